@@ -1,0 +1,49 @@
+# Helpers used by every folder's CMakeLists.txt: one library per folder, sources written out, links stated.
+
+# Compile options that every target of the project shares.
+add_library(epsim_options INTERFACE)
+target_include_directories(epsim_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(epsim_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+# No fused multiply-add: results stay bit-identical across compilers and machines that have or lack FMA.
+target_compile_options(epsim_options INTERFACE -ffp-contract=off)
+if(EPSIM_WERROR)
+  target_compile_options(epsim_options INTERFACE -Werror)
+endif()
+
+# epsim_library(NAME SOURCES a.cpp ... LINKS lib ...): the library `epsim_NAME` of the current folder.
+function(epsim_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(epsim_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(epsim_${name} PUBLIC epsim_options ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+endfunction()
+
+# epsim_tests(FOLDER SOURCES a_test.cpp ... [SHARED b_test.cpp ...] LINKS lib ...)
+# One binary per folder, one ctest entry per source file. Files under SHARED need ../shared: they are labelled `shared`
+# and ctest reports them as skipped, with a message, where that folder is absent.
+function(epsim_tests folder)
+  cmake_parse_arguments(ARG "" "" "SOURCES;SHARED;LINKS" ${ARGN})
+  add_executable(${folder}_tests ${CMAKE_SOURCE_DIR}/tests/support/main.cpp ${ARG_SOURCES} ${ARG_SHARED})
+  target_link_libraries(${folder}_tests PRIVATE epsim_options doctest::doctest ${ARG_LINKS})
+  target_compile_definitions(${folder}_tests PRIVATE
+    EPSIM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" EPSIM_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    EPSIM_SHARED_DEFAULT="${CMAKE_SOURCE_DIR}/../shared")
+  foreach(source IN LISTS ARG_SOURCES ARG_SHARED)
+    get_filename_component(stem ${source} NAME_WE)
+    set(extra "")
+    if(source IN_LIST ARG_SHARED)
+      set(extra --needs-shared)
+    endif()
+    add_test(NAME ${folder}.${stem} COMMAND ${folder}_tests --only-file=${stem}.cpp ${extra})
+    set_tests_properties(${folder}.${stem} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+    if(extra)
+      set_tests_properties(${folder}.${stem} PROPERTIES LABELS shared)
+    endif()
+  endforeach()
+endfunction()
+
+# epsim_benchmark(NAME LINKS lib ...): tests/bench/NAME.cpp as the executable `bench_NAME`.
+function(epsim_benchmark name)
+  cmake_parse_arguments(ARG "" "" "LINKS" ${ARGN})
+  add_executable(bench_${name} ${name}.cpp)
+  target_link_libraries(bench_${name} PRIVATE epsim_options benchmark::benchmark_main ${ARG_LINKS})
+endfunction()

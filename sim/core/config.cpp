@@ -1,0 +1,452 @@
+#include "sim/core/config.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+
+struct Config::Document {
+  YAML::Node root;
+  std::string file;
+  std::filesystem::path folder;
+  std::set<std::string> overridden;  // dotted paths that came from set()
+};
+
+// A mapping, its place in the document and the keys read so far. Children are kept so that finish() reaches them.
+struct ConfigReader::Node {
+  std::shared_ptr<Config::Document> document;
+  YAML::Node yaml;
+  std::string path;
+  std::set<std::string> read;
+  std::vector<std::shared_ptr<Node>> children;
+
+  std::string full(const std::string& key) const { return path.empty() ? key : path + "." + key; }
+  YAML::Node find(const std::string& key) const {
+    return yaml.IsMap() ? static_cast<const YAML::Node&>(yaml)[key] : YAML::Node(YAML::NodeType::Undefined);
+  }
+};
+
+namespace {
+
+[[noreturn]] void unreadable(const std::string& file, const std::string& why) {
+  throw InputError({file, 0, ""}, why);
+}
+
+YAML::Node parse(const std::string& text, const std::string& name) {
+  try {
+    YAML::Node root = YAML::Load(text);
+    if (root.IsNull()) {
+      root = YAML::Node(YAML::NodeType::Map);
+    }
+    if (!root.IsMap()) {
+      throw InputError({name, 1, ""}, "the document must be a mapping of keys to values.");
+    }
+    return root;
+  } catch (const YAML::Exception& e) {
+    throw InputError({name, e.mark.line + 1, ""}, fmt::format("this is not valid YAML: {}.", e.msg));
+  }
+}
+
+bool under(const std::set<std::string>& prefixes, const std::string& path) {
+  for (const std::string& p : prefixes) {
+    if (path == p || path.starts_with(p + ".")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// How each type is read from YAML text and written back for the echo.
+template <class T>
+struct Convert;
+
+[[noreturn]] void wrong_type(const std::string& text, const std::string& expected) {
+  throw std::invalid_argument(fmt::format("'{}' is not {}.", text, expected));
+}
+
+void check_bound(double value, Bound bound, const std::string& text) {
+  if (!std::isfinite(value)) {
+    wrong_type(text, "a finite number");
+  }
+  if (bound == Bound::kPositive && !(value > 0)) {
+    wrong_type(text, "positive; it must be greater than 0");
+  }
+  if (bound == Bound::kNotNegative && !(value >= 0)) {
+    wrong_type(text, "allowed here: it must not be negative");
+  }
+}
+
+std::string scalar_text(const YAML::Node& node, const std::string& expected) {
+  if (!node.IsScalar()) {
+    wrong_type(node.IsMap() ? "a mapping" : node.IsSequence() ? "a list" : "nothing", expected);
+  }
+  return node.Scalar();
+}
+
+template <>
+struct Convert<std::string> {
+  static std::string read(const YAML::Node& n, Bound) { return scalar_text(n, "a word"); }
+  static YAML::Node write(const std::string& v) { return YAML::Node(v); }
+};
+template <>
+struct Convert<bool> {
+  static bool read(const YAML::Node& n, Bound) {
+    const std::string text = scalar_text(n, "true or false");
+    bool value = false;
+    if (!YAML::convert<bool>::decode(n, value)) {
+      wrong_type(text, "true or false");
+    }
+    return value;
+  }
+  static YAML::Node write(bool v) { return YAML::Node(v); }
+};
+template <>
+struct Convert<std::int64_t> {
+  static std::int64_t read(const YAML::Node& n, Bound bound) {
+    const std::string text = scalar_text(n, "a whole number");
+    std::int64_t value = 0;
+    if (!YAML::convert<std::int64_t>::decode(n, value)) {
+      double real = 0;  // 1e6 is a fine way to write a whole number
+      if (!YAML::convert<double>::decode(n, real) || real != std::floor(real) || std::fabs(real) > 9.0e15) {
+        wrong_type(text, "a whole number");
+      }
+      value = static_cast<std::int64_t>(real);
+    }
+    check_bound(static_cast<double>(value), bound, text);
+    return value;
+  }
+  static YAML::Node write(std::int64_t v) { return YAML::Node(v); }
+};
+template <>
+struct Convert<int> {
+  static int read(const YAML::Node& n, Bound bound) {
+    const std::int64_t value = Convert<std::int64_t>::read(n, bound);
+    if (value > 2147483647 || value < -2147483647) {
+      wrong_type(n.Scalar(), "within +-2147483647");
+    }
+    return static_cast<int>(value);
+  }
+  static YAML::Node write(int v) { return YAML::Node(v); }
+};
+template <>
+struct Convert<double> {
+  static double read(const YAML::Node& n, Bound bound) {
+    const std::string text = scalar_text(n, "a number");
+    double value = 0;
+    if (!YAML::convert<double>::decode(n, value)) {
+      wrong_type(text, "a number");
+    }
+    check_bound(value, bound, text);
+    return value;
+  }
+  static YAML::Node write(double v) { return YAML::Node(fmt::format("{}", v)); }
+};
+
+// Quantities: text with a unit in, text with the base unit out.
+template <class T, const char* Dimension, const char* Unit>
+struct ConvertQuantity {
+  static T read(const YAML::Node& n, Bound bound) {
+    const std::string text = scalar_text(n, std::string("a ") + Dimension);
+    std::string problem;
+    const std::optional<double> value = parse_quantity(text, Dimension, problem);
+    if (!value) {
+      throw std::invalid_argument(problem);
+    }
+    check_bound(*value, bound, text);
+    return T(*value);
+  }
+  static YAML::Node write(const T& v) { return YAML::Node(fmt::format("{}{}", v.count(), Unit)); }
+};
+constexpr char kTime[] = "time", kSecond[] = "s";
+constexpr char kSize[] = "bytes", kByte[] = "B";
+constexpr char kByteRate[] = "byte rate", kBytePerSecond[] = "B/s";
+constexpr char kFlopRate[] = "flop rate", kTeraflop[] = "TF/s";
+constexpr char kRequestRate[] = "request rate", kPerSecond[] = "/s";
+template <>
+struct Convert<Seconds> : ConvertQuantity<Seconds, kTime, kSecond> {};
+template <>
+struct Convert<Bytes> : ConvertQuantity<Bytes, kSize, kByte> {};
+template <>
+struct Convert<BytesPerSecond> : ConvertQuantity<BytesPerSecond, kByteRate, kBytePerSecond> {};
+template <>
+struct Convert<RequestsPerSecond> : ConvertQuantity<RequestsPerSecond, kRequestRate, kPerSecond> {};
+template <>
+struct Convert<FlopsPerSecond> : ConvertQuantity<FlopsPerSecond, kFlopRate, kTeraflop> {
+  static YAML::Node write(const FlopsPerSecond& v) { return YAML::Node(fmt::format("{}TF/s", v.count() / 1e12)); }
+};
+
+template <class T>
+struct Convert<std::vector<T>> {
+  static std::vector<T> read(const YAML::Node& n, Bound bound) {
+    if (!n.IsSequence()) {
+      wrong_type(n.IsScalar() ? n.Scalar() : "a mapping", "a list in [brackets]");
+    }
+    std::vector<T> out;
+    for (const YAML::Node& item : n) {
+      out.push_back(Convert<T>::read(item, bound));
+    }
+    return out;
+  }
+  static YAML::Node write(const std::vector<T>& v) {
+    YAML::Node list(YAML::NodeType::Sequence);
+    for (const T& item : v) {
+      list.push_back(Convert<T>::write(item));
+    }
+    list.SetStyle(YAML::EmitterStyle::Flow);
+    return list;
+  }
+};
+
+}  // namespace
+
+Config Config::from_file(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) {
+    unreadable(file.string(), "there is no such file.");
+  }
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  if (!in || std::filesystem::is_directory(file)) {
+    unreadable(file.string(), "the file cannot be read.");
+  }
+  Config out = from_text(text.str(), file.string());
+  out.document_->folder = file.parent_path();
+  return out;
+}
+
+Config Config::from_text(const std::string& text, const std::string& name) {
+  auto document = std::make_shared<Document>();
+  document->root = parse(text, name);
+  document->file = name;
+  return Config(std::move(document));
+}
+
+void Config::set(const std::string& assignment) {
+  const std::string place = "--set " + assignment;
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw InputError({place, 0, ""}, "an override is written key=value, with dots between nested keys.");
+  }
+  const std::string path = assignment.substr(0, equals);
+  YAML::Node value;
+  try {
+    value = YAML::Load(assignment.substr(equals + 1));
+  } catch (const YAML::Exception& e) {
+    throw InputError({place, 0, path}, fmt::format("the value is not valid YAML: {}.", e.msg));
+  }
+  YAML::Node node = document_->root;
+  std::stringstream keys(path);
+  std::vector<std::string> parts;
+  for (std::string part; std::getline(keys, part, '.');) {
+    parts.push_back(part);
+  }
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    YAML::Node next = node[parts[i]];
+    if (next.IsDefined() && !next.IsMap() && !next.IsNull()) {
+      throw InputError({place, 0, path}, fmt::format("'{}' is a value, so it has no key below it.", parts[i]));
+    }
+    if (!next.IsMap()) {
+      node[parts[i]] = YAML::Node(YAML::NodeType::Map);
+    }
+    node.reset(node[parts[i]]);
+  }
+  node[parts.back()] = value;
+  document_->overridden.insert(path);
+}
+
+ConfigReader Config::root() const {
+  auto node = std::make_shared<ConfigReader::Node>();
+  node->document = document_;
+  node->yaml = document_->root;
+  return ConfigReader(std::move(node));
+}
+
+std::string Config::resolved() const {
+  YAML::Emitter out;
+  out << document_->root;
+  return std::string(out.c_str()) + "\n";
+}
+
+ConfigReader::ConfigReader(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+ConfigReader::ConfigReader(const ConfigReader&) = default;
+ConfigReader& ConfigReader::operator=(const ConfigReader&) = default;
+ConfigReader::~ConfigReader() = default;
+
+InputPlace ConfigReader::place(const std::string& key) const {
+  InputPlace at{node_->document->file, 0, key.empty() ? node_->path : node_->full(key)};
+  if (under(node_->document->overridden, at.key)) {
+    at.file = "--set";
+    return at;
+  }
+  const YAML::Node found = node_->find(key);
+  const YAML::Node& where = found.IsDefined() ? found : node_->yaml;
+  if (where.Mark().line >= 0) {
+    at.line = where.Mark().line + 1;
+  }
+  return at;
+}
+
+void ConfigReader::fail(const std::string& key, const std::string& problem) const {
+  throw InputError(place(key), problem);
+}
+
+void ConfigReader::check(bool condition, const std::string& key, const std::string& problem) const {
+  if (!condition) {
+    fail(key, problem);
+  }
+}
+
+bool ConfigReader::has(const std::string& key) const {
+  const YAML::Node found = node_->find(key);
+  return found.IsDefined() && !found.IsNull();
+}
+
+std::vector<std::string> ConfigReader::keys() const {
+  std::vector<std::string> out;
+  for (const auto& entry : node_->yaml) {
+    out.push_back(entry.first.as<std::string>());
+  }
+  return out;
+}
+
+template <class T>
+std::optional<T> ConfigReader::maybe(const std::string& key, Bound bound) {
+  node_->read.insert(key);
+  if (!has(key)) {
+    return std::nullopt;
+  }
+  try {
+    return Convert<T>::read(node_->find(key), bound);
+  } catch (const std::invalid_argument& e) {
+    fail(key, e.what());
+  }
+}
+
+template <class T>
+T ConfigReader::required(const std::string& key, Bound bound) {
+  std::optional<T> value = maybe<T>(key, bound);
+  check(value.has_value(), key, "this key is required and missing.");
+  return *std::move(value);
+}
+
+template <class T>
+T ConfigReader::optional(const std::string& key, T fallback, Bound bound) {
+  std::optional<T> value = maybe<T>(key, bound);
+  if (value) {
+    return *std::move(value);
+  }
+  node_->yaml[key] = Convert<T>::write(fallback);  // the echo shows defaults too
+  return fallback;
+}
+
+std::string ConfigReader::choice(const std::string& key, const std::vector<std::string>& allowed,
+                                 const std::optional<std::string>& fallback) {
+  const std::string value = fallback ? optional<std::string>(key, *fallback) : required<std::string>(key);
+  for (const std::string& name : allowed) {
+    if (value == name) {
+      return value;
+    }
+  }
+  fail(key, unknown_name("value", value, allowed));
+}
+
+std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string& key) {
+  const std::optional<std::string> text = maybe<std::string>(key);
+  if (!text) {
+    return std::nullopt;
+  }
+  check(!text->empty(), key, "a file name is empty.");
+  std::filesystem::path file(*text);
+  if (file.is_relative() && !under(node_->document->overridden, node_->full(key))) {
+    file = node_->document->folder / file;
+  }
+  file = file.lexically_normal();
+  node_->yaml[key] = std::filesystem::absolute(file).lexically_normal().string();  // the echo can be run from anywhere
+  return file;
+}
+
+std::filesystem::path ConfigReader::path(const std::string& key) {
+  std::optional<std::filesystem::path> file = maybe_path(key);
+  check(file.has_value(), key, "this key is required and missing: it names a file.");
+  return *std::move(file);
+}
+
+ConfigReader ConfigReader::section(const std::string& key) {
+  node_->read.insert(key);
+  const YAML::Node found = node_->find(key);
+  check(!found.IsDefined() || found.IsNull() || found.IsMap(), key, "this must be a mapping of keys to values.");
+  if (!found.IsDefined() || found.IsNull()) {
+    node_->yaml[key] = YAML::Node(YAML::NodeType::Map);
+  }
+  auto child = std::make_shared<Node>();
+  child->document = node_->document;
+  child->yaml = node_->yaml[key];
+  child->path = node_->full(key);
+  node_->children.push_back(child);
+  return ConfigReader(std::move(child));
+}
+
+ConfigReader ConfigReader::required_section(const std::string& key) {
+  check(has(key), key, "this section is required and missing.");
+  return section(key);
+}
+
+std::vector<ConfigReader> ConfigReader::list_of_sections(const std::string& key) {
+  node_->read.insert(key);
+  std::vector<ConfigReader> out;
+  if (!has(key)) {
+    return out;
+  }
+  const YAML::Node list = node_->find(key);
+  check(list.IsSequence(), key, "this must be a list.");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    check(list[i].IsMap(), key, fmt::format("item {} must be a mapping of keys to values.", i + 1));
+    auto child = std::make_shared<Node>();
+    child->document = node_->document;
+    child->yaml = list[i];
+    child->path = fmt::format("{}[{}]", node_->full(key), i);
+    node_->children.push_back(child);
+    out.push_back(ConfigReader(std::move(child)));
+  }
+  return out;
+}
+
+void ConfigReader::finish() const {
+  for (const std::string& key : keys()) {
+    if (!node_->read.contains(key)) {
+      const std::vector<std::string> known(node_->read.begin(), node_->read.end());
+      fail(key, unknown_name("key", key, known));
+    }
+  }
+  for (const auto& child : node_->children) {
+    ConfigReader(child).finish();
+  }
+}
+
+#define EPSIM_CONFIG_TYPE(T)                                                        \
+  template std::optional<T> ConfigReader::maybe<T>(const std::string&, Bound);      \
+  template T ConfigReader::required<T>(const std::string&, Bound);                  \
+  template T ConfigReader::optional<T>(const std::string&, T, Bound)
+EPSIM_CONFIG_TYPE(bool);
+EPSIM_CONFIG_TYPE(int);
+EPSIM_CONFIG_TYPE(std::int64_t);
+EPSIM_CONFIG_TYPE(double);
+EPSIM_CONFIG_TYPE(std::string);
+EPSIM_CONFIG_TYPE(Seconds);
+EPSIM_CONFIG_TYPE(Bytes);
+EPSIM_CONFIG_TYPE(BytesPerSecond);
+EPSIM_CONFIG_TYPE(FlopsPerSecond);
+EPSIM_CONFIG_TYPE(RequestsPerSecond);
+EPSIM_CONFIG_TYPE(std::vector<double>);
+EPSIM_CONFIG_TYPE(std::vector<std::int64_t>);
+EPSIM_CONFIG_TYPE(std::vector<std::string>);
+#undef EPSIM_CONFIG_TYPE
+
+}  // namespace epsim

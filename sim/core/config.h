@@ -1,0 +1,94 @@
+// Configuration: YAML read once into checked structs.
+//
+// Every key is required or has a default; quantities carry their unit in the file ("60s", "50GB/s", "2.5/s"); a key that
+// nobody read is an error that names the nearest known one; numbers must be finite and, unless a bound says otherwise,
+// not negative. Values can be overridden with "a.b=c". What was read, defaults included, can be echoed as YAML.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/core/error.h"
+#include "sim/core/units.h"
+
+namespace epsim {
+
+// What a number may be; applies to plain numbers and to quantities.
+enum class Bound { kPositive, kNotNegative, kAny };
+
+class ConfigReader;
+
+// One YAML document with its overrides. Cheap to copy (shared, the echo included).
+class Config {
+ public:
+  static Config from_file(const std::filesystem::path& file);
+  // `name` stands for the file in messages; relative paths inside are taken from the working directory.
+  static Config from_text(const std::string& text, const std::string& name);
+
+  // Applies "a.b=c"; c is YAML (a number, a word, a list in brackets). Missing mappings on the way are made.
+  void set(const std::string& assignment);
+
+  ConfigReader root() const;
+  // The document with every default that was read filled in, as YAML.
+  std::string resolved() const;
+
+  struct Document;
+
+ private:
+  explicit Config(std::shared_ptr<Document> document) : document_(std::move(document)) {}
+  std::shared_ptr<Document> document_;
+};
+
+// One mapping of a document. Each of its keys is read by name; finish() then refuses keys that nobody asked for.
+class ConfigReader {
+ public:
+  ConfigReader(const ConfigReader&);
+  ConfigReader& operator=(const ConfigReader&);
+  ~ConfigReader();
+
+  // T: bool, int, std::int64_t, double, std::string, Seconds, Bytes, BytesPerSecond, FlopsPerSecond,
+  // RequestsPerSecond, std::vector of double, std::int64_t or std::string.
+  template <class T>
+  T required(const std::string& key, Bound bound = Bound::kNotNegative);
+  template <class T>
+  T optional(const std::string& key, T fallback, Bound bound = Bound::kNotNegative);
+  template <class T>
+  std::optional<T> maybe(const std::string& key, Bound bound = Bound::kNotNegative);
+  // One of `allowed`; the error lists them, the nearest first.
+  std::string choice(const std::string& key, const std::vector<std::string>& allowed,
+                     const std::optional<std::string>& fallback = std::nullopt);
+  // A file name: relative to the document's folder, or to the working directory when it came from an override.
+  std::filesystem::path path(const std::string& key);
+  std::optional<std::filesystem::path> maybe_path(const std::string& key);
+
+  // A nested mapping; an absent one reads as empty unless it is required.
+  ConfigReader section(const std::string& key);
+  ConfigReader required_section(const std::string& key);
+  std::vector<ConfigReader> list_of_sections(const std::string& key);
+  // Keys of this mapping in the file's order, for maps whose keys are data (catalogue entries).
+  std::vector<std::string> keys() const;
+  bool has(const std::string& key) const;
+
+  // Throws InputError at `key` unless the condition holds.
+  void check(bool condition, const std::string& key, const std::string& problem) const;
+  [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
+  InputPlace place(const std::string& key) const;
+  // Refuses keys that were not read, here and in the sections taken from here.
+  void finish() const;
+
+ private:
+  friend class Config;
+  struct Node;
+  explicit ConfigReader(std::shared_ptr<Node> node);
+  std::shared_ptr<Node> node_;
+};
+
+// "60s", "10min", "250ms", "3us" / "4GiB", "512MB" / "50GB/s", "100Gb/s" / "312TF/s" / "2.5/s": std::nullopt with
+// `problem` filled in when the text is not such a quantity.
+std::optional<double> parse_quantity(const std::string& text, const std::string& dimension, std::string& problem);
+
+}  // namespace epsim

@@ -1,0 +1,64 @@
+#include "sim/core/error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace epsim {
+namespace {
+
+std::string describe(const InputPlace& at, const std::string& problem) {
+  std::string where = at.file;
+  if (at.line > 0) {
+    where += fmt::format(":{}", at.line);
+  }
+  if (!where.empty()) {
+    where += ": ";
+  }
+  if (!at.key.empty()) {
+    where += fmt::format("`{}`: ", at.key);
+  }
+  return where + problem;
+}
+
+std::string describe_misfit(int gpu, Bytes need, Bytes have, const std::string& what) {
+  return fmt::format("GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB.", gpu, what, to_gib(need),
+                     to_gib(have));
+}
+
+}  // namespace
+
+InputError::InputError(InputPlace at, const std::string& what_is_wrong)
+    : std::runtime_error(describe(at, what_is_wrong)), place(std::move(at)), problem(what_is_wrong) {}
+
+DoesNotFit::DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::string& what)
+    : InputError({}, describe_misfit(gpu_index, needed, available, what)),
+      gpu(gpu_index),
+      need(needed),
+      have(available) {}
+
+int edit_distance(const std::string& a, const std::string& b) {
+  std::vector<int> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const int replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replace, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string unknown_name(const std::string& kind, const std::string& given, const std::vector<std::string>& known) {
+  std::vector<std::string> sorted = known;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const std::string& a, const std::string& b) {
+    return edit_distance(given, a) < edit_distance(given, b);
+  });
+  return fmt::format("unknown {} '{}'. Known, the nearest first: {}.", kind, given, fmt::join(sorted, ", "));
+}
+
+}  // namespace epsim

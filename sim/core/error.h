@@ -1,0 +1,44 @@
+// Errors that a user can mend. The message is for people, the fields are for tests.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/core/units.h"
+
+namespace epsim {
+
+// Where in the user's input something is wrong. `file` and `key` may be empty, `line` 0 when it is not known.
+struct InputPlace {
+  std::string file;
+  int line = 0;
+  std::string key;
+};
+
+// Bad input: exit code 2. `problem` says what was wrong and what is allowed, as whole sentences.
+struct InputError : std::runtime_error {
+  InputError(InputPlace at, const std::string& problem);
+  InputPlace place;
+  std::string problem;
+};
+
+// A run that failed although its input was acceptable (a full disk, say): exit code 1.
+struct RunFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A plan or a model that does not fit into a GPU's memory.
+struct DoesNotFit : InputError {
+  DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::string& what);
+  int gpu;
+  Bytes need, have;
+};
+
+// The message for a name that is not in `known`: lists every valid name, the nearest first.
+std::string unknown_name(const std::string& kind, const std::string& given, const std::vector<std::string>& known);
+
+// Number of single-character edits between two words.
+int edit_distance(const std::string& a, const std::string& b);
+
+}  // namespace epsim

@@ -1,0 +1,33 @@
+// Files written whole or not at all.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace epsim {
+
+// The whole file as text; InputError when it cannot be read.
+std::string read_file(const std::filesystem::path& file);
+
+// Writes to a temporary name beside `file`, then renames. Throws RunFailed when the disk does not take it.
+void write_file_atomically(const std::filesystem::path& file, const std::string& content);
+
+// A folder that appears under its final name only when commit() is called: outputs are written to a temporary folder
+// beside it, which is removed when the object goes away uncommitted. Refuses an existing target unless `overwrite`, and
+// then replaces it as a whole, but only where the target holds `marker` (or nothing): a typo must not delete a home.
+class OutputFolder {
+ public:
+  OutputFolder(std::filesystem::path target, bool overwrite, std::string marker);
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+  const std::filesystem::path& path() const { return temporary_; }
+  const std::filesystem::path& target() const { return target_; }
+  void commit();
+
+ private:
+  std::filesystem::path target_, temporary_;
+  bool committed_ = false;
+};
+
+}  // namespace epsim

@@ -1,0 +1,67 @@
+// Summaries of samples. Every quantile states its rule: the smallest sample with at least that share at or below it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace epsim {
+
+// Mean and variance in one pass (Welford 1962).
+class RunningStats {
+ public:
+  void add(double x) {
+    ++count_;
+    const double delta = x - mean_;
+    mean_ += delta / static_cast<double>(count_);
+    m2_ += delta * (x - mean_);
+    min_ = x < min_ ? x : min_;
+    max_ = x > max_ ? x : max_;
+  }
+  std::int64_t count() const { return count_; }
+  double mean() const { return mean_; }
+  double variance() const { return count_ > 1 ? m2_ / static_cast<double>(count_ - 1) : 0.0; }
+  double min() const { return min_; }
+  double max() const { return max_; }
+
+ private:
+  std::int64_t count_ = 0;
+  double mean_ = 0.0, m2_ = 0.0;
+  double min_ = std::numeric_limits<double>::infinity();
+  double max_ = -std::numeric_limits<double>::infinity();
+};
+
+struct Summary {
+  std::int64_t count = 0;
+  double mean = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
+};
+Summary summarize(std::vector<double> samples);
+
+// Samples that come with a multiplicity, such as one gap between tokens that many requests share.
+class WeightedSamples {
+ public:
+  void add(double value, std::int64_t weight) {
+    if (weight > 0) {
+      entries_.push_back({value, weight});
+    }
+  }
+  Summary summary() const;
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    double value;
+    std::int64_t weight;
+  };
+  std::vector<Entry> entries_;
+};
+
+// Half width of the 95 % confidence interval of the mean from `batches` batch means (Student's t). Samples are taken in
+// order, so that correlation inside a batch does not narrow the interval. Infinite with fewer than two batches.
+double batch_means_half_width(std::span<const double> samples, int batches = 20);
+
+// Two-sided 95 % quantile of Student's t with the given degrees of freedom (>= 1).
+double student_t_95(int degrees_of_freedom);
+
+}  // namespace epsim

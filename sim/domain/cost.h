@@ -1,0 +1,35 @@
+// A price and where it came from.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "sim/core/units.h"
+
+namespace epsim {
+
+enum class Origin {
+  kMeasured,      // a measured point
+  kInterpolated,  // between measured points, or a fitted curve inside its measured range
+  kExtrapolated,  // beyond the measured range, or carried over from other hardware
+  kSpecSheet,     // a data-sheet rate, taken as reached
+  kDeclared       // a constant that the scenario or an engine profile states
+};
+inline constexpr int kOrigins = 5;
+inline constexpr std::array<std::string_view, kOrigins> kOriginNames = {"measured", "interpolated", "extrapolated",
+                                                                        "spec_sheet", "declared"};
+// The less certain of two: what a price made from both is called. Certainty falls in the order of the enum, but for a
+// declared constant, which taints nothing.
+constexpr Origin weaker(Origin a, Origin b) {
+  if (a == Origin::kDeclared || b == Origin::kDeclared) {
+    return a == Origin::kDeclared ? b : a;
+  }
+  return a > b ? a : b;
+}
+
+struct Price {
+  Seconds time{};
+  Origin origin = Origin::kDeclared;
+};
+
+}  // namespace epsim

@@ -1,0 +1,117 @@
+#include "sim/domain/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+
+namespace epsim {
+namespace {
+
+[[noreturn]] void bad_plan(const PlacementPlan& plan, int layer, const std::string& what) {
+  throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' is broken at MoE layer {}: {}", plan.policy, layer, what));
+}
+
+LayerPlacement build_layer(const PlacementPlan& plan, int l) {
+  const LayerPlan& from = plan.layers[static_cast<std::size_t>(l)];
+  if (from.gpus() != plan.gpus || from.first_slot.front() != 0 ||
+      from.first_slot.back() != static_cast<int>(from.slots.size()) ||
+      !std::is_sorted(from.first_slot.begin(), from.first_slot.end())) {
+    bad_plan(plan, l, fmt::format("its slots do not divide over {} GPUs.", plan.gpus));
+  }
+  LayerPlacement out;
+  out.expert.assign(from.slots.begin(), from.slots.end());
+  out.first_slot.assign(from.first_slot.begin(), from.first_slot.end());
+  out.copies.assign(static_cast<std::size_t>(plan.experts), 0);
+  for (const int e : from.slots) {
+    if (e < 0 || e >= plan.experts) {
+      bad_plan(plan, l, fmt::format("expert {} is not in 0..{}.", e, plan.experts - 1));
+    }
+    ++out.copies[static_cast<std::size_t>(e)];
+  }
+  const auto missing = std::find(out.copies.begin(), out.copies.end(), 0);
+  if (missing != out.copies.end()) {
+    bad_plan(plan, l, fmt::format("expert {} has no copy on any GPU.", missing - out.copies.begin()));
+  }
+  for (const int e : from.slots) {
+    out.share.push_back(1.0F / static_cast<float>(out.copies[static_cast<std::size_t>(e)]));
+  }
+  return out;
+}
+
+}  // namespace
+
+LayerPlan uniform_layer(std::vector<int> slots, int gpus) {
+  EPSIM_CHECK(gpus > 0 && slots.size() % static_cast<std::size_t>(gpus) == 0, "slots divide over the GPUs");
+  const int per_gpu = static_cast<int>(slots.size()) / gpus;
+  LayerPlan out{.slots = std::move(slots), .first_slot = {}, .copy_rank = {}};
+  for (int g = 0; g <= gpus; ++g) {
+    out.first_slot.push_back(g * per_gpu);
+  }
+  return out;
+}
+
+int PlacementPlan::copies_on_fullest_gpu() const {
+  std::vector<int> slots(static_cast<std::size_t>(gpus), 0);
+  for (const LayerPlan& layer : layers) {
+    for (int g = 0; g < gpus; ++g) {
+      const auto at = static_cast<std::size_t>(g);
+      slots[at] += layer.first_slot[at + 1] - layer.first_slot[at];
+    }
+  }
+  const int base = experts * static_cast<int>(layers.size()) / gpus;
+  return *std::max_element(slots.begin(), slots.end()) - base;
+}
+
+Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes,
+                           Bytes expert_memory) {
+  if (plan.gpus != shape.gpus) {
+    throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' is for {} GPUs, the cluster has {}.", plan.policy,
+                                                    plan.gpus, shape.gpus));
+  }
+  Placement out;
+  out.experts_ = plan.experts;
+  out.gpus_ = plan.gpus;
+  out.resident_.assign(static_cast<std::size_t>(plan.gpus), 0);
+  for (int l = 0; l < static_cast<int>(plan.layers.size()); ++l) {
+    out.layers_.push_back(build_layer(plan, l));
+    for (std::size_t g = 0; g < out.resident_.size(); ++g) {
+      out.resident_[g] += out.layers_.back().first_slot[g + 1] - out.layers_.back().first_slot[g];
+    }
+  }
+  for (int g = 0; g < plan.gpus; ++g) {
+    const Bytes need = expert_bytes * static_cast<double>(out.resident(g));
+    if (need > expert_memory) {
+      throw DoesNotFit(g, need, expert_memory,
+                       fmt::format("the {} experts that policy '{}' places on it", out.resident(g), plan.policy));
+    }
+  }
+  return out;
+}
+
+std::int64_t Placement::max_resident() const { return *std::max_element(resident_.begin(), resident_.end()); }
+
+std::vector<double> Placement::gpu_loads(int l, std::span<const double> expert_loads) const {
+  const LayerPlacement& at = layer(l);
+  std::vector<double> loads(static_cast<std::size_t>(gpus_), 0.0);
+  for (std::size_t g = 0; g < loads.size(); ++g) {
+    for (int s = at.first_slot[g]; s < at.first_slot[g + 1]; ++s) {
+      const auto slot = static_cast<std::size_t>(s);
+      loads[g] += expert_loads[static_cast<std::size_t>(at.expert[slot])] * static_cast<double>(at.share[slot]);
+    }
+  }
+  return loads;
+}
+
+std::vector<double> balancedness_by_layer(const Placement& placement, const LoadWindow& load) {
+  EPSIM_CHECK(placement.layers() == load.layers() && placement.experts() == load.experts(), "one model, one shape");
+  std::vector<double> out;
+  for (int l = 0; l < placement.layers(); ++l) {
+    out.push_back(balancedness(placement.gpu_loads(l, load.layer(l))));
+  }
+  return out;
+}
+
+}  // namespace epsim

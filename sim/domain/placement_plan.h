@@ -1,0 +1,31 @@
+// What a placement policy asks for: which logical expert sits in which slot of which GPU, layer by layer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace epsim {
+
+// One layer. Slots are numbered GPU by GPU; GPU g owns slots first_slot[g] .. first_slot[g + 1] - 1.
+struct LayerPlan {
+  std::vector<int> slots;       // logical expert in each slot ("phy2log")
+  std::vector<int> first_slot;  // GPUs + 1 offsets
+  std::vector<int> copy_rank;   // which copy of its expert a slot holds, 0 = the original; empty = in slot order
+
+  int gpus() const { return static_cast<int>(first_slot.size()) - 1; }
+};
+
+// The same number of slots on every GPU: the usual case.
+LayerPlan uniform_layer(std::vector<int> slots, int gpus);
+
+struct PlacementPlan {
+  std::string policy;  // how it was made, for reports
+  int experts = 0;
+  int gpus = 0;
+  std::vector<LayerPlan> layers;  // MoE layers in order
+
+  // Extra copies over all layers, on the GPU with most of them.
+  int copies_on_fullest_gpu() const;
+};
+
+}  // namespace epsim

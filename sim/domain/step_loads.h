@@ -1,0 +1,47 @@
+// How the tokens of one step choose experts.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace epsim {
+
+// Assignments per token, [layer][source][expert]: the chance pi_e that a token of that source uses the expert, so a row
+// sums to top-k and no value exceeds 1. `sources` is 1 when all DP ranks draw from the same mix, else one per DP rank.
+struct StepLoads {
+  int layers = 0, sources = 0, experts = 0;
+  std::vector<float> per_token;
+
+  void resize(int layer_count, int source_count, int expert_count) {
+    layers = layer_count;
+    sources = source_count;
+    experts = expert_count;
+    per_token.resize(static_cast<std::size_t>(layers) * static_cast<std::size_t>(sources) *
+                     static_cast<std::size_t>(experts));
+  }
+  std::span<float> row(int layer, int source) { return {per_token.data() + offset(layer, source), width()}; }
+  std::span<const float> row(int layer, int source) const {
+    return {per_token.data() + offset(layer, source), width()};
+  }
+
+ private:
+  std::size_t width() const { return static_cast<std::size_t>(experts); }
+  std::size_t offset(int layer, int source) const {
+    return (static_cast<std::size_t>(layer) * static_cast<std::size_t>(sources) + static_cast<std::size_t>(source)) *
+           width();
+  }
+};
+
+// Where a run takes its expert loads from. Equal arguments give equal loads, whoever asks and in whatever order, so that
+// policies compared on one source see the same routing; const and safe to share between threads.
+class LoadSource {
+ public:
+  virtual ~LoadSource() = default;
+  virtual int layers() const = 0;   // MoE layers
+  virtual int experts() const = 0;
+  // Fills `out` for one step in which DP rank r brings tokens[r] tokens.
+  virtual void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const = 0;
+};
+
+}  // namespace epsim
