@@ -1,0 +1,89 @@
+// What a run leaves behind: plain values, written by sim/serving, read by sim/report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/core/statistics.h"
+#include "sim/core/units.h"
+#include "sim/domain/request_trace.h"
+#include "sim/domain/step.h"
+
+namespace epsim {
+
+enum class RequestState : std::uint8_t {
+  kWaiting,    // not finished when the run was cut short
+  kRunning,    // likewise, with tokens in the KV pool
+  kCompleted,
+};
+
+// One request of the trace, in the trace's order. Times count from the start of the run.
+struct RequestRecord {
+  std::int32_t rank = -1;          // DP rank that served it
+  RequestState state = RequestState::kWaiting;
+  std::int32_t input_tokens = 0;
+  std::int32_t output_tokens = 0;
+  Ticks arrival{};
+  Ticks admitted{};                // first step that worked on it began
+  Ticks first_token{};             // end of the step that finished its prefill
+  Ticks finished{};                // end of the step that made its last token
+};
+
+// Latencies over completed requests; ITL over all gaps between consecutive tokens of one request, pooled.
+struct LatencySummary {
+  Summary ttft_s, itl_s, tpot_s, e2e_s, queue_s;
+};
+
+// The KV pool of the DP ranks (all alike), in blocks.
+struct KvStats {
+  std::int64_t blocks_per_rank = 0;
+  int block_tokens = 1;
+  std::int64_t peak_blocks = 0;      // of the fullest rank
+  double mean_use = 0;               // time average over ranks, share of the pool reserved
+  double time_full_share = 0;        // share of busy time in which a request at the head of a queue lacked blocks
+};
+
+// One line of the memory account of a GPU.
+struct MemoryItem {
+  std::string name;
+  Bytes size{};
+};
+struct MemoryReport {
+  std::vector<MemoryItem> items;     // of the fullest GPU; sums to the static pool
+  Bytes kv_pool{};                   // per GPU
+  Bytes kv_bytes_per_token{};        // per GPU
+  double lost_to_copies = 0;         // share of the KV pool that the extra copies took
+};
+
+// A run's own sanity account (physics.md section 9); every entry held when the run was accepted.
+struct ConservationReport {
+  double assignments_routed = 0, assignments_executed = 0;
+  double bytes_sent = 0, bytes_received = 0;
+  double little_l = 0, little_lambda_w = 0;  // mean requests in the system, and arrival rate x mean residence
+};
+
+struct RunResult {
+  std::string label;                 // what the comparison calls this run, usually the policy's name
+  std::string plan_summary;          // what the policy did, one line
+  bool interrupted = false;          // cut short (Ctrl-C): only complete steps are in it
+  std::string fingerprint;           // of the event sequence
+
+  std::vector<RequestRecord> requests;
+  std::int64_t completed = 0;
+  LatencySummary latency;
+  Ticks end{};                       // last event
+  std::int64_t input_tokens = 0;     // of completed requests
+  std::int64_t output_tokens = 0;
+
+  std::int64_t steps = 0;
+  StepCost time;                     // summed over steps
+  StepTotals detail;
+  std::vector<double> planned_balancedness;  // by MoE layer, on the window that the plan was made from
+  KvStats kv;
+  MemoryReport memory;
+  ConservationReport conservation;
+  int gpus = 0;
+};
+
+}  // namespace epsim
