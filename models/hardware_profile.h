@@ -1,0 +1,122 @@
+// What share of the data sheet's rates real kernels and collectives reach, as measured.
+//   Models : dense GEMM by rows, grouped expert GEMM by rows per expert, memory-bound kernels, attention; collectives
+//   on
+//            a link by what the busiest port carries.
+//   Source : models/hardware/efficiency.yaml, with a source for every figure.
+//   Valid  : on the hardware a profile was measured on, inside its points. A price outside the points, or for hardware
+//            that borrows another's profile (`carried_over`), has Origin::kExtrapolated.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/core/units.h"
+#include "sim/domain/cost.h"
+
+namespace epsim {
+
+// One number with its pedigree.
+struct Figure {
+  double value = 0;
+  Origin origin = Origin::kDeclared;
+  std::string source;
+};
+
+// A share of a peak rate and how well it is known.
+struct Efficiency {
+  double fraction = 0;
+  Origin origin = Origin::kDeclared;
+};
+
+// Share of the peak rate as a function of the rows (tokens) of a matrix product.
+struct EfficiencyCurve {
+  struct Point {
+    double rows = 0;
+    double fraction = 0;
+  };
+  std::vector<Point> points;          // by growing rows, at least one
+  Origin origin = Origin::kMeasured;  // of the points
+  std::string source;
+
+  // Interpolates log(fraction) in log(rows). Under the first point the time stays that of the first point (the weights
+  // are read whatever the rows), so the fraction falls in proportion; over the last it stays. Both are extrapolated.
+  Efficiency at(double rows) const;
+};
+
+// Both expert GEMMs of a fused MoE kernel, activation and permutation included, as a share of the bf16 peak:
+// 6 x hidden x intermediate x rows flops per expert over the kernel's time. The low shares at few rows are the weight
+// reads of the touched experts; combine with a memory floor by max(), not by adding.
+struct GroupedGemmCurve {
+  int hidden = 0;
+  int intermediate = 0;
+  int experts = 0;        // in the measured kernel
+  EfficiencyCurve curve;  // rows = mean rows per resident expert
+};
+
+struct ComputeProfile {
+  std::string name;
+  std::string carried_over;    // why another GPU's measurements stand in for it; empty = its own
+  EfficiencyCurve dense_gemm;  // of the bf16 peak; small rows include the weight reads (n = 4096, k = 7168)
+  std::vector<GroupedGemmCurve> grouped_gemm;
+  Figure grouped_gemm_plateau;  // of the bf16 peak, many rows: one number for a plain roofline
+  Figure weight_read;           // of the memory bandwidth, streaming expert weights (the floor)
+  Figure memory_bound;          // of the memory bandwidth, other memory-bound kernels
+  Figure kernel_constant;       // seconds added to each memory-bound kernel
+  Figure attention_prefill;     // of the bf16 peak, causal score and value products, long prompts
+  Figure attention_decode;      // of the memory bandwidth, reading the KV cache
+
+  // From the curve whose expert matrices are nearest in size; measured only for the very shape.
+  Efficiency grouped(int hidden, int intermediate, double rows_per_expert) const;
+};
+
+enum class CollectiveKind { kAllToAll, kAllGather, kReduceScatter, kAllReduce };
+inline constexpr std::string_view kCollectiveNames[] = {"all_to_all", "all_gather", "reduce_scatter", "all_reduce"};
+
+// A collective over `gpus` GPUs, measured at several buffer sizes. `bytes` follows nccl-tests: the whole send buffer of
+// a GPU (all-to-all, all-reduce), the whole result (all-gather), the whole input (reduce-scatter).
+struct CollectiveCurve {
+  CollectiveKind kind = CollectiveKind::kAllToAll;
+  int gpus = 0;
+  // Bytes that a GPU's share of the link carries in each direction, per byte of buffer: (gpus - 1) / gpus inside a
+  // node; (gpus - gpus_per_node) / gpus for an all-to-all across nodes.
+  double wire_share = 0;
+  BytesPerSecond link_rate{};  // data sheet: one GPU's share of the link, each direction
+  struct Point {
+    Bytes bytes{};
+    Seconds time{};
+    Seconds wire{};  // bytes x wire_share / link_rate: the time if the data sheet's rate were reached
+  };
+  std::vector<Point> points;  // by growing size, at least one
+  Origin origin = Origin::kMeasured;
+  std::string source;
+};
+
+// Everything known about one tier of links.
+struct LinkProfile {
+  std::string name;
+  std::string carried_over;  // why another link's measurements stand in for it; empty = its own
+  Figure base_latency;       // seconds of a collective that carries next to nothing
+  std::vector<CollectiveCurve> curves;
+
+  // Time of a collective whose busiest port carries for `wire` seconds at the data sheet's rate. Linear in `wire`
+  // between points, from base_latency at zero; past the last point in proportion (extrapolated). Between GPU counts
+  // linear in log(gpus); outside them the nearest count (extrapolated). A kind without a curve takes the all-to-all's
+  // (extrapolated). Another rate scales by itself: equal wire time, equal efficiency.
+  Price time(CollectiveKind kind, int gpus, Seconds wire) const;
+  // wire / time(): the share of the data sheet's rate that is reached, the latency included. Zero for no bytes; an
+  // all-reduce done inside the switch can exceed 1.
+  Efficiency efficiency(CollectiveKind kind, int gpus, Seconds wire) const;
+};
+
+struct NetworkProfile {
+  LinkProfile intra;  // inside a node
+  LinkProfile inter;  // between nodes; no curves for a single-node box
+};
+
+// From the profiles that come with the program. `carried_over` is the reason the borrower gives; empty for hardware
+// that the profile was measured on. An unknown name is an InputError that lists all.
+ComputeProfile compute_profile(const std::string& name, const std::string& carried_over);
+LinkProfile link_profile(const std::string& name, const std::string& carried_over);
+
+}  // namespace epsim
