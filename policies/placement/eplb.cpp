@@ -1,0 +1,161 @@
+#include "policies/placement/eplb.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+// Step 1: logical experts in the order in which nodes hold them, whole groups at a time.
+std::vector<int> experts_by_node(std::span<const float> loads, const EplbShape& shape, TieOrder ties) {
+  const auto groups = static_cast<std::size_t>(shape.groups);
+  const std::size_t group_size = loads.size() / groups;
+  std::vector<float> group_loads(groups);
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::span<const float> members = loads.subspan(g * group_size, group_size);
+    group_loads[g] = static_cast<float>(std::accumulate(members.begin(), members.end(), 0.0));
+  }
+  const Packing nodes = pack_equally<float>(group_loads, shape.nodes, ties);
+  const int groups_per_node = shape.groups / shape.nodes;
+  std::vector<int> order(loads.size());
+  for (std::size_t g = 0; g < groups; ++g) {
+    const auto position = static_cast<std::size_t>(nodes.pack[g] * groups_per_node + nodes.rank[g]);
+    for (std::size_t i = 0; i < group_size; ++i) {
+      order[position * group_size + i] = static_cast<int>(g * group_size + i);
+    }
+  }
+  return order;
+}
+
+// Steps 2 and 3 inside one node: copies for its experts, then its slots filled. `experts` are logical ids.
+void fill_node(std::span<const float> loads, std::span<const int> experts, int gpus, TieOrder ties,
+               std::span<int> slots, std::span<int> ranks) {
+  std::vector<float> own(experts.size());
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    own[i] = loads[static_cast<std::size_t>(experts[i])];
+  }
+  const Replicas replicas = replicate_hottest<float>(own, static_cast<int>(slots.size()));
+  std::vector<float> per_copy(slots.size());
+  for (std::size_t p = 0; p < per_copy.size(); ++p) {
+    const auto e = static_cast<std::size_t>(replicas.expert[p]);
+    per_copy[p] = own[e] / static_cast<float>(replicas.copies[e]);
+  }
+  const Packing packing = pack_equally<float>(per_copy, gpus, ties);
+  const int per_gpu = static_cast<int>(slots.size()) / gpus;
+  for (std::size_t p = 0; p < per_copy.size(); ++p) {
+    const auto slot = static_cast<std::size_t>(packing.pack[p] * per_gpu + packing.rank[p]);
+    slots[slot] = experts[static_cast<std::size_t>(replicas.expert[p])];
+    ranks[slot] = replicas.rank[p];
+  }
+}
+
+EplbMode mode_from(const std::string& name) {
+  return name == "hierarchical" ? EplbMode::kHierarchical : name == "auto" ? EplbMode::kAuto : EplbMode::kGlobal;
+}
+
+class EplbPlacement final : public PlacementPolicy {
+ public:
+  EplbPlacement(std::string name, EplbOptions options) : name_(std::move(name)), options_(std::move(options)) {}
+  PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
+    return eplb_plan(name_, options_, load, shape);
+  }
+
+ private:
+  std::string name_;
+  EplbOptions options_;
+};
+
+}  // namespace
+
+LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, TieOrder ties) {
+  const auto nodes = static_cast<std::size_t>(shape.nodes);
+  const auto physical = static_cast<std::size_t>(shape.physical);
+  const std::vector<int> experts = experts_by_node(loads, shape, ties);
+  std::vector<int> slots(physical), ranks(physical);
+  for (std::size_t n = 0; n < nodes; ++n) {
+    const std::size_t share = loads.size() / nodes, room = physical / nodes;
+    fill_node(loads, std::span(experts).subspan(n * share, share), shape.gpus / shape.nodes, ties,
+              std::span(slots).subspan(n * room, room), std::span(ranks).subspan(n * room, room));
+  }
+  LayerPlan out = uniform_layer(std::move(slots), shape.gpus);
+  out.copy_rank = std::move(ranks);
+  return out;
+}
+
+EplbShape check_eplb(const EplbOptions& options, int experts, const ClusterShape& shape) {
+  const auto require = [&](bool holds, const std::string& problem) {
+    if (!holds) {
+      throw InputError(options.place, problem);
+    }
+  };
+  require(shape.gpus > 0 && shape.gpus_per_node > 0 && shape.gpus % shape.gpus_per_node == 0,
+          fmt::format("{} GPUs do not divide into nodes of {}; the GPUs must be a multiple of a node's.", shape.gpus,
+                      shape.gpus_per_node));
+  const int nodes = shape.nodes();
+  const int redundant = options.redundant_experts.value_or(shape.gpus);
+  const int physical = experts + redundant;
+  require(redundant >= 0, fmt::format("{} physical experts cannot hold {} experts; num_redundant_experts must be at "
+                                      "least 0.",
+                                      physical, experts));
+  const int next = (shape.gpus - experts % shape.gpus) % shape.gpus;
+  require(
+      physical % shape.gpus == 0,
+      fmt::format("{} experts with {} copies do not divide over {} GPUs; policy eplb with num_redundant_experts = {}, "
+                  "or that plus a multiple of {}, does.",
+                  experts, redundant, shape.gpus, next, shape.gpus));
+  require(options.groups > 0 && experts % options.groups == 0,
+          fmt::format("{} experts do not divide into {} groups; num_groups must divide the experts.", experts,
+                      options.groups));
+  const bool divides = options.groups % nodes == 0;
+  require(options.mode != EplbMode::kHierarchical || divides,
+          fmt::format("hierarchical mode puts whole groups on nodes, and {} groups do not divide over {} nodes; "
+                      "use mode global or auto, or a num_groups that is a multiple of the nodes.",
+                      options.groups, nodes));
+  const bool hierarchical = options.mode != EplbMode::kGlobal && divides;
+  return hierarchical ? EplbShape{physical, options.groups, nodes, shape.gpus} : EplbShape{physical, 1, 1, shape.gpus};
+}
+
+EplbOptions read_eplb_options(ConfigReader& in) {
+  EplbOptions out;
+  out.mode = mode_from(in.choice("mode", {"global", "hierarchical", "auto"}, "global"));
+  out.groups = in.optional("num_groups", 1, Bound::kPositive);
+  out.ties =
+      in.choice("ties", {"stable", "libstdcxx"}, "stable") == "stable" ? TieOrder::kStable : TieOrder::kLibstdcxx;
+  out.place = in.place("");
+  return out;
+}
+
+PlacementPlan eplb_plan(const std::string& name, const EplbOptions& options, const LoadWindow& load,
+                        const ClusterShape& shape) {
+  const EplbShape layer_shape = check_eplb(options, load.experts(), shape);
+  PlacementPlan out{.policy = name, .experts = load.experts(), .gpus = shape.gpus, .layers = {}};
+  out.layers.reserve(static_cast<std::size_t>(load.layers()));
+  std::vector<float> loads(static_cast<std::size_t>(load.experts()));
+  for (int l = 0; l < load.layers(); ++l) {
+    const std::span<const double> row = load.layer(l);
+    for (std::size_t e = 0; e < row.size(); ++e) {
+      loads[e] = static_cast<float>(row[e]);
+    }
+    out.layers.push_back(eplb_layer(loads, layer_shape, options.ties));
+  }
+  return out;
+}
+
+std::unique_ptr<PlacementPolicy> make_base_placement(ConfigReader& options) {
+  EplbOptions read = read_eplb_options(options);
+  read.redundant_experts = 0;
+  return std::make_unique<EplbPlacement>("base", std::move(read));
+}
+
+std::unique_ptr<PlacementPolicy> make_eplb_placement(ConfigReader& options) {
+  EplbOptions read = read_eplb_options(options);
+  read.redundant_experts = options.maybe<int>("num_redundant_experts");
+  return std::make_unique<EplbPlacement>("eplb", std::move(read));
+}
+
+}  // namespace epsim

@@ -1,0 +1,49 @@
+// Expert-parallel load balancer with the semantics of deepseek-ai/EPLB.
+//   Source : github.com/deepseek-ai/EPLB, eplb.py at commit d52c72d; behaviour only.
+//   Arithmetic: float32 throughout (loads, load per copy, pack loads), so that results agree to the last bit.
+//   Ignores: two copies of one expert on one GPU are not avoided, as in the original; where experts were before.
+//   Valid  : loads are rounded to float32. Group sums (hierarchical mode) are taken in double and rounded once: equal
+//   to
+//            the original below 2^24, where its own vectorised sum becomes order dependent.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "policies/placement/packing.h"
+#include "policies/placement_policy.h"
+#include "sim/core/config.h"
+
+namespace epsim {
+
+// kGlobal: nodes and groups play no part. kHierarchical: expert groups are packed onto nodes first, copies and packing
+// stay inside each node. kAuto: hierarchical iff the groups divide over the nodes (what eplb.py does).
+enum class EplbMode { kGlobal, kHierarchical, kAuto };
+
+struct EplbOptions {
+  std::optional<int> redundant_experts;  // extra copies per layer over all GPUs; absent = one per GPU
+  EplbMode mode = EplbMode::kGlobal;
+  int groups = 1;  // expert groups of the model's router
+  TieOrder ties = TieOrder::kStable;
+  InputPlace place;  // where the options stand, for messages
+};
+
+// One layer. `loads` per logical expert; the shape must have passed check_eplb(). `groups` and `nodes` are 1 in global
+// mode.
+struct EplbShape {
+  int physical = 0, groups = 1, nodes = 1, gpus = 1;
+};
+LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, TieOrder ties);
+
+// What the options come to on a cluster. Throws InputError unless experts divide over groups, GPUs over nodes, physical
+// experts over GPUs, there are at least as many as experts, and, in hierarchical mode, groups divide over nodes.
+EplbShape check_eplb(const EplbOptions& options, int experts, const ClusterShape& shape);
+
+// Reads mode, num_groups and ties (`base` and `eplb` share them).
+EplbOptions read_eplb_options(ConfigReader& in);
+
+PlacementPlan eplb_plan(const std::string& name, const EplbOptions& options, const LoadWindow& load,
+                        const ClusterShape& shape);
+
+}  // namespace epsim

@@ -1,0 +1,35 @@
+#include "policies/plan_tools.h"
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+
+std::vector<int> copies_by_expert(const LayerPlan& layer, int experts) {
+  std::vector<int> copies(static_cast<std::size_t>(experts), 0);
+  for (const int e : layer.slots) {
+    ++copies.at(static_cast<std::size_t>(e));
+  }
+  return copies;
+}
+
+std::vector<std::vector<int>> slots_by_expert(const LayerPlan& layer, int experts) {
+  const std::vector<int> copies = copies_by_expert(layer, experts);
+  std::vector<std::vector<int>> out(copies.size());
+  for (std::size_t e = 0; e < copies.size(); ++e) {
+    out[e].assign(static_cast<std::size_t>(copies[e]), -1);
+  }
+  std::vector<int> seen(copies.size(), 0);
+  for (std::size_t slot = 0; slot < layer.slots.size(); ++slot) {
+    const auto e = static_cast<std::size_t>(layer.slots[slot]);
+    const int rank = layer.copy_rank.empty() ? seen[e]++ : layer.copy_rank[slot];
+    EPSIM_CHECK(rank >= 0 && rank < copies[e], "a copy's rank is below the number of copies");
+    int& place = out[e][static_cast<std::size_t>(rank)];
+    EPSIM_CHECK(place == -1, "two copies of an expert have one rank");
+    place = static_cast<int>(slot);
+  }
+  return out;
+}
+
+}  // namespace epsim

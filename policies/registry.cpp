@@ -1,0 +1,44 @@
+#include "policies/registry.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace epsim {
+
+// Defined beside each policy.
+std::unique_ptr<PlacementPolicy> make_contiguous_placement(ConfigReader& options);
+std::unique_ptr<PlacementPolicy> make_base_placement(ConfigReader& options);
+std::unique_ptr<PlacementPolicy> make_eplb_placement(ConfigReader& options);
+
+namespace {
+
+constexpr PlacementPolicyEntry kPlacementPolicies[] = {
+    {"contiguous", "Experts in order, E / GPUs on each, no copies: what an engine does without a load balancer.",
+     "none", make_contiguous_placement},
+    {"base", "Greedy packing by load without copies: EPLB's placement step alone (BASE of the CRAFT paper, Sec. 5.1).",
+     "mode (global|hierarchical|auto; global), num_groups (1), ties (stable|libstdcxx; stable)", make_base_placement},
+    {"eplb", "Copy the hottest experts, then pack by load: deepseek-ai/EPLB, eplb.py at commit d52c72d.",
+     "num_redundant_experts (one per GPU), mode (global|hierarchical|auto; global), num_groups (1), "
+     "ties (stable|libstdcxx; stable)",
+     make_eplb_placement},
+};
+
+}  // namespace
+
+std::span<const PlacementPolicyEntry> placement_policies() { return kPlacementPolicies; }
+
+std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, ConfigReader& options) {
+  const auto entries = placement_policies();
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
+  if (found == entries.end()) {
+    std::vector<std::string> names;
+    for (const PlacementPolicyEntry& entry : entries) {
+      names.emplace_back(entry.name);
+    }
+    throw InputError(options.place(""), unknown_name("placement policy", name, names));
+  }
+  return found->make(options);
+}
+
+}  // namespace epsim
