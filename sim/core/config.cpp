@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -17,6 +18,7 @@ struct Config::Document {
   std::string file;
   std::filesystem::path folder;
   std::set<std::string> overridden;  // dotted paths that came from set()
+  std::vector<std::filesystem::path> files;
 };
 
 // A mapping, its place in the document and the keys read so far. Children are kept so that finish() reaches them.
@@ -274,6 +276,8 @@ std::string Config::resolved() const {
   return std::string(out.c_str()) + "\n";
 }
 
+std::vector<std::filesystem::path> Config::files() const { return document_->files; }
+
 ConfigReader::ConfigReader(std::shared_ptr<Node> node) : node_(std::move(node)) {}
 ConfigReader::ConfigReader(const ConfigReader&) = default;
 ConfigReader& ConfigReader::operator=(const ConfigReader&) = default;
@@ -368,6 +372,10 @@ std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string&
     file = node_->document->folder / file;
   }
   file = file.lexically_normal();
+  std::vector<std::filesystem::path>& files = node_->document->files;
+  if (std::find(files.begin(), files.end(), file) == files.end()) {
+    files.push_back(file);
+  }
   node_->yaml[key] = std::filesystem::absolute(file).lexically_normal().string();  // the echo can be run from anywhere
   return file;
 }

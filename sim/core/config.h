@@ -35,6 +35,8 @@ class Config {
   ConfigReader root() const;
   // The document with every default that was read filled in, as YAML.
   std::string resolved() const;
+  // Every file that a key named, in the order they were read, the document's own left out.
+  std::vector<std::filesystem::path> files() const;
 
   struct Document;
 
