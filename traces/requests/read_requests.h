@@ -1,0 +1,25 @@
+// The one door to request traces: a section of the scenario in, a checked trace out.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "sim/core/config.h"
+#include "sim/core/rng.h"
+#include "sim/domain/request_trace.h"
+
+namespace epsim {
+
+struct RequestSource {
+  std::string_view name, summary;
+  RequestTrace (*read)(ConfigReader&, Seed);
+};
+
+// Every kind of request source, for `list` and for error messages.
+std::span<const RequestSource> request_sources();
+
+// Reads the key `kind` and then that kind's own keys; the caller ends with finish(). Equal sections and seeds give
+// equal traces. Throws InputError.
+RequestTrace read_requests(ConfigReader& in, Seed seed);
+
+}  // namespace epsim

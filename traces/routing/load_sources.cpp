@@ -1,0 +1,69 @@
+#include "traces/routing/load_sources.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "traces/routing/sglang_counts.h"
+#include "traces/routing/synthetic.h"
+#include "traces/routing/window_load_source.h"
+
+namespace epsim {
+
+namespace {
+
+constexpr LoadReader kReaders[] = {
+    {"sglang_counts", "SGLang's expert-load JSON (logical_count by layer and expert)", make_sglang_counts},
+    {"uniform", "every expert takes the same load", make_uniform_loads},
+    {"zipf", "load falls with a power of the expert's rank, hot experts differ by layer", make_zipf_loads},
+    {"skew", "per-layer hottest-expert load over the mean, as stated", make_skew_loads}};
+
+// pi_e <= 1 and no empty layer: what every use of a window relies on.
+void check_window(ConfigReader& in, const LoadWindow& window, const MoeSpec& model) {
+  for (int l = 0; l < window.layers(); ++l) {
+    const std::span<const double> row = window.layer(l);
+    const auto hottest = std::max_element(row.begin(), row.end());
+    const double total = window.total(l);
+    const int number = model.moe_layer_numbers()[static_cast<std::size_t>(l)];
+    in.check(total > 0, "kind", fmt::format("model layer {} has no load at all; every MoE layer needs some.", number));
+    // One part in a million: counts that were rounded or scaled on the way.
+    in.check(*hottest * model.top_k <= total * (1 + 1e-6), "kind",
+             fmt::format("model layer {}, expert {}: it takes {:.4g} assignments per token; with top-{} routing an "
+                         "expert takes at most 1.",
+                         number, hottest - row.begin(), *hottest * model.top_k / total, model.top_k));
+  }
+}
+
+}  // namespace
+
+std::span<const LoadReader> load_readers() { return kReaders; }
+
+LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  std::vector<std::string> names;
+  for (const LoadReader& reader : kReaders) {
+    names.emplace_back(reader.name);
+  }
+  const std::string kind = in.choice("kind", names);
+  for (const LoadReader& reader : kReaders) {
+    if (reader.name == kind) {
+      LoadWindow window = reader.read(in, model, seed);
+      check_window(in, window, model);
+      return window;
+    }
+  }
+  in.fail("kind", unknown_name("kind of expert loads", kind, names));
+}
+
+std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  const LoadWindow window = read_load_window(in, model, seed);
+  const bool sampled = in.choice("variation", {"sampled", "none"}, "sampled") == "sampled";
+  double overdispersion = 0;
+  if (sampled) {
+    overdispersion = in.optional("overdispersion", 1.0);
+  }
+  return std::make_unique<WindowLoadSource>(window, model.top_k, overdispersion, seed);
+}
+
+}  // namespace epsim

@@ -1,0 +1,34 @@
+// The one door to expert loads: a section of the scenario in; a window to plan from, or a source to run on, out.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "sim/core/config.h"
+#include "sim/core/rng.h"
+#include "sim/domain/load_window.h"
+#include "sim/domain/moe_spec.h"
+#include "sim/domain/step_loads.h"
+
+namespace epsim {
+
+// Of the model, readers use: layers, moe_layer_numbers(), experts, top_k.
+struct LoadReader {
+  std::string_view name, summary;
+  LoadWindow (*read)(ConfigReader&, const MoeSpec&, Seed);
+};
+
+// Every kind of expert loads, for `list` and for error messages.
+std::span<const LoadReader> load_readers();
+
+// Reads the key `kind` and then that kind's own keys; the caller ends with finish(). Every MoE layer of the window has
+// load, and no expert more than one assignment per token. Throws InputError.
+LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed);
+
+// The same keys, and how steps vary about the window's mean mix:
+//   variation        sampled (default): counts of each step drawn around the mean mix; none: the mean mix every step
+//   overdispersion   sampled only: variance of a count over the binomial one (default 1)
+std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed);
+
+}  // namespace epsim

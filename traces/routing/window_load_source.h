@@ -1,0 +1,45 @@
+// Loads of every step from one window's mean mix.
+//
+//   Models : each step, every expert's count is drawn around T * pi (T tokens, pi its chance per token) with variance
+//            T * pi * (1 - pi) * overdispersion; drawn counts are clamped to [0, T] and the row is scaled to sum to T *
+//            top_k. The draw is a sum of eight uniform bytes, standardised: mean 0, variance 1, excess kurtosis -0.15,
+//            within
+//            +-4.88 deviations: near normal where it matters, and cheap.
+//   Ignores: covariance beyond that of the fixed sum; correlation between steps and layers; the skewness of small
+//   counts. Valid  : T * pi of a few and more. Below, clamping at 0 lifts rare experts and scaling lowers the others.
+//   Cost   : about 1 ns per expert (tests/bench/traces.cpp).
+#pragma once
+
+#include <vector>
+
+#include "sim/core/rng.h"
+#include "sim/domain/load_window.h"
+#include "sim/domain/step_loads.h"
+
+namespace epsim {
+
+class WindowLoadSource final : public LoadSource {
+ public:
+  // Every layer of `window` must have load, no expert more than 1 / top_k of it. `overdispersion` 0: no variation,
+  // every step brings the mean mix.
+  WindowLoadSource(const LoadWindow& window, int top_k, double overdispersion, Seed seed);
+
+  int layers() const override { return layers_; }
+  int experts() const override { return experts_; }
+  // One source: all DP ranks draw from the same mix. Depends on the seed, the step and the sum of `tokens` alone; with
+  // no tokens at all the loads are the mean mix.
+  void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const override;
+
+ private:
+  void draw_row(std::int64_t step, int layer, float inverse_root_tokens, std::span<float> out) const;
+
+  int layers_, experts_;
+  std::size_t stride_;  // experts, rounded up to whole blocks
+  float top_k_;
+  double overdispersion_;
+  std::uint64_t key_;
+  std::vector<float> mean_;       // [layer][stride] pi, 0 in the padding
+  std::vector<float> deviation_;  // [layer][stride] of the draw for one token, per standard deviation of the byte sum
+};
+
+}  // namespace epsim
