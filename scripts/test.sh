@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything and runs all tests. Ends with ctest's own summary.
+# Usage: scripts/test.sh [preset]   release (default), dev (address and undefined-behaviour sanitizers), tsan
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=${1:-release}
+case "$preset" in
+  release | dev | tsan) ;;
+  *) echo "unknown preset '$preset'; known: release, dev, tsan" >&2; exit 2 ;;
+esac
+
+./scripts/setup.sh
+
+options=()
+if command -v nvcc >/dev/null && [ "$preset" = release ]; then
+  echo "nvcc found: the CUDA part is compiled and linked too"
+  options+=(-DEPSIM_CUDA=ON)
+fi
+echo "== build ($preset)"
+cmake --preset "$preset" "${options[@]}" >/dev/null
+cmake --build --preset "$preset"
+echo "== test"
+ctest --preset "$preset" -j "$(nproc)"
