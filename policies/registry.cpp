@@ -9,6 +9,7 @@ namespace epsim {
 std::unique_ptr<PlacementPolicy> make_contiguous_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_base_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_eplb_placement(ConfigReader& options);
+std::unique_ptr<PlacementPolicy> make_craft_placement(ConfigReader& options);
 
 namespace {
 
@@ -21,6 +22,11 @@ constexpr PlacementPolicyEntry kPlacementPolicies[] = {
      "num_redundant_experts (one per GPU), mode (global|hierarchical|auto; global), num_groups (1), "
      "ties (stable|libstdcxx; stable)",
      make_eplb_placement},
+    {"craft", "Copies where a layer's balance gains most, within an exact budget: CRAFT, Sec. 4 and Algorithms 1 to 3.",
+     "replication_factor (number of copies per GPU over all layers, or auto; auto), auto (knee|max_ratio; knee), "
+     "objective (gain|gain_times_r; gain), interleave (floor|endpoints; floor), aggregate (false), "
+     "floor_division (false), allow_duplicates (false)",
+     make_craft_placement},
 };
 
 }  // namespace

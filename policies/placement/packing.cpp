@@ -60,8 +60,8 @@ Packing pack_equally(std::span<const Real> loads, int packs, TieOrder ties) {
 }
 
 template <class Real>
-Replicas replicate_hottest(std::span<const Real> loads, int physical) {
-  EPSIM_CHECK(physical >= static_cast<int>(loads.size()), "every expert needs a slot");
+Replicas replicate_hottest(std::span<const Real> loads, int physical, int max_copies) {
+  EPSIM_CHECK(physical >= static_cast<int>(loads.size()) && max_copies > 0, "every expert needs a slot");
   Replicas out;
   out.expert.resize(loads.size());
   std::iota(out.expert.begin(), out.expert.end(), 0);
@@ -71,16 +71,31 @@ Replicas replicate_hottest(std::span<const Real> loads, int physical) {
   out.rank.reserve(static_cast<std::size_t>(physical));
   // The heap gives its smallest key, the loop wants the largest load: keys are complemented.
   using Key = typename LoadKeys<Real>::Key;
-  std::vector<Key> keys(loads.size());
-  for (std::size_t e = 0; e < loads.size(); ++e) {
-    keys[e] = ~descending_key(loads[e], e);
-  }
-  KeyHeap hottest(std::move(keys));
+  const auto key_of = [&](std::size_t e) { return ~descending_key(loads[e] / static_cast<Real>(out.copies[e]), e); };
+  const auto experts_below = [&](int limit) {
+    std::vector<Key> keys;
+    keys.reserve(loads.size());
+    for (std::size_t e = 0; e < loads.size(); ++e) {
+      if (out.copies[e] < limit) {
+        keys.push_back(key_of(e));
+      }
+    }
+    return KeyHeap<Key>(std::move(keys));
+  };
+  int limit = max_copies;
+  KeyHeap<Key> hottest = experts_below(limit);
   for (int p = static_cast<int>(loads.size()); p < physical; ++p) {
+    while (hottest.empty()) {
+      hottest = experts_below(limit += max_copies);
+    }
     const std::size_t e = id_of_descending<Real>(~hottest.top());
     out.expert.push_back(static_cast<int>(e));
     out.rank.push_back(out.copies[e]++);
-    hottest.replace_top(~descending_key(loads[e] / static_cast<Real>(out.copies[e]), e));
+    if (out.copies[e] < limit) {
+      hottest.replace_top(key_of(e));
+    } else {
+      hottest.pop();
+    }
   }
   return out;
 }
@@ -90,7 +105,7 @@ template std::vector<int> order_by_load<double>(std::span<const double>, TieOrde
 template Packing pack_equally<float, float>(std::span<const float>, int, TieOrder);
 template Packing pack_equally<float, double>(std::span<const float>, int, TieOrder);
 template Packing pack_equally<double, double>(std::span<const double>, int, TieOrder);
-template Replicas replicate_hottest<float>(std::span<const float>, int);
-template Replicas replicate_hottest<double>(std::span<const double>, int);
+template Replicas replicate_hottest<float>(std::span<const float>, int, int);
+template Replicas replicate_hottest<double>(std::span<const double>, int, int);
 
 }  // namespace epsim

@@ -1,6 +1,7 @@
 // What greedy placement policies share: sorting by load, packing into equal packs, replicating the hottest expert.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -36,8 +37,9 @@ struct Replicas {
 };
 
 // Adds copies one by one, each to the expert with the largest load per copy (the lowest id when several are equal),
-// until there are `physical` experts. `physical` must not be below the number of experts.
+// until there are `physical` experts. `physical` must not be below the number of experts. No expert gets more than
+// `max_copies` while another has fewer: copies of an expert beyond one per GPU serve nobody.
 template <class Real>
-Replicas replicate_hottest(std::span<const Real> loads, int physical);
+Replicas replicate_hottest(std::span<const Real> loads, int physical, int max_copies = std::numeric_limits<int>::max());
 
 }  // namespace epsim

@@ -1,0 +1,42 @@
+// CRAFT: cost-aware expert replica allocation with fine-grained, per-layer replication (the paper's Sec. 4 and Appendix
+// A).
+//   Models : gains by replay, an exact-budget knapsack over layers, interleaved capacities, capacity-aware greedy
+//   placement. Ignores: nodes, except through interleaving (global placement, as the numbers of copies need not divide
+//   over nodes). Valid  : any experts and GPUs; where experts do not divide over GPUs the GPUs' totals may differ by
+//   one expert.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "policies/placement/craft/allocation.h"
+#include "policies/placement/craft/benefit.h"
+#include "policies/placement_policy.h"
+#include "sim/core/config.h"
+
+namespace epsim {
+
+struct CraftOptions {
+  std::optional<int> replication_factor;  // extra copies per GPU over all layers, 0 .. layers; absent = automatic
+  AutoFactor auto_rule = AutoFactor::kKnee;
+  CraftObjective objective = CraftObjective::kGain;
+  BenefitOptions benefit;
+  InputPlace place;  // where the options stand, for messages
+};
+
+// Why a plan is as it is.
+struct CraftExplanation {
+  GainTable table;    // estimated gains
+  FactorCurve curve;  // empty when the factor was given
+  int replication_factor = 0;
+  std::vector<int> layer_copies;     // extra copies per layer; they sum to factor x GPUs
+  std::vector<double> balancedness;  // [layer] of the final placement, replayed on the same window
+};
+
+// `why` is filled in when given.
+PlacementPlan craft_plan(const CraftOptions& options, const LoadWindow& load, const ClusterShape& shape,
+                         CraftExplanation* why = nullptr);
+
+CraftOptions read_craft_options(ConfigReader& in);
+
+}  // namespace epsim
