@@ -2,7 +2,7 @@
 //   Models : dense GEMM by rows, grouped expert GEMM by rows per expert, memory-bound kernels, attention; collectives
 //   on
 //            a link by what the busiest port carries.
-//   Source : models/hardware/efficiency.yaml, with a source for every figure.
+//   Source : models/hardware/compute/*.yaml and models/hardware/links/*.yaml, with a source for every figure.
 //   Valid  : on the hardware a profile was measured on, inside its points. A price outside the points, or for hardware
 //            that borrows another's profile (`carried_over`), has Origin::kExtrapolated.
 #pragma once
@@ -41,11 +41,12 @@ struct EfficiencyCurve {
 
   // Interpolates log(fraction) in log(rows). Under the first point the time stays that of the first point (the weights
   // are read whatever the rows), so the fraction falls in proportion; over the last it stays. Both are extrapolated.
+  // `rows` must be positive.
   Efficiency at(double rows) const;
 };
 
 // Both expert GEMMs of a fused MoE kernel, activation and permutation included, as a share of the bf16 peak:
-// 6 x hidden x intermediate x rows flops per expert over the kernel's time. The low shares at few rows are the weight
+// 6 x hidden x intermediate flops per row over the kernel's time. The low shares at few rows are the weight
 // reads of the touched experts; combine with a memory floor by max(), not by adding.
 struct GroupedGemmCurve {
   int hidden = 0;
@@ -57,6 +58,7 @@ struct GroupedGemmCurve {
 struct ComputeProfile {
   std::string name;
   std::string carried_over;    // why another GPU's measurements stand in for it; empty = its own
+  FlopsPerSecond peak{};       // bf16 data-sheet rate of the GPU it was measured on
   EfficiencyCurve dense_gemm;  // of the bf16 peak; small rows include the weight reads (n = 4096, k = 7168)
   std::vector<GroupedGemmCurve> grouped_gemm;
   Figure grouped_gemm_plateau;  // of the bf16 peak, many rows: one number for a plain roofline
@@ -87,9 +89,14 @@ struct CollectiveCurve {
     Seconds time{};
     Seconds wire{};  // bytes x wire_share / link_rate: the time if the data sheet's rate were reached
   };
-  std::vector<Point> points;  // by growing size, at least one
-  Origin origin = Origin::kMeasured;
+  // By growing size. The first is the base latency, at no bytes; at least one measured point follows.
+  std::vector<Point> points;
+  Origin origin = Origin::kMeasured;       // of the measured points
+  Origin base_origin = Origin::kMeasured;  // of the base latency
   std::string source;
+
+  // See LinkProfile::time; for this number of GPUs.
+  Price time(Seconds wire) const;
 };
 
 // Everything known about one tier of links.
