@@ -1,5 +1,6 @@
 // The shipped samples are what their recipe makes. Run with EPSIM_WRITE_SAMPLES=1 to write them anew.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 
@@ -13,24 +14,30 @@ namespace epsim {
 namespace {
 
 // As in traces/samples/README.md.
-constexpr const char* kRecipe = "{kind: skew, low: 4, high: 12, high_share: 0.25, tokens: 8388608}";
-
-std::string made(Seed seed) {
-  const Config config = Config::from_text(kRecipe, "recipe");
+std::string made(int window) {
+  const Config config = Config::from_text(
+      fmt::format("{{kind: skew, range: [4, 13.4], tokens: 8388608, drift: 0.089, window: {}}}", window), "recipe");
   ConfigReader in = config.root();
-  return write_sglang_counts(read_load_window(in, test::deepseek_r1_shape(), seed), test::deepseek_r1_shape());
+  return write_sglang_counts(read_load_window(in, test::deepseek_r1_shape(), Seed{1}), test::deepseek_r1_shape());
 }
 
-TEST_CASE("the sample is byte for byte what its recipe makes, and reads back") {
-  const std::filesystem::path file = test::source_dir() / "traces/samples/deepseek_r1_shape_skew.json";
-  if (std::getenv("EPSIM_WRITE_SAMPLES") != nullptr) {
-    write_file_atomically(file, made(Seed{1}));
-  }
-  CHECK(read_file(file) == made(Seed{1}));
-  ByteInput input(file);
-  const LoadWindow w = read_sglang_counts(input, test::deepseek_r1_shape());
-  for (int l = 0; l < w.layers(); ++l) {
-    CHECK(w.total(l) == doctest::Approx(8388608.0 * 8).epsilon(1e-5));  // counts are rounded
+TEST_CASE("the samples are byte for byte what their recipe makes, and read back") {
+  struct Row {
+    const char* name;
+    int window;
+  };
+  for (const Row& r : {Row{"deepseek-r1-like-plan.json", 1}, Row{"deepseek-r1-like-run.json", 2}}) {
+    CAPTURE(r.name);
+    const std::filesystem::path file = test::source_dir() / "traces/samples" / r.name;
+    if (std::getenv("EPSIM_WRITE_SAMPLES") != nullptr) {
+      write_file_atomically(file, made(r.window));
+    }
+    CHECK(read_file(file) == made(r.window));
+    ByteInput input(file);
+    const LoadWindow w = read_sglang_counts(input, test::deepseek_r1_shape());
+    for (int l = 0; l < w.layers(); ++l) {
+      CHECK(w.total(l) == doctest::Approx(8388608.0 * 8).epsilon(1e-5));  // counts are rounded
+    }
   }
 }
 

@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "sim/core/statistics.h"
 #include "tests/traces/support.h"
 #include "traces/routing/load_sources.h"
 #include "traces/routing/synthetic.h"
@@ -83,6 +85,36 @@ TEST_CASE("skew: the stated share of layers is high, the rest low") {
   CHECK(high == 15);  // 14.5 of 58, rounded
 }
 
+TEST_CASE("skew: a range is covered evenly in the logarithm") {
+  const LoadWindow w = read("{kind: skew, range: [2, 8]}", test::small_model(3, 0, 64, 4));
+  std::vector<double> skews{max_over_mean(w, 0), max_over_mean(w, 1), max_over_mean(w, 2)};
+  std::sort(skews.begin(), skews.end());
+  CHECK(skews[0] == doctest::Approx(2.0).epsilon(1e-9));
+  CHECK(skews[1] == doctest::Approx(4.0).epsilon(1e-9));
+  CHECK(skews[2] == doctest::Approx(8.0).epsilon(1e-9));
+}
+
+TEST_CASE("drift: windows of one workload differ as stated, with the same totals and nobody above every token") {
+  const MoeSpec model = test::deepseek_r1_shape();
+  const auto window = [&](const std::string& keys) {
+    return read("{kind: skew, range: [4, 31], " + keys + "}", model);
+  };
+  const LoadWindow a = window("drift: 0.2, window: 1"), b = window("drift: 0.2, window: 2"), still = window("drift: 0");
+  RunningStats moved, between;
+  for (int l = 0; l < a.layers(); ++l) {
+    CHECK(a.total(l) == doctest::Approx(still.total(l)).epsilon(1e-9));
+    for (std::size_t e = 0; e < 256; ++e) {
+      CHECK(a.layer(l)[e] <= 8388608.0 * (1 + 1e-12));
+      moved.add(std::log(a.layer(l)[e] / still.layer(l)[e]));
+      between.add(std::log(a.layer(l)[e] / b.layer(l)[e]));
+    }
+  }
+  // 14,848 experts; the scaling back of layers adds a little to the 0.2, the capping of the hottest takes a little.
+  CHECK(std::sqrt(moved.variance()) == doctest::Approx(0.2).epsilon(0.05));
+  CHECK(std::sqrt(between.variance()) == doctest::Approx(0.2 * std::sqrt(2.0)).epsilon(0.05));
+  CHECK(contains(message([&] { window("drift: 4"); }), "at most 3"));
+}
+
 TEST_CASE("impossible skews are refused") {
   const MoeSpec model = test::small_model(4, 1, 64, 4);
   struct Row {
@@ -96,6 +128,8 @@ TEST_CASE("impossible skews are refused") {
            Row{"{kind: skew, max_over_mean: [1, 2, .nan]}", "finite"},
            Row{"{kind: skew, low: 3, high: 2, high_share: 0.5}", "low may not exceed high"},
            Row{"{kind: skew, low: 2, high: 3, high_share: 1.5}", "from 0 to 1"},
+           Row{"{kind: skew, range: [8, 2]}", "this is [lowest, highest]"},
+           Row{"{kind: skew, range: [2, 17]}", "at least 1 and at most 16"},
            Row{"{kind: skew, low: 2, high: 3}", "required and missing"},
            Row{"{kind: uniform, tokens: 0}", "greater than 0"},
        }) {

@@ -24,23 +24,58 @@ std::vector<int> permutation(int size, RandomStream stream) {
   return order;
 }
 
+// The keys that all kinds share.
+struct Window {
+  double tokens, drift;
+  std::uint64_t number;
+};
+
+Window read_window(ConfigReader& in) {
+  const double tokens = static_cast<double>(in.optional("tokens", kDefaultTokens, Bound::kPositive));
+  const double drift = in.optional("drift", 0.0);
+  in.check(drift <= 3, "drift",
+           "a drift above 3 (a factor of 20 either way) is no drift any more; at most 3 is allowed.");
+  return {tokens, drift, static_cast<std::uint64_t>(in.optional("window", 0))};
+}
+
+// Moves a layer's loads as the window's number has it. No expert is left with more than every token.
+void drift(std::span<double> loads, const Window& window, int layer, Seed seed) {
+  const double tokens = window.tokens;
+  RandomStream stream(seed, "routing.drift", window.number, static_cast<std::uint64_t>(layer));
+  const double total = std::accumulate(loads.begin(), loads.end(), 0.0);
+  for (double& x : loads) {
+    x *= std::exp(window.drift * stream.normal());
+  }
+  // Capping frees load for the others; a few rounds settle it, as each caps at least one more expert.
+  for (bool over = true; over;) {
+    over = false;
+    double capped = 0, rest = 0;
+    for (const double x : loads) {
+      (x >= tokens ? capped : rest) += std::min(x, tokens);
+    }
+    for (double& x : loads) {
+      x = x >= tokens ? tokens : x * ((total - capped) / rest);
+      over = over || x > tokens;
+    }
+  }
+}
+
 // A window whose layer l has `shares(l)` (hottest first), dealt to experts in an order drawn for that layer.
-LoadWindow deal(const MoeSpec& model, double tokens, Seed seed,
+LoadWindow deal(const MoeSpec& model, const Window& window, Seed seed,
                 const std::function<std::vector<double>(std::size_t)>& shares) {
-  LoadWindow window(model.moe_layers(), model.experts);
-  for (int l = 0; l < window.layers(); ++l) {
+  LoadWindow out(model.moe_layers(), model.experts);
+  for (int l = 0; l < out.layers(); ++l) {
     const std::vector<double> ranked = shares(static_cast<std::size_t>(l));
     const std::vector<int> expert =
         permutation(model.experts, RandomStream(seed, "routing.hot_experts", static_cast<std::uint64_t>(l)));
     for (std::size_t r = 0; r < ranked.size(); ++r) {
-      window.layer(l)[static_cast<std::size_t>(expert[r])] = ranked[r] * tokens * model.top_k;
+      out.layer(l)[static_cast<std::size_t>(expert[r])] = ranked[r] * window.tokens * model.top_k;
+    }
+    if (window.drift > 0) {
+      drift(out.layer(l), window, l, seed);
     }
   }
-  return window;
-}
-
-double read_tokens(ConfigReader& in) {
-  return static_cast<double>(in.optional("tokens", kDefaultTokens, Bound::kPositive));
+  return out;
 }
 
 // The highest max / mean that routing allows: every token chooses the hottest expert.
@@ -52,6 +87,19 @@ void check_skew(const ConfigReader& in, const std::string& key, const MoeSpec& m
                        model.name, steepest(model)));
 }
 
+std::vector<double> spread_skews(ConfigReader& in, const std::vector<double>& range, const MoeSpec& model, Seed seed) {
+  in.check(range.size() == 2 && range[0] <= range[1], "range", "this is [lowest, highest] max / mean.");
+  check_skew(in, "range", model, range[0]);
+  check_skew(in, "range", model, range[1]);
+  std::vector<double> skews(static_cast<std::size_t>(model.moe_layers()), range[0]);
+  const std::vector<int> order = permutation(model.moe_layers(), RandomStream(seed, "routing.layer_skews"));
+  for (std::size_t i = 1; i < skews.size(); ++i) {
+    const double along = static_cast<double>(i) / static_cast<double>(skews.size() - 1);
+    skews[static_cast<std::size_t>(order[i])] = range[0] * std::pow(range[1] / range[0], along);
+  }
+  return skews;
+}
+
 std::vector<double> layer_skews(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const std::size_t layers = static_cast<std::size_t>(model.moe_layers());
   if (const auto listed = in.maybe<std::vector<double>>("max_over_mean")) {
@@ -61,6 +109,9 @@ std::vector<double> layer_skews(ConfigReader& in, const MoeSpec& model, Seed see
       check_skew(in, "max_over_mean", model, skew);
     }
     return *listed;
+  }
+  if (const auto range = in.maybe<std::vector<double>>("range")) {
+    return spread_skews(in, *range, model, seed);
   }
   const double low = in.required<double>("low"), high = in.required<double>("high");
   const double share = in.required<double>("high_share");
@@ -106,7 +157,7 @@ double power_law_exponent(int experts, double max_over_mean) {
 }
 
 LoadWindow make_uniform_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
-  return deal(model, read_tokens(in), seed, [&](std::size_t) { return power_law_shares(model.experts, 0); });
+  return deal(model, read_window(in), seed, [&](std::size_t) { return power_law_shares(model.experts, 0); });
 }
 
 LoadWindow make_zipf_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
@@ -117,12 +168,12 @@ LoadWindow make_zipf_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
       fmt::format("so steep a law gives the hottest expert {:.3g} assignments per token, and at most 1 is possible; "
                   "at most {:.4f} is allowed for {}.",
                   shares[0] * model.top_k, power_law_exponent(model.experts, steepest(model)), model.name));
-  return deal(model, read_tokens(in), seed, [&](std::size_t) { return shares; });
+  return deal(model, read_window(in), seed, [&](std::size_t) { return shares; });
 }
 
 LoadWindow make_skew_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const std::vector<double> skews = layer_skews(in, model, seed);
-  return deal(model, read_tokens(in), seed, [&](std::size_t l) {
+  return deal(model, read_window(in), seed, [&](std::size_t l) {
     return power_law_shares(model.experts, power_law_exponent(model.experts, skews[l]));
   });
 }
