@@ -1,0 +1,115 @@
+#include "models/hardware_profile.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+// Arithmetic that leads back to a measured point may miss it by a few ulps.
+bool same(double a, double b) { return std::fabs(a - b) <= 1e-9 * std::fabs(b); }
+
+double blend(double a, double b, double share) { return a + (b - a) * share; }
+
+}  // namespace
+
+Efficiency EfficiencyCurve::at(double rows) const {
+  EPSIM_CHECK(rows > 0 && !points.empty(), "an efficiency is asked for no rows, or of an empty curve");
+  const Point& first = points.front();
+  const Point& last = points.back();
+  if (rows < first.rows && !same(rows, first.rows)) {
+    return {first.fraction * rows / first.rows, weaker(origin, Origin::kExtrapolated)};
+  }
+  if (rows > last.rows && !same(rows, last.rows)) {
+    return {last.fraction, weaker(origin, Origin::kExtrapolated)};
+  }
+  const auto above =
+      std::lower_bound(points.begin(), points.end(), rows, [](const Point& p, double r) { return p.rows < r; });
+  const Point& right = above == points.end() ? last : *above;
+  if (same(rows, right.rows) || above == points.begin()) {
+    return {right.fraction, origin};
+  }
+  const Point& left = *(above - 1);
+  if (same(rows, left.rows)) {
+    return {left.fraction, origin};
+  }
+  const double share = std::log(rows / left.rows) / std::log(right.rows / left.rows);
+  return {std::exp(blend(std::log(left.fraction), std::log(right.fraction), share)),
+          weaker(origin, Origin::kInterpolated)};
+}
+
+Efficiency ComputeProfile::grouped(int hidden, int intermediate, double rows_per_expert) const {
+  EPSIM_CHECK(!grouped_gemm.empty(), "a compute profile has no grouped GEMM");
+  const auto distance = [&](const GroupedGemmCurve& g) {
+    return std::fabs(std::log(static_cast<double>(g.hidden) * g.intermediate) -
+                     std::log(static_cast<double>(hidden) * intermediate));
+  };
+  const auto nearest = std::min_element(grouped_gemm.begin(), grouped_gemm.end(),
+                                        [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
+  Efficiency found = nearest->curve.at(rows_per_expert);
+  if (nearest->hidden != hidden || nearest->intermediate != intermediate) {
+    found.origin = weaker(found.origin, Origin::kExtrapolated);
+  }
+  return found;
+}
+
+Price CollectiveCurve::time(Seconds wire) const {
+  EPSIM_CHECK(points.size() >= 2 && wire.count() >= 0,
+              "a collective is priced on an empty curve, or for a negative time");
+  const Point& last = points.back();
+  if (wire > last.wire && !same(wire.count(), last.wire.count())) {
+    return {last.time * (wire / last.wire), weaker(origin, Origin::kExtrapolated)};
+  }
+  std::size_t right = 1;
+  while (right + 1 < points.size() && points[right].wire < wire) {
+    ++right;
+  }
+  const Point& a = points[right - 1];
+  const Point& b = points[right];
+  if (same(wire.count(), b.wire.count())) {
+    return {b.time, origin};
+  }
+  const Origin ends = right == 1 ? weaker(origin, base_origin) : origin;
+  return {a.time + (b.time - a.time) * ((wire - a.wire) / (b.wire - a.wire)), weaker(ends, Origin::kInterpolated)};
+}
+
+Price LinkProfile::time(CollectiveKind kind, int gpus, Seconds wire) const {
+  const CollectiveCurve* below = nullptr;  // most GPUs that are not more than asked for
+  const CollectiveCurve* above = nullptr;  // fewest GPUs that are not less
+  for (const CollectiveCurve& curve : curves) {
+    if (curve.kind != kind) {
+      continue;
+    }
+    if (curve.gpus <= gpus && (below == nullptr || curve.gpus > below->gpus)) {
+      below = &curve;
+    }
+    if (curve.gpus >= gpus && (above == nullptr || curve.gpus < above->gpus)) {
+      above = &curve;
+    }
+  }
+  if (below == nullptr && above == nullptr) {
+    EPSIM_CHECK(kind != CollectiveKind::kAllToAll, "link profile '" + name + "' has no all-to-all");
+    const Price stand_in = time(CollectiveKind::kAllToAll, gpus, wire);
+    return {stand_in.time, weaker(stand_in.origin, Origin::kExtrapolated)};
+  }
+  if (below == above) {
+    return below->time(wire);
+  }
+  if (below == nullptr || above == nullptr) {
+    const Price nearest = (below == nullptr ? above : below)->time(wire);
+    return {nearest.time, weaker(nearest.origin, Origin::kExtrapolated)};
+  }
+  const Price few = below->time(wire), many = above->time(wire);
+  const double share =
+      std::log(static_cast<double>(gpus) / below->gpus) / std::log(static_cast<double>(above->gpus) / below->gpus);
+  return {few.time + (many.time - few.time) * share, weaker(weaker(few.origin, many.origin), Origin::kInterpolated)};
+}
+
+Efficiency LinkProfile::efficiency(CollectiveKind kind, int gpus, Seconds wire) const {
+  const Price price = time(kind, gpus, wire);
+  return {price.time.count() > 0 ? wire / price.time : 0.0, price.origin};
+}
+
+}  // namespace epsim
