@@ -1,6 +1,6 @@
 #include "policies/plan_tools.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "sim/core/check.h"
 
@@ -30,6 +30,16 @@ std::vector<std::vector<int>> slots_by_expert(const LayerPlan& layer, int expert
     place = static_cast<int>(slot);
   }
   return out;
+}
+
+int even_share(int experts, const ClusterShape& shape, const InputPlace& place) {
+  if (shape.gpus <= 0 || experts % shape.gpus != 0) {
+    throw InputError(place,
+                     fmt::format("{} experts do not divide over {} GPUs; without uneven copies the GPUs must divide "
+                                 "the experts.",
+                                 experts, shape.gpus));
+  }
+  return experts / shape.gpus;
 }
 
 }  // namespace epsim

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "sim/core/error.h"
+#include "sim/domain/cluster_spec.h"
 #include "sim/domain/placement_plan.h"
 
 namespace epsim {
@@ -13,5 +15,8 @@ std::vector<std::vector<int>> slots_by_expert(const LayerPlan& layer, int expert
 
 // Copies of each logical expert ("logcnt").
 std::vector<int> copies_by_expert(const LayerPlan& layer, int experts);
+
+// Experts that each GPU holds when they are divided evenly; InputError at `place` when they do not divide.
+int even_share(int experts, const ClusterShape& shape, const InputPlace& place);
 
 }  // namespace epsim

@@ -10,6 +10,8 @@ std::unique_ptr<PlacementPolicy> make_contiguous_placement(ConfigReader& options
 std::unique_ptr<PlacementPolicy> make_base_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_eplb_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_craft_placement(ConfigReader& options);
+std::unique_ptr<PlacementPolicy> make_static_hot_placement(ConfigReader& options);
+std::unique_ptr<PlacementPolicy> make_random_placement(ConfigReader& options);
 
 namespace {
 
@@ -27,6 +29,11 @@ constexpr PlacementPolicyEntry kPlacementPolicies[] = {
      "objective (gain|gain_times_r; gain), interleave (floor|endpoints; floor), aggregate (false), "
      "floor_division (false), allow_duplicates (false)",
      make_craft_placement},
+    {"static_hot",
+     "Experts in order, and the hottest ones once more on the coldest GPUs: EPLB as Libra's Sec. 5.2 used it.",
+     "copies_per_gpu (1)", make_static_hot_placement},
+    {"random", "Experts, and copies of randomly drawn ones, in random order: the baseline that knows nothing.",
+     "num_redundant_experts (0), seed (0)", make_random_placement},
 };
 
 }  // namespace

@@ -1,9 +1,8 @@
-#include <fmt/format.h>
-
 #include <memory>
 #include <numeric>
 
 #include "policies/placement_policy.h"
+#include "policies/plan_tools.h"
 #include "sim/core/config.h"
 
 namespace epsim {
@@ -15,11 +14,7 @@ class ContiguousPlacement final : public PlacementPolicy {
   explicit ContiguousPlacement(InputPlace place) : place_(std::move(place)) {}
 
   PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
-    if (shape.gpus <= 0 || load.experts() % shape.gpus != 0) {
-      throw InputError(place_, fmt::format("{} experts do not divide over {} GPUs; without copies the GPUs must divide "
-                                           "the experts.",
-                                           load.experts(), shape.gpus));
-    }
+    even_share(load.experts(), shape, place_);
     std::vector<int> in_order(static_cast<std::size_t>(load.experts()));
     std::iota(in_order.begin(), in_order.end(), 0);
     PlacementPlan out{.policy = "contiguous", .experts = load.experts(), .gpus = shape.gpus, .layers = {}};

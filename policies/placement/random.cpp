@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "policies/placement_policy.h"
+#include "sim/core/config.h"
+#include "sim/core/rng.h"
+
+namespace epsim {
+namespace {
+
+// Fisher and Yates, from our own stream.
+void shuffle(std::vector<int>& items, RandomStream& random) {
+  for (std::size_t i = items.size(); i > 1; --i) {
+    std::swap(items[i - 1], items[random.below(i)]);
+  }
+}
+
+// Ignores the loads. Copies go to distinct experts as long as there are any that have none.
+class RandomPlacement final : public PlacementPolicy {
+ public:
+  RandomPlacement(int redundant, Seed seed, InputPlace place)
+      : redundant_(redundant), seed_(seed), place_(std::move(place)) {}
+
+  PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
+    const int physical = load.experts() + redundant_;
+    if (shape.gpus <= 0 || physical % shape.gpus != 0) {
+      throw InputError(place_,
+                       fmt::format("{} experts with {} copies do not divide over {} GPUs; num_redundant_experts "
+                                   "must make them divide.",
+                                   load.experts(), redundant_, shape.gpus));
+    }
+    PlacementPlan out{.policy = "random", .experts = load.experts(), .gpus = shape.gpus, .layers = {}};
+    for (int l = 0; l < load.layers(); ++l) {
+      RandomStream random(seed_, "random placement", static_cast<std::uint64_t>(l));
+      std::vector<int> experts(static_cast<std::size_t>(load.experts()));
+      std::iota(experts.begin(), experts.end(), 0);
+      std::vector<int> slots = experts;
+      while (static_cast<int>(slots.size()) < physical) {
+        shuffle(experts, random);
+        const auto missing = static_cast<std::ptrdiff_t>(physical) - static_cast<std::ptrdiff_t>(slots.size());
+        slots.insert(slots.end(), experts.begin(), experts.begin() + std::min(missing, std::ssize(experts)));
+      }
+      shuffle(slots, random);
+      out.layers.push_back(uniform_layer(std::move(slots), shape.gpus));
+    }
+    return out;
+  }
+
+ private:
+  int redundant_;
+  Seed seed_;
+  InputPlace place_;
+};
+
+}  // namespace
+
+std::unique_ptr<PlacementPolicy> make_random_placement(ConfigReader& options) {
+  const int redundant = options.optional("num_redundant_experts", 0);
+  const auto seed = static_cast<std::uint64_t>(options.optional<std::int64_t>("seed", 0));
+  return std::make_unique<RandomPlacement>(redundant, Seed{seed}, options.place(""));
+}
+
+}  // namespace epsim
