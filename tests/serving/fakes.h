@@ -1,0 +1,78 @@
+// What the serving tests put in the place of a priced cluster, and short ways to say a scenario.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "sim/domain/request_trace.h"
+#include "sim/domain/step.h"
+#include "sim/serving/run_result.h"
+#include "sim/serving/serving_options.h"
+
+namespace epsim::test {
+
+inline StepCost declared_cost(Seconds total) {
+  StepCost cost;
+  cost.total = total;
+  cost.by_part[static_cast<std::size_t>(LayerPart::kExperts)] = total;
+  cost.by_origin[static_cast<std::size_t>(Origin::kDeclared)] = total;
+  return cost;
+}
+
+// Every step costs the same. Keeps the batches when asked to.
+class FixedPricer : public StepPricer {
+ public:
+  explicit FixedPricer(Seconds each, bool keep = false) : each_(each), keep_(keep) {}
+  StepCost price(std::int64_t, std::span<const RankBatch> ranks) override {
+    if (keep_) {
+      batches.emplace_back(ranks.begin(), ranks.end());
+    }
+    return declared_cost(each_);
+  }
+  std::vector<std::vector<RankBatch>> batches;  // [step][rank]
+
+ private:
+  Seconds each_;
+  bool keep_;
+};
+
+inline constexpr Ticks kMs{1'000'000'000};
+
+// One request: arrival in milliseconds, input and output tokens.
+struct Row {
+  std::int64_t at_ms;
+  std::int32_t input, output;
+};
+inline RequestTrace trace_of(std::initializer_list<Row> rows) {
+  RequestTrace out{"test", {}};
+  for (const Row& r : rows) {
+    out.requests.push_back({r.at_ms * kMs, r.input, r.output});
+  }
+  return out;
+}
+
+inline std::vector<RequestRecord> records_of(std::initializer_list<Row> rows) {
+  std::vector<RequestRecord> out;
+  for (const Row& r : rows) {
+    RequestRecord record;
+    record.input_tokens = r.input;
+    record.output_tokens = r.output;
+    record.arrival = r.at_ms * kMs;
+    out.push_back(record);
+  }
+  return out;
+}
+
+// One rank with room for everything unless told otherwise.
+inline ServingOptions one_rank(std::int64_t chunk, bool mixed = true) {
+  ServingOptions out;
+  out.dp_ranks = 1;
+  out.chunked_prefill_size = chunk;
+  out.mixed_chunk = mixed;
+  out.kv_blocks = 1'000'000;
+  return out;
+}
+
+}  // namespace epsim::test
