@@ -1,0 +1,94 @@
+#include "sim/serving/audit.h"
+
+#include <fmt/format.h>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+// What the request records say, to be held against the tally.
+struct RecordSums {
+  std::int64_t completed = 0, running = 0, waiting = 0, in_system = 0;
+  std::int64_t prefill_tokens = 0, decode_tokens = 0;  // of completed requests
+  RequestTicks residence = 0;
+};
+
+bool times_in_order(const RequestRecord& r) {
+  switch (r.state) {
+    case RequestState::kCompleted:
+      return r.arrival <= r.admitted && r.admitted < r.first_token && r.first_token <= r.finished &&
+             (r.output_tokens == 1) == (r.first_token == r.finished);
+    case RequestState::kRunning:
+      return r.arrival <= r.admitted && (r.first_token == Ticks{} || r.admitted < r.first_token);
+    case RequestState::kWaiting:
+      return r.admitted == Ticks{} && r.first_token == Ticks{} && r.finished == Ticks{};
+  }
+  return false;
+}
+
+void add_record(RecordSums& sums, const RequestRecord& r, Ticks end) {
+  const bool routed = r.rank >= 0;
+  if (r.state == RequestState::kCompleted) {
+    ++sums.completed;
+    sums.prefill_tokens += r.input_tokens;
+    sums.decode_tokens += r.output_tokens - 1;
+    sums.residence += (r.finished - r.arrival).count();
+    return;
+  }
+  ++(r.state == RequestState::kRunning ? sums.running : sums.waiting);
+  if (routed) {
+    ++sums.in_system;
+    sums.residence += (end - r.arrival).count();
+  }
+}
+
+RecordSums sum_records(const RunResult& result) {
+  RecordSums sums;
+  for (std::size_t i = 0; i < result.requests.size(); ++i) {
+    const RequestRecord& r = result.requests[i];
+    EPSIM_CHECK(times_in_order(r), fmt::format("request {} does things out of order", i + 1));
+    EPSIM_CHECK(r.state == RequestState::kWaiting || r.rank >= 0, fmt::format("request {} ran nowhere", i + 1));
+    add_record(sums, r, result.end);
+  }
+  return sums;
+}
+
+void check_counts(const RecordSums& sums, const RunResult& result, const RunTally& tally) {
+  EPSIM_CHECK(sums.completed == result.completed, "requests completed differ from requests counted");
+  EPSIM_CHECK(sums.in_system == tally.requests.in_system(), "requests were lost or counted twice");
+  EPSIM_CHECK(result.interrupted || sums.running + sums.waiting == 0, "the run ended with requests unserved");
+}
+
+void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally, std::span<const DpRank> ranks) {
+  std::int64_t prefill = sums.prefill_tokens, decode = sums.decode_tokens;
+  for (const DpRank& rank : ranks) {
+    const DpRank::UnfinishedWork open = rank.unfinished();
+    prefill += open.prefill_tokens;
+    decode += open.decode_tokens;
+    EPSIM_CHECK(rank.kv().used() == open.kv_blocks, "KV blocks were leaked or returned too early");
+    EPSIM_CHECK(rank.kv().peak() <= rank.kv().blocks(), "KV blocks in use passed the pool");
+  }
+  EPSIM_CHECK(tally.prefill_tokens == prefill,
+              fmt::format("{} prompt tokens were priced, requests got {}", tally.prefill_tokens, prefill));
+  EPSIM_CHECK(tally.decode_tokens == decode,
+              fmt::format("{} decode tokens were priced, requests got {}", tally.decode_tokens, decode));
+  EPSIM_CHECK(tally.gaps.count() == decode, "token gaps and decode tokens differ");
+}
+
+}  // namespace
+
+void audit_run(RunResult& result, const RunTally& tally, std::span<const DpRank> ranks) {
+  const RecordSums sums = sum_records(result);
+  check_counts(sums, result, tally);
+  check_tokens_and_kv(sums, tally, ranks);
+  EPSIM_CHECK(sums.residence == tally.requests.sum(), "Little's law does not hold");
+  const auto span = static_cast<double>(result.end.count());
+  if (span > 0) {
+    // Arrival rate x mean residence = (n / span) x (residence / n).
+    result.conservation.little_l = static_cast<double>(tally.requests.sum()) / span;
+    result.conservation.little_lambda_w = static_cast<double>(sums.residence) / span;
+  }
+}
+
+}  // namespace epsim

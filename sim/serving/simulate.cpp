@@ -1,0 +1,40 @@
+#include "sim/serving/simulate.h"
+
+#include <fmt/format.h>
+
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+#include "sim/serving/instance.h"
+#include "sim/serving/kv_pool.h"
+
+namespace epsim {
+namespace {
+
+void require_that_requests_fit(const RequestTrace& trace, const ServingOptions& options) {
+  const KvPool pool(options.kv_blocks, options.kv_block_tokens);
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    const Request& r = trace.requests[i];
+    const std::int64_t tokens = std::int64_t{r.input_tokens} + r.output_tokens;
+    if (!pool.has_room(pool.blocks_for(tokens))) {
+      throw InputError(
+          {trace.source, 0, ""},
+          fmt::format("request {} needs {} tokens of KV cache ({} input + {} output), but the pool of a DP "
+                      "rank holds {}; a request must fit an empty pool.",
+                      i + 1, tokens, r.input_tokens, r.output_tokens, options.kv_blocks * options.kv_block_tokens));
+    }
+  }
+}
+
+}  // namespace
+
+RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
+                   const RunControl& control) {
+  trace.validate();
+  EPSIM_CHECK(options.dp_ranks > 0, "an instance has at least one DP rank");
+  require_that_requests_fit(trace, options);
+  Instance instance(trace, options, pricer, control);
+  instance.run();
+  return instance.take_result();
+}
+
+}  // namespace epsim

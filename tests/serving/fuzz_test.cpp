@@ -1,0 +1,135 @@
+// Random small scenarios. simulate() audits each run itself (see audit.h); the test adds what a run's figures must
+// agree on however they were added up.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <string>
+
+#include "sim/core/rng.h"
+#include "sim/serving/simulate.h"
+#include "tests/serving/fakes.h"
+
+namespace epsim {
+namespace {
+
+// Costs that depend on the batches and jump about, so that gaps and step lengths differ.
+class UnevenPricer : public StepPricer {
+ public:
+  StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override {
+    double seconds = 1e-4 * static_cast<double>(1 + step % 7);
+    for (const RankBatch& r : ranks) {
+      seconds += 1e-6 * static_cast<double>(r.tokens()) + 1e-9 * (r.prefill_pairs + r.decode_context);
+    }
+    StepCost cost;
+    cost.total = Seconds{seconds};
+    cost.by_part[0] = Seconds{seconds / 4};
+    cost.by_part[3] = Seconds{seconds * 3 / 4};
+    cost.by_origin[0] = Seconds{seconds / 3};
+    cost.by_origin[1] = Seconds{seconds * 2 / 3};
+    return cost;
+  }
+};
+
+RequestTrace random_trace(RandomStream& random) {
+  RequestTrace trace{"fuzz", {}};
+  const std::uint64_t requests = 1 + random.below(40);
+  const double spacing = random.below(3) == 0 ? 0.0 : 1e-5 * static_cast<double>(1 + random.below(1000));
+  Seconds at{};
+  for (std::uint64_t i = 0; i < requests; ++i) {
+    at += Seconds{spacing > 0 ? random.exponential(spacing) : 0.0};
+    trace.requests.push_back({to_ticks(at), static_cast<std::int32_t>(1 + random.below(60)),
+                              static_cast<std::int32_t>(1 + random.below(12))});
+  }
+  return trace;
+}
+
+ServingOptions random_options(RandomStream& random) {
+  ServingOptions out;
+  out.dp_ranks = static_cast<int>(1 + random.below(4));
+  out.chunked_prefill_size = static_cast<std::int64_t>(1 + random.below(80));
+  out.mixed_chunk = random.below(2) == 0;
+  out.max_running_requests = static_cast<int>(random.below(6));
+  out.kv_block_tokens = static_cast<int>(1 + random.below(16));
+  out.kv_blocks = (72 + out.kv_block_tokens - 1) / out.kv_block_tokens + static_cast<std::int64_t>(random.below(100));
+  out.router = random.below(2) == 0 ? Router::kRoundRobin : Router::kLeastTokens;
+  out.step_gap = Seconds{1e-5 * static_cast<double>(random.below(3))};
+  return out;
+}
+
+// The gaps between a request's tokens sum to last token - first token, whatever steps they spanned.
+void check_gaps(const RunResult& run) {
+  double between = 0, tokens = 0;
+  for (const RequestRecord& r : run.requests) {
+    between += to_seconds(r.finished - r.first_token).count();
+    tokens += r.output_tokens - 1;
+  }
+  CHECK(static_cast<double>(run.latency.itl_s.count) == tokens);
+  CHECK(run.latency.itl_s.mean * tokens == doctest::Approx(between));
+}
+
+void check_first_come_first_served(const RunResult& run) {
+  for (std::size_t i = 0; i < run.requests.size(); ++i) {
+    for (std::size_t j = i + 1; j < run.requests.size(); ++j) {
+      if (run.requests[i].rank == run.requests[j].rank) {
+        REQUIRE(run.requests[i].admitted <= run.requests[j].admitted);
+        REQUIRE(run.requests[i].first_token <= run.requests[j].first_token);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("invariants hold on random scenarios, and a second run equals the first") {
+  for (std::uint64_t i = 0; i < 600; ++i) {
+    CAPTURE(i);
+    RandomStream random(Seed{2024}, "serving-fuzz", i);
+    const RequestTrace trace = random_trace(random);
+    const ServingOptions options = random_options(random);
+    UnevenPricer pricer;
+    const RunResult run = simulate(trace, options, pricer, {});
+    REQUIRE(run.completed == std::ssize(trace.requests));
+    check_gaps(run);
+    check_first_come_first_served(run);
+    CHECK(run.kv.mean_use <= 1);
+    CHECK(run.time.total.count() <= to_seconds(run.end).count() * (1 + 1e-9) + 1e-9);
+    CHECK(simulate(trace, options, pricer, {}).fingerprint == run.fingerprint);
+  }
+}
+
+TEST_CASE("a random scenario may be stopped after any step and still adds up") {
+  int cut_short = 0;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    RandomStream random(Seed{2025}, "serving-stop", i);
+    const RequestTrace trace = random_trace(random);
+    const ServingOptions options = random_options(random);
+    UnevenPricer pricer;
+    std::atomic<bool> stop = false;
+    const auto last = static_cast<std::int64_t>(1 + random.below(30));
+    RunControl control;
+    control.stop = &stop;
+    control.progress_every_steps = 1;
+    control.on_progress = [&](const Progress& p) { stop = p.steps >= last; };
+    const RunResult run = simulate(trace, options, pricer, control);
+    CHECK(run.interrupted == (run.completed < std::ssize(trace.requests)));
+    CHECK((run.steps == last || !run.interrupted));
+    cut_short += run.interrupted ? 1 : 0;
+  }
+  CHECK(cut_short > 50);
+}
+
+TEST_CASE("the fingerprint tells runs apart") {
+  const RequestTrace trace = test::trace_of({{0, 100, 4}, {1, 30, 2}, {2, 5, 1}});
+  ServingOptions options = test::one_rank(50);
+  options.dp_ranks = 2;
+  test::FixedPricer pricer(10_ms), slower(Seconds{0.010000000001});  // one picosecond a step
+  const std::string base = simulate(trace, options, pricer, {}).fingerprint;
+  CHECK(simulate(trace, options, slower, {}).fingerprint != base);
+  CHECK(simulate(test::trace_of({{0, 100, 4}, {1, 30, 2}, {2, 6, 1}}), options, pricer, {}).fingerprint != base);
+  ServingOptions other = options;
+  other.chunked_prefill_size = 49;
+  CHECK(simulate(trace, other, pricer, {}).fingerprint != base);
+}
+
+}  // namespace epsim
