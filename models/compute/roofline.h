@@ -1,0 +1,53 @@
+// Time of one layer's computations on one GPU: flops or bytes over the data sheet's rate times a measured share of it.
+//
+//   Models : attention (MLA, GQA; prefill with context, decode reading the KV cache), gate, dense FFN and shared
+//   experts,
+//            grouped expert GEMMs with the weight bytes of the touched experts as a floor, norms, output head.
+//   Ignores: tile padding, wave quantisation and skew between the experts of one GPU (a calibrated grouped-GEMM model
+//            knows them), quantisation kernels, the CPU.
+//   Source : shares and constants from a ComputeProfile (models/hardware/efficiency.yaml); kernel counts per layer part
+//            are stated beside the code.
+//   Valid  : every Price carries the weakest origin of the figures that made it.
+#pragma once
+
+#include <cstdint>
+
+#include "models/hardware_profile.h"
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/parallelism.h"
+#include "sim/domain/step.h"
+
+namespace epsim {
+
+class ComputeModel {
+ public:
+  ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Parallelism& parallelism, ComputeProfile profile);
+
+  // One layer each, on one GPU of the DP rank; zero work takes no time.
+  Price attention(const RankBatch& batch) const;  // norm, projections, scores; no collective
+  Price gate(std::int64_t tokens) const;          // router GEMM and top-k, on the GPU's share of the tokens
+  Price shared_expert(std::int64_t tokens) const;
+  Price dense_ffn(std::int64_t tokens) const;
+  // `rows` routed assignments that touch `touched` physical experts.
+  Price experts(double rows, double touched) const;
+  // Once per step: logits of the sequences that get a token, and sampling.
+  Price head(std::int64_t sampled) const;
+
+ private:
+  Price gemm(double rows, Bytes weights) const;
+  Price memory_bound(Bytes moved, int kernels) const;
+  Price ffn(std::int64_t tokens, Bytes whole_weights, Sharding sharding) const;
+
+  MoeSpec model_;
+  GpuSpec gpu_;
+  Parallelism parallelism_;
+  ComputeProfile profile_;
+  // Constants of the hot function experts().
+  Flops flops_per_row_;
+  Bytes expert_bytes_;
+  FlopsPerSecond grouped_rate_;
+  BytesPerSecond weight_rate_;
+  Origin experts_origin_;
+};
+
+}  // namespace epsim

@@ -1,0 +1,58 @@
+// Who sends how many rows to whom: one MoE layer's dispatch, in expectation over the routing (physics.md section 2).
+//
+//   Models : rows per GPU port and per NIC for even replica choice, with no, per-GPU or per-node de-duplication.
+//            A DP rank's tokens lie evenly over its tensor-parallel GPUs. A token uses expert e with chance pi_e; it
+//            reaches GPU g with 1 - prod over g's copies of (1 - pi_e * share), so experts count as independent:
+//            within 1 % of drawing without replacement for top-8 of 256.
+//   Ignores: routing metadata (ids and weights, about 0.5 % of a bf16 row of 7168).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sim/domain/parallelism.h"
+#include "sim/domain/placement.h"
+#include "sim/domain/step_loads.h"
+
+namespace epsim {
+
+// What is sent once: every (token, expert) pair, every (token, GPU) pair, or every (token, node) pair with a fan-out
+// inside the node from the GPU of the sender's local index (rail-aligned).
+enum class Dedup { kNone, kGpu, kNode };
+
+// Rows of one layer. Combine carries the same rows the other way. Sized by TrafficModel, reused from layer to layer.
+struct LayerTraffic {
+  std::vector<double> executed;             // [GPU] routed assignments computed there (grouped-GEMM rows)
+  std::vector<double> touched;              // [GPU] expected number of physical experts with at least one row
+  std::vector<double> intra_out, intra_in;  // [GPU] rows over its port inside the node
+  std::vector<double> inter_out, inter_in;  // [GPU] rows through its NIC
+};
+
+class TrafficModel {
+ public:
+  TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape, Dedup dedup);
+
+  // `tokens` per DP rank, as the loads were drawn for.
+  void layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out);
+
+ private:
+  void execute(const LayerPlacement& at, LayerTraffic& out);
+  void spread_tokens(std::span<const std::int64_t> tokens, int source, int sources);
+  void reach(const LayerPlacement& at, std::span<const float> pi);
+  void send_per_gpu(LayerTraffic& out);
+  void send_per_node(LayerTraffic& out);
+
+  const Placement& placement_;
+  Parallelism parallelism_;
+  ClusterShape shape_;
+  Dedup dedup_;
+  std::vector<double> expert_rows_;               // [expert] assignments of all sources
+  std::vector<double> gpu_tokens_, node_tokens_;  // of the source at hand
+  std::vector<double> reach_, node_reach_;        // rows a token of that source sends to a GPU; to a node's GPUs in all
+  std::vector<double> node_hit_;                  // chance that a token needs a node at all
+  std::vector<double> landed_;                    // [index in the node] tokens that fan out from there
+};
+
+}  // namespace epsim

@@ -1,0 +1,163 @@
+#include "models/step_model.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/models/profiles.h"
+
+using namespace epsim;
+using namespace epsim::literals;
+
+namespace {
+
+// The same mix in every step.
+class FixedLoads final : public LoadSource {
+ public:
+  FixedLoads(int layers, std::vector<float> pi) : layers_(layers), pi_(std::move(pi)) {}
+  int layers() const override { return layers_; }
+  int experts() const override { return static_cast<int>(pi_.size()); }
+  void draw(std::int64_t, std::span<const std::int64_t>, StepLoads& out) const override {
+    out.resize(layers_, 1, experts());
+    for (int l = 0; l < layers_; ++l) {
+      std::copy(pi_.begin(), pi_.end(), out.row(l, 0).begin());
+    }
+  }
+
+ private:
+  int layers_;
+  std::vector<float> pi_;
+};
+
+// Two nodes of two GPUs, one DP rank a node; one dense and two MoE layers, four experts of 1 MB matrices.
+struct Bench {
+  MoeSpec model;
+  ClusterSpec cluster;
+  Parallelism parallelism{.gpus = 4, .attention_tp = 2};
+  PlacementPlan plan{.policy = "test",
+                     .experts = 4,
+                     .gpus = 4,
+                     .layers = {uniform_layer({0, 1, 2, 3}, 4), uniform_layer({0, 1, 2, 3}, 4)}};
+  Bench() {
+    model.name = "tiny";
+    model.layers = 3;
+    model.first_dense_layers = 1;
+    model.hidden = 1000;
+    model.dense_intermediate = 4000;
+    model.experts = 4;
+    model.top_k = 2;
+    model.moe_intermediate = 500;
+    model.vocab = 2000;
+    model.attention = {.kind = AttentionKind::kGqa, .heads = 8, .kv_heads = 8, .head_dim = 125};
+    model.validate();
+    cluster.node.gpu = {"gpu", 100_TFps, FlopsPerSecond(0), 80_GiB, BytesPerSecond(1e12), ""};
+    cluster.node.gpus = 2;
+    cluster.node.intra_rate = 100_GBps;
+    cluster.node.nics = 1;
+    cluster.node.nic_rate = 10_GBps;
+    cluster.nodes = 2;
+  }
+  Placement placement() const { return Placement::build(plan, shape_of(cluster), Bytes(1), Bytes(1e9)); }
+};
+
+StepCost price(const Bench& b, const Placement& placement, const LoadSource& loads, std::vector<RankBatch> ranks,
+               StepTotals* totals = nullptr) {
+  DispatchOptions dispatch;
+  dispatch.exchange_counts = false;
+  StepModel model(b.model, b.cluster, b.parallelism, dispatch, placement, loads, test::plain_compute(),
+                  {test::plain_link(0.0, 0.5, 2), test::plain_link(0.0, 0.8, 4)});
+  const StepCost cost = model.price(0, ranks);
+  if (totals != nullptr) {
+    *totals = model.totals();
+  }
+  return cost;
+}
+
+double of(const StepCost& cost, LayerPart part) { return cost.by_part[static_cast<std::size_t>(part)].count(); }
+
+}  // namespace
+
+TEST_CASE("expert, dispatch and head times of a small step, worked out by hand") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
+  StepTotals totals;
+  const std::vector<RankBatch> ranks{{.prefill_tokens = 100000, .prefill_pairs = 1e9, .sampled = 3}, {}};
+  const StepCost cost = price(b, placement, loads, ranks, &totals);
+  // GPU 0 executes 100000 rows x 6 x 1000 x 500 flops = 3e11 at 50 TF/s = 6 ms, in each of two layers.
+  CHECK(of(cost, LayerPart::kExperts) == doctest::Approx(2 * 3e11 / 50e12).epsilon(1e-6));
+  // Rank 0's tokens lie on GPUs 0 and 1 of node 0. Node 1's GPUs 2 and 3 get a quarter each: node 0's NIC sends
+  // 50000 rows of 2000 B = 100 MB at 10 GB/s = 10 ms / 0.8; inside, GPU 1 sends 50000 rows = 1 ms / 0.5: the NIC is
+  // slower. Both layers, and combine brings the same back.
+  CHECK(of(cost, LayerPart::kDispatch) == doctest::Approx(2 * 0.01 / 0.8).epsilon(1e-6));
+  CHECK(of(cost, LayerPart::kCombine) == doctest::Approx(2 * 0.01 / 0.8).epsilon(1e-6));
+  // Head: half of 2000 x 1000 weights on each GPU: 2 MB read at 0.8 TB/s = 2.5 us (3 rows of products take less), and
+  // 3 x 2000 float32 logits = 24 kB = 0.03 us.
+  CHECK(of(cost, LayerPart::kOther) == doctest::Approx(2.5e-6 + 24e3 / 0.8e12).epsilon(1e-6));
+  // Dense FFN of one layer: 6 x 1e5 x 1000 x 4000 / 2 flops at 50 TF/s = 24 ms; activation 1e5 x 2000 columns x 3 x 2 B
+  // at 0.8 TB/s = 1.5 ms; reduce-scatter of 200 MB over 2 GPUs: 100 MB at 100 GB/s = 1 ms / 0.5.
+  CHECK(of(cost, LayerPart::kDense) == doctest::Approx(0.024 + 1.5e-3 + 2e-3).epsilon(1e-6));
+  // Load of each GPU and layer, and the share of experts: GPU 1 half of GPU 0, GPUs 2 and 3 a quarter.
+  CHECK(totals.gpu_load[0] == doctest::Approx(1e5));
+  CHECK(totals.gpu_load[7] == doctest::Approx(25e3));
+  CHECK(totals.assignments_routed == doctest::Approx(2 * 2 * 1e5));
+  CHECK(totals.layers[1].layer_number == 2);
+  CHECK(totals.layers[0].balancedness_sum == doctest::Approx(0.5));  // mean of 1, .5, .25, .25 over max 1
+}
+
+TEST_CASE("parts and origins sum to the total") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const FixedLoads loads(2, {0.7F, 0.5F, 0.5F, 0.3F});
+  const StepCost cost = price(
+      b, placement, loads,
+      {{.prefill_tokens = 300, .decode_tokens = 20, .prefill_pairs = 45150, .decode_context = 9000, .sampled = 21},
+       {.decode_tokens = 7, .decode_context = 700, .sampled = 7}});
+  Seconds parts{}, origins{};
+  for (const Seconds t : cost.by_part) {
+    parts += t;
+  }
+  for (const Seconds t : cost.by_origin) {
+    origins += t;
+  }
+  CHECK(parts.count() == doctest::Approx(cost.total.count()).epsilon(1e-12));
+  CHECK(origins.count() == doctest::Approx(cost.total.count()).epsilon(1e-12));
+  CHECK(cost.straggler.count() > 0);
+  CHECK(cost.straggler < cost.total);
+}
+
+TEST_CASE("balance is what a hot expert costs: equal tokens, skewed routing takes longer") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const std::vector<RankBatch> ranks(2, RankBatch{.prefill_tokens = 4096, .prefill_pairs = 8.4e6, .sampled = 1});
+  const StepCost even = price(b, placement, FixedLoads(2, {0.5F, 0.5F, 0.5F, 0.5F}), ranks);
+  const StepCost hot = price(b, placement, FixedLoads(2, {1.0F, 0.4F, 0.3F, 0.3F}), ranks);
+  CHECK(hot.total > even.total);
+  CHECK(of(hot, LayerPart::kExperts) == doctest::Approx(2 * of(even, LayerPart::kExperts)).epsilon(1e-6));
+  CHECK(even.straggler.count() == doctest::Approx(0.0).epsilon(1e-9));
+}
+
+TEST_CASE("an idle rank takes part: the step costs what the busy rank brings") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const FixedLoads loads(2, {0.5F, 0.5F, 0.5F, 0.5F});
+  const RankBatch busy{.prefill_tokens = 1000, .prefill_pairs = 500500, .sampled = 1};
+  const StepCost one = price(b, placement, loads, {busy, {}});
+  const StepCost both = price(b, placement, loads, {busy, busy});
+  CHECK(of(one, LayerPart::kAttention) == of(both, LayerPart::kAttention));
+  CHECK(of(one, LayerPart::kExperts) < of(both, LayerPart::kExperts));
+  CHECK(one.straggler.count() > 0);  // the idle rank waits for attention
+}
+
+TEST_CASE("more tokens never take less time") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const FixedLoads loads(2, {0.8F, 0.5F, 0.4F, 0.3F});
+  Seconds last{};
+  for (std::int64_t tokens = 1; tokens <= 1 << 20; tokens *= 2) {
+    const StepCost cost =
+        price(b, placement, loads, {{.prefill_tokens = tokens, .prefill_pairs = 1.0, .sampled = 1}, {}});
+    CHECK(cost.total >= last);
+    last = cost.total;
+  }
+}
