@@ -17,9 +17,9 @@ struct InvariantBroken : std::logic_error {
 
 }  // namespace epsim
 
-#define EPSIM_CHECK(condition, message)                                           \
-  do {                                                                            \
-    if (!(condition)) {                                                           \
-      ::epsim::invariant_broken(#condition, __FILE__, __LINE__, message);         \
-    }                                                                             \
+#define EPSIM_CHECK(condition, message)                                   \
+  do {                                                                    \
+    if (!(condition)) {                                                   \
+      ::epsim::invariant_broken(#condition, __FILE__, __LINE__, message); \
+    }                                                                     \
   } while (false)

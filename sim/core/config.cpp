@@ -37,9 +37,7 @@ struct ConfigReader::Node {
 
 namespace {
 
-[[noreturn]] void unreadable(const std::string& file, const std::string& why) {
-  throw InputError({file, 0, ""}, why);
-}
+[[noreturn]] void unreadable(const std::string& file, const std::string& why) { throw InputError({file, 0, ""}, why); }
 
 YAML::Node parse(const std::string& text, const std::string& name) {
   try {
@@ -438,9 +436,9 @@ void ConfigReader::finish() const {
   }
 }
 
-#define EPSIM_CONFIG_TYPE(T)                                                        \
-  template std::optional<T> ConfigReader::maybe<T>(const std::string&, Bound);      \
-  template T ConfigReader::required<T>(const std::string&, Bound);                  \
+#define EPSIM_CONFIG_TYPE(T)                                                   \
+  template std::optional<T> ConfigReader::maybe<T>(const std::string&, Bound); \
+  template T ConfigReader::required<T>(const std::string&, Bound);             \
   template T ConfigReader::optional<T>(const std::string&, T, Bound)
 EPSIM_CONFIG_TYPE(bool);
 EPSIM_CONFIG_TYPE(int);

@@ -1,8 +1,9 @@
 // Configuration: YAML read once into checked structs.
 //
-// Every key is required or has a default; quantities carry their unit in the file ("60s", "50GB/s", "2.5/s"); a key that
-// nobody read is an error that names the nearest known one; numbers must be finite and, unless a bound says otherwise,
-// not negative. Values can be overridden with "a.b=c". What was read, defaults included, can be echoed as YAML.
+// Every key is required or has a default; quantities carry their unit in the file ("60s", "50GB/s", "2.5/s"); a key
+// that nobody read is an error that names the nearest known one; numbers must be finite and, unless a bound says
+// otherwise, not negative. Values can be overridden with "a.b=c". What was read, defaults included, can be echoed as
+// YAML.
 #pragma once
 
 #include <cstdint>

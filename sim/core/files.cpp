@@ -87,8 +87,8 @@ void OutputFolder::commit() {
     fs::rename(temporary_, target_, failed);
   }
   if (failed) {
-    throw RunFailed(fmt::format("{}: the finished output cannot be moved there: {}.", target_.string(),
-                                failed.message()));
+    throw RunFailed(
+        fmt::format("{}: the finished output cannot be moved there: {}.", target_.string(), failed.message()));
   }
   committed_ = true;
   std::error_code ignored;

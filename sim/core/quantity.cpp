@@ -55,8 +55,8 @@ std::optional<double> parse_quantity(const std::string& text, const std::string&
   char* end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
   if (end == text.c_str() || !std::isfinite(number)) {
-    problem = fmt::format("'{}' is not a {}: write a finite number and a unit ({}).", text, dimension,
-                          allowed_units(units));
+    problem =
+        fmt::format("'{}' is not a {}: write a finite number and a unit ({}).", text, dimension, allowed_units(units));
     return std::nullopt;
   }
   std::string unit(end);

@@ -1,5 +1,5 @@
-// What a cluster is: GPUs, the links inside a node, the NICs between nodes. Data-sheet figures only; how much of them is
-// reached is a model's business (models/).
+// What a cluster is: GPUs, the links inside a node, the NICs between nodes. Data-sheet figures only; how much of them
+// is reached is a model's business (models/).
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace epsim {
 
 struct GpuSpec {
   std::string name;
-  FlopsPerSecond bf16_peak{};   // dense
-  FlopsPerSecond fp8_peak{};    // dense; 0 = the GPU has no fp8
-  Bytes memory{};               // what a process can allocate
+  FlopsPerSecond bf16_peak{};  // dense
+  FlopsPerSecond fp8_peak{};   // dense; 0 = the GPU has no fp8
+  Bytes memory{};              // what a process can allocate
   BytesPerSecond memory_bandwidth{};
   std::string source;
 };

@@ -10,8 +10,8 @@ namespace epsim {
 enum class Sharding { kTensorParallel, kReplicated };
 
 struct Parallelism {
-  int gpus = 0;           // of the instance; the expert-parallel group spans all of them
-  int attention_tp = 0;   // GPUs of one DP rank; consecutive GPU ids
+  int gpus = 0;          // of the instance; the expert-parallel group spans all of them
+  int attention_tp = 0;  // GPUs of one DP rank; consecutive GPU ids
   Sharding shared_experts = Sharding::kTensorParallel;
   Sharding dense_ffn = Sharding::kTensorParallel;
   Sharding embedding = Sharding::kTensorParallel;

@@ -11,7 +11,8 @@ namespace epsim {
 namespace {
 
 [[noreturn]] void bad_plan(const PlacementPlan& plan, int layer, const std::string& what) {
-  throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' is broken at MoE layer {}: {}", plan.policy, layer, what));
+  throw InputError({"", 0, "policy"},
+                   fmt::format("the plan of '{}' is broken at MoE layer {}: {}", plan.policy, layer, what));
 }
 
 LayerPlacement build_layer(const PlacementPlan& plan, int l) {

@@ -22,8 +22,8 @@ struct LayerPlacement {
 
 class Placement {
  public:
-  // The only door from a plan to a run. Throws InputError when an expert has no copy, an id is out of range or the shape
-  // differs, and DoesNotFit, naming the GPU, when its experts need more than `expert_memory`.
+  // The only door from a plan to a run. Throws InputError when an expert has no copy, an id is out of range or the
+  // shape differs, and DoesNotFit, naming the GPU, when its experts need more than `expert_memory`.
   static Placement build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes, Bytes expert_memory);
 
   int experts() const { return experts_; }

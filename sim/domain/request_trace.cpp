@@ -16,7 +16,8 @@ void RequestTrace::validate() const {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const Request& r = requests[i];
     if (r.input_tokens <= 0 || r.output_tokens <= 0) {
-      refuse(i, fmt::format("{} input and {} output tokens; both must be at least 1.", r.input_tokens, r.output_tokens));
+      refuse(i,
+             fmt::format("{} input and {} output tokens; both must be at least 1.", r.input_tokens, r.output_tokens));
     }
     if (r.arrival.count() < 0 || (i > 0 && r.arrival < requests[i - 1].arrival)) {
       refuse(i, "it arrives before the one ahead of it; arrivals must be in order of time.");

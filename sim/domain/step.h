@@ -16,11 +16,11 @@ namespace epsim {
 // What one DP rank brings to a step. All zero: the rank idles, and still takes part in every collective.
 struct RankBatch {
   std::int64_t prefill_tokens = 0;
-  std::int64_t decode_tokens = 0;   // one per running sequence
-  double prefill_pairs = 0;         // query-key pairs of the prefill chunks: sum of n * (context + (n + 1) / 2)
-  double prefill_context = 0;       // cached tokens that the chunks attend to, before their own
-  double decode_context = 0;        // cached tokens that the decoding sequences read
-  std::int64_t sampled = 0;         // sequences that get a token out of this step
+  std::int64_t decode_tokens = 0;  // one per running sequence
+  double prefill_pairs = 0;        // query-key pairs of the prefill chunks: sum of n * (context + (n + 1) / 2)
+  double prefill_context = 0;      // cached tokens that the chunks attend to, before their own
+  double decode_context = 0;       // cached tokens that the decoding sequences read
+  std::int64_t sampled = 0;        // sequences that get a token out of this step
 
   std::int64_t tokens() const { return prefill_tokens + decode_tokens; }
 };
@@ -48,18 +48,18 @@ class StepPricer {
 
 // Totals of one MoE layer over a run.
 struct LayerTotals {
-  int layer_number = 0;                         // in the model, dense layers counted
+  int layer_number = 0;  // in the model, dense layers counted
   std::array<Seconds, kLayerParts> by_part{};
   Seconds straggler{};
-  double balancedness_sum = 0;                  // over steps
+  double balancedness_sum = 0;  // over steps
   double balancedness_min = 1;
 };
 
 // A resource that carries bytes: one direction of a GPU's port or of a node's NICs.
 struct LinkTotals {
-  std::string name;                             // "gpu3.nvlink.out", "node0.nic.in"
-  BytesPerSecond rate{};                        // data sheet
-  Bytes bytes{};                                // sent or received over the run
+  std::string name;       // "gpu3.nvlink.out", "node0.nic.in"
+  BytesPerSecond rate{};  // data sheet
+  Bytes bytes{};          // sent or received over the run
 };
 
 // Per-layer and per-GPU totals of a run.
@@ -67,10 +67,10 @@ struct StepTotals {
   std::int64_t steps = 0;
   int gpus = 0;
   std::vector<LayerTotals> layers;
-  std::vector<double> gpu_load;                 // [layer][GPU] routed assignments executed
-  std::vector<double> gpu_busy_s;               // [layer][GPU] seconds of expert work
+  std::vector<double> gpu_load;    // [layer][GPU] routed assignments executed
+  std::vector<double> gpu_busy_s;  // [layer][GPU] seconds of expert work
   std::vector<LinkTotals> links;
-  double assignments_routed = 0;                // tokens x top-k x MoE layers, for the conservation check
+  double assignments_routed = 0;  // tokens x top-k x MoE layers, for the conservation check
 };
 
 }  // namespace epsim
