@@ -1,0 +1,130 @@
+// The event queue against std::priority_queue in the hold model: with a fixed number of events pending, take the first
+// and push it again some time later. Both queues run in turns on the same draws, and each line shows the nanoseconds
+// per (pop + push) of both and their ratio, so that a busy machine slows both sides of the ratio alike.
+#include "sim/engine/event_queue.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <queue>
+#include <vector>
+
+#include "sim/core/rng.h"
+
+namespace {
+
+using epsim::EventKey;
+using epsim::EventQueue;
+using epsim::Phase;
+using epsim::Ticks;
+
+struct Event {
+  std::int32_t kind = 0, rank = 0;
+  std::int64_t step = 0;
+};
+
+// What one would write without a queue of one's own: the same key, compared field by field.
+class StandardQueue {
+ public:
+  struct Entry {
+    EventKey key;
+    Event event;
+  };
+  void push(Ticks at, Phase phase, const Event& event) { queue_.push({{at, phase, pushed_++}, event}); }
+  Entry pop() {
+    const Entry first = queue_.top();
+    queue_.pop();
+    return first;
+  }
+
+ private:
+  struct Later {
+    bool operator()(const Entry& a, const Entry& b) const { return std::greater<>()(a.key, b.key); }
+  };
+  std::priority_queue<Entry, std::vector<Entry>, Later> queue_;
+  std::uint64_t pushed_ = 0;
+};
+
+constexpr std::size_t kDraws = 1 << 16;
+constexpr int kHoldsPerTurn = 100000;
+
+// Exponential delays, 1 ms on average. With ties they are rounded up to half milliseconds, so that a sixth of all
+// pending events shares an instant, as behind a barrier.
+std::vector<Ticks> delays(bool ties) {
+  epsim::RandomStream random(epsim::Seed{7}, "bench-event-queue", ties ? 1 : 0);
+  std::vector<Ticks> out(kDraws);
+  for (Ticks& delay : out) {
+    const double ms = random.exponential(1.0);
+    delay = epsim::to_ticks(epsim::Seconds((ties ? std::ceil(ms * 2.0) / 2.0 : ms) * 1e-3));
+  }
+  return out;
+}
+
+template <class Queue>
+class Hold {
+ public:
+  Hold(int pending, const std::vector<Ticks>& delays) : delays_(delays) {
+    for (int i = 0; i < pending; ++i) {
+      queue_.push(next_delay(), static_cast<Phase>(i % 5), {i % 3, i, 0});
+    }
+  }
+  // Nanoseconds per hold over one turn.
+  double turn() {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kHoldsPerTurn; ++i) {
+      auto first = queue_.pop();
+      sum_ = sum_ * 31 + static_cast<std::uint64_t>(first.event.rank);
+      ++first.event.step;
+      queue_.push(first.key.at + next_delay(), first.key.phase, first.event);
+    }
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    return spent.count() / kHoldsPerTurn;
+  }
+  std::uint64_t sum() const { return sum_; }  // of the order in which events came
+
+ private:
+  Ticks next_delay() { return delays_[drawn_++ % kDraws]; }
+  const std::vector<Ticks>& delays_;
+  std::size_t drawn_ = 0;
+  std::uint64_t sum_ = 0;
+  Queue queue_;
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void hold(benchmark::State& state) {
+  const std::vector<Ticks> draws = delays(state.range(1) != 0);
+  const int pending = static_cast<int>(state.range(0));
+  Hold<StandardQueue> standard(pending, draws);
+  Hold<EventQueue<Event>> ours(pending, draws);
+  standard.turn();  // both reach their steady state
+  ours.turn();
+  std::vector<double> standard_ns, ours_ns, ratio;
+  for (auto _ : state) {
+    standard_ns.push_back(standard.turn());
+    ours_ns.push_back(ours.turn());
+    ratio.push_back(ours_ns.back() / standard_ns.back());
+    state.SetIterationTime(ours_ns.back() * 1e-9 * kHoldsPerTurn);
+  }
+  if (standard.sum() != ours.sum()) {
+    state.SkipWithError("the two queues disagree on the order");
+  }
+  state.counters["std_ns"] = median(standard_ns);
+  state.counters["ours_ns"] = median(ours_ns);
+  state.counters["ratio"] = median(ratio);
+}
+BENCHMARK(hold)
+    ->ArgNames({"pending", "ties"})
+    ->ArgsProduct({{100, 1000, 10000, 100000}, {0, 1}})
+    ->UseManualTime()
+    ->Iterations(40)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
