@@ -22,7 +22,7 @@ constexpr PlacementPolicyEntry kPlacementPolicies[] = {
      "mode (global|hierarchical|auto; global), num_groups (1), ties (stable|libstdcxx; stable)", make_base_placement},
     {"eplb", "Copy the hottest experts, then pack by load: deepseek-ai/EPLB, eplb.py at commit d52c72d.",
      "num_redundant_experts (one per GPU), mode (global|hierarchical|auto; global), num_groups (1), "
-     "ties (stable|libstdcxx; stable)",
+     "ties (stable|libstdcxx; stable), variant (deepseek|sglang|vllm; deepseek), avoid_duplicates (false)",
      make_eplb_placement},
     {"craft", "Copies where a layer's balance gains most, within an exact budget: CRAFT, Sec. 4 and Algorithms 1 to 3.",
      "replication_factor (number of copies per GPU over all layers, or auto; auto), auto (knee|max_ratio; knee), "

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/core/check.h"
+#include "policies/placement/capacity_packing.h"
 
 namespace epsim {
 namespace {
@@ -32,25 +32,60 @@ std::vector<int> experts_by_node(std::span<const float> loads, const EplbShape& 
   return order;
 }
 
-// Steps 2 and 3 inside one node: copies for its experts, then its slots filled. `experts` are logical ids.
-void fill_node(std::span<const float> loads, std::span<const int> experts, int gpus, TieOrder ties,
-               std::span<int> slots, std::span<int> ranks) {
-  std::vector<float> own(experts.size());
+// Where one node's slots are filled: its part of the layer's arrays.
+struct NodeSlots {
+  std::span<int> expert, rank;
+  int gpus;
+};
+
+// Steps 2 and 3 inside one node: copies for its experts, then its slots filled. `experts` are logical ids. Loads are
+// divided as Real and summed as Sum.
+template <class Real, class Sum>
+void fill_node(std::span<const float> loads, std::span<const int> experts, TieOrder ties, const NodeSlots& node) {
+  std::vector<Real> own(experts.size());
   for (std::size_t i = 0; i < experts.size(); ++i) {
     own[i] = loads[static_cast<std::size_t>(experts[i])];
   }
-  const Replicas replicas = replicate_hottest<float>(own, static_cast<int>(slots.size()));
-  std::vector<float> per_copy(slots.size());
+  const Replicas replicas = replicate_hottest<Real>(own, static_cast<int>(node.expert.size()));
+  std::vector<Real> per_copy(node.expert.size());
   for (std::size_t p = 0; p < per_copy.size(); ++p) {
     const auto e = static_cast<std::size_t>(replicas.expert[p]);
-    per_copy[p] = own[e] / static_cast<float>(replicas.copies[e]);
+    per_copy[p] = own[e] / static_cast<Real>(replicas.copies[e]);
   }
-  const Packing packing = pack_equally<float>(per_copy, gpus, ties);
-  const int per_gpu = static_cast<int>(slots.size()) / gpus;
+  const Packing packing = pack_equally<Real, Sum>(per_copy, node.gpus, ties);
+  const int per_gpu = static_cast<int>(node.expert.size()) / node.gpus;
   for (std::size_t p = 0; p < per_copy.size(); ++p) {
     const auto slot = static_cast<std::size_t>(packing.pack[p] * per_gpu + packing.rank[p]);
-    slots[slot] = experts[static_cast<std::size_t>(replicas.expert[p])];
-    ranks[slot] = replicas.rank[p];
+    node.expert[slot] = experts[static_cast<std::size_t>(replicas.expert[p])];
+    node.rank[slot] = replicas.rank[p];
+  }
+}
+
+// The same with copies kept apart.
+void fill_node_without_duplicates(std::span<const float> loads, std::span<const int> experts, const NodeSlots& node) {
+  std::vector<double> own(experts.size());
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    own[i] = static_cast<double>(loads[static_cast<std::size_t>(experts[i])]);
+  }
+  const std::vector<int> capacity(static_cast<std::size_t>(node.gpus),
+                                  static_cast<int>(node.expert.size()) / node.gpus);
+  const LayerPlan placed = place_by_capacity(own, capacity, false);
+  for (std::size_t slot = 0; slot < placed.slots.size(); ++slot) {
+    node.expert[slot] = experts[static_cast<std::size_t>(placed.slots[slot])];
+    node.rank[slot] = placed.copy_rank[slot];
+  }
+}
+
+void fill_node(std::span<const float> loads, std::span<const int> experts, const EplbOptions& options,
+               const NodeSlots& node) {
+  if (options.avoid_duplicates) {
+    fill_node_without_duplicates(loads, experts, node);
+  } else if (options.variant == EplbVariant::kDeepseek) {
+    fill_node<float, float>(loads, experts, options.ties, node);
+  } else if (options.variant == EplbVariant::kSglang) {
+    fill_node<float, double>(loads, experts, options.ties, node);
+  } else {
+    fill_node<double, double>(loads, experts, options.ties, node);
   }
 }
 
@@ -72,15 +107,16 @@ class EplbPlacement final : public PlacementPolicy {
 
 }  // namespace
 
-LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, TieOrder ties) {
+LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, const EplbOptions& options) {
   const auto nodes = static_cast<std::size_t>(shape.nodes);
   const auto physical = static_cast<std::size_t>(shape.physical);
-  const std::vector<int> experts = experts_by_node(loads, shape, ties);
+  const std::vector<int> experts = experts_by_node(loads, shape, options.ties);
   std::vector<int> slots(physical), ranks(physical);
+  const std::size_t share = loads.size() / nodes, room = physical / nodes;
   for (std::size_t n = 0; n < nodes; ++n) {
-    const std::size_t share = loads.size() / nodes, room = physical / nodes;
-    fill_node(loads, std::span(experts).subspan(n * share, share), shape.gpus / shape.nodes, ties,
-              std::span(slots).subspan(n * room, room), std::span(ranks).subspan(n * room, room));
+    fill_node(
+        loads, std::span(experts).subspan(n * share, share), options,
+        {std::span(slots).subspan(n * room, room), std::span(ranks).subspan(n * room, room), shape.gpus / shape.nodes});
   }
   LayerPlan out = uniform_layer(std::move(slots), shape.gpus);
   out.copy_rank = std::move(ranks);
@@ -141,7 +177,7 @@ PlacementPlan eplb_plan(const std::string& name, const EplbOptions& options, con
     for (std::size_t e = 0; e < row.size(); ++e) {
       loads[e] = static_cast<float>(row[e]);
     }
-    out.layers.push_back(eplb_layer(loads, layer_shape, options.ties));
+    out.layers.push_back(eplb_layer(loads, layer_shape, options));
   }
   return out;
 }
@@ -155,6 +191,11 @@ std::unique_ptr<PlacementPolicy> make_base_placement(ConfigReader& options) {
 std::unique_ptr<PlacementPolicy> make_eplb_placement(ConfigReader& options) {
   EplbOptions read = read_eplb_options(options);
   read.redundant_experts = options.maybe<int>("num_redundant_experts");
+  const std::string variant = options.choice("variant", {"deepseek", "sglang", "vllm"}, "deepseek");
+  read.variant = variant == "vllm"     ? EplbVariant::kVllm
+                 : variant == "sglang" ? EplbVariant::kSglang
+                                       : EplbVariant::kDeepseek;
+  read.avoid_duplicates = options.optional("avoid_duplicates", false);
   return std::make_unique<EplbPlacement>("eplb", std::move(read));
 }
 

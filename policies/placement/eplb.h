@@ -1,7 +1,11 @@
 // Expert-parallel load balancer with the semantics of deepseek-ai/EPLB.
 //   Source : github.com/deepseek-ai/EPLB, eplb.py at commit d52c72d; behaviour only.
-//   Arithmetic: float32 throughout (loads, load per copy, pack loads), so that results agree to the last bit.
-//   Ignores: two copies of one expert on one GPU are not avoided, as in the original; where experts were before.
+//   Arithmetic: float32 throughout (loads, load per copy, pack loads), so that results agree to the last bit; the
+//   variants
+//            that engines carry differ in it (EplbVariant).
+//   Ignores: two copies of one expert on one GPU are not avoided unless asked for, as in the original; where experts
+//   were
+//            before (rebalance/keep_in_place.h makes up for that).
 //   Valid  : loads are rounded to float32. Group sums (hierarchical mode) are taken in double and rounded once: equal
 //   to
 //            the original below 2^24, where its own vectorised sum becomes order dependent.
@@ -21,20 +25,26 @@ namespace epsim {
 // stay inside each node. kAuto: hierarchical iff the groups divide over the nodes (what eplb.py does).
 enum class EplbMode { kGlobal, kHierarchical, kAuto };
 
+// Whose arithmetic. kSglang: pack loads are accumulated in double. kVllm: loads per copy and pack loads are double.
+// Sources: the list variant of sgl-project/sglang (srt/eplb/eplb_algorithms/deepseek.py), vllm-project/vllm at 02c1119
+// (distributed/eplb/policy/default.py).
+enum class EplbVariant { kDeepseek, kSglang, kVllm };
+
 struct EplbOptions {
   std::optional<int> redundant_experts;  // extra copies per layer over all GPUs; absent = one per GPU
   EplbMode mode = EplbMode::kGlobal;
   int groups = 1;  // expert groups of the model's router
   TieOrder ties = TieOrder::kStable;
-  InputPlace place;  // where the options stand, for messages
+  EplbVariant variant = EplbVariant::kDeepseek;
+  bool avoid_duplicates = false;  // copies of an expert apart while room allows (capacity_packing.h)
+  InputPlace place;               // where the options stand, for messages
 };
 
-// One layer. `loads` per logical expert; the shape must have passed check_eplb(). `groups` and `nodes` are 1 in global
-// mode.
+// What matters to one layer once the options have been checked. `groups` and `nodes` are 1 in global mode.
 struct EplbShape {
   int physical = 0, groups = 1, nodes = 1, gpus = 1;
 };
-LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, TieOrder ties);
+LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, const EplbOptions& options);
 
 // What the options come to on a cluster. Throws InputError unless experts divide over groups, GPUs over nodes, physical
 // experts over GPUs, there are at least as many as experts, and, in hierarchical mode, groups divide over nodes.

@@ -80,6 +80,39 @@ TEST_CASE("eplb, auto: groups that do not divide over the nodes mean global") {
         first_layer("base", "{mode: global}", loads, two_nodes).slots);
 }
 
+TEST_CASE("eplb variants: the arithmetic decides ties that float32 cannot see") {
+  // 2^24 + 1 is 2^24 in float32: DeepSeek's sums put both ones on GPU 0, sums in double put them on GPU 0 and GPU 1.
+  const std::vector<double> sums = {16777216, 16777216, 1, 1, 1, 1};
+  const auto slots = [](const char* variant, const std::vector<double>& loads, int copies, ClusterShape shape) {
+    const std::string options = "{num_redundant_experts: " + std::to_string(copies) + ", variant: " + variant + "}";
+    return first_layer("eplb", options, loads, shape).slots;
+  };
+  CHECK(slots("deepseek", sums, 0, {2, 2}) == Ints{0, 2, 3, 1, 4, 5});
+  CHECK(slots("sglang", sums, 0, {2, 2}) == Ints{0, 2, 4, 1, 3, 5});
+  CHECK(slots("vllm", sums, 0, {2, 2}) == Ints{0, 2, 4, 1, 3, 5});
+  // 10 / 3 rounds down to float32. After two more copies of expert 1 (5, 3.33) both experts have 3.3333333 per copy in
+  // float32, where the lower id wins, while in double expert 1 still has more.
+  const std::vector<double> thirds = {static_cast<double>(10.0F / 3.0F), 10};
+  REQUIRE(thirds[0] < 10.0 / 3.0);
+  const auto copies = [&](const char* variant) {
+    const std::string options = std::string("{num_redundant_experts: 3, variant: ") + variant + "}";
+    return epsim::copies_by_expert(first_layer("eplb", options, thirds, {1, 1}), 2);
+  };
+  CHECK(copies("deepseek") == Ints{2, 3});
+  CHECK(copies("sglang") == Ints{2, 3});
+  CHECK(copies("vllm") == Ints{1, 4});
+}
+
+TEST_CASE("eplb, avoid_duplicates: copies of an expert are on different GPUs") {
+  // The original puts both copies of expert 0 on GPU 0 in this hierarchical plan of one GPU per node, where nothing
+  // else is possible; on two GPUs it packs 8/3 8/3 8/3 1 1 1 as 0 0 3 | 0 1 2.
+  const std::vector<double> loads = {8, 1, 1, 1};
+  CHECK(first_layer("eplb", "{}", loads, {2, 2}).slots == Ints{0, 0, 3, 0, 1, 2});
+  // Without duplicates expert 0 has at most two copies (4 each); the next hottest is expert 1 (1 -> 1/2 each).
+  // By load: 0 0 on either GPU, then 2 -> G0, 3 -> G1, then the halves of 1 on either.
+  CHECK(first_layer("eplb", "{avoid_duplicates: true}", loads, {2, 2}).slots == Ints{0, 2, 1, 0, 3, 1});
+}
+
 TEST_CASE("eplb: shapes that cannot be served are refused with what is allowed") {
   struct Row {
     const char* name;
