@@ -1,0 +1,110 @@
+#include "sim/app/command_line.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <iostream>
+#include <sstream>
+
+namespace epsim::app {
+
+namespace po = boost::program_options;
+
+namespace {
+
+std::atomic<bool> interrupt_flag{false};  // a signal handler can reach nothing else
+
+extern "C" void on_interrupt(int) {
+  interrupt_flag = true;
+  std::signal(SIGINT, SIG_DFL);  // the second one ends the program
+}
+
+std::vector<std::string> option_names(const po::options_description& options) {
+  std::vector<std::string> names;
+  for (const auto& option : options.options()) {
+    names.push_back("--" + option->long_name());
+  }
+  return names;
+}
+
+}  // namespace
+
+const std::atomic<bool>& interrupted() {
+  std::signal(SIGINT, on_interrupt);
+  return interrupt_flag;
+}
+
+std::optional<po::variables_map> parse_words(const std::vector<std::string>& words, const std::string& usage,
+                                             po::options_description options,
+                                             const std::vector<std::string>& positional) {
+  options.add_options()("help,h", "show this text");
+  po::options_description all = options;
+  po::positional_options_description places;
+  for (const std::string& name : positional) {
+    all.add_options()(name.c_str(), po::value<std::string>());
+    places.add(name.c_str(), 1);
+  }
+  po::variables_map values;
+  try {
+    po::store(po::command_line_parser(words)
+                  .options(all)
+                  .positional(places)
+                  .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
+                  .run(),
+              values);
+  } catch (const po::unknown_option& e) {
+    throw InputError({}, unknown_name("option", e.get_option_name(), option_names(options)));
+  } catch (const po::too_many_positional_options_error&) {
+    throw InputError({}, fmt::format("there are words too many on the command line.\n{}", usage));
+  } catch (const po::error& e) {
+    throw InputError({}, fmt::format("{}.", e.what()));
+  }
+  if (values.count("help") > 0) {
+    std::cout << usage << "\n" << options;
+    return std::nullopt;
+  }
+  return values;
+}
+
+void add_scenario_options(po::options_description& options) {
+  options.add_options()("set", po::value<std::vector<std::string>>(),
+                        "override one value of the scenario, as in --set requests.rate=8/s; repeatable")(
+      "seed", po::value<std::string>(), "seed of every random stream; short for --set seed=N");
+}
+
+Config open_scenario(const po::variables_map& values) {
+  if (values.count("scenario") == 0) {
+    throw InputError({}, "name the scenario file, as in: epsim run experiments/quickstart/deepseek-r1-p4de.yaml");
+  }
+  Config config = Config::from_file(values["scenario"].as<std::string>());
+  if (values.count("set") > 0) {
+    for (const std::string& assignment : values["set"].as<std::vector<std::string>>()) {
+      config.set(assignment);
+    }
+  }
+  if (values.count("seed") > 0) {
+    config.set("seed=" + values["seed"].as<std::string>());
+  }
+  return config;
+}
+
+void add_output_options(po::options_description& options) {
+  options.add_options()("output,o", po::value<std::string>(), "folder for the results; default: out/<scenario name>")(
+      "overwrite", po::bool_switch(), "replace the folder if it holds results already")(
+      "threads", po::value<int>()->default_value(0),
+      "threads for independent runs; 0 = all cores; results do not "
+      "depend on it")("quiet,q", po::bool_switch(), "no progress");
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> out;
+  std::stringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    if (!word.empty()) {
+      out.push_back(word);
+    }
+  }
+  return out;
+}
+
+}  // namespace epsim::app

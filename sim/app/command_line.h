@@ -1,0 +1,50 @@
+// What the verbs share: their table, their common options, interruption.
+#pragma once
+
+#include <atomic>
+#include <boost/program_options.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/core/config.h"
+
+namespace epsim::app {
+
+// A verb takes the words after its name and returns the exit code: 0 done, 1 the run failed, 2 bad input (thrown as
+// InputError), 130 interrupted.
+struct Verb {
+  const char* name;
+  const char* summary;  // one line for `epsim --help`
+  int (*run)(const std::vector<std::string>& words);
+};
+
+int run_verb(const std::vector<std::string>& words);
+int compare_verb(const std::vector<std::string>& words);
+int validate_verb(const std::vector<std::string>& words);
+int list_verb(const std::vector<std::string>& words);
+
+inline constexpr int kInterrupted = 130;
+
+// Parses `words`: `positional` names the arguments without a dash, in order. Unknown options are InputErrors that name
+// the nearest known one. Prints `usage` and the options and returns std::nullopt when --help is among the words.
+std::optional<boost::program_options::variables_map> parse_words(const std::vector<std::string>& words,
+                                                                 const std::string& usage,
+                                                                 boost::program_options::options_description options,
+                                                                 const std::vector<std::string>& positional);
+
+// Options of every verb that reads a scenario: --set (repeatable), --seed.
+void add_scenario_options(boost::program_options::options_description& options);
+// The scenario file with its overrides applied.
+Config open_scenario(const boost::program_options::variables_map& values);
+
+// Options of every verb that writes a folder: --output, --overwrite, --threads.
+void add_output_options(boost::program_options::options_description& options);
+
+std::vector<std::string> split_list(const std::string& text);
+
+// Set by Ctrl-C from the first call on; a second Ctrl-C ends the program at once.
+const std::atomic<bool>& interrupted();
+
+}  // namespace epsim::app

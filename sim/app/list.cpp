@@ -1,0 +1,92 @@
+// `epsim list`: everything that a scenario can name, each with its sentence.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "models/catalogue.h"
+#include "models/model_catalogue.h"
+#include "policies/registry.h"
+#include "sim/app/command_line.h"
+#include "traces/requests/read_requests.h"
+#include "traces/routing/load_sources.h"
+
+namespace epsim::app {
+namespace {
+
+void line(std::string_view name, std::string_view sentence) {
+  std::cout << fmt::format("  {:<22} {}\n", name, sentence);
+}
+
+void list_models() {
+  std::cout << "models (model.architecture); the path of a Hugging Face config.json works too\n";
+  for (const ModelItem& model : epsim::list_models()) {
+    line(model.name, model.summary);
+  }
+}
+
+void list_hardware() {
+  std::cout << "nodes (cluster.node)\n";
+  for (const CatalogueItem& node : list_nodes()) {
+    line(node.name, node.summary);
+  }
+  std::cout << "GPUs\n";
+  for (const CatalogueItem& gpu : list_gpus()) {
+    line(gpu.name, gpu.summary);
+  }
+}
+
+void list_policies() {
+  std::cout << "policies (--policies, policy, or kind in an entry of policies:)\n";
+  for (const PlacementPolicyEntry& entry : placement_policies()) {
+    line(entry.name, entry.summary);
+    if (!entry.options.empty()) {
+      line("", fmt::format("options: {}", entry.options));
+    }
+  }
+}
+
+void list_readers() {
+  std::cout << "requests (requests.kind)\n";
+  for (const RequestSource& source : request_sources()) {
+    line(source.name, source.summary);
+  }
+  std::cout << "expert loads (loads.kind, plan_loads.kind)\n";
+  for (const LoadReader& reader : load_readers()) {
+    line(reader.name, reader.summary);
+  }
+}
+
+struct Topic {
+  const char* name;
+  void (*print)();
+};
+constexpr Topic kTopics[] = {
+    {"models", list_models}, {"hardware", list_hardware}, {"policies", list_policies}, {"readers", list_readers}};
+
+}  // namespace
+
+int list_verb(const std::vector<std::string>& words) {
+  const auto values =
+      parse_words(words,
+                  "epsim list [models|hardware|policies|readers]\n\n"
+                  "Everything that a scenario can name, each with its sentence; all of it by default.\n",
+                  boost::program_options::options_description("options"), {"topic"});
+  if (!values) {
+    return 0;
+  }
+  const std::string wanted = values->count("topic") > 0 ? (*values)["topic"].as<std::string>() : "";
+  std::vector<std::string> names;
+  for (const Topic& topic : kTopics) {
+    names.emplace_back(topic.name);
+    if (wanted.empty() || wanted == topic.name) {
+      topic.print();
+    }
+  }
+  if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
+    throw InputError({}, unknown_name("topic", wanted, names));
+  }
+  return 0;
+}
+
+}  // namespace epsim::app

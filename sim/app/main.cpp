@@ -1,0 +1,76 @@
+// The program `epsim`: finds the verb, prints errors, picks the exit code.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <new>
+
+#include "sim/app/command_line.h"
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+
+namespace epsim::app {
+namespace {
+
+constexpr Verb kVerbs[] = {
+    {"compare", "run several policies on identical inputs and rank them", compare_verb},
+    {"run", "run one policy", run_verb},
+    {"validate", "check a scenario without running it", validate_verb},
+    {"list", "models, hardware, policies and readers, each with its sentence", list_verb},
+};
+
+void print_help(std::ostream& out) {
+  out << "epsim: discrete-event cluster simulator for Mixture-of-Experts expert parallelism in LLM serving\n\n"
+         "Should replication be on, with how many copies, on how many nodes, and what does it cost?\n\n"
+         "  epsim <verb> [arguments]\n\n";
+  for (const Verb& verb : kVerbs) {
+    out << fmt::format("  {:<10} {}\n", verb.name, verb.summary);
+  }
+  out << "\nStart with the shipped scenario, then change one thing at a time:\n\n"
+         "  epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb\n"
+         "  epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb --set requests.rate=6/s\n"
+         "  epsim list policies\n\n"
+         "`epsim <verb> --help` explains a verb. Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted.\n";
+}
+
+int dispatch(const std::vector<std::string>& words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    print_help(std::cout);
+    return words.empty() ? 2 : 0;
+  }
+  if (words[0] == "--version") {
+    std::cout << "epsim " << EPSIM_VERSION << "\n";
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) {
+    if (words[0] == verb.name) {
+      return verb.run({words.begin() + 1, words.end()});
+    }
+    names.push_back(verb.name);
+  }
+  throw InputError({}, unknown_name("verb", words[0], names));
+}
+
+}  // namespace
+}  // namespace epsim::app
+
+int main(int argc, char** argv) {
+  try {
+    return epsim::app::dispatch({argv + 1, argv + argc});
+  } catch (const epsim::InputError& e) {
+    std::cerr << "epsim: " << e.what() << "\n";
+    return 2;
+  } catch (const epsim::RunFailed& e) {
+    std::cerr << "epsim: the run failed: " << e.what() << "\n";
+    return 1;
+  } catch (const epsim::InvariantBroken& e) {
+    std::cerr << "epsim: a rule of the simulation itself was broken, which is a bug in epsim: " << e.what() << "\n";
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "epsim: the run failed: out of memory\n";
+    return 1;
+  } catch (const std::exception& e) {
+    std::cerr << "epsim: the run failed: " << e.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,140 @@
+// `epsim run` and `epsim compare`: the main job. Runs are independent, so they go in parallel; results are kept by
+// position, so neither the number of threads nor the order in which runs end can show in any file.
+#include <fmt/format.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "sim/app/command_line.h"
+#include "sim/core/files.h"
+#include "sim/core/fingerprint.h"
+#include "sim/report/progress.h"
+#include "sim/report/tables.h"
+#include "sim/report/writer.h"
+#include "sim/serving/run_policy.h"
+
+namespace epsim::app {
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Present in every output folder; what --overwrite looks for before it replaces one.
+constexpr const char* kMarker = "resolved.yaml";
+
+RunInfo describe_inputs(const Scenario& scenario) {
+  RunInfo info;
+  info.version = EPSIM_VERSION;
+  info.scenario = scenario.name;
+  info.seed = static_cast<std::uint64_t>(scenario.seed);
+  info.resolved_yaml = scenario.resolved;
+  for (const fs::path& file : scenario.input_files) {
+    const std::string content = read_file(file);
+    Fingerprint hash;
+    hash.add(std::string_view(content));
+    info.inputs.push_back({file.string(), static_cast<std::int64_t>(content.size()), hash.hex()});
+  }
+  return info;
+}
+
+// Runs every policy of the scenario; a run that was interrupted is marked so in its result.
+std::vector<RunResult> run_all(const Scenario& scenario, int threads, bool quiet) {
+  const auto workers = threads > 0 ? static_cast<std::size_t>(threads) : std::thread::hardware_concurrency();
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers);
+  std::ofstream nowhere;
+  ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
+                      {.terminal = !quiet && isatty(STDERR_FILENO) == 1, .now = {}});
+  std::vector<ProgressLine*> lines;
+  for (const PolicyChoice& policy : scenario.policies) {
+    lines.push_back(&board.add(policy.label, static_cast<std::int64_t>(scenario.requests.requests.size())));
+  }
+  std::vector<RunResult> results(scenario.policies.size());
+  tbb::parallel_for(std::size_t{0}, results.size(), [&](std::size_t i) {
+    RunControl control;
+    control.stop = &interrupted();
+    control.on_progress = [line = lines[i]](const Progress& p) { line->update(p.completed, p.now); };
+    results[i] = run_policy(scenario, scenario.policies[i], control);
+    lines[i]->finish(results[i].interrupted);
+  });
+  return results;
+}
+
+int run_and_report(const po::variables_map& values, const std::vector<std::string>& labels, bool folders_by_label) {
+  const Config config = open_scenario(values);
+  const Scenario scenario = read_scenario(config, labels);
+  for (const PolicyChoice& policy : scenario.policies) {
+    prepare_run(scenario, policy);  // a plan that does not fit is told before any run starts
+  }
+  const fs::path target =
+      values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / scenario.name;
+  OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
+  const RunInfo info = describe_inputs(scenario);
+  const std::vector<RunResult> results = run_all(scenario, values["threads"].as<int>(), values["quiet"].as<bool>());
+
+  std::vector<RunSummary> summaries;
+  for (const RunResult& result : results) {
+    summaries.push_back(summarize(result));
+    const fs::path place = folders_by_label ? folder.path() / result.label : folder.path();
+    fs::create_directories(place);
+    write_run(place, result, info);
+  }
+  if (folders_by_label) {
+    write_comparison(folder.path(), summaries, info);
+    write_file_atomically(folder.path() / kMarker, info.resolved_yaml);
+  }
+  folder.commit();
+
+  const TableStyle style{.colour = isatty(STDOUT_FILENO) == 1};
+  std::cout << comparison_table(summaries, style);
+  for (const RunSummary& summary : summaries) {
+    std::cout << "\n" << run_detail(summary, style);
+  }
+  std::cout << "\n" << conclusions(summaries) << "\nresults: " << target.string() << "\n";
+  if (interrupted()) {
+    std::cout << "interrupted: the figures above cover only the steps that were complete\n";
+    return kInterrupted;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_verb(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  add_scenario_options(options);
+  add_output_options(options);
+  const auto values = parse_words(words,
+                                  "epsim run SCENARIO.yaml [options]\n\n"
+                                  "Runs the scenario under its own `policy` and writes the results to a folder.\n",
+                                  options, {"scenario"});
+  return values ? run_and_report(*values, {}, false) : 0;
+}
+
+int compare_verb(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  options.add_options()("policies", po::value<std::string>(), "policies to compare, separated by commas");
+  add_scenario_options(options);
+  add_output_options(options);
+  const auto values = parse_words(
+      words,
+      "epsim compare SCENARIO.yaml --policies base,eplb [options]\n\n"
+      "Runs several policies on the same requests and the same routing, ranks them, and writes one folder per policy.\n"
+      "A policy is a name of `epsim list policies` or an entry of the scenario's `policies:` section.\n",
+      options, {"scenario"});
+  if (!values) {
+    return 0;
+  }
+  const std::vector<std::string> labels =
+      values->count("policies") > 0 ? split_list((*values)["policies"].as<std::string>()) : std::vector<std::string>{};
+  if (labels.empty()) {
+    throw InputError({}, "name the policies to compare, as in --policies base,eplb");
+  }
+  return run_and_report(*values, labels, true);
+}
+
+}  // namespace epsim::app

@@ -1,0 +1,39 @@
+// `epsim validate`: checks a scenario, down to whether every plan fits into memory, without running it.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "sim/app/command_line.h"
+#include "sim/serving/run_policy.h"
+
+namespace epsim::app {
+
+int validate_verb(const std::vector<std::string>& words) {
+  boost::program_options::options_description options("options");
+  add_scenario_options(options);
+  options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
+                        "policies to plan, separated by commas; default: the scenario's own");
+  const auto values = parse_words(words,
+                                  "epsim validate SCENARIO.yaml [options]\n\n"
+                                  "Reads the scenario and everything it names, plans every policy and checks that the "
+                                  "plans fit into memory. Runs nothing and writes nothing.\n",
+                                  options, {"scenario"});
+  if (!values) {
+    return 0;
+  }
+  const Config config = open_scenario(*values);
+  const Scenario scenario = read_scenario(config, split_list((*values)["policies"].as<std::string>()));
+  std::cout << fmt::format("{}: {} on {} x {} ({} GPUs), {} requests from {}\n", scenario.name, scenario.model.name,
+                           scenario.cluster.nodes, scenario.cluster.node.name, scenario.cluster.gpus(),
+                           scenario.requests.requests.size(), scenario.requests.source);
+  for (const PolicyChoice& policy : scenario.policies) {
+    const PreparedRun run = prepare_run(scenario, policy);
+    std::cout << fmt::format("  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank, {:.1f} % lost to copies\n",
+                             policy.label, to_gib(run.memory.kv_pool),
+                             run.serving.kv_blocks * run.serving.kv_block_tokens, run.memory.copies_loss * 100);
+  }
+  std::cout << "the scenario is valid\n";
+  return 0;
+}
+
+}  // namespace epsim::app

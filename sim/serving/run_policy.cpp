@@ -1,0 +1,103 @@
+#include "sim/serving/run_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "models/step_model.h"
+#include "sim/core/check.h"
+#include "sim/serving/simulate.h"
+
+namespace epsim {
+namespace {
+
+// physics.md section 9: what was routed was executed, and what was sent was received. The loads are single precision.
+ConservationReport check_conservation(const StepTotals& totals, ConservationReport report) {
+  report.assignments_routed = totals.assignments_routed;
+  report.assignments_executed = std::accumulate(totals.gpu_load.begin(), totals.gpu_load.end(), 0.0);
+  for (const LinkTotals& link : totals.links) {
+    (link.name.ends_with(".out") ? report.bytes_sent : report.bytes_received) += link.bytes.count();
+  }
+  const auto agree = [](double a, double b, double tolerance) {
+    return std::fabs(a - b) <= tolerance * std::max(1.0, std::max(a, b));
+  };
+  EPSIM_CHECK(agree(report.assignments_routed, report.assignments_executed, 1e-4),
+              fmt::format("{} assignments routed, {} executed", report.assignments_routed, report.assignments_executed));
+  EPSIM_CHECK(agree(report.bytes_sent, report.bytes_received, 1e-9),
+              fmt::format("{} bytes sent, {} received", report.bytes_sent, report.bytes_received));
+  return report;
+}
+
+void check_links(const StepTotals& totals, Seconds busy) {
+  for (const LinkTotals& link : totals.links) {
+    EPSIM_CHECK(link.bytes.count() <= link.rate.count() * busy.count() * (1 + 1e-9),
+                fmt::format("{} is more than 100 % busy", link.name));
+  }
+}
+
+MemoryReport report_memory(const MemoryBreakdown& m) {
+  MemoryReport report;
+  report.items = {{"attention (on every GPU)", m.weights.attention_replicated},
+                  {"attention (split by heads)", m.weights.attention_split},
+                  {"shared experts", m.weights.shared_experts},
+                  {"dense FFN", m.weights.dense_ffn},
+                  {"router", m.weights.router},
+                  {"embedding and head", m.weights.embedding},
+                  {"routed experts", m.experts_base},
+                  {"extra copies", m.expert_copies},
+                  {"reserves", m.reserves},
+                  {"KV cache", m.kv_pool}};
+  report.kv_pool = m.kv_pool;
+  report.kv_bytes_per_token = m.kv_per_token;
+  report.lost_to_copies = m.copies_loss;
+  return report;
+}
+
+std::string summarize_plan(const PreparedRun& run, const MoeSpec& model) {
+  const int copies = run.plan.copies_on_fullest_gpu();
+  if (copies <= 0) {
+    return fmt::format("{} experts per GPU and layer, no extra copies", model.experts / run.plan.gpus);
+  }
+  return fmt::format("{} extra copies per GPU over {} layers ({:.3f} GiB per GPU)", copies, run.placement.layers(),
+                     to_gib(model.expert_bytes() * copies));
+}
+
+}  // namespace
+
+PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
+  const ClusterShape shape = shape_of(s.cluster);
+  PlacementPlan plan = policy.placement->plan(s.plan_window, shape);
+  plan.policy = policy.label;
+  Placement placement = Placement::build(plan, shape, s.model.expert_bytes(),
+                                         expert_memory(s.model, s.cluster, s.parallelism, s.memory));
+  std::vector<std::int64_t> resident;
+  for (int g = 0; g < shape.gpus; ++g) {
+    resident.push_back(placement.resident(g));
+  }
+  MemoryBreakdown memory = memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident);
+  ServingOptions serving = s.serving;
+  serving.kv_blocks = std::min_element(memory.ranks.begin(), memory.ranks.end(), [](const RankKv& a, const RankKv& b) {
+                        return a.blocks < b.blocks;
+                      })->blocks;
+  serving.kv_block_tokens = s.memory.kv_block_tokens;
+  return {std::move(plan), std::move(placement), std::move(memory), serving};
+}
+
+RunResult run_policy(const Scenario& s, const PolicyChoice& policy, const RunControl& control) {
+  const PreparedRun prepared = prepare_run(s, policy);
+  StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, *s.loads, s.compute, s.network);
+  RunResult result = simulate(s.requests, prepared.serving, model, control);
+  result.label = policy.label;
+  result.plan_summary = summarize_plan(prepared, s.model);
+  result.detail = model.totals();
+  result.planned_balancedness = balancedness_by_layer(prepared.placement, s.plan_window);
+  result.memory = report_memory(prepared.memory);
+  result.gpus = s.cluster.gpus();
+  result.conservation = check_conservation(result.detail, result.conservation);
+  check_links(result.detail, result.time.total);
+  return result;
+}
+
+}  // namespace epsim

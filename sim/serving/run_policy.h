@@ -1,0 +1,24 @@
+// One policy on one scenario, from plan to result.
+#pragma once
+
+#include "sim/serving/run_control.h"
+#include "sim/serving/run_result.h"
+#include "sim/serving/scenario.h"
+
+namespace epsim {
+
+// What a policy asks for and whether it fits: everything short of running.
+struct PreparedRun {
+  PlacementPlan plan;
+  Placement placement;
+  MemoryBreakdown memory;      // of the fullest GPU
+  ServingOptions serving;      // with the KV pool that is left
+};
+
+// Plans, checks memory, sizes the KV pool. Throws InputError or DoesNotFit.
+PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy);
+
+// prepare_run() and the simulation. const and safe to call for several policies at once.
+RunResult run_policy(const Scenario& scenario, const PolicyChoice& policy, const RunControl& control);
+
+}  // namespace epsim

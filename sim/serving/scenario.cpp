@@ -1,0 +1,156 @@
+#include "sim/serving/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/catalogue.h"
+#include "models/model_catalogue.h"
+#include "policies/registry.h"
+#include "traces/requests/read_requests.h"
+#include "traces/routing/load_sources.h"
+
+namespace epsim {
+namespace {
+
+void read_cluster(ConfigReader root, Scenario& s) {
+  ConfigReader in = root.required_section("cluster");
+  const std::string node = in.required<std::string>("node");
+  s.cluster.nodes = in.required<int>("nodes", Bound::kPositive);
+  const NodeEntry entry = find_node(node);
+  s.cluster.node = entry.spec;
+  s.compute = entry.compute;
+  s.network = entry.network;
+  s.cluster.validate();
+}
+
+void read_model(ConfigReader root, Scenario& s) {
+  ConfigReader in = root.required_section("model");
+  s.model = find_model(in.required<std::string>("architecture"));
+  const std::string dtype = in.choice("dtype", {"bf16", "fp8"}, "bf16");
+  s.model.bytes_per_weight = dtype == "bf16" ? 2.0 : 1.0;
+  in.check(dtype == "bf16", "dtype", "compute is priced for bf16 only so far; use bf16.");
+  s.model.bytes_per_kv = in.choice("kv_dtype", {"bf16", "fp8"}, "bf16") == "bf16" ? 2.0 : 1.0;
+}
+
+Sharding read_sharding(ConfigReader& in, const std::string& key) {
+  return in.choice(key, {"tensor_parallel", "replicated"}, "tensor_parallel") == "replicated"
+             ? Sharding::kReplicated
+             : Sharding::kTensorParallel;
+}
+
+void read_parallelism(ConfigReader root, Scenario& s) {
+  ConfigReader in = root.section("parallelism");
+  Parallelism& p = s.parallelism;
+  p.gpus = s.cluster.gpus();
+  p.attention_tp = in.optional<int>("attention_tp", s.cluster.node.gpus, Bound::kPositive);
+  p.shared_experts = read_sharding(in, "shared_experts");
+  p.dense_ffn = read_sharding(in, "dense_ffn");
+  p.embedding = read_sharding(in, "embedding");
+  p.validate(s.model, shape_of(s.cluster));
+  in.check(p.attention_tp <= s.cluster.node.gpus, "attention_tp",
+           fmt::format("attention groups of {} GPUs span nodes of {}; tensor parallelism is priced inside a node only.",
+                       p.attention_tp, s.cluster.node.gpus));
+  in.check(s.model.experts % p.gpus == 0, "attention_tp",
+           fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them.", s.model.experts,
+                       p.gpus));
+}
+
+void read_memory(ConfigReader root, Scenario& s) {
+  ConfigReader in = root.section("memory");
+  MemoryOptions& m = s.memory;
+  m.static_fraction = in.optional<double>("static_fraction", 0.88, Bound::kPositive);
+  in.check(m.static_fraction <= 1.0, "static_fraction", "a share of the memory is at most 1.");
+  m.reserve = in.optional<Bytes>("reserve", Bytes(0));
+  m.reserve_per_node = in.optional<Bytes>("reserve_per_node", Bytes(0));
+  m.kv_block_tokens = in.optional<int>("kv_block_tokens", 1, Bound::kPositive);
+  m.num_gpu_blocks = in.maybe<std::int64_t>("num_gpu_blocks", Bound::kPositive);
+}
+
+void read_dispatch(ConfigReader root, Scenario& s) {
+  ConfigReader in = root.section("dispatch");
+  const std::string dedup = in.choice("dedup", {"none", "gpu", "node"}, "gpu");
+  s.dispatch.dedup = dedup == "none" ? Dedup::kNone : dedup == "gpu" ? Dedup::kGpu : Dedup::kNode;
+  const auto bytes = [&](const char* key) { return in.choice(key, {"bf16", "fp8"}, "bf16") == "bf16" ? 2.0 : 1.0; };
+  s.dispatch.dispatch_bytes = bytes("dispatch_dtype");
+  s.dispatch.combine_bytes = bytes("combine_dtype");
+  s.dispatch.exchange_counts = in.optional<bool>("exchange_counts", true);
+}
+
+// `plan_loads` may be left out: the policies then plan from `loads`, which scores them on what they were fitted to, so
+// this is allowed only when the scenario says so.
+void read_loads(ConfigReader root, Scenario& s) {
+  ConfigReader run = root.required_section("loads");
+  s.loads = make_load_source(run, s.model, s.seed);
+  if (root.has("plan_loads")) {
+    ConfigReader plan = root.section("plan_loads");
+    s.plan_window = read_load_window(plan, s.model, s.seed);
+    return;
+  }
+  const bool same = root.optional<bool>("plan_on_run_loads", false);
+  root.check(same, "plan_loads",
+             "this section is required: the window that policies plan from. To plan on the very loads that the run is "
+             "scored on, which flatters every policy, say plan_on_run_loads: true.");
+  s.plan_window = read_load_window(run, s.model, s.seed);
+}
+
+bool takes_option(const std::string& kind, std::string_view option) {
+  for (const PlacementPolicyEntry& entry : placement_policies()) {
+    if (entry.name == kind) {
+      return entry.options.find(option) != std::string_view::npos;
+    }
+  }
+  return false;
+}
+
+// The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
+PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scenario& s) {
+  all.check(label.find('/') == std::string::npos && label.front() != '.', label,
+            "a policy's label becomes the name of a folder: it must not hold a slash or begin with a dot.");
+  ConfigReader in = all.section(label);
+  const std::string kind = in.optional<std::string>("kind", label);
+  // Hierarchical modes balance the model's own expert groups unless the options say otherwise.
+  if (takes_option(kind, "num_groups")) {
+    in.optional<int>("num_groups", s.model.expert_groups, Bound::kPositive);
+  }
+  std::shared_ptr<const PlacementPolicy> policy = make_placement_policy(kind, in);
+  in.finish();
+  return {label, std::move(policy)};
+}
+
+}  // namespace
+
+Scenario read_scenario(const Config& config, const std::vector<std::string>& labels) {
+  ConfigReader root = config.root();
+  Scenario s;
+  s.name = root.required<std::string>("name");
+  root.check(!s.name.empty() && s.name.find('/') == std::string::npos, "name",
+             "a scenario's name becomes the name of its output folder: it must not be empty or hold a slash.");
+  s.seed = static_cast<Seed>(root.optional<std::int64_t>("seed", 0));
+  read_cluster(root, s);
+  read_model(root, s);
+  read_parallelism(root, s);
+  read_memory(root, s);
+  ConfigReader serving = root.section("serving");
+  s.serving = read_serving_options(serving, s.parallelism.dp_ranks());
+  read_dispatch(root, s);
+  ConfigReader requests = root.required_section("requests");
+  s.requests = read_requests(requests, s.seed);
+  read_loads(root, s);
+  ConfigReader policies = root.section("policies");
+  const std::string own = root.optional<std::string>("policy", "base");
+  for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
+    root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
+               "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
+    s.policies.push_back(read_policy(policies, label, s));
+  }
+  for (const std::string& label : policies.keys()) {
+    read_policy(policies, label, s);  // checked even when it is not run
+  }
+  root.finish();
+  s.resolved = config.resolved();
+  s.input_files = config.files();
+  return s;
+}
+
+}  // namespace epsim

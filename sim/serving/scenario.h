@@ -1,0 +1,55 @@
+// A scenario: everything a run depends on, read from one YAML document and checked before anything runs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/hardware_profile.h"
+#include "models/memory_model.h"
+#include "models/step_model.h"
+#include "policies/placement_policy.h"
+#include "sim/core/config.h"
+#include "sim/core/rng.h"
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/load_window.h"
+#include "sim/domain/moe_spec.h"
+#include "sim/domain/parallelism.h"
+#include "sim/domain/request_trace.h"
+#include "sim/domain/step_loads.h"
+#include "sim/serving/serving_options.h"
+
+namespace epsim {
+
+// One policy of a comparison, under the label that reports use.
+struct PolicyChoice {
+  std::string label;
+  std::shared_ptr<const PlacementPolicy> placement;
+};
+
+struct Scenario {
+  std::string name;
+  Seed seed{};
+  MoeSpec model;
+  ClusterSpec cluster;
+  Parallelism parallelism;
+  MemoryOptions memory;
+  DispatchOptions dispatch;
+  ServingOptions serving;
+  ComputeProfile compute;
+  NetworkProfile network;
+  RequestTrace requests;
+  LoadWindow plan_window;                   // what policies plan from
+  std::shared_ptr<const LoadSource> loads;  // what the run is scored on
+  std::vector<PolicyChoice> policies;
+  std::vector<std::filesystem::path> input_files;
+  std::string resolved;  // the document with overrides and defaults filled in, as YAML
+};
+
+// Reads the scenario; `labels` names the policies to compare, and none means the scenario's own `policy`. A label is an
+// entry of `policies:` or the plain name of a policy. Throws InputError for anything that cannot be run.
+Scenario read_scenario(const Config& config, const std::vector<std::string>& labels);
+
+}  // namespace epsim

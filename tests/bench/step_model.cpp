@@ -1,0 +1,73 @@
+// The main job's bar: 3000 steps x 58 layers x 64 GPUs with per-layer, per-GPU detail, loads drawn anew in every step.
+//   bench_step_model          the bar: at most 0.6 s on one core
+#include <benchmark/benchmark.h>
+
+#include "models/catalogue.h"
+#include "models/model_catalogue.h"
+#include "models/step_model.h"
+#include "traces/routing/window_load_source.h"
+
+namespace epsim {
+namespace {
+
+// A smooth skew over the experts, hottest 8 times the mean at expert 0, in every layer.
+LoadWindow skewed(const MoeSpec& model) {
+  LoadWindow window(model.moe_layers(), model.experts);
+  for (int l = 0; l < window.layers(); ++l) {
+    double rank = 1;
+    for (double& load : window.layer(l)) {
+      load = 1e6 / (rank + 3.0);
+      rank += 1;
+    }
+  }
+  return window;
+}
+
+PlacementPlan one_copy_per_gpu(const MoeSpec& model, int gpus) {
+  PlacementPlan plan{.policy = "bench", .experts = model.experts, .gpus = gpus, .layers = {}};
+  const int per_gpu = model.experts / gpus;
+  for (int l = 0; l < model.moe_layers(); ++l) {
+    std::vector<int> slots;
+    for (int g = 0; g < gpus; ++g) {
+      for (int i = 0; i < per_gpu; ++i) {
+        slots.push_back(g * per_gpu + i);
+      }
+      slots.push_back(g % 16);
+    }
+    plan.layers.push_back(uniform_layer(std::move(slots), gpus));
+  }
+  return plan;
+}
+
+void run(benchmark::State& state, RankBatch batch) {
+  const MoeSpec model = find_model("deepseek-r1");
+  const NodeEntry node = find_node("p4de.24xlarge");
+  const ClusterSpec cluster{.node = node.spec, .nodes = static_cast<int>(state.range(0)) / node.spec.gpus};
+  const Parallelism parallelism{.gpus = cluster.gpus(), .attention_tp = 8};
+  const Placement placement = Placement::build(one_copy_per_gpu(model, cluster.gpus()), shape_of(cluster), Bytes(1),
+                                               Bytes(1e9));
+  const WindowLoadSource loads(skewed(model), model.top_k, 1.0, Seed{1});
+  const std::vector<RankBatch> ranks(static_cast<std::size_t>(parallelism.dp_ranks()), batch);
+  for (auto _ : state) {
+    StepModel pricer(model, cluster, parallelism, {}, placement, loads, node.compute, node.network);
+    double total = 0;
+    for (std::int64_t step = 0; step < state.range(1); ++step) {
+      total += pricer.price(step, ranks).total.count();
+    }
+    benchmark::DoNotOptimize(total);
+  }
+  state.counters["us_per_layer"] = benchmark::Counter(
+      static_cast<double>(state.iterations() * state.range(1) * model.moe_layers()) * 1e-6,
+      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void prefill(benchmark::State& state) {
+  run(state, {.prefill_tokens = 4000, .decode_tokens = 80, .prefill_pairs = 8e6, .decode_context = 3e5, .sampled = 81});
+}
+void decode(benchmark::State& state) { run(state, {.decode_tokens = 80, .decode_context = 3e5, .sampled = 80}); }
+
+BENCHMARK(prefill)->Args({64, 3000})->Args({64, 1500})->Args({128, 1500})->Unit(benchmark::kMillisecond);
+BENCHMARK(decode)->Args({64, 3000})->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace epsim
