@@ -29,12 +29,11 @@ void DpRank::enqueue(std::int32_t request) {
 
 bool DpRank::head_lacks_blocks() const { return !waiting_.empty() && !kv_.has_room(blocks_of(waiting_.front())); }
 
-std::int64_t DpRank::admitted() const {
-  return decodes_.size() + static_cast<std::int64_t>(prefill_ends_.size()) + (partial_ ? 1 : 0);
-}
+// Asked only while budget is left, when no prompt is cut off: a request that goes on in the next step took all of it.
+std::int64_t DpRank::running() const { return decodes_.size() + static_cast<std::int64_t>(prefill_ends_.size()); }
 
 bool DpRank::can_admit_head() const {
-  return !waiting_.empty() && (max_running_ == 0 || admitted() < max_running_) && !head_lacks_blocks();
+  return !waiting_.empty() && (max_running_ == 0 || running() < max_running_) && !head_lacks_blocks();
 }
 
 std::int32_t DpRank::admit_head(Ticks now) {

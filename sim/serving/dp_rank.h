@@ -61,7 +61,7 @@ class DpRank {
   RequestRecord& record(std::int32_t request) { return records_[static_cast<std::size_t>(request)]; }
   const RequestRecord& record(std::int32_t request) const { return records_[static_cast<std::size_t>(request)]; }
   std::int64_t blocks_of(std::int32_t request) const;
-  std::int64_t admitted() const;
+  std::int64_t running() const;
   bool can_admit_head() const;
   std::int32_t admit_head(Ticks now);
   std::int64_t add_chunk(Partial prompt, std::int64_t budget);

@@ -13,6 +13,9 @@
 namespace epsim {
 namespace {
 
+// As late as to_ticks() goes.
+constexpr Ticks kLastTime{9'200'000'000'000'000'000};
+
 std::vector<RequestRecord> records_of(const RequestTrace& trace) {
   std::vector<RequestRecord> out(trace.requests.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -112,6 +115,9 @@ void Instance::start_step() {
   }
   const StepCost cost = with_gap(pricer_.price(result_.steps, batches_), options_.step_gap);
   check_cost(cost);
+  if (!(cost.total < to_seconds(kLastTime - now_))) {
+    throw RunFailed("The run passes 106 days of simulated time, the most that picoseconds in 64 bits can count.");
+  }
   const Ticks duration = to_ticks(cost.total);
   EPSIM_CHECK(duration > Ticks{}, "a step with work in it takes time");
   add_cost(result_.time, cost);
@@ -119,9 +125,6 @@ void Instance::start_step() {
   tally_.blocked += blocked ? duration : Ticks{};
   tally_.kv_block_seconds += static_cast<double>(kv_blocks) * to_seconds(duration).count();
   fingerprint_.add(duration.count());
-  if (duration > Ticks::max() - now_) {
-    throw RunFailed("The run passes 106 days of simulated time, the most that picoseconds in 64 bits can count.");
-  }
   queue_.push(now_ + duration, Phase::Complete, StepDone{result_.steps});
 }
 

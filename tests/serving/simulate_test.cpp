@@ -170,6 +170,8 @@ TEST_CASE("a step that takes no time, or too much, ends the run with an error") 
   CHECK_THROWS_AS(simulate(trace, one_rank(10), nonsense, {}), InvariantBroken);
   FixedPricer days(Seconds{5e6});  // two steps pass 106 days
   CHECK_THROWS_AS(simulate(trace, one_rank(10), days, {}), RunFailed);
+  FixedPricer years(Seconds{1e9});
+  CHECK_THROWS_AS(simulate(trace, one_rank(10), years, {}), RunFailed);
 }
 
 namespace {
