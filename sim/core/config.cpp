@@ -30,6 +30,16 @@ struct ConfigReader::Node {
   std::vector<std::shared_ptr<Node>> children;
 
   std::string full(const std::string& key) const { return path.empty() ? key : path + "." + key; }
+  // The reader's node of a section: the same one each time, so that it knows all keys that were read.
+  std::shared_ptr<Node> child(const std::string& child_path, const YAML::Node& child_yaml) {
+    for (const std::shared_ptr<Node>& known : children) {
+      if (known->path == child_path) {
+        return known;
+      }
+    }
+    children.push_back(std::make_shared<Node>(Node{document, child_yaml, child_path, {}, {}}));
+    return children.back();
+  }
   YAML::Node find(const std::string& key) const {
     return yaml.IsMap() ? static_cast<const YAML::Node&>(yaml)[key] : YAML::Node(YAML::NodeType::Undefined);
   }
@@ -39,15 +49,44 @@ namespace {
 
 [[noreturn]] void unreadable(const std::string& file, const std::string& why) { throw InputError({file, 0, ""}, why); }
 
+// Refuses what yaml-cpp would pass over in silence: a key given twice, and keys that are not words. The depth bound
+// ends the walk of a document that contains itself through an alias.
+void check_keys(const YAML::Node& node, const std::string& name, int depth = 0) {
+  const auto need = [&](bool holds, const YAML::Node& at, const std::string& what) {
+    if (!holds) {
+      throw InputError({name, at.Mark().line + 1, at.IsScalar() ? at.Scalar() : ""}, what);
+    }
+  };
+  need(depth < 100, node, "the document nests deeper than 100 levels.");
+  if (node.IsSequence()) {
+    for (const YAML::Node& item : node) {
+      check_keys(item, name, depth + 1);
+    }
+  } else if (node.IsMap()) {
+    std::set<std::string> seen;
+    for (const auto& entry : node) {
+      need(entry.first.IsScalar(), entry.first, "a key must be a word.");
+      need(seen.insert(entry.first.Scalar()).second, entry.first, "this key is given twice.");
+      check_keys(entry.second, name, depth + 1);
+    }
+  }
+}
+
 YAML::Node parse(const std::string& text, const std::string& name) {
   try {
-    YAML::Node root = YAML::Load(text);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      throw InputError({name, documents[1].Mark().line + 1, ""},
+                       "a file holds one document; a second one starts here.");
+    }
+    YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
     if (root.IsNull()) {
       root = YAML::Node(YAML::NodeType::Map);
     }
     if (!root.IsMap()) {
       throw InputError({name, 1, ""}, "the document must be a mapping of keys to values.");
     }
+    check_keys(root, name);
     return root;
   } catch (const YAML::Exception& e) {
     throw InputError({name, e.mark.line + 1, ""}, fmt::format("this is not valid YAML: {}.", e.msg));
@@ -56,7 +95,7 @@ YAML::Node parse(const std::string& text, const std::string& name) {
 
 bool under(const std::set<std::string>& prefixes, const std::string& path) {
   for (const std::string& p : prefixes) {
-    if (path == p || path.starts_with(p + ".")) {
+    if (path == p || path.starts_with(p + ".") || path.starts_with(p + "[")) {
       return true;
     }
   }
@@ -179,7 +218,10 @@ template <>
 struct Convert<RequestsPerSecond> : ConvertQuantity<RequestsPerSecond, kRequestRate, kPerSecond> {};
 template <>
 struct Convert<FlopsPerSecond> : ConvertQuantity<FlopsPerSecond, kFlopRate, kTeraflop> {
-  static YAML::Node write(const FlopsPerSecond& v) { return YAML::Node(fmt::format("{}TF/s", v.count() / 1e12)); }
+  static YAML::Node write(const FlopsPerSecond& v) {
+    const double tera = v.count() / 1e12;  // the usual unit, where it gives the same number back
+    return YAML::Node(tera * 1e12 == v.count() ? fmt::format("{}TF/s", tera) : fmt::format("{}F/s", v.count()));
+  }
 };
 
 template <class T>
@@ -242,9 +284,13 @@ void Config::set(const std::string& assignment) {
     throw InputError({place, 0, path}, fmt::format("the value is not valid YAML: {}.", e.msg));
   }
   YAML::Node node = document_->root;
-  std::stringstream keys(path);
+  check_keys(value, place);
+  std::stringstream keys(path + ".");
   std::vector<std::string> parts;
   for (std::string part; std::getline(keys, part, '.');) {
+    if (part.empty()) {
+      throw InputError({place, 0, path}, "a key between the dots is empty.");
+    }
     parts.push_back(part);
   }
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -391,12 +437,7 @@ ConfigReader ConfigReader::section(const std::string& key) {
   if (!found.IsDefined() || found.IsNull()) {
     node_->yaml[key] = YAML::Node(YAML::NodeType::Map);
   }
-  auto child = std::make_shared<Node>();
-  child->document = node_->document;
-  child->yaml = node_->yaml[key];
-  child->path = node_->full(key);
-  node_->children.push_back(child);
-  return ConfigReader(std::move(child));
+  return ConfigReader(node_->child(node_->full(key), node_->yaml[key]));
 }
 
 ConfigReader ConfigReader::required_section(const std::string& key) {
@@ -414,12 +455,7 @@ std::vector<ConfigReader> ConfigReader::list_of_sections(const std::string& key)
   check(list.IsSequence(), key, "this must be a list.");
   for (std::size_t i = 0; i < list.size(); ++i) {
     check(list[i].IsMap(), key, fmt::format("item {} must be a mapping of keys to values.", i + 1));
-    auto child = std::make_shared<Node>();
-    child->document = node_->document;
-    child->yaml = list[i];
-    child->path = fmt::format("{}[{}]", node_->full(key), i);
-    node_->children.push_back(child);
-    out.push_back(ConfigReader(std::move(child)));
+    out.push_back(ConfigReader(node_->child(fmt::format("{}[{}]", node_->full(key), i), list[i])));
   }
   return out;
 }

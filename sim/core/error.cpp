@@ -54,6 +54,9 @@ int edit_distance(const std::string& a, const std::string& b) {
 }
 
 std::string unknown_name(const std::string& kind, const std::string& given, const std::vector<std::string>& known) {
+  if (known.empty()) {
+    return fmt::format("unknown {} '{}'; none is allowed here.", kind, given);
+  }
   std::vector<std::string> sorted = known;
   std::stable_sort(sorted.begin(), sorted.end(), [&](const std::string& a, const std::string& b) {
     return edit_distance(given, a) < edit_distance(given, b);

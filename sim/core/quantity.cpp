@@ -34,7 +34,7 @@ const std::map<std::string, UnitTable>& units_by_dimension() {
         {"GiB/s", kGiB},
         {"Gb/s", 1e9 / 8},
         {"Tb/s", 1e12 / 8}}},
-      {"flop rate", {{"TF/s", 1e12}, {"GF/s", 1e9}, {"PF/s", 1e15}}},
+      {"flop rate", {{"TF/s", 1e12}, {"GF/s", 1e9}, {"PF/s", 1e15}, {"F/s", 1.0}}},
       {"request rate", {{"/s", 1.0}, {"/min", 1.0 / 60.0}, {"/h", 1.0 / 3600.0}}},
   };
   return table;
