@@ -1,0 +1,33 @@
+// Which of several runs of one scenario serves best, and what each costs against the first.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/report/summary.h"
+
+namespace epsim {
+
+inline constexpr double kEqualThroughput = 0.01;
+inline constexpr std::string_view kRankingRule =
+    "Ranked by completed requests/s, highest first; runs within 1 % of the best of their group count as equal and are "
+    "ranked by mean TTFT, lowest first, then in the order given.";
+
+// Positions of the runs, best first, as kRankingRule says. A run that completed nothing comes last.
+std::vector<std::size_t> rank_runs(std::span<const RunSummary> runs);
+
+// A run against the first one: shares are run / first - 1, undefined when the first's figure is.
+struct Change {
+  double requests_per_s = kUndefined;
+  double ttft_mean = kUndefined, itl_mean = kUndefined, e2e_mean = kUndefined;
+  double kv_tokens = kUndefined;  // of the KV pool of a rank
+  double copies_gib_per_gpu = 0;  // extra memory for copies, GiB
+};
+Change change(const RunSummary& first, const RunSummary& run);
+
+// What a run gains against the first and what it costs in KV cache, in words with numbers; one paragraph.
+std::string conclusion(const RunSummary& first, const RunSummary& run);
+
+}  // namespace epsim

@@ -1,0 +1,162 @@
+#include "sim/report/summary.h"
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+LatencyFigures figures(const Summary& s) {
+  if (s.count == 0) {
+    return {};
+  }
+  return {s.count, s.mean * 1e3, s.p50 * 1e3, s.p90 * 1e3, s.p99 * 1e3, s.max * 1e3};
+}
+
+std::int64_t in_state(const RunResult& run, RequestState state) {
+  return std::count_if(run.requests.begin(), run.requests.end(),
+                       [state](const RequestRecord& r) { return r.state == state; });
+}
+
+Seconds arrivals_span(const RunResult& run) {
+  return run.requests.empty() ? Seconds{} : to_seconds(run.requests.back().arrival - run.requests.front().arrival);
+}
+
+ThroughputFigures throughput(const RunResult& run) {
+  const double duration = duration_of(run).count();
+  const double arrivals = arrivals_span(run).count();
+  const auto rate = [duration](std::int64_t count) { return ratio(static_cast<double>(count), duration); };
+  ThroughputFigures out;
+  out.duration_s = duration;
+  out.offered_requests_per_s = ratio(static_cast<double>(run.requests.size()) - 1, arrivals);
+  out.requests_per_s = rate(run.completed);
+  out.input_tokens_per_s = rate(run.input_tokens);
+  out.output_tokens_per_s = rate(run.output_tokens);
+  out.input_tokens_per_s_per_gpu = ratio(out.input_tokens_per_s, run.gpus);
+  out.output_tokens_per_s_per_gpu = ratio(out.output_tokens_per_s, run.gpus);
+  return out;
+}
+
+double mean(std::span<const double> values) {
+  double sum = 0;
+  for (const double v : values) {
+    sum += v;
+  }
+  return ratio(sum, static_cast<double>(values.size()));
+}
+
+BalanceFigures balance(const RunResult& run) {
+  BalanceFigures out;
+  out.planned = mean(run.planned_balancedness);
+  const StepTotals& totals = run.detail;
+  if (totals.steps == 0 || totals.layers.empty()) {
+    return out;
+  }
+  double sum = 0;
+  out.lowest_step = totals.layers.front().balancedness_min;
+  for (const LayerTotals& layer : totals.layers) {
+    const double layer_mean = layer.balancedness_sum / static_cast<double>(totals.steps);
+    sum += layer_mean;
+    out.lowest_step = std::min(out.lowest_step, layer.balancedness_min);
+    if (out.worst_layer < 0 || layer_mean < out.worst_layer_mean) {
+      out.worst_layer = layer.layer_number;
+      out.worst_layer_mean = layer_mean;
+    }
+  }
+  out.mean = sum / static_cast<double>(totals.layers.size());
+  return out;
+}
+
+KvFigures kv_figures(const RunResult& run) {
+  const double lost = run.memory.lost_to_copies;
+  EPSIM_CHECK(lost >= 0 && lost < 1, "a run has some KV pool, so copies took less than all of it");
+  KvFigures out;
+  out.tokens_per_rank = run.kv.blocks_per_rank * run.kv.block_tokens;
+  out.gib_per_gpu = to_gib(run.memory.kv_pool);
+  out.bytes_per_token_per_gpu = run.memory.kv_bytes_per_token.count();
+  out.lost_to_copies_share = lost;
+  // pool = (pool without copies) x (1 - lost), so what the copies took is pool x lost / (1 - lost).
+  out.copies_gib_per_gpu = out.gib_per_gpu * lost / (1 - lost);
+  out.peak_use_share = ratio(static_cast<double>(run.kv.peak_blocks), static_cast<double>(run.kv.blocks_per_rank));
+  out.mean_use_share = run.steps > 0 ? run.kv.mean_use : kUndefined;
+  out.full_time_share = run.steps > 0 ? run.kv.time_full_share : kUndefined;
+  return out;
+}
+
+LinkFigures busiest_link(const RunResult& run) {
+  const double duration = duration_of(run).count();
+  LinkFigures out;
+  for (const LinkTotals& link : run.detail.links) {
+    const double use = ratio(link.bytes.count(), link.rate.count() * duration);
+    if (out.name.empty() || use > out.utilisation_share) {
+      out = {link.name, use};
+    }
+  }
+  return out;
+}
+
+template <std::size_t n>
+std::array<TimeShare, n> shares(const std::array<Seconds, n>& times, Seconds total) {
+  std::array<TimeShare, n> out;
+  for (std::size_t i = 0; i < n; ++i) {
+    out[i] = {times[i].count(), ratio(times[i].count(), total.count())};
+  }
+  return out;
+}
+
+void add_times(const RunResult& run, RunSummary& out) {
+  const double total = run.time.total.count();
+  out.steps = run.steps;
+  out.step_time_s = total;
+  out.step_mean_ms = ratio(total * 1e3, static_cast<double>(run.steps));
+  out.busy_share = ratio(total, duration_of(run).count());
+  out.parts = shares(run.time.by_part, run.time.total);
+  out.origins = shares(run.time.by_origin, run.time.total);
+  out.straggler = {run.time.straggler.count(), ratio(run.time.straggler.count(), total)};
+}
+
+}  // namespace
+
+Seconds duration_of(const RunResult& run) {
+  return run.requests.empty() ? Seconds{} : to_seconds(run.end - run.requests.front().arrival);
+}
+
+double imbalance(std::span<const double> loads) {
+  if (loads.empty()) {
+    return kUndefined;
+  }
+  const double average = mean(loads);
+  return average > 0 ? *std::max_element(loads.begin(), loads.end()) / average : 1.0;
+}
+
+RunSummary summarize(const RunResult& run) {
+  RunSummary out;
+  out.label = run.label;
+  out.plan = run.plan_summary;
+  out.fingerprint = run.fingerprint;
+  out.interrupted = run.interrupted;
+  out.gpus = run.gpus;
+  out.offered = static_cast<std::int64_t>(run.requests.size());
+  out.completed = run.completed;
+  out.running = in_state(run, RequestState::kRunning);
+  out.waiting = in_state(run, RequestState::kWaiting);
+  EPSIM_CHECK(out.completed + out.running + out.waiting == out.offered, "every request has one state");
+  out.input_tokens = run.input_tokens;
+  out.output_tokens = run.output_tokens;
+  out.throughput = throughput(run);
+  out.ttft = figures(run.latency.ttft_s);
+  out.itl = figures(run.latency.itl_s);
+  out.tpot = figures(run.latency.tpot_s);
+  out.e2e = figures(run.latency.e2e_s);
+  out.queue = figures(run.latency.queue_s);
+  add_times(run, out);
+  out.balancedness = balance(run);
+  out.kv = kv_figures(run);
+  out.memory = run.memory;
+  out.busiest_link = busiest_link(run);
+  out.conservation = run.conservation;
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,96 @@
+// A run in figures. Everything that a writer prints about a run as a whole is computed here, once; metrics.md defines
+// each figure under the name that the files give it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "sim/core/units.h"
+#include "sim/domain/cost.h"
+#include "sim/domain/step.h"
+#include "sim/report/format.h"
+#include "sim/serving/run_result.h"
+
+namespace epsim {
+
+// One latency over `samples` values, in ms; kUndefined throughout when there is none.
+struct LatencyFigures {
+  std::int64_t samples = 0;
+  double mean_ms = kUndefined, p50_ms = kUndefined, p90_ms = kUndefined, p99_ms = kUndefined, max_ms = kUndefined;
+};
+
+// Rates count completed requests over `duration_s`, from the first arrival to the last event of the run.
+struct ThroughputFigures {
+  double duration_s = 0;
+  double offered_requests_per_s = kUndefined;  // arrivals: (requests - 1) / (last arrival - first arrival)
+  double requests_per_s = kUndefined;
+  double input_tokens_per_s = kUndefined, output_tokens_per_s = kUndefined;
+  double input_tokens_per_s_per_gpu = kUndefined, output_tokens_per_s_per_gpu = kUndefined;
+};
+
+// mean / max GPU load. Undefined when no step ran.
+struct BalanceFigures {
+  double mean = kUndefined;  // mean over layers of the mean over steps
+  double worst_layer_mean = kUndefined;
+  int worst_layer = -1;             // its number in the model; the first of several equal ones; -1 = no layer
+  double lowest_step = kUndefined;  // lowest of any layer in any step
+  double planned = kUndefined;      // mean over layers on the window that the plan was made from
+};
+
+struct TimeShare {
+  double seconds = 0;
+  double share = kUndefined;  // of the time of all steps
+};
+
+struct KvFigures {
+  std::int64_t tokens_per_rank = 0;
+  double gib_per_gpu = 0;
+  double bytes_per_token_per_gpu = 0;
+  double lost_to_copies_share = 0;     // of the pool that there would be without extra copies
+  double copies_gib_per_gpu = 0;       // what that share is in GiB
+  double peak_use_share = kUndefined;  // fullest rank at its fullest moment
+  double mean_use_share = kUndefined;
+  double full_time_share = kUndefined;  // of busy time: a request at the head of a queue lacked blocks
+};
+
+struct LinkFigures {
+  std::string name;                       // empty when the run has no links
+  double utilisation_share = kUndefined;  // bytes / (data-sheet rate x duration)
+};
+
+struct RunSummary {
+  std::string label, plan, fingerprint;
+  bool interrupted = false;
+  int gpus = 0;
+
+  std::int64_t offered = 0, completed = 0, running = 0, waiting = 0;  // requests, by their state at the end
+  std::int64_t input_tokens = 0, output_tokens = 0;                   // of completed requests
+  ThroughputFigures throughput;
+  LatencyFigures ttft, itl, tpot, e2e, queue;
+
+  std::int64_t steps = 0;
+  double step_mean_ms = kUndefined;
+  double step_time_s = 0;          // all steps together
+  double busy_share = kUndefined;  // step_time_s / duration_s
+  std::array<TimeShare, kLayerParts> parts;
+  std::array<TimeShare, kOrigins> origins;
+  TimeShare straggler;
+
+  BalanceFigures balancedness;
+  KvFigures kv;
+  MemoryReport memory;
+  LinkFigures busiest_link;  // the first of several equal ones
+  ConservationReport conservation;
+};
+
+RunSummary summarize(const RunResult& run);
+
+// First arrival to last event; zero when there is no request.
+Seconds duration_of(const RunResult& run);
+
+// The largest over the mean of the values; 1 when all are zero, kUndefined when there is none.
+double imbalance(std::span<const double> loads);
+
+}  // namespace epsim
