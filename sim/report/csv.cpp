@@ -1,0 +1,207 @@
+#include "sim/report/csv.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sim/core/check.h"
+#include "sim/report/csv_table.h"
+#include "sim/report/ranking.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::array<std::string_view, 3> kStateNames = {"waiting", "running", "completed"};
+
+// How far a request came. A token comes after its request was admitted, never at the same instant, because a step takes
+// time; so a first_token that is not later than `admitted` was never set.
+void add_progress(CsvTable& csv, const RequestRecord& r) {
+  const bool completed = r.state == RequestState::kCompleted;
+  const bool admitted = completed || r.state == RequestState::kRunning;
+  const bool first_token = completed || (admitted && r.first_token > r.admitted);
+  csv.raw(admitted ? exact_seconds(r.admitted) : "");
+  csv.raw(first_token ? exact_seconds(r.first_token) : "");
+  csv.raw(completed ? exact_seconds(r.finished) : "");
+  csv.raw(admitted ? exact_ms(r.admitted - r.arrival) : "");
+  csv.raw(first_token ? exact_ms(r.first_token - r.arrival) : "");
+  const bool has_gaps = completed && r.output_tokens > 1;
+  csv.number(has_gaps ? to_ms(to_seconds(r.finished - r.first_token)) / (r.output_tokens - 1) : kUndefined);
+  csv.raw(completed ? exact_ms(r.finished - r.arrival) : "");
+}
+
+// Detail per layer and GPU, or nothing where the run kept none.
+struct LayerGpuView {
+  std::span<const double> values;
+  std::size_t gpus;
+
+  LayerGpuView(const std::vector<double>& v, const StepTotals& totals)
+      : values(v), gpus(static_cast<std::size_t>(totals.gpus)) {
+    EPSIM_CHECK(v.empty() || v.size() == totals.layers.size() * gpus, "detail has one value per layer and GPU");
+  }
+  std::span<const double> layer(std::size_t l) const {
+    return values.empty() ? values : values.subspan(l * gpus, gpus);
+  }
+  double of_gpu(std::size_t gpu) const {
+    double sum = 0;
+    for (std::size_t i = gpu; i < values.size(); i += gpus) {
+      sum += values[i];
+    }
+    return values.empty() ? kUndefined : sum;
+  }
+  std::vector<double> by_gpu() const {
+    std::vector<double> out(gpus);
+    for (std::size_t g = 0; g < gpus; ++g) {
+      out[g] = of_gpu(g);
+    }
+    return out;
+  }
+};
+
+void add_layer(CsvTable& csv, const LayerTotals& layer, double steps) {
+  csv.integer(layer.layer_number);
+  Seconds total{};
+  for (const Seconds part : layer.by_part) {
+    csv.number(ratio(to_us(part), steps));
+    total += part;
+  }
+  csv.number(ratio(to_us(total), steps)).number(ratio(to_us(layer.straggler), steps));
+  csv.number(ratio(layer.balancedness_sum, steps));
+  csv.number(steps > 0 ? layer.balancedness_min : kUndefined);
+}
+
+void add_balance(CsvTable& csv, std::span<const double> loads, double steps) {
+  double total = 0;
+  for (const double load : loads) {
+    total += load;
+  }
+  csv.number(imbalance(loads));
+  if (total > 0) {
+    csv.integer(std::max_element(loads.begin(), loads.end()) - loads.begin());
+  } else {
+    csv.empty();
+  }
+  csv.number(loads.empty() ? kUndefined : ratio(total, steps));
+}
+
+}  // namespace
+
+void write_requests_csv(std::ostream& out, const RunResult& run) {
+  CsvTable csv(out, {"request", "dp_rank", "state", "input_tokens", "output_tokens", "arrival_s", "admitted_s",
+                     "first_token_s", "finished_s", "queue_ms", "ttft_ms", "tpot_ms", "e2e_ms"});
+  for (std::size_t i = 0; i < run.requests.size(); ++i) {
+    const RequestRecord& r = run.requests[i];
+    csv.integer(static_cast<std::int64_t>(i));
+    if (r.rank < 0) {
+      csv.empty();
+    } else {
+      csv.integer(r.rank);
+    }
+    csv.text(kStateNames[static_cast<std::size_t>(r.state)]);
+    csv.integer(r.input_tokens).integer(r.output_tokens).raw(exact_seconds(r.arrival));
+    add_progress(csv, r);
+    csv.end_row();
+  }
+}
+
+void write_layers_csv(std::ostream& out, const RunResult& run) {
+  const StepTotals& totals = run.detail;
+  const LayerGpuView load(totals.gpu_load, totals);
+  const auto& planned = run.planned_balancedness;
+  EPSIM_CHECK(planned.empty() || planned.size() == totals.layers.size(), "a planned value for each layer, or none");
+  CsvTable csv(out, {"layer", "attention_us", "gate_us", "dispatch_us", "experts_us", "combine_us", "dense_us",
+                     "other_us", "total_us", "straggler_us", "balancedness_mean", "balancedness_min",
+                     "imbalance_of_totals", "busiest_gpu", "assignments_per_step", "planned_balancedness"});
+  for (std::size_t l = 0; l < totals.layers.size(); ++l) {
+    const auto steps = static_cast<double>(totals.steps);
+    add_layer(csv, totals.layers[l], steps);
+    add_balance(csv, load.layer(l), steps);
+    csv.number(planned.empty() ? kUndefined : planned[l]);
+    csv.end_row();
+  }
+}
+
+void write_links_csv(std::ostream& out, const RunResult& run) {
+  const double duration = duration_of(run).count();
+  const double step_time = run.time.total.count();
+  const std::string busiest = summarize(run).busiest_link.name;
+  CsvTable csv(out,
+               {"link", "rate_GBps", "bytes_GB", "utilisation_of_run_share", "utilisation_of_steps_share", "busiest"});
+  for (const LinkTotals& link : run.detail.links) {
+    const double bytes = link.bytes.count(), rate = link.rate.count();
+    csv.text(link.name).number(rate / 1e9).number(bytes / 1e9);
+    csv.number(ratio(bytes, rate * duration)).number(ratio(bytes, rate * step_time));
+    csv.integer(link.name == busiest ? 1 : 0);
+    csv.end_row();
+  }
+}
+
+void write_gpus_csv(std::ostream& out, const RunResult& run) {
+  const LayerGpuView load(run.detail.gpu_load, run.detail), busy(run.detail.gpu_busy_s, run.detail);
+  const std::vector<double> loads = load.by_gpu();
+  double total = 0;
+  for (const double l : loads) {
+    total += l;
+  }
+  const double mean = ratio(total, static_cast<double>(loads.size()));
+  CsvTable csv(out, {"gpu", "assignments", "load_over_mean", "expert_busy_s", "expert_busy_share"});
+  for (std::size_t g = 0; g < loads.size(); ++g) {
+    const double seconds = busy.of_gpu(g);
+    csv.integer(static_cast<std::int64_t>(g)).number(loads[g]).number(ratio(loads[g], mean));
+    csv.number(seconds).number(ratio(seconds, run.time.total.count()));
+    csv.end_row();
+  }
+}
+
+void write_layer_gpu_csv(std::ostream& out, const RunResult& run) {
+  const LayerGpuView load(run.detail.gpu_load, run.detail), busy(run.detail.gpu_busy_s, run.detail);
+  CsvTable csv(out, {"layer", "gpu", "assignments", "expert_busy_s"});
+  for (std::size_t l = 0; l < run.detail.layers.size(); ++l) {
+    const std::span<const double> loads = load.layer(l), seconds = busy.layer(l);
+    for (std::size_t g = 0; g < load.gpus; ++g) {
+      csv.integer(run.detail.layers[l].layer_number).integer(static_cast<std::int64_t>(g));
+      csv.number(loads.empty() ? kUndefined : loads[g]).number(seconds.empty() ? kUndefined : seconds[g]);
+      csv.end_row();
+    }
+  }
+}
+
+void write_comparison_csv(std::ostream& out, std::span<const RunSummary> runs) {
+  CsvTable csv(out, {"rank",
+                     "policy",
+                     "interrupted",
+                     "completed_requests",
+                     "requests_per_s",
+                     "output_tokens_per_s_per_gpu",
+                     "ttft_mean_ms",
+                     "ttft_p99_ms",
+                     "itl_mean_ms",
+                     "itl_p99_ms",
+                     "tpot_mean_ms",
+                     "e2e_mean_ms",
+                     "balancedness_mean",
+                     "straggler_share",
+                     "kv_tokens_per_rank",
+                     "kv_pool_gib_per_gpu",
+                     "kv_lost_to_copies_share",
+                     "kv_peak_use_share",
+                     "requests_per_s_change_share",
+                     "ttft_mean_change_share",
+                     "itl_mean_change_share",
+                     "e2e_mean_change_share",
+                     "kv_tokens_change_share",
+                     "copies_change_gib_per_gpu"});
+  int rank = 0;
+  for (const std::size_t i : rank_runs(runs)) {
+    const RunSummary& r = runs[i];
+    const Change c = change(runs[0], r);
+    csv.integer(++rank).text(r.label).integer(r.interrupted ? 1 : 0).integer(r.completed);
+    csv.number(r.throughput.requests_per_s).number(r.throughput.output_tokens_per_s_per_gpu);
+    csv.number(r.ttft.mean_ms).number(r.ttft.p99_ms).number(r.itl.mean_ms).number(r.itl.p99_ms);
+    csv.number(r.tpot.mean_ms).number(r.e2e.mean_ms).number(r.balancedness.mean).number(r.straggler.share);
+    csv.integer(r.kv.tokens_per_rank).number(r.kv.gib_per_gpu).number(r.kv.lost_to_copies_share);
+    csv.number(r.kv.peak_use_share).number(c.requests_per_s).number(c.ttft_mean).number(c.itl_mean);
+    csv.number(c.e2e_mean).number(c.kv_tokens).number(c.copies_gib_per_gpu);
+    csv.end_row();
+  }
+}
+
+}  // namespace epsim

@@ -1,0 +1,21 @@
+// The CSV files of a run. Comma separated, one header line, "\n" line ends, fields quoted only where they must be (RFC
+// 4180), decimal point, numbers that read back exactly, an empty cell where a figure is not defined. Equal runs give
+// equal bytes. Rows are streamed: memory does not grow with their number. metrics.md defines every column.
+#pragma once
+
+#include <iosfwd>
+#include <span>
+
+#include "sim/report/summary.h"
+#include "sim/serving/run_result.h"
+
+namespace epsim {
+
+void write_requests_csv(std::ostream& out, const RunResult& run);   // one row per request, in the trace's order
+void write_layers_csv(std::ostream& out, const RunResult& run);     // one row per MoE layer
+void write_links_csv(std::ostream& out, const RunResult& run);      // one row per link and direction
+void write_gpus_csv(std::ostream& out, const RunResult& run);       // one row per GPU, over all layers
+void write_layer_gpu_csv(std::ostream& out, const RunResult& run);  // one row per MoE layer and GPU
+void write_comparison_csv(std::ostream& out, std::span<const RunSummary> runs);  // one row per run, best first
+
+}  // namespace epsim

@@ -1,0 +1,35 @@
+// Writes one CSV file row by row, through a buffer of bounded size.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace epsim {
+
+class CsvTable {
+ public:
+  CsvTable(std::ostream& out, std::initializer_list<std::string_view> columns);
+  ~CsvTable() { flush(); }
+  CsvTable(const CsvTable&) = delete;
+  CsvTable& operator=(const CsvTable&) = delete;
+
+  CsvTable& text(std::string_view value);  // quoted when it holds a comma, a quote or a line break
+  CsvTable& integer(std::int64_t value);
+  CsvTable& number(double value);         // shortest text that reads back the same; empty when not finite
+  CsvTable& raw(std::string_view value);  // a number that is already text
+  CsvTable& empty() { return raw({}); }
+  void end_row();  // checks that the row has a field for each column
+
+ private:
+  void separate();
+  void flush();
+
+  std::ostream& out_;
+  std::string buffer_;
+  std::size_t columns_, field_ = 0;
+};
+
+}  // namespace epsim

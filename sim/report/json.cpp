@@ -1,0 +1,189 @@
+#include "sim/report/json.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/report/ranking.h"
+
+namespace epsim {
+namespace {
+
+using Json = nlohmann::ordered_json;  // keeps the order of insertion; writes NaN as null
+
+constexpr int kFormat = 1;  // raised when a key changes its meaning or goes away
+
+std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+void put_info(Json& out, const RunInfo& info) {
+  out["format"] = kFormat;
+  out["epsim_version"] = info.version;
+  out["scenario"] = info.scenario;
+  out["seed"] = info.seed;
+  out["inputs"] = Json::array();
+  for (const InputFile& file : info.inputs) {
+    out["inputs"].push_back({{"file_name", file.name}, {"size_bytes", file.bytes}, {"content_hash", file.hash}});
+  }
+}
+
+Json requests_of(const RunSummary& run) {
+  return {{"offered_requests", run.offered},
+          {"completed_requests", run.completed},
+          {"running_requests", run.running},
+          {"waiting_requests", run.waiting},
+          {"completed_input_tokens", run.input_tokens},
+          {"completed_output_tokens", run.output_tokens}};
+}
+
+Json throughput_of(const RunSummary& run) {
+  const ThroughputFigures& t = run.throughput;
+  return {{"duration_s", t.duration_s},
+          {"offered_requests_per_s", t.offered_requests_per_s},
+          {"requests_per_s", t.requests_per_s},
+          {"input_tokens_per_s", t.input_tokens_per_s},
+          {"output_tokens_per_s", t.output_tokens_per_s},
+          {"input_tokens_per_s_per_gpu", t.input_tokens_per_s_per_gpu},
+          {"output_tokens_per_s_per_gpu", t.output_tokens_per_s_per_gpu}};
+}
+
+void put_latency(Json& out, const std::string& name, const LatencyFigures& l) {
+  out[name + "_mean_ms"] = l.mean_ms;
+  out[name + "_p50_ms"] = l.p50_ms;
+  out[name + "_p90_ms"] = l.p90_ms;
+  out[name + "_p99_ms"] = l.p99_ms;
+  out[name + "_max_ms"] = l.max_ms;
+  out[name + "_samples"] = l.samples;
+}
+
+Json latencies_of(const RunSummary& run) {
+  Json out;
+  put_latency(out, "ttft", run.ttft);
+  put_latency(out, "itl", run.itl);
+  put_latency(out, "tpot", run.tpot);
+  put_latency(out, "e2e", run.e2e);
+  put_latency(out, "queue", run.queue);
+  return out;
+}
+
+Json steps_of(const RunSummary& run) {
+  return {{"steps", run.steps},
+          {"step_mean_ms", run.step_mean_ms},
+          {"step_time_s", run.step_time_s},
+          {"busy_share", run.busy_share}};
+}
+
+template <std::size_t n, class Names>
+void put_shares(Json& out, const std::array<TimeShare, n>& times, const Names& names) {
+  for (std::size_t i = 0; i < n; ++i) {
+    out[fmt::format("{}_s", names[i])] = times[i].seconds;
+    out[fmt::format("{}_share", names[i])] = times[i].share;
+  }
+}
+
+Json balancedness_of(const RunSummary& run) {
+  const BalanceFigures& b = run.balancedness;
+  Json out{{"balancedness_mean", b.mean}, {"balancedness_worst_layer_mean", b.worst_layer_mean}};
+  out["balancedness_worst_layer"] = b.worst_layer >= 0 ? Json(b.worst_layer) : Json(nullptr);
+  out["balancedness_lowest_step"] = b.lowest_step;
+  out["balancedness_planned"] = b.planned;
+  return out;
+}
+
+Json kv_of(const RunSummary& run) {
+  const KvFigures& kv = run.kv;
+  return {{"kv_tokens_per_rank", kv.tokens_per_rank},
+          {"kv_pool_gib_per_gpu", kv.gib_per_gpu},
+          {"kv_bytes_per_token_per_gpu", kv.bytes_per_token_per_gpu},
+          {"kv_lost_to_copies_share", kv.lost_to_copies_share},
+          {"kv_copies_gib_per_gpu", kv.copies_gib_per_gpu},
+          {"kv_peak_use_share", kv.peak_use_share},
+          {"kv_mean_use_share", kv.mean_use_share},
+          {"kv_full_time_share", kv.full_time_share}};
+}
+
+Json memory_of(const RunSummary& run) {
+  Json out = Json::array();
+  for (const MemoryItem& item : run.memory.items) {
+    out.push_back({{"memory_item", item.name}, {"memory_gib", to_gib(item.size)}});
+  }
+  return out;
+}
+
+Json busiest_link_of(const RunSummary& run) {
+  if (run.busiest_link.name.empty()) {
+    return nullptr;
+  }
+  return {{"link_name", run.busiest_link.name}, {"link_utilisation_share", run.busiest_link.utilisation_share}};
+}
+
+Json conservation_of(const RunSummary& run) {
+  const ConservationReport& c = run.conservation;
+  return {{"assignments_routed", c.assignments_routed},
+          {"assignments_executed", c.assignments_executed},
+          {"sent_bytes", c.bytes_sent},
+          {"received_bytes", c.bytes_received},
+          {"little_mean_in_system_requests", c.little_l},
+          {"little_arrivals_times_stay_requests", c.little_lambda_w}};
+}
+
+Json change_of(const Change& c) {
+  return {{"requests_per_s_change_share", c.requests_per_s},
+          {"ttft_mean_change_share", c.ttft_mean},
+          {"itl_mean_change_share", c.itl_mean},
+          {"e2e_mean_change_share", c.e2e_mean},
+          {"kv_tokens_change_share", c.kv_tokens},
+          {"copies_change_gib_per_gpu", c.copies_gib_per_gpu}};
+}
+
+// The sections that a summary and a comparison share.
+void put_figures(Json& out, const RunSummary& run) {
+  out["policy"] = run.label;
+  out["plan"] = run.plan;
+  out["fingerprint"] = run.fingerprint;
+  out["interrupted"] = run.interrupted;
+  out["gpus"] = run.gpus;
+  out["requests"] = requests_of(run);
+  out["throughput"] = throughput_of(run);
+  out["latency"] = latencies_of(run);
+  out["step"] = steps_of(run);
+  out["balancedness"] = balancedness_of(run);
+  out["kv"] = kv_of(run);
+}
+
+}  // namespace
+
+std::string summary_json(const RunSummary& run, const RunInfo& info) {
+  Json out;
+  put_info(out, info);
+  put_figures(out, run);
+  put_shares(out["time_by_part"], run.parts, kLayerPartNames);
+  out["straggler"] = {{"straggler_s", run.straggler.seconds}, {"straggler_share", run.straggler.share}};
+  put_shares(out["time_by_origin"], run.origins, kOriginNames);
+  out["memory"] = memory_of(run);
+  out["busiest_link"] = busiest_link_of(run);
+  out["conservation"] = conservation_of(run);
+  return text_of(out);
+}
+
+std::string comparison_json(std::span<const RunSummary> runs, const RunInfo& info) {
+  Json out;
+  put_info(out, info);
+  out["ranking_rule"] = kRankingRule;
+  out["compared_with"] = runs.empty() ? Json(nullptr) : Json(runs[0].label);
+  out["runs"] = Json::array();
+  int rank = 0;
+  for (const std::size_t i : rank_runs(runs)) {
+    Json row;
+    row["rank"] = ++rank;
+    put_figures(row, runs[i]);
+    row["change"] = change_of(change(runs[0], runs[i]));
+    out["runs"].push_back(std::move(row));
+  }
+  out["conclusions"] = Json::array();
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    out["conclusions"].push_back(conclusion(runs[0], runs[i]));
+  }
+  return text_of(out);
+}
+
+}  // namespace epsim

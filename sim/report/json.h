@@ -1,0 +1,34 @@
+// JSON of a run and of a comparison: keys in a fixed order, units in their names, null where a figure is not defined.
+// metrics.md defines every key.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/report/summary.h"
+
+namespace epsim {
+
+// One file that a run read. The caller chooses the name to show and the hash.
+struct InputFile {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::string hash;
+};
+
+// What a run was made from.
+struct RunInfo {
+  std::string version;   // of the program
+  std::string scenario;  // its name
+  std::uint64_t seed = 0;
+  std::string resolved_yaml;  // the scenario with every default filled in
+  std::vector<InputFile> inputs;
+};
+
+// Whole documents with a final newline. Text that is not UTF-8 has its bad bytes replaced.
+std::string summary_json(const RunSummary& run, const RunInfo& info);
+std::string comparison_json(std::span<const RunSummary> runs, const RunInfo& info);
+
+}  // namespace epsim

@@ -1,0 +1,48 @@
+#include "sim/report/writer.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "sim/core/error.h"
+#include "sim/core/files.h"
+#include "sim/report/csv.h"
+
+namespace epsim {
+namespace {
+
+using CsvWriter = void (*)(std::ostream&, const RunResult&);
+
+template <class Write>
+void write_stream(const std::filesystem::path& file, Write write) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  write(out);
+  out.close();
+  if (!out) {
+    throw RunFailed(fmt::format("{}: cannot be written; is the disk full, or the folder read-only?", file.string()));
+  }
+}
+
+}  // namespace
+
+void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info, LayerGpuFile layer_gpu) {
+  write_file_atomically(folder / "resolved.yaml", info.resolved_yaml);
+  write_file_atomically(folder / "summary.json", summary_json(summarize(run), info));
+  const auto csv = [&](const char* name, CsvWriter write) {
+    write_stream(folder / name, [&](std::ostream& out) { write(out, run); });
+  };
+  csv("requests.csv", write_requests_csv);
+  csv("layers.csv", write_layers_csv);
+  csv("links.csv", write_links_csv);
+  csv("gpus.csv", write_gpus_csv);
+  if (layer_gpu == LayerGpuFile::kYes) {
+    csv("layer_gpu.csv", write_layer_gpu_csv);
+  }
+}
+
+void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info) {
+  write_file_atomically(folder / "comparison.json", comparison_json(runs, info));
+  write_stream(folder / "comparison.csv", [&](std::ostream& out) { write_comparison_csv(out, runs); });
+}
+
+}  // namespace epsim

@@ -1,0 +1,24 @@
+// The files of a run and of a comparison, in a folder that the caller keeps hidden until it is complete (OutputFolder).
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "sim/report/json.h"
+#include "sim/report/summary.h"
+#include "sim/serving/run_result.h"
+
+namespace epsim {
+
+// Whether the long file layer_gpu.csv (MoE layers x GPUs rows) is written too.
+enum class LayerGpuFile { kNo, kYes };
+
+// Writes resolved.yaml, summary.json, requests.csv, layers.csv, links.csv and gpus.csv into `folder`, which exists.
+// Equal arguments give equal bytes. Throws RunFailed, naming the file, when the disk does not take it.
+void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info,
+               LayerGpuFile layer_gpu = LayerGpuFile::kNo);
+
+// Writes comparison.json and comparison.csv; changes are against the first run.
+void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info);
+
+}  // namespace epsim

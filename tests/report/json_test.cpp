@@ -1,0 +1,100 @@
+#include "sim/report/json.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "sim/report/ranking.h"
+#include "tests/report/sample_run.h"
+
+namespace epsim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+RunInfo info() { return {"0.1.0", "quickstart", 18446744073709551615ULL, "seed: 1\n", {{"conv.csv", 1234, "00ff"}}}; }
+
+}  // namespace
+
+TEST_CASE("summary.json says what ran and from what") {
+  const Json json = Json::parse(summary_json(summarize(test::sample_run()), info()));
+  CHECK(json["format"] == 1);
+  CHECK(json["epsim_version"] == "0.1.0");
+  CHECK(json["scenario"] == "quickstart");
+  CHECK(json["seed"] == 18446744073709551615ULL);
+  REQUIRE(json["inputs"].size() == 1);
+  CHECK(json["inputs"][0].dump() == R"({"file_name":"conv.csv","size_bytes":1234,"content_hash":"00ff"})");
+  CHECK(json["policy"] == "eplb");
+  CHECK(json["fingerprint"] == "00000000deadbeef");
+  CHECK(json["interrupted"] == false);
+}
+
+TEST_CASE("summary.json holds the figures of the summary") {
+  const Json json = Json::parse(summary_json(summarize(test::sample_run()), info()));
+  CHECK(json["requests"]["completed_requests"] == 2);
+  CHECK(json["throughput"]["requests_per_s"] == 0.5);
+  CHECK(json["latency"]["ttft_mean_ms"] == 375.0);
+  CHECK(json["latency"]["queue_p99_ms"] == 200.0);
+  CHECK(json["step"]["step_mean_ms"] == 500.0);
+  CHECK(json["time_by_part"]["experts_s"] == 0.75);
+  CHECK(json["time_by_part"]["experts_share"] == 0.375);
+  CHECK(json["time_by_origin"]["spec_sheet_share"] == 0.125);
+  CHECK(json["straggler"]["straggler_share"] == 0.25);
+  CHECK(json["balancedness"]["balancedness_worst_layer"] == 3);
+  CHECK(json["kv"]["kv_copies_gib_per_gpu"] == 1.0);
+  CHECK(json["memory"][1].dump() == R"({"memory_item":"kv pool","memory_gib":3.0})");
+  CHECK(json["busiest_link"]["link_name"] == "node0.nic.out");
+  CHECK(json["conservation"]["sent_bytes"] == 30e9);
+}
+
+TEST_CASE("keys keep their order, and the text ends with a newline") {
+  const std::string text = summary_json(summarize(test::sample_run()), info());
+  CHECK(text.substr(0, 58) == "{\n  \"format\": 1,\n  \"epsim_version\": \"0.1.0\",\n  \"scenario\":");
+  CHECK(text.back() == '\n');
+  CHECK(text.find("\"throughput\"") < text.find("\"latency\""));
+  CHECK(text.find("\"latency\"") < text.find("\"kv\""));
+  CHECK(text == summary_json(summarize(test::sample_run()), info()));
+}
+
+TEST_CASE("what is not defined is null") {
+  const Json json = Json::parse(summary_json(summarize(test::empty_run()), info()));
+  CHECK(json["latency"]["ttft_mean_ms"].is_null());
+  CHECK(json["latency"]["ttft_samples"] == 0);
+  CHECK(json["step"]["step_mean_ms"].is_null());
+  CHECK(json["balancedness"]["balancedness_worst_layer"].is_null());
+  CHECK(json["busiest_link"].is_null());
+  CHECK(json["throughput"]["requests_per_s"] == 0.0);
+  CHECK(json["interrupted"] == true);
+  CHECK(json["memory"].is_array());
+}
+
+TEST_CASE("names with quotes, line breaks, control characters and broken UTF-8 are escaped") {
+  RunResult run = test::sample_run("a\"b\n\x01<\xff>");
+  const Json json = Json::parse(summary_json(summarize(run), info()));
+  CHECK(json["policy"] == "a\"b\n\x01<\xEF\xBF\xBD>");  // the stray byte becomes U+FFFD
+}
+
+TEST_CASE("comparison.json lists the runs, best first") {
+  RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
+  eplb.throughput.requests_per_s = 0.625;
+  const Json json = Json::parse(comparison_json(std::vector{base, eplb}, info()));
+  CHECK(json["ranking_rule"] == kRankingRule);
+  CHECK(json["compared_with"] == "base");
+  REQUIRE(json["runs"].size() == 2);
+  CHECK(json["runs"][0]["rank"] == 1);
+  CHECK(json["runs"][0]["policy"] == "eplb");
+  CHECK(json["runs"][0]["change"]["requests_per_s_change_share"] == 0.25);
+  CHECK(json["runs"][1]["rank"] == 2);
+  CHECK(json["runs"][1]["change"]["requests_per_s_change_share"] == 0.0);
+  REQUIRE(json["conclusions"].size() == 1);
+  CHECK(json["conclusions"][0] == conclusion(base, eplb));
+}
+
+TEST_CASE("a comparison of nothing is still a document") {
+  const Json json = Json::parse(comparison_json({}, info()));
+  CHECK(json["compared_with"].is_null());
+  CHECK(json["runs"].empty());
+}
+
+}  // namespace epsim

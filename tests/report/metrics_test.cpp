@@ -1,0 +1,136 @@
+// sim/report/metrics.md defines every column and key that the writers print, and nothing that they do not.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sim/core/files.h"
+#include "sim/report/csv.h"
+#include "sim/report/json.h"
+#include "tests/report/sample_run.h"
+#include "tests/support/paths.h"
+
+namespace epsim {
+namespace {
+
+using Names = std::set<std::string>;
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string part; std::getline(in, part, at);) {
+    out.push_back(part);
+  }
+  return out;
+}
+
+void add_keys(const Json& json, Names& names) {
+  for (const auto& [key, value] : json.items()) {
+    if (json.is_object()) {
+      names.insert(key);
+    }
+    if (value.is_structured()) {
+      add_keys(value, names);
+    }
+  }
+}
+
+std::vector<RunSummary> two_runs() {
+  return {summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
+}
+
+Names json_keys() {
+  const RunInfo info{"0.1.0", "s", 1, "", {{"f", 1, "h"}}};
+  Names names;
+  add_keys(Json::parse(summary_json(two_runs()[0], info)), names);
+  add_keys(Json::parse(comparison_json(two_runs(), info)), names);
+  return names;
+}
+
+Names csv_columns() {
+  Names names;
+  const RunResult run = test::sample_run();
+  for (const auto write :
+       {write_requests_csv, write_layers_csv, write_links_csv, write_gpus_csv, write_layer_gpu_csv}) {
+    std::ostringstream out;
+    write(out, run);
+    for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
+      names.insert(column);
+    }
+  }
+  std::ostringstream out;
+  write_comparison_csv(out, two_runs());
+  for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
+    names.insert(column);
+  }
+  return names;
+}
+
+// The names that a table row of metrics.md defines: "| `name` | ...".
+Names defined() {
+  Names names;
+  for (const std::string& line : split(read_file(test::source_dir() / "sim/report/metrics.md"), '\n')) {
+    if (line.rfind("| `", 0) == 0) {
+      names.insert(line.substr(3, line.find('`', 3) - 3));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("metrics.md defines every CSV column and JSON key") {
+  const Names known = defined();
+  REQUIRE(known.size() > 50);
+  for (const Names& names : {csv_columns(), json_keys()}) {
+    for (const std::string& name : names) {
+      CAPTURE(name);
+      CHECK(known.count(name) == 1);
+    }
+  }
+}
+
+TEST_CASE("metrics.md defines nothing that no writer prints") {
+  const Names columns = csv_columns(), keys = json_keys();
+  for (const std::string& name : defined()) {
+    CAPTURE(name);
+    CHECK(columns.count(name) + keys.count(name) >= 1);
+  }
+}
+
+TEST_CASE("every column name ends in its unit, or is a number without one, or text") {
+  constexpr std::array kUnits = {"_s",  "_ms",   "_us",      "_share", "_tokens",   "_requests",
+                                 "_GB", "_GBps", "_per_gpu", "_per_s", "_per_rank", "_per_step"};
+  const Names plain = {"request",
+                       "dp_rank",
+                       "state",
+                       "layer",
+                       "gpu",
+                       "link",
+                       "busiest",
+                       "rank",
+                       "policy",
+                       "interrupted",
+                       "balancedness_mean",
+                       "balancedness_min",
+                       "planned_balancedness",
+                       "imbalance_of_totals",
+                       "busiest_gpu",
+                       "assignments",
+                       "load_over_mean"};
+  for (const std::string& name : csv_columns()) {
+    CAPTURE(name);
+    const bool has_unit = std::any_of(kUnits.begin(), kUnits.end(), [&](const std::string& unit) {
+      return name.size() > unit.size() && name.substr(name.size() - unit.size()) == unit;
+    });
+    CHECK((has_unit || plain.count(name) == 1));
+  }
+}
+
+}  // namespace epsim

@@ -1,0 +1,83 @@
+#include "sim/report/writer.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "sim/core/error.h"
+#include "sim/core/files.h"
+#include "sim/report/csv.h"
+#include "tests/report/sample_run.h"
+#include "tests/support/paths.h"
+
+namespace epsim {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunInfo info() { return {"0.1.0", "quickstart", 7, "seed: 7\n", {}}; }
+
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    out.insert(entry.path().filename().string());
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a run's folder holds its files and nothing else") {
+  const test::TempDir dir;
+  write_run(dir.path(), test::sample_run(), info());
+  CHECK(names_in(dir.path()) ==
+        std::set<std::string>{"resolved.yaml", "summary.json", "requests.csv", "layers.csv", "links.csv", "gpus.csv"});
+  CHECK(read_file(dir / "resolved.yaml") == "seed: 7\n");
+  CHECK(nlohmann::json::parse(read_file(dir / "summary.json"))["seed"] == 7);
+  std::ostringstream requests;
+  write_requests_csv(requests, test::sample_run());
+  CHECK(read_file(dir / "requests.csv") == requests.str());
+}
+
+TEST_CASE("the long file is written on request") {
+  const test::TempDir dir;
+  write_run(dir.path(), test::sample_run(), info(), LayerGpuFile::kYes);
+  CHECK(fs::exists(dir / "layer_gpu.csv"));
+}
+
+TEST_CASE("equal runs give equal bytes") {
+  const test::TempDir first, second;
+  write_run(first.path(), test::sample_run(), info(), LayerGpuFile::kYes);
+  write_run(second.path(), test::sample_run(), info(), LayerGpuFile::kYes);
+  for (const std::string& name : names_in(first.path())) {
+    CAPTURE(name);
+    CHECK(read_file(first / name) == read_file(second / name));
+  }
+}
+
+TEST_CASE("an interrupted run without any step is written too") {
+  const test::TempDir dir;
+  write_run(dir.path(), test::empty_run(), info());
+  CHECK(nlohmann::json::parse(read_file(dir / "summary.json"))["interrupted"] == true);
+}
+
+TEST_CASE("a comparison is written as JSON and CSV") {
+  const test::TempDir dir;
+  const std::vector runs{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
+  write_comparison(dir.path(), runs, info());
+  CHECK(names_in(dir.path()) == std::set<std::string>{"comparison.json", "comparison.csv"});
+  CHECK(read_file(dir / "comparison.csv").rfind("rank,policy,", 0) == 0);
+}
+
+TEST_CASE("a folder that cannot be written is named in the error") {
+  const test::TempDir dir;
+  CHECK_THROWS_AS(write_run(dir / "absent", test::sample_run(), info()), RunFailed);
+  fs::create_directory(dir / "requests.csv");  // takes the file's name
+  CHECK_THROWS_WITH_AS(write_run(dir.path(), test::sample_run(), info()),
+                       doctest::Contains("requests.csv: cannot be written"), RunFailed);
+}
+
+}  // namespace epsim
