@@ -1,0 +1,192 @@
+#include "sim/report/tables.h"
+
+#include <fmt/format.h>
+
+#include "sim/report/ranking.h"
+#include "sim/report/text_table.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::size_t kColumns = 110;
+constexpr std::size_t kLabelColumns = 16;
+constexpr std::size_t kCaptionColumns = 16;
+
+std::string label_of(const RunSummary& run) {
+  return shortened(printable(run.label), kLabelColumns) + (run.interrupted ? " *" : "");
+}
+
+std::string bold(const std::string& text, TableStyle style) {
+  return style.colour ? fmt::format("\033[1m{}\033[0m", text) : text;
+}
+
+// "  caption       text", continued under the text.
+std::string captioned(std::string_view caption, std::string_view text) {
+  return fmt::format("  {:<{}}{}\n", caption, kCaptionColumns - 2,
+                     wrapped(text, kColumns, kCaptionColumns, kCaptionColumns));
+}
+
+TextTable comparison_columns() {
+  TextTable table;
+  table.add_column({"", "", "#"});
+  table.add_column({"", "", "policy"}, Align::kLeft);
+  table.add_column({"", "served", "req/s"});
+  table.add_column({"TTFT", "mean", "ms"});
+  table.add_column({"TTFT", "p99", "ms"});
+  table.add_column({"ITL", "mean", "ms"});
+  table.add_column({"TPOT", "mean", "ms"});
+  table.add_column({"E2E", "mean", "s"});
+  table.add_column({"output", "tokens", "/s/GPU"});
+  table.add_column({"balanced-", "ness", "mean/max"});
+  table.add_column({"KV pool", "tokens", "/rank"});
+  table.add_column({"KV pool", "GiB", "/GPU"});
+  table.add_column({"lost to", "copies", "%"});
+  return table;
+}
+
+std::string requests_line(const RunSummary& run) {
+  const ThroughputFigures& t = run.throughput;
+  std::string text =
+      fmt::format("{} of {} completed in {} s; offered {}/s, served {}/s", grouped(run.completed), grouped(run.offered),
+                  rounded(t.duration_s), rounded(t.offered_requests_per_s), rounded(t.requests_per_s));
+  if (run.interrupted) {
+    text += fmt::format("; interrupted with {} running and {} waiting: only complete steps count", grouped(run.running),
+                        grouped(run.waiting));
+  }
+  return captioned("requests", text);
+}
+
+std::string tokens_line(const RunSummary& run) {
+  const ThroughputFigures& t = run.throughput;
+  return captioned("tokens", fmt::format("{} in/s, {} out/s; per GPU {} in/s, {} out/s", rounded(t.input_tokens_per_s),
+                                         rounded(t.output_tokens_per_s), rounded(t.input_tokens_per_s_per_gpu),
+                                         rounded(t.output_tokens_per_s_per_gpu)));
+}
+
+std::string latency_table(const RunSummary& run) {
+  TextTable table;
+  table.add_column({"latency in ms"}, Align::kLeft);
+  for (const char* name : {"mean", "p50", "p90", "p99", "max", "samples"}) {
+    table.add_column({name});
+  }
+  const auto add = [&](const char* name, const LatencyFigures& l) {
+    table.add_row({name, rounded(l.mean_ms), rounded(l.p50_ms), rounded(l.p90_ms), rounded(l.p99_ms), rounded(l.max_ms),
+                   grouped(l.samples)});
+  };
+  add("TTFT", run.ttft);
+  add("ITL", run.itl);
+  add("TPOT", run.tpot);
+  add("end-to-end", run.e2e);
+  add("queue", run.queue);
+  return table.render(2);
+}
+
+std::string time_table(const RunSummary& run) {
+  TextTable table;
+  table.add_column({"step time by part"}, Align::kLeft);
+  std::vector<std::string> seconds{"seconds"}, shares{"share, %"};
+  const auto add = [&](std::string_view name, const TimeShare& time) {
+    table.add_column({std::string(name)});
+    seconds.push_back(rounded(time.seconds));
+    shares.push_back(percent(time.share));
+  };
+  for (std::size_t i = 0; i < run.parts.size(); ++i) {
+    add(kLayerPartNames[i], run.parts[i]);
+  }
+  add("all", {run.step_time_s, ratio(run.step_time_s, run.step_time_s)});
+  add("of it straggler", run.straggler);
+  table.add_row(seconds);
+  table.add_row(shares);
+  return table.render(2);
+}
+
+std::string steps_line(const RunSummary& run) {
+  return captioned("steps", fmt::format("{} of {} ms on average; busy {} % of the time", grouped(run.steps),
+                                        rounded(run.step_mean_ms), percent(run.busy_share)));
+}
+
+std::string origins_line(const RunSummary& run) {
+  std::string text;
+  for (std::size_t i = 0; i < run.origins.size(); ++i) {
+    text += fmt::format("{}{} {} %", i > 0 ? ", " : "", kOriginNames[i], percent(run.origins[i].share));
+  }
+  return captioned("price origins", text);
+}
+
+std::string balancedness_line(const RunSummary& run) {
+  const BalanceFigures& b = run.balancedness;
+  const std::string worst =
+      b.worst_layer >= 0 ? fmt::format("{} in layer {}", fixed(b.worst_layer_mean, 3), b.worst_layer) : "-";
+  return captioned("balancedness", fmt::format("mean {}, worst {}, lowest step {}; planned {}", fixed(b.mean, 3), worst,
+                                               fixed(b.lowest_step, 3), fixed(b.planned, 3)));
+}
+
+std::string link_line(const RunSummary& run) {
+  if (run.busiest_link.name.empty()) {
+    return "";
+  }
+  return captioned("busiest link", fmt::format("{}, {} % of its rate on average", printable(run.busiest_link.name),
+                                               percent(run.busiest_link.utilisation_share)));
+}
+
+std::string kv_lines(const RunSummary& run) {
+  const KvFigures& kv = run.kv;
+  const std::string size =
+      fmt::format("{} tokens per rank, {} GiB per GPU ({} B per token and GPU); {} % lost to copies ({} GiB per GPU)",
+                  grouped(kv.tokens_per_rank), fixed(kv.gib_per_gpu, 3), rounded(kv.bytes_per_token_per_gpu),
+                  percent(kv.lost_to_copies_share), fixed(kv.copies_gib_per_gpu, 3));
+  const std::string use =
+      fmt::format("peak {} %, mean {} %; full with a request waiting {} % of the busy time", percent(kv.peak_use_share),
+                  percent(kv.mean_use_share), percent(kv.full_time_share));
+  return captioned("KV pool", size) + captioned("KV use", use);
+}
+
+std::string memory_line(const RunSummary& run) {
+  std::string text;
+  for (const MemoryItem& item : run.memory.items) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", printable(item.name), fixed(to_gib(item.size), 3));
+  }
+  return text.empty() ? "" : captioned("memory, GiB", text);
+}
+
+}  // namespace
+
+std::string comparison_table(std::span<const RunSummary> runs, TableStyle style) {
+  TextTable table = comparison_columns();
+  int rank = 0;
+  bool any_interrupted = false;
+  for (const std::size_t i : rank_runs(runs)) {
+    const RunSummary& r = runs[i];
+    any_interrupted = any_interrupted || r.interrupted;
+    table.add_row({fmt::format("{}", ++rank), label_of(r), rounded(r.throughput.requests_per_s),
+                   rounded(r.ttft.mean_ms), rounded(r.ttft.p99_ms), rounded(r.itl.mean_ms), rounded(r.tpot.mean_ms),
+                   rounded(r.e2e.mean_ms / 1e3), rounded(r.throughput.output_tokens_per_s_per_gpu),
+                   fixed(r.balancedness.mean, 3), grouped(r.kv.tokens_per_rank), fixed(r.kv.gib_per_gpu, 3),
+                   percent(r.kv.lost_to_copies_share)});
+  }
+  std::string out = table.render(0, style.colour && runs.size() > 1 ? 0 : -1);
+  if (runs.size() > 1) {
+    out += wrapped(kRankingRule, kColumns, 0) + "\n";
+  }
+  if (any_interrupted) {
+    out += "* interrupted: only what was complete is counted, so this row does not compare with the others.\n";
+  }
+  return out;
+}
+
+std::string run_detail(const RunSummary& run, TableStyle style) {
+  const std::string plan = run.plan.empty() ? "" : captioned("plan", printable(run.plan));
+  return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style), plan,
+                     requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
+                     origins_line(run), balancedness_line(run), link_line(run), kv_lines(run), memory_line(run));
+}
+
+std::string conclusions(std::span<const RunSummary> runs) {
+  std::string out;
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    out += wrapped(printable(conclusion(runs[0], runs[i])), kColumns, 2) + "\n";
+  }
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,141 @@
+#include "sim/report/tables.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <vector>
+
+#include "sim/core/check.h"
+#include "sim/report/ranking.h"
+#include "sim/report/text_table.h"
+#include "tests/report/sample_run.h"
+
+namespace epsim {
+namespace {
+
+std::vector<std::string> lines(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) {
+    out.push_back(line);
+  }
+  return out;
+}
+
+std::size_t widest(const std::string& text) {
+  std::size_t width = 0;
+  for (const std::string& line : lines(text)) {
+    width = std::max(width, display_width(line));
+  }
+  return width;
+}
+
+// The text as one line with single spaces, for sentences that may break anywhere.
+std::string unwrapped(const std::string& text) {
+  std::istringstream in(text);
+  std::string out;
+  for (std::string word; in >> word;) {
+    out.append(out.empty() ? "" : " ").append(word);
+  }
+  return out;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// A run with figures as wide as a real one's.
+RunSummary wide_run(const std::string& label) {
+  RunSummary s = summarize(test::sample_run(label));
+  s.throughput.requests_per_s = 12345.6;
+  s.throughput.output_tokens_per_s_per_gpu = 123456.7;
+  s.ttft.mean_ms = s.ttft.p99_ms = s.itl.mean_ms = s.tpot.mean_ms = s.e2e.mean_ms = 1234567.8;
+  s.kv.tokens_per_rank = 12345678;
+  s.kv.gib_per_gpu = 123.456;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("a table aligns numbers to the right and names to the left") {
+  TextTable table;
+  table.add_column({"", "policy"}, Align::kLeft);
+  table.add_column({"TTFT", "ms"});
+  table.add_row({"größe", "1"});
+  table.add_row({"b", "12345"});
+  CHECK(table.render(1) ==
+        "          TTFT\n"
+        " policy     ms\n"
+        " ─────────────\n"
+        " größe       1\n"
+        " b       12345\n");
+  CHECK_THROWS_AS(table.add_row({"one cell"}), InvariantBroken);
+}
+
+TEST_CASE("the comparison is ranked and says by which rule") {
+  RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
+  eplb.throughput.requests_per_s = 0.625;
+  const std::string text = comparison_table(std::vector{base, eplb});
+  const std::vector<std::string> rows = lines(text);
+  REQUIRE(rows.size() >= 6);
+  CHECK(rows[4].substr(0, 9) == "1  eplb  ");  // three header lines and a rule come first
+  CHECK(has(rows[4], "0.6250"));
+  CHECK(rows[5].substr(0, 9) == "2  base  ");
+  CHECK(has(text, "Ranked by completed requests/s"));
+  CHECK(!has(text, "\033"));
+}
+
+TEST_CASE("the best row is bold on a terminal only, and not when it is the only one") {
+  const std::vector runs{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
+  CHECK(has(comparison_table(runs, {true}), "\033[1m1  base"));
+  CHECK(!has(comparison_table(std::vector{runs[0]}, {true}), "\033"));
+}
+
+TEST_CASE("tables fit 120 columns with wide figures and long names") {
+  const std::vector runs{wide_run("a_policy_with_a_rather_long_name_of_its_own"), wide_run("eplb")};
+  CHECK(widest(comparison_table(runs)) <= 120);
+  CHECK(widest(run_detail(runs[0])) <= 120);
+  CHECK(widest(conclusions(runs)) <= 120);
+  CHECK(has(comparison_table(runs), "a_policy_with_a~"));
+}
+
+TEST_CASE("the detail of a run states every group of figures with units") {
+  const std::string text = run_detail(summarize(test::sample_run()));
+  CHECK(has(text, "eplb\n  plan          one copy more per layer\n"));
+  CHECK(has(text, "2 of 2 completed in 4.000 s; offered 1.000/s, served 0.5000/s"));
+  CHECK(has(text, "4 of 500.0 ms on average; busy 50.0 % of the time"));
+  CHECK(has(text, "measured 50.0 %, interpolated 25.0 %, extrapolated 12.5 %, spec_sheet 12.5 %, declared 0.0 %"));
+  CHECK(has(text, "mean 0.750, worst 0.500 in layer 3, lowest step 0.250; planned 0.950"));
+  CHECK(has(text, "node0.nic.out, 10.0 % of its rate on average"));
+  CHECK(has(text, "1,600 tokens per rank, 3.000 GiB per GPU (70272 B per token and GPU); 25.0 % lost to copies"));
+  CHECK(has(text, "expert copies 1.000, kv pool 3.000"));
+  // The time table: seconds and shares under the parts' names.
+  CHECK(has(text, "attention  gate  dispatch  experts"));
+  CHECK(has(text, "seconds               0.5000     0    0.2500   0.7500"));
+  CHECK(has(text, "share, %                25.0   0.0      12.5     37.5"));
+}
+
+TEST_CASE("an interrupted run is marked, and undefined figures are dashes") {
+  const std::vector runs{summarize(test::empty_run()), summarize(test::sample_run())};
+  const std::string table = comparison_table(runs);
+  CHECK(has(table, "2  base *"));
+  CHECK(has(table, "* interrupted: only what was complete is counted"));
+  CHECK(!has(table, "nan"));
+  const std::string detail = run_detail(runs[0]);
+  CHECK(has(unwrapped(detail), "interrupted with 2 running and 1 waiting: only complete steps count"));
+  CHECK(has(detail, "worst -"));
+  CHECK(!has(detail, "nan"));
+}
+
+TEST_CASE("names cannot reach the terminal as control sequences") {
+  const RunSummary run = summarize(test::sample_run("\033[2Jgone"));
+  CHECK(!has(run_detail(run), "\033"));
+  CHECK(!has(comparison_table(std::vector{run}), "\033"));
+  CHECK(!has(conclusions(std::vector{run, run}), "\033"));
+}
+
+TEST_CASE("conclusions: one paragraph per run after the first") {
+  const RunSummary run = summarize(test::sample_run());
+  CHECK(conclusions(std::vector{run}).empty());
+  CHECK(has(conclusions(std::vector{run, run}), "eplb against eplb: throughput 0.0 %"));
+}
+
+}  // namespace epsim
