@@ -1,9 +1,14 @@
 // Speed of traces/: loads drawn per step, and readers.
 #include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
 
 #include "sim/core/rng.h"
 #include "traces/routing/synthetic.h"
 #include "traces/routing/window_load_source.h"
+#include "traces/trace_file.h"
 
 namespace epsim {
 namespace {
@@ -34,6 +39,51 @@ void draw_step_loads(benchmark::State& state) {
                                                           benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(draw_step_loads)->Unit(benchmark::kMicrosecond);
+
+// Load rows of steps of 4096 tokens, from a file; bytes as 4-byte counts in memory.
+void read_loads_from_file(benchmark::State& state) {
+  constexpr int kRows = 600;
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("epsim-bench-" + std::to_string(getpid()) + ".h5");
+  {
+    TraceInfo info;
+    info.experts = kExperts;
+    info.top_k = kTopK;
+    for (int l = 0; l < kLayers; ++l) {
+      info.layer_numbers.push_back(l);
+    }
+    TraceFileWriter writer(file);
+    writer.begin(info, 1);
+    const WindowLoadSource source(skewed_window(), kTopK, 1.0, Seed{1});
+    StepLoads loads;
+    std::vector<double> counts;
+    for (int r = 0; r < kRows; ++r) {
+      source.draw(r, std::vector<std::int64_t>{4096}, loads);
+      counts.assign(loads.per_token.begin(), loads.per_token.end());
+      for (double& x : counts) {
+        x = std::nearbyint(x * 4096);
+      }
+      writer.loads({counts, std::vector<std::int64_t>{4096}});
+    }
+    writer.commit();
+  }
+  const std::size_t row = std::size_t{kLayers} * kExperts;
+  constexpr int kAtOnce = 64;
+  std::vector<float> counts(row * kAtOnce);
+  std::vector<std::int64_t> tokens(kAtOnce);
+  for (auto _ : state) {
+    const TraceFile trace(file);
+    for (int r = 0; r + kAtOnce <= kRows; r += kAtOnce) {
+      trace.read_loads<float>(r, kAtOnce, counts, tokens);
+      benchmark::DoNotOptimize(counts.data());
+    }
+  }
+  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * (kRows / kAtOnce * kAtOnce) *
+                          static_cast<std::int64_t>(row * sizeof(float)));
+  state.counters["file_MB"] = static_cast<double>(std::filesystem::file_size(file)) / 1e6;
+  std::filesystem::remove(file);
+}
+BENCHMARK(read_loads_from_file)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace epsim

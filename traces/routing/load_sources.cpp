@@ -8,6 +8,7 @@
 
 #include "traces/routing/sglang_counts.h"
 #include "traces/routing/synthetic.h"
+#include "traces/routing/trace_file_loads.h"
 #include "traces/routing/window_load_source.h"
 
 namespace epsim {
@@ -18,7 +19,8 @@ constexpr LoadReader kReaders[] = {
     {"sglang_counts", "SGLang's expert-load JSON (logical_count by layer and expert)", make_sglang_counts},
     {"uniform", "every expert takes the same load", make_uniform_loads},
     {"zipf", "load falls with a power of the expert's rank, hot experts differ by layer", make_zipf_loads},
-    {"skew", "per-layer hottest-expert load over the mean, as stated", make_skew_loads}};
+    {"skew", "per-layer hottest-expert load over the mean, as stated", make_skew_loads},
+    {"trace_file", "a trace in epsim's HDF5 format, replayed step by step", make_trace_window, make_trace_replay}};
 
 // pi_e <= 1 and no empty layer: what every use of a window relies on.
 void check_window(ConfigReader& in, const LoadWindow& window, const MoeSpec& model) {
@@ -40,30 +42,39 @@ void check_window(ConfigReader& in, const LoadWindow& window, const MoeSpec& mod
 
 std::span<const LoadReader> load_readers() { return kReaders; }
 
-LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
+namespace {
+
+const LoadReader& chosen_reader(ConfigReader& in) {
   std::vector<std::string> names;
   for (const LoadReader& reader : kReaders) {
     names.emplace_back(reader.name);
   }
   const std::string kind = in.choice("kind", names);
-  for (const LoadReader& reader : kReaders) {
-    if (reader.name == kind) {
-      LoadWindow window = reader.read(in, model, seed);
-      check_window(in, window, model);
-      return window;
-    }
-  }
-  in.fail("kind", unknown_name("kind of expert loads", kind, names));
+  return *std::find_if(std::begin(kReaders), std::end(kReaders), [&](const LoadReader& r) { return r.name == kind; });
+}
+
+LoadWindow read_checked(const LoadReader& reader, ConfigReader& in, const MoeSpec& model, Seed seed) {
+  LoadWindow window = reader.read(in, model, seed);
+  check_window(in, window, model);
+  return window;
+}
+
+}  // namespace
+
+LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  return read_checked(chosen_reader(in), in, model, seed);
 }
 
 std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
-  const LoadWindow window = read_load_window(in, model, seed);
-  const bool sampled = in.choice("variation", {"sampled", "none"}, "sampled") == "sampled";
-  double overdispersion = 0;
-  if (sampled) {
-    overdispersion = in.optional("overdispersion", 1.0);
+  const LoadReader& reader = chosen_reader(in);
+  const std::string variation = reader.replay == nullptr
+                                    ? in.choice("variation", {"sampled", "none"}, "sampled")
+                                    : in.choice("variation", {"replay", "sampled", "none"}, "replay");
+  if (variation == "replay") {
+    return reader.replay(in, model);
   }
-  return std::make_unique<WindowLoadSource>(window, model.top_k, overdispersion, seed);
+  const double overdispersion = variation == "sampled" ? in.optional("overdispersion", 1.0) : 0.0;
+  return std::make_unique<WindowLoadSource>(read_checked(reader, in, model, seed), model.top_k, overdispersion, seed);
 }
 
 }  // namespace epsim
