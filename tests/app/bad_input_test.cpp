@@ -1,0 +1,137 @@
+// Wrong input of every kind: exit code 2, one paragraph that names the place and what is allowed, nothing written.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/app/process.h"
+
+using epsim::test::Outcome;
+using epsim::test::run_epsim;
+using epsim::test::small_scenario;
+using epsim::test::TempDir;
+
+namespace {
+
+struct Wrong {
+  const char* name;
+  std::string arguments;              // after the scenario
+  std::vector<std::string> mentions;  // all of these stand in the message
+};
+
+void write(const TempDir& dir, const std::string& name, const std::string& text) { std::ofstream(dir / name) << text; }
+
+// The files that the rows below read.
+void write_files(const TempDir& dir) {
+  const std::string header = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  write(dir, "unsorted.csv", header + "2023-11-16 18:15:46.0,10,5\n2023-11-16 18:15:45.0,10,5\n");
+  write(dir, "twice.csv", header + "2023-11-16 18:15:46.0,10,5\n2023-11-16 18:15:46.0,10,5\n");
+  write(dir, "zero.csv", header + "2023-11-16 18:15:46.0,10,0\n");
+  write(dir, "cut.csv", header + "2023-11-16 18:15:46.0,10,5\n2023-11-16 18:1");
+  write(dir, "garbage.csv", std::string("\x7f\x01\xff\xfe garbage\n\0\0", 15));
+  write(dir, "empty.csv", "");
+  write(dir, "cut.json", "{\"logical_count\": [[1, 2, 3");
+  write(dir, "garbage.json", "\xff\xfe\x01 not json");
+  write(dir, "shape.json", "{\"logical_count\": [[1, 2, 3]]}");
+  write(dir, "bad.yaml", "name: [unclosed\n");
+}
+
+std::string azure(const std::string& file) { return "--set 'requests={kind: azure_csv, path: " + file + "}'"; }
+std::string counts(const std::string& file) { return "--set 'loads={kind: sglang_counts, path: " + file + "}'"; }
+
+}  // namespace
+
+TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written") {
+  const TempDir dir;
+  write_files(dir);
+  const std::vector<Wrong> rows = {
+      {"unknown key", "--set serving.chunked_prefil_size=5", {"chunked_prefil_size", "chunked_prefill_size"}},
+      {"unknown section", "--set clutser.nodes=5", {"clutser", "cluster"}},
+      {"wrong type", "--set cluster.nodes=many", {"cluster.nodes", "many", "whole number"}},
+      {"negative", "--set memory.reserve=-1GiB", {"memory.reserve", "negative"}},
+      {"not a number", "--set memory.static_fraction=.nan", {"memory.static_fraction", "finite"}},
+      {"infinite", "--set memory.static_fraction=.inf", {"memory.static_fraction", "finite"}},
+      {"no unit", "--set requests.rate=4", {"requests.rate", "unit", "/s"}},
+      {"zero rate", "--set requests.rate=0/s", {"requests.rate"}},
+      {"share over one", "--set memory.static_fraction=1.5", {"memory.static_fraction"}},
+      {"unknown policy", "--set policy=elpb", {"elpb", "eplb"}},
+      {"unknown node", "--set cluster.node=p4ed", {"p4ed", "p4de.24xlarge"}},
+      {"unknown model", "--set model.architecture=deepsek-r1", {"deepsek-r1", "DeepSeek-R1"}},
+      {"missing trace", azure("nowhere.csv"), {"nowhere.csv", "no such file"}},
+      {"truncated CSV", azure("cut.csv"), {"cut.csv:3"}},
+      {"garbage CSV", azure("garbage.csv"), {"garbage.csv"}},
+      {"empty CSV", azure("empty.csv"), {"empty.csv"}},
+      {"unsorted timestamps", azure("unsorted.csv"), {"unsorted.csv:3"}},
+      {"duplicate timestamps", azure("twice.csv") + " --set requests.equal_timestamps=error", {"twice.csv:3"}},
+      {"zero-token request", azure("zero.csv"), {"zero.csv:2"}},
+      {"truncated JSON", counts("cut.json"), {"cut.json"}},
+      {"garbage JSON", counts("garbage.json"), {"garbage.json"}},
+      {"wrong shape", counts("shape.json"), {"shape.json", "64"}},
+      {"request longer than the KV pool", "--set requests.input_tokens=9000000", {"request 1", "KV"}},
+      {"experts do not divide over GPUs", "--set cluster.nodes=3", {"64 experts", "24 GPUs"}},
+      {"a plan that does not fit",
+       "--set policy=eplb --set policies.eplb.num_redundant_experts=32000",
+       {"GPU 0", "GiB", "eplb"}},
+      {"a model that does not fit",
+       "--set model.architecture=mixtral-8x22b --set cluster.nodes=1 --set "
+       "memory.static_fraction=0.1 --set parallelism.attention_tp=8",
+       {"GPU 0", "GiB"}},
+      {"attention over two nodes", "--set parallelism.attention_tp=16", {"attention_tp"}},
+      {"unknown option", "--polices base", {"--polices"}},
+      {"malformed override", "--set nodes", {"key=value"}},
+      {"label with a slash", "--set policies.a/b.kind=eplb --set policy=a/b", {"a/b", "slash"}},
+      {"no window to plan from", "--set plan_loads=null", {"plan_loads", "plan_on_run_loads"}},
+  };
+  for (const Wrong& row : rows) {
+    CAPTURE(row.name);
+    const Outcome outcome = run_epsim(dir, "run " + small_scenario() + " -o out " + row.arguments);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    for (const std::string& word : row.mentions) {
+      CHECK_MESSAGE(outcome.err.find(word) != std::string::npos, "the message should mention " << word);
+    }
+    CHECK(outcome.err.starts_with("epsim: "));
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') <= 2);
+    CHECK(outcome.out.empty());
+    CHECK_FALSE(std::filesystem::exists(dir / "out"));
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path())) {
+    CHECK_MESSAGE(entry.path().filename().string().find("partial") == std::string::npos, entry.path());
+  }
+}
+
+TEST_CASE("scenario files that are no scenarios") {
+  const TempDir dir;
+  write_files(dir);
+  CHECK(run_epsim(dir, "run nowhere.yaml").err.find("nowhere.yaml: there is no such file") != std::string::npos);
+  const Outcome bad = run_epsim(dir, "run bad.yaml");
+  CHECK(bad.exit_code == 2);
+  CHECK(bad.err.find("bad.yaml:") != std::string::npos);
+  CHECK(run_epsim(dir, "run").exit_code == 2);
+  CHECK(run_epsim(dir, "rnu x").err.find("run") != std::string::npos);
+  CHECK(run_epsim(dir, "compare " + small_scenario()).err.find("--policies") != std::string::npos);
+}
+
+TEST_CASE("output folders that cannot be used") {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "taken");
+  write(dir, "taken/file", "x");
+  const Outcome existing = run_epsim(dir, "run " + small_scenario() + " -o taken");
+  CHECK(existing.exit_code == 2);
+  CHECK(existing.err.find("--overwrite") != std::string::npos);
+  const Outcome unwritable = run_epsim(dir, "run " + small_scenario() + " -o /proc/epsim-output");
+  CHECK(unwritable.exit_code == 2);
+  CHECK(unwritable.err.find("cannot be made") != std::string::npos);
+  const Outcome a_file = run_epsim(dir, "run " + small_scenario() + " -o taken/file");
+  CHECK(a_file.exit_code == 2);
+}
+
+TEST_CASE("the line of the scenario file is named") {
+  const TempDir dir;
+  write(dir, "s.yaml",
+        "name: x\ncluster: {node: p4de.24xlarge, nodes: 1}\nmodel:\n  architecture: olmoe-1b-7b\n  dtyp: bf16\n");
+  const Outcome outcome = run_epsim(dir, "validate s.yaml");
+  CHECK(outcome.exit_code == 2);
+  CHECK_MESSAGE(outcome.err.find("s.yaml:") != std::string::npos, outcome.err);
+}

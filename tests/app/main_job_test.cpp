@@ -1,0 +1,103 @@
+// The main job through the program itself: files, ranking, determinism, the questions a first user asks.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tests/app/process.h"
+
+using epsim::test::Outcome;
+using epsim::test::run_epsim;
+using epsim::test::small_scenario;
+using epsim::test::TempDir;
+
+namespace {
+
+std::map<std::string, std::string> files_below(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> out;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) {
+      out[entry.path().lexically_relative(folder).string()] = epsim::test::slurp(entry.path());
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("compare writes every file of every policy and says who is first") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "compare " + small_scenario() + " --policies base,eplb -o out");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  for (const char* file : {"resolved.yaml", "summary.json", "requests.csv", "layers.csv", "links.csv", "gpus.csv"}) {
+    CHECK(std::filesystem::exists(dir / "out/base" / file));
+    CHECK(std::filesystem::exists(dir / "out/eplb" / file));
+  }
+  CHECK(std::filesystem::exists(dir / "out/comparison.json"));
+  CHECK(done.out.find("eplb against base") != std::string::npos);
+  const nlohmann::json base = nlohmann::json::parse(epsim::test::slurp(dir / "out/base/summary.json"));
+  const nlohmann::json eplb = nlohmann::json::parse(epsim::test::slurp(dir / "out/eplb/summary.json"));
+  // One copy per GPU and layer: 16 layers x 12 MiB (OLMoE's expert) = 192 MiB per GPU off the pool.
+  const double lost =
+      base.at("kv").at("kv_pool_gib_per_gpu").get<double>() - eplb.at("kv").at("kv_pool_gib_per_gpu").get<double>();
+  CHECK(lost == doctest::Approx(192.0 / 1024).epsilon(1e-9));
+  CHECK(eplb.at("balancedness").at("balancedness_mean").get<double>() >
+        base.at("balancedness").at("balancedness_mean").get<double>());
+}
+
+TEST_CASE("same scenario and seed: the same bytes, twice, with one thread and with two") {
+  const TempDir dir;
+  const std::string job = "compare " + small_scenario() + " --policies base,eplb,contiguous ";
+  REQUIRE(run_epsim(dir, job + "-o a --threads 1").exit_code == 0);
+  REQUIRE(run_epsim(dir, job + "-o b --threads 2").exit_code == 0);
+  REQUIRE(run_epsim(dir, job + "-o c --threads 2").exit_code == 0);
+  const auto a = files_below(dir / "a");
+  CHECK(a.size() >= 3 * 6 + 2);
+  CHECK(a == files_below(dir / "b"));
+  CHECK(a == files_below(dir / "c"));
+  REQUIRE(run_epsim(dir, job + "-o d --seed 4").exit_code == 0);
+  CHECK(files_below(dir / "d").at("base/requests.csv") != a.at("base/requests.csv"));
+}
+
+TEST_CASE("the resolved scenario runs again to the same result") {
+  const TempDir dir;
+  REQUIRE(run_epsim(dir, "run " + small_scenario() + " -o first --set policy=eplb").exit_code == 0);
+  const Outcome again = run_epsim(dir, "run first/resolved.yaml -o second");
+  REQUIRE_MESSAGE(again.exit_code == 0, again.err);
+  CHECK(files_below(dir / "first") == files_below(dir / "second"));
+}
+
+TEST_CASE("--overwrite replaces results, and only results") {
+  const TempDir dir;
+  REQUIRE(run_epsim(dir, "run " + small_scenario() + " -o out").exit_code == 0);
+  CHECK(run_epsim(dir, "run " + small_scenario() + " -o out --overwrite").exit_code == 0);
+  std::filesystem::create_directory(dir / "home");
+  std::ofstream(dir / "home/letter.txt") << "keep me";
+  const Outcome refused = run_epsim(dir, "run " + small_scenario() + " -o home --overwrite");
+  CHECK(refused.exit_code == 2);
+  CHECK(epsim::test::slurp(dir / "home/letter.txt") == "keep me");
+}
+
+TEST_CASE("help, version and lists answer without a scenario") {
+  const TempDir dir;
+  CHECK(run_epsim(dir, "--help").out.find("compare") != std::string::npos);
+  CHECK(run_epsim(dir, "--version").out.starts_with("epsim "));
+  CHECK(run_epsim(dir, "compare --help").out.find("--policies") != std::string::npos);
+  const Outcome list = run_epsim(dir, "list");
+  CHECK(list.exit_code == 0);
+  for (const char* name : {"DeepSeek-R1", "p4de.24xlarge", "eplb", "azure_csv", "sglang_counts"}) {
+    CHECK_MESSAGE(list.out.find(name) != std::string::npos, name);
+  }
+  CHECK(run_epsim(dir, "validate " + small_scenario() + " --policies base,eplb").exit_code == 0);
+}
+
+TEST_CASE("variants of one policy stand side by side under labels of their own") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "compare " + small_scenario() +
+                                          " --policies eplb,more -o out --set policies.more.kind=eplb"
+                                          " --set policies.more.num_redundant_experts=32");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  CHECK(std::filesystem::exists(dir / "out/more/summary.json"));
+}
