@@ -1,0 +1,101 @@
+#include "models/model_catalogue.h"
+
+#include <algorithm>
+
+#include "models/data_files.h"
+#include "models/hf_config.h"
+
+namespace epsim {
+namespace {
+
+constexpr char kFolder[] = "architectures";
+
+AttentionSpec read_attention(ConfigReader in) {
+  AttentionSpec out;
+  const bool mla = in.choice("kind", {"mla", "gqa"}) == "mla";
+  out.kind = mla ? AttentionKind::kMla : AttentionKind::kGqa;
+  out.heads = in.required<int>("heads", Bound::kPositive);
+  if (mla) {
+    out.q_lora_rank = in.required<int>("q_lora_rank");
+    out.kv_lora_rank = in.required<int>("kv_lora_rank", Bound::kPositive);
+    out.qk_nope_head_dim = in.required<int>("qk_nope_head_dim", Bound::kPositive);
+    out.qk_rope_head_dim = in.required<int>("qk_rope_head_dim");
+    out.v_head_dim = in.required<int>("v_head_dim", Bound::kPositive);
+  } else {
+    out.kv_heads = in.required<int>("kv_heads", Bound::kPositive);
+    out.head_dim = in.required<int>("head_dim", Bound::kPositive);
+  }
+  return out;
+}
+
+ModelItem read_item(ConfigReader in) {
+  return {in.required<std::string>("name"),
+          in.maybe<std::vector<std::string>>("aliases").value_or(std::vector<std::string>{}),
+          in.required<std::string>("summary")};
+}
+
+}  // namespace
+
+MoeSpec read_model(const Config& document) {
+  ConfigReader in = document.root();
+  MoeSpec out;
+  out.name = read_item(in).name;
+  out.source = in.required<std::string>("source");
+  out.layers = in.required<int>("layers", Bound::kPositive);
+  in.check(out.layers <= 10'000, "layers", "must be at most 10000.");
+  out.first_dense_layers = in.optional("first_dense_layers", 0);
+  out.moe_every = in.optional("moe_every", 1, Bound::kPositive);
+  out.hidden = in.required<int>("hidden", Bound::kPositive);
+  out.dense_intermediate = in.optional("dense_intermediate", 0);
+  out.experts = in.required<int>("experts", Bound::kPositive);
+  out.top_k = in.required<int>("top_k", Bound::kPositive);
+  out.moe_intermediate = in.required<int>("moe_intermediate", Bound::kPositive);
+  out.shared_intermediate = in.optional("shared_intermediate", 0);
+  out.expert_groups = in.optional("expert_groups", 1, Bound::kPositive);
+  out.top_groups = in.optional("top_groups", 1, Bound::kPositive);
+  out.vocab = in.required<int>("vocab", Bound::kPositive);
+  out.tied_embeddings = in.required<bool>("tied_embeddings");
+  out.bytes_per_weight = in.required<double>("bytes_per_weight", Bound::kPositive);
+  out.bytes_per_kv = in.required<double>("bytes_per_kv", Bound::kPositive);
+  out.attention = read_attention(in.required_section("attention"));
+  in.finish();
+  try {
+    out.validate();
+  } catch (const InputError& e) {
+    in.fail("", e.problem);  // the file, not the source of its figures
+  }
+  return out;
+}
+
+std::vector<ModelItem> list_models() {
+  std::vector<ModelItem> out;
+  for (const std::string& stem : data_file_stems(kFolder)) {
+    out.push_back(read_item(data_document(kFolder, stem, "model").root()));
+  }
+  return out;
+}
+
+MoeSpec find_model(const std::string& name_or_path) {
+  if (looks_like_path(name_or_path)) {
+    const std::filesystem::path file(name_or_path);
+    return file.extension() == ".json" ? read_hf_config(file) : read_model(Config::from_file(file));
+  }
+  const std::string key = catalogue_key(name_or_path);
+  const std::vector<std::string> stems = data_file_stems(kFolder);
+  if (std::find(stems.begin(), stems.end(), key) != stems.end()) {
+    return read_model(data_document(kFolder, key, "model"));
+  }
+  std::vector<std::string> names;
+  for (const ModelItem& item : list_models()) {
+    for (const std::string& alias : item.aliases) {
+      if (catalogue_key(alias) == key) {
+        return find_model(item.name);
+      }
+    }
+    names.push_back(item.name);
+    names.insert(names.end(), item.aliases.begin(), item.aliases.end());
+  }
+  throw InputError({}, unknown_name("model", name_or_path, names));
+}
+
+}  // namespace epsim

@@ -1,0 +1,323 @@
+#include "models/hf_config.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/model_catalogue.h"
+#include "sim/core/error.h"
+#include "tests/support/paths.h"
+
+using namespace epsim;
+using nlohmann::json;
+
+namespace {
+
+// Every figure that time, traffic or memory depends on.
+void check_same(const MoeSpec& a, const MoeSpec& b) {
+  CHECK(a.layers == b.layers);
+  CHECK(a.first_dense_layers == b.first_dense_layers);
+  CHECK(a.moe_every == b.moe_every);
+  CHECK(a.hidden == b.hidden);
+  CHECK(a.dense_intermediate == b.dense_intermediate);
+  CHECK(a.experts == b.experts);
+  CHECK(a.top_k == b.top_k);
+  CHECK(a.moe_intermediate == b.moe_intermediate);
+  CHECK(a.shared_intermediate == b.shared_intermediate);
+  CHECK(a.expert_groups == b.expert_groups);
+  CHECK(a.top_groups == b.top_groups);
+  CHECK(a.vocab == b.vocab);
+  CHECK(a.tied_embeddings == b.tied_embeddings);
+  CHECK(a.bytes_per_weight == b.bytes_per_weight);
+  CHECK(a.bytes_per_kv == b.bytes_per_kv);
+  CHECK(a.attention.kind == b.attention.kind);
+  CHECK(a.attention.heads == b.attention.heads);
+  CHECK(a.attention.kv_heads == b.attention.kv_heads);
+  CHECK(a.attention.head_dim == b.attention.head_dim);
+  CHECK(a.attention.q_lora_rank == b.attention.q_lora_rank);
+  CHECK(a.attention.kv_lora_rank == b.attention.kv_lora_rank);
+  CHECK(a.attention.qk_nope_head_dim == b.attention.qk_nope_head_dim);
+  CHECK(a.attention.qk_rope_head_dim == b.attention.qk_rope_head_dim);
+  CHECK(a.attention.v_head_dim == b.attention.v_head_dim);
+}
+
+// What all configs say alike.
+json common(const char* type, int layers, int hidden, int vocab) {
+  return {{"model_type", type},  {"num_hidden_layers", layers}, {"hidden_size", hidden},
+          {"vocab_size", vocab}, {"torch_dtype", "bfloat16"},   {"tie_word_embeddings", false}};
+}
+json with_mla(json config, int heads, const json& q_lora_rank) {
+  config.update({{"num_attention_heads", heads},
+                 {"num_key_value_heads", heads},
+                 {"q_lora_rank", q_lora_rank},
+                 {"kv_lora_rank", 512},
+                 {"qk_nope_head_dim", 128},
+                 {"qk_rope_head_dim", 64},
+                 {"v_head_dim", 128}});
+  return config;
+}
+json with_gqa(json config, int heads, int kv_heads) {
+  config.update({{"num_attention_heads", heads}, {"num_key_value_heads", kv_heads}});
+  return config;
+}
+json with_deepseek_experts(json config, int dense, int dense_width, int experts, int top_k, int width, int shared,
+                           int groups, int top_groups) {
+  config.update({{"first_k_dense_replace", dense},
+                 {"intermediate_size", dense_width},
+                 {"n_routed_experts", experts},
+                 {"num_experts_per_tok", top_k},
+                 {"moe_intermediate_size", width},
+                 {"n_shared_experts", shared},
+                 {"n_group", groups},
+                 {"topk_group", top_groups}});
+  return config;
+}
+
+json deepseek_r1() {
+  json config = with_mla(common("deepseek_v3", 61, 7168, 129280), 128, 1536);
+  config["num_nextn_predict_layers"] = 1;  // not a layer of the forward pass
+  config["moe_layer_freq"] = 1;
+  return with_deepseek_experts(config, 3, 18432, 256, 8, 2048, 1, 8, 4);
+}
+json mixtral(int layers, int hidden, int width, int heads) {
+  json config = with_gqa(common("mixtral", layers, hidden, 32000), heads, 8);
+  config.update({{"num_local_experts", 8}, {"num_experts_per_tok", 2}, {"intermediate_size", width}});
+  return config;
+}
+json qwen3(int layers, int hidden, int heads, int width) {
+  json config = with_gqa(common("qwen3_moe", layers, hidden, 151936), heads, 4);
+  config.update({{"head_dim", 128},
+                 {"num_experts", 128},
+                 {"num_experts_per_tok", 8},
+                 {"moe_intermediate_size", width},
+                 {"intermediate_size", 4 * width},
+                 {"decoder_sparse_step", 1},
+                 {"mlp_only_layers", json::array()}});
+  return config;
+}
+json llama4() {
+  json text = with_gqa(common("llama4_text", 48, 5120, 202048), 40, 8);
+  text.erase("tie_word_embeddings");
+  text.update({{"head_dim", 128},
+               {"num_local_experts", 128},
+               {"num_experts_per_tok", 1},
+               {"intermediate_size", 8192},
+               {"intermediate_size_mlp", 16384},
+               {"interleave_moe_layer_step", 2}});
+  return {{"model_type", "llama4"},
+          {"tie_word_embeddings", false},
+          {"text_config", text},
+          {"vision_config", json::object()}};
+}
+
+struct Known {
+  const char* name;  // in the catalogue
+  json config;
+};
+std::vector<Known> known_configs() {
+  json v2 = with_deepseek_experts(with_mla(common("deepseek_v2", 60, 5120, 102400), 128, 1536), 1, 12288, 160, 6, 1536,
+                                  2, 8, 3);
+  json lite = with_deepseek_experts(with_mla(common("deepseek_v2", 27, 2048, 102400), 16, nullptr), 1, 10944, 64, 6,
+                                    1408, 2, 1, 1);
+  json kimi =
+      with_deepseek_experts(with_mla(common("kimi_k2", 61, 7168, 163840), 64, 1536), 1, 18432, 384, 8, 2048, 1, 1, 1);
+  json glm =
+      with_deepseek_experts(with_gqa(common("glm4_moe", 92, 5120, 151552), 96, 8), 3, 12288, 160, 8, 1536, 1, 1, 1);
+  glm["head_dim"] = 128;
+  json olmoe = with_gqa(common("olmoe", 16, 2048, 50304), 16, 16);
+  olmoe.update({{"num_experts", 64}, {"num_experts_per_tok", 8}, {"intermediate_size", 1024}});
+  json qwen2 = with_gqa(common("qwen2_moe", 28, 3584, 151936), 28, 4);
+  qwen2.update({{"num_experts", 64},
+                {"num_experts_per_tok", 8},
+                {"moe_intermediate_size", 2560},
+                {"shared_expert_intermediate_size", 20480},
+                {"intermediate_size", 18944},
+                {"decoder_sparse_step", 1}});
+  json gpt_oss = with_gqa(common("gpt_oss", 36, 2880, 201088), 64, 8);
+  gpt_oss.update({{"head_dim", 64},
+                  {"num_local_experts", 128},
+                  {"num_experts_per_tok", 4},
+                  {"intermediate_size", 2880},
+                  {"sliding_window", 128}});
+  return {{"DeepSeek-R1", deepseek_r1()},
+          {"Kimi-K2", kimi},
+          {"DeepSeek-V2", v2},
+          {"DeepSeek-V2-Lite", lite},
+          {"Qwen3-235B-A22B", qwen3(94, 4096, 64, 1536)},
+          {"Qwen3-30B-A3B", qwen3(48, 2048, 32, 768)},
+          {"GLM-4.5", glm},
+          {"OLMoE-1B-7B", olmoe},
+          {"Qwen2-57B-A14B", qwen2},
+          {"Mixtral-8x7B", mixtral(32, 4096, 14336, 32)},
+          {"Mixtral-8x22B", mixtral(56, 6144, 16384, 48)},
+          {"gpt-oss-120b", gpt_oss},
+          {"Llama-4-Maverick", llama4()}};
+}
+
+MoeSpec parsed(const json& config) { return parse_hf_config(config.dump(2), "some-model/config.json"); }
+
+// Expects an InputError at `key` whose text holds `word`.
+void check_refused(const json& config, const std::string& key, const std::string& word) {
+  CAPTURE(key);
+  try {
+    parsed(config);
+    FAIL("accepted, although it should complain about " << key);
+  } catch (const InputError& e) {
+    CHECK(e.place.file == "some-model/config.json");
+    CHECK(e.place.key == key);
+    CHECK_MESSAGE(e.problem.find(word) != std::string::npos, e.problem);
+  }
+}
+json changed(json config, const std::string& key, const json& value) {
+  config[key] = value;
+  return config;
+}
+json without(json config, const std::string& key) {
+  config.erase(key);
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a config.json gives the model of the catalogue") {
+  const std::vector<Known> all = known_configs();
+  CHECK(all.size() == list_models().size());
+  for (const Known& k : all) {
+    CAPTURE(k.name);
+    check_same(parsed(k.config), find_model(k.name));
+  }
+}
+
+TEST_CASE("the model is called like its folder") {
+  CHECK(parsed(deepseek_r1()).name == "some-model");
+  CHECK(parse_hf_config(deepseek_r1().dump(), "models/r1.json").name == "r1");
+  CHECK(parsed(deepseek_r1()).source == "some-model/config.json");
+}
+
+TEST_CASE("read from a file, by the model catalogue too") {
+  const test::TempDir folder;
+  std::ofstream(folder / "config.json") << deepseek_r1().dump();
+  check_same(find_model((folder / "config.json").string()), find_model("deepseek r1"));
+  CHECK_THROWS_AS(read_hf_config(folder / "absent.json"), InputError);
+}
+
+TEST_CASE("missing keys are named, not guessed") {
+  for (const char* key : {"num_hidden_layers", "hidden_size", "vocab_size", "n_routed_experts", "num_experts_per_tok",
+                          "moe_intermediate_size", "n_shared_experts", "first_k_dense_replace", "intermediate_size",
+                          "num_attention_heads", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+                          "n_group", "topk_group", "torch_dtype", "tie_word_embeddings", "model_type"}) {
+    check_refused(without(deepseek_r1(), key), key, "required and missing");
+  }
+  check_refused(without(qwen3(48, 2048, 32, 768), "decoder_sparse_step"), "decoder_sparse_step",
+                "required and missing");
+  check_refused(without(qwen3(48, 2048, 32, 768), "num_key_value_heads"), "num_key_value_heads",
+                "required and missing");
+  json nested = llama4();
+  nested["text_config"].erase("hidden_size");
+  check_refused(nested, "text_config.hidden_size", "required and missing");
+}
+
+TEST_CASE("wrong types and impossible numbers are refused") {
+  const json good = deepseek_r1();
+  check_refused(changed(good, "hidden_size", "7168"), "hidden_size", "not a whole number");
+  check_refused(changed(good, "hidden_size", 7168.5), "hidden_size", "not a whole number");
+  check_refused(changed(good, "hidden_size", -1), "hidden_size", "must be in 1..");
+  check_refused(changed(good, "num_hidden_layers", 1e6), "num_hidden_layers", "not a whole number");
+  check_refused(changed(good, "num_hidden_layers", 1000000), "num_hidden_layers", "must be in 1..10000");
+  check_refused(changed(good, "hidden_size", 18446744073709551615ULL), "hidden_size", "must be in 1..");
+  check_refused(changed(good, "n_routed_experts", nullptr), "n_routed_experts", "not a whole number");
+  check_refused(changed(good, "tie_word_embeddings", "no"), "tie_word_embeddings", "neither true nor false");
+  check_refused(changed(good, "torch_dtype", "int3"), "torch_dtype", "int3");
+  check_refused(changed(good, "torch_dtype", 16), "torch_dtype", "not a word");
+  check_refused(changed(good, "model_type", 3), "model_type", "not a word");
+  check_refused(changed(good, "first_k_dense_replace", 61), "num_hidden_layers", "none of the layers");
+  check_refused(changed(good, "text_config", json::array({1})), "text_config", "object");
+  // Figures that fit no model are found by MoeSpec::validate: 9 groups do not divide 256 experts.
+  CHECK_THROWS_AS(parsed(changed(good, "n_group", 9)), InputError);
+  CHECK_THROWS_AS(parsed(changed(good, "num_experts_per_tok", 257)), InputError);
+}
+
+TEST_CASE("broken JSON ends with the line") {
+  const std::string text = deepseek_r1().dump(2);
+  try {
+    parse_hf_config(text.substr(0, text.size() / 2), "cut.json");
+    FAIL("half a file was accepted");
+  } catch (const InputError& e) {
+    CHECK(e.place.file == "cut.json");
+    CHECK(e.place.line > 5);
+    CHECK(e.problem.find("not valid JSON") != std::string::npos);
+  }
+  for (const char* bad : {"", "{", "[1, 2]", "17", "{\"model_type\": }", "\x80\x81", "{} {}"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(parse_hf_config(bad, "bad.json"), InputError);
+  }
+}
+
+TEST_CASE("any cut of a config is refused") {
+  const std::string text = deepseek_r1().dump();
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    CHECK_THROWS_AS(parse_hf_config(text.substr(0, n), "cut.json"), InputError);
+  }
+}
+
+TEST_CASE("quantised weights") {
+  json config = deepseek_r1();
+  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  CHECK(parsed(config).bytes_per_weight == 1);
+  CHECK(parsed(config).bytes_per_kv == 2);
+  CHECK(parse_hf_config(config.dump(), "c.json", {.bytes_per_weight = 2.0}).bytes_per_weight == 2);
+  config["quantization_config"]["quant_method"] = "mxfp4";
+  check_refused(config, "quantization_config.quant_method", "mxfp4");
+  CHECK(parse_hf_config(config.dump(), "c.json", {.bytes_per_weight = 0.55}).bytes_per_weight == 0.55);
+  CHECK(parsed(changed(without(deepseek_r1(), "torch_dtype"), "dtype", "float16")).bytes_per_weight == 2);
+  CHECK(parsed(changed(deepseek_r1(), "torch_dtype", "float32")).bytes_per_kv == 4);
+}
+
+TEST_CASE("which layers have experts") {
+  json qwen = qwen3(8, 2048, 32, 768);
+  qwen["decoder_sparse_step"] = 2;  // (layer + 1) divisible by 2: 1, 3, 5, 7
+  CHECK(parsed(qwen).moe_layer_numbers() == std::vector<int>{1, 3, 5, 7});
+  CHECK(parsed(qwen).dense_intermediate == 3072);
+  qwen["decoder_sparse_step"] = 1;
+  qwen["mlp_only_layers"] = {0, 1};
+  CHECK(parsed(qwen).moe_layer_numbers() == std::vector<int>{2, 3, 4, 5, 6, 7});
+  CHECK(parsed(qwen).first_dense_layers == 2);
+  qwen["mlp_only_layers"] = {3};  // a hole: not a shape that MoeSpec knows
+  check_refused(qwen, "num_hidden_layers", "supported are");
+  qwen["mlp_only_layers"] = {"a"};
+  check_refused(qwen, "mlp_only_layers", "not a layer number");
+  json llama = llama4();
+  llama["text_config"]["moe_layers"] = {1, 3, 5};
+  check_refused(llama, "text_config.num_hidden_layers", "supported are");
+}
+
+TEST_CASE("defaults that the formats themselves define") {
+  // head_dim = hidden / heads; null KV heads = one per head; null shared experts, groups = none.
+  json config = mixtral(32, 4096, 14336, 32);
+  CHECK(parsed(config).attention.head_dim == 128);
+  config["num_key_value_heads"] = nullptr;
+  CHECK(parsed(config).attention.kv_heads == 32);
+  config["num_attention_heads"] = 31;
+  check_refused(config, "head_dim", "does not divide");
+  json deepseek = deepseek_r1();
+  deepseek["n_shared_experts"] = nullptr;
+  deepseek["n_group"] = nullptr;
+  deepseek["topk_group"] = nullptr;
+  CHECK(parsed(deepseek).shared_intermediate == 0);
+  CHECK(parsed(deepseek).expert_groups == 1);
+  CHECK(parsed(changed(deepseek_r1(), "topk_method", "greedy")).expert_groups == 1);
+}
+
+TEST_CASE("another model_type is read by its keys where they leave no doubt") {
+  check_same(parsed(changed(deepseek_r1(), "model_type", "deepseek_v9")), find_model("DeepSeek-R1"));
+  check_same(parsed(changed(qwen3(48, 2048, 32, 768), "model_type", "qwen9")), find_model("Qwen3-30B-A3B"));
+  check_refused(changed(changed(deepseek_r1(), "model_type", "x"), "num_experts", 4), "n_routed_experts",
+                "exactly one");
+  // Without a rule for the layers, or a width of the experts apart from the dense one, nothing is guessed.
+  check_refused(changed(mixtral(32, 4096, 14336, 32), "model_type", "x"), "first_k_dense_replace", "exactly one");
+  check_refused(without(changed(deepseek_r1(), "model_type", "x"), "moe_intermediate_size"), "moe_intermediate_size",
+                "required and missing");
+}
