@@ -1,0 +1,143 @@
+#include "models/memory_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+
+namespace epsim {
+namespace {
+
+void validate(const MemoryOptions& options) {
+  const auto need = [](bool holds, const std::string& key, const std::string& what) {
+    if (!holds) {
+      throw InputError({"", 0, "memory." + key}, what);
+    }
+  };
+  need(options.static_fraction > 0 && options.static_fraction <= 1, "static_fraction",
+       fmt::format("is {}, which must be in (0, 1].", options.static_fraction));
+  need(options.reserve.count() >= 0, "reserve", "must not be negative.");
+  need(options.reserve_per_node.count() >= 0, "reserve_per_node", "must not be negative.");
+  need(options.resident_extra.count() >= 0, "resident_extra", "must not be negative.");
+  need(options.kv_block_tokens >= 1, "kv_block_tokens", "must be at least 1.");
+  need(!options.num_gpu_blocks || *options.num_gpu_blocks >= 1, "num_gpu_blocks", "must be at least 1.");
+}
+
+Bytes reserves_of(const ClusterSpec& cluster, const MemoryOptions& options) {
+  return options.reserve + options.reserve_per_node * cluster.nodes + options.resident_extra;
+}
+
+// What is left for routed experts and KV cache, without the check that it is enough.
+Bytes room_for_experts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+                       const MemoryOptions& options) {
+  return cluster.node.gpu.memory * options.static_fraction - reserves_of(cluster, options) -
+         weights_per_gpu(model, parallelism).without_experts();
+}
+
+class Breakdown {
+ public:
+  Breakdown(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+            const MemoryOptions& options, std::span<const std::int64_t> resident)
+      : parallelism_(parallelism),
+        options_(options),
+        resident_(resident),
+        block_(model.kv_bytes_per_token(parallelism.attention_tp) * options.kv_block_tokens),
+        room_(room_for_experts(model, cluster, parallelism, options)) {
+    out_.usable = cluster.node.gpu.memory;
+    out_.static_pool = out_.usable * options.static_fraction;
+    out_.reserves = reserves_of(cluster, options);
+    out_.weights = weights_per_gpu(model, parallelism);
+    out_.expert = model.expert_bytes();
+    out_.experts_base = out_.expert * (static_cast<double>(model.experts) * model.moe_layers() / parallelism.gpus);
+    out_.kv_per_token = model.kv_bytes_per_token(parallelism.attention_tp);
+  }
+
+  MemoryBreakdown build() {
+    for (int r = 0; r < parallelism_.dp_ranks(); ++r) {
+      const int tightest = most_resident(r * parallelism_.attention_tp, parallelism_.attention_tp);
+      out_.ranks.push_back(kv_of(tightest));
+    }
+    out_.tightest_gpu = most_resident(0, parallelism_.gpus);
+    out_.expert_copies = experts_on(out_.tightest_gpu) - out_.experts_base;
+    out_.kv_pool = out_.ranks[static_cast<std::size_t>(parallelism_.rank_of(out_.tightest_gpu))].pool;
+    out_.kv_pool_without_copies = options_.num_gpu_blocks ? out_.kv_pool : room_ - out_.experts_base;
+    out_.copies_loss = 1.0 - out_.kv_pool / out_.kv_pool_without_copies;
+    return out_;
+  }
+
+ private:
+  Bytes experts_on(int gpu) const {
+    return out_.expert * static_cast<double>(resident_[static_cast<std::size_t>(gpu)]);
+  }
+
+  int most_resident(int first, int count) const {
+    const auto begin = resident_.begin() + first;
+    return static_cast<int>(std::max_element(begin, begin + count) - resident_.begin());
+  }
+
+  RankKv kv_of(int gpu) const {
+    const Bytes taken = out_.reserves + out_.weights.without_experts() + experts_on(gpu);
+    if (options_.num_gpu_blocks) {
+      // The user's count replaces the static pool; only the GPU itself is the limit.
+      const Bytes pool = block_ * static_cast<double>(*options_.num_gpu_blocks);
+      if (taken + pool > out_.usable) {
+        throw DoesNotFit(gpu, taken + pool, out_.usable,
+                         fmt::format("its weights, reserves and {} KV blocks", *options_.num_gpu_blocks));
+      }
+      return {gpu, pool, *options_.num_gpu_blocks * options_.kv_block_tokens, *options_.num_gpu_blocks};
+    }
+    if (taken > out_.static_pool) {
+      throw DoesNotFit(gpu, taken, out_.static_pool, "its weights and reserves in the static pool");
+    }
+    const Bytes pool = room_ - experts_on(gpu);
+    if (pool < block_) {
+      throw DoesNotFit(gpu, taken + block_, out_.static_pool, "one KV block beside its weights and reserves");
+    }
+    const auto blocks = static_cast<std::int64_t>(std::floor(pool / block_));
+    return {gpu, pool, blocks * options_.kv_block_tokens, blocks};
+  }
+
+  const Parallelism& parallelism_;
+  const MemoryOptions& options_;
+  std::span<const std::int64_t> resident_;
+  Bytes block_, room_;
+  MemoryBreakdown out_;
+};
+
+}  // namespace
+
+WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism) {
+  const double tp = parallelism.attention_tp;
+  const auto share = [&](Sharding sharding) { return sharding == Sharding::kTensorParallel ? 1.0 / tp : 1.0; };
+  WeightBytes out;
+  out.attention_replicated = model.attention_replicated_bytes() * model.layers;
+  out.attention_split = model.attention_split_bytes() * (model.layers / tp);
+  out.shared_experts = model.shared_expert_bytes() * (model.moe_layers() * share(parallelism.shared_experts));
+  out.dense_ffn = model.dense_ffn_bytes() * (model.dense_layers() * share(parallelism.dense_ffn));
+  out.router = model.router_bytes() * model.moe_layers();
+  out.embedding = model.embedding_bytes() * share(parallelism.embedding);
+  return out;
+}
+
+Bytes expert_memory(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+                    const MemoryOptions& options) {
+  validate(options);
+  const Bytes room = room_for_experts(model, cluster, parallelism, options);
+  if (room < Bytes(0)) {
+    const Bytes pool = cluster.node.gpu.memory * options.static_fraction;
+    throw DoesNotFit(0, pool - room, pool, "its reserves and the weights besides routed experts in the static pool");
+  }
+  return room;
+}
+
+MemoryBreakdown memory_breakdown(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+                                 const MemoryOptions& options, std::span<const std::int64_t> resident) {
+  validate(options);
+  EPSIM_CHECK(static_cast<int>(resident.size()) == parallelism.gpus, "one count of resident experts per GPU");
+  return Breakdown(model, cluster, parallelism, options, resident).build();
+}
+
+}  // namespace epsim

@@ -1,0 +1,87 @@
+// What a GPU's memory holds, and how many tokens of KV cache are left (physics.md section 5).
+//
+//   pool   = usable memory x static fraction - reserves (activations, communication buffers, resident extras)
+//   KV     = pool - weights, in blocks of `kv_block_tokens`; a DP rank has what its tightest GPU has
+//   Models : attention split by heads over the DP rank's tensor-parallel group, with the parts that cannot be split
+//   (MLA
+//            down-projections) on every GPU; shared experts, dense FFN and embedding split or whole as Parallelism
+//            says; the router whole on every GPU; routed experts and their copies where the placement puts them.
+//   Ignores: normalisation weights, fragmentation, quantisation scales, pipeline parallelism.
+//   Source : CRAFT's setups as worked out in this model's tests.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/moe_spec.h"
+#include "sim/domain/parallelism.h"
+
+namespace epsim {
+
+struct MemoryOptions {
+  double static_fraction = 0;  // of the usable memory, for weights, reserves and KV cache; in (0, 1]
+  Bytes reserve{};             // on every GPU: activations, communication buffers
+  Bytes reserve_per_node{};    // on every GPU, once per node of the cluster: buffers that grow with the ranks
+  Bytes resident_extra{};      // on every GPU: prefetch double buffers
+  int kv_block_tokens = 1;     // tokens of one KV block
+  std::optional<std::int64_t> num_gpu_blocks;  // KV blocks per DP rank instead of what fits; checked against memory
+};
+
+// Weights of one GPU by group, all layers.
+struct WeightBytes {
+  Bytes attention_replicated{};  // whatever the sharding: MLA's q_a and kv_a
+  Bytes attention_split{};       // this GPU's heads
+  Bytes shared_experts{};
+  Bytes dense_ffn{};
+  Bytes router{};
+  Bytes embedding{};  // and output head
+  Bytes without_experts() const {
+    return attention_replicated + attention_split + shared_experts + dense_ffn + router + embedding;
+  }
+};
+
+// The KV cache of one DP rank.
+struct RankKv {
+  int tightest_gpu = 0;     // of the rank's GPUs, the one with the most resident experts
+  Bytes pool{};             // on each of its GPUs
+  std::int64_t tokens = 0;  // blocks x kv_block_tokens
+  std::int64_t blocks = 0;
+};
+
+struct MemoryBreakdown {
+  Bytes usable{};         // what a process can allocate
+  Bytes static_pool{};    // usable x static fraction
+  Bytes reserves{};       // taken from it before weights
+  WeightBytes weights;    // alike on all GPUs
+  Bytes expert{};         // one routed expert of one layer
+  Bytes experts_base{};   // per GPU without copies: the mean, layers x experts / GPUs
+  int tightest_gpu = 0;   // of the instance
+  Bytes expert_copies{};  // there, what it holds over experts_base
+  Bytes kv_per_token{};   // on one GPU
+  Bytes kv_pool{};        // on the tightest GPU
+  Bytes kv_pool_without_copies{};
+  double copies_loss = 0;  // share of kv_pool_without_copies that the copies took; 0 when num_gpu_blocks is given
+  std::vector<RankKv> ranks;
+
+  // On the tightest GPU.
+  Bytes weights_total() const { return weights.without_experts() + experts_base + expert_copies; }
+};
+
+// Weights of one GPU besides routed experts.
+WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism);
+
+// What a GPU can give to routed experts if nothing is left for the KV cache: the bound for Placement::build.
+// Throws DoesNotFit (for GPU 0; all are alike) when the other weights alone exceed the pool.
+Bytes expert_memory(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+                    const MemoryOptions& options);
+
+// `resident` counts the physical experts of each GPU over all layers, copies included (Placement::resident).
+// Throws DoesNotFit, naming the GPU, when weights exceed the pool, when it leaves less than one KV block, or when
+// num_gpu_blocks needs more than the GPU has; InputError for options out of range.
+MemoryBreakdown memory_breakdown(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+                                 const MemoryOptions& options, std::span<const std::int64_t> resident);
+
+}  // namespace epsim
