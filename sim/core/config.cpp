@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <set>
 #include <sstream>
 
-#include "sim/core/check.h"
+#include "sim/core/files.h"
 
 namespace epsim {
 
@@ -46,8 +45,6 @@ struct ConfigReader::Node {
 };
 
 namespace {
-
-[[noreturn]] void unreadable(const std::string& file, const std::string& why) { throw InputError({file, 0, ""}, why); }
 
 // Refuses what yaml-cpp would pass over in silence: a key given twice, and keys that are not words. The depth bound
 // ends the walk of a document that contains itself through an alias.
@@ -249,16 +246,7 @@ struct Convert<std::vector<T>> {
 }  // namespace
 
 Config Config::from_file(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) {
-    unreadable(file.string(), "there is no such file.");
-  }
-  std::ifstream in(file);
-  std::stringstream text;
-  text << in.rdbuf();
-  if (!in || std::filesystem::is_directory(file)) {
-    unreadable(file.string(), "the file cannot be read.");
-  }
-  Config out = from_text(text.str(), file.string());
+  Config out = from_text(read_file(file), file.string());
   out.document_->folder = file.parent_path();
   return out;
 }

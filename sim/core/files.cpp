@@ -13,10 +13,11 @@ namespace epsim {
 namespace fs = std::filesystem;
 
 std::string read_file(const fs::path& file) {
-  if (!fs::exists(file)) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) {
     throw InputError({file.string(), 0, ""}, "there is no such file.");
   }
-  if (fs::is_directory(file)) {
+  if (fs::is_directory(file, ignored)) {
     throw InputError({file.string(), 0, ""}, "this is a folder, not a file.");
   }
   std::ifstream in(file, std::ios::binary);
@@ -45,30 +46,48 @@ void write_file_atomically(const fs::path& file, const std::string& content) {
   }
 }
 
-OutputFolder::OutputFolder(fs::path target, bool overwrite, std::string marker) : target_(std::move(target)) {
-  while (!target_.has_filename() && target_.has_parent_path() && target_ != target_.root_path()) {
-    target_ = target_.parent_path();  // "out/" names the same folder as "out"
+namespace {
+
+// "out/" and "out/." name the same folder as "out"; one named by dots alone gets its full name, so that it has a
+// parent.
+fs::path full_name(const fs::path& target) {
+  fs::path name = target.lexically_normal();
+  if (name == "." || name == "./" || name.filename() == ".." || name.parent_path().filename() == "..") {
+    name = fs::absolute(name).lexically_normal();
   }
-  const InputPlace at{target_.string(), 0, ""};
+  return name.has_filename() ? name : name.parent_path();
+}
+
+bool taken(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder, ignored) && !(fs::is_directory(folder, ignored) && fs::is_empty(folder, ignored));
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(fs::path target, bool overwrite, std::string marker)
+    : target_(full_name(target)), overwrite_(overwrite) {
+  const InputPlace at{target.string(), 0, ""};
+  if (target_.empty()) {
+    throw InputError(at, "the output folder's name is empty.");
+  }
   std::error_code failed;
-  if (fs::exists(target_)) {
-    if (!fs::is_directory(target_)) {
-      throw InputError(at, "the output folder's name is taken by a file.");
-    }
-    const bool ours = fs::is_empty(target_) || fs::exists(target_ / marker);
-    if (!overwrite && !fs::is_empty(target_)) {
-      throw InputError(at, "the output folder exists; name another, or add --overwrite to replace it.");
-    }
-    if (!ours) {
-      throw InputError(at, fmt::format("this folder holds no {}, so it is not one of our outputs and --overwrite will "
-                                       "not replace it; name another.",
-                                       marker));
-    }
+  if (fs::exists(target_, failed) && !fs::is_directory(target_, failed)) {
+    throw InputError(at, "the output folder's name is taken by a file.");
+  }
+  if (taken(target_) && !overwrite) {
+    throw InputError(at, "the output folder exists; name another, or add --overwrite to replace it.");
+  }
+  if (taken(target_) && !fs::exists(target_ / marker, failed)) {
+    throw InputError(at, fmt::format("this folder holds no {}, so it is not one of our outputs and --overwrite will "
+                                     "not replace it; name another.",
+                                     marker));
   }
   const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   fs::create_directories(parent, failed);
   temporary_ = parent / fmt::format(".{}.partial-{}", target_.filename().string(), getpid());
   if (!failed) {
+    fs::remove_all(temporary_, failed);  // of a run that was killed and had the same process number
     fs::create_directory(temporary_, failed);
   }
   if (failed) {
@@ -77,21 +96,28 @@ OutputFolder::OutputFolder(fs::path target, bool overwrite, std::string marker) 
 }
 
 void OutputFolder::commit() {
-  std::error_code failed;
+  if (taken(target_) && !overwrite_) {
+    throw RunFailed(fmt::format("{}: another run has put its output there meanwhile.", target_.string()));
+  }
+  std::error_code failed, ignored;
   fs::path old = temporary_;
   old += ".old";
-  if (fs::exists(target_)) {
+  fs::remove_all(old, ignored);
+  const bool replaces = fs::exists(target_, ignored);
+  if (replaces) {
     fs::rename(target_, old, failed);
   }
   if (!failed) {
     fs::rename(temporary_, target_, failed);
+    if (failed && replaces) {
+      fs::rename(old, target_, ignored);  // what was there before stays
+    }
   }
   if (failed) {
     throw RunFailed(
         fmt::format("{}: the finished output cannot be moved there: {}.", target_.string(), failed.message()));
   }
   committed_ = true;
-  std::error_code ignored;
   fs::remove_all(old, ignored);
 }
 

@@ -27,6 +27,7 @@ class OutputFolder {
 
  private:
   std::filesystem::path target_, temporary_;
+  bool overwrite_ = false;
   bool committed_ = false;
 };
 
