@@ -177,7 +177,7 @@ TEST_CASE("a file that cannot be read says why") {
   test::TempDir dir;
   check_contains(error_of<InputError>([&] { Config::from_file(dir / "absent.yaml"); }).what(),
                  {"absent.yaml: there is no such file"});
-  check_contains(error_of<InputError>([&] { Config::from_file(dir.path()); }).what(), {"cannot be read"});
+  check_contains(error_of<InputError>([&] { Config::from_file(dir.path()); }).what(), {"a folder, not a file"});
 }
 
 TEST_CASE("overrides that cannot be meant are refused") {
