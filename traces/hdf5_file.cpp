@@ -14,7 +14,7 @@ namespace epsim {
 
 namespace {
 
-constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 18;  // a chunk and its filters' copies stay in a core's cache
 constexpr std::uint64_t kMaxColumnRows = std::uint64_t{1} << 27;  // of text and number columns, which are read whole
 constexpr unsigned kDeflateLevel = 1;                             // counts hardly shrink further at higher levels
 

@@ -110,7 +110,7 @@ class Hdf5File {
   bool has(const std::string& object) const;
   std::vector<std::string> members(const std::string& group) const;  // by name
 
-  // Datasets: chunks of about a mebibyte, byte-shuffled and deflated (HDF5's standard filters).
+  // Datasets: chunks of about 256 KiB, byte-shuffled and deflated (HDF5's standard filters).
   Hdf5Dataset create_dataset(const std::string& name, Hdf5Type type, const std::vector<std::uint64_t>& row_shape);
   // Throws InputError when there is none, or it has not `rank` axes.
   Hdf5Dataset dataset(const std::string& name, std::size_t rank) const;

@@ -35,6 +35,8 @@ void check_format(const Hdf5File& file) {
   }
 }
 
+constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 18;
+
 // "begin" was never called for a file of requests alone.
 bool has_routing(const Hdf5File& file) { return file.has("/loads") || file.has("/tokens"); }
 
@@ -48,11 +50,18 @@ std::vector<std::int64_t> column(const Hdf5File& file, const std::string& name) 
   return out;
 }
 
+// Reads as the stored type, some rows at a time so that the raw values stay in cache, and converts.
 template <class From, class To>
 void read_as(const Hdf5Dataset& set, std::uint64_t first, std::uint64_t count, std::span<To> out) {
-  std::vector<From> raw(out.size());
-  set.read<From>(first, count, raw);
-  std::transform(raw.begin(), raw.end(), out.begin(), [](From x) { return static_cast<To>(x); });
+  const std::uint64_t width = set.row_size();
+  const std::uint64_t at_once = std::max<std::uint64_t>(1, std::min(count, kPieceBytes / (width * sizeof(From))));
+  std::vector<From> raw(at_once * width);
+  for (std::uint64_t done = 0; done < count; done += at_once) {
+    const std::uint64_t rows = std::min(at_once, count - done);
+    set.read<From>(first + done, rows, std::span(raw).first(rows * width));
+    std::transform(raw.begin(), raw.begin() + static_cast<std::ptrdiff_t>(rows * width),
+                   out.begin() + static_cast<std::ptrdiff_t>(done * width), [](From x) { return static_cast<To>(x); });
+  }
 }
 
 void check_choice(const Hdf5Dataset& set, std::span<const std::uint16_t> ids, int experts, std::int64_t token) {

@@ -80,7 +80,7 @@ TEST_CASE("wrong contents are errors that say what was expected") {
            Row{start + "[[1,2,3,4],[10,0,20,1e999]]}", "not valid JSON"},
            Row{start + "[[1,2,3,4],[10,0,20,-1]]}", "expert 3: the count -1 is not a finite number >= 0"},
            Row{start + "[[1,2,3,4],[10,0,20]]}", "layer row 1 has 3 experts; toy has 4"},
-           Row{start + "[[1,2,3,4],[10,0,20,5,6]]}", "more than the 4 experts"},
+           Row{start + "[[1,2,3,4],[10,0,20,5,6]]}", "layer row 1 has 5 experts; toy has 4"},
            Row{start + "[[1,2,3,4]]}", "1 layer rows; toy has 3 layers, 2 of them MoE"},
            Row{start + "[[0,0,0,0],[1,2,3,4],[1,2,3,4],[1,2,3,4]]}", "more layer rows than the 3 layers"},
            Row{start + "[[1,0,0,0],[1,2,3,4],[10,0,20,5]]}", "layer row 0 has load, yet it is a dense layer"},

@@ -207,10 +207,10 @@ TEST_CASE("a file cut off at any 4 KiB is refused") {
 
 TEST_CASE("a damaged chunk is reported with its dataset") {
   const test::TempDir folder;
-  write_loads(folder / "t.h5", 2000, 3);
+  write_loads(folder / "t.h5", 5000, 3);
   std::string bytes = read_file(folder / "t.h5");
   int named = 0;
-  for (std::size_t at = 2048; at + 16 < bytes.size(); at += 512) {  // the deflated counts fill most of the file
+  for (std::size_t at = 2048; at + 16 < bytes.size(); at += 1024) {  // the deflated counts fill most of the file
     std::string damaged = bytes;
     for (std::size_t i = 0; i < 16; ++i) {
       damaged[at + i] = static_cast<char>(~damaged[at + i]);
@@ -219,7 +219,7 @@ TEST_CASE("a damaged chunk is reported with its dataset") {
     const std::string what = message([&] { read_all(folder / "bad.h5"); });
     named += contains(what, "`/loads/") && contains(what, "damaged") ? 1 : 0;
   }
-  CHECK(named > static_cast<int>(bytes.size() / 512 / 2));
+  CHECK(named > static_cast<int>(bytes.size() / 1024 / 2));
 }
 
 TEST_CASE("wrong routing is refused: ids out of range, an expert twice") {
