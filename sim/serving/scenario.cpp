@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/catalogue.h"
+#include "models/data_files.h"
 #include "models/model_catalogue.h"
 #include "policies/registry.h"
 #include "traces/requests/read_requests.h"
@@ -13,9 +14,15 @@
 namespace epsim {
 namespace {
 
+// A name of the catalogue, or a file, taken from where the scenario stands.
+std::string name_or_path(ConfigReader& in, const std::string& key) {
+  const std::string text = in.required<std::string>(key);
+  return looks_like_path(text) ? in.path(key).string() : text;
+}
+
 void read_cluster(ConfigReader root, Scenario& s) {
   ConfigReader in = root.required_section("cluster");
-  const std::string node = in.required<std::string>("node");
+  const std::string node = name_or_path(in, "node");
   s.cluster.nodes = in.required<int>("nodes", Bound::kPositive);
   const NodeEntry entry = find_node(node);
   s.cluster.node = entry.spec;
@@ -26,7 +33,7 @@ void read_cluster(ConfigReader root, Scenario& s) {
 
 void read_model(ConfigReader root, Scenario& s) {
   ConfigReader in = root.required_section("model");
-  s.model = find_model(in.required<std::string>("architecture"));
+  s.model = find_model(name_or_path(in, "architecture"));
   const std::string dtype = in.choice("dtype", {"bf16", "fp8"}, "bf16");
   s.model.bytes_per_weight = dtype == "bf16" ? 2.0 : 1.0;
   in.check(dtype == "bf16", "dtype", "compute is priced for bf16 only so far; use bf16.");
@@ -59,7 +66,7 @@ void read_parallelism(ConfigReader root, Scenario& s) {
 void read_memory(ConfigReader root, Scenario& s) {
   ConfigReader in = root.section("memory");
   MemoryOptions& m = s.memory;
-  m.static_fraction = in.optional<double>("static_fraction", 0.88, Bound::kPositive);
+  m.static_fraction = in.required<double>("static_fraction", Bound::kPositive);
   in.check(m.static_fraction <= 1.0, "static_fraction", "a share of the memory is at most 1.");
   m.reserve = in.optional<Bytes>("reserve", Bytes(0));
   m.reserve_per_node = in.optional<Bytes>("reserve_per_node", Bytes(0));

@@ -101,3 +101,31 @@ TEST_CASE("variants of one policy stand side by side under labels of their own")
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(std::filesystem::exists(dir / "out/more/summary.json"));
 }
+
+TEST_CASE("Ctrl-C keeps the complete steps and says so") {
+  const TempDir dir;
+  // Far more work than a second holds, so the signal always finds the run under way.
+  const std::string job = "run " + small_scenario() + " -o out --set requests.count=5000000 --set requests.rate=100/s";
+  const std::string command = "cd '" + dir.path().string() + "' && timeout -s INT 4 '" EPSIM_BINARY "' " + job +
+                              " >stdout.txt 2>stderr.txt; echo $? > code.txt";
+  REQUIRE(std::system(command.c_str()) == 0);
+  // timeout reports 124 for a command that it had to signal, whatever the command then returned.
+  CHECK(epsim::test::slurp(dir / "code.txt") == "124\n");
+  CHECK(epsim::test::slurp(dir / "stdout.txt").find("interrupted") != std::string::npos);
+  const nlohmann::json summary = nlohmann::json::parse(epsim::test::slurp(dir / "out/summary.json"));
+  CHECK(summary.at("interrupted").get<bool>());
+  CHECK(summary.at("requests").at("completed_requests").get<int>() > 0);
+  CHECK(summary.at("requests").at("waiting_requests").get<int>() > 0);
+}
+
+TEST_CASE("a Hugging Face config.json beside the scenario is a model") {
+  const TempDir dir;
+  std::ofstream(dir / "config.json") << R"({"model_type": "olmoe", "num_hidden_layers": 16, "hidden_size": 2048,
+    "num_experts": 64, "num_experts_per_tok": 8, "intermediate_size": 1024, "num_attention_heads": 16,
+    "num_key_value_heads": 16, "vocab_size": 50304, "tie_word_embeddings": false, "torch_dtype": "bfloat16"})";
+  const std::string by_name = "validate " + small_scenario() + " --policies eplb";
+  const Outcome own = run_epsim(dir, by_name + " --set model.architecture=./config.json");
+  REQUIRE_MESSAGE(own.exit_code == 0, own.err);
+  const std::string catalogued = run_epsim(dir, by_name).out;
+  CHECK(own.out.substr(own.out.find("eplb: fits")) == catalogued.substr(catalogued.find("eplb: fits")));
+}
