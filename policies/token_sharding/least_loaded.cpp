@@ -1,0 +1,120 @@
+#include "policies/token_sharding/least_loaded.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace epsim {
+namespace {
+
+class LeastLoadedPlanner {
+ public:
+  LeastLoadedPlanner(const RequestMatrix& requests, const Residency& home, const LeastLoadedOptions& options)
+      : home_(home), options_(options), out_{TokenAssignment(home.gpus, home.experts()), {}} {
+    const std::int64_t mean = requests.total() / home.gpus;
+    const double capacity =
+        mean > 0 ? options.capacity_factor * static_cast<double>(mean) : static_cast<double>(requests.total());
+    capacity_ = std::max<std::int64_t>(static_cast<std::int64_t>(capacity), 1);
+    expected_.assign(static_cast<std::size_t>(home.gpus), 0);
+    for (int e = 0; e < home.experts(); ++e) {
+      tokens_.push_back(requests.of_expert(e));
+      expected_[static_cast<std::size_t>(home.home_of(e))] += tokens_.back();
+    }
+  }
+
+  LeastLoadedPlan plan() {
+    std::vector<int> order(tokens_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tokens_of(a) > tokens_of(b); });
+    for (const int e : order) {
+      place(e);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  std::int64_t tokens_of(int expert) const { return tokens_[static_cast<std::size_t>(expert)]; }
+  std::int64_t& expected(int gpu) { return expected_[static_cast<std::size_t>(gpu)]; }
+  std::int64_t room(int gpu) { return capacity_ - expected(gpu); }
+
+  void assign(int expert, int gpu, std::int64_t tokens) {
+    out_.tokens.at(gpu, expert) += tokens;
+    expected(gpu) += tokens;
+    if (gpu != home_.home_of(expert)) {
+      out_.transfers.push_back({expert, home_.home_of(expert), gpu, tokens});
+    }
+  }
+
+  void place(int expert) {
+    const int home = home_.home_of(expert);
+    std::int64_t left = tokens_of(expert);
+    if (left == 0) {
+      return;
+    }
+    expected(home) -= left;  // from now on it counts where it is put
+    const std::int64_t stays = home_.gpus == 1 ? left : std::clamp<std::int64_t>(room(home), 0, left);
+    if (stays > 0) {
+      assign(expert, home, stays);
+      left -= stays;
+    }
+    if (left > 0) {
+      spill(expert, left, stays > 0);
+    }
+  }
+
+  // Helpers by load, the lightest first.
+  std::vector<int> helpers(int home) {
+    std::vector<int> out;
+    for (int g = 0; g < home_.gpus; ++g) {
+      if (g != home) {
+        out.push_back(g);
+      }
+    }
+    std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return expected(a) < expected(b); });
+    return out;
+  }
+
+  // Chunk after chunk to helpers that have room; what finds none is forced on the lightest. The original looks at the
+  // loads again after every chunk when part of the expert stayed at home, and only once when all of it must go.
+  void spill(int expert, std::int64_t left, bool look_again) {
+    std::vector<int> order = helpers(home_.home_of(expert));
+    for (auto helper = order.begin(); helper != order.end() && left > 0;) {
+      const std::int64_t chunk = std::min(left, room(*helper));
+      const bool worth_it = chunk > 0 && (chunk >= options_.min_chunk || chunk == left);
+      if (worth_it) {
+        assign(expert, *helper, chunk);
+        left -= chunk;
+      }
+      ++helper;
+      if (worth_it && look_again) {
+        order = helpers(home_.home_of(expert));
+        helper = order.begin();
+      }
+    }
+    if (left > 0) {
+      assign(expert, order.front(), left);
+    }
+  }
+
+  const Residency& home_;
+  LeastLoadedOptions options_;
+  std::int64_t capacity_ = 0;
+  std::vector<std::int64_t> tokens_;    // [expert]
+  std::vector<std::int64_t> expected_;  // [GPU] assigned so far, and native experts still to come
+  LeastLoadedPlan out_;
+};
+
+}  // namespace
+
+LeastLoadedPlan least_loaded_plan(const RequestMatrix& requests, const Residency& home,
+                                  const LeastLoadedOptions& options) {
+  TokenAssignment at_home(home.gpus, home.experts());
+  for (int e = 0; e < home.experts(); ++e) {
+    at_home.at(home.home_of(e), e) = requests.of_expert(e);
+  }
+  if (imbalance(at_home) <= options.min_imbalance) {
+    return {std::move(at_home), {}};
+  }
+  return LeastLoadedPlanner(requests, home, options).plan();
+}
+
+}  // namespace epsim

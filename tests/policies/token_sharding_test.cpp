@@ -1,0 +1,166 @@
+// HarMoEny, least-loaded EP, FasterMoE and Lina on cases small enough to do by hand.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "policies/prefetch/fastermoe.h"
+#include "policies/prefetch/lina.h"
+#include "policies/token_sharding/harmoeny.h"
+#include "policies/token_sharding/least_loaded.h"
+#include "sim/core/rng.h"
+
+using epsim::LeastLoadedPlan;
+using epsim::RequestMatrix;
+using epsim::Residency;
+using epsim::TokenAssignment;
+using epsim::TokenSchedule;
+
+namespace {
+
+RequestMatrix random_requests(int gpus, int experts, std::uint64_t index) {
+  epsim::RandomStream random(epsim::Seed{21}, "sharding", index);
+  RequestMatrix out(gpus, experts);
+  for (std::int64_t& count : out.count) {
+    count = static_cast<std::int64_t>(random.lognormal(4, 1.5));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("HarMoEny: moves go from the busiest to the lightest GPU, source by source") {
+  // Two GPUs, one expert each; q = 10. Expert 0 has 60 tokens of GPU 0 and 40 of GPU 1, expert 1 has 20: loads 100, 20,
+  // mean 60. The largest source is GPU 0 (60): min(60, 60 - 20) = 40 move, and both are at the mean.
+  RequestMatrix requests(2, 2);
+  requests.at(0, 0) = 60;
+  requests.at(1, 0) = 40;
+  requests.at(0, 1) = 20;
+  const Residency home = Residency::contiguous(2, 2);
+  const TokenSchedule schedule = epsim::harmoeny_schedule(requests, home, {.min_tokens = 10});
+  CHECK(schedule.at(0, 0, 0) == 20);
+  CHECK(schedule.at(0, 0, 1) == 40);
+  CHECK(schedule.at(1, 0, 0) == 40);
+  CHECK(schedule.at(0, 1, 1) == 20);
+  // With q = 50 the lightest GPU has no room for a worthwhile move (20 + 50 > 60).
+  CHECK(epsim::harmoeny_schedule(requests, home, {.min_tokens = 50}).at(0, 0, 0) == 60);
+}
+
+TEST_CASE("HarMoEny: every token once, and the busiest GPU never busier") {
+  for (std::uint64_t index = 0; index < 10; ++index) {
+    const RequestMatrix requests = random_requests(8, 32, index);
+    const Residency home = Residency::contiguous(32, 8);
+    const TokenSchedule schedule = epsim::harmoeny_schedule(requests, home, {});
+    for (int s = 0; s < 8; ++s) {
+      for (int e = 0; e < 32; ++e) {
+        std::int64_t sum = 0;
+        for (int g = 0; g < 8; ++g) {
+          CHECK(schedule.at(s, e, g) >= 0);
+          sum += schedule.at(s, e, g);
+        }
+        CHECK(sum == requests.at(s, e));
+      }
+    }
+    CHECK(epsim::imbalance(schedule.assignment()) <= epsim::imbalance(epsim::local_or_home(requests, home)));
+    CHECK(epsim::imbalance(schedule.assignment()) < 1.1);
+  }
+}
+
+TEST_CASE("least-loaded EP: home takes what fits, the rest spills with its weights") {
+  // One expert on each of three GPUs: 900, 300, 300; mean 500, capacity 550.
+  RequestMatrix requests(3, 3);
+  requests.at(0, 0) = 900;
+  requests.at(1, 1) = 300;
+  requests.at(2, 2) = 300;
+  const Residency home = Residency::contiguous(3, 3);
+  // 550 stay; GPU 1 (300 expected) has room for 250 of the 350, GPU 2 takes the last 100.
+  const LeastLoadedPlan plan = epsim::least_loaded_plan(requests, home, {.min_chunk = 100});
+  CHECK(plan.tokens.at(0, 0) == 550);
+  CHECK(plan.tokens.at(1, 0) == 250);
+  CHECK(plan.tokens.at(2, 0) == 100);
+  REQUIRE(plan.transfers.size() == 2);
+  CHECK(plan.transfers[0].to == 1);
+  CHECK(plan.transfers[1].tokens == 100);
+  // No chunk of 300 fits, and the last one is larger than any room: the lightest helper is forced to take all 350.
+  const LeastLoadedPlan forced = epsim::least_loaded_plan(requests, home, {.min_chunk = 300});
+  CHECK(forced.tokens.at(1, 0) == 350);
+  // GPU 1 then has room for 200 of its own 300 (550 - 350) and gives the last 100 to GPU 2.
+  CHECK(forced.tokens.at(1, 1) == 200);
+  CHECK(forced.tokens.at(2, 1) == 100);
+  CHECK(forced.transfers.size() == 2);
+  // 900 / 500 = 1.8 is above the threshold of 1.3, but not above 2: nothing moves.
+  CHECK(epsim::least_loaded_plan(requests, home, {.min_imbalance = 2.0}).transfers.empty());
+}
+
+TEST_CASE("least-loaded EP: a home that is full without the expert gives all of it away") {
+  // GPU 0 holds experts 0 (800) and 1 (400), GPU 1 experts 2 and 3 (0, 0): mean 600, capacity 660. Expert 0 first: GPU
+  // 0 still expects 400 for expert 1, so 260 stay and 540 go. Then expert 1: GPU 0 has 260, all 400 fit.
+  RequestMatrix requests(2, 4);
+  requests.at(0, 0) = 800;
+  requests.at(1, 1) = 400;
+  const LeastLoadedPlan plan = epsim::least_loaded_plan(requests, Residency::contiguous(4, 2), {.min_chunk = 1});
+  CHECK(plan.tokens.at(0, 0) == 260);
+  CHECK(plan.tokens.at(1, 0) == 540);
+  CHECK(plan.tokens.at(0, 1) == 400);
+  for (std::uint64_t index = 50; index < 60; ++index) {
+    const RequestMatrix many = random_requests(8, 32, index);
+    const LeastLoadedPlan spread = epsim::least_loaded_plan(many, Residency::contiguous(32, 8), {.min_chunk = 64});
+    for (int e = 0; e < 32; ++e) {
+      CHECK(spread.tokens.of_expert(e) == many.of_expert(e));
+    }
+    CHECK(epsim::imbalance(spread.tokens) <= 1.3);
+  }
+}
+
+TEST_CASE("FasterMoE: shadowing stops where a broadcast costs more than it saves") {
+  // Hidden 1, alpha 1, one byte, 4 flop/s, 1 B/s: compute 1 s and sending 1 s a token, a broadcast 2 s. A step of B
+  // tokens takes 7 B. 10: 70 s. Shadow it: 7 x 5 + 2 = 37. The next too: 7 x 4 + 4 = 32. Then 7 x 4 + 6 = 34: no.
+  const epsim::FasterMoeOptions unit{.hidden = 1,
+                                     .alpha = 1,
+                                     .element_bytes = 1,
+                                     .network = epsim::BytesPerSecond(1),
+                                     .compute = epsim::FlopsPerSecond(4)};
+  const std::vector<std::int64_t> tokens = {4, 10, 4, 5};
+  CHECK(epsim::fastermoe_shadows(tokens, unit) == std::vector<int>{1, 3});
+  const std::vector<std::int64_t> even = {5, 5, 5};
+  CHECK(epsim::fastermoe_shadows(even, unit).empty());
+  const std::vector<std::int64_t> alone = {5};
+  CHECK(epsim::fastermoe_shadows(alone, unit).empty());
+}
+
+TEST_CASE("Lina: a path seen in training predicts, an unknown one gives the layer's average") {
+  // Three layers, four experts, top-2, paths of one layer.
+  epsim::LinaTable table(3, 4, 2, 1);
+  const std::vector<std::int16_t> a = {0, 1, 2, 3, 0, 1}, b = {0, 2, 1, 3, 2, 3}, c = {1, 0, 2, 0, 0, 3};
+  for (const auto& token : {a, b, c}) {
+    table.add(token);
+  }
+  // After first choice 0 in layer 0: tokens a and b, whose layer 1 has 2 3 and 1 3.
+  CHECK(table.expect(1, a) == std::vector<double>{0, 0.5, 0.5, 1});
+  // After 2 in layer 1: a and c, whose layer 2 has 0 1 and 0 3.
+  CHECK(table.expect(2, c) == std::vector<double>{1, 0.5, 0, 0.5});
+  const std::vector<std::int16_t> unknown = {3, 0, 0, 1, 0, 0};
+  CHECK(table.known(1, a));
+  CHECK_FALSE(table.known(1, unknown));
+  CHECK(table.expect(1, unknown) == std::vector<double>{1.0 / 3, 1.0 / 3, 2.0 / 3, 2.0 / 3});
+}
+
+TEST_CASE("Lina: copies follow popularity, each GPU gets N, and the tokens split evenly") {
+  // Experts 0 1 | 2 3 on two GPUs, one extra each. Expert 0 (9) -> GPU 1; then 9/2 is still most, but GPU 0 has it at
+  // home, so the next is expert 3 (3) -> GPU 0.
+  const std::vector<double> popularity = {9, 1, 2, 3};
+  const Residency home = Residency::contiguous(4, 2);
+  const Residency next = epsim::lina_replicate(popularity, home, 1);
+  CHECK(next.holds(0, 1));
+  CHECK(next.holds(3, 0));
+  CHECK(next.extras(0) == 1);
+  CHECK(next.extras(1) == 1);
+  RequestMatrix requests(2, 4);
+  requests.at(1, 0) = 9;
+  requests.at(0, 3) = 4;
+  const TokenAssignment split = epsim::even_split(requests, next);
+  CHECK(split.at(0, 0) == 5);  // the odd token goes to the lower GPU
+  CHECK(split.at(1, 0) == 4);
+  CHECK(split.at(0, 3) == 2);
+  // More room than experts: every GPU holds everything, and no more.
+  CHECK(epsim::lina_replicate(popularity, home, 9).extras(0) == 2);
+}
