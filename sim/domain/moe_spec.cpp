@@ -40,6 +40,8 @@ void MoeSpec::validate() const {
   need(top_groups >= 1 && top_groups <= expert_groups, "top_groups must be in 1..expert_groups.");
   need(top_k <= top_groups * (experts / expert_groups), "top_k experts do not fit into top_groups groups.");
   need(dense_layers() == 0 || dense_intermediate > 0, "the model has dense layers but no dense_intermediate.");
+  need(shared_intermediate >= 0 && dense_intermediate >= 0 && attention.q_lora_rank >= 0,
+       "shared_intermediate, dense_intermediate and q_lora_rank must not be negative.");
   need(bytes_per_weight > 0 && bytes_per_kv > 0, "bytes per weight and per KV element must be positive.");
   const AttentionSpec& a = attention;
   need(a.heads > 0, "attention heads must be positive.");

@@ -72,6 +72,9 @@ Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape,
     throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' is for {} GPUs, the cluster has {}.", plan.policy,
                                                     plan.gpus, shape.gpus));
   }
+  if (plan.layers.empty()) {
+    throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' has no layer.", plan.policy));
+  }
   Placement out;
   out.experts_ = plan.experts;
   out.gpus_ = plan.gpus;

@@ -19,7 +19,10 @@ void RequestTrace::validate() const {
       refuse(i,
              fmt::format("{} input and {} output tokens; both must be at least 1.", r.input_tokens, r.output_tokens));
     }
-    if (r.arrival.count() < 0 || (i > 0 && r.arrival < requests[i - 1].arrival)) {
+    if (r.arrival.count() < 0) {
+      refuse(i, "it arrives before the start of the run.");
+    }
+    if (i > 0 && r.arrival < requests[i - 1].arrival) {
       refuse(i, "it arrives before the one ahead of it; arrivals must be in order of time.");
     }
   }
