@@ -8,6 +8,7 @@
 #include "models/model_catalogue.h"
 #include "policies/registry.h"
 #include "sim/app/command_line.h"
+#include "sim/serving/scenario.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
 
@@ -43,6 +44,11 @@ void list_policies() {
     if (!entry.options.empty()) {
       line("", fmt::format("options: {}", entry.options));
     }
+  }
+  std::cout << "ceilings, named like policies\n";
+  for (const CeilingEntry& entry : kCeilings) {
+    line(entry.name, entry.summary);
+    line("", fmt::format("options: {}", entry.options));
   }
 }
 

@@ -14,6 +14,7 @@ namespace {
 constexpr Verb kVerbs[] = {
     {"compare", "run several policies on identical inputs and rank them", compare_verb},
     {"run", "run one policy", run_verb},
+    {"screen", "plan on one window of expert loads, score on another; no serving run", screen_verb},
     {"validate", "check a scenario without running it", validate_verb},
     {"list", "models, hardware, policies and readers, each with its sentence", list_verb},
 };

@@ -23,8 +23,9 @@ ConservationReport check_conservation(const StepTotals& totals, ConservationRepo
   const auto agree = [](double a, double b, double tolerance) {
     return std::fabs(a - b) <= tolerance * std::max(1.0, std::max(a, b));
   };
-  EPSIM_CHECK(agree(report.assignments_routed, report.assignments_executed, 1e-4),
-              fmt::format("{} assignments routed, {} executed", report.assignments_routed, report.assignments_executed));
+  EPSIM_CHECK(
+      agree(report.assignments_routed, report.assignments_executed, 1e-4),
+      fmt::format("{} assignments routed, {} executed", report.assignments_routed, report.assignments_executed));
   EPSIM_CHECK(agree(report.bytes_sent, report.bytes_received, 1e-9),
               fmt::format("{} bytes sent, {} received", report.bytes_sent, report.bytes_received));
   return report;
@@ -66,12 +67,16 @@ std::string summarize_plan(const PreparedRun& run, const MoeSpec& model) {
 
 }  // namespace
 
+const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy) {
+  return policy.knows_run_loads ? s.run_window : s.plan_window;
+}
+
 PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   const ClusterShape shape = shape_of(s.cluster);
-  PlacementPlan plan = policy.placement->plan(s.plan_window, shape);
+  PlacementPlan plan = policy.placement->plan(planning_window(s, policy), shape);
   plan.policy = policy.label;
-  Placement placement = Placement::build(plan, shape, s.model.expert_bytes(),
-                                         expert_memory(s.model, s.cluster, s.parallelism, s.memory));
+  Placement placement =
+      Placement::build(plan, shape, s.model.expert_bytes(), expert_memory(s.model, s.cluster, s.parallelism, s.memory));
   std::vector<std::int64_t> resident;
   for (int g = 0; g < shape.gpus; ++g) {
     resident.push_back(placement.resident(g));
@@ -87,12 +92,13 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
 
 RunResult run_policy(const Scenario& s, const PolicyChoice& policy, const RunControl& control) {
   const PreparedRun prepared = prepare_run(s, policy);
-  StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, *s.loads, s.compute, s.network);
+  const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
+  StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads, s.compute, s.network);
   RunResult result = simulate(s.requests, prepared.serving, model, control);
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, s.model);
   result.detail = model.totals();
-  result.planned_balancedness = balancedness_by_layer(prepared.placement, s.plan_window);
+  result.planned_balancedness = balancedness_by_layer(prepared.placement, planning_window(s, policy));
   result.memory = report_memory(prepared.memory);
   result.gpus = s.cluster.gpus();
   result.conservation = check_conservation(result.detail, result.conservation);

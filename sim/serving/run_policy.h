@@ -11,9 +11,12 @@ namespace epsim {
 struct PreparedRun {
   PlacementPlan plan;
   Placement placement;
-  MemoryBreakdown memory;      // of the fullest GPU
-  ServingOptions serving;      // with the KV pool that is left
+  MemoryBreakdown memory;  // of the fullest GPU
+  ServingOptions serving;  // with the KV pool that is left
 };
+
+// The loads that a policy may plan from.
+const LoadWindow& planning_window(const Scenario& scenario, const PolicyChoice& policy);
 
 // Plans, checks memory, sizes the KV pool. Throws InputError or DoesNotFit.
 PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy);

@@ -10,6 +10,7 @@
 #include "policies/registry.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
+#include "traces/routing/window_load_source.h"
 
 namespace epsim {
 namespace {
@@ -84,21 +85,17 @@ void read_dispatch(ConfigReader root, Scenario& s) {
   s.dispatch.exchange_counts = in.optional<bool>("exchange_counts", true);
 }
 
-// `plan_loads` may be left out: the policies then plan from `loads`, which scores them on what they were fitted to, so
-// this is allowed only when the scenario says so.
 void read_loads(ConfigReader root, Scenario& s) {
   ConfigReader run = root.required_section("loads");
   s.loads = make_load_source(run, s.model, s.seed);
-  if (root.has("plan_loads")) {
-    ConfigReader plan = root.section("plan_loads");
-    s.plan_window = read_load_window(plan, s.model, s.seed);
-    return;
+  s.run_window = read_load_window(run, s.model, s.seed);
+  ConfigReader plan = root.required_section("plan_loads");
+  s.plan_window = read_load_window(plan, s.model, s.seed);
+  LoadWindow even(s.model.moe_layers(), s.model.experts);
+  for (int l = 0; l < even.layers(); ++l) {
+    std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
-  const bool same = root.optional<bool>("plan_on_run_loads", false);
-  root.check(same, "plan_loads",
-             "this section is required: the window that policies plan from. To plan on the very loads that the run is "
-             "scored on, which flatters every policy, say plan_on_run_loads: true.");
-  s.plan_window = read_load_window(run, s.model, s.seed);
+  s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
 }
 
 bool takes_option(const std::string& kind, std::string_view option) {
@@ -115,14 +112,16 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   all.check(label.find('/') == std::string::npos && label.front() != '.', label,
             "a policy's label becomes the name of a folder: it must not hold a slash or begin with a dot.");
   ConfigReader in = all.section(label);
-  const std::string kind = in.optional<std::string>("kind", label);
+  const std::string named = in.optional<std::string>("kind", label);
+  const bool oracle = named == "oracle", perfect = named == "perfect";
+  const std::string kind = oracle ? "eplb" : perfect ? "contiguous" : named;
   // Hierarchical modes balance the model's own expert groups unless the options say otherwise.
   if (takes_option(kind, "num_groups")) {
     in.optional<int>("num_groups", s.model.expert_groups, Bound::kPositive);
   }
   std::shared_ptr<const PlacementPolicy> policy = make_placement_policy(kind, in);
   in.finish();
-  return {label, std::move(policy)};
+  return {label, std::move(policy), oracle, perfect};
 }
 
 }  // namespace

@@ -27,7 +27,19 @@ namespace epsim {
 struct PolicyChoice {
   std::string label;
   std::shared_ptr<const PlacementPolicy> placement;
+  // The two ceilings of a comparison; no deployment can have either.
+  bool knows_run_loads = false;  // `oracle`: plans from the loads that the run is scored on
+  bool perfect_balance = false;  // `perfect`: every expert takes the same load in every step
 };
+
+// Policies that are not placement rules but ceilings: name, sentence, options.
+struct CeilingEntry {
+  std::string_view name, summary, options;
+};
+inline constexpr CeilingEntry kCeilings[] = {
+    {"oracle", "EPLB fitted on the very loads that the run is scored on: what better forecasts could give.",
+     "those of eplb"},
+    {"perfect", "Every expert takes the same load in every step, no copies: what perfect balance could give.", "none"}};
 
 struct Scenario {
   std::string name;
@@ -41,8 +53,10 @@ struct Scenario {
   ComputeProfile compute;
   NetworkProfile network;
   RequestTrace requests;
-  LoadWindow plan_window;                   // what policies plan from
-  std::shared_ptr<const LoadSource> loads;  // what the run is scored on
+  LoadWindow plan_window;                            // what policies plan from
+  LoadWindow run_window;                             // the mean of what the run is scored on
+  std::shared_ptr<const LoadSource> loads;           // what the run is scored on
+  std::shared_ptr<const LoadSource> balanced_loads;  // for `perfect`
   std::vector<PolicyChoice> policies;
   std::vector<std::filesystem::path> input_files;
   std::string resolved;  // the document with overrides and defaults filled in, as YAML

@@ -81,7 +81,7 @@ TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written"
       {"unknown option", "--polices base", {"--polices"}},
       {"malformed override", "--set nodes", {"key=value"}},
       {"label with a slash", "--set policies.a/b.kind=eplb --set policy=a/b", {"a/b", "slash"}},
-      {"no window to plan from", "--set plan_loads=null", {"plan_loads", "plan_on_run_loads"}},
+      {"no window to plan from", "--set plan_loads=null", {"plan_loads", "required"}},
   };
   for (const Wrong& row : rows) {
     CAPTURE(row.name);

@@ -129,3 +129,23 @@ TEST_CASE("a Hugging Face config.json beside the scenario is a model") {
   const std::string catalogued = run_epsim(dir, by_name).out;
   CHECK(own.out.substr(own.out.find("eplb: fits")) == catalogued.substr(catalogued.find("eplb: fits")));
 }
+
+TEST_CASE("the ceilings bound what policies reach, in balance and in screening") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "compare " + small_scenario() +
+                                          " --policies base,eplb,oracle,perfect -o out --set loads.variation=none"
+                                          " --set loads.low=1.8");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  std::vector<double> balance;
+  for (const char* policy : {"base", "eplb", "oracle", "perfect"}) {
+    const nlohmann::json summary =
+        nlohmann::json::parse(epsim::test::slurp(dir / ("out/" + std::string(policy) + "/summary.json")));
+    balance.push_back(summary.at("balancedness").at("balancedness_mean").get<double>());
+  }
+  CHECK(std::is_sorted(balance.begin(), balance.end()));
+  CHECK(balance.back() == doctest::Approx(1.0).epsilon(1e-6));
+  const Outcome screen =
+      run_epsim(dir, "screen " + small_scenario() + " --policies base,eplb,perfect --set loads.low=1.8");
+  REQUIRE_MESSAGE(screen.exit_code == 0, screen.err);
+  CHECK(screen.out.find("1.000") != std::string::npos);
+}
