@@ -25,7 +25,8 @@ struct Slowest {
     sum += p.time;
     ++count;
   }
-  Seconds straggler() const { return price.time - sum / std::max(1, count); }
+  // Never below zero, though the mean of equal times may round to a little more than each.
+  Seconds straggler() const { return std::max(Seconds{}, price.time - sum / std::max(1, count)); }
 };
 
 Price plus(const Price& a, const Price& b) {

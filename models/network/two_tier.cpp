@@ -71,7 +71,7 @@ ExchangePrice TwoTierNetwork::price_tier(const LinkProfile& link, int gpus, cons
                                          BytesPerSecond rate) {
   const Seconds wire = Bytes(tier.busiest) / rate;
   const Price price = link.time(CollectiveKind::kAllToAll, gpus, wire);
-  const double mean_share = tier.busiest > 0 ? tier.sum / resources / tier.busiest : 1.0;
+  const double mean_share = tier.busiest > 0 ? std::min(1.0, tier.sum / resources / tier.busiest) : 1.0;
   return {price, wire, price.time * (1.0 - mean_share)};
 }
 
