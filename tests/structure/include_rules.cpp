@@ -1,0 +1,153 @@
+#include "tests/structure/include_rules.h"
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+
+namespace epsim::test {
+namespace {
+
+bool is_under(std::string_view path, std::string_view folder) {
+  return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
+}
+
+struct Include {
+  std::string target;
+  bool quoted = false;
+};
+
+// `#include "a"` or `#include <a>`, wherever the blanks are.
+std::optional<Include> parse_include(const std::string& line) {
+  const auto skip_blanks = [&](std::size_t at) { return std::min(line.find_first_not_of(" \t", at), line.size()); };
+  std::size_t at = skip_blanks(0);
+  if (line.compare(at, 1, "#") != 0) {
+    return std::nullopt;
+  }
+  at = skip_blanks(at + 1);
+  if (line.compare(at, 7, "include") != 0) {
+    return std::nullopt;
+  }
+  at = skip_blanks(at + 7);
+  const char open = at < line.size() ? line[at] : ' ';
+  const std::size_t close = open == '"' ? line.find('"', at + 1) : open == '<' ? line.find('>', at) : std::string::npos;
+  if (close == std::string::npos) {
+    return std::nullopt;
+  }
+  return Include{line.substr(at + 1, close - at - 1), open == '"'};
+}
+
+std::string list(const IncludeRule& rule) {
+  std::string out(rule.folder);
+  for (const std::string_view allowed : rule.may_include) {
+    out += ", " + std::string(allowed);
+  }
+  return out;
+}
+
+const IncludeRule* rule_of(const std::string& path) {
+  for (const IncludeRule& rule : include_rules()) {
+    if (is_under(path, rule.folder)) {
+      return &rule;
+    }
+  }
+  return nullptr;
+}
+
+bool is_ours(const std::string& target) {
+  for (const char* top : {"sim", "models", "policies", "traces", "calibration", "tests", "experiments", "bindings"}) {
+    if (is_under(target, top)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_unlayered(const std::string& path) {
+  for (const std::string_view folder : unlayered_folders()) {
+    if (is_under(path, folder)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool allowed_by(const IncludeRule& rule, const std::string& target) {
+  if (is_under(target, rule.folder)) {
+    return true;
+  }
+  for (const std::string_view allowed : rule.may_include) {
+    if (target == allowed || is_under(target, allowed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What is wrong with one include of `path`; nullopt when nothing is.
+std::optional<std::string> problem_of(const std::string& path, const Include& include,
+                                      const std::function<bool(const std::string&)>& exists) {
+  const std::string& target = include.target;
+  const IncludeRule* rule = rule_of(path);
+  if (!include.quoted) {
+    if (is_ours(target)) {
+      return "<" + target + "> is a header of this repository; write it in quotes.";
+    }
+    if (target.starts_with("yaml-cpp/") && rule != nullptr && path != "sim/core/config.cpp") {
+      return "<" + target + "> stays hidden in sim/core/config.cpp; read settings through ConfigReader.";
+    }
+    return std::nullopt;
+  }
+  if (target.find("..") != std::string::npos || !is_ours(target) || !exists(target)) {
+    return "\"" + target + "\" is no file from the repository's root; includes are written from there.";
+  }
+  if (rule == nullptr) {
+    return is_unlayered(path) ? std::nullopt
+                              : std::optional<std::string>("this folder has no layer; enter it in include_rules().");
+  }
+  if (!allowed_by(*rule, target)) {
+    return "\"" + target + "\" is not below this layer; files here may include " + list(*rule) + ".";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const std::vector<IncludeRule>& include_rules() {
+  static const std::vector<IncludeRule> rules = {
+      {"sim/core", {}},
+      {"sim/domain", {"sim/core"}},
+      {"sim/engine", {"sim/core", "sim/domain"}},
+      {"traces", {"sim/core", "sim/domain"}},
+      {"models", {"sim/core", "sim/domain"}},
+      {"policies", {"sim/core", "sim/domain"}},
+      {"sim/serving", {"sim/core", "sim/domain", "sim/engine", "traces", "models", "policies"}},
+      {"calibration", {"sim/core", "sim/domain", "models/profile"}},
+      {"sim/report", {"sim/core", "sim/domain", "sim/serving/run_result.h"}},
+  };
+  return rules;
+}
+
+const std::vector<std::string_view>& unlayered_folders() {
+  static const std::vector<std::string_view> folders = {"sim/app", "experiments", "tests", "bindings"};
+  return folders;
+}
+
+std::vector<std::string> include_violations(const std::string& path, const std::string& text,
+                                            const std::function<bool(const std::string&)>& exists) {
+  std::vector<std::string> out;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const std::optional<Include> include = parse_include(line);
+    if (!include) {
+      continue;
+    }
+    if (const std::optional<std::string> problem = problem_of(path, *include, exists)) {
+      out.push_back(path + ":" + std::to_string(number) + ": " + *problem);
+    }
+  }
+  return out;
+}
+
+}  // namespace epsim::test
