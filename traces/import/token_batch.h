@@ -1,0 +1,55 @@
+// Gathers tokens into blocks for a sink, checking every choice.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "traces/trace.h"
+
+namespace epsim {
+
+class TokenBatch {
+ public:
+  TokenBatch(const TraceInfo& info, TraceSink& sink) : info_(info), sink_(sink) {}
+
+  // The next expert id of the next choice, in the order [token][layer][k]. Returns what is wrong with it, else nullptr.
+  const char* add(std::int64_t id) {
+    const std::size_t slot = choices_.size() % static_cast<std::size_t>(info_.top_k);
+    if (id < 0 || id >= info_.experts) {
+      return "is not an expert of the stated number";
+    }
+    for (std::size_t i = choices_.size() - slot; i < choices_.size(); ++i) {
+      if (choices_[i] == id) {
+        return "stands twice in one choice";
+      }
+    }
+    choices_.push_back(static_cast<std::uint16_t>(id));
+    return nullptr;
+  }
+  // Ends a token; all its ids have been added.
+  void end_token(std::int32_t sequence, std::int32_t position) {
+    sequence_.push_back(sequence);
+    position_.push_back(position);
+    if (sequence_.size() == kTokens) {
+      flush();
+    }
+  }
+  void flush() {
+    if (!sequence_.empty()) {
+      sink_.tokens({choices_, {}, sequence_, position_});
+      choices_.clear();
+      sequence_.clear();
+      position_.clear();
+    }
+  }
+
+ private:
+  static constexpr std::size_t kTokens = 4096;
+  const TraceInfo& info_;
+  TraceSink& sink_;
+  std::vector<std::uint16_t> choices_;
+  std::vector<std::int32_t> sequence_, position_;
+};
+
+}  // namespace epsim
