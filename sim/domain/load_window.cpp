@@ -8,6 +8,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/domain/affinity.h"
 
 namespace epsim {
 
@@ -38,6 +39,12 @@ void LoadWindow::add_batch(std::span<const float> counts) {
 std::span<const float> LoadWindow::batches_of(int l, int e) const {
   const std::size_t row = static_cast<std::size_t>(l) * size() + static_cast<std::size_t>(e);
   return {by_batch_.data() + row * static_cast<std::size_t>(capacity_), static_cast<std::size_t>(batches_)};
+}
+
+void LoadWindow::set_affinity(std::shared_ptr<const Affinity> affinity) {
+  EPSIM_CHECK(affinity == nullptr || (affinity->layers() == layers_ && affinity->experts() == experts_),
+              "affinity and loads are of one model");
+  affinity_ = std::move(affinity);
 }
 
 void LoadWindow::validate(const std::string& where) const {

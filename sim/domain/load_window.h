@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace epsim {
+
+class Affinity;
 
 // Counts are routed assignments (tokens x top-k), MoE layers only, in model order. `batches` rows, where a source has
 // them, hold the same load batch by batch; their sum is the window.
@@ -28,6 +31,10 @@ class LoadWindow {
   void add_batch(std::span<const float> counts);
   std::span<const float> batches_of(int l, int e) const;
 
+  // Which experts serve the same tokens (sim/domain/affinity.h); null when the source has loads only.
+  const Affinity* affinity() const { return affinity_.get(); }
+  void set_affinity(std::shared_ptr<const Affinity> affinity);
+
   // Throws InputError unless every count is finite and not negative; `where` names the source in the message.
   void validate(const std::string& where) const;
 
@@ -36,6 +43,7 @@ class LoadWindow {
   int layers_ = 0, experts_ = 0, batches_ = 0, capacity_ = 0;
   std::vector<double> sum_;
   std::vector<float> by_batch_;
+  std::shared_ptr<const Affinity> affinity_;
 };
 
 // mean / max of the values; 1 when all are zero (physics: a zero-load layer counts as balanced).

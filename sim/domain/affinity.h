@@ -1,0 +1,50 @@
+// How often two experts serve the same token: what grouping policies plan from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/domain/load_window.h"
+
+namespace epsim {
+
+// Co-activation counts, [layer][expert][expert]: tokens of a window that chose both experts in a MoE layer. Symmetric
+// with a zero diagonal.
+class Affinity {
+ public:
+  Affinity(int layers, int experts);
+
+  int layers() const { return layers_; }
+  int experts() const { return experts_; }
+  // All of one layer, row by row: experts x experts values.
+  std::span<const double> layer(int l) const { return {count_.data() + offset(l), cells()}; }
+  double at(int l, int a, int b) const { return layer(l)[cell(a, b)]; }
+  // Counts `tokens` more that chose both; two different experts.
+  void add(int l, int a, int b, double tokens = 1.0);
+
+ private:
+  std::size_t cells() const { return static_cast<std::size_t>(experts_) * static_cast<std::size_t>(experts_); }
+  std::size_t offset(int l) const { return static_cast<std::size_t>(l) * cells(); }
+  std::size_t cell(int a, int b) const {
+    return static_cast<std::size_t>(a) * static_cast<std::size_t>(experts_) + static_cast<std::size_t>(b);
+  }
+  int layers_, experts_;
+  std::vector<double> count_;
+};
+
+// What per-token expert ids look like: [token][layer][k], k fastest.
+struct RoutingShape {
+  int layers = 0, experts = 0, top_k = 0;
+  std::size_t ids_per_token() const { return static_cast<std::size_t>(layers) * static_cast<std::size_t>(top_k); }
+};
+
+// The window that a stretch of tokens makes: loads and co-activation. `ids` holds whole tokens. Throws InputError when
+// it does not, when an id is out of range, or when a token names an expert twice in one layer; `where` names the
+// source. Id: std::uint8_t, std::uint16_t or std::int32_t.
+template <class Id>
+LoadWindow window_from_routing(std::span<const Id> ids, const RoutingShape& shape, const std::string& where);
+
+}  // namespace epsim
