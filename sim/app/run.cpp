@@ -65,6 +65,7 @@ std::vector<RunResult> run_all(const Scenario& scenario, int threads, bool quiet
 }
 
 int run_and_report(const po::variables_map& values, const std::vector<std::string>& labels, bool folders_by_label) {
+  interrupted();  // from here on, Ctrl-C is ours
   const Config config = open_scenario(values);
   const Scenario scenario = read_scenario(config, labels);
   for (const PolicyChoice& policy : scenario.policies) {
