@@ -65,7 +65,7 @@ bool taken(const fs::path& folder) {
 
 }  // namespace
 
-OutputFolder::OutputFolder(fs::path target, bool overwrite, std::string marker)
+OutputFolder::OutputFolder(const fs::path& target, bool overwrite, std::string marker)
     : target_(full_name(target)), overwrite_(overwrite) {
   const InputPlace at{target.string(), 0, ""};
   if (target_.empty()) {

@@ -17,7 +17,7 @@ void write_file_atomically(const std::filesystem::path& file, const std::string&
 // then replaces it as a whole, but only where the target holds `marker` (or nothing): a typo must not delete a home.
 class OutputFolder {
  public:
-  OutputFolder(std::filesystem::path target, bool overwrite, std::string marker);
+  OutputFolder(const std::filesystem::path& target, bool overwrite, std::string marker);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
