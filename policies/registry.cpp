@@ -11,6 +11,7 @@ std::unique_ptr<PlacementPolicy> make_base_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_eplb_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_craft_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_static_hot_placement(ConfigReader& options);
+std::unique_ptr<PlacementPolicy> make_grace_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_random_placement(ConfigReader& options);
 
 namespace {
@@ -29,6 +30,12 @@ constexpr PlacementPolicyEntry kPlacementPolicies[] = {
      "objective (gain|gain_times_r; gain), interleave (floor|endpoints; floor), aggregate (false), "
      "floor_division (false), allow_duplicates (false)",
      make_craft_placement},
+    {"grace",
+     "Groups of experts that serve the same tokens on nodes and GPUs, and copies of the heaviest group's hot experts: "
+     "GRACE-MoE, Sec. 4; needs a per-token routing trace.",
+     "ratio (number, or knee; 0.15), replication (dynamic|fixed|none; dynamic), prediction (conserving|eq3_literal; "
+     "conserving), score (gain|literal_total; gain), seed (0)",
+     make_grace_placement},
     {"static_hot",
      "Experts in order, and the hottest ones once more on the coldest GPUs: EPLB as Libra's Sec. 5.2 used it.",
      "copies_per_gpu (1)", make_static_hot_placement},

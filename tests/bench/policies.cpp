@@ -1,17 +1,22 @@
 // Planning times: one call plans all MoE layers of a model. Targets, on one core:
 //   eplb : <= 3 ms for 60 x 384 -> 480 on 96 GPUs, <= 1.5 ms for 58 x 256 -> 320 on 64.
 //   craft: gains of 7 counts over 3000 batches x 58 x 256 on 64 GPUs <= 0.1 s, the whole plan <= 0.15 s.
+//   grace: grouping for 48 x 128 experts <= 2 s.
 //   libra: planning and sharding of one layer, 8 GPUs x 160 experts, <= 50 us; the CPU time of Libra's own execution.
 #include <benchmark/benchmark.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "policies/placement/craft/craft.h"
+#include "policies/placement/grace/grace.h"
 #include "policies/prefetch/libra.h"
 #include "policies/registry.h"
 #include "policies/token_sharding/libra.h"
 #include "sim/core/rng.h"
+#include "sim/domain/affinity.h"
 
 namespace {
 
@@ -104,12 +109,36 @@ void libra_layer(benchmark::State& state) {
     }
   }
   const epsim::Residency home = epsim::Residency::contiguous(experts, 8);
-  const epsim::LibraPrefetchOptions options{.relief = static_cast<epsim::LibraRelief>(state.range(1))};
+  epsim::LibraPrefetchOptions options;
+  options.relief = static_cast<epsim::LibraRelief>(state.range(1));
   for (auto _ : state) {
     const epsim::Residency held = epsim::libra_prefetch(requests, home, options);
     benchmark::DoNotOptimize(epsim::libra_shard(requests, held, {}));
   }
 }
 BENCHMARK(libra_layer)->ArgsProduct({{128, 160, 256}, {0, 1}})->Unit(benchmark::kMicrosecond);
+
+// A model of Qwen3-30B's size: 48 layers of 128 experts in eight scattered communities, on 2 nodes of 4 GPUs.
+void grace_plan(benchmark::State& state) {
+  epsim::RandomStream random(epsim::Seed{4}, "bench affinity");
+  auto affinity = std::make_shared<epsim::Affinity>(48, 128);
+  for (int l = 0; l < 48; ++l) {
+    for (int a = 0; a < 128; ++a) {
+      for (int b = a + 1; b < 128; ++b) {
+        affinity->add(l, a, b, (a % 8 == b % 8 ? 100.0 : 10.0) * random.uniform());
+      }
+    }
+  }
+  epsim::LoadWindow load = skewed_loads(48, 128);
+  load.set_affinity(std::move(affinity));
+  epsim::GraceOptions options;
+  if (state.range(0) == 1) {
+    options.ratio = std::nullopt;  // the knee
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(epsim::grace_plan(options, load, {8, 4}));
+  }
+}
+BENCHMARK(grace_plan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -23,12 +23,13 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 4, {1, 1}}, {3, 1, {1, 1}},   {4, 8, {4, 2}},
                              {2, 8, {8, 4}}, {3, 64, {16, 8}}, {5, 60, {12, 4}}};
 
-void check_plan(const PlacementPlan& plan, const LoadWindow& load, const ClusterShape& shape) {
+// `equal_memory`: whether all GPUs hold equally many experts.
+void check_plan(const PlacementPlan& plan, const LoadWindow& load, const ClusterShape& shape, bool equal_memory) {
   REQUIRE(plan.layers.size() == static_cast<std::size_t>(load.layers()));
   // build() refuses experts without a copy and ids out of range.
   const epsim::Placement placement =
       epsim::Placement::build(plan, shape, epsim::Bytes(1), epsim::Bytes(static_cast<double>(1 << 20)));
-  for (int g = 1; g < shape.gpus; ++g) {
+  for (int g = 1; equal_memory && g < shape.gpus; ++g) {
     CHECK(placement.resident(g) == placement.resident(0));
   }
   for (int l = 0; l < load.layers(); ++l) {
@@ -50,7 +51,8 @@ bool same(const PlacementPlan& a, const PlacementPlan& b) {
 
 }  // namespace
 
-TEST_CASE("every placement policy: all experts placed, memory equal, load conserved, same input same plan") {
+TEST_CASE(
+    "every placement policy: all experts placed, memory equal (but grace's), load conserved, same input same plan") {
   for (const epsim::PlacementPolicyEntry& entry : epsim::placement_policies()) {
     CAPTURE(entry.name);
     std::uint64_t index = 0;
@@ -61,7 +63,7 @@ TEST_CASE("every placement policy: all experts placed, memory equal, load conser
         const LoadWindow load = epsim::test::random_window(kind, shape.layers, shape.experts, ++index);
         const auto made = epsim::test::policy(std::string(entry.name));
         const PlacementPlan plan = made->plan(load, shape.cluster);
-        check_plan(plan, load, shape.cluster);
+        check_plan(plan, load, shape.cluster, entry.name != "grace");  // its groups follow affinity
         CHECK(same(plan, made->plan(load, shape.cluster)));
       }
     }

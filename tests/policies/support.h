@@ -12,6 +12,7 @@
 #include "policies/registry.h"
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
+#include "sim/domain/affinity.h"
 
 namespace epsim::test {
 
@@ -64,6 +65,21 @@ inline LoadWindow random_window(LoadKind kind, int layers, int experts, std::uin
           break;
       }
     }
+  }
+  if (experts > 1) {  // for policies that group experts by what they serve together
+    auto affinity = std::make_shared<Affinity>(layers, experts);
+    for (int l = 0; l < layers; ++l) {
+      for (int pair = 0; pair < 4 * experts; ++pair) {
+        const int a = static_cast<int>(random.below(static_cast<std::uint64_t>(experts)));
+        const int b = static_cast<int>(random.below(static_cast<std::uint64_t>(experts)));
+        if (a != b) {
+          affinity->add(l, a, b);
+        }
+      }
+    }
+    out.set_affinity(std::move(affinity));
+  } else {
+    out.set_affinity(std::make_shared<Affinity>(layers, experts));
   }
   return out;
 }

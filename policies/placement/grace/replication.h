@@ -1,0 +1,34 @@
+// GRACE-MoE step 2: copies of the heaviest group's hot experts, and the loads that follow (Sec. 4.2, Eq. 2 and 3).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "policies/placement/grace/grouping.h"
+
+namespace epsim {
+
+// How many copies: none; one on the least loaded GPU (the paper's baseline FR); Eq. 2 (DR).
+enum class GraceReplication { kNone, kFixed, kDynamic };
+
+// What a copy takes over (Eq. 3). kConserving: W_p = W_r / (n + 1), the replicated load spread over its instances, so
+// that the total stays. kLiteral: W_p = W_max / (n + 1), as printed.
+enum class GracePrediction { kConserving, kLiteral };
+
+// Eq. 2: min(max(1, floor(W_max / mean)), GPUs - 1); 0 without load.
+int replica_count(std::span<const double> group_loads);
+
+struct GraceCopies {
+  int heaviest = 0;                    // the group whose experts are copied
+  std::vector<int> experts;            // hot, the most loaded first
+  std::vector<int> gpus;               // that get a copy of each of them, the least loaded first
+  std::vector<double> predicted_load;  // [GPU] W'
+};
+
+// Hot experts are the fewest of the heaviest group, by descending load, whose loads together exceed W_max n / (n + 1);
+// they go to the n least loaded other GPUs. Ties to the lower id. loads[e] per expert, groups[g] = the experts of GPU
+// g.
+GraceCopies replicate_heaviest(std::span<const double> loads, const Grouping& groups, GraceReplication how,
+                               GracePrediction prediction);
+
+}  // namespace epsim

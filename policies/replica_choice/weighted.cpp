@@ -1,0 +1,57 @@
+#include "policies/replica_choice/weighted.h"
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+
+std::vector<double> polling_weights(std::span<const double> predicted_load) {
+  std::vector<double> out;
+  for (const double load : predicted_load) {
+    out.push_back(1 / std::max(load, 1.0));
+  }
+  return out;
+}
+
+std::vector<double> copy_shares(int token_gpu, std::span<const int> holders, std::span<const double> weights,
+                                const ClusterShape& shape, WeightedRule rule) {
+  EPSIM_CHECK(!holders.empty(), "an expert has a copy");
+  const auto within = [&](auto allowed) {
+    std::vector<double> out;
+    double sum = 0;
+    for (const int g : holders) {
+      out.push_back(allowed(g) ? weights[static_cast<std::size_t>(g)] : 0.0);
+      sum += out.back();
+    }
+    for (double& share : out) {
+      share /= sum;
+    }
+    return out;
+  };
+  const auto same_gpu = [&](int g) { return g == token_gpu; };
+  const auto same_node = [&](int g) { return shape.node_of(g) == shape.node_of(token_gpu); };
+  if (rule == WeightedRule::kTopologyAware && std::any_of(holders.begin(), holders.end(), same_gpu)) {
+    return within(same_gpu);
+  }
+  if (rule == WeightedRule::kTopologyAware && std::any_of(holders.begin(), holders.end(), same_node)) {
+    return within(same_node);
+  }
+  return within([](int) { return true; });
+}
+
+int choose_copy(int token_gpu, std::span<const int> holders, std::span<const double> weights, const ClusterShape& shape,
+                WeightedRule rule, RandomStream& random) {
+  const std::vector<double> shares = copy_shares(token_gpu, holders, weights, shape, rule);
+  double mark = random.uniform();
+  int chosen = -1;
+  for (std::size_t i = 0; i < holders.size() && mark >= 0; ++i) {
+    if (shares[i] > 0) {
+      chosen = holders[i];
+      mark -= shares[i];
+    }
+  }
+  return chosen;
+}
+
+}  // namespace epsim
