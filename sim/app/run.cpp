@@ -1,6 +1,7 @@
 // `epsim run` and `epsim compare`: the main job. Runs are independent, so they go in parallel; results are kept by
 // position, so neither the number of threads nor the order in which runs end can show in any file.
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <unistd.h>
@@ -42,13 +43,18 @@ RunInfo describe_inputs(const Scenario& scenario) {
   return info;
 }
 
+int terminal_columns() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
+
 // Runs every policy of the scenario; a run that was interrupted is marked so in its result.
 std::vector<RunResult> run_all(const Scenario& scenario, int threads, bool quiet) {
   const auto workers = threads > 0 ? static_cast<std::size_t>(threads) : std::thread::hardware_concurrency();
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers);
   std::ofstream nowhere;
   ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
-                      {.terminal = !quiet && isatty(STDERR_FILENO) == 1, .now = {}});
+                      {.terminal = !quiet && isatty(STDERR_FILENO) == 1, .columns = terminal_columns(), .now = {}});
   std::vector<ProgressLine*> lines;
   for (const PolicyChoice& policy : scenario.policies) {
     lines.push_back(&board.add(policy.label, static_cast<std::int64_t>(scenario.requests.requests.size())));

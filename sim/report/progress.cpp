@@ -163,11 +163,14 @@ std::string ProgressBoard::bar_line() const {
   }
   pace.wall = updated - started;
   const double share = std::clamp(ratio(static_cast<double>(pace.done), static_cast<double>(pace.total)), 0.0, 1.0);
-  std::string text =
-      fmt::format("{}{}  {}/{} requests", bar(std::isnan(share) ? 0 : share), each, pace.done, pace.total);
+  // What a narrow terminal cuts off comes last.
+  std::string text = bar(std::isnan(share) ? 0 : share);
   if (pace.done > 0) {
-    text += fmt::format("  simulated {} s  {}/s  {} left", fixed(to_seconds(simulated).count(), 1),
-                        rounded(pace.rate()), pace.remaining());
+    text += fmt::format("  {} left", pace.remaining());
+  }
+  text += fmt::format("{}  {}/{} requests", each, pace.done, pace.total);
+  if (pace.done > 0) {
+    text += fmt::format("  {}/s  simulated {} s", rounded(pace.rate()), fixed(to_seconds(simulated).count(), 1));
   }
   return text;
 }

@@ -30,6 +30,9 @@ void read_cluster(ConfigReader root, Scenario& s) {
   s.compute = entry.compute;
   s.network = entry.network;
   s.cluster.validate();
+  in.check(s.model.experts % s.cluster.gpus() == 0, "nodes",
+           fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them.", s.model.experts,
+                       s.cluster.gpus()));
 }
 
 void read_model(ConfigReader root, Scenario& s) {
@@ -59,9 +62,6 @@ void read_parallelism(ConfigReader root, Scenario& s) {
   in.check(p.attention_tp <= s.cluster.node.gpus, "attention_tp",
            fmt::format("attention groups of {} GPUs span nodes of {}; tensor parallelism is priced inside a node only.",
                        p.attention_tp, s.cluster.node.gpus));
-  in.check(s.model.experts % p.gpus == 0, "attention_tp",
-           fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them.", s.model.experts,
-                       p.gpus));
 }
 
 void read_memory(ConfigReader root, Scenario& s) {
@@ -133,8 +133,8 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   root.check(!s.name.empty() && s.name.find('/') == std::string::npos, "name",
              "a scenario's name becomes the name of its output folder: it must not be empty or hold a slash.");
   s.seed = static_cast<Seed>(root.optional<std::int64_t>("seed", 0));
-  read_cluster(root, s);
   read_model(root, s);
+  read_cluster(root, s);
   read_parallelism(root, s);
   read_memory(root, s);
   ConfigReader serving = root.section("serving");

@@ -108,8 +108,8 @@ TEST_CASE("on a terminal one line redraws itself, ten times a second at most") {
   // 50 requests in 1 s, so the other 50 take 1 s.
   CHECK(out.str() ==
         start + "[                    ]  base 0 %  0/100 requests" + start +
-            "[==========          ]  base 50 %  50/100 requests  simulated 20.0 s  50.00/s  1.0 s left" + start +
-            "[====================]  base 100 %  100/100 requests  simulated 20.0 s  100.0/s  0.0 s left\n");
+            "[==========          ]  1.0 s left  base 50 %  50/100 requests  50.00/s  simulated 20.0 s" + start +
+            "[====================]  0.0 s left  base 100 %  100/100 requests  100.0/s  simulated 20.0 s\n");
 }
 
 TEST_CASE("several runs share the line, which is cut at the terminal's width") {
@@ -127,7 +127,7 @@ TEST_CASE("several runs share the line, which is cut at the terminal's width") {
   eplb.update(20, sim_s(1));
   const std::string text = out.str();
   const std::string last = text.substr(text.rfind('\r') + 4);                    // after "\r\033[K"
-  CHECK(last == "[========            ]  base 60 %  eplb 20 %  80/200 reque~");  // 59 columns
+  CHECK(last == "[========            ]  4.5 s left  base 60 %  eplb 20 %  ~");  // 59 columns
 }
 
 TEST_CASE("control characters in a label do not reach the terminal") {
