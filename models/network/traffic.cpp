@@ -48,6 +48,12 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
   node_reach_.resize(nodes);
   node_hit_.resize(nodes);
   landed_.resize(static_cast<std::size_t>(shape.gpus_per_node));
+  for (int l = 0; l < placement.layers(); ++l) {
+    varying_.push_back(varying_shares(placement.layer(l)));
+  }
+  for (std::vector<double>* per_gpu : {&common_reach_, &common_missed_, &missed_, &all_gpu_tokens_}) {
+    per_gpu->resize(gpus);
+  }
 }
 
 // Rows computed on each GPU, and how many of its experts they touch.
@@ -138,9 +144,97 @@ void TrafficModel::send_per_node(LayerTraffic& out) {
   }
 }
 
-void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out) {
-  const LayerPlacement& at = placement_.layer(l);
-  const auto gpus = static_cast<std::size_t>(shape_.gpus);
+void TrafficModel::send(LayerTraffic& out) {
+  if (dedup_ == Dedup::kNode) {
+    send_per_node(out);
+  } else {
+    send_per_gpu(out);
+  }
+}
+
+// Chances that do not depend on the source, for tokens that use expert e with chance pi[e], and the rows they make.
+void TrafficModel::common_part(const LayerPlacement& at, const VaryingShares& varying, std::span<const float> pi) {
+  std::fill(common_reach_.begin(), common_reach_.end(), 0.0);
+  std::fill(common_missed_.begin(), common_missed_.end(), 1.0);
+  double tokens = 0;
+  for (const double here : node_tokens_) {
+    tokens += here;
+  }
+  for (std::size_t i = 0; i < varying.common_slot.size(); ++i) {
+    const auto slot = static_cast<std::size_t>(varying.common_slot[i]),
+               g = static_cast<std::size_t>(varying.common_gpu[i]);
+    const double chance = static_cast<double>(pi[static_cast<std::size_t>(at.expert[slot])] * at.share[slot]);
+    common_reach_[g] += chance;
+    common_missed_[g] *= 1.0 - chance;
+    slot_rows_[slot] += tokens * chance;
+  }
+}
+
+// Leaves the tokens of one source in gpu_tokens_ and node_tokens_; returns how many they are.
+double TrafficModel::single_out(const VaryingShares& varying, int source) {
+  std::fill(gpu_tokens_.begin(), gpu_tokens_.end(), 0.0);
+  std::fill(node_tokens_.begin(), node_tokens_.end(), 0.0);
+  double tokens = 0;
+  for (int g = source * varying.gpus_per_source; g < (source + 1) * varying.gpus_per_source; ++g) {
+    const double here = all_gpu_tokens_[static_cast<std::size_t>(g)];
+    gpu_tokens_[static_cast<std::size_t>(g)] = here;
+    node_tokens_[static_cast<std::size_t>(shape_.node_of(g))] += here;
+    tokens += here;
+  }
+  return tokens;
+}
+
+// reach() for one source: the common part, and what `entries` add.
+void TrafficModel::reach_from(std::span<const VaryingShares::Entry> entries, std::span<const float> pi, double tokens) {
+  reach_ = common_reach_;
+  missed_ = common_missed_;
+  for (const VaryingShares::Entry& entry : entries) {
+    const auto g = static_cast<std::size_t>(entry.gpu);
+    const double chance = static_cast<double>(pi[static_cast<std::size_t>(entry.expert)] * entry.share);
+    reach_[g] += chance;
+    missed_[g] *= 1.0 - chance;
+    slot_rows_[static_cast<std::size_t>(entry.slot)] += tokens * chance;
+  }
+  std::fill(node_reach_.begin(), node_reach_.end(), 0.0);
+  std::fill(node_hit_.begin(), node_hit_.end(), 1.0);
+  for (std::size_t g = 0; g < reach_.size(); ++g) {
+    const auto node = static_cast<std::size_t>(shape_.node_of(static_cast<int>(g)));
+    reach_[g] = dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
+    node_reach_[node] += reach_[g];
+    node_hit_[node] *= missed_[g];
+  }
+  for (double& hit : node_hit_) {
+    hit = 1.0 - hit;
+  }
+}
+
+void TrafficModel::send_by_source(int l, std::span<const float> pi, LayerTraffic& out) {
+  const VaryingShares& varying = varying_[static_cast<std::size_t>(l)];
+  common_part(placement_.layer(l), varying, pi);
+  all_gpu_tokens_ = gpu_tokens_;
+  for (int source = 0; source < varying.sources(); ++source) {
+    const double tokens = single_out(varying, source);
+    if (tokens > 0) {
+      reach_from(varying.of_source(source), pi, tokens);
+      send(out);
+    }
+  }
+}
+
+void TrafficModel::execute_slots(const LayerPlacement& at, LayerTraffic& out) const {
+  for (std::size_t g = 0; g < gpu_tokens_.size(); ++g) {
+    double rows = 0, touched = 0;
+    for (auto s = static_cast<std::size_t>(at.first_slot[g]); s < static_cast<std::size_t>(at.first_slot[g + 1]); ++s) {
+      rows += slot_rows_[s];
+      touched += kAtLeastOne(slot_rows_[s]);
+    }
+    out.executed[g] = rows;
+    out.touched[g] = touched;
+  }
+}
+
+// Assignments per expert, all sources together.
+void TrafficModel::sum_rows(int l, const StepLoads& loads, std::span<const std::int64_t> tokens) {
   expert_rows_.assign(static_cast<std::size_t>(placement_.experts()), 0.0);
   std::int64_t all = 0;
   for (const std::int64_t t : tokens) {
@@ -153,20 +247,32 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
       expert_rows_[e] += weight * static_cast<double>(pi[e]);
     }
   }
+}
+
+void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out) {
+  const LayerPlacement& at = placement_.layer(l);
+  const bool varies = !at.by_source.empty();
+  const auto gpus = static_cast<std::size_t>(shape_.gpus);
   out.executed.resize(gpus);
   out.touched.resize(gpus);
   for (std::vector<double>* rows : {&out.intra_out, &out.intra_in, &out.inter_out, &out.inter_in}) {
     rows->assign(gpus, 0.0);
   }
-  execute(at, out);
+  slot_rows_.assign(varies ? at.expert.size() : 0, 0.0);
   for (int s = 0; s < loads.sources; ++s) {
     spread_tokens(tokens, s, loads.sources);
-    reach(at, loads.row(l, s));
-    if (dedup_ == Dedup::kNode) {
-      send_per_node(out);
+    if (varies) {
+      send_by_source(l, loads.row(l, s), out);
     } else {
-      send_per_gpu(out);
+      reach(at, loads.row(l, s));
+      send(out);
     }
+  }
+  if (varies) {
+    execute_slots(at, out);
+  } else {
+    sum_rows(l, loads, tokens);
+    execute(at, out);
   }
 }
 

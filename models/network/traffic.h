@@ -1,6 +1,7 @@
 // Who sends how many rows to whom: one MoE layer's dispatch, in expectation over the routing (physics.md section 2).
 //
-//   Models : rows per GPU port and per NIC for even replica choice, with no, per-GPU or per-node de-duplication.
+//   Models : rows per GPU port and per NIC for even replica choice or shares by source (SourceShares), with no, per-GPU
+//            or per-node de-duplication.
 //            A DP rank's tokens lie evenly over its tensor-parallel GPUs. A token uses expert e with chance pi_e; it
 //            reaches GPU g with 1 - prod over g's copies of (1 - pi_e * share), so experts count as independent:
 //            within 1 % of drawing without replacement for top-8 of 256.
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/network/varying_shares.h"
 #include "sim/domain/parallelism.h"
 #include "sim/domain/placement.h"
 #include "sim/domain/step_loads.h"
@@ -38,9 +40,16 @@ class TrafficModel {
   void layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out);
 
  private:
+  void sum_rows(int l, const StepLoads& loads, std::span<const std::int64_t> tokens);
   void execute(const LayerPlacement& at, LayerTraffic& out);
   void spread_tokens(std::span<const std::int64_t> tokens, int source, int sources);
   void reach(const LayerPlacement& at, std::span<const float> pi);
+  void send_by_source(int l, std::span<const float> pi, LayerTraffic& out);
+  void common_part(const LayerPlacement& at, const VaryingShares& varying, std::span<const float> pi);
+  double single_out(const VaryingShares& varying, int source);
+  void reach_from(std::span<const VaryingShares::Entry> entries, std::span<const float> pi, double tokens);
+  void execute_slots(const LayerPlacement& at, LayerTraffic& out) const;
+  void send(LayerTraffic& out);
   void send_per_gpu(LayerTraffic& out);
   void send_per_node(LayerTraffic& out);
 
@@ -53,6 +62,11 @@ class TrafficModel {
   std::vector<double> reach_, node_reach_;        // rows a token of that source sends to a GPU; to a node's GPUs in all
   std::vector<double> node_hit_;                  // chance that a token needs a node at all
   std::vector<double> landed_;                    // [index in the node] tokens that fan out from there
+  // For layers whose copies serve some sources more than others.
+  std::vector<VaryingShares> varying_;                         // [layer]
+  std::vector<double> slot_rows_;                              // [slot]
+  std::vector<double> common_reach_, common_missed_, missed_;  // [GPU] as reach_; chance to send nothing there
+  std::vector<double> all_gpu_tokens_;                         // gpu_tokens_ before one source was singled out
 };
 
 }  // namespace epsim

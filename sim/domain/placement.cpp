@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
@@ -42,6 +43,30 @@ LayerPlacement build_layer(const PlacementPlan& plan, int l) {
   return out;
 }
 
+// The mean over sources becomes the layer's share; a single source needs no table beside it.
+void set_shares(LayerPlacement& layer, SourceShares shares, int gpus) {
+  const std::size_t slots = layer.expert.size();
+  EPSIM_CHECK(shares.gpus_per_source > 0 && gpus % shares.gpus_per_source == 0, "sources are equal runs of GPUs");
+  const auto sources = static_cast<std::size_t>(gpus / shares.gpus_per_source);
+  EPSIM_CHECK(shares.share.size() == sources * slots, "one share per source and slot");
+  std::vector<double> mean(slots, 0.0);
+  for (std::size_t s = 0; s < sources; ++s) {
+    std::vector<double> sum(layer.copies.size(), 0.0);
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      const auto share = static_cast<double>(shares.share[s * slots + slot]);
+      EPSIM_CHECK(share >= 0, "shares are not negative");
+      sum[static_cast<std::size_t>(layer.expert[slot])] += share;
+      mean[slot] += share / static_cast<double>(sources);
+    }
+    EPSIM_CHECK(std::all_of(sum.begin(), sum.end(), [](double x) { return std::abs(x - 1.0) < 1e-4; }),
+                "the copies of an expert serve every token of a source once");
+  }
+  layer.share.assign(mean.begin(), mean.end());
+  if (sources > 1) {
+    layer.by_source = std::move(shares);
+  }
+}
+
 }  // namespace
 
 LayerPlan uniform_layer(std::vector<int> slots, int gpus) {
@@ -67,7 +92,8 @@ int PlacementPlan::copies_on_fullest_gpu() const {
 }
 
 Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes,
-                           Bytes expert_memory) {
+                           Bytes expert_memory, std::vector<SourceShares> shares) {
+  EPSIM_CHECK(shares.empty() || shares.size() == plan.layers.size(), "one entry per layer");
   if (plan.gpus != shape.gpus) {
     throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' is for {} GPUs, the cluster has {}.", plan.policy,
                                                     plan.gpus, shape.gpus));
@@ -81,6 +107,9 @@ Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape,
   out.resident_.assign(static_cast<std::size_t>(plan.gpus), 0);
   for (int l = 0; l < static_cast<int>(plan.layers.size()); ++l) {
     out.layers_.push_back(build_layer(plan, l));
+    if (!shares.empty()) {
+      set_shares(out.layers_.back(), std::move(shares[static_cast<std::size_t>(l)]), plan.gpus);
+    }
     for (std::size_t g = 0; g < out.resident_.size(); ++g) {
       out.resident_[g] += out.layers_.back().first_slot[g + 1] - out.layers_.back().first_slot[g];
     }

@@ -12,19 +12,32 @@
 
 namespace epsim {
 
+// How the copies of an expert share the tokens that need it, where that depends on where a token comes from. A source
+// is `gpus_per_source` consecutive GPUs: every GPU for itself, a node, or all together. For every source the shares of
+// an expert's copies sum to 1.
+struct SourceShares {
+  int gpus_per_source = 0;
+  std::vector<float> share;  // [source][slot]
+
+  bool empty() const { return share.empty(); }
+};
+
 // One layer, ready for the hot loops.
 struct LayerPlacement {
   std::vector<std::int32_t> expert;      // [slot] logical expert
   std::vector<std::int32_t> first_slot;  // [GPU + 1]
   std::vector<std::int32_t> copies;      // [logical expert] number of copies
-  std::vector<float> share;              // [slot] share of its expert's load, 1 / copies (even replica choice)
+  std::vector<float> share;              // [slot] share of its expert's load: 1 / copies with even replica choice
+  SourceShares by_source;  // empty when every source has the shares above, else they are the sources' mean
 };
 
 class Placement {
  public:
   // The only door from a plan to a run. Throws InputError when an expert has no copy, an id is out of range or the
-  // shape differs, and DoesNotFit, naming the GPU, when its experts need more than `expert_memory`.
-  static Placement build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes, Bytes expert_memory);
+  // shape differs, and DoesNotFit, naming the GPU, when its experts need more than `expert_memory`. `shares`, one entry
+  // per layer, says how copies share their tokens; without it they share evenly.
+  static Placement build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes, Bytes expert_memory,
+                         std::vector<SourceShares> shares = {});
 
   int experts() const { return experts_; }
   int gpus() const { return gpus_; }
@@ -34,7 +47,7 @@ class Placement {
   // Physical experts resident on a GPU, all layers.
   std::int64_t resident(int gpu) const { return resident_[static_cast<std::size_t>(gpu)]; }
   std::int64_t max_resident() const;
-  // Load of every GPU in one layer, for logical loads [expert].
+  // Load of every GPU in one layer, for logical loads [expert] that come from all GPUs alike.
   std::vector<double> gpu_loads(int l, std::span<const double> expert_loads) const;
 
  private:
