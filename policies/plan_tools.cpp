@@ -14,6 +14,15 @@ std::vector<int> copies_by_expert(const LayerPlan& layer, int experts) {
   return copies;
 }
 
+std::vector<int> gpus_of_slots(const LayerPlan& layer) {
+  std::vector<int> out;
+  for (int g = 0; g < layer.gpus(); ++g) {
+    const auto at = static_cast<std::size_t>(g);
+    out.insert(out.end(), static_cast<std::size_t>(layer.first_slot[at + 1] - layer.first_slot[at]), g);
+  }
+  return out;
+}
+
 std::vector<std::vector<int>> slots_by_expert(const LayerPlan& layer, int experts) {
   const std::vector<int> copies = copies_by_expert(layer, experts);
   std::vector<std::vector<int>> out(copies.size());

@@ -13,6 +13,9 @@ namespace epsim {
 // no ranks. Throws InvariantBroken when the ranks of an expert are not 0 .. copies - 1.
 std::vector<std::vector<int>> slots_by_expert(const LayerPlan& layer, int experts);
 
+// The GPU of each slot.
+std::vector<int> gpus_of_slots(const LayerPlan& layer);
+
 // Copies of each logical expert ("logcnt").
 std::vector<int> copies_by_expert(const LayerPlan& layer, int experts);
 

@@ -1,0 +1,126 @@
+#include "policies/replica_choice/grace.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "policies/plan_tools.h"
+#include "policies/replica_choice.h"
+#include "policies/replica_choice/weighted.h"
+#include "sim/core/config.h"
+
+namespace epsim {
+namespace {
+
+[[noreturn]] void not_eq3() {
+  throw InputError({"", 0, "replica_choice"},
+                   "prediction eq3_literal takes plans in which all copied experts have their original on one GPU and "
+                   "their copies on the same others, as GRACE's have; use `conserving` for this one.");
+}
+
+// Eq. 3 as printed.
+std::vector<double> literal_loads(const LayerPlan& layer, std::span<const double> loads) {
+  const std::vector<int> gpu = gpus_of_slots(layer);
+  std::vector<double> out(static_cast<std::size_t>(layer.gpus()), 0.0);
+  std::vector<int> holders;  // of the copied experts, the original's GPU first
+  double copied = 0;
+  const auto all = slots_by_expert(layer, static_cast<int>(loads.size()));
+  for (std::size_t e = 0; e < all.size(); ++e) {
+    std::vector<int> here;
+    for (const int slot : all[e]) {
+      here.push_back(gpu[static_cast<std::size_t>(slot)]);
+    }
+    out[static_cast<std::size_t>(here.front())] += loads[e];
+    if (here.size() > 1) {
+      if (!holders.empty() && holders != here) {
+        not_eq3();
+      }
+      holders = here;
+      copied += loads[e];
+    }
+  }
+  if (!holders.empty()) {
+    double& heavy = out[static_cast<std::size_t>(holders.front())];
+    const double share = heavy / static_cast<double>(holders.size());
+    heavy += share - copied;
+    for (std::size_t i = 1; i < holders.size(); ++i) {
+      out[static_cast<std::size_t>(holders[i])] += share;
+    }
+  }
+  return out;
+}
+
+// Each of `slots` gets its GPU's part of the shares for a token on `source`.
+void set_row(float* row, std::span<const int> slots, std::span<const int> gpu, const std::vector<double>& weights,
+             int source, const ClusterShape& shape, WeightedRule rule) {
+  std::vector<int> holders;
+  for (const int slot : slots) {
+    holders.push_back(gpu[static_cast<std::size_t>(slot)]);
+  }
+  std::vector<int> distinct = holders;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  const std::vector<double> by_gpu = copy_shares(source, distinct, weights, shape, rule);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto at = std::lower_bound(distinct.begin(), distinct.end(), holders[i]) - distinct.begin();
+    const auto together = std::count(holders.begin(), holders.end(), holders[i]);
+    row[slots[i]] = static_cast<float>(by_gpu[static_cast<std::size_t>(at)] / static_cast<double>(together));
+  }
+}
+
+class GraceChoice final : public ReplicaChoice {
+ public:
+  GraceChoice(WeightedRule rule, Prediction prediction) : rule_(rule), prediction_(prediction) {}
+
+  SourceShares shares(const ChoiceInput& in) const override {
+    const std::vector<double> weights = polling_weights(predicted_gpu_loads(in.layer, in.loads, prediction_));
+    const std::vector<int> gpu = gpus_of_slots(in.layer);
+    const auto slots = slots_by_expert(in.layer, static_cast<int>(in.loads.size()));
+    const std::size_t width = in.layer.slots.size();
+    SourceShares out{.gpus_per_source = rule_ == WeightedRule::kWeighted ? in.shape.gpus : 1, .share = {}};
+    for (int source = 0; source < in.shape.gpus / out.gpus_per_source; ++source) {
+      out.share.resize(out.share.size() + width, 1.0F);
+      float* row = out.share.data() + static_cast<std::size_t>(source) * width;
+      for (const std::vector<int>& copies : slots) {
+        if (copies.size() > 1) {
+          set_row(row, copies, gpu, weights, source, in.shape, rule_);
+        }
+      }
+    }
+    return out;
+  }
+
+ private:
+  WeightedRule rule_;
+  Prediction prediction_;
+};
+
+std::unique_ptr<ReplicaChoice> make_choice(WeightedRule rule, ConfigReader& options) {
+  const bool conserving = options.choice("prediction", {"conserving", "eq3_literal"}, "conserving") == "conserving";
+  return std::make_unique<GraceChoice>(rule, conserving ? Prediction::kConserving : Prediction::kEq3Literal);
+}
+
+}  // namespace
+
+std::vector<double> predicted_gpu_loads(const LayerPlan& layer, std::span<const double> loads, Prediction how) {
+  if (how == Prediction::kEq3Literal) {
+    return literal_loads(layer, loads);
+  }
+  const std::vector<int> copies = copies_by_expert(layer, static_cast<int>(loads.size()));
+  const std::vector<int> gpu = gpus_of_slots(layer);
+  std::vector<double> out(static_cast<std::size_t>(layer.gpus()), 0.0);
+  for (std::size_t slot = 0; slot < layer.slots.size(); ++slot) {
+    const auto e = static_cast<std::size_t>(layer.slots[slot]);
+    out[static_cast<std::size_t>(gpu[slot])] += loads[e] / copies[e];
+  }
+  return out;
+}
+
+std::unique_ptr<ReplicaChoice> make_weighted_round_robin_choice(ConfigReader& options) {
+  return make_choice(WeightedRule::kWeighted, options);
+}
+std::unique_ptr<ReplicaChoice> make_topology_aware_choice(ConfigReader& options) {
+  return make_choice(WeightedRule::kTopologyAware, options);
+}
+
+}  // namespace epsim

@@ -1,0 +1,23 @@
+// GRACE-MoE's two routing policies as replica choices, for the plans of any placement policy.
+//   Source  : GRACE-MoE, Sec. 4.3, Eq. 3, Algorithms 3 and 4 (Appendix A.3).
+//   Models  : weights inverse to the load that Eq. 3 predicts for a copy's GPU from the planning window; weighted
+//   random
+//             choice and weighted round-robin, whose shares are the same.
+//   Readings: several copies on one GPU, which GRACE never makes, divide its share equally.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/domain/placement_plan.h"
+
+namespace epsim {
+
+// Loads per GPU that Eq. 3 predicts once copies serve: kConserving divides the load of each expert evenly over its
+// copies, which for GRACE's plans is Eq. 3 with W_p = W_r / (n + 1). kEq3Literal has W_p = W_max / (n + 1), as printed;
+// throws InputError for plans that Eq. 3 does not describe: copied experts must all have their original on one GPU, and
+// copies on the same other GPUs.
+enum class Prediction { kConserving, kEq3Literal };
+std::vector<double> predicted_gpu_loads(const LayerPlan& layer, std::span<const double> loads, Prediction how);
+
+}  // namespace epsim

@@ -1,0 +1,28 @@
+// All replica choices by name. To add one: its .cpp, its line in the table of registry.cpp, its line of CMake.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "policies/replica_choice.h"
+#include "sim/core/config.h"
+
+namespace epsim {
+
+struct ReplicaChoiceEntry {
+  std::string_view name;
+  std::string_view summary;  // one sentence and where the rule comes from
+  std::string_view options;  // what the factory reads, with defaults
+  std::unique_ptr<ReplicaChoice> (*make)(ConfigReader& options);
+};
+
+// In the order in which they are listed to users.
+std::span<const ReplicaChoiceEntry> replica_choices();
+
+// The choice `name` with its options read from `options`; the caller calls finish() on them. Throws InputError for an
+// unknown name (the message lists all, the nearest first) and for options that are out of range.
+std::unique_ptr<ReplicaChoice> make_replica_choice(const std::string& name, ConfigReader& options);
+
+}  // namespace epsim

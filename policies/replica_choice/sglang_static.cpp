@@ -1,0 +1,100 @@
+#include "policies/replica_choice/sglang_static.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "policies/plan_tools.h"
+#include "policies/replica_choice.h"
+#include "sim/core/config.h"
+
+namespace epsim {
+namespace {
+
+// The first `count` elements become a uniform sample without repetition, in random order.
+void shuffle_front(std::vector<int>& items, std::size_t count, RandomStream& random) {
+  for (std::size_t i = 0; i < count; ++i) {
+    std::swap(items[i], items[i + random.below(items.size() - i)]);
+  }
+}
+
+// `count` choices among `copies` in which no copy is chosen more than once more often than another.
+std::vector<int> fair_choices(int copies, int count, RandomStream& random) {
+  std::vector<int> once(static_cast<std::size_t>(copies));
+  std::iota(once.begin(), once.end(), 0);
+  std::vector<int> out;
+  for (int round = 0; round < count / copies; ++round) {
+    out.insert(out.end(), once.begin(), once.end());
+  }
+  const auto rest = static_cast<std::size_t>(count % copies);
+  shuffle_front(once, rest, random);
+  out.insert(out.end(), once.begin(), once.begin() + static_cast<std::ptrdiff_t>(rest));
+  shuffle_front(out, out.size(), random);
+  return out;
+}
+
+class SglangStaticChoice final : public ReplicaChoice {
+ public:
+  SglangStaticChoice(bool prefer_same_node, Seed seed) : prefer_same_node_(prefer_same_node), seed_(seed) {}
+
+  SourceShares shares(const ChoiceInput& in) const override {
+    RandomStream random(seed_, "sglang static", static_cast<std::uint64_t>(in.index));
+    const std::vector<int> gpu = gpus_of_slots(in.layer);
+    const std::size_t width = in.layer.slots.size();
+    SourceShares out{.gpus_per_source = 1, .share = {}};
+    out.share.resize(width * static_cast<std::size_t>(in.shape.gpus), 0.0F);
+    for (const std::vector<int>& slots : slots_by_expert(in.layer, static_cast<int>(in.loads.size()))) {
+      std::vector<int> holders;
+      for (const int slot : slots) {
+        holders.push_back(gpu[static_cast<std::size_t>(slot)]);
+      }
+      const std::vector<int> copy = sglang_static_copies(holders, in.shape, prefer_same_node_, random);
+      for (std::size_t g = 0; g < copy.size(); ++g) {
+        out.share[g * width + static_cast<std::size_t>(slots[static_cast<std::size_t>(copy[g])])] = 1.0F;
+      }
+    }
+    return out;
+  }
+
+ private:
+  bool prefer_same_node_;
+  Seed seed_;
+};
+
+}  // namespace
+
+std::vector<int> sglang_static_copies(std::span<const int> holders, const ClusterShape& shape, bool prefer_same_node,
+                                      RandomStream& random) {
+  const auto copies = static_cast<int>(holders.size());
+  const auto first = [&](auto near) {
+    return static_cast<int>(std::find_if(holders.begin(), holders.end(), near) - holders.begin());
+  };
+  std::vector<int> out(static_cast<std::size_t>(shape.gpus), 0);
+  if (copies == 1) {
+    return out;
+  }
+  int far = 0;
+  for (int g = 0; g < shape.gpus; ++g) {
+    int& copy = out[static_cast<std::size_t>(g)];
+    copy = first([&](int holder) { return holder == g; });
+    if (copy == copies && prefer_same_node) {
+      copy = first([&](int holder) { return shape.node_of(holder) == shape.node_of(g); });
+    }
+    far += copy == copies ? 1 : 0;
+  }
+  const std::vector<int> choices = fair_choices(copies, far, random);
+  auto next = choices.begin();
+  for (int& copy : out) {
+    copy = copy == copies ? *next++ : copy;
+  }
+  return out;
+}
+
+std::unique_ptr<ReplicaChoice> make_sglang_static_choice(ConfigReader& options) {
+  const bool prefer_same_node = options.optional("prefer_same_node", true);
+  const auto seed = static_cast<Seed>(options.optional<std::int64_t>("seed", 42));
+  return std::make_unique<SglangStaticChoice>(prefer_same_node, seed);
+}
+
+}  // namespace epsim

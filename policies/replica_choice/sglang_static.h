@@ -1,0 +1,22 @@
+// SGLang's static dispatch: every source GPU has one copy of each expert that it always uses.
+//   Source  : sglang/srt/eplb, ep_dispatch_algorithm "static"; its seed is 42.
+//   Models  : the copy on the same GPU (the first, if there are several); else the first in the same node; GPUs that
+//             have neither get the list of copies as often as it goes into their number, plus a random sample of it
+//             for the rest, shuffled.
+//   Ignores : Python's random numbers: which copy a far GPU gets differs from SGLang's, how many get each does not.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sim/core/rng.h"
+#include "sim/domain/cluster_spec.h"
+
+namespace epsim {
+
+// For every GPU the index into `holders` (GPU of each copy, by copy rank) of the copy that it uses. Without
+// `prefer_same_node` only a copy on the same GPU is preferred.
+std::vector<int> sglang_static_copies(std::span<const int> holders, const ClusterShape& shape, bool prefer_same_node,
+                                      RandomStream& random);
+
+}  // namespace epsim
