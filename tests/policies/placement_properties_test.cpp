@@ -23,12 +23,12 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 4, {1, 1}}, {3, 1, {1, 1}},   {4, 8, {4, 2}},
                              {2, 8, {8, 4}}, {3, 64, {16, 8}}, {5, 60, {12, 4}}};
 
-// `equal_memory`: whether all GPUs hold equally many experts.
-void check_plan(const PlacementPlan& plan, const LoadWindow& load, const ClusterShape& shape, bool equal_memory) {
+void check_plan(const PlacementPlan& plan, const LoadWindow& load, const ClusterShape& shape) {
   REQUIRE(plan.layers.size() == static_cast<std::size_t>(load.layers()));
   // build() refuses experts without a copy and ids out of range.
   const epsim::Placement placement =
       epsim::Placement::build(plan, shape, epsim::Bytes(1), epsim::Bytes(static_cast<double>(1 << 20)));
+  const bool equal_memory = plan.policy != "grace";  // whose groups follow affinity
   for (int g = 1; equal_memory && g < shape.gpus; ++g) {
     CHECK(placement.resident(g) == placement.resident(0));
   }
@@ -63,8 +63,61 @@ TEST_CASE(
         const LoadWindow load = epsim::test::random_window(kind, shape.layers, shape.experts, ++index);
         const auto made = epsim::test::policy(std::string(entry.name));
         const PlacementPlan plan = made->plan(load, shape.cluster);
-        check_plan(plan, load, shape.cluster, entry.name != "grace");  // its groups follow affinity
+        check_plan(plan, load, shape.cluster);
         CHECK(same(plan, made->plan(load, shape.cluster)));
+      }
+    }
+  }
+}
+
+TEST_CASE("every placement policy: random shapes and loads") {
+  epsim::RandomStream random(epsim::Seed{77}, "random shapes");
+  const auto draw = [&](int from, int to) {
+    return from + static_cast<int>(random.below(static_cast<std::uint64_t>(to - from + 1)));
+  };
+  for (std::uint64_t trial = 0; trial < 60; ++trial) {
+    const int per_node = draw(1, 8);
+    const Shape shape{draw(1, 4), 0, {per_node * draw(1, 4), per_node}};
+    const int experts = shape.cluster.gpus * draw(1, 6);
+    CAPTURE(experts);
+    CAPTURE(shape.cluster.gpus);
+    const auto kind = *(epsim::test::kLoadKinds.begin() + draw(0, 5));
+    const LoadWindow load = epsim::test::random_window(kind, shape.layers, experts, 1000 + trial);
+    for (const epsim::PlacementPolicyEntry& entry : epsim::placement_policies()) {
+      CAPTURE(entry.name);
+      check_plan(epsim::test::policy(std::string(entry.name))->plan(load, shape.cluster), load, shape.cluster);
+    }
+  }
+}
+
+TEST_CASE("base, eplb and craft do not care what experts are called") {
+  // With all loads different, renaming experts renames slots and leaves the load of every GPU as it is.
+  const ClusterShape cluster{8, 4};
+  constexpr int kExperts = 40;
+  epsim::RandomStream random(epsim::Seed{78}, "relabelling");
+  for (int trial = 0; trial < 10; ++trial) {
+    std::vector<int> renamed(kExperts);
+    std::iota(renamed.begin(), renamed.end(), 0);
+    LoadWindow load(2, kExperts), other(2, kExperts);
+    for (std::size_t i = renamed.size(); i > 1; --i) {
+      std::swap(renamed[i - 1], renamed[random.below(i)]);
+    }
+    for (int l = 0; l < 2; ++l) {
+      for (std::size_t e = 0; e < kExperts; ++e) {
+        load.layer(l)[e] = random.lognormal(5, 1);
+        other.layer(l)[static_cast<std::size_t>(renamed[e])] = load.layer(l)[e];
+      }
+    }
+    for (const char* name : {"base", "eplb", "craft"}) {
+      CAPTURE(name);
+      const auto made = epsim::test::policy(name);
+      const PlacementPlan plan = made->plan(load, cluster), mirrored = made->plan(other, cluster);
+      for (std::size_t l = 0; l < 2; ++l) {
+        std::vector<int> slots;
+        for (const int e : plan.layers[l].slots) {
+          slots.push_back(renamed[static_cast<std::size_t>(e)]);
+        }
+        CHECK(slots == mirrored.layers[l].slots);
       }
     }
   }
