@@ -53,7 +53,8 @@ Windows all_windows() {
   }
   add_labelled(out, "", imported(folder, kData / "gpt-oss-20b-routing/expert_counts.csv", {.top_k = 4}));
   add_labelled(out, "olmoe/", imported(folder, kData / "olmoe-routing/olmoe_expert_counts_top8.csv", {.top_k = 8}));
-  add_labelled(out, "mixtral/", imported(folder, kData / "olmoe-routing/mixtral8x7b_expert_counts_top2.csv", {.top_k = 2}));
+  add_labelled(out, "mixtral/",
+               imported(folder, kData / "olmoe-routing/mixtral8x7b_expert_counts_top2.csv", {.top_k = 2}));
   add_labelled(out, "harmoeny/qwen/",
                imported(folder, kData / "harmoeny/expert_freq_qwen_policy_datasets.csv.gz", {.top_k = 4}));
   add_labelled(out, "harmoeny/switch128/",
@@ -65,7 +66,8 @@ Windows all_windows() {
   for (const auto& entry : std::filesystem::directory_iterator(kData / "step-qwen3-mixtral")) {
     if (entry.path().extension() == ".csv") {
       const std::string stem = entry.path().stem();
-      out["step/" + stem] = whole_window(imported(folder, entry.path(), {.experts = stem.starts_with("qwen") ? 128 : 8}));
+      out["step/" + stem] =
+          whole_window(imported(folder, entry.path(), {.experts = stem.starts_with("qwen") ? 128 : 8}));
     }
   }
   return out;
