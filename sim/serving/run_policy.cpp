@@ -73,10 +73,16 @@ const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy)
 
 PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   const ClusterShape shape = shape_of(s.cluster);
-  PlacementPlan plan = policy.placement->plan(planning_window(s, policy), shape);
+  const LoadWindow& window = planning_window(s, policy);
+  PlacementPlan plan = policy.placement->plan(window, shape);
   plan.policy = policy.label;
+  std::vector<SourceShares> shares;
+  if (policy.replica_choice != nullptr) {
+    shares = choose_replicas(*policy.replica_choice, plan, window, shape);
+  }
   Placement placement =
-      Placement::build(plan, shape, s.model.expert_bytes(), expert_memory(s.model, s.cluster, s.parallelism, s.memory));
+      Placement::build(plan, shape, s.model.expert_bytes(), expert_memory(s.model, s.cluster, s.parallelism, s.memory),
+                       std::move(shares));
   std::vector<std::int64_t> resident;
   for (int g = 0; g < shape.gpus; ++g) {
     resident.push_back(placement.resident(g));
@@ -90,11 +96,11 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   return {std::move(plan), std::move(placement), std::move(memory), serving};
 }
 
-RunResult run_policy(const Scenario& s, const PolicyChoice& policy, const RunControl& control) {
-  const PreparedRun prepared = prepare_run(s, policy);
+RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
+                       const RequestTrace& requests, const RunControl& control) {
   const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
   StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads, s.compute, s.network);
-  RunResult result = simulate(s.requests, prepared.serving, model, control);
+  RunResult result = simulate(requests, prepared.serving, model, control);
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, s.model);
   result.detail = model.totals();
@@ -104,6 +110,10 @@ RunResult run_policy(const Scenario& s, const PolicyChoice& policy, const RunCon
   result.conservation = check_conservation(result.detail, result.conservation);
   check_links(result.detail, result.time.total);
   return result;
+}
+
+RunResult run_policy(const Scenario& s, const PolicyChoice& policy, const RunControl& control) {
+  return run_prepared(s, policy, prepare_run(s, policy), s.requests, control);
 }
 
 }  // namespace epsim

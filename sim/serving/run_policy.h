@@ -21,7 +21,12 @@ const LoadWindow& planning_window(const Scenario& scenario, const PolicyChoice& 
 // Plans, checks memory, sizes the KV pool. Throws InputError or DoesNotFit.
 PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy);
 
-// prepare_run() and the simulation. const and safe to call for several policies at once.
+// The simulation of a prepared run on `requests`, which may differ from the scenario's own in number and arrival. const
+// and safe to call for several runs at once.
+RunResult run_prepared(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
+                       const RequestTrace& requests, const RunControl& control);
+
+// prepare_run() and run_prepared() on the scenario's requests.
 RunResult run_policy(const Scenario& scenario, const PolicyChoice& policy, const RunControl& control);
 
 }  // namespace epsim

@@ -1,0 +1,179 @@
+#include "sim/serving/goodput.h"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <memory>
+
+#include "sim/core/error.h"
+#include "sim/serving/goodput_curve.h"
+#include "sim/serving/probe.h"
+#include "sim/serving/run_policy.h"
+
+namespace epsim {
+namespace {
+
+constexpr double kFirstStart = 0.8;  // of the saturation throughput
+constexpr double kFirstStep = 1.25;
+constexpr double kFollowerStep = 1.06;  // around the first seed's knee
+
+// What the first seed's search tells the others to begin with.
+struct Start {
+  double rate = 0, step = kFirstStep;
+};
+
+void require_enough_requests(const Probe& probe, const GoodputSubject& subject, const GoodputOptions& options) {
+  if (probe.enough_requests) {
+    return;
+  }
+  // The number in the system may still rise with a longer trace, so ask for a quarter more, in whole hundreds.
+  const double needed = std::ceil(1.25 * options.min_requests_ratio * probe.concurrency / 100) * 100;
+  throw InputError(
+      {subject.trace->source, 0, "requests"},
+      fmt::format("at {:.4g} requests/s, {} keeps {:.0f} requests in the system, so the trace's {} are too "
+                  "few to tell a steady state from a slow build-up: about {:.0f} are needed ({:g} times "
+                  "the number in the system, and a margin). Set requests.count={:.0f}, or give a longer "
+                  "recording.",
+                  probe.offered, subject.policy, probe.concurrency, subject.trace->requests.size(), needed,
+                  options.min_requests_ratio, needed));
+}
+
+// Runs a task for each index in parallel; afterwards throws the error of the lowest index that has one.
+template <class Task>
+void for_each_index(std::size_t begin, std::size_t end, Task task) {
+  std::vector<std::exception_ptr> errors(end);
+  tbb::parallel_for(begin, end, [&](std::size_t i) {
+    try {
+      task(i);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error) {
+      std::rethrow_exception(error);
+    }
+  }
+}
+
+GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& options, GoodputCurve curve) {
+  GoodputSearch out;
+  out.policy = subject.policy;
+  out.seed_index = subject.seed_index;
+  out.seed = subject.seed;
+  out.idle_ttft_s = curve.idle_ttft_s;
+  out.knee = knee_of(curve, options.k, options);
+  for (const double k : options.sensitivity) {
+    out.sensitivity.push_back(knee_of(curve, k, options));
+  }
+  if (const Probe* best = options.slo.any() ? best_for_bounds(curve) : nullptr) {
+    out.slo_best = best->slo_requests_per_s;
+    out.slo_best_rate = best->offered;
+  }
+  for (const Probe& p : curve.probes) {
+    if (!acceptable(p, curve.idle_ttft_s, options)) {
+      break;
+    }
+    out.below_knee = p;
+  }
+  out.curve = std::move(curve.probes);
+  out.kv_lost_share = subject.kv_lost_share;
+  out.kv_tokens_per_rank = subject.kv_tokens_per_rank;
+  return out;
+}
+
+}  // namespace
+
+GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, double start,
+                             double start_step, const OnProbe& on_probe) {
+  const double saturation = saturation_rate(subject.serve(as_burst(*subject.trace)), options);
+  GoodputCurve curve{.idle_ttft_s = idle_ttft_s(subject.serve(one_at_a_time(*subject.trace))),
+                     .start = start > 0 ? start : kFirstStart * saturation,
+                     .start_step = start_step,
+                     .probes = {}};
+  while (const auto rate = next_rate(curve, options)) {
+    Probe probe = measure_probe(subject.serve(at_rate(*subject.trace, *rate)), *rate, options);
+    if (on_probe) {
+      on_probe(subject, probe);
+    }
+    if (acceptable(probe, curve.idle_ttft_s, options)) {
+      require_enough_requests(probe, subject, options);
+    }
+    curve.add(std::move(probe));
+  }
+  GoodputSearch out = conclude(subject, options, std::move(curve));
+  out.saturation = saturation;
+  return out;
+}
+
+std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
+                                      const OnProbe& on_probe) {
+  validate(options);
+  std::vector<std::size_t> first, others;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    (subjects[i].seed_index == 0 ? first : others).push_back(i);
+  }
+  std::vector<GoodputSearch> out(subjects.size());
+  for_each_index(0, first.size(), [&](std::size_t i) {
+    out[first[i]] = search_goodput(subjects[first[i]], options, 0, kFirstStep, on_probe);
+  });
+  for_each_index(0, others.size(), [&](std::size_t i) {
+    const GoodputSubject& subject = subjects[others[i]];
+    const GoodputSearch& led = out[others[i] - static_cast<std::size_t>(subject.seed_index)];
+    out[others[i]] =
+        search_goodput(subject, options, led.knee.rate / std::sqrt(kFollowerStep), kFollowerStep, on_probe);
+  });
+  return out;
+}
+
+std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control) {
+  const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
+  std::vector<GoodputSubject> out(policies * seeds);
+  for_each_index(0, out.size(), [&](std::size_t i) {
+    const Scenario& scenario = by_seed[i % seeds];
+    const PolicyChoice& policy = scenario.policies[i / seeds];
+    const auto prepared = std::make_shared<const PreparedRun>(prepare_run(scenario, policy));
+    out[i] = {policy.label,
+              static_cast<int>(i % seeds),
+              static_cast<std::uint64_t>(scenario.seed),
+              &scenario.requests,
+              [&scenario, &policy, &control, prepared](const RequestTrace& trace) {
+                return run_prepared(scenario, policy, *prepared, trace, control);
+              },
+              prepared->memory.copies_loss,
+              prepared->serving.kv_blocks * prepared->serving.kv_block_tokens};
+  });
+  return out;
+}
+
+void validate(const GoodputOptions& o) {
+  const auto require = [](bool holds, const char* option, const std::string& problem) {
+    if (!holds) {
+      throw InputError({"", 0, option}, problem);
+    }
+  };
+  const auto share = [](double value) { return value >= 0 && value < 1; };
+  require(std::isfinite(o.k) && o.k > 1, "k", "the knee's TTFT is k times that of an idle instance: k must exceed 1.");
+  for (const double k : o.sensitivity) {
+    require(std::isfinite(k) && k > 1, "sensitivity", "every k must exceed 1.");
+  }
+  require(std::is_sorted(o.sensitivity.begin(), o.sensitivity.end()), "sensitivity", "the k must ascend.");
+  require(o.tolerance > 0 && o.tolerance < 1, "tolerance", "the relative tolerance lies between 0 and 1, as in 0.02.");
+  require(o.min_completed > 0 && o.min_completed <= 1, "min-completed", "the share lies between 0 and 1, as in 0.95.");
+  require(share(o.warmup_share) && share(o.drain_share) && o.warmup_share + o.drain_share <= 0.8, "warmup",
+          "warm-up and drain are shares of the requests, together at most 0.8, as in 0.1 each.");
+  require(o.max_drift > 0 && std::isfinite(o.max_drift), "max-drift", "the allowed growth must be positive.");
+  require(o.min_requests_ratio >= 0 && std::isfinite(o.min_requests_ratio), "min-requests-ratio",
+          "requests per request in the system: a number that is not negative.");
+  for (const double rate : o.rates) {
+    require(std::isfinite(rate) && rate > 0, "rates", "rates to probe must be positive.");
+  }
+  for (const auto& bound : {o.slo.ttft, o.slo.itl, o.slo.e2e}) {
+    require(!bound || (bound->count() > 0 && std::isfinite(bound->count())), "slo", "a bound must be positive.");
+  }
+}
+
+}  // namespace epsim

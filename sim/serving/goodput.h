@@ -1,0 +1,54 @@
+// The goodput search: for every policy and seed, the knee of mean TTFT against request rate, the saturation throughput
+// and the requests per second that meet given bounds.
+//
+// All policies of a seed see the same requests at every rate (probe.h); seeds differ in requests and routing. A search
+// is a chain of probes, each chosen from the ones before it, so that neither threads nor timing can change it; searches
+// run in parallel. Those of the first seed come first, and tell the others where to begin.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/domain/request_trace.h"
+#include "sim/serving/goodput_result.h"
+#include "sim/serving/run_control.h"
+#include "sim/serving/run_result.h"
+#include "sim/serving/scenario.h"
+
+namespace epsim {
+
+// One policy under one seed: the requests, and how to serve a trace made from them. `serve` is called from several
+// threads at once.
+struct GoodputSubject {
+  std::string policy;
+  int seed_index = 0;
+  std::uint64_t seed = 0;
+  const RequestTrace* trace = nullptr;
+  std::function<RunResult(const RequestTrace&)> serve;
+  double kv_lost_share = 0;
+  std::int64_t kv_tokens_per_rank = 0;
+};
+
+// How a caller follows a search; called from several threads at once. May be empty.
+using OnProbe = std::function<void(const GoodputSubject&, const Probe&)>;
+
+// Searches one subject from `start` requests/s on, in steps of the factor `start_step` until there is a bracket.
+// Throws InputError when an acceptable rate keeps so many requests in the system that the trace is too short to tell
+// (naming how many are needed), and what next_rate() throws.
+GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, double start,
+                             double start_step, const OnProbe& on_probe);
+
+// All subjects, in the order [policy][seed]. Uses as many threads as the caller lets oneTBB have; the result does not
+// depend on it. Throws the error of the first subject that has one.
+std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
+                                      const OnProbe& on_probe);
+
+// Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Plans each
+// once; throws what prepare_run() throws. `control` is that of every run. It and the scenarios outlive the subjects.
+std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control);
+
+// Throws InputError, naming the option, unless the values can be searched with.
+void validate(const GoodputOptions& options);
+
+}  // namespace epsim
