@@ -34,7 +34,7 @@ constexpr PlacementPolicyEntry kPlacementPolicies[] = {
      "Groups of experts that serve the same tokens on nodes and GPUs, and copies of the heaviest group's hot experts: "
      "GRACE-MoE, Sec. 4; needs a per-token routing trace.",
      "ratio (number, or knee; 0.15), replication (dynamic|fixed|none; dynamic), prediction (conserving|eq3_literal; "
-     "conserving), score (gain|literal_total; gain), seed (0)",
+     "conserving), score (gain|literal_total; gain), max_experts_per_gpu (no bound), seed (0)",
      make_grace_placement},
     {"static_hot",
      "Experts in order, and the hottest ones once more on the coldest GPUs: EPLB as Libra's Sec. 5.2 used it.",

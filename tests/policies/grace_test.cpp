@@ -292,6 +292,26 @@ TEST_CASE("GRACE: sizes within bounds, more affinity inside groups than in order
   CHECK(knee.ratio <= 0.5);
 }
 
+TEST_CASE("GRACE: a bound on a GPU's experts holds on every level") {
+  const LoadWindow load = window_of(topical_tokens(2000, 4));
+  GraceOptions options;
+  options.ratio = 0.5;
+  epsim::GraceExplanation free, bounded;
+  epsim::grace_plan(options, load, ClusterShape{8, 4}, &free);
+  options.max_experts_per_gpu = 8;  // 64 experts on 8 GPUs: no slack at all
+  epsim::grace_plan(options, load, ClusterShape{8, 4}, &bounded);
+  std::size_t largest = 0;
+  for (std::size_t l = 0; l < kLayers; ++l) {
+    for (std::size_t g = 0; g < 8; ++g) {
+      largest = std::max(largest, free.groups[l][g].size());
+      CHECK(bounded.groups[l][g].size() == 8);
+    }
+  }
+  CHECK(largest > 8);
+  options.max_experts_per_gpu = 7;
+  CHECK_THROWS_AS(epsim::grace_plan(options, load, ClusterShape{8, 4}), epsim::InputError);
+}
+
 TEST_CASE("GRACE Figure 5: the signs of its component study") {
   // Two nodes of two GPUs, planned on some tokens and run on others.
   const LoadWindow load = window_of(topical_tokens(4000, 1));

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -21,7 +23,8 @@ struct NodeClusters {
 std::vector<NodeClusters> cluster_layer(const AffinityMatrix& affinity, const ClusterShape& shape,
                                         const GraceOptions& options) {
   // A node must have an expert for each of its GPUs; otherwise level 1 is free in its sizes.
-  const SizeBounds node_sizes{shape.gpus_per_node, affinity.size()};
+  const int most = std::min(options.max_experts_per_gpu.value_or(affinity.size()), affinity.size());
+  const SizeBounds node_sizes{shape.gpus_per_node, std::min(affinity.size(), most * shape.gpus_per_node)};
   const Grouping nodes =
       control_sizes(affinity, spectral_groups(affinity, shape.nodes(), options.seed), node_sizes, options.score);
   std::vector<NodeClusters> out;
@@ -34,12 +37,14 @@ std::vector<NodeClusters> cluster_layer(const AffinityMatrix& affinity, const Cl
 }
 
 // The experts of every GPU for a ratio; adds each node's size deviation to `deviation`.
-Grouping groups_of_layer(const std::vector<NodeClusters>& nodes, double ratio, GraceScore score, double& deviation) {
+Grouping groups_of_layer(const std::vector<NodeClusters>& nodes, double ratio, const GraceOptions& options,
+                         double& deviation) {
   Grouping out;
   for (const NodeClusters& node : nodes) {
     const auto gpus = static_cast<int>(node.clusters.size());
-    const SizeBounds sizes = controlled_sizes(node.affinity.size(), gpus, ratio);
-    const Grouping groups = control_sizes(node.affinity, node.clusters, sizes, score);
+    SizeBounds sizes = controlled_sizes(node.affinity.size(), gpus, ratio);
+    sizes.max = std::min(sizes.max, options.max_experts_per_gpu.value_or(sizes.max));
+    const Grouping groups = control_sizes(node.affinity, node.clusters, sizes, options.score);
     deviation += size_deviation(groups) / static_cast<double>(nodes.size());
     for (const std::vector<int>& positions : groups) {
       std::vector<int> experts;
@@ -54,14 +59,15 @@ Grouping groups_of_layer(const std::vector<NodeClusters>& nodes, double ratio, G
 
 // Eq. 1 averaged over layers for the ratios 0.05, 0.10, .., 0.50.
 std::vector<RatioPoint> ratio_points(const std::vector<AffinityMatrix>& affinity,
-                                     const std::vector<std::vector<NodeClusters>>& layers, GraceScore score) {
+                                     const std::vector<std::vector<NodeClusters>>& layers,
+                                     const GraceOptions& options) {
   std::vector<RatioPoint> out;
   const auto count = static_cast<double>(layers.size());
   for (int step = 1; step <= 10; ++step) {
     RatioPoint point{.ratio = 0.05 * step, .utilisation = 0, .deviation = 0};
     for (std::size_t l = 0; l < layers.size(); ++l) {
       double deviation = 0;
-      const Grouping groups = groups_of_layer(layers[l], point.ratio, score, deviation);
+      const Grouping groups = groups_of_layer(layers[l], point.ratio, options, deviation);
       point.utilisation += affinity_utilisation(affinity[l], groups) / count;
       point.deviation += deviation / count;
     }
@@ -105,6 +111,13 @@ void check_grace(const GraceOptions& options, const LoadWindow& load, const Clus
                                                 "outnumber the experts.",
                                                 load.experts(), shape.gpus));
   }
+  if (std::int64_t{options.max_experts_per_gpu.value_or(load.experts())} * shape.gpus < load.experts()) {
+    throw InputError(
+        options.place,
+        fmt::format("max_experts_per_gpu {} on {} GPUs leaves no room for {} experts; it must be at least {}.",
+                    *options.max_experts_per_gpu, shape.gpus, load.experts(),
+                    (load.experts() + shape.gpus - 1) / shape.gpus));
+  }
 }
 
 class GracePlacement final : public PlacementPolicy {
@@ -145,7 +158,7 @@ PlacementPlan grace_plan(const GraceOptions& options, const LoadWindow& load, co
   }
   std::vector<RatioPoint> points;
   if (!options.ratio) {
-    points = ratio_points(affinity, layers, options.score);
+    points = ratio_points(affinity, layers, options);
   }
   const double ratio = options.ratio ? *options.ratio : choose_ratio(points);
   if (why != nullptr) {
@@ -154,7 +167,7 @@ PlacementPlan grace_plan(const GraceOptions& options, const LoadWindow& load, co
   PlacementPlan out{.policy = "grace", .experts = load.experts(), .gpus = shape.gpus, .layers = {}};
   for (int l = 0; l < load.layers(); ++l) {
     double deviation = 0;
-    const Grouping groups = groups_of_layer(layers[static_cast<std::size_t>(l)], ratio, options.score, deviation);
+    const Grouping groups = groups_of_layer(layers[static_cast<std::size_t>(l)], ratio, options, deviation);
     const GraceCopies copies = replicate_heaviest(load.layer(l), groups, options.replication, options.prediction);
     out.layers.push_back(place_layer(groups, copies));
     if (why != nullptr) {
@@ -177,6 +190,7 @@ GraceOptions read_grace_options(ConfigReader& in) {
                        : GracePrediction::kLiteral;
   out.score =
       in.choice("score", {"gain", "literal_total"}, "gain") == "gain" ? GraceScore::kGain : GraceScore::kLiteralTotal;
+  out.max_experts_per_gpu = in.maybe<int>("max_experts_per_gpu", Bound::kPositive);
   out.seed = Seed{static_cast<std::uint64_t>(in.optional<std::int64_t>("seed", 0))};
   out.place = in.place("");
   return out;

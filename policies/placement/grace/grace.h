@@ -2,7 +2,9 @@
 // groups are too heavy (Sec. 4.1 and 4.2 of the paper, Appendix A.2).
 //   Needs  : a load window with co-activation counts, that is, made from a per-token routing trace.
 //   Models : fully non-uniform groups on nodes, controlled sizes on the GPUs of a node, dynamic replication.
-//   Ignores: memory being equal over GPUs: groups differ in size, and the fullest GPU sets what the others have left.
+//   Ignores: memory being equal over GPUs: groups differ in size, and the fullest GPU sets what the others have left;
+//   an
+//            optional bound on a GPU's group keeps that in hand.
 //   Routing: replica_choice/weighted.h, with the predicted loads of grace_explain().
 #pragma once
 
@@ -21,6 +23,7 @@ struct GraceOptions {
   GraceReplication replication = GraceReplication::kDynamic;
   GracePrediction prediction = GracePrediction::kConserving;
   GraceScore score = GraceScore::kGain;
+  std::optional<int> max_experts_per_gpu;  // of a layer, before copies; absent = only the ratio bounds it
   Seed seed{0};
   InputPlace place;  // where the options stand, for messages
 };
