@@ -7,6 +7,7 @@
 #include "models/catalogue.h"
 #include "models/model_catalogue.h"
 #include "policies/registry.h"
+#include "policies/replica_choice/registry.h"
 #include "sim/app/command_line.h"
 #include "sim/serving/scenario.h"
 #include "traces/requests/read_requests.h"
@@ -44,6 +45,11 @@ void list_policies() {
     if (!entry.options.empty()) {
       line("", fmt::format("options: {}", entry.options));
     }
+  }
+  std::cout << "replica choices (replica_choice.kind in an entry of policies:)\n";
+  for (const ReplicaChoiceEntry& entry : replica_choices()) {
+    line(entry.name, entry.summary);
+    line("", fmt::format("options: {}", entry.options));
   }
   std::cout << "ceilings, named like policies\n";
   for (const CeilingEntry& entry : kCeilings) {

@@ -8,6 +8,7 @@
 #include "models/data_files.h"
 #include "models/model_catalogue.h"
 #include "policies/registry.h"
+#include "policies/replica_choice/registry.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
 #include "traces/routing/window_load_source.h"
@@ -120,8 +121,13 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
     in.optional<int>("num_groups", s.model.expert_groups, Bound::kPositive);
   }
   std::shared_ptr<const PlacementPolicy> policy = make_placement_policy(kind, in);
+  PolicyChoice out{label, std::move(policy), oracle, perfect};
+  if (in.has("replica_choice")) {
+    ConfigReader choice = in.section("replica_choice");
+    out.replica_choice = make_replica_choice(choice.required<std::string>("kind"), choice);
+  }
   in.finish();
-  return {label, std::move(policy), oracle, perfect};
+  return out;
 }
 
 }  // namespace
