@@ -22,7 +22,7 @@ const std::string kFour = kHeader +
 
 RequestTrace parse(const std::string& text, const RequestOptions& options = {}) {
   ByteInput input = ByteInput::from_memory("azure.csv", text);
-  return read_azure_csv(input, options);
+  return read_azure_csv(input, options).trace;
 }
 
 RequestTrace read_with(const std::string& keys, const std::string& text = kFour) {

@@ -19,7 +19,7 @@ TEST_CASE("Azure 2023: row counts and mean lengths as its SOURCE.md states") {
     CAPTURE(r.name);
     ByteInput input(test::shared_dir() / "data/azure-llm-2023" /
                     (std::string("AzureLLMInferenceTrace_") + r.name + ".csv"));
-    const RequestTrace t = read_azure_csv(input, {});
+    const RequestTrace t = read_azure_csv(input, {}).trace;
     REQUIRE(t.requests.size() == r.rows);
     double in = 0, out = 0;
     for (const Request& q : t.requests) {

@@ -7,19 +7,23 @@
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
 #include "sim/domain/request_trace.h"
+#include "traces/requests/request_table.h"
 
 namespace epsim {
 
 struct RequestSource {
   std::string_view name, summary;
-  RequestTrace (*read)(ConfigReader&, Seed);
+  RequestTable (*read)(ConfigReader&, Seed);
 };
 
 // Every kind of request source, for `list` and for error messages.
 std::span<const RequestSource> request_sources();
 
-// Reads the key `kind` and then that kind's own keys; the caller ends with finish(). Equal sections and seeds give
-// equal traces. Throws InputError.
+// Reads the key `kind`, the optional key `seed` (instead of `seed` here) and then that kind's own keys; the caller ends
+// with finish(). Equal sections and seeds give equal traces. Throws InputError.
+RequestTable read_request_table(ConfigReader& in, Seed seed);
+
+// The same without what only the file format keeps.
 RequestTrace read_requests(ConfigReader& in, Seed seed);
 
 }  // namespace epsim

@@ -1,0 +1,290 @@
+// Generated arrivals and lengths, against figures derived from their definitions. Bounds are five standard deviations
+// of the estimate unless a comment says otherwise.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "sim/core/statistics.h"
+#include "tests/support/paths.h"
+#include "tests/traces/requests_support.h"
+#include "tests/traces/support.h"
+#include "traces/requests/arrivals.h"
+#include "traces/requests/lengths.h"
+
+namespace epsim {
+namespace {
+
+using test::contains;
+using test::message;
+using test::seconds_of;
+using test::table_of;
+
+const std::string kOne = ", input_tokens: 1, output_tokens: 1}";
+
+RunningStats gaps_of(const RequestTrace& t) {
+  RunningStats gaps;
+  for (std::size_t i = 1; i < t.requests.size(); ++i) {
+    gaps.add(seconds_of(t.requests[i].arrival - t.requests[i - 1].arrival));
+  }
+  return gaps;
+}
+
+TEST_CASE("gamma: gaps of the stated mean, coefficient of variation 1/sqrt(burstiness)") {
+  for (const double b : {0.25, 1.0, 4.0}) {
+    CAPTURE(b);
+    const double n = 40000;
+    const RunningStats gaps =
+        gaps_of(table_of("{kind: gamma, rate: 4/s, count: 40001, burstiness: " + std::to_string(b) + kOne).trace);
+    CHECK(std::abs(gaps.mean() - 0.25) < 5 * 0.25 / std::sqrt(b * n));
+    // The variance of a sample variance is sigma^4 (2 + excess kurtosis) / n; a gamma's excess is 6 / shape.
+    const double variance = 0.25 * 0.25 / b;
+    CHECK(std::abs(gaps.variance() - variance) < 5 * variance * std::sqrt((2 + 6 / b) / n));
+  }
+}
+
+TEST_CASE("the first gap of a stationary process has the mean E[X^2] / 2 E[X]") {
+  struct Row {
+    GapRule rule;
+    double second, fourth;  // E[X^2] and E[X^3] / 3 = E[first^2] at E[X] = 1
+  };
+  // Gamma of shape k, mean 1: E[X^2] = (k+1)/k, E[X^3] = (k+1)(k+2)/k^2.
+  // Weibull of shape 1/2, mean 1: scale 1/2, E[X^m] = Gamma(1+2m) / 2^m: 24/4 = 6 and 720/8 = 90.
+  for (const Row& r : {Row{{GapRule::Family::kPoisson, 1.0}, 2.0, 2.0},
+                       Row{{GapRule::Family::kGamma, 0.25}, 5.0, 1.25 * 2.25 / 0.0625 / 3},
+                       Row{{GapRule::Family::kWeibull, 0.5}, 6.0, 30.0}}) {
+    CAPTURE(static_cast<int>(r.rule.family));
+    RandomStream random(Seed{3}, "test");
+    RunningStats first, gaps;
+    const double n = 100000;
+    for (int i = 0; i < 100000; ++i) {
+      first.add(r.rule.first(random));
+      gaps.add(r.rule.draw(random));
+    }
+    CHECK(std::abs(gaps.mean() - 1.0) < 5 * std::sqrt((r.second - 1) / n));
+    CHECK(std::abs(first.mean() - r.second / 2) < 5 * std::sqrt((r.fourth - r.second * r.second / 4) / n));
+  }
+}
+
+TEST_CASE("fixed turns: arrivals in the on times alone, at the on rate") {
+  const RequestTrace t = table_of(
+                             "{kind: onoff, on_rate: 100/s, on_time: 1s, off_time: 9s, turns: fixed, "
+                             "duration: 1000s" +
+                             kOne)
+                             .trace;
+  for (const Request& r : t.requests) {
+    CHECK_FALSE(std::fmod(seconds_of(r.arrival), 10.0) >= 1.0);
+  }
+  CHECK(std::abs(static_cast<double>(t.requests.size()) - 10000) < 5 * std::sqrt(10000.0));  // 100 turns of 1 s
+}
+
+TEST_CASE("fixed turns with a quiet rate") {
+  const RequestTrace t = table_of(
+                             "{kind: onoff, on_rate: 30/s, off_rate: 10/s, on_time: 5s, off_time: 5s, "
+                             "turns: fixed, duration: 1000s" +
+                             kOne)
+                             .trace;
+  const auto on = static_cast<double>(std::count_if(t.requests.begin(), t.requests.end(), [](const Request& r) {
+    return std::fmod(seconds_of(r.arrival), 10.0) < 5.0;
+  }));
+  CHECK(std::abs(on - 15000) < 5 * std::sqrt(15000.0));
+  CHECK(std::abs(static_cast<double>(t.requests.size()) - on - 5000) < 5 * std::sqrt(5000.0));
+}
+
+TEST_CASE("exponential turns: the mean rate, within the spread of such a process") {
+  const RequestTrace t =
+      table_of("{kind: onoff, on_rate: 100/s, on_time: 1s, off_time: 9s, duration: 10000s" + kOne).trace;
+  // Mean 0.1 x 100/s x 10000 s. Long counts of a two-state process with rates (l, 0) and exit rates (a, b) have the
+  // variance-to-mean ratio 1 + 2 l a / (a + b)^2 (Fischer and Meier-Hellstern 1993): l = 100, a = 1, b = 1/9 give 163.
+  CHECK(std::abs(static_cast<double>(t.requests.size()) - 1e5) < 5 * std::sqrt(163 * 1e5));
+  // And they are bursts: the gaps' deviation is far above their mean.
+  const RunningStats gaps = gaps_of(t);
+  CHECK(std::sqrt(gaps.variance()) > 3 * gaps.mean());
+}
+
+TEST_CASE("hourly rates hold in their hours") {
+  std::string rates = "[1, 3";
+  for (int h = 2; h < 24; ++h) {
+    rates += ", 0";
+  }
+  const std::string head = "{kind: diurnal, hourly_rates: " + rates + "], ";
+  const auto by_hour = [&](const std::string& keys) {
+    std::map<int, double> count;
+    for (const Request& r : table_of(head + keys + kOne).trace.requests) {
+      ++count[static_cast<int>(seconds_of(r.arrival) / 3600)];
+    }
+    return count;
+  };
+  const std::map<int, double> two_days = by_hour("duration: 48h");
+  REQUIRE(two_days.size() == 4);  // hours 0, 1, 24, 25
+  for (const auto& [hour, expected] : {std::pair{0, 3600.0}, {1, 10800.0}, {24, 3600.0}, {25, 10800.0}}) {
+    CHECK(std::abs(two_days.at(hour) - expected) < 5 * std::sqrt(expected));
+  }
+  const std::map<int, double> from_one = by_hour("start_at: 1h, duration: 2h");
+  REQUIRE(from_one.size() == 1);
+  CHECK(std::abs(from_one.at(0) - 10800) < 5 * std::sqrt(10800.0));
+}
+
+TEST_CASE("a daily sinusoid: the mean rate, and its share about the peak") {
+  const RequestTrace t = table_of(
+                             "{kind: diurnal, rate: 10/s, amplitude: 0.9, period: 100s, peak_at: 25s, "
+                             "duration: 10000s" +
+                             kOne)
+                             .trace;
+  const auto n = static_cast<double>(t.requests.size());
+  CHECK(std::abs(n - 1e5) < 5 * std::sqrt(1e5));
+  const auto high = static_cast<double>(std::count_if(t.requests.begin(), t.requests.end(), [](const Request& r) {
+    return std::fmod(seconds_of(r.arrival), 100.0) < 50.0;
+  }));
+  // The half period about the peak holds 1/2 + amplitude / pi of all.
+  const double share = 0.5 + 0.9 / 3.14159265358979;
+  CHECK(std::abs(high / n - share) < 5 * std::sqrt(share * (1 - share) / n));
+}
+
+const std::string kSessions =
+    "{kind: sessions, session_rate: 1/s, think_time: 10s, input_tokens: 100, output_tokens: 50, block_tokens: 64, ";
+
+TEST_CASE("sessions: the number of turns, and inputs that grow by input and answer") {
+  const RequestTable t = table_of(kSessions + "turns: 4, max_context: 100000, duration: 20000s}");
+  std::map<std::int32_t, double> by_input;
+  for (const Request& r : t.trace.requests) {
+    ++by_input[r.input_tokens];
+    CHECK_FALSE((r.input_tokens - 100) % 150 != 0);  // turn k (from 0) has 150 k tokens ahead of its 100
+  }
+  CHECK(std::abs(by_input[100] - 20000) < 5 * std::sqrt(20000.0));
+  // A geometric number of turns of mean 4 goes on with chance 3/4; a session that begins within the last minutes is cut
+  // off, which takes at most 10 s x 3 turns x 1/s = 30 from each count.
+  CHECK(std::abs(by_input[250] - 0.75 * by_input[100]) < 30 + 5 * std::sqrt(20000 * 0.75 * 0.25));
+  // Compound Poisson: variance = sessions x E[turns^2] = 20000 x (12 + 16); cut off: 1/s x 3 turns x 40 s = 120.
+  CHECK(std::abs(static_cast<double>(t.trace.requests.size()) - 80000) < 120 + 5 * std::sqrt(20000 * 28.0));
+}
+
+TEST_CASE("sessions: each turn's full blocks stand ahead of the next turn's; other sessions share none of them") {
+  const RequestTable t = table_of(kSessions + "turns: 3, max_context: 10000, system_tokens: 130, count: 400}");
+  REQUIRE(t.trace.requests.size() == 400);
+  std::map<std::int64_t, std::size_t> last_of_session;  // by the first block of its own: the request seen last
+  for (std::size_t i = 0; i < 400; ++i) {
+    const int input = t.trace.requests[i].input_tokens;
+    const std::vector<std::int64_t> blocks = test::blocks_of(t, i);
+    REQUIRE(blocks.size() == static_cast<std::size_t>((input + 63) / 64));
+    CHECK(blocks[0] == 0);  // 130 system tokens fill two blocks of 64, shared by all
+    CHECK(blocks[1] == 1);
+    const auto before = last_of_session.find(blocks[2]);
+    const int turn = (input - 230) / 150;
+    CHECK((before == last_of_session.end()) == (turn == 0));
+    if (before != last_of_session.end()) {
+      const std::vector<std::int64_t> earlier = test::blocks_of(t, before->second);
+      const auto full = t.trace.requests[before->second].input_tokens / 64;
+      CHECK(std::equal(earlier.begin(), earlier.begin() + full, blocks.begin()));
+      // A block that was not full has another id once it is.
+      CHECK((static_cast<std::size_t>(full) == earlier.size() || earlier.back() != blocks[earlier.size() - 1]));
+    }
+    last_of_session[blocks[2]] = i;
+  }
+}
+
+TEST_CASE("sessions end where their context is full") {
+  // Turns take 150, 300, 450 tokens: the third exceeds 400.
+  const RequestTable t = table_of(kSessions + "turns: 50, max_context: 400, count: 100}");
+  std::set<std::int32_t> inputs;
+  for (const Request& r : t.trace.requests) {
+    inputs.insert(r.input_tokens);
+  }
+  CHECK(inputs == std::set<std::int32_t>{100, 250});
+}
+
+// The lengths of n requests.
+RequestTrace lengths(const std::string& section, int n = 40000) {
+  return table_of("{kind: constant, rate: 1000/s, count: " + std::to_string(n) + ", lengths: " + section + "}").trace;
+}
+
+TEST_CASE("lognormal lengths have the stated mean; the clip is a bound") {
+  RunningStats in, out;
+  for (const Request& r : lengths("{input: {kind: lognormal, mean: 1000, sigma: 1, max: 1000000}, "
+                                  "output: {kind: lognormal, mean: 100, sigma: 2, min: 50, max: 200}}")
+                              .requests) {
+    in.add(r.input_tokens);
+    out.add(r.output_tokens);
+  }
+  // Deviation of a lognormal: mean x sqrt(exp(sigma^2) - 1). The clip at 10^6 lies 7.4 deviations out.
+  CHECK(std::abs(in.mean() - 1000) < 5 * 1000 * std::sqrt(std::exp(1.0) - 1) / 200);
+  CHECK(out.min() == 50);
+  CHECK(out.max() == 200);
+}
+
+TEST_CASE("uniform and fixed lengths") {
+  std::map<std::int32_t, int> count;
+  for (const Request& r :
+       lengths("{input: {kind: uniform, min: 3, max: 5}, output: {kind: fixed, tokens: 9}}").requests) {
+    ++count[r.input_tokens];
+    CHECK_FALSE(r.output_tokens != 9);
+  }
+  REQUIRE(count.size() == 3);
+  for (const auto& [tokens, n] : count) {
+    CHECK(std::abs(n - 40000 / 3.0) < 5 * std::sqrt(40000 * 2 / 9.0));  // binomial, p = 1/3
+  }
+}
+
+TEST_CASE("empirical lengths come in the pairs of the trace") {
+  const test::TempDir folder;
+  test::write_text(folder / "t.csv", "t,i,o\n0,10,1\n1,20,2\n2,20,2\n3,30,3\n");
+  Config config = Config::from_text(
+      "{kind: poisson, rate: 1/s, count: 8000, lengths: {empirical: {kind: csv, arrival_column: t, input_column: i, "
+      "output_column: o}}}",
+      "requests.yaml");
+  config.set("lengths.empirical.path=" + (folder / "t.csv").string());
+  ConfigReader in = config.root();
+  const RequestTrace t = read_requests(in, Seed{1});
+  in.finish();
+  std::map<std::int32_t, int> count;
+  for (const Request& r : t.requests) {
+    CHECK_FALSE(r.input_tokens != 10 * r.output_tokens);
+    ++count[r.input_tokens];
+  }
+  CHECK(std::abs(count[20] - 4000) < 5 * std::sqrt(2000.0));  // two rows of four
+  CHECK(std::abs(count[10] - 2000) < 5 * std::sqrt(1500.0));
+  CHECK(contains(t.source, "lengths of"));
+}
+
+TEST_CASE("arrivals stay as they are when the lengths change") {
+  const std::string head = "{kind: poisson, rate: 4/s, count: 100, ";
+  const RequestTrace fixed = table_of(head + "input_tokens: 1, output_tokens: 1}").trace;
+  const RequestTrace drawn =
+      table_of(head + "lengths: {input: {kind: uniform, max: 9}, output: {kind: uniform, max: 9}}}").trace;
+  for (std::size_t i = 0; i < 100; ++i) {
+    CHECK(fixed.requests[i].arrival == drawn.requests[i].arrival);
+  }
+}
+
+TEST_CASE("generators refuse what cannot be") {
+  struct Row {
+    std::string yaml, part;
+  };
+  const std::string lengths_of = "{kind: poisson, rate: 1/s, count: 1, lengths: ";
+  for (const Row& r : {
+           Row{"{kind: gamma, rate: 4/s, count: 5, burstiness: 0" + kOne, "greater than 0"},
+           Row{"{kind: gamma, rate: 4/s, count: 5, burstiness: 1e-9" + kOne, "within 0.001"},
+           Row{"{kind: onoff, on_rate: 4/s, on_time: 1us, off_time: 1us, count: 5" + kOne, "1 ms at least"},
+           Row{"{kind: onoff, on_rate: 1e-9/s, on_time: 1s, off_time: 1s, duration: 10s" + kOne, "no request arrives"},
+           Row{"{kind: diurnal, rate: 1/s, amplitude: 1.5, count: 5" + kOne, "within 0 and 1"},
+           Row{"{kind: diurnal, hourly_rates: [1, 2], count: 5" + kOne, "24 rates"},
+           Row{"{kind: diurnal, hourly_rates: [1, -2], count: 5" + kOne, "must not be negative"},
+           Row{kSessions + "turns: 0.5, max_context: 100, count: 1}", "within 1 and 10000"},
+           Row{kSessions + "turns: 2, max_context: 100, duration: 100s}", "max_context larger"},
+           Row{kSessions + "turns: 2, max_context: 100, system_tokens: 100, count: 1}", "below max_context"},
+           Row{lengths_of + "{input: {kind: fixed, tokens: 1}}}", "lengths.output"},
+           Row{lengths_of + "{input: {kind: uniform, min: 5, max: 4}}}", "not be above max"},
+           Row{lengths_of + "{input: {kind: lognormal, mean: 9, sigma: 1, max: 4}}}", "within min and max"},
+           Row{lengths_of + "{input: {kind: lognormal, mean: 9, sigma: 11, max: 40}}}", "at most 10"},
+           Row{lengths_of + "{input: {kind: zipf}}}", "lognormal"},
+           Row{lengths_of + "{}, input_tokens: 4}", "short form"},
+       }) {
+    CAPTURE(r.yaml);
+    CHECK(contains(message([&] { table_of(r.yaml); }), r.part));
+  }
+}
+
+}  // namespace
+}  // namespace epsim

@@ -1,0 +1,45 @@
+// What the generators of arrivals share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "sim/core/config.h"
+#include "sim/core/rng.h"
+#include "traces/requests/request_table.h"
+
+namespace epsim {
+
+// How long a generated trace goes on.
+struct Extent {
+  std::optional<std::int64_t> count;
+  std::optional<Seconds> duration;
+
+  // Whether a request that arrives at `next` still belongs to the trace after `made` others.
+  bool goes_on(std::size_t made, Ticks next) const {
+    return count ? static_cast<std::int64_t>(made) < *count : next < to_ticks(*duration);
+  }
+};
+
+// Keys: exactly one of count and duration. `rate` is the mean rate and `rate_key` its key in messages: more than 1e8
+// requests or more than 9e6 s are refused.
+Extent read_extent(ConfigReader& in, double rate, const std::string& rate_key);
+
+// Gaps of mean 1 whose process is stationary: first() draws the time from an arbitrary instant to the next arrival.
+struct GapRule {
+  enum class Family { kPoisson, kGamma, kWeibull };
+  Family family = Family::kPoisson;
+  double shape = 1.0;  // of the gamma or Weibull distribution
+
+  double draw(RandomStream& random) const;
+  double first(RandomStream& random) const;
+};
+
+// Requests at the instants (s, ascending) that `next_s` gives out, until the extent ends; lengths by the keys of
+// read_lengths(). `kind` begins the trace's source. Throws InputError when no request arrives.
+RequestTable generate(ConfigReader& in, Seed seed, const Extent& extent, const std::string& kind,
+                      const std::function<double()>& next_s);
+
+}  // namespace epsim

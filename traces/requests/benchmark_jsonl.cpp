@@ -1,0 +1,197 @@
+// Results of the engines' own load generators.
+//
+// vLLM (`vllm bench serve --save-result --save-detailed`) writes one JSON object a run, sglang.bench_serving
+// (`--output-details`) appends one to a JSON-lines file: lists input_lens and output_lens, one item per request, and in
+// newer vLLM start_times (seconds on the client's clock), beside figures of the whole run such as request_rate (a
+// number, or "inf") and burstiness. Other tools write one object per request. Both are read.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "traces/requests/json_records.h"
+#include "traces/requests/request_collector.h"
+#include "traces/requests/sources.h"
+
+namespace epsim {
+
+namespace {
+
+// The names that lists of a run and fields of a request go by, the usual one first.
+const std::vector<std::string_view> kInputLists = {"input_lens"}, kOutputLists = {"output_lens"};
+const std::vector<std::string_view> kStartLists = {"start_times", "arrival_times", "request_submit_times"};
+const std::vector<std::string_view> kInput = {"prompt_len", "input_len", "input_tokens", "prompt_tokens",
+                                              "input_length"};
+const std::vector<std::string_view> kOutput = {"output_len", "output_tokens", "completion_tokens", "generated_tokens",
+                                               "output_length"};
+const std::vector<std::string_view> kStart = {"start_time", "arrival_time", "arrived_at", "timestamp"};
+
+std::vector<std::string_view> wanted_names() {
+  std::vector<std::string_view> all = {"request_rate", "burstiness"};
+  for (const auto* names : {&kInputLists, &kOutputLists, &kStartLists, &kInput, &kOutput, &kStart}) {
+    all.insert(all.end(), names->begin(), names->end());
+  }
+  return all;
+}
+
+struct Row {
+  std::int64_t input_tokens, output_tokens;
+  double start_s;
+  InputPlace place;
+};
+
+// What a file holds: the rows of the wanted run, or of all single requests.
+struct Contents {
+  std::vector<Row> rows;
+  bool has_starts = false;
+  std::int64_t runs = 0, single = 0;
+  double rate = 0.0;  // of the client; 0 = not stated, infinity = all at once
+  double burstiness = 1.0;
+};
+
+// request_rate: a number, or "inf" (vLLM), or Python's Infinity, which arrives here as null.
+double stated_rate(const JsonRecord& record) {
+  const JsonField* field = record.find("request_rate");
+  if (field == nullptr) {
+    return 0.0;
+  }
+  if ((field->kind == JsonField::Kind::kWord && field->word == "inf") ||
+      (field->kind == JsonField::Kind::kNumber && std::isnan(field->number.value))) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return field->kind == JsonField::Kind::kNumber ? field->number.value : 0.0;  // a word such as "trace" states none
+}
+
+void take_run(const JsonRecord& record, const JsonField& inputs, Contents& out) {
+  const JsonField* outputs = record.first_of(kOutputLists);
+  const JsonField* starts = record.first_of(kStartLists);
+  if (outputs == nullptr || outputs->numbers.size() != inputs.numbers.size() ||
+      (starts != nullptr && starts->numbers.size() != inputs.numbers.size())) {
+    record.fail(inputs.name, "the lists of a run's requests must all be there and be equally long.");
+  }
+  std::vector<std::int64_t> in, generated;
+  record.integers(inputs, in);
+  record.integers(*outputs, generated);
+  out.has_starts = starts != nullptr;
+  out.rate = stated_rate(record);
+  if (const JsonField* burstiness = record.find("burstiness")) {
+    out.burstiness = record.number(*burstiness);
+  }
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const double start_s = starts == nullptr ? 0.0 : starts->numbers[i].value;
+    out.rows.push_back(
+        {in[i], generated[i], start_s, {record.place.file, record.place.line, fmt::format("{}[{}]", inputs.name, i)}});
+  }
+}
+
+void take_request(const JsonRecord& record, Contents& out) {
+  const JsonField *in = record.first_of(kInput), *generated = record.first_of(kOutput);
+  const JsonField* start = record.first_of(kStart);
+  if (in == nullptr || generated == nullptr) {
+    record.fail("", fmt::format("this object is neither a run with the lists {} and {} nor a request with {} and {} "
+                                "(or another usual name of these).",
+                                kInputLists[0], kOutputLists[0], kInput[0], kOutput[0]));
+  }
+  if (out.single > 0 && (start != nullptr) != out.has_starts) {
+    record.fail(std::string(kStart[0]), "either all requests of a file have a time or none.");
+  }
+  out.has_starts = start != nullptr;
+  ++out.single;
+  if (static_cast<double>(out.single) > kMaxRequests) {
+    record.fail("", fmt::format("the file holds more than {:.0e} requests.", kMaxRequests));
+  }
+  out.rows.push_back(
+      {record.integer(*in), record.integer(*generated), start ? record.number(*start) : 0.0, record.place});
+}
+
+Contents read_contents(ByteInput& input, std::int64_t run) {
+  Contents out;
+  read_json_records(input, wanted_names(), [&](const JsonRecord& record) {
+    const JsonField* inputs = record.first_of(kInputLists);
+    if (inputs == nullptr ? out.runs > 0 : out.single > 0) {
+      record.fail("", "the file mixes whole runs and single requests.");
+    }
+    if (inputs == nullptr) {
+      take_request(record, out);
+    } else if (++out.runs == run || run == 0) {
+      if (!out.rows.empty()) {
+        record.fail("run", "the file holds several runs; say which one is meant with run: 1, 2, ...");
+      }
+      take_run(record, *inputs, out);
+    }
+  });
+  if (run > 0 && out.runs < run) {
+    throw InputError({input.name(), 0, "run"}, fmt::format("run {} is wanted; the file holds {}.", run, out.runs));
+  }
+  return out;
+}
+
+// Clients start requests in the order of their data set, but a limit on concurrency can swap neighbours.
+void sort_by_start(std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    if (!std::isfinite(row.start_s)) {
+      throw InputError(row.place, "the start time must be a finite number of seconds.");
+    }
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.start_s < b.start_s; });
+  if (rows.back().start_s - rows.front().start_s > Seconds(kLongestRecording).count()) {
+    throw InputError(rows.back().place, "this starts more than 100 days after the first request.");
+  }
+}
+
+// Start times drawn as the client drew them, because the file does not hold any. Returns what the source should say.
+std::string draw_starts(Contents& c, const BenchmarkOptions& wanted, const std::string& file) {
+  const double rate = wanted.assumed_rate ? wanted.assumed_rate->count() : c.rate;
+  if (!(rate > 0)) {
+    throw InputError({file, 0, "assumed_rate"},
+                     "the file holds neither start times nor a request rate; state the rate to assume with "
+                     "assumed_rate.");
+  }
+  if (std::isinf(rate)) {
+    return " (all at once, as the client's infinite rate says)";
+  }
+  if (!(c.burstiness > 1e-3 && c.burstiness < 1e6) || static_cast<double>(c.rows.size()) / rate > 8e6) {
+    throw InputError({file, 0, ""}, "the stated burstiness or rate is none that a run could have had.");
+  }
+  RandomStream gaps(wanted.seed, "requests.benchmark.arrivals");
+  double at_s = 0.0;
+  for (Row& row : c.rows) {  // the first request starts at once, as with both clients
+    row.start_s = at_s;
+    at_s += gaps.gamma(c.burstiness, 1.0 / (rate * c.burstiness));
+  }
+  return fmt::format(" (arrivals drawn: {:g}/s, burstiness {:g})", rate, c.burstiness);
+}
+
+}  // namespace
+
+RequestTable read_benchmark_jsonl(ByteInput& input, const BenchmarkOptions& wanted, const RequestOptions& options) {
+  Contents c = read_contents(input, wanted.run);
+  if (c.rows.empty()) {
+    throw InputError({input.name(), 0, ""}, "the trace holds no request.");
+  }
+  std::string source = input.name();
+  if (!c.has_starts) {
+    source += draw_starts(c, wanted, input.name());
+  }
+  sort_by_start(c.rows);
+  RequestCollector collector(options);
+  for (const Row& row : c.rows) {
+    collector.add(to_ticks(Seconds{row.start_s - c.rows.front().start_s}), row.input_tokens, row.output_tokens,
+                  row.place);
+  }
+  return collector.finish(source);
+}
+
+RequestTable make_benchmark_jsonl(ConfigReader& in, Seed seed) {
+  const std::filesystem::path file = in.path("path");
+  BenchmarkOptions wanted;
+  wanted.run = in.maybe<std::int64_t>("run", Bound::kPositive).value_or(0);
+  wanted.assumed_rate = in.maybe<RequestsPerSecond>("assumed_rate", Bound::kPositive);
+  wanted.seed = seed;
+  const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
+  ByteInput input(file);
+  return read_benchmark_jsonl(input, wanted, options);
+}
+
+}  // namespace epsim

@@ -1,0 +1,65 @@
+// BurstGPT (github.com/HPMLL/BurstGPT; Wang et al., "BurstGPT: a real-world workload dataset to optimize LLM serving
+// systems"): one row per request to a campus's ChatGPT and GPT-4 services, with a clock of whole seconds.
+#include <algorithm>
+#include <cmath>
+
+#include "traces/csv.h"
+#include "traces/requests/request_collector.h"
+#include "traces/requests/sources.h"
+
+namespace epsim {
+
+namespace {
+
+// Seconds as ticks, from the first row's; whole seconds stay exact.
+Ticks since_first(const CsvReader& rows, std::size_t column, double at_s, double first_s) {
+  const double since_s = at_s - first_s;
+  if (!(since_s >= 0)) {
+    rows.fail(column, "this row's time is before the first one's; rows must be sorted by arrival time.");
+  }
+  if (since_s > Seconds(kLongestRecording).count()) {
+    rows.fail(column, "this is more than 100 days after the first row, longer than a run can be; cut the file.");
+  }
+  return to_ticks(Seconds{since_s});
+}
+
+bool listed(const std::vector<std::string>& names, std::string_view name) {
+  return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+RequestTable read_burstgpt_csv(ByteInput& input, const BurstGptOptions& wanted, const RequestOptions& options) {
+  CsvReader rows(input);
+  const std::size_t time = rows.column("Timestamp"), model = rows.column("Model"), log = rows.column("Log Type");
+  const std::size_t request = rows.column("Request tokens"), response = rows.column("Response tokens");
+  const std::size_t total = rows.column("Total tokens");
+  RequestCollector collector(options);
+  std::optional<double> first;
+  while (rows.next()) {
+    const double at_s = rows.number(time);
+    first = first.value_or(at_s);
+    const Ticks since = since_first(rows, time, at_s, *first);
+    const std::int64_t in = rows.integer(request), out = rows.integer(response), sum = rows.integer(total);
+    // Subtraction on the side that cannot overflow: both are whole numbers of any size.
+    if (in < 0 || out < 0 || sum < in || sum - in != out) {
+      rows.fail(total, "request and response tokens must not be negative and must add up to the total.");
+    }
+    if (listed(wanted.models, rows.text(model)) && listed(wanted.log_types, rows.text(log))) {
+      collector.add(since, in, out, rows.place(time));
+    }
+  }
+  return collector.finish(input.name());
+}
+
+RequestTable make_burstgpt_csv(ConfigReader& in, Seed seed) {
+  const std::filesystem::path file = in.path("path");
+  BurstGptOptions wanted;
+  wanted.models = in.maybe<std::vector<std::string>>("models").value_or(wanted.models);
+  wanted.log_types = in.maybe<std::vector<std::string>>("log_types").value_or(wanted.log_types);
+  const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
+  ByteInput input(file);
+  return read_burstgpt_csv(input, wanted, options);
+}
+
+}  // namespace epsim

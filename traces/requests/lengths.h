@@ -1,0 +1,59 @@
+// Input and output lengths of generated requests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/core/config.h"
+#include "sim/core/rng.h"
+#include "sim/domain/request_trace.h"
+
+namespace epsim {
+
+struct FixedLength {
+  std::int32_t tokens = 0;
+};
+// Rounded and then clipped to [min, max]; `mu` and `sigma` are of the underlying normal.
+struct LognormalLength {
+  double mu = 0.0, sigma = 0.0;
+  std::int32_t min = 1, max = 0;
+};
+// Every whole number from min to max, both included, is as likely.
+struct UniformLength {
+  std::int32_t min = 1, max = 0;
+};
+using LengthRule = std::variant<FixedLength, LognormalLength, UniformLength>;
+
+std::int32_t draw_length(const LengthRule& rule, RandomStream& random);
+
+struct RequestLengths {
+  std::int32_t input_tokens = 0, output_tokens = 0;
+};
+
+// Draws (input, output) pairs: each by its own rule, or both from one row of a trace, so that long inputs keep the
+// outputs that came with them.
+class LengthSampler {
+ public:
+  LengthSampler(LengthRule input, LengthRule output) : input_(input), output_(output) {}
+  explicit LengthSampler(const RequestTrace& trace);
+
+  RequestLengths draw(RandomStream& random) const;
+  // For a trace's source.
+  std::string description() const;
+
+ private:
+  LengthRule input_, output_;
+  std::vector<RequestLengths> rows_;
+  std::string rows_source_;
+};
+
+// The short form `input_tokens` and `output_tokens` (fixed), or a section `lengths`:
+//   lengths: {input: RULE, output: RULE}                   RULE: {kind: fixed, tokens}, {kind: uniform, min, max},
+//                                                          {kind: lognormal, mean, sigma, min, max}
+//   lengths: {empirical: {kind: azure_csv, path: ...}}     any requests section
+// A lognormal's `mean` is the distribution's before clipping (min defaults to 1, max is required): clipping moves it.
+LengthSampler read_lengths(ConfigReader& in, Seed seed);
+
+}  // namespace epsim

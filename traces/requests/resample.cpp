@@ -1,0 +1,83 @@
+// A recording at another rate on the same time axis.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+#include "traces/requests/request_collector.h"
+
+namespace epsim {
+
+namespace {
+
+struct Copy {
+  Ticks arrival;
+  std::size_t original;
+  std::int64_t number;  // 0 = at the recorded instant
+};
+
+std::vector<Copy> draw_copies(const std::vector<Request>& requests, double factor, Seed seed) {
+  RandomStream random(seed, "requests.resample");
+  const double whole = std::floor(factor);
+  std::vector<Copy> copies;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Ticks gap = (i + 1 < requests.size() ? requests[i + 1] : requests[i]).arrival - requests[i].arrival;
+    const auto count = static_cast<std::int64_t>(whole) + (random.uniform() < factor - whole ? 1 : 0);
+    for (std::int64_t k = 0; k < count; ++k) {
+      const double later = k == 0 ? 0.0 : random.uniform() * static_cast<double>(gap.count());
+      copies.push_back({requests[i].arrival + Ticks{static_cast<std::int64_t>(later)}, i, k});
+    }
+  }
+  std::stable_sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) { return a.arrival < b.arrival; });
+  return copies;
+}
+
+// Block ids numbered from 0 in order of appearance, so that shifted ids cannot overflow. Returns how many there are.
+std::int64_t renumber(std::vector<std::int64_t>& blocks) {
+  std::unordered_map<std::int64_t, std::int64_t> numbers;  // looked up only: its order reaches nothing
+  for (std::int64_t& id : blocks) {
+    id = numbers.try_emplace(id, static_cast<std::int64_t>(numbers.size())).first->second;
+  }
+  return static_cast<std::int64_t>(numbers.size());
+}
+
+}  // namespace
+
+RequestTable resample_requests(const RequestTable& table, double factor, Seed seed) {
+  const double wanted = factor * static_cast<double>(table.trace.requests.size());
+  const double blocks_wanted = factor * static_cast<double>(table.prefix_blocks.size());
+  if (!(wanted <= kMaxRequests) || blocks_wanted > static_cast<double>(kMaxPrefixBlocks)) {
+    throw InputError({table.trace.source, 0, "rate"},
+                     fmt::format("this asks for {:.3g} requests with {:.3g} prefix blocks; at most {:.0e} and {} are "
+                                 "allowed.",
+                                 wanted, blocks_wanted, kMaxRequests, kMaxPrefixBlocks));
+  }
+  std::vector<std::int64_t> blocks = table.prefix_blocks;
+  const std::int64_t ids = renumber(blocks);
+  RequestTable out;
+  out.trace.source = table.trace.source + fmt::format(" (resampled, {:.4g} copies of each request)", factor);
+  out.block_tokens = table.block_tokens;
+  if (!table.prefix_start.empty()) {
+    out.prefix_start.push_back(0);
+  }
+  for (const Copy& copy : draw_copies(table.trace.requests, factor, seed)) {
+    out.trace.requests.push_back(table.trace.requests[copy.original]);
+    out.trace.requests.back().arrival = copy.arrival;
+    if (table.prefix_start.empty()) {
+      continue;
+    }
+    const auto end = static_cast<std::size_t>(table.prefix_start[copy.original + 1]);
+    for (auto b = static_cast<std::size_t>(table.prefix_start[copy.original]); b < end; ++b) {
+      out.prefix_blocks.push_back(blocks[b] + copy.number * ids);
+    }
+    out.prefix_start.push_back(static_cast<std::int64_t>(out.prefix_blocks.size()));
+  }
+  if (out.trace.requests.empty()) {
+    throw InputError({table.trace.source, 0, "rate"}, "no request is left at this rate.");
+  }
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,370 @@
+// ServeGen's files: rates, lengths, folders and archives.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "traces/csv.h"
+#include "traces/requests/json_documents.h"
+#include "traces/requests/servegen.h"
+#include "traces/requests/sources.h"
+#include "traces/requests/tar.h"
+
+namespace epsim {
+
+namespace {
+
+constexpr double kMaxStart = 1e9;              // 30 years; a window's start beyond it is damage
+constexpr std::size_t kMaxLengths = 1u << 26;  // entries of all distributions together: 0.8 GB
+
+// chunk-12-trace.csv: 12 and whether it is the rate file. Nothing for other names. A .gz at the end is allowed.
+struct ChunkName {
+  std::int64_t number;
+  bool is_trace;
+};
+std::optional<ChunkName> parse_name(std::string_view name) {
+  name.remove_prefix(name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1);
+  if (name.ends_with(".gz")) {
+    name.remove_suffix(3);
+  }
+  const bool is_trace = name.ends_with("-trace.csv");
+  const std::string_view ending = is_trace ? "-trace.csv" : "-dataset.json";
+  if (!name.starts_with("chunk-") || !name.ends_with(ending) || name.size() <= 6 + ending.size()) {
+    return std::nullopt;
+  }
+  const auto number = parse_integer(name.substr(6, name.size() - 6 - ending.size()));
+  return number && *number >= 0 ? std::optional(ChunkName{*number, is_trace}) : std::nullopt;
+}
+
+std::vector<std::string_view> split_fields(std::string_view line) {
+  std::vector<std::string_view> out;
+  for (std::size_t at = 0; at <= line.size();) {
+    const std::size_t end = std::min(line.find(',', at), line.size());
+    out.push_back(line.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+GapRule read_gap_rule(const LineReader& lines, std::string_view family, std::string_view shape) {
+  GapRule rule;
+  if (family.empty()) {
+    return rule;
+  }
+  if (family != "Gamma" && family != "Weibull") {
+    throw InputError(lines.place("family"), "the family of gaps is Gamma, Weibull or nothing (exponential).");
+  }
+  rule.family = family == "Gamma" ? GapRule::Family::kGamma : GapRule::Family::kWeibull;
+  const std::optional<double> value = parse_number(shape);
+  // The smallest shapes still give finite moments in double precision: a coefficient of variation of 30 for a gamma.
+  const double smallest = family == "Gamma" ? 1e-3 : 0.05;
+  if (!value || *value < smallest || *value > 1e6) {
+    throw InputError(lines.place("shape"), fmt::format("the shape must be a number within {} and 1e6.", smallest));
+  }
+  rule.shape = *value;
+  return rule;
+}
+
+// "{294: 0.0106, 299: 0.0106}", a Python dictionary of token counts and probabilities.
+class DistributionParser {
+ public:
+  DistributionParser(std::string_view text, InputPlace place) : left_(text), place_(std::move(place)) {}
+
+  TokenDistribution parse() {
+    TokenDistribution out;
+    double sum = 0.0;
+    expect('{');
+    while (!skip_blanks().starts_with('}')) {
+      const double tokens = number(':');
+      if (tokens != std::floor(tokens) || tokens < 0 || tokens > 2147483647.0) {
+        fail("a token count is a whole number within 0 and 2147483647.");
+      }
+      expect(':');
+      const double probability = number(',');
+      if (probability < 0) {
+        fail("a probability is not negative.");
+      }
+      sum += probability;
+      out.tokens.push_back(static_cast<std::int32_t>(tokens));
+      out.cumulative.push_back(sum);
+      if (skip_blanks().starts_with(',')) {
+        left_.remove_prefix(1);
+      }
+    }
+    expect('}');
+    finish(out, sum);
+    return out;
+  }
+
+ private:
+  void finish(TokenDistribution& out, double sum) {
+    if (!skip_blanks().empty()) {
+      fail("there is something after the closing brace.");
+    }
+    if (out.empty()) {
+      return;
+    }
+    // The files' sums differ from 1 by rounding only.
+    if (!(std::abs(sum - 1.0) < 1e-3)) {
+      fail(fmt::format("the probabilities add up to {}, not to 1.", sum));
+    }
+    for (double& c : out.cumulative) {
+      c /= sum;
+    }
+    out.cumulative.back() = 1.0;
+  }
+  std::string_view skip_blanks() {
+    left_.remove_prefix(std::min(left_.find_first_not_of(" \n\t"), left_.size()));
+    return left_;
+  }
+  void expect(char c) {
+    if (!skip_blanks().starts_with(c)) {
+      fail(fmt::format("'{}' is missing.", c));
+    }
+    left_.remove_prefix(1);
+  }
+  double number(char stop) {
+    skip_blanks();
+    const std::size_t end = std::min({left_.find(stop), left_.find('}'), left_.size()});
+    std::string_view word = left_.substr(0, end);
+    word = word.substr(0, word.find_last_not_of(" \n\t") + 1);
+    const std::optional<double> value = parse_number(word);
+    if (!value) {
+      fail("a number is missing or not finite.");
+    }
+    left_.remove_prefix(end);
+    return *value;
+  }
+  [[noreturn]] void fail(const std::string& problem) const { throw InputError(place_, problem); }
+
+  std::string_view left_;
+  InputPlace place_;
+};
+
+// The document {window: {"input_tokens": text, "output_tokens": text, ...}}. Depths: 1 = the list of documents that
+// JsonDocuments makes, 2 = the document, 3 = a window, deeper = passed over.
+class LengthEvents : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit LengthEvents(std::string file) : file_(std::move(file)) {}
+  std::vector<ClientLengths> take() { return std::move(windows_); }
+
+  bool null() override { return other(); }
+  bool boolean(bool) override { return other(); }
+  bool number_integer(number_integer_t) override { return other(); }
+  bool number_unsigned(number_unsigned_t) override { return other(); }
+  bool number_float(number_float_t, const string_t&) override { return other(); }
+  bool binary(binary_t&) override { return other(); }
+  bool string(string_t& text) override {
+    if (depth_ != 3 || target_ == nullptr) {
+      return depth_ >= 3 || other();
+    }
+    if (!target_->empty()) {
+      fail("this stands twice in one window.");
+    }
+    *target_ = DistributionParser(text, {file_, 0, key_}).parse();
+    entries_ += target_->tokens.size();
+    if (entries_ > kMaxLengths) {
+      fail(fmt::format("the distributions have more than {} entries.", kMaxLengths));
+    }
+    return true;
+  }
+  bool start_object(std::size_t) override {
+    if (depth_ == 1) {
+      if (documents_++ > 0) {
+        fail("a second document starts here; the file holds one.");
+      }
+    } else if (depth_ == 2) {
+      open_window();
+    } else {
+      other();
+    }
+    ++depth_;
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (depth_ == 2) {
+      window_ = name;
+    } else if (depth_ == 3) {
+      key_ = name;
+      target_ = name == "input_tokens"    ? &windows_.back().input
+                : name == "output_tokens" ? &windows_.back().output
+                                          : nullptr;
+    }
+    return true;
+  }
+  bool end_object() override {
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    if (depth_ > 0) {
+      other();
+    }
+    ++depth_;
+    return true;
+  }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    fail(fmt::format("this is no JSON: there is an error near byte {}.", position));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const { throw InputError({file_, 0, key_}, problem); }
+  bool other() {
+    if (depth_ < 3 || (depth_ == 3 && target_ != nullptr)) {
+      fail("this must be an object of windows, each with the texts input_tokens and output_tokens.");
+    }
+    return true;
+  }
+  void open_window() {
+    const std::optional<double> start = parse_number(window_);
+    key_ = window_;
+    if (!start || *start < 0 || *start > kMaxStart || (!windows_.empty() && *start <= windows_.back().start_s)) {
+      fail("the windows' names must be ascending times in seconds.");
+    }
+    windows_.push_back({*start, {}, {}});
+    target_ = nullptr;
+  }
+
+  std::string file_, window_, key_;
+  std::vector<ClientLengths> windows_;
+  TokenDistribution* target_ = nullptr;
+  std::size_t entries_ = 0;
+  std::int64_t depth_ = 0, documents_ = 0;
+};
+
+// Collects the files of a pool in any order.
+class PoolBuilder {
+ public:
+  explicit PoolBuilder(std::string source) { pool_.source = std::move(source); }
+
+  void add(const ChunkName& name, ByteInput& input) {
+    ServeGenClient& client = clients_[name.number];
+    const bool known = name.is_trace ? !client.windows.empty() : client.lengths.has_value();
+    if (known) {
+      throw InputError({input.name(), 0, ""}, "this client's file is there twice; a pool holds one of each.");
+    }
+    if (name.is_trace) {
+      client.name = input.name();
+      client.windows = read_client_windows(input);
+    } else {
+      client.lengths = read_client_lengths(input);
+      for (const ClientLengths& w : *client.lengths) {
+        entries_ += w.input.tokens.size() + w.output.tokens.size();
+      }
+    }
+    if (entries_ > kMaxLengths || clients_.size() > 100000) {
+      throw InputError({pool_.source, 0, ""}, "the pool has too many clients or distributions.");
+    }
+  }
+  ServeGenPool finish() {
+    for (auto& [number, client] : clients_) {
+      if (client.windows.empty()) {
+        throw InputError({pool_.source, 0, ""}, fmt::format("client {} has lengths but no rates: chunk-{}-trace.csv is "
+                                                            "missing.",
+                                                            number, number));
+      }
+      client.number = number;
+      const double window_s = client.windows.size() > 1 ? client.windows[1].start_s - client.windows[0].start_s : 600.0;
+      pool_.window_s = pool_.clients.empty() ? window_s : pool_.window_s;
+      if (window_s != pool_.window_s) {
+        throw InputError({client.name, 0, ""}, "its windows are not as long as those of the other clients.");
+      }
+      pool_.end_s = std::max(pool_.end_s, client.windows.back().start_s + window_s);
+      pool_.clients.push_back(std::move(client));
+    }
+    if (pool_.clients.empty()) {
+      throw InputError({pool_.source, 0, ""}, "there is no chunk-i-trace.csv in it.");
+    }
+    return std::move(pool_);
+  }
+
+ private:
+  ServeGenPool pool_;
+  std::map<std::int64_t, ServeGenClient> clients_;
+  std::size_t entries_ = 0;
+};
+
+}  // namespace
+
+std::int32_t TokenDistribution::at(double u) const {
+  const auto found = std::upper_bound(cumulative.begin(), cumulative.end(), u);
+  return tokens[std::min(static_cast<std::size_t>(found - cumulative.begin()), tokens.size() - 1)];
+}
+
+double TokenDistribution::mean() const {
+  double sum = 0.0, before = 0.0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    sum += tokens[i] * (cumulative[i] - before);
+    before = cumulative[i];
+  }
+  return sum;
+}
+
+std::vector<ClientWindow> read_client_windows(ByteInput& input) {
+  LineReader lines(input);
+  std::vector<ClientWindow> out;
+  for (std::string_view line; lines.next(line);) {
+    const std::vector<std::string_view> fields = split_fields(line);
+    if (fields.size() < 6) {
+      lines.fail(
+          fmt::format("the row has {} fields; 6 are needed (start, rate, cv, family, shape, scale).", fields.size()));
+    }
+    const std::optional<double> start = parse_number(fields[0]), rate = parse_number(fields[1]);
+    if (!start || *start < 0 || *start > kMaxStart || !rate || *rate < 0 || *rate > 1e9) {
+      lines.fail("the window's start (s) and rate (requests per second) must be numbers that are not negative.");
+    }
+    // All windows of a file are as long as the first one; gaps between them would hide requests.
+    const double step = out.size() > 1 ? out[1].start_s - out[0].start_s : 0.0;
+    const double since = out.empty() ? 0.0 : *start - out.back().start_s;
+    if (!out.empty() && (since <= 0 || (out.size() > 1 && since != step))) {
+      lines.fail("the windows must follow each other at equal distances.");
+    }
+    out.push_back({*start, *rate, read_gap_rule(lines, fields[3], fields[4])});
+  }
+  if (out.empty()) {
+    lines.fail("the file is empty; a row per window is needed.");
+  }
+  return out;
+}
+
+std::vector<ClientLengths> read_client_lengths(ByteInput& input) {
+  LengthEvents events(input.name());
+  JsonDocuments bytes(input);
+  nlohmann::json::sax_parse(bytes.begin(), bytes.end(), &events);
+  return events.take();
+}
+
+ServeGenPool read_servegen_folder(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  PoolBuilder pool(folder.string());
+  for (const std::filesystem::path& file : files) {
+    if (const auto name = parse_name(file.string())) {
+      ByteInput input(file);
+      pool.add(*name, input);
+    }
+  }
+  return pool.finish();
+}
+
+ServeGenPool read_servegen_archive(ByteInput& input) {
+  TarReader archive(input);
+  PoolBuilder pool(input.name());
+  while (const std::optional<TarEntry> entry = archive.next()) {
+    if (const auto name = parse_name(entry->name)) {
+      ByteInput file = ByteInput::from_memory(input.name() + "/" + entry->name, archive.read());
+      pool.add(*name, file);
+    }
+  }
+  return pool.finish();
+}
+
+}  // namespace epsim

@@ -1,0 +1,162 @@
+// Conversations: turns that repeat all that went before, and say which prefix blocks they share.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+
+#include "traces/requests/arrivals.h"
+#include "traces/requests/lengths.h"
+#include "traces/requests/request_collector.h"
+#include "traces/requests/sources.h"
+
+namespace epsim {
+
+namespace {
+
+struct SessionPlan {
+  double session_rate, turns, think_s;
+  std::int64_t system_tokens, max_context;
+  int block_tokens;
+};
+
+SessionPlan read_plan(ConfigReader& in) {
+  SessionPlan p{};
+  p.session_rate = in.required<RequestsPerSecond>("session_rate", Bound::kPositive).count();
+  p.turns = in.required<double>("turns");
+  in.check(p.turns >= 1 && p.turns <= 1e4, "turns", "the mean number of turns must be within 1 and 10000.");
+  p.think_s = in.required<Seconds>("think_time", Bound::kPositive).count();
+  in.check(p.think_s <= 9e6, "think_time", "this is longer than a run can be.");
+  p.system_tokens = in.optional<int>("system_tokens", 0);
+  p.max_context = in.required<int>("max_context", Bound::kPositive);
+  in.check(p.system_tokens < p.max_context, "system_tokens", "this must be below max_context.");
+  p.block_tokens = in.optional("block_tokens", 512, Bound::kPositive);
+  return p;
+}
+
+// A conversation between two of its turns.
+struct Session {
+  Ticks next{};              // when its next turn arrives
+  std::uint64_t number = 0;  // order of equal instants, and the name of its random stream
+  std::int64_t turns_left = 0;
+  std::int64_t context = 0;          // tokens so far, answers included
+  std::vector<std::int64_t> blocks;  // ids of the blocks that the context fills
+  RandomStream random;
+};
+
+struct Later {
+  bool operator()(const Session& a, const Session& b) const {
+    return a.next != b.next ? a.next > b.next : a.number > b.number;
+  }
+};
+
+class SessionArrivals {
+ public:
+  SessionArrivals(const SessionPlan& plan, const LengthSampler& lengths, Seed seed)
+      : plan_(plan), lengths_(lengths), seed_(seed), starts_(seed, "requests.arrivals") {
+    table_.prefix_start.push_back(0);
+    table_.block_tokens = plan.block_tokens;
+    for (std::int64_t b = 0; b < plan.system_tokens / plan.block_tokens; ++b) {
+      system_blocks_.push_back(next_block_++);
+    }
+    schedule_start();
+  }
+
+  RequestTable run(const Extent& extent, const ConfigReader& in) {
+    while (extent.goes_on(table_.trace.requests.size(), std::min(next_start_, next_turn()))) {
+      // The bounds are those of every trace; sessions make more requests than the starts alone tell.
+      in.check(static_cast<double>(table_.trace.requests.size()) < kMaxRequests, "duration",
+               "the trace gets too many requests.");
+      in.check(table_.prefix_blocks.size() < kMaxPrefixBlocks, "block_tokens",
+               "the trace gets too many prefix blocks; make them larger.");
+      if (next_start_ <= next_turn()) {
+        start_session();
+        schedule_start();
+      } else {
+        Session session = open_.top();
+        open_.pop();
+        take_turn(std::move(session));
+      }
+    }
+    return std::move(table_);
+  }
+
+ private:
+  Ticks next_turn() const { return open_.empty() ? Ticks::max() : open_.top().next; }
+
+  void schedule_start() {
+    start_s_ += starts_.exponential(1.0 / plan_.session_rate);
+    next_start_ = start_s_ < 9.2e6 ? to_ticks(Seconds{start_s_}) : Ticks::max();
+  }
+
+  void start_session() {
+    Session s{next_start_,         sessions_,      0,
+              plan_.system_tokens, system_blocks_, RandomStream(seed_, "requests.sessions", sessions_)};
+    ++sessions_;
+    s.turns_left = s.random.geometric(plan_.turns);
+    take_turn(std::move(s));
+  }
+
+  // Emits the session's next turn and puts the session back unless it ends.
+  void take_turn(Session s) {
+    const RequestLengths n = lengths_.draw(s.random);
+    const std::int64_t input = s.context + n.input_tokens;
+    if (input + n.output_tokens > plan_.max_context) {
+      return;
+    }
+    table_.trace.requests.push_back({s.next, static_cast<std::int32_t>(input), n.output_tokens});
+    emit_blocks(s, input);
+    s.context = input + n.output_tokens;
+    fill_blocks(s, s.context);
+    const double gap_s = s.random.exponential(plan_.think_s);
+    if (--s.turns_left > 0 && to_seconds(s.next).count() + gap_s < 9.2e6) {
+      s.next += to_ticks(Seconds{gap_s});
+      open_.push(std::move(s));
+    }
+  }
+
+  // Gives ids to all blocks that `tokens` tokens of context fill.
+  void fill_blocks(Session& s, std::int64_t tokens) {
+    while (static_cast<std::int64_t>(s.blocks.size() + 1) * plan_.block_tokens <= tokens) {
+      s.blocks.push_back(next_block_++);
+    }
+  }
+
+  // The input's blocks. A last block that it does not fill has an id of its own: later it holds more.
+  void emit_blocks(Session& s, std::int64_t input) {
+    fill_blocks(s, input);
+    table_.prefix_blocks.insert(table_.prefix_blocks.end(), s.blocks.begin(), s.blocks.end());
+    if (input % plan_.block_tokens != 0) {
+      table_.prefix_blocks.push_back(next_block_++);
+    }
+    table_.prefix_start.push_back(static_cast<std::int64_t>(table_.prefix_blocks.size()));
+  }
+
+  SessionPlan plan_;
+  const LengthSampler& lengths_;
+  Seed seed_;
+  RandomStream starts_;
+  RequestTable table_;
+  std::vector<std::int64_t> system_blocks_;
+  std::int64_t next_block_ = 0;
+  std::uint64_t sessions_ = 0;
+  double start_s_ = 0.0;
+  Ticks next_start_{};
+  std::priority_queue<Session, std::vector<Session>, Later> open_;
+};
+
+}  // namespace
+
+RequestTable make_sessions(ConfigReader& in, Seed seed) {
+  const SessionPlan plan = read_plan(in);
+  const Extent extent = read_extent(in, plan.session_rate * plan.turns, "session_rate");
+  const LengthSampler lengths = read_lengths(in, seed);
+  RequestTable table = SessionArrivals(plan, lengths, seed).run(extent, in);
+  in.check(!table.trace.requests.empty(), "duration",
+           "no request arrives; make the duration longer, or max_context larger.");
+  table.trace.source = fmt::format("sessions: {}/s of {} turns, {} s apart, {} new", plan.session_rate, plan.turns,
+                                   plan.think_s, lengths.description());
+  return table;
+}
+
+}  // namespace epsim

@@ -1,0 +1,33 @@
+// The requests that a trace file carries, and the options of recorded traces on them.
+#include <fmt/format.h>
+
+#include "traces/requests/request_collector.h"
+#include "traces/requests/sources.h"
+#include "traces/trace_file.h"
+
+namespace epsim {
+
+RequestTable make_trace_file_requests(ConfigReader& in, Seed seed) {
+  const std::filesystem::path path = in.path("path");
+  const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
+  const TraceFile file(path);
+  if (!file.has_requests()) {
+    throw InputError({file.name(), 0, "/requests"}, "this trace file holds no requests.");
+  }
+  const RequestTable stored = file.requests();
+  RequestCollector collector(options, stored.block_tokens);
+  for (std::size_t i = 0; i < stored.trace.requests.size(); ++i) {
+    const Request& r = stored.trace.requests[i];
+    std::span<const std::int64_t> blocks;
+    if (stored.block_tokens > 0) {
+      const auto first = static_cast<std::size_t>(stored.prefix_start[i]);
+      blocks =
+          std::span(stored.prefix_blocks).subspan(first, static_cast<std::size_t>(stored.prefix_start[i + 1]) - first);
+    }
+    collector.add(r.arrival, r.input_tokens, r.output_tokens, {file.name(), 0, fmt::format("/requests, row {}", i + 1)},
+                  blocks);
+  }
+  return collector.finish(file.name());
+}
+
+}  // namespace epsim
