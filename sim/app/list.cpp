@@ -51,6 +51,11 @@ void list_policies() {
     line(entry.name, entry.summary);
     line("", fmt::format("options: {}", entry.options));
   }
+  std::cout << "policies that act in every step (epsim screen)\n";
+  for (const StepPolicyEntry& entry : step_policies()) {
+    line(entry.name, entry.summary);
+    line("", fmt::format("options: {}", entry.options));
+  }
   std::cout << "ceilings, named like policies\n";
   for (const CeilingEntry& entry : kCeilings) {
     line(entry.name, entry.summary);

@@ -8,6 +8,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/serving/run_policy.h"
+#include "sim/serving/step_screen.h"
 
 namespace epsim::app {
 namespace {
@@ -24,18 +25,37 @@ Score score(const Placement& placement, const LoadWindow& window) {
           static_cast<int>(worst - by_layer.begin())};
 }
 
-std::string row(const Scenario& s, const PolicyChoice& policy) {
+std::string line(const Scenario& s, const std::string& label, const std::string& copies, const MemoryBreakdown& memory,
+                 const std::string& planned, const Score& scored) {
+  return fmt::format("{:<16} {:>8} {:>9.3f} {:>8.1f} {:>9} {:>8.3f} {:>8.3f} {:>7}\n", label, copies,
+                     to_gib(memory.kv_pool), memory.copies_loss * 100, planned, scored.mean, scored.worst,
+                     s.model.moe_layer_numbers()[static_cast<std::size_t>(scored.worst_layer)]);
+}
+
+std::string placement_row(const Scenario& s, const PolicyChoice& policy) {
   const PreparedRun run = prepare_run(s, policy);
   LoadWindow even(s.run_window.layers(), s.run_window.experts());
   for (int l = 0; l < even.layers(); ++l) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
   const Score planned = score(run.placement, planning_window(s, policy));
-  const Score scored = score(run.placement, policy.perfect_balance ? even : s.run_window);
-  return fmt::format("{:<16} {:>8} {:>9.3f} {:>8.1f} {:>9.3f} {:>8.3f} {:>8.3f} {:>7}\n", policy.label,
-                     std::max(0, run.plan.copies_on_fullest_gpu()), to_gib(run.memory.kv_pool),
-                     run.memory.copies_loss * 100, planned.mean, scored.mean, scored.worst,
-                     s.model.moe_layer_numbers()[static_cast<std::size_t>(scored.worst_layer)]);
+  return line(s, policy.label, fmt::format("{}", std::max(0, run.plan.copies_on_fullest_gpu())), run.memory,
+              fmt::format("{:.3f}", planned.mean), score(run.placement, policy.perfect_balance ? even : s.run_window));
+}
+
+// A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
+std::string step_row(const Scenario& s, const PolicyChoice& policy) {
+  const StepScore steps = screen_steps(s, *policy.per_step, {});
+  MemoryOptions options = s.memory;
+  options.resident_extra = buffer_bytes(s, *policy.per_step, steps.most_extra);
+  const std::vector<std::int64_t> resident(
+      static_cast<std::size_t>(s.cluster.gpus()),
+      static_cast<std::int64_t>(s.model.moe_layers()) * s.model.experts / s.cluster.gpus());
+  MemoryBreakdown memory = memory_breakdown(s.model, s.cluster, s.parallelism, options, resident);
+  const Bytes without = memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident).kv_pool;
+  memory.copies_loss = 1.0 - memory.kv_pool / without;  // here: what the buffers take
+  return line(s, policy.label, fmt::format("{}/step", steps.most_extra), memory, "-",
+              {steps.mean, steps.worst, steps.worst_layer});
 }
 
 }  // namespace
@@ -50,7 +70,10 @@ int screen_verb(const std::vector<std::string>& words) {
       "epsim screen SCENARIO.yaml --policies base,eplb,craft [options]\n\n"
       "Plans every policy on the scenario's `plan_loads` and scores the plans on its `loads` (their mean): "
       "balancedness is\n"
-      "mean / max GPU load, 1 = perfect. Serves no request; `epsim compare` tells what balance is worth in time.\n",
+      "mean / max GPU load, 1 = perfect. Serves no request; `epsim compare` tells what balance is worth in time.\n"
+      "Policies that act in every step are screened on drawn steps of full prefill chunks, with predictions 87 % "
+      "right;\n"
+      "their copies are those brought to one GPU in one layer.\n",
       options, {"scenario"});
   if (!values) {
     return 0;
@@ -61,7 +84,7 @@ int screen_verb(const std::vector<std::string>& words) {
             << "                   copies   KV pool     lost   balancedness: mean / max GPU load\n"
                "policy              /GPU   GiB/GPU        %   planned   scored    worst   layer\n";
   for (const PolicyChoice& policy : scenario.policies) {
-    std::cout << row(scenario, policy);
+    std::cout << (policy.per_step != nullptr ? step_row(scenario, policy) : placement_row(scenario, policy));
   }
   return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "models/step_model.h"
 #include "sim/core/check.h"
+#include "sim/core/error.h"
 #include "sim/serving/simulate.h"
 
 namespace epsim {
@@ -72,6 +73,11 @@ const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy)
 }
 
 PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
+  if (policy.per_step != nullptr) {
+    throw InputError({"", 0, "policies." + policy.label},
+                     "this policy acts anew in every step, which a serving run does not price yet; `epsim screen` tells how "
+                     "well it balances.");
+  }
   const ClusterShape shape = shape_of(s.cluster);
   const LoadWindow& window = planning_window(s, policy);
   PlacementPlan plan = policy.placement->plan(window, shape);

@@ -115,13 +115,14 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   ConfigReader in = all.section(label);
   const std::string named = in.optional<std::string>("kind", label);
   const bool oracle = named == "oracle", perfect = named == "perfect";
-  const std::string kind = oracle ? "eplb" : perfect ? "contiguous" : named;
+  std::shared_ptr<const StepPolicy> per_step = make_step_policy(named, in);
+  const std::string kind = oracle ? "eplb" : perfect || per_step != nullptr ? "contiguous" : named;
   // Hierarchical modes balance the model's own expert groups unless the options say otherwise.
   if (takes_option(kind, "num_groups")) {
     in.optional<int>("num_groups", s.model.expert_groups, Bound::kPositive);
   }
   std::shared_ptr<const PlacementPolicy> policy = make_placement_policy(kind, in);
-  PolicyChoice out{label, std::move(policy), oracle, perfect};
+  PolicyChoice out{label, std::move(policy), oracle, perfect, std::move(per_step)};
   if (in.has("replica_choice")) {
     ConfigReader choice = in.section("replica_choice");
     out.replica_choice = make_replica_choice(choice.required<std::string>("kind"), choice);

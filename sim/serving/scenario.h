@@ -11,6 +11,7 @@
 #include "models/memory_model.h"
 #include "models/step_model.h"
 #include "policies/placement_policy.h"
+#include "policies/step_policy.h"
 #include "policies/replica_choice.h"
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
@@ -31,6 +32,8 @@ struct PolicyChoice {
   // The two ceilings of a comparison; no deployment can have either.
   bool knows_run_loads = false;  // `oracle`: plans from the loads that the run is scored on
   bool perfect_balance = false;  // `perfect`: every expert takes the same load in every step
+  // A policy that acts in every step, over experts in order; null for placement policies.
+  std::shared_ptr<const StepPolicy> per_step = nullptr;
   std::shared_ptr<const ReplicaChoice> replica_choice = nullptr;  // null: copies share evenly
 };
 

@@ -1,0 +1,175 @@
+// The per-step policies of the papers as combinations of a prefetch rule and a token rule.
+#include <algorithm>
+#include <vector>
+
+#include "policies/prefetch/fastermoe.h"
+#include "policies/prefetch/libra.h"
+#include "policies/prefetch/lina.h"
+#include "policies/step_policy.h"
+#include "policies/token_sharding/harmoeny.h"
+#include "policies/token_sharding/least_loaded.h"
+#include "policies/token_sharding/libra.h"
+
+namespace epsim {
+namespace {
+
+int most_extra(const Residency& held) {
+  int most = 0;
+  for (int g = 0; g < held.gpus; ++g) {
+    most = std::max(most, held.extras(g));
+  }
+  return most;
+}
+
+// Experts that a GPU computes although they are not at home there had to be brought there.
+int most_fetched(const TokenAssignment& tokens, const Residency& home) {
+  int most = 0;
+  for (int g = 0; g < tokens.gpus; ++g) {
+    int fetched = 0;
+    for (int e = 0; e < tokens.experts; ++e) {
+      fetched += tokens.at(g, e) > 0 && home.home_of(e) != g ? 1 : 0;
+    }
+    most = std::max(most, fetched);
+  }
+  return most;
+}
+
+class Libra final : public StepPolicy {
+ public:
+  explicit Libra(ConfigReader& in) {
+    prefetch_.n_extra = in.optional<int>("n_extra", 8, Bound::kNotNegative);
+    prefetch_.n_local = in.optional<int>("n_local", libra_local_count(prefetch_.n_extra, 0.5), Bound::kNotNegative);
+    in.check(prefetch_.n_local <= prefetch_.n_extra, "n_local", "at most n_extra experts can be brought in.");
+    prefetch_.literal = in.optional<bool>("literal_stop", false);
+    prefetch_.relief = in.choice("relief", {"own_requests", "rebalanced"}, "rebalanced") == "rebalanced"
+                           ? LibraRelief::kRebalanced
+                           : LibraRelief::kOwnRequests;
+    sharding_.epsilon = in.optional<double>("epsilon", 0.01, Bound::kPositive);
+    sharding_.stale_order = in.optional<bool>("stale_order", false);
+    sharding_.cap_excess = in.optional<bool>("cap_excess", false);
+  }
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
+                      const Residency& home) const override {
+    const Residency held = libra_prefetch(predicted, home, prefetch_);
+    return {libra_shard(requests, held, sharding_).tokens, most_extra(held)};
+  }
+  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllGather, true, true, false, 2}; }
+
+ private:
+  LibraPrefetchOptions prefetch_;
+  LibraShardingOptions sharding_;
+};
+
+class Lina final : public StepPolicy {
+ public:
+  explicit Lina(ConfigReader& in) : n_extra_(in.optional<int>("n_extra", 8, Bound::kNotNegative)) {}
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
+                      const Residency& home) const override {
+    std::vector<double> popularity;
+    for (int e = 0; e < predicted.experts; ++e) {
+      popularity.push_back(static_cast<double>(predicted.of_expert(e)));
+    }
+    const Residency held = lina_replicate(popularity, home, n_extra_);
+    return {even_split(requests, held), most_extra(held)};
+  }
+  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllToAll, false, false, false, 1}; }
+
+ private:
+  int n_extra_;
+};
+
+class Harmoeny final : public StepPolicy {
+ public:
+  explicit Harmoeny(ConfigReader& in)
+      : options_{in.optional<std::int64_t>("min_tokens", HarmoenyOptions{}.min_tokens, Bound::kPositive)} {}
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
+    TokenAssignment tokens = harmoeny_schedule(requests, home, options_).assignment();
+    const int fetched = most_fetched(tokens, home);
+    return {std::move(tokens), fetched};
+  }
+  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllToAll, false, true, true, 0}; }
+
+ private:
+  HarmoenyOptions options_;
+};
+
+class LeastLoaded final : public StepPolicy {
+ public:
+  explicit LeastLoaded(ConfigReader& in) {
+    options_.capacity_factor = in.optional<double>("capacity_factor", options_.capacity_factor, Bound::kPositive);
+    options_.min_chunk = in.optional<std::int64_t>("min_chunk", options_.min_chunk, Bound::kPositive);
+    options_.min_imbalance = in.optional<double>("min_imbalance", options_.min_imbalance);
+  }
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
+    TokenAssignment tokens = least_loaded_plan(requests, home, options_).tokens;
+    const int fetched = most_fetched(tokens, home);
+    return {std::move(tokens), fetched};
+  }
+  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllToAll, false, true, true, 0}; }
+
+ private:
+  LeastLoadedOptions options_;
+};
+
+class FasterMoe final : public StepPolicy {
+ public:
+  explicit FasterMoe(ConfigReader& in) {
+    options_.hidden = in.optional<double>("hidden", options_.hidden, Bound::kPositive);
+    options_.network = in.optional<BytesPerSecond>("network", options_.network, Bound::kPositive);
+    options_.compute = in.optional<FlopsPerSecond>("compute", options_.compute, Bound::kPositive);
+  }
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
+    std::vector<std::int64_t> tokens;
+    for (int e = 0; e < requests.experts; ++e) {
+      tokens.push_back(requests.of_expert(e));
+    }
+    Residency held = home;
+    for (const int e : fastermoe_shadows(tokens, options_)) {
+      for (int g = 0; g < held.gpus; ++g) {
+        held.add(e, g);
+      }
+    }
+    return {local_or_home(requests, held), most_extra(held)};
+  }
+  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllToAll, false, true, true, 0}; }
+
+ private:
+  FasterMoeOptions options_;
+};
+
+template <class Policy>
+std::unique_ptr<StepPolicy> make(ConfigReader& options) {
+  return std::make_unique<Policy>(options);
+}
+
+constexpr StepPolicyEntry kStepPolicies[] = {
+    {"libra",
+     "Experts predicted for the next layer are copied ahead, remote tokens rebalanced: Libra, Algorithms 1 and 2.",
+     "n_extra (8), n_local (half of n_extra), relief (own_requests|rebalanced; rebalanced), literal_stop (false), "
+     "epsilon (0.01), stale_order (false), cap_excess (false)",
+     make<Libra>},
+    {"lina", "Popular experts copied by prediction, tokens split evenly: Lina (ATC 2023) as Libra's Sec. 5 runs it.",
+     "n_extra (8)", make<Lina>},
+    {"harmoeny",
+     "Tokens move from the busiest GPU to the lightest, experts are fetched on demand: HarMoEny's schedule.",
+     "min_tokens (150)", make<Harmoeny>},
+    {"fastermoe", "The hottest experts are shadowed on every GPU while that pays: FasterMoE (PPoPP 2022).",
+     "hidden (2048), network (6.25GB/s), compute (11.5TF/s)", make<FasterMoe>},
+    {"least_loaded_ep", "What does not fit at home spills to the lightest GPUs: least-loaded EP (arXiv 2601.17111).",
+     "capacity_factor (1.1), min_chunk (1024), min_imbalance (1.3)", make<LeastLoaded>},
+};
+
+}  // namespace
+
+std::span<const StepPolicyEntry> step_policies() { return kStepPolicies; }
+
+std::unique_ptr<StepPolicy> make_step_policy(const std::string& name, ConfigReader& options) {
+  for (const StepPolicyEntry& entry : kStepPolicies) {
+    if (entry.name == name) {
+      return entry.make(options);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace epsim

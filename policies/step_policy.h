@@ -1,0 +1,50 @@
+// The extension point for policies that act anew in every layer of every step: what to copy, and who computes what.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "policies/prefetch/residency.h"
+#include "sim/core/config.h"
+
+namespace epsim {
+
+// What such a policy asks of the engine besides its decisions. Declared here so that a step can be priced: nothing in
+// policies/ knows a clock.
+struct ExecutionProfile {
+  enum class Dispatch { kAllToAll, kAllGather };
+  Dispatch dispatch = Dispatch::kAllToAll;  // all-gather: every GPU receives every token, combine by reduce-scatter
+  bool two_stage = false;                   // local tokens are computed while the others are planned and gathered
+  bool plans_before_dispatch = false;       // a host-side plan stands between gate and dispatch
+  bool copies_on_demand = false;            // weights move after the routing is known, not ahead of it
+  int resident_buffers = 0;                 // sets of (experts / GPUs + extra) expert weights held for double buffering
+};
+
+// What one layer of one step comes to.
+struct StepDecision {
+  TokenAssignment tokens;  // every request computed exactly once
+  int most_extra = 0;      // experts held away from home on the fullest GPU: weights that had to move there
+};
+
+// `requests` is the true routing, `predicted` what was known of it when copies had to start; `home` holds every expert
+// once. Equal arguments give equal decisions; no clock, no I/O; const and safe to call from several threads.
+class StepPolicy {
+ public:
+  virtual ~StepPolicy() = default;
+  virtual StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
+                              const Residency& home) const = 0;
+  virtual ExecutionProfile profile() const = 0;
+};
+
+struct StepPolicyEntry {
+  std::string_view name, summary, options;
+  std::unique_ptr<StepPolicy> (*make)(ConfigReader& options);
+};
+// In the order in which they are listed to users.
+std::span<const StepPolicyEntry> step_policies();
+// Null when no step policy has that name; the caller calls finish() on the options.
+std::unique_ptr<StepPolicy> make_step_policy(const std::string& name, ConfigReader& options);
+
+}  // namespace epsim
