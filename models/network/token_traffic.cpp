@@ -1,0 +1,135 @@
+#include "models/network/token_traffic.h"
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+// Slots of each expert with their GPUs.
+struct Copies {
+  std::vector<std::size_t> first;  // [expert + 1]
+  std::vector<std::size_t> slot, gpu;
+
+  explicit Copies(const LayerPlacement& at) : first(at.copies.size() + 1, 0), slot(at.expert.size()), gpu(slot) {
+    for (std::size_t e = 0; e < at.copies.size(); ++e) {
+      first[e + 1] = first[e] + static_cast<std::size_t>(at.copies[e]);
+    }
+    std::vector<std::size_t> next(first.begin(), first.end() - 1);
+    for (std::size_t g = 0; g + 1 < at.first_slot.size(); ++g) {
+      for (auto s = static_cast<std::size_t>(at.first_slot[g]); s < static_cast<std::size_t>(at.first_slot[g + 1]);
+           ++s) {
+        const std::size_t place = next[static_cast<std::size_t>(at.expert[s])]++;
+        slot[place] = s;
+        gpu[place] = g;
+      }
+    }
+  }
+};
+
+class Counter {
+ public:
+  Counter(const LayerPlacement& at, const ClusterShape& shape, Dedup dedup, LayerTraffic& out)
+      : at_(at),
+        shape_(shape),
+        dedup_(dedup),
+        out_(out),
+        copies_(at),
+        slot_rows_(at.expert.size(), 0.0),
+        slot_missed_(at.expert.size(), 1.0),
+        reach_(static_cast<std::size_t>(shape.gpus)),
+        missed_(reach_.size()) {
+    for (std::vector<double>* rows :
+         {&out.executed, &out.touched, &out.intra_out, &out.intra_in, &out.inter_out, &out.inter_in}) {
+      rows->assign(reach_.size(), 0.0);
+    }
+  }
+
+  template <class Id>
+  void add(std::span<const Id> experts, std::size_t source) {
+    const float* share = at_.share.data();
+    if (!at_.by_source.empty()) {
+      share = at_.by_source.share.data() +
+              source / static_cast<std::size_t>(at_.by_source.gpus_per_source) * at_.expert.size();
+    }
+    std::fill(reach_.begin(), reach_.end(), 0.0);
+    std::fill(missed_.begin(), missed_.end(), 1.0);
+    for (const Id e : experts) {
+      for (std::size_t i = copies_.first[e]; i < copies_.first[e + 1U]; ++i) {
+        const auto chance = static_cast<double>(share[copies_.slot[i]]);
+        reach_[copies_.gpu[i]] += chance;
+        missed_[copies_.gpu[i]] *= 1.0 - chance;
+        slot_rows_[copies_.slot[i]] += chance;
+        slot_missed_[copies_.slot[i]] *= 1.0 - chance;
+      }
+    }
+    send(source);
+  }
+
+  void finish() {
+    for (std::size_t g = 0; g < reach_.size(); ++g) {
+      for (auto s = static_cast<std::size_t>(at_.first_slot[g]); s < static_cast<std::size_t>(at_.first_slot[g + 1]);
+           ++s) {
+        out_.executed[g] += slot_rows_[s];
+        out_.touched[g] += 1.0 - slot_missed_[s];
+      }
+    }
+  }
+
+ private:
+  void send(std::size_t source) {
+    const auto per_node = static_cast<std::size_t>(shape_.gpus_per_node);
+    for (std::size_t n = 0; n < reach_.size() / per_node; ++n) {
+      const bool own = n == source / per_node;
+      // With one row per node, tokens of other nodes land on the GPU of their own index and go on from there.
+      const bool lands = dedup_ == Dedup::kNode && !own;
+      const std::size_t from = lands ? n * per_node + source % per_node : source;
+      double node_missed = 1;
+      for (std::size_t g = n * per_node; g < (n + 1) * per_node; ++g) {
+        const double rows = dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
+        node_missed *= missed_[g];
+        if (g == from) {
+          continue;
+        }
+        (own || lands ? out_.intra_out : out_.inter_out)[from] += rows;
+        (own || lands ? out_.intra_in : out_.inter_in)[g] += rows;
+      }
+      if (lands) {
+        out_.inter_out[source] += 1.0 - node_missed;
+        out_.inter_in[from] += 1.0 - node_missed;
+      }
+    }
+  }
+
+  const LayerPlacement& at_;
+  ClusterShape shape_;
+  Dedup dedup_;
+  LayerTraffic& out_;
+  Copies copies_;
+  std::vector<double> slot_rows_, slot_missed_;  // [slot] rows, and the chance of none
+  std::vector<double> reach_, missed_;           // [GPU] of the token at hand
+};
+
+}  // namespace
+
+template <class Id>
+void count_token_traffic(const Placement& placement, int l, const ClusterShape& shape, Dedup dedup,
+                         std::span<const Id> ids, std::span<const std::int32_t> token_gpu, LayerTraffic& out) {
+  Counter counter(placement.layer(l), shape, dedup, out);
+  EPSIM_CHECK(!token_gpu.empty() && ids.size() % token_gpu.size() == 0, "every token has equally many experts");
+  const std::size_t top_k = ids.size() / token_gpu.size();
+  const auto experts = static_cast<std::size_t>(placement.experts());
+  EPSIM_CHECK(std::all_of(ids.begin(), ids.end(), [&](Id e) { return e < experts; }), "ids are experts of the model");
+  for (std::size_t t = 0; t < token_gpu.size(); ++t) {
+    counter.add(ids.subspan(t * top_k, top_k), static_cast<std::size_t>(token_gpu[t]));
+  }
+  counter.finish();
+}
+
+template void count_token_traffic(const Placement&, int, const ClusterShape&, Dedup, std::span<const std::uint8_t>,
+                                  std::span<const std::int32_t>, LayerTraffic&);
+template void count_token_traffic(const Placement&, int, const ClusterShape&, Dedup, std::span<const std::uint16_t>,
+                                  std::span<const std::int32_t>, LayerTraffic&);
+
+}  // namespace epsim
