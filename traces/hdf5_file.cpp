@@ -4,26 +4,21 @@
 #include <hdf5.h>
 
 #include <algorithm>
-#include <mutex>
 #include <numeric>
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "traces/hdf5_internal.h"
 
 namespace epsim {
 
-namespace {
-
-constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 18;  // a chunk and its filters' copies stay in a core's cache
-constexpr std::uint64_t kMaxColumnRows = std::uint64_t{1} << 27;  // of text and number columns, which are read whole
-constexpr unsigned kDeflateLevel = 1;                             // counts hardly shrink further at higher levels
+namespace hdf5 {
 
 // The one lock of the process: the library keeps global state.
 std::recursive_mutex& library() {
   static std::recursive_mutex mutex;
   return mutex;
 }
-using Locked = std::lock_guard<std::recursive_mutex>;
 
 // The innermost message of the library's error stack, which is then cleared.
 std::string reason() {
@@ -39,6 +34,44 @@ std::string reason() {
   H5Eclear2(H5E_DEFAULT);
   return text.empty() ? "no reason given" : text;
 }
+
+void refuse(const std::string& file, const std::string& object, const std::string& problem) {
+  throw InputError({file, 0, object}, problem);
+}
+void write_failed(const std::string& file, const std::string& object) {
+  throw RunFailed(fmt::format("{}: {} cannot be written ({}); is the disk full?", file, object, reason()));
+}
+
+Hdf5Handle owned(hid_t id, Hdf5Handle::Closer closer, const std::string& file, const std::string& object) {
+  if (id < 0) {
+    refuse(file, object, fmt::format("this cannot be read: {}.", reason()));
+  }
+  return {id, closer};
+}
+
+std::vector<std::uint64_t> extent(hid_t space) {
+  const int rank = H5Sget_simple_extent_ndims(space);
+  std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(rank, 0)));
+  if (rank > 0) {
+    H5Sget_simple_extent_dims(space, dims.data(), nullptr);
+  }
+  return {dims.begin(), dims.end()};
+}
+
+}  // namespace hdf5
+
+namespace {
+
+using hdf5::extent;
+using hdf5::library;
+using hdf5::Locked;
+using hdf5::owned;
+using hdf5::reason;
+using hdf5::refuse;
+using hdf5::write_failed;
+
+constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 18;  // a chunk and its filters' copies stay in a core's cache
+constexpr unsigned kDeflateLevel = 1;                          // counts hardly shrink further at higher levels
 
 hid_t native(Hdf5Type type) {
   switch (type) {
@@ -62,36 +95,6 @@ hid_t native(Hdf5Type type) {
   return H5T_NATIVE_DOUBLE;
 }
 
-[[noreturn]] void refuse(const std::string& file, const std::string& object, const std::string& problem) {
-  throw InputError({file, 0, object}, problem);
-}
-[[noreturn]] void write_failed(const std::string& file, const std::string& object) {
-  throw RunFailed(fmt::format("{}: {} cannot be written ({}); is the disk full?", file, object, reason()));
-}
-
-Hdf5Handle owned(hid_t id, Hdf5Handle::Closer closer, const std::string& file, const std::string& object) {
-  if (id < 0) {
-    refuse(file, object, fmt::format("this cannot be read: {}.", reason()));
-  }
-  return {id, closer};
-}
-
-Hdf5Handle text_type() {
-  Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
-  H5Tset_size(type.id(), H5T_VARIABLE);
-  H5Tset_cset(type.id(), H5T_CSET_UTF8);
-  return type;
-}
-
-std::vector<std::uint64_t> extent(hid_t space) {
-  const int rank = H5Sget_simple_extent_ndims(space);
-  std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(rank, 0)));
-  if (rank > 0) {
-    H5Sget_simple_extent_dims(space, dims.data(), nullptr);
-  }
-  return {dims.begin(), dims.end()};
-}
-
 // The type of ours that holds a file's element type as it is; kF64 when none does.
 Hdf5Type stored_type(hid_t dataset) {
   const Hdf5Handle type(H5Dget_type(dataset), H5Tclose);
@@ -102,16 +105,6 @@ Hdf5Type stored_type(hid_t dataset) {
     }
   }
   return Hdf5Type::kF64;
-}
-
-std::vector<std::string> texts_of(std::vector<char*>& raw, hid_t type, hid_t space) {
-  std::vector<std::string> out;
-  out.reserve(raw.size());
-  for (const char* text : raw) {
-    out.emplace_back(text == nullptr ? "" : text);
-  }
-  H5Dvlen_reclaim(type, space, H5P_DEFAULT, raw.data());
-  return out;
 }
 
 }  // namespace
@@ -275,59 +268,6 @@ Hdf5Dataset Hdf5File::dataset(const std::string& name, std::size_t rank) const {
   return out;
 }
 
-void Hdf5File::write_texts(const std::string& name, std::span<const std::string> values) {
-  const Locked lock(library());
-  std::vector<const char*> raw;
-  for (const std::string& value : values) {
-    raw.push_back(value.c_str());
-  }
-  const hsize_t size = raw.size();
-  const Hdf5Handle type = text_type();
-  const Hdf5Handle space(H5Screate_simple(1, &size, nullptr), H5Sclose);
-  const Hdf5Handle groups(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
-  H5Pset_create_intermediate_group(groups.id(), 1);
-  const Hdf5Handle set(
-      H5Dcreate2(handle_.id(), name.c_str(), type.id(), space.id(), groups.id(), H5P_DEFAULT, H5P_DEFAULT), H5Dclose);
-  if (set.id() < 0 || (size > 0 && H5Dwrite(set.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, raw.data()) < 0)) {
-    write_failed(name_, name);
-  }
-}
-
-bool Hdf5File::holds_text(const std::string& name) const {
-  const Locked lock(library());
-  const Hdf5Handle set = owned(H5Dopen2(handle_.id(), name.c_str(), H5P_DEFAULT), H5Dclose, name_, name);
-  const Hdf5Handle type(H5Dget_type(set.id()), H5Tclose);
-  return H5Tis_variable_str(type.id()) > 0;
-}
-
-std::vector<std::string> Hdf5File::read_texts(const std::string& name) const {
-  const Locked lock(library());
-  const Hdf5Handle set = owned(H5Dopen2(handle_.id(), name.c_str(), H5P_DEFAULT), H5Dclose, name_, name);
-  const Hdf5Handle space = owned(H5Dget_space(set.id()), H5Sclose, name_, name);
-  const std::vector<std::uint64_t> shape = extent(space.id());
-  if (shape.size() != 1 || shape[0] > kMaxColumnRows) {
-    refuse(name_, name, "this is no column of text, or it is longer than 2^27 rows.");
-  }
-  std::vector<char*> raw(shape[0], nullptr);
-  const Hdf5Handle type = text_type();
-  if (!raw.empty() && H5Dread(set.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, raw.data()) < 0) {
-    refuse(name_, name, fmt::format("this cannot be read ({}); the file is damaged.", reason()));
-  }
-  return raw.empty() ? std::vector<std::string>() : texts_of(raw, type.id(), space.id());
-}
-
-void Hdf5File::set_text(const std::string& name, const std::string& value) {
-  const Locked lock(library());
-  const Hdf5Handle type = text_type();
-  const Hdf5Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-  const Hdf5Handle attribute(H5Acreate2(handle_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT),
-                             H5Aclose);
-  const char* raw = value.c_str();
-  if (H5Awrite(attribute.id(), type.id(), &raw) < 0) {
-    write_failed(name_, name);
-  }
-}
-
 void Hdf5File::set_numbers(const std::string& name, std::span<const std::int64_t> values) {
   const Locked lock(library());
   const hsize_t size = values.size();
@@ -337,25 +277,6 @@ void Hdf5File::set_numbers(const std::string& name, std::span<const std::int64_t
   if (H5Awrite(attribute.id(), H5T_NATIVE_INT64, values.data()) < 0) {
     write_failed(name_, name);
   }
-}
-
-std::string Hdf5File::text(const std::string& name) const {
-  const Locked lock(library());
-  if (H5Aexists(handle_.id(), name.c_str()) <= 0) {
-    return "";
-  }
-  const Hdf5Handle attribute = owned(H5Aopen(handle_.id(), name.c_str(), H5P_DEFAULT), H5Aclose, name_, name);
-  const Hdf5Handle found(H5Aget_type(attribute.id()), H5Tclose);
-  const Hdf5Handle space(H5Aget_space(attribute.id()), H5Sclose);
-  if (H5Tis_variable_str(found.id()) <= 0 || H5Sget_simple_extent_npoints(space.id()) != 1) {
-    refuse(name_, name, "this attribute is no text.");
-  }
-  const Hdf5Handle type = text_type();
-  std::vector<char*> raw(1, nullptr);
-  if (H5Aread(attribute.id(), type.id(), raw.data()) < 0) {
-    refuse(name_, name, fmt::format("this attribute cannot be read: {}.", reason()));
-  }
-  return texts_of(raw, type.id(), space.id())[0];
 }
 
 std::vector<std::int64_t> Hdf5File::numbers(const std::string& name) const {
