@@ -100,10 +100,22 @@ TEST_CASE("Mooncake through a trace file and back is exact") {
   CHECK(back.prefix_start == t.prefix_start);
 }
 
-// The mean number of tokens per request that the pool's statistics state, and the recorded mean of cv^2.
+// What the pool's statistics lead one to expect: requests, their tokens, and the variance of their number.
 struct Stated {
-  double requests = 0, input = 0, output = 0;
+  double requests = 0, input = 0, output = 0, variance = 0;
 };
+double cv2_of(const GapRule& gaps) {
+  switch (gaps.family) {
+    case GapRule::Family::kGamma:
+      return 1 / gaps.shape;
+    case GapRule::Family::kWeibull: {
+      const double mean = std::tgamma(1 + 1 / gaps.shape);
+      return std::tgamma(1 + 2 / gaps.shape) / (mean * mean) - 1;
+    }
+    default:
+      return 1;
+  }
+}
 Stated stated_by(const ServeGenPool& pool) {
   Stated s;
   for (const ServeGenClient& client : pool.clients) {
@@ -114,6 +126,7 @@ Stated stated_by(const ServeGenPool& pool) {
       }
       const double n = w.rate * pool.window_s;
       s.requests += n;
+      s.variance += n * cv2_of(w.gaps);
       s.input += n > 0 ? n * lengths->input.mean() : 0;
       s.output += n > 0 ? n * lengths->output.mean() : 0;
     }
@@ -122,8 +135,7 @@ Stated stated_by(const ServeGenPool& pool) {
 }
 
 TEST_CASE("ServeGen's DeepSeek-R1 day: rates as stated, and drawn requests that follow them") {
-  const std::string file = shared("servegen/deepseek-r1.tar.gz");
-  ByteInput input(file);
+  ByteInput input(shared("servegen/deepseek-r1.tar.gz"));
   const ServeGenPool pool = read_servegen_archive(input);
   CHECK(pool.clients.size() == 73);
   CHECK(pool.window_s == 600);
@@ -142,25 +154,31 @@ TEST_CASE("ServeGen's DeepSeek-R1 day: rates as stated, and drawn requests that 
   const Stated stated = stated_by(pool);
   CHECK(std::abs(stated.requests / 86400 - 16.0) < 0.05);
 
-  const RequestTrace t = table_of("{kind: auto}", file).trace;
+  RequestOptions options;
+  options.equal_times = EqualTimes::kKeep;
+  const RequestTrace t = sample_servegen(pool, {}, options).trace;
   const auto n = static_cast<double>(t.requests.size());
-  // Clients' gaps have a mean cv^2 well below 10; five deviations of the count are then 5 x sqrt(10 x 1.4e6) = 1.3 %
-  // of a third of a percent: 18,600 of 1,383,669.
-  CHECK(std::abs(n - stated.requests) < 5 * std::sqrt(10 * stated.requests));
+  // The variance of a renewal count is at most about cv^2 of its gaps times its mean; clients are independent.
+  CHECK(std::abs(n - stated.requests) < 5 * std::sqrt(stated.variance));
   CHECK(means_of(t).input == doctest::Approx(stated.input / stated.requests).epsilon(0.02));
   CHECK(means_of(t).output == doctest::Approx(stated.output / stated.requests).epsilon(0.02));
 }
 
 TEST_CASE("ServeGen's m-small: five length files are absent, an hour of the rest can be drawn") {
-  const std::string file = shared("servegen/m-small.tar.gz");
-  CHECK(contains(message([&] { table_of("{kind: auto}", file); }), "Take a shorter slice"));
-  const std::string hour = "slice_start: 24h, slice_length: 1h";
-  CHECK(contains(message([&] { table_of("{kind: auto, " + hour + "}", file); }), "-dataset.json is missing"));
-  const RequestTrace t = table_of("{kind: auto, missing_lengths: skip, rate: 100/s, " + hour + "}", file).trace;
+  ByteInput input(shared("servegen/m-small.tar.gz"));
+  const ServeGenPool pool = read_servegen_archive(input);
+  RequestOptions hour;
+  hour.equal_times = EqualTimes::kKeep;
+  CHECK(contains(message([&] { sample_servegen(pool, {}, hour); }), "Take a shorter slice"));
+  hour.slice_start = std::chrono::hours(24);
+  hour.slice_length = std::chrono::hours(1);
+  hour.rate = RequestsPerSecond(100);
+  ServeGenOptions wanted;
+  CHECK(contains(message([&] { sample_servegen(pool, wanted, hour); }), "-dataset.json is missing"));
+  wanted.skip_missing = true;
+  const RequestTrace t = sample_servegen(pool, wanted, hour).trace;
   CHECK(contains(t.source, "requests without lengths skipped"));
   CHECK(t.requests.back().arrival < std::chrono::hours(1));
-  ByteInput input(file);
-  const ServeGenPool pool = read_servegen_archive(input);
   CHECK(pool.clients.size() == 43);
   std::set<std::int64_t> without;
   double rate = 0;

@@ -1,5 +1,7 @@
 #include "traces/requests/json_documents.h"
 
+#include <fmt/format.h>
+
 #include <string_view>
 
 namespace epsim {
@@ -46,6 +48,10 @@ void JsonDocuments::outside_strings(int c) {
       break;
     case '{':
     case '[':
+      if (depth_ == kMaxDepth) {
+        input_.fail(
+            fmt::format("this nests deeper than {} levels; this is not a file of the expected kind.", kMaxDepth));
+      }
       // The start of a document; a comma goes ahead of all but the first.
       if (depth_++ == 0 && documents_++ > 0) {
         pending_.push_back(current_);

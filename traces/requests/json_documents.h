@@ -12,10 +12,12 @@
 namespace epsim {
 
 // Adds '[', ',' between documents and ']'. Python writes NaN and Infinity, which are no JSON; they become
-// null. Refuses a value that goes on for more than kMaxToken bytes.
+// null. Refuses a value that goes on for more than kMaxToken bytes, and nesting deeper than kMaxDepth.
 class JsonDocuments {
  public:
   static constexpr std::int64_t kMaxToken = std::int64_t{1} << 24;  // a generated text can be long
+
+  static constexpr std::int64_t kMaxDepth = 1000;
 
   explicit JsonDocuments(ByteInput& input) : input_(input) { advance(); }
 

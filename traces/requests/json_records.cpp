@@ -8,11 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "traces/requests/json_documents.h"
-#include "traces/requests/request_collector.h"
 
 namespace epsim {
 
 namespace {
+
+constexpr std::size_t kMaxListItems = 10'000'000;  // 240 MB; a load generator's run has thousands of requests
 
 // nlohmann's event interface. Depths: 1 = the list of documents, 2 = a record, 3 = a wanted list or something passed
 // over.
@@ -119,8 +120,8 @@ class RecordEvents : public nlohmann::json_sax<nlohmann::json> {
       field_->kind = JsonField::Kind::kNumber;
       field_->number = number;
     } else if (depth_ == 3 && field_->kind == JsonField::Kind::kNumbers) {
-      if (static_cast<double>(field_->numbers.size()) >= kMaxRequests) {
-        fail(fmt::format("`{}` holds more than {:.0e} numbers.", field_->name, kMaxRequests));
+      if (field_->numbers.size() >= kMaxListItems) {
+        fail(fmt::format("`{}` holds more than {} numbers.", field_->name, kMaxListItems));
       }
       field_->numbers.push_back(number);
     }

@@ -18,7 +18,7 @@ struct TarEntry {
 class TarReader {
  public:
   // The most bytes of one file that read() takes into memory.
-  static constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 28;
+  static constexpr std::uint64_t kMaxFile = std::uint64_t{1} << 27;
 
   explicit TarReader(ByteInput& input) : input_(input) {}
 
