@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "traces/model/imbalance_suite.h"
+#include "traces/model/model_load_source.h"
 #include "traces/routing/sglang_counts.h"
 #include "traces/routing/synthetic.h"
 #include "traces/routing/trace_file_loads.h"
@@ -20,7 +22,11 @@ constexpr LoadReader kReaders[] = {
     {"uniform", "every expert takes the same load", make_uniform_loads},
     {"zipf", "load falls with a power of the expert's rank, hot experts differ by layer", make_zipf_loads},
     {"skew", "per-layer hottest-expert load over the mean, as stated", make_skew_loads},
-    {"trace_file", "a trace in epsim's HDF5 format, replayed step by step", make_trace_window, make_trace_replay}};
+    {"trace_file", "a trace in epsim's HDF5 format, replayed step by step", make_trace_window, make_trace_replay},
+    {"model", "a statistical model of routing (preset or fitted), drawn per step and rank", make_model_window,
+     make_model_source},
+    {"imbalance", "the suite W0 to W7: loads whose imbalance is known by construction", make_imbalance_window,
+     make_imbalance_source}};
 
 // pi_e <= 1 and no empty layer: what every use of a window relies on.
 void check_window(ConfigReader& in, const LoadWindow& window, const MoeSpec& model) {
@@ -71,7 +77,7 @@ std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& mo
                                     ? in.choice("variation", {"sampled", "none"}, "sampled")
                                     : in.choice("variation", {"replay", "sampled", "none"}, "replay");
   if (variation == "replay") {
-    return reader.replay(in, model);
+    return reader.replay(in, model, seed);
   }
   const double overdispersion = variation == "sampled" ? in.optional("overdispersion", 1.0) : 0.0;
   return std::make_unique<WindowLoadSource>(read_checked(reader, in, model, seed), model.top_k, overdispersion, seed);

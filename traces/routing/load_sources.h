@@ -18,7 +18,7 @@ struct LoadReader {
   std::string_view name, summary;
   LoadWindow (*read)(ConfigReader&, const MoeSpec&, Seed);
   // Steps as the reader itself has them; null where it knows but a mean mix.
-  std::unique_ptr<LoadSource> (*replay)(ConfigReader&, const MoeSpec&) = nullptr;
+  std::unique_ptr<LoadSource> (*replay)(ConfigReader&, const MoeSpec&, Seed) = nullptr;
 };
 
 // Every kind of expert loads, for `list` and for error messages.
@@ -30,8 +30,8 @@ LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 // The same keys, and how steps vary:
 //   variation        sampled (default): counts of each step drawn around the window's mean mix; none: the mean mix
-//   every
-//                    step; replay (trace_file's default): step s takes row s of the trace, over again after the last
+//                    every step; replay (default of trace_file, model and imbalance): steps as the kind has them
+//                    itself, for a trace_file row s of the trace in step s, over again after the last
 //   overdispersion   sampled only: variance of a count over the binomial one (default 1)
 std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed);
 

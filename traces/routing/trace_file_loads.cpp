@@ -18,7 +18,7 @@ LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed) {
   return window_of(*rows, in.optional("batches", false));
 }
 
-std::unique_ptr<LoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model) {
+std::unique_ptr<LoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed) {
   const auto rows = open_rows(in, model);
   const bool sum = in.choice("sources", {"keep", "sum"}, "keep") == "sum";
   return std::make_unique<ReplayLoadSource>(rows, model.top_k, sum);

@@ -16,6 +16,6 @@ namespace epsim {
 // Also reads `batches` (default false): keep the rows apart, for policies that plan from single batches.
 LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 // Also reads `sources`: keep (default), or sum: all source ranks of a row are one mix.
-std::unique_ptr<LoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model);
+std::unique_ptr<LoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim

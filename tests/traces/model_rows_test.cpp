@@ -1,0 +1,190 @@
+// Loads drawn from a routing model: its law, steps, counts and windows.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "tests/traces/model_support.h"
+#include "tests/traces/support.h"
+#include "traces/model/count_rounding.h"
+#include "traces/model/model_load_source.h"
+#include "traces/model/trace_profile.h"
+#include "traces/model/vector_exp.h"
+#include "traces/routing/load_sources.h"
+
+namespace epsim {
+namespace {
+
+std::shared_ptr<const RoutingLaw> law_of(RoutingModel m) { return std::make_shared<const RoutingLaw>(std::move(m)); }
+
+TEST_CASE("exp_x4 is the exponential, and clamps far out") {
+  for (float x = -79.0F; x < 80.0F; x += 0.37F) {
+    const FloatX4 y = exp_x4(FloatX4{x, -x, 0.0F, 1.0F});
+    CHECK(static_cast<double>(y[0]) == doctest::Approx(std::exp(static_cast<double>(x))).epsilon(1e-5));
+    CHECK(y[2] == 1.0F);
+  }
+  CHECK(exp_x4(FloatX4{} - 1e9F)[0] == exp_x4(FloatX4{} - 80.0F)[0]);
+}
+
+TEST_CASE("rows are scaled to their total, capped at 1") {
+  // 4 + 2 + 1 + 1 to a total of 2: plain scaling gives the first exactly 1 (8 -> 2 is a quarter).
+  std::vector<float> row = {4, 2, 1, 1};
+  scale_capped(row, 2);
+  CHECK(row == std::vector<float>{1, 0.5F, 0.25F, 0.25F});
+  // 14 + 2 + 2 + 2 to 2: the first would be 1.4; it is 1, the others share 1.
+  row = {14, 2, 2, 2};
+  scale_capped(row, 2);
+  CHECK(row[0] == 1.0F);
+  CHECK(row[1] == doctest::Approx(1.0 / 3));
+}
+
+TEST_CASE("whole counts keep their sum, and their mean over rows") {
+  const std::vector<float> row = {0.3F, 0.3F, 0.3F, 0.1F, 0.5F, 0.25F, 0.25F, 0.0F};
+  std::vector<float> out(8);
+  std::vector<double> sums(8, 0.0);
+  constexpr int kRows = 64;
+  for (int i = 0; i < kRows; ++i) {
+    // Sums to 2 * (7 + i): the scaled row is no whole number anywhere.
+    const float scale = static_cast<float>(7 + i);
+    round_counts(row, scale, 2 * (7 + i), 1000.0F, static_cast<std::size_t>(i), out);
+    CHECK(std::accumulate(out.begin(), out.end(), 0.0F) == 2.0F * scale);
+    CHECK(out[7] == 0.0F);
+    for (std::size_t e = 0; e < 8; ++e) {
+      CHECK(out[e] == std::floor(out[e]));
+      sums[e] += static_cast<double>(out[e] - row[e] * scale) / kRows;
+    }
+  }
+  for (std::size_t e = 0; e < 8; ++e) {
+    CHECK(std::abs(sums[e]) < 1);  // off by less than one assignment, on average as in each row
+  }
+  // Nothing exceeds the most: 3 of 4 tokens' assignments on an expert with room for no more.
+  const std::vector<float> full = {1, 1, 0.5F, 0.5F};
+  std::vector<float> capped(4);
+  round_counts(full, 3, 9, 3.0F, 1, capped);
+  CHECK(capped[0] <= 3.0F);
+  CHECK(std::accumulate(capped.begin(), capped.end(), 0.0F) == 9.0F);
+}
+
+TEST_CASE("the mean over topics is the popularity") {
+  RoutingModel m = test::small_routing_model(1, 30, 3, 0.8);  // 30: the last vector has padding
+  m.domain_ratio = 0.5;
+  const RoutingLaw law(m);
+  std::vector<double> mean(30, 0.0);
+  std::vector<float> row(30);
+  RandomStream random(Seed{3}, "test");
+  constexpr int kTopics = 20000;
+  const double variance = 1 + 0.25;
+  Topic topic{std::vector<float>(law.factors()), static_cast<float>(variance)};
+  for (int t = 0; t < kTopics; ++t) {
+    for (float& z : topic.z) {
+      z = static_cast<float>(std::sqrt(variance) * random.normal());
+    }
+    law.chances(0, topic, row);
+    CHECK(std::accumulate(row.begin(), row.end(), 0.0F) == doctest::Approx(3.0));
+    for (std::size_t e = 0; e < 30; ++e) {
+      mean[e] += static_cast<double>(row[e]) / (3.0 * kTopics);
+    }
+  }
+  // Deviation of a share is about 1.0 of it (e^(0.64 * 1.25) - 1 = 1.2, squared root 1.1): standard error 0.8 %, and
+  // the calibration's own, over 512 paired topics, about 3 %.
+  for (std::size_t e = 0; e < 30; ++e) {
+    CHECK(mean[e] == doctest::Approx(law.popularity(0)[e]).epsilon(0.1));
+  }
+}
+
+TEST_CASE("counts of a step: whole, summing to tokens x top-k, and at most the tokens") {
+  const auto law = law_of(test::small_routing_model(3, 30, 4, 1.0));
+  const ModelLoadSource source(law, false, Seed{1});
+  const std::vector<std::int64_t> tokens = {1, 7, 0, 4096, 100000};
+  std::vector<float> counts(3 * 5 * 30);
+  for (int step = 0; step < 50; ++step) {
+    source.draw_counts(step, tokens, counts);
+    for (std::size_t row = 0; row < 15; ++row) {
+      const std::span<const float> r(counts.data() + row * 30, 30);
+      const auto n = static_cast<float>(tokens[row % 5]);
+      CHECK(std::accumulate(r.begin(), r.end(), 0.0F) == 4 * n);
+      for (const float x : r) {
+        CHECK((x >= 0 && x <= n && x == std::floor(x)));
+      }
+    }
+  }
+}
+
+TEST_CASE("a draw depends on seed and step alone, whoever asks") {
+  const auto law = law_of(test::small_routing_model(2, 16, 2, 0.7));
+  const ModelLoadSource a(law, false, Seed{1}), b(law, false, Seed{1}), c(law, false, Seed{2});
+  const std::vector<std::int64_t> tokens = {512, 512};
+  StepLoads first, again, other, threaded;
+  a.draw(9, tokens, first);
+  for (int step = 0; step < 9; ++step) {
+    b.draw(step, tokens, again);
+  }
+  b.draw(9, tokens, again);
+  c.draw(9, tokens, other);
+  std::thread([&] { a.draw(9, tokens, threaded); }).join();
+  CHECK(first.sources == 2);
+  CHECK(first.per_token == again.per_token);
+  CHECK(first.per_token == threaded.per_token);
+  CHECK(first.per_token != other.per_token);
+  // Sources have sequences of their own.
+  CHECK(std::vector<float>(first.row(0, 0).begin(), first.row(0, 0).end()) !=
+        std::vector<float>(first.row(0, 1).begin(), first.row(0, 1).end()));
+}
+
+TEST_CASE("ranks without tokens get the mean mix; ranks may be one mix") {
+  const auto law = law_of(test::small_routing_model(1, 16, 2, 0.7));
+  StepLoads loads;
+  ModelLoadSource(law, false, Seed{1}).draw(0, std::vector<std::int64_t>{0, 64}, loads);
+  CHECK(loads.row(0, 0)[0] == doctest::Approx(2 * law->popularity(0)[0]));
+  ModelLoadSource(law, true, Seed{1}).draw(0, std::vector<std::int64_t>{0, 64}, loads);
+  CHECK(loads.sources == 1);
+}
+
+TEST_CASE("more sequences in a step, less skew; more steps per sequence, more correlation") {
+  const auto profile = [](double topic_tokens, double topic_steps) {
+    RoutingModel m = test::small_routing_model(4, 32, 4, 1.0);
+    m.topic_tokens = topic_tokens;
+    m.topic_steps = topic_steps;
+    TraceProfiler profiler;
+    generate_loads(RoutingLaw(m), {0, 300, 1, 4096}, Seed{5}, profiler);
+    return profiler.finish();
+  };
+  const TraceProfile one = profile(4096, 1), many = profile(16, 1), slow = profile(4096, 20);
+  CHECK(*one.row_max_over_mean > 1.2 * *many.row_max_over_mean);
+  CHECK(std::abs(*one.autocorrelation) < 0.1);
+  // Within 20 steps the topic turns a quarter circle: one step is cos(pi / 40) = 0.997.
+  CHECK(*slow.autocorrelation > 0.9);
+}
+
+TEST_CASE("scenario sections of kind model: plan and run differ, and shapes are checked") {
+  const MoeSpec model = test::deepseek_r1_shape();
+  const auto section = [](const std::string& text) { return Config::from_text(text, "s.yaml").root(); };
+  ConfigReader in = section("kind: model\npreset: deepseek-r1-prefill\nsteps: 4\nbatches: true\n");
+  const LoadWindow plan = read_load_window(in, model, Seed{1});
+  in.finish();
+  CHECK(plan.layers() == 58);
+  CHECK(plan.batches() == 4);
+  CHECK(plan.total(0) == 4.0 * 8 * 4096 * 8);  // steps x sources x tokens x top-k
+  ConfigReader run = section("kind: model\npreset: deepseek-r1-prefill\n");
+  const auto source = make_load_source(run, model, Seed{1});
+  run.finish();
+  StepLoads loads;
+  source->draw(0, std::vector<std::int64_t>(8, 4096), loads);
+  CHECK(loads.sources == 8);
+  const double planned = static_cast<double>(plan.batches_of(0, 0)[0]) / (8 * 4096);
+  double drawn = 0;
+  for (int s = 0; s < 8; ++s) {
+    drawn += static_cast<double>(loads.row(0, s)[0]) / 8;
+  }
+  CHECK(planned != doctest::Approx(drawn).epsilon(1e-3));
+  // The same model all the same.
+  CHECK(plan.layer(0)[0] / plan.total(0) == doctest::Approx(drawn / 8).epsilon(2));
+
+  ConfigReader wrong = section("kind: model\npreset: olmoe\n");
+  CHECK(test::contains(test::message([&] { make_load_source(wrong, model, Seed{1}); }), "64 experts"));
+  ConfigReader typo = section("kind: model\npreset: olmo\n");
+  CHECK(test::contains(test::message([&] { make_load_source(typo, model, Seed{1}); }), "olmoe"));
+}
+
+}  // namespace
+}  // namespace epsim

@@ -1,0 +1,133 @@
+// Expert ids of single tokens drawn from a routing model.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/traces/model_support.h"
+#include "traces/model/alias_table.h"
+#include "traces/model/token_sampler.h"
+#include "traces/model/trace_profile.h"
+
+namespace epsim {
+namespace {
+
+TEST_CASE("an alias table draws in proportion to its weights, and never a zero") {
+  AliasTable table;
+  const std::vector<float> weights = {1, 0, 3, 4, 0, 0.5F, 7.5F};
+  table.build(weights);
+  std::vector<int> counts(weights.size(), 0);
+  RandomStream random(Seed{1}, "test");
+  constexpr int kDraws = 160000;
+  for (int i = 0; i < kDraws; ++i) {
+    ++counts[table.draw(random.bits())];
+  }
+  CHECK(counts[1] == 0);
+  CHECK(counts[4] == 0);
+  // Weights sum to 16: weight w is drawn w * 10000 times, give or take 3 * sqrt(10000 w).
+  for (const std::size_t i : {0U, 2U, 3U, 5U, 6U}) {
+    CHECK(counts[i] == doctest::Approx(10000.0 * static_cast<double>(weights[i])).epsilon(0.05));
+  }
+}
+
+TEST_CASE("choices have no duplicates, and experts their popularity") {
+  const RoutingLaw law(test::small_routing_model(2, 24, 4, 0.0));
+  test::KeptTrace trace;
+  generate_tokens(law, {0, 20000}, Seed{1}, trace);
+  REQUIRE(trace.experts.size() == 20000U * 2 * 4);
+  std::vector<double> counts(24, 0.0);
+  for (std::size_t at = 0; at < trace.experts.size(); at += 4) {
+    const std::set<std::uint16_t> choice(&trace.experts[at], &trace.experts[at] + 4);
+    REQUIRE(choice.size() == 4);
+    for (const std::uint16_t e : choice) {
+      counts[e] += at / 4 % 2 == 0 ? 1 : 0;
+    }
+  }
+  // 80000 assignments; the coldest expert has 1.8 % of them, 1440 +- 38. The race meets chances within about 2 %.
+  for (std::size_t e = 0; e < 24; ++e) {
+    CHECK(counts[e] / 80000 == doctest::Approx(law.popularity(0)[e]).epsilon(0.1));
+  }
+}
+
+TEST_CASE("a sequence depends on the seed and its number alone") {
+  const RoutingLaw law(test::small_routing_model(2, 24, 4, 1.0));
+  TokenSampler a(law, Seed{1}), b(law, Seed{1});
+  std::vector<std::uint16_t> first(100 * 8), again(100 * 8), shorter(70 * 8);
+  a.sample(5, 100, first);
+  b.sample(4, 100, again);
+  CHECK(first != again);
+  b.sample(5, 100, again);
+  CHECK(first == again);
+  b.sample(5, 70, shorter);
+  CHECK(std::equal(shorter.begin(), shorter.end(), first.begin()));
+  CHECK(a.length(3) == b.length(3));
+}
+
+TEST_CASE("group-limited routing: every token stays within its groups, and experts keep their popularity") {
+  RoutingModel m = test::small_routing_model(1, 32, 4, 0.0);
+  m.expert_groups = 8;
+  m.top_groups = 2;
+  for (const double repeat : {0.0, 0.3}) {
+    CAPTURE(repeat);
+    m.repeat = repeat;
+    const RoutingLaw law(m);
+    test::KeptTrace trace;
+    generate_tokens(law, {0, 30000}, Seed{2}, trace);
+    std::vector<double> counts(32, 0.0);
+    for (std::size_t at = 0; at < trace.experts.size(); at += 4) {
+      std::set<int> groups, ids;
+      for (std::size_t k = 0; k < 4; ++k) {
+        groups.insert(trace.experts[at + k] / 4);
+        ids.insert(trace.experts[at + k]);
+        counts[trace.experts[at + k]] += 1;
+      }
+      REQUIRE(groups.size() <= 2);
+      REQUIRE(ids.size() == 4);
+    }
+    // Two groups of four experts hold exactly twice top-k: each is taken half the time on average, and the race is
+    // rough there: within 15 %.
+    for (std::size_t e = 0; e < 32; ++e) {
+      CHECK(counts[e] / (4.0 * 30000) == doctest::Approx(law.popularity(0)[e]).epsilon(0.15));
+    }
+  }
+}
+
+TEST_CASE("repeats: a token keeps experts of the one before it as often as stated") {
+  RoutingModel m = test::small_routing_model(1, 64, 4, 0.0);
+  const auto overlap = [&](double repeat) {
+    m.repeat = repeat;
+    TraceProfiler profiler;
+    generate_tokens(RoutingLaw(m), {0, 40000}, Seed{3}, profiler);
+    return profiler.finish();
+  };
+  const TraceProfile none = overlap(0), half = overlap(0.5);
+  // Without repeats two tokens share o experts by chance; with them 4 r + (what chance adds to the other slots), which
+  // is at least 4 r and at most 4 r + o.
+  CHECK(*half.overlap_1 > 2.0);
+  CHECK(*half.overlap_1 < 2.0 + *none.overlap_1);
+  CHECK(*none.overlap_1 == doctest::Approx(*none.overlap_8).epsilon(0.05));
+  // 8 tokens on, 0.5^8 of the repeats are left.
+  CHECK(*half.overlap_8 == doctest::Approx(*none.overlap_8).epsilon(0.1));
+}
+
+TEST_CASE("topics make consecutive tokens alike, and affinity within and between layers") {
+  RoutingModel m = test::small_routing_model(3, 32, 4, 1.0);
+  const auto profile = [&](double sigma) {
+    for (LayerRouting& layer : m.layers) {
+      layer.sigma = sigma;
+    }
+    TraceProfiler profiler;
+    generate_tokens(RoutingLaw(m), {0, 40000}, Seed{3}, profiler);
+    return profiler.finish();
+  };
+  const TraceProfile plain = profile(0), topical = profile(1);
+  CHECK(topical.batches[0].mean > 1.5 * plain.batches[0].mean);
+  CHECK(*topical.affinity > 2 * *plain.affinity);
+  CHECK(*topical.next_layer > 2 * *plain.next_layer);
+  CHECK(*topical.overlap_8 > 1.3 * *plain.overlap_8);
+  // The whole stays what it was: 400 sequences leave a hot expert uncertain by about 1.3 / sqrt(400) = 7 %.
+  CHECK(topical.layers[0].max_over_mean == doctest::Approx(plain.layers[0].max_over_mean).epsilon(0.2));
+}
+
+}  // namespace
+}  // namespace epsim

@@ -1,0 +1,142 @@
+// Load rows for files, windows to plan from, and the scenario sections of kind `model`.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+#include "traces/model/model_load_source.h"
+#include "traces/model/presets.h"
+
+namespace epsim {
+
+TraceInfo trace_info_of(const RoutingModel& model, const std::string& recipe) {
+  TraceInfo info;
+  info.model = model.model;
+  info.model_layers = model.model_layers;
+  for (const LayerRouting& layer : model.layers) {
+    info.layer_numbers.push_back(layer.number);
+  }
+  info.experts = model.experts;
+  info.top_k = model.top_k;
+  info.source = fmt::format("generated from the routing model {}; its figures: {}", model.name, model.source);
+  info.licence = model.licence;
+  info.recipe = recipe;
+  return info;
+}
+
+namespace {
+
+void check_plan(const RowPlan& plan) {
+  EPSIM_CHECK(plan.steps >= 1 && plan.sources >= 1 && plan.tokens >= 1 && plan.tokens <= kMostTokens,
+              "a plan of load rows has steps, sources and tokens");
+}
+
+}  // namespace
+
+void generate_loads(const RoutingLaw& law, const RowPlan& plan, Seed seed, TraceSink& sink) {
+  check_plan(plan);
+  // The law outlives the source: a shared pointer that owns nothing.
+  const ModelLoadSource source({std::shared_ptr<const RoutingLaw>(), &law}, false, seed);
+  const std::vector<std::int64_t> tokens(static_cast<std::size_t>(plan.sources), plan.tokens);
+  std::vector<float> row(static_cast<std::size_t>(law.layers()) * tokens.size() *
+                         static_cast<std::size_t>(law.experts()));
+  std::vector<double> counts;
+  sink.begin(trace_info_of(law.model(), fmt::format("load rows: steps {} to {}, {} sources of {} tokens, seed {}",
+                                                    plan.first_step, plan.first_step + plan.steps - 1, plan.sources,
+                                                    plan.tokens, static_cast<std::uint64_t>(seed))),
+             plan.sources);
+  for (std::int64_t s = 0; s < plan.steps; ++s) {
+    source.draw_counts(plan.first_step + s, tokens, row);
+    counts.assign(row.begin(), row.end());
+    sink.loads({counts, tokens});
+  }
+}
+
+LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const RowPlan& plan, bool batches, Seed seed) {
+  check_plan(plan);
+  const ModelLoadSource source(law, false, seed);
+  const std::vector<std::int64_t> tokens(static_cast<std::size_t>(plan.sources), plan.tokens);
+  const auto width = static_cast<std::size_t>(law->experts());
+  std::vector<float> row(static_cast<std::size_t>(law->layers()) * tokens.size() * width);
+  std::vector<float> summed(static_cast<std::size_t>(law->layers()) * width);
+  LoadWindow window(law->layers(), law->experts());
+  if (batches) {
+    window.reserve_batches(static_cast<int>(plan.steps));
+  }
+  for (std::int64_t s = 0; s < plan.steps; ++s) {
+    source.draw_counts(plan.first_step + s, tokens, row);
+    std::fill(summed.begin(), summed.end(), 0.0F);
+    for (std::size_t at = 0; at < row.size(); at += width) {
+      float* to = summed.data() + at / (width * tokens.size()) * width;
+      std::transform(to, to + width, row.data() + at, to, std::plus<>());
+    }
+    if (batches) {
+      window.add_batch(summed);
+      continue;
+    }
+    for (std::size_t i = 0; i < summed.size(); ++i) {
+      window.layer(static_cast<int>(i / width))[i % width] += static_cast<double>(summed[i]);
+    }
+  }
+  return window;
+}
+
+namespace {
+
+RoutingModel model_of_section(ConfigReader& in) {
+  if (in.has("preset")) {
+    in.check(!in.has("path"), "path", "a section names a preset or a path, not both.");
+    std::vector<std::string> names;
+    for (const PresetEntry& preset : routing_presets()) {
+      names.emplace_back(preset.name);
+    }
+    return routing_preset(in.choice("preset", names));
+  }
+  return read_routing_model(in.path("path"));
+}
+
+std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec) {
+  RoutingModel m = model_of_section(in);
+  const std::string key = in.has("preset") ? "preset" : "path";
+  std::vector<int> numbers;
+  for (LayerRouting& layer : m.layers) {
+    numbers.push_back(layer.number);
+  }
+  in.check(
+      m.experts == spec.experts && m.top_k == spec.top_k && numbers == spec.moe_layer_numbers(), key,
+      fmt::format("{} has {} layers of {} experts, top-{}; {} has {} MoE layers of {} experts, top-{} (or other "
+                  "layer numbers).",
+                  m.name, numbers.size(), m.experts, m.top_k, spec.name, spec.moe_layers(), spec.experts, spec.top_k));
+  m.topic_tokens = in.optional("topic_tokens", m.topic_tokens, Bound::kPositive);
+  m.topic_steps = in.optional("topic_steps", m.topic_steps, Bound::kPositive);
+  m.domain_steps = in.optional("domain_steps", m.domain_steps, Bound::kPositive);
+  m.common = in.optional("common", m.common);
+  m.overdispersion = in.optional("overdispersion", m.overdispersion);
+  const double sigma_scale = in.optional("sigma_scale", 1.0);
+  for (LayerRouting& layer : m.layers) {
+    layer.sigma *= sigma_scale;
+  }
+  m.validate(in.place(key).file);
+  return std::make_shared<const RoutingLaw>(std::move(m));
+}
+
+}  // namespace
+
+LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  RowPlan plan;
+  plan.steps = in.optional("steps", std::int64_t{256}, Bound::kPositive);
+  plan.tokens = in.optional("tokens", std::int64_t{4096}, Bound::kPositive);
+  plan.sources = in.optional("sources", 8, Bound::kPositive);
+  in.check(plan.tokens <= kMostTokens, "tokens", "at most 2^20 tokens per source and step are allowed.");
+  const bool batches = in.optional("batches", false);
+  const Seed stream{RandomStream(seed, "model.plan_window").bits()};
+  return window_of_model(read_law(in, model), plan, batches, stream);
+}
+
+std::unique_ptr<LoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  const bool one_mix = in.choice("ranks", {"each", "one"}, "each") == "one";
+  const Seed stream{RandomStream(seed, "model.run").bits()};
+  return std::make_unique<ModelLoadSource>(read_law(in, model), one_mix, stream);
+}
+
+}  // namespace epsim

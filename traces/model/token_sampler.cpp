@@ -1,0 +1,225 @@
+#include "traces/model/token_sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/core/check.h"
+#include "traces/model/model_load_source.h"
+#include "traces/model/topics.h"
+
+namespace epsim {
+
+namespace {
+
+constexpr float kMostChance = 0.9995F;  // above it the race has no finite rate worth the name
+
+constexpr float kLeastRate = 1e-7F;
+
+// -ln(1 - p).
+float race_rate(float p) {
+  if (p < 0.05F) {  // four terms: within 2e-6 of it
+    return p * (1.0F + p * (0.5F + p * (1.0F / 3 + p * (0.25F + p * 0.2F))));
+  }
+  return static_cast<float>(-std::log1p(-static_cast<double>(std::min(p, kMostChance))));
+}
+
+}  // namespace
+
+TokenSampler::TokenSampler(const RoutingLaw& law, Seed seed)
+    : law_(law),
+      seed_(seed),
+      topic_{std::vector<float>(law.factors()), 0},
+      chances_(static_cast<std::size_t>(law.experts())),
+      rates_(chances_.size()),
+      taken_(chances_.size(), 0),
+      group_chance_(static_cast<std::size_t>(law.model().expert_groups), 1.0F),
+      group_order_(group_chance_.size()),
+      group_open_(group_chance_.size(), 1),
+      group_of_(chances_.size()) {
+  const RoutingModel& m = law.model();
+  const double stretch2 = m.stretch_ratio * m.stretch_ratio;
+  topic_.variance = static_cast<float>(1 + m.domain_ratio * m.domain_ratio + stretch2);
+  std::iota(group_order_.begin(), group_order_.end(), 0);
+  for (std::size_t e = 0; e < group_of_.size(); ++e) {
+    group_of_[e] = static_cast<std::uint16_t>(e / (group_of_.size() / group_chance_.size()));
+  }
+}
+
+std::int64_t TokenSampler::length(std::int64_t sequence) const {
+  const RoutingModel& m = law_.model();
+  const double mu = std::log(m.sequence_tokens) - 0.5 * m.sequence_log_sigma * m.sequence_log_sigma;
+  RandomStream random(seed_, "model.length", static_cast<std::uint64_t>(sequence));
+  const auto drawn = static_cast<std::int64_t>(std::min(1e12, std::round(random.lognormal(mu, m.sequence_log_sigma))));
+  return std::max(std::int64_t{1}, m.longest_sequence > 0 ? std::min(drawn, m.longest_sequence) : drawn);
+}
+
+void TokenSampler::set_topic(std::int64_t sequence, std::int64_t stretch) {
+  const RoutingModel& m = law_.model();
+  const auto s = static_cast<std::uint64_t>(sequence);
+  std::fill(topic_.z.begin(), topic_.z.end(), 0.0F);
+  add_normal(topic_.z, m.domain_ratio, seed_, "model.token_domain", s / static_cast<std::uint64_t>(m.domain_sequences),
+             0);
+  add_normal(topic_.z, 1.0, seed_, "model.token_sequence", s, 0);
+  add_normal(topic_.z, m.stretch_ratio, seed_, "model.token_stretch", s, static_cast<std::uint64_t>(stretch));
+}
+
+// The race of the current topic: rates of all experts, given that their group is open.
+void TokenSampler::set_chances(int layer) {
+  law_.chances(layer, topic_, chances_);
+  if (group_chance_.size() > 1) {
+    set_groups();
+  }
+  for (std::size_t e = 0; e < chances_.size(); ++e) {
+    // Any expert can be drawn, if only when the open groups have no other left.
+    rates_[e] = std::max(kLeastRate, race_rate(chances_[e] / group_chance_[group_of_[e]]));
+  }
+  table_.build(rates_);
+}
+
+// Chance of each group to be open: in proportion to its load, at most 1, together top_groups.
+void TokenSampler::set_groups() {
+  std::fill(group_chance_.begin(), group_chance_.end(), 0.0F);
+  for (std::size_t e = 0; e < chances_.size(); ++e) {
+    group_chance_[group_of_[e]] += chances_[e];
+  }
+  for (float& q : group_chance_) {
+    q = std::max(q, 1e-6F);
+  }
+  scale_capped(group_chance_, law_.model().top_groups);
+  // A group that is open no more often than its hottest expert is taken would have to give it every time, and more.
+  for (std::size_t e = 0; e < chances_.size(); ++e) {
+    group_chance_[group_of_[e]] = std::max(group_chance_[group_of_[e]], std::min(1.0F, chances_[e] / kMostChance));
+  }
+}
+
+// Systematic sampling in a random order: exactly the stated chances, and exactly top_groups groups while these sum to
+// it; lifted ones may sum to a little more, which then is one group more now and then, and cut back to top_groups.
+void TokenSampler::draw_groups(RandomStream& random) {
+  for (std::size_t i = group_order_.size(); i > 1; --i) {
+    std::swap(group_order_[i - 1], group_order_[random.bits() % i]);
+  }
+  std::fill(group_open_.begin(), group_open_.end(), std::uint8_t{0});
+  const int wanted = law_.model().top_groups;
+  double reached = random.uniform();
+  int open = 0;
+  for (const int g : group_order_) {
+    const double next = reached + static_cast<double>(group_chance_[static_cast<std::size_t>(g)]);
+    const bool crosses = std::floor(next) > std::floor(reached);
+    group_open_[static_cast<std::size_t>(g)] = crosses && open < wanted ? 1 : 0;
+    open += crosses && open < wanted ? 1 : 0;
+    reached = next;
+  }
+  for (std::size_t i = 0; open < wanted; ++i) {  // rounding lost one
+    std::uint8_t& state = group_open_[static_cast<std::size_t>(group_order_[i])];
+    open += state == 0 ? 1 : 0;
+    state = 1;
+  }
+}
+
+// Experts that the token takes over from the one before it; returns how many. Sixteen random bits decide on each.
+int TokenSampler::keep(RandomStream& random, const std::uint16_t* before, std::uint16_t* to) {
+  const double chance = law_.model().repeat;
+  const bool grouped = group_chance_.size() > 1;
+  // With groups, the open ones are taken over first, with chance sqrt(repeat), then experts with the same.
+  const auto threshold = static_cast<std::uint64_t>((grouped ? std::sqrt(chance) : chance) * 65536.0);
+  if (grouped && (random.bits() & 0xffffU) >= threshold) {
+    draw_groups(random);
+    return 0;
+  }
+  int kept = 0;
+  std::uint64_t bits = 0;
+  for (int k = 0; k < law_.top_k(); ++k, bits >>= 16) {
+    bits = k % 4 == 0 ? random.bits() : bits;
+    if ((bits & 0xffffU) < threshold) {
+      to[kept++] = before[k];
+      taken_[before[k]] = choice_;
+    }
+  }
+  return kept;
+}
+
+void TokenSampler::draw_layer(RandomStream& random, int layer, std::int64_t tokens,
+                              std::span<const std::uint16_t> before, std::span<std::uint16_t> out) {
+  const auto k = static_cast<std::size_t>(law_.top_k());
+  const std::size_t token_size = static_cast<std::size_t>(law_.layers()) * k;
+  const bool grouped = group_chance_.size() > 1, repeats = law_.model().repeat > 0;
+  std::uint16_t* to = out.data() + static_cast<std::size_t>(layer) * k;
+  // Which groups were open at the end of the last stretch is not remembered: grouped tokens start anew.
+  const bool starts = before.empty() || grouped;
+  const std::uint16_t* last = starts ? nullptr : before.data() + static_cast<std::size_t>(layer) * k;
+  for (std::int64_t t = 0; t < tokens; ++t, last = to, to += token_size) {
+    if (++choice_ == 0) {  // wrapped: forget the choices of 2^32 ago
+      std::fill(taken_.begin(), taken_.end(), 0U);
+      choice_ = 1;
+    }
+    std::size_t have = 0;
+    if (repeats && last != nullptr) {
+      have = static_cast<std::size_t>(keep(random, last, to));
+    } else if (grouped) {
+      draw_groups(random);
+    }
+    while (have < k) {
+      const std::uint16_t expert = table_.draw(random.bits());
+      if (taken_[expert] != choice_ && group_open_[group_of_[expert]] != 0) {
+        taken_[expert] = choice_;
+        to[have++] = expert;
+      }
+    }
+  }
+}
+
+void TokenSampler::sample(std::int64_t sequence, std::int64_t tokens, std::span<std::uint16_t> out) {
+  const std::size_t token_size = static_cast<std::size_t>(law_.layers()) * static_cast<std::size_t>(law_.top_k());
+  EPSIM_CHECK(out.size() == static_cast<std::size_t>(tokens) * token_size, "one id per token, layer and choice");
+  streams_.clear();
+  for (int l = 0; l < law_.layers(); ++l) {
+    streams_.emplace_back(seed_, "model.token_experts", static_cast<std::uint64_t>(sequence),
+                          static_cast<std::uint64_t>(l));
+  }
+  const std::int64_t stretch = law_.model().stretch_tokens;
+  for (std::int64_t first = 0; first < tokens; first += stretch) {
+    const std::int64_t count = std::min(stretch, tokens - first);
+    set_topic(sequence, first / stretch);
+    const auto at = static_cast<std::size_t>(first) * token_size;
+    const std::span<const std::uint16_t> before =
+        first == 0 ? std::span<const std::uint16_t>() : out.subspan(at - token_size, token_size);
+    for (int l = 0; l < law_.layers(); ++l) {
+      set_chances(l);
+      draw_layer(streams_[static_cast<std::size_t>(l)], l, count, before,
+                 out.subspan(at, static_cast<std::size_t>(count) * token_size));
+    }
+  }
+}
+
+void generate_tokens(const RoutingLaw& law, const TokenPlan& plan, Seed seed, TraceSink& sink) {
+  TokenSampler sampler(law, seed);
+  sink.begin(trace_info_of(law.model(), fmt::format("tokens: {} from sequence {} on, seed {}", plan.tokens,
+                                                    plan.first_sequence, static_cast<std::uint64_t>(seed))),
+             1);
+  const std::size_t token_size = static_cast<std::size_t>(law.layers()) * static_cast<std::size_t>(law.top_k());
+  std::vector<std::uint16_t> experts;
+  std::vector<std::int32_t> rows, positions;
+  std::vector<std::int64_t> ids, lengths, domains;
+  // One sequence at a time.
+  for (std::int64_t done = 0, sequence = plan.first_sequence; done < plan.tokens; ++sequence) {
+    const std::int64_t n = std::min(sampler.length(sequence), plan.tokens - done);
+    experts.resize(static_cast<std::size_t>(n) * token_size);
+    rows.assign(static_cast<std::size_t>(n), static_cast<std::int32_t>(ids.size()));
+    positions.resize(static_cast<std::size_t>(n));
+    std::iota(positions.begin(), positions.end(), 0);
+    sampler.sample(sequence, n, experts);
+    sink.tokens({experts, {}, rows, positions});
+    ids.push_back(sequence);
+    lengths.push_back(n);
+    domains.push_back(sequence / law.model().domain_sequences);
+    done += n;
+  }
+  Table table;
+  table.columns = {{"sequence", ids}, {"tokens", lengths}, {"domain", domains}};
+  sink.table("sequences", table);
+}
+
+}  // namespace epsim
