@@ -18,6 +18,19 @@ void Affinity::add(int l, int a, int b, double tokens) {
   count_[offset(l) + cell(b, a)] += tokens;
 }
 
+void Affinity::add_tokens(std::span<const std::uint16_t> ids, int top_k) {
+  const auto k = static_cast<std::size_t>(top_k), layers = static_cast<std::size_t>(layers_);
+  EPSIM_CHECK(k > 0 && ids.size() % (k * layers) == 0, "whole tokens are counted");
+  for (std::size_t at = 0; at < ids.size(); at += k) {
+    const int l = static_cast<int>(at / k % layers);
+    for (std::size_t i = at; i < at + k; ++i) {
+      for (std::size_t j = at; j < i; ++j) {
+        add(l, ids[j], ids[i]);
+      }
+    }
+  }
+}
+
 template <class Id>
 LoadWindow window_from_routing(std::span<const Id> ids, const RoutingShape& shape, const std::string& where) {
   const auto k = static_cast<std::size_t>(shape.top_k);

@@ -24,6 +24,8 @@ class Affinity {
   double at(int l, int a, int b) const { return layer(l)[cell(a, b)]; }
   // Counts `tokens` more that chose both; two different experts.
   void add(int l, int a, int b, double tokens = 1.0);
+  // Counts all pairs of whole tokens, [token][layer][k]. Ids must be experts, different ones within a token's layer.
+  void add_tokens(std::span<const std::uint16_t> ids, int top_k);
 
  private:
   std::size_t cells() const { return static_cast<std::size_t>(experts_) * static_cast<std::size_t>(experts_); }

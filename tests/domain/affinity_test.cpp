@@ -55,3 +55,15 @@ TEST_CASE("a window without per-token ids has no affinity, and takes none of ano
   CHECK(w.affinity() == nullptr);
   CHECK_THROWS_AS(w.set_affinity(std::make_shared<Affinity>(2, 5)), InvariantBroken);
 }
+
+TEST_CASE("pairs of further tokens are added to what there is") {
+  Affinity a(2, 4);
+  a.add_tokens(std::vector<std::uint16_t>{0, 1, 2, 3, 1, 0, 0, 3}, 2);
+  a.add_tokens(std::vector<std::uint16_t>{0, 1, 2, 0}, 2);
+  CHECK(a.at(0, 0, 1) == 3);
+  CHECK(a.at(1, 2, 3) == 1);
+  CHECK(a.at(1, 3, 0) == 1);
+  CHECK(a.at(1, 0, 2) == 1);
+  CHECK_THROWS_AS(a.add_tokens(std::vector<std::uint16_t>{0, 1}, 2), InvariantBroken);        // half a token
+  CHECK_THROWS_AS(a.add_tokens(std::vector<std::uint16_t>{0, 0, 1, 2}, 2), InvariantBroken);  // one expert twice
+}
