@@ -13,7 +13,8 @@
 
 namespace epsim {
 
-// Also reads `batches` (default false): keep the rows apart, for policies that plan from single batches.
+// Also reads `batches` (default false): keep the rows apart, for policies that plan from single batches. Where the file
+// has tokens, the window also knows which experts serve the same ones.
 LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 // Also reads `sources`: keep (default), or sum: all source ranks of a row are one mix.
 std::unique_ptr<LoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed seed);
