@@ -156,7 +156,7 @@ std::string draw_starts(Contents& c, const BenchmarkOptions& wanted, const std::
   }
   RandomStream gaps(wanted.seed, "requests.benchmark.arrivals");
   double at_s = 0.0;
-  for (Row& row : c.rows) {  // the first request starts at once, as with both clients
+  for (Row& row : c.rows) {  // the first request starts at once, as with SGLang's client
     row.start_s = at_s;
     at_s += gaps.gamma(c.burstiness, 1.0 / (rate * c.burstiness));
   }
