@@ -27,6 +27,7 @@ struct ConfigReader::Node {
   std::string path;
   std::set<std::string> read;
   std::vector<std::shared_ptr<Node>> children;
+  std::set<std::string> handed_on = {};  // keys that rest() gave out
 
   std::string full(const std::string& key) const { return path.empty() ? key : path + "." + key; }
   // The reader's node of a section: the same one each time, so that it knows all keys that were read.
@@ -344,6 +345,26 @@ bool ConfigReader::has(const std::string& key) const {
   return found.IsDefined() && !found.IsNull();
 }
 
+bool ConfigReader::is_section(const std::string& key) const {
+  const YAML::Node found = node_->find(key);
+  return found.IsDefined() && found.IsMap();
+}
+
+std::vector<std::pair<std::string, std::string>> ConfigReader::rest() {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const std::string& key : keys()) {
+    if (!node_->read.insert(key).second && !node_->handed_on.contains(key)) {
+      continue;
+    }
+    node_->handed_on.insert(key);
+    const YAML::Node value = node_->find(key);
+    YAML::Emitter text;
+    text << value;
+    out.emplace_back(key, value.IsScalar() ? value.Scalar() : value.IsNull() ? "" : text.c_str());
+  }
+  return out;
+}
+
 std::vector<std::string> ConfigReader::keys() const {
   std::vector<std::string> out;
   for (const auto& entry : node_->yaml) {
@@ -384,7 +405,7 @@ T ConfigReader::optional(const std::string& key, T fallback, Bound bound) {
 
 std::string ConfigReader::choice(const std::string& key, const std::vector<std::string>& allowed,
                                  const std::optional<std::string>& fallback) {
-  const std::string value = fallback ? optional<std::string>(key, *fallback) : required<std::string>(key);
+  std::string value = fallback ? optional<std::string>(key, *fallback) : required<std::string>(key);
   for (const std::string& name : allowed) {
     if (value == name) {
       return value;
@@ -477,6 +498,7 @@ EPSIM_CONFIG_TYPE(RequestsPerSecond);
 EPSIM_CONFIG_TYPE(std::vector<double>);
 EPSIM_CONFIG_TYPE(std::vector<std::int64_t>);
 EPSIM_CONFIG_TYPE(std::vector<std::string>);
+EPSIM_CONFIG_TYPE(std::vector<std::vector<double>>);
 #undef EPSIM_CONFIG_TYPE
 
 }  // namespace epsim

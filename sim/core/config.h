@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/core/error.h"
@@ -54,7 +55,8 @@ class ConfigReader {
   ~ConfigReader();
 
   // T: bool, int, std::int64_t, double, std::string, Seconds, Bytes, BytesPerSecond, FlopsPerSecond,
-  // RequestsPerSecond, std::vector of double, std::int64_t or std::string.
+  // RequestsPerSecond, std::vector of double, std::int64_t or std::string, and a table: std::vector of std::vector of
+  // double.
   template <class T>
   T required(const std::string& key, Bound bound = Bound::kNotNegative);
   template <class T>
@@ -75,6 +77,10 @@ class ConfigReader {
   // Keys of this mapping in the file's order, for maps whose keys are data (catalogue entries).
   std::vector<std::string> keys() const;
   bool has(const std::string& key) const;
+  bool is_section(const std::string& key) const;
+  // Keys that nobody reads by name, and their values as YAML text: for options that someone else reads (plug-ins). They
+  // count as read from now on, and are given again when asked for again.
+  std::vector<std::pair<std::string, std::string>> rest();
 
   // Throws InputError at `key` unless the condition holds.
   void check(bool condition, const std::string& key, const std::string& problem) const;

@@ -194,5 +194,25 @@ TEST_CASE("an empty document has no keys") {
   }
 }
 
+TEST_CASE("what nobody reads by name can be handed on, as text") {
+  Config c = config("a: 1\nb: two\nc: [3, 4]\nd:\ne: 0.50\n");
+  ConfigReader in = c.root();
+  CHECK(in.required<int>("a") == 1);
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  const Pairs expected = {{"b", "two"}, {"c", "[3, 4]"}, {"d", ""}, {"e", "0.50"}};
+  CHECK(in.rest() == expected);
+  CHECK(in.rest() == expected);
+  in.finish();
+}
+
+TEST_CASE("a table of numbers, and whether a key holds a section") {
+  Config c = config("table: [[1, 2.5], [3], []]\nsection: {a: 1}\n");
+  ConfigReader in = c.root();
+  CHECK(in.required<std::vector<std::vector<double>>>("table") == std::vector<std::vector<double>>{{1, 2.5}, {3}, {}});
+  CHECK(in.is_section("section"));
+  CHECK_FALSE(in.is_section("table"));
+  CHECK_FALSE(in.is_section("absent"));
+}
+
 }  // namespace
 }  // namespace epsim
