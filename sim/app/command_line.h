@@ -22,6 +22,7 @@ struct Verb {
 
 int run_verb(const std::vector<std::string>& words);
 int compare_verb(const std::vector<std::string>& words);
+int plan_verb(const std::vector<std::string>& words);
 int validate_verb(const std::vector<std::string>& words);
 int screen_verb(const std::vector<std::string>& words);
 int list_verb(const std::vector<std::string>& words);

@@ -1,0 +1,138 @@
+#include "sim/app/plan_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "policies/plan_io.h"
+#include "policies/rebalance/keep_in_place.h"
+#include "sim/domain/placement.h"
+#include "sim/report/format.h"
+
+namespace epsim::app {
+namespace {
+
+// Experts in order; where they do not divide over the GPUs, the shares differ by one.
+PlacementPlan contiguous(const PlanRequest& request) {
+  const int experts = request.load.experts(), gpus = request.shape.gpus;
+  LayerPlan layer;
+  layer.slots.resize(static_cast<std::size_t>(experts));
+  std::iota(layer.slots.begin(), layer.slots.end(), 0);
+  for (int g = 0; g <= gpus; ++g) {
+    layer.first_slot.push_back(static_cast<int>(static_cast<long long>(experts) * g / gpus));
+  }
+  PlacementPlan out{.policy = "contiguous", .experts = experts, .gpus = gpus, .layers = {}};
+  out.layers.assign(static_cast<std::size_t>(request.load.layers()), layer);
+  return out;
+}
+
+// Whether a plan fits into memory is not asked here: a request states no memory.
+Placement placed(const PlacementPlan& plan, const ClusterShape& shape) {
+  return Placement::build(plan, shape, Bytes(0), Bytes(std::numeric_limits<double>::max()));
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+std::string list(const std::vector<double>& values) {
+  std::vector<std::string> out;
+  for (const double value : values) {
+    out.push_back(exact(value));
+  }
+  return fmt::format("[{}]", fmt::join(out, ","));
+}
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Bytes are whole numbers.
+std::string bytes(double value) { return fmt::format("{:.0f}", value); }
+
+std::string bytes_per_gpu(const PlanFigures& figures, const PlanRequest& request, double without) {
+  if (!request.expert_bytes) {
+    return "null";
+  }
+  std::vector<std::string> out;
+  for (const std::int64_t experts : figures.experts_per_gpu) {
+    out.push_back(bytes((static_cast<double>(experts) - without) * request.expert_bytes->count()));
+  }
+  return fmt::format("[{}]", fmt::join(out, ","));
+}
+
+std::optional<double> moved_bytes(const PlanFigures& figures, const PlanRequest& request) {
+  if (!figures.moved_copies || !request.expert_bytes) {
+    return std::nullopt;
+  }
+  return static_cast<double>(*figures.moved_copies) * request.expert_bytes->count();
+}
+
+}  // namespace
+
+PlanFigures plan_figures(const PlacementPlan& plan, const PlanRequest& request) {
+  PlanFigures out;
+  const Placement placement = placed(plan, request.shape);
+  out.before = balancedness_by_layer(placed(contiguous(request), request.shape), request.load);
+  out.after = balancedness_by_layer(placement, request.load);
+  for (int g = 0; g < plan.gpus; ++g) {
+    out.experts_per_gpu.push_back(placement.resident(g));
+  }
+  if (request.previous) {
+    out.previous = balancedness_by_layer(placed(*request.previous, request.shape), request.load);
+    out.moved_copies = moved_copies(plan, *request.previous);
+  }
+  return out;
+}
+
+std::string plan_json(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures) {
+  std::string out = "{\n";
+  const auto add = [&](const char* key, const std::string& value) {
+    out += fmt::format("  \"{}\": {},\n", key, value);
+  };
+  add("format", "\"epsim-plan-v1\"");
+  add("policy", quoted(plan.policy));
+  add("num_layers", fmt::format("{}", plan.layers.size()));
+  add("num_experts", fmt::format("{}", plan.experts));
+  add("num_nodes", fmt::format("{}", request.shape.nodes()));
+  add("num_gpus", fmt::format("{}", plan.gpus));
+  add("balancedness_before", list(figures.before));
+  add("balancedness_after", list(figures.after));
+  add("balancedness_previous", request.previous ? list(figures.previous) : "null");
+  add("expert_bytes", request.expert_bytes ? bytes(request.expert_bytes->count()) : "null");
+  add("experts_per_gpu", fmt::format("[{}]", fmt::join(figures.experts_per_gpu, ",")));
+  add("memory_per_gpu_bytes", bytes_per_gpu(figures, request, 0));
+  const double base = static_cast<double>(plan.experts) * static_cast<double>(plan.layers.size()) / plan.gpus;
+  add("copies_per_gpu_bytes", bytes_per_gpu(figures, request, base));
+  add("previous", request.previous ? quoted(request.previous_name) : "null");
+  add("moved_copies", figures.moved_copies ? fmt::format("{}", *figures.moved_copies) : "null");
+  const std::optional<double> moved = moved_bytes(figures, request);
+  add("moved_bytes", moved ? bytes(*moved) : "null");
+  return out + plan_maps_json(plan) + "\n}\n";
+}
+
+std::string plan_summary(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures) {
+  const auto fullest = *std::max_element(figures.experts_per_gpu.begin(), figures.experts_per_gpu.end());
+  const double gib = request.expert_bytes ? to_gib(*request.expert_bytes) : 0;
+  std::string out = fmt::format(
+      "{}: {} layers of {} experts on {} GPUs; {} extra copies on the fullest GPU\n"
+      "  balancedness, mean over layers: {:.4f} with experts in order and no copies, {:.4f} with this plan\n"
+      "  physical experts on the fullest GPU: {}{}\n",
+      plan.policy, plan.layers.size(), plan.experts, plan.gpus, plan.copies_on_fullest_gpu(), mean(figures.before),
+      mean(figures.after), fullest,
+      request.expert_bytes ? fmt::format(" ({:.3f} GiB)", static_cast<double>(fullest) * gib)
+                           : "; their bytes are not known: the request has neither model nor expert_bytes");
+  if (!request.previous) {
+    return out + "  moved: not known, the request names no previous plan\n";
+  }
+  out += fmt::format("  balancedness of the previous plan on these loads: {:.4f}\n  moved: {} copies",
+                     mean(figures.previous), *figures.moved_copies);
+  const std::optional<double> moved = moved_bytes(figures, request);
+  return out + (moved ? fmt::format(" ({:.3f} GiB)\n", to_gib(Bytes(*moved))) : "\n");
+}
+
+}  // namespace epsim::app

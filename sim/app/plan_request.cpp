@@ -1,0 +1,175 @@
+#include "sim/app/plan_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/data_files.h"
+#include "models/model_catalogue.h"
+#include "policies/plan_io.h"
+#include "policies/registry.h"
+#include "sim/core/files.h"
+#include "traces/routing/load_sources.h"
+
+namespace epsim::app {
+namespace {
+
+void read_model(ConfigReader& root, PlanRequest& request) {
+  if (root.has("model")) {
+    const std::string name = root.required<std::string>("model");
+    request.model = find_model(looks_like_path(name) ? root.path("model").string() : name);
+    request.expert_bytes = request.model->expert_bytes();
+  }
+  if (const auto given = root.maybe<Bytes>("expert_bytes", Bound::kPositive)) {
+    request.expert_bytes = given;  // another data type than the model's bf16, say
+  }
+}
+
+LoadWindow read_weights(ConfigReader& root) {
+  const auto rows = root.required<std::vector<std::vector<double>>>("weights");
+  root.check(!rows.empty() && !rows.front().empty(), "weights",
+             "this must be a list of layers, each a list of one load per expert; it is empty.");
+  const std::size_t experts = rows.front().size();
+  LoadWindow out(static_cast<int>(rows.size()), static_cast<int>(experts));
+  for (std::size_t l = 0; l < rows.size(); ++l) {
+    root.check(rows[l].size() == experts, "weights",
+               fmt::format("layer {} has {} loads and layer 0 has {}; every layer has one load per expert.", l,
+                           rows[l].size(), experts));
+    std::copy(rows[l].begin(), rows[l].end(), out.layer(static_cast<int>(l)).begin());
+  }
+  return out;
+}
+
+LoadWindow read_loads(ConfigReader& root, const PlanRequest& request) {
+  const Seed seed = static_cast<Seed>(root.optional<std::int64_t>("seed", 0));
+  root.check(root.has("weights") != root.has("trace"), "weights",
+             "give the loads either here, as [layer][expert], or as a `trace`: exactly one of the two.");
+  if (root.has("weights")) {
+    LoadWindow load = read_weights(root);
+    root.check(
+        !request.model || (request.model->moe_layers() == load.layers() && request.model->experts == load.experts()),
+        "weights",
+        request.model
+            ? fmt::format("{} layers of {} experts, but {} has {} MoE layers of {}.", load.layers(), load.experts(),
+                          request.model->name, request.model->moe_layers(), request.model->experts)
+            : "");
+    return load;
+  }
+  root.check(request.model.has_value(), "model", "a trace is read for a model: name it.");
+  ConfigReader trace = root.section("trace");
+  return read_load_window(trace, *request.model, seed);
+}
+
+ClusterShape read_shape(ConfigReader& root) {
+  const int gpus = root.required<int>("num_gpus", Bound::kPositive);
+  const int nodes = root.optional<int>("num_nodes", 1, Bound::kPositive);
+  root.check(gpus % nodes == 0, "num_gpus", fmt::format("{} GPUs do not divide over {} nodes.", gpus, nodes));
+  return {gpus, gpus / nodes};
+}
+
+std::string_view options_of(const std::string& policy) {
+  for (const PlacementPolicyEntry& entry : placement_policies()) {
+    if (entry.name == policy) {
+      return entry.options;
+    }
+  }
+  return {};
+}
+
+bool takes(const std::string& policy, std::string_view option) {
+  return options_of(policy).find(option) != std::string_view::npos;
+}
+
+// An option that the request states outside of `options`.
+void hand_over(ConfigReader& root, ConfigReader& options, const std::string& key, const std::string& option,
+               int value) {
+  root.check(!options.has(option), key, fmt::format("options.{} says the same; give one of the two.", option));
+  options.optional<int>(option, value);
+}
+
+// num_replicas (physical experts per layer, on average where layers differ) and replication_factor (extra copies per
+// GPU over all layers) state the same budget in two ways: copies = (num_replicas - experts) x layers = factor x GPUs.
+void read_budget(ConfigReader& root, ConfigReader& options, const PlanRequest& request) {
+  const auto physical = root.maybe<int>("num_replicas", Bound::kPositive);
+  const auto factor = root.maybe<int>("replication_factor");
+  if (!physical && !factor) {
+    return;
+  }
+  const std::string key = physical ? "num_replicas" : "replication_factor";
+  root.check(!physical || !factor, key, "replication_factor says the same; give one of the two.");
+  const int experts = request.load.experts(), layers = request.load.layers(), gpus = request.shape.gpus;
+  root.check(!physical || *physical >= experts, key,
+             fmt::format("{} physical experts cannot hold {} experts.", physical.value_or(0), experts));
+  const long long copies = physical ? 1LL * (*physical - experts) * layers : 1LL * *factor * gpus;
+  if (takes(request.policy, "num_redundant_experts")) {
+    root.check(copies % layers == 0, key,
+               fmt::format("{} copies do not divide over {} layers, and {} gives every layer equally many.", copies,
+                           layers, request.policy));
+    hand_over(root, options, key, "num_redundant_experts", static_cast<int>(copies / layers));
+  } else if (takes(request.policy, "replication_factor")) {
+    root.check(copies % gpus == 0, key,
+               fmt::format("{} copies over all layers do not divide over {} GPUs, and {} gives every GPU equally many.",
+                           copies, gpus, request.policy));
+    hand_over(root, options, key, "replication_factor", static_cast<int>(copies / gpus));
+  } else {
+    root.check(copies == 0, key,
+               fmt::format("the number of copies of '{}' is not set this way; its options are: {}.", request.policy,
+                           options_of(request.policy)));
+  }
+}
+
+// The mode of eplb.py, whose arguments the request has, unless the options say otherwise.
+void read_groups(ConfigReader& root, ConfigReader& options, const PlanRequest& request) {
+  const auto groups = root.maybe<int>("num_groups", Bound::kPositive);
+  if (groups && takes(request.policy, "num_groups")) {
+    hand_over(root, options, "num_groups", "num_groups", *groups);
+    options.optional<std::string>("mode", "auto");
+  }
+}
+
+void read_policy(ConfigReader& root, PlanRequest& request) {
+  request.policy = root.required<std::string>("policy");
+  ConfigReader options = root.section("options");
+  if (options_of(request.policy).empty()) {
+    make_placement_policy(request.policy, options);  // unknown: its message lists the known ones
+  }
+  read_budget(root, options, request);
+  read_groups(root, options, request);
+  request.placement = make_placement_policy(request.policy, options);
+  if (request.policy == "craft") {
+    request.craft = read_craft_options(options);
+  }
+  options.finish();
+}
+
+void read_previous(ConfigReader& root, PlanRequest& request) {
+  const auto file = root.maybe_path("previous");
+  if (!file) {
+    return;
+  }
+  request.previous_name = file->string();
+  request.previous = parse_plan(read_file(*file), request.previous_name);
+  const PlacementPlan& before = *request.previous;
+  root.check(before.gpus == request.shape.gpus && before.experts == request.load.experts() &&
+                 static_cast<int>(before.layers.size()) == request.load.layers(),
+             "previous",
+             fmt::format("that plan is for {} layers of {} experts on {} GPUs, the request for {} layers of {} on {}.",
+                         before.layers.size(), before.experts, before.gpus, request.load.layers(),
+                         request.load.experts(), request.shape.gpus));
+}
+
+}  // namespace
+
+PlanRequest read_plan_request(const Config& config) {
+  ConfigReader root = config.root();
+  PlanRequest request;
+  read_model(root, request);
+  request.load = read_loads(root, request);
+  request.shape = read_shape(root);
+  read_policy(root, request);
+  read_previous(root, request);
+  root.finish();
+  return request;
+}
+
+}  // namespace epsim::app
