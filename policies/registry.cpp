@@ -13,6 +13,7 @@ std::unique_ptr<PlacementPolicy> make_craft_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_static_hot_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_grace_placement(ConfigReader& options);
 std::unique_ptr<PlacementPolicy> make_random_placement(ConfigReader& options);
+std::unique_ptr<PlacementPolicy> make_plugin_placement(ConfigReader& options);
 
 namespace {
 
@@ -43,11 +44,21 @@ constexpr PlacementPolicyEntry kPlacementPolicies[] = {
      "num_redundant_experts (0), seed (0)", make_random_placement},
 };
 
+constexpr PlacementPolicyEntry kPlugin = {
+    "plugin",
+    "A policy of your own, loaded from a shared object: policies/plugin/plugin.h, experiments/plugin-example.",
+    "path (the shared object), and whatever the plug-in itself reads", make_plugin_placement};
+
 }  // namespace
+
+const PlacementPolicyEntry& plugin_policy() { return kPlugin; }
 
 std::span<const PlacementPolicyEntry> placement_policies() { return kPlacementPolicies; }
 
 std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, ConfigReader& options) {
+  if (name == kPlugin.name) {
+    return kPlugin.make(options);
+  }
   const auto entries = placement_policies();
   const auto found =
       std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
@@ -56,6 +67,7 @@ std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, 
     for (const PlacementPolicyEntry& entry : entries) {
       names.emplace_back(entry.name);
     }
+    names.emplace_back(kPlugin.name);
     throw InputError(options.place(""), unknown_name("placement policy", name, names));
   }
   return found->make(options);

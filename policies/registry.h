@@ -21,6 +21,10 @@ struct PlacementPolicyEntry {
 // In the order in which they are listed to users.
 std::span<const PlacementPolicyEntry> placement_policies();
 
+// The user's own policies, from shared objects (policies/plugin): kind `plugin`. Not among the above: there is nothing
+// to run without a file.
+const PlacementPolicyEntry& plugin_policy();
+
 // The policy `name` with its options read from `options`; the caller calls finish() on them. Throws InputError for an
 // unknown name (the message lists all, the nearest first) and for options that are out of range.
 std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, ConfigReader& options);

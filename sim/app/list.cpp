@@ -51,6 +51,8 @@ void list_policies() {
     line(entry.name, entry.summary);
     line("", fmt::format("options: {}", entry.options));
   }
+  line(plugin_policy().name, plugin_policy().summary);
+  line("", fmt::format("options: {}", plugin_policy().options));
   std::cout << "policies that act in every step (epsim screen)\n";
   for (const StepPolicyEntry& entry : step_policies()) {
     line(entry.name, entry.summary);

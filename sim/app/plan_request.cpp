@@ -73,7 +73,7 @@ std::string_view options_of(const std::string& policy) {
       return entry.options;
     }
   }
-  return {};
+  return policy == plugin_policy().name ? plugin_policy().options : std::string_view{};
 }
 
 bool takes(const std::string& policy, std::string_view option) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "models/catalogue.h"
 #include "models/data_files.h"
@@ -113,7 +114,7 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   all.check(label.find('/') == std::string::npos && label.front() != '.', label,
             "a policy's label becomes the name of a folder: it must not hold a slash or begin with a dot.");
   ConfigReader in = all.section(label);
-  const std::string named = in.optional<std::string>("kind", label);
+  const std::string named = in.optional<std::string>("kind", in.has("plugin") ? "plugin" : label);
   const bool oracle = named == "oracle", perfect = named == "perfect";
   std::shared_ptr<const StepPolicy> per_step = make_step_policy(named, in);
   const std::string kind = oracle ? "eplb" : perfect || per_step != nullptr ? "contiguous" : named;
@@ -129,6 +130,16 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   }
   in.finish();
   return out;
+}
+
+// An entry of `policies:` that stands under `policy` itself: {plugin: ./mine.so, ...} or {kind: eplb, ...}. It is
+// called after its file or its kind.
+PolicyChoice read_own_policy(ConfigReader& root, const Scenario& s) {
+  PolicyChoice own = read_policy(root, "policy", s);
+  ConfigReader in = root.section("policy");
+  own.label = in.has("plugin") ? std::filesystem::path(in.required<std::string>("plugin")).stem().string()
+                               : in.required<std::string>("kind");
+  return own;
 }
 
 }  // namespace
@@ -151,11 +162,15 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   s.requests = read_requests(requests, s.seed);
   read_loads(root, s);
   ConfigReader policies = root.section("policies");
-  const std::string own = root.optional<std::string>("policy", "base");
+  std::optional<PolicyChoice> in_place;
+  if (root.is_section("policy")) {
+    in_place = read_own_policy(root, s);
+  }
+  const std::string own = in_place ? in_place->label : root.optional<std::string>("policy", "base");
   for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
     root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
                "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
-    s.policies.push_back(read_policy(policies, label, s));
+    s.policies.push_back(in_place && label == own ? *in_place : read_policy(policies, label, s));
   }
   for (const std::string& label : policies.keys()) {
     read_policy(policies, label, s);  // checked even when it is not run
