@@ -109,12 +109,14 @@ void TrafficModel::send_per_gpu(LayerTraffic& out) {
     all_tokens += node_tokens_[n];
     all_reach += node_reach_[n];
   }
-  for (std::size_t g = 0; g < reach_.size(); ++g) {
-    const auto n = static_cast<std::size_t>(shape_.node_of(static_cast<int>(g)));
-    out.intra_out[g] += gpu_tokens_[g] * (node_reach_[n] - reach_[g]);
-    out.inter_out[g] += gpu_tokens_[g] * (all_reach - node_reach_[n]);
-    out.intra_in[g] += (node_tokens_[n] - gpu_tokens_[g]) * reach_[g];
-    out.inter_in[g] += (all_tokens - node_tokens_[n]) * reach_[g];
+  std::size_t g = 0;
+  for (std::size_t n = 0; n < node_tokens_.size(); ++n) {
+    for (int i = 0; i < shape_.gpus_per_node; ++i, ++g) {
+      out.intra_out[g] += gpu_tokens_[g] * (node_reach_[n] - reach_[g]);
+      out.inter_out[g] += gpu_tokens_[g] * (all_reach - node_reach_[n]);
+      out.intra_in[g] += (node_tokens_[n] - gpu_tokens_[g]) * reach_[g];
+      out.inter_in[g] += (all_tokens - node_tokens_[n]) * reach_[g];
+    }
   }
 }
 
@@ -195,16 +197,16 @@ void TrafficModel::reach_from(std::span<const VaryingShares::Entry> entries, std
     missed_[g] *= 1.0 - chance;
     slot_rows_[static_cast<std::size_t>(entry.slot)] += tokens * chance;
   }
-  std::fill(node_reach_.begin(), node_reach_.end(), 0.0);
-  std::fill(node_hit_.begin(), node_hit_.end(), 1.0);
-  for (std::size_t g = 0; g < reach_.size(); ++g) {
-    const auto node = static_cast<std::size_t>(shape_.node_of(static_cast<int>(g)));
-    reach_[g] = dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
-    node_reach_[node] += reach_[g];
-    node_hit_[node] *= missed_[g];
-  }
-  for (double& hit : node_hit_) {
-    hit = 1.0 - hit;
+  std::size_t g = 0;
+  for (std::size_t n = 0; n < node_reach_.size(); ++n) {  // node by node: no division per GPU and source
+    double sum = 0, missed = 1;
+    for (int i = 0; i < shape_.gpus_per_node; ++i, ++g) {
+      reach_[g] = dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
+      sum += reach_[g];
+      missed *= missed_[g];
+    }
+    node_reach_[n] = sum;
+    node_hit_[n] = 1.0 - missed;
   }
 }
 

@@ -1,10 +1,11 @@
 // The main job's bar: 3000 steps x 58 layers x 64 GPUs with per-layer, per-GPU detail, loads drawn anew in every step.
 //   bench_step_model          the bar: at most 0.6 s on one core
+#include "models/step_model.h"
+
 #include <benchmark/benchmark.h>
 
 #include "models/catalogue.h"
 #include "models/model_catalogue.h"
-#include "models/step_model.h"
 #include "traces/routing/window_load_source.h"
 
 namespace epsim {
@@ -39,13 +40,34 @@ PlacementPlan one_copy_per_gpu(const MoeSpec& model, int gpus) {
   return plan;
 }
 
-void run(benchmark::State& state, RankBatch batch) {
+// Every GPU has one copy of each expert that it always uses, as with static or topology-aware replica choice.
+std::vector<SourceShares> own_copies(const PlacementPlan& plan) {
+  std::vector<SourceShares> out;
+  for (const LayerPlan& layer : plan.layers) {
+    std::vector<std::vector<std::size_t>> copies(static_cast<std::size_t>(plan.experts));
+    for (std::size_t slot = 0; slot < layer.slots.size(); ++slot) {
+      copies[static_cast<std::size_t>(layer.slots[slot])].push_back(slot);
+    }
+    SourceShares shares{.gpus_per_source = 1, .share = {}};
+    shares.share.assign(layer.slots.size() * static_cast<std::size_t>(plan.gpus), 0.0F);
+    for (std::size_t g = 0; g < static_cast<std::size_t>(plan.gpus); ++g) {
+      for (const std::vector<std::size_t>& slots : copies) {
+        shares.share[g * layer.slots.size() + slots[g % slots.size()]] = 1.0F;
+      }
+    }
+    out.push_back(std::move(shares));
+  }
+  return out;
+}
+
+void run(benchmark::State& state, RankBatch batch, bool by_source = false) {
   const MoeSpec model = find_model("deepseek-r1");
   const NodeEntry node = find_node("p4de.24xlarge");
   const ClusterSpec cluster{.node = node.spec, .nodes = static_cast<int>(state.range(0)) / node.spec.gpus};
   const Parallelism parallelism{.gpus = cluster.gpus(), .attention_tp = 8};
-  const Placement placement = Placement::build(one_copy_per_gpu(model, cluster.gpus()), shape_of(cluster), Bytes(1),
-                                               Bytes(1e9));
+  const PlacementPlan plan = one_copy_per_gpu(model, cluster.gpus());
+  const Placement placement = Placement::build(plan, shape_of(cluster), Bytes(1), Bytes(1e9),
+                                               by_source ? own_copies(plan) : std::vector<SourceShares>{});
   const WindowLoadSource loads(skewed(model), model.top_k, 1.0, Seed{1});
   const std::vector<RankBatch> ranks(static_cast<std::size_t>(parallelism.dp_ranks()), batch);
   for (auto _ : state) {
@@ -56,17 +78,21 @@ void run(benchmark::State& state, RankBatch batch) {
     }
     benchmark::DoNotOptimize(total);
   }
-  state.counters["us_per_layer"] = benchmark::Counter(
-      static_cast<double>(state.iterations() * state.range(1) * model.moe_layers()) * 1e-6,
-      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["us_per_layer"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * state.range(1) * model.moe_layers()) * 1e-6,
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-void prefill(benchmark::State& state) {
-  run(state, {.prefill_tokens = 4000, .decode_tokens = 80, .prefill_pairs = 8e6, .decode_context = 3e5, .sampled = 81});
-}
+constexpr RankBatch kPrefill{
+    .prefill_tokens = 4000, .decode_tokens = 80, .prefill_pairs = 8e6, .decode_context = 3e5, .sampled = 81};
+
+void prefill(benchmark::State& state) { run(state, kPrefill); }
+// Copies that serve some sources more than others: one pass per source GPU instead of one in all.
+void prefill_by_source(benchmark::State& state) { run(state, kPrefill, true); }
 void decode(benchmark::State& state) { run(state, {.decode_tokens = 80, .decode_context = 3e5, .sampled = 80}); }
 
 BENCHMARK(prefill)->Args({64, 3000})->Args({64, 1500})->Args({128, 1500})->Unit(benchmark::kMillisecond);
+BENCHMARK(prefill_by_source)->Args({64, 3000})->Unit(benchmark::kMillisecond);
 BENCHMARK(decode)->Args({64, 3000})->Unit(benchmark::kMillisecond);
 
 }  // namespace
