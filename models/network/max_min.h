@@ -1,8 +1,7 @@
 // Flows that share the links of a topology max-min fairly, from the start of all of them to the end of the last.
 //
-//   Models : every flow follows its route as a fluid. Rates come from progressive filling (Bertsekas and Gallager,
-//   "Data
-//            Networks", 2nd edition, section 6.5.2): all rates grow alike until a link is full, its flows keep theirs,
+//   Models : every flow follows its route as a fluid. Rates come from progressive filling (Bertsekas and Gallager, Data
+//            Networks, 2nd edition, section 6.5.2): all rates grow alike until a link is full, its flows keep theirs,
 //            the others grow on. When a flow ends, the rates are found anew. Data-sheet rates.
 //   Ignores: latency, packets, how fast a protocol finds its share, order among the flows of a sender.
 //   Against: two_tier prices the busiest resource alone, which is a lower bound; max_min meets it where that resource

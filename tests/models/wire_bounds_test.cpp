@@ -1,0 +1,150 @@
+// How long the wire alone takes on CRAFT's testbed: first-principles figures that every run has to respect
+// (acceptance.md section 7). p4de: 50 GB/s of EFA a node; a chunk of 4096 tokens a node; rows of 7168 bf16; routing
+// uniform over all experts, one copy each, in order.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "models/catalogue.h"
+#include "models/network/fabric.h"
+#include "models/network/token_traffic.h"
+#include "models/network/traffic_matrix.h"
+#include "models/network/two_tier.h"
+#include "sim/core/rng.h"
+#include "tests/models/profiles.h"
+
+using namespace epsim;
+
+namespace {
+
+constexpr int kTokens = 4096, kTopK = 8;
+const Bytes kRow(7168 * 2);
+
+struct Setup {
+  const char* name;
+  int nodes, experts;
+  // The table: dispatch and combine of one layer, in ms at 50 GB/s, one copy a remote GPU and one a remote node. It
+  // draws the 8 experts of a token with replacement: 56 x (1 - (63/64)^8) = 6.63 GPUs, 7 x (1 - (7/8)^8) = 4.59 nodes
+  // for D8; 2 x 4096 x 6.63 x 14336 B / 50 GB/s = 15.6 ms.
+  double per_gpu_ms, per_node_ms;
+};
+constexpr Setup kSetups[] = {{"DeepSeek-R1, 8 nodes", 8, 256, 15.6, 10.8},
+                             {"Kimi-K2, 6 nodes", 6, 384, 14.6, 9.0},
+                             {"Kimi-K2, 8 nodes", 8, 384, 15.6, 10.8},
+                             {"Kimi-K2, 12 nodes", 12, 384, 16.6, 13.0}};
+
+struct Run {
+  ClusterSpec cluster;
+  ClusterShape shape;
+  Parallelism parallelism;
+  Placement placement;
+};
+
+Run run_of(const Setup& setup) {
+  const ClusterSpec cluster{.node = find_node("p4de.24xlarge").spec, .nodes = setup.nodes};
+  std::vector<int> slots(static_cast<std::size_t>(setup.experts));
+  std::iota(slots.begin(), slots.end(), 0);
+  const PlacementPlan plan{.policy = "test",
+                           .experts = setup.experts,
+                           .gpus = cluster.gpus(),
+                           .layers = {uniform_layer(slots, cluster.gpus())}};
+  return {cluster,
+          shape_of(cluster),
+          {.gpus = cluster.gpus(), .attention_tp = 8},
+          Placement::build(plan, shape_of(cluster), Bytes(1), Bytes(1e6))};
+}
+
+// Relative; doctest's Approx adds an absolute part.
+double off_by(double value, double reference) { return std::abs(value / reference - 1.0); }
+
+StepLoads uniform(const Setup& setup) {
+  StepLoads loads;
+  loads.resize(1, 1, setup.experts);
+  std::fill(loads.per_token.begin(), loads.per_token.end(),
+            static_cast<float>(kTopK) / static_cast<float>(setup.experts));
+  return loads;
+}
+
+double wire_ms(const Run& run, const LayerTraffic& traffic) {
+  TwoTierNetwork network(run.cluster, {test::plain_link(0, 1.0, 8), test::plain_link(0, 1.0, run.cluster.gpus())});
+  std::vector<double> carried(network.links().size());
+  return to_ms(network.all_to_all(traffic, kRow, Direction::kDispatch, carried).price.time +
+               network.all_to_all(traffic, kRow, Direction::kCombine, carried).price.time);
+}
+
+double expected_ms(const Setup& setup, Dedup dedup) {
+  const Run run = run_of(setup);
+  LayerTraffic traffic;
+  const std::vector<std::int64_t> tokens(static_cast<std::size_t>(setup.nodes), kTokens);
+  TrafficModel(run.placement, run.parallelism, run.shape, dedup).layer(0, uniform(setup), tokens, traffic);
+  return wire_ms(run, traffic);
+}
+
+// The first kTopK of a shuffled deck, for every token of the cluster.
+std::vector<std::uint16_t> draw_experts(const Setup& setup) {
+  RandomStream random(Seed{5}, "uniform routing");
+  std::vector<std::uint16_t> deck(static_cast<std::size_t>(setup.experts)), ids;
+  std::iota(deck.begin(), deck.end(), std::uint16_t{0});
+  for (int t = 0; t < setup.nodes * kTokens; ++t) {
+    for (std::size_t k = 0; k < kTopK; ++k) {
+      std::swap(deck[k], deck[k + random.below(deck.size() - k)]);
+      ids.push_back(deck[k]);
+    }
+  }
+  return ids;
+}
+
+// Mean over the NICs, so that the busiest of a few random draws does not count as the expectation.
+double drawn_ms(const Setup& setup, Dedup dedup) {
+  const Run run = run_of(setup);
+  std::vector<std::int32_t> token_gpu;
+  for (int t = 0; t < setup.nodes * kTokens; ++t) {
+    token_gpu.push_back(t % run.shape.gpus);
+  }
+  LayerTraffic traffic;
+  const std::vector<std::uint16_t> ids = draw_experts(setup);
+  count_token_traffic<std::uint16_t>(run.placement, 0, run.shape, dedup, ids, token_gpu, traffic);
+  const double rows = std::accumulate(traffic.inter_out.begin(), traffic.inter_out.end(), 0.0);
+  return to_ms(2.0 * (kRow * (rows / setup.nodes) / run.cluster.node.node_rate()));
+}
+
+}  // namespace
+
+TEST_CASE("one copy a remote GPU: within 3 % of the table") {
+  for (const Setup& setup : kSetups) {
+    CAPTURE(setup.name);
+    const double ms = expected_ms(setup, Dedup::kGpu), drawn = drawn_ms(setup, Dedup::kGpu);
+    CHECK(off_by(ms, setup.per_gpu_ms) <= 0.03);
+    CHECK(off_by(drawn, setup.per_gpu_ms) <= 0.03);
+    CHECK(off_by(ms, drawn) <= 0.01);
+  }
+}
+
+// TrafficModel takes the experts of a token as independent, so that it may use fewer or more than 8 of them; that makes
+// a node with a good part of all experts be missed too often (K6: 1 - (47/48)^64 = 0.740 of the tokens need a node,
+// where 8 different experts give 1 - C(320, 8) / C(384, 8) = 0.772). Its figures are 2 to 4 % under the exact ones
+// here; the exact ones are within 3 % of the table.
+TEST_CASE("one copy a remote node: exact counts within 3 % of the table, the expectation within 4 %") {
+  for (const Setup& setup : kSetups) {
+    CAPTURE(setup.name);
+    const double ms = expected_ms(setup, Dedup::kNode), drawn = drawn_ms(setup, Dedup::kNode);
+    CHECK(off_by(drawn, setup.per_node_ms) <= 0.03);
+    CHECK(off_by(ms, setup.per_node_ms) <= 0.04);
+    CHECK(off_by(ms, drawn) <= 0.045);
+  }
+}
+
+TEST_CASE("the flows of a uniform layer take the wire time too") {
+  const Setup& setup = kSetups[0];
+  const Run run = run_of(setup);
+  const std::vector<std::int64_t> tokens(static_cast<std::size_t>(setup.nodes), kTokens);
+  const Topology topology(plan_topology(run.cluster));
+  for (const Dedup dedup : {Dedup::kGpu, Dedup::kNode}) {
+    const TrafficMatrix matrix =
+        traffic_matrix(run.placement, run.parallelism, run.shape, dedup, 0, uniform(setup), tokens);
+    const double ms =
+        to_ms(max_min(topology, flows_of(matrix, kRow)).time + max_min(topology, flows_of(matrix, kRow, true)).time);
+    CHECK(off_by(ms, expected_ms(setup, dedup)) <= 1e-9);
+  }
+}
