@@ -120,6 +120,7 @@ TEST_CASE("files that are no Azure trace") {
            Row{kHeader + "2024-01-01 00:00:00.,1,1\n", "this is no time"},
            Row{kHeader + "2024-01-01 00:00:00.1234567890,1,1\n", "this is no time"},
            Row{kHeader + "2024-01-01,1,1\n", "this is no time"},
+           Row{kHeader + row + "2019-07-01 00:00:00,1,1\n", "before the first one's"},  // 4.5 years: no overflow
            Row{kHeader + row + "2024-07-01 00:00:00,1,1\n", "more than 100 days"},
        }) {
     CAPTURE(r.text);

@@ -19,6 +19,10 @@ RequestTable read_azure_csv(ByteInput& input, const RequestOptions& options) {
     }
     first = first.value_or(*at);
     const std::chrono::nanoseconds since = *at - *first;
+    // Both bounds before the conversion to ticks, which holds 106 days.
+    if (since.count() < 0) {
+      rows.fail(time, "this row's time is before the first one's; rows must be sorted by arrival time.");
+    }
     if (since > kLongestRecording) {
       rows.fail(time, "this is more than 100 days after the first row, longer than a run can be.");
     }
