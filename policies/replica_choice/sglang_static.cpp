@@ -78,8 +78,9 @@ std::vector<int> sglang_static_copies(std::span<const int> holders, const Cluste
   for (int g = 0; g < shape.gpus; ++g) {
     int& copy = out[static_cast<std::size_t>(g)];
     copy = first([&](int holder) { return holder == g; });
-    if (copy == copies && prefer_same_node) {
-      copy = first([&](int holder) { return shape.node_of(holder) == shape.node_of(g); });
+    const auto in_node = [&](int holder) { return shape.node_of(holder) == shape.node_of(g); };
+    if (copy == copies && prefer_same_node && !std::all_of(holders.begin(), holders.end(), in_node)) {
+      copy = first(in_node);
     }
     far += copy == copies ? 1 : 0;
   }

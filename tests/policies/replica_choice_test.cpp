@@ -88,12 +88,23 @@ TEST_CASE("vllm-ascend: row + GPU + expert modulo the copies; the table repeats 
 
 TEST_CASE("SGLang static: own GPU, then own node, then as fairly as numbers allow") {
   RandomStream random(Seed{42}, "test");
-  // Copies on GPUs 0 and 2 of 16 in nodes of 4: GPUs 0 and 2 use their own, 1 and 3 the first of the node, and the
-  // other 12 are dealt 6 and 6.
+  // Copies on GPUs 0, 2 and 9 of 16 in nodes of 4: GPUs 0, 2 and 9 use their own, 1 and 3 the first of their node, 8,
+  // 10 and 11 GPU 9's, and the other 8 are dealt 2, 3 and 3.
   const ClusterShape shape{.gpus = 16, .gpus_per_node = 4};
-  const std::vector<int> near = sglang_static_copies(std::vector<int>{0, 2}, shape, true, random);
+  const std::vector<int> near = sglang_static_copies(std::vector<int>{0, 2, 9}, shape, true, random);
   CHECK(std::vector<int>(near.begin(), near.begin() + 4) == std::vector<int>{0, 0, 1, 0});
-  CHECK(std::count(near.begin() + 4, near.end(), 0) == 6);
+  CHECK(std::vector<int>(near.begin() + 8, near.begin() + 12) == std::vector<int>{2, 2, 2, 2});
+  std::vector<std::ptrdiff_t> dealt;
+  for (const int copy : {0, 1, 2}) {
+    dealt.push_back(std::count(near.begin() + 4, near.begin() + 8, copy) +
+                    std::count(near.begin() + 12, near.end(), copy));
+  }
+  std::sort(dealt.begin(), dealt.end());
+  CHECK(dealt == std::vector<std::ptrdiff_t>{2, 3, 3});
+  // All copies in one node: that node's other GPUs are dealt theirs like everybody, 7 and 7.
+  const std::vector<int> one_node = sglang_static_copies(std::vector<int>{0, 2}, shape, true, random);
+  CHECK(std::count(one_node.begin(), one_node.end(), 0) == 8);
+  CHECK(one_node[2] == 1);
   // Without the node 14 GPUs are dealt, 7 and 7.
   const std::vector<int> far = sglang_static_copies(std::vector<int>{0, 2}, shape, false, random);
   CHECK(far[0] == 0);
