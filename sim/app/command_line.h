@@ -20,6 +20,7 @@ struct Verb {
   int (*run)(const std::vector<std::string>& words);
 };
 
+int goodput_verb(const std::vector<std::string>& words);
 int run_verb(const std::vector<std::string>& words);
 int compare_verb(const std::vector<std::string>& words);
 int plan_verb(const std::vector<std::string>& words);

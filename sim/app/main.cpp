@@ -14,6 +14,7 @@ namespace {
 constexpr Verb kVerbs[] = {
     {"compare", "run several policies on identical inputs and rank them", compare_verb},
     {"run", "run one policy", run_verb},
+    {"goodput", "find the request rate that each policy sustains", goodput_verb},
     {"screen", "plan on one window of expert loads, score on another; no serving run", screen_verb},
     {"plan", "run a placement policy alone: loads in, slots out", plan_verb},
     {"validate", "check a scenario without running it", validate_verb},

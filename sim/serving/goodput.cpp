@@ -59,6 +59,14 @@ void for_each_index(std::size_t begin, std::size_t end, Task task) {
   }
 }
 
+RunResult serve_all(const GoodputSubject& subject, const RequestTrace& trace) {
+  RunResult run = subject.serve(trace);
+  if (run.interrupted) {
+    throw SearchInterrupted();
+  }
+  return run;
+}
+
 GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& options, GoodputCurve curve) {
   GoodputSearch out;
   out.policy = subject.policy;
@@ -89,17 +97,19 @@ GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& opti
 
 GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, double start,
                              double start_step, const OnProbe& on_probe) {
-  const double saturation = saturation_rate(subject.serve(as_burst(*subject.trace)), options);
-  GoodputCurve curve{.idle_ttft_s = idle_ttft_s(subject.serve(one_at_a_time(*subject.trace))),
+  const double saturation = saturation_rate(serve_all(subject, as_burst(*subject.trace)), options);
+  GoodputCurve curve{.idle_ttft_s = idle_ttft_s(serve_all(subject, one_at_a_time(*subject.trace))),
                      .start = start > 0 ? start : kFirstStart * saturation,
                      .start_step = start_step,
                      .probes = {}};
   while (const auto rate = next_rate(curve, options)) {
-    Probe probe = measure_probe(subject.serve(at_rate(*subject.trace, *rate)), *rate, options);
+    const std::size_t count = requests_for(curve, *rate, subject.trace->requests.size(), options);
+    const RequestTrace requests = at_rate(first_of(*subject.trace, count), *rate);
+    Probe probe = measure_probe(serve_all(subject, requests), *rate, options);
     if (on_probe) {
       on_probe(subject, probe);
     }
-    if (acceptable(probe, curve.idle_ttft_s, options)) {
+    if (in_bounds(probe, curve.idle_ttft_s, options)) {
       require_enough_requests(probe, subject, options);
     }
     curve.add(std::move(probe));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/error.h"
 #include "sim/domain/request_trace.h"
 #include "sim/serving/goodput_result.h"
 #include "sim/serving/run_control.h"
@@ -17,6 +18,11 @@
 #include "sim/serving/scenario.h"
 
 namespace epsim {
+
+// A run was cut short by its control, so the search has no result.
+struct SearchInterrupted : RunFailed {
+  SearchInterrupted() : RunFailed("the search was interrupted.") {}
+};
 
 // One policy under one seed: the requests, and how to serve a trace made from them. `serve` is called from several
 // threads at once.
@@ -34,8 +40,8 @@ struct GoodputSubject {
 using OnProbe = std::function<void(const GoodputSubject&, const Probe&)>;
 
 // Searches one subject from `start` requests/s on, in steps of the factor `start_step` until there is a bracket.
-// Throws InputError when an acceptable rate keeps so many requests in the system that the trace is too short to tell
-// (naming how many are needed), and what next_rate() throws.
+// Throws InputError when a rate within its bounds keeps so many requests in the system that the trace is too short to
+// tell (naming how many are needed), SearchInterrupted, and what next_rate() throws.
 GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, double start,
                              double start_step, const OnProbe& on_probe);
 

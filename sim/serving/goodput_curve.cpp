@@ -10,9 +10,11 @@
 namespace epsim {
 namespace {
 
-constexpr double kReach = 1000;        // how far from the start a bracket is looked for
-constexpr double kWideStep = 1.25;     // between the probes of the sensitivity
-constexpr int kSensitivityProbes = 6;  // at most, on either side of the knee
+constexpr double kReach = 1000;    // how far from the start a bracket is looked for
+constexpr double kDownStep = 1.5;  // between probes below the knee, where the TTFT changes slowly
+constexpr double kUpStep = 1.25;   // and above
+constexpr double kSpan = 6;        // rates of the sensitivity: at most this factor from the knee
+constexpr double kMargin = 0.1;    // a guess inside a bracket keeps this share of its logarithmic width from the ends
 
 bool completes(const Probe& p, const GoodputOptions& options) {
   return p.completed >= options.min_completed * p.measured_offered;
@@ -45,33 +47,52 @@ std::optional<double> asked_rate(const GoodputCurve& curve, const GoodputOptions
   return std::nullopt;
 }
 
-std::optional<double> bracket_rate(const GoodputCurve& curve, const Bracket& bracket, double tolerance) {
-  const double lowest = curve.start / kReach, highest = curve.start * kReach;
-  if (bracket.low == nullptr && bracket.high == nullptr) {
-    return curve.start;
+// Below a rate that fails. What completed there tells the capacity, when that was what failed.
+double rate_below(const GoodputCurve& curve, const Probe& failed, const GoodputOptions& options) {
+  const double rate = failed.offered / curve.start_step;
+  const double guess = completes(failed, options) ? rate : options.min_completed * failed.completed;
+  if (rate < curve.start / kReach) {
+    throw RunFailed(fmt::format(
+        "no request rate down to {:.3g}/s is acceptable: the mean TTFT is {:.3g} s there, and {:.3g} s for a "
+        "request that is alone. Do requests of the trace arrive at the same instant?",
+        failed.offered, failed.ttft_mean_s, curve.idle_ttft_s));
   }
+  return std::clamp(guess, rate / 2, rate);
+}
+
+double rate_above(const GoodputCurve& curve, const Probe& passed) {
+  if (passed.offered > curve.start * kReach) {
+    throw RunFailed(
+        fmt::format("every request rate up to {:.3g}/s is acceptable: the trace has too few requests to "
+                    "load this system.",
+                    passed.offered));
+  }
+  return passed.offered * curve.start_step;
+}
+
+// Just below or just above where the knee seems to be, whichever is not yet known: with a good guess two probes close
+// the bracket. Never near an end, so that each probe narrows it; the middle when the TTFT tells nothing.
+double rate_inside(const GoodputCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
+  const double low = std::log(bracket.low->offered), width = std::log(bracket.high->offered) - low;
+  const Knee guess = knee_of(curve, options.k, options);
+  if (guess.limit != KneeLimit::kTtft) {
+    return std::exp(low + width / 2);
+  }
+  const double at = std::log(guess.rate), half = 0.45 * std::log1p(options.tolerance);
+  const double target = at - low > 2 * half ? at - half : at + half;
+  return std::exp(std::clamp(target, low + kMargin * width, low + (1 - kMargin) * width));
+}
+
+std::optional<double> bracket_rate(const GoodputCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
   if (bracket.low == nullptr) {
-    const double rate = bracket.high->offered / curve.start_step;
-    if (rate < lowest) {
-      throw RunFailed(fmt::format(
-          "no request rate down to {:.3g}/s is acceptable: the mean TTFT is {:.3g} s there, and {:.3g} s for "
-          "a request that is alone. Do requests of the trace arrive at the same instant?",
-          lowest, bracket.high->ttft_mean_s, curve.idle_ttft_s));
-    }
-    return rate;
+    return bracket.high == nullptr ? curve.start : rate_below(curve, *bracket.high, options);
   }
   if (bracket.high == nullptr) {
-    const double rate = bracket.low->offered * curve.start_step;
-    if (rate > highest) {
-      throw RunFailed(
-          fmt::format("every request rate up to {:.3g}/s is acceptable: the trace has too few requests to "
-                      "load this system.",
-                      highest));
-    }
-    return rate;
+    return rate_above(curve, *bracket.low);
   }
-  const double width = bracket.high->offered / bracket.low->offered;
-  return width > 1 + tolerance ? std::optional(std::sqrt(bracket.low->offered * bracket.high->offered)) : std::nullopt;
+  return bracket.high->offered > bracket.low->offered * (1 + options.tolerance)
+             ? std::optional(rate_inside(curve, bracket, options))
+             : std::nullopt;
 }
 
 // Rates so that the curve spans every k of the sensitivity, as far as it can.
@@ -80,17 +101,16 @@ std::optional<double> sensitivity_rate(const GoodputCurve& curve, const Bracket&
   if (options.sensitivity.empty()) {
     return std::nullopt;
   }
-  const double reach = std::pow(kWideStep, kSensitivityProbes);
   const Probe& lowest = curve.probes.front();
-  const double below = lowest.offered / kWideStep;
-  if (lowest.ttft_mean_s > options.sensitivity.front() * curve.idle_ttft_s && below * reach >= bracket.low->offered) {
+  const double below = lowest.offered / kDownStep;
+  if (lowest.ttft_mean_s > options.sensitivity.front() * curve.idle_ttft_s && below * kSpan >= bracket.low->offered) {
     return below;
   }
   const Probe& highest = curve.probes.back();
-  const double above = highest.offered * kWideStep;
+  const double above = highest.offered * kUpStep;
   const bool goes_on = highest.ttft_mean_s < options.sensitivity.back() * curve.idle_ttft_s &&
                        completes(highest, options) && highest.stable;
-  return goes_on && above <= bracket.low->offered * reach ? std::optional(above) : std::nullopt;
+  return goes_on && above <= bracket.low->offered * kSpan ? std::optional(above) : std::nullopt;
 }
 
 // Between the best probe for the bounds and its neighbours, until they are within the tolerance.
@@ -111,7 +131,7 @@ std::optional<double> bounds_rate(const GoodputCurve& curve, const GoodputOption
   }
   if (best == curve.probes.data()) {
     // Nothing met the bounds more often than the lowest rate: go on down, as far as a bracket would.
-    const double below = best->offered / kWideStep;
+    const double below = best->offered / kUpStep;
     return best->slo_requests_per_s < best->measured_offered && below >= curve.start / kReach ? std::optional(below)
                                                                                               : std::nullopt;
   }
@@ -126,8 +146,12 @@ void GoodputCurve::add(Probe probe) {
   probes.insert(at, std::move(probe));
 }
 
+bool in_bounds(const Probe& probe, double idle_ttft_s, const GoodputOptions& options) {
+  return probe.ttft_mean_s <= options.k * idle_ttft_s && completes(probe, options);
+}
+
 bool acceptable(const Probe& probe, double idle_ttft_s, const GoodputOptions& options) {
-  return probe.ttft_mean_s <= options.k * idle_ttft_s && completes(probe, options) && probe.stable;
+  return in_bounds(probe, idle_ttft_s, options) && probe.stable;
 }
 
 Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options) {
@@ -158,6 +182,17 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
   return knee;
 }
 
+std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options) {
+  constexpr double kReserve = 1.25;
+  for (const Probe& p : curve.probes) {
+    if (p.offered >= rate && acceptable(p, curve.idle_ttft_s, options)) {
+      const double needed = kReserve * options.min_requests_ratio * p.concurrency * rate / p.offered;
+      return std::min(all, std::max((all + 3) / 4, static_cast<std::size_t>(std::ceil(needed))));
+    }
+  }
+  return all;
+}
+
 const Probe* best_for_bounds(const GoodputCurve& curve) {
   const Probe* best = nullptr;
   for (const Probe& p : curve.probes) {
@@ -173,7 +208,7 @@ std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions&
     return rate;
   }
   const Bracket bracket = bracket_of(curve, options);
-  if (const auto rate = bracket_rate(curve, bracket, options.tolerance)) {
+  if (const auto rate = bracket_rate(curve, bracket, options)) {
     return rate;
   }
   if (const auto rate = sensitivity_rate(curve, bracket, options)) {

@@ -2,6 +2,7 @@
 // depends on nothing but its own results.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,7 +21,9 @@ struct GoodputCurve {
   void add(Probe probe);
 };
 
-// Whether the rate is acceptable: the knee is the largest such rate.
+// Whether TTFT and completed rate are within their bounds.
+bool in_bounds(const Probe& probe, double idle_ttft_s, const GoodputOptions& options);
+// Whether the rate is acceptable, in bounds and steady: the knee is the largest such rate.
 bool acceptable(const Probe& probe, double idle_ttft_s, const GoodputOptions& options);
 
 // The knee at `k`. Rates below the first that fails count as acceptable. Between the last acceptable probe (or rate 0,
@@ -29,10 +32,14 @@ bool acceptable(const Probe& probe, double idle_ttft_s, const GoodputOptions& op
 Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options);
 
 // The next rate to probe; none when the search is complete. In order: the rates asked for; a bracket of the knee, in
-// geometric steps; its bisection; rates below and above for the sensitivity; with bounds, the neighbours of the rate
-// that met them most often.
-// Throws RunFailed when no rate down to a thousandth of the start is acceptable, or when even a thousandfold is.
+// geometric steps; its division, where interpolation puts the knee; rates below and above for the sensitivity; with
+// bounds, the neighbours of the rate that met them most often. Throws RunFailed when no rate down to a thousandth of
+// the start is acceptable, or when even a thousandfold is.
 std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions& options);
+
+// How many of the trace's `all` requests a probe at `rate` takes. Below an acceptable rate the number in the system is
+// at most in proportion to the rate, and fewer requests do; at least a quarter.
+std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options);
 
 // The steady probe at which most requests per second met all bounds; null without one.
 const Probe* best_for_bounds(const GoodputCurve& curve);

@@ -44,6 +44,7 @@ struct Probe {
   double slo_requests_per_s = 0;  // measured requests that met every bound / measured time; 0 without bounds
   bool stable = false;            // neither TTFT nor the number in the system grew (GoodputOptions::max_drift)
   bool enough_requests = false;   // GoodputOptions::min_requests_ratio
+  std::int64_t requests = 0;      // of the trace, from its first on
   std::int64_t measured_requests = 0;
   std::int64_t steps = 0;
   std::string fingerprint;  // of the run

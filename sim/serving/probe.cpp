@@ -11,7 +11,8 @@
 namespace epsim {
 namespace {
 
-constexpr int kBatches = 20;                     // of the stability check, ten for each half
+constexpr int kBatches = 10;                     // of the stability check, five for each half
+constexpr std::size_t kLeast = 40;               // measured requests
 constexpr std::size_t kAlone = 256;              // requests that tell the idle TTFT
 constexpr Ticks kApart{10'000'000'000'000'000};  // 10,000 s between them; 256 of these are 30 days of simulated time
 
@@ -30,11 +31,11 @@ MeasuredPart measured_part(std::span<const RequestRecord> requests, const Goodpu
   MeasuredPart part;
   part.begin = static_cast<std::size_t>(n * options.warmup_share);
   part.end = requests.size() - static_cast<std::size_t>(n * options.drain_share);
-  if (part.end < part.begin + 2 * kBatches) {
+  if (part.end < part.begin + kLeast) {
     throw InputError({"", 0, "requests"},
                      fmt::format("{} requests leave {} between warm-up and drain; at least {} are needed to tell a "
                                  "steady state from one that is not.",
-                                 requests.size(), part.end > part.begin ? part.end - part.begin : 0, 2 * kBatches));
+                                 requests.size(), part.end > part.begin ? part.end - part.begin : 0, kLeast));
   }
   part.from = requests[part.begin].arrival;
   part.to = requests[std::min(part.end, requests.size() - 1)].arrival;
@@ -140,6 +141,11 @@ RequestTrace at_rate(const RequestTrace& trace, double rate) {
   return out;
 }
 
+RequestTrace first_of(const RequestTrace& trace, std::size_t count) {
+  const auto begin = trace.requests.begin();
+  return {trace.source, {begin, begin + static_cast<std::ptrdiff_t>(std::min(count, trace.requests.size()))}};
+}
+
 RequestTrace as_burst(const RequestTrace& trace) {
   RequestTrace out = trace;
   for (Request& r : out.requests) {
@@ -217,6 +223,7 @@ Probe measure_probe(const RunResult& run, double rate, const GoodputOptions& opt
   probe.concurrency = mean_of(in_system);
   probe.stable = !drifts(in_system, options.max_drift) && !drifts(ttft_by_batch(measured), options.max_drift);
   probe.enough_requests = static_cast<double>(all.size()) >= options.min_requests_ratio * probe.concurrency;
+  probe.requests = std::ssize(run.requests);
   probe.measured_requests = static_cast<std::int64_t>(part.size());
   probe.steps = run.steps;
   probe.fingerprint = run.fingerprint;

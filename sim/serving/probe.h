@@ -16,6 +16,9 @@ double arrival_rate(const RequestTrace& trace);
 // see the same pattern of arrivals and the same lengths (for Poisson arrivals this is exact).
 RequestTrace at_rate(const RequestTrace& trace, double rate);
 
+// The first `count` requests.
+RequestTrace first_of(const RequestTrace& trace, std::size_t count);
+
 // All requests at time zero: the most that can be offered.
 RequestTrace as_burst(const RequestTrace& trace);
 

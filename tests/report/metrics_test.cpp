@@ -11,8 +11,10 @@
 
 #include "sim/core/files.h"
 #include "sim/report/csv.h"
+#include "sim/report/goodput_writer.h"
 #include "sim/report/json.h"
 #include "tests/report/sample_run.h"
+#include "tests/report/sample_study.h"
 #include "tests/support/paths.h"
 
 namespace epsim {
@@ -50,6 +52,7 @@ Names json_keys() {
   Names names;
   add_keys(Json::parse(summary_json(two_runs()[0], info)), names);
   add_keys(Json::parse(comparison_json(two_runs(), info)), names);
+  add_keys(Json::parse(goodput_json(test::sample_study(), info)), names);
   return names;
 }
 
@@ -60,6 +63,13 @@ Names csv_columns() {
        {write_requests_csv, write_layers_csv, write_links_csv, write_gpus_csv, write_layer_gpu_csv}) {
     std::ostringstream out;
     write(out, run);
+    for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
+      names.insert(column);
+    }
+  }
+  for (const auto write : {write_goodput_csv, write_curve_csv}) {
+    std::ostringstream out;
+    write(out, test::sample_study());
     for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
       names.insert(column);
     }
@@ -123,7 +133,21 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "imbalance_of_totals",
                        "busiest_gpu",
                        "assignments",
-                       "load_over_mean"};
+                       "load_over_mean",
+                       "seed",
+                       "k",
+                       "knee_ratio",
+                       "knee_limit",
+                       "knee_searched",
+                       "knee_interpolated",
+                       "knee_steady",
+                       "saturation_ratio",
+                       "slo_goodput_ratio",
+                       "ttft_over_idle",
+                       "stable",
+                       "enough_requests",
+                       "steps",
+                       "fingerprint"};
   for (const std::string& name : csv_columns()) {
     CAPTURE(name);
     const bool has_unit = std::any_of(kUnits.begin(), kUnits.end(), [&](const std::string& unit) {

@@ -122,7 +122,7 @@ const std::vector<IncludeRule>& include_rules() {
       {"policies", {"sim/core", "sim/domain"}},
       {"sim/serving", {"sim/core", "sim/domain", "sim/engine", "traces", "models", "policies"}},
       {"calibration", {"sim/core", "sim/domain", "models/profile"}},
-      {"sim/report", {"sim/core", "sim/domain", "sim/serving/run_result.h"}},
+      {"sim/report", {"sim/core", "sim/domain", "sim/serving/goodput_result.h", "sim/serving/run_result.h"}},
   };
   return rules;
 }

@@ -1,0 +1,208 @@
+#include "sim/report/goodput_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/core/check.h"
+#include "sim/core/statistics.h"
+
+namespace epsim {
+namespace {
+
+// A figure of every seed of a policy.
+template <class Figure>
+std::vector<double> by_seed(const GoodputStudy& study, std::size_t policy, Figure figure) {
+  std::vector<double> out;
+  for (int s = 0; s < study.seeds; ++s) {
+    out.push_back(figure(search_of(study, policy, s)));
+  }
+  return out;
+}
+
+// A policy's figure over the first policy's, seed by seed.
+template <class Figure>
+Estimate ratio_estimate(const GoodputStudy& study, std::size_t policy, Figure figure) {
+  std::vector<double> own = by_seed(study, policy, figure);
+  const std::vector<double> first = by_seed(study, 0, figure);
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    own[s] = ratio(own[s], first[s]);
+  }
+  return estimate(own);
+}
+
+KneeFigures knee_figures(const GoodputStudy& study, std::size_t policy, double k) {
+  const auto at_k = [&](const GoodputSearch& s) -> const Knee& { return knee_at(s, study.options, k); };
+  const auto rate = [&](const GoodputSearch& s) { return at_k(s).rate; };
+  KneeFigures out;
+  out.k = k;
+  out.searched = k == study.options.k;
+  out.rate = estimate(by_seed(study, policy, rate));
+  out.ratio = ratio_estimate(study, policy, rate);
+  out.ttft_ms = estimate(by_seed(study, policy, [&](const GoodputSearch& s) { return at_k(s).ttft_s * 1e3; }));
+  for (int s = 0; s < study.seeds; ++s) {
+    out.steady = out.steady && at_k(search_of(study, policy, s)).steady;
+    out.reached = out.reached && at_k(search_of(study, policy, s)).limit != KneeLimit::kBeyond;
+  }
+  return out;
+}
+
+PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
+  const auto over_seeds = [&](auto figure) { return estimate(by_seed(study, policy, figure)); };
+  const auto saturation = [](const GoodputSearch& s) { return s.saturation; };
+  PolicyGoodput out;
+  out.policy = study.policies[policy];
+  for (const double k : values_of_k(study.options)) {
+    out.knees.push_back(knee_figures(study, policy, k));
+  }
+  out.saturation = over_seeds(saturation);
+  out.saturation_ratio = ratio_estimate(study, policy, saturation);
+  out.idle_ttft_ms = over_seeds([](const GoodputSearch& s) { return s.idle_ttft_s * 1e3; });
+  out.tpot_ms = over_seeds([](const GoodputSearch& s) { return s.below_knee.tpot_mean_s * 1e3; });
+  out.concurrency = over_seeds([](const GoodputSearch& s) { return s.below_knee.concurrency; });
+  if (study.options.slo.any()) {
+    const auto slo = [](const GoodputSearch& s) { return s.slo_best; };
+    out.slo = over_seeds(slo);
+    out.slo_ratio = ratio_estimate(study, policy, slo);
+  }
+  out.kv_lost_share = search_of(study, policy, 0).kv_lost_share;
+  out.kv_tokens_per_rank = search_of(study, policy, 0).kv_tokens_per_rank;
+  return out;
+}
+
+std::string with_interval(const Estimate& e) {
+  return std::isfinite(e.half_width) ? fmt::format("{:.3f} +- {:.3f}", e.mean, e.half_width)
+                                     : fmt::format("{:.3f}", e.mean);
+}
+
+// +1 better, -1 worse, 0 not told apart. Without an interval the mean decides.
+int verdict(const Estimate& e) {
+  const double margin = std::isfinite(e.half_width) ? e.half_width : 0;
+  return e.mean - margin > 1 ? 1 : e.mean + margin < 1 ? -1 : 0;
+}
+
+std::string list_of(const std::vector<double>& ks) {
+  std::string out;
+  for (const double k : ks) {
+    out += fmt::format("{}{:g}", out.empty() ? "" : ", ", k);
+  }
+  return out;
+}
+
+std::string conclusion(const PolicyGoodput& policy, const std::string& first) {
+  constexpr const char* kWords[] = {"below", "not told apart from", "above"};
+  const KneeFigures& knee = policy.searched();
+  std::string out =
+      fmt::format("{} against {}: {} times the goodput at k = {:g} ({} {}'s), {} times the saturation throughput.",
+                  policy.policy, first, with_interval(knee.ratio), knee.k, kWords[verdict(knee.ratio) + 1], first,
+                  with_interval(policy.saturation_ratio));
+  std::vector<double> better, worse;
+  for (const KneeFigures& k : policy.knees) {
+    if (verdict(k.ratio) != 0) {
+      (verdict(k.ratio) > 0 ? better : worse).push_back(k.k);
+    }
+  }
+  if (!better.empty() && !worse.empty()) {
+    out += fmt::format(" The verdict depends on the definition of the knee: above at k = {}, below at k = {}.",
+                       list_of(better), list_of(worse));
+  }
+  return out;
+}
+
+}  // namespace
+
+Estimate estimate(std::span<const double> by_seed) {
+  RunningStats stats;
+  for (const double value : by_seed) {
+    stats.add(value);
+  }
+  const auto n = static_cast<double>(by_seed.size());
+  if (by_seed.size() < 2) {
+    return {by_seed.empty() ? kUndefined : stats.mean(), kUndefined};
+  }
+  return {stats.mean(), student_t_95(static_cast<int>(by_seed.size()) - 1) * std::sqrt(stats.variance() / n)};
+}
+
+const KneeFigures& PolicyGoodput::searched() const {
+  const auto found = std::find_if(knees.begin(), knees.end(), [](const KneeFigures& k) { return k.searched; });
+  EPSIM_CHECK(found != knees.end(), "a study searches for one k");
+  return *found;
+}
+
+const GoodputSearch& search_of(const GoodputStudy& study, std::size_t policy, int seed) {
+  return study.searches.at(policy * static_cast<std::size_t>(study.seeds) + static_cast<std::size_t>(seed));
+}
+
+std::vector<double> values_of_k(const GoodputOptions& options) {
+  std::vector<double> out = options.sensitivity;
+  out.push_back(options.k);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+const Knee& knee_at(const GoodputSearch& search, const GoodputOptions& options, double k) {
+  if (k == options.k) {
+    return search.knee;
+  }
+  const auto found =
+      std::find_if(search.sensitivity.begin(), search.sensitivity.end(), [k](const Knee& knee) { return knee.k == k; });
+  EPSIM_CHECK(found != search.sensitivity.end(), "a study has a knee for each of its k");
+  return *found;
+}
+
+std::vector<PolicyGoodput> summarize(const GoodputStudy& study) {
+  std::vector<PolicyGoodput> out;
+  for (std::size_t p = 0; p < study.policies.size(); ++p) {
+    out.push_back(policy_figures(study, p));
+  }
+  return out;
+}
+
+std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
+  std::vector<std::string> out;
+  const std::vector<PolicyGoodput> policies = summarize(study);
+  for (std::size_t p = 1; p < policies.size(); ++p) {
+    out.push_back(conclusion(policies[p], policies[0].policy));
+  }
+  if (study.same_requests && study.seeds > 1) {
+    out.push_back("The requests are the same under all seeds (a recording): the intervals cover the routing alone.");
+  }
+  if (study.seeds == 1) {
+    out.push_back("One seed: no interval tells how much of a difference is chance.");
+  }
+  return out;
+}
+
+std::string knee_rule(const GoodputOptions& o) {
+  return fmt::format(
+      "Knee: the largest request rate with mean TTFT <= {:g} x the mean TTFT of requests that are alone in the system, "
+      "completed >= {:g} x offered, and a steady state; found by bisection to {:g} %, interpolated inside the last "
+      "bracket (logarithm of the TTFT linear in the rate). Other values of k are interpolated between probes.",
+      o.k, o.min_completed, o.tolerance * 100);
+}
+
+std::string measured_part_rule(const GoodputOptions& o) {
+  return fmt::format(
+      "Measured: the requests without the first {:g} % and the last {:g} % by arrival. Steady: neither TTFT nor the "
+      "number in the system grows from the first to the second half by more than {:g} % and by more than chance "
+      "(Welch's t on 5 + 5 batches, 95 %).",
+      o.warmup_share * 100, o.drain_share * 100, o.max_drift * 100);
+}
+
+std::string_view name_of(KneeLimit limit) {
+  switch (limit) {
+    case KneeLimit::kTtft:
+      return "ttft";
+    case KneeLimit::kCompleted:
+      return "completed";
+    case KneeLimit::kUnstable:
+      return "unstable";
+    case KneeLimit::kBeyond:
+      return "beyond";
+  }
+  return "";
+}
+
+}  // namespace epsim

@@ -1,0 +1,64 @@
+// A goodput study in figures: means over seeds with their 95 % intervals, and every policy against the first, seed by
+// seed. metrics.md defines each figure under the name that the files give it.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/report/format.h"
+#include "sim/serving/goodput_result.h"
+
+namespace epsim {
+
+// Mean over seeds and half the width of its 95 % interval (Student's t); the latter is undefined for a single seed.
+struct Estimate {
+  double mean = kUndefined, half_width = kUndefined;
+};
+Estimate estimate(std::span<const double> by_seed);
+
+// The knee at one k.
+struct KneeFigures {
+  double k = 0;
+  Estimate rate;          // requests/s
+  Estimate ratio;         // to the first policy's, seed by seed
+  Estimate ttft_ms;       // mean TTFT there
+  bool searched = false;  // the k of the search; the others lie between its probes
+  bool steady = true;     // in every seed
+  bool reached = true;    // in every seed: false when the knee may lie above the highest rate probed
+};
+
+struct PolicyGoodput {
+  std::string policy;
+  std::vector<KneeFigures> knees;  // by k, the searched one among them
+  Estimate saturation, saturation_ratio;
+  Estimate idle_ttft_ms;
+  Estimate tpot_ms, concurrency;  // at the highest acceptable rate probed
+  Estimate slo, slo_ratio;        // undefined without bounds
+  double kv_lost_share = 0;
+  std::int64_t kv_tokens_per_rank = 0;
+
+  const KneeFigures& searched() const;
+};
+
+std::vector<PolicyGoodput> summarize(const GoodputStudy& study);
+
+// The search of one policy under one seed.
+const GoodputSearch& search_of(const GoodputStudy& study, std::size_t policy, int seed);
+
+// All values of k that the study reports, ascending, each once; the searched one among them.
+std::vector<double> values_of_k(const GoodputOptions& options);
+const Knee& knee_at(const GoodputSearch& search, const GoodputOptions& options, double k);
+
+// What the study comes to, a paragraph per policy after the first, and what readers must know about it. A verdict
+// (better or worse than the first) whose interval changes sides as k changes is told as such.
+std::vector<std::string> goodput_conclusions(const GoodputStudy& study);
+
+// The definitions behind the figures, with the values of the options in them.
+std::string knee_rule(const GoodputOptions& options);
+std::string measured_part_rule(const GoodputOptions& options);
+
+std::string_view name_of(KneeLimit limit);
+
+}  // namespace epsim

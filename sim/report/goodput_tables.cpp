@@ -1,0 +1,101 @@
+#include "sim/report/goodput_tables.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "sim/report/format.h"
+#include "sim/report/goodput_summary.h"
+#include "sim/report/text_table.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::size_t kColumns = 110;
+constexpr std::size_t kLabelColumns = 16;
+
+std::string label_of(const std::string& policy) { return shortened(printable(policy), kLabelColumns); }
+
+std::string half_width(const Estimate& e) { return std::isfinite(e.half_width) ? rounded(e.half_width) : "-"; }
+
+// Ratios to two digits more than the interval needs would only pretend.
+std::string ratio_text(const Estimate& e) { return fixed(e.mean, 3); }
+std::string ratio_half_width(const Estimate& e) { return std::isfinite(e.half_width) ? fixed(e.half_width, 3) : "-"; }
+
+TextTable policy_table(const GoodputStudy& study, const std::vector<PolicyGoodput>& policies) {
+  TextTable table;
+  table.add_column({"", "", "policy"}, Align::kLeft);
+  table.add_column({"knee", "", "req/s"});
+  table.add_column({"", "95 %", "+-"});
+  table.add_column({"against", label_of(policies[0].policy), "times"});
+  table.add_column({"", "95 %", "+-"});
+  table.add_column({"satu-", "ration", "req/s"});
+  table.add_column({"idle", "TTFT", "ms"});
+  table.add_column({"TTFT", "at knee", "ms"});
+  table.add_column({"TPOT", "at knee", "ms"});
+  table.add_column({"in", "system", "requests"});
+  table.add_column({"KV", "lost", "%"});
+  const bool slo = study.options.slo.any();
+  if (slo) {
+    table.add_column({"within", "bounds", "req/s"});
+    table.add_column({"", "95 %", "+-"});
+  }
+  for (const PolicyGoodput& p : policies) {
+    const KneeFigures& knee = p.searched();
+    std::vector<std::string> row = {
+        label_of(p.policy),           rounded(knee.rate.mean),      half_width(knee.rate),
+        ratio_text(knee.ratio),       ratio_half_width(knee.ratio), rounded(p.saturation.mean),
+        rounded(p.idle_ttft_ms.mean), rounded(knee.ttft_ms.mean),   rounded(p.tpot_ms.mean),
+        rounded(p.concurrency.mean),  percent(p.kv_lost_share)};
+    if (slo) {
+      row.push_back(rounded(p.slo.mean));
+      row.push_back(half_width(p.slo));
+    }
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+// The first policy's knees in requests/s, the others' as ratios to them.
+TextTable sensitivity_table(const std::vector<PolicyGoodput>& policies) {
+  TextTable table;
+  table.add_column({"k"}, Align::kLeft);
+  for (const KneeFigures& knee : policies[0].knees) {
+    table.add_column({fmt::format("{:g}{}", knee.k, knee.searched ? "" : " (interp.)")});
+  }
+  for (const PolicyGoodput& p : policies) {
+    std::vector<std::string> row = {label_of(p.policy)};
+    for (const KneeFigures& knee : p.knees) {
+      const std::string value =
+          &p == policies.data() ? rounded(knee.rate.mean) : fmt::format("x {}", ratio_text(knee.ratio));
+      row.push_back(fmt::format("{}{}{}", knee.reached ? "" : ">", value, knee.steady ? "" : "*"));
+    }
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string goodput_tables(const GoodputStudy& study, TableStyle) {
+  const std::vector<PolicyGoodput> policies = summarize(study);
+  std::string out = policy_table(study, policies).render();
+  out += wrapped(knee_rule(study.options), kColumns, 0) + "\n";
+  out += wrapped(measured_part_rule(study.options), kColumns, 0) + "\n";
+  out += wrapped(fmt::format("Means over {} seed{}; ratios are taken seed by seed, on the same requests.", study.seeds,
+                             study.seeds == 1 ? "" : "s"),
+                 kColumns, 0) +
+         "\n\nknee against k: the first policy in req/s, the others relative to it\n";
+  out += sensitivity_table(policies).render();
+  out += wrapped(
+             "> = the knee lies above the rates that were probed; * = a rate beside the knee was not steady, or had "
+             "too few requests.",
+             kColumns, 0) +
+         "\n";
+  for (const std::string& line : goodput_conclusions(study)) {
+    out += fmt::format("\n{}\n", wrapped(line, kColumns, 0));
+  }
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,101 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "sim/report/goodput_summary.h"
+#include "sim/report/goodput_tables.h"
+#include "sim/report/goodput_writer.h"
+#include "tests/report/sample_study.h"
+#include "tests/support/errors.h"
+
+namespace epsim {
+
+using test::check_contains;
+using test::sample_study;
+
+TEST_CASE("an interval is Student's t over seeds") {
+  const double three[] = {1.0, 2.0, 3.0};  // standard deviation 1, t with 2 degrees of freedom 4.303
+  CHECK(estimate(three).mean == doctest::Approx(2.0));
+  CHECK(estimate(three).half_width == doctest::Approx(4.303 / std::sqrt(3.0)));
+  const double one[] = {1.5};
+  CHECK(estimate(one).mean == 1.5);
+  CHECK(std::isnan(estimate(one).half_width));
+}
+
+TEST_CASE("ratios between policies are taken seed by seed") {
+  const std::vector<PolicyGoodput> figures = summarize(sample_study());
+  REQUIRE(figures.size() == 2);
+  const KneeFigures& base = figures[0].searched();
+  CHECK(base.ratio.mean == 1.0);
+  CHECK(base.ratio.half_width == 0.0);
+  CHECK(base.rate.mean == doctest::Approx(4.5));
+  const KneeFigures& eplb = figures[1].searched();
+  CHECK(eplb.k == 5);
+  CHECK(eplb.ratio.mean == doctest::Approx(1.65));  // (1.5 + 1.8) / 2, not 7.5 / 4.5
+  // Deviation of 1.5 and 1.8: 0.3 / sqrt 2; over sqrt 2 seeds: 0.15; t with 1 degree of freedom 12.706.
+  CHECK(eplb.ratio.half_width == doctest::Approx(12.706 * 0.15));
+  CHECK(figures[1].knees[0].ratio.mean == doctest::Approx((0.5 + 0.52) / 2));
+  CHECK(figures[1].slo.mean == doctest::Approx((3 + 4.5) / 2));
+  CHECK(figures[1].kv_lost_share == 0.25);
+}
+
+TEST_CASE("a verdict that depends on k is told as such") {
+  GoodputStudy study = sample_study();
+  const auto with_seeds_alike = [&](double at_2, double at_5) {
+    for (int s = 0; s < 2; ++s) {
+      study.searches[static_cast<std::size_t>(2 + s)] =
+          test::sample_search("eplb", s, at_2 * (s == 0 ? 2 : 2.5), at_5 * (s == 0 ? 4 : 5));
+    }
+    return goodput_conclusions(study).at(0);
+  };
+  check_contains(with_seeds_alike(0.8, 1.2),
+                 {"1.200 +- 0.000", "above base's", "depends on the definition", "above at k = 5", "below at k = 2"});
+  CHECK(with_seeds_alike(1.1, 1.2).find("depends") == std::string::npos);
+  check_contains(goodput_conclusions(sample_study()).at(0), {"not told apart from base's"});  // 1.65 +- 1.9
+}
+
+TEST_CASE("goodput.csv has a row for each policy, seed and k; curve.csv for each probe") {
+  std::ostringstream knees, curve;
+  write_goodput_csv(knees, sample_study());
+  write_curve_csv(curve, sample_study());
+  check_contains(knees.str(), {"\neplb,8,5,9,1.8,2500,ttft,0.02,1,0,1,500,10,1,4.5,1.8,9,0.25,1000\n",
+                               "\neplb,7,2,1,0.5,1000,ttft,0.5,0,1,1,500,10,1,3,1.5,6,0.25,1000\n"});
+  const std::string rows = knees.str(), probes = curve.str();
+  CHECK(std::count(rows.begin(), rows.end(), '\n') == 1 + 2 * 2 * 2);
+  CHECK(std::count(probes.begin(), probes.end(), '\n') == 1 + 2 * 2 * 2);
+  check_contains(probes, {"\nbase,7,4,1000,4,4,800,2400,4800,4.8,100,30000,120,2,1,1,5000,00000000deadbeef\n"});
+}
+
+TEST_CASE("goodput.json holds the method and the figures, with null for what is not defined") {
+  GoodputStudy study = sample_study();
+  study.options.slo = {};
+  study.seeds = 1;
+  study.searches = {study.searches[0], study.searches[2]};
+  const auto json = nlohmann::json::parse(goodput_json(study, {"0.1.0", "s", 7, "", {}}));
+  CHECK(json.at("method").at("k") == 5);
+  CHECK(json.at("method").at("slo_ttft_ms").is_null());
+  const auto& eplb = json.at("policies").at(1);
+  CHECK(eplb.at("knee").at("knee_requests_per_s").at("mean") == 6);
+  CHECK(eplb.at("knee").at("knee_requests_per_s").at("half_width").is_null());
+  CHECK(eplb.at("slo_goodput_requests_per_s").at("mean").is_null());
+  CHECK(eplb.at("sensitivity").size() == 2);
+  CHECK(json.at("conclusions").size() == 2);  // the second one: there is but one seed
+}
+
+TEST_CASE("the terminal shows knees, ratios, bounds and the rules behind them within its width") {
+  const std::string text = goodput_tables(sample_study());
+  check_contains(text, {"base", "eplb", "4.500", "1.650", "within", "Knee: the largest", "2 (interp.)", "x 1.650"});
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(display_width(line) <= 120);
+  }
+  GoodputStudy beyond = sample_study();
+  beyond.searches[0].sensitivity[0].limit = KneeLimit::kBeyond;
+  beyond.searches[3].sensitivity[0].steady = false;
+  check_contains(goodput_tables(beyond), {">2.250", "x 0.510*"});
+}
+
+}  // namespace epsim

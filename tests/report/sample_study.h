@@ -1,0 +1,58 @@
+// A goodput study small enough that every figure of its report is worked out by hand.
+#pragma once
+
+#include <string>
+
+#include "sim/serving/goodput_result.h"
+
+namespace epsim::test {
+
+inline Probe sample_probe(double offered, double ttft_s) {
+  Probe p;
+  p.offered = p.measured_offered = p.completed = offered;
+  p.ttft_mean_s = ttft_s;
+  p.ttft_p99_s = 2 * ttft_s;
+  p.tpot_mean_s = 0.1;
+  p.e2e_mean_s = 30;
+  p.concurrency = 30 * offered;
+  p.slo_requests_per_s = offered / 2;
+  p.stable = p.enough_requests = true;
+  p.requests = 1000;
+  p.measured_requests = 800;
+  p.steps = 5000;
+  p.fingerprint = "00000000deadbeef";
+  return p;
+}
+
+// Knees at `at_2` for k = 2 and `at_5` for k = 5, the one that was searched for; idle TTFT 0.5 s.
+inline GoodputSearch sample_search(const std::string& policy, int seed_index, double at_2, double at_5) {
+  GoodputSearch s;
+  s.policy = policy;
+  s.seed_index = seed_index;
+  s.seed = static_cast<std::uint64_t>(7 + seed_index);
+  s.idle_ttft_s = 0.5;
+  s.saturation = 10;
+  s.knee = {5, at_5, 2.5, KneeLimit::kTtft, 0.02, false, true};
+  s.sensitivity = {{2, at_2, 1.0, KneeLimit::kTtft, 0.5, true, true}};
+  s.below_knee = sample_probe(at_5, 2.4);
+  s.slo_best = at_5 / 2;
+  s.slo_best_rate = at_5;
+  s.curve = {sample_probe(at_2, 1.0), s.below_knee};
+  s.kv_lost_share = policy == "base" ? 0 : 0.25;
+  s.kv_tokens_per_rank = 1000;
+  return s;
+}
+
+// Two seeds. At k = 5, eplb serves 6 / 4 and 9 / 5 = 1.5 and 1.8 times what base does; at k = 2, half and 0.52 times.
+inline GoodputStudy sample_study() {
+  GoodputStudy study;
+  study.options.sensitivity = {2};
+  study.options.slo.ttft = Seconds{2};
+  study.policies = {"base", "eplb"};
+  study.seeds = 2;
+  study.searches = {sample_search("base", 0, 2, 4), sample_search("base", 1, 2.5, 5), sample_search("eplb", 0, 1, 6),
+                    sample_search("eplb", 1, 1.3, 9)};
+  return study;
+}
+
+}  // namespace epsim::test
