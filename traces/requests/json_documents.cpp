@@ -28,7 +28,7 @@ void JsonDocuments::advance() {
   }
   current_ = static_cast<char>(c);
   if (++run_ > kMaxToken) {
-    input_.fail("a single value goes on for more than 16 MiB; this is not a file of the expected kind.");
+    input_.fail("a single value goes on for more than 4 MiB; this is not a file of the expected kind.");
   }
   if (!in_string_) {
     outside_strings(c);

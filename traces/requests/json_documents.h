@@ -15,7 +15,7 @@ namespace epsim {
 // null. Refuses a value that goes on for more than kMaxToken bytes, and nesting deeper than kMaxDepth.
 class JsonDocuments {
  public:
-  static constexpr std::int64_t kMaxToken = std::int64_t{1} << 24;  // a generated text can be long
+  static constexpr std::int64_t kMaxToken = std::int64_t{1} << 22;  // a generated text can be long
 
   static constexpr std::int64_t kMaxDepth = 1000;
 
