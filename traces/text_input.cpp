@@ -9,7 +9,7 @@
 namespace epsim {
 
 namespace {
-constexpr std::size_t kBufferBytes = std::size_t{1} << 18;
+constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
 }
 
 // zlib's reader passes a file without gzip's magic number through as it is.

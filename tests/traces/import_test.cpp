@@ -57,7 +57,7 @@ std::string npy(const std::string& type, const std::string& shape, const std::st
 std::string little(std::uint64_t value, int bytes) {
   std::string out;
   for (int i = 0; i < bytes; ++i) {
-    out += static_cast<char>(value >> (8 * i));
+    out += i < 8 ? static_cast<char>(value >> (8 * i)) : '\0';
   }
   return out;
 }

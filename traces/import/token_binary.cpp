@@ -61,6 +61,62 @@ Sequences read_sequences(const std::filesystem::path& file) {
   return out;
 }
 
+// Walks along the sequences, token by token. Without a table all tokens are of one sequence.
+class Cursor {
+ public:
+  explicit Cursor(const Sequences& sequences) : s_(sequences) {}
+  // Moves to a token, which never lies before the last one; false beyond the last sequence.
+  bool move_to(std::int64_t token) {
+    if (s_.end.empty()) {
+      position_ = token;
+      return true;
+    }
+    while (sequence_ < s_.end.size() && token >= s_.end[sequence_]) {
+      ++sequence_;
+    }
+    if (sequence_ == s_.end.size()) {
+      return false;
+    }
+    position_ = token - (sequence_ == 0 ? 0 : s_.end[sequence_ - 1]) + s_.first_position[sequence_];
+    return true;
+  }
+  std::int32_t sequence() const { return static_cast<std::int32_t>(sequence_); }
+  std::int32_t position() const { return static_cast<std::int32_t>(position_); }
+
+ private:
+  const Sequences& s_;
+  std::size_t sequence_ = 0;
+  std::int64_t position_ = 0;
+};
+
+// Reads the ids to the end and returns how many tokens there were.
+std::int64_t read_tokens(ByteInput& input, const TraceInfo& info, Cursor cursor, TokenBatch& batch) {
+  std::string token(static_cast<std::size_t>(info.layers()) * static_cast<std::size_t>(info.top_k), '\0');
+  std::int64_t at = 0;
+  const auto refuse = [&](const std::string& problem) {
+    throw InputError({input.name(), 0, ""}, fmt::format("token {}: {}", at, problem));
+  };
+  for (std::size_t got; (got = input.read(token.data(), token.size())) > 0; ++at) {
+    if (got < token.size()) {
+      refuse("the file ends within it; its size is not a multiple of layers x top-k bytes.");
+    }
+    for (const char byte : token) {
+      if (const char* wrong = batch.add(static_cast<unsigned char>(byte))) {
+        refuse(fmt::format("expert {} {} ({}).", static_cast<unsigned char>(byte), wrong, info.experts));
+      }
+    }
+    if (!cursor.move_to(at)) {
+      refuse("the table of sequences ends before it.");
+    }
+    if (at >= INT32_MAX) {
+      refuse("a file holds at most 2^31 tokens.");
+    }
+    batch.end_token(cursor.sequence(), cursor.position());
+  }
+  batch.flush();
+  return at;
+}
+
 }  // namespace
 
 bool recognises_token_binary(const std::filesystem::path& file, std::string_view head) {
@@ -86,40 +142,9 @@ void import_token_binary(const std::filesystem::path& file, const ImportOptions&
   sink.begin(info, 1);
   TokenBatch batch(info, sink);
   ByteInput input(file);
-  std::string token(static_cast<std::size_t>(info.layers()) * static_cast<std::size_t>(info.top_k), '\0');
-  std::int64_t at = 0;
-  std::size_t sequence = 0;
-  for (std::size_t got = input.read(token.data(), token.size()); got > 0;
-       got = input.read(token.data(), token.size())) {
-    const auto refuse = [&](const std::string& problem) {
-      throw InputError({file.string(), 0, ""}, fmt::format("token {}: {}", at, problem));
-    };
-    if (got < token.size()) {
-      refuse("the file ends within it; its size is not a multiple of layers x top-k bytes.");
-    }
-    for (const char byte : token) {
-      if (const char* wrong = batch.add(static_cast<unsigned char>(byte))) {
-        refuse(fmt::format("expert {} {} ({}).", static_cast<unsigned char>(byte), wrong, info.experts));
-      }
-    }
-    while (sequence < sequences.end.size() && at >= sequences.end[sequence]) {
-      ++sequence;
-    }
-    if (sequence == sequences.end.size() && !sequences.end.empty()) {
-      refuse("the table of sequences ends before it.");
-    }
-    if (at >= INT32_MAX) {
-      refuse("a file holds at most 2^31 tokens.");
-    }
-    const bool known = !sequences.end.empty();
-    const std::int64_t start = !known || sequence == 0 ? 0 : sequences.end[sequence - 1];
-    const std::int64_t position = at - start + (known ? sequences.first_position[sequence] : 0);
-    batch.end_token(static_cast<std::int32_t>(sequence), static_cast<std::int32_t>(position));
-    ++at;
-  }
-  batch.flush();
-  if (at == 0 || (!sequences.end.empty() && at != sequences.end.back())) {
-    throw InputError({file.string(), 0, ""}, fmt::format("the file holds {} tokens, its table of sequences {}.", at,
+  const std::int64_t tokens = read_tokens(input, info, Cursor(sequences), batch);
+  if (tokens == 0 || (!sequences.end.empty() && tokens != sequences.end.back())) {
+    throw InputError({file.string(), 0, ""}, fmt::format("the file holds {} tokens, its table of sequences {}.", tokens,
                                                          sequences.end.empty() ? 0 : sequences.end.back()));
   }
   if (!sequences.table.columns.empty()) {
