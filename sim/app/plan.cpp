@@ -60,6 +60,9 @@ void check_target(const std::string& target, bool overwrite) {
   if (fs::is_directory(file, ignored)) {
     throw InputError({target, 0, ""}, "this is a folder; name a file for the plan.");
   }
+  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) {
+    throw InputError({target, 0, ""}, "this is a device or a pipe, which a plan would replace; name a file.");
+  }
   if (fs::exists(file, ignored) && !overwrite) {
     throw InputError({target, 0, ""}, "the file exists; name another, or add --overwrite to replace it.");
   }

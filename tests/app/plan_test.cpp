@@ -1,5 +1,6 @@
 // `epsim plan` through the program: what the plan file says, and what is refused.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -177,6 +178,10 @@ TEST_CASE("plan: the file is kept unless --overwrite, and - is the terminal") {
   CHECK(second.err.find("--overwrite") != std::string::npos);
   CHECK(slurp(dir / "plan.json") == "mine");
   CHECK(run_epsim(dir, "plan request.json").exit_code == 2);
+  REQUIRE(mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  CHECK(run_epsim(dir, "plan request.json -o pipe --overwrite").exit_code == 2);
+  CHECK(std::filesystem::is_fifo(dir / "pipe"));
+  CHECK(run_epsim(dir, "plan request.json -o . --overwrite").exit_code == 2);
   CHECK(run_epsim(dir, "plan request.json -o nowhere/plan.json").exit_code == 2);
 }
 
