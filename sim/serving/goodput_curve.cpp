@@ -14,6 +14,7 @@ constexpr double kReach = 1000;    // how far from the start a bracket is looked
 constexpr double kDownStep = 1.5;  // between probes below the knee, where the TTFT changes slowly
 constexpr double kUpStep = 1.25;   // and above
 constexpr double kSpan = 6;        // rates of the sensitivity: at most this factor from the knee
+constexpr double kSteep = 2;       // ratio of the TTFTs at the ends of a bracket from which it is halved
 constexpr double kMargin = 0.1;    // a guess inside a bracket keeps this share of its logarithmic width from the ends
 
 bool completes(const Probe& p, const GoodputOptions& options) {
@@ -71,11 +72,12 @@ double rate_above(const GoodputCurve& curve, const Probe& passed) {
 }
 
 // Just below or just above where the knee seems to be, whichever is not yet known: with a good guess two probes close
-// the bracket. Never near an end, so that each probe narrows it; the middle when the TTFT tells nothing.
+// the bracket. Never near an end, so that each probe narrows it. The middle where a guess would be poor: the TTFT tells
+// nothing, or rises too steeply.
 double rate_inside(const GoodputCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
   const double low = std::log(bracket.low->offered), width = std::log(bracket.high->offered) - low;
   const Knee guess = knee_of(curve, options.k, options);
-  if (guess.limit != KneeLimit::kTtft) {
+  if (guess.limit != KneeLimit::kTtft || bracket.high->ttft_mean_s > kSteep * bracket.low->ttft_mean_s) {
     return std::exp(low + width / 2);
   }
   const double at = std::log(guess.rate), half = 0.45 * std::log1p(options.tolerance);
