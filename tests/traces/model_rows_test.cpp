@@ -4,6 +4,7 @@
 #include <cmath>
 #include <thread>
 
+#include "sim/domain/affinity.h"
 #include "tests/traces/model_support.h"
 #include "tests/traces/support.h"
 #include "traces/model/count_rounding.h"
@@ -159,11 +160,18 @@ TEST_CASE("more sequences in a step, less skew; more steps per sequence, more co
 TEST_CASE("scenario sections of kind model: plan and run differ, and shapes are checked") {
   const MoeSpec model = test::deepseek_r1_shape();
   const auto section = [](const std::string& text) { return Config::from_text(text, "s.yaml").root(); };
-  ConfigReader in = section("kind: model\npreset: deepseek-r1-prefill\nsteps: 4\nbatches: true\n");
+  ConfigReader in =
+      section("kind: model\npreset: deepseek-r1-prefill\nsteps: 4\nbatches: true\naffinity_tokens: 200\n");
   const LoadWindow plan = read_load_window(in, model, Seed{1});
   in.finish();
   CHECK(plan.layers() == 58);
   CHECK(plan.batches() == 4);
+  REQUIRE(plan.affinity() != nullptr);
+  double pairs = 0;
+  for (const double x : plan.affinity()->layer(0)) {
+    pairs += x;
+  }
+  CHECK(pairs == 200.0 * 8 * 7);               // every token, its ordered pairs of different experts
   CHECK(plan.total(0) == 4.0 * 8 * 4096 * 8);  // steps x sources x tokens x top-k
   ConfigReader run = section("kind: model\npreset: deepseek-r1-prefill\n");
   const auto source = make_load_source(run, model, Seed{1});

@@ -129,5 +129,26 @@ TEST_CASE("topics make consecutive tokens alike, and affinity within and between
   CHECK(topical.layers[0].max_over_mean == doctest::Approx(plain.layers[0].max_over_mean).epsilon(0.2));
 }
 
+TEST_CASE("kinds of tokens: affinity within and between layers, at the same popularity") {
+  RoutingModel m = test::small_routing_model(3, 32, 4, 0.0);
+  const auto profile = [&](double share) {
+    m.kinds = 4;
+    m.kind_share = share;
+    TraceProfiler profiler;
+    generate_tokens(RoutingLaw(m), {0, 40000}, Seed{3}, profiler);
+    return profiler.finish();
+  };
+  const TraceProfile plain = profile(0), half = profile(0.5), most = profile(0.95);
+  CHECK(*most.affinity > 0.15);
+  CHECK(*most.next_layer > 0.15);
+  CHECK(*half.affinity < *most.affinity);
+  CHECK(*plain.affinity < 0.5 * *half.affinity);
+  // Tokens of a kind crowd on few experts, of which each takes one choice at most: popularity gets a little flatter.
+  for (std::size_t e = 0; e < 32; ++e) {
+    CHECK(most.counts[0][e] == doctest::Approx(plain.counts[0][e]).epsilon(0.35));
+  }
+  CHECK(most.layers[0].max_over_mean == doctest::Approx(plain.layers[0].max_over_mean).epsilon(0.2));
+}
+
 }  // namespace
 }  // namespace epsim

@@ -2,8 +2,9 @@
 //
 //   From tokens : popularity; loadings (principal components of the sequences' log shares); sigma by layer, so that
 //                 batches of 256 consecutive tokens of generated traces are as skewed as the trace's; stretch_ratio and
-//                 domain_ratio likewise from 64 and 4096 tokens; repeat from how many experts successive tokens share;
-//                 lengths of sequences.
+//                 domain_ratio likewise from 64 and 4096 tokens; kind_share from the affinity within tokens, as far as
+//                 kinds of tokens can carry it (gpt-oss-20b: 0.21 of the real 0.35); repeat from how many experts
+//                 successive tokens share; lengths of sequences.
 //   From loads  : popularity; with at least `kRowsForSigma` rows, sigma by layer from how shares vary between rows of
 //                 one source. Everything else keeps FitOptions::defaults, and the model says so in `assumed`.
 #pragma once
@@ -19,11 +20,11 @@ namespace epsim {
 
 inline constexpr std::int64_t kRowsForSigma = 16;
 
-// Topics of workloads of which only load totals are known. sigma, stretch_ratio and repeat: what this fit finds in
-// gpt-oss-20b's per-token routing (702 generated answers, github.com/AmanPriyanshu/GPT-OSS-MoE-ExpertFingerprinting),
-// rounded; model_shared_test.cpp holds them against it. domain_ratio: between SGLang's published DeepSeek-R1 windows of
-// 2048- and 4096-token inputs the logarithms of the shares differ by 0.126 (deviation, mean over layers), so each
-// window has drifted by 0.089, which is 0.1 of sigma.
+// Topics of workloads of which only load totals are known. sigma, stretch_ratio, kinds and repeat: what this fit finds
+// in gpt-oss-20b's per-token routing (702 generated answers,
+// github.com/AmanPriyanshu/GPT-OSS-MoE-ExpertFingerprinting), rounded; model_shared_test.cpp holds them against it.
+// domain_ratio: between SGLang's published DeepSeek-R1 windows of 2048- and 4096-token inputs the logarithms of the
+// shares differ by 0.126 (deviation, mean over layers), so each window has drifted by 0.089, which is 0.1 of sigma.
 RoutingModel default_topics();
 inline constexpr double kDefaultSigma = 0.85;
 
@@ -32,6 +33,7 @@ struct FitOptions {
   RoutingModel defaults = default_topics();  // parts that the trace says nothing about
   double sigma = kDefaultSigma;              // likewise, of every layer
   int fitted_factors = 12;                   // from tokens
+  int kinds = 4;                             // likewise; they carry the affinity within a token
   int rounds = 12;                           // of simulation; each costs 10^5 tokens
   Seed seed{1};
 };

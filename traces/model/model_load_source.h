@@ -68,8 +68,9 @@ LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const R
 // Scenario sections of kind `model`. Keys: preset (a name, see presets.h) or path (a YAML file); overrides of the
 // model's topic_tokens, topic_steps, domain_steps, common, overdispersion and sigma_scale (all layers' sigma times
 // this).
-//   window: steps (256), tokens (4096 per source and step), sources (8), batches (false). Its draws are other ones than
-//           a run's with the same seed: plan and run see different stretches of one workload.
+//   window: steps (256), tokens (4096 per source and step), sources (8), batches (false),
+//           affinity_tokens (0: none; else that many single tokens say which experts go together). Its draws are other
+//           ones than a run's with the same seed: plan and run see different stretches of one workload.
 //   run:    ranks: each (default: every DP rank draws its own mix) or one.
 LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 std::unique_ptr<LoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed);

@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "sim/core/check.h"
+#include "sim/domain/affinity.h"
 #include "traces/model/model_load_source.h"
 #include "traces/model/presets.h"
+#include "traces/model/token_sampler.h"
 
 namespace epsim {
 
@@ -122,6 +124,23 @@ std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec
 
 }  // namespace
 
+namespace {
+
+// Counts which experts the tokens use together.
+struct AffinitySink final : TraceSink {
+  std::shared_ptr<Affinity> affinity;
+  int top_k = 0;
+  void begin(const TraceInfo& info, int) override {
+    affinity = std::make_shared<Affinity>(info.layers(), info.experts);
+    top_k = info.top_k;
+  }
+  void loads(const LoadRow&) override {}
+  void tokens(const TokenBlock& block) override { affinity->add_tokens(block.experts, top_k); }
+  void table(const std::string&, const Table&) override {}
+};
+
+}  // namespace
+
 LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
   RowPlan plan;
   plan.steps = in.optional("steps", std::int64_t{256}, Bound::kPositive);
@@ -129,8 +148,16 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
   plan.sources = in.optional("sources", 8, Bound::kPositive);
   in.check(plan.tokens <= kMostTokens, "tokens", "at most 2^20 tokens per source and step are allowed.");
   const bool batches = in.optional("batches", false);
+  const auto affinity_tokens = in.optional("affinity_tokens", std::int64_t{0});
   const Seed stream{RandomStream(seed, "model.plan_window").bits()};
-  return window_of_model(read_law(in, model), plan, batches, stream);
+  const auto law = read_law(in, model);
+  LoadWindow window = window_of_model(law, plan, batches, stream);
+  if (affinity_tokens > 0) {
+    AffinitySink sink;
+    generate_tokens(*law, {0, affinity_tokens}, stream, sink);
+    window.set_affinity(sink.affinity);
+  }
+  return window;
 }
 
 std::unique_ptr<LoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed) {

@@ -85,6 +85,10 @@ void read_topics(ConfigReader in, RoutingModel& m) {
   m.longest_sequence = in.optional("longest_sequence", m.longest_sequence);
   m.stretch_tokens = in.optional("stretch_tokens", m.stretch_tokens, Bound::kPositive);
   m.domain_sequences = in.optional("domain_sequences", m.domain_sequences, Bound::kPositive);
+  m.kinds = in.optional("kinds", m.kinds);
+  m.kind_sigma = in.optional("kind_sigma", m.kind_sigma);
+  m.kind_share = in.optional("kind_share", m.kind_share);
+  m.kind_topics = in.optional("kind_topics", m.kind_topics);
   m.repeat = in.optional("repeat", m.repeat);
   m.overdispersion = in.optional("overdispersion", m.overdispersion);
 }
@@ -169,8 +173,8 @@ void RoutingModel::validate(const std::string& where) const {
   };
   require(experts >= 1 && experts <= 65536, "experts", "allowed are 1 to 65536.");
   require(top_k >= 1 && top_k <= experts, "top_k", "allowed are 1 to the number of experts.");
-  require(expert_groups >= 1 && experts % expert_groups == 0, "expert_groups",
-          "groups must divide the experts evenly.");
+  require(expert_groups >= 1 && expert_groups <= 256 && experts % expert_groups == 0, "expert_groups",
+          "allowed are 1 to 256 groups that divide the experts evenly.");
   require(top_groups >= 1 && top_groups <= expert_groups, "top_groups", "allowed are 1 to expert_groups.");
   require(top_k <= top_groups * (experts / expert_groups), "top_groups", "so few groups do not hold top-k experts.");
   require(factors >= 1 && fitted_factors >= 0 && factors + fitted_factors <= 64, "factors",
@@ -181,6 +185,12 @@ void RoutingModel::validate(const std::string& where) const {
           "ratios are 0 to 4.");
   require(sequence_tokens >= 1 && sequence_log_sigma >= 0 && sequence_log_sigma <= 4, "sequence_tokens",
           "at least one token; the deviation of the logarithm is 0 to 4.");
+  require(kinds >= 0 && kinds <= 256 && kind_sigma >= 0 && kind_sigma <= 4, "kinds",
+          "allowed are 0 to 256 kinds and a deviation of 0 to 4.");
+  // A kind that decided on everything could leave too few experts to choose from.
+  require(kind_share >= 0 && kind_share <= 0.95 && (kinds > 1 || kind_share == 0), "kind_share",
+          "this is a share, from 0 to 0.95, and 0 with fewer than two kinds.");
+  require(kind_topics >= 1 && kind_topics <= 4, "kind_topics", "allowed are 1 to 4.");
   require(repeat >= 0 && repeat < 1, "repeat", "this is a chance below 1.");
   require(common >= 0 && common <= 1, "common", "this is a share, from 0 to 1.");
   require(overdispersion >= 0 && overdispersion <= 1000, "overdispersion", "allowed are 0 to 1000.");
@@ -203,9 +213,11 @@ std::string to_yaml(const RoutingModel& m) {
   out += fmt::format(
       "topics:\n  factors: {}\n  fitted_factors: {}\n  fitted_share: {:.6g}\n  domain_ratio: {:.6g}\n"
       "  stretch_ratio: {:.6g}\n  sequence_tokens: {:.6g}\n  sequence_log_sigma: {:.6g}\n  longest_sequence: {}\n"
-      "  stretch_tokens: {}\n  domain_sequences: {}\n  repeat: {:.6g}\n  overdispersion: {:.6g}\n",
+      "  stretch_tokens: {}\n  domain_sequences: {}\n  kinds: {}\n  kind_sigma: {:.6g}\n  kind_share: {:.6g}\n  "
+      "kind_topics: {:.6g}\n  repeat: {:.6g}\n  overdispersion: {:.6g}\n",
       m.factors, m.fitted_factors, m.fitted_share, m.domain_ratio, m.stretch_ratio, m.sequence_tokens,
-      m.sequence_log_sigma, m.longest_sequence, m.stretch_tokens, m.domain_sequences, m.repeat, m.overdispersion);
+      m.sequence_log_sigma, m.longest_sequence, m.stretch_tokens, m.domain_sequences, m.kinds, m.kind_sigma,
+      m.kind_share, m.kind_topics, m.repeat, m.overdispersion);
   out += fmt::format(
       "steps:\n  topic_tokens: {:.6g}\n  topic_steps: {:.6g}\n  domain_steps: {:.6g}\n  common: {:.6g}\nlayers:\n",
       m.topic_tokens, m.topic_steps, m.domain_steps, m.common);

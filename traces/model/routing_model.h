@@ -4,10 +4,11 @@
 //   Models : per layer, the mean share of every expert (popularity). Around it, the logarithm of an expert's share
 //   moves
 //            with latent topics: ln share = ln base + sigma(layer) * u(expert) . (domain + sequence + stretch), where u
-//            are loadings on a few factors that all layers share. So experts that load on one factor are hot together
-//            (affinity), also across layers; a sequence keeps its topic for as long as it lasts (bursts), a stretch of
-//            its tokens for a while, and a domain over many sequences (drift, dataset shift). A token may repeat
-//            experts of the token before it. Group-limited routing picks groups first.
+//            are loadings on a few factors that all layers share. So experts that load on one factor are hot together,
+//            also across layers; a sequence keeps its topic for as long as it lasts (bursts), a stretch of its tokens
+//            for a while, and a domain over many sequences (drift, dataset shift). Single tokens are of a few kinds
+//            that prefer experts of their own (affinity, token_kinds.h), and may repeat experts of the token before.
+//            Group-limited routing picks groups first.
 //   Ignores: position in the sequence, prompt against answer, rare experts' heavier tails (topics are normal).
 //   Source : the parts and their sizes are fitted (fit.h) or stated; `source` and `assumed` say which.
 #pragma once
@@ -54,6 +55,10 @@ struct RoutingModel {
   std::int64_t longest_sequence = 0;  // longer ones are cut; 0 = never
   int stretch_tokens = 64;            // length of a stretch
   int domain_sequences = 64;          // sequences of one domain
+  int kinds = 0;                      // of tokens; 0 = all alike
+  double kind_sigma = 3;              // deviation of ln(share) between kinds
+  double kind_share = 0;              // of a token's choices that its kind decides on, the rest is chosen without it
+  double kind_topics = 1;             // factor on sigma where single tokens are drawn, as kinds dilute topics
   double repeat = 0;                  // chance that a token keeps an expert of the one before it
   double overdispersion = 1;          // variance of a step's count over the binomial one, topics apart
 

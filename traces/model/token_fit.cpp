@@ -191,10 +191,10 @@ void fit_loadings(const TokenTrace& trace, std::span<const std::size_t> ends, co
 }
 
 // Profiles of batches from traces that the model generates, over domains of their own.
-TraceProfile simulate(const RoutingModel& m, Seed seed) {
+TraceProfile simulate(const RoutingModel& m, bool pairs, Seed seed) {
   const RoutingLaw law(m);
   TokenSampler sampler(law, seed);
-  TraceProfiler profiler(false);
+  TraceProfiler profiler(pairs);
   TraceInfo info = trace_info_of(m, "");
   profiler.begin(info, 1);
   const std::size_t size = m.layers.size() * static_cast<std::size_t>(m.top_k);
@@ -215,7 +215,7 @@ TraceProfile simulate(const RoutingModel& m, Seed seed) {
 }
 
 TraceProfile profile_of(const TokenTrace& trace) {
-  TraceProfiler profiler(false);
+  TraceProfiler profiler;
   profiler.begin(trace.info, 1);
   profiler.tokens({trace.experts, {}, trace.sequence, trace.sequence});
   return profiler.finish();
@@ -238,6 +238,14 @@ void correct(const TraceProfile& real, const TraceProfile& made, RoutingModel& m
   }
 }
 
+// Moves kind_share towards the real affinity, and kind_topics so that bursts stay what they are without kinds.
+void correct_kinds(const TraceProfile& real, const TraceProfile& made, RoutingModel& m) {
+  const double squared = m.kind_share * m.kind_share + *real.affinity - *made.affinity;
+  m.kind_share = std::sqrt(std::clamp(squared, 0.0, 0.9));
+  const double ratio = (real.batches[1].mean - 1) / (made.batches[1].mean - 1);
+  m.kind_topics = std::clamp(m.kind_topics * ratio, 1.0, 4.0);
+}
+
 }  // namespace
 
 RoutingModel fit_tokens(const TokenTrace& trace, const FitOptions& options, RoutingModel m) {
@@ -254,9 +262,16 @@ RoutingModel fit_tokens(const TokenTrace& trace, const FitOptions& options, Rout
     m.assumed = "bursts and drift: the trace is shorter than 256 tokens.";
     return m;
   }
+  // The same draws every round: what changes between rounds is the model.
   for (int round = 0; round < options.rounds; ++round) {
-    // The same draws every round: what changes between rounds is the model.
-    correct(real, simulate(m, options.seed), m);
+    correct(real, simulate(m, false, options.seed), m);
+  }
+  if (real.affinity && options.kinds > 1) {
+    m.kinds = options.kinds;
+    m.kind_share = std::min(0.9, std::sqrt(*real.affinity));
+  }
+  for (int round = 0; round < options.rounds / 2 && m.kinds > 0; ++round) {
+    correct_kinds(real, simulate(m, true, options.seed), m);
   }
   return m;
 }

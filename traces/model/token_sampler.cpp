@@ -14,22 +14,26 @@ namespace epsim {
 
 namespace {
 
-constexpr float kMostChance = 0.9995F;  // above it the race has no finite rate worth the name
-
 constexpr float kLeastRate = 1e-7F;
 
-// -ln(1 - p).
-float race_rate(float p) {
-  if (p < 0.05F) {  // four terms: within 2e-6 of it
-    return p * (1.0F + p * (0.5F + p * (1.0F / 3 + p * (0.25F + p * 0.2F))));
+constexpr float kMostChance = 0.9995F;  // of an expert within an open group
+
+// Kinds decide on most of a token's experts, so topics must act more strongly to show as much in a sequence's loads.
+RoutingLaw token_law(const RoutingLaw& law) {
+  if (law.model().kind_topics == 1) {
+    return law;
   }
-  return static_cast<float>(-std::log1p(-static_cast<double>(std::min(p, kMostChance))));
+  RoutingModel m = law.model();
+  for (LayerRouting& layer : m.layers) {
+    layer.sigma *= m.kind_topics;
+  }
+  return RoutingLaw(std::move(m));
 }
 
 }  // namespace
 
 TokenSampler::TokenSampler(const RoutingLaw& law, Seed seed)
-    : law_(law),
+    : law_(token_law(law)),
       seed_(seed),
       topic_{std::vector<float>(law.factors()), 0},
       chances_(static_cast<std::size_t>(law.experts())),
@@ -38,7 +42,11 @@ TokenSampler::TokenSampler(const RoutingLaw& law, Seed seed)
       group_chance_(static_cast<std::size_t>(law.model().expert_groups), 1.0F),
       group_order_(group_chance_.size()),
       group_open_(group_chance_.size(), 1),
-      group_of_(chances_.size()) {
+      group_of_(chances_.size()),
+      kinds_(law),
+      weights_(chances_.size()),
+      tables_(law.model().kind_share > 0 ? static_cast<std::size_t>(law.model().kinds) : 1),
+      kind_of_(static_cast<std::size_t>(law.model().stretch_tokens), 0) {
   const RoutingModel& m = law.model();
   const double stretch2 = m.stretch_ratio * m.stretch_ratio;
   topic_.variance = static_cast<float>(1 + m.domain_ratio * m.domain_ratio + stretch2);
@@ -76,7 +84,14 @@ void TokenSampler::set_chances(int layer) {
     // Any expert can be drawn, if only when the open groups have no other left.
     rates_[e] = std::max(kLeastRate, race_rate(chances_[e] / group_chance_[group_of_[e]]));
   }
-  table_.build(rates_);
+  if (tables_.size() == 1) {
+    tables_[0].build(rates_);
+    return;
+  }
+  for (std::size_t kind = 0; kind < tables_.size(); ++kind) {
+    kinds_.weights(layer, kind, rates_, weights_);
+    tables_[kind].build(weights_);
+  }
 }
 
 // Chance of each group to be open: in proportion to its load, at most 1, together top_groups.
@@ -98,19 +113,22 @@ void TokenSampler::set_groups() {
 // Systematic sampling in a random order: exactly the stated chances, and exactly top_groups groups while these sum to
 // it; lifted ones may sum to a little more, which then is one group more now and then, and cut back to top_groups.
 void TokenSampler::draw_groups(RandomStream& random) {
-  for (std::size_t i = group_order_.size(); i > 1; --i) {
-    std::swap(group_order_[i - 1], group_order_[random.bits() % i]);
+  // Any order gives the same chances; one at random, to a byte's precision, keeps groups from going together.
+  std::uint64_t bits = 0;
+  for (std::size_t i = group_order_.size(), used = 0; i > 1; --i, ++used) {
+    bits = used % 8 == 0 ? random.bits() : bits >> 8;
+    std::swap(group_order_[i - 1], group_order_[((bits & 0xffU) * i) >> 8]);
   }
   std::fill(group_open_.begin(), group_open_.end(), std::uint8_t{0});
   const int wanted = law_.model().top_groups;
-  double reached = random.uniform();
+  auto reached = static_cast<float>(random.uniform());
   int open = 0;
   for (const int g : group_order_) {
-    const double next = reached + static_cast<double>(group_chance_[static_cast<std::size_t>(g)]);
-    const bool crosses = std::floor(next) > std::floor(reached);
-    group_open_[static_cast<std::size_t>(g)] = crosses && open < wanted ? 1 : 0;
-    open += crosses && open < wanted ? 1 : 0;
-    reached = next;
+    reached += group_chance_[static_cast<std::size_t>(g)];  // at most 1, so it crosses one whole number at most
+    const int crosses = reached >= 1.0F && open < wanted ? 1 : 0;
+    group_open_[static_cast<std::size_t>(g)] = static_cast<std::uint8_t>(crosses);
+    open += crosses;
+    reached -= reached >= 1.0F ? 1.0F : 0.0F;
   }
   for (std::size_t i = 0; open < wanted; ++i) {  // rounding lost one
     std::uint8_t& state = group_open_[static_cast<std::size_t>(group_order_[i])];
@@ -161,8 +179,9 @@ void TokenSampler::draw_layer(RandomStream& random, int layer, std::int64_t toke
     } else if (grouped) {
       draw_groups(random);
     }
+    const AliasTable& table = tables_[kind_of_[static_cast<std::size_t>(t)]];
     while (have < k) {
-      const std::uint16_t expert = table_.draw(random.bits());
+      const std::uint16_t expert = table.draw(random.bits());
       if (taken_[expert] != choice_ && group_open_[group_of_[expert]] != 0) {
         taken_[expert] = choice_;
         to[have++] = expert;
@@ -180,9 +199,13 @@ void TokenSampler::sample(std::int64_t sequence, std::int64_t tokens, std::span<
                           static_cast<std::uint64_t>(l));
   }
   const std::int64_t stretch = law_.model().stretch_tokens;
+  RandomStream kinds(seed_, "model.token_kinds", static_cast<std::uint64_t>(sequence));
   for (std::int64_t first = 0; first < tokens; first += stretch) {
     const std::int64_t count = std::min(stretch, tokens - first);
     set_topic(sequence, first / stretch);
+    for (std::int64_t t = 0; t < count && tables_.size() > 1; ++t) {
+      kind_of_[static_cast<std::size_t>(t)] = kinds.below(tables_.size());
+    }
     const auto at = static_cast<std::size_t>(first) * token_size;
     const std::span<const std::uint16_t> before =
         first == 0 ? std::span<const std::uint16_t>() : out.subspan(at - token_size, token_size);

@@ -16,6 +16,7 @@
 
 #include "traces/model/alias_table.h"
 #include "traces/model/routing_law.h"
+#include "traces/model/token_kinds.h"
 #include "traces/trace.h"
 
 namespace epsim {
@@ -40,11 +41,10 @@ class TokenSampler {
   void draw_groups(RandomStream& random);
   int keep(RandomStream& random, const std::uint16_t* before, std::uint16_t* to);
 
-  const RoutingLaw& law_;
+  RoutingLaw law_;  // that of the model, sigma times kind_topics
   Seed seed_;
   Topic topic_;
   std::vector<float> chances_, rates_;
-  AliasTable table_;
   std::vector<RandomStream> streams_;  // [layer], of the current sequence
   std::vector<std::uint32_t> taken_;   // [expert] number of the last choice that took it
   std::uint32_t choice_ = 0;
@@ -52,6 +52,10 @@ class TokenSampler {
   std::vector<int> group_order_;
   std::vector<std::uint8_t> group_open_;
   std::vector<std::uint16_t> group_of_;  // [expert]
+  TokenKinds kinds_;
+  std::vector<float> weights_;        // scratch
+  std::vector<AliasTable> tables_;    // [kind] of the current topic; one when tokens are all alike
+  std::vector<std::size_t> kind_of_;  // [token of the stretch]
 };
 
 // Whole sequences from `first_sequence` on, the last one cut, until there are `tokens`; with begin() and the table

@@ -1,0 +1,89 @@
+#include "traces/model/token_kinds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace epsim {
+
+namespace {
+
+constexpr float kMostChance = 0.9995F;  // above it the race has no finite rate worth the name
+constexpr int kScalings = 30;           // each halves the misfit and more
+
+// Scales preferences [kind][expert] so that every kind sums to 1 and every expert, over kinds, to `experts` x kinds.
+void scale_both_ways(std::vector<float>& rows, std::span<const float> experts, std::size_t kinds) {
+  const std::size_t width = experts.size();
+  for (int round = 0; round < kScalings; ++round) {
+    for (std::size_t e = 0; e < width; ++e) {
+      double sum = 0;
+      for (std::size_t c = 0; c < kinds; ++c) {
+        sum += static_cast<double>(rows[c * width + e]);
+      }
+      const auto scale = static_cast<float>(static_cast<double>(experts[e]) * static_cast<double>(kinds) / sum);
+      for (std::size_t c = 0; c < kinds; ++c) {
+        rows[c * width + e] *= scale;
+      }
+    }
+    for (std::size_t c = 0; c < kinds; ++c) {
+      const std::span<float> row(rows.data() + c * width, width);
+      const auto sum = static_cast<float>(std::accumulate(row.begin(), row.end(), 0.0));
+      for (float& x : row) {
+        x /= sum;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+float race_rate(float p) {
+  if (p < 0.05F) {  // five terms: within 3e-9
+    return p * (1.0F + p * (0.5F + p * (1.0F / 3 + p * (0.25F + p * 0.2F))));
+  }
+  return static_cast<float>(-std::log1p(-static_cast<double>(std::min(p, kMostChance))));
+}
+
+TokenKinds::TokenKinds(const RoutingLaw& law)
+    : kinds_(law.model().kind_share > 0 ? static_cast<std::size_t>(law.model().kinds) : 0),
+      share_(static_cast<float>(law.model().kind_share)),
+      preference_(static_cast<std::size_t>(law.layers()) * kinds_ * static_cast<std::size_t>(law.experts())) {
+  const auto width = static_cast<std::size_t>(law.experts());
+  std::vector<float> rows(kinds_ * width), shares(width);
+  for (int l = 0; l < law.layers() && kinds_ > 0; ++l) {
+    float sum = 0;
+    for (std::size_t e = 0; e < width; ++e) {
+      shares[e] = std::max(1e-9F, race_rate(static_cast<float>(law.popularity(l)[e] * law.top_k())));
+      sum += shares[e];
+    }
+    for (float& x : shares) {
+      x /= sum;
+    }
+    RandomStream random(Seed{law.model().pattern_seed}, "model.kinds",
+                        static_cast<std::uint64_t>(law.model().layers[static_cast<std::size_t>(l)].number));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i] = shares[i % width] * static_cast<float>(std::exp(law.model().kind_sigma * random.normal()));
+    }
+    scale_both_ways(rows, shares, kinds_);
+    float* to = preference_.data() + static_cast<std::size_t>(l) * rows.size();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      to[i] = rows[i] / shares[i % width];
+    }
+  }
+}
+
+void TokenKinds::weights(int layer, std::size_t kind, std::span<const float> rates, std::span<float> out) const {
+  const float* preference = preference_.data() + (static_cast<std::size_t>(layer) * kinds_ + kind) * out.size();
+  float plain = 0, preferred = 0;
+  for (std::size_t e = 0; e < out.size(); ++e) {
+    out[e] = rates[e] * preference[e];
+    plain += rates[e];
+    preferred += out[e];
+  }
+  const float with = share_ / preferred, without = (1 - share_) / plain;
+  for (std::size_t e = 0; e < out.size(); ++e) {
+    out[e] = out[e] * with + rates[e] * without;
+  }
+}
+
+}  // namespace epsim

@@ -1,0 +1,32 @@
+// Kinds of tokens: what makes experts go together within a token, beyond its sequence's topic.
+//
+//   Models : every token is of one of a few kinds, all as frequent, drawn anew for each token and the same in all
+//   layers.
+//            A kind prefers experts by e^(kind_sigma g), g normal, scaled (Sinkhorn 1964) so that the kinds' mean is
+//            the popularity. In place of what one really sees: names, digits, function words, ...
+#pragma once
+
+#include <vector>
+
+#include "traces/model/routing_law.h"
+
+namespace epsim {
+
+// The rate -ln(1 - p) at which an expert races, that wins with chance p; finite for p = 1.
+float race_rate(float p);
+
+class TokenKinds {
+ public:
+  explicit TokenKinds(const RoutingLaw& law);
+
+  // The weights of a kind's experts in the race of a topic with these rates (of all experts): the mix of what the kind
+  // prefers and, for the share of choices without kind, the rates themselves.
+  void weights(int layer, std::size_t kind, std::span<const float> rates, std::span<float> out) const;
+
+ private:
+  std::size_t kinds_;
+  float share_;
+  std::vector<float> preference_;  // [layer][kind][expert], over the rate that the popularity alone gives
+};
+
+}  // namespace epsim
