@@ -13,7 +13,8 @@ namespace {
 constexpr double kReach = 1000;    // how far from the start a bracket is looked for
 constexpr double kDownStep = 1.5;  // between probes below the knee, where the TTFT changes slowly
 constexpr double kUpStep = 1.25;   // and above
-constexpr double kSpan = 6;        // rates of the sensitivity: at most this factor from the knee
+constexpr double kDownSpan = 2.5;  // rates of the sensitivity: at most this factor below the knee,
+constexpr double kUpSpan = 6;      // and above
 constexpr double kSteep = 2;       // ratio of the TTFTs at the ends of a bracket from which it is halved
 constexpr double kMargin = 0.1;    // a guess inside a bracket keeps this share of its logarithmic width from the ends
 
@@ -105,14 +106,15 @@ std::optional<double> sensitivity_rate(const GoodputCurve& curve, const Bracket&
   }
   const Probe& lowest = curve.probes.front();
   const double below = lowest.offered / kDownStep;
-  if (lowest.ttft_mean_s > options.sensitivity.front() * curve.idle_ttft_s && below * kSpan >= bracket.low->offered) {
+  if (lowest.ttft_mean_s > options.sensitivity.front() * curve.idle_ttft_s &&
+      below * kDownSpan >= bracket.low->offered) {
     return below;
   }
   const Probe& highest = curve.probes.back();
   const double above = highest.offered * kUpStep;
   const bool goes_on = highest.ttft_mean_s < options.sensitivity.back() * curve.idle_ttft_s &&
                        completes(highest, options) && highest.stable;
-  return goes_on && above <= bracket.low->offered * kSpan ? std::optional(above) : std::nullopt;
+  return goes_on && above <= bracket.low->offered * kUpSpan ? std::optional(above) : std::nullopt;
 }
 
 // Between the best probe for the bounds and its neighbours, until they are within the tolerance.
@@ -189,7 +191,7 @@ std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all
   for (const Probe& p : curve.probes) {
     if (p.offered >= rate && acceptable(p, curve.idle_ttft_s, options)) {
       const double needed = kReserve * options.min_requests_ratio * p.concurrency * rate / p.offered;
-      return std::min(all, std::max((all + 3) / 4, static_cast<std::size_t>(std::ceil(needed))));
+      return std::min(all, std::max((all + 7) / 8, static_cast<std::size_t>(std::ceil(needed))));
     }
   }
   return all;

@@ -38,7 +38,7 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
 std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions& options);
 
 // How many of the trace's `all` requests a probe at `rate` takes. Below an acceptable rate the number in the system is
-// at most in proportion to the rate, and fewer requests do; at least a quarter.
+// at most in proportion to the rate, and fewer requests do; at least an eighth.
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options);
 
 // The steady probe at which most requests per second met all bounds; null without one.
