@@ -48,7 +48,11 @@ Efficiency ComputeProfile::grouped(int hidden, int intermediate, double rows_per
   };
   const auto nearest = std::min_element(grouped_gemm.begin(), grouped_gemm.end(),
                                         [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
-  Efficiency found = nearest->curve.at(rows_per_expert);
+  const double first = nearest->curve.points.front().rows;
+  Efficiency found = nearest->curve.at(std::max(rows_per_expert, first));
+  if (rows_per_expert < first) {
+    found.origin = weaker(found.origin, Origin::kExtrapolated);
+  }
   if (nearest->hidden != hidden || nearest->intermediate != intermediate) {
     found.origin = weaker(found.origin, Origin::kExtrapolated);
   }

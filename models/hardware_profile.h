@@ -68,7 +68,8 @@ struct ComputeProfile {
   Figure attention_prefill;     // of the bf16 peak, causal score and value products, long prompts
   Figure attention_decode;      // of the memory bandwidth, reading the KV cache
 
-  // From the curve whose expert matrices are nearest in size; measured only for the very shape.
+  // From the curve whose expert matrices are nearest in size; measured only for the very shape. Under its first point the
+  // share stays: a caller takes the longer of this and of reading the weights.
   Efficiency grouped(int hidden, int intermediate, double rows_per_expert) const;
 };
 

@@ -67,8 +67,7 @@ StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Par
   }
 }
 
-// A tensor-parallel group keeps the tokens of its rank on every GPU around attention: reduce-scatter after the output
-// projection, all-gather before the next layer.
+// Attention's all-gather of the rank's tokens, and the reduce-scatter of its output.
 Price StepModel::attention_of(const RankBatch& batch) const {
   const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
   const int tp = parallelism_.attention_tp;
@@ -82,7 +81,9 @@ Price StepModel::with_reduction(Price part, Sharding sharding, std::int64_t toke
     return part;
   }
   const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
-  return plus(part, network_.within_node(CollectiveKind::kReduceScatter, parallelism_.attention_tp, hidden));
+  const int tp = parallelism_.attention_tp;
+  const Price gather = network_.within_node(CollectiveKind::kAllGather, tp, hidden);
+  return plus(plus(gather, part), network_.within_node(CollectiveKind::kReduceScatter, tp, hidden));
 }
 
 StepModel::Common StepModel::common_parts(std::span<const RankBatch> ranks) const {

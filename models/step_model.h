@@ -4,7 +4,8 @@
 //   step = sum over layers of  attention -> dense FFN                              (dense layers)
 //                              attention -> gate -> dispatch -> experts -> shared experts -> combine   (MoE layers)
 //          + output head
-//   Attention is followed by its tensor-parallel reduce-scatter and all-gather; split dense and shared FFNs by theirs.
+//   Between parts a GPU holds its share of the rank's tokens; attention and split dense and shared FFNs work on all of
+//   them, so each has an all-gather before and a reduce-scatter after.
 //   Ignores: overlap of any kind, pairwise synchronisation (both are event-driven), the CPU.
 #pragma once
 

@@ -1,6 +1,7 @@
 #include "models/compute/roofline.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace epsim {
 namespace {
@@ -12,6 +13,10 @@ Price operator+(const Price& a, const Price& b) {
   return b.time.count() <= 0 ? a : Price{a.time + b.time, weaker(a.origin, b.origin)};
 }
 Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; }
+
+// Rows per expert from 1 to 2^20, eight steps to an octave: a step is 9 %, and the measured shares change by less.
+constexpr int kGroupedOctaves = 20;
+constexpr int kStepsPerOctave = 8;
 
 // Kernels of an expert layer: gate_up GEMM, activation, down GEMM, and the permutation before and after.
 constexpr int kExpertKernels = 5;
@@ -30,9 +35,14 @@ ComputeModel::ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Paral
       profile_(std::move(profile)),
       flops_per_row_(6.0 * model.hidden * model.moe_intermediate),
       expert_bytes_(model.expert_bytes()),
-      grouped_rate_(gpu.bf16_peak * profile_.grouped_gemm_plateau.value),
-      weight_rate_(gpu.memory_bandwidth * profile_.weight_read.value),
-      experts_origin_(weaker(profile_.grouped_gemm_plateau.origin, profile_.weight_read.origin)) {}
+      weight_rate_(gpu.memory_bandwidth * profile_.weight_read.value) {
+  for (int i = 0; i <= kGroupedOctaves * kStepsPerOctave; ++i) {
+    const Efficiency share =
+        profile_.grouped(model.hidden, model.moe_intermediate, std::exp2(static_cast<double>(i) / kStepsPerOctave));
+    // Between measured points and the table's own steps the rate is interpolated.
+    grouped_rates_.push_back({(gpu.bf16_peak * share.fraction).count(), weaker(share.origin, Origin::kInterpolated)});
+  }
+}
 
 // A dense product of `rows` rows with a weight matrix: never faster than the curve's share of the peak, nor than
 // reading the weights. The curve's origin is that of its points; between them the price is interpolated.
@@ -117,9 +127,19 @@ Price ComputeModel::experts(double rows, double touched) const {
   if (rows <= 0) {
     return {};
   }
-  const Seconds compute = flops_per_row_ * rows / grouped_rate_;
+  // Position in the table without a logarithm: the exponent gives the octave, the mantissa runs almost straight in it.
+  int octave = 0;
+  const double mantissa = std::frexp(std::max(1.0, rows / std::max(touched, 1e-9)), &octave);  // in [0.5, 1)
+  const double place = std::min((octave - 1 + 2.0 * mantissa - 1.0) * kStepsPerOctave,
+                                static_cast<double>(grouped_rates_.size() - 1) - 1e-9);
+  const auto below = static_cast<std::size_t>(place);
+  const GroupedRate& a = grouped_rates_[below];
+  const GroupedRate& b = grouped_rates_[below + 1];
+  const double rate = a.flops_per_s + (b.flops_per_s - a.flops_per_s) * (place - static_cast<double>(below));
+  const Seconds compute = flops_per_row_ * rows / FlopsPerSecond(rate);
   const Seconds read = expert_bytes_ * touched / weight_rate_;
-  return {std::max(compute, read) + Seconds(profile_.kernel_constant.value * kExpertKernels), experts_origin_};
+  const Origin origin = compute >= read ? weaker(a.origin, b.origin) : profile_.weight_read.origin;
+  return {std::max(compute, read) + Seconds(profile_.kernel_constant.value * kExpertKernels), origin};
 }
 
 Price ComputeModel::head(std::int64_t sampled) const {

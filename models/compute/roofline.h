@@ -3,14 +3,17 @@
 //   Models : attention (MLA, GQA; prefill with context, decode reading the KV cache), gate, dense FFN and shared
 //   experts,
 //            grouped expert GEMMs with the weight bytes of the touched experts as a floor, norms, output head.
+//            The grouped GEMM's share of the peak is measured over rows per touched expert, for the shape nearest in
+//            size.
 //   Ignores: tile padding, wave quantisation and skew between the experts of one GPU (a calibrated grouped-GEMM model
 //            knows them), quantisation kernels, the CPU.
-//   Source : shares and constants from a ComputeProfile (models/hardware/efficiency.yaml); kernel counts per layer part
+//   Source : shares and constants from a ComputeProfile (models/hardware/compute); kernel counts per layer part
 //            are stated beside the code.
 //   Valid  : every Price carries the weakest origin of the figures that made it.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "models/hardware_profile.h"
 #include "sim/domain/cluster_spec.h"
@@ -45,9 +48,14 @@ class ComputeModel {
   // Constants of the hot function experts().
   Flops flops_per_row_;
   Bytes expert_bytes_;
-  FlopsPerSecond grouped_rate_;
   BytesPerSecond weight_rate_;
-  Origin experts_origin_;
+  // Measured rate over rows per expert, in steps of 1/8 octave from one row on:
+  // a table, because every GPU of every layer asks.
+  struct GroupedRate {
+    double flops_per_s = 0;
+    Origin origin = Origin::kDeclared;
+  };
+  std::vector<GroupedRate> grouped_rates_;
 };
 
 }  // namespace epsim

@@ -5,7 +5,7 @@
 //            bytes / (rate x measured efficiency at that wire time). NICs may be shared by GPUs, or a GPU may have
 //            several. Tensor-parallel collectives inside a node.
 //   Ignores: contention between the two tiers, switch oversubscription (max_min models it), incast, message counts.
-//   Source : LinkProfile curves (models/hardware/efficiency.yaml).
+//   Source : LinkProfile curves (models/hardware/links).
 //   Valid  : inside the measured wire times and GPU counts; outside, the price is marked extrapolated.
 #pragma once
 

@@ -31,6 +31,12 @@ inline ComputeProfile plain_compute() {
   ComputeProfile p;
   p.name = "plain";
   p.dense_gemm.points = {{1e-9, 0.5}, {1e12, 0.5}};
+  GroupedGemmCurve grouped;
+  grouped.hidden = 1000;
+  grouped.intermediate = 200;
+  grouped.experts = 10;
+  grouped.curve.points = {{1.0, 0.5}, {1e6, 0.5}};
+  p.grouped_gemm = {grouped};
   p.grouped_gemm_plateau = figure(0.5);
   p.weight_read = figure(0.8);
   p.memory_bound = figure(0.8);

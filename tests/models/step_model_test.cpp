@@ -95,8 +95,9 @@ TEST_CASE("expert, dispatch and head times of a small step, worked out by hand")
   // 3 x 2000 float32 logits = 24 kB = 0.03 us.
   CHECK(of(cost, LayerPart::kOther) == doctest::Approx(2.5e-6 + 24e3 / 0.8e12).epsilon(1e-6));
   // Dense FFN of one layer: 6 x 1e5 x 1000 x 4000 / 2 flops at 50 TF/s = 24 ms; activation 1e5 x 2000 columns x 3 x 2 B
-  // at 0.8 TB/s = 1.5 ms; reduce-scatter of 200 MB over 2 GPUs: 100 MB at 100 GB/s = 1 ms / 0.5.
-  CHECK(of(cost, LayerPart::kDense) == doctest::Approx(0.024 + 1.5e-3 + 2e-3).epsilon(1e-6));
+  // at 0.8 TB/s = 1.5 ms; all-gather before and reduce-scatter after it, each 200 MB over 2 GPUs: 100 MB at 100 GB/s =
+  // 1 ms / 0.5.
+  CHECK(of(cost, LayerPart::kDense) == doctest::Approx(0.024 + 1.5e-3 + 2 * 2e-3).epsilon(1e-6));
   // Load of each GPU and layer, and the share of experts: GPU 1 half of GPU 0, GPUs 2 and 3 a quarter.
   CHECK(totals.gpu_load[0] == doctest::Approx(1e5));
   CHECK(totals.gpu_load[7] == doctest::Approx(25e3));
@@ -160,4 +161,71 @@ TEST_CASE("more tokens never take less time") {
     CHECK(cost.total >= last);
     last = cost.total;
   }
+}
+
+TEST_CASE("attention is followed by a reduce-scatter and preceded by an all-gather in its tensor-parallel group") {
+  Bench b;
+  const FixedLoads loads(2, {0.5F, 0.5F, 0.5F, 0.5F});
+  const std::vector<RankBatch> ranks(2, RankBatch{.prefill_tokens = 50000, .prefill_pairs = 1e6, .sampled = 1});
+  const StepCost fast = price(b, b.placement(), loads, ranks);
+  b.cluster.node.intra_rate = 50_GBps;
+  const StepCost slow = price(b, b.placement(), loads, ranks);
+  // 50000 tokens x 2000 B = 100 MB over 2 GPUs: 50 MB each way, at 100 GB/s 0.5 ms / 0.5 = 1 ms; at half the rate 2 ms.
+  // Two collectives in each of three layers.
+  CHECK(of(slow, LayerPart::kAttention) - of(fast, LayerPart::kAttention) ==
+        doctest::Approx(3 * 2 * 1e-3).epsilon(1e-6));
+}
+
+TEST_CASE("the exchange of counts costs one latency per MoE layer") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const FixedLoads loads(2, {0.5F, 0.5F, 0.5F, 0.5F});
+  const std::vector<RankBatch> ranks(2, RankBatch{.decode_tokens = 8, .decode_context = 100, .sampled = 8});
+  const auto dispatch = [&](bool counts) {
+    DispatchOptions options;
+    options.exchange_counts = counts;
+    StepModel model(b.model, b.cluster, b.parallelism, options, placement, loads, test::plain_compute(),
+                    {test::plain_link(10e-6, 0.5, 2), test::plain_link(100e-6, 0.8, 4)});
+    return of(model.price(0, ranks), LayerPart::kDispatch);
+  };
+  CHECK(dispatch(true) - dispatch(false) == doctest::Approx(2 * 100e-6).epsilon(1e-9));
+}
+
+TEST_CASE("combine brings back what dispatch sent, at its own width") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
+  const std::vector<RankBatch> ranks{{.prefill_tokens = 100000, .prefill_pairs = 1.0, .sampled = 1}, {}};
+  DispatchOptions options;
+  options.dispatch_bytes = 1;  // fp8 out
+  options.exchange_counts = false;
+  StepModel model(b.model, b.cluster, b.parallelism, options, placement, loads, test::plain_compute(),
+                  {test::plain_link(0.0, 0.5, 2), test::plain_link(0.0, 0.8, 4)});
+  const StepCost cost = model.price(0, ranks);
+  CHECK(of(cost, LayerPart::kCombine) == doctest::Approx(2 * of(cost, LayerPart::kDispatch)).epsilon(1e-9));
+  // Node 0's NIC sends 50000 rows of 1000 B in each of two layers and gets 2000 B back for each; node 1's the reverse.
+  const StepTotals& totals = model.totals();
+  const auto carried = [&](const std::string& name) {
+    for (const LinkTotals& link : totals.links) {
+      if (link.name == name) {
+        return link.bytes.count();
+      }
+    }
+    return -1.0;
+  };
+  CHECK(carried("node0.nic0.out") == doctest::Approx(2 * 50000 * 1000.0).epsilon(1e-6));
+  CHECK(carried("node0.nic0.in") == doctest::Approx(2 * 50000 * 2000.0).epsilon(1e-6));
+  CHECK(carried("node1.nic0.in") == doctest::Approx(2 * 50000 * 1000.0).epsilon(1e-6));
+}
+
+TEST_CASE("stragglers: what the mean GPU waits for the slowest, part by part") {
+  const Bench b;
+  const FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
+  const std::vector<RankBatch> ranks(2, RankBatch{.prefill_tokens = 100000, .prefill_pairs = 1.0, .sampled = 1});
+  StepTotals totals;
+  price(b, b.placement(), loads, ranks, &totals);
+  // Experts: GPU 0 works 200000 rows x 3e6 flops at 50 TF/s = 12 ms, the mean GPU half of it: 6 ms of waiting. NICs:
+  // node 0 gets 100000 tokens x 1.5 rows = 150000, node 1 gets 50000 from node 0; busiest 150000 (node 0 in, node 1
+  // out), mean the same, so no GPU waits for the network.
+  CHECK(totals.layers[0].straggler.count() == doctest::Approx(6e-3).epsilon(1e-6));
 }
