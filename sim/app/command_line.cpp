@@ -17,6 +17,7 @@ std::atomic<bool> interrupt_flag{false};  // a signal handler can reach nothing 
 extern "C" void on_interrupt(int) {
   interrupt_flag = true;
   std::signal(SIGINT, SIG_DFL);  // the second one ends the program
+  std::signal(SIGTERM, SIG_DFL);
 }
 
 std::vector<std::string> option_names(const po::options_description& options) {
@@ -31,6 +32,7 @@ std::vector<std::string> option_names(const po::options_description& options) {
 
 const std::atomic<bool>& interrupted() {
   std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
   return interrupt_flag;
 }
 

@@ -26,6 +26,7 @@ int compare_verb(const std::vector<std::string>& words);
 int plan_verb(const std::vector<std::string>& words);
 int validate_verb(const std::vector<std::string>& words);
 int screen_verb(const std::vector<std::string>& words);
+int trace_verb(const std::vector<std::string>& words);
 int list_verb(const std::vector<std::string>& words);
 
 inline constexpr int kInterrupted = 130;
@@ -47,7 +48,7 @@ void add_output_options(boost::program_options::options_description& options);
 
 std::vector<std::string> split_list(const std::string& text);
 
-// Set by Ctrl-C from the first call on; a second Ctrl-C ends the program at once.
+// Set by Ctrl-C or a polite kill from the first call on; a second Ctrl-C ends the program at once.
 const std::atomic<bool>& interrupted();
 
 }  // namespace epsim::app

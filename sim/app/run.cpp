@@ -43,6 +43,14 @@ RunInfo describe_inputs(const Scenario& scenario) {
   return info;
 }
 
+// In a comparison a policy's own folder names that policy, so that its resolved.yaml runs again to the same files.
+RunInfo info_of_run(RunInfo info, const std::string& label) {
+  Config config = Config::from_text(info.resolved_yaml, "resolved.yaml");
+  config.set("policy=" + label);
+  info.resolved_yaml = config.resolved();
+  return info;
+}
+
 int terminal_columns() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
@@ -72,6 +80,11 @@ std::vector<RunResult> run_all(const Scenario& scenario, int threads, bool quiet
 
 int run_and_report(const po::variables_map& values, const std::vector<std::string>& labels, bool folders_by_label) {
   interrupted();  // from here on, Ctrl-C is ours
+  const int threads = values["threads"].as<int>();
+  if (threads < 0 || threads > 4096) {
+    throw InputError({"", 0, "threads"},
+                     fmt::format("{} is not a number of threads from 0 (all cores) to 4096.", threads));
+  }
   const Config config = open_scenario(values);
   const Scenario scenario = read_scenario(config, labels);
   for (const PolicyChoice& policy : scenario.policies) {
@@ -81,14 +94,14 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
       values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / scenario.name;
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
   const RunInfo info = describe_inputs(scenario);
-  const std::vector<RunResult> results = run_all(scenario, values["threads"].as<int>(), values["quiet"].as<bool>());
+  const std::vector<RunResult> results = run_all(scenario, threads, values["quiet"].as<bool>());
 
   std::vector<RunSummary> summaries;
   for (const RunResult& result : results) {
     summaries.push_back(summarize(result));
     const fs::path place = folders_by_label ? folder.path() / result.label : folder.path();
     fs::create_directories(place);
-    write_run(place, result, info);
+    write_run(place, result, folders_by_label ? info_of_run(info, result.label) : info);
   }
   if (folders_by_label) {
     write_comparison(folder.path(), summaries, info);

@@ -23,7 +23,8 @@ std::string describe(const InputPlace& at, const std::string& problem) {
 }
 
 std::string describe_misfit(int gpu, Bytes need, Bytes have, const std::string& what) {
-  return fmt::format("GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB.", gpu, what, to_gib(need),
+  return fmt::format("GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB. Fewer copies, more GPUs or a larger "
+                     "memory.static_fraction make room.", gpu, what, to_gib(need),
                      to_gib(have));
 }
 

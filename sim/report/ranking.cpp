@@ -44,6 +44,28 @@ std::string kv_pressure(const RunSummary& first, const RunSummary& run) {
                      percent(run.kv.full_time_share), percent(first.kv.full_time_share));
 }
 
+// Beyond its capacity a service falls behind for as long as requests keep coming, so its latencies say how long the run
+// was. 0.95 is the bound of physics.md section 7; a short run misses it by its tail alone, so the queue must show it
+// too.
+bool overloaded(const RunSummary& run) {
+  constexpr double kServed = 0.95, kQueueShare = 0.05;
+  return run.throughput.requests_per_s < kServed * run.throughput.offered_requests_per_s &&
+         run.queue.p99_ms > kQueueShare * 1e3 * run.throughput.duration_s;
+}
+
+std::string overload_note(const RunSummary& first, const RunSummary& run) {
+  if (!overloaded(first) && !overloaded(run)) {
+    return "";
+  }
+  const std::string who = overloaded(first) && overloaded(run) ? "Both runs"
+                          : overloaded(first)                  ? first.label
+                                                               : run.label;
+  return fmt::format(
+      " {} could not keep up with {} requests/s: there, throughputs compare, while latencies grow with the length of "
+      "the run.",
+      who, rounded(run.throughput.offered_requests_per_s));
+}
+
 }  // namespace
 
 std::vector<std::size_t> rank_runs(std::span<const RunSummary> runs) {
@@ -87,7 +109,7 @@ std::string conclusion(const RunSummary& first, const RunSummary& run) {
                   against("mean ITL", first.itl.mean_ms, run.itl.mean_ms, "ms"),
                   against("mean end-to-end", first.e2e.mean_ms, run.e2e.mean_ms, "ms"), fixed(run.balancedness.mean, 3),
                   fixed(first.balancedness.mean, 3));
-  return fmt::format("{} {} {}", gains, kv_cost(first, run, c), kv_pressure(first, run));
+  return fmt::format("{} {} {}{}", gains, kv_cost(first, run, c), kv_pressure(first, run), overload_note(first, run));
 }
 
 }  // namespace epsim

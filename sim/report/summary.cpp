@@ -76,8 +76,7 @@ KvFigures kv_figures(const RunResult& run) {
   out.gib_per_gpu = to_gib(run.memory.kv_pool);
   out.bytes_per_token_per_gpu = run.memory.kv_bytes_per_token.count();
   out.lost_to_copies_share = lost;
-  // pool = (pool without copies) x (1 - lost), so what the copies took is pool x lost / (1 - lost).
-  out.copies_gib_per_gpu = out.gib_per_gpu * lost / (1 - lost);
+  out.copies_gib_per_gpu = to_gib(run.memory.copies);
   out.peak_use_share = ratio(static_cast<double>(run.kv.peak_blocks), static_cast<double>(run.kv.blocks_per_rank));
   out.mean_use_share = run.steps > 0 ? run.kv.mean_use : kUndefined;
   out.full_time_share = run.steps > 0 ? run.kv.time_full_share : kUndefined;

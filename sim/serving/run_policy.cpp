@@ -53,6 +53,7 @@ MemoryReport report_memory(const MemoryBreakdown& m) {
                   {"KV cache", m.kv_pool}};
   report.kv_pool = m.kv_pool;
   report.kv_bytes_per_token = m.kv_per_token;
+  report.copies = m.expert_copies;
   report.lost_to_copies = m.copies_loss;
   return report;
 }

@@ -13,21 +13,21 @@
 namespace epsim {
 
 enum class RequestState : std::uint8_t {
-  kWaiting,    // not finished when the run was cut short
-  kRunning,    // likewise, with tokens in the KV pool
+  kWaiting,  // not finished when the run was cut short
+  kRunning,  // likewise, with tokens in the KV pool
   kCompleted,
 };
 
 // One request of the trace, in the trace's order. Times count from the start of the run.
 struct RequestRecord {
-  std::int32_t rank = -1;          // DP rank that served it
+  std::int32_t rank = -1;  // DP rank that served it
   RequestState state = RequestState::kWaiting;
   std::int32_t input_tokens = 0;
   std::int32_t output_tokens = 0;
   Ticks arrival{};
-  Ticks admitted{};                // first step that worked on it began
-  Ticks first_token{};             // end of the step that finished its prefill
-  Ticks finished{};                // end of the step that made its last token
+  Ticks admitted{};     // first step that worked on it began
+  Ticks first_token{};  // end of the step that finished its prefill
+  Ticks finished{};     // end of the step that made its last token
 };
 
 // Latencies over completed requests; ITL over all gaps between consecutive tokens of one request, pooled.
@@ -39,9 +39,9 @@ struct LatencySummary {
 struct KvStats {
   std::int64_t blocks_per_rank = 0;
   int block_tokens = 1;
-  std::int64_t peak_blocks = 0;      // of the fullest rank
-  double mean_use = 0;               // time average over ranks, share of the pool reserved
-  double time_full_share = 0;        // share of busy time in which a request at the head of a queue lacked blocks
+  std::int64_t peak_blocks = 0;  // of the fullest rank
+  double mean_use = 0;           // time average over ranks, share of the pool reserved
+  double time_full_share = 0;    // share of busy time in which a request at the head of a queue lacked blocks
 };
 
 // One line of the memory account of a GPU.
@@ -50,10 +50,11 @@ struct MemoryItem {
   Bytes size{};
 };
 struct MemoryReport {
-  std::vector<MemoryItem> items;     // of the fullest GPU; sums to the static pool
-  Bytes kv_pool{};                   // per GPU
-  Bytes kv_bytes_per_token{};        // per GPU
-  double lost_to_copies = 0;         // share of the KV pool that the extra copies took
+  std::vector<MemoryItem> items;  // of the fullest GPU; sums to the static pool
+  Bytes kv_pool{};                // per GPU
+  Bytes kv_bytes_per_token{};     // per GPU
+  Bytes copies{};                 // extra copies on the fullest GPU
+  double lost_to_copies = 0;      // share of the KV pool that the extra copies took
 };
 
 // A run's own sanity account (physics.md section 9); every entry held when the run was accepted.
@@ -64,20 +65,20 @@ struct ConservationReport {
 };
 
 struct RunResult {
-  std::string label;                 // what the comparison calls this run, usually the policy's name
-  std::string plan_summary;          // what the policy did, one line
-  bool interrupted = false;          // cut short (Ctrl-C): only complete steps are in it
-  std::string fingerprint;           // of the event sequence
+  std::string label;         // what the comparison calls this run, usually the policy's name
+  std::string plan_summary;  // what the policy did, one line
+  bool interrupted = false;  // cut short (Ctrl-C): only complete steps are in it
+  std::string fingerprint;   // of the event sequence
 
   std::vector<RequestRecord> requests;
   std::int64_t completed = 0;
   LatencySummary latency;
-  Ticks end{};                       // last event
-  std::int64_t input_tokens = 0;     // of completed requests
+  Ticks end{};                    // last event
+  std::int64_t input_tokens = 0;  // of completed requests
   std::int64_t output_tokens = 0;
 
   std::int64_t steps = 0;
-  StepCost time;                     // summed over steps
+  StepCost time;  // summed over steps
   StepTotals detail;
   std::vector<double> planned_balancedness;  // by MoE layer, on the window that the plan was made from
   KvStats kv;

@@ -23,11 +23,24 @@ std::string name_or_path(ConfigReader& in, const std::string& key) {
   return looks_like_path(text) ? in.path(key).string() : text;
 }
 
+// What `find` refuses without saying where is the fault of `key`.
+template <class Find>
+auto at_key(const ConfigReader& in, const std::string& key, Find find) {
+  try {
+    return find();
+  } catch (const InputError& e) {
+    if (e.place.file.empty() && e.place.key.empty()) {
+      in.fail(key, e.problem);
+    }
+    throw;
+  }
+}
+
 void read_cluster(ConfigReader root, Scenario& s) {
   ConfigReader in = root.required_section("cluster");
   const std::string node = name_or_path(in, "node");
   s.cluster.nodes = in.required<int>("nodes", Bound::kPositive);
-  const NodeEntry entry = find_node(node);
+  const NodeEntry entry = at_key(in, "node", [&] { return find_node(node); });
   s.cluster.node = entry.spec;
   s.compute = entry.compute;
   s.network = entry.network;
@@ -39,7 +52,8 @@ void read_cluster(ConfigReader root, Scenario& s) {
 
 void read_model(ConfigReader root, Scenario& s) {
   ConfigReader in = root.required_section("model");
-  s.model = find_model(name_or_path(in, "architecture"));
+  const std::string architecture = name_or_path(in, "architecture");
+  s.model = at_key(in, "architecture", [&] { return find_model(architecture); });
   const std::string dtype = in.choice("dtype", {"bf16", "fp8"}, "bf16");
   s.model.bytes_per_weight = dtype == "bf16" ? 2.0 : 1.0;
   in.check(dtype == "bf16", "dtype", "compute is priced for bf16 only so far; use bf16.");

@@ -67,6 +67,9 @@ TEST_CASE("the resolved scenario runs again to the same result") {
   const Outcome again = run_epsim(dir, "run first/resolved.yaml -o second");
   REQUIRE_MESSAGE(again.exit_code == 0, again.err);
   CHECK(files_below(dir / "first") == files_below(dir / "second"));
+  REQUIRE(run_epsim(dir, "compare " + small_scenario() + " --policies base,eplb -o both").exit_code == 0);
+  REQUIRE(run_epsim(dir, "run both/eplb/resolved.yaml -o third").exit_code == 0);
+  CHECK(files_below(dir / "both/eplb") == files_below(dir / "third"));
 }
 
 TEST_CASE("--overwrite replaces results, and only results") {

@@ -83,4 +83,15 @@ TEST_CASE("the conclusion tells of a full pool, of saved copies and of none") {
   CHECK(conclusion(first, first).find("no memory goes to further copies") != std::string::npos);
 }
 
+TEST_CASE("a run that cannot keep up says that its latencies grow with its length") {
+  RunSummary base = summarize(test::sample_run("base"));
+  RunSummary slow = base;
+  slow.label = "slow";
+  slow.throughput.offered_requests_per_s = 2 * base.throughput.requests_per_s;
+  slow.queue.p99_ms = 0.5e3 * base.throughput.duration_s;  // the last requests wait for half of the run
+  CHECK(conclusion(base, slow).find("slow could not keep up") != std::string::npos);
+  slow.queue.p99_ms = 0;  // nobody waits: only the tail after the last arrival
+  CHECK(conclusion(base, slow).find("could not keep up") == std::string::npos);
+}
+
 }  // namespace epsim

@@ -70,6 +70,7 @@ inline void add_memory(RunResult& run) {
   run.memory.items = {{"expert copies", Bytes(kGiB)}, {"kv pool", Bytes(3 * kGiB)}};
   run.memory.kv_pool = Bytes(3 * kGiB);
   run.memory.kv_bytes_per_token = Bytes(70272);
+  run.memory.copies = 1_GiB;
   run.memory.lost_to_copies = 0.25;  // 1 GiB of the 4 GiB that the pool would have
 }
 

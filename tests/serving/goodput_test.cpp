@@ -189,6 +189,18 @@ TEST_CASE("too few requests for the number in the system is an error that says h
   check_contains(error.what(), {"queue", "400", "too few", "are needed", "requests.count="});
 }
 
+TEST_CASE("of several failing searches the first one's error is told, on any number of threads") {
+  const RequestTrace trace = poisson(2000, 9);
+  std::vector<GoodputSubject> subjects(3, queue(trace));
+  for (std::size_t i = 1; i < 3; ++i) {
+    subjects[i].serve = [i](const RequestTrace&) -> RunResult { throw RunFailed("search " + std::to_string(i)); };
+  }
+  for (const std::size_t threads : {1, 2}) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    CHECK(std::string(error_of<RunFailed>([&] { search_all(subjects, {}, {}); }).what()) == "search 1");
+  }
+}
+
 TEST_CASE("warm-up and drain are not counted") {
   // TTFT 9 s in the first and last ten of a hundred requests, 1 s between; every stay is 2 s.
   const Probe probe = measure_probe(steady_run([](int i) { return i < 10 || i >= 90 ? 9.0 : 1.0; }, 2.0), 1.0, {});

@@ -76,13 +76,25 @@ TEST_CASE("more copies never leave more KV cache, nor a less balanced plan on th
       "  r0: {kind: eplb, num_redundant_experts: 0}\n  r1: {kind: eplb, num_redundant_experts: 32}\n"
       "  r2: {kind: eplb, num_redundant_experts: 64}\n  r4: {kind: eplb, num_redundant_experts: 128}\n";
   const Scenario s = read_scenario(Config::from_text(text, "copies.yaml"), {"r0", "r1", "r2", "r4"});
-  double last_pool = 1e18, last_balance = 0;
+  double last_pool = 1e18, last_balance = 0, last_ideal = 1e18;
   for (const PolicyChoice& policy : s.policies) {
     const PreparedRun run = prepare_run(s, policy);
     const std::vector<double> balance = balancedness_by_layer(run.placement, s.plan_window);
     CHECK(run.memory.kv_pool.count() < last_pool);
     // EPLB's greedy packing is not optimal, so a hundredth of slack.
     CHECK(sum(balance) / static_cast<double>(balance.size()) >= last_balance - 0.01);
+    // The ideal maximum: no GPU can be below the mean, none that holds a copy below that copy's share.
+    double ideal = 0;
+    for (int l = 0; l < run.placement.layers(); ++l) {
+      const std::span<const double> loads = s.plan_window.layer(l);
+      double most = s.plan_window.total(l) / s.cluster.gpus();
+      for (std::size_t e = 0; e < loads.size(); ++e) {
+        most = std::max(most, loads[e] / run.placement.layer(l).copies[e]);
+      }
+      ideal += most;
+    }
+    CHECK(ideal <= last_ideal * (1 + 1e-12));
+    last_ideal = ideal;
     last_pool = run.memory.kv_pool.count();
     last_balance = sum(balance) / static_cast<double>(balance.size());
   }
