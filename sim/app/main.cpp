@@ -17,6 +17,7 @@ constexpr Verb kVerbs[] = {
     {"goodput", "find the request rate that each policy sustains", goodput_verb},
     {"screen", "plan on one window of expert loads, score on another; no serving run", screen_verb},
     {"plan", "run a placement policy alone: loads in, slots out", plan_verb},
+    {"trace", "look at, import, cut, fit, generate and compare routing traces", trace_verb},
     {"validate", "check a scenario without running it", validate_verb},
     {"list", "models, hardware, policies and readers, each with its sentence", list_verb},
 };

@@ -1,0 +1,155 @@
+// `epsim trace`: looks at traces, brings them in, cuts them, fits models to them and samples those.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <iostream>
+
+#include "sim/app/trace_verbs.h"
+#include "sim/core/error.h"
+#include "traces/tool.h"
+
+namespace epsim::app {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr Verb kTraceVerbs[] = {
+    {"info", "shape, totals and skew by layer; a heatmap as SVG", trace_info_words},
+    {"import", "another program's recording into our format", trace_import_words},
+    {"convert", "a trace into another program's format", trace_convert_words},
+    {"slice", "some rows, tokens or layers of a trace", trace_slice_words},
+    {"fit", "a routing model from a trace", trace_fit_words},
+    {"generate", "a trace from a routing model or a preset", trace_generate_words},
+    {"compare", "the statistics of two traces side by side", trace_compare_words},
+};
+
+void print_trace_help() {
+  std::cout << "epsim trace <what> [arguments]\n\n";
+  for (const Verb& verb : kTraceVerbs) {
+    std::cout << fmt::format("  {:<9} {}\n", verb.name, verb.summary);
+  }
+  std::cout << "\n`epsim trace <what> --help` explains each. The format is described in traces/FORMAT.md.\n";
+}
+
+bool is_hdf5(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  char magic[8] = {};
+  in.read(magic, 8);
+  return in.gcount() == 8 && std::string_view(magic, 8) == std::string_view("\x89HDF\r\n\x1a\n", 8);
+}
+
+}  // namespace
+
+void add_file_output(po::options_description& options) {
+  options.add_options()("output,o", po::value<std::string>(), "the file to write")("overwrite", po::bool_switch(),
+                                                                                   "replace it if it exists");
+}
+
+std::filesystem::path output_file(const po::variables_map& values) {
+  if (values.count("output") == 0) {
+    throw InputError({}, "name the file to write with -o FILE.");
+  }
+  const std::filesystem::path file = values["output"].as<std::string>();
+  if (std::filesystem::exists(file) && !values["overwrite"].as<bool>()) {
+    throw InputError({file.string(), 0, ""}, "this file exists; name another, or add --overwrite to replace it.");
+  }
+  return file;
+}
+
+void add_import_options(po::options_description& options) {
+  options.add_options()("model", po::value<std::string>()->default_value(""), "name of the model")(
+      "model-layers", po::value<int>()->default_value(0), "transformer layers of the model")(
+      "experts", po::value<int>()->default_value(0), "routed experts per layer")(
+      "top-k", po::value<int>()->default_value(0), "experts per token")("layers", po::value<int>()->default_value(0),
+                                                                        "recorded layers, for formats without a shape")(
+      "layer-numbers", po::value<std::string>(), "model layer of each recorded one, separated by commas")(
+      "sequences", po::value<std::string>()->default_value(""), "table of sequences beside binary tokens")(
+      "source", po::value<std::string>()->default_value(""), "where the data come from")(
+      "licence", po::value<std::string>()->default_value(""), "under which terms");
+}
+
+ImportOptions import_options(const po::variables_map& values) {
+  const auto text = [&](const char* name) { return values[name].as<std::string>(); };
+  ImportOptions import;
+  import.model = text("model");
+  import.source = text("source");
+  import.licence = text("licence");
+  import.model_layers = values["model-layers"].as<int>();
+  import.experts = values["experts"].as<int>();
+  import.top_k = values["top-k"].as<int>();
+  import.layers = values["layers"].as<int>();
+  import.layer_numbers = number_list(values, "layer-numbers");
+  import.sequences = text("sequences");
+  return import;
+}
+
+std::int64_t whole_number(const std::string& text, const std::string& option) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw InputError({"", 0, option}, fmt::format("'{}' is not a whole number of 0 or more.", text));
+  }
+  return value;
+}
+
+std::vector<int> number_list(const po::variables_map& values, const char* option) {
+  std::vector<int> numbers;
+  if (values.count(option) > 0) {
+    for (const std::string& word : split_list(values[option].as<std::string>())) {
+      numbers.push_back(static_cast<int>(whole_number(word, option)));
+    }
+  }
+  return numbers;
+}
+
+std::string argument(const po::variables_map& values, const std::string& name, const std::string& what) {
+  if (values.count(name) == 0) {
+    throw InputError({}, fmt::format("name {}; --help shows how.", what));
+  }
+  return values[name].as<std::string>();
+}
+
+OpenedTrace::OpenedTrace(const std::string& file, const ImportOptions& import) : path_(file) {
+  if (is_hdf5(file)) {
+    return;
+  }
+  std::string pattern = (std::filesystem::temp_directory_path() / "epsim-trace-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw RunFailed("no temporary folder can be made for the import of " + file);
+  }
+  folder_ = pattern;
+  path_ = folder_ / "trace.h5";
+  try {
+    trace_import(file, "auto", import, path_);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+    throw;
+  }
+}
+
+OpenedTrace::~OpenedTrace() {
+  if (!folder_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+}
+
+int trace_verb(const std::vector<std::string>& words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    print_trace_help();
+    return words.empty() ? 2 : 0;
+  }
+  std::vector<std::string> names;
+  for (const Verb& verb : kTraceVerbs) {
+    if (words[0] == verb.name) {
+      return verb.run({words.begin() + 1, words.end()});
+    }
+    names.emplace_back(verb.name);
+  }
+  throw InputError({}, unknown_name("trace verb", words[0], names));
+}
+
+}  // namespace epsim::app

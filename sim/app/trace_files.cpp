@@ -1,0 +1,129 @@
+// `epsim trace info | import | convert | slice`.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "sim/app/trace_verbs.h"
+#include "sim/core/files.h"
+#include "traces/export/exporter.h"
+#include "traces/tool.h"
+
+namespace epsim::app {
+
+namespace po = boost::program_options;
+
+namespace {
+
+// "a:b": from a up to b, b left out; either may be missing.
+void read_range(const po::variables_map& values, const char* option, std::int64_t& first, std::int64_t& count) {
+  if (values.count(option) == 0) {
+    return;
+  }
+  const std::string text = values[option].as<std::string>();
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) {
+    throw InputError({"", 0, option}, fmt::format("'{}' is not a range; write first:end, the end left out.", text));
+  }
+  first = colon > 0 ? whole_number(text.substr(0, colon), option) : 0;
+  if (colon + 1 < text.size()) {
+    const std::int64_t end = whole_number(text.substr(colon + 1), option);
+    if (end <= first) {
+      throw InputError({"", 0, option}, fmt::format("the range '{}' is empty.", text));
+    }
+    count = end - first;
+  }
+}
+
+template <class Entries>
+std::string names_of(const Entries& entries) {
+  std::string out;
+  for (const auto& entry : entries) {
+    out += fmt::format("\n  {:<16} {}", entry.name, entry.summary);
+  }
+  return out;
+}
+
+}  // namespace
+
+int trace_info_words(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  options.add_options()("heatmap", po::value<std::string>(), "write layer x expert loads as an SVG picture")(
+      "overwrite", po::bool_switch(), "replace the picture if it exists");
+  add_import_options(options);
+  const auto values = parse_words(words,
+                                  "epsim trace info TRACE [--heatmap OUT.svg]\n\n"
+                                  "TRACE is a file in our format, or a recording that `epsim trace import` reads.\n",
+                                  options, {"trace"});
+  if (!values) {
+    return 0;
+  }
+  const OpenedTrace opened(argument(*values, "trace", "the trace to look at"), import_options(*values));
+  const TraceFile trace(opened.path());
+  std::cout << trace_summary(trace);
+  if (values->count("heatmap") > 0) {
+    const std::filesystem::path picture = (*values)["heatmap"].as<std::string>();
+    if (std::filesystem::exists(picture) && !(*values)["overwrite"].as<bool>()) {
+      throw InputError({picture.string(), 0, ""}, "this file exists; name another, or add --overwrite to replace it.");
+    }
+    write_file_atomically(picture, trace_heatmap_svg(trace));
+    std::cout << "heatmap: " << picture.string() << "\n";
+  }
+  return 0;
+}
+
+int trace_import_words(const std::vector<std::string>& words) {
+  po::options_description options("options; figures that the file does not say about itself");
+  add_file_output(options);
+  options.add_options()("format", po::value<std::string>()->default_value("auto"), "of the recording");
+  add_import_options(options);
+  const auto values = parse_words(
+      words, "epsim trace import RECORDING -o TRACE.h5 [options]\n\nFormats:" + names_of(trace_importers()) + "\n",
+      options, {"recording"});
+  if (!values) {
+    return 0;
+  }
+  const std::filesystem::path out = output_file(*values);
+  trace_import(argument(*values, "recording", "the recording to import"), (*values)["format"].as<std::string>(),
+               import_options(*values), out);
+  std::cout << "trace: " << out.string() << "\n";
+  return 0;
+}
+
+int trace_convert_words(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  add_file_output(options);
+  options.add_options()("format", po::value<std::string>(), "to write");
+  const auto values = parse_words(
+      words, "epsim trace convert TRACE.h5 --format NAME -o OUT\n\nFormats:" + names_of(trace_exporters()) + "\n",
+      options, {"trace"});
+  if (!values) {
+    return 0;
+  }
+  const std::filesystem::path out = output_file(*values);
+  trace_convert(argument(*values, "trace", "the trace to convert"),
+                argument(*values, "format", "the format with --format"), out);
+  std::cout << "written: " << out.string() << "\n";
+  return 0;
+}
+
+int trace_slice_words(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  add_file_output(options);
+  options.add_options()("rows", po::value<std::string>(), "load rows first:end, the end left out")(
+      "tokens", po::value<std::string>(), "tokens first:end, the end left out")(
+      "layers", po::value<std::string>(), "model layer numbers, separated by commas");
+  const auto values = parse_words(words, "epsim trace slice TRACE.h5 -o OUT.h5 [options]\n", options, {"trace"});
+  if (!values) {
+    return 0;
+  }
+  TraceSlice slice;
+  read_range(*values, "rows", slice.first_row, slice.rows);
+  read_range(*values, "tokens", slice.first_token, slice.tokens);
+  slice.layers = number_list(*values, "layers");
+  const std::filesystem::path out = output_file(*values);
+  trace_slice(argument(*values, "trace", "the trace to cut"), slice, out);
+  std::cout << "trace: " << out.string() << "\n";
+  return 0;
+}
+
+}  // namespace epsim::app

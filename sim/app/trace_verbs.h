@@ -1,0 +1,52 @@
+// The words after `epsim trace`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/app/command_line.h"
+#include "traces/import/importer.h"
+
+namespace epsim::app {
+
+int trace_info_words(const std::vector<std::string>& words);
+int trace_import_words(const std::vector<std::string>& words);
+int trace_convert_words(const std::vector<std::string>& words);
+int trace_slice_words(const std::vector<std::string>& words);
+int trace_fit_words(const std::vector<std::string>& words);
+int trace_generate_words(const std::vector<std::string>& words);
+int trace_compare_words(const std::vector<std::string>& words);
+
+// --output (required) and --overwrite.
+void add_file_output(boost::program_options::options_description& options);
+// The output file, checked: refuses an existing one without --overwrite.
+std::filesystem::path output_file(const boost::program_options::variables_map& values);
+// A positional argument; InputError saying what it names when it is missing.
+std::string argument(const boost::program_options::variables_map& values, const std::string& name,
+                     const std::string& what);
+
+// What a recording does not say about itself: --model, --experts, --top-k and so on.
+void add_import_options(boost::program_options::options_description& options);
+ImportOptions import_options(const boost::program_options::variables_map& values);
+// Whole numbers separated by commas; none when the option is absent.
+std::vector<int> number_list(const boost::program_options::variables_map& values, const char* option);
+std::int64_t whole_number(const std::string& text, const std::string& option);
+
+// A trace as a file in our format: the file itself, or, for another program's recording, an import of it in a temporary
+// folder that lasts as long as the object.
+class OpenedTrace {
+ public:
+  OpenedTrace(const std::string& file, const ImportOptions& import);
+  ~OpenedTrace();
+  OpenedTrace(const OpenedTrace&) = delete;
+  OpenedTrace& operator=(const OpenedTrace&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_, folder_;
+};
+
+}  // namespace epsim::app
