@@ -4,6 +4,7 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <memory>
@@ -41,22 +42,38 @@ void require_enough_requests(const Probe& probe, const GoodputSubject& subject, 
                   options.min_requests_ratio, needed));
 }
 
-// Runs a task for each index in parallel; afterwards throws the error of the lowest index that has one.
+// Runs `task(index, give_up)` for each index in parallel; afterwards throws the error of the lowest index that has one.
+// give_up() says that a lower index has failed, so that nobody will ask for this one's result.
 template <class Task>
 void for_each_index(std::size_t begin, std::size_t end, Task task) {
   std::vector<std::exception_ptr> errors(end);
+  std::atomic<std::size_t> first_failed{end};
   tbb::parallel_for(begin, end, [&](std::size_t i) {
     try {
-      task(i);
+      task(i, [&] { return first_failed.load() < i; });
     } catch (...) {
       errors[i] = std::current_exception();
+      std::size_t seen = first_failed.load();
+      while (i < seen && !first_failed.compare_exchange_weak(seen, i)) {
+      }
     }
   });
-  for (const std::exception_ptr& error : errors) {
-    if (error) {
-      std::rethrow_exception(error);
-    }
+  if (first_failed < end) {
+    std::rethrow_exception(errors[first_failed]);
   }
+}
+
+// `on_probe`, and the end of a search that nobody will ask for.
+template <class GiveUp>
+OnProbe abandonable(const OnProbe& on_probe, GiveUp give_up) {
+  return [&on_probe, give_up](const GoodputSubject& subject, const Probe& probe) {
+    if (on_probe) {
+      on_probe(subject, probe);
+    }
+    if (give_up()) {
+      throw SearchInterrupted();
+    }
+  };
 }
 
 RunResult serve_all(const GoodputSubject& subject, const RequestTrace& trace) {
@@ -127,14 +144,14 @@ std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subject
     (subjects[i].seed_index == 0 ? first : others).push_back(i);
   }
   std::vector<GoodputSearch> out(subjects.size());
-  for_each_index(0, first.size(), [&](std::size_t i) {
-    out[first[i]] = search_goodput(subjects[first[i]], options, 0, kFirstStep, on_probe);
+  for_each_index(0, first.size(), [&](std::size_t i, auto give_up) {
+    out[first[i]] = search_goodput(subjects[first[i]], options, 0, kFirstStep, abandonable(on_probe, give_up));
   });
-  for_each_index(0, others.size(), [&](std::size_t i) {
+  for_each_index(0, others.size(), [&](std::size_t i, auto give_up) {
     const GoodputSubject& subject = subjects[others[i]];
     const GoodputSearch& led = out[others[i] - static_cast<std::size_t>(subject.seed_index)];
-    out[others[i]] =
-        search_goodput(subject, options, led.knee.rate / std::sqrt(kFollowerStep), kFollowerStep, on_probe);
+    out[others[i]] = search_goodput(subject, options, led.knee.rate / std::sqrt(kFollowerStep), kFollowerStep,
+                                    abandonable(on_probe, give_up));
   });
   return out;
 }
@@ -142,7 +159,7 @@ std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subject
 std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control) {
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
   std::vector<GoodputSubject> out(policies * seeds);
-  for_each_index(0, out.size(), [&](std::size_t i) {
+  for_each_index(0, out.size(), [&](std::size_t i, auto) {
     const Scenario& scenario = by_seed[i % seeds];
     const PolicyChoice& policy = scenario.policies[i / seeds];
     const auto prepared = std::make_shared<const PreparedRun>(prepare_run(scenario, policy));
