@@ -1,0 +1,83 @@
+// `epsim trace` through the program: in, look, cut, out, fit, sample, compare.
+#include <doctest/doctest.h>
+
+#include "tests/app/process.h"
+
+using epsim::test::Outcome;
+using epsim::test::run_epsim;
+using epsim::test::slurp;
+using epsim::test::TempDir;
+
+namespace {
+
+std::string sample() {
+  return "'" + (epsim::test::source_dir() / "traces/samples/deepseek-r1-like-plan.json").string() + "'";
+}
+
+void must(const Outcome& outcome) {
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
+  const TempDir dir;
+  must(run_epsim(dir, "trace import " + sample() + " -o t.h5 --top-k 8 --model-layers 61 --model deepseek-r1"));
+  const Outcome info = run_epsim(dir, "trace info t.h5 --heatmap t.svg");
+  must(info);
+  CHECK(info.out.find("58 MoE layers (3 to 60), 256 experts, top-8") != std::string::npos);
+  CHECK(slurp(dir / "t.svg").find("<svg") != std::string::npos);
+  // The same figures straight from the recording.
+  const Outcome direct = run_epsim(dir, "trace info " + sample() + " --top-k 8");
+  must(direct);
+  const std::string skew = info.out.substr(info.out.find("max / mean by layer"));
+  CHECK(skew.substr(0, skew.find("heatmap")) == direct.out.substr(direct.out.find("max / mean by layer")));
+  must(run_epsim(dir, "trace slice t.h5 -o cut.h5 --layers 3,60"));
+  CHECK(run_epsim(dir, "trace info cut.h5").out.find("2 MoE layers") != std::string::npos);
+  must(run_epsim(dir, "trace convert t.h5 --format sglang -o back.json"));
+  must(run_epsim(dir, "trace import back.json -o again.h5 --top-k 8 --model-layers 61"));
+  const Outcome same = run_epsim(dir, "trace compare t.h5 again.h5");
+  must(same);
+  CHECK(same.out.find("goodness") != std::string::npos);
+}
+
+TEST_CASE("a model is fitted, sampled, looked at and run on") {
+  const TempDir dir;
+  must(run_epsim(dir, "trace fit " + sample() + " --top-k 8 -o model.yaml"));
+  must(run_epsim(dir, "trace generate model.yaml -o rows.h5 --rows 3 --sources 2 --tokens-per-row 512"));
+  const Outcome info = run_epsim(dir, "trace info rows.h5");
+  CHECK(info.out.find("load rows  3 from 2 source ranks") != std::string::npos);
+  must(run_epsim(dir, "trace generate olmoe -o tokens.h5 --tokens 2000"));
+  CHECK(run_epsim(dir, "trace info tokens.h5").out.find("2000") != std::string::npos);
+  must(run_epsim(dir, "trace generate olmoe -o again.h5 --tokens 2000"));
+  CHECK(slurp(dir / "tokens.h5") == slurp(dir / "again.h5"));
+  const std::string small = epsim::test::small_scenario();
+  must(run_epsim(dir, "run " + small +
+                          " -q -o out --set 'loads={kind: model, preset: olmoe}'"
+                          " --set 'plan_loads={kind: model, preset: olmoe}' --set policy=eplb"));
+}
+
+TEST_CASE("wrong words for epsim trace") {
+  const TempDir dir;
+  must(run_epsim(dir, "trace import " + sample() + " -o t.h5 --top-k 8"));
+  struct Row {
+    const char* words;
+    const char* mentions;
+  };
+  for (const Row& row :
+       {Row{"trace inof t.h5", "info"}, Row{"trace info nowhere.h5", "nowhere.h5"}, Row{"trace info", "trace"},
+        Row{"trace slice t.h5 -o x.h5 --rows 5", "range"}, Row{"trace slice t.h5 -o x.h5 --rows 7:3", "empty"},
+        Row{"trace slice t.h5 -o x.h5 --layers 99", "not every layer"}, Row{"trace slice t.h5 -o t.h5", "--overwrite"},
+        Row{"trace convert t.h5 --format sglnag -o x", "sglang"}, Row{"trace generate olmoe -o x.h5", "--rows"},
+        Row{"trace generate olme -o x.h5 --rows 1", "olmoe"},
+        Row{"trace generate olmoe -o x.h5 --rows 0", "less than 1"},
+        Row{"trace import t.h5 -o x.h5 --layer-numbers 1,a", "'a'"}}) {
+    CAPTURE(row.words);
+    const Outcome outcome = run_epsim(dir, row.words);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err.find(row.mentions) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(dir / "x.h5"));
+  }
+}
