@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <boost/pending/disjoint_sets.hpp>
 #include <cmath>
+#include <limits>
 #include <map>
-#include <numeric>
+#include <utility>
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
@@ -17,133 +18,146 @@ namespace {
 // A flow ends when this share of its bytes is left: flows that end together in exact arithmetic end in one event.
 constexpr double kEnded = 1e-12;
 
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
 // Flows over the same limiting links: they have the same rate for as long as they live, and end in order of size.
 struct FlowClass {
   std::vector<int> links;                       // numbers within the component
   std::vector<std::pair<double, int>> by_size;  // bytes, flow
-  std::size_t ended = 0;
-  double served = 0;  // bytes that each living flow has had
-  double rate = 0;
-
-  double living() const { return static_cast<double>(by_size.size() - ended); }
-  double left() const { return by_size[ended].first - served; }
 };
 
-// Classes and links that depend on each other's rates, and on nothing else.
+// Classes and links that depend on each other's rates, and on nothing else. What changes with every event lies in one
+// array per figure: all living classes are looked at in every event.
 class Component {
  public:
   Component(std::vector<FlowClass> classes, std::vector<double> capacity)
-      : classes_(std::move(classes)), capacity_(std::move(capacity)), users_(capacity_.size()) {
-    for (std::size_t c = 0; c < classes_.size(); ++c) {
-      std::sort(classes_[c].by_size.begin(), classes_[c].by_size.end());
+      : classes_(std::move(classes)),
+        capacity_(std::move(capacity)),
+        users_(capacity_.size()),
+        living_on_(capacity_.size()),
+        share_(capacity_.size()) {
+    const std::size_t count = classes_.size();
+    for (std::size_t c = 0; c < count; ++c) {
+      std::vector<std::pair<double, int>>& flows = classes_[c].by_size;
+      std::sort(flows.begin(), flows.end());
+      living_.push_back(c);
+      size_.push_back(flows.front().first);
+      weight_.push_back(static_cast<double>(flows.size()));
       for (const int link : classes_[c].links) {
-        users_[static_cast<std::size_t>(link)].push_back(static_cast<int>(c));
+        users_[static_cast<std::size_t>(link)].push_back(c);
+        living_on_[static_cast<std::size_t>(link)] += weight_[c];
       }
     }
-    living_.resize(classes_.size());
-    std::iota(living_.begin(), living_.end(), 0);
-    spare_.resize(capacity_.size());
-    growing_.resize(capacity_.size());
+    ended_.resize(count);
+    filled_in_.resize(count);
+    served_.resize(count);
+    rate_.resize(count);
   }
 
   // Writes when each flow ends; returns the number of events.
   int run(std::vector<Seconds>& finish) {
-    int events = 0;
     double now = 0;
     while (!living_.empty()) {
+      ++event_;
       fill();
       now += serve_until_next_end();
       end_flows(now, finish);
-      ++events;
     }
-    return events;
+    return event_;
   }
 
  private:
-  FlowClass& at(int c) { return classes_[static_cast<std::size_t>(c)]; }
-
   // Progressive filling. The level only rises in exact arithmetic; rounding must not lower it either.
   void fill() {
     spare_ = capacity_;
-    std::fill(growing_.begin(), growing_.end(), 0.0);
-    open_links_.clear();
-    for (const int c : living_) {
-      at(c).rate = 0;
-      for (const int link : at(c).links) {
-        growing_[static_cast<std::size_t>(link)] += at(c).living();
-      }
-    }
-    for (std::size_t link = 0; link < growing_.size(); ++link) {
-      if (growing_[link] > 0) {
-        open_links_.push_back(static_cast<int>(link));
-      }
+    growing_ = living_on_;
+    for (std::size_t link = 0; link < share_.size(); ++link) {
+      share_[link] = growing_[link] > 0 ? spare_[link] / growing_[link] : kInfinite;
     }
     double level = 0;
-    while (!open_links_.empty()) {
-      std::size_t full = 0;
-      double least = std::numeric_limits<double>::infinity();
-      for (const int link : open_links_) {
-        const auto i = static_cast<std::size_t>(link);
-        const double share = spare_[i] / growing_[i];
-        if (share < least) {
-          least = share;
-          full = i;
-        }
+    for (;;) {
+      const auto full = std::min_element(share_.begin(), share_.end());
+      if (*full == kInfinite) {
+        return;
       }
-      level = std::max(level, least);
-      freeze(full, level);
-      std::erase_if(open_links_, [&](int link) { return growing_[static_cast<std::size_t>(link)] <= 0; });
+      level = std::max(level, *full);
+      freeze(static_cast<std::size_t>(full - share_.begin()), level);
     }
   }
 
+  // Gives the growing flows of a full link their final rate.
   void freeze(std::size_t full, double level) {
-    for (const int c : users_[full]) {
-      FlowClass& flows = at(c);
-      if (flows.ended == flows.by_size.size() || flows.rate > 0) {
+    std::erase_if(users_[full], [&](std::size_t c) { return weight_[c] == 0; });
+    for (const std::size_t c : users_[full]) {
+      if (filled_in_[c] == event_) {
         continue;
       }
-      flows.rate = level;
-      for (const int link : flows.links) {
+      filled_in_[c] = event_;
+      rate_[c] = level;
+      for (const int link : classes_[c].links) {
         const auto i = static_cast<std::size_t>(link);
-        spare_[i] = std::max(0.0, spare_[i] - level * flows.living());
-        growing_[i] -= flows.living();  // whole numbers: exactly 0 in the end
+        spare_[i] = std::max(0.0, spare_[i] - level * weight_[c]);
+        growing_[i] -= weight_[c];  // whole numbers: exactly 0 in the end
+        share_[i] = growing_[i] > 0 ? spare_[i] / growing_[i] : kInfinite;
       }
     }
     EPSIM_CHECK(growing_[full] == 0, "a full link has no growing flows");
   }
 
   double serve_until_next_end() {
-    double step = std::numeric_limits<double>::infinity();
-    for (const int c : living_) {
-      step = std::min(step, at(c).left() / at(c).rate);
+    double step = kInfinite;
+    for (const std::size_t c : living_) {
+      step = std::min(step, (size_[c] - served_[c]) / rate_[c]);
     }
-    EPSIM_CHECK(std::isfinite(step), "every living flow has a rate");
-    step = std::max(step, 0.0);
-    for (const int c : living_) {
-      at(c).served += step * at(c).rate;
+    EPSIM_CHECK(std::isfinite(step) && step >= 0, "every living flow has a rate and bytes left");
+    for (const std::size_t c : living_) {
+      served_[c] += step * rate_[c];
     }
     return step;
   }
 
   void end_flows(double now, std::vector<Seconds>& finish) {
-    for (const int c : living_) {
-      FlowClass& flows = at(c);
-      while (flows.ended < flows.by_size.size() && flows.left() <= kEnded * flows.by_size[flows.ended].first) {
-        finish[static_cast<std::size_t>(flows.by_size[flows.ended].second)] = Seconds(now);
-        ++flows.ended;
+    bool emptied = false;
+    for (const std::size_t c : living_) {
+      while (weight_[c] > 0 && size_[c] - served_[c] <= kEnded * size_[c]) {
+        end_next(c, now, finish);
+        emptied = emptied || weight_[c] == 0;
       }
     }
-    std::erase_if(living_, [&](int c) { return at(c).ended == at(c).by_size.size(); });
+    if (emptied) {
+      std::erase_if(living_, [&](std::size_t c) { return weight_[c] == 0; });
+    }
+  }
+
+  void end_next(std::size_t c, double now, std::vector<Seconds>& finish) {
+    const std::vector<std::pair<double, int>>& flows = classes_[c].by_size;
+    finish[static_cast<std::size_t>(flows[ended_[c]].second)] = Seconds(now);
+    weight_[c] -= 1;
+    for (const int link : classes_[c].links) {
+      living_on_[static_cast<std::size_t>(link)] -= 1;
+    }
+    if (++ended_[c] < flows.size()) {
+      size_[c] = flows[ended_[c]].first;
+    }
   }
 
   std::vector<FlowClass> classes_;
-  std::vector<double> capacity_;         // [link] bytes per second
-  std::vector<std::vector<int>> users_;  // [link] classes
-  std::vector<int> living_;              // classes with flows that have not ended
-  // Of one filling.
-  std::vector<double> spare_;    // [link] rate that nobody has taken yet
-  std::vector<double> growing_;  // [link] flows whose rate still grows
-  std::vector<int> open_links_;  // with growing flows
+  std::vector<double> capacity_;                 // [link] bytes per second
+  std::vector<std::vector<std::size_t>> users_;  // [link] classes; some may have ended
+  std::vector<double> living_on_;                // [link] flows that have not ended
+  std::vector<std::size_t> living_;              // classes with such flows
+  int event_ = 0;
+  // [class]
+  std::vector<double> size_;    // bytes of the next flow to end
+  std::vector<double> weight_;  // flows that have not ended
+  std::vector<double> served_;  // bytes that each of these has had
+  std::vector<double> rate_;    // of each of these
+  std::vector<std::size_t> ended_;
+  std::vector<int> filled_in_;  // the last event in which it got its rate
+  // [link] of one filling
+  std::vector<double> spare_;    // rate that nobody has taken yet
+  std::vector<double> growing_;  // flows whose rate still grows
+  std::vector<double> share_;    // spare / growing; infinite without growing flows
 };
 
 void check_size(const Flow& flow) {
