@@ -22,11 +22,19 @@ endfunction()
 # and ctest reports them as skipped, with a message, where that folder is absent.
 function(epsim_tests folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;SHARED;LINKS" ${ARGN})
-  add_executable(${folder}_tests ${CMAKE_SOURCE_DIR}/tests/support/main.cpp ${ARG_SOURCES} ${ARG_SHARED})
-  target_link_libraries(${folder}_tests PRIVATE epsim_options doctest::doctest ${ARG_LINKS})
-  target_compile_definitions(${folder}_tests PRIVATE
-    EPSIM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" EPSIM_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-    EPSIM_SHARED_DEFAULT="${CMAKE_SOURCE_DIR}/../shared")
+  if(NOT TARGET epsim_test_main)
+    add_library(epsim_test_options INTERFACE)
+    target_link_libraries(epsim_test_options INTERFACE epsim_options doctest::doctest)
+    target_compile_definitions(epsim_test_options INTERFACE
+      EPSIM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" EPSIM_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+      EPSIM_SHARED_DEFAULT="${CMAKE_SOURCE_DIR}/../shared")
+    # Test files are many and run for milliseconds: what counts is how long they take to compile.
+    target_compile_options(epsim_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
+    add_library(epsim_test_main OBJECT ${CMAKE_SOURCE_DIR}/tests/support/main.cpp)
+    target_link_libraries(epsim_test_main PRIVATE epsim_test_options)
+  endif()
+  add_executable(${folder}_tests $<TARGET_OBJECTS:epsim_test_main> ${ARG_SOURCES} ${ARG_SHARED})
+  target_link_libraries(${folder}_tests PRIVATE epsim_test_options ${ARG_LINKS})
   foreach(source IN LISTS ARG_SOURCES ARG_SHARED)
     get_filename_component(stem ${source} NAME_WE)
     set(extra "")
