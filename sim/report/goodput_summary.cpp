@@ -76,9 +76,9 @@ std::string with_interval(const Estimate& e) {
                                      : fmt::format("{:.3f}", e.mean);
 }
 
-// +1 better, -1 worse, 0 not told apart. Without an interval the mean decides.
-int verdict(const Estimate& e) {
-  const double margin = std::isfinite(e.half_width) ? e.half_width : 0;
+// +1 better, -1 worse, 0 not told apart: within the interval, or within what the search resolves.
+int verdict(const Estimate& e, double tolerance) {
+  const double margin = std::max(std::isfinite(e.half_width) ? e.half_width : 0, tolerance);
   return e.mean - margin > 1 ? 1 : e.mean + margin < 1 ? -1 : 0;
 }
 
@@ -90,17 +90,17 @@ std::string list_of(const std::vector<double>& ks) {
   return out;
 }
 
-std::string conclusion(const PolicyGoodput& policy, const std::string& first) {
+std::string conclusion(const PolicyGoodput& policy, const std::string& first, double tolerance) {
   constexpr const char* kWords[] = {"below", "not told apart from", "above"};
   const KneeFigures& knee = policy.searched();
   std::string out =
       fmt::format("{} against {}: {} times the goodput at k = {:g} ({} {}'s), {} times the saturation throughput.",
-                  policy.policy, first, with_interval(knee.ratio), knee.k, kWords[verdict(knee.ratio) + 1], first,
-                  with_interval(policy.saturation_ratio));
+                  policy.policy, first, with_interval(knee.ratio), knee.k, kWords[verdict(knee.ratio, tolerance) + 1],
+                  first, with_interval(policy.saturation_ratio));
   std::vector<double> better, worse;
   for (const KneeFigures& k : policy.knees) {
-    if (verdict(k.ratio) != 0) {
-      (verdict(k.ratio) > 0 ? better : worse).push_back(k.k);
+    if (verdict(k.ratio, tolerance) != 0) {
+      (verdict(k.ratio, tolerance) > 0 ? better : worse).push_back(k.k);
     }
   }
   if (!better.empty() && !worse.empty()) {
@@ -164,7 +164,7 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
   std::vector<std::string> out;
   const std::vector<PolicyGoodput> policies = summarize(study);
   for (std::size_t p = 1; p < policies.size(); ++p) {
-    out.push_back(conclusion(policies[p], policies[0].policy));
+    out.push_back(conclusion(policies[p], policies[0].policy, study.options.tolerance));
   }
   if (study.same_requests && study.seeds > 1) {
     out.push_back("The requests are the same under all seeds (a recording): the intervals cover the routing alone.");

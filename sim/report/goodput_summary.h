@@ -52,7 +52,8 @@ std::vector<double> values_of_k(const GoodputOptions& options);
 const Knee& knee_at(const GoodputSearch& search, const GoodputOptions& options, double k);
 
 // What the study comes to, a paragraph per policy after the first, and what readers must know about it. A verdict
-// (better or worse than the first) whose interval changes sides as k changes is told as such.
+// (better or worse than the first, by more than the interval and the search's tolerance) that changes sides as k
+// changes is told as such.
 std::vector<std::string> goodput_conclusions(const GoodputStudy& study);
 
 // The definitions behind the figures, with the values of the options in them.
