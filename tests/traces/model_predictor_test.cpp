@@ -73,9 +73,10 @@ TEST_CASE("hit rate and distortion are as stated, both at once") {
       const Measured m = measure(spec);
       // 160000 slots: standard error 0.1 %; the rest is that choices have no duplicates.
       CHECK(m.hit == doctest::Approx(hit).epsilon(0.03));
-      // A deviation of 32 normal numbers is its own within 1 / sqrt(64) = 12 %, so 3 of those; and what misses that
-      // were drawn anew lose.
-      CHECK(m.log_deviation == doctest::Approx(sigma).epsilon(0.4).scale(sigma > 0 ? 1 : 0.2));
+      // The deviation of 32 normal numbers is its own within 1 / sqrt(64) = 12 %, so three of those; without
+      // distortion, avoiding duplicates leaves up to 0.08 (at a hit rate of 0.3).
+      CHECK(m.log_deviation > 0.6 * sigma);
+      CHECK(m.log_deviation < 1.4 * sigma + 0.1);
     }
   }
 }

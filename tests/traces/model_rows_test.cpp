@@ -1,6 +1,7 @@
 // Loads drawn from a routing model: its law, steps, counts and windows.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include "tests/traces/support.h"
 #include "traces/model/count_rounding.h"
 #include "traces/model/model_load_source.h"
+#include "traces/model/presets.h"
 #include "traces/model/trace_profile.h"
 #include "traces/model/vector_exp.h"
 #include "traces/routing/load_sources.h"
@@ -185,8 +187,12 @@ TEST_CASE("scenario sections of kind model: plan and run differ, and shapes are 
     drawn += static_cast<double>(loads.row(0, s)[0]) / 8;
   }
   CHECK(planned != doctest::Approx(drawn).epsilon(1e-3));
-  // The same model all the same.
-  CHECK(plan.layer(0)[0] / plan.total(0) == doctest::Approx(drawn / 8).epsilon(2));
+  // The same model all the same. The plan's 32 mixes of one sequence each leave a share uncertain by about 1 / sqrt(32)
+  // of it; the hottest expert's is within three of those of the popularity.
+  const RoutingLaw law(routing_preset("deepseek-r1-prefill"));
+  const auto hottest = std::max_element(law.popularity(0).begin(), law.popularity(0).end()) - law.popularity(0).begin();
+  CHECK(plan.layer(0)[static_cast<std::size_t>(hottest)] / plan.total(0) ==
+        doctest::Approx(law.popularity(0)[static_cast<std::size_t>(hottest)]).epsilon(0.5));
 
   ConfigReader wrong = section("kind: model\npreset: olmoe\n");
   CHECK(test::contains(test::message([&] { make_load_source(wrong, model, Seed{1}); }), "64 experts"));

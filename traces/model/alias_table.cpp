@@ -3,14 +3,12 @@
 #include <algorithm>
 
 #include "sim/core/check.h"
+#include "traces/model/quick_sum.h"
 
 namespace epsim {
 
 void AliasTable::build(std::span<const float> weights) {
-  double sum = 0;
-  for (const float w : weights) {
-    sum += static_cast<double>(w);
-  }
+  const auto sum = static_cast<double>(quick_sum(weights));
   EPSIM_CHECK(sum > 0 && weights.size() <= 65536, "an alias table needs positive weights");
   const auto scale = static_cast<float>(static_cast<double>(weights.size()) / sum);
   cells_.resize(weights.size());

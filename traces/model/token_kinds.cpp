@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "traces/model/quick_sum.h"
+
 namespace epsim {
 
 namespace {
@@ -74,13 +76,10 @@ TokenKinds::TokenKinds(const RoutingLaw& law)
 
 void TokenKinds::weights(int layer, std::size_t kind, std::span<const float> rates, std::span<float> out) const {
   const float* preference = preference_.data() + (static_cast<std::size_t>(layer) * kinds_ + kind) * out.size();
-  float plain = 0, preferred = 0;
   for (std::size_t e = 0; e < out.size(); ++e) {
     out[e] = rates[e] * preference[e];
-    plain += rates[e];
-    preferred += out[e];
   }
-  const float with = share_ / preferred, without = (1 - share_) / plain;
+  const float with = share_ / quick_sum(out), without = (1 - share_) / quick_sum(rates);
   for (std::size_t e = 0; e < out.size(); ++e) {
     out[e] = out[e] * with + rates[e] * without;
   }

@@ -68,8 +68,9 @@ void TokenSampler::set_topic(std::int64_t sequence, std::int64_t stretch) {
   const RoutingModel& m = law_.model();
   const auto s = static_cast<std::uint64_t>(sequence);
   std::fill(topic_.z.begin(), topic_.z.end(), 0.0F);
-  add_normal(topic_.z, m.domain_ratio, seed_, "model.token_domain", s / static_cast<std::uint64_t>(m.domain_sequences),
-             0);
+  // Domains come in opposite pairs: a trace has only a few, and so its mean stays close to the popularity.
+  const std::uint64_t domain = s / static_cast<std::uint64_t>(m.domain_sequences);
+  add_normal(topic_.z, domain % 2 == 0 ? m.domain_ratio : -m.domain_ratio, seed_, "model.token_domain", domain / 2, 0);
   add_normal(topic_.z, 1.0, seed_, "model.token_sequence", s, 0);
   add_normal(topic_.z, m.stretch_ratio, seed_, "model.token_stretch", s, static_cast<std::uint64_t>(stretch));
 }
