@@ -88,7 +88,7 @@ TEST_CASE("DeepSeek-R1, every published workload: skew within 10 %") {
     fit.name = name;
     generate_loads(RoutingLaw(collector.fit(fit)), {0, 512, 8, 4096}, Seed{2}, made);
     const Comparison c = compare(real.finish(), made.finish());
-    MESSAGE(name, "\n", to_text(c));
+    MESSAGE(std::string(name), "\n", to_text(c));
     check_skew_rows(c);
   }
 }
