@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "sim/app/command_line.h"
+#include "sim/app/inputs.h"
 #include "sim/core/files.h"
-#include "sim/core/fingerprint.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
@@ -26,21 +26,6 @@ namespace {
 
 constexpr const char* kMarker = "resolved.yaml";
 constexpr int kMostSeeds = 100;
-
-RunInfo describe_inputs(const Scenario& scenario) {
-  RunInfo info;
-  info.version = EPSIM_VERSION;
-  info.scenario = scenario.name;
-  info.seed = static_cast<std::uint64_t>(scenario.seed);
-  info.resolved_yaml = scenario.resolved;
-  for (const fs::path& file : scenario.input_files) {
-    const std::string content = read_file(file);
-    Fingerprint hash;
-    hash.add(std::string_view(content));
-    info.inputs.push_back({file.string(), static_cast<std::int64_t>(content.size()), hash.hex()});
-  }
-  return info;
-}
 
 double number_of(const std::string& option, const std::string& text) {
   double value = 0;

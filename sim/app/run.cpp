@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "sim/app/command_line.h"
+#include "sim/app/inputs.h"
 #include "sim/core/files.h"
-#include "sim/core/fingerprint.h"
 #include "sim/report/progress.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
@@ -27,21 +27,6 @@ namespace {
 
 // Present in every output folder; what --overwrite looks for before it replaces one.
 constexpr const char* kMarker = "resolved.yaml";
-
-RunInfo describe_inputs(const Scenario& scenario) {
-  RunInfo info;
-  info.version = EPSIM_VERSION;
-  info.scenario = scenario.name;
-  info.seed = static_cast<std::uint64_t>(scenario.seed);
-  info.resolved_yaml = scenario.resolved;
-  for (const fs::path& file : scenario.input_files) {
-    const std::string content = read_file(file);
-    Fingerprint hash;
-    hash.add(std::string_view(content));
-    info.inputs.push_back({file.string(), static_cast<std::int64_t>(content.size()), hash.hex()});
-  }
-  return info;
-}
 
 // In a comparison a policy's own folder names that policy, so that its resolved.yaml runs again to the same files.
 RunInfo info_of_run(RunInfo info, const std::string& label) {
