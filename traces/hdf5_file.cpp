@@ -49,6 +49,22 @@ Hdf5Handle owned(hid_t id, Hdf5Handle::Closer closer, const std::string& file, c
   return {id, closer};
 }
 
+Hdf5Handle timeless(std::int64_t property_class) {
+  Hdf5Handle properties(H5Pcreate(property_class), H5Pclose);
+  H5Pset_obj_track_times(properties.id(), false);
+  return properties;
+}
+
+void make_parents(std::int64_t file, const std::string& name) {
+  for (std::size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+    const std::string group = name.substr(0, slash);
+    if (H5Lexists(file, group.c_str(), H5P_DEFAULT) <= 0) {
+      const Hdf5Handle properties = timeless(H5P_GROUP_CREATE);
+      const Hdf5Handle made(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), H5Gclose);
+    }
+  }
+}
+
 std::vector<std::uint64_t> extent(hid_t space) {
   const int rank = H5Sget_simple_extent_ndims(space);
   std::vector<hsize_t> dims(static_cast<std::size_t>(std::max(rank, 0)));
@@ -189,7 +205,8 @@ Hdf5File Hdf5File::create(const std::filesystem::path& file) {
   // The formats of HDF5 1.8 and later keep checksums of their metadata.
   const Hdf5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST);
-  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id());
+  const Hdf5Handle root = hdf5::timeless(H5P_FILE_CREATE);
+  const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, root.id(), access.id());
   if (id < 0) {
     throw RunFailed(fmt::format("{}: the file cannot be made: {}.", out.name_, reason()));
   }
@@ -230,14 +247,13 @@ Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Hdf5Type type,
       H5Tget_size(native(type)) * std::accumulate(row_shape.begin(), row_shape.end(), hsize_t{1}, std::multiplies<>());
   chunk[0] = std::max<hsize_t>(1, kChunkBytes / std::max<std::uint64_t>(1, row_bytes));
   const Hdf5Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), most.data()), H5Sclose);
-  const Hdf5Handle layout(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  const Hdf5Handle layout = hdf5::timeless(H5P_DATASET_CREATE);
   H5Pset_chunk(layout.id(), static_cast<int>(chunk.size()), chunk.data());
   H5Pset_shuffle(layout.id());
   H5Pset_deflate(layout.id(), kDeflateLevel);
-  const Hdf5Handle groups(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
-  H5Pset_create_intermediate_group(groups.id(), 1);
+  hdf5::make_parents(handle_.id(), name);
   const hid_t id =
-      H5Dcreate2(handle_.id(), name.c_str(), native(type), space.id(), groups.id(), layout.id(), H5P_DEFAULT);
+      H5Dcreate2(handle_.id(), name.c_str(), native(type), space.id(), H5P_DEFAULT, layout.id(), H5P_DEFAULT);
   if (id < 0) {
     write_failed(name_, name);
   }

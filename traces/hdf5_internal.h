@@ -25,6 +25,11 @@ std::string reason();
 // Takes an id over; refuses the object when it is none.
 Hdf5Handle owned(std::int64_t id, Hdf5Handle::Closer closer, const std::string& file, const std::string& object);
 
+// Creation properties of an object without its time of creation: equal traces are equal bytes.
+Hdf5Handle timeless(std::int64_t property_class);
+// Makes the groups that the object's name runs through and that are not there yet.
+void make_parents(std::int64_t file, const std::string& name);
+
 // Lengths of a dataspace's axes.
 std::vector<std::uint64_t> extent(std::int64_t space);
 

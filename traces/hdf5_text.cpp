@@ -93,10 +93,10 @@ void Hdf5File::write_texts(const std::string& name, std::span<const std::string>
   const hsize_t count = values.size();
   const Hdf5Handle type = text_type(size);
   const Hdf5Handle space(H5Screate_simple(1, &count, nullptr), H5Sclose);
-  const Hdf5Handle groups(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
-  H5Pset_create_intermediate_group(groups.id(), 1);
+  const Hdf5Handle layout = hdf5::timeless(H5P_DATASET_CREATE);
+  hdf5::make_parents(handle_.id(), name);
   const Hdf5Handle set(
-      H5Dcreate2(handle_.id(), name.c_str(), type.id(), space.id(), groups.id(), H5P_DEFAULT, H5P_DEFAULT), H5Dclose);
+      H5Dcreate2(handle_.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, layout.id(), H5P_DEFAULT), H5Dclose);
   if (set.id() < 0 || (count > 0 && H5Dwrite(set.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, raw.data()) < 0)) {
     write_failed(name_, name);
   }
