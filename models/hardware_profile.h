@@ -1,7 +1,6 @@
 // What share of the data sheet's rates real kernels and collectives reach, as measured.
 //   Models : dense GEMM by rows, grouped expert GEMM by rows per expert, memory-bound kernels, attention; collectives
-//   on
-//            a link by what the busiest port carries.
+//            on a link by what the busiest port carries.
 //   Source : models/hardware/compute/*.yaml and models/hardware/links/*.yaml, with a source for every figure.
 //   Valid  : on the hardware a profile was measured on, inside its points. A price outside the points, or for hardware
 //            that borrows another's profile (`carried_over`), has Origin::kExtrapolated.

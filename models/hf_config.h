@@ -3,7 +3,7 @@
 //            text_config). Another model_type is read by the same keys where they leave no doubt.
 //   Ignores: multi-token-prediction layers, sliding and chunked attention windows, the router's scoring.
 //   Strict : a missing key, a wrong type or an impossible number is an InputError with file and key; nothing is
-//   guessed.
+//            guessed.
 #pragma once
 
 #include <filesystem>

@@ -3,8 +3,7 @@
 //   pool   = usable memory x static fraction - reserves (activations, communication buffers, resident extras)
 //   KV     = pool - weights, in blocks of `kv_block_tokens`; a DP rank has what its tightest GPU has
 //   Models : attention split by heads over the DP rank's tensor-parallel group, with the parts that cannot be split
-//   (MLA
-//            down-projections) on every GPU; shared experts, dense FFN and embedding split or whole as Parallelism
+//            (MLA down-projections) on every GPU; shared experts, dense FFN and embedding split or whole as Parallelism
 //            says; the router whole on every GPU; routed experts and their copies where the placement puts them.
 //   Ignores: normalisation weights, fragmentation, quantisation scales, pipeline parallelism.
 //   Source : CRAFT's setups as worked out in this model's tests.

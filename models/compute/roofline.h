@@ -1,8 +1,7 @@
 // Time of one layer's computations on one GPU: flops or bytes over the data sheet's rate times a measured share of it.
 //
 //   Models : attention (MLA, GQA; prefill with context, decode reading the KV cache), gate, dense FFN and shared
-//   experts,
-//            grouped expert GEMMs with the weight bytes of the touched experts as a floor, norms, output head.
+//            experts, grouped expert GEMMs with the weight bytes of the touched experts as a floor, norms, output head.
 //            The grouped GEMM's share of the peak is measured over rows per touched expert, for the shape nearest in
 //            size.
 //   Ignores: tile padding, wave quantisation and skew between the experts of one GPU (a calibrated grouped-GEMM model

@@ -1,8 +1,7 @@
 // Time of collectives on two tiers of links: GPU ports inside a node, NICs between nodes.
 //
 //   Models : an all-to-all with any source x destination matrix as the slower tier's busiest resource: base latency
-//   plus
-//            bytes / (rate x measured efficiency at that wire time). NICs may be shared by GPUs, or a GPU may have
+//            plus bytes / (rate x measured efficiency at that wire time). NICs may be shared by GPUs, or a GPU may have
 //            several. Tensor-parallel collectives inside a node.
 //   Ignores: contention between the two tiers, switch oversubscription (max_min models it), incast, message counts.
 //   Source : LinkProfile curves (models/hardware/links).

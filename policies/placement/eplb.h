@@ -1,14 +1,11 @@
 // Expert-parallel load balancer with the semantics of deepseek-ai/EPLB.
 //   Source : github.com/deepseek-ai/EPLB, eplb.py at commit d52c72d; behaviour only.
 //   Arithmetic: float32 throughout (loads, load per copy, pack loads), so that results agree to the last bit; the
-//   variants
-//            that engines carry differ in it (EplbVariant).
+//            variants that engines carry differ in it (EplbVariant).
 //   Ignores: two copies of one expert on one GPU are not avoided unless asked for, as in the original; where experts
-//   were
-//            before (rebalance/keep_in_place.h makes up for that).
+//            were before (rebalance/keep_in_place.h makes up for that).
 //   Valid  : loads are rounded to float32. Group sums (hierarchical mode) are taken in double and rounded once: equal
-//   to
-//            the original below 2^24, where its own vectorised sum becomes order dependent.
+//            to the original below 2^24, where its own vectorised sum becomes order dependent.
 #pragma once
 
 #include <optional>

@@ -3,8 +3,7 @@
 //             Sec. 5 describes its own version (path of the last l = 4 layers, N extra experts per GPU, tokens split
 //             evenly). No code by the authors is public: this follows the descriptions.
 //   Readings: a token's path is its first choice in each of the l layers before; a path that was never seen counts as
-//   the
-//             layer's average; copies go one by one to the expert with most tokens per copy, on the lightest GPU
+//             the layer's average; copies go one by one to the expert with most tokens per copy, on the lightest GPU
 //             without it that has room.
 #pragma once
 

@@ -3,8 +3,7 @@
 //            until then every GPU still holds what it held before, and senders hold what they send. Batches follow one
 //            another; in a batch no GPU sends, nor receives, more than a given number of copies.
 //   Source : batches with a limit per rank as in omni-infer's placement planner; staging and switching layer by layer
-//   as
-//            in vLLM's rearrangement.
+//            as in vLLM's rearrangement.
 //   Ignores: loading from host memory; copies inside a GPU take part in no batch's limit.
 #pragma once
 

@@ -31,8 +31,13 @@ std::vector<std::string> option_names(const po::options_description& options) {
 }  // namespace
 
 const std::atomic<bool>& interrupted() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  // Armed once: asking again after the first Ctrl-C must not take the second one away.
+  static const bool armed = [] {
+    std::signal(SIGINT, on_interrupt);
+    std::signal(SIGTERM, on_interrupt);
+    return true;
+  }();
+  static_cast<void>(armed);
   return interrupt_flag;
 }
 

@@ -1,8 +1,8 @@
 // Expert loads of every step, drawn from a routing model: per step and per source rank.
 //
 //   Models : each rank's topics (domain, the sequences of the step, their stretches), turning as the model's
-//   topic_steps
-//            and domain_steps say; then counts around the chances, with variance n pi (1 - pi) * overdispersion. A rank
+//            topic_steps and domain_steps say; then counts around the chances, with variance n pi (1 - pi) *
+//            overdispersion. A rank
 //            that mixes m sequences of `topic_tokens` in a step has topics whose share variance is 1 / m of one's
 //            (matched by a lognormal: Fenton 1960). Ranks have sequences of their own and share the domain as `common`.
 //   Ignores: what RoutingModel ignores; that group-limited routing correlates counts within a group; repeats.

@@ -10,8 +10,7 @@
 //            total variation d leaves no hit rate above 1 - d.
 //   Ignores: correlation of errors between tokens and layers.
 //   Valid  : choices have no duplicates, which flattens the predicted popularity a little: with 4 of 32 experts and a
-//   hit
-//            rate of 0.3 by a deviation of 0.08 of its logarithm, with more experts less.
+//            hit rate of 0.3 by a deviation of 0.08 of its logarithm, with more experts less.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Kinds of tokens: what makes experts go together within a token, beyond its sequence's topic.
 //
 //   Models : every token is of one of a few kinds, all as frequent, drawn anew for each token and the same in all
-//   layers.
-//            A kind prefers experts by e^(kind_sigma g), g normal, scaled (Sinkhorn 1964) so that the kinds' mean is
+//            layers. A kind prefers experts by e^(kind_sigma g), g normal, scaled (Sinkhorn 1964) so that the kinds'
+//            mean is
 //            the popularity. In place of what one really sees: names, digits, function words, ...
 #pragma once
 

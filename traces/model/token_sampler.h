@@ -1,8 +1,7 @@
 // Expert ids of single tokens, drawn from a routing model.
 //
 //   Models : a token's experts win an exponential race with rates -ln(1 - pi) (draws one by one without replacement,
-//   the
-//            first the strongest), so that expert e is in the choice with chance pi_e of the token's topic.
+//            the first the strongest), so that expert e is in the choice with chance pi_e of the token's topic.
 //            Group-limited routing: groups are drawn first, group g with chance q_g in proportion to its load, then
 //            experts of those groups with chance pi_e / q_g. A token keeps each expert of the one before it with chance
 //            `repeat`.

@@ -1,8 +1,8 @@
 // Expert loads made by rule.
 //
 //   Models : one power law per MoE layer, load of the r-th hottest expert ~ r^-a; which experts are hot is drawn anew
-//   for
-//            every layer. `skew` chooses a so that the hottest expert takes exactly the stated multiple of the mean.
+//            for every layer. `skew` chooses a so that the hottest expert takes exactly the stated multiple of the
+//            mean.
 //   Ignores: correlation between layers, co-activation, group-limited routing.
 //   Valid  : max / mean up to experts / top_k, where every token chooses the hottest expert.
 #pragma once
@@ -19,7 +19,7 @@ namespace epsim {
 // Keys of all three:
 //   tokens         size of the window (default 2^23)
 //   drift, window  every expert's load is multiplied by exp(drift * g), g normal, drawn for this number of a window,
-//   and
+//            and
 //                  the layer scaled back to its total (defaults 0, 0): windows with one seed and different numbers are
 //                  the same workload at different times. Stated skews then hold before the drift. Between SGLang's
 //                  published DeepSeek-R1 prefill windows of 2048- and 4096-token inputs, the logarithms of the shares

@@ -3,7 +3,7 @@
 //   Models : gains by replay, an exact-budget knapsack over layers, interleaved capacities, capacity-aware greedy
 //   placement. Ignores: nodes, except through interleaving (global placement, as the numbers of copies need not divide
 //   over nodes). Valid  : any experts and GPUs; where experts do not divide over GPUs the GPUs' totals may differ by
-//   one expert.
+//            one expert.
 #pragma once
 
 #include <optional>

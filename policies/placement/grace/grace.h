@@ -3,8 +3,7 @@
 //   Needs  : a load window with co-activation counts, that is, made from a per-token routing trace.
 //   Models : fully non-uniform groups on nodes, controlled sizes on the GPUs of a node, dynamic replication.
 //   Ignores: memory being equal over GPUs: groups differ in size, and the fullest GPU sets what the others have left;
-//   an
-//            optional bound on a GPU's group keeps that in hand.
+//            an optional bound on a GPU's group keeps that in hand.
 //   Routing: replica_choice/weighted.h, with the predicted loads of grace_explain().
 #pragma once
 
