@@ -1,0 +1,197 @@
+#include "calibration/points.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::array<ProvenanceField, 15> kProvenanceFields = {{{"machine", &Provenance::machine},
+                                                                {"gpu", &Provenance::gpu},
+                                                                {"driver", &Provenance::driver},
+                                                                {"cuda", &Provenance::cuda},
+                                                                {"nccl", &Provenance::nccl},
+                                                                {"cublas", &Provenance::cublas},
+                                                                {"git_revision", &Provenance::git_revision},
+                                                                {"date", &Provenance::date},
+                                                                {"host", &Provenance::host},
+                                                                {"clocks", &Provenance::clocks},
+                                                                {"throttle", &Provenance::throttle},
+                                                                {"ecc", &Provenance::ecc},
+                                                                {"source", &Provenance::source},
+                                                                {"licence", &Provenance::licence},
+                                                                {"notes", &Provenance::notes}}};
+
+// Datasets of an operator's group that are no columns.
+constexpr std::array<std::string_view, 6> kReserved = {"time_s",  "rel_error",       "repeats",
+                                                       "columns", "attribute_names", "attribute_values"};
+
+bool is_name(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; });
+}
+
+// The letters and digits of a GPU's name, without its vendor.
+std::string gpu_key(const std::string& name) {
+  std::string key;
+  for (const unsigned char c : name) {
+    if (std::isalnum(c) != 0) {
+      key += static_cast<char>(std::tolower(c));
+    }
+  }
+  return key.starts_with("nvidia") ? key.substr(6) : key;
+}
+
+void check_names(const PointTable& table, const std::string& file) {
+  if (!is_name(table.op)) {
+    throw InputError({file, 0, table.op}, "an operator's name has letters, digits, '_' and '-'.");
+  }
+  if (table.columns.empty()) {
+    throw InputError({file, 0, table.op}, "a table of points needs at least one column.");
+  }
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const std::string& name = table.columns[c];
+    const bool reserved = std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
+    const bool twice = std::find(table.columns.begin(), table.columns.begin() + static_cast<std::ptrdiff_t>(c), name) !=
+                       table.columns.begin() + static_cast<std::ptrdiff_t>(c);
+    if (!is_name(name) || reserved || twice) {
+      throw InputError({file, 0, table.op + "/" + name},
+                       fmt::format("'{}' is {}.", name,
+                                   twice      ? "a column twice"
+                                   : reserved ? "no name for a column: it is reserved"
+                                              : "no name for a column: letters, digits, '_' and '-'"));
+    }
+  }
+}
+
+void check_numbers(const PointTable& table, const std::string& name, std::span<const double> numbers, bool positive,
+                   const std::string& file) {
+  const InputPlace place{file, 0, table.op + "/" + name};
+  if (numbers.size() != table.size()) {
+    throw InputError(place, fmt::format("has {} values, where the table has {} times.", numbers.size(), table.size()));
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const double x = numbers[i];
+    if (!std::isfinite(x) || x < 0 || (positive && x == 0)) {
+      throw InputError(place, fmt::format("point {} is {}; it must be finite and {}.", i, x,
+                                          positive ? "positive" : "not negative"));
+    }
+  }
+}
+
+void check_table(const PointTable& table, const std::string& file) {
+  check_names(table, file);
+  if (table.values.size() != table.columns.size()) {
+    throw InputError({file, 0, table.op},
+                     fmt::format("has {} columns of values for {} names.", table.values.size(), table.columns.size()));
+  }
+  check_numbers(table, "time_s", table.time_s, true, file);
+  check_numbers(table, "rel_error", table.rel_error, false, file);
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    check_numbers(table, table.columns[c], table.values[c], false, file);
+  }
+  const InputPlace place{file, 0, table.op + "/repeats"};
+  if (table.repeats.size() != table.size()) {
+    throw InputError(place,
+                     fmt::format("has {} values, where the table has {} times.", table.repeats.size(), table.size()));
+  }
+  if (std::any_of(table.repeats.begin(), table.repeats.end(), [](std::int64_t n) { return n < 0; })) {
+    throw InputError(place, "a number of executions is negative.");
+  }
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::span<const ProvenanceField> provenance_fields() { return kProvenanceFields; }
+
+std::size_t PointTable::column(std::string_view name) const {
+  const auto found = std::find(columns.begin(), columns.end(), name);
+  if (found == columns.end()) {
+    throw InputError({"", 0, op},
+                     fmt::format("the points of '{}' have no column '{}'; there are: {}.", op, name, joined(columns)));
+  }
+  return static_cast<std::size_t>(found - columns.begin());
+}
+
+void PointTable::add(std::span<const double> parameters, double time, double relative_error, std::int64_t count) {
+  EPSIM_CHECK(parameters.size() == columns.size(), "one parameter per column");
+  values.resize(columns.size());
+  for (std::size_t c = 0; c < parameters.size(); ++c) {
+    values[c].push_back(parameters[c]);
+  }
+  time_s.push_back(time);
+  rel_error.push_back(relative_error);
+  repeats.push_back(count);
+}
+
+const PointTable* PointFile::find(std::string_view op) const {
+  const auto found = std::find_if(tables.begin(), tables.end(), [&](const PointTable& t) { return t.op == op; });
+  return found == tables.end() ? nullptr : &*found;
+}
+
+const PointTable& PointFile::table(std::string_view op, const std::string& file) const {
+  if (const PointTable* found = find(op)) {
+    return *found;
+  }
+  std::vector<std::string> names;
+  for (const PointTable& t : tables) {
+    names.push_back(t.op);
+  }
+  throw InputError({file, 0, std::string(op)},
+                   fmt::format("there are no points of the operator '{}'; there are those of: {}.", op, joined(names)));
+}
+
+void validate_points(const PointFile& points, const std::string& file) {
+  for (std::size_t t = 0; t < points.tables.size(); ++t) {
+    check_table(points.tables[t], file);
+    for (std::size_t before = 0; before < t; ++before) {
+      if (points.tables[before].op == points.tables[t].op) {
+        throw InputError({file, 0, points.tables[t].op}, "the operator has two tables.");
+      }
+    }
+  }
+}
+
+void append_points(PointFile& into, const PointFile& more, const std::string& file) {
+  if (into.provenance.machine != more.provenance.machine) {
+    throw InputError({file, 0, "machine"}, fmt::format("the points are of machine '{}', those before of '{}'.",
+                                                       more.provenance.machine, into.provenance.machine));
+  }
+  check_gpu(more.provenance, into.provenance.gpu, file);
+  for (const PointTable& table : more.tables) {
+    const auto own =
+        std::find_if(into.tables.begin(), into.tables.end(), [&](const auto& t) { return t.op == table.op; });
+    if (own == into.tables.end()) {
+      into.tables.push_back(table);
+      continue;
+    }
+    if (own->columns != table.columns || own->attributes != table.attributes) {
+      throw InputError({file, 0, table.op}, "its columns or attributes differ from those of the points before.");
+    }
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      own->values[c].insert(own->values[c].end(), table.values[c].begin(), table.values[c].end());
+    }
+    own->time_s.insert(own->time_s.end(), table.time_s.begin(), table.time_s.end());
+    own->rel_error.insert(own->rel_error.end(), table.rel_error.begin(), table.rel_error.end());
+    own->repeats.insert(own->repeats.end(), table.repeats.begin(), table.repeats.end());
+  }
+}
+
+void check_gpu(const Provenance& provenance, const std::string& gpu, const std::string& file) {
+  if (gpu_key(provenance.gpu) != gpu_key(gpu)) {
+    throw InputError({file, 0, "gpu"}, fmt::format("the points were taken on '{}', not on '{}'.", provenance.gpu, gpu));
+  }
+}
+
+}  // namespace epsim
