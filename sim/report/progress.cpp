@@ -122,13 +122,15 @@ void ProgressBoard::show(const ProgressLine& line) {
     return;
   }
   const Pace pace{line.done_, line.total_, line.updated_ - line.started_};
-  std::string text = fmt::format("epsim: {} {:.0f} % ({} of {} requests", line.label_, std::floor(line.share() * 100),
-                                 line.done_, line.total_);
+  std::string text = fmt::format("epsim: {} {:.0f} % ({} of {} {}", line.label_, std::floor(line.share() * 100),
+                                 line.done_, line.total_, options_.unit);
   if (line.ended_) {
     text += fmt::format("), {} after {}", line.interrupted_ ? "interrupted" : "done", duration_text(pace.wall));
   } else if (line.done_ > 0) {
-    text += fmt::format(", simulated {} s, {} requests/s, about {} left)",
-                        fixed(to_seconds(line.simulated_).count(), 1), rounded(pace.rate()), pace.remaining());
+    if (options_.simulated) {
+      text += fmt::format(", simulated {} s", fixed(to_seconds(line.simulated_).count(), 1));
+    }
+    text += fmt::format(", {} {}/s, about {} left)", rounded(pace.rate()), options_.unit, pace.remaining());
   } else {
     text += ")";
   }
@@ -168,9 +170,12 @@ std::string ProgressBoard::bar_line() const {
   if (pace.done > 0) {
     text += fmt::format("  {} left", pace.remaining());
   }
-  text += fmt::format("{}  {}/{} requests", each, pace.done, pace.total);
+  text += fmt::format("{}  {}/{} {}", each, pace.done, pace.total, options_.unit);
   if (pace.done > 0) {
-    text += fmt::format("  {}/s  simulated {} s", rounded(pace.rate()), fixed(to_seconds(simulated).count(), 1));
+    text += fmt::format("  {}/s", rounded(pace.rate()));
+  }
+  if (pace.done > 0 && options_.simulated) {
+    text += fmt::format("  simulated {} s", fixed(to_seconds(simulated).count(), 1));
   }
   return text;
 }

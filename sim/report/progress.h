@@ -16,11 +16,13 @@
 namespace epsim {
 
 struct ProgressOptions {
-  bool terminal = false;         // the stream is a terminal
-  int columns = 100;             // of the terminal; the line is cut there
-  Seconds redraw{0.1};           // a terminal's line is redrawn at most this often
-  Seconds heartbeat{2.0};        // between plain lines, but for those at 0, 25, 50, 75 and 100 %
-  std::function<Seconds()> now;  // wall clock; the steady clock when empty
+  bool terminal = false;              // the stream is a terminal
+  int columns = 100;                  // of the terminal; the line is cut there
+  Seconds redraw{0.1};                // a terminal's line is redrawn at most this often
+  Seconds heartbeat{2.0};             // between plain lines, but for those at 0, 25, 50, 75 and 100 %
+  std::function<Seconds()> now = {};  // wall clock; the steady clock when empty
+  std::string unit = "requests";      // what is counted
+  bool simulated = true;              // show the simulated clock
 };
 
 class ProgressBoard;

@@ -45,6 +45,23 @@ TEST_CASE("plain lines: at the quarters, however fast the run") {
         "epsim: base 100 % (200 of 200 requests), done after 0.8 s\n");
 }
 
+TEST_CASE("plain lines: other things than requests, which have no simulated clock") {
+  Clock clock;
+  std::ostringstream out;
+  ProgressOptions options = clock.options(false);
+  options.unit = "points";
+  options.simulated = false;
+  ProgressBoard board(out, options);
+  ProgressLine& line = board.add("sweep", 4);
+  clock.time = Seconds(108.0);
+  line.update(1, Ticks{});
+  line.finish();
+  CHECK(out.str() ==
+        "epsim: sweep 0 % (0 of 4 points)\n"
+        "epsim: sweep 25 % (1 of 4 points, 0.1250 points/s, about 24 s left)\n"  // 3 points x 8 s
+        "epsim: sweep 100 % (4 of 4 points), done after 8.0 s\n");
+}
+
 TEST_CASE("plain lines: a slow run has a heartbeat every 2 s") {
   Clock clock;
   std::ostringstream out;
