@@ -1,10 +1,14 @@
 #include "sim/app/command_line.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <sstream>
+#include <thread>
 
 namespace epsim::app {
 
@@ -101,6 +105,20 @@ void add_output_options(po::options_description& options) {
       "threads", po::value<int>()->default_value(0),
       "threads for independent runs; 0 = all cores; results do not "
       "depend on it")("quiet,q", po::bool_switch(), "no progress");
+}
+
+std::size_t workers_of(const po::variables_map& values) {
+  const int threads = values["threads"].as<int>();
+  if (threads < 0 || threads > 4096) {
+    throw InputError({"", 0, "threads"},
+                     fmt::format("{} is not a number of threads from 0 (all cores) to 4096.", threads));
+  }
+  return threads > 0 ? static_cast<std::size_t>(threads) : std::max(1U, std::thread::hardware_concurrency());
+}
+
+int terminal_columns() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
 }
 
 std::vector<std::string> split_list(const std::string& text) {

@@ -25,6 +25,7 @@ int run_verb(const std::vector<std::string>& words);
 int compare_verb(const std::vector<std::string>& words);
 int plan_verb(const std::vector<std::string>& words);
 int validate_verb(const std::vector<std::string>& words);
+int sweep_verb(const std::vector<std::string>& words);
 int screen_verb(const std::vector<std::string>& words);
 int trace_verb(const std::vector<std::string>& words);
 int list_verb(const std::vector<std::string>& words);
@@ -45,6 +46,12 @@ Config open_scenario(const boost::program_options::variables_map& values);
 
 // Options of every verb that writes a folder: --output, --overwrite, --threads.
 void add_output_options(boost::program_options::options_description& options);
+
+// Number of threads that --threads asks for. Throws InputError.
+std::size_t workers_of(const boost::program_options::variables_map& values);
+
+// Width of the terminal that progress is shown on; 100 when that is not known.
+int terminal_columns();
 
 std::vector<std::string> split_list(const std::string& text);
 

@@ -1,14 +1,12 @@
 // `epsim run` and `epsim compare`: the main job. Runs are independent, so they go in parallel; results are kept by
 // position, so neither the number of threads nor the order in which runs end can show in any file.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <iostream>
-#include <thread>
 
 #include "sim/app/command_line.h"
 #include "sim/app/inputs.h"
@@ -36,18 +34,15 @@ RunInfo info_of_run(RunInfo info, const std::string& label) {
   return info;
 }
 
-int terminal_columns() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
-}
-
 // Runs every policy of the scenario; a run that was interrupted is marked so in its result.
-std::vector<RunResult> run_all(const Scenario& scenario, int threads, bool quiet) {
-  const auto workers = threads > 0 ? static_cast<std::size_t>(threads) : std::thread::hardware_concurrency();
+std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bool quiet) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers);
   std::ofstream nowhere;
   ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
-                      {.terminal = !quiet && isatty(STDERR_FILENO) == 1, .columns = terminal_columns(), .now = {}});
+                      {
+                          .terminal = !quiet && isatty(STDERR_FILENO) == 1,
+                          .columns = terminal_columns(),
+                      });
   std::vector<ProgressLine*> lines;
   for (const PolicyChoice& policy : scenario.policies) {
     lines.push_back(&board.add(policy.label, static_cast<std::int64_t>(scenario.requests.requests.size())));
@@ -65,11 +60,7 @@ std::vector<RunResult> run_all(const Scenario& scenario, int threads, bool quiet
 
 int run_and_report(const po::variables_map& values, const std::vector<std::string>& labels, bool folders_by_label) {
   interrupted();  // from here on, Ctrl-C is ours
-  const int threads = values["threads"].as<int>();
-  if (threads < 0 || threads > 4096) {
-    throw InputError({"", 0, "threads"},
-                     fmt::format("{} is not a number of threads from 0 (all cores) to 4096.", threads));
-  }
+  const std::size_t workers = workers_of(values);
   const Config config = open_scenario(values);
   const Scenario scenario = read_scenario(config, labels);
   for (const PolicyChoice& policy : scenario.policies) {
@@ -79,7 +70,7 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
       values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / scenario.name;
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
   const RunInfo info = describe_inputs(scenario);
-  const std::vector<RunResult> results = run_all(scenario, threads, values["quiet"].as<bool>());
+  const std::vector<RunResult> results = run_all(scenario, workers, values["quiet"].as<bool>());
 
   std::vector<RunSummary> summaries;
   for (const RunResult& result : results) {
