@@ -13,8 +13,7 @@ namespace {
 constexpr std::size_t kBufferBytes = 1 << 16;
 }
 
-CsvTable::CsvTable(std::ostream& out, std::initializer_list<std::string_view> columns)
-    : out_(out), columns_(columns.size()) {
+CsvTable::CsvTable(std::ostream& out, std::span<const std::string_view> columns) : out_(out), columns_(columns.size()) {
   for (const std::string_view name : columns) {
     text(name);
   }

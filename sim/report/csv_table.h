@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,9 @@ namespace epsim {
 
 class CsvTable {
  public:
-  CsvTable(std::ostream& out, std::initializer_list<std::string_view> columns);
+  CsvTable(std::ostream& out, std::initializer_list<std::string_view> columns)
+      : CsvTable(out, std::span(columns.begin(), columns.size())) {}
+  CsvTable(std::ostream& out, std::span<const std::string_view> columns);
   ~CsvTable() { flush(); }
   CsvTable(const CsvTable&) = delete;
   CsvTable& operator=(const CsvTable&) = delete;

@@ -13,6 +13,7 @@
 #include "sim/report/csv.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/json.h"
+#include "sim/report/sweep_table.h"
 #include "tests/report/sample_run.h"
 #include "tests/report/sample_study.h"
 #include "tests/support/paths.h"
@@ -74,6 +75,7 @@ Names csv_columns() {
       names.insert(column);
     }
   }
+  names.insert({std::string(kPointColumn), std::string(kErrorColumn)});
   std::ostringstream out;
   write_comparison_csv(out, two_runs());
   for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
@@ -117,7 +119,9 @@ TEST_CASE("metrics.md defines nothing that no writer prints") {
 TEST_CASE("every column name ends in its unit, or is a number without one, or text") {
   constexpr std::array kUnits = {"_s",  "_ms",   "_us",      "_share", "_tokens",   "_requests",
                                  "_GB", "_GBps", "_per_gpu", "_per_s", "_per_rank", "_per_step"};
-  const Names plain = {"request",
+  const Names plain = {"point",
+                       "error",
+                       "request",
                        "dp_rank",
                        "state",
                        "layer",

@@ -1,0 +1,122 @@
+#include "sim/app/sweep_axes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "sim/core/error.h"
+
+namespace epsim::app {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text, const std::string& problem) {
+  throw InputError({"--vary " + text, 0, ""}, problem);
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  const std::size_t last = text.find_last_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first, last - first + 1);
+}
+
+// Cuts at the commas that stand outside of quotes and brackets. A quote opens only at the start of a word, as in YAML:
+// the apostrophe of "it's" is a letter.
+std::vector<std::string> split_values(const std::string& argument, const std::string& text) {
+  std::vector<std::string> out(1);
+  std::string closers;  // what the open brackets wait for, innermost last
+  char quote = '\0';
+  bool word_starts = true;
+  for (const char c : text) {
+    if (quote != '\0') {
+      quote = c == quote ? '\0' : quote;
+    } else if ((c == '"' || c == '\'') && word_starts) {
+      quote = c;
+    } else if (c == '[' || c == '{') {
+      closers += c == '[' ? ']' : '}';
+    } else if (c == ']' || c == '}') {
+      if (closers.empty() || closers.back() != c) {
+        refuse(argument, fmt::format("'{}' closes nothing; brackets come in pairs.", c));
+      }
+      closers.pop_back();
+    } else if (c == ',' && closers.empty()) {
+      out.emplace_back();
+      word_starts = true;
+      continue;
+    }
+    word_starts = (c == ' ' && word_starts) || c == '[' || c == '{' || c == ',' || c == ':';
+    out.back() += c;
+  }
+  if (quote != '\0' || !closers.empty()) {
+    refuse(argument, fmt::format("'{}' is missing at the end.", quote != '\0' ? quote : closers.back()));
+  }
+  return out;
+}
+
+bool is_below(const std::string& key, const std::string& above) { return key.starts_with(above + "."); }
+
+}  // namespace
+
+SweepAxis parse_axis(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || trimmed(text.substr(0, equals)).empty()) {
+    refuse(text, "what varies is written key=a,b,c, with dots between nested keys.");
+  }
+  SweepAxis axis{trimmed(text.substr(0, equals)), {}};
+  for (const std::string& piece : split_values(text, text.substr(equals + 1))) {
+    const std::string value = trimmed(piece);
+    if (value.empty()) {
+      refuse(text, "a value is empty; write \"\" for an empty text.");
+    }
+    if (std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end()) {
+      refuse(text, fmt::format("the value {} is given twice.", value));
+    }
+    axis.values.push_back(value);
+  }
+  return axis;
+}
+
+void check_axes(const std::vector<SweepAxis>& axes, const std::vector<std::string>& overrides, std::size_t policies) {
+  std::size_t points = std::max<std::size_t>(policies, 1);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::string& key = axes[i].key;
+    if (key == "policy") {
+      refuse(key, "policies are compared with --policies base,eplb.");
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (axes[j].key == key || is_below(key, axes[j].key) || is_below(axes[j].key, key)) {
+        refuse(key, fmt::format("'{}' and '{}' vary the same value; name each key once.", axes[j].key, key));
+      }
+    }
+    for (const std::string& assignment : overrides) {
+      const std::string fixed = assignment.substr(0, assignment.find('='));
+      if (fixed == key || is_below(fixed, key)) {
+        refuse(key, fmt::format("'{}' is fixed by --set {} too; it is one or the other.", key, assignment));
+      }
+    }
+    if (axes[i].values.size() > kMostSweepPoints / points) {
+      refuse(key, fmt::format("with this axis there are more than {} points; vary less at once.", kMostSweepPoints));
+    }
+    points *= axes[i].values.size();
+  }
+}
+
+std::size_t combinations(const std::vector<SweepAxis>& axes) {
+  std::size_t out = 1;
+  for (const SweepAxis& axis : axes) {
+    out *= axis.values.size();
+  }
+  return out;
+}
+
+std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, std::size_t index) {
+  std::vector<std::string> out(axes.size());
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const std::vector<std::string>& values = axes[i].values;
+    out[i] = values[index % values.size()];
+    index /= values.size();
+  }
+  return out;
+}
+
+}  // namespace epsim::app

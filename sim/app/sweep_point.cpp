@@ -1,0 +1,116 @@
+#include "sim/app/sweep_point.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "sim/app/inputs.h"
+#include "sim/report/goodput_writer.h"
+#include "sim/report/summary.h"
+#include "sim/serving/goodput.h"
+#include "sim/serving/run_policy.h"
+#include "traces/csv.h"
+
+namespace epsim::app {
+namespace {
+
+std::size_t policies_of(const SweepRequest& request) { return std::max<std::size_t>(1, request.policies.size()); }
+
+std::string policy_at(const SweepRequest& request, std::size_t index) {
+  return request.policies.empty() ? "" : request.policies[index % policies_of(request)];
+}
+
+std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atomic<bool>* stop) {
+  RunControl control;
+  control.stop = stop;
+  const RunResult result = run_policy(scenario, scenario.policies.front(), control);
+  if (result.interrupted) {
+    throw SearchInterrupted();
+  }
+  return {figures_of_json("results", summary_json(summarize(result), {}), "")};
+}
+
+// What a search of one policy has no use for: ratios to another, and what the point's own columns say.
+constexpr std::array<std::string_view, 5> kDropped = {"policy", "seed", "knee_ratio", "saturation_ratio",
+                                                      "slo_goodput_ratio"};
+constexpr std::array<std::string_view, 2> kTexts = {"knee_limit", "fingerprint"};
+
+std::vector<ResultTable> tables_of_search(const Scenario& scenario, const GoodputOptions& options,
+                                          const std::atomic<bool>* stop) {
+  RunControl control;
+  control.stop = stop;
+  const std::vector<Scenario> by_seed{scenario};
+  GoodputStudy study;
+  study.options = options;
+  study.policies = {scenario.policies.front().label};
+  study.searches = search_all(subjects_of(by_seed, control), options, {});
+  std::ostringstream knees, curve;
+  write_goodput_csv(knees, study);
+  write_curve_csv(curve, study);
+  return {figures_of_json("results", goodput_json(study, {}), "/policies/0"),
+          table_of_csv("knees", knees.str(), kDropped, kTexts), table_of_csv("curve", curve.str(), kDropped, kTexts)};
+}
+
+}  // namespace
+
+std::size_t count_points(const SweepRequest& request) { return combinations(request.axes) * policies_of(request); }
+
+Scenario scenario_at(const SweepRequest& request, std::size_t index) {
+  Config config = Config::from_file(request.scenario);
+  for (const std::string& assignment : request.overrides) {
+    config.set(assignment);
+  }
+  const std::vector<std::string> values = values_at(request.axes, index / policies_of(request));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    config.set(request.axes[i].key + "=" + values[i]);
+  }
+  const std::string policy = policy_at(request, index);
+  return read_scenario(config, policy.empty() ? std::vector<std::string>{} : std::vector<std::string>{policy});
+}
+
+SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop) {
+  SweepPoint point;
+  point.index = index;
+  try {
+    const Scenario scenario = scenario_at(request, index);
+    for (const std::filesystem::path& file : scenario.input_files) {
+      point.inputs.push_back(describe_file(file));
+    }
+    point.tables = request.measure == SweepMeasure::kRun ? tables_of_run(scenario, stop)
+                                                         : tables_of_search(scenario, request.goodput, stop);
+  } catch (const SearchInterrupted&) {
+    throw;
+  } catch (const std::exception& e) {
+    point.error = e.what();
+    point.tables.clear();
+  }
+  return point;
+}
+
+std::vector<ResultColumn> lead_columns(const SweepRequest& request) {
+  std::vector<ResultColumn> out{{std::string(kPointColumn), false}};
+  for (const SweepAxis& axis : request.axes) {
+    const bool numbers = std::all_of(axis.values.begin(), axis.values.end(),
+                                     [](const std::string& value) { return parse_number(value).has_value(); });
+    out.push_back({axis.key, !numbers});
+  }
+  if (!request.policies.empty()) {
+    out.push_back({"policy", true});
+  }
+  return out;
+}
+
+std::vector<std::string> lead_cells(const SweepRequest& request, const SweepPoint& point) {
+  std::vector<std::string> out{fmt::format("{}", point.index)};
+  for (std::string& value : values_at(request.axes, point.index / policies_of(request))) {
+    out.push_back(std::move(value));
+  }
+  if (!request.policies.empty()) {
+    out.push_back(policy_at(request, point.index));
+  }
+  return out;
+}
+
+}  // namespace epsim::app

@@ -1,0 +1,58 @@
+// A sweep as a function: every combination of the axes' values, under every policy, each an independent run.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/app/sweep_axes.h"
+#include "sim/app/sweep_folder.h"
+#include "sim/report/sweep_table.h"
+#include "sim/serving/goodput_result.h"
+
+namespace epsim::app {
+
+enum class SweepMeasure {
+  kRun,      // the figures of summary.json
+  kGoodput,  // those of a goodput search under the scenario's seed; vary `seed` for more
+};
+
+struct SweepRequest {
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;  // "key=value", before those of the axes
+  std::vector<SweepAxis> axes;
+  std::vector<std::string> policies;  // empty: the scenario's own
+  SweepMeasure measure = SweepMeasure::kRun;
+  GoodputOptions goodput;
+};
+
+struct SweepControl {
+  bool overwrite = false;
+  bool retry_failed = false;                // points that failed count as not finished
+  const std::atomic<bool>* stop = nullptr;  // once true, no point starts and those that run are dropped
+  // Told before the first point runs how many are to run, and how many are finished already; then after each point.
+  // Called from several threads, one at a time.
+  std::function<void(std::size_t to_run, std::size_t finished_before)> on_start;
+  std::function<void(const SweepPoint&)> on_point;
+};
+
+// By point: the combination of axes changes slowest, the policy fastest.
+struct SweepOutcome {
+  bool interrupted = false;         // then only what was finished is on disk, and nothing else is filled in
+  std::vector<SweepPoint> points;   // all of them
+  std::size_t failed = 0;           // points that have an error
+  std::vector<ResultTable> tables;  // as written: "results" with a row per point; "knees" and "curve" with goodput
+};
+
+// Runs what is not finished yet in `folder`, on as many threads as the caller lets oneTBB have; then writes the tables
+// (NAME.csv, and all of them in results.h5). Neither threads nor kills nor restarts show in any file. A point whose
+// scenario cannot be read or run is recorded with its error. Throws InputError when no combination can be read at all,
+// and what SweepFolder throws.
+SweepOutcome run_sweep(const SweepRequest& request, const std::filesystem::path& folder, const SweepControl& control);
+
+// The description of the inputs that a folder keeps, as JSON.
+std::string sweep_manifest(const SweepRequest& request);
+
+}  // namespace epsim::app

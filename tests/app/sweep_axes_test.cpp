@@ -1,0 +1,69 @@
+#include "sim/app/sweep_axes.h"
+
+#include <doctest/doctest.h>
+
+#include "sim/core/error.h"
+#include "tests/support/errors.h"
+
+namespace epsim::app {
+
+template <class Call>
+void check_refused(Call call, std::initializer_list<const char*> says) {
+  test::check_contains(test::error_of<InputError>(call).what(), says);
+}
+
+using Values = std::vector<std::string>;
+
+TEST_CASE("axis: commas part values, but for those inside quotes and brackets") {
+  struct Row {
+    const char* text;
+    Values values;
+  };
+  for (const Row& row :
+       {Row{"a.b=1,2, 3 ", {"1", "2", "3"}}, Row{"a.b=4/s", {"4/s"}},
+        Row{"a.b=[1,2],[3,[4,5]]", {"[1,2]", "[3,[4,5]]"}}, Row{"a.b={x: 1, y: [2,3]},{}", {"{x: 1, y: [2,3]}", "{}"}},
+        Row{"a.b=\"p,q\",'r,s'", {"\"p,q\"", "'r,s'"}}, Row{"a.b=it's,on=off", {"it's", "on=off"}},
+        Row{"a.b=\"]\",[\"}\"]", {"\"]\"", "[\"}\"]"}}}) {
+    CAPTURE(row.text);
+    const SweepAxis axis = parse_axis(row.text);
+    CHECK(axis.key == "a.b");
+    CHECK(axis.values == row.values);
+  }
+}
+
+TEST_CASE("axis: what is not one is refused with the reason") {
+  struct Row {
+    const char* text;
+    const char* says;
+  };
+  for (const Row& row :
+       {Row{"a", "key=a,b,c"}, Row{"=1,2", "key=a,b,c"}, Row{"a=", "a value is empty"},
+        Row{"a=1,,2", "a value is empty"}, Row{"a=[1,2", "']' is missing"}, Row{"a=1]", "closes nothing"},
+        Row{"a=[1}", "closes nothing"}, Row{"a=\"x,y", "'\"' is missing"}, Row{"a=1,2,1", "1 is given twice"}}) {
+    CAPTURE(row.text);
+    check_refused([&] { parse_axis(row.text); }, {"--vary", row.says});
+  }
+}
+
+TEST_CASE("axes: what contradicts itself is refused") {
+  const SweepAxis rate{"requests.rate", {"1/s", "2/s"}}, nodes{"cluster.nodes", {"1"}};
+  CHECK_NOTHROW(check_axes({rate, nodes}, {"seed=1", "requests.ratex=2"}, 2));
+  check_refused([&] { check_axes({rate, nodes, rate}, {}, 0); }, {"requests.rate", "each key once"});
+  check_refused([&] { check_axes({rate, {"requests", {"{}"}}}, {}, 0); }, {"each key once"});
+  check_refused([&] { check_axes({rate}, {"requests.rate=3/s"}, 0); }, {"fixed by --set"});
+  check_refused([&] { check_axes({{"policy", {"eplb"}}}, {}, 0); }, {"--policies"});
+  const SweepAxis many{"seed", Values(1000, "x")};
+  CHECK_NOTHROW(check_axes({many, {"k", Values(100, "x")}}, {}, 1));  // 100000 points, as many as are allowed
+  check_refused([&] { check_axes({many, {"k", Values(100, "x")}}, {}, 2); }, {"100000 points"});
+}
+
+TEST_CASE("points: the first axis changes slowest") {
+  const std::vector<SweepAxis> axes{{"a", {"1", "2"}}, {"b", {"x", "y", "z"}}};
+  REQUIRE(combinations(axes) == 6);
+  CHECK(values_at(axes, 0) == Values{"1", "x"});
+  CHECK(values_at(axes, 2) == Values{"1", "z"});
+  CHECK(values_at(axes, 3) == Values{"2", "x"});
+  CHECK(values_at(axes, 5) == Values{"2", "z"});
+}
+
+}  // namespace epsim::app

@@ -1,0 +1,141 @@
+// `epsim sweep` through the program itself: killed, resumed, and asked to go on with something else.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/app/sweep_support.h"
+
+namespace fs = std::filesystem;
+using epsim::test::contents;
+using epsim::test::kSweepJob;
+using epsim::test::Outcome;
+using epsim::test::run_epsim;
+using epsim::test::slurp;
+using epsim::test::small_scenario;
+using epsim::test::TempDir;
+
+namespace {
+
+std::size_t finished_points(const fs::path& folder) {
+  std::size_t count = 0;
+  if (fs::exists(folder / "points")) {
+    for (const auto& entry : fs::directory_iterator(folder / "points")) {
+      count += entry.path().extension() == ".json" ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+// Starts the program and kills it once `points` points are finished (or at once, with 0).
+void kill_after(const TempDir& dir, const std::string& arguments, const fs::path& folder, std::size_t points) {
+  const std::string command =
+      "cd '" + dir.path().string() + "' && exec '" EPSIM_BINARY "' " + arguments + " >/dev/null 2>&1 </dev/null";
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  while (finished_points(folder) < points && waitpid(child, &status, WNOHANG) == 0) {
+    usleep(200);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+}
+
+}  // namespace
+
+TEST_CASE("sweep: killed at any moment, it goes on to the same bytes and recomputes nothing") {
+  const TempDir dir;
+  const std::string job = kSweepJob + "--set requests.count=80 --threads 2 -o ";
+  REQUIRE(run_epsim(dir, job + "whole").exit_code == 0);
+  const auto whole = contents(dir / "whole");
+  for (const std::size_t points : {0, 3, 12}) {
+    CAPTURE(points);
+    const fs::path folder = dir / ("killed" + std::to_string(points));
+    kill_after(dir, job + folder.filename().string(), folder, points);
+    std::map<fs::path, fs::file_time_type> written;
+    if (finished_points(folder) > 0) {
+      for (const auto& entry : fs::directory_iterator(folder / "points")) {
+        written[entry.path()] = entry.last_write_time();
+      }
+      std::ofstream(folder / "points/000003.json.tmp1") << "half a poi";
+    }
+    const Outcome resumed = run_epsim(dir, job + folder.filename().string());
+    REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
+    CHECK(contents(folder) == whole);
+    for (const auto& [file, time] : written) {
+      if (file.extension() == ".json") {
+        CHECK(fs::last_write_time(file) == time);
+      }
+    }
+  }
+}
+
+TEST_CASE("sweep: goes on only with the inputs it began with") {
+  const TempDir dir;
+  std::ofstream(dir / "own.yaml") << slurp(epsim::test::data_dir() / "small.yaml");
+  const std::string job = "sweep own.yaml -q -o out ";
+  REQUIRE(run_epsim(dir, job + "--vary cluster.nodes=1,2").exit_code == 0);
+  const auto before = contents(dir / "out");
+  const auto refused = [&](const std::string& arguments, const std::string& says) {
+    const Outcome done = run_epsim(dir, job + arguments);
+    CHECK(done.exit_code == 2);
+    CHECK_MESSAGE(done.err.find(says) != std::string::npos, done.err, " does not say ", says);
+    CHECK(done.err.find("--overwrite") != std::string::npos);
+    CHECK(contents(dir / "out") == before);
+  };
+  refused("--vary cluster.nodes=1,2,4", "axes/0/values/2 was absent and is \"4\"");
+  refused("--vary cluster.nodes=1,2 --seed 9", "overrides/0");
+  refused("--vary cluster.nodes=1,2 --policies eplb", "policies/0");
+  refused("--vary cluster.nodes=1,2 --measure goodput", "measure was \"run\" and is \"goodput\"");
+  std::ofstream(dir / "own.yaml", std::ios::app) << "# changed\n";
+  refused("--vary cluster.nodes=1,2", "scenario_hash");
+  CHECK(run_epsim(dir, job + "--vary cluster.nodes=1,2 --overwrite").exit_code == 0);
+
+  auto manifest = nlohmann::ordered_json::parse(slurp(dir / "out/sweep.json"));
+  manifest["program_hash"] = "0000000000000000";
+  std::ofstream(dir / "out/sweep.json") << manifest.dump();
+  const Outcome rebuilt = run_epsim(dir, job + "--vary cluster.nodes=1,2");
+  CHECK(rebuilt.exit_code == 2);
+  CHECK(rebuilt.err.find("program_hash") != std::string::npos);
+}
+
+TEST_CASE("sweep: a file that a point read must not change, and a damaged point is run again") {
+  const TempDir dir;
+  std::ofstream(dir / "r.csv") << "t,i,o\n0,500,5\n0.5,600,6\n";
+  const std::string job = "sweep " + small_scenario() +
+                          " -q --set 'requests={kind: csv, path: r.csv, arrival_column: t, input_column: i, "
+                          "output_column: o}' --vary cluster.nodes=1,2 -o out ";
+  const Outcome first = run_epsim(dir, job);
+  REQUIRE_MESSAGE(first.exit_code == 0, first.err, first.out);
+  const auto before = contents(dir / "out");
+  std::ofstream(dir / "out/points/000001.json") << "{\"format\": 1, \"poi";
+  CHECK(run_epsim(dir, job).exit_code == 0);
+  CHECK(contents(dir / "out") == before);
+  std::ofstream(dir / "r.csv", std::ios::app) << "1,700,7\n";
+  const Outcome changed = run_epsim(dir, job);
+  CHECK(changed.exit_code == 2);
+  CHECK(changed.err.find("r.csv") != std::string::npos);
+  CHECK(changed.err.find("has changed since point 0") != std::string::npos);
+}
+
+TEST_CASE("sweep: two processes do not share a folder") {
+  const TempDir dir;
+  const std::string job = "sweep " + small_scenario() + " -q --vary seed=1,2 -o out ";
+  REQUIRE(run_epsim(dir, job).exit_code == 0);
+  const int held = open((dir / "out").c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(flock(held, LOCK_EX) == 0);
+  for (const char* more : {"", "--overwrite"}) {
+    const Outcome done = run_epsim(dir, job + more);
+    CHECK(done.exit_code == 2);
+    CHECK(done.err.find("another process works on this sweep") != std::string::npos);
+  }
+  close(held);
+  CHECK(run_epsim(dir, job).exit_code == 0);
+}

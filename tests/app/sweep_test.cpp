@@ -1,0 +1,110 @@
+// `epsim sweep` through the program itself: what it writes and what it refuses.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/app/sweep_support.h"
+#include "traces/hdf5_file.h"
+
+namespace fs = std::filesystem;
+using epsim::test::contents;
+using epsim::test::kSweepJob;
+using epsim::test::Outcome;
+using epsim::test::run_epsim;
+using epsim::test::slurp;
+using epsim::test::small_scenario;
+using epsim::test::TempDir;
+
+TEST_CASE("sweep: a row per point in order, with the figures that a run of its own gives") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, kSweepJob + "-o out");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  std::istringstream csv(slurp(dir / "out/results.csv"));
+  std::string line;
+  std::getline(csv, line);
+  CHECK(line.starts_with("point,requests.rate,cluster.nodes,policy,error,"));
+  std::size_t row = 0;
+  for (; std::getline(csv, line); ++row) {
+    const std::string expected = std::to_string(row) + "," + std::vector{"10/s", "20/s", "40/s"}[row / 4] + "," +
+                                 std::vector{"1", "2"}[row / 2 % 2] + "," + std::vector{"base", "eplb"}[row % 2] + ",,";
+    CHECK_MESSAGE(line.starts_with(expected), line);
+  }
+  CHECK(row == 12);
+  // Point 7: 20/s, 2 nodes, eplb.
+  const std::string same = "run " + small_scenario() + " -q --set requests.rate=20/s --set cluster.nodes=2 ";
+  REQUIRE(run_epsim(dir, same + "--set policy=eplb -o one").exit_code == 0);
+  const auto summary = nlohmann::json::parse(slurp(dir / "one/summary.json"));
+  epsim::Hdf5File h5 = epsim::Hdf5File::open(dir / "out/results.h5");
+  std::vector<double> ttft(12);
+  h5.dataset("results/ttft_mean_ms", 1).read<double>(0, 12, ttft);
+  CHECK(ttft[7] == summary.at("latency").at("ttft_mean_ms").get<double>());
+  CHECK(h5.read_texts("results/fingerprint")[7] == summary.at("fingerprint").get<std::string>());
+  CHECK(h5.read_texts("results/policy")[7] == "eplb");
+}
+
+TEST_CASE("sweep: one thread and two give the same bytes, goodput too") {
+  const TempDir dir;
+  for (const std::string& job :
+       {kSweepJob, "sweep " + small_scenario() +
+                       " -q --vary seed=3,4 --policies base,eplb --measure goodput --set requests.count=800 "
+                       "--tolerance 0.2 --k 3 --sensitivity 4 "}) {
+    REQUIRE(run_epsim(dir, job + "-o one --threads 1 --overwrite").exit_code == 0);
+    REQUIRE(run_epsim(dir, job + "-o two --threads 2 --overwrite").exit_code == 0);
+    CHECK(contents(dir / "one") == contents(dir / "two"));
+  }
+  CHECK(slurp(dir / "one/results.csv").find("knee_requests_per_s") != std::string::npos);
+  CHECK(slurp(dir / "one/curve.csv").starts_with("point,seed,policy,offered_requests_per_s,"));
+  CHECK(slurp(dir / "one/knees.csv").starts_with("point,seed,policy,k,knee_requests_per_s,"));
+}
+
+TEST_CASE("sweep: a point that fails is recorded and does not stop the rest") {
+  const TempDir dir;
+  const std::string job = "sweep " + small_scenario() + " -q --vary cluster.nodes=1,3,2 -o out ";
+  const Outcome done = run_epsim(dir, job);
+  CHECK(done.exit_code == 1);
+  CHECK(done.out.find("1 of 3 points failed") != std::string::npos);
+  CHECK(done.out.find("do not divide over 24 GPUs") != std::string::npos);
+  const std::string csv = slurp(dir / "out/results.csv");
+  CHECK(csv.find("\n0,1,,") != std::string::npos);
+  CHECK(csv.find("\n1,3,--set: `cluster.nodes`: 64 experts do not divide") != std::string::npos);
+  CHECK(csv.find("\n2,2,,") != std::string::npos);
+  const auto before = contents(dir / "out");
+  CHECK(run_epsim(dir, job).exit_code == 1);  // known by now, and still told
+  CHECK(run_epsim(dir, job + "--retry-failed").exit_code == 1);
+  CHECK(contents(dir / "out") == before);
+}
+
+TEST_CASE("sweep refuses wrong options with a clear error and writes nothing") {
+  struct Wrong {
+    const char* arguments;
+    std::vector<std::string> mentions;
+  };
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "taken");
+  std::ofstream(dir / "taken/thesis.txt") << "mine";
+  for (const Wrong& wrong :
+       {Wrong{"", {"--vary", "as in"}}, Wrong{"--vary seed", {"seed", "key=a,b,c"}},
+        Wrong{"--vary seed=1,,2", {"empty"}}, Wrong{"--vary 'seed=[1,2'", {"']' is missing"}},
+        Wrong{"--vary seed=1 --vary seed=2", {"each key once"}}, Wrong{"--vary seed=1 --seed 2", {"fixed by --set"}},
+        Wrong{"--vary requests.rat=1/s,2/s", {"requests.rat", "rate"}},
+        Wrong{"--vary policy=base,eplb", {"--policies"}}, Wrong{"--vary seed=1 --policies elpb", {"elpb", "eplb"}},
+        Wrong{"--vary seed=1 --policies eplb,eplb", {"eplb", "twice"}},
+        Wrong{"--vary seed=1 --measure godput", {"godput", "goodput"}},
+        Wrong{"--vary seed=1 --k 3", {"k", "--measure goodput"}},
+        Wrong{"--vary seed=1 --threads -1", {"threads", "0 (all cores)"}},
+        Wrong{"--vary seed=1 --very", {"very", "vary"}}, Wrong{"--vary seed=1 -o taken", {"taken", "exists"}},
+        Wrong{"--vary seed=1 -o taken --overwrite", {"taken", "sweep.json"}}}) {
+    CAPTURE(wrong.arguments);
+    const std::string target = std::string(wrong.arguments).find("-o taken") == std::string::npos ? " -o out " : " ";
+    const Outcome refused = run_epsim(dir, "sweep " + small_scenario() + " -q " + wrong.arguments + target);
+    CHECK(refused.exit_code == 2);
+    for (const std::string& word : wrong.mentions) {
+      CHECK_MESSAGE(refused.err.find(word) != std::string::npos, refused.err, " does not say ", word);
+    }
+    CHECK_FALSE(std::filesystem::exists(dir / "out"));
+  }
+  CHECK(slurp(dir / "taken/thesis.txt") == "mine");
+}
