@@ -1,183 +1,220 @@
 #include "models/step_model.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "sim/core/check.h"
 
 namespace epsim {
-namespace {
-
-void add(StepCost& cost, LayerPart part, const Price& price, double times = 1.0) {
-  const Seconds time = price.time * times;
-  cost.total += time;
-  cost.by_part[static_cast<std::size_t>(part)] += time;
-  cost.by_origin[static_cast<std::size_t>(price.origin)] += time;
-}
-
-// The slowest of several prices, and how much longer it takes than their mean.
-struct Slowest {
-  Price price;
-  Seconds sum{};
-  int count = 0;
-  void add(const Price& p) {
-    price = p.time > price.time ? p : price;
-    sum += p.time;
-    ++count;
-  }
-  // Never below zero, though the mean of equal times may round to a little more than each.
-  Seconds straggler() const { return std::max(Seconds{}, price.time - sum / std::max(1, count)); }
-};
-
-Price plus(const Price& a, const Price& b) {
-  if (b.time.count() <= 0) {
-    return a;
-  }
-  return a.time.count() <= 0 ? b : Price{a.time + b.time, weaker(a.origin, b.origin)};
-}
-
-}  // namespace
 
 StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                      const DispatchOptions& dispatch, const Placement& placement, const LoadSource& loads,
                      ComputeProfile compute, NetworkProfile network)
-    : model_(model),
-      parallelism_(parallelism),
-      dispatch_(dispatch),
-      placement_(placement),
+    : placement_(placement),
       loads_(loads),
-      compute_(model, cluster.node.gpu, parallelism, std::move(compute)),
-      network_(cluster, std::move(network)),
-      peak_(cluster.node.gpu.bf16_peak),
+      parts_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),
       traffic_model_(placement, parallelism, shape_of(cluster), dispatch.dedup),
-      tokens_(static_cast<std::size_t>(parallelism.dp_ranks())),
-      link_bytes_(network_.links().size(), 0.0) {
+      tally_(model, parallelism.gpus, parts_.network()),
+      moe_numbers_(model.moe_layer_numbers()),
+      tokens_(static_cast<std::size_t>(parallelism.dp_ranks())) {
   EPSIM_CHECK(placement.layers() == model.moe_layers() && loads.layers() == model.moe_layers(),
               "one row per MoE layer");
   EPSIM_CHECK(placement.experts() == model.experts && loads.experts() == model.experts, "one load per expert");
-  const auto cells = static_cast<std::size_t>(model.moe_layers()) * static_cast<std::size_t>(parallelism.gpus);
-  totals_.gpus = parallelism.gpus;
-  totals_.gpu_load.assign(cells, 0.0);
-  totals_.gpu_busy_s.assign(cells, 0.0);
-  for (const int number : model.moe_layer_numbers()) {
-    totals_.layers.push_back({.layer_number = number});
+  int next = 0;
+  for (const int number : moe_numbers_) {
+    dense_before_.push_back(number - next);
+    next = number + 1;
   }
-  for (const TwoTierNetwork::Link& link : network_.links()) {
-    totals_.links.push_back({link.name, link.rate, Bytes(0)});
-  }
+  dense_before_.push_back(model.layers - next);
+  stretches_.resize(1 + static_cast<std::size_t>(*std::max_element(dense_before_.begin(), dense_before_.end())));
 }
 
-// Attention's all-gather of the rank's tokens, and the reduce-scatter of its output.
-Price StepModel::attention_of(const RankBatch& batch) const {
-  const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
-  const int tp = parallelism_.attention_tp;
-  const Price reduce = network_.within_node(CollectiveKind::kReduceScatter, tp, hidden);
-  const Price gather = network_.within_node(CollectiveKind::kAllGather, tp, hidden);
-  return plus(plus(compute_.attention(batch), reduce), gather);
-}
-
-Price StepModel::with_reduction(Price part, Sharding sharding, std::int64_t tokens) const {
-  if (sharding != Sharding::kTensorParallel || part.time.count() <= 0) {
-    return part;
-  }
-  const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
-  const int tp = parallelism_.attention_tp;
-  const Price gather = network_.within_node(CollectiveKind::kAllGather, tp, hidden);
-  return plus(plus(gather, part), network_.within_node(CollectiveKind::kReduceScatter, tp, hidden));
-}
-
-StepModel::Common StepModel::common_parts(std::span<const RankBatch> ranks) const {
-  Slowest attention, gate, shared, dense;
-  for (const RankBatch& batch : ranks) {
-    attention.add(attention_of(batch));
-    gate.add(compute_.gate(batch.tokens()));
-    shared.add(with_reduction(compute_.shared_expert(batch.tokens()), parallelism_.shared_experts, batch.tokens()));
-    dense.add(with_reduction(compute_.dense_ffn(batch.tokens()), parallelism_.dense_ffn, batch.tokens()));
-  }
-  return {attention.price,    gate.price,       shared.price, dense.price, attention.straggler() + gate.straggler(),
-          shared.straggler(), dense.straggler()};
-}
-
-void StepModel::moe_layer(int l, const Common& common, StepCost& cost) {
-  traffic_model_.layer(l, step_loads_, tokens_, traffic_);
-  const Bytes out(model_.hidden * dispatch_.dispatch_bytes), back(model_.hidden * dispatch_.combine_bytes);
-  const ExchangePrice dispatch = network_.all_to_all(traffic_, out, Direction::kDispatch, link_bytes_);
-  const ExchangePrice combine = network_.all_to_all(traffic_, back, Direction::kCombine, link_bytes_);
-  const Price counts = dispatch_.exchange_counts ? network_.latency() : Price{};
-
-  Slowest experts;
-  double most_rows = 0;
-  const std::size_t row = static_cast<std::size_t>(l) * traffic_.executed.size();
-  for (std::size_t g = 0; g < traffic_.executed.size(); ++g) {
-    const Price here = compute_.experts(traffic_.executed[g], traffic_.touched[g]);
-    experts.add(here);
-    most_rows = std::max(most_rows, traffic_.executed[g]);
-    totals_.gpu_load[row + g] += traffic_.executed[g];
-    totals_.gpu_busy_s[row + g] += here.time.count();
-  }
-  // physics.md section 9: no part is shorter than its busiest resource allows.
-  EPSIM_CHECK(experts.price.time >= Flops(most_rows * 6.0 * model_.hidden * model_.moe_intermediate) / peak_,
-              "expert work is not faster than the GPU's peak");
-  EPSIM_CHECK(dispatch.price.time >= dispatch.wire && combine.price.time >= combine.wire,
-              "an exchange is not faster than its busiest link");
-
-  StepCost layer;
-  add(layer, LayerPart::kAttention, common.attention);
-  add(layer, LayerPart::kGate, common.gate);
-  add(layer, LayerPart::kDispatch, counts);
-  add(layer, LayerPart::kDispatch, dispatch.price);
-  add(layer, LayerPart::kExperts, experts.price);
-  add(layer, LayerPart::kDense, common.shared);
-  add(layer, LayerPart::kCombine, combine.price);
-  layer.straggler = common.attention_straggler + common.shared_straggler + dispatch.straggler + experts.straggler() +
-                    combine.straggler;
-
-  LayerTotals& totals = totals_.layers[static_cast<std::size_t>(l)];
-  const double balance = balancedness(traffic_.executed);
-  totals.straggler += layer.straggler;
-  totals.balancedness_sum += balance;
-  totals.balancedness_min = std::min(totals.balancedness_min, balance);
-  totals_.assignments_routed += static_cast<double>(step_tokens_) * model_.top_k;
-  for (std::size_t p = 0; p < layer.by_part.size(); ++p) {
-    totals.by_part[p] += layer.by_part[p];
-    cost.by_part[p] += layer.by_part[p];
-  }
-  for (std::size_t o = 0; o < layer.by_origin.size(); ++o) {
-    cost.by_origin[o] += layer.by_origin[o];
-  }
-  cost.total += layer.total;
-  cost.straggler += layer.straggler;
-}
-
-StepCost StepModel::price(std::int64_t step, std::span<const RankBatch> ranks) {
+void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int batches) {
   EPSIM_CHECK(ranks.size() == tokens_.size(), "one batch per DP rank");
+  batches_ = batches;
   step_tokens_ = 0;
-  std::int64_t sampled = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     tokens_[r] = ranks[r].tokens();
     step_tokens_ += tokens_[r];
-    sampled = std::max(sampled, ranks[r].sampled);
   }
   loads_.draw(step, tokens_, step_loads_);
-  const Common common = common_parts(ranks);
-  StepCost cost;
-  const double dense_layers = model_.dense_layers();
-  add(cost, LayerPart::kAttention, common.attention, dense_layers);
-  add(cost, LayerPart::kDense, common.dense, dense_layers);
-  cost.straggler += (common.attention_straggler + common.dense_straggler) * dense_layers;
-  for (int l = 0; l < model_.moe_layers(); ++l) {
-    moe_layer(l, common, cost);
-  }
-  add(cost, LayerPart::kOther, compute_.head(sampled));
-  ++totals_.steps;
-  return cost;
+  parts_.ranks(ranks, ranks_);
 }
 
-const StepTotals& StepModel::totals() {
-  for (std::size_t i = 0; i < link_bytes_.size(); ++i) {
-    totals_.links[i].bytes = Bytes(link_bytes_[i]);
+const LayerParts& StepModel::layer(int l) {
+  traffic_model_.layer(l, step_loads_, tokens_, traffic_);
+  parts_.layer(traffic_, tally_.link_bytes(), layer_);
+  tally_.load(l, traffic_, layer_.experts, 1.0 / batches_);
+  tally_.routed(static_cast<double>(step_tokens_) * parts_.model().top_k);
+  return layer_;
+}
+
+int StepModel::model_layer(int l) const {
+  return l < std::ssize(moe_numbers_) ? moe_numbers_[static_cast<std::size_t>(l)] : parts_.model().layers;
+}
+
+// `last`: after the last MoE layer, where the head stands in place of attention and gate.
+StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
+  Stretch out;
+  Ticks sum{};
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const RankParts& p = ranks_[r];
+    const Ticks length =
+        (p.attention.time + p.dense.time) * dense_layers + (last ? p.head.time : p.attention.time + p.gate.time);
+    sum += length;
+    if (length > out.length) {
+      out.rank = r;
+      out.length = length;
+    }
   }
-  return totals_;
+  out.waiting = to_seconds(out.length) - to_seconds(sum) / static_cast<double>(ranks_.size());
+  out.waiting = std::max(out.waiting, Seconds{});
+  return out;
+}
+
+// The slowest rank's slowest GPU, and its shared experts.
+void StepModel::experts_stretch(int l, StepSum& sum) {
+  const auto tp = static_cast<std::size_t>(parts_.parallelism().attention_tp);
+  std::size_t slowest = 0, rank = 0;
+  Ticks length{-1};
+  Seconds busy{};
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    std::size_t worst = r * tp;
+    for (std::size_t g = r * tp; g < (r + 1) * tp; ++g) {
+      busy += layer_.experts[g].time;
+      worst = layer_.experts[g].time > layer_.experts[worst].time ? g : worst;
+    }
+    busy += to_seconds(ranks_[r].shared.time) * static_cast<double>(tp);
+    const Ticks here = to_ticks(layer_.experts[worst].time) + ranks_[r].shared.time;
+    if (here > length) {
+      length = here;
+      slowest = worst;
+      rank = r;
+    }
+  }
+  const Piece experts = piece_of(layer_.experts[slowest]);
+  sum.add(LayerPart::kExperts, experts);
+  sum.add(LayerPart::kDense, ranks_[rank].shared);
+  tally_.time(l, LayerPart::kExperts, experts.time);
+  tally_.time(l, LayerPart::kDense, ranks_[rank].shared.time);
+  const Seconds waiting = std::max(Seconds{}, to_seconds(length) - busy / static_cast<double>(layer_.experts.size()));
+  sum.wait(waiting);
+  tally_.straggler(l, waiting);
+}
+
+void StepModel::moe_layer(int l, StepSum& sum) {
+  const int dense_layers = dense_before(l);
+  const Stretch& stretch = stretches_[static_cast<std::size_t>(dense_layers)];
+  const RankParts& slowest = ranks_[stretch.rank];
+  const Ticks start = sum.total();
+  sum.add(LayerPart::kAttention, slowest.attention, dense_layers + 1);
+  sum.add(LayerPart::kDense, slowest.dense, dense_layers);
+  sum.add(LayerPart::kGate, slowest.gate);
+  layer(l);
+  if (recorder_ != nullptr) {
+    record_ranks(l, dense_layers, start);
+    record_layer(l, sum.total());
+  }
+  sum.add(LayerPart::kDispatch, layer_.counts);
+  sum.add(LayerPart::kDispatch, layer_.dispatch);
+  experts_stretch(l, sum);
+  sum.add(LayerPart::kCombine, layer_.combine);
+  const Seconds waiting = stretch.waiting + layer_.dispatch_straggler + layer_.combine_straggler;
+  sum.wait(waiting);
+  tally_.straggler(l, waiting);
+  tally_.time(l, LayerPart::kAttention, slowest.attention.time);
+  tally_.time(l, LayerPart::kGate, slowest.gate.time);
+  tally_.time(l, LayerPart::kDispatch, layer_.counts.time + layer_.dispatch.time);
+  tally_.time(l, LayerPart::kCombine, layer_.combine.time);
+}
+
+StepCost StepModel::price(std::int64_t step, std::span<const RankBatch> ranks) {
+  begin(step, ranks);
+  for (std::size_t d = 0; d < stretches_.size(); ++d) {
+    stretches_[d] = slowest_rank(static_cast<int>(d), false);
+  }
+  StepSum sum;
+  const int layers = static_cast<int>(moe_numbers_.size());
+  for (int l = 0; l < layers; ++l) {
+    moe_layer(l, sum);
+  }
+  const int trailing = dense_before(layers);
+  const Stretch last = slowest_rank(trailing, true);
+  const RankParts& slowest = ranks_[last.rank];
+  if (recorder_ != nullptr) {
+    record_ranks(layers, trailing, sum.total());
+  }
+  sum.add(LayerPart::kAttention, slowest.attention, trailing);
+  sum.add(LayerPart::kDense, slowest.dense, trailing);
+  sum.add(LayerPart::kOther, slowest.head);
+  sum.wait(last.waiting);
+  tally_.end_step();
+  return sum.cost();
+}
+
+// Every rank's pieces between two exchanges, each starting as soon as the one before has ended.
+void StepModel::record_ranks(int l, int dense_layers, Ticks start) const {
+  const int tp = parts_.parallelism().attention_tp;
+  const bool last = l == std::ssize(moe_numbers_);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const RankParts& p = ranks_[r];
+    Ticks at = start;
+    int layer = model_layer(l) - dense_layers;
+    const auto tell = [&](LayerPart part, const Piece& piece) {
+      if (piece.time > Ticks{}) {
+        recorder_->span({.layer = layer,
+                         .part = part,
+                         .first_gpu = static_cast<std::int32_t>(r) * tp,
+                         .gpus = tp,
+                         .start = at,
+                         .duration = piece.time});
+      }
+      at += piece.time;
+    };
+    for (int i = 0; i < dense_layers; ++i, ++layer) {
+      tell(LayerPart::kAttention, p.attention);
+      tell(LayerPart::kDense, p.dense);
+    }
+    layer = last ? -1 : layer;
+    if (last) {
+      tell(LayerPart::kOther, p.head);
+    } else {
+      tell(LayerPart::kAttention, p.attention);
+      tell(LayerPart::kGate, p.gate);
+    }
+  }
+}
+
+// The layer's exchanges and experts; `start`: all ranks have reached the dispatch.
+void StepModel::record_layer(int l, Ticks start) const {
+  const int gpus = parts_.parallelism().gpus, tp = parts_.parallelism().attention_tp, layer = model_layer(l);
+  const auto exchange = [&](LayerPart part, Ticks at, Ticks length, Bytes row) {
+    recorder_->span({layer, part, StepLane::kNetwork, 0, 0, gpus, at, length});
+    const bool forth = part == LayerPart::kDispatch;
+    const LayerTraffic& t = traffic_;
+    recorder_->exchange({layer, part, 0, row.count(), forth ? t.intra_out : t.intra_in,
+                         forth ? t.intra_in : t.intra_out, forth ? t.inter_out : t.inter_in,
+                         forth ? t.inter_in : t.inter_out});
+  };
+  const Ticks sent = layer_.counts.time + layer_.dispatch.time;
+  exchange(LayerPart::kDispatch, start, sent, parts_.dispatch_row());
+  Ticks end = start + sent;
+  for (int r = 0; r * tp < gpus; ++r) {
+    Ticks experts{};
+    for (int g = r * tp; g < (r + 1) * tp; ++g) {
+      const Ticks here = to_ticks(layer_.experts[static_cast<std::size_t>(g)].time);
+      experts = std::max(experts, here);
+      if (here > Ticks{}) {
+        recorder_->span({layer, LayerPart::kExperts, StepLane::kCompute, 0, g, 1, start + sent, here});
+      }
+    }
+    const Ticks shared = ranks_[static_cast<std::size_t>(r)].shared.time;
+    if (shared > Ticks{}) {
+      recorder_->span({layer, LayerPart::kDense, StepLane::kCompute, 0, r * tp, tp, start + sent + experts, shared});
+    }
+    end = std::max(end, start + sent + experts + shared);
+  }
+  exchange(LayerPart::kCombine, end, layer_.combine.time, parts_.combine_row());
 }
 
 }  // namespace epsim

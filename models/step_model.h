@@ -1,12 +1,12 @@
-// Time of one step of an instance, layer by layer, in closed form: nothing overlaps and every collective waits for the
-// slowest GPU (barrier synchronisation).
+// Time of one step of an instance in closed form: nothing overlaps and the exchanges of tokens wait for the slowest GPU
+// (barrier synchronisation).
 //
-//   step = sum over layers of  attention -> dense FFN                              (dense layers)
-//                              attention -> gate -> dispatch -> experts -> shared experts -> combine   (MoE layers)
-//          + output head
-//   Between parts a GPU holds its share of the rank's tokens; attention and split dense and shared FFNs work on all of
-//   them, so each has an all-gather before and a reduce-scatter after.
-//   Ignores: overlap of any kind, pairwise synchronisation (both are event-driven), the CPU.
+//   step = sum over MoE layers of  ranks -> dispatch -> experts -> combine, then the rest of the ranks' work
+//     ranks    the slowest DP rank's dense layers since the last MoE layer, attention and gate: ranks meet nowhere else
+//     experts  the slowest DP rank's slowest GPU, then the rank's shared experts
+//     rest     dense layers after the last MoE layer, output head
+//   Ignores: overlap of any kind, pairwise synchronisation (task graphs of sim/serving), the CPU.
+//   Every piece is a whole number of picoseconds, so that a task graph of the same pieces takes exactly as long.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,16 @@
 #include <span>
 #include <vector>
 
-#include "models/compute/roofline.h"
 #include "models/network/traffic.h"
-#include "models/network/two_tier.h"
-#include "sim/domain/moe_spec.h"
-#include "sim/domain/parallelism.h"
+#include "models/step_parts.h"
+#include "models/step_sum.h"
+#include "models/step_tally.h"
 #include "sim/domain/placement.h"
 #include "sim/domain/step.h"
 #include "sim/domain/step_loads.h"
+#include "sim/domain/step_recorder.h"
 
 namespace epsim {
-
-// How expert parallelism exchanges tokens.
-struct DispatchOptions {
-  Dedup dedup = Dedup::kGpu;    // CRAFT's peer-to-peer dispatch: one row per (token, GPU)
-  double dispatch_bytes = 2;    // bytes per element out (bf16; fp8 dispatch: 1)
-  double combine_bytes = 2;     // and back
-  bool exchange_counts = true;  // sizes are not known before the gate: one more latency ahead of the dispatch
-};
 
 class StepModel final : public StepPricer {
  public:
@@ -41,36 +33,55 @@ class StepModel final : public StepPricer {
             ComputeProfile compute, NetworkProfile network);
 
   StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override;
+  void set_conditions(const StepConditions& conditions) override { parts_.set_conditions(conditions); }
+  // Null (the default): nobody listens.
+  void record_to(StepRecorder* recorder) { recorder_ = recorder; }
   // Totals over all steps priced so far.
-  const StepTotals& totals();
+  const StepTotals& totals() { return tally_.totals(); }
+
+  // For a pricer that puts the same pieces together in another way. begin() draws the loads of a step, or of one of the
+  // `batches` that it is split into, and prices the ranks' pieces; layer() then prices MoE layer `l`, once each, and
+  // enters its load and bytes into the tally.
+  void begin(std::int64_t step, std::span<const RankBatch> ranks, int batches = 1);
+  const std::vector<RankParts>& ranks() const { return ranks_; }
+  const LayerParts& layer(int l);
+  const LayerTraffic& traffic() const { return traffic_; }  // of the layer priced last
+  const StepParts& parts() const { return parts_; }
+  StepTally& tally() { return tally_; }
+  // Dense layers between MoE layer l and the one before; for l = MoE layers, those after the last.
+  int model_layer(int l) const;  // number of MoE layer l in the model; for l = MoE layers, one past the last layer
+  int dense_before(int l) const { return dense_before_[static_cast<std::size_t>(l)]; }
 
  private:
-  // What every layer of a step has in common.
-  struct Common {
-    Price attention, gate, shared, dense;
-    Seconds attention_straggler{}, shared_straggler{}, dense_straggler{};  // attention: with the gate
+  // The ranks' work between two exchanges, for the slowest of them.
+  struct Stretch {
+    std::size_t rank = 0;
+    Ticks length{};
+    Seconds waiting{};  // of the mean rank
   };
-  Common common_parts(std::span<const RankBatch> ranks) const;
-  Price attention_of(const RankBatch& batch) const;
-  Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
-  void moe_layer(int l, const Common& common, StepCost& cost);
+  Stretch slowest_rank(int dense_layers, bool last) const;
+  void moe_layer(int l, StepSum& sum);
+  void experts_stretch(int l, StepSum& sum);
+  void record_ranks(int l, int dense_layers, Ticks start) const;
+  void record_layer(int l, Ticks start) const;
 
-  MoeSpec model_;
-  Parallelism parallelism_;
-  DispatchOptions dispatch_;
-  const Placement& placement_;
+  Placement const& placement_;
   const LoadSource& loads_;
-  ComputeModel compute_;
-  TwoTierNetwork network_;
-  FlopsPerSecond peak_;
+  StepParts parts_;
   TrafficModel traffic_model_;
-  // Scratch of one step, and totals of the run.
+  StepTally tally_;
+  StepRecorder* recorder_ = nullptr;
+  std::vector<int> moe_numbers_;   // [MoE layer] in the model
+  std::vector<int> dense_before_;  // [MoE layers + 1]
+  // Scratch of one step.
+  int batches_ = 1;
   std::vector<std::int64_t> tokens_;
   std::int64_t step_tokens_ = 0;
+  std::vector<RankParts> ranks_;
+  std::vector<Stretch> stretches_;  // [dense layers before an MoE layer]
   StepLoads step_loads_;
   LayerTraffic traffic_;
-  std::vector<double> link_bytes_;
-  StepTotals totals_;
+  LayerParts layer_;
 };
 
 }  // namespace epsim

@@ -6,12 +6,6 @@
 namespace epsim {
 namespace {
 
-Price operator+(const Price& a, const Price& b) {
-  if (a.time.count() <= 0) {
-    return b;
-  }
-  return b.time.count() <= 0 ? a : Price{a.time + b.time, weaker(a.origin, b.origin)};
-}
 Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; }
 
 // Rows per expert from 1 to 2^20, eight steps to an octave: a step is 9 %, and the measured shares change by less.

@@ -32,4 +32,12 @@ struct Price {
   Origin origin = Origin::kDeclared;
 };
 
+// One after the other. What takes no time has no say in where the sum came from.
+constexpr Price operator+(const Price& a, const Price& b) {
+  if (b.time.count() <= 0) {
+    return a;
+  }
+  return a.time.count() <= 0 ? b : Price{a.time + b.time, weaker(a.origin, b.origin)};
+}
+
 }  // namespace epsim

@@ -25,10 +25,22 @@ struct RankBatch {
   std::int64_t tokens() const { return prefill_tokens + decode_tokens; }
 };
 
-enum class LayerPart { kAttention, kGate, kDispatch, kExperts, kCombine, kDense, kOther };
-inline constexpr int kLayerParts = 7;
+// Planning, prefetch and migration are what policies that act in every step make a step wait for.
+enum class LayerPart {
+  kAttention,
+  kGate,
+  kDispatch,
+  kExperts,
+  kCombine,
+  kDense,
+  kPlanning,
+  kPrefetch,
+  kMigration,
+  kOther
+};
+inline constexpr int kLayerParts = 10;
 inline constexpr std::array<std::string_view, kLayerParts> kLayerPartNames = {
-    "attention", "gate", "dispatch", "experts", "combine", "dense", "other"};
+    "attention", "gate", "dispatch", "experts", "combine", "dense", "planning", "prefetch", "migration", "other"};
 
 struct StepCost {
   Seconds total{};
@@ -39,11 +51,20 @@ struct StepCost {
   Seconds straggler{};
 };
 
+// What has changed about the hardware since the run began: the share of its speed, in (0, 1] or above for an
+// overclocked GPU, at which each GPU computes and at which its links run. Empty: all at 1.
+struct StepConditions {
+  std::vector<double> gpu_speed;   // [GPU] every kernel on it
+  std::vector<double> link_speed;  // [GPU] its port and its share of the NICs
+};
+
 // Prices steps. One object serves one run; it may keep scratch space and running totals.
 class StepPricer {
  public:
   virtual ~StepPricer() = default;
   virtual StepCost price(std::int64_t step, std::span<const RankBatch> ranks) = 0;
+  // Holds for the steps priced from now on. A pricer that knows no conditions refuses them (InvariantBroken).
+  virtual void set_conditions(const StepConditions& conditions);
 };
 
 // Totals of one MoE layer over a run.

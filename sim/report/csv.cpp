@@ -107,9 +107,10 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
   const LayerGpuView load(totals.gpu_load, totals);
   const auto& planned = run.planned_balancedness;
   EPSIM_CHECK(planned.empty() || planned.size() == totals.layers.size(), "a planned value for each layer, or none");
-  CsvTable csv(out, {"layer", "attention_us", "gate_us", "dispatch_us", "experts_us", "combine_us", "dense_us",
-                     "other_us", "total_us", "straggler_us", "balancedness_mean", "balancedness_min",
-                     "imbalance_of_totals", "busiest_gpu", "assignments_per_step", "planned_balancedness"});
+  CsvTable csv(
+      out, {"layer", "attention_us", "gate_us", "dispatch_us", "experts_us", "combine_us", "dense_us", "planning_us",
+            "prefetch_us", "migration_us", "other_us", "total_us", "straggler_us", "balancedness_mean",
+            "balancedness_min", "imbalance_of_totals", "busiest_gpu", "assignments_per_step", "planned_balancedness"});
   for (std::size_t l = 0; l < totals.layers.size(); ++l) {
     const auto steps = static_cast<double>(totals.steps);
     add_layer(csv, totals.layers[l], steps);

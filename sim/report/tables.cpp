@@ -91,7 +91,12 @@ std::string time_table(const RunSummary& run) {
     shares.push_back(percent(time.share));
   };
   for (std::size_t i = 0; i < run.parts.size(); ++i) {
-    add(kLayerPartNames[i], run.parts[i]);
+    const auto part = static_cast<LayerPart>(i);
+    const bool by_policies =  // only policies that act in every step have these
+        part == LayerPart::kPlanning || part == LayerPart::kPrefetch || part == LayerPart::kMigration;
+    if (!by_policies || run.parts[i].seconds > 0) {
+      add(kLayerPartNames[i], run.parts[i]);
+    }
   }
   add("all", {run.step_time_s, ratio(run.step_time_s, run.step_time_s)});
   add("of it straggler", run.straggler);

@@ -113,6 +113,9 @@ void Instance::start_step() {
     kv_blocks += ranks_[r].kv().used();
     blocked = blocked || ranks_[r].head_lacks_blocks();
   }
+  if (control_.recorder != nullptr) {
+    control_.recorder->begin_step(result_.steps, now_, batches_);
+  }
   const StepCost cost = with_gap(pricer_.price(result_.steps, batches_), options_.step_gap);
   check_cost(cost);
   if (!(cost.total < to_seconds(kLastTime - now_))) {
@@ -120,6 +123,9 @@ void Instance::start_step() {
   }
   const Ticks duration = to_ticks(cost.total);
   EPSIM_CHECK(duration > Ticks{}, "a step with work in it takes time");
+  if (control_.recorder != nullptr) {
+    control_.recorder->end_step(duration);
+  }
   add_cost(result_.time, cost);
   tally_.busy += duration;
   tally_.blocked += blocked ? duration : Ticks{};

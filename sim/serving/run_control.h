@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "sim/core/units.h"
+#include "sim/domain/step_recorder.h"
 
 namespace epsim {
 
@@ -22,6 +23,8 @@ struct RunControl {
   std::int64_t progress_every_steps = 256;           // > 0
   // Once it is true no further step starts; what is complete is kept. May be set from a signal handler.
   const std::atomic<bool>* stop = nullptr;
+  // Is told of every piece of every step; null: nobody, at no cost.
+  StepRecorder* recorder = nullptr;
 };
 
 }  // namespace epsim

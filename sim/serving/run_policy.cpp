@@ -107,6 +107,7 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
                        const RequestTrace& requests, const RunControl& control) {
   const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
   StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads, s.compute, s.network);
+  model.record_to(control.recorder);
   RunResult result = simulate(requests, prepared.serving, model, control);
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, s.model);

@@ -2,70 +2,19 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
-#include "tests/models/profiles.h"
+#include "tests/models/small_step.h"
 
 using namespace epsim;
 using namespace epsim::literals;
 
 namespace {
 
-// The same mix in every step.
-class FixedLoads final : public LoadSource {
- public:
-  FixedLoads(int layers, std::vector<float> pi) : layers_(layers), pi_(std::move(pi)) {}
-  int layers() const override { return layers_; }
-  int experts() const override { return static_cast<int>(pi_.size()); }
-  void draw(std::int64_t, std::span<const std::int64_t>, StepLoads& out) const override {
-    out.resize(layers_, 1, experts());
-    for (int l = 0; l < layers_; ++l) {
-      std::copy(pi_.begin(), pi_.end(), out.row(l, 0).begin());
-    }
-  }
-
- private:
-  int layers_;
-  std::vector<float> pi_;
-};
-
-// Two nodes of two GPUs, one DP rank a node; one dense and two MoE layers, four experts of 1 MB matrices.
-struct Bench {
-  MoeSpec model;
-  ClusterSpec cluster;
-  Parallelism parallelism{.gpus = 4, .attention_tp = 2};
-  PlacementPlan plan{.policy = "test",
-                     .experts = 4,
-                     .gpus = 4,
-                     .layers = {uniform_layer({0, 1, 2, 3}, 4), uniform_layer({0, 1, 2, 3}, 4)}};
-  Bench() {
-    model.name = "tiny";
-    model.layers = 3;
-    model.first_dense_layers = 1;
-    model.hidden = 1000;
-    model.dense_intermediate = 4000;
-    model.experts = 4;
-    model.top_k = 2;
-    model.moe_intermediate = 500;
-    model.vocab = 2000;
-    model.attention = {.kind = AttentionKind::kGqa, .heads = 8, .kv_heads = 8, .head_dim = 125};
-    model.validate();
-    cluster.node.gpu = {"gpu", 100_TFps, FlopsPerSecond(0), 80_GiB, BytesPerSecond(1e12), ""};
-    cluster.node.gpus = 2;
-    cluster.node.intra_rate = 100_GBps;
-    cluster.node.nics = 1;
-    cluster.node.nic_rate = 10_GBps;
-    cluster.nodes = 2;
-  }
-  Placement placement() const { return Placement::build(plan, shape_of(cluster), Bytes(1), Bytes(1e9)); }
-};
+using Bench = test::SmallStep;
+using test::FixedLoads;
 
 StepCost price(const Bench& b, const Placement& placement, const LoadSource& loads, std::vector<RankBatch> ranks,
                StepTotals* totals = nullptr) {
-  DispatchOptions dispatch;
-  dispatch.exchange_counts = false;
-  StepModel model(b.model, b.cluster, b.parallelism, dispatch, placement, loads, test::plain_compute(),
-                  {test::plain_link(0.0, 0.5, 2), test::plain_link(0.0, 0.8, 4)});
+  StepModel model = b.step_model(placement, loads);
   const StepCost cost = model.price(0, ranks);
   if (totals != nullptr) {
     *totals = model.totals();
@@ -228,4 +177,47 @@ TEST_CASE("stragglers: what the mean GPU waits for the slowest, part by part") {
   // node 0 gets 100000 tokens x 1.5 rows = 150000, node 1 gets 50000 from node 0; busiest 150000 (node 0 in, node 1
   // out), mean the same, so no GPU waits for the network.
   CHECK(totals.layers[0].straggler.count() == doctest::Approx(6e-3).epsilon(1e-6));
+}
+
+TEST_CASE("ranks meet at the exchanges only: a rank's slow attention and another's slow gate do not add up") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const FixedLoads loads(2, {0.5F, 0.5F, 0.5F, 0.5F});
+  // Rank 0 reads a long cache for few tokens, rank 1 has many tokens and no cache.
+  const RankBatch reads{.decode_tokens = 1, .decode_context = 1e6, .sampled = 1};
+  const RankBatch computes{.prefill_tokens = 10000, .prefill_pairs = 1.0, .sampled = 1};
+  StepModel model = b.step_model(placement, loads);
+  model.begin(0, std::vector<RankBatch>{reads, computes});
+  const RankParts few = model.ranks()[0], many = model.ranks()[1];
+  REQUIRE(few.attention.time > many.attention.time);
+  REQUIRE(few.gate.time < many.gate.time);
+  REQUIRE(few.dense.time < many.dense.time);
+  // One dense layer, then attention and gate of the first MoE layer: whoever is later sets the time.
+  const Ticks to_first = std::max(few.attention.time * 2 + few.dense.time + few.gate.time,
+                                  many.attention.time * 2 + many.dense.time + many.gate.time);
+  const Ticks to_second = std::max(few.attention.time + few.gate.time, many.attention.time + many.gate.time);
+  const StepCost cost = price(b, placement, loads, {reads, computes});
+  CHECK(of(cost, LayerPart::kAttention) + of(cost, LayerPart::kGate) + of(cost, LayerPart::kDense) ==
+        doctest::Approx(to_seconds(to_first + to_second).count()).epsilon(1e-12));
+}
+
+TEST_CASE("a GPU at half speed doubles its own work, a link at half its rate doubles the exchange it limits") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
+  const std::vector<RankBatch> ranks(2, RankBatch{.prefill_tokens = 100000, .prefill_pairs = 1.0, .sampled = 1});
+  const StepCost whole = price(b, placement, loads, ranks);
+  StepModel slow = b.step_model(placement, loads);
+  slow.set_conditions({.gpu_speed = {0.5, 1, 1, 1}, .link_speed = {}});
+  const StepCost one_slow = slow.price(0, ranks);
+  // GPU 0 has the hottest expert: experts take twice as long, and so does the attention of its rank.
+  CHECK(of(one_slow, LayerPart::kExperts) == doctest::Approx(2 * of(whole, LayerPart::kExperts)).epsilon(1e-9));
+  CHECK(of(one_slow, LayerPart::kAttention) == doctest::Approx(2 * of(whole, LayerPart::kAttention)).epsilon(1e-9));
+  CHECK(of(one_slow, LayerPart::kDispatch) == of(whole, LayerPart::kDispatch));
+  slow.set_conditions({.gpu_speed = {}, .link_speed = {0.5, 0.5, 1, 1}});
+  const StepCost nic = slow.price(0, ranks);  // both GPUs that share node 0's NIC
+  CHECK(of(nic, LayerPart::kDispatch) == doctest::Approx(2 * of(whole, LayerPart::kDispatch)).epsilon(1e-9));
+  CHECK(of(nic, LayerPart::kExperts) == of(whole, LayerPart::kExperts));
+  slow.set_conditions({});
+  CHECK(slow.price(0, ranks).total.count() == whole.total.count());
 }

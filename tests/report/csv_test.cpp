@@ -74,15 +74,15 @@ TEST_CASE("layers.csv: means per step in microseconds") {
   REQUIRE(lines.size() == 2);
   // 4 steps: attention 4 ms / 4 = 1000 us, ... 8 ms / 4 = 2000 us in all, straggler 0.8 ms / 4 = 200 us; balancedness
   // 2.0 / 4; loads 300 and 100: 300 / 200 = 1.5, GPU 0, 400 / 4 = 100 assignments per step.
-  CHECK(lines[0] == "3,1000,0,250,500,250,0,0,2000,200,0.5,0.25,1.5,0,100,0.9");
+  CHECK(lines[0] == "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.9");
   // No load: balanced, no busiest GPU.
-  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,1,1,1,,0,1");
+  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,1");
 }
 
 TEST_CASE("layers.csv without steps has undefined means, without layers no rows") {
   RunResult run = test::sample_run();
   run.detail.steps = 0;
-  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,1.5,0,,0.9");
+  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,,,,1.5,0,,0.9");
   CHECK(rows(written(write_layers_csv, test::empty_run())).empty());
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("layers.csv without detail per GPU or plan leaves those cells empty") 
   RunResult run = test::sample_run();
   run.detail.gpu_load.clear();
   run.planned_balancedness.clear();
-  CHECK(rows(written(write_layers_csv, run))[0] == "3,1000,0,250,500,250,0,0,2000,200,0.5,0.25,,,,");
+  CHECK(rows(written(write_layers_csv, run))[0] == "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,,,,");
 }
 
 TEST_CASE("links.csv: use of each link over the run and over its steps") {

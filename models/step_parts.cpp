@@ -1,0 +1,126 @@
+#include "models/step_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+Price slowed(const Price& price, double speed) { return {price.time / speed, price.origin}; }
+
+// A link at a share of its rate carries its rows as if they were that many more.
+void stretch(std::vector<double>& rows, const std::vector<double>& speed) {
+  for (std::size_t g = 0; g < rows.size(); ++g) {
+    rows[g] /= speed[g];
+  }
+}
+
+}  // namespace
+
+StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+                     const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network)
+    : model_(model),
+      parallelism_(parallelism),
+      dispatch_(dispatch),
+      compute_(model, cluster.node.gpu, parallelism, std::move(compute)),
+      network_(cluster, std::move(network)),
+      peak_(cluster.node.gpu.bf16_peak) {}
+
+void StepParts::set_conditions(const StepConditions& conditions) {
+  for (const std::vector<double>* speeds : {&conditions.gpu_speed, &conditions.link_speed}) {
+    EPSIM_CHECK(speeds->empty() || speeds->size() == static_cast<std::size_t>(parallelism_.gpus), "one speed per GPU");
+    EPSIM_CHECK(std::all_of(speeds->begin(), speeds->end(), [](double s) { return s > 0; }),
+                "a GPU or link that still takes part has a speed above 0");
+  }
+  conditions_ = conditions;
+}
+
+double StepParts::rank_speed(std::size_t rank) const {
+  if (conditions_.gpu_speed.empty()) {
+    return 1.0;
+  }
+  const auto first = conditions_.gpu_speed.begin() + static_cast<std::ptrdiff_t>(rank) * parallelism_.attention_tp;
+  return *std::min_element(first, first + parallelism_.attention_tp);
+}
+
+// Attention's all-gather of the rank's tokens, and the reduce-scatter of its output.
+Price StepParts::attention_of(const RankBatch& batch) const {
+  const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
+  const int tp = parallelism_.attention_tp;
+  const Price reduce = network_.within_node(CollectiveKind::kReduceScatter, tp, hidden);
+  const Price gather = network_.within_node(CollectiveKind::kAllGather, tp, hidden);
+  return compute_.attention(batch) + reduce + gather;
+}
+
+Price StepParts::with_reduction(Price part, Sharding sharding, std::int64_t tokens) const {
+  if (sharding != Sharding::kTensorParallel || part.time.count() <= 0) {
+    return part;
+  }
+  const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
+  const int tp = parallelism_.attention_tp;
+  const Price gather = network_.within_node(CollectiveKind::kAllGather, tp, hidden);
+  return gather + part + network_.within_node(CollectiveKind::kReduceScatter, tp, hidden);
+}
+
+void StepParts::ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const {
+  out.resize(batches.size());
+  for (std::size_t r = 0; r < batches.size(); ++r) {
+    const RankBatch& batch = batches[r];
+    const std::int64_t tokens = batch.tokens();
+    const double speed = rank_speed(r);
+    const auto piece = [speed](const Price& price) { return piece_of(slowed(price, speed)); };
+    out[r] = {tokens,
+              piece(attention_of(batch)),
+              piece(compute_.gate(tokens)),
+              piece(with_reduction(compute_.shared_expert(tokens), parallelism_.shared_experts, tokens)),
+              piece(with_reduction(compute_.dense_ffn(tokens), parallelism_.dense_ffn, tokens)),
+              piece(compute_.head(batch.sampled))};
+  }
+}
+
+Price StepParts::experts(int gpu, double rows, double touched) const {
+  const Price price = compute_.experts(rows, touched);
+  return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[static_cast<std::size_t>(gpu)]);
+}
+
+ExchangePrice StepParts::exchange(const LayerTraffic& traffic, Direction direction, std::vector<double>& link_bytes) {
+  const Bytes row = direction == Direction::kDispatch ? dispatch_row() : combine_row();
+  ExchangePrice price = network_.all_to_all(traffic, row, direction, link_bytes);
+  if (!conditions_.link_speed.empty()) {
+    LayerTraffic slow = traffic;
+    for (std::vector<double>* rows : {&slow.intra_out, &slow.intra_in, &slow.inter_out, &slow.inter_in}) {
+      stretch(*rows, conditions_.link_speed);
+    }
+    std::vector<double> not_counted(link_bytes.size(), 0.0);
+    price = network_.all_to_all(slow, row, direction, not_counted);
+  }
+  EPSIM_CHECK(price.price.time >= price.wire, "an exchange is not faster than its busiest link");
+  return price;
+}
+
+void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) {
+  const ExchangePrice dispatch = exchange(traffic, Direction::kDispatch, link_bytes);
+  const ExchangePrice combine = exchange(traffic, Direction::kCombine, link_bytes);
+  out.counts = dispatch_.exchange_counts ? piece_of(network_.latency()) : Piece{};
+  out.dispatch = piece_of(dispatch.price);
+  out.combine = piece_of(combine.price);
+  out.dispatch_straggler = dispatch.straggler;
+  out.combine_straggler = combine.straggler;
+  const std::size_t gpus = traffic.executed.size();
+  out.experts.resize(gpus);
+  double most_rows = 0;
+  Seconds longest{};
+  for (std::size_t g = 0; g < gpus; ++g) {
+    out.experts[g] = experts(static_cast<int>(g), traffic.executed[g], traffic.touched[g]);
+    most_rows = std::max(most_rows, traffic.executed[g]);
+    longest = std::max(longest, out.experts[g].time);
+  }
+  // physics.md section 9: no part is shorter than its busiest resource allows.
+  EPSIM_CHECK(!conditions_.gpu_speed.empty() ||
+                  longest >= Flops(most_rows * 6.0 * model_.hidden * model_.moe_intermediate) / peak_,
+              "expert work is not faster than the GPU's peak");
+}
+
+}  // namespace epsim

@@ -1,0 +1,89 @@
+// What each piece of a step takes, before anyone says how the pieces follow each other.
+//
+//   Models : attention, gate, shared experts, dense FFN and head of every DP rank, with their tensor-parallel
+//            all-gather and reduce-scatter (between parts a GPU holds its share of the rank's tokens; attention and
+//            split FFNs work on all of them); experts of every GPU; the exchange of tokens, and of counts before it.
+//            GPUs and links may run at a share of their speed (StepConditions): a tensor-parallel group goes at the
+//            pace of its slowest GPU, an exchange at that of its busiest slowed resource.
+//   Ignores: what waits for what (StepModel, and the task graphs of sim/serving), the CPU.
+//   Source : ComputeModel and TwoTierNetwork.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/compute/roofline.h"
+#include "models/network/traffic.h"
+#include "models/network/two_tier.h"
+#include "sim/domain/moe_spec.h"
+#include "sim/domain/parallelism.h"
+#include "sim/domain/step.h"
+
+namespace epsim {
+
+// How expert parallelism exchanges tokens.
+struct DispatchOptions {
+  Dedup dedup = Dedup::kGpu;    // CRAFT's peer-to-peer dispatch: one row per (token, GPU)
+  double dispatch_bytes = 2;    // bytes per element out (bf16; fp8 dispatch: 1)
+  double combine_bytes = 2;     // and back
+  bool exchange_counts = true;  // sizes are not known before the gate: one more latency ahead of the dispatch
+};
+
+// A piece of work in whole picoseconds, the only unit in which pieces add up: however they are put together, equal
+// pieces give equal sums.
+struct Piece {
+  Ticks time{};
+  Origin origin = Origin::kDeclared;
+};
+inline Piece piece_of(const Price& price) { return {to_ticks(price.time), price.origin}; }
+
+// One layer of one DP rank; the head once per step.
+struct RankParts {
+  std::int64_t tokens = 0;
+  Piece attention, gate, shared, dense, head;
+};
+
+// One MoE layer.
+struct LayerParts {
+  Piece counts, dispatch, combine;
+  Seconds dispatch_straggler{}, combine_straggler{};  // what the GPUs wait on average for the busiest link
+  std::vector<Price> experts;                         // [GPU]; not yet rounded, as only the slowest may be needed
+};
+
+class StepParts {
+ public:
+  StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+            const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network);
+
+  void set_conditions(const StepConditions& conditions);
+  const StepConditions& conditions() const { return conditions_; }
+
+  void ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const;
+  // Adds what each link carried to `link_bytes`, in the order of network().links().
+  void layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out);
+  // `rows` assignments on `touched` physical experts of one GPU.
+  Price experts(int gpu, double rows, double touched) const;
+  const TwoTierNetwork& network() const { return network_; }
+  const MoeSpec& model() const { return model_; }
+  const Parallelism& parallelism() const { return parallelism_; }
+  const DispatchOptions& dispatch() const { return dispatch_; }
+  Bytes dispatch_row() const { return Bytes(model_.hidden * dispatch_.dispatch_bytes); }
+  Bytes combine_row() const { return Bytes(model_.hidden * dispatch_.combine_bytes); }
+
+ private:
+  ExchangePrice exchange(const LayerTraffic& traffic, Direction direction, std::vector<double>& link_bytes);
+  Price attention_of(const RankBatch& batch) const;
+  Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
+  double rank_speed(std::size_t rank) const;
+
+  MoeSpec model_;
+  Parallelism parallelism_;
+  DispatchOptions dispatch_;
+  ComputeModel compute_;
+  TwoTierNetwork network_;
+  FlopsPerSecond peak_;
+  StepConditions conditions_;
+};
+
+}  // namespace epsim

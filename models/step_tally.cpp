@@ -1,0 +1,47 @@
+#include "models/step_tally.h"
+
+#include <algorithm>
+
+namespace epsim {
+
+StepTally::StepTally(const MoeSpec& model, int gpus, const TwoTierNetwork& network)
+    : layer_ticks_(static_cast<std::size_t>(model.moe_layers())), link_bytes_(network.links().size(), 0.0) {
+  const auto cells = static_cast<std::size_t>(model.moe_layers()) * static_cast<std::size_t>(gpus);
+  totals_.gpus = gpus;
+  totals_.gpu_load.assign(cells, 0.0);
+  totals_.gpu_busy_s.assign(cells, 0.0);
+  for (const int number : model.moe_layer_numbers()) {
+    totals_.layers.push_back({.layer_number = number});
+  }
+  for (const TwoTierNetwork::Link& link : network.links()) {
+    totals_.links.push_back({link.name, link.rate, Bytes(0)});
+  }
+}
+
+void StepTally::load(int l, const LayerTraffic& traffic, std::span<const Price> experts, double weight) {
+  const std::size_t gpus = traffic.executed.size();
+  double* load = totals_.gpu_load.data() + static_cast<std::size_t>(l) * gpus;
+  double* busy = totals_.gpu_busy_s.data() + static_cast<std::size_t>(l) * gpus;
+  for (std::size_t g = 0; g < gpus; ++g) {
+    load[g] += traffic.executed[g];
+    busy[g] += experts[g].time.count();
+  }
+  const double balance = balancedness(traffic.executed);
+  LayerTotals& layer = totals_.layers[static_cast<std::size_t>(l)];
+  layer.balancedness_sum += balance * weight;
+  layer.balancedness_min = std::min(layer.balancedness_min, balance);
+}
+
+const StepTotals& StepTally::totals() {
+  for (std::size_t i = 0; i < link_bytes_.size(); ++i) {
+    totals_.links[i].bytes = Bytes(link_bytes_[i]);
+  }
+  for (std::size_t l = 0; l < layer_ticks_.size(); ++l) {
+    for (std::size_t p = 0; p < kLayerParts; ++p) {
+      totals_.layers[l].by_part[p] = to_seconds(Ticks(layer_ticks_[l][p]));
+    }
+  }
+  return totals_;
+}
+
+}  // namespace epsim

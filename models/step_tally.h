@@ -1,0 +1,39 @@
+// Totals of a run by layer, GPU and link, whoever puts its steps together.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "models/network/traffic.h"
+#include "models/network/two_tier.h"
+#include "models/step_parts.h"
+#include "sim/domain/step.h"
+
+namespace epsim {
+
+class StepTally {
+ public:
+  StepTally(const MoeSpec& model, int gpus, const TwoTierNetwork& network);
+
+  // What GPUs execute in MoE layer `l`. `weight` is the share of a step's tokens: a step in two batches has two halves
+  // of each layer, and the balancedness of the step is the mean of both.
+  void load(int l, const LayerTraffic& traffic, std::span<const Price> experts, double weight);
+  void routed(double assignments) { totals_.assignments_routed += assignments; }
+  void time(int l, LayerPart part, Ticks time) {
+    layer_ticks_[static_cast<std::size_t>(l)][static_cast<std::size_t>(part)] += time.count();
+  }
+  void straggler(int l, Seconds waiting) { totals_.layers[static_cast<std::size_t>(l)].straggler += waiting; }
+  void end_step() { ++totals_.steps; }
+
+  // Bytes by link, in the order of TwoTierNetwork::links(); pricers of exchanges add to it.
+  std::vector<double>& link_bytes() { return link_bytes_; }
+  const StepTotals& totals();
+
+ private:
+  StepTotals totals_;
+  std::vector<std::array<std::int64_t, kLayerParts>> layer_ticks_;  // [MoE layer]
+  std::vector<double> link_bytes_;
+};
+
+}  // namespace epsim

@@ -1,0 +1,54 @@
+// What happens inside a step, piece by piece, for whoever wants to draw it (a timeline, a test).
+//
+// A run hands a recorder to the pricer of its steps; a pricer without one pays for a test of a pointer. For every step
+// the calls come in this order: begin_step(), then span() and exchange() in no particular order, then end_step(). Times
+// inside a step count from its start.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "sim/core/units.h"
+#include "sim/domain/step.h"
+
+namespace epsim {
+
+// What a piece keeps busy.
+enum class StepLane : std::uint8_t { kCompute, kNetwork, kCopy, kCpu };
+inline constexpr std::array<std::string_view, 4> kStepLaneNames = {"compute", "network", "copy", "cpu"};
+
+// One piece of a step on consecutive GPUs that work on it together: a DP rank's attention, a GPU's experts, a
+// collective of all GPUs.
+struct StepSpan {
+  std::int32_t layer = -1;  // in the model, dense layers counted; -1 = after the last layer
+  LayerPart part = LayerPart::kOther;
+  StepLane lane = StepLane::kCompute;
+  std::int32_t micro_batch = 0;  // 1: the second half of a step that runs as two batches
+  std::int32_t first_gpu = 0, gpus = 0;
+  Ticks start{}, duration{};
+};
+
+// The exchange of tokens of one MoE layer: what every GPU sends and receives over its port inside the node and through
+// its NIC, in bytes. The spans hold one number per GPU and are valid during the call only.
+struct StepExchange {
+  std::int32_t layer = 0;
+  LayerPart part = LayerPart::kDispatch;  // or kCombine
+  std::int32_t micro_batch = 0;
+  double row_bytes = 0;  // the rows below times this are bytes
+  std::span<const double> intra_out, intra_in, inter_out, inter_in;
+};
+
+class StepRecorder {
+ public:
+  virtual ~StepRecorder() = default;
+  // `start` counts from the start of the run; `ranks` is what each DP rank brings.
+  virtual void begin_step(std::int64_t step, Ticks start, std::span<const RankBatch> ranks) = 0;
+  virtual void span(const StepSpan& span) = 0;
+  virtual void exchange(const StepExchange& exchange) = 0;
+  // The step's length, the scenario's declared gap included.
+  virtual void end_step(Ticks length) = 0;
+};
+
+}  // namespace epsim
