@@ -14,22 +14,29 @@ namespace {
 
 __extension__ using GpuKey = unsigned __int128;
 
-// Orders GPUs by (load, room, id); room and id below 2^32.
-GpuKey gpu_key(double load, int room, std::size_t gpu) {
-  return (GpuKey{std::bit_cast<std::uint64_t>(load)} << 64) |
-         (static_cast<std::uint64_t>(room) << 32 | static_cast<std::uint64_t>(gpu));
-}
-double load_of(GpuKey key) { return std::bit_cast<double>(static_cast<std::uint64_t>(key >> 64)); }
-int room_of(GpuKey key) { return static_cast<int>(static_cast<std::uint64_t>(key) >> 32); }
-std::size_t gpu_of(GpuKey key) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(key)); }
+// A GPU's load, room and id as one number that orders by load, then as `ties` says; room and id below 2^32.
+class GpuKeys {
+ public:
+  explicit GpuKeys(GpuTies ties) : room_at_(ties == GpuTies::kLessRoom ? 32 : 0), id_at_(32 - room_at_) {}
+  GpuKey make(double load, int room, std::size_t gpu) const {
+    return (GpuKey{std::bit_cast<std::uint64_t>(load)} << 64) |
+           (static_cast<std::uint64_t>(room) << room_at_ | static_cast<std::uint64_t>(gpu) << id_at_);
+  }
+  double load_of(GpuKey key) const { return std::bit_cast<double>(static_cast<std::uint64_t>(key >> 64)); }
+  int room_of(GpuKey key) const { return static_cast<int>(static_cast<std::uint32_t>(key >> room_at_)); }
+  std::size_t gpu_of(GpuKey key) const { return static_cast<std::uint32_t>(key >> id_at_); }
+
+ private:
+  int room_at_, id_at_;  // first bits
+};
 
 // GPUs that still have room, lightest first.
 class OpenGpus {
  public:
-  explicit OpenGpus(std::span<const int> capacity) {
+  OpenGpus(std::span<const int> capacity, GpuTies ties) : keys_(ties) {
     for (std::size_t g = 0; g < capacity.size(); ++g) {
       if (capacity[g] > 0) {
-        heap_.push_back(gpu_key(0.0, capacity[g], g));
+        heap_.push_back(keys_.make(0.0, capacity[g], g));
       }
     }
     std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
@@ -39,7 +46,7 @@ class OpenGpus {
   template <class Usable>
   std::size_t take(double load, Usable usable) {
     skipped_.clear();
-    while (!heap_.empty() && !usable(gpu_of(heap_.front()))) {
+    while (!heap_.empty() && !usable(keys_.gpu_of(heap_.front()))) {
       skipped_.push_back(pop());
     }
     GpuKey chosen;
@@ -52,10 +59,10 @@ class OpenGpus {
     for (const GpuKey key : skipped_) {
       push(key);
     }
-    if (room_of(chosen) > 1) {
-      push(gpu_key(load_of(chosen) + load, room_of(chosen) - 1, gpu_of(chosen)));
+    if (keys_.room_of(chosen) > 1) {
+      push(keys_.make(keys_.load_of(chosen) + load, keys_.room_of(chosen) - 1, keys_.gpu_of(chosen)));
     }
-    return gpu_of(chosen);
+    return keys_.gpu_of(chosen);
   }
 
  private:
@@ -70,6 +77,7 @@ class OpenGpus {
     std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
   }
 
+  GpuKeys keys_;
   std::vector<GpuKey> heap_, skipped_;
 };
 
@@ -84,7 +92,8 @@ std::vector<int> experts_by_copy_load(std::span<const double> loads, const std::
 
 }  // namespace
 
-LayerPlan place_by_capacity(std::span<const double> loads, std::span<const int> capacity, bool allow_duplicates) {
+LayerPlan place_by_capacity(std::span<const double> loads, std::span<const int> capacity, bool allow_duplicates,
+                            GpuTies ties) {
   const int gpus = static_cast<int>(capacity.size());
   const int physical = std::accumulate(capacity.begin(), capacity.end(), 0);
   EPSIM_CHECK(physical >= static_cast<int>(loads.size()), "every expert needs a slot");
@@ -97,7 +106,7 @@ LayerPlan place_by_capacity(std::span<const double> loads, std::span<const int> 
   std::partial_sum(capacity.begin(), capacity.end(), out.first_slot.begin() + 1);
   std::vector<int> next(out.first_slot.begin(), out.first_slot.end() - 1);
   std::vector<int> last_expert(capacity.size(), -1);  // copies of one expert are placed one after another
-  OpenGpus open(capacity);
+  OpenGpus open(capacity, ties);
   for (const int expert : experts_by_copy_load(loads, copies)) {
     const auto e = static_cast<std::size_t>(expert);
     const double load = loads[e] / copies[e];

@@ -11,27 +11,6 @@
 namespace epsim {
 namespace {
 
-// Step 1: logical experts in the order in which nodes hold them, whole groups at a time.
-std::vector<int> experts_by_node(std::span<const float> loads, const EplbShape& shape, TieOrder ties) {
-  const auto groups = static_cast<std::size_t>(shape.groups);
-  const std::size_t group_size = loads.size() / groups;
-  std::vector<float> group_loads(groups);
-  for (std::size_t g = 0; g < groups; ++g) {
-    const std::span<const float> members = loads.subspan(g * group_size, group_size);
-    group_loads[g] = static_cast<float>(std::accumulate(members.begin(), members.end(), 0.0));
-  }
-  const Packing nodes = pack_equally<float>(group_loads, shape.nodes, ties);
-  const int groups_per_node = shape.groups / shape.nodes;
-  std::vector<int> order(loads.size());
-  for (std::size_t g = 0; g < groups; ++g) {
-    const auto position = static_cast<std::size_t>(nodes.pack[g] * groups_per_node + nodes.rank[g]);
-    for (std::size_t i = 0; i < group_size; ++i) {
-      order[position * group_size + i] = static_cast<int>(g * group_size + i);
-    }
-  }
-  return order;
-}
-
 // Where one node's slots are filled: its part of the layer's arrays.
 struct NodeSlots {
   std::span<int> expert, rank;
@@ -89,10 +68,6 @@ void fill_node(std::span<const float> loads, std::span<const int> experts, const
   }
 }
 
-EplbMode mode_from(const std::string& name) {
-  return name == "hierarchical" ? EplbMode::kHierarchical : name == "auto" ? EplbMode::kAuto : EplbMode::kGlobal;
-}
-
 class EplbPlacement final : public PlacementPolicy {
  public:
   EplbPlacement(std::string name, EplbOptions options) : name_(std::move(name)), options_(std::move(options)) {}
@@ -107,10 +82,30 @@ class EplbPlacement final : public PlacementPolicy {
 
 }  // namespace
 
+std::vector<int> experts_by_node(std::span<const float> loads, int groups, int nodes, TieOrder ties) {
+  const auto count = static_cast<std::size_t>(groups);
+  const std::size_t group_size = loads.size() / count;
+  std::vector<float> group_loads(count);
+  for (std::size_t g = 0; g < count; ++g) {
+    const std::span<const float> members = loads.subspan(g * group_size, group_size);
+    group_loads[g] = static_cast<float>(std::accumulate(members.begin(), members.end(), 0.0));
+  }
+  const Packing packed = pack_equally<float>(group_loads, nodes, ties);
+  const int groups_per_node = groups / nodes;
+  std::vector<int> order(loads.size());
+  for (std::size_t g = 0; g < count; ++g) {
+    const auto position = static_cast<std::size_t>(packed.pack[g] * groups_per_node + packed.rank[g]);
+    for (std::size_t i = 0; i < group_size; ++i) {
+      order[position * group_size + i] = static_cast<int>(g * group_size + i);
+    }
+  }
+  return order;
+}
+
 LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, const EplbOptions& options) {
   const auto nodes = static_cast<std::size_t>(shape.nodes);
   const auto physical = static_cast<std::size_t>(shape.physical);
-  const std::vector<int> experts = experts_by_node(loads, shape, options.ties);
+  const std::vector<int> experts = experts_by_node(loads, shape.groups, shape.nodes, options.ties);
   std::vector<int> slots(physical), ranks(physical);
   const std::size_t share = loads.size() / nodes, room = physical / nodes;
   for (std::size_t n = 0; n < nodes; ++n) {
@@ -156,9 +151,14 @@ EplbShape check_eplb(const EplbOptions& options, int experts, const ClusterShape
   return hierarchical ? EplbShape{physical, options.groups, nodes, shape.gpus} : EplbShape{physical, 1, 1, shape.gpus};
 }
 
+EplbMode read_eplb_mode(ConfigReader& in) {
+  const std::string name = in.choice("mode", {"global", "hierarchical", "auto"}, "global");
+  return name == "hierarchical" ? EplbMode::kHierarchical : name == "auto" ? EplbMode::kAuto : EplbMode::kGlobal;
+}
+
 EplbOptions read_eplb_options(ConfigReader& in) {
   EplbOptions out;
-  out.mode = mode_from(in.choice("mode", {"global", "hierarchical", "auto"}, "global"));
+  out.mode = read_eplb_mode(in);
   out.groups = in.optional("num_groups", 1, Bound::kPositive);
   out.ties =
       in.choice("ties", {"stable", "libstdcxx"}, "stable") == "stable" ? TieOrder::kStable : TieOrder::kLibstdcxx;

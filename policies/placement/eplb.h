@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "policies/placement/packing.h"
 #include "policies/placement_policy.h"
@@ -37,6 +38,10 @@ struct EplbOptions {
   InputPlace place;               // where the options stand, for messages
 };
 
+// Logical experts in the order in which nodes hold them: whole groups at a time, groups packed onto nodes by load, as
+// many on each. Groups divide the experts and nodes the groups.
+std::vector<int> experts_by_node(std::span<const float> loads, int groups, int nodes, TieOrder ties);
+
 // What matters to one layer once the options have been checked. `groups` and `nodes` are 1 in global mode.
 struct EplbShape {
   int physical = 0, groups = 1, nodes = 1, gpus = 1;
@@ -46,6 +51,9 @@ LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, const
 // What the options come to on a cluster. Throws InputError unless experts divide over groups, GPUs over nodes, physical
 // experts over GPUs, there are at least as many as experts, and, in hierarchical mode, groups divide over nodes.
 EplbShape check_eplb(const EplbOptions& options, int experts, const ClusterShape& shape);
+
+// Reads mode; global by default.
+EplbMode read_eplb_mode(ConfigReader& in);
 
 // Reads mode, num_groups and ties (`base` and `eplb` share them).
 EplbOptions read_eplb_options(ConfigReader& in);

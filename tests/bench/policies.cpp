@@ -84,7 +84,7 @@ const epsim::LoadWindow& craft_profile() {
 void craft_gains(benchmark::State& state) {
   const epsim::LoadWindow& profile = craft_profile();
   for (auto _ : state) {
-    benchmark::DoNotOptimize(epsim::estimate_gains(profile, 64, {}));
+    benchmark::DoNotOptimize(epsim::estimate_gains(profile, epsim::CraftLayout::global(64), {}));
   }
 }
 BENCHMARK(craft_gains)->Unit(benchmark::kMillisecond);

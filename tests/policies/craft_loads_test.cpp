@@ -27,7 +27,7 @@ TEST_CASE("CRAFT Figure 8 on DeepSeek-R1's loads: from 16 to 32 copies a layer b
     CAPTURE(name);
     const epsim::LoadWindow load = workload(name);
     REQUIRE(load.layers() == 58);
-    const epsim::GainTable table = epsim::estimate_gains(load, 64, {});
+    const epsim::GainTable table = epsim::estimate_gains(load, epsim::CraftLayout::global(64), {});
     std::vector<double> mean;
     for (const auto& gains : table.gain) {
       mean.push_back(std::accumulate(gains.begin(), gains.end(), 0.0) / static_cast<double>(gains.size()));

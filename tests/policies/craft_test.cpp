@@ -8,7 +8,7 @@
 #include <functional>
 #include <numeric>
 
-#include "policies/placement/craft/assignment.h"
+#include "policies/placement/craft/layout.h"
 #include "policies/plan_tools.h"
 #include "sim/domain/placement.h"
 #include "tests/policies/support.h"
@@ -68,7 +68,7 @@ double exhaustive(const GainTable& table, int budget, CraftObjective objective, 
 }  // namespace
 
 TEST_CASE("CRAFT Figure 10: estimated gains") {
-  const GainTable table = epsim::estimate_gains(figure_10(), 4, {});
+  const GainTable table = epsim::estimate_gains(figure_10(), epsim::CraftLayout::global(4), {});
   REQUIRE(table.counts == Ints{1, 2, 4});
   // Without copies: 6+1 | 4+1 | 1+1 | 1+1, 5+1 | 4+1 | 2+1 | 1+1 and 3+1 on each, of a mean of 4.
   CHECK(table.base[0] == Approx(4.0 / 7));
@@ -112,15 +112,15 @@ TEST_CASE("CRAFT: the printed objective, copies x gain, moves copies away from l
   // objective sees 4 x 3/7 against 2 x 3/7 + 2 x 3/7 and keeps the choice that it found first.
   const LoadWindow load = window({kModerate, kModerate, kOneHot, kBalanced});
   BenefitOptions duplicates;
-  duplicates.allow_duplicates = true;
-  const GainTable table = epsim::estimate_gains(load, 4, duplicates);
+  duplicates.packing.allow_duplicates = true;
+  const GainTable table = epsim::estimate_gains(load, epsim::CraftLayout::global(4), duplicates);
   for (std::size_t l = 0; l < 2; ++l) {
     CHECK(table.gain[1][l] == Approx(3.0 / 7));
     CHECK(table.gain[2][l] == Approx(3.0 / 7));
   }
   CHECK(CraftKnapsack(table, 8, CraftObjective::kGain).solve(8) == Ints{2, 2, 4, 0});
   CHECK(CraftKnapsack(table, 8, CraftObjective::kGainTimesR).solve(8) == Ints{4, 0, 4, 0});
-  const GainTable distinct = epsim::estimate_gains(load, 4, {});
+  const GainTable distinct = epsim::estimate_gains(load, epsim::CraftLayout::global(4), {});
   CHECK(CraftKnapsack(distinct, 8, CraftObjective::kGain).solve(8) == Ints{2, 2, 4, 0});
 }
 
@@ -130,14 +130,14 @@ TEST_CASE("CRAFT: gains are the mean over batches of mean / max, not that of the
   load.add_batch(std::vector<float>{2, 0});
   load.add_batch(std::vector<float>{0, 2});
   // Each expert on its own GPU: 1/2 in either batch, though the sums are equal.
-  const GainTable by_batch = epsim::estimate_gains(load, 2, {});
+  const GainTable by_batch = epsim::estimate_gains(load, epsim::CraftLayout::global(2), {});
   CHECK(by_batch.base[0] == 0.5);
   // One copy of expert 0 finds room only beside the original (expert 1 fills the smaller GPU); two copies halve both.
   CHECK(by_batch.gain[0][0] == 0.0);
   CHECK(by_batch.gain[1][0] == 0.5);
   BenefitOptions sums;
   sums.aggregate = true;
-  CHECK(epsim::estimate_gains(load, 2, sums).base[0] == 1.0);
+  CHECK(epsim::estimate_gains(load, epsim::CraftLayout::global(2), sums).base[0] == 1.0);
 }
 
 TEST_CASE("CRAFT: a batch without load is balanced, a literal floor division loses tokens") {
@@ -149,7 +149,7 @@ TEST_CASE("CRAFT: a batch without load is balanced, a literal floor division los
   const auto gain = [&](bool floored) {
     BenefitOptions options;
     options.floor_division = floored;
-    const GainTable table = epsim::estimate_gains(load, 2, options);
+    const GainTable table = epsim::estimate_gains(load, epsim::CraftLayout::global(2), options);
     CHECK(table.base[0] == Approx((2.0 / 3 + 1) / 2));
     return table.gain[0][0] + table.base[0];
   };
@@ -161,7 +161,7 @@ TEST_CASE("CRAFT knapsack: as good as trying every choice, and the budget is spe
   epsim::RandomStream random(epsim::Seed{3}, "craft knapsack");
   for (int trial = 0; trial < 30; ++trial) {
     const int layers = 1 + trial % 5, gpus = trial % 2 == 0 ? 4 : 6;
-    GainTable table{.counts = epsim::craft_counts(gpus), .base = {}, .gain = {}};
+    GainTable table{.counts = epsim::craft_counts(epsim::CraftLayout::global(gpus)), .base = {}, .gain = {}};
     table.base.assign(static_cast<std::size_t>(layers), 0.5);
     table.gain.resize(table.counts.size());
     for (auto& row : table.gain) {
@@ -195,9 +195,9 @@ TEST_CASE("CRAFT knapsack: as good as trying every choice, and the budget is spe
 }
 
 TEST_CASE("CRAFT: candidate counts are powers of two and the number of GPUs") {
-  CHECK(epsim::craft_counts(1) == Ints{1});
-  CHECK(epsim::craft_counts(64) == Ints{1, 2, 4, 8, 16, 32, 64});
-  CHECK(epsim::craft_counts(48) == Ints{1, 2, 4, 8, 16, 32, 48});
+  CHECK(epsim::craft_counts(epsim::CraftLayout::global(1)) == Ints{1});
+  CHECK(epsim::craft_counts(epsim::CraftLayout::global(64)) == Ints{1, 2, 4, 8, 16, 32, 64});
+  CHECK(epsim::craft_counts(epsim::CraftLayout::global(48)) == Ints{1, 2, 4, 8, 16, 32, 48});
 }
 
 TEST_CASE("CRAFT interleaving: floor spreads as Figure 10 does, endpoints includes both ends") {
@@ -221,7 +221,7 @@ TEST_CASE("CRAFT capacities: at most one apart in a layer, equal in total") {
       for (int l = 0; l < layers; ++l) {
         experts.push_back(gpus + static_cast<int>(random.below(static_cast<std::uint64_t>(3 * gpus))));
       }
-      const auto capacity = epsim::assign_capacities(experts, gpus, how);
+      const auto capacity = epsim::assign_capacities(experts, epsim::CraftLayout::global(gpus), how);
       Ints total(static_cast<std::size_t>(gpus), 0);
       for (std::size_t l = 0; l < capacity.size(); ++l) {
         const auto [low, high] = std::minmax_element(capacity[l].begin(), capacity[l].end());
@@ -263,7 +263,7 @@ TEST_CASE("CRAFT Figure 9: a layer like DeepSeek-R1's 51st gains up to 16 copies
     std::transform(load.begin(), load.end(), load.begin(), [&](double x) { return x * (1 - kFirstTwo) / rest; });
     load[0] = kHottest;
     load[1] = kFirstTwo - kHottest;
-    const GainTable table = epsim::estimate_gains(window({load}), 64, {});
+    const GainTable table = epsim::estimate_gains(window({load}), epsim::CraftLayout::global(64), {});
     CHECK(table.base[0] <= 1.0 / 64 / kHottest);
     Ints counts = {0};
     std::vector<double> gains = {0};
@@ -283,7 +283,7 @@ TEST_CASE("CRAFT Figure 8: beyond 16 copies a layer, twice as many bring under t
   for (int l = 0; l < load.layers(); ++l) {
     std::generate(load.layer(l).begin(), load.layer(l).end(), [&] { return random.lognormal(8, 1.0); });
   }
-  const GainTable table = epsim::estimate_gains(load, 64, {});
+  const GainTable table = epsim::estimate_gains(load, epsim::CraftLayout::global(64), {});
   const auto mean = [&](std::size_t k) {
     return std::accumulate(table.gain[k].begin(), table.gain[k].end(), 0.0) / load.layers();
   };
@@ -335,4 +335,96 @@ TEST_CASE("CRAFT options: numbers, words, and what is refused") {
   CHECK_THROWS_AS(policy("craft", "{replication_factor: 1.5}"), epsim::InputError);
   CHECK_THROWS_AS(policy("craft", "{replication_factor: 5}")->plan(figure_10(), kFourGpus), epsim::InputError);
   CHECK_THROWS_AS(policy("craft")->plan(window({{1, 2}}), kFourGpus), epsim::InputError);
+}
+
+TEST_CASE("CRAFT, hierarchical: groups and their copies stay inside a node") {
+  // Four groups of two experts on two nodes of two GPUs. Group loads: 10, 2, 6, 2 -> the heaviest to node 0, then 6 to
+  // node 1, then group 1 (2) to the lighter node 1 (full), group 3 to node 0. Node 0 holds experts 0 1 6 7 (6 4 1 1),
+  // node 1 holds 4 5 2 3 (5 1 1 1). Two copies are one for each node: expert 0 (3 + 3) and expert 4 (2.5 + 2.5).
+  const LoadWindow load = window({{6, 4, 1, 1, 5, 1, 1, 1}});
+  CraftOptions options = with_factor(1);
+  options.mode = epsim::EplbMode::kHierarchical;
+  options.groups = 4;
+  CHECK(epsim::craft_counts({.gpus = 4, .gpus_per_node = 2, .hierarchical = true, .groups = 4}) == Ints{2, 4});
+  CHECK(epsim::craft_counts({.gpus = 48, .gpus_per_node = 8, .hierarchical = true, .groups = 6}) == Ints{48});
+  CraftExplanation why;
+  const PlacementPlan plan = epsim::craft_plan(options, load, kFourGpus, &why);
+  CHECK(why.layer_copies == Ints{4});  // a budget of 1 x 4 GPUs
+  for (std::size_t g = 0; g < 4; ++g) {
+    CHECK(slots_of(plan, 0, g) == 3);
+  }
+  const epsim::LayerPlan& layer = plan.layers.front();
+  const std::vector<int> gpu = epsim::gpus_of_slots(layer);
+  for (std::size_t slot = 0; slot < layer.slots.size(); ++slot) {
+    const int group = layer.slots[slot] / 2, node = gpu[slot] / 2;
+    CHECK(node == (group == 0 || group == 3 ? 0 : 1));
+  }
+  options.groups = 3;
+  CHECK_THROWS_AS(epsim::craft_plan(options, load, kFourGpus), epsim::InputError);
+  options.mode = epsim::EplbMode::kAuto;  // three groups do not divide over two nodes: global
+  CHECK(epsim::craft_plan(options, load, kFourGpus).layers.front().slots ==
+        epsim::craft_plan(with_factor(1), load, kFourGpus).layers.front().slots);
+}
+
+TEST_CASE("CRAFT, hierarchical: several layers keep GPUs equal in total, and nodes in every layer") {
+  for (std::uint64_t index = 300; index < 306; ++index) {
+    const LoadWindow load = epsim::test::random_window(epsim::test::LoadKind::kSkewed, 5, 48, index);
+    CraftOptions options = with_factor(2);
+    options.mode = epsim::EplbMode::kHierarchical;
+    options.groups = 8;
+    const PlacementPlan plan = epsim::craft_plan(options, load, {16, 4});
+    Ints total(16, 0);
+    for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+      Ints node(4, 0);
+      for (std::size_t g = 0; g < 16; ++g) {
+        total[g] += slots_of(plan, l, g);
+        node[g / 4] += slots_of(plan, l, g);
+      }
+      CHECK(node == Ints(4, node[0]));
+    }
+    CHECK(total == Ints(16, 5 * 3 + 2));  // 48 / 16 experts in five layers, and R = 2
+  }
+}
+
+TEST_CASE("CRAFT interleaving by nodes: extra slots go to the node that holds fewest") {
+  // Three GPUs to a node. One extra slot: GPU 0. The next layer's two: node 1 first (GPU 3), then both nodes have one
+  // more; the lower node's next free GPU is 1. Floor would have taken 0, then of the tied 1..5 the 1st and the 3rd.
+  const epsim::CraftLayout layout{.gpus = 6, .gpus_per_node = 3};
+  const Ints experts = {7, 8, 6, 9};
+  const auto capacity = epsim::assign_capacities(experts, layout, Interleave::kLeastFilledNode);
+  CHECK(capacity[0] == Ints{2, 1, 1, 1, 1, 1});
+  CHECK(capacity[1] == Ints{1, 2, 1, 2, 1, 1});
+  CHECK(capacity[2] == Ints{1, 1, 1, 1, 1, 1});
+  CHECK(capacity[3] == Ints{1, 1, 2, 1, 2, 2});
+}
+
+TEST_CASE("CRAFT Figure 10 needs its tie rule: by lower id alone the moderate layers are not balanced") {
+  // {6, 4, 1 x 6} with slots (3, 2, 3, 2): copies make 3 3 2 2 1 .. 1. By less room: GPUs 1 and 3 take 3 3, GPUs 0 and
+  // 2 take 2 2 and two 1s each, and 1 and 3 one each: all 4. By lower id the 3s sit on GPUs 0 and 1: GPU 0, which must
+  // take two more, ends at 5.
+  const std::vector<int> capacity = {3, 2, 3, 2};
+  const auto busiest = [&](epsim::GpuTies ties) {
+    PlacementPlan plan{.policy = "", .experts = 8, .gpus = 4, .layers = {}};
+    plan.layers.push_back(epsim::place_by_capacity(kModerate, capacity, false, ties));
+    const auto placed = epsim::Placement::build(plan, kFourGpus, epsim::Bytes(1), epsim::Bytes(100));
+    const std::vector<double> loads = placed.gpu_loads(0, kModerate);
+    return *std::max_element(loads.begin(), loads.end());
+  };
+  CHECK(busiest(epsim::GpuTies::kLessRoom) == 4);
+  CHECK(busiest(epsim::GpuTies::kLowerId) == 5);
+}
+
+TEST_CASE("CRAFT: copies that lose balance are forced by an exact budget alone, and can be counted as no gain") {
+  // Figure 10's layer 4 loses .111 with one copy and gains nothing with 2 or 4: at most 4 copies are none.
+  const LoadWindow load = window({kBalanced});
+  CraftOptions options = with_factor(1);
+  CraftExplanation exact, at_most;
+  epsim::craft_plan(options, load, kFourGpus, &exact);
+  CHECK(exact.layer_copies == Ints{4});
+  CHECK(exact.table.gain[0][0] == Approx(-1.0 / 9));
+  options.budget = epsim::CraftBudget::kAtMost;
+  options.benefit.clamp = true;
+  epsim::craft_plan(options, load, kFourGpus, &at_most);
+  CHECK(at_most.layer_copies == Ints{0});
+  CHECK(at_most.table.gain[0][0] == 0);
 }

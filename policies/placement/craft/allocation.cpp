@@ -52,6 +52,11 @@ std::vector<int> CraftKnapsack::solve(int budget) const {
   return out;
 }
 
+int CraftKnapsack::best_within(int budget) const {
+  const auto end = best_.begin() + std::min(budget, static_cast<int>(width_) - 1) + 1;
+  return static_cast<int>(std::max_element(best_.begin(), end) - best_.begin());
+}
+
 double mean_gain(const GainTable& table, std::span<const int> layer_copies) {
   double sum = 0;
   for (std::size_t l = 0; l < layer_copies.size(); ++l) {
@@ -83,7 +88,7 @@ FactorCurve factor_curve(const GainTable& table, int gpus, CraftObjective object
   const int layers = static_cast<int>(table.base.size());
   const CraftKnapsack knapsack(table, layers * gpus, objective);
   FactorCurve out{.factor = {0}, .gain = {0.0}};
-  for (const int factor : craft_counts(layers)) {
+  for (const int factor : powers_of_two_and(layers)) {
     out.factor.push_back(factor);
     out.gain.push_back(mean_gain(table, knapsack.solve(factor * gpus)));
   }

@@ -21,6 +21,8 @@ class CraftKnapsack {
   // Extra copies per layer. `budget` must be reachable. Of equally good choices the earlier, smaller count found wins,
   // as a strict comparison in the order of Algorithm 2 leaves it.
   std::vector<int> solve(int budget) const;
+  // The budget of at most `budget` copies with the best choice, the smallest of equally good ones.
+  int best_within(int budget) const;
 
  private:
   std::size_t width_;
@@ -46,6 +48,7 @@ struct FactorCurve {
   std::vector<double> gain;  // mean over layers of the gain at the best allocation
 };
 FactorCurve factor_curve(const GainTable& table, int gpus, CraftObjective objective);
+
 int choose_factor(const FactorCurve& curve, AutoFactor rule);
 
 }  // namespace epsim

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "policies/placement/capacity_packing.h"
 #include "policies/plan_tools.h"
 #include "sim/core/check.h"
 
@@ -103,39 +102,7 @@ std::vector<double> replay_rows(std::span<const Real* const> rows, std::size_t b
   return sums;
 }
 
-// Slots per GPU of a trial placement: extras spread as if no layer had been placed before.
-std::vector<int> trial_capacity(int physical, int gpus, Interleave how) {
-  std::vector<int> capacity(static_cast<std::size_t>(gpus), physical / gpus);
-  for (const int g : interleave_select(gpus, physical % gpus, how)) {
-    ++capacity[static_cast<std::size_t>(g)];
-  }
-  return capacity;
-}
-
 }  // namespace
-
-std::vector<int> interleave_select(int n, int k, Interleave how) {
-  EPSIM_CHECK(k >= 0 && k <= n, "no more are picked than there are");
-  std::vector<int> out;
-  for (int i = 0; i < k; ++i) {
-    if (how == Interleave::kFloor) {
-      out.push_back(i * n / k);
-    } else {
-      // round(i (n - 1) / (k - 1)), halves up; a single pick is the first.
-      out.push_back(k == 1 ? 0 : (2 * i * (n - 1) + (k - 1)) / (2 * (k - 1)));
-    }
-  }
-  return out;
-}
-
-std::vector<int> craft_counts(int gpus) {
-  std::vector<int> out;
-  for (int count = 1; count < gpus; count *= 2) {
-    out.push_back(count);
-  }
-  out.push_back(gpus);
-  return out;
-}
 
 std::vector<double> replay(const LoadWindow& load, int layer, std::span<const LayerPlan> plans,
                            const BenefitOptions& options) {
@@ -154,20 +121,24 @@ std::vector<double> replay(const LoadWindow& load, int layer, std::span<const La
   return replay_rows<float>(rows, static_cast<std::size_t>(load.batches()), plans, options.floor_division);
 }
 
-GainTable estimate_gains(const LoadWindow& load, int gpus, const BenefitOptions& options) {
-  GainTable out{.counts = craft_counts(gpus), .base = {}, .gain = {}};
+GainTable estimate_gains(const LoadWindow& load, const CraftLayout& layout, const BenefitOptions& options) {
+  GainTable out{.counts = craft_counts(layout), .base = {}, .gain = {}};
   out.gain.resize(out.counts.size());
+  std::vector<std::vector<int>> capacity;  // of the layer without copies, and with each number of them
+  for (std::size_t k = 0; k <= out.counts.size(); ++k) {
+    const int physical = load.experts() + (k == 0 ? 0 : out.counts[k - 1]);
+    capacity.push_back(assign_capacities(std::span(&physical, 1), layout, options.interleave).front());
+  }
   for (int l = 0; l < load.layers(); ++l) {
     std::vector<LayerPlan> plans;
-    for (std::size_t k = 0; k <= out.counts.size(); ++k) {
-      const int extra = k == 0 ? 0 : out.counts[k - 1];
-      plans.push_back(place_by_capacity(load.layer(l), trial_capacity(load.experts() + extra, gpus, options.interleave),
-                                        options.allow_duplicates));
+    for (const std::vector<int>& slots : capacity) {
+      plans.push_back(place_layer(load.layer(l), slots, layout, options.packing));
     }
     const std::vector<double> balance = replay(load, l, plans, options);
     out.base.push_back(balance.front());
     for (std::size_t k = 0; k < out.counts.size(); ++k) {
-      out.gain[k].push_back(balance[k + 1] - balance.front());
+      const double gain = balance[k + 1] - balance.front();
+      out.gain[k].push_back(options.clamp ? std::max(gain, 0.0) : gain);
     }
   }
   return out;

@@ -8,33 +8,26 @@
 #include <span>
 #include <vector>
 
+#include "policies/placement/craft/layout.h"
 #include "sim/domain/load_window.h"
 #include "sim/domain/placement_plan.h"
 
 namespace epsim {
 
-// How k of n tied GPUs are picked: floor(i n / k) (the paper's Figure 10), or evenly with both ends included (the text
-// beside its Algorithm 3).
-enum class Interleave { kFloor, kEndpoints };
-// Positions 0 .. n-1, k of them, ascending; 0 <= k <= n.
-std::vector<int> interleave_select(int n, int k, Interleave how);
-
 struct BenefitOptions {
   bool aggregate = false;       // replay only the sum of the window instead of its batches
   bool floor_division = false;  // literal pseudo-code: whole tokens per copy, the remainder is lost
-  bool allow_duplicates = false;
+  bool clamp = false;           // count a loss of balance as no gain, instead of with its sign
+  CraftPacking packing;
   Interleave interleave = Interleave::kFloor;
 };
-
-// Extra copies per layer worth trying: powers of two up to the number of GPUs, and that number itself.
-std::vector<int> craft_counts(int gpus);
 
 struct GainTable {
   std::vector<int> counts;                // extra copies of a layer, ascending
   std::vector<double> base;               // [layer] balancedness without copies
   std::vector<std::vector<double>> gain;  // [count][layer] balancedness gained over base; may be negative
 };
-GainTable estimate_gains(const LoadWindow& load, int gpus, const BenefitOptions& options);
+GainTable estimate_gains(const LoadWindow& load, const CraftLayout& layout, const BenefitOptions& options);
 
 // Mean over the window's batches (over its sum, with `aggregate` or where it has no batches) of mean / max GPU load,
 // for each of several placements of layer `layer`.

@@ -6,8 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "policies/placement/capacity_packing.h"
-#include "policies/placement/craft/assignment.h"
+#include "policies/placement/craft/layout.h"
 
 namespace epsim {
 namespace {
@@ -25,21 +24,44 @@ std::optional<int> read_factor(ConfigReader& in) {
   return value;
 }
 
+Interleave read_interleave(ConfigReader& in) {
+  const std::string name = in.choice("interleave", {"floor", "endpoints", "least_filled_node"}, "floor");
+  return name == "floor"       ? Interleave::kFloor
+         : name == "endpoints" ? Interleave::kEndpoints
+                               : Interleave::kLeastFilledNode;
+}
+
 void check_craft(const CraftOptions& options, const LoadWindow& load, const ClusterShape& shape) {
-  if (shape.gpus <= 0) {
-    throw InputError(options.place, "there must be at least one GPU.");
-  }
-  if (load.experts() < shape.gpus) {
-    throw InputError(options.place, fmt::format("{} experts on {} GPUs leave GPUs without an expert; the GPUs must not "
-                                                "outnumber the experts.",
-                                                load.experts(), shape.gpus));
-  }
-  if (options.replication_factor.value_or(0) > load.layers()) {
+  const auto require = [&](bool holds, const std::string& problem) {
+    if (!holds) {
+      throw InputError(options.place, problem);
+    }
+  };
+  require(shape.gpus > 0 && shape.gpus_per_node > 0 && shape.gpus % shape.gpus_per_node == 0,
+          fmt::format("{} GPUs do not divide into nodes of {}; the GPUs must be a multiple of a node's.", shape.gpus,
+                      shape.gpus_per_node));
+  require(load.experts() >= shape.gpus, fmt::format("{} experts on {} GPUs leave GPUs without an expert; the GPUs must "
+                                                    "not outnumber the experts.",
+                                                    load.experts(), shape.gpus));
+  require(options.replication_factor.value_or(0) <= load.layers(),
+          fmt::format("replication_factor {} is more than one copy per GPU and layer; at most {} is allowed.",
+                      options.replication_factor.value_or(0), load.layers()));
+}
+
+// Hierarchical placement takes whole groups to nodes.
+CraftLayout layout_of(const CraftOptions& options, int experts, const ClusterShape& shape) {
+  const bool possible = experts % options.groups == 0 && options.groups % shape.nodes() == 0;
+  if (options.mode == EplbMode::kHierarchical && !possible) {
     throw InputError(
         options.place,
-        fmt::format("replication_factor {} is more than one copy per GPU and layer; at most {} is allowed.",
-                    *options.replication_factor, load.layers()));
+        fmt::format("hierarchical mode puts whole groups on nodes: num_groups must divide {} experts and be "
+                    "a multiple of {} nodes, and {} is not; or use mode global.",
+                    experts, shape.nodes(), options.groups));
   }
+  return {.gpus = shape.gpus,
+          .gpus_per_node = shape.gpus_per_node,
+          .hierarchical = options.mode != EplbMode::kGlobal && possible,
+          .groups = options.groups};
 }
 
 class CraftPlacement final : public PlacementPolicy {
@@ -58,24 +80,27 @@ class CraftPlacement final : public PlacementPolicy {
 PlacementPlan craft_plan(const CraftOptions& options, const LoadWindow& load, const ClusterShape& shape,
                          CraftExplanation* why) {
   check_craft(options, load, shape);
-  const GainTable table = estimate_gains(load, shape.gpus, options.benefit);
+  const CraftLayout layout = layout_of(options, load.experts(), shape);
+  const GainTable table = estimate_gains(load, layout, options.benefit);
   FactorCurve curve;
   if (!options.replication_factor) {
     curve = factor_curve(table, shape.gpus, options.objective);
   }
   const int factor = options.replication_factor ? *options.replication_factor : choose_factor(curve, options.auto_rule);
   const int budget = factor * shape.gpus;
-  const std::vector<int> copies = CraftKnapsack(table, budget, options.objective).solve(budget);
+  const CraftKnapsack knapsack(table, budget, options.objective);
+  const std::vector<int> copies =
+      knapsack.solve(options.budget == CraftBudget::kExact ? budget : knapsack.best_within(budget));
 
   std::vector<int> layer_experts;
   for (const int extra : copies) {
     layer_experts.push_back(load.experts() + extra);
   }
-  const auto capacity = assign_capacities(layer_experts, shape.gpus, options.benefit.interleave);
+  const auto capacity = assign_capacities(layer_experts, layout, options.benefit.interleave);
   PlacementPlan out{.policy = "craft", .experts = load.experts(), .gpus = shape.gpus, .layers = {}};
   for (int l = 0; l < load.layers(); ++l) {
     out.layers.push_back(
-        place_by_capacity(load.layer(l), capacity[static_cast<std::size_t>(l)], options.benefit.allow_duplicates));
+        place_layer(load.layer(l), capacity[static_cast<std::size_t>(l)], layout, options.benefit.packing));
   }
   if (why != nullptr) {
     *why = {table, curve, factor, copies, {}};
@@ -96,9 +121,15 @@ CraftOptions read_craft_options(ConfigReader& in) {
                                                                                      : CraftObjective::kGainTimesR;
   out.benefit.aggregate = in.optional("aggregate", false);
   out.benefit.floor_division = in.optional("floor_division", false);
-  out.benefit.allow_duplicates = in.optional("allow_duplicates", false);
-  out.benefit.interleave =
-      in.choice("interleave", {"floor", "endpoints"}, "floor") == "floor" ? Interleave::kFloor : Interleave::kEndpoints;
+  out.benefit.clamp = in.optional("clamp_gains", false);
+  out.benefit.packing.allow_duplicates = in.optional("allow_duplicates", false);
+  out.benefit.packing.ties =
+      in.choice("ties", {"less_room", "lower_id"}, "less_room") == "less_room" ? GpuTies::kLessRoom : GpuTies::kLowerId;
+  out.benefit.interleave = read_interleave(in);
+  out.budget =
+      in.choice("budget", {"exact", "at_most"}, "exact") == "exact" ? CraftBudget::kExact : CraftBudget::kAtMost;
+  out.mode = read_eplb_mode(in);
+  out.groups = in.optional("num_groups", 1, Bound::kPositive);
   out.place = in.place("");
   return out;
 }
