@@ -10,7 +10,7 @@
 namespace epsim {
 
 // Bits of a floating-point number >= 0 order like the number itself, so one integer comparison replaces a comparison of
-// pairs. Loads must not be negative.
+// pairs. Loads must not be negative; adding zero makes minus zero zero.
 template <class Real>
 struct LoadKeys;
 
@@ -18,7 +18,7 @@ template <>
 struct LoadKeys<float> {
   using Key = std::uint64_t;
   static constexpr int kIdBits = 32;
-  static Key load_bits(float load) { return std::bit_cast<std::uint32_t>(load); }
+  static Key load_bits(float load) { return std::bit_cast<std::uint32_t>(load + 0.0F); }
   static float load_of(Key key) { return std::bit_cast<float>(static_cast<std::uint32_t>(key >> kIdBits)); }
 };
 
@@ -26,7 +26,7 @@ template <>
 struct LoadKeys<double> {
   __extension__ using Key = unsigned __int128;
   static constexpr int kIdBits = 64;
-  static Key load_bits(double load) { return std::bit_cast<std::uint64_t>(load); }
+  static Key load_bits(double load) { return std::bit_cast<std::uint64_t>(load + 0.0); }
   static double load_of(Key key) { return std::bit_cast<double>(static_cast<std::uint64_t>(key >> kIdBits)); }
 };
 
