@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "policies/plan_tools.h"
@@ -50,9 +51,15 @@ std::vector<double> literal_loads(const LayerPlan& layer, std::span<const double
   return out;
 }
 
+struct GraceRule {
+  WeightedRule rule = WeightedRule::kWeighted;
+  Prediction prediction = Prediction::kConserving;
+  std::optional<int> smooth_picks;  // tokens of an expert that take turns; absent = lots are drawn
+};
+
 // Each of `slots` gets its GPU's part of the shares for a token on `source`.
 void set_row(float* row, std::span<const int> slots, std::span<const int> gpu, const std::vector<double>& weights,
-             int source, const ClusterShape& shape, WeightedRule rule) {
+             int source, const ClusterShape& shape, const GraceRule& how) {
   std::vector<int> holders;
   for (const int slot : slots) {
     holders.push_back(gpu[static_cast<std::size_t>(slot)]);
@@ -60,7 +67,10 @@ void set_row(float* row, std::span<const int> slots, std::span<const int> gpu, c
   std::vector<int> distinct = holders;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  const std::vector<double> by_gpu = copy_shares(source, distinct, weights, shape, rule);
+  std::vector<double> by_gpu = copy_shares(source, distinct, weights, shape, how.rule);
+  if (how.smooth_picks) {
+    by_gpu = smooth_shares(by_gpu, *how.smooth_picks);
+  }
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const auto at = std::lower_bound(distinct.begin(), distinct.end(), holders[i]) - distinct.begin();
     const auto together = std::count(holders.begin(), holders.end(), holders[i]);
@@ -70,20 +80,20 @@ void set_row(float* row, std::span<const int> slots, std::span<const int> gpu, c
 
 class GraceChoice final : public ReplicaChoice {
  public:
-  GraceChoice(WeightedRule rule, Prediction prediction) : rule_(rule), prediction_(prediction) {}
+  explicit GraceChoice(const GraceRule& how) : how_(how) {}
 
   SourceShares shares(const ChoiceInput& in) const override {
-    const std::vector<double> weights = polling_weights(predicted_gpu_loads(in.layer, in.loads, prediction_));
+    const std::vector<double> weights = polling_weights(predicted_gpu_loads(in.layer, in.loads, how_.prediction));
     const std::vector<int> gpu = gpus_of_slots(in.layer);
     const auto slots = slots_by_expert(in.layer, static_cast<int>(in.loads.size()));
     const std::size_t width = in.layer.slots.size();
-    SourceShares out{.gpus_per_source = rule_ == WeightedRule::kWeighted ? in.shape.gpus : 1, .share = {}};
+    SourceShares out{.gpus_per_source = how_.rule == WeightedRule::kWeighted ? in.shape.gpus : 1, .share = {}};
     for (int source = 0; source < in.shape.gpus / out.gpus_per_source; ++source) {
       out.share.resize(out.share.size() + width, 1.0F);
       float* row = out.share.data() + static_cast<std::size_t>(source) * width;
       for (const std::vector<int>& copies : slots) {
         if (copies.size() > 1) {
-          set_row(row, copies, gpu, weights, source, in.shape, rule_);
+          set_row(row, copies, gpu, weights, source, in.shape, how_);
         }
       }
     }
@@ -91,13 +101,18 @@ class GraceChoice final : public ReplicaChoice {
   }
 
  private:
-  WeightedRule rule_;
-  Prediction prediction_;
+  GraceRule how_;
 };
 
 std::unique_ptr<ReplicaChoice> make_choice(WeightedRule rule, ConfigReader& options) {
-  const bool conserving = options.choice("prediction", {"conserving", "eq3_literal"}, "conserving") == "conserving";
-  return std::make_unique<GraceChoice>(rule, conserving ? Prediction::kConserving : Prediction::kEq3Literal);
+  GraceRule how{.rule = rule, .prediction = Prediction::kConserving, .smooth_picks = {}};
+  if (options.choice("prediction", {"conserving", "eq3_literal"}, "conserving") == "eq3_literal") {
+    how.prediction = Prediction::kEq3Literal;
+  }
+  if (options.choice("draw", {"random", "smooth"}, "random") == "smooth") {
+    how.smooth_picks = options.optional("tokens", 256, Bound::kPositive);
+  }
+  return std::make_unique<GraceChoice>(how);
 }
 
 }  // namespace

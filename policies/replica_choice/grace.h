@@ -1,7 +1,8 @@
 // GRACE-MoE's two routing policies as replica choices, for the plans of any placement policy.
 //   Source  : GRACE-MoE, Sec. 4.3, Eq. 3, Algorithms 3 and 4 (Appendix A.3).
 //   Models  : weights inverse to the load that Eq. 3 predicts for a copy's GPU from the planning window; weighted
-//             random choice and weighted round-robin, whose shares are the same.
+//             random choice (the pseudo-code), whose expected shares are the weights, or smooth weighted round-robin
+//             (the text's name for it), where each source deals its tokens of an expert out in turn.
 //   Readings: several copies on one GPU, which GRACE never makes, divide its share equally.
 #pragma once
 

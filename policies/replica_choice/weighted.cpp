@@ -40,6 +40,20 @@ std::vector<double> copy_shares(int token_gpu, std::span<const int> holders, std
   return within([](int) { return true; });
 }
 
+std::vector<double> smooth_shares(std::span<const double> shares, int picks) {
+  EPSIM_CHECK(picks > 0, "somebody picks");
+  std::vector<double> credit(shares.size(), 0.0), out(shares.size(), 0.0);
+  for (int turn = 0; turn < picks; ++turn) {
+    for (std::size_t c = 0; c < shares.size(); ++c) {
+      credit[c] += shares[c];
+    }
+    const auto chosen = static_cast<std::size_t>(std::max_element(credit.begin(), credit.end()) - credit.begin());
+    credit[chosen] -= 1.0;
+    out[chosen] += 1.0 / picks;
+  }
+  return out;
+}
+
 int choose_copy(int token_gpu, std::span<const int> holders, std::span<const double> weights, const ClusterShape& shape,
                 WeightedRule rule, RandomStream& random) {
   const std::vector<double> shares = copy_shares(token_gpu, holders, weights, shape, rule);

@@ -22,6 +22,11 @@ enum class WeightedRule { kWeighted, kTopologyAware };
 std::vector<double> copy_shares(int token_gpu, std::span<const int> holders, std::span<const double> weights,
                                 const ClusterShape& shape, WeightedRule rule);
 
+// The shares that `picks` tokens in a row come to when copies take turns by smooth weighted round-robin instead of by
+// lot: each turn every copy gains its share, and the one with most (the first of equals) is chosen and pays 1. Whole
+// picks, so that few tokens come out unlike `shares`; after a whole period they are equal.
+std::vector<double> smooth_shares(std::span<const double> shares, int picks);
+
 // One draw from copy_shares(): the GPU.
 int choose_copy(int token_gpu, std::span<const int> holders, std::span<const double> weights, const ClusterShape& shape,
                 WeightedRule rule, RandomStream& random);

@@ -9,6 +9,7 @@
 #include "policies/replica_choice/grace.h"
 #include "policies/replica_choice/registry.h"
 #include "policies/replica_choice/sglang_static.h"
+#include "policies/replica_choice/weighted.h"
 #include "tests/policies/support.h"
 #include "tests/support/errors.h"
 
@@ -202,4 +203,24 @@ TEST_CASE("registry of replica choices: names are unique, sentences whole, unkno
   }
   CHECK_THROWS_AS(choice("even", "{seed: 1}"), InputError);
   CHECK_THROWS_AS(choice("vllm_hash", "{tokens: 0}"), InputError);
+}
+
+TEST_CASE("smooth weighted round-robin deals in turn: whole tokens, right after a whole period") {
+  // Shares 1/2, 1/4, 1/4. Turn 1: the first (credit .5, then -.5). Turn 2: 0, .5, .5: the second. Turn 3: .5, -.25,
+  // .75: the third. Turn 4: 1, 0, 0: the first.
+  const std::vector<double> shares = {0.5, 0.25, 0.25};
+  CHECK(smooth_shares(shares, 1) == std::vector<double>{1, 0, 0});
+  CHECK(smooth_shares(shares, 2) == std::vector<double>{0.5, 0.5, 0});
+  CHECK(smooth_shares(shares, 4) == shares);
+  CHECK(smooth_shares(shares, 8) == shares);
+  // Through the choice: Eq. 3's weights of three loads, six tokens.
+  const LayerPlan layer{.slots = {0, 0, 1, 2, 3}, .first_slot = {0, 1, 2, 4, 5}, .copy_rank = {}};
+  const std::vector<double> loads = {40, 10, 10, 20};  // GPUs: 20, 20, 20, 20
+  const SourceShares lots = choice("weighted_round_robin")->shares({layer, 0, loads, kShape});
+  const SourceShares turns =
+      choice("weighted_round_robin", "{draw: smooth, tokens: 3}")->shares({layer, 0, loads, kShape});
+  CHECK(row(lots, 0, 5)[0] == doctest::Approx(0.5));
+  CHECK(row(turns, 0, 5)[0] == doctest::Approx(2.0 / 3));  // first, second, first
+  CHECK(row(turns, 0, 5)[1] == doctest::Approx(1.0 / 3));
+  CHECK(row(turns, 0, 5)[2] == 1);
 }
