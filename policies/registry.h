@@ -6,16 +6,28 @@
 #include <string>
 #include <string_view>
 
+#include "policies/named.h"
 #include "policies/placement_policy.h"
 #include "sim/core/config.h"
 
 namespace epsim {
 
-struct PlacementPolicyEntry {
-  std::string_view name;
-  std::string_view summary;  // one sentence and where the policy comes from
-  std::string_view options;  // what the factory reads, with defaults
-  std::unique_ptr<PlacementPolicy> (*make)(ConfigReader& options);
+// In which option a policy takes the number of copies it may make.
+//   kFixed     : none; the policy settles the number itself.
+//   kPerLayer  : num_redundant_experts, copies of a layer over all GPUs, as many in every layer.
+//   kOverLayers: replication_factor, copies of a GPU over all layers.
+enum class CopyBudget { kFixed, kPerLayer, kOverLayers };
+
+// Whether a policy takes num_groups, the expert groups of the model's router.
+//   kUnknown   : no.
+//   kOnRequest : yes, and places whole groups on nodes when its mode says so.
+//   kAsArgument: likewise, and a plan request that states the groups, as callers of eplb.py do, means mode auto.
+enum class ExpertGroups { kUnknown, kOnRequest, kAsArgument };
+
+struct PlacementPolicyEntry : NamedPolicy<PlacementPolicy> {
+  ExpertGroups expert_groups = ExpertGroups::kUnknown;
+  CopyBudget budget = CopyBudget::kFixed;
+  std::string_view replica_choice = {};  // that goes with it unless another is asked for; empty = copies share evenly
 };
 
 // In the order in which they are listed to users.
@@ -25,8 +37,12 @@ std::span<const PlacementPolicyEntry> placement_policies();
 // to run without a file.
 const PlacementPolicyEntry& plugin_policy();
 
+// The entry `name`, the plug-ins' included. Throws InputError at `options` for an unknown name; the message lists all,
+// the nearest first.
+const PlacementPolicyEntry& placement_policy_entry(const std::string& name, const ConfigReader& options);
+
 // The policy `name` with its options read from `options`; the caller calls finish() on them. Throws InputError for an
-// unknown name (the message lists all, the nearest first) and for options that are out of range.
+// unknown name and for options that are out of range.
 std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, ConfigReader& options);
 
 }  // namespace epsim

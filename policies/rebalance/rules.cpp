@@ -1,8 +1,5 @@
 #include "policies/rebalance/rules.h"
 
-#include <algorithm>
-#include <vector>
-
 namespace epsim {
 namespace {
 
@@ -68,13 +65,14 @@ std::unique_ptr<RebalanceRule> make_gain(ConfigReader& options) {
 // Defaults: vLLM plans every 3000 steps (step_interval); SGLang looks every 1000 (eplb_rebalance_num_iterations) and
 // plans when utilisation is below 1.0 (eplb_min_rebalancing_utilization_threshold).
 constexpr RebalanceRuleEntry kRebalanceRules[] = {
-    {"never", "The first plan stays for the whole run.", "none", make_never},
-    {"every", "A new plan every so many steps (vLLM's step_interval).", "steps (3000)", make_every},
+    {"never", "The first plan stays for the whole run.", "everything", "none", make_never},
+    {"every", "A new plan every so many steps (vLLM's step_interval).", "whether a new plan is needed, or pays",
+     "steps (3000)", make_every},
     {"threshold", "A new plan when balancedness over the last so many steps is below a bound (SGLang).",
-     "balancedness (1.0), steps (1000)", make_threshold},
+     "whether a new plan pays", "balancedness (1.0), steps (1000)", make_threshold},
     {"gain",
      "A new plan every so many steps, taken when the step time it saves over the horizon exceeds planning and moving.",
-     "steps (1000), horizon (in steps; as steps)", make_gain},
+     "what changes after the horizon", "steps (1000), horizon (in steps; as steps)", make_gain},
 };
 
 }  // namespace
@@ -82,17 +80,7 @@ constexpr RebalanceRuleEntry kRebalanceRules[] = {
 std::span<const RebalanceRuleEntry> rebalance_rules() { return kRebalanceRules; }
 
 std::unique_ptr<RebalanceRule> make_rebalance_rule(const std::string& name, ConfigReader& options) {
-  const auto entries = rebalance_rules();
-  const auto found =
-      std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.name == name; });
-  if (found == entries.end()) {
-    std::vector<std::string> names;
-    for (const RebalanceRuleEntry& entry : entries) {
-      names.emplace_back(entry.name);
-    }
-    throw InputError(options.place(""), unknown_name("rebalance rule", name, names));
-  }
-  return found->make(options);
+  return require_named(rebalance_rules(), "rebalance rule", name, options).make(options);
 }
 
 }  // namespace epsim

@@ -5,8 +5,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
+#include "policies/named.h"
 #include "sim/core/config.h"
 #include "sim/core/units.h"
 
@@ -38,12 +38,7 @@ constexpr Seconds expert_time_at(Seconds now, double balancedness_now, double ba
   return now * (balancedness_now / balancedness_then);
 }
 
-struct RebalanceRuleEntry {
-  std::string_view name;
-  std::string_view summary;  // one sentence and where the rule comes from
-  std::string_view options;  // what the factory reads, with defaults
-  std::unique_ptr<RebalanceRule> (*make)(ConfigReader& options);
-};
+using RebalanceRuleEntry = NamedPolicy<RebalanceRule>;
 
 // In the order in which they are listed to users.
 std::span<const RebalanceRuleEntry> rebalance_rules();

@@ -4,19 +4,14 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
+#include "policies/named.h"
 #include "policies/replica_choice.h"
 #include "sim/core/config.h"
 
 namespace epsim {
 
-struct ReplicaChoiceEntry {
-  std::string_view name;
-  std::string_view summary;  // one sentence and where the rule comes from
-  std::string_view options;  // what the factory reads, with defaults
-  std::unique_ptr<ReplicaChoice> (*make)(ConfigReader& options);
-};
+using ReplicaChoiceEntry = NamedPolicy<ReplicaChoice>;
 
 // In the order in which they are listed to users.
 std::span<const ReplicaChoiceEntry> replica_choices();

@@ -38,21 +38,26 @@ void list_hardware() {
   }
 }
 
+template <class Entry>
+void list_named(const Entry& entry) {
+  line(entry.name, entry.summary);
+  line("", fmt::format("options: {}", entry.options));
+  line("", fmt::format("ignores: {}", entry.ignores));
+}
+
 void list_policies() {
   std::cout << "policies (--policies, policy, or kind in an entry of policies:)\n";
   for (const PlacementPolicyEntry& entry : placement_policies()) {
-    line(entry.name, entry.summary);
-    if (!entry.options.empty()) {
-      line("", fmt::format("options: {}", entry.options));
+    list_named(entry);
+    if (!entry.replica_choice.empty()) {
+      line("", fmt::format("replica_choice: {} unless the entry names another", entry.replica_choice));
     }
   }
+  list_named(plugin_policy());
   std::cout << "replica choices (replica_choice.kind in an entry of policies:)\n";
   for (const ReplicaChoiceEntry& entry : replica_choices()) {
-    line(entry.name, entry.summary);
-    line("", fmt::format("options: {}", entry.options));
+    list_named(entry);
   }
-  line(plugin_policy().name, plugin_policy().summary);
-  line("", fmt::format("options: {}", plugin_policy().options));
   std::cout << "policies that act in every step (epsim screen)\n";
   for (const StepPolicyEntry& entry : step_policies()) {
     line(entry.name, entry.summary);

@@ -67,19 +67,6 @@ ClusterShape read_shape(ConfigReader& root) {
   return {gpus, gpus / nodes};
 }
 
-std::string_view options_of(const std::string& policy) {
-  for (const PlacementPolicyEntry& entry : placement_policies()) {
-    if (entry.name == policy) {
-      return entry.options;
-    }
-  }
-  return policy == plugin_policy().name ? plugin_policy().options : std::string_view{};
-}
-
-bool takes(const std::string& policy, std::string_view option) {
-  return options_of(policy).find(option) != std::string_view::npos;
-}
-
 // An option that the request states outside of `options`.
 void hand_over(ConfigReader& root, ConfigReader& options, const std::string& key, const std::string& option,
                int value) {
@@ -89,7 +76,8 @@ void hand_over(ConfigReader& root, ConfigReader& options, const std::string& key
 
 // num_replicas (physical experts per layer, on average where layers differ) and replication_factor (extra copies per
 // GPU over all layers) state the same budget in two ways: copies = (num_replicas - experts) x layers = factor x GPUs.
-void read_budget(ConfigReader& root, ConfigReader& options, const PlanRequest& request) {
+void read_budget(ConfigReader& root, ConfigReader& options, const PlacementPolicyEntry& entry,
+                 const PlanRequest& request) {
   const auto physical = root.maybe<int>("num_replicas", Bound::kPositive);
   const auto factor = root.maybe<int>("replication_factor");
   if (!physical && !factor) {
@@ -101,12 +89,12 @@ void read_budget(ConfigReader& root, ConfigReader& options, const PlanRequest& r
   root.check(!physical || *physical >= experts, key,
              fmt::format("{} physical experts cannot hold {} experts.", physical.value_or(0), experts));
   const long long copies = physical ? 1LL * (*physical - experts) * layers : 1LL * *factor * gpus;
-  if (takes(request.policy, "num_redundant_experts")) {
+  if (entry.budget == CopyBudget::kPerLayer) {
     root.check(copies % layers == 0, key,
                fmt::format("{} copies do not divide over {} layers, and {} gives every layer equally many.", copies,
                            layers, request.policy));
     hand_over(root, options, key, "num_redundant_experts", static_cast<int>(copies / layers));
-  } else if (takes(request.policy, "replication_factor")) {
+  } else if (entry.budget == CopyBudget::kOverLayers) {
     root.check(copies % gpus == 0, key,
                fmt::format("{} copies over all layers do not divide over {} GPUs, and {} gives every GPU equally many.",
                            copies, gpus, request.policy));
@@ -114,15 +102,18 @@ void read_budget(ConfigReader& root, ConfigReader& options, const PlanRequest& r
   } else {
     root.check(copies == 0, key,
                fmt::format("the number of copies of '{}' is not set this way; its options are: {}.", request.policy,
-                           options_of(request.policy)));
+                           entry.options));
   }
 }
 
 // The mode of eplb.py, whose arguments the request has, unless the options say otherwise.
-void read_groups(ConfigReader& root, ConfigReader& options, const PlanRequest& request) {
+void read_groups(ConfigReader& root, ConfigReader& options, const PlacementPolicyEntry& entry) {
   const auto groups = root.maybe<int>("num_groups", Bound::kPositive);
-  if (groups && takes(request.policy, "num_groups")) {
-    hand_over(root, options, "num_groups", "num_groups", *groups);
+  if (!groups || entry.expert_groups == ExpertGroups::kUnknown) {
+    return;
+  }
+  hand_over(root, options, "num_groups", "num_groups", *groups);
+  if (entry.expert_groups == ExpertGroups::kAsArgument) {
     options.optional<std::string>("mode", "auto");
   }
 }
@@ -130,12 +121,10 @@ void read_groups(ConfigReader& root, ConfigReader& options, const PlanRequest& r
 void read_policy(ConfigReader& root, PlanRequest& request) {
   request.policy = root.required<std::string>("policy");
   ConfigReader options = root.section("options");
-  if (options_of(request.policy).empty()) {
-    make_placement_policy(request.policy, options);  // unknown: its message lists the known ones
-  }
-  read_budget(root, options, request);
-  read_groups(root, options, request);
-  request.placement = make_placement_policy(request.policy, options);
+  const PlacementPolicyEntry& entry = placement_policy_entry(request.policy, options);
+  read_budget(root, options, entry, request);
+  read_groups(root, options, entry);
+  request.placement = entry.make(options);
   if (request.policy == "craft") {
     request.craft = read_craft_options(options);
   }

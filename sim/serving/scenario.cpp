@@ -114,15 +114,6 @@ void read_loads(ConfigReader root, Scenario& s) {
   s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
 }
 
-bool takes_option(const std::string& kind, std::string_view option) {
-  for (const PlacementPolicyEntry& entry : placement_policies()) {
-    if (entry.name == kind) {
-      return entry.options.find(option) != std::string_view::npos;
-    }
-  }
-  return false;
-}
-
 // The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
 PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scenario& s) {
   all.check(label.find('/') == std::string::npos && label.front() != '.', label,
@@ -132,14 +123,18 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   const bool oracle = named == "oracle", perfect = named == "perfect";
   std::shared_ptr<const StepPolicy> per_step = make_step_policy(named, in);
   const std::string kind = oracle ? "eplb" : perfect || per_step != nullptr ? "contiguous" : named;
+  const PlacementPolicyEntry& entry = placement_policy_entry(kind, in);
   // Hierarchical modes balance the model's own expert groups unless the options say otherwise.
-  if (takes_option(kind, "num_groups")) {
+  if (entry.expert_groups != ExpertGroups::kUnknown) {
     in.optional<int>("num_groups", s.model.expert_groups, Bound::kPositive);
   }
-  std::shared_ptr<const PlacementPolicy> policy = make_placement_policy(kind, in);
+  std::shared_ptr<const PlacementPolicy> policy = entry.make(in);
   PolicyChoice out{label, std::move(policy), oracle, perfect, std::move(per_step)};
-  if (in.has("replica_choice")) {
+  if (in.has("replica_choice") || !entry.replica_choice.empty()) {
     ConfigReader choice = in.section("replica_choice");
+    if (!entry.replica_choice.empty()) {
+      choice.optional<std::string>("kind", std::string(entry.replica_choice));
+    }
     out.replica_choice = make_replica_choice(choice.required<std::string>("kind"), choice);
   }
   in.finish();

@@ -28,7 +28,8 @@ void check_plan(const PlacementPlan& plan, const LoadWindow& load, const Cluster
   // build() refuses experts without a copy and ids out of range.
   const epsim::Placement placement =
       epsim::Placement::build(plan, shape, epsim::Bytes(1), epsim::Bytes(static_cast<double>(1 << 20)));
-  const bool equal_memory = plan.policy != "grace";  // whose groups follow affinity
+  const bool equal_memory =
+      !plan.policy.starts_with("grace") || plan.policy == "grace_vanilla";  // whose groups follow affinity
   for (int g = 1; equal_memory && g < shape.gpus; ++g) {
     CHECK(placement.resident(g) == placement.resident(0));
   }
@@ -108,9 +109,16 @@ TEST_CASE("base, eplb and craft do not care what experts are called") {
         other.layer(l)[static_cast<std::size_t>(renamed[e])] = load.layer(l)[e];
       }
     }
-    for (const char* name : {"base", "eplb", "craft"}) {
+    for (const auto& [name, options] : {std::pair{"base", "{}"},
+                                        {"eplb", "{}"},
+                                        {"eplb", "{avoid_duplicates: true}"},
+                                        {"eplb_vllm", "{}"},
+                                        {"eplb_sglang", "{}"},
+                                        {"craft", "{}"},
+                                        {"craft", "{interleave: least_filled_node, ties: lower_id}"}}) {
       CAPTURE(name);
-      const auto made = epsim::test::policy(name);
+      CAPTURE(options);
+      const auto made = epsim::test::policy(name, options);
       const PlacementPlan plan = made->plan(load, cluster), mirrored = made->plan(other, cluster);
       for (std::size_t l = 0; l < 2; ++l) {
         std::vector<int> slots;
