@@ -1,5 +1,9 @@
 // The per-step policies of the papers as combinations of a prefetch rule and a token rule.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
+#include <string>
 #include <vector>
 
 #include "policies/prefetch/fastermoe.h"
@@ -34,16 +38,38 @@ int most_fetched(const TokenAssignment& tokens, const Residency& home) {
   return most;
 }
 
+// A number, or `auto`: as many experts as arrive within the time window.
+int read_extra(ConfigReader& in) {
+  const std::string text = in.optional<std::string>("n_extra", "8");
+  if (text == "auto") {
+    const auto window = in.required<Seconds>("window", Bound::kNotNegative);
+    const auto rate = in.required<BytesPerSecond>("rate", Bound::kPositive);
+    const auto expert = in.required<Bytes>("expert_bytes", Bound::kPositive);
+    return libra_extra_for_window(expert, rate, window, in.optional<int>("most_extra", 8, Bound::kNotNegative));
+  }
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  in.check(error == std::errc() && end == text.data() + text.size() && value >= 0, "n_extra",
+           fmt::format("'{}' is neither `auto` nor a whole number of experts, 0 or more.", text));
+  return value;
+}
+
+LibraRelief read_relief(ConfigReader& in) {
+  const std::string name = in.choice("relief", {"own_requests", "rebalanced", "simulated"}, "rebalanced");
+  return name == "own_requests" ? LibraRelief::kOwnRequests
+         : name == "rebalanced" ? LibraRelief::kRebalanced
+                                : LibraRelief::kSimulated;
+}
+
 class Libra final : public StepPolicy {
  public:
   explicit Libra(ConfigReader& in) {
-    prefetch_.n_extra = in.optional<int>("n_extra", 8, Bound::kNotNegative);
-    prefetch_.n_local = in.optional<int>("n_local", libra_local_count(prefetch_.n_extra, 0.5), Bound::kNotNegative);
+    prefetch_.n_extra = read_extra(in);
+    const double alpha = in.optional<double>("alpha", 0.5, Bound::kNotNegative);
+    prefetch_.n_local = in.optional<int>("n_local", libra_local_count(prefetch_.n_extra, alpha), Bound::kNotNegative);
     in.check(prefetch_.n_local <= prefetch_.n_extra, "n_local", "at most n_extra experts can be brought in.");
     prefetch_.literal = in.optional<bool>("literal_stop", false);
-    prefetch_.relief = in.choice("relief", {"own_requests", "rebalanced"}, "rebalanced") == "rebalanced"
-                           ? LibraRelief::kRebalanced
-                           : LibraRelief::kOwnRequests;
+    prefetch_.relief = read_relief(in);
     sharding_.epsilon = in.optional<double>("epsilon", 0.01, Bound::kPositive);
     sharding_.stale_order = in.optional<bool>("stale_order", false);
     sharding_.cap_excess = in.optional<bool>("cap_excess", false);
@@ -145,7 +171,8 @@ std::unique_ptr<StepPolicy> make(ConfigReader& options) {
 constexpr StepPolicyEntry kStepPolicies[] = {
     {"libra",
      "Experts predicted for the next layer are copied ahead, remote tokens rebalanced: Libra, Algorithms 1 and 2.",
-     "n_extra (8), n_local (half of n_extra), relief (own_requests|rebalanced; rebalanced), literal_stop (false), "
+     "n_extra (number, or auto: what window, rate and expert_bytes allow, up to most_extra (8); 8), alpha (0.5), "
+     "n_local (alpha x n_extra), relief (own_requests|rebalanced|simulated; rebalanced), literal_stop (false), "
      "epsilon (0.01), stale_order (false), cap_excess (false)",
      make<Libra>},
     {"lina", "Popular experts copied by prediction, tokens split evenly: Lina (ATC 2023) as Libra's Sec. 5 runs it.",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "policies/token_sharding/libra.h"
 #include "sim/core/check.h"
 
 namespace epsim {
@@ -18,6 +19,11 @@ class LibraPlanner {
     for (int g = 0; g < held_.gpus; ++g) {
       bring_local_experts(g);
     }
+    const int cap = (options_.n_extra - options_.n_local) * held_.gpus;
+    if (options_.relief == LibraRelief::kSimulated) {
+      relieve_by_simulation(cap);
+      return std::move(held_);
+    }
     const TokenAssignment start = local_or_home(requests_, held_);
     for (int g = 0; g < held_.gpus; ++g) {
       load_.push_back(start.of_gpu(g));
@@ -27,7 +33,6 @@ class LibraPlanner {
       remote_[static_cast<std::size_t>(e)] = start.at(held_.home_of(e), e) - requests_.at(held_.home_of(e), e);
     }
     target_ = static_cast<double>(requests_.total()) / held_.gpus;
-    const int cap = (options_.n_extra - options_.n_local) * held_.gpus;
     for (int i = 0; i < cap && relieve_busiest(); ++i) {
     }
     return std::move(held_);
@@ -78,15 +83,62 @@ class LibraPlanner {
     return std::any_of(hot.begin(), hot.end(), [&](int e) { return copy_to_lightest(e, busiest); });
   }
 
-  bool copy_to_lightest(int expert, int from) {
+  // The lightest GPU that could still take a copy of the expert; -1 when there is none.
+  template <class Load>
+  int lightest_for(int expert, Load load) const {
     int to = -1;
     for (int g = 0; g < held_.gpus; ++g) {
-      const auto at = static_cast<std::size_t>(g);
-      if (!held_.holds(expert, g) && extras_[at] < options_.n_extra &&
-          (to < 0 || load_[at] < load_[static_cast<std::size_t>(to)])) {
+      const bool room = !held_.holds(expert, g) && extras_[static_cast<std::size_t>(g)] < options_.n_extra;
+      if (room && (to < 0 || load(g) < load(to))) {
         to = g;
       }
     }
+    return to;
+  }
+
+  // Phase 2 with the rebalancer at work after every copy.
+  void relieve_by_simulation(int cap) {
+    LibraRebalancer loads(requests_, held_, {});
+    loads.run();
+    for (int i = 0; i < cap; ++i) {
+      int busiest = 0;
+      for (int g = 1; g < held_.gpus; ++g) {
+        busiest = loads.load(g) > loads.load(busiest) ? g : busiest;
+      }
+      if (static_cast<double>(loads.load(busiest)) <= loads.target() || !relieve(busiest, loads)) {
+        return;
+      }
+    }
+  }
+
+  bool relieve(int busiest, LibraRebalancer& loads) {
+    std::vector<int> hot;
+    for (int e = 0; e < held_.experts(); ++e) {
+      if (loads.remote(busiest, e) > 0) {
+        hot.push_back(e);
+      }
+    }
+    std::stable_sort(hot.begin(), hot.end(),
+                     [&](int a, int b) { return loads.remote(busiest, a) > loads.remote(busiest, b); });
+    if (options_.literal && hot.size() > 1) {
+      hot.erase(hot.begin() + 1, hot.end());
+    }
+    for (const int e : hot) {
+      const int to = lightest_for(e, [&](int g) { return loads.load(g); });
+      const std::int64_t own = to < 0 ? 0 : requests_.at(to, e);
+      if (to < 0 || loads.load(to) + std::max<std::int64_t>(own, 1) > static_cast<std::int64_t>(loads.target())) {
+        continue;  // nobody can hold it, or it would be overfull with what becomes local alone
+      }
+      bring(e, to);
+      loads.copy_added(e, to);
+      loads.run();
+      return true;
+    }
+    return false;
+  }
+
+  bool copy_to_lightest(int expert, int from) {
+    const int to = lightest_for(expert, [&](int g) { return load_[static_cast<std::size_t>(g)]; });
     if (to < 0) {
       return false;
     }

@@ -11,12 +11,17 @@
 
 namespace epsim {
 
-// What a copy is expected to take off the expert's home while planning. kOwnRequests: the requests of the GPU that gets
-// it ("newly localised computations", the printed algorithm). kRebalanced: as much of the expert's remote load as
-// brings that GPU to the target, which is what the token rebalancer can do with the copy afterwards. The printed one
-// spends a copy per GPU to relieve a single hot expert: on DeepSeek-R1's loads it ends at 1.1 to 1.25 times the mean
-// instead of 1.03 (tests/policies/libra_loads_test.cpp).
-enum class LibraRelief { kOwnRequests, kRebalanced };
+// What a copy is expected to take off the busiest GPU while planning: line 17 of Algorithm 1 updates loads "to reflect
+// newly localised computations", and Sec. 3.2 wants "a foundation for load balancing".
+//   kOwnRequests: the requests of the GPU that gets it, the printed algorithm. Spends a copy per GPU to relieve a
+//   single
+//                 hot expert, and ends on DeepSeek-R1's loads at 1.1 to 1.25 times the mean.
+//   kRebalanced : as much of the expert's remote load at home as brings the GPU that gets it to the target, which is
+//                 what the token rebalancer can do with the copy afterwards.
+//   kSimulated  : all that the token rebalancer then moves, over this copy and those before it: Algorithm 2 runs on the
+//                 predicted requests after every copy.
+// What each reaches is in tests/policies/libra_bounds_test.cpp and libra_loads_test.cpp.
+enum class LibraRelief { kOwnRequests, kRebalanced, kSimulated };
 
 struct LibraPrefetchOptions {
   int n_extra = 8;       // N: experts a GPU may hold besides its own

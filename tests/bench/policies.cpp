@@ -116,7 +116,7 @@ void libra_layer(benchmark::State& state) {
     benchmark::DoNotOptimize(epsim::libra_shard(requests, held, {}));
   }
 }
-BENCHMARK(libra_layer)->ArgsProduct({{128, 160, 256}, {0, 1}})->Unit(benchmark::kMicrosecond);
+BENCHMARK(libra_layer)->ArgsProduct({{128, 160, 256}, {0, 1, 2}})->Unit(benchmark::kMicrosecond);
 
 // A model of Qwen3-30B's size: 48 layers of 128 experts in eight scattered communities, on 2 nodes of 4 GPUs.
 void grace_plan(benchmark::State& state) {

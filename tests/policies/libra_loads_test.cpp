@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "policies/prefetch/libra.h"
-#include "policies/token_sharding/libra.h"
 #include "sim/core/rng.h"
+#include "tests/policies/libra_support.h"
 #include "tests/support/paths.h"
 
 namespace {
@@ -36,36 +35,61 @@ RequestMatrix requests_of(const std::vector<double>& counts, std::uint64_t layer
   return out;
 }
 
-struct Means {
-  double home = 0, libra = 0;
+struct Results {
+  epsim::test::Reached home, libra;
 };
-Means mean_imbalance(const nlohmann::json& counts, LibraRelief relief) {
-  Means out;
-  const Residency home = Residency::contiguous(kExperts, kGpus);
+Results over_layers(const nlohmann::json& counts, double accuracy, LibraRelief relief) {
+  Results out;
   for (int l = kFirstMoeLayer; l < kLayers; ++l) {
+    const auto index = static_cast<std::uint64_t>(l);
     const RequestMatrix requests =
-        requests_of(counts.at(static_cast<std::size_t>(l)).get<std::vector<double>>(), static_cast<std::uint64_t>(l));
-    const Residency held =
-        epsim::libra_prefetch(requests, home, {.n_extra = 8, .n_local = 4, .literal = false, .relief = relief});
-    out.home += epsim::imbalance(epsim::local_or_home(requests, home)) / (kLayers - kFirstMoeLayer);
-    out.libra += epsim::imbalance(epsim::libra_shard(requests, held, {}).tokens) / (kLayers - kFirstMoeLayer);
+        requests_of(counts.at(static_cast<std::size_t>(l)).get<std::vector<double>>(), index);
+    out.home.add(epsim::imbalance(epsim::local_or_home(requests, Residency::contiguous(kExperts, kGpus))));
+    out.libra.add(epsim::test::libra_imbalance(requests, accuracy, relief, index));
   }
   return out;
 }
 
+nlohmann::json workload(const char* name) {
+  std::ifstream in(epsim::test::shared_dir() / "data" / "sglang-ep-statistics" / (std::string(name) + ".json"));
+  return nlohmann::json::parse(in).at("logical_count");
+}
+
+constexpr const char* kWorkloads[] = {"prefill_in512", "prefill_in2048", "prefill_in4096", "decode_in2000out100",
+                                      "decode_in500out1500"};
+
 }  // namespace
 
-TEST_CASE("Libra on DeepSeek-R1's loads: near balance when copies are planned for what the rebalancer does") {
-  for (const char* workload : {"prefill_in512", "prefill_in2048", "prefill_in4096", "decode_in500out1500"}) {
-    CAPTURE(workload);
-    std::ifstream in(epsim::test::shared_dir() / "data" / "sglang-ep-statistics" / (std::string(workload) + ".json"));
-    const nlohmann::json counts = nlohmann::json::parse(in).at("logical_count");
-    const Means rebalanced = mean_imbalance(counts, LibraRelief::kRebalanced);
-    CHECK(rebalanced.home > 1.4);
-    CHECK(rebalanced.libra <= 1.05);
-    // The printed planning rule relieves too little on loads as skewed as these (see libra.h).
-    const Means printed = mean_imbalance(counts, LibraRelief::kOwnRequests);
-    CHECK(printed.libra > rebalanced.libra + 0.05);
-    CHECK(printed.libra < printed.home - 0.2);
+TEST_CASE("Libra on DeepSeek-R1's loads: 1.05 with perfect prediction and 1.10 with Table 1's, as means over layers") {
+  // The worst of 58 layers stays above: its lightest GPUs run out of the N - L = 4 copies that phase 2 has for them,
+  // and no sharding over the copies it made could reach 1.05 (measured: 1.10 and 1.14; 1.17 with relief `rebalanced`).
+  for (const char* name : kWorkloads) {
+    CAPTURE(name);
+    const nlohmann::json counts = workload(name);
+    for (const LibraRelief relief : {LibraRelief::kRebalanced, LibraRelief::kSimulated}) {
+      const bool simulated = relief == LibraRelief::kSimulated;
+      CAPTURE(simulated);
+      const Results perfect = over_layers(counts, 1.0, relief);
+      CHECK(perfect.home.mean() > 1.4);
+      CHECK(perfect.libra.mean() <= (simulated ? 1.025 : 1.05));
+      CHECK(perfect.libra.worst <= (simulated ? 1.11 : 1.18));
+      for (const double accuracy : {epsim::test::kQwen3Accuracy[0], epsim::test::kQwen3Accuracy[1],
+                                    epsim::test::kGlm45Accuracy[0], epsim::test::kGlm45Accuracy[3]}) {
+        CAPTURE(accuracy);
+        const Results table_1 = over_layers(counts, accuracy, relief);
+        CHECK(table_1.libra.mean() <= 1.06);
+        CHECK(table_1.libra.worst <= (simulated ? 1.15 : 1.18));
+      }
+    }
+  }
+}
+
+TEST_CASE("Libra on DeepSeek-R1's loads: planning copies for the receiving GPU alone, as printed, misses the bounds") {
+  for (const char* name : kWorkloads) {
+    CAPTURE(name);
+    const nlohmann::json counts = workload(name);
+    const Results printed = over_layers(counts, 1.0, LibraRelief::kOwnRequests);
+    CHECK(printed.libra.mean() > 1.12);
+    CHECK(printed.libra.mean() < printed.home.mean() - 0.2);
   }
 }

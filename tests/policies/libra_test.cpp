@@ -8,6 +8,7 @@
 
 #include "policies/token_sharding/libra.h"
 #include "sim/core/rng.h"
+#include "tests/policies/libra_support.h"
 
 using epsim::LibraPrefetchOptions;
 using epsim::LibraSharding;
@@ -43,27 +44,6 @@ RequestMatrix skewed_requests(int gpus, int experts, double sigma, std::uint64_t
     for (int e = 0; e < experts; ++e) {
       const double mean = 4096.0 * 8 * popularity[static_cast<std::size_t>(e)] / sum;
       out.at(g, e) = static_cast<std::int64_t>(mean * random.lognormal(0, 0.3));
-    }
-  }
-  return out;
-}
-
-// What a predictor with the given hit rate sees: hits are true, misses follow a popularity that is off by a lognormal
-// factor per expert, so that misses also distort which expert is hot.
-RequestMatrix predicted(const RequestMatrix& truth, double accuracy, std::uint64_t index) {
-  epsim::RandomStream random(epsim::Seed{12}, "libra predictor", index);
-  std::vector<double> wrong(static_cast<std::size_t>(truth.experts));
-  double sum = 0;
-  for (int e = 0; e < truth.experts; ++e) {
-    wrong[static_cast<std::size_t>(e)] = static_cast<double>(truth.of_expert(e)) * random.lognormal(0, 0.5);
-    sum += wrong[static_cast<std::size_t>(e)];
-  }
-  RequestMatrix out(truth.gpus, truth.experts);
-  for (int g = 0; g < truth.gpus; ++g) {
-    const auto misses = (1 - accuracy) * static_cast<double>(truth.of_gpu(g));
-    for (int e = 0; e < truth.experts; ++e) {
-      out.at(g, e) = std::llround(accuracy * static_cast<double>(truth.at(g, e)) +
-                                  misses * wrong[static_cast<std::size_t>(e)] / sum);
     }
   }
   return out;
@@ -190,13 +170,14 @@ TEST_CASE("Libra: final imbalance near 1 with a perfect predictor, below 1.1 wit
   // layers, as imbalance is reported.
   constexpr int kLayers = 24;
   const Residency home = Residency::contiguous(128, 8);
-  for (const epsim::LibraRelief relief : {epsim::LibraRelief::kOwnRequests, epsim::LibraRelief::kRebalanced}) {
+  for (const epsim::LibraRelief relief :
+       {epsim::LibraRelief::kOwnRequests, epsim::LibraRelief::kRebalanced, epsim::LibraRelief::kSimulated}) {
     for (const double accuracy : {1.0, 0.917, 0.865, 0.796, 0.729}) {
       CAPTURE(accuracy);
       double at_home = 0, reached = 0;
       for (std::uint64_t layer = 0; layer < kLayers; ++layer) {
         const RequestMatrix truth = skewed_requests(8, 128, 1.0, 100 + layer);
-        const Residency held = epsim::libra_prefetch(predicted(truth, accuracy, layer), home,
+        const Residency held = epsim::libra_prefetch(epsim::test::predicted(truth, accuracy, layer), home,
                                                      {.n_extra = 8, .n_local = 4, .literal = false, .relief = relief});
         at_home += epsim::imbalance(epsim::local_or_home(truth, home)) / kLayers;
         reached += epsim::imbalance(epsim::libra_shard(truth, held, {}).tokens) / kLayers;
@@ -228,4 +209,29 @@ TEST_CASE("Libra prefetch: a copy can be planned for all the tokens that the reb
   CHECK(shared.holds(0, 1));
   CHECK_FALSE(shared.holds(1, 1));
   CHECK(shared.holds(1, 2));
+}
+
+TEST_CASE("Libra prefetch by simulation: copies are judged by what Algorithm 2 makes of all of them") {
+  // Two experts on each of four GPUs. Expert 0 (home 0) is wanted by GPUs 1 (2), 2 (6) and 3 (6), expert 2 (home 1) by
+  // GPU 1 (6), expert 4 by GPU 2 (2). Loads 14, 6, 2, 0; the mean is 5.5.
+  // The lightest GPU 3 gets expert 0: its own 6 would make it 6 > 5.5: not allowed. GPU 2 has 2 + 6 > 5.5 as well, and
+  // the lightest is the only candidate: nothing else can be relieved.
+  const RequestMatrix tight = requests_of({{0, 0, 0, 0, 0, 0, 0, 0},  //
+                                           {2, 0, 6, 0, 0, 0, 0, 0},
+                                           {6, 0, 0, 0, 2, 0, 0, 0},
+                                           {6, 0, 0, 0, 0, 0, 0, 0}});
+  const Residency home = Residency::contiguous(8, 4);
+  const LibraPrefetchOptions options{
+      .n_extra = 2, .n_local = 0, .literal = false, .relief = epsim::LibraRelief::kSimulated};
+  CHECK(epsim::libra_prefetch(tight, home, options).resident == home.resident);
+  // With 3 at GPU 3 (mean 4.75) expert 0 goes there: 3 are local at once, and the rebalancer adds 1 of GPU 2's. GPU 0
+  // is left with 7, and GPU 2 (2 + 6) cannot take its own; nor can GPU 1. One copy altogether.
+  const RequestMatrix loose = requests_of({{0, 0, 0, 0, 0, 0, 0, 0},  //
+                                           {2, 0, 6, 0, 0, 0, 0, 0},
+                                           {6, 0, 0, 0, 2, 0, 0, 0},
+                                           {3, 0, 0, 0, 0, 0, 0, 0}});
+  const Residency held = epsim::libra_prefetch(loose, home, options);
+  CHECK(held.holds(0, 3));
+  CHECK(held.extras(0) + held.extras(1) + held.extras(2) + held.extras(3) == 1);
+  CHECK(epsim::libra_shard(loose, held, {}).tokens.at(3, 0) == 4);
 }

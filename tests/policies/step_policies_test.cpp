@@ -81,3 +81,21 @@ TEST_CASE("options are read and checked") {
   CHECK_THROWS_AS(make_step_policy("libra", options), InputError);
   CHECK(make_step_policy("no-such-policy", options) == nullptr);
 }
+
+TEST_CASE("Libra: the number of copies from the time window, and the local share from alpha") {
+  const auto most = [](const std::string& yaml) {
+    ConfigReader options = Config::from_text(yaml, "options").root();
+    const std::unique_ptr<StepPolicy> policy = make_step_policy("libra", options);
+    options.finish();
+    return policy->decide(skewed(1), skewed(1), Residency::contiguous(32, 8)).most_extra;
+  };
+  CHECK(most("{n_extra: 3}") == 3);
+  // An expert of 45 MB at 450 GB/s takes 100 us: three fit into 0.35 ms, none into 90 us.
+  const std::string machine = ", rate: 450GB/s, expert_bytes: 45MB";
+  CHECK(most("{n_extra: auto, window: 350us" + machine + "}") == 3);
+  CHECK(most("{n_extra: auto, window: 90us" + machine + "}") == 0);
+  CHECK(most("{n_extra: auto, window: 1s" + machine + ", most_extra: 5}") == 5);
+  CHECK_THROWS_AS(most("{n_extra: auto}"), InputError);
+  CHECK_THROWS_AS(most("{n_extra: many}"), InputError);
+  CHECK_THROWS_AS(most("{n_extra: 8, alpha: 2}"), InputError);  // more local ones than there may be
+}
