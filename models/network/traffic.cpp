@@ -49,11 +49,10 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
   node_hit_.resize(nodes);
   landed_.resize(static_cast<std::size_t>(shape.gpus_per_node));
   for (int l = 0; l < placement.layers(); ++l) {
-    varying_.push_back(varying_shares(placement.layer(l)));
+    varying_.push_back(varying_shares(placement.layer(l), shape));
   }
-  for (std::vector<double>* per_gpu : {&common_reach_, &common_missed_, &missed_, &all_gpu_tokens_}) {
-    per_gpu->resize(gpus);
-  }
+  common_missed_.resize(gpus);
+  node_missed_.resize(nodes);
 }
 
 // Rows computed on each GPU, and how many of its experts they touch.
@@ -151,75 +150,6 @@ void TrafficModel::send(LayerTraffic& out) {
     send_per_node(out);
   } else {
     send_per_gpu(out);
-  }
-}
-
-// Chances that do not depend on the source, for tokens that use expert e with chance pi[e], and the rows they make.
-void TrafficModel::common_part(const LayerPlacement& at, const VaryingShares& varying, std::span<const float> pi) {
-  std::fill(common_reach_.begin(), common_reach_.end(), 0.0);
-  std::fill(common_missed_.begin(), common_missed_.end(), 1.0);
-  double tokens = 0;
-  for (const double here : node_tokens_) {
-    tokens += here;
-  }
-  for (std::size_t i = 0; i < varying.common_slot.size(); ++i) {
-    const auto slot = static_cast<std::size_t>(varying.common_slot[i]),
-               g = static_cast<std::size_t>(varying.common_gpu[i]);
-    const double chance = static_cast<double>(pi[static_cast<std::size_t>(at.expert[slot])] * at.share[slot]);
-    common_reach_[g] += chance;
-    common_missed_[g] *= 1.0 - chance;
-    slot_rows_[slot] += tokens * chance;
-  }
-}
-
-// Leaves the tokens of one source in gpu_tokens_ and node_tokens_; returns how many they are.
-double TrafficModel::single_out(const VaryingShares& varying, int source) {
-  std::fill(gpu_tokens_.begin(), gpu_tokens_.end(), 0.0);
-  std::fill(node_tokens_.begin(), node_tokens_.end(), 0.0);
-  double tokens = 0;
-  for (int g = source * varying.gpus_per_source; g < (source + 1) * varying.gpus_per_source; ++g) {
-    const double here = all_gpu_tokens_[static_cast<std::size_t>(g)];
-    gpu_tokens_[static_cast<std::size_t>(g)] = here;
-    node_tokens_[static_cast<std::size_t>(shape_.node_of(g))] += here;
-    tokens += here;
-  }
-  return tokens;
-}
-
-// reach() for one source: the common part, and what `entries` add.
-void TrafficModel::reach_from(std::span<const VaryingShares::Entry> entries, std::span<const float> pi, double tokens) {
-  reach_ = common_reach_;
-  missed_ = common_missed_;
-  for (const VaryingShares::Entry& entry : entries) {
-    const auto g = static_cast<std::size_t>(entry.gpu);
-    const double chance = static_cast<double>(pi[static_cast<std::size_t>(entry.expert)] * entry.share);
-    reach_[g] += chance;
-    missed_[g] *= 1.0 - chance;
-    slot_rows_[static_cast<std::size_t>(entry.slot)] += tokens * chance;
-  }
-  std::size_t g = 0;
-  for (std::size_t n = 0; n < node_reach_.size(); ++n) {  // node by node: no division per GPU and source
-    double sum = 0, missed = 1;
-    for (int i = 0; i < shape_.gpus_per_node; ++i, ++g) {
-      reach_[g] = dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
-      sum += reach_[g];
-      missed *= missed_[g];
-    }
-    node_reach_[n] = sum;
-    node_hit_[n] = 1.0 - missed;
-  }
-}
-
-void TrafficModel::send_by_source(int l, std::span<const float> pi, LayerTraffic& out) {
-  const VaryingShares& varying = varying_[static_cast<std::size_t>(l)];
-  common_part(placement_.layer(l), varying, pi);
-  all_gpu_tokens_ = gpu_tokens_;
-  for (int source = 0; source < varying.sources(); ++source) {
-    const double tokens = single_out(varying, source);
-    if (tokens > 0) {
-      reach_from(varying.of_source(source), pi, tokens);
-      send(out);
-    }
   }
 }
 

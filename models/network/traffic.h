@@ -46,8 +46,10 @@ class TrafficModel {
   void reach(const LayerPlacement& at, std::span<const float> pi);
   void send_by_source(int l, std::span<const float> pi, LayerTraffic& out);
   void common_part(const LayerPlacement& at, const VaryingShares& varying, std::span<const float> pi);
-  double single_out(const VaryingShares& varying, int source);
-  void reach_from(std::span<const VaryingShares::Entry> entries, std::span<const float> pi, double tokens);
+  void gain_by_cell(const VaryingShares& varying, std::span<const float> pi);
+  void send_gain_per_gpu(const VaryingShares& varying, const VaryingShares::Source& source, LayerTraffic& out);
+  void send_gain_per_node(const VaryingShares& varying, const VaryingShares::Source& source, LayerTraffic& out);
+  void arrive_by_cell(const VaryingShares& varying, std::span<const float> pi, LayerTraffic& out);
   void execute_slots(const LayerPlacement& at, LayerTraffic& out) const;
   void send(LayerTraffic& out);
   void send_per_gpu(LayerTraffic& out);
@@ -63,10 +65,16 @@ class TrafficModel {
   std::vector<double> node_hit_;                  // chance that a token needs a node at all
   std::vector<double> landed_;                    // [index in the node] tokens that fan out from there
   // For layers whose copies serve some sources more than others.
-  std::vector<VaryingShares> varying_;                         // [layer]
-  std::vector<double> slot_rows_;                              // [slot]
-  std::vector<double> common_reach_, common_missed_, missed_;  // [GPU] as reach_; chance to send nothing there
-  std::vector<double> all_gpu_tokens_;                         // gpu_tokens_ before one source was singled out
+  std::vector<VaryingShares> varying_;  // [layer]
+  std::vector<double> slot_rows_;       // [slot]
+  std::vector<double> common_missed_;   // [GPU] chance to send nothing there by the shares that all sources have alike
+  std::vector<double> node_missed_;     // [node] their product
+  struct CellTraffic {
+    double gain = 0;           // rows that a token of the cell's sources sends to its GPU on top of the common part
+    double missed = 1;         // chance that a token sends nothing there by the cell's entries
+    double near = 0, far = 0;  // tokens of its sources in the GPU's node, and in others
+  };
+  std::vector<CellTraffic> cell_;  // [cell]
 };
 
 }  // namespace epsim

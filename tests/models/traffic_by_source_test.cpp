@@ -27,7 +27,8 @@ struct RandomCase {
   PlacementPlan plan{.policy = "test", .experts = kExperts, .gpus = kGpus, .layers = {}};
   SourceShares shares;
 
-  RandomCase(RandomStream& random, int gpus_per_source) {
+  RandomCase(RandomStream& random, int gpus_per_source, int gpus_per_node = 4) {
+    shape.gpus_per_node = gpus_per_node;
     std::vector<int> slots;
     for (int i = 0; i < kSlots; ++i) {
       slots.push_back(i < kExperts ? i : static_cast<int>(random.below(kExperts)));
@@ -114,9 +115,13 @@ TEST_CASE("touched experts follow the rows of each copy") {
 TEST_CASE("shares by source are the sum of what each source does by itself") {
   RandomStream random(Seed{5}, "traffic by source");
   const Parallelism parallelism{.gpus = 8, .attention_tp = 1};
-  for (const int gpus_per_source : {1, 2, 4}) {
+  struct Size {
+    int source, node;  // GPUs; in the last one, sources span nodes
+  };
+  for (const Size size : {Size{1, 4}, Size{2, 4}, Size{4, 4}, Size{4, 2}}) {
+    CAPTURE(size.source);
     for (const Dedup dedup : {Dedup::kNone, Dedup::kGpu, Dedup::kNode}) {
-      const RandomCase c(random, gpus_per_source);
+      const RandomCase c(random, size.source, size.node);
       std::vector<float> pi;
       std::vector<std::int64_t> tokens;
       for (int e = 0; e < RandomCase::kExperts; ++e) {
