@@ -11,6 +11,7 @@
 #include "traces/model/count_rounding.h"
 #include "traces/model/model_load_source.h"
 #include "traces/model/presets.h"
+#include "traces/model/row_kernels.h"
 #include "traces/model/trace_profile.h"
 #include "traces/model/vector_exp.h"
 #include "traces/routing/load_sources.h"
@@ -27,6 +28,28 @@ TEST_CASE("exp_x4 is the exponential, and clamps far out") {
     CHECK(y[2] == 1.0F);
   }
   CHECK(exp_x4(FloatX4{} - 1e9F)[0] == exp_x4(FloatX4{} - 80.0F)[0]);
+}
+
+TEST_CASE("eight experts at a time: the same bits as without wider instructions") {
+  constexpr std::size_t kExperts = 48, kFactors = 3;
+  RandomStream random(Seed{4}, "test");
+  std::vector<float> shares(kExperts), slopes(kExperts), loadings(kExperts * kFactors), a(kExperts), b(kExperts);
+  for (std::vector<float>* values : {&shares, &slopes, &loadings}) {
+    std::generate(values->begin(), values->end(), [&] { return static_cast<float>(random.normal()); });
+  }
+  const RowTables tables{shares.data(), slopes.data(), loadings.data(), kExperts};
+  const std::vector<float> z = {0.3F, -1.2F, 2.5F};
+  const float sum = row_roots(tables, z, 1.3F, a.data());
+  CHECK(sum == row_roots_plain(tables, z, 1.3F, b.data()));
+  CHECK(a == b);
+  const double x = static_cast<double>(shares[9] + slopes[9] * 1.3F + loadings[25] * z[0] + loadings[33] * z[1] +
+                                       loadings[41] * z[2]);  // expert 9 is lane 1 of the second eight
+  CHECK(static_cast<double>(a[9]) == doctest::Approx(std::exp(0.5 * x)).epsilon(1e-5));
+  const RowSum wide = add_row_noise(4.0F / sum, 1e-4F, 77, a), plain = add_row_noise_plain(4.0F / sum, 1e-4F, 77, b);
+  CHECK(a == b);
+  CHECK(wide.total == plain.total);
+  CHECK(wide.highest == plain.highest);
+  CHECK(wide.highest == *std::max_element(a.begin(), a.end()));
 }
 
 TEST_CASE("rows are scaled to their total, capped at 1") {

@@ -8,6 +8,7 @@
 #include "sim/core/check.h"
 #include "sim/core/fingerprint.h"
 #include "traces/model/count_rounding.h"
+#include "traces/model/row_kernels.h"
 #include "traces/model/topics.h"
 
 namespace epsim {
@@ -67,29 +68,13 @@ float ModelLoadSource::place(int layer, const Mix& mix, std::span<float> z) cons
 
 // Draws around the chances that `row` holds the square roots of, in place; returns what scales the row to top-k.
 float ModelLoadSource::add_noise(float scale, double tokens, std::uint64_t key, std::span<float> row) const {
-  // A count's deviation, sqrt(pi (1 - pi) / n), is the root times the rest; 1 - p/2 - p^2/8 - 3/8 p^4 is within 4 % of
-  // sqrt(1 - p) up to 0.7, and right at both ends.
+  // A count's deviation, sqrt(pi (1 - pi) / n), is the root times the rest.
   const float noise = std::sqrt(scale * static_cast<float>(law_->model().overdispersion / tokens)) /
                       static_cast<float>(ByteGaussian::kDeviation);
-  ByteGaussian gaussian(key);
-  const FloatX4 one = FloatX4{} + 1.0F;
-  FloatX4 sums{}, highest{};
-  for (std::size_t at = 0; at < row.size(); at += kLanes) {
-    const FloatX4 root = load_x4(row.data() + at);
-    FloatX4 p = root * root * scale;
-    p = p < one ? p : one;
-    const FloatX4 p2 = p * p;
-    FloatX4 x = p + root * noise * (1.0F - 0.5F * p - 0.125F * p2 - 0.375F * p2 * p2) * gaussian.next();
-    const FloatX4 trace = p * 1e-3F;  // not 0, so that a row of few tokens can always be filled up to top-k
-    x = x > trace ? x : trace;
-    sums += x;
-    highest = x > highest ? x : highest;
-    store_x4(row.data() + at, x);
-  }
-  const float total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  const RowSum sum = add_row_noise(scale, noise, key, row);
   const auto k = static_cast<float>(law_->top_k());
-  if (std::max({highest[0], highest[1], highest[2], highest[3]}) * k <= total) {
-    return k / total;
+  if (sum.highest * k <= sum.total) {
+    return k / sum.total;
   }
   scale_capped(row, law_->top_k());
   return 1.0F;
@@ -126,7 +111,8 @@ void ModelLoadSource::draw_step(std::int64_t step, std::span<const std::int64_t>
     const float scale = draw_row(layer, mix, key, row);
     if (counts) {
       const auto n = static_cast<std::int64_t>(mix.tokens);
-      round_counts(row, scale * static_cast<float>(n), n * law_->top_k(), static_cast<float>(n), key % width, to);
+      round_counts(std::span(row).first((width + kLanes - 1) / kLanes * kLanes), scale * static_cast<float>(n),
+                   n * law_->top_k(), static_cast<float>(n), key % width, to);
     } else {
       std::transform(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(width), to.begin(),
                      [&](float x) { return x * scale; });

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "sim/core/check.h"
-#include "traces/model/vector_exp.h"
+#include "traces/model/row_kernels.h"
 
 namespace epsim {
 
@@ -44,7 +44,7 @@ void scale_capped(std::span<float> row, double total) {
 
 RoutingLaw::RoutingLaw(RoutingModel model)
     : model_(std::move(model)),
-      stride_((static_cast<std::size_t>(model_.experts) + kLanes - 1) / kLanes * kLanes),
+      stride_((static_cast<std::size_t>(model_.experts) + kWide - 1) / kWide * kWide),
       factors_(static_cast<std::size_t>(model_.factors + model_.fitted_factors)),
       popularity_(model_.layers.size() * static_cast<std::size_t>(model_.experts)),
       log_share_(model_.layers.size() * stride_, kNoShare),
@@ -102,27 +102,18 @@ void RoutingLaw::set_loadings(int l) {
       u[f] = f < fitted ? fitted_scale * static_cast<double>(layer.loadings[e * fitted + f])
                         : drawn_scale * u[f] / std::sqrt(norm);
       spread += u[f] * u[f];
-      loadings_[at(l) * factors_ + (e / kLanes * factors_ + f) * kLanes + e % kLanes] = static_cast<float>(u[f]);
+      loadings_[at(l) * factors_ + (e / kWide * factors_ + f) * kWide + e % kWide] = static_cast<float>(u[f]);
     }
   }
   spread_[static_cast<std::size_t>(l)] = static_cast<float>(spread / model_.experts);
 }
 
 float RoutingLaw::roots(int l, std::span<const float> z, float variance, std::span<float> out) const {
-  const float* log_share = log_share_.data() + at(l);
-  const float* slope = slope_.data() + at(l);
-  const float* loading = loadings_.data() + at(l) * factors_;
-  FloatX4 sums{};
-  for (std::size_t block = 0; block < stride_; block += kLanes) {
-    FloatX4 x = load_x4(log_share + block) + load_x4(slope + block) * variance;
-    for (std::size_t f = 0; f < factors_; ++f, loading += kLanes) {
-      x += load_x4(loading) * z[f];
-    }
-    const FloatX4 root = exp_x4(x * 0.5F);
-    sums += root * root;
-    store_x4(out.data() + block, root);
-  }
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return row_roots({.log_share = log_share_.data() + at(l),
+                    .slope = slope_.data() + at(l),
+                    .loadings = loadings_.data() + at(l) * factors_,
+                    .experts = stride_},
+                   z, variance, out.data());
 }
 
 void RoutingLaw::chances(int l, const Topic& topic, std::span<float> out) const {

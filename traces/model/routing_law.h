@@ -53,7 +53,7 @@ class RoutingLaw {
   std::vector<double> popularity_;  // [layer][experts]
   std::vector<float> log_share_;    // [layer][stride]
   std::vector<float> slope_;        // [layer][stride] mean correction per variance of the topic's coordinates
-  std::vector<float> loadings_;     // [layer][stride / 4][factor][4], times sigma
+  std::vector<float> loadings_;     // [layer][stride / kWide][factor][kWide], times sigma
   std::vector<float> spread_;       // [layer]
 };
 
