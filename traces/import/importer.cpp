@@ -18,6 +18,8 @@ constexpr TraceImporter kImporters[] = {
     {"numpy", "NumPy array of expert ids [token][layer][k], .npy or .npz (vLLM routed experts)", recognises_numpy,
      import_numpy},
     {"sglang", "SGLang logical_count JSON, summed or by step", recognises_sglang, import_sglang},
+    {"sglang_recorder", "SGLang expert distribution recorder, .pt: stat, stat_approx, per_pass or per_token",
+     recognises_sglang_recorder, import_sglang_recorder},
     {"long_csv", "CSV of counts, one a line: step,layer,expert,count", recognises_long_csv, import_long_csv},
     {"token_csv", "CSV of expert ids, one line per token and layer", recognises_token_csv, import_token_csv},
     {"wide_csv", "CSV of counts, one line per layer, a column per expert", recognises_wide_csv, import_wide_csv},
