@@ -7,6 +7,7 @@
 
 #include "sim/core/error.h"
 #include "traces/hdf5_file.h"
+#include "traces/hdf5_heap.h"
 #include "traces/hdf5_internal.h"
 
 namespace epsim {
@@ -22,17 +23,18 @@ using hdf5::refuse;
 using hdf5::write_failed;
 
 constexpr std::uint64_t kMaxColumnRows = std::uint64_t{1} << 27;  // of text and number columns, which are read whole
-// UTF-8 of `size` bytes, padded with zeros; 0 = of variable length. Files are written with fixed lengths: the library
-// keeps texts of variable length in heaps without checksums, and crashes on damaged ones.
+// UTF-8 of `size` bytes, padded with zeros. Files are written with fixed lengths: texts of variable length lie in heaps
+// without checksums (hdf5_heap.h).
 Hdf5Handle text_type(std::size_t size) {
   Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
-  H5Tset_size(type.id(), size == 0 ? H5T_VARIABLE : size);
-  H5Tset_strpad(type.id(), size == 0 ? H5T_STR_NULLTERM : H5T_STR_NULLPAD);
+  H5Tset_size(type.id(), size);
+  H5Tset_strpad(type.id(), H5T_STR_NULLPAD);
   H5Tset_cset(type.id(), H5T_CSET_UTF8);
   return type;
 }
 
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;  // of one column
+constexpr std::size_t kMaxHeapTexts = std::size_t{1} << 24;  // likewise, of variable length
 
 // Equal-sized, zero-padded pieces for texts.
 std::string padded(std::span<const std::string> values, std::size_t size) {
@@ -50,22 +52,20 @@ std::size_t longest(std::span<const std::string> values) {
   return out;
 }
 
-// Reads `count` texts with `read`, which takes a memory type and a buffer; nothing when it fails.
+// Reads `count` texts with `read`, which takes a memory type and a buffer; nothing when it fails. `file`: for texts of
+// variable length, h5py's own way of writing text.
 template <class Read>
-std::optional<std::vector<std::string>> read_texts_as(hid_t stored, hid_t space, std::size_t count, Read read) {
-  std::vector<std::string> out;
-  if (H5Tis_variable_str(stored) > 0) {  // h5py's own way of writing text
-    const Hdf5Handle type = text_type(0);
-    std::vector<char*> raw(count, nullptr);
-    if (read(type.id(), raw.data()) < 0) {
+std::optional<std::vector<std::string>> read_texts_as(const std::string& file, hid_t file_id, hid_t stored,
+                                                      std::size_t count, Read read) {
+  if (H5Tis_variable_str(stored) > 0) {
+    std::vector<hdf5::HeapReference> references(std::min(count, kMaxHeapTexts));
+    const Hdf5Handle type = hdf5::heap_reference_type();
+    if (count > kMaxHeapTexts || read(type.id(), references.data()) < 0) {
       return std::nullopt;
     }
-    for (const char* text : raw) {
-      out.emplace_back(text == nullptr ? "" : text);
-    }
-    H5Dvlen_reclaim(type.id(), space, H5P_DEFAULT, raw.data());
-    return out;
+    return hdf5::heap_texts(file, file_id, references, kMaxTextBytes);
   }
+  std::vector<std::string> out;
   const std::size_t size = H5Tget_size(stored);
   if (H5Tget_class(stored) != H5T_STRING || size == 0 || count > kMaxTextBytes / size) {
     return std::nullopt;
@@ -121,7 +121,7 @@ std::vector<std::string> Hdf5File::read_texts(const std::string& name) const {
   if (shape[0] == 0) {
     return {};
   }
-  auto texts = read_texts_as(stored.id(), space.id(), shape[0], [&](hid_t type, void* out) {
+  auto texts = read_texts_as(name_, handle_.id(), stored.id(), shape[0], [&](hid_t type, void* out) {
     return H5Dread(set.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
   });
   if (!texts) {
@@ -152,7 +152,7 @@ std::string Hdf5File::text(const std::string& name) const {
   if (H5Sget_simple_extent_npoints(space.id()) != 1) {
     refuse(name_, name, "this attribute is no single text.");
   }
-  auto texts = read_texts_as(stored.id(), space.id(), 1,
+  auto texts = read_texts_as(name_, handle_.id(), stored.id(), 1,
                              [&](hid_t type, void* out) { return H5Aread(attribute.id(), type, out); });
   if (!texts) {
     refuse(name_, name, fmt::format("this attribute is no text, or cannot be read: {}.", reason()));
