@@ -16,11 +16,10 @@ namespace {
 
 std::string or_unknown(const std::string& text) { return text.empty() ? "not stated" : text; }
 
-std::string shape_lines(const TraceFile& trace) {
+std::string shape_lines(const TraceFile& trace, const std::string& title) {
   const TraceInfo& i = trace.info();
-  std::string out =
-      fmt::format("{}\n  model      {}\n  source     {}\n  licence    {}\n  recipe     {}\n", trace.name(),
-                  or_unknown(i.model), or_unknown(i.source), or_unknown(i.licence), or_unknown(i.recipe));
+  std::string out = fmt::format("{}\n  model      {}\n  source     {}\n  licence    {}\n  recipe     {}\n", title,
+                                or_unknown(i.model), or_unknown(i.source), or_unknown(i.licence), or_unknown(i.recipe));
   if (i.experts > 0) {
     out += fmt::format("  shape      {} MoE layers ({} to {}), {} experts, top-{}\n", i.layers(),
                        i.layer_numbers.front(), i.layer_numbers.back(), i.experts, i.top_k);
@@ -200,8 +199,8 @@ class Slicer {
 
 }  // namespace
 
-std::string trace_summary(const TraceFile& trace, int width) {
-  std::string out = shape_lines(trace);
+std::string trace_summary(const TraceFile& trace, const std::string& title, int width) {
+  std::string out = shape_lines(trace, title);
   if (trace.load_rows() + trace.token_count() > 0) {
     const LoadWindow window = whole_window(trace);
     out += skew_lines(skew_summary(window)) + bar_lines(trace, window, width);

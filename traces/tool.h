@@ -13,8 +13,8 @@
 namespace epsim {
 
 // Shape, totals, skew (the figures of statistics.h) and a bar of max / mean by layer, for a terminal of `width`
-// columns.
-std::string trace_summary(const TraceFile& trace, int width = 100);
+// columns, under the title.
+std::string trace_summary(const TraceFile& trace, const std::string& title, int width = 100);
 
 // The load of every layer (rows) and expert (columns) over the layer's mean, as a picture: white at 0, the mean pale,
 // dark at four times the mean and above. A cell's title gives its figures.

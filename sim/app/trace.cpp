@@ -59,7 +59,9 @@ std::filesystem::path output_file(const po::variables_map& values) {
 }
 
 void add_import_options(po::options_description& options) {
-  options.add_options()("model", po::value<std::string>()->default_value(""), "name of the model")(
+  options.add_options()("format", po::value<std::string>()->default_value("auto"),
+                        "of the recording: auto, or one that `epsim trace import --help` lists")(
+      "model", po::value<std::string>()->default_value(""), "name of the model")(
       "model-layers", po::value<int>()->default_value(0), "transformer layers of the model")(
       "experts", po::value<int>()->default_value(0), "routed experts per layer")(
       "top-k", po::value<int>()->default_value(0), "experts per token")("layers", po::value<int>()->default_value(0),
@@ -69,6 +71,8 @@ void add_import_options(po::options_description& options) {
       "source", po::value<std::string>()->default_value(""), "where the data come from")(
       "licence", po::value<std::string>()->default_value(""), "under which terms");
 }
+
+std::string recording_format(const po::variables_map& values) { return values["format"].as<std::string>(); }
 
 ImportOptions import_options(const po::variables_map& values) {
   const auto text = [&](const char* name) { return values[name].as<std::string>(); };
@@ -111,7 +115,8 @@ std::string argument(const po::variables_map& values, const std::string& name, c
   return values[name].as<std::string>();
 }
 
-OpenedTrace::OpenedTrace(const std::string& file, const ImportOptions& import) : path_(file) {
+OpenedTrace::OpenedTrace(const std::string& file, const std::string& format, const ImportOptions& import)
+    : path_(file) {
   if (is_hdf5(file)) {
     return;
   }
@@ -122,7 +127,7 @@ OpenedTrace::OpenedTrace(const std::string& file, const ImportOptions& import) :
   folder_ = pattern;
   path_ = folder_ / "trace.h5";
   try {
-    trace_import(file, "auto", import, path_);
+    trace_import(file, format, import, path_);
   } catch (...) {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);

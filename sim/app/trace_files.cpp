@@ -57,9 +57,10 @@ int trace_info_words(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  const OpenedTrace opened(argument(*values, "trace", "the trace to look at"), import_options(*values));
+  const std::string file = argument(*values, "trace", "the trace to look at");
+  const OpenedTrace opened(file, recording_format(*values), import_options(*values));
   const TraceFile trace(opened.path());
-  std::cout << trace_summary(trace);
+  std::cout << trace_summary(trace, file);
   if (values->count("heatmap") > 0) {
     const std::filesystem::path picture = (*values)["heatmap"].as<std::string>();
     if (std::filesystem::exists(picture) && !(*values)["overwrite"].as<bool>()) {
@@ -74,7 +75,6 @@ int trace_info_words(const std::vector<std::string>& words) {
 int trace_import_words(const std::vector<std::string>& words) {
   po::options_description options("options; figures that the file does not say about itself");
   add_file_output(options);
-  options.add_options()("format", po::value<std::string>()->default_value("auto"), "of the recording");
   add_import_options(options);
   const auto values = parse_words(
       words, "epsim trace import RECORDING -o TRACE.h5 [options]\n\nFormats:" + names_of(trace_importers()) + "\n",
@@ -83,7 +83,7 @@ int trace_import_words(const std::vector<std::string>& words) {
     return 0;
   }
   const std::filesystem::path out = output_file(*values);
-  trace_import(argument(*values, "recording", "the recording to import"), (*values)["format"].as<std::string>(),
+  trace_import(argument(*values, "recording", "the recording to import"), recording_format(*values),
                import_options(*values), out);
   std::cout << "trace: " << out.string() << "\n";
   return 0;

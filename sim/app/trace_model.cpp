@@ -20,8 +20,8 @@ namespace po = boost::program_options;
 
 namespace {
 
-TraceProfile profile_of(const std::string& file, const ImportOptions& import) {
-  const OpenedTrace opened(file, import);
+TraceProfile profile_of(const std::string& file, const po::variables_map& values) {
+  const OpenedTrace opened(file, recording_format(values), import_options(values));
   TraceProfiler profiler;
   TraceFile(opened.path()).copy_to(profiler);
   return profiler.finish();
@@ -36,7 +36,8 @@ RoutingModel model_or_preset(const std::string& name) {
 int trace_fit_words(const std::vector<std::string>& words) {
   po::options_description options("options");
   add_file_output(options);
-  options.add_options()("name", po::value<std::string>()->default_value(""), "of the model; default: the trace's");
+  options.add_options()("name", po::value<std::string>()->default_value(""),
+                        "of the model; default: the file's, without its ending");
   add_import_options(options);
   const auto values =
       parse_words(words,
@@ -48,11 +49,15 @@ int trace_fit_words(const std::vector<std::string>& words) {
     return 0;
   }
   const std::filesystem::path out = output_file(*values);
-  const OpenedTrace opened(argument(*values, "trace", "the trace to fit"), import_options(*values));
+  const std::string file = argument(*values, "trace", "the trace to fit");
+  const OpenedTrace opened(file, recording_format(*values), import_options(*values));
   TraceCollector collector;
   TraceFile(opened.path()).copy_to(collector);
   FitOptions fit;
   fit.name = (*values)["name"].as<std::string>();
+  if (fit.name.empty()) {
+    fit.name = std::filesystem::path(file).stem().string();
+  }
   write_file_atomically(out, to_yaml(collector.fit(fit)));
   std::cout << "model: " << out.string() << "\n";
   return 0;
@@ -117,8 +122,8 @@ int trace_compare_words(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  const TraceProfile a = profile_of(argument(*values, "a", "two traces"), import_options(*values));
-  const TraceProfile b = profile_of(argument(*values, "b", "a second trace"), import_options(*values));
+  const TraceProfile a = profile_of(argument(*values, "a", "two traces"), *values);
+  const TraceProfile b = profile_of(argument(*values, "b", "a second trace"), *values);
   std::cout << to_text(compare(a, b));
   if ((*values)["by-layer"].as<bool>()) {
     std::cout << "\n" << layers_to_text(a, b);

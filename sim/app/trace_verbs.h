@@ -28,8 +28,9 @@ std::filesystem::path output_file(const boost::program_options::variables_map& v
 std::string argument(const boost::program_options::variables_map& values, const std::string& name,
                      const std::string& what);
 
-// What a recording does not say about itself: --model, --experts, --top-k and so on.
+// What a recording does not say about itself: --format, --model, --experts, --top-k and so on.
 void add_import_options(boost::program_options::options_description& options);
+std::string recording_format(const boost::program_options::variables_map& values);
 ImportOptions import_options(const boost::program_options::variables_map& values);
 // Whole numbers separated by commas; none when the option is absent.
 std::vector<int> number_list(const boost::program_options::variables_map& values, const char* option);
@@ -39,7 +40,7 @@ std::int64_t whole_number(const std::string& text, const std::string& option);
 // folder that lasts as long as the object.
 class OpenedTrace {
  public:
-  OpenedTrace(const std::string& file, const ImportOptions& import);
+  OpenedTrace(const std::string& file, const std::string& format, const ImportOptions& import);
   ~OpenedTrace();
   OpenedTrace(const OpenedTrace&) = delete;
   OpenedTrace& operator=(const OpenedTrace&) = delete;

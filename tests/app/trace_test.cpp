@@ -34,6 +34,9 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
   // The same figures straight from the recording.
   const Outcome direct = run_epsim(dir, "trace info " + sample() + " --top-k 8");
   must(direct);
+  CHECK(direct.out.starts_with(sample().substr(1, sample().size() - 2) + "\n"));
+  CHECK(run_epsim(dir, "trace info " + sample() + " --top-k 8 --format sglang").out == direct.out);
+  CHECK(run_epsim(dir, "trace info " + sample() + " --top-k 8 --format numpy").exit_code == 2);
   const std::string skew = info.out.substr(info.out.find("max / mean by layer"));
   CHECK(skew.substr(0, skew.find("heatmap")) == direct.out.substr(direct.out.find("max / mean by layer")));
   must(run_epsim(dir, "trace slice t.h5 -o cut.h5 --layers 3,60"));
@@ -48,6 +51,7 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
 TEST_CASE("a model is fitted, sampled, looked at and run on") {
   const TempDir dir;
   must(run_epsim(dir, "trace fit " + sample() + " --top-k 8 -o model.yaml"));
+  CHECK(slurp(dir / "model.yaml").find("name: \"deepseek-r1-like-plan\"") != std::string::npos);
   must(run_epsim(dir, "trace generate model.yaml -o rows.h5 --rows 3 --sources 2 --tokens-per-row 512"));
   const Outcome info = run_epsim(dir, "trace info rows.h5");
   CHECK(info.out.find("load rows  3 from 2 source ranks") != std::string::npos);

@@ -33,7 +33,8 @@ void write_rows(const std::filesystem::path& file) {
 TEST_CASE("the summary shows shape, skew and a bar for every layer") {
   const test::TempDir folder;
   write_rows(folder / "t.h5");
-  const std::string text = trace_summary(TraceFile(folder / "t.h5"), 64);
+  const std::string text = trace_summary(TraceFile(folder / "t.h5"), "a title", 64);
+  CHECK(text.starts_with("a title\n"));
   CHECK(contains(text, "2 MoE layers (2 to 5), 4 experts, top-1"));
   CHECK(contains(text, "load rows  3 from 1 source ranks"));
   // Layer 2: 33 of 42 assignments, 33 / 10.5 = 3.143; layer 5 is even. Bars of 40 and 40 / 3.143 = 12 characters.
