@@ -18,6 +18,7 @@
 namespace epsim {
 
 enum class Direction { kDispatch, kCombine };
+enum class PortSide { kIn, kOut };
 
 // An all-to-all's price, its lower bound, and what the GPUs wait on average for its busiest resource.
 struct ExchangePrice {
@@ -33,6 +34,9 @@ class TwoTierNetwork {
   // One layer's exchange. Adds what each resource carried to `link_bytes`, in the order of links().
   ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
                            std::vector<double>& link_bytes);
+  // What one GPU's own bytes of such an exchange take through its ports: the slower of its port inside the node and its
+  // NIC group, which carries its neighbours' bytes too. Nothing to carry takes no time.
+  Price port_price(const LayerTraffic& traffic, Bytes row, Direction direction, int gpu, PortSide side) const;
   // Base latency of a collective over all GPUs that carries next to nothing (the exchange of counts).
   Price latency() const;
   // A collective over the `gpus` of one tensor-parallel group inside a node, on a buffer of `bytes`.

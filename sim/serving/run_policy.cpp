@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include "models/step_model.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/serving/event_pricer.h"
 #include "sim/serving/simulate.h"
 
 namespace epsim {
@@ -67,6 +69,18 @@ std::string summarize_plan(const PreparedRun& run, const MoeSpec& model) {
                      to_gib(model.expert_bytes() * copies));
 }
 
+// What prices the steps instead of the model's closed form, where something overlaps or the scenario asks for events;
+// else null.
+std::unique_ptr<StepPricer> other_pricer(const Scenario& s, StepModel& model, StepRecorder* recorder) {
+  if (s.execution.mode == ExecutionMode::kEvent) {
+    auto pricer = std::make_unique<EventPricer>(model, s.execution);
+    pricer->record_to(recorder);
+    return pricer;
+  }
+  model.record_to(recorder);
+  return nullptr;
+}
+
 }  // namespace
 
 const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy) {
@@ -75,9 +89,10 @@ const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy)
 
 PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   if (policy.per_step != nullptr) {
-    throw InputError({"", 0, "policies." + policy.label},
-                     "this policy acts anew in every step, which a serving run does not price yet; `epsim screen` tells how "
-                     "well it balances.");
+    throw InputError(
+        {"", 0, "policies." + policy.label},
+        "this policy acts anew in every step, which a serving run does not price yet; `epsim screen` tells how "
+        "well it balances.");
   }
   const ClusterShape shape = shape_of(s.cluster);
   const LoadWindow& window = planning_window(s, policy);
@@ -87,9 +102,8 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   if (policy.replica_choice != nullptr) {
     shares = choose_replicas(*policy.replica_choice, plan, window, shape);
   }
-  Placement placement =
-      Placement::build(plan, shape, s.model.expert_bytes(), expert_memory(s.model, s.cluster, s.parallelism, s.memory),
-                       std::move(shares));
+  Placement placement = Placement::build(plan, shape, s.model.expert_bytes(),
+                                         expert_memory(s.model, s.cluster, s.parallelism, s.memory), std::move(shares));
   std::vector<std::int64_t> resident;
   for (int g = 0; g < shape.gpus; ++g) {
     resident.push_back(placement.resident(g));
@@ -107,8 +121,9 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
                        const RequestTrace& requests, const RunControl& control) {
   const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
   StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads, s.compute, s.network);
-  model.record_to(control.recorder);
-  RunResult result = simulate(requests, prepared.serving, model, control);
+  const std::unique_ptr<StepPricer> played = other_pricer(s, model, control.recorder);
+  StepPricer& pricer = played != nullptr ? *played : model;
+  RunResult result = simulate(requests, prepared.serving, pricer, control);
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, s.model);
   result.detail = model.totals();

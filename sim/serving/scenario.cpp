@@ -167,6 +167,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   ConfigReader serving = root.section("serving");
   s.serving = read_serving_options(serving, s.parallelism.dp_ranks());
   read_dispatch(root, s);
+  s.execution = read_execution_options(root.section("execution"));
   ConfigReader requests = root.required_section("requests");
   s.requests = read_requests(requests, s.seed);
   read_loads(root, s);

@@ -11,8 +11,8 @@
 #include "models/memory_model.h"
 #include "models/step_model.h"
 #include "policies/placement_policy.h"
-#include "policies/step_policy.h"
 #include "policies/replica_choice.h"
+#include "policies/step_policy.h"
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
 #include "sim/domain/cluster_spec.h"
@@ -21,6 +21,7 @@
 #include "sim/domain/parallelism.h"
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step_loads.h"
+#include "sim/serving/execution_options.h"
 #include "sim/serving/serving_options.h"
 
 namespace epsim {
@@ -55,6 +56,7 @@ struct Scenario {
   MemoryOptions memory;
   DispatchOptions dispatch;
   ServingOptions serving;
+  ExecutionOptions execution;
   ComputeProfile compute;
   NetworkProfile network;
   RequestTrace requests;

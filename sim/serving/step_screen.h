@@ -14,7 +14,7 @@ namespace epsim {
 
 struct StepScreenOptions {
   int steps = 2;
-  double accuracy = 0.87;   // share of assignments predicted right: Libra's mean on Qwen3 is 0.88, on GLM-4.5 0.75
+  double accuracy = 0.87;  // share of assignments predicted right: Libra's mean on Qwen3 is 0.88, on GLM-4.5 0.75
   // sigma of the lognormal factor on what the predictor gets wrong; assumed, as no paper states one
   double distortion = 0.2;
 };

@@ -1,11 +1,14 @@
 // The main job's bar: 3000 steps x 58 layers x 64 GPUs with per-layer, per-GPU detail, loads drawn anew in every step.
-//   bench_step_model          the bar: at most 0.6 s on one core
+//   bench_step_model          the bars on one core, for Args({64, 3000}): prefill and decode 0.3 s, played event by
+//   event
+//                             1.5 s; time grows in proportion to steps and GPUs
 #include "models/step_model.h"
 
 #include <benchmark/benchmark.h>
 
 #include "models/catalogue.h"
 #include "models/model_catalogue.h"
+#include "sim/serving/event_pricer.h"
 #include "traces/routing/window_load_source.h"
 
 namespace epsim {
@@ -60,18 +63,22 @@ std::vector<SourceShares> own_copies(const PlacementPlan& plan) {
   return out;
 }
 
-void run(benchmark::State& state, RankBatch batch, bool by_source = false) {
+enum class How { kClosedForm, kBySource, kEvents };
+
+void run(benchmark::State& state, RankBatch batch, How how = How::kClosedForm) {
   const MoeSpec model = find_model("deepseek-r1");
   const NodeEntry node = find_node("p4de.24xlarge");
   const ClusterSpec cluster{.node = node.spec, .nodes = static_cast<int>(state.range(0)) / node.spec.gpus};
   const Parallelism parallelism{.gpus = cluster.gpus(), .attention_tp = 8};
   const PlacementPlan plan = one_copy_per_gpu(model, cluster.gpus());
   const Placement placement = Placement::build(plan, shape_of(cluster), Bytes(1), Bytes(1e9),
-                                               by_source ? own_copies(plan) : std::vector<SourceShares>{});
+                                               how == How::kBySource ? own_copies(plan) : std::vector<SourceShares>{});
   const WindowLoadSource loads(skewed(model), model.top_k, 1.0, Seed{1});
   const std::vector<RankBatch> ranks(static_cast<std::size_t>(parallelism.dp_ranks()), batch);
   for (auto _ : state) {
-    StepModel pricer(model, cluster, parallelism, {}, placement, loads, node.compute, node.network);
+    StepModel closed(model, cluster, parallelism, {}, placement, loads, node.compute, node.network);
+    EventPricer played(closed, {.mode = ExecutionMode::kEvent});
+    StepPricer& pricer = how == How::kEvents ? static_cast<StepPricer&>(played) : closed;
     double total = 0;
     for (std::int64_t step = 0; step < state.range(1); ++step) {
       total += pricer.price(step, ranks).total.count();
@@ -88,12 +95,21 @@ constexpr RankBatch kPrefill{
 
 void prefill(benchmark::State& state) { run(state, kPrefill); }
 // Copies that serve some sources more than others: one pass per source GPU instead of one in all.
-void prefill_by_source(benchmark::State& state) { run(state, kPrefill, true); }
+void prefill_by_source(benchmark::State& state) { run(state, kPrefill, How::kBySource); }
 void decode(benchmark::State& state) { run(state, {.decode_tokens = 80, .decode_context = 3e5, .sampled = 80}); }
 
-BENCHMARK(prefill)->Args({64, 3000})->Args({64, 1500})->Args({128, 1500})->Unit(benchmark::kMillisecond);
+void events(benchmark::State& state) { run(state, kPrefill, How::kEvents); }
+
+BENCHMARK(prefill)
+    ->Args({64, 3000})
+    ->Args({64, 1500})
+    ->Args({128, 1500})
+    ->Args({256, 300})
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(prefill_by_source)->Args({64, 3000})->Unit(benchmark::kMillisecond);
 BENCHMARK(decode)->Args({64, 3000})->Unit(benchmark::kMillisecond);
+
+BENCHMARK(events)->Args({64, 3000})->Args({128, 1500})->Args({256, 300})->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace epsim

@@ -1,0 +1,167 @@
+#include "sim/serving/event_pricer.h"
+
+#include <algorithm>
+
+namespace epsim {
+namespace {
+
+using Kind = StepTask::Kind;
+
+std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& options) {
+  const auto compute = static_cast<std::int16_t>(StepLane::kCompute);
+  return {{compute, static_cast<std::int16_t>(StepLane::kNetwork), 1.0 - options.exchange_sm_share},
+          {compute, static_cast<std::int16_t>(StepLane::kCopy), options.speed_beside_copies}};
+}
+
+const Piece& piece_of_rank(const RankParts& p, Kind kind) {
+  switch (kind) {
+    case Kind::kAttention:
+      return p.attention;
+    case Kind::kGate:
+      return p.gate;
+    case Kind::kShared:
+      return p.shared;
+    case Kind::kDense:
+      return p.dense;
+    default:
+      return p.head;
+  }
+}
+
+}  // namespace
+
+RankBatch half_of(const RankBatch& batch, int half) {
+  const auto part = [half](std::int64_t n) { return half == 0 ? (n + 1) / 2 : n / 2; };
+  RankBatch out;
+  out.prefill_tokens = part(batch.prefill_tokens);
+  // Odd numbers of both kinds give their spare tokens to different halves.
+  out.decode_tokens = half == 0 ? batch.decode_tokens / 2 : (batch.decode_tokens + 1) / 2;
+  out.prefill_pairs = batch.prefill_pairs / 2;
+  out.prefill_context = batch.prefill_context / 2;
+  out.decode_context = batch.decode_context / 2;
+  out.sampled = part(batch.sampled);
+  return out;
+}
+
+EventPricer::EventPricer(StepModel& model, const ExecutionOptions& options)
+    : model_(model), options_(options), report_(model.parts().model().moe_layers(), model.parts().parallelism().gpus) {
+  const bool halves = options.overlap == StepOverlap::kTwoBatch;
+  const StepOverlap whole = halves ? StepOverlap::kNone : options.overlap;
+  const auto slow = [&](StepOverlap overlap) {
+    return overlap == StepOverlap::kNone ? std::vector<LaneSlowdown>{} : slowdowns_of(options);
+  };
+  whole_ = std::make_unique<Played>(build_step_graph(model, options.sync, whole), slow(whole));
+  if (halves) {
+    halves_ = std::make_unique<Played>(build_step_graph(model, options.sync, options.overlap), slow(options.overlap));
+  }
+}
+
+// All ranks take part in every exchange, so either all run in halves or none does: every busy rank must have two tokens
+// to divide, and the fullest as many as the scenario asks for.
+EventPricer::Played& EventPricer::graph_for(std::span<const RankBatch> ranks) {
+  if (halves_ == nullptr) {
+    return *whole_;
+  }
+  std::int64_t most = 0;
+  for (const RankBatch& batch : ranks) {
+    if (batch.tokens() == 1) {
+      return *whole_;
+    }
+    most = std::max(most, batch.tokens());
+  }
+  return most >= options_.two_batch_min_tokens ? *halves_ : *whole_;
+}
+
+void EventPricer::tell_exchange(int batch, int l) {
+  const LayerTraffic& t = model_.traffic();
+  const int layer = model_.model_layer(l);
+  recorder_->exchange({layer, LayerPart::kDispatch, batch, model_.parts().dispatch_row().count(), t.intra_out,
+                       t.intra_in, t.inter_out, t.inter_in});
+  recorder_->exchange({layer, LayerPart::kCombine, batch, model_.parts().combine_row().count(), t.intra_in, t.intra_out,
+                       t.inter_in, t.inter_out});
+}
+
+void EventPricer::fill_layer(const StepGraph& graph, int batch, int l) {
+  const LayerParts& parts = model_.layer(l);
+  if (options_.sync == StepSync::kPairwise) {
+    ports_.price(model_);
+  }
+  const std::vector<TaskId>& tasks =
+      graph.of_layer[static_cast<std::size_t>(batch * model_.parts().model().moe_layers() + l)];
+  for (const TaskId t : tasks) {
+    const auto i = static_cast<std::size_t>(t);
+    const StepTask& task = graph.tasks[i];
+    Piece piece;
+    switch (task.kind) {
+      case Kind::kCounts:
+        piece = parts.counts;
+        break;
+      case Kind::kDispatch:
+        piece = parts.dispatch;
+        straggler_[i] = parts.dispatch_straggler;
+        break;
+      case Kind::kCombine:
+        piece = parts.combine;
+        straggler_[i] = parts.combine_straggler;
+        break;
+      case Kind::kExperts:
+        piece = piece_of(parts.experts[static_cast<std::size_t>(task.index)]);
+        break;
+      default:
+        piece = ports_.piece(task);
+    }
+    durations_[i] = piece.time;
+    origins_[i] = piece.origin;
+  }
+  if (recorder_ != nullptr) {
+    tell_exchange(batch, l);
+  }
+}
+
+void EventPricer::fill(const StepGraph& graph, int batch, std::int64_t step, std::span<const RankBatch> ranks) {
+  model_.begin(step, ranks, graph.batches);
+  for (const TaskId t : graph.of_ranks) {
+    const auto i = static_cast<std::size_t>(t);
+    const StepTask& task = graph.tasks[i];
+    if (task.batch == batch) {
+      const RankParts& parts =
+          (task.kind == Kind::kHead && graph.batches > 1 ? full_
+                                                         : model_.ranks())[static_cast<std::size_t>(task.index)];
+      const Piece& piece = piece_of_rank(parts, task.kind);
+      durations_[i] = piece.time;
+      origins_[i] = piece.origin;
+    }
+  }
+  for (int l = 0; l < model_.parts().model().moe_layers(); ++l) {
+    fill_layer(graph, batch, l);
+  }
+}
+
+StepCost EventPricer::price(std::int64_t step, std::span<const RankBatch> ranks) {
+  Played& played = graph_for(ranks);
+  const StepGraph& graph = played.step;
+  const std::size_t tasks = graph.tasks.size();
+  durations_.resize(tasks);
+  origins_.resize(tasks);
+  straggler_.assign(tasks, Seconds{});
+  if (graph.batches == 1) {
+    fill(graph, 0, step, ranks);
+  } else {
+    model_.parts().ranks(ranks, full_);
+    for (int b = 0; b < 2; ++b) {
+      half_.clear();
+      for (const RankBatch& batch : ranks) {
+        half_.push_back(half_of(batch, b));
+      }
+      fill(graph, b, step, half_);
+    }
+  }
+  played.run.run(durations_);
+  if (recorder_ != nullptr) {
+    record_spans(graph, played.run, *recorder_);
+  }
+  model_.tally().end_step();
+  return report_.cost(graph, played.run, origins_, straggler_, model_.tally());
+}
+
+}  // namespace epsim

@@ -1,0 +1,62 @@
+// The task graph of a step in which every rank does the same kind of work: attention to combine, layer by layer.
+//
+//   barrier, no overlap  ranks -> [counts -> dispatch] -> experts of each GPU -> shared experts of each rank -> combine
+//   shared_expert        shared experts on the SMs beside [counts -> dispatch]
+//   two_batch            halves A and B in turn on every GPU's stream, as SGLang issues them:
+//                        (shared A, attention A, gate A) (shared B, attention B, gate B) (experts A) (experts B) ...
+//                        with dispatch and combine of one beside the kernels of the other, in order on one stream of
+//                        exchanges; shared experts run beside their own half's combine
+//   pairwise             a rank's rows go to a GPU once both have passed the gate, through the GPU's port one after the
+//                        other; a GPU's experts start when it has all its rows and every sender has sent. Combine
+//                        alike, by pairs of ranks.
+//   Ignores: order of a rank's sends; with pairwise, rows come from ranks in proportion to their tokens, and back in
+//            proportion to the rows computed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/step_model.h"
+#include "sim/engine/task_graph.h"
+#include "sim/serving/execution_options.h"
+
+namespace epsim {
+
+// What a task of a step is.
+struct StepTask {
+  enum class Kind : std::uint8_t {
+    kAttention,
+    kGate,
+    kShared,
+    kDense,
+    kHead,  // of rank `index`
+    kCounts,
+    kDispatch,
+    kCombine,
+    kExperts,  // experts: of GPU `index`
+    kDispatchIn,
+    kDispatchOut,
+    kCombineIn,
+    kCombineOut  // pairwise: port of GPU or rank `index`, `from` a rank
+  };
+  Kind kind = Kind::kAttention;
+  LayerPart part = LayerPart::kOther;
+  StepLane lane = StepLane::kCompute;
+  std::int16_t batch = 0;   // 0 or 1
+  std::int32_t layer = -1;  // MoE layer; the number of MoE layers stands for what no MoE layer has
+  std::int32_t model_layer = -1;
+  std::int32_t index = 0, from = 0;
+  std::int32_t stretch = -1;  // of a dense layer: the MoE layer that follows, whose exchange its rank may be late for
+};
+
+struct StepGraph {
+  TaskGraph graph;
+  std::vector<StepTask> tasks;                // [task]
+  std::vector<std::vector<TaskId>> of_layer;  // [batch x layers + MoE layer] tasks whose time LayerParts say
+  std::vector<TaskId> of_ranks;               // tasks whose time RankParts say
+  int batches = 1;
+};
+
+StepGraph build_step_graph(const StepModel& model, StepSync sync, StepOverlap overlap);
+
+}  // namespace epsim
