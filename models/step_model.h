@@ -45,6 +45,7 @@ class StepModel final : public StepPricer {
   void begin(std::int64_t step, std::span<const RankBatch> ranks, int batches = 1);
   const std::vector<RankParts>& ranks() const { return ranks_; }
   const LayerParts& layer(int l);
+  const StepLoads& loads() const { return step_loads_; }  // as begin() drew them
   const LayerTraffic& traffic() const { return traffic_; }  // of the layer priced last
   const StepParts& parts() const { return parts_; }
   StepTally& tally() { return tally_; }

@@ -85,7 +85,8 @@ Price StepParts::experts(int gpu, double rows, double touched) const {
   return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[static_cast<std::size_t>(gpu)]);
 }
 
-ExchangePrice StepParts::exchange(const LayerTraffic& traffic, Direction direction, std::vector<double>& link_bytes) {
+ExchangePrice StepParts::exchange(const LayerTraffic& traffic, Direction direction,
+                                  std::vector<double>& link_bytes) const {
   const Bytes row = direction == Direction::kDispatch ? dispatch_row() : combine_row();
   ExchangePrice price = network_.all_to_all(traffic, row, direction, link_bytes);
   if (!conditions_.link_speed.empty()) {
@@ -100,7 +101,7 @@ ExchangePrice StepParts::exchange(const LayerTraffic& traffic, Direction directi
   return price;
 }
 
-void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) {
+void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const {
   const ExchangePrice dispatch = exchange(traffic, Direction::kDispatch, link_bytes);
   const ExchangePrice combine = exchange(traffic, Direction::kCombine, link_bytes);
   out.counts = dispatch_.exchange_counts ? piece_of(network_.latency()) : Piece{};

@@ -61,7 +61,7 @@ class StepParts {
 
   void ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const;
   // Adds what each link carried to `link_bytes`, in the order of network().links().
-  void layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out);
+  void layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const;
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
   const TwoTierNetwork& network() const { return network_; }
@@ -72,7 +72,7 @@ class StepParts {
   Bytes combine_row() const { return Bytes(model_.hidden * dispatch_.combine_bytes); }
 
  private:
-  ExchangePrice exchange(const LayerTraffic& traffic, Direction direction, std::vector<double>& link_bytes);
+  ExchangePrice exchange(const LayerTraffic& traffic, Direction direction, std::vector<double>& link_bytes) const;
   Price attention_of(const RankBatch& batch) const;
   Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
   double rank_speed(std::size_t rank) const;

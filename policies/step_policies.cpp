@@ -17,25 +17,39 @@
 namespace epsim {
 namespace {
 
-int most_extra(const Residency& held) {
-  int most = 0;
-  for (int g = 0; g < held.gpus; ++g) {
-    most = std::max(most, held.extras(g));
+// Everything held away from home.
+std::vector<ExpertCopy> copies_of(const Residency& held) {
+  std::vector<ExpertCopy> out;
+  for (int e = 0; e < held.experts(); ++e) {
+    for (int g = 0; g < held.gpus; ++g) {
+      if (held.holds(e, g) && held.home_of(e) != g) {
+        out.push_back({e, g});
+      }
+    }
   }
-  return most;
+  return out;
 }
 
 // Experts that a GPU computes although they are not at home there had to be brought there.
-int most_fetched(const TokenAssignment& tokens, const Residency& home) {
-  int most = 0;
-  for (int g = 0; g < tokens.gpus; ++g) {
-    int fetched = 0;
-    for (int e = 0; e < tokens.experts; ++e) {
-      fetched += tokens.at(g, e) > 0 && home.home_of(e) != g ? 1 : 0;
+std::vector<ExpertCopy> fetched(const TokenAssignment& tokens, const Residency& home) {
+  std::vector<ExpertCopy> out;
+  for (int e = 0; e < tokens.experts; ++e) {
+    for (int g = 0; g < tokens.gpus; ++g) {
+      if (tokens.at(g, e) > 0 && home.home_of(e) != g) {
+        out.push_back({e, g});
+      }
     }
-    most = std::max(most, fetched);
   }
-  return most;
+  return out;
+}
+
+StepDecision decision(TokenAssignment tokens, std::vector<ExpertCopy> copies) {
+  std::vector<int> extra(static_cast<std::size_t>(tokens.gpus), 0);
+  int most = 0;
+  for (const ExpertCopy& copy : copies) {
+    most = std::max(most, ++extra[static_cast<std::size_t>(copy.gpu)]);
+  }
+  return {std::move(tokens), most, std::move(copies)};
 }
 
 // A number, or `auto`: as many experts as arrive within the time window.
@@ -77,9 +91,16 @@ class Libra final : public StepPolicy {
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
                       const Residency& home) const override {
     const Residency held = libra_prefetch(predicted, home, prefetch_);
-    return {libra_shard(requests, held, sharding_).tokens, most_extra(held)};
+    return decision(libra_shard(requests, held, sharding_).tokens, copies_of(held));
   }
-  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllGather, true, true, false, 2}; }
+  ExecutionProfile profile() const override {
+    return {.dispatch = ExecutionProfile::Dispatch::kAllGather,
+            .two_stage = true,
+            .plans_before_dispatch = true,
+            .resident_buffers = 2,
+            .extra_experts = prefetch_.n_extra,
+            .predicts_on_gpu = true};
+  }
 
  private:
   LibraPrefetchOptions prefetch_;
@@ -96,9 +117,9 @@ class Lina final : public StepPolicy {
       popularity.push_back(static_cast<double>(predicted.of_expert(e)));
     }
     const Residency held = lina_replicate(popularity, home, n_extra_);
-    return {even_split(requests, held), most_extra(held)};
+    return decision(even_split(requests, held), copies_of(held));
   }
-  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllToAll, false, false, false, 1}; }
+  ExecutionProfile profile() const override { return {.resident_buffers = 1, .extra_experts = n_extra_}; }
 
  private:
   int n_extra_;
@@ -110,10 +131,10 @@ class Harmoeny final : public StepPolicy {
       : options_{in.optional<std::int64_t>("min_tokens", HarmoenyOptions{}.min_tokens, Bound::kPositive)} {}
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
     TokenAssignment tokens = harmoeny_schedule(requests, home, options_).assignment();
-    const int fetched = most_fetched(tokens, home);
-    return {std::move(tokens), fetched};
+    std::vector<ExpertCopy> copies = fetched(tokens, home);
+    return decision(std::move(tokens), std::move(copies));
   }
-  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllToAll, false, true, true, 0}; }
+  ExecutionProfile profile() const override { return {.plans_before_dispatch = true, .copies_on_demand = true}; }
 
  private:
   HarmoenyOptions options_;
@@ -128,10 +149,10 @@ class LeastLoaded final : public StepPolicy {
   }
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
     TokenAssignment tokens = least_loaded_plan(requests, home, options_).tokens;
-    const int fetched = most_fetched(tokens, home);
-    return {std::move(tokens), fetched};
+    std::vector<ExpertCopy> copies = fetched(tokens, home);
+    return decision(std::move(tokens), std::move(copies));
   }
-  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllToAll, false, true, true, 0}; }
+  ExecutionProfile profile() const override { return {.plans_before_dispatch = true, .copies_on_demand = true}; }
 
  private:
   LeastLoadedOptions options_;
@@ -155,9 +176,11 @@ class FasterMoe final : public StepPolicy {
         held.add(e, g);
       }
     }
-    return {local_or_home(requests, held), most_extra(held)};
+    return decision(local_or_home(requests, held), copies_of(held));
   }
-  ExecutionProfile profile() const override { return {ExecutionProfile::Dispatch::kAllToAll, false, true, true, 0}; }
+  ExecutionProfile profile() const override {
+    return {.plans_before_dispatch = true, .copies_on_demand = true, .broadcasts = true};
+  }
 
  private:
   FasterMoeOptions options_;

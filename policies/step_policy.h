@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "policies/prefetch/residency.h"
 #include "sim/core/config.h"
@@ -20,12 +21,21 @@ struct ExecutionProfile {
   bool plans_before_dispatch = false;       // a host-side plan stands between gate and dispatch
   bool copies_on_demand = false;            // weights move after the routing is known, not ahead of it
   int resident_buffers = 0;                 // sets of (experts / GPUs + extra) expert weights held for double buffering
+  int extra_experts = 0;                    // away from home on one GPU at most, where that is bounded ahead
+  bool predicts_on_gpu = false;             // the next layer's gate runs in this layer, to predict
+  bool broadcasts = false;                  // copies go to all GPUs along a ring, not from the home to each
+};
+
+// Weights of an expert that a GPU needs in a layer though the expert is at home elsewhere.
+struct ExpertCopy {
+  int expert = 0, gpu = 0;
 };
 
 // What one layer of one step comes to.
 struct StepDecision {
-  TokenAssignment tokens;  // every request computed exactly once
-  int most_extra = 0;      // experts held away from home on the fullest GPU: weights that had to move there
+  TokenAssignment tokens;          // every request computed exactly once
+  int most_extra = 0;              // experts held away from home on the fullest GPU: weights that had to move there
+  std::vector<ExpertCopy> copies;  // all of them, by expert and GPU
 };
 
 // `requests` is the true routing, `predicted` what was known of it when copies had to start; `home` holds every expert

@@ -32,7 +32,7 @@ TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profil
 }
 
 ExchangePrice TwoTierNetwork::all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
-                                         std::vector<double>& link_bytes) {
+                                         std::vector<double>& link_bytes) const {
   const bool forth = direction == Direction::kDispatch;
   const std::vector<double>& intra_out = forth ? traffic.intra_out : traffic.intra_in;
   const std::vector<double>& intra_in = forth ? traffic.intra_in : traffic.intra_out;

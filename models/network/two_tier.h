@@ -33,10 +33,16 @@ class TwoTierNetwork {
 
   // One layer's exchange. Adds what each resource carried to `link_bytes`, in the order of links().
   ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
-                           std::vector<double>& link_bytes);
+                           std::vector<double>& link_bytes) const;
   // What one GPU's own bytes of such an exchange take through its ports: the slower of its port inside the node and its
   // NIC group, which carries its neighbours' bytes too. Nothing to carry takes no time.
   Price port_price(const LayerTraffic& traffic, Bytes row, Direction direction, int gpu, PortSide side) const;
+  // Busiest resource of one GPU for such an exchange at the data sheet's rate, and what each link carries of it.
+  Seconds port_wire(const LayerTraffic& traffic, Bytes row, int gpu, PortSide side) const;
+  void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const;
+  // A collective over all GPUs of the cluster, on a buffer of `bytes` as in within_node(): the slower of what a GPU's
+  // port carries inside the node and what the NICs of a node carry between nodes. Nodes send every byte to a node once.
+  Price over_all(CollectiveKind kind, Bytes bytes) const;
   // Base latency of a collective over all GPUs that carries next to nothing (the exchange of counts).
   Price latency() const;
   // A collective over the `gpus` of one tensor-parallel group inside a node, on a buffer of `bytes`.

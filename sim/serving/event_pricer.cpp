@@ -72,15 +72,6 @@ EventPricer::Played& EventPricer::graph_for(std::span<const RankBatch> ranks) {
   return most >= options_.two_batch_min_tokens ? *halves_ : *whole_;
 }
 
-void EventPricer::tell_exchange(int batch, int l) {
-  const LayerTraffic& t = model_.traffic();
-  const int layer = model_.model_layer(l);
-  recorder_->exchange({layer, LayerPart::kDispatch, batch, model_.parts().dispatch_row().count(), t.intra_out,
-                       t.intra_in, t.inter_out, t.inter_in});
-  recorder_->exchange({layer, LayerPart::kCombine, batch, model_.parts().combine_row().count(), t.intra_in, t.intra_out,
-                       t.inter_in, t.inter_out});
-}
-
 void EventPricer::fill_layer(const StepGraph& graph, int batch, int l) {
   const LayerParts& parts = model_.layer(l);
   if (options_.sync == StepSync::kPairwise) {
@@ -114,7 +105,7 @@ void EventPricer::fill_layer(const StepGraph& graph, int batch, int l) {
     origins_[i] = piece.origin;
   }
   if (recorder_ != nullptr) {
-    tell_exchange(batch, l);
+    tell_exchanges(*recorder_, model_, l, batch, model_.traffic());
   }
 }
 

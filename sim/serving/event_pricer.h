@@ -42,7 +42,6 @@ class EventPricer final : public StepPricer {
   Played& graph_for(std::span<const RankBatch> ranks);
   void fill(const StepGraph& graph, int batch, std::int64_t step, std::span<const RankBatch> ranks);
   void fill_layer(const StepGraph& graph, int batch, int l);
-  void tell_exchange(int batch, int l);
 
   StepModel& model_;
   ExecutionOptions options_;

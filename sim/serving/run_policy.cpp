@@ -11,7 +11,9 @@
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "sim/serving/event_pricer.h"
+#include "sim/serving/policy_pricer.h"
 #include "sim/serving/simulate.h"
+#include "sim/serving/step_screen.h"
 
 namespace epsim {
 namespace {
@@ -41,7 +43,7 @@ void check_links(const StepTotals& totals, Seconds busy) {
   }
 }
 
-MemoryReport report_memory(const MemoryBreakdown& m) {
+MemoryReport report_memory(const MemoryBreakdown& m, Bytes buffers) {
   MemoryReport report;
   report.items = {{"attention (on every GPU)", m.weights.attention_replicated},
                   {"attention (split by heads)", m.weights.attention_split},
@@ -51,7 +53,8 @@ MemoryReport report_memory(const MemoryBreakdown& m) {
                   {"embedding and head", m.weights.embedding},
                   {"routed experts", m.experts_base},
                   {"extra copies", m.expert_copies},
-                  {"reserves", m.reserves},
+                  {"reserves", m.reserves - buffers},
+                  {"prefetch buffers", buffers},
                   {"KV cache", m.kv_pool}};
   report.kv_pool = m.kv_pool;
   report.kv_bytes_per_token = m.kv_per_token;
@@ -60,7 +63,11 @@ MemoryReport report_memory(const MemoryBreakdown& m) {
   return report;
 }
 
-std::string summarize_plan(const PreparedRun& run, const MoeSpec& model) {
+std::string summarize_plan(const PreparedRun& run, const PolicyChoice& policy, const MoeSpec& model) {
+  if (policy.per_step != nullptr) {
+    return fmt::format("{} experts per GPU and layer at home, others by step ({:.3f} GiB of buffers per GPU)",
+                       model.experts / run.plan.gpus, to_gib(run.buffers));
+  }
   const int copies = run.plan.copies_on_fullest_gpu();
   if (copies <= 0) {
     return fmt::format("{} experts per GPU and layer, no extra copies", model.experts / run.plan.gpus);
@@ -71,7 +78,14 @@ std::string summarize_plan(const PreparedRun& run, const MoeSpec& model) {
 
 // What prices the steps instead of the model's closed form, where something overlaps or the scenario asks for events;
 // else null.
-std::unique_ptr<StepPricer> other_pricer(const Scenario& s, StepModel& model, StepRecorder* recorder) {
+std::unique_ptr<StepPricer> other_pricer(const Scenario& s, const PolicyChoice& policy, StepModel& model,
+                                         StepRecorder* recorder) {
+  if (policy.per_step != nullptr) {
+    auto pricer = std::make_unique<PolicyPricer>(model, *policy.per_step, s.cluster, s.execution, policy.step_run,
+                                                 s.plan_window, s.seed);
+    pricer->record_to(recorder);
+    return pricer;
+  }
   if (s.execution.mode == ExecutionMode::kEvent) {
     auto pricer = std::make_unique<EventPricer>(model, s.execution);
     pricer->record_to(recorder);
@@ -88,11 +102,13 @@ const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy)
 }
 
 PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
-  if (policy.per_step != nullptr) {
+  if (policy.per_step != nullptr &&
+      (s.execution.overlap != StepOverlap::kNone || s.execution.sync != StepSync::kBarrier)) {
     throw InputError(
-        {"", 0, "policies." + policy.label},
-        "this policy acts anew in every step, which a serving run does not price yet; `epsim screen` tells how "
-        "well it balances.");
+        {"", 0, "execution"},
+        fmt::format("policy '{}' acts in every step and brings its own overlap; run it without `overlap` and "
+                    "with sync: barrier.",
+                    policy.label));
   }
   const ClusterShape shape = shape_of(s.cluster);
   const LoadWindow& window = planning_window(s, policy);
@@ -102,33 +118,39 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   if (policy.replica_choice != nullptr) {
     shares = choose_replicas(*policy.replica_choice, plan, window, shape);
   }
+  MemoryOptions options = s.memory;
+  if (policy.per_step != nullptr) {
+    options.resident_extra += buffer_bytes(s, *policy.per_step, policy.per_step->profile().extra_experts);
+  }
   Placement placement = Placement::build(plan, shape, s.model.expert_bytes(),
-                                         expert_memory(s.model, s.cluster, s.parallelism, s.memory), std::move(shares));
+                                         expert_memory(s.model, s.cluster, s.parallelism, options), std::move(shares));
   std::vector<std::int64_t> resident;
   for (int g = 0; g < shape.gpus; ++g) {
     resident.push_back(placement.resident(g));
   }
-  MemoryBreakdown memory = memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident);
+  MemoryBreakdown memory = memory_breakdown(s.model, s.cluster, s.parallelism, options, resident);
   ServingOptions serving = s.serving;
   serving.kv_blocks = std::min_element(memory.ranks.begin(), memory.ranks.end(), [](const RankKv& a, const RankKv& b) {
                         return a.blocks < b.blocks;
                       })->blocks;
   serving.kv_block_tokens = s.memory.kv_block_tokens;
-  return {std::move(plan), std::move(placement), std::move(memory), serving};
+  return {std::move(plan), std::move(placement), std::move(memory), serving, options.resident_extra};
 }
 
 RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
                        const RequestTrace& requests, const RunControl& control) {
   const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
   StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads, s.compute, s.network);
-  const std::unique_ptr<StepPricer> played = other_pricer(s, model, control.recorder);
+  const std::unique_ptr<StepPricer> played = other_pricer(s, policy, model, control.recorder);
   StepPricer& pricer = played != nullptr ? *played : model;
   RunResult result = simulate(requests, prepared.serving, pricer, control);
   result.label = policy.label;
-  result.plan_summary = summarize_plan(prepared, s.model);
+  result.plan_summary = summarize_plan(prepared, policy, s.model);
   result.detail = model.totals();
-  result.planned_balancedness = balancedness_by_layer(prepared.placement, planning_window(s, policy));
-  result.memory = report_memory(prepared.memory);
+  if (policy.per_step == nullptr) {
+    result.planned_balancedness = balancedness_by_layer(prepared.placement, planning_window(s, policy));
+  }
+  result.memory = report_memory(prepared.memory, prepared.buffers);
   result.gpus = s.cluster.gpus();
   result.conservation = check_conservation(result.detail, result.conservation);
   check_links(result.detail, result.time.total);

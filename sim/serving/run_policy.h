@@ -13,6 +13,7 @@ struct PreparedRun {
   Placement placement;
   MemoryBreakdown memory;  // of the fullest GPU
   ServingOptions serving;  // with the KV pool that is left
+  Bytes buffers{};         // on every GPU, for weights that a policy brings in by step
 };
 
 // The loads that a policy may plan from.

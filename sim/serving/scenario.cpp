@@ -130,6 +130,9 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   }
   std::shared_ptr<const PlacementPolicy> policy = entry.make(in);
   PolicyChoice out{label, std::move(policy), oracle, perfect, std::move(per_step)};
+  if (out.per_step != nullptr) {
+    out.step_run = read_step_policy_run(named, in);
+  }
   if (in.has("replica_choice") || !entry.replica_choice.empty()) {
     ConfigReader choice = in.section("replica_choice");
     if (!entry.replica_choice.empty()) {

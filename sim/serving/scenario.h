@@ -23,6 +23,7 @@
 #include "sim/domain/step_loads.h"
 #include "sim/serving/execution_options.h"
 #include "sim/serving/serving_options.h"
+#include "sim/serving/step_policy_run.h"
 
 namespace epsim {
 
@@ -35,6 +36,7 @@ struct PolicyChoice {
   bool perfect_balance = false;  // `perfect`: every expert takes the same load in every step
   // A policy that acts in every step, over experts in order; null for placement policies.
   std::shared_ptr<const StepPolicy> per_step = nullptr;
+  StepPolicyRun step_run = {};                                    // of such a policy
   std::shared_ptr<const ReplicaChoice> replica_choice = nullptr;  // null: copies share evenly
 };
 

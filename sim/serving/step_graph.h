@@ -24,21 +24,15 @@ namespace epsim {
 
 // What a task of a step is.
 struct StepTask {
+  // clang-format off
   enum class Kind : std::uint8_t {
-    kAttention,
-    kGate,
-    kShared,
-    kDense,
-    kHead,  // of rank `index`
-    kCounts,
-    kDispatch,
-    kCombine,
-    kExperts,  // experts: of GPU `index`
-    kDispatchIn,
-    kDispatchOut,
-    kCombineIn,
-    kCombineOut  // pairwise: port of GPU or rank `index`, `from` a rank
+    kAttention, kGate, kPredict, kShared, kDense, kHead,  // of rank `index`; their time is in RankParts
+    kCounts, kDispatch, kCombine,                         // of all GPUs
+    kExperts,                                             // of GPU `index`
+    kDispatchIn, kDispatchOut, kCombineIn, kCombineOut,   // pairwise: port of GPU or rank `index`, `from` a rank
+    kIds, kPlan, kCopy, kFirstExperts                     // policies that act in every step (policy_graph.h)
   };
+  // clang-format on
   Kind kind = Kind::kAttention;
   LayerPart part = LayerPart::kOther;
   StepLane lane = StepLane::kCompute;

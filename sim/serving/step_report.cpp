@@ -8,15 +8,45 @@ std::size_t StepReport::stretch_of(const StepTask& task) const {
   return static_cast<std::size_t>(task.stretch >= 0 ? task.stretch : task.layer);
 }
 
+// Kernels that `t` waited for besides `held_by`, and that were still running when that began: the last of them to end.
+TaskId StepReport::kernel_beside(const StepGraph& graph, const TaskRun& run, TaskId t, TaskId held_by) {
+  TaskId best = kNoTask;
+  for (const TaskId before : run.waits_for(t)) {
+    const bool kernel = graph.tasks[static_cast<std::size_t>(before)].lane == StepLane::kCompute;
+    if (kernel && run.end(before) > run.start(held_by) && (best == kNoTask || run.end(before) > run.end(best))) {
+      best = before;
+    }
+  }
+  return best;
+}
+
+// Walks back from the task that ended last. Where a task was held up by an exchange, a copy or a plan while kernels
+// that it also needed were running, only what went on after those kernels counts as waiting.
+void StepReport::walk(const StepGraph& graph, const TaskRun& run) {
+  path_.clear();
+  const auto lane = [&](TaskId t) { return graph.tasks[static_cast<std::size_t>(t)].lane; };
+  for (TaskId t = run.last(); t != kNoTask;) {
+    path_.push_back({t, run.end(t) - run.start(t)});
+    TaskId next = run.held_by(t);
+    if (next != kNoTask && lane(next) != StepLane::kCompute) {
+      const TaskId kernel = kernel_beside(graph, run, t, next);
+      if (kernel != kNoTask) {
+        path_.push_back({next, run.end(next) - run.end(kernel)});
+        next = kernel;
+      }
+    }
+    t = next;
+  }
+}
+
 StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, std::span<const Origin> origins,
                           std::span<const Seconds> straggler, StepTally& tally) {
   const std::size_t layers = waiting_.size() - 1;
   std::fill(waiting_.begin(), waiting_.end(), 0.0);
   StepSum sum;
-  run.critical_path(path_);
-  for (const TaskId t : path_) {
+  walk(graph, run);
+  for (const auto& [t, time] : path_) {
     const StepTask& task = graph.tasks[static_cast<std::size_t>(t)];
-    const Ticks time = run.end(t) - run.start(t);
     sum.add(task.part, {time, origins[static_cast<std::size_t>(t)]});
     if (static_cast<std::size_t>(task.layer) < layers) {
       tally.time(task.layer, task.part, time);
@@ -38,6 +68,14 @@ StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, std::span<
     }
   }
   return sum.cost();
+}
+
+void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const LayerTraffic& t) {
+  const int layer = model.model_layer(l);
+  recorder.exchange({layer, LayerPart::kDispatch, batch, model.parts().dispatch_row().count(), t.intra_out, t.intra_in,
+                     t.inter_out, t.inter_in});
+  recorder.exchange({layer, LayerPart::kCombine, batch, model.parts().combine_row().count(), t.intra_in, t.intra_out,
+                     t.inter_in, t.inter_out});
 }
 
 void record_spans(const StepGraph& graph, const TaskRun& run, StepRecorder& recorder) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "models/step_model.h"
 #include "models/step_sum.h"
 #include "models/step_tally.h"
 #include "sim/domain/step_recorder.h"
@@ -21,12 +22,21 @@ class StepReport {
                 std::span<const Seconds> straggler, StepTally& tally);
 
  private:
+  struct OnPath {
+    TaskId task;
+    Ticks time;  // of the step's length
+  };
+  static TaskId kernel_beside(const StepGraph& graph, const TaskRun& run, TaskId t, TaskId held_by);
+  void walk(const StepGraph& graph, const TaskRun& run);
   std::size_t stretch_of(const StepTask& task) const;
 
   int gpus_;
   std::vector<double> waiting_;  // [MoE layer, and one for the rest] seconds
-  std::vector<TaskId> path_;
+  std::vector<OnPath> path_;     // last first; the times add up to the step
 };
+
+// Rows of MoE layer `l`, forth and back.
+void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const LayerTraffic& traffic);
 
 void record_spans(const StepGraph& graph, const TaskRun& run, StepRecorder& recorder);
 

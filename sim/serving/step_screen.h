@@ -1,22 +1,18 @@
 // How well a per-step policy balances a scenario's loads: the routing of some steps is drawn, the policy acts in each
 // layer, and the tokens each GPU computes are counted. Nothing is priced.
 //
-//   Models : steps in which every DP rank brings a full prefill chunk; the tokens of a GPU choose experts by the step's
-//            mix, in whole assignments; a prediction that mixes the truth with the loads the scenario plans from
-//            (stale popularity) and distorts every expert's popularity by a lognormal factor.
-//   Source : Libra, Table 1, for the accuracy of such predictors (facts per model and data set).
+//   Models : steps in which every DP rank brings a full prefill chunk; requests and predictions of step_routing.h.
 #pragma once
 
 #include "policies/step_policy.h"
 #include "sim/serving/scenario.h"
+#include "sim/serving/step_routing.h"
 
 namespace epsim {
 
 struct StepScreenOptions {
   int steps = 2;
-  double accuracy = 0.87;  // share of assignments predicted right: Libra's mean on Qwen3 is 0.88, on GLM-4.5 0.75
-  // sigma of the lognormal factor on what the predictor gets wrong; assumed, as no paper states one
-  double distortion = 0.2;
+  PredictorOptions predictor;
 };
 
 struct StepScore {

@@ -1,0 +1,62 @@
+// What the decision of a per-step policy means for one layer: who computes how much in which stage, who sends rows to
+// whom, and which weights move.
+//
+//   Models : an expert's tokens are computed where they live as far as the decision has that GPU compute the expert;
+//   the
+//            others go to the remaining places in proportion. Rows are expected values, as in TrafficModel: a token
+//            uses expert e with chance requests / tokens of its GPU, independently of its other experts. Weights come
+//            from the expert's home, or are broadcast along a ring of all GPUs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/network/traffic.h"
+#include "policies/step_policy.h"
+#include "sim/domain/cluster_spec.h"
+
+namespace epsim {
+
+// Rows on one GPU and the experts that they touch.
+struct StageWork {
+  double rows = 0, touched = 0;
+};
+
+struct DecisionWork {
+  LayerTraffic tokens;  // executed, touched: of both stages
+  // [GPU] What can start early, and what waits: with two stages the tokens that live on the GPU, and the others; with
+  // copies on demand the experts at home on the GPU, and those fetched. Else all is first.
+  std::vector<StageWork> first, then;
+  LayerTraffic weights;  // rows are experts
+  double copies = 0;     // experts that moved, all GPUs
+};
+
+class DecisionReader {
+ public:
+  DecisionReader(const ClusterShape& shape, Dedup dedup, const ExecutionProfile& profile)
+      : shape_(shape),
+        dedup_(dedup),
+        profile_(profile),
+        all_gather_(profile.dispatch == ExecutionProfile::Dispatch::kAllGather) {}
+
+  // `gpu_tokens` [GPU] tokens that live there.
+  void read(const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
+            std::span<const std::int64_t> gpu_tokens, DecisionWork& out);
+
+ private:
+  void place_expert(int expert, const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
+                    DecisionWork& out);
+  void send_tokens(std::span<const std::int64_t> gpu_tokens, LayerTraffic& out);
+  void move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const;
+
+  ClusterShape shape_;
+  Dedup dedup_;
+  ExecutionProfile profile_;
+  bool all_gather_;
+  std::vector<double> missed_;  // [source][destination] chance that a token needs nothing there
+  std::vector<double> rows_;    // [source][destination] assignments
+  std::span<const std::int64_t> gpu_tokens_;
+};
+
+}  // namespace epsim
