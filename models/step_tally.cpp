@@ -8,6 +8,7 @@ StepTally::StepTally(const MoeSpec& model, int gpus, const TwoTierNetwork& netwo
     : layer_ticks_(static_cast<std::size_t>(model.moe_layers())), link_bytes_(network.links().size(), 0.0) {
   const auto cells = static_cast<std::size_t>(model.moe_layers()) * static_cast<std::size_t>(gpus);
   totals_.gpus = gpus;
+  totals_.balancedness = LayerSeries(model.moe_layers());
   totals_.gpu_load.assign(cells, 0.0);
   totals_.gpu_busy_s.assign(cells, 0.0);
   for (const int number : model.moe_layer_numbers()) {
@@ -29,6 +30,7 @@ void StepTally::load(int l, const LayerTraffic& traffic, std::span<const Price> 
   const double balance = balancedness(traffic.executed);
   LayerTotals& layer = totals_.layers[static_cast<std::size_t>(l)];
   layer.balancedness_sum += balance * weight;
+  totals_.balancedness.add(l, balance * weight);
   layer.balancedness_min = std::min(layer.balancedness_min, balance);
 }
 

@@ -24,7 +24,10 @@ class StepTally {
     layer_ticks_[static_cast<std::size_t>(l)][static_cast<std::size_t>(part)] += time.count();
   }
   void straggler(int l, Seconds waiting) { totals_.layers[static_cast<std::size_t>(l)].straggler += waiting; }
-  void end_step() { ++totals_.steps; }
+  void end_step() {
+    ++totals_.steps;
+    totals_.balancedness.end_step();
+  }
 
   // Bytes by link, in the order of TwoTierNetwork::links(); pricers of exchanges add to it.
   std::vector<double>& link_bytes() { return link_bytes_; }

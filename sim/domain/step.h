@@ -10,6 +10,7 @@
 
 #include "sim/core/units.h"
 #include "sim/domain/cost.h"
+#include "sim/domain/layer_series.h"
 
 namespace epsim {
 
@@ -90,6 +91,7 @@ struct StepTotals {
   std::vector<LayerTotals> layers;
   std::vector<double> gpu_load;    // [layer][GPU] routed assignments executed
   std::vector<double> gpu_busy_s;  // [layer][GPU] seconds of expert work
+  LayerSeries balancedness;           // by layer and step
   std::vector<LinkTotals> links;
   double assignments_routed = 0;  // tokens x top-k x MoE layers, for the conservation check
 };

@@ -10,6 +10,9 @@
 namespace epsim {
 namespace {
 
+// All GPUs have a KV pool as large as the fullest one's.
+constexpr std::string_view kLeftOverItem = "left over";
+
 constexpr std::array<std::string_view, 3> kStateNames = {"waiting", "running", "completed"};
 
 // How far a request came. A token comes after its request was admitted, never at the same instant, because a step takes
@@ -107,15 +110,33 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
   const LayerGpuView load(totals.gpu_load, totals);
   const auto& planned = run.planned_balancedness;
   EPSIM_CHECK(planned.empty() || planned.size() == totals.layers.size(), "a planned value for each layer, or none");
-  CsvTable csv(
-      out, {"layer", "attention_us", "gate_us", "dispatch_us", "experts_us", "combine_us", "dense_us", "planning_us",
-            "prefetch_us", "migration_us", "other_us", "total_us", "straggler_us", "balancedness_mean",
-            "balancedness_min", "imbalance_of_totals", "busiest_gpu", "assignments_per_step", "planned_balancedness"});
+  EPSIM_CHECK(run.extra_copies.empty() || run.extra_copies.size() == totals.layers.size(), "likewise for copies");
+  CsvTable csv(out, {"layer",
+                     "attention_us",
+                     "gate_us",
+                     "dispatch_us",
+                     "experts_us",
+                     "combine_us",
+                     "dense_us",
+                     "planning_us",
+                     "prefetch_us",
+                     "migration_us",
+                     "other_us",
+                     "total_us",
+                     "straggler_us",
+                     "balancedness_mean",
+                     "balancedness_min",
+                     "imbalance_of_totals",
+                     "busiest_gpu",
+                     "assignments_per_step",
+                     "planned_balancedness",
+                     "extra_copies"});
   for (std::size_t l = 0; l < totals.layers.size(); ++l) {
     const auto steps = static_cast<double>(totals.steps);
     add_layer(csv, totals.layers[l], steps);
     add_balance(csv, load.layer(l), steps);
     csv.number(planned.empty() ? kUndefined : planned[l]);
+    csv.number(run.extra_copies.empty() ? kUndefined : static_cast<double>(run.extra_copies[l]));
     csv.end_row();
   }
 }
@@ -162,6 +183,38 @@ void write_layer_gpu_csv(std::ostream& out, const RunResult& run) {
       csv.number(loads.empty() ? kUndefined : loads[g]).number(seconds.empty() ? kUndefined : seconds[g]);
       csv.end_row();
     }
+  }
+}
+
+void write_layer_steps_csv(std::ostream& out, const RunResult& run) {
+  const LayerSeries& series = run.detail.balancedness;
+  CsvTable csv(out, {"layer", "first_step", "steps", "balancedness_mean"});
+  for (int l = 0; l < series.layers(); ++l) {
+    for (int c = 0; c < series.columns(); ++c) {
+      csv.integer(run.detail.layers[static_cast<std::size_t>(l)].layer_number).integer(series.first_step(c));
+      csv.integer(series.steps(c)).number(series.mean(c, l));
+      csv.end_row();
+    }
+  }
+}
+
+void write_memory_csv(std::ostream& out, const RunResult& run) {
+  const MemoryReport& memory = run.memory;
+  CsvTable csv(out, {"gpu", "memory_item", "memory_gib"});
+  for (std::size_t g = 0; g < memory.over_mean.size(); ++g) {
+    const auto row = [&](std::string_view item, Bytes size) {
+      csv.integer(static_cast<std::int64_t>(g)).text(item).number(to_gib(size));
+      csv.end_row();
+    };
+    const Bytes over = memory.over_mean[g];
+    for (const MemoryItem& item : memory.items) {
+      if (item.name == kRoutedExpertsItem) {
+        row(item.name, item.size + std::min(over, Bytes(0)));
+      } else {
+        row(item.name, item.name == kExtraCopiesItem ? std::max(over, Bytes(0)) : item.size);
+      }
+    }
+    row(kLeftOverItem, memory.copies - over);
   }
 }
 

@@ -25,7 +25,7 @@ void write_stream(const std::filesystem::path& file, Write write) {
 
 }  // namespace
 
-void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info, LayerGpuFile layer_gpu) {
+void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info) {
   write_file_atomically(folder / "resolved.yaml", info.resolved_yaml);
   write_file_atomically(folder / "summary.json", summary_json(summarize(run), info));
   const auto csv = [&](const char* name, CsvWriter write) {
@@ -35,9 +35,9 @@ void write_run(const std::filesystem::path& folder, const RunResult& run, const 
   csv("layers.csv", write_layers_csv);
   csv("links.csv", write_links_csv);
   csv("gpus.csv", write_gpus_csv);
-  if (layer_gpu == LayerGpuFile::kYes) {
-    csv("layer_gpu.csv", write_layer_gpu_csv);
-  }
+  csv("memory.csv", write_memory_csv);
+  csv("layer_gpu.csv", write_layer_gpu_csv);
+  csv("layer_steps.csv", write_layer_steps_csv);
 }
 
 void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info) {

@@ -10,13 +10,10 @@
 
 namespace epsim {
 
-// Whether the long file layer_gpu.csv (MoE layers x GPUs rows) is written too.
-enum class LayerGpuFile { kNo, kYes };
-
-// Writes resolved.yaml, summary.json, requests.csv, layers.csv, links.csv and gpus.csv into `folder`, which exists.
-// Equal arguments give equal bytes. Throws RunFailed, naming the file, when the disk does not take it.
-void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info,
-               LayerGpuFile layer_gpu = LayerGpuFile::kNo);
+// Writes resolved.yaml, summary.json, requests.csv, layers.csv, links.csv, gpus.csv, memory.csv, layer_gpu.csv
+// and layer_steps.csv into `folder`, which exists; the longest has MoE layers x GPUs rows. Equal arguments give equal
+// bytes. Throws RunFailed, naming the file, when the disk does not take it.
+void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info);
 
 // Writes comparison.json and comparison.csv; changes are against the first run.
 void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info);

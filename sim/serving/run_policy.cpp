@@ -43,7 +43,7 @@ void check_links(const StepTotals& totals, Seconds busy) {
   }
 }
 
-MemoryReport report_memory(const MemoryBreakdown& m, Bytes buffers) {
+MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement, Bytes buffers) {
   MemoryReport report;
   report.items = {{"attention (on every GPU)", m.weights.attention_replicated},
                   {"attention (split by heads)", m.weights.attention_split},
@@ -51,8 +51,8 @@ MemoryReport report_memory(const MemoryBreakdown& m, Bytes buffers) {
                   {"dense FFN", m.weights.dense_ffn},
                   {"router", m.weights.router},
                   {"embedding and head", m.weights.embedding},
-                  {"routed experts", m.experts_base},
-                  {"extra copies", m.expert_copies},
+                  {std::string(kRoutedExpertsItem), m.experts_base},
+                  {std::string(kExtraCopiesItem), m.expert_copies},
                   {"reserves", m.reserves - buffers},
                   {"prefetch buffers", buffers},
                   {"KV cache", m.kv_pool}};
@@ -60,6 +60,9 @@ MemoryReport report_memory(const MemoryBreakdown& m, Bytes buffers) {
   report.kv_bytes_per_token = m.kv_per_token;
   report.copies = m.expert_copies;
   report.lost_to_copies = m.copies_loss;
+  for (int g = 0; g < placement.gpus(); ++g) {
+    report.over_mean.push_back(m.expert * static_cast<double>(placement.resident(g)) - m.experts_base);
+  }
   return report;
 }
 
@@ -149,8 +152,11 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
   result.detail = model.totals();
   if (policy.per_step == nullptr) {
     result.planned_balancedness = balancedness_by_layer(prepared.placement, planning_window(s, policy));
+    for (const LayerPlan& layer : prepared.plan.layers) {
+      result.extra_copies.push_back(static_cast<std::int64_t>(layer.slots.size()) - prepared.plan.experts);
+    }
   }
-  result.memory = report_memory(prepared.memory, prepared.buffers);
+  result.memory = report_memory(prepared.memory, prepared.placement, prepared.buffers);
   result.gpus = s.cluster.gpus();
   result.conservation = check_conservation(result.detail, result.conservation);
   check_links(result.detail, result.time.total);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/core/statistics.h"
@@ -49,12 +50,15 @@ struct MemoryItem {
   std::string name;
   Bytes size{};
 };
+inline constexpr std::string_view kRoutedExpertsItem = "routed experts", kExtraCopiesItem = "extra copies";
 struct MemoryReport {
   std::vector<MemoryItem> items;  // of the fullest GPU; sums to the static pool
   Bytes kv_pool{};                // per GPU
   Bytes kv_bytes_per_token{};     // per GPU
   Bytes copies{};                 // extra copies on the fullest GPU
-  double lost_to_copies = 0;      // share of the KV pool that the extra copies took
+  std::vector<Bytes>
+      over_mean;              // [GPU] resident experts over those of a GPU without copies; negative where it has less
+  double lost_to_copies = 0;  // share of the KV pool that the extra copies took
 };
 
 // A run's own sanity account (physics.md section 9); every entry held when the run was accepted.
@@ -81,6 +85,7 @@ struct RunResult {
   StepCost time;  // summed over steps
   StepTotals detail;
   std::vector<double> planned_balancedness;  // by MoE layer, on the window that the plan was made from
+  std::vector<std::int64_t> extra_copies;    // by MoE layer: physical experts over logical ones
   KvStats kv;
   MemoryReport memory;
   ConservationReport conservation;

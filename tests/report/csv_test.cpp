@@ -74,15 +74,15 @@ TEST_CASE("layers.csv: means per step in microseconds") {
   REQUIRE(lines.size() == 2);
   // 4 steps: attention 4 ms / 4 = 1000 us, ... 8 ms / 4 = 2000 us in all, straggler 0.8 ms / 4 = 200 us; balancedness
   // 2.0 / 4; loads 300 and 100: 300 / 200 = 1.5, GPU 0, 400 / 4 = 100 assignments per step.
-  CHECK(lines[0] == "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.9");
+  CHECK(lines[0] == "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.9,3");
   // No load: balanced, no busiest GPU.
-  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,1");
+  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,1,0");
 }
 
 TEST_CASE("layers.csv without steps has undefined means, without layers no rows") {
   RunResult run = test::sample_run();
   run.detail.steps = 0;
-  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,,,,1.5,0,,0.9");
+  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,,,,1.5,0,,0.9,3");
   CHECK(rows(written(write_layers_csv, test::empty_run())).empty());
 }
 
@@ -90,7 +90,8 @@ TEST_CASE("layers.csv without detail per GPU or plan leaves those cells empty") 
   RunResult run = test::sample_run();
   run.detail.gpu_load.clear();
   run.planned_balancedness.clear();
-  CHECK(rows(written(write_layers_csv, run))[0] == "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,,,,");
+  run.extra_copies.clear();
+  CHECK(rows(written(write_layers_csv, run))[0] == "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,,,,,");
 }
 
 TEST_CASE("links.csv: use of each link over the run and over its steps") {
@@ -117,6 +118,20 @@ TEST_CASE("gpus.csv sums over layers") {
 TEST_CASE("layer_gpu.csv has one row per layer and GPU") {
   CHECK(written(write_layer_gpu_csv, test::sample_run()) ==
         "layer,gpu,assignments,expert_busy_s\n3,0,300,0.5\n3,1,100,0.25\n4,0,0,0\n4,1,0,0\n");
+}
+
+TEST_CASE("layer_steps.csv: a short run has a row per layer and step") {
+  CHECK(written(write_layer_steps_csv, test::sample_run()) ==
+        "layer,first_step,steps,balancedness_mean\n3,0,1,0.25\n3,1,1,0.75\n3,2,1,0.5\n3,3,1,0.5\n"
+        "4,0,1,1\n4,1,1,1\n4,2,1,1\n4,3,1,1\n");
+}
+
+TEST_CASE("memory.csv: every GPU's memory comes to the same, what is free on it included") {
+  // GPU 0 is the fullest: 2 + 1 + 3 GiB. GPU 1 holds half a GiB less than the 2 GiB of one without copies.
+  CHECK(written(write_memory_csv, test::sample_run()) ==
+        "gpu,memory_item,memory_gib\n"
+        "0,routed experts,2\n0,extra copies,1\n0,kv pool,3\n0,left over,0\n"
+        "1,routed experts,1.5\n1,extra copies,0\n1,kv pool,3\n1,left over,1.5\n");
 }
 
 TEST_CASE("detail of the wrong size is a broken invariant") {

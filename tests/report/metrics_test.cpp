@@ -60,8 +60,8 @@ Names json_keys() {
 Names csv_columns() {
   Names names;
   const RunResult run = test::sample_run();
-  for (const auto write :
-       {write_requests_csv, write_layers_csv, write_links_csv, write_gpus_csv, write_layer_gpu_csv}) {
+  for (const auto write : {write_requests_csv, write_layers_csv, write_links_csv, write_gpus_csv, write_layer_gpu_csv,
+                           write_layer_steps_csv, write_memory_csv}) {
     std::ostringstream out;
     write(out, run);
     for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
@@ -117,8 +117,8 @@ TEST_CASE("metrics.md defines nothing that no writer prints") {
 }
 
 TEST_CASE("every column name ends in its unit, or is a number without one, or text") {
-  constexpr std::array kUnits = {"_s",  "_ms",   "_us",      "_share", "_tokens",   "_requests",
-                                 "_GB", "_GBps", "_per_gpu", "_per_s", "_per_rank", "_per_step"};
+  constexpr std::array kUnits = {"_s",   "_ms",   "_us",      "_share", "_tokens",   "_requests", "_GB",
+                                 "_gib", "_GBps", "_per_gpu", "_per_s", "_per_rank", "_per_step"};
   const Names plain = {"point",
                        "error",
                        "request",
@@ -134,6 +134,9 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "balancedness_mean",
                        "balancedness_min",
                        "planned_balancedness",
+                       "extra_copies",
+                       "first_step",
+                       "memory_item",
                        "imbalance_of_totals",
                        "busiest_gpu",
                        "assignments",

@@ -54,11 +54,18 @@ inline void add_steps(RunResult& run) {
   busy.by_part = {Seconds(0.004), Seconds(0), Seconds(0.001), Seconds(0.002), Seconds(0.001), Seconds(0), Seconds(0)};
   LayerTotals idle{4, {}, Seconds(0), 4.0, 1.0};  // no load: balanced in every step
   run.detail.layers = {busy, idle};
+  run.detail.balancedness = LayerSeries(2);
+  for (const double balancedness : {0.25, 0.75, 0.5, 0.5}) {
+    run.detail.balancedness.add(0, balancedness);
+    run.detail.balancedness.add(1, 1.0);
+    run.detail.balancedness.end_step();
+  }
   run.detail.gpu_load = {300, 100, 0, 0};
   run.detail.gpu_busy_s = {0.5, 0.25, 0, 0};
   run.detail.links = {{"node0.nic.out", BytesPerSecond(50e9), Bytes(20e9)},
                       {"node0.nic.in", BytesPerSecond(50e9), Bytes(10e9)}};
   run.planned_balancedness = {0.9, 1.0};
+  run.extra_copies = {3, 0};
 }
 
 inline void add_memory(RunResult& run) {
@@ -67,11 +74,12 @@ inline void add_memory(RunResult& run) {
   run.kv.peak_blocks = 25;
   run.kv.mean_use = 0.125;
   run.kv.time_full_share = 0;
-  run.memory.items = {{"expert copies", Bytes(kGiB)}, {"kv pool", Bytes(3 * kGiB)}};
+  run.memory.items = {{"routed experts", Bytes(2 * kGiB)}, {"extra copies", Bytes(kGiB)}, {"kv pool", Bytes(3 * kGiB)}};
   run.memory.kv_pool = Bytes(3 * kGiB);
   run.memory.kv_bytes_per_token = Bytes(70272);
   run.memory.copies = 1_GiB;
-  run.memory.lost_to_copies = 0.25;  // 1 GiB of the 4 GiB that the pool would have
+  run.memory.over_mean = {1_GiB, Bytes(-kGiB / 2)};  // GPU 1 has fewer experts than one without copies would
+  run.memory.lost_to_copies = 0.25;                  // 1 GiB of the 4 GiB that the pool would have
 }
 
 inline RunResult sample_run(const std::string& label = "eplb") {

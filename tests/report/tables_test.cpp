@@ -106,7 +106,7 @@ TEST_CASE("the detail of a run states every group of figures with units") {
   CHECK(has(text, "mean 0.750, worst 0.500 in layer 3, lowest step 0.250; planned 0.950"));
   CHECK(has(text, "node0.nic.out, 10.0 % of its rate on average"));
   CHECK(has(text, "1,600 tokens per rank, 3.000 GiB per GPU (70272 B per token and GPU); 25.0 % lost to copies"));
-  CHECK(has(text, "expert copies 1.000, kv pool 3.000"));
+  CHECK(has(text, "extra copies 1.000, kv pool 3.000"));
   // The time table: seconds and shares under the parts' names.
   CHECK(has(text, "attention  gate  dispatch  experts"));
   CHECK(has(text, "seconds               0.5000     0    0.2500   0.7500"));

@@ -33,8 +33,9 @@ std::set<std::string> names_in(const fs::path& folder) {
 TEST_CASE("a run's folder holds its files and nothing else") {
   const test::TempDir dir;
   write_run(dir.path(), test::sample_run(), info());
-  CHECK(names_in(dir.path()) ==
-        std::set<std::string>{"resolved.yaml", "summary.json", "requests.csv", "layers.csv", "links.csv", "gpus.csv"});
+  CHECK(names_in(dir.path()) == std::set<std::string>{"resolved.yaml", "summary.json", "requests.csv", "layers.csv",
+                                                      "links.csv", "gpus.csv", "memory.csv", "layer_gpu.csv",
+                                                      "layer_steps.csv"});
   CHECK(read_file(dir / "resolved.yaml") == "seed: 7\n");
   CHECK(nlohmann::json::parse(read_file(dir / "summary.json"))["seed"] == 7);
   std::ostringstream requests;
@@ -42,16 +43,10 @@ TEST_CASE("a run's folder holds its files and nothing else") {
   CHECK(read_file(dir / "requests.csv") == requests.str());
 }
 
-TEST_CASE("the long file is written on request") {
-  const test::TempDir dir;
-  write_run(dir.path(), test::sample_run(), info(), LayerGpuFile::kYes);
-  CHECK(fs::exists(dir / "layer_gpu.csv"));
-}
-
 TEST_CASE("equal runs give equal bytes") {
   const test::TempDir first, second;
-  write_run(first.path(), test::sample_run(), info(), LayerGpuFile::kYes);
-  write_run(second.path(), test::sample_run(), info(), LayerGpuFile::kYes);
+  write_run(first.path(), test::sample_run(), info());
+  write_run(second.path(), test::sample_run(), info());
   for (const std::string& name : names_in(first.path())) {
     CAPTURE(name);
     CHECK(read_file(first / name) == read_file(second / name));
