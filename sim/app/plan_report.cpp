@@ -72,6 +72,25 @@ std::optional<double> moved_bytes(const PlanFigures& figures, const PlanRequest&
   return static_cast<double>(*figures.moved_copies) * request.expert_bytes->count();
 }
 
+// What CRAFT's choice of copies was made from; null for other policies.
+std::string craft_json(const PlanRequest& request) {
+  if (!request.craft) {
+    return "null";
+  }
+  CraftExplanation why;
+  craft_plan(*request.craft, request.load, request.shape, &why);
+  std::vector<std::string> gains;
+  for (const std::vector<double>& by_layer : why.table.gain) {
+    gains.push_back(list(by_layer));
+  }
+  return fmt::format(
+      "{{\n    \"replication_factor\": {},\n    \"factors\": [{}],\n    \"factor_gains\": {},\n"
+      "    \"copy_counts\": [{}],\n    \"layer_copies\": [{}],\n    \"base\": {},\n"
+      "    \"gains\": [{}]\n  }}",
+      why.replication_factor, fmt::join(why.curve.factor, ","), list(why.curve.gain), fmt::join(why.table.counts, ","),
+      fmt::join(why.layer_copies, ","), list(why.table.base), fmt::join(gains, ","));
+}
+
 }  // namespace
 
 PlanFigures plan_figures(const PlacementPlan& plan, const PlanRequest& request) {
@@ -112,6 +131,7 @@ std::string plan_json(const PlacementPlan& plan, const PlanRequest& request, con
   add("moved_copies", figures.moved_copies ? fmt::format("{}", *figures.moved_copies) : "null");
   const std::optional<double> moved = moved_bytes(figures, request);
   add("moved_bytes", moved ? bytes(*moved) : "null");
+  add("craft", craft_json(request));
   return out + plan_maps_json(plan) + "\n}\n";
 }
 

@@ -68,6 +68,7 @@ TEST_CASE("plan: slots, copies and figures, worked out by hand") {
   CHECK(plan["memory_per_gpu_bytes"] == json({600, 600}));
   CHECK(plan["copies_per_gpu_bytes"] == json({200, 200}));
   CHECK(plan["moved_bytes"].is_null());
+  CHECK(plan["craft"].is_null());
   CHECK(plan["previous"].is_null());
   CHECK_FALSE(plan.contains("slots"));
   for (int l = 0; l < 2; ++l) {
@@ -139,6 +140,14 @@ TEST_CASE("plan: uneven capacities are ragged and say how many slots each GPU ha
   for (const json& layer : plan["balancedness_after"]) {
     CHECK(layer.get<double>() == doctest::Approx(1.0));
   }
+  // Why: gains of layer 3 at 1, 2 and 4 copies are .133 .133 .333 in the figure.
+  const json& why = plan["craft"];
+  CHECK(why["replication_factor"] == 2);
+  CHECK(why["layer_copies"] == json({2, 2, 4, 0}));
+  CHECK(why["factors"] == json::array());  // it was given
+  REQUIRE(why["copy_counts"] == json({1, 2, 4}));
+  CHECK(why["gains"][0][2].get<double>() == doctest::Approx(0.133).epsilon(0.005));
+  CHECK(why["gains"][2][2].get<double>() == doctest::Approx(0.333).epsilon(0.005));
   // It reads back as a previous plan.
   std::filesystem::rename(dir / "plan.json", dir / "before.json");
   json again = request;
