@@ -10,3 +10,4 @@ cmake --build build/quickstart --target epsim
 echo "== epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb --output out/quickstart --overwrite"
 build/quickstart/sim/app/epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb \
   --output out/quickstart --overwrite
+build/quickstart/sim/app/epsim report out/quickstart --overwrite

@@ -1,0 +1,95 @@
+// Charts with their title, unit, data and export. Drawn anew when the colours change.
+
+// Eight colours that people with colour-blindness can tell apart (Okabe and Ito), the darkest and lightest swapped for
+// ones that show on either background.
+const palette = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#999999", "#b3a100", "#7f5539"];
+const colour = (i) => palette[i % palette.length];
+const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
+const marks = ["circle", "rect", "triangle", "rectRot", "cross", "star"];
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const drawn = [];  // how to draw each chart again
+
+const exportCanvas = (canvas, name) => {
+  const copy = el("canvas", { width: canvas.width, height: canvas.height });
+  const pen = copy.getContext("2d");
+  pen.fillStyle = css("--back");
+  pen.fillRect(0, 0, copy.width, copy.height);
+  pen.drawImage(canvas, 0, 0);
+  copy.toBlob((blob) => save(name + ".png", blob), "image/png");
+};
+
+const axis = (title, more = {}) => ({
+  title: { display: true, text: title, color: css("--text") },
+  ticks: { color: css("--faint"), autoSkip: true, maxRotation: 60 },
+  grid: { color: css("--grid") },
+  ...more,
+});
+
+// spec: {title, note, type, x, y, labels, datasets, data: {names, rows}, stacked, horizontal, log, category, tall}, the
+// datasets as in Chart.js; colours, marks and dashes go by position unless given.
+const styled = (spec) => spec.datasets.map((set, i) => ({
+  borderColor: colour(i), backgroundColor: spec.type === "bar" ? colour(i) : colour(i) + "40", borderWidth: spec.type === "bar" ? 0 : 2,
+  pointStyle: marks[i % marks.length], borderDash: spec.type === "line" ? dashes[Math.floor(i / palette.length) % dashes.length] : [],
+  pointRadius: 3, spanGaps: false, ...set,
+}));
+
+const config = (spec) => {
+  const x = axis(spec.x, { stacked: !!spec.stacked, type: spec.type === "line" && !spec.category ? "linear" : "category" });
+  const y = axis(spec.y, { stacked: !!spec.stacked, type: spec.log ? "logarithmic" : "linear", beginAtZero: !spec.log && spec.type === "bar" });
+  if (spec.type === "line" && !spec.category) delete x.stacked;
+  return {
+    type: spec.type,
+    data: { labels: spec.labels, datasets: styled(spec) },
+    options: {
+      animation: false, responsive: true, maintainAspectRatio: false, indexAxis: spec.horizontal ? "y" : "x",
+      interaction: { mode: spec.near ? "nearest" : "index", intersect: !!spec.near, axis: spec.horizontal ? "y" : "x" },
+      scales: spec.horizontal ? { x: { ...y }, y: { ...x } } : { x, y },
+      plugins: {
+        legend: { display: spec.datasets.length > 1, labels: { color: css("--text"), usePointStyle: spec.type === "line", boxWidth: spec.type === "line" ? 6 : 12, boxHeight: spec.type === "line" ? 6 : 10 } },
+        tooltip: { callbacks: { label: (item) => `${item.dataset.label}: ${shown(spec.horizontal ? item.parsed.x : item.parsed.y)}` } },
+      },
+    },
+  };
+};
+
+const chart = (spec) => {
+  const canvas = el("canvas", { role: "img", "aria-label": `${spec.title}. ${spec.note ?? ""} The data is in the table below it.` });
+  const name = fileName(spec.title);
+  const tools = el("div", { class: "tools" }, ...(spec.controls ?? []),
+    el("button", { type: "button", onclick: () => saveCsv(name + ".csv", spec.data.names, spec.data.rows) }, "CSV"),
+    el("button", { type: "button", onclick: () => exportCanvas(canvas, name) }, "PNG"));
+  const heading = spec.term ? el("h3", {}, term(spec.title, spec.term)) : el("h3", {}, spec.title);
+  const figure = el("figure", {},
+    el("figcaption", {}, el("div", {}, heading, spec.note ? el("p", {}, spec.note) : null), tools),
+    el("div", { class: spec.tall ? "canvas tall" : "canvas" }, canvas), dataBelow(spec.title, spec.data.names, spec.data.rows));
+  let live = null;
+  drawn.push(() => {
+    if (live) live.destroy();
+    live = canvas.isConnected ? new Chart(canvas, config(spec)) : null;
+  });
+  return figure;
+};
+
+// A chart whose content follows selects: `make(values)` gives the spec. selects: [{label, options: [[value, text]], value}].
+const chosenChart = (selects, make) => {
+  const place = el("div");
+  const inputs = selects.map((select) => el("select", { "aria-label": select.label, onchange: () => update(true) },
+    ...select.options.map(([value, text]) => el("option", { value, selected: value === select.value }, text))));
+  const controls = el("div", { class: "tools" }, ...inputs.map((input, i) => el("label", {}, selects[i].label + " ", input)));
+  const update = (again) => {
+    place.replaceChildren(chart(make(inputs.map((input) => input.value))));
+    if (again) drawn[drawn.length - 1]();
+  };
+  update(false);
+  return el("div", {}, controls, place);
+};
+
+const redraw = () => drawn.forEach((draw) => draw());
+
+// Lines over numbered things (layers, GPUs): one per series, {label, x, y}.
+const lines = (spec, series) => {
+  const datasets = series.map((one) => ({ label: one.label, data: one.x.map((x, i) => ({ x, y: one.y[i] })), ...(one.style ?? {}) }));
+  const rows = series.flatMap((one) => one.x.map((x, i) => [one.label, x, one.y[i]]));
+  return chart({ type: "line", ...spec, datasets, data: { names: [spec.seriesName ?? "policy", spec.xName, spec.yName], rows } });
+};

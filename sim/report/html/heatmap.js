@@ -1,0 +1,94 @@
+// Maps of cells as SVG: colour by value, read out on hover and with the arrow keys.
+
+const svgEl = (tag, attributes = {}, ...children) => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+};
+
+// Anchors of the colour map viridis, dark to light; it grows in lightness, so that it also prints in grey.
+const ramp = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+const shade = (share) => {
+  const at = Math.max(0, Math.min(1, share)) * (ramp.length - 1), low = Math.min(Math.floor(at), ramp.length - 2);
+  return "rgb(" + ramp[low].map((v, i) => Math.round(v + (ramp[low + 1][i] - v) * (at - low))).join(",") + ")";
+};
+
+const range = (values) => {
+  let low = Infinity, high = -Infinity;
+  for (const v of values) if (Number.isFinite(v)) { low = Math.min(low, v); high = Math.max(high, v); }
+  return low <= high ? [low, high] : [0, 1];
+};
+
+// At most `most` labels, evenly picked.
+const ticks = (count, most) => {
+  const step = Math.max(1, Math.ceil(count / most));
+  return [...Array(count).keys()].filter((i) => i % step === 0);
+};
+
+const saveSvg = (svg, name) => {
+  const copy = svg.cloneNode(true);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.querySelectorAll("text").forEach((node) => { node.setAttribute("fill", "#555"); node.setAttribute("font-size", "11"); node.setAttribute("font-family", "sans-serif"); });
+  copy.querySelectorAll(".cursor").forEach((node) => node.remove());
+  save(name + ".svg", new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
+};
+
+// Rectangles of neighbours with one colour are drawn as one.
+const cells = (spec, low, high, w, h, left) => {
+  const group = svgEl("g", { "shape-rendering": "crispEdges" });
+  const span = high > low ? high - low : 1;
+  spec.values.forEach((row, r) => {
+    for (let c = 0; c < row.length;) {
+      const fill = Number.isFinite(row[c]) ? shade((row[c] - low) / span) : null;
+      let end = c + 1;
+      while (end < row.length && (Number.isFinite(row[end]) ? shade((row[end] - low) / span) : null) === fill) ++end;
+      if (fill) group.append(svgEl("rect", { x: left + c * w, y: r * h, width: (end - c) * w, height: h, fill }));
+      c = end;
+    }
+  });
+  return group;
+};
+
+// {title, note, term, rowName, columnName, valueName, rows: labels, columns: labels, values: [row][column], low, high}
+const heatmap = (spec) => {
+  const [low, high] = spec.low === undefined ? range(spec.values.flat()) : [spec.low, spec.high];
+  const left = 34, width = 720, w = (width - left) / spec.columns.length, h = Math.max(5, Math.min(18, 420 / spec.rows.length));
+  const height = h * spec.rows.length;
+  const svg = svgEl("svg", { class: "heat", viewBox: `0 0 ${width} ${height + 34}`, role: "img", tabindex: "0" });
+  svg.setAttribute("aria-label", `${spec.title}: ${spec.valueName} by ${spec.rowName} and ${spec.columnName}, from ${shown(low)} to ${shown(high)}. Arrow keys move the readout.`);
+  svg.append(cells(spec, low, high, w, h, left));
+  for (const r of ticks(spec.rows.length, Math.max(2, Math.floor(height / 14)))) svg.append(svgEl("text", { x: left - 4, y: r * h + h / 2 + 4, "text-anchor": "end" }, String(spec.rows[r])));
+  for (const c of ticks(spec.columns.length, 16)) svg.append(svgEl("text", { x: left + (c + 0.5) * w, y: height + 13, "text-anchor": "middle" }, String(spec.columns[c])));
+  svg.append(svgEl("text", { x: left + (width - left) / 2, y: height + 30, "text-anchor": "middle" }, spec.columnName));
+  const cursor = svgEl("rect", { class: "cursor", width: w, height: h, visibility: "hidden" });
+  svg.append(cursor);
+  const readout = el("div", { class: "readout", "aria-live": "polite" });
+  let at = [0, 0];
+  const look = (r, c) => {
+    at = [Math.max(0, Math.min(spec.rows.length - 1, r)), Math.max(0, Math.min(spec.columns.length - 1, c))];
+    cursor.setAttribute("x", left + at[1] * w);
+    cursor.setAttribute("y", at[0] * h);
+    cursor.setAttribute("visibility", "visible");
+    readout.textContent = `${spec.rowName} ${spec.rows[at[0]]}, ${spec.columnName} ${spec.columns[at[1]]}: ${shown(spec.values[at[0]][at[1]])}`;
+  };
+  svg.addEventListener("mousemove", (event) => {
+    const box = svg.getBoundingClientRect(), scale = width / box.width;
+    const x = (event.clientX - box.left) * scale - left, y = (event.clientY - box.top) * scale;
+    if (x >= 0 && y >= 0 && y < height) look(Math.floor(y / h), Math.floor(x / w));
+  });
+  svg.addEventListener("keydown", (event) => {
+    const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (move) { event.preventDefault(); look(at[0] + move[0], at[1] + move[1]); }
+  });
+  const name = fileName(spec.title);
+  const rows = () => spec.rows.flatMap((r, i) => spec.columns.map((c, j) => [r, c, spec.values[i][j]]));
+  const bar = el("i");
+  bar.style.background = `linear-gradient(to right, ${ramp.map((c) => `rgb(${c.join(",")})`).join(",")})`;
+  return el("figure", {},
+    el("figcaption", {}, el("div", {}, el("h3", {}, spec.term ? term(spec.title, spec.term) : spec.title), spec.note ? el("p", {}, spec.note) : null),
+      el("div", { class: "tools" },
+        el("button", { type: "button", onclick: () => saveCsv(name + ".csv", [spec.rowName, spec.columnName, spec.valueName], rows()) }, "CSV"),
+        el("button", { type: "button", onclick: () => saveSvg(svg, name) }, "SVG"))),
+    el("div", { class: "scale" }, shown(low), bar, shown(high), " " + spec.valueName), svg, readout);
+};

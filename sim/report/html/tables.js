@@ -1,0 +1,52 @@
+// Tables whose columns sort, whose headers explain themselves and whose exact values can be saved.
+
+// Shares are shown in percent; the CSV keeps them as they are in the files.
+const isShare = (column) => unitOf(column.name) === "share";
+const cellText = (column, cell) => (column.text ? String(cell === "" ? "–" : cell ?? "–") : shown(isShare(column) ? num(cell) * 100 : cell));
+
+// columns: [{name, label, text}], name = the figure in metrics.md; rows: arrays of cells (numbers or text).
+const table = (title, columns, rows, options = {}) => {
+  const body = el("tbody");
+  const heads = columns.map((column, at) => {
+    const button = el("button", { type: "button", onclick: () => sortBy(at) }, column.label ?? column.name);
+    const known = define(column.name);
+    explain(button, known ? `${column.name}: ${known.text}` : column.note);
+    const unit = isShare(column) ? "%" : unitOf(column.name);
+    return el("th", { scope: "col", class: column.text ? "text" : "", "aria-sort": "none" }, button,
+              unit ? el("span", { class: "unit" }, unit) : null);
+  });
+  const fill = (order) => {
+    body.replaceChildren(...order.map((row) => el("tr", {}, ...row.map((cell, at) =>
+      el("td", { class: columns[at].text ? (String(cell).length > 24 ? "text long" : "text") : "" }, cellText(columns[at], cell))))));
+  };
+  const sortBy = (at) => {
+    const down = heads[at].getAttribute("aria-sort") === "ascending";
+    heads.forEach((head, i) => head.setAttribute("aria-sort", i === at ? (down ? "descending" : "ascending") : "none"));
+    const order = columns[at].text
+      ? [...rows].sort((a, b) => String(a[at] ?? "").localeCompare(String(b[at] ?? ""), "en", { numeric: true }))
+      : [...rows].sort((a, b) => (Number.isNaN(num(a[at])) ? 1 : Number.isNaN(num(b[at])) ? -1 : num(a[at]) - num(b[at])));
+    if (down) order.reverse();
+    fill(order);
+  };
+  fill(rows);
+  const inner = el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body);
+  const tools = el("div", { class: "tools" }, el("button", {
+    type: "button",
+    onclick: () => saveCsv((options.file ?? fileName(title)) + ".csv", options.names ?? columns.map((c) => c.name),
+                           options.all ?? rows),
+  }, "CSV"));
+  return el("figure", {}, el("figcaption", {}, el("div", {}, el("h3", {}, title), options.note ? el("p", {}, options.note) : null), tools),
+            el("div", { class: options.long ? "wide scroll" : "wide", tabindex: "0", role: "region", "aria-label": title }, inner));
+};
+
+// The data behind a chart, made when it is asked for.
+const dataBelow = (title, names, rows) => {
+  const details = el("details", {}, el("summary", {}, "Data as a table"));
+  details.addEventListener("toggle", () => {
+    if (details.open && details.childElementCount === 1) {
+      const columns = names.map((name, at) => ({ name, text: rows.some((row) => typeof row[at] === "string") }));
+      details.append(table(title, columns, rows, { long: true }));
+    }
+  });
+  return details;
+};

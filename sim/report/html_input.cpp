@@ -1,0 +1,157 @@
+#include "sim/report/html_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "sim/core/error.h"
+#include "sim/core/files.h"
+
+namespace epsim {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kMostDepth = 2;  // folders below the one given
+constexpr int kKnownFormat = 1;
+constexpr std::string_view kPlanFormat = "epsim-plan-v1";
+
+// A folder with one of these is an output.
+constexpr std::string_view kDocuments[] = {"comparison.json", "goodput.json", "summary.json", "sweep.json"};
+constexpr std::string_view kTables[] = {"curve.csv",  "goodput.csv", "gpus.csv",   "layer_gpu.csv", "layer_steps.csv",
+                                        "layers.csv", "links.csv",   "memory.csv", "resolved.yaml", "results.csv"};
+
+template <class Names>
+bool holds(const Names& names, const std::string& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+Json parse(const fs::path& file, const std::string& text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& e) {
+    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, text.size()));
+    throw InputError({file.string(), 1 + static_cast<int>(std::count(text.begin(), end, '\n')), ""},
+                     "this is not valid JSON; the file is damaged, or not an output of epsim.");
+  }
+}
+
+void check_document(const fs::path& file, const std::string& text) {
+  const Json json = parse(file, text);
+  const Json format = json.is_object() && json.contains("format") ? json.at("format") : Json(nullptr);
+  if (format != kKnownFormat) {
+    throw InputError(
+        {file.string(), 0, "format"},
+        fmt::format("{} is not a format that this program reads; it reads {}.", format.dump(), kKnownFormat));
+  }
+}
+
+bool is_plan(const fs::path& file, const std::string& text) {
+  // Looked for before parsing: other JSON files may be large.
+  if (text.substr(0, 256).find(kPlanFormat) == std::string::npos) {
+    return false;
+  }
+  const Json json = parse(file, text);
+  for (const char* key : {"policy", "num_gpus", "num_layers", "num_experts", "balancedness_before",
+                          "balancedness_after", "logcnt", "memory_per_gpu_bytes"}) {
+    if (!json.contains(key)) {
+      throw InputError({file.string(), 0, key}, "this key is required in a plan and missing.");
+    }
+  }
+  return true;
+}
+
+class Collector {
+ public:
+  explicit Collector(fs::path root) : root_(std::move(root)) {}
+
+  void folder(const fs::path& place, int depth) {
+    std::vector<fs::path> entries;
+    for (const auto& entry : fs::directory_iterator(place)) {
+      if (entry.path().filename().string().front() != '.') {
+        entries.push_back(entry.path());
+      }
+    }
+    std::sort(entries.begin(), entries.end());
+    for (const fs::path& entry : entries) {
+      if (fs::is_directory(entry)) {
+        if (depth < kMostDepth) {
+          folder(entry, depth + 1);
+        }
+      } else if (fs::is_regular_file(entry)) {
+        file(entry);
+      }
+    }
+  }
+
+  void file(const fs::path& entry) {
+    const std::string name = entry.filename().string();
+    const bool document = holds(kDocuments, name);
+    if (!document && !holds(kTables, name) && entry.extension() != ".json") {
+      return;
+    }
+    if (fs::file_size(entry) > kMostReportFileBytes || bytes_ + fs::file_size(entry) > kMostReportBytes) {
+      out_.left_out.push_back(
+          fmt::format("{} is not in this report: it takes {} MB.", path_of(entry), fs::file_size(entry) / 1'000'000));
+      return;
+    }
+    const std::string text = read_file(entry);
+    const bool plan = !document && entry.extension() == ".json" && is_plan(entry, text);
+    if (document) {
+      check_document(entry, text);
+    }
+    if (plan) {
+      out_.plans.push_back(path_of(entry));
+    }
+    if (plan || document || holds(kTables, name)) {
+      found_ = found_ || plan || document;
+      bytes_ += text.size();
+      out_.files.push_back({path_of(entry), text});
+    }
+  }
+
+  bool found() const { return found_; }
+  ReportInput take() { return std::move(out_); }
+
+ private:
+  std::string path_of(const fs::path& entry) const { return entry.lexically_relative(root_).generic_string(); }
+
+  fs::path root_;
+  ReportInput out_;
+  std::uintmax_t bytes_ = 0;
+  bool found_ = false;
+};
+
+}  // namespace
+
+ReportInput read_report_input(const fs::path& place) {
+  std::error_code ignored;
+  if (!fs::exists(place, ignored)) {
+    throw InputError({place.string(), 0, ""}, "there is no such folder or file.");
+  }
+  const bool one_file = !fs::is_directory(place, ignored);
+  const fs::path full = fs::absolute(place).lexically_normal();
+  const fs::path clean = full.has_filename() ? full : full.parent_path();  // "out/" is called "out"
+  Collector collector(one_file ? clean.parent_path() : clean);
+  if (one_file) {
+    collector.file(clean);
+  } else {
+    collector.folder(clean, 0);
+  }
+  if (!collector.found()) {
+    throw InputError({place.string(), 0, ""},
+                     one_file ? "this is not a plan of `epsim plan`; name its file, or the folder of another verb."
+                              : "there is nothing to report on: no comparison.json, goodput.json, summary.json, "
+                                "sweep.json and no plan is in this folder.");
+  }
+  ReportInput out = collector.take();
+  out.title = clean.filename().string();
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,31 @@
+// What a report is made from: the files of an output folder, as text.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace epsim {
+
+struct ReportFile {
+  std::string path;  // from the folder, with slashes
+  std::string content;
+};
+
+struct ReportInput {
+  std::string title;                  // name of the folder, or of the plan's file
+  std::vector<ReportFile> files;      // by path
+  std::vector<std::string> plans;     // those of `files` that are plans
+  std::vector<std::string> left_out;  // sentences: files that are too large to go into a report
+};
+
+// A report stays small enough to be sent by mail: larger files are left out, and the report says so.
+inline constexpr std::uintmax_t kMostReportFileBytes = 8u << 20, kMostReportBytes = 24u << 20;
+
+// Reads what `place` holds: the output of run, compare, goodput or sweep, several of them in subfolders (two levels at
+// most), or the file of a plan. Files that a report does not show (requests.csv, results.h5) are not read. Throws
+// InputError when there is nothing to report on, when a JSON file is damaged or of a format that is not known.
+ReportInput read_report_input(const std::filesystem::path& place);
+
+}  // namespace epsim

@@ -1,0 +1,140 @@
+#include "sim/report/html_report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "sim/core/check.h"
+#include "sim/domain/cost.h"
+#include "sim/domain/step.h"
+
+namespace epsim {
+
+// Made by EpsimEmbed.cmake.
+namespace embedded {
+std::span<const std::pair<std::string_view, std::string_view>> report_page();
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The program's parts, in the order in which they build on each other.
+constexpr std::array<std::string_view, 9> kScripts = {"base.js",    "tables.js", "charts.js", "heatmap.js", "runs.js",
+                                                      "goodput.js", "sweep.js",  "plan.js",   "main.js"};
+
+std::string_view embedded_file(std::string_view name) {
+  for (const auto& [path, content] : embedded::report_page()) {
+    if (path.substr(path.find_last_of('/') + 1) == name) {
+      return content;
+    }
+  }
+  EPSIM_CHECK(false, fmt::format("{} is embedded in the program", name));
+}
+
+std::string escaped_for_html(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
+  }
+  return out;
+}
+
+// JSON inside a script element: no "<" is left that could end the element or begin a comment.
+std::string escaped_for_script(const std::string& json) {
+  std::string out;
+  out.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' '), last = text.find_last_not_of(' ');
+  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
+}
+
+// Definitions are written with Markdown's backticks.
+std::string plain(std::string text) {
+  std::erase(text, '`');
+  return text;
+}
+
+Json definitions() {
+  Json out = Json::object();
+  std::istringstream lines{std::string(embedded_file("metrics.md"))};
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t name_end = line.find("` |"), unit_end = line.find(" |", name_end + 3);
+    if (!line.starts_with("| `") || name_end == std::string::npos || unit_end == std::string::npos) {
+      continue;
+    }
+    const std::size_t text_end = line.find_last_of('|');
+    out[line.substr(3, name_end - 3)] = {{"unit", trimmed(line.substr(name_end + 3, unit_end - name_end - 3))},
+                                         {"text", plain(trimmed(line.substr(unit_end + 2, text_end - unit_end - 2)))}};
+  }
+  return out;
+}
+
+Json data_of(const ReportInput& input, const std::string& version) {
+  Json out;
+  out["subtitle"] = fmt::format("Made by epsim {}. Hover or focus a dotted word for its definition.", version);
+  out["files"] = Json::object();
+  for (const ReportFile& file : input.files) {
+    out["files"][file.path] = file.content;
+  }
+  out["plans"] = input.plans;
+  out["left_out"] = input.left_out;
+  out["layer_parts"] = kLayerPartNames;
+  out["origins"] = kOriginNames;
+  out["definitions"] = definitions();
+  return out;
+}
+
+std::string scripts() {
+  std::string out;
+  for (const std::string_view name : kScripts) {
+    out += fmt::format("// {}\n{}\n", name, embedded_file(name));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string definitions_json() { return dump(definitions()); }
+
+std::string html_report(const ReportInput& input, const std::string& version) {
+  const std::pair<std::string_view, std::string> parts[] = {
+      {"title", escaped_for_html(plain(Json::parse(dump(input.title)).get<std::string>()))},
+      {"style", std::string(embedded_file("style.css"))},
+      {"chart", std::string(embedded_file("chart.min.js"))},
+      {"script", scripts()},
+      {"data", escaped_for_script(dump(data_of(input, version)))}};
+  const std::string_view page = embedded_file("page.html");
+  std::string out;
+  for (std::size_t at = 0; at < page.size();) {
+    const std::size_t open = page.find("{{", at), close = page.find("}}", open);
+    out += page.substr(at, open - at);
+    if (open == std::string_view::npos) {
+      break;
+    }
+    for (const auto& [name, text] : parts) {
+      out += name == page.substr(open + 2, close - open - 2) ? text : "";
+    }
+    at = close + 2;
+  }
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,18 @@
+// A report: one HTML file that needs nothing but itself. Style, program, the chart library (Chart.js, MIT licence,
+// which the file names) and the data are in it; it makes no request, and its content security policy forbids any.
+#pragma once
+
+#include <string>
+
+#include "sim/report/html_input.h"
+
+namespace epsim {
+
+// Equal arguments give equal bytes. Text from `input` cannot become markup, whatever it holds. Text that is not UTF-8
+// has its bad bytes replaced.
+std::string html_report(const ReportInput& input, const std::string& version);
+
+// The rows of metrics.md, as the report's tooltips have them: {"name": {"unit": ..., "text": ...}}, as JSON.
+std::string definitions_json();
+
+}  // namespace epsim

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# usage: report_browser.sh EPSIM SCENARIO WORK_FOLDER
+# Opens a report of every kind of output in headless Chromium, at the width of a desktop and of a phone: everything is
+# drawn, nothing is written to the console, hostile names stay text, sorting, tooltips, maps and themes work. Exits 77
+# (skipped) where no Chromium is installed.
+set -euo pipefail
+epsim=$1 scenario=$2 work=$3
+browser=""
+for name in chromium chromium-browser google-chrome; do
+  browser=$(command -v "$name") && break
+done
+[ -n "$browser" ] || { echo "skipped: no Chromium is installed (Debian: apt-get install chromium)"; exit 77; }
+
+rm -rf "$work"
+hostile='<img src=x onerror=document.documentElement.dataset.owned=1>'
+out="$work/$hostile"
+mkdir -p "$out"
+cd "$work"
+"$epsim" compare "$scenario" --policies base,eplb -q -o "$out/runs" > /dev/null
+"$epsim" goodput "$scenario" --policies base,eplb -q --seeds 1 --tolerance 0.3 --sensitivity 8 --set requests.count=800 -o "$out/goodput" > /dev/null
+"$epsim" sweep "$scenario" -q --vary cluster.nodes=1,2,3 --vary "name=plain,'</script>$hostile'" --policies base,eplb -o "$out/sweep" > /dev/null || [ $? -eq 1 ]
+echo '{"policy": "craft", "num_gpus": 4, "weights": [[6,4,1,1,1,1,1,1],[5,4,2,1,1,1,1,1],[3,3,3,3,1,1,1,1]]}' > request.json
+"$epsim" plan request.json -o "$out/plan.json" > /dev/null
+"$epsim" report "$out" -o report.html > /dev/null
+
+# The page, with a script at its end that looks at it as a reader would and leaves what it saw in an attribute.
+{ sed '/<\/html>/d' report.html; cat <<'CHECK'
+<script>
+addEventListener("load", () => {
+  const all = (what) => [...document.querySelectorAll(what)];
+  const painted = (canvas) => {  // read from a copy: Chromium comments on reading a canvas twice
+    const copy = document.createElement("canvas");
+    [copy.width, copy.height] = [canvas.width, canvas.height];
+    const pen = copy.getContext("2d", { willReadFrequently: true });
+    pen.drawImage(canvas, 0, 0);
+    return pen.getImageData(0, 0, copy.width, copy.height).data.some((v) => v !== 0);
+  };
+  const blank = all("canvas").filter((canvas) => !painted(canvas)).length;
+  document.getElementById("theme").click();
+  const dark = document.documentElement.dataset.theme;
+  const blankInDark = all("canvas").filter((canvas) => !painted(canvas)).length;
+  document.getElementById("theme").click();
+  const head = all("th button")[1], column = () => [...head.closest("table").querySelectorAll("tbody tr")].map((row) => parseFloat(row.children[1].textContent));
+  head.click();
+  const sorted = column().every((v, i, values) => i === 0 || values[i - 1] <= v);
+  head.click();
+  const reversed = column().every((v, i, values) => i === 0 || values[i - 1] >= v) && head.closest("th").ariaSort === "descending";
+  all(".term")[0].focus();
+  const tip = document.getElementById("tip"), tipShown = !tip.hidden && tip.textContent.length > 20;
+  const map = all("svg.heat")[0];
+  map.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+  const readout = map.nextElementSibling.textContent;
+  all("details").forEach((details) => { details.open = true; });
+  setTimeout(() => {
+    const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    const outside = all("[src], [href]").filter((node) => !/^#/.test(node.getAttribute("href") ?? "")).length;
+    document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
+      "images " + all("img").length, "canvases " + (all("canvas").length > 15), "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
+      "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + /^layer 0, GPU 1: [0-9.]+$/.test(readout),
+      "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
+  }, 200);
+});
+</script>
+</html>
+CHECK
+} > checked.html
+
+expected='ready yes; owned undefined; images 0; canvases true; blank 0; theme dark; blank in dark 0; maps true; sorted true true; tip true; readout true; tables true; outside 0; wider than the page 0; named true'
+for size in 1280,900 390,844; do
+  timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+    --disable-component-update --disable-sync --user-data-dir="$work/profile-$size" --enable-logging=stderr --window-size=$size \
+    --virtual-time-budget=5000 --dump-dom "file://$work/checked.html" > dom.html 2> log.txt || { echo "the browser failed:"; tail -5 log.txt; exit 1; }
+  if grep 'CONSOLE' log.txt; then
+    echo "at $size: something was written to the console"
+    exit 1
+  fi
+  seen=$(grep -o 'data-check="[^"]*"' dom.html | head -1 | sed 's/data-check="\(.*\)"/\1/')
+  if [ "$seen" != "$expected" ]; then
+    printf 'at %s:\n  expected %s\n  seen     %s\n' "$size" "$expected" "$seen"
+    exit 1
+  fi
+done
+rm -rf "$work"

@@ -1,0 +1,47 @@
+// `epsim report` through the program itself.
+#include <doctest/doctest.h>
+
+#include "tests/app/process.h"
+
+using epsim::test::Outcome;
+using epsim::test::run_epsim;
+using epsim::test::slurp;
+using epsim::test::small_scenario;
+using epsim::test::TempDir;
+
+TEST_CASE("report: one file from a run, into the run's own folder or to where it is told") {
+  const TempDir dir;
+  REQUIRE(run_epsim(dir, "run " + small_scenario() + " -q -o out").exit_code == 0);
+  const Outcome told = run_epsim(dir, "report out/ -o own.html");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  CHECK(told.out.find("report: own.html") == 0);
+  const std::string html = slurp(dir / "own.html");
+  CHECK(html.starts_with("<!DOCTYPE html>"));
+  CHECK(html.find("<title>out</title>") != std::string::npos);
+  CHECK(run_epsim(dir, "report out").exit_code == 0);
+  CHECK(slurp(dir / "out/report.html") == html);
+  CHECK(run_epsim(dir, "report out").exit_code == 2);  // it is there already
+  CHECK(run_epsim(dir, "report out --overwrite").exit_code == 0);
+  CHECK(slurp(dir / "out/report.html") == html);  // a report is not part of the next one
+}
+
+TEST_CASE("report refuses wrong arguments with a clear error and writes nothing") {
+  struct Wrong {
+    const char* arguments;
+    const char* says;
+  };
+  const TempDir dir;
+  REQUIRE(run_epsim(dir, "run " + small_scenario() + " -q -o out").exit_code == 0);
+  std::ofstream(dir / "here.html") << "mine";
+  for (const Wrong& wrong :
+       {Wrong{"", "name the output"}, Wrong{"nowhere", "no such folder"}, Wrong{"out -o report.txt", "ends in .html"},
+        Wrong{"out -o no/such/report.html", "no such folder"}, Wrong{"out -o here.html", "--overwrite"},
+        Wrong{"out more", "words too many"}, Wrong{". -o x.html --overwrit", "overwrite"}}) {
+    CAPTURE(wrong.arguments);
+    const Outcome refused = run_epsim(dir, std::string("report ") + wrong.arguments);
+    CHECK(refused.exit_code == 2);
+    CHECK_MESSAGE(refused.err.find(wrong.says) != std::string::npos, refused.err, " does not say ", wrong.says);
+  }
+  CHECK(slurp(dir / "here.html") == "mine");
+  CHECK_FALSE(std::filesystem::exists(dir / "report.txt"));
+}

@@ -1,0 +1,150 @@
+// The report as a text: what it takes in, what it refuses, and that nothing in it can escape. That it draws is tested
+// in a browser (tests/app/report_browser.sh).
+#include "sim/report/html_report.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "sim/core/error.h"
+#include "sim/core/files.h"
+#include "sim/report/goodput_writer.h"
+#include "sim/report/writer.h"
+#include "tests/report/sample_run.h"
+#include "tests/report/sample_study.h"
+#include "tests/support/errors.h"
+#include "tests/support/paths.h"
+
+namespace epsim {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const RunInfo kInfo{"0.1.0", "</script><img src=x onerror=alert(1)>", 7, "seed: 7\n", {}};
+
+// A comparison as `epsim compare` leaves it.
+void write_sample(const fs::path& folder) {
+  for (const char* label : {"base", "eplb"}) {
+    fs::create_directories(folder / label);
+    write_run(folder / label, test::sample_run(label), kInfo);
+  }
+  write_comparison(folder, std::vector{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))},
+                   kInfo);
+}
+
+// What stands between two texts, each of which is there once.
+std::string between(const std::string& text, const std::string& before, const std::string& after) {
+  const std::size_t start = text.find(before);
+  REQUIRE(start != std::string::npos);
+  REQUIRE(text.find(before, start + 1) == std::string::npos);
+  const std::size_t end = text.find(after, start + before.size());
+  REQUIRE(end != std::string::npos);
+  return text.substr(start + before.size(), end - start - before.size());
+}
+
+Json data_in(const std::string& html) {
+  return Json::parse(between(html, "<script type=\"application/json\" id=\"data\">", "</script>"));
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t out = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++out;
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("report: holds every file that it shows, unchanged, and not those that it does not show") {
+  const test::TempDir dir;
+  write_sample(dir / "out");
+  const std::string html = html_report(read_report_input(dir / "out"), "0.1.0");
+  const Json files = data_in(html)["files"];
+  for (const char* name : {"comparison.json", "base/summary.json", "base/layers.csv", "base/layer_gpu.csv",
+                           "eplb/layer_steps.csv", "eplb/memory.csv", "eplb/links.csv", "eplb/resolved.yaml"}) {
+    CAPTURE(name);
+    REQUIRE(files.contains(name));
+    CHECK(files[name] == read_file(dir / "out" / name));
+  }
+  CHECK_FALSE(files.contains("base/requests.csv"));
+  CHECK(html == html_report(read_report_input(dir / "out"), "0.1.0"));
+}
+
+TEST_CASE("report: text from files cannot leave its script element, nor the title its own") {
+  const test::TempDir dir;
+  const fs::path hostile = dir / "<img src=x onerror=alert(1)>";
+  write_sample(hostile);
+  const std::string html = html_report(read_report_input(hostile), "0.1.0");
+  CHECK(html.find("<img") == std::string::npos);
+  CHECK(html.find("onerror=alert(1)&gt;</title>") != std::string::npos);
+  CHECK(data_in(html)["files"]["base/summary.json"].get<std::string>().find("</script><img") != std::string::npos);
+  CHECK(count(html, "</script>") == 3);  // the data, the library, the program
+}
+
+TEST_CASE("report: asks for nothing outside of itself") {
+  const test::TempDir dir;
+  write_sample(dir / "out");
+  const std::string html = html_report(read_report_input(dir / "out"), "0.1.0");
+  CHECK(html.find("Content-Security-Policy\" content=\"default-src 'none'") != std::string::npos);
+  for (const char* outside : {"<link", "<iframe", "<img", "@import", "src=\"http", "href=\"http", "url(http"}) {
+    CAPTURE(outside);
+    CHECK(html.find(outside) == std::string::npos);
+  }
+  CHECK(html.find("Released under the MIT License") != std::string::npos);  // Chart.js goes with its notice
+}
+
+TEST_CASE("report: defines every figure of its tables") {
+  const Json known = Json::parse(definitions_json());
+  CHECK(known.size() > 200);
+  CHECK(known["ttft_mean_ms"] == Json({{"unit", "ms"}, {"text", "TTFT: mean."}}));
+  CHECK(known["straggler_share"]["text"] == "straggler_s / step time.");  // without Markdown's marks
+  for (const auto& [name, definition] : known.items()) {
+    CAPTURE(name);
+    CHECK_FALSE(definition["text"].get<std::string>().empty());
+  }
+}
+
+TEST_CASE("report: a goodput study, and several outputs in one folder") {
+  const test::TempDir dir;
+  write_sample(dir / "runs");
+  fs::create_directory(dir / "goodput");
+  write_goodput(dir / "goodput", test::sample_study(), kInfo);
+  const ReportInput input = read_report_input(dir.path());
+  const Json files = data_in(html_report(input, "0.1.0"))["files"];
+  CHECK(files.contains("goodput/curve.csv"));
+  CHECK(files.contains("runs/eplb/gpus.csv"));
+  CHECK(input.plans.empty());
+}
+
+TEST_CASE("report: a file too large for a report is left out, and the report says so") {
+  const test::TempDir dir;
+  write_sample(dir / "out");
+  std::ofstream(dir / "out/base/links.csv") << "link\n" << std::string(kMostReportFileBytes, 'x');
+  const ReportInput input = read_report_input(dir / "out");
+  REQUIRE(input.left_out.size() == 1);
+  CHECK(input.left_out[0] == "base/links.csv is not in this report: it takes 8 MB.");
+}
+
+TEST_CASE("report: what it cannot be made from is refused") {
+  const test::TempDir dir;
+  const auto refused = [&](const fs::path& place, std::initializer_list<const char*> says) {
+    test::check_contains(test::error_of<InputError>([&] { read_report_input(place); }).what(), says);
+  };
+  refused(dir / "absent", {"absent", "no such folder"});
+  refused(dir.path(), {"nothing to report on", "summary.json"});
+  std::ofstream(dir / "notes.json") << "{}";
+  refused(dir / "notes.json", {"not a plan"});
+  std::ofstream(dir / "plan.json") << "{\"format\": \"epsim-plan-v1\", \"policy\": \"eplb\"}";
+  refused(dir / "plan.json", {"num_gpus", "missing"});
+  fs::remove(dir / "plan.json");
+  write_sample(dir / "out");
+  std::ofstream(dir / "out/base/summary.json") << "{\"format\": 1,\n \"policy\": ";
+  refused(dir / "out", {"base/summary.json:2", "not valid JSON"});
+  std::ofstream(dir / "out/base/summary.json") << "{\"format\": 2}";
+  refused(dir / "out", {"base/summary.json", "format", "2 is not a format"});
+}
+
+}  // namespace epsim
