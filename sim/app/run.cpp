@@ -7,10 +7,12 @@
 
 #include <fstream>
 #include <iostream>
+#include <sstream>
 
 #include "sim/app/command_line.h"
 #include "sim/app/inputs.h"
 #include "sim/core/files.h"
+#include "sim/report/perfetto.h"
 #include "sim/report/progress.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
@@ -25,6 +27,7 @@ namespace {
 
 // Present in every output folder; what --overwrite looks for before it replaces one.
 constexpr const char* kMarker = "resolved.yaml";
+constexpr const char* kTimelineFile = "timeline.json";
 
 // In a comparison a policy's own folder names that policy, so that its resolved.yaml runs again to the same files.
 RunInfo info_of_run(RunInfo info, const std::string& label) {
@@ -35,7 +38,8 @@ RunInfo info_of_run(RunInfo info, const std::string& label) {
 }
 
 // Runs every policy of the scenario; a run that was interrupted is marked so in its result.
-std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bool quiet) {
+// `recorder` may be null, and is for a single policy.
+std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bool quiet, StepRecorder* recorder) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers);
   std::ofstream nowhere;
   ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
@@ -51,6 +55,7 @@ std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bo
   tbb::parallel_for(std::size_t{0}, results.size(), [&](std::size_t i) {
     RunControl control;
     control.stop = &interrupted();
+    control.recorder = recorder;
     control.on_progress = [line = lines[i]](const Progress& p) { line->update(p.completed, p.now); };
     results[i] = run_policy(scenario, scenario.policies[i], control);
     lines[i]->finish(results[i].interrupted);
@@ -58,9 +63,39 @@ std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bo
   return results;
 }
 
+std::optional<TimelineRecorder> recorder_of(const po::variables_map& values) {
+  if (values.count("timeline") == 0) {
+    return std::nullopt;
+  }
+  return TimelineRecorder(parse_timeline(values["timeline"].as<std::string>()));
+}
+
+// What became of the timeline, in a sentence; false when there is none.
+bool tell_timeline(const std::optional<TimelineRecorder>& recorder, const RunResult& run, const fs::path& target) {
+  if (!recorder) {
+    return true;
+  }
+  if (recorder->steps().empty()) {
+    std::cout << fmt::format("timeline: the run has {} steps, counted from 0, so there is no step {} to draw\n",
+                             run.steps, recorder->window().first);
+    return false;
+  }
+  std::cout << fmt::format("timeline: {} (steps {} to {}{}; open it in ui.perfetto.dev)\n",
+                           (target / kTimelineFile).string(), recorder->steps().front().step,
+                           recorder->steps().back().step, recorder->cut_short() ? ", cut short for its size" : "");
+  return true;
+}
+
+void write_timeline_file(const fs::path& folder, const TimelineRecorder& recorder, const RunResult& run) {
+  std::ostringstream out;
+  write_timeline(out, recorder, run.label, run.gpus);
+  write_file_atomically(folder / kTimelineFile, out.str());
+}
+
 int run_and_report(const po::variables_map& values, const std::vector<std::string>& labels, bool folders_by_label) {
   interrupted();  // from here on, Ctrl-C is ours
   const std::size_t workers = workers_of(values);
+  std::optional<TimelineRecorder> recorder = recorder_of(values);
   const Config config = open_scenario(values);
   const Scenario scenario = read_scenario(config, labels);
   for (const PolicyChoice& policy : scenario.policies) {
@@ -70,7 +105,8 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
       values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / scenario.name;
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
   const RunInfo info = describe_inputs(scenario);
-  const std::vector<RunResult> results = run_all(scenario, workers, values["quiet"].as<bool>());
+  const std::vector<RunResult> results =
+      run_all(scenario, workers, values["quiet"].as<bool>(), recorder ? &*recorder : nullptr);
 
   std::vector<RunSummary> summaries;
   for (const RunResult& result : results) {
@@ -83,6 +119,9 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
     write_comparison(folder.path(), summaries, info);
     write_file_atomically(folder.path() / kMarker, info.resolved_yaml);
   }
+  if (recorder && !recorder->steps().empty()) {
+    write_timeline_file(folder.path(), *recorder, results.front());
+  }
   folder.commit();
 
   const TableStyle style{.colour = isatty(STDOUT_FILENO) == 1};
@@ -91,17 +130,20 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
     std::cout << "\n" << run_detail(summary, style);
   }
   std::cout << "\n" << conclusions(summaries) << "\nresults: " << target.string() << "\n";
+  const bool drawn = tell_timeline(recorder, results.front(), target);
   if (interrupted()) {
     std::cout << "interrupted: the figures above cover only the steps that were complete\n";
     return kInterrupted;
   }
-  return 0;
+  return drawn ? 0 : 1;
 }
 
 }  // namespace
 
 int run_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
+  options.add_options()("timeline", po::value<std::string>(),
+                        "N or N:k: draw steps N to N + k as timeline.json, for ui.perfetto.dev");
   add_scenario_options(options);
   add_output_options(options);
   const auto values = parse_words(words,

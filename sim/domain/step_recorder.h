@@ -45,6 +45,8 @@ class StepRecorder {
   virtual ~StepRecorder() = default;
   // `start` counts from the start of the run; `ranks` is what each DP rank brings.
   virtual void begin_step(std::int64_t step, Ticks start, std::span<const RankBatch> ranks) = 0;
+  // KV blocks that each DP rank has reserved while the step runs; told after begin_step() by whoever has a KV pool.
+  virtual void kv(std::span<const std::int64_t> reserved) { static_cast<void>(reserved); }
   virtual void span(const StepSpan& span) = 0;
   virtual void exchange(const StepExchange& exchange) = 0;
   // The step's length, the scenario's declared gap included.

@@ -115,6 +115,11 @@ void Instance::start_step() {
   }
   if (control_.recorder != nullptr) {
     control_.recorder->begin_step(result_.steps, now_, batches_);
+    std::vector<std::int64_t> reserved;
+    for (const DpRank& rank : ranks_) {
+      reserved.push_back(rank.kv().used());
+    }
+    control_.recorder->kv(reserved);
   }
   const StepCost cost = with_gap(pricer_.price(result_.steps, batches_), options_.step_gap);
   check_cost(cost);

@@ -1,0 +1,95 @@
+#include "sim/report/perfetto.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "sim/core/error.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::int64_t kMostSteps = 1000;
+
+std::int64_t whole_number(const std::string& text, std::string_view digits) {
+  std::int64_t value = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
+    throw InputError({"", 0, "timeline"}, fmt::format("'{}' is neither a step, as in 100, nor steps N to N + k, as in "
+                                                      "100:3.",
+                                                      text));
+  }
+  return value;
+}
+
+}  // namespace
+
+TimelineWindow parse_timeline(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view all = text;
+  const std::int64_t first = whole_number(text, all.substr(0, colon));
+  const std::int64_t more = colon == std::string::npos ? 0 : whole_number(text, all.substr(colon + 1));
+  if (more >= kMostSteps || first > (std::int64_t{1} << 60)) {
+    throw InputError({"", 0, "timeline"}, fmt::format("at most {} steps go into a timeline.", kMostSteps));
+  }
+  return {first, first + more};
+}
+
+void TimelineRecorder::begin_step(std::int64_t step, Ticks start, std::span<const RankBatch> ranks) {
+  recording_ = step >= window_.first && step <= window_.last && !cut_short();
+  if (recording_) {
+    first_slice_ = slices_.size();
+    exchanges_.clear();
+    steps_.push_back({step, start, {}, {ranks.begin(), ranks.end()}, {}});
+  }
+}
+
+void TimelineRecorder::kv(std::span<const std::int64_t> reserved) {
+  if (recording_) {
+    steps_.back().kv_blocks.assign(reserved.begin(), reserved.end());
+  }
+}
+
+void TimelineRecorder::span(const StepSpan& span) {
+  if (!recording_) {
+    return;
+  }
+  const TimelineStep& step = steps_.back();
+  for (std::int32_t g = span.first_gpu; g < span.first_gpu + span.gpus; ++g) {
+    slices_.push_back({step.step, step.start + span.start, span.duration, g, span.layer, span.micro_batch, span.part,
+                       span.lane, -1, -1});
+  }
+}
+
+void TimelineRecorder::exchange(const StepExchange& e) {
+  if (!recording_) {
+    return;
+  }
+  Exchange bytes{e.layer, e.micro_batch, e.part, {}, {}};
+  for (std::size_t g = 0; g < e.intra_out.size(); ++g) {
+    bytes.sent.push_back((e.intra_out[g] + e.inter_out[g]) * e.row_bytes);
+    bytes.received.push_back((e.intra_in[g] + e.inter_in[g]) * e.row_bytes);
+  }
+  exchanges_.push_back(std::move(bytes));
+}
+
+void TimelineRecorder::end_step(Ticks length) {
+  if (!recording_) {
+    return;
+  }
+  steps_.back().length = length;
+  for (std::size_t i = first_slice_; i < slices_.size(); ++i) {
+    TimelineSlice& slice = slices_[i];
+    const auto gpu = static_cast<std::size_t>(slice.gpu);
+    for (const Exchange& e : exchanges_) {
+      const bool same = e.layer == slice.layer && e.part == slice.part && e.micro_batch == slice.micro_batch;
+      if (same && slice.lane == StepLane::kNetwork && gpu < e.sent.size()) {
+        slice.sent_bytes = e.sent[gpu];
+        slice.received_bytes = e.received[gpu];
+      }
+    }
+  }
+  recording_ = false;
+}
+
+}  // namespace epsim

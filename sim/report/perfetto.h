@@ -1,0 +1,84 @@
+// A few steps of a run as a trace that ui.perfetto.dev and chrome://tracing open.
+//
+//   process "steps"      a slice per step
+//   process per DP rank  counters: tokens of its batch, KV blocks that it has reserved; tracks of its GPUs
+//   track per GPU        one for each thing that it keeps busy (compute, network, copy, CPU) and, where pieces run
+//   beside
+//                        each other, for each of those; a slice per layer part
+//   flow "dispatch"      from what a GPU computes before a dispatch, through the dispatch, to its experts
+//
+//   Source: Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+//   Valid : what a pricer tells its recorder. Exchanges are known by GPU, not by pair of GPUs, so a flow stays on its
+//   GPU.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "sim/domain/step_recorder.h"
+
+namespace epsim {
+
+// Steps first .. last of a run, both included.
+struct TimelineWindow {
+  std::int64_t first = 0, last = 0;
+};
+
+// "N" is step N, "N:k" are steps N to N + k. Throws InputError.
+TimelineWindow parse_timeline(const std::string& text);
+
+struct TimelineSlice {
+  std::int64_t step = 0;
+  Ticks start{}, duration{};  // from the start of the run
+  std::int32_t gpu = 0, layer = -1, micro_batch = 0;
+  LayerPart part = LayerPart::kOther;
+  StepLane lane = StepLane::kCompute;
+  double sent_bytes = -1, received_bytes = -1;  // of dispatch and combine: all that the layer exchanges; -1 = not known
+};
+
+struct TimelineStep {
+  std::int64_t step = 0;
+  Ticks start{}, length{};
+  std::vector<RankBatch> ranks;
+  std::vector<std::int64_t> kv_blocks;  // reserved, by rank
+};
+
+class TimelineRecorder final : public StepRecorder {
+ public:
+  // A run of thousands of GPUs could fill any memory: recording ends with the step that passes this many slices.
+  static constexpr std::size_t kMostSlices = 500'000;
+
+  explicit TimelineRecorder(TimelineWindow window) : window_(window) {}
+
+  void begin_step(std::int64_t step, Ticks start, std::span<const RankBatch> ranks) override;
+  void kv(std::span<const std::int64_t> reserved) override;
+  void span(const StepSpan& span) override;
+  void exchange(const StepExchange& exchange) override;
+  void end_step(Ticks length) override;
+
+  const TimelineWindow& window() const { return window_; }
+  const std::vector<TimelineStep>& steps() const { return steps_; }
+  const std::vector<TimelineSlice>& slices() const { return slices_; }  // of complete steps
+  bool cut_short() const { return slices_.size() >= kMostSlices; }
+
+ private:
+  struct Exchange {
+    std::int32_t layer, micro_batch;
+    LayerPart part;
+    std::vector<double> sent, received;  // [GPU] bytes
+  };
+
+  TimelineWindow window_;
+  bool recording_ = false;
+  std::size_t first_slice_ = 0;  // of the step that is going on
+  std::vector<TimelineStep> steps_;
+  std::vector<TimelineSlice> slices_;
+  std::vector<Exchange> exchanges_;  // of the step that is going on
+};
+
+// The trace as JSON: metadata, then events by time. `label` names the run. Equal arguments give equal bytes.
+void write_timeline(std::ostream& out, const TimelineRecorder& recorder, const std::string& label, int gpus);
+
+}  // namespace epsim

@@ -1,0 +1,65 @@
+// `epsim run --timeline` through the program itself.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "tests/app/process.h"
+#include "tests/report/timeline_checks.h"
+
+using epsim::test::Outcome;
+using epsim::test::run_epsim;
+using epsim::test::slurp;
+using epsim::test::small_scenario;
+using epsim::test::TempDir;
+
+TEST_CASE("timeline: a trace of the steps asked for beside the run's files, which do not change") {
+  const TempDir dir;
+  const std::string job = "run " + small_scenario() + " -q ";
+  REQUIRE(run_epsim(dir, job + "-o plain").exit_code == 0);
+  const Outcome done = run_epsim(dir, job + "-o traced --timeline 20:2");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  CHECK(done.out.find("timeline: traced/timeline.json") != std::string::npos);
+  CHECK(slurp(dir / "traced/summary.json") == slurp(dir / "plain/summary.json"));
+  CHECK(slurp(dir / "traced/requests.csv") == slurp(dir / "plain/requests.csv"));
+  const auto trace = nlohmann::json::parse(slurp(dir / "traced/timeline.json"));
+  epsim::test::check_timeline(trace);
+  std::set<std::string> steps, processes, parts;
+  double length = 0, flows = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "X" && event["cat"] == "step") {
+      steps.insert(event["name"]);
+      length += event["dur"].get<double>();
+    } else if (event["ph"] == "X") {
+      parts.insert(event["cat"]);
+    }
+    if (event["name"] == "process_name") {
+      processes.insert(event["args"]["name"]);
+    }
+    flows += event["ph"] == "s" ? 1 : 0;
+  }
+  CHECK(steps == std::set<std::string>{"step 20", "step 21", "step 22"});
+  CHECK(processes == std::set<std::string>{"DP rank 0", "DP rank 1", "steps"});  // two nodes with TP 8
+  CHECK(parts.contains("attention"));
+  CHECK(parts.contains("experts"));
+  CHECK(length > 0);
+  CHECK(flows > 0);
+}
+
+TEST_CASE("timeline: steps that the run does not have are told about, and its results are kept") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "run " + small_scenario() + " -q -o out --timeline 1000000");
+  CHECK(done.exit_code == 1);
+  CHECK(done.out.find("timeline: the run has") != std::string::npos);
+  CHECK(std::filesystem::exists(dir / "out/summary.json"));
+  CHECK_FALSE(std::filesystem::exists(dir / "out/timeline.json"));
+}
+
+TEST_CASE("timeline: what is not a step is refused before anything runs") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "run " + small_scenario() + " -q -o out --timeline twenty");
+  CHECK(done.exit_code == 2);
+  CHECK(done.err.find("'twenty' is neither a step") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(dir / "out"));
+}
