@@ -37,6 +37,7 @@ const std::vector<Shown>& shown_columns(SweepMeasure measure) {
                                       {"balancedness_mean", {"balanced-", "ness"}},
                                       {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
   static const std::vector<Shown> goodput{{"knee_requests_per_s", {"knee", "requests/s"}},
+                                          {"knee_limit", {"limit", ""}},
                                           {"knee_ttft_mean_ms", {"TTFT there", "ms"}},
                                           {"saturation_requests_per_s", {"saturation", "requests/s"}},
                                           {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "sim/app/inputs.h"
+#include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/summary.h"
 #include "sim/serving/goodput.h"
@@ -49,8 +50,11 @@ std::vector<ResultTable> tables_of_search(const Scenario& scenario, const Goodpu
   std::ostringstream knees, curve;
   write_goodput_csv(knees, study);
   write_curve_csv(curve, study);
-  return {figures_of_json("results", goodput_json(study, {}), "/policies/0"),
-          table_of_csv("knees", knees.str(), kDropped, kTexts), table_of_csv("curve", curve.str(), kDropped, kTexts)};
+  ResultTable results = figures_of_json("results", goodput_json(study, {}), "/policies/0");
+  results.columns.push_back({"knee_limit", true});  // of the one search; goodput.json has means over seeds
+  results.rows.front().emplace_back(name_of(study.searches.front().knee.limit));
+  return {std::move(results), table_of_csv("knees", knees.str(), kDropped, kTexts),
+          table_of_csv("curve", curve.str(), kDropped, kTexts)};
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ TEST_CASE("sweep: one thread and two give the same bytes, goodput too") {
     CHECK(contents(dir / "one") == contents(dir / "two"));
   }
   CHECK(slurp(dir / "one/results.csv").find("knee_requests_per_s") != std::string::npos);
+  CHECK(slurp(dir / "one/results.csv").find(",ttft\n") != std::string::npos);  // knee_limit, the last column
   CHECK(slurp(dir / "one/curve.csv").starts_with("point,seed,policy,offered_requests_per_s,"));
   CHECK(slurp(dir / "one/knees.csv").starts_with("point,seed,policy,k,knee_requests_per_s,"));
 }

@@ -26,8 +26,8 @@ const axis = (title, more = {}) => ({
   ...more,
 });
 
-// spec: {title, note, type, x, y, labels, datasets, data: {names, rows}, stacked, horizontal, log, category, tall}, the
-// datasets as in Chart.js; colours, marks and dashes go by position unless given.
+// spec: {title, note, type, x, y, labels, datasets, data: {names, rows}, stacked, horizontal, log, category, tall, most}, the
+// datasets as in Chart.js (`unlisted`: not in the legend); colours, marks and dashes go by position unless given.
 const styled = (spec) => spec.datasets.map((set, i) => ({
   borderColor: colour(i), backgroundColor: spec.type === "bar" ? colour(i) : colour(i) + "40", borderWidth: spec.type === "bar" ? 0 : 2,
   pointStyle: marks[i % marks.length], borderDash: spec.type === "line" ? dashes[Math.floor(i / palette.length) % dashes.length] : [],
@@ -36,7 +36,7 @@ const styled = (spec) => spec.datasets.map((set, i) => ({
 
 const config = (spec) => {
   const x = axis(spec.x, { stacked: !!spec.stacked, type: spec.type === "line" && !spec.category ? "linear" : "category" });
-  const y = axis(spec.y, { stacked: !!spec.stacked, type: spec.log ? "logarithmic" : "linear", beginAtZero: !spec.log && spec.type === "bar" });
+  const y = axis(spec.y, { stacked: !!spec.stacked, type: spec.log ? "logarithmic" : "linear", beginAtZero: !spec.log && spec.type === "bar", max: spec.most });
   if (spec.type === "line" && !spec.category) delete x.stacked;
   return {
     type: spec.type,
@@ -46,7 +46,8 @@ const config = (spec) => {
       interaction: { mode: spec.near ? "nearest" : "index", intersect: !!spec.near, axis: spec.horizontal ? "y" : "x" },
       scales: spec.horizontal ? { x: { ...y }, y: { ...x } } : { x, y },
       plugins: {
-        legend: { display: spec.datasets.length > 1, labels: { color: css("--text"), usePointStyle: spec.type === "line", boxWidth: spec.type === "line" ? 6 : 12, boxHeight: spec.type === "line" ? 6 : 10 } },
+        legend: { display: spec.datasets.length > 1, labels: { color: css("--text"), usePointStyle: spec.type === "line", boxWidth: spec.type === "line" ? 6 : 12, boxHeight: spec.type === "line" ? 6 : 10,
+                  filter: (item, data) => !data.datasets[item.datasetIndex].unlisted } },
         tooltip: { callbacks: { label: (item) => `${item.dataset.label}: ${shown(spec.horizontal ? item.parsed.x : item.parsed.y)}` } },
       },
     },
@@ -60,7 +61,7 @@ const chart = (spec) => {
     el("button", { type: "button", onclick: () => saveCsv(name + ".csv", spec.data.names, spec.data.rows) }, "CSV"),
     el("button", { type: "button", onclick: () => exportCanvas(canvas, name) }, "PNG"));
   const heading = spec.term ? el("h3", {}, term(spec.title, spec.term)) : el("h3", {}, spec.title);
-  const figure = el("figure", {},
+  const figure = el("figure", { class: "drawn" },
     el("figcaption", {}, el("div", {}, heading, spec.note ? el("p", {}, spec.note) : null), tools),
     el("div", { class: spec.tall ? "canvas tall" : "canvas" }, canvas), dataBelow(spec.title, spec.data.names, spec.data.rows));
   let live = null;

@@ -15,7 +15,7 @@ const curveChart = (curve, knees, spec) => {
              pointStyle: mine.map((i) => (stable[i] ? "circle" : "crossRot")), pointRadius: mine.map((i) => (stable[i] ? 2.5 : 4)),
              borderDash: dashes[keys.filter((other) => spec.groupOf(other) === spec.groupOf(key)).indexOf(key) % dashes.length] };
   });
-  const stars = knees.map((knee) => ({ label: `knee of ${knee.label}`, data: [{ x: knee.x, y: knee.y }], showLine: false, pointStyle: "star", pointRadius: 10, borderWidth: 2.5,
+  const stars = knees.map((knee) => ({ label: `knee of ${knee.label}`, data: [{ x: knee.x, y: knee.y }], showLine: false, unlisted: true, pointStyle: "star", pointRadius: 10, borderWidth: 2.5,
                                       borderColor: colour(groups.indexOf(spec.groupOf(knee.label))), backgroundColor: colour(groups.indexOf(spec.groupOf(knee.label))) }));
   return chart({ type: "line", tall: true, near: true, log: true, x: "offered load [requests/s]", y: "mean TTFT [ms]", title: spec.title, term: "measured_ttft_mean_ms",
     note: spec.note, datasets: [...datasets, ...stars], data: { names: curve.names, rows: curve.rows } });

@@ -85,7 +85,7 @@ const heatmap = (spec) => {
   const rows = () => spec.rows.flatMap((r, i) => spec.columns.map((c, j) => [r, c, spec.values[i][j]]));
   const bar = el("i");
   bar.style.background = `linear-gradient(to right, ${ramp.map((c) => `rgb(${c.join(",")})`).join(",")})`;
-  return el("figure", {},
+  return el("figure", { class: "drawn" },
     el("figcaption", {}, el("div", {}, el("h3", {}, spec.term ? term(spec.title, spec.term) : spec.title), spec.note ? el("p", {}, spec.note) : null),
       el("div", { class: "tools" },
         el("button", { type: "button", onclick: () => saveCsv(name + ".csv", [spec.rowName, spec.columnName, spec.valueName], rows()) }, "CSV"),

@@ -63,7 +63,7 @@ const timeSection = (runs) => {
     stackedByRun(runs, { title: "Mean step by layer part", term: "time_by_part", y: "time of a step [ms]", itemName: "part", valueName: "time_per_step_ms",
                          note: "All layers together. Dispatch and combine are the exchange of tokens; experts is their computation." },
                  parts(), (run, part) => perStep(run, run.summary.time_by_part[part + "_s"])),
-    stackedByRun(runs, { title: "How the prices are known", term: "time_by_origin", y: "share of the step time", itemName: "origin", valueName: "share",
+    stackedByRun(runs, { title: "How the prices are known", term: "time_by_origin", y: "share of the step time", most: 1, itemName: "origin", valueName: "share",
                          note: "Measured and interpolated prices are the surest; spec sheet is a data-sheet rate taken as reached." },
                  origins(), (run, origin) => num(run.summary.time_by_origin[origin + "_share"]))));
 };
@@ -106,9 +106,10 @@ const balanceSection = (runs) => {
   if (maps.length === 0) node.append(absent("No layer_gpu.csv in this folder, so there is no map of layer × GPU."));
   const tables = maps.map((run) => pivot(run.layerGpu, "layer", "gpu", "assignments"));
   for (const t of tables) t.values = t.values.map((row) => { const mean = row.reduce((a, b) => a + b, 0) / row.length; return row.map((v) => (mean > 0 ? v / mean : NaN)); });
-  const high = Math.max(...tables.map((t) => range(t.values.flat())[1]));
+  const ranges = tables.map((t) => range(t.values.flat()));
+  const least = Math.min(...ranges.map((r) => r[0])), most = Math.max(...ranges.map((r) => r[1]));
   node.append(el("div", { class: "grid" }, ...maps.map((run, i) => heatmap({ title: `Load by layer and GPU: ${label(run)}`, note: "Over the layer's mean, whole run. All maps share one scale.",
-    rowName: "layer", columnName: "GPU", valueName: "load / mean of the layer", rows: tables[i].rows, columns: tables[i].columns, values: tables[i].values, low: 0, high }))));
+    rowName: "layer", columnName: "GPU", valueName: "load / mean of the layer", rows: tables[i].rows, columns: tables[i].columns, values: tables[i].values, low: least, high: most }))));
   const steps = runs.filter((run) => run.layerSteps);
   if (steps.length === 0) node.append(absent("No layer_steps.csv in this folder, so there is no map of layer × step."));
   const times = steps.map((run) => pivot(run.layerSteps, "layer", "first_step", "balancedness_mean"));

@@ -2,6 +2,14 @@
 
 const leadOf = (sweep, results) => [...sweep.axes.map((axis) => axis.key), ...(results.has("policy") && sweep.policies.length > 0 ? ["policy"] : [])];
 
+// "cluster.nodes" is "nodes" where no other key ends like it.
+const shortKey = (sweep, key) => {
+  const last = (name) => name.slice(name.lastIndexOf(".") + 1);
+  return sweep.axes.filter((axis) => last(axis.key) === last(key)).length > 1 ? key : last(key);
+};
+// Which point a row is, in words, by the keys given.
+const nameOf = (sweep, results, i, keys) => keys.map((key) => (key === "policy" ? results.texts(key)[i] : `${shortKey(sweep, key)} ${results.texts(key)[i]}`)).join(", ");
+
 // "8/s" is 8; null unless every value begins with a number and no two are alike.
 const numbersOf = (values) => {
   const out = values.map((value) => parseFloat(value));
@@ -17,13 +25,12 @@ const sweepChart = (sweep, results, x, y) => {
   const numbers = x === "policy" ? null : numbersOf(values);
   const others = lead.filter((key) => key !== x && !(key === "seed"));
   const seeds = x === "seed" ? 1 : sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1;
-  const keyOf = (i) => others.map((key) => (key === "policy" ? results.texts(key)[i] : `${key} ${results.texts(key)[i]}`)).join(", ") || "all";
-  const names = results.rows.map((_, i) => keyOf(i)), at = results.texts(x), figures = results.numbers(y);
+  const names = results.rows.map((_, i) => nameOf(sweep, results, i, others) || "all"), at = results.texts(x), figures = results.numbers(y);
   const keys = [...new Set(names)];
   const series = keys.map((key) => ({ label: key, y: values.map((value) => meanOf(figures.filter((_, i) => names[i] === key && at[i] === value))) }))
     .filter((one) => one.y.some(Number.isFinite));  // points that failed have no line
   const order = numbers ? [...numbers.keys()].sort((a, b) => numbers[a] - numbers[b]) : [...values.keys()];
-  return { type: "line", category: !numbers, title: `${y} against ${x}`, term: y, note: seeds > 1 ? `Mean over ${seeds} seeds.` : undefined, x, y: withUnit(y, y),
+  return { type: "line", category: !numbers, title: `${y} against ${shortKey(sweep, x)}`, term: y, note: seeds > 1 ? `Mean over ${seeds} seeds.` : undefined, x, y: withUnit(y, y),
     labels: numbers ? undefined : values,
     datasets: series.map((one) => ({ label: one.label, data: order.map((i) => (numbers ? { x: numbers[i], y: one.y[i] } : one.y[i])) })),
     data: { names: ["series", x, y], rows: series.flatMap((one) => order.map((i) => [one.label, values[i], one.y[i]])) } };
@@ -38,7 +45,7 @@ const sweepCurves = (root, sweep, results) => {
   const curve = csvFile(join(root, "curve.csv"));
   if (!curve) return;
   const most = 24, lead = leadOf(sweep, results);
-  const labels = new Map(results.texts("point").map((point, i) => [point, lead.map((key) => (key === "policy" ? results.texts(key)[i] : `${key} ${results.texts(key)[i]}`)).join(", ")]));
+  const labels = new Map(results.texts("point").map((point, i) => [point, nameOf(sweep, results, i, lead)]));
   const points = [...new Set(curve.texts("point"))].slice(0, most);
   const kept = { ...curve, rows: curve.rows.filter((row) => points.includes(row[curve.names.indexOf("point")])) };
   const at = (name) => kept.rows.map((row) => row[curve.names.indexOf(name)]);
@@ -60,11 +67,11 @@ const sweepSections = (root) => {
   const figures = results.names.filter((name) => !["point", "error", ...lead].includes(name) && !isText(name));
   const pick = (names) => names.find((name) => figures.includes(name)) ?? figures[0];
   const goodput = sweep.measure === "goodput";
-  const shownNames = goodput ? ["knee_requests_per_s", "knee_ttft_mean_ms", "saturation_requests_per_s", "idle_ttft_mean_ms", "kv_tokens_per_rank", "kv_lost_to_copies_share"]
+  const shownNames = goodput ? ["knee_requests_per_s", "knee_limit", "knee_ttft_mean_ms", "saturation_requests_per_s", "idle_ttft_mean_ms", "kv_tokens_per_rank", "kv_lost_to_copies_share"]
     : ["requests_per_s", "ttft_mean_ms", "ttft_p99_ms", "itl_mean_ms", "balancedness_mean", "straggler_share", "kv_tokens_per_rank", "kv_lost_to_copies_share"];
-  const names = ["point", ...lead, ...shownNames.filter((name) => figures.includes(name))];
-  const columns = names.map((name) => ({ name, text: lead.includes(name) }));
-  const rows = results.rows.map((row) => names.map((name) => (lead.includes(name) ? row[results.names.indexOf(name)] : num(row[results.names.indexOf(name)]))));
+  const names = ["point", ...lead, ...shownNames.filter((name) => results.has(name))];
+  const columns = names.map((name) => ({ name, text: lead.includes(name) || name === "knee_limit" }));
+  const rows = results.rows.map((row) => names.map((name) => (lead.includes(name) || name === "knee_limit" ? row[results.names.indexOf(name)] : num(row[results.names.indexOf(name)]))));
   const failed = results.rows.filter((_, i) => results.texts("error")[i] !== "");
   const node = section("Results", el("p", {}, `${results.rows.length} points: ` + sweep.axes.map((axis) => `${axis.key} in ${axis.values.join(", ")}`).join("; ") +
     (sweep.policies.length > 0 ? `; policies ${sweep.policies.join(", ")}` : "") + "."),
