@@ -116,7 +116,7 @@ std::string definitions_json() { return dump(definitions()); }
 
 std::string html_report(const ReportInput& input, const std::string& version) {
   const std::pair<std::string_view, std::string> parts[] = {
-      {"title", escaped_for_html(plain(Json::parse(dump(input.title)).get<std::string>()))},
+      {"title", escaped_for_html(Json::parse(dump(input.title)).get<std::string>())},
       {"style", std::string(embedded_file("style.css"))},
       {"chart", std::string(embedded_file("chart.min.js"))},
       {"script", scripts()},
