@@ -96,7 +96,7 @@ TEST_CASE("the mean over topics is the popularity") {
   m.domain_ratio = 0.5;
   const RoutingLaw law(m);
   std::vector<double> mean(30, 0.0);
-  std::vector<float> row(30);
+  std::vector<float> row(law.stride());
   RandomStream random(Seed{3}, "test");
   constexpr int kTopics = 20000;
   const double variance = 1 + 0.25;

@@ -117,15 +117,17 @@ float RoutingLaw::roots(int l, std::span<const float> z, float variance, std::sp
 }
 
 void RoutingLaw::chances(int l, const Topic& topic, std::span<float> out) const {
-  std::vector<float> row(stride_);
-  const float scale = static_cast<float>(model_.top_k) / roots(l, topic.z, topic.variance, row);
-  float most = 0;
-  for (std::size_t e = 0; e < out.size(); ++e) {
-    out[e] = row[e] * row[e] * scale;
-    most = std::max(most, out[e]);
+  EPSIM_CHECK(out.size() == stride_, "a chance for every expert, and the padding");
+  const float scale = static_cast<float>(model_.top_k) / roots(l, topic.z, topic.variance, out);
+  FloatX4 most{};
+  for (std::size_t e = 0; e < stride_; e += kLanes) {
+    FloatX4 x = load_x4(out.data() + e);
+    x = x * x * scale;
+    most = x > most ? x : most;
+    store_x4(out.data() + e, x);
   }
-  if (most > 1.0F) {
-    scale_capped(out, model_.top_k);
+  if (std::max({most[0], most[1], most[2], most[3]}) > 1.0F) {
+    scale_capped(out.first(static_cast<std::size_t>(model_.experts)), model_.top_k);
   }
 }
 
@@ -140,7 +142,7 @@ void RoutingLaw::calibrate(int l) {
   const auto width = static_cast<std::size_t>(model_.experts);
   const std::span<const double> target = popularity(l);
   std::vector<double> mean(width);
-  std::vector<float> row(width);
+  std::vector<float> row(stride_);
   Topic topic{std::vector<float>(factors_), static_cast<float>(full)};
   for (int round = 0; round < kRounds; ++round) {
     std::fill(mean.begin(), mean.end(), 0.0);

@@ -39,7 +39,7 @@ class RoutingLaw {
   // Square roots of unnormalised chances, [stride], zero in the padding; returns the sum of their squares. `z` is
   // [factors], of the stated variance.
   float roots(int l, std::span<const float> z, float variance, std::span<float> out) const;
-  // Chances per token, [experts]: at most 1 each, summing to top-k.
+  // Chances per token, [stride] with zeros in the padding: at most 1 each, summing to top-k.
   void chances(int l, const Topic& topic, std::span<float> out) const;
 
  private:

@@ -14,6 +14,7 @@ namespace epsim {
 
 namespace {
 
+constexpr double kMostSigma = 4;  // as RoutingModel allows
 constexpr float kLeastRate = 1e-7F;
 
 constexpr float kMostChance = 0.9995F;  // of an expert within an open group
@@ -25,7 +26,7 @@ RoutingLaw token_law(const RoutingLaw& law) {
   }
   RoutingModel m = law.model();
   for (LayerRouting& layer : m.layers) {
-    layer.sigma *= m.kind_topics;
+    layer.sigma = std::min(kMostSigma, layer.sigma * m.kind_topics);
   }
   return RoutingLaw(std::move(m));
 }
@@ -36,16 +37,18 @@ TokenSampler::TokenSampler(const RoutingLaw& law, Seed seed)
     : law_(token_law(law)),
       seed_(seed),
       topic_{std::vector<float>(law.factors()), 0},
+      padded_chances_(law.stride()),
       chances_(static_cast<std::size_t>(law.experts())),
       rates_(chances_.size()),
       taken_(chances_.size(), 0),
       group_chance_(static_cast<std::size_t>(law.model().expert_groups), 1.0F),
       group_order_(group_chance_.size()),
-      group_open_(group_chance_.size(), 1),
+      open_(static_cast<std::size_t>(law.model().top_groups)),
+      open_sums_(open_.size()),
       group_of_(chances_.size()),
       kinds_(law),
       weights_(chances_.size()),
-      tables_(law.model().kind_share > 0 ? static_cast<std::size_t>(law.model().kinds) : 1),
+      tables_((law.model().kind_share > 0 ? static_cast<std::size_t>(law.model().kinds) : 1) * group_chance_.size()),
       kind_of_(static_cast<std::size_t>(law.model().stretch_tokens), 0) {
   const RoutingModel& m = law.model();
   const double stretch2 = m.stretch_ratio * m.stretch_ratio;
@@ -77,7 +80,8 @@ void TokenSampler::set_topic(std::int64_t sequence, std::int64_t stretch) {
 
 // The race of the current topic: rates of all experts, given that their group is open.
 void TokenSampler::set_chances(int layer) {
-  law_.chances(layer, topic_, chances_);
+  law_.chances(layer, topic_, padded_chances_);
+  std::copy_n(padded_chances_.begin(), chances_.size(), chances_.begin());
   if (group_chance_.size() > 1) {
     set_groups();
   }
@@ -85,13 +89,16 @@ void TokenSampler::set_chances(int layer) {
     // Any expert can be drawn, if only when the open groups have no other left.
     rates_[e] = std::max(kLeastRate, race_rate(chances_[e] / group_chance_[group_of_[e]]));
   }
-  if (tables_.size() == 1) {
-    tables_[0].build(rates_);
-    return;
-  }
-  for (std::size_t kind = 0; kind < tables_.size(); ++kind) {
-    kinds_.weights(layer, kind, rates_, weights_);
-    tables_[kind].build(weights_);
+  const std::size_t groups = group_chance_.size(), size = rates_.size() / groups;
+  for (std::size_t kind = 0; kind < tables_.size() / groups; ++kind) {
+    if (tables_.size() > groups) {
+      kinds_.weights(layer, kind, rates_, weights_);
+    } else {
+      weights_ = rates_;
+    }
+    for (std::size_t g = 0; g < groups; ++g) {
+      tables_[kind * groups + g].build(std::span(weights_).subspan(g * size, size));
+    }
   }
 }
 
@@ -120,21 +127,20 @@ void TokenSampler::draw_groups(RandomStream& random) {
     bits = used % 8 == 0 ? random.bits() : bits >> 8;
     std::swap(group_order_[i - 1], group_order_[((bits & 0xffU) * i) >> 8]);
   }
-  std::fill(group_open_.begin(), group_open_.end(), std::uint8_t{0});
-  const int wanted = law_.model().top_groups;
+  const std::size_t wanted = open_.size();
   auto reached = static_cast<float>(random.uniform());
-  int open = 0;
-  for (const int g : group_order_) {
-    reached += group_chance_[static_cast<std::size_t>(g)];  // at most 1, so it crosses one whole number at most
-    const int crosses = reached >= 1.0F && open < wanted ? 1 : 0;
-    group_open_[static_cast<std::size_t>(g)] = static_cast<std::uint8_t>(crosses);
-    open += crosses;
+  std::size_t open = 0;
+  for (std::size_t i = 0; i < group_order_.size() && open < wanted; ++i) {
+    reached += group_chance_[static_cast<std::size_t>(group_order_[i])];  // at most 1: crosses one whole number at most
+    open_[open] = static_cast<std::uint16_t>(group_order_[i]);
+    open += reached >= 1.0F ? 1 : 0;
     reached -= reached >= 1.0F ? 1.0F : 0.0F;
   }
   for (std::size_t i = 0; open < wanted; ++i) {  // rounding lost one
-    std::uint8_t& state = group_open_[static_cast<std::size_t>(group_order_[i])];
-    open += state == 0 ? 1 : 0;
-    state = 1;
+    const auto g = static_cast<std::uint16_t>(group_order_[i]);
+    const auto end = open_.begin() + static_cast<std::ptrdiff_t>(open);
+    open_[open] = g;
+    open += std::find(open_.begin(), end, g) == end ? 1 : 0;
   }
 }
 
@@ -160,6 +166,43 @@ int TokenSampler::keep(RandomStream& random, const std::uint16_t* before, std::u
   return kept;
 }
 
+// Draws experts until the choice has top-k different ones.
+void TokenSampler::fill(RandomStream& random, const AliasTable& table, std::size_t have, std::uint16_t* to) {
+  for (const auto k = static_cast<std::size_t>(law_.top_k()); have < k;) {
+    const std::uint16_t expert = table.draw(random.bits());
+    if (taken_[expert] != choice_) {
+      taken_[expert] = choice_;
+      to[have++] = expert;
+    }
+  }
+}
+
+// The same among the open groups: first a group by the weight of its experts, then one of these.
+void TokenSampler::fill_from_groups(RandomStream& random, const AliasTable* tables, std::size_t have,
+                                    std::uint16_t* to) {
+  const std::size_t open = open_.size(), size = rates_.size() / group_chance_.size();
+  float sum = 0;
+  for (std::size_t i = 0; i < open; ++i) {
+    open_sums_[i] = sum += tables[open_[i]].total();
+  }
+  const float scale = sum * 0x1.0p-24F;
+  for (const auto k = static_cast<std::size_t>(law_.top_k()); have < k;) {
+    const std::uint64_t bits = random.bits();
+    const float u = static_cast<float>(bits >> 40) * scale;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i + 1 < open; ++i) {
+      at += u >= open_sums_[i] ? 1 : 0;
+    }
+    const std::size_t group = open_[at];
+    const auto expert =
+        static_cast<std::uint16_t>(group * size + tables[group].draw_small(static_cast<std::uint32_t>(bits)));
+    if (taken_[expert] != choice_) {
+      taken_[expert] = choice_;
+      to[have++] = expert;
+    }
+  }
+}
+
 void TokenSampler::draw_layer(RandomStream& random, int layer, std::int64_t tokens,
                               std::span<const std::uint16_t> before, std::span<std::uint16_t> out) {
   const auto k = static_cast<std::size_t>(law_.top_k());
@@ -180,13 +223,11 @@ void TokenSampler::draw_layer(RandomStream& random, int layer, std::int64_t toke
     } else if (grouped) {
       draw_groups(random);
     }
-    const AliasTable& table = tables_[kind_of_[static_cast<std::size_t>(t)]];
-    while (have < k) {
-      const std::uint16_t expert = table.draw(random.bits());
-      if (taken_[expert] != choice_ && group_open_[group_of_[expert]] != 0) {
-        taken_[expert] = choice_;
-        to[have++] = expert;
-      }
+    const AliasTable* tables = &tables_[kind_of_[static_cast<std::size_t>(t)] * group_chance_.size()];
+    if (grouped) {
+      fill_from_groups(random, tables, have, to);
+    } else {
+      fill(random, *tables, have, to);
     }
   }
 }
@@ -200,12 +241,13 @@ void TokenSampler::sample(std::int64_t sequence, std::int64_t tokens, std::span<
                           static_cast<std::uint64_t>(l));
   }
   const std::int64_t stretch = law_.model().stretch_tokens;
+  const std::size_t kinds_count = tables_.size() / group_chance_.size();
   RandomStream kinds(seed_, "model.token_kinds", static_cast<std::uint64_t>(sequence));
   for (std::int64_t first = 0; first < tokens; first += stretch) {
     const std::int64_t count = std::min(stretch, tokens - first);
     set_topic(sequence, first / stretch);
-    for (std::int64_t t = 0; t < count && tables_.size() > 1; ++t) {
-      kind_of_[static_cast<std::size_t>(t)] = kinds.below(tables_.size());
+    for (std::int64_t t = 0; t < count && kinds_count > 1; ++t) {
+      kind_of_[static_cast<std::size_t>(t)] = kinds.below(kinds_count);
     }
     const auto at = static_cast<std::size_t>(first) * token_size;
     const std::span<const std::uint16_t> before =

@@ -6,7 +6,7 @@
 //            experts of those groups with chance pi_e / q_g. A token keeps each expert of the one before it with chance
 //            `repeat`.
 //   Valid  : chances are met within about 2 % for top-k of 4 and more.
-//   Cost   : about 20 to 30 ns per id, 50 with group-limited routing (tests/bench/trace_model.cpp).
+//   Cost   : about 20 to 40 ns per id (tests/bench/trace_model.cpp).
 #pragma once
 
 #include <cstdint>
@@ -39,21 +39,24 @@ class TokenSampler {
                   std::span<std::uint16_t> out);
   void draw_groups(RandomStream& random);
   int keep(RandomStream& random, const std::uint16_t* before, std::uint16_t* to);
+  void fill(RandomStream& random, const AliasTable& table, std::size_t have, std::uint16_t* to);
+  void fill_from_groups(RandomStream& random, const AliasTable* tables, std::size_t have, std::uint16_t* to);
 
   RoutingLaw law_;  // that of the model, sigma times kind_topics
   Seed seed_;
   Topic topic_;
-  std::vector<float> chances_, rates_;
+  std::vector<float> padded_chances_, chances_, rates_;
   std::vector<RandomStream> streams_;  // [layer], of the current sequence
   std::vector<std::uint32_t> taken_;   // [expert] number of the last choice that took it
   std::uint32_t choice_ = 0;
   std::vector<float> group_chance_;  // [group]
   std::vector<int> group_order_;
-  std::vector<std::uint8_t> group_open_;
+  std::vector<std::uint16_t> open_;      // groups of the token at hand
+  std::vector<float> open_sums_;         // inclusive sums of their weights
   std::vector<std::uint16_t> group_of_;  // [expert]
   TokenKinds kinds_;
   std::vector<float> weights_;        // scratch
-  std::vector<AliasTable> tables_;    // [kind] of the current topic; one when tokens are all alike
+  std::vector<AliasTable> tables_;    // [kind][group] of the current topic; one kind when tokens are all alike
   std::vector<std::size_t> kind_of_;  // [token of the stretch]
 };
 
