@@ -66,6 +66,11 @@ TEST_CASE("gpt-oss-20b: skew within 10 %, bursts of 256 tokens within 15 %") {
   const Comparison c = compare(real, made);
   MESSAGE("gpt-oss-20b\n", to_text(c));
   check_skew_rows(c);
+  // Which experts go together: within a token, from layer to layer, from token to token.
+  CHECK(std::abs(*made.affinity - *real.affinity) < 0.05);
+  CHECK(std::abs(*made.next_layer - *real.next_layer) < 0.05);
+  CHECK(std::abs(*made.overlap_1 - *real.overlap_1) < 0.05 * 4);
+  CHECK(std::abs(*made.autocorrelation - *real.autocorrelation) < 0.1);
   CHECK(batch(made, 256).p50 == doctest::Approx(batch(real, 256).p50).epsilon(0.15));
   CHECK(batch(made, 256).p95 == doctest::Approx(batch(real, 256).p95).epsilon(0.15));
   CHECK(batch(made, 256).mean == doctest::Approx(batch(real, 256).mean).epsilon(0.15));

@@ -23,10 +23,10 @@ RoutingModel default_topics() {
   m.factors = 8;
   m.domain_ratio = 0.105;
   m.stretch_ratio = 0.27;
-  m.kinds = 4;
-  m.kind_share = 0.95;
-  m.kind_topics = 1.5;
-  m.repeat = 0.13;
+  m.kinds = 3;
+  m.kind_share = 0.98;
+  m.kind_topics = 2.9;
+  m.repeat = 0.163;
   m.sequence_tokens = 1024;
   m.topic_tokens = 1024;
   return m;

@@ -2,9 +2,8 @@
 //
 //   From tokens : popularity; loadings (principal components of the sequences' log shares); sigma by layer, so that
 //                 batches of 256 consecutive tokens of generated traces are as skewed as the trace's; stretch_ratio and
-//                 domain_ratio likewise from 64 and 4096 tokens; kind_share from the affinity within tokens, as far as
-//                 kinds of tokens can carry it (gpt-oss-20b: 0.21 of the real 0.35); repeat from how many experts
-//                 successive tokens share; lengths of sequences.
+//                 domain_ratio likewise from 64 and 4096 tokens; kind_share from the affinity within tokens; repeat
+//                 from how many experts successive tokens share; lengths of sequences.
 //   From loads  : popularity; with at least `kRowsForSigma` rows, sigma by layer from how shares vary between rows of
 //                 one source. Everything else keeps FitOptions::defaults, and the model says so in `assumed`.
 #pragma once
@@ -33,7 +32,7 @@ struct FitOptions {
   RoutingModel defaults = default_topics();  // parts that the trace says nothing about
   double sigma = kDefaultSigma;              // likewise, of every layer
   int fitted_factors = 12;                   // from tokens
-  int kinds = 4;                             // likewise; they carry the affinity within a token
+  int kinds = 3;                             // likewise; they carry the affinity within a token
   int rounds = 12;                           // of simulation; each costs 10^5 tokens
   Seed seed{1};
 };

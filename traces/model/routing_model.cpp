@@ -188,8 +188,8 @@ void RoutingModel::validate(const std::string& where) const {
   require(kinds >= 0 && kinds <= 256 && kind_sigma >= 0 && kind_sigma <= 4, "kinds",
           "allowed are 0 to 256 kinds and a deviation of 0 to 4.");
   // A kind that decided on everything could leave too few experts to choose from.
-  require(kind_share >= 0 && kind_share <= 0.95 && (kinds > 1 || kind_share == 0), "kind_share",
-          "this is a share, from 0 to 0.95, and 0 with fewer than two kinds.");
+  require(kind_share >= 0 && kind_share <= 0.98 && (kinds > 1 || kind_share == 0), "kind_share",
+          "this is a share, from 0 to 0.98, and 0 with fewer than two kinds.");
   require(kind_topics >= 1 && kind_topics <= 4, "kind_topics", "allowed are 1 to 4.");
   require(repeat >= 0 && repeat < 1, "repeat", "this is a chance below 1.");
   require(common >= 0 && common <= 1, "common", "this is a share, from 0 to 1.");

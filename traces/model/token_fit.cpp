@@ -238,12 +238,17 @@ void correct(const TraceProfile& real, const TraceProfile& made, RoutingModel& m
   }
 }
 
-// Moves kind_share towards the real affinity, and kind_topics so that bursts stay what they are without kinds.
+// Moves kind_share towards the real affinity, kind_topics so that bursts stay what they are without kinds, and repeat
+// so that successive tokens share as many experts more than distant ones.
 void correct_kinds(const TraceProfile& real, const TraceProfile& made, RoutingModel& m) {
-  const double squared = m.kind_share * m.kind_share + *real.affinity - *made.affinity;
-  m.kind_share = std::sqrt(std::clamp(squared, 0.0, 0.9));
+  const double squared = m.kind_share * m.kind_share + 1.5 * (*real.affinity - *made.affinity);
+  m.kind_share = std::sqrt(std::clamp(squared, 0.0, 0.96));
   const double ratio = (real.batches[1].mean - 1) / (made.batches[1].mean - 1);
   m.kind_topics = std::clamp(m.kind_topics * ratio, 1.0, 4.0);
+  if (real.overlap_1 && real.overlap_8 && made.overlap_1 && made.overlap_8) {
+    const double more = (*real.overlap_1 - *real.overlap_8) - (*made.overlap_1 - *made.overlap_8);
+    m.repeat = std::clamp(m.repeat + more / (m.top_k - *real.overlap_8), 0.0, 0.95);
+  }
 }
 
 }  // namespace
@@ -258,6 +263,9 @@ RoutingModel fit_tokens(const TokenTrace& trace, const FitOptions& options, Rout
     m.repeat = std::clamp((*real.overlap_1 - *real.overlap_8) / (m.top_k - *real.overlap_8), 0.0, 0.95);
   }
   m.assumed = "drift: the number of sequences in a domain.";
+  m.kinds = 0;  // come last
+  m.kind_share = 0;
+  m.kind_topics = 1;
   if (real.batches.size() < 2) {
     m.assumed = "bursts and drift: the trace is shorter than 256 tokens.";
     return m;
@@ -268,9 +276,8 @@ RoutingModel fit_tokens(const TokenTrace& trace, const FitOptions& options, Rout
   }
   if (real.affinity && options.kinds > 1) {
     m.kinds = options.kinds;
-    m.kind_share = std::min(0.9, std::sqrt(*real.affinity));
   }
-  for (int round = 0; round < options.rounds / 2 && m.kinds > 0; ++round) {
+  for (int round = 0; round < options.rounds && m.kinds > 0; ++round) {
     correct_kinds(real, simulate(m, true, options.seed), m);
   }
   return m;

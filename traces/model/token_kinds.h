@@ -1,9 +1,12 @@
 // Kinds of tokens: what makes experts go together within a token, beyond its sequence's topic.
 //
 //   Models : every token is of one of a few kinds, all as frequent, drawn anew for each token and the same in all
-//            layers. A kind prefers experts by e^(kind_sigma g), g normal, scaled (Sinkhorn 1964) so that the kinds'
-//            mean is
-//            the popularity. In place of what one really sees: names, digits, function words, ...
+//            layers. Every expert belongs to one kind, or to several where one could not use it enough,
+//            as many by popularity to each. A kind prefers its own by
+//            e^(kind_sigma g), g of two values with mean 0 and variance 1 over the kinds, scaled (Sinkhorn 1964) so
+//            that the kinds' mean is the popularity. Disjoint preferences reach any affinity up to 1 - 1 / kinds;
+//            preferences drawn independently overlap, and reach little, the less the more kinds there are. In place of
+//            what one really sees: names, digits, function words, ...
 #pragma once
 
 #include <vector>
