@@ -13,7 +13,7 @@ namespace epsim::measure {
 
 struct SweepOptions {
   StopRule rule;
-  Seconds budget{1200};         // of wall time for the whole sweep
+  Seconds budget{1200};          // of wall time for the whole sweep
   Seconds checkpoint_every{10};  // of wall time between two writes of the file
   std::filesystem::path output;
   std::function<bool()> interrupted = [] { return false; };

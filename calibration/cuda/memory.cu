@@ -1,0 +1,102 @@
+#include "calibration/cuda/cuda_check.cuh"
+#include "calibration/cuda/kernels.cuh"
+#include "calibration/measure/numbers.h"
+
+namespace epsim::measure {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ std::size_t first_index() { return static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ std::size_t stride() { return static_cast<std::size_t>(gridDim.x) * blockDim.x; }
+
+int blocks_for(std::size_t count) {
+  const std::size_t wanted = (count + kThreads - 1) / kThreads;
+  return static_cast<int>(wanted < 1 ? 1 : wanted > 8192 ? 8192 : wanted);
+}
+
+__global__ void fill_bf16_kernel(Bf16* out, std::size_t count, std::uint64_t seed) {
+  for (std::size_t i = first_index(); i < count; i += stride()) {
+    out[i] = bf16_bits(random_value(seed, i, kBf16Steps));
+  }
+}
+
+__global__ void fill_fp8_kernel(std::uint8_t* out, std::size_t count, std::uint64_t seed) {
+  for (std::size_t i = first_index(); i < count; i += stride()) {
+    out[i] = e4m3_bits(random_value(seed, i, kFp8Steps));
+  }
+}
+
+__global__ void fill_words_kernel(std::uint64_t* out, std::size_t count, std::uint64_t seed) {
+  for (std::size_t i = first_index(); i < count; i += stride()) {
+    out[i] = mix_bits(seed + i);
+  }
+}
+
+__global__ void nothing() {}
+
+__global__ void spin(std::int64_t nanoseconds) {
+  std::int64_t start = 0, now = 0;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - start < nanoseconds);
+}
+
+// Four independent 16-byte loads a step keep enough bytes in flight.
+__global__ void sum_kernel(const ulonglong2* in, std::size_t pairs, std::uint64_t* partial) {
+  __shared__ unsigned long long total;
+  if (threadIdx.x == 0) {
+    total = 0;
+  }
+  __syncthreads();
+  unsigned long long sum = 0;
+  const std::size_t step = stride();
+  std::size_t i = first_index();
+  for (; i + 3 * step < pairs; i += 4 * step) {
+    const ulonglong2 a = in[i], b = in[i + step], c = in[i + 2 * step], d = in[i + 3 * step];
+    sum += a.x + a.y + b.x + b.y + c.x + c.y + d.x + d.y;
+  }
+  for (; i < pairs; i += step) {
+    sum += in[i].x + in[i].y;
+  }
+  atomicAdd(&total, sum);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    partial[blockIdx.x] = total;
+  }
+}
+
+}  // namespace
+
+void fill_bf16(Bf16* out, std::size_t count, std::uint64_t seed, cudaStream_t stream) {
+  fill_bf16_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, seed);
+  cuda_check(cudaGetLastError(), "fill_bf16");
+}
+
+void fill_fp8(std::uint8_t* out, std::size_t count, std::uint64_t seed, cudaStream_t stream) {
+  fill_fp8_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, seed);
+  cuda_check(cudaGetLastError(), "fill_fp8");
+}
+
+void fill_words(std::uint64_t* out, std::size_t count, std::uint64_t seed, cudaStream_t stream) {
+  fill_words_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, seed);
+  cuda_check(cudaGetLastError(), "fill_words");
+}
+
+void empty_kernel(cudaStream_t stream) {
+  nothing<<<1, 32, 0, stream>>>();
+  cuda_check(cudaGetLastError(), "empty kernel");
+}
+
+void spin_kernel(std::int64_t nanoseconds, cudaStream_t stream) {
+  spin<<<1, 1, 0, stream>>>(nanoseconds);
+  cuda_check(cudaGetLastError(), "spin kernel");
+}
+
+void sum_words(const std::uint64_t* in, std::size_t count, std::uint64_t* partial, cudaStream_t stream) {
+  sum_kernel<<<kReadBlocks, kThreads, 0, stream>>>(reinterpret_cast<const ulonglong2*>(in), count / 2, partial);
+  cuda_check(cudaGetLastError(), "sum_words");
+}
+
+}  // namespace epsim::measure

@@ -1,0 +1,118 @@
+#include "calibration/cuda/open_device.h"
+
+#include <functional>
+
+#include "calibration/cuda/workload.cuh"
+#include "calibration/measure/nvml.h"
+#include "calibration/measure/provenance.h"
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+
+namespace epsim::measure {
+namespace {
+
+using Maker = std::unique_ptr<Workload> (*)(CudaContext&, const PlannedPoint&);
+struct OpMaker {
+  std::string_view op;
+  Maker make;
+};
+constexpr OpMaker kMakers[] = {
+    {"device_copy", make_memory_workload},      {"memory_read", make_memory_workload},
+    {"launch", make_launch_workload},           {"graph_launch", make_launch_workload},
+    {"host_to_device", make_transfer_workload}, {"device_to_host", make_transfer_workload},
+    {"peer_copy", make_transfer_workload},
+};
+
+std::string pci_bus_id(int gpu) {
+  char text[32] = "";
+  return cudaDeviceGetPCIBusId(text, sizeof text, gpu) == cudaSuccess ? text : "";
+}
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(int gpus) : context_(0), nvml_(pci_bus_id(0)) { context_.facts.gpus = gpus; }
+
+  const GpuFacts& facts() const override { return context_.facts; }
+  const Nvml& nvml() const { return nvml_; }
+
+  std::optional<std::string> waived(const OpSpec& op) const override {
+    const int gpus = context_.facts.gpus;
+    if (op.dtype == "fp8" && !context_.facts.has_fp8()) {
+      return "the GPU has no fp8 matrix units (compute capability below 8.9)";
+    }
+    if ((op.name == "peer_copy" || op.kind == OpKind::kCollective) && gpus < 2) {
+      return "needs two GPUs, there is one";
+    }
+    return maker_of(op) == nullptr ? std::optional<std::string>("not built into this program") : std::nullopt;
+  }
+
+  std::unique_ptr<Workload> prepare(const PlannedPoint& point) override {
+    const Maker make = maker_of(*point.op);
+    EPSIM_CHECK(make != nullptr, "only operators that are not waived are prepared");
+    return make(context_, point);
+  }
+
+  ClockState clocks() override {
+    const NvmlState state = nvml_.state();
+    return {state.sm_mhz, state.throttle};
+  }
+
+ private:
+  static Maker maker_of(const OpSpec& op) {
+    for (const OpMaker& m : kMakers) {
+      if (m.op == op.name) {
+        return m.make;
+      }
+    }
+    return nullptr;
+  }
+
+  CudaContext context_;
+  Nvml nvml_;
+};
+
+Provenance provenance_of(const CudaDevice& device) {
+  int runtime = 0, cublas_version = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cublasHandle_t handle = nullptr;
+  cublas_check(cublasCreate(&handle), "cublasCreate");
+  cublasGetVersion(handle, &cublas_version);
+  cublasDestroy(handle);
+  Provenance out;
+  out.gpu = device.facts().name;
+  out.driver = device.nvml().driver_version();
+  out.cuda = cuda_version_text(runtime);
+  out.cublas = library_version_text(cublas_version);
+  out.ecc = device.nvml().ecc();
+  out.notes = device.nvml().problem();
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::string> no_cuda_device() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    return std::string("no CUDA device: ") + cudaGetErrorString(status);
+  }
+  return count == 0 ? std::optional<std::string>("the machine has no CUDA device") : std::nullopt;
+}
+
+OpenedDevice open_cuda_device() {
+  if (const auto reason = no_cuda_device()) {
+    throw RunFailed(*reason);
+  }
+  int gpus = 0;
+  cudaGetDeviceCount(&gpus);
+  try {
+    auto device = std::make_unique<CudaDevice>(gpus);
+    Provenance provenance = provenance_of(*device);
+    return {std::move(device), std::move(provenance)};
+  } catch (const MeasureFailed& failure) {
+    throw RunFailed(std::string("the GPU cannot be used: ") + failure.what());
+  }
+}
+
+}  // namespace epsim::measure
