@@ -23,4 +23,37 @@ void spin_kernel(std::int64_t nanoseconds, cudaStream_t stream);
 inline constexpr int kReadBlocks = 2048;
 void sum_words(const std::uint64_t* in, std::size_t count, std::uint64_t* partial, cudaStream_t stream);
 
+// --- matrix products (grouped_gemm.cu) ------------------------------------------------------------------------------
+struct RowTile;
+// See kernels/grouped_gemm.cuh. `rows` is 32 or 128, the height of the tiles; n even, k a multiple of 32.
+struct GroupedGemm {
+  const Bf16* a = nullptr;
+  const Bf16* w = nullptr;
+  Bf16* out = nullptr;
+  const RowTile* tiles = nullptr;
+  int tile_count = 0, tile_rows = 128, n = 0, k = 0;
+};
+void grouped_gemm_mma(const GroupedGemm& product, cudaStream_t stream);
+
+// --- attention (attention.cu) ---------------------------------------------------------------------------------------
+struct PrefillArguments;
+struct DecodeArguments;
+// False when there is no kernel for these head sizes.
+bool has_prefill(int qk_dim, int v_dim);
+bool has_decode(int qk_dim, int v_dim, bool latent);
+void prefill(const PrefillArguments& arguments, int batch, int qk_dim, int v_dim, cudaStream_t stream);
+// Fills in `splits` and `keys_per_split` for about two blocks a multiprocessor.
+void choose_splits(DecodeArguments& arguments, int batch, bool latent, int multiprocessors);
+void decode(const DecodeArguments& arguments, int batch, int qk_dim, int v_dim, bool latent, cudaStream_t stream);
+
+// --- tokens (token.cu); shapes as in kernels/token.cuh --------------------------------------------------------------
+void silu_mul(const Bf16* in, Bf16* out, std::int64_t rows, int width, cudaStream_t stream);
+void silu_mul_fp8(const Bf16* in, std::uint8_t* out, std::int64_t rows, int width, float scale, cudaStream_t stream);
+void rms_norm(const Bf16* in, const Bf16* weight, Bf16* out, std::int64_t rows, int width, cudaStream_t stream);
+void top_k(const float* logits, std::int32_t* experts, float* weights, int tokens, int count, int k,
+           cudaStream_t stream);
+void permute(const Bf16* in, const std::int32_t* place, Bf16* out, int tokens, int width, int k, cudaStream_t stream);
+void unpermute(const Bf16* in, const std::int32_t* place, const float* weights, Bf16* out, int tokens, int width, int k,
+               cudaStream_t stream);
+
 }  // namespace epsim::measure

@@ -37,7 +37,7 @@ class Copy : public CudaWorkload {
     cuda_check(cudaMemcpyAsync(to_[s].data(), from_[s].data(), words_ * 8, cudaMemcpyDeviceToDevice, context_.stream),
                "copy inside the device");
   }
-  void poison() override { cuda_check(cudaMemset(to_[0].data(), 0xff, words_ * 8), "poison"); }
+  void poison() override { cuda_check(cudaMemsetAsync(to_[0].data(), 0xff, words_ * 8, context_.stream), "poison"); }
   CheckReport compare(std::size_t) override {
     const std::size_t some = std::min<std::size_t>(words_, 4096);
     const CheckReport head = compare_words(read(to_[0].data(), 0, some), kSeed, 0);
@@ -64,7 +64,9 @@ class Read : public CudaWorkload {
   void enqueue(std::size_t, int set) override {
     sum_words(from_[static_cast<std::size_t>(set)].data(), words_, partial_.data(), context_.stream);
   }
-  void poison() override { cuda_check(cudaMemset(partial_.data(), 0xff, partial_.bytes()), "poison"); }
+  void poison() override {
+    cuda_check(cudaMemsetAsync(partial_.data(), 0xff, partial_.bytes(), context_.stream), "poison");
+  }
   CheckReport compare(std::size_t) override {
     std::uint64_t sum = 0;
     for (const std::uint64_t part : read(partial_.data(), 0, kReadBlocks)) {
@@ -106,7 +108,7 @@ class HostCopy : public CudaWorkload {
     cuda_check(status, "copy to or from the host");
   }
   void poison() override {
-    to_device_ ? cuda_check(cudaMemset(device_[0].data(), 0xff, words_ * 8), "poison")
+    to_device_ ? cuda_check(cudaMemsetAsync(device_[0].data(), 0xff, words_ * 8, context_.stream), "poison")
                : static_cast<void>(std::memset(host_.data(), 0xff, words_ * 8));
     cuda_check(cudaDeviceSynchronize(), "poison");
   }

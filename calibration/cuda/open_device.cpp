@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "calibration/cuda/expert_ffn.cuh"
 #include "calibration/cuda/workload.cuh"
 #include "calibration/measure/nvml.h"
 #include "calibration/measure/provenance.h"
@@ -17,10 +18,26 @@ struct OpMaker {
   Maker make;
 };
 constexpr OpMaker kMakers[] = {
-    {"device_copy", make_memory_workload},      {"memory_read", make_memory_workload},
-    {"launch", make_launch_workload},           {"graph_launch", make_launch_workload},
-    {"host_to_device", make_transfer_workload}, {"device_to_host", make_transfer_workload},
+    {"device_copy", make_memory_workload},
+    {"memory_read", make_memory_workload},
+    {"launch", make_launch_workload},
+    {"graph_launch", make_launch_workload},
+    {"host_to_device", make_transfer_workload},
+    {"device_to_host", make_transfer_workload},
     {"peer_copy", make_transfer_workload},
+    {"grouped_gemm", make_ffn_workload},
+    {"grouped_gemm_fp8", make_fp8_ffn_workload},
+    {"gemm", make_gemm_workload},
+    {"gemm_fp8", make_gemm_workload},
+    {"gemm_beside_copy", make_interference_workload},
+    {"copy_beside_gemm", make_interference_workload},
+    {"attention_prefill", make_attention_workload},
+    {"attention_decode", make_attention_workload},
+    {"gate", make_token_workload},
+    {"permute", make_token_workload},
+    {"unpermute", make_token_workload},
+    {"activation", make_token_workload},
+    {"norm", make_token_workload},
 };
 
 std::string pci_bus_id(int gpu) {

@@ -57,7 +57,8 @@ int CudaWorkload::choose_sets(double one_set) {
   return sets_;
 }
 
-void CudaWorkload::synchronize() { cuda_check(cudaStreamSynchronize(context_.stream), "execution"); }
+// The whole device, because copies from pageable memory may still be under way on the default stream.
+void CudaWorkload::synchronize() { cuda_check(cudaDeviceSynchronize(), "execution"); }
 
 Seconds CudaWorkload::time(std::size_t kernel, int launches) {
   // Queueing one call takes the host a few microseconds; cuBLAS's take longer.

@@ -77,5 +77,9 @@ class CudaWorkload : public Workload {
 std::unique_ptr<Workload> make_memory_workload(CudaContext& context, const PlannedPoint& point);
 std::unique_ptr<Workload> make_transfer_workload(CudaContext& context, const PlannedPoint& point);
 std::unique_ptr<Workload> make_launch_workload(CudaContext& context, const PlannedPoint& point);
+std::unique_ptr<Workload> make_gemm_workload(CudaContext& context, const PlannedPoint& point);
+std::unique_ptr<Workload> make_interference_workload(CudaContext& context, const PlannedPoint& point);
+std::unique_ptr<Workload> make_attention_workload(CudaContext& context, const PlannedPoint& point);
+std::unique_ptr<Workload> make_token_workload(CudaContext& context, const PlannedPoint& point);
 
 }  // namespace epsim::measure

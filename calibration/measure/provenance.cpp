@@ -1,13 +1,12 @@
 #include "calibration/measure/provenance.h"
 
+#include <epsim_revision.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cctype>
 #include <ctime>
-
-#include "epsim_revision.h"
 
 namespace epsim::measure {
 

@@ -17,6 +17,7 @@ namespace epsim::measure {
 inline constexpr double kBf16Bound = 4e-3;
 inline constexpr double kAttentionBound = 1e-2;
 inline constexpr double kFp8Bound = 1e-2;
+inline constexpr double kFp8StorageBound = 5e-2;  // of a value stored with three bits of mantissa
 
 // Relative L2 error of the outputs seen so far, and the worst of them. An output that is not finite makes it infinite.
 class OutputError {

@@ -1,0 +1,191 @@
+// A GPU of fibers: runs a kernel of calibration/cuda/kernels block by block, one fiber per GPU thread, with the warp's
+// tools as the PTX ISA's figures define them. It shows what a wrong index would spoil; it says nothing about speed,
+// memory order or races. Include it before a kernel's header.
+#pragma once
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "calibration/measure/numbers.h"
+
+#define EPSIM_DEVICE inline
+#define EPSIM_UNROLL
+
+namespace epsim::measure::kernel {
+
+struct Index {
+  int x = 0, y = 0, z = 0;
+};
+inline Index threadIdx, blockIdx, blockDim, gridDim;  // of the fiber that runs
+
+// One fiber runs at a time, until it waits for others or ends.
+struct Fiber {
+  ucontext_t context{};
+  std::vector<unsigned char> stack;
+  bool ended = false;
+};
+inline ucontext_t scheduler;
+inline Fiber* running = nullptr;
+inline void let_others_run() { swapcontext(&running->context, &scheduler); }
+
+class Meeting {
+ public:
+  explicit Meeting(int expected) : expected_(expected) {}
+  void arrive_and_wait() {
+    const int now = generation_;
+    if (++arrived_ == expected_) {
+      arrived_ = 0;
+      ++generation_;
+    }
+    while (generation_ == now) {
+      let_others_run();
+    }
+  }
+
+ private:
+  int expected_, arrived_ = 0, generation_ = 0;
+};
+
+// What 32 lanes hand to each other.
+struct EmulatedWarp {
+  Meeting meet{32};
+  std::array<std::array<std::uint32_t, 6>, 32> words{};
+  std::array<const std::uint16_t*, 32> rows{};
+};
+inline EmulatedWarp* warp_of_thread = nullptr;
+inline Meeting* block_barrier = nullptr;
+
+inline int lane_of_thread() { return threadIdx.x % 32; }
+inline void sync_block() { block_barrier->arrive_and_wait(); }
+
+template <class Element>
+void load_any(std::uint32_t (&r)[4], const void* row, Element element) {
+  EmulatedWarp& w = *warp_of_thread;
+  const int lane = lane_of_thread();
+  w.rows[static_cast<std::size_t>(lane)] = static_cast<const std::uint16_t*>(row);
+  w.meet.arrive_and_wait();
+  for (int i = 0; i < 4; ++i) {
+    const auto at = [&](int line, int column) {
+      return static_cast<std::uint32_t>(w.rows[static_cast<std::size_t>(8 * i + line)][column]);
+    };
+    r[i] = element(at, lane / 4, lane % 4);
+  }
+  w.meet.arrive_and_wait();
+}
+inline void load_matrices(std::uint32_t (&r)[4], const void* row) {
+  load_any(r, row, [](auto at, int g, int t) { return at(g, 2 * t) | at(g, 2 * t + 1) << 16; });
+}
+inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) {
+  load_any(r, row, [](auto at, int g, int t) { return at(2 * t, g) | at(2 * t + 1, g) << 16; });
+}
+
+inline void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  EmulatedWarp& w = *warp_of_thread;
+  const int lane = lane_of_thread(), g = lane / 4, t = lane % 4;
+  w.words[static_cast<std::size_t>(lane)] = {a[0], a[1], a[2], a[3], b0, b1};
+  w.meet.arrive_and_wait();
+  const auto half = [](std::uint32_t word, int odd) {
+    return bf16_value(static_cast<std::uint16_t>(odd != 0 ? word >> 16 : word & 0xffffU));
+  };
+  const auto a_at = [&](int row, int k) {
+    return half(
+        w.words[static_cast<std::size_t>(row % 8 * 4 + k % 8 / 2)][static_cast<std::size_t>(row / 8 + k / 8 * 2)],
+        k % 2);
+  };
+  const auto b_at = [&](int k, int column) {
+    return half(w.words[static_cast<std::size_t>(column * 4 + k % 8 / 2)][static_cast<std::size_t>(4 + k / 8)], k % 2);
+  };
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 16; ++k) {
+      c[i] += a_at(g + i / 2 * 8, k) * b_at(k, 2 * t + i % 2);
+    }
+  }
+  w.meet.arrive_and_wait();
+}
+
+inline void copy_async(void* shared, const void* from, bool valid) {
+  valid ? std::memcpy(shared, from, 16) : std::memset(shared, 0, 16);
+}
+inline void commit_copies() {}
+template <int kPending>
+void wait_copies() {}
+
+template <class T>
+T shuffle_xor(T x, int mask) {
+  static_assert(sizeof(T) == 4);
+  EmulatedWarp& w = *warp_of_thread;
+  const int lane = lane_of_thread();
+  std::memcpy(&w.words[static_cast<std::size_t>(lane)][0], &x, 4);
+  w.meet.arrive_and_wait();
+  T out;
+  std::memcpy(&out, &w.words[static_cast<std::size_t>(lane ^ mask)][0], 4);
+  w.meet.arrive_and_wait();
+  return out;
+}
+inline std::uint32_t pack(float low, float high) {
+  return static_cast<std::uint32_t>(bf16_bits(low)) | static_cast<std::uint32_t>(bf16_bits(high)) << 16;
+}
+inline float exp2_fast(float x) { return std::exp2(x); }
+inline float exp_fast(float x) { return std::exp(x); }
+inline float root_inverse(float x) { return 1.0f / std::sqrt(x); }
+inline float fmaxf(float a, float b) { return std::max(a, b); }
+
+inline std::function<void()> fiber_body;  // what every fiber of a block does
+inline void fiber_main() {
+  fiber_body();
+  running->ended = true;
+  let_others_run();
+}
+
+inline void run_block(int threads) {
+  std::vector<EmulatedWarp> warps(static_cast<std::size_t>(threads / 32));
+  std::vector<Fiber> fibers(static_cast<std::size_t>(threads));
+  Meeting block(threads);
+  block_barrier = &block;
+  for (Fiber& fiber : fibers) {
+    fiber.stack.resize(128 * 1024);
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.data();
+    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    makecontext(&fiber.context, fiber_main, 0);
+  }
+  for (bool any = true; any;) {
+    any = false;
+    for (int number = 0; number < threads; ++number) {
+      Fiber& fiber = fibers[static_cast<std::size_t>(number)];
+      if (!fiber.ended) {
+        any = true;
+        running = &fiber;
+        threadIdx = {number, 0, 0};
+        warp_of_thread = &warps[static_cast<std::size_t>(number / 32)];
+        swapcontext(&scheduler, &fiber.context);
+      }
+    }
+  }
+}
+
+// Runs `body(shared)` as every thread of every block of `grid`; `shared` is the block's memory, filled with what no
+// result is. `threads` is a multiple of 32.
+template <class Body>
+void run_grid(Index grid, int threads, std::size_t shared_bytes, Body body) {
+  std::vector<std::uint64_t> shared(shared_bytes / 8 + 2);
+  const bool odd = reinterpret_cast<std::uintptr_t>(shared.data()) % 16 != 0;
+  auto* memory = reinterpret_cast<std::uint16_t*>(shared.data() + (odd ? 1 : 0));
+  blockDim = {threads, 1, 1};
+  gridDim = grid;
+  fiber_body = [&] { body(memory); };
+  for (int b = 0; b < grid.x * grid.y * grid.z; ++b) {
+    blockIdx = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
+    std::fill(shared.begin(), shared.end(), ~std::uint64_t{0});
+    run_block(threads);
+  }
+}
+
+}  // namespace epsim::measure::kernel

@@ -1,0 +1,274 @@
+// The kernels' arithmetic and indices, run on emulated threads, against float64 references.
+#include <doctest/doctest.h>
+
+#include "tests/calibration/emulated_gpu.h"
+// After the emulated tools.
+#include "calibration/cuda/kernels/attention_decode.cuh"
+#include "calibration/cuda/kernels/attention_prefill.cuh"
+#include "calibration/cuda/kernels/grouped_gemm.cuh"
+#include "calibration/cuda/kernels/token.cuh"
+#include "calibration/measure/reference.h"
+
+namespace epsim::test {
+namespace {
+
+using namespace measure;
+using Bits = std::vector<std::uint16_t>;
+constexpr std::uint16_t kPoison = 0xffff;  // a NaN
+
+Bits random_bits(std::size_t count, std::uint64_t seed) {
+  Bits out;
+  for (std::size_t i = 0; i < count; ++i) {
+    out.push_back(bf16_bits(random_value(seed, i, kBf16Steps)));
+  }
+  return out;
+}
+double at(const Bits& bits, std::int64_t i) { return bf16_value(bits[static_cast<std::size_t>(i)]); }
+
+template <int kRows>
+double grouped_error(const std::vector<int>& rows_of_group, int n, int k) {
+  std::vector<RowTile> tiles;
+  int rows = 0;
+  for (std::size_t g = 0; g < rows_of_group.size(); ++g) {
+    for (int first = 0; first < rows_of_group[g]; first += kRows) {
+      tiles.push_back({static_cast<int>(g), rows + first, std::min(kRows, rows_of_group[g] - first)});
+    }
+    rows += rows_of_group[g];
+  }
+  const Bits a = random_bits(static_cast<std::size_t>(rows * k), 1);
+  const Bits w = random_bits(rows_of_group.size() * static_cast<std::size_t>(n * k), 2);
+  Bits out(static_cast<std::size_t>(rows * n), kPoison);
+  const kernel::GroupedArguments arguments{a.data(), w.data(), out.data(), tiles.data(), n, k};
+  kernel::run_grid({(n + 127) / 128, static_cast<int>(tiles.size()), 1}, kernel::kGemmThreads,
+                   kernel::kGroupedShared<kRows>,
+                   [&](std::uint16_t* shared) { kernel::grouped_gemm<kRows>(arguments, shared); });
+  OutputError error;
+  for (const RowTile& tile : tiles) {
+    for (int r = tile.first_row; r < tile.first_row + tile.rows; ++r) {
+      for (int c = 0; c < n; ++c) {
+        const std::int64_t line = (static_cast<std::int64_t>(tile.group) * n + c) * k;
+        error.add(at(out, r * n + c),
+                  dot_reference(
+                      k, [&](auto i) { return at(a, r * k + i); }, [&](auto i) { return at(w, line + i); }),
+                  "row " + std::to_string(r) + " column " + std::to_string(c));
+      }
+    }
+  }
+  return error.relative();
+}
+
+TEST_CASE("grouped products of ragged groups, tiles of 32 rows") {
+  CHECK(grouped_error<32>({3, 0, 33, 1}, 136, 96) <
+        kBf16Bound);                                   // an empty group, a second tile, a second column block
+  CHECK(grouped_error<32>({5}, 16, 32) < kBf16Bound);  // fewer columns than a tile, one step
+}
+
+TEST_CASE("grouped products of ragged groups, tiles of 128 rows") {
+  CHECK(grouped_error<128>({130, 7}, 64, 160) < kBf16Bound);  // five steps over three stages
+}
+
+struct AttentionCase {
+  int batch, fresh, context, heads, kv_heads;
+};
+
+template <int kQk, int kV>
+double prefill_error(const AttentionCase& c) {
+  const int keys = c.context + c.fresh;
+  const Bits q = random_bits(static_cast<std::size_t>(c.batch * c.fresh * c.heads * kQk), 3);
+  const Bits k = random_bits(static_cast<std::size_t>(c.batch * keys * c.kv_heads * kQk), 4);
+  const Bits v = random_bits(static_cast<std::size_t>(c.batch * keys * c.kv_heads * kV), 5);
+  Bits out(static_cast<std::size_t>(c.batch * c.fresh * c.heads * kV), kPoison);
+  const PrefillArguments arguments{q.data(), k.data(), v.data(), out.data(), c.fresh, c.context, c.heads, c.kv_heads};
+  kernel::run_grid({(c.fresh + 63) / 64, c.heads, c.batch}, kernel::kPrefillThreads, kernel::kPrefillShared<kQk, kV>,
+                   [&](std::uint16_t* shared) { kernel::attention_prefill<kQk, kV>(arguments, shared); });
+  OutputError error;
+  for (int row = 0; row < c.batch * c.fresh * c.heads; ++row) {
+    const int head = row % c.heads, query = row / c.heads % c.fresh, sequence = row / c.heads / c.fresh;
+    const int kv = head / (c.heads / c.kv_heads);
+    const auto line = [&, sequence, kv](std::int64_t key) { return (sequence * keys + key) * c.kv_heads + kv; };
+    const auto expected =
+        attention_reference({c.context + query + 1, kQk, kV, [&](int d) { return at(q, row * kQk + d); },
+                             [&](auto key, int d) { return at(k, line(key) * kQk + d); },
+                             [&](auto key, int d) { return at(v, line(key) * kV + d); }});
+    for (int d = 0; d < kV; ++d) {
+      error.add(at(out, row * kV + d), expected[static_cast<std::size_t>(d)], "row " + std::to_string(row));
+    }
+  }
+  return error.relative();
+}
+
+TEST_CASE("prefill: causal, with context, grouped heads, more than one block and tile") {
+  CHECK(prefill_error<64, 64>({2, 70, 0, 2, 1}) < kAttentionBound);
+  CHECK(prefill_error<64, 64>({1, 5, 130, 2, 2}) < kAttentionBound);
+  CHECK(prefill_error<128, 128>({1, 20, 9, 2, 1}) < kAttentionBound);
+  CHECK(prefill_error<192, 128>({1, 17, 50, 1, 1}) < kAttentionBound);  // MLA's prefill heads
+}
+
+template <int kQk, int kV, int kRows, bool kLatent>
+double decode_error(int batch, int keys, int heads, int kv_heads, int splits) {
+  const Bits q = random_bits(static_cast<std::size_t>(batch * heads * kQk), 6);
+  const Bits k = random_bits(static_cast<std::size_t>(batch * keys * kv_heads * kQk), 7);
+  const Bits v = random_bits(static_cast<std::size_t>(kLatent ? 0 : batch * keys * kv_heads * kV), 8);
+  const auto parts = static_cast<std::size_t>(batch * heads * splits);
+  std::vector<float> sums(parts * kV), largest(parts), total(parts);
+  Bits out(static_cast<std::size_t>(batch * heads * kV), kPoison);
+  DecodeArguments p{q.data(), k.data(), v.data(), sums.data(), largest.data(), total.data(), out.data()};
+  p.keys = keys;
+  p.heads = heads;
+  p.kv_heads = kv_heads;
+  p.splits = splits;
+  p.keys_per_split = ((keys + splits - 1) / splits + 63) / 64 * 64;
+  const int group = heads / kv_heads, blocks = kv_heads * ((group + kRows - 1) / kRows);
+  kernel::run_grid({splits, blocks, batch}, kernel::kDecodeThreads, kernel::kDecodeShared<kQk, kV, kRows, kLatent>,
+                   [&](std::uint16_t* s) { kernel::attention_decode<kQk, kV, kRows, kLatent>(p, s); });
+  kernel::run_grid({heads, batch, 1}, 32, 16, [&](std::uint16_t*) { kernel::combine_splits<kV>(p); });
+  OutputError error;
+  for (int row = 0; row < batch * heads; ++row) {
+    const int head = row % heads, sequence = row / heads, kv = head / group;
+    const auto line = [&, sequence, kv](std::int64_t key) { return (sequence * keys + key) * kv_heads + kv; };
+    const auto value = [&](std::int64_t key, int d) {
+      return kLatent ? at(k, line(key) * kQk + d) : at(v, line(key) * kV + d);
+    };
+    const auto expected = attention_reference({keys, kQk, kV, [&](int d) { return at(q, row * kQk + d); },
+                                               [&](auto key, int d) { return at(k, line(key) * kQk + d); }, value});
+    for (int d = 0; d < kV; ++d) {
+      error.add(at(out, row * kV + d), expected[static_cast<std::size_t>(d)], "row " + std::to_string(row));
+    }
+  }
+  return error.relative();
+}
+
+TEST_CASE("decode: grouped heads, ragged last tile, splits that are put together") {
+  CHECK(decode_error<64, 64, 16, false>(2, 100, 4, 2, 1) < kAttentionBound);
+  CHECK(decode_error<64, 64, 16, false>(1, 200, 20, 1, 3) < kAttentionBound);  // 20 heads: a second block of rows
+  CHECK(decode_error<128, 128, 16, false>(1, 70, 8, 1, 2) < kAttentionBound);
+}
+
+TEST_CASE("decode of MLA: values are the keys' first 512 entries") {
+  CHECK(decode_error<576, 512, 32, true>(1, 80, 33, 1, 1) < kAttentionBound);
+}
+
+TEST_CASE("activation: SiLU of the gate half times the up half") {
+  const int rows = 5, width = 24;
+  const Bits in = random_bits(static_cast<std::size_t>(rows * 2 * width), 9);
+  Bits out(static_cast<std::size_t>(rows * width), kPoison);
+  kernel::run_grid({2, 1, 1}, 32, 16, [&](std::uint16_t*) { kernel::silu_mul(in.data(), out.data(), rows, width); });
+  OutputError error;
+  for (int r = 0; r < rows; ++r) {
+    for (int i = 0; i < width; ++i) {
+      error.add(at(out, r * width + i), silu(at(in, r * 2 * width + i)) * at(in, r * 2 * width + width + i), "");
+    }
+  }
+  CHECK(error.relative() < kBf16Bound);
+
+  std::vector<std::uint8_t> small(out.size());
+  kernel::run_grid({1, 1, 1}, 64, 16,
+                   [&](std::uint16_t*) { kernel::silu_mul_fp8(in.data(), small.data(), rows, width, 16.0f); });
+  OutputError coarse;
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    coarse.add(e4m3_value(small[i]) / 16.0, bf16_value(out[i]), "");
+  }
+  CHECK(coarse.relative() < 0.05);  // three bits of mantissa
+}
+
+TEST_CASE("norm: rows of mean square one") {
+  const int rows = 3, width = 2080;  // more than the block's threads times eight
+  const Bits in = random_bits(static_cast<std::size_t>(rows * width), 10), weight = random_bits(width, 11);
+  Bits out(static_cast<std::size_t>(rows * width), kPoison);
+  kernel::run_grid({rows, 1, 1}, kernel::kTokenThreads, 64, [&](std::uint16_t* shared) {
+    kernel::rms_norm(in.data(), weight.data(), out.data(), width, reinterpret_cast<float*>(shared));
+  });
+  OutputError error;
+  for (int r = 0; r < rows; ++r) {
+    double squares = 0;
+    for (int i = 0; i < width; ++i) {
+      squares += at(in, r * width + i) * at(in, r * width + i);
+    }
+    for (int i = 0; i < width; ++i) {
+      error.add(at(out, r * width + i), at(in, r * width + i) / std::sqrt(squares / width + 1e-6) * at(weight, i), "");
+    }
+  }
+  CHECK(error.relative() < kBf16Bound);
+}
+
+TEST_CASE("top-k: the largest logits in order, equal ones by number, and their softmax") {
+  const int tokens = 9, experts = 72, k = 4;  // a second block, lanes with two and three logits
+  std::vector<float> logits;
+  for (int i = 0; i < tokens * experts; ++i) {
+    logits.push_back(4 * random_value(12, static_cast<std::uint64_t>(i), 16));  // a coarse grid has ties
+  }
+  std::vector<std::int32_t> chosen(tokens * k, -1);
+  std::vector<float> weights(tokens * k, -1);
+  kernel::run_grid({2, 1, 1}, kernel::kTokenThreads, 16, [&](std::uint16_t*) {
+    kernel::top_k(logits.data(), chosen.data(), weights.data(), tokens, experts, k);
+  });
+  for (int t = 0; t < tokens; ++t) {
+    std::vector<int> order(experts);
+    for (int e = 0; e < experts; ++e) {
+      order[static_cast<std::size_t>(e)] = e;
+    }
+    const float* row = logits.data() + t * experts;
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return row[a] > row[b]; });
+    double total = 0;
+    for (int i = 0; i < k; ++i) {
+      total += std::exp(static_cast<double>(row[order[static_cast<std::size_t>(i)]] - row[order[0]]));
+    }
+    for (int i = 0; i < k; ++i) {
+      const int e = order[static_cast<std::size_t>(i)];
+      CHECK(chosen[static_cast<std::size_t>(t * k + i)] == e);
+      CHECK(weights[static_cast<std::size_t>(t * k + i)] ==
+            doctest::Approx(std::exp(static_cast<double>(row[e] - row[order[0]])) / total));
+    }
+  }
+}
+
+TEST_CASE("permuting and putting back gives each token its weighted sum") {
+  const int tokens = 6, width = 40, k = 3;
+  const Bits in = random_bits(static_cast<std::size_t>(tokens * width), 13);
+  std::vector<std::int32_t> place;
+  std::vector<float> weights;
+  for (int i = 0; i < tokens * k; ++i) {
+    place.push_back(i * 5 % (tokens * k) == 0 && i > 0 ? 0 : i * 5 % (tokens * k));  // 5 and 18 have no common divisor
+    weights.push_back(0.125f * static_cast<float>(i % k + 1));
+  }
+  Bits wide(static_cast<std::size_t>(tokens * k * width), kPoison), out(in.size(), kPoison);
+  kernel::run_grid({tokens, 1, 1}, kernel::kTokenThreads, 16,
+                   [&](std::uint16_t*) { kernel::permute(in.data(), place.data(), wide.data(), width, k); });
+  for (int i = 0; i < tokens * k; ++i) {
+    for (int d = 0; d < width; ++d) {
+      CHECK(wide[static_cast<std::size_t>(place[static_cast<std::size_t>(i)] * width + d)] ==
+            in[static_cast<std::size_t>(i / k * width + d)]);
+    }
+  }
+  kernel::run_grid({tokens, 1, 1}, kernel::kTokenThreads, 16, [&](std::uint16_t*) {
+    kernel::unpermute(wide.data(), place.data(), weights.data(), out.data(), width, k);
+  });
+  OutputError error;
+  for (std::int64_t i = 0; i < tokens * width; ++i) {
+    error.add(at(out, i), at(in, i) * (0.125 + 0.25 + 0.375), "");
+  }
+  CHECK(error.relative() < kBf16Bound);
+}
+
+TEST_CASE("the emulated product is the product") {
+  // One warp: A holds row numbers where k = 0, B holds column numbers where k = 0; C(i, j) = i * j.
+  std::vector<float> c(16 * 8, -1);
+  kernel::run_grid({1, 1, 1}, 32, 16, [&](std::uint16_t*) {
+    const int g = kernel::threadIdx.x / 4, t = kernel::threadIdx.x % 4;
+    const auto low = [&](int x) { return t == 0 ? static_cast<std::uint32_t>(bf16_bits(static_cast<float>(x))) : 0U; };
+    const std::uint32_t a[4] = {low(g), low(g + 8), 0, 0};
+    float sums[4] = {};
+    kernel::multiply(sums, a, low(g), 0);
+    for (int i = 0; i < 4; ++i) {
+      c[static_cast<std::size_t>((g + i / 2 * 8) * 8 + 2 * t + i % 2)] = sums[i];
+    }
+  });
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 8; ++j) {
+      CHECK(c[static_cast<std::size_t>(i * 8 + j)] == i * j);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace epsim::test
