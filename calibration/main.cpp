@@ -20,12 +20,22 @@ extern "C" void on_interrupt(int) {
   std::signal(SIGTERM, SIG_DFL);
 }
 
-epsim::measure::OpenedDevice open() {
+int run(const std::vector<std::string>& words) {
+  epsim::measure::CommandContext context;
+  context.interrupted = [] { return interrupt_flag.load(); };
 #ifdef EPSIM_CUDA
-  return epsim::measure::open_cuda_device();
+  std::unique_ptr<epsim::measure::Peers> peers = epsim::measure::open_peers();
+  if (peers->node() != 0) {
+    epsim::measure::follow_leader(*peers);
+    return 0;
+  }
+  context.open = [&] { return epsim::measure::open_cuda_device(std::move(peers)); };
 #else
-  throw epsim::RunFailed("this program was built without CUDA; configure with -DEPSIM_CUDA=ON where nvcc is");
+  context.open = []() -> epsim::measure::OpenedDevice {
+    throw epsim::RunFailed("this program was built without CUDA; configure with -DEPSIM_CUDA=ON where nvcc is");
+  };
 #endif
+  return epsim::measure::calibrate(words, context, std::cout);
 }
 
 }  // namespace
@@ -34,10 +44,7 @@ int main(int argc, char** argv) {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   try {
-    epsim::measure::CommandContext context;
-    context.open = open;
-    context.interrupted = [] { return interrupt_flag.load(); };
-    return epsim::measure::calibrate({argv + 1, argv + argc}, context, std::cout);
+    return run({argv + 1, argv + argc});
   } catch (const epsim::InputError& e) {
     std::cerr << "epsim-calibrate: " << e.what() << "\n";
     return 2;

@@ -14,16 +14,18 @@ double drawn(std::uint64_t seed, std::int64_t index) {
 }
 
 struct Heads {
-  int batch, heads, kv_heads, qk, v;
-  bool latent;
-  explicit Heads(const PlannedPoint& p)
-      : batch(static_cast<int>(p.value("batch"))),
-        heads(static_cast<int>(p.value("heads"))),
-        kv_heads(static_cast<int>(p.value("kv_heads"))),
-        qk(static_cast<int>(p.value("qk_dim"))),
-        v(static_cast<int>(p.value("v_dim"))),
-        latent(p.op->name == "attention_decode" && p.value("latent") > 0) {}
+  int batch = 0, heads = 0, kv_heads = 0, qk = 0, v = 0;
+  bool latent = false;  // values are the keys' first entries
 };
+
+Heads heads_of(const PlannedPoint& p, bool decoding) {
+  const auto number = [&](std::string_view column) { return static_cast<int>(p.value(column)); };
+  const int batch = number("batch"), heads = number("heads");
+  if (!p.op->name.starts_with("mla")) {
+    return {batch, heads, number("kv_heads"), number("head_dim"), number("head_dim"), false};
+  }
+  return decoding ? Heads{batch, heads, 1, 576, 512, true} : Heads{batch, heads, heads, 192, 128, false};
+}
 
 // Queries, keys, values and outputs of `new` tokens for each sequence, and the comparison of one (query, head).
 class Attention : public CudaWorkload {
@@ -135,17 +137,18 @@ class Decode : public Attention {
 }  // namespace
 
 std::unique_ptr<Workload> make_attention_workload(CudaContext& context, const PlannedPoint& point) {
-  const Heads heads(point);
-  const auto context_tokens = static_cast<std::int64_t>(point.value("context"));
-  const bool decoding = point.op->name == "attention_decode";
+  const bool decoding = point.op->name.ends_with("_decode");
+  const Heads heads = heads_of(point, decoding);
   if (decoding ? !has_decode(heads.qk, heads.v, heads.latent) : !has_prefill(heads.qk, heads.v)) {
     throw MeasureFailed(FailureKind::kUnsupported, "no attention kernel for heads of these sizes");
   }
+  const auto length = static_cast<std::int64_t>(point.value("length"));
   if (decoding) {
-    return std::make_unique<Decode>(context, heads, context_tokens);
+    return std::make_unique<Decode>(context, heads, length);
   }
-  const auto fresh = static_cast<std::int64_t>(point.value("new_tokens"));
-  return std::make_unique<Prefill>(context, heads, fresh, context_tokens + fresh);
+  const bool with_context = point.op->name.ends_with("_context");
+  return std::make_unique<Prefill>(context, heads, length,
+                                   length + (with_context ? static_cast<std::int64_t>(point.value("context")) : 0));
 }
 
 }  // namespace epsim::measure

@@ -180,7 +180,7 @@ class Interference : public CudaWorkload {
 
 std::unique_ptr<Workload> make_gemm_workload(CudaContext& context, const PlannedPoint& point) {
   const Sizes sizes(point);
-  if (point.op->name == "gemm_fp8") {
+  if (point.op->name == "dense_gemm_fp8") {
     return std::make_unique<Gemm<std::uint8_t>>(context, sizes);
   }
   return std::make_unique<Gemm<Bf16>>(context, sizes);

@@ -13,6 +13,7 @@ using Bf16 = std::uint16_t;
 // Element i becomes random_value(seed, i, steps) of calibration/measure/numbers.h.
 void fill_bf16(Bf16* out, std::size_t count, std::uint64_t seed, cudaStream_t stream);
 void fill_fp8(std::uint8_t* out, std::size_t count, std::uint64_t seed, cudaStream_t stream);
+void fill_floats(float* out, std::size_t count, std::uint64_t seed, int steps, cudaStream_t stream);
 // Element i becomes mix_bits(seed + i).
 void fill_words(std::uint64_t* out, std::size_t count, std::uint64_t seed, cudaStream_t stream);
 

@@ -27,6 +27,12 @@ __global__ void fill_fp8_kernel(std::uint8_t* out, std::size_t count, std::uint6
   }
 }
 
+__global__ void fill_floats_kernel(float* out, std::size_t count, std::uint64_t seed, int steps) {
+  for (std::size_t i = first_index(); i < count; i += stride()) {
+    out[i] = random_value(seed, i, steps);
+  }
+}
+
 __global__ void fill_words_kernel(std::uint64_t* out, std::size_t count, std::uint64_t seed) {
   for (std::size_t i = first_index(); i < count; i += stride()) {
     out[i] = mix_bits(seed + i);
@@ -77,6 +83,11 @@ void fill_bf16(Bf16* out, std::size_t count, std::uint64_t seed, cudaStream_t st
 void fill_fp8(std::uint8_t* out, std::size_t count, std::uint64_t seed, cudaStream_t stream) {
   fill_fp8_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, seed);
   cuda_check(cudaGetLastError(), "fill_fp8");
+}
+
+void fill_floats(float* out, std::size_t count, std::uint64_t seed, int steps, cudaStream_t stream) {
+  fill_floats_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, seed, steps);
+  cuda_check(cudaGetLastError(), "fill_floats");
 }
 
 void fill_words(std::uint64_t* out, std::size_t count, std::uint64_t seed, cudaStream_t stream) {

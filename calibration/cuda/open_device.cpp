@@ -3,11 +3,15 @@
 #include <functional>
 
 #include "calibration/cuda/expert_ffn.cuh"
+#include "calibration/cuda/peers.h"
 #include "calibration/cuda/workload.cuh"
 #include "calibration/measure/nvml.h"
 #include "calibration/measure/provenance.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#ifdef EPSIM_NCCL
+#include "calibration/cuda/nccl_team.cuh"
+#endif
 
 namespace epsim::measure {
 namespace {
@@ -18,6 +22,21 @@ struct OpMaker {
   Maker make;
 };
 constexpr OpMaker kMakers[] = {
+    {"grouped_gemm", make_ffn_workload},
+    {"grouped_gemm_fp8", make_fp8_ffn_workload},
+    {"dense_gemm", make_gemm_workload},
+    {"dense_gemm_fp8", make_gemm_workload},
+    {"mla_prefill", make_attention_workload},
+    {"mla_prefill_context", make_attention_workload},
+    {"mla_decode", make_attention_workload},
+    {"gqa_prefill", make_attention_workload},
+    {"gqa_prefill_context", make_attention_workload},
+    {"gqa_decode", make_attention_workload},
+    {"gate", make_token_workload},
+    {"permute", make_token_workload},
+    {"unpermute", make_token_workload},
+    {"activation", make_token_workload},
+    {"norm", make_token_workload},
     {"device_copy", make_memory_workload},
     {"memory_read", make_memory_workload},
     {"launch", make_launch_workload},
@@ -25,19 +44,8 @@ constexpr OpMaker kMakers[] = {
     {"host_to_device", make_transfer_workload},
     {"device_to_host", make_transfer_workload},
     {"peer_copy", make_transfer_workload},
-    {"grouped_gemm", make_ffn_workload},
-    {"grouped_gemm_fp8", make_fp8_ffn_workload},
-    {"gemm", make_gemm_workload},
-    {"gemm_fp8", make_gemm_workload},
     {"gemm_beside_copy", make_interference_workload},
     {"copy_beside_gemm", make_interference_workload},
-    {"attention_prefill", make_attention_workload},
-    {"attention_decode", make_attention_workload},
-    {"gate", make_token_workload},
-    {"permute", make_token_workload},
-    {"unpermute", make_token_workload},
-    {"activation", make_token_workload},
-    {"norm", make_token_workload},
 };
 
 std::string pci_bus_id(int gpu) {
@@ -47,7 +55,21 @@ std::string pci_bus_id(int gpu) {
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(int gpus) : context_(0), nvml_(pci_bus_id(0)) { context_.facts.gpus = gpus; }
+  CudaDevice(int gpus, std::unique_ptr<Peers> peers)
+      : context_(0),
+        nvml_(pci_bus_id(0)),
+        peers_(std::move(peers))
+#ifdef EPSIM_NCCL
+        ,
+        team_(*peers_, gpus)
+#endif
+  {
+    context_.facts.gpus = gpus;
+    context_.facts.nodes = peers_->nodes();
+  }
+#ifdef EPSIM_NCCL
+  ~CudaDevice() override { team_.dismiss(); }
+#endif
 
   const GpuFacts& facts() const override { return context_.facts; }
   const Nvml& nvml() const { return nvml_; }
@@ -57,17 +79,27 @@ class CudaDevice : public Device {
     if (op.dtype == "fp8" && !context_.facts.has_fp8()) {
       return "the GPU has no fp8 matrix units (compute capability below 8.9)";
     }
-    if ((op.name == "peer_copy" || op.kind == OpKind::kCollective) && gpus < 2) {
+    if (op.kind == OpKind::kCollective) {
+      return waived_collective();
+    }
+    if (op.name == "peer_copy" && gpus < 2) {
       return "needs two GPUs, there is one";
     }
     return maker_of(op) == nullptr ? std::optional<std::string>("not built into this program") : std::nullopt;
   }
 
   std::unique_ptr<Workload> prepare(const PlannedPoint& point) override {
+#ifdef EPSIM_NCCL
+    if (point.op->kind == OpKind::kCollective) {
+      return make_collective_workload(team_, point);
+    }
+#endif
     const Maker make = maker_of(*point.op);
     EPSIM_CHECK(make != nullptr, "only operators that are not waived are prepared");
     return make(context_, point);
   }
+
+  bool usable() override { return cudaDeviceSynchronize() == cudaSuccess; }
 
   ClockState clocks() override {
     const NvmlState state = nvml_.state();
@@ -75,6 +107,14 @@ class CudaDevice : public Device {
   }
 
  private:
+  std::optional<std::string> waived_collective() const {
+#ifdef EPSIM_NCCL
+    return context_.facts.gpus * context_.facts.nodes < 2 ? std::optional<std::string>("needs two GPUs, there is one")
+                                                          : std::nullopt;
+#else
+    return "built without NCCL";
+#endif
+  }
   static Maker maker_of(const OpSpec& op) {
     for (const OpMaker& m : kMakers) {
       if (m.op == op.name) {
@@ -86,6 +126,10 @@ class CudaDevice : public Device {
 
   CudaContext context_;
   Nvml nvml_;
+  std::unique_ptr<Peers> peers_;
+#ifdef EPSIM_NCCL
+  NcclTeam team_;
+#endif
 };
 
 Provenance provenance_of(const CudaDevice& device) {
@@ -96,6 +140,11 @@ Provenance provenance_of(const CudaDevice& device) {
   cublasGetVersion(handle, &cublas_version);
   cublasDestroy(handle);
   Provenance out;
+#ifdef EPSIM_NCCL
+  int nccl_version = 0;
+  nccl_check(ncclGetVersion(&nccl_version), "ncclGetVersion");
+  out.nccl = library_version_text(nccl_version);
+#endif
   out.gpu = device.facts().name;
   out.driver = device.nvml().driver_version();
   out.cuda = cuda_version_text(runtime);
@@ -117,19 +166,37 @@ std::optional<std::string> no_cuda_device() {
   return count == 0 ? std::optional<std::string>("the machine has no CUDA device") : std::nullopt;
 }
 
-OpenedDevice open_cuda_device() {
+namespace {
+
+int count_gpus() {
   if (const auto reason = no_cuda_device()) {
     throw RunFailed(*reason);
   }
   int gpus = 0;
   cudaGetDeviceCount(&gpus);
+  return gpus;
+}
+
+}  // namespace
+
+OpenedDevice open_cuda_device(std::unique_ptr<Peers> peers) {
+  const int gpus = count_gpus();
   try {
-    auto device = std::make_unique<CudaDevice>(gpus);
+    auto device = std::make_unique<CudaDevice>(gpus, std::move(peers));
     Provenance provenance = provenance_of(*device);
     return {std::move(device), std::move(provenance)};
   } catch (const MeasureFailed& failure) {
     throw RunFailed(std::string("the GPU cannot be used: ") + failure.what());
   }
+}
+
+void follow_leader(Peers& peers) {
+#ifdef EPSIM_NCCL
+  NcclTeam(peers, count_gpus()).serve();
+#else
+  static_cast<void>(peers);
+  throw RunFailed("several nodes need NCCL, which this program was built without");
+#endif
 }
 
 }  // namespace epsim::measure

@@ -167,6 +167,10 @@ int calibrate(const std::vector<std::string>& words, const CommandContext& conte
     out << usage();
     return 0;
   }
+  if (options.machine_name) {
+    out << machine_name(context.open().provenance.gpu) << "\n";
+    return 0;
+  }
   return options.list ? list_ops(context, out) : measure(options, context, out);
 }
 

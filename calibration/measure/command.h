@@ -15,7 +15,7 @@
 namespace epsim::measure {
 
 struct CalibrateOptions {
-  bool list = false, dry_run = false, resume = false, overwrite = false, help = false;
+  bool list = false, machine_name = false, dry_run = false, resume = false, overwrite = false, help = false;
   SweepOptions sweep;
   std::vector<const OpSpec*> ops;   // all when --only is not given
   std::vector<std::string> models;  // names or files; the whole catalogue when --models is not given

@@ -65,6 +65,8 @@ class Device {
   // All of these throw MeasureFailed.
   virtual std::unique_ptr<Workload> prepare(const PlannedPoint& point) = 0;
   virtual ClockState clocks() = 0;
+  // False after an error that every later call will meet again (an illegal address, say).
+  virtual bool usable() { return true; }
 };
 
 class Clock {

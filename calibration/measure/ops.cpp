@@ -8,10 +8,15 @@ namespace {
 
 using Values = std::span<const double>;
 
-// groups, groups_hit, rows, rows_max, tiles_64, tiles_128, hidden, intermediate, distribution
+// DeepSeek's multi-head latent attention: a query and key of 128 + 64 and a value of 128 in prefill; in decode, with
+// absorbed projections, a cached latent of 512 and 64 more entries of the key.
+constexpr double kMlaQueryWidth = 192, kMlaValueWidth = 128, kMlaLatent = 512, kMlaKeyWidth = 576;
+
+// rows, groups, rows_max, hidden, intermediate, tokens, local_experts, tiles_64, tiles_128, distribution; `groups` are
+// those with rows, and tokens equals rows: every row is read and written once.
 template <int kWeightBytes>
 Work grouped_gemm_work(Values v) {
-  const double hit = v[1], rows = v[2], hidden = v[6], inner = v[7];
+  const double rows = v[0], hit = v[1], hidden = v[3], inner = v[4];
   const double weights = hit * 3 * hidden * inner * kWeightBytes;
   const double activations =
       rows * (hidden * kWeightBytes + 2 * inner * 2 + inner * 2 + inner * kWeightBytes + hidden * 2);
@@ -24,23 +29,29 @@ Work gemm_work(Values v) {
   return {Flops(2 * v[0] * v[1] * v[2]), Bytes((v[0] * v[2] + v[2] * v[1]) * kBytes + v[0] * v[1] * 2), {}, 1};
 }
 
-// batch, new_tokens, context, heads, kv_heads, qk_dim, v_dim; causal over the new tokens
-Work prefill_work(Values v) {
-  const double queries = v[0] * v[1], keys = v[0] * (v[1] + v[2]);
-  const double pairs = v[0] * v[1] * (v[2] + (v[1] + 1) / 2);
-  return {Flops(2 * pairs * v[3] * (v[5] + v[6])),
-          Bytes(2 * (queries * v[3] * (v[5] + v[6]) + keys * v[4] * (v[5] + v[6]))),
-          {},
-          1};
+// Causal attention of `fresh` tokens of each sequence after `context` others.
+Work prefill(double batch, double fresh, double context, double heads, double kv_heads, double qk, double v) {
+  const double queries = batch * fresh, keys = batch * (fresh + context);
+  const double pairs = queries * (context + (fresh + 1) / 2);
+  return {
+      Flops(2 * pairs * heads * (qk + v)), Bytes(2 * (queries * heads * (qk + v) + keys * kv_heads * (qk + v))), {}, 1};
 }
 
-// batch, context, heads, kv_heads, qk_dim, v_dim, latent. With `latent` 1 the values are the keys' first v_dim entries
-// (MLA with absorbed projections), so that they are read once.
-Work decode_work(Values v) {
+// batch, length [, context], heads [, kv_heads, head_dim]
+Work mla_prefill_work(Values v) { return prefill(v[0], v[1], 0, v[2], v[2], kMlaQueryWidth, kMlaValueWidth); }
+Work mla_context_work(Values v) { return prefill(v[0], v[1], v[2], v[3], v[3], kMlaQueryWidth, kMlaValueWidth); }
+Work gqa_prefill_work(Values v) { return prefill(v[0], v[1], 0, v[2], v[3], v[4], v[4]); }
+Work gqa_context_work(Values v) { return prefill(v[0], v[1], v[2], v[3], v[4], v[5], v[5]); }
+
+// batch, length, heads: the values are the latent's first entries, so that it is read once.
+Work mla_decode_work(Values v) {
+  const double keys = v[0] * v[1], widths = kMlaKeyWidth + kMlaLatent;
+  return {Flops(2 * keys * v[2] * widths), Bytes(2 * (keys * kMlaKeyWidth + v[0] * v[2] * widths)), {}, 2};
+}
+// batch, length, heads, kv_heads, head_dim
+Work gqa_decode_work(Values v) {
   const double keys = v[0] * v[1];
-  const double per_key = v[6] > 0 ? v[4] : v[4] + v[5];
-  return {
-      Flops(2 * keys * v[2] * (v[4] + v[5])), Bytes(2 * (keys * v[3] * per_key + v[0] * v[2] * (v[4] + v[5]))), {}, 2};
+  return {Flops(4 * keys * v[2] * v[4]), Bytes(4 * (keys * v[3] + v[0] * v[2]) * v[4]), {}, 2};
 }
 
 // tokens, hidden, experts, top_k
@@ -65,8 +76,8 @@ Work copy_beside_gemm_work(Values v) { return {{}, {}, Bytes(v[3]), 1}; }
 Work spread_work(Values v) { return {{}, Bytes(2 * v[0]), Bytes(v[0] * (v[1] - 1) / v[1]), 1}; }
 Work all_reduce_work(Values v) { return {{}, Bytes(4 * v[0]), Bytes(2 * v[0] * (v[1] - 1) / v[1]), 1}; }
 
-const std::vector<std::string> kGroupedColumns = {"groups",    "groups_hit", "rows",         "rows_max",    "tiles_64",
-                                                  "tiles_128", "hidden",     "intermediate", "distribution"};
+const std::vector<std::string> kGroupedColumns = {"rows",   "groups",        "rows_max", "hidden",    "intermediate",
+                                                  "tokens", "local_experts", "tiles_64", "tiles_128", "distribution"};
 const std::vector<std::string> kCollectiveColumns = {"bytes", "ranks", "nodes"};
 
 const std::vector<OpSpec>& table() {
@@ -76,34 +87,62 @@ const std::vector<OpSpec>& table() {
        kGroupedColumns, grouped_gemm_work<2>, 30},
       {"grouped_gemm_fp8", "the same with e4m3 operands, one product per group", K::kCompute, "fp8", kGroupedColumns,
        grouped_gemm_work<1>, 8},
-      {"gemm",
+      {"dense_gemm",
        "dense product, row-major activations times weights",
        K::kCompute,
        "bf16",
        {"m", "n", "k"},
        gemm_work<2>,
        12},
-      {"gemm_fp8",
+      {"dense_gemm_fp8",
        "dense product with e4m3 operands and bf16 output",
        K::kCompute,
        "fp8",
        {"m", "n", "k"},
        gemm_work<1>,
        6},
-      {"attention_prefill",
-       "causal attention of new tokens after a context",
+      {"mla_prefill",
+       "MLA's causal attention of new tokens, by a kernel of our own",
        K::kCompute,
        "bf16",
-       {"batch", "new_tokens", "context", "heads", "kv_heads", "qk_dim", "v_dim"},
-       prefill_work,
-       8},
-      {"attention_decode",
-       "attention of one new token per sequence over its KV cache",
+       {"batch", "length", "heads"},
+       mla_prefill_work,
+       3},
+      {"mla_prefill_context",
+       "the same after a context",
        K::kCompute,
        "bf16",
-       {"batch", "context", "heads", "kv_heads", "qk_dim", "v_dim", "latent"},
-       decode_work,
-       8},
+       {"batch", "length", "context", "heads"},
+       mla_context_work,
+       2},
+      {"mla_decode",
+       "MLA's attention of one new token over the latent cache, projections absorbed",
+       K::kCompute,
+       "bf16",
+       {"batch", "length", "heads"},
+       mla_decode_work,
+       4},
+      {"gqa_prefill",
+       "grouped-query causal attention of new tokens, by a kernel of our own",
+       K::kCompute,
+       "bf16",
+       {"batch", "length", "heads", "kv_heads", "head_dim"},
+       gqa_prefill_work,
+       3},
+      {"gqa_prefill_context",
+       "the same after a context",
+       K::kCompute,
+       "bf16",
+       {"batch", "length", "context", "heads", "kv_heads", "head_dim"},
+       gqa_context_work,
+       2},
+      {"gqa_decode",
+       "grouped-query attention of one new token over its KV cache",
+       K::kCompute,
+       "bf16",
+       {"batch", "length", "heads", "kv_heads", "head_dim"},
+       gqa_decode_work,
+       4},
       {"gate",
        "router logits and top-k with softmax over the chosen",
        K::kCompute,

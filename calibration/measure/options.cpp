@@ -29,6 +29,7 @@ po::options_description described() {
   options.add_options()("trace-layer", text(), "MoE layer of the trace, counted from 0 (default: 0)");
   options.add_options()("dry-run", "print what would be measured, and how long it is likely to take");
   options.add_options()("list", "print the operators and whether this machine can measure them");
+  options.add_options()("machine-name", "print the name that this machine's profile gets");
   options.add_options()("help,h", "show this text");
   return options;
 }
@@ -134,6 +135,7 @@ CalibrateOptions parse_options(const std::vector<std::string>& words) {
   CalibrateOptions out;
   out.help = values.contains("help");
   out.list = values.contains("list");
+  out.machine_name = values.contains("machine-name");
   out.dry_run = values.contains("dry-run");
   out.resume = values.contains("resume");
   out.overwrite = values.contains("overwrite");

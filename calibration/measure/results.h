@@ -25,6 +25,7 @@ class Results {
   // A point that was measured; replaces nothing, so ask has() first. A failure of the same point is forgotten.
   void add(const PlannedPoint& point, const PointResult& result);
   bool has(const PlannedPoint& point) const { return done_.contains(point.key()); }
+  bool failed_before(const PlannedPoint& point) const { return failures_.contains(point.key()); }
   void note(const std::string& key, const std::string& text) { notes_[key] = text; }
 
   std::size_t measured() const { return done_.size(); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "calibration/measure/measure_point.h"
+#include "sim/core/error.h"
 
 namespace epsim::measure {
 namespace {
@@ -116,6 +117,7 @@ SweepSummary run_sweep(Device& device, const Clock& clock, std::span<const Plann
   for (const PlannedPoint& p : plan) {
     results.has(p) ? static_cast<void>(++summary.already) : open.push_back(&p);
   }
+  std::stable_partition(open.begin(), open.end(), [&](const PlannedPoint* p) { return !results.failed_before(*p); });
   RemainingTime remaining(open);
   const Seconds start = clock.now();
   Keeper keeper(results, options, start);
@@ -135,6 +137,12 @@ SweepSummary run_sweep(Device& device, const Clock& clock, std::span<const Plann
     keeper.added(clock.now());
     options.say(fmt::format("[{}/{}] {} | {} left", i + 1, open.size(), describe(point, result, device.facts()),
                             minutes(std::min(remaining.left(), std::max(options.budget - spent - took, Seconds(0))))));
+    if (result.outcome == Outcome::kFailed && !device.usable()) {
+      throw RunFailed(
+          fmt::format("the device cannot be used any more after {}; what was measured is kept, --resume goes "
+                      "on with the other points",
+                      point.key()));
+    }
   }
   if (summary.left > 0) {
     results.note("not measured", fmt::format("{} planned points ({})", summary.left,

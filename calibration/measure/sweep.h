@@ -41,9 +41,10 @@ class RemainingTime {
   std::map<std::string, PerOp> ops_;
 };
 
-// Points that `results` has are not measured again. Results are written to options.output every
-// checkpoint_every and at the end, also on Ctrl-C and when an exception passes through; a failed write is
-// RunFailed. The point under way is finished first when interrupted.
+// Points that `results` has are not measured again; those that failed before come last. Results are written to
+// options.output every checkpoint_every and at the end, also on Ctrl-C and when an exception passes through; a failed
+// write, or a device that a point has left unusable, is RunFailed. The point under way is finished first when
+// interrupted.
 SweepSummary run_sweep(Device& device, const Clock& clock, std::span<const PlannedPoint> plan,
                        const SweepOptions& options, Results& results);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 
 #include "calibration/measure/rows.h"
@@ -47,8 +48,8 @@ void add_rows(Grid& grid, const ExpertShape& e, int groups, std::int64_t total, 
     return;
   }
   const auto number = [](auto x) { return static_cast<double>(x); };
-  grid.add({number(groups), number(s.groups_hit), number(s.rows), number(s.rows_max), number(s.tiles_64),
-            number(s.tiles_128), number(e.hidden), number(e.intermediate), number(distribution)},
+  grid.add({number(s.rows), number(s.groups_hit), number(s.rows_max), number(e.hidden), number(e.intermediate),
+            number(s.rows), number(groups), number(s.tiles_64), number(s.tiles_128), number(distribution)},
            std::move(rows));
 }
 
@@ -84,12 +85,36 @@ void gemm_grid(Grid& grid, const SweepShapes& shapes) {
   }
 }
 
+// Values of an attention point in the order of its operator's columns.
+std::vector<double> attention_values(double batch, double length, std::optional<double> context,
+                                     const AttentionShape& a, bool mla) {
+  std::vector<double> out = {batch, length};
+  if (context) {
+    out.push_back(*context);
+  }
+  out.push_back(a.heads);
+  if (!mla) {
+    out.push_back(a.kv_heads);
+    out.push_back(a.qk_dim);
+  }
+  return out;
+}
+
+bool is_mla(const AttentionShape& a) { return a.qk_dim != a.v_dim; }
+
 void prefill_grid(Grid& grid, const SweepShapes& shapes) {
+  const bool mla = grid.op.name.starts_with("mla"), with_context = grid.op.name.ends_with("_context");
+  std::vector<std::optional<double>> contexts = {std::nullopt};
+  if (with_context) {
+    contexts = {512, 2048, 8192, 32768};
+  }
   for (const AttentionShape& a : shapes.prefill) {
-    for (const double batch : {1., 4., 16.}) {
-      for (const double fresh : powers(128, 8192, 4)) {
-        for (const double context : {0., 512., 2048., 8192., 32768.}) {
-          grid.add({batch, fresh, context, 1. * a.heads, 1. * a.kv_heads, 1. * a.qk_dim, 1. * a.v_dim});
+    for (const double batch : powers(1, 16, 2)) {
+      for (const double length : powers(with_context ? 128 : 32, 16384, with_context ? 4 : 2)) {
+        for (const auto& context : contexts) {
+          if (is_mla(a) == mla) {
+            grid.add(attention_values(batch, length, context, a, mla));
+          }
         }
       }
     }
@@ -97,10 +122,13 @@ void prefill_grid(Grid& grid, const SweepShapes& shapes) {
 }
 
 void decode_grid(Grid& grid, const SweepShapes& shapes) {
+  const bool mla = grid.op.name.starts_with("mla");
   for (const AttentionShape& a : shapes.decode) {
     for (const double batch : powers(1, 256, 2)) {
-      for (const double context : powers(128, 32768, 4)) {
-        grid.add({batch, context, 1. * a.heads, 1. * a.kv_heads, 1. * a.qk_dim, 1. * a.v_dim, a.latent ? 1. : 0.});
+      for (const double length : powers(64, 65536, 2)) {
+        if (a.latent == mla) {
+          grid.add(attention_values(batch, length, std::nullopt, a, mla));
+        }
       }
     }
   }
@@ -189,11 +217,11 @@ std::vector<PlannedPoint> grid_of(const OpSpec& op, const SweepRequest& request,
   Grid grid{op, facts};
   if (op.name.starts_with("grouped_gemm")) {
     grouped_grid(grid, shapes, request.expert_load);
-  } else if (op.name == "gemm" || op.name == "gemm_fp8") {
+  } else if (op.name.starts_with("dense_gemm")) {
     gemm_grid(grid, shapes);
-  } else if (op.name == "attention_prefill") {
+  } else if (op.name.find("prefill") != std::string_view::npos) {
     prefill_grid(grid, shapes);
-  } else if (op.name == "attention_decode") {
+  } else if (op.name.ends_with("_decode")) {
     decode_grid(grid, shapes);
   } else if (op.name.ends_with("_beside_copy") || op.name.ends_with("_beside_gemm")) {
     interference_grid(grid, shapes);

@@ -76,7 +76,7 @@ TEST_CASE("the quick sweep of everything ends within two minutes of the machine'
   CHECK(p.clock.time < Seconds(125));
   CHECK(p.clock.time > Seconds(119));
   const PointFile file = read_points(p.file());
-  CHECK(file.tables.size() == 19);  // of 25, without peer_copy and the five collectives of one GPU
+  CHECK(file.tables.size() == 23);  // of 29, without peer_copy and the five collectives of one GPU
   for (const PointTable& t : file.tables) {
     CHECK_MESSAGE(t.size() >= 3, t.op, " has ", t.size());
   }
@@ -96,6 +96,8 @@ TEST_CASE("the list and the dry run measure nothing") {
   CHECK(p.run({"--dry-run", "--quick", "--models", "DeepSeek-R1"}) == 0);
   check_contains(p.printed, {"grouped_gemm", "budget 120 s"});
   CHECK(p.clock.time.count() == 0);
+  CHECK(p.run({"--machine-name"}) == 0);
+  CHECK(p.printed == "fake-1000\n");
   CHECK(p.run({"--help"}) == 0);
   check_contains(p.printed, {"--quick", "--resume", "--trace"});
 }

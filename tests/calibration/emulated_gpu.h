@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "calibration/measure/numbers.h"
@@ -28,7 +29,7 @@ inline Index threadIdx, blockIdx, blockDim, gridDim;  // of the fiber that runs
 // One fiber runs at a time, until it waits for others or ends.
 struct Fiber {
   ucontext_t context{};
-  std::vector<unsigned char> stack;
+  std::unique_ptr<unsigned char[]> stack;
   bool ended = false;
 };
 inline ucontext_t scheduler;
@@ -144,16 +145,20 @@ inline void fiber_main() {
   let_others_run();
 }
 
-inline void run_block(int threads) {
+inline constexpr std::size_t kStackBytes = 64 * 1024;
+
+inline void run_block(int threads, std::vector<Fiber>& fibers) {
   std::vector<EmulatedWarp> warps(static_cast<std::size_t>(threads / 32));
-  std::vector<Fiber> fibers(static_cast<std::size_t>(threads));
   Meeting block(threads);
   block_barrier = &block;
   for (Fiber& fiber : fibers) {
-    fiber.stack.resize(128 * 1024);
+    fiber.ended = false;
+    if (!fiber.stack) {  // kept from block to block, and not filled: touching it is what takes time
+      fiber.stack = std::make_unique_for_overwrite<unsigned char[]>(kStackBytes);
+    }
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
     makecontext(&fiber.context, fiber_main, 0);
   }
   for (bool any = true; any;) {
@@ -178,13 +183,14 @@ void run_grid(Index grid, int threads, std::size_t shared_bytes, Body body) {
   std::vector<std::uint64_t> shared(shared_bytes / 8 + 2);
   const bool odd = reinterpret_cast<std::uintptr_t>(shared.data()) % 16 != 0;
   auto* memory = reinterpret_cast<std::uint16_t*>(shared.data() + (odd ? 1 : 0));
+  std::vector<Fiber> fibers(static_cast<std::size_t>(threads));
   blockDim = {threads, 1, 1};
   gridDim = grid;
   fiber_body = [&] { body(memory); };
   for (int b = 0; b < grid.x * grid.y * grid.z; ++b) {
     blockIdx = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
     std::fill(shared.begin(), shared.end(), ~std::uint64_t{0});
-    run_block(threads);
+    run_block(threads, fibers);
   }
 }
 

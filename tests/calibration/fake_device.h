@@ -60,6 +60,8 @@ struct FakeDevice : measure::Device {
   Seconds preparation{0.01};
   std::uint64_t throttle = 0;
   int prepared = 0;
+  bool broken = false;
+  bool usable() override { return !broken; }
 };
 
 struct FakeWorkload : measure::Workload {
@@ -96,7 +98,7 @@ inline std::unique_ptr<measure::Workload> FakeDevice::prepare(const measure::Pla
 }
 
 inline measure::PlannedPoint gemm_point(double m, double n, double k) {
-  return {&measure::find_op("gemm"), {m, n, k}, {}, {}, {}};
+  return {&measure::find_op("dense_gemm"), {m, n, k}, {}, {}, {}};
 }
 
 }  // namespace epsim::test

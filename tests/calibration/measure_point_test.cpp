@@ -104,7 +104,7 @@ TEST_CASE("memory, launches and timers that fail are recorded with their reason"
 
 TEST_CASE("what the machine cannot do is waived before anything is prepared") {
   Bench b;
-  b.device.waive["gemm"] = "no tensor cores";
+  b.device.waive["dense_gemm"] = "no tensor cores";
   const PointResult r = b.run();
   CHECK(r.outcome == Outcome::kWaived);
   CHECK(r.reason == "no tensor cores");

@@ -75,7 +75,8 @@ TEST_CASE("grouped products vary groups, rows and skew over the models' experts"
     CHECK(s.rows == p.value("rows"));
     CHECK(s.tiles_64 == p.value("tiles_64"));
     CHECK(s.rows_max <= 8192);
-    CHECK(p.rows.size() == static_cast<std::size_t>(p.value("groups")));
+    CHECK(p.rows.size() == static_cast<std::size_t>(p.value("local_experts")));
+    CHECK(s.groups_hit == p.value("groups"));
   }
   CHECK(shapes == std::set<std::pair<double, double>>{{7168, 2048}, {4096, 1536}});
   CHECK(by_law[0] == 2 * 7 * 14);  // shapes, groups 1..64, rows 1..8192
@@ -112,7 +113,7 @@ TEST_CASE("every operator of the table has points on a machine of two nodes") {
   device.machine.nodes = 2;
   device.machine.compute_major = 9;
   SweepRequest request;
-  request.models = {find_model("DeepSeek-R1")};
+  request.models = {find_model("DeepSeek-R1"), find_model("Qwen3-30B-A3B")};  // MLA and GQA
   for (const OpSpec& op : all_ops()) {
     request.ops.push_back(&op);
   }
@@ -146,7 +147,7 @@ TEST_CASE("a sweep cut off early has seen every operator, and the hull of each")
   FakeClock clock;
   FakeDevice device(clock);
   device.waive["peer_copy"] = "needs 2 GPUs";
-  SweepRequest request = request_for({"gemm", "grouped_gemm", "norm", "host_to_device", "peer_copy"});
+  SweepRequest request = request_for({"dense_gemm", "grouped_gemm", "norm", "host_to_device", "peer_copy"});
   const std::vector<PlannedPoint> plan = plan_sweep(request, device);
   std::map<std::string_view, std::set<double>> sizes;
   Seconds spent{0};
@@ -154,17 +155,17 @@ TEST_CASE("a sweep cut off early has seen every operator, and the hull of each")
     if ((spent += p.cost) > Seconds(20)) {
       break;
     }
-    sizes[p.op->name].insert(p.op->name == "norm"   ? p.value("rows")
-                             : p.op->name == "gemm" ? p.value("m")
-                                                    : p.values[0]);
+    sizes[p.op->name].insert(p.op->name == "norm"         ? p.value("rows")
+                             : p.op->name == "dense_gemm" ? p.value("m")
+                                                          : p.values[0]);
   }
   CHECK(sizes.size() == 4);  // peer_copy is waived
-  CHECK(*sizes["gemm"].begin() == 1);
-  CHECK(*sizes["gemm"].rbegin() == 16384);
+  CHECK(*sizes["dense_gemm"].begin() == 1);
+  CHECK(*sizes["dense_gemm"].rbegin() == 16384);
   CHECK(*sizes["norm"].rbegin() == 65536);
   CHECK(*sizes["host_to_device"].rbegin() == 512.0 * 1024 * 1024 * 2);
-  CHECK(*sizes["grouped_gemm"].begin() == 1);
-  CHECK(*sizes["grouped_gemm"].rbegin() == 64);
+  CHECK(*sizes["grouped_gemm"].begin() == 1);           // rows
+  CHECK(*sizes["grouped_gemm"].rbegin() == 64 * 4096);  // 64 groups of 8192 need more than 0.4 of the 40 GB
 }
 
 TEST_CASE("the same request gives the same plan, whatever the order of the operators") {
@@ -186,7 +187,7 @@ TEST_CASE("predictions are a roofline with launches") {
   // 2 * 4096^3 flops at half of 204.8 TF/s, and one launch.
   const double one = 2 * 4096.0 * 4096 * 4096 / 102.4e12 + 5e-6;
   const std::vector<double> values = {4096, 4096, 4096};
-  CHECK(predicted_time(find_op("gemm"), values, device.facts()).count() == doctest::Approx(one));
+  CHECK(predicted_time(find_op("dense_gemm"), values, device.facts()).count() == doctest::Approx(one));
 }
 
 }  // namespace
