@@ -64,6 +64,8 @@ class StepPricer {
  public:
   virtual ~StepPricer() = default;
   virtual StepCost price(std::int64_t step, std::span<const RankBatch> ranks) = 0;
+  // The next step begins at `now`, counted from the start of the run. Nothing to a pricer without a clock.
+  virtual void advance_to(Ticks now);
   // Holds for the steps priced from now on. A pricer that knows no conditions refuses them (InvariantBroken).
   virtual void set_conditions(const StepConditions& conditions);
 };

@@ -7,27 +7,6 @@ namespace {
 
 using Kind = StepTask::Kind;
 
-std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& options) {
-  const auto compute = static_cast<std::int16_t>(StepLane::kCompute);
-  return {{compute, static_cast<std::int16_t>(StepLane::kNetwork), 1.0 - options.exchange_sm_share},
-          {compute, static_cast<std::int16_t>(StepLane::kCopy), options.speed_beside_copies}};
-}
-
-const Piece& piece_of_rank(const RankParts& p, Kind kind) {
-  switch (kind) {
-    case Kind::kAttention:
-      return p.attention;
-    case Kind::kGate:
-      return p.gate;
-    case Kind::kShared:
-      return p.shared;
-    case Kind::kDense:
-      return p.dense;
-    default:
-      return p.head;
-  }
-}
-
 }  // namespace
 
 RankBatch half_of(const RankBatch& batch, int half) {
@@ -48,7 +27,7 @@ EventPricer::EventPricer(StepModel& model, const ExecutionOptions& options)
   const bool halves = options.overlap == StepOverlap::kTwoBatch;
   const StepOverlap whole = halves ? StepOverlap::kNone : options.overlap;
   const auto slow = [&](StepOverlap overlap) {
-    return overlap == StepOverlap::kNone ? std::vector<LaneSlowdown>{} : slowdowns_of(options);
+    return overlap == StepOverlap::kNone ? std::vector<LaneSlowdown>{} : slowdowns_of_kernels(options);
   };
   whole_ = std::make_unique<Played>(build_step_graph(model, options.sync, whole), slow(whole));
   if (halves) {
@@ -72,7 +51,7 @@ EventPricer::Played& EventPricer::graph_for(std::span<const RankBatch> ranks) {
   return most >= options_.two_batch_min_tokens ? *halves_ : *whole_;
 }
 
-void EventPricer::fill_layer(const StepGraph& graph, int batch, int l) {
+void EventPricer::fill_layer(const StepGraph& graph, int batch, int l, TaskTimes& times) {
   const LayerParts& parts = model_.layer(l);
   if (options_.sync == StepSync::kPairwise) {
     ports_.price(model_);
@@ -80,63 +59,43 @@ void EventPricer::fill_layer(const StepGraph& graph, int batch, int l) {
   const std::vector<TaskId>& tasks =
       graph.of_layer[static_cast<std::size_t>(batch * model_.parts().model().moe_layers() + l)];
   for (const TaskId t : tasks) {
-    const auto i = static_cast<std::size_t>(t);
-    const StepTask& task = graph.tasks[i];
-    Piece piece;
+    const StepTask& task = graph.tasks[static_cast<std::size_t>(t)];
     switch (task.kind) {
       case Kind::kCounts:
-        piece = parts.counts;
+        times.set(t, parts.counts);
         break;
       case Kind::kDispatch:
-        piece = parts.dispatch;
-        straggler_[i] = parts.dispatch_straggler;
+        times.set(t, parts.dispatch, parts.dispatch_straggler);
         break;
       case Kind::kCombine:
-        piece = parts.combine;
-        straggler_[i] = parts.combine_straggler;
+        times.set(t, parts.combine, parts.combine_straggler);
         break;
       case Kind::kExperts:
-        piece = piece_of(parts.experts[static_cast<std::size_t>(task.index)]);
+        times.set(t, piece_of(parts.experts[static_cast<std::size_t>(task.index)]));
         break;
       default:
-        piece = ports_.piece(task);
+        times.set(t, ports_.piece(task));
     }
-    durations_[i] = piece.time;
-    origins_[i] = piece.origin;
   }
   if (recorder_ != nullptr) {
     tell_exchanges(*recorder_, model_, l, batch, model_.traffic());
   }
 }
 
-void EventPricer::fill(const StepGraph& graph, int batch, std::int64_t step, std::span<const RankBatch> ranks) {
+void EventPricer::fill(Played& played, int batch, std::int64_t step, std::span<const RankBatch> ranks) {
+  const StepGraph& graph = played.step;
   model_.begin(step, ranks, graph.batches);
-  for (const TaskId t : graph.of_ranks) {
-    const auto i = static_cast<std::size_t>(t);
-    const StepTask& task = graph.tasks[i];
-    if (task.batch == batch) {
-      const RankParts& parts =
-          (task.kind == Kind::kHead && graph.batches > 1 ? full_
-                                                         : model_.ranks())[static_cast<std::size_t>(task.index)];
-      const Piece& piece = piece_of_rank(parts, task.kind);
-      durations_[i] = piece.time;
-      origins_[i] = piece.origin;
-    }
-  }
+  played.times.set_ranks(graph, batch, model_.ranks(), graph.batches > 1 ? full_ : model_.ranks());
   for (int l = 0; l < model_.parts().model().moe_layers(); ++l) {
-    fill_layer(graph, batch, l);
+    fill_layer(graph, batch, l, played.times);
   }
 }
 
 StepCost EventPricer::price(std::int64_t step, std::span<const RankBatch> ranks) {
   Played& played = graph_for(ranks);
   const StepGraph& graph = played.step;
-  const std::size_t tasks = graph.tasks.size();
-  durations_.resize(tasks);
-  origins_.resize(tasks);
-  straggler_.assign(tasks, Seconds{});
   if (graph.batches == 1) {
-    fill(graph, 0, step, ranks);
+    fill(played, 0, step, ranks);
   } else {
     model_.parts().ranks(ranks, full_);
     for (int b = 0; b < 2; ++b) {
@@ -144,15 +103,15 @@ StepCost EventPricer::price(std::int64_t step, std::span<const RankBatch> ranks)
       for (const RankBatch& batch : ranks) {
         half_.push_back(half_of(batch, b));
       }
-      fill(graph, b, step, half_);
+      fill(played, b, step, half_);
     }
   }
-  played.run.run(durations_);
+  played.run.run(played.times.duration);
   if (recorder_ != nullptr) {
     record_spans(graph, played.run, *recorder_);
   }
   model_.tally().end_step();
-  return report_.cost(graph, played.run, origins_, straggler_, model_.tally());
+  return report_.cost(graph, played.run, played.times, model_.tally());
 }
 
 }  // namespace epsim

@@ -34,25 +34,23 @@ class EventPricer final : public StepPricer {
   struct Played {
     StepGraph step;
     TaskRun run;
+    TaskTimes times;
     Played(StepGraph graph, std::vector<LaneSlowdown> slowdowns)
-        : step(std::move(graph)), run(step.graph, std::move(slowdowns)) {}
+        : step(std::move(graph)), run(step.graph, std::move(slowdowns)), times(step.tasks.size()) {}
     Played(const Played&) = delete;
     Played& operator=(const Played&) = delete;
   };
   Played& graph_for(std::span<const RankBatch> ranks);
-  void fill(const StepGraph& graph, int batch, std::int64_t step, std::span<const RankBatch> ranks);
-  void fill_layer(const StepGraph& graph, int batch, int l);
+  void fill(Played& played, int batch, std::int64_t step, std::span<const RankBatch> ranks);
+  void fill_layer(const StepGraph& graph, int batch, int l, TaskTimes& times);
 
   StepModel& model_;
   ExecutionOptions options_;
   std::unique_ptr<Played> whole_, halves_;
   StepRecorder* recorder_ = nullptr;
   // Scratch of one step.
-  std::vector<Ticks> durations_;
-  std::vector<Origin> origins_;
   std::vector<RankBatch> half_;
-  std::vector<RankParts> full_;     // of the undivided batch: the head
-  std::vector<Seconds> straggler_;  // [task] what the mean GPU waits for an exchange's busiest link
+  std::vector<RankParts> full_;  // of the undivided batch: the head
   PortPieces ports_;
   StepReport report_;
 };

@@ -121,6 +121,7 @@ void Instance::start_step() {
     }
     control_.recorder->kv(reserved);
   }
+  pricer_.advance_to(now_);
   const StepCost cost = with_gap(pricer_.price(result_.steps, batches_), options_.step_gap);
   check_cost(cost);
   if (!(cost.total < to_seconds(kLastTime - now_))) {

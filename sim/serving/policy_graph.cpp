@@ -89,11 +89,18 @@ class Builder {
     return all;
   }
 
-  // Copies for layer `l`, on every GPU, from `after` on.
+  // Copies for layer `l`, on every GPU, from `after` on; those of the layer before go first, as ports are shared.
   void copies(int l, TaskId after) {
-    for (int g = 0; g < gpus_; ++g) {
-      arrived_[at(g)] = {add(Kind::kCopy, LayerPart::kPrefetch, StepLane::kCopy, l, g, 1, g, {after})};
+    TaskList waits{after};
+    if (copied_ != kNoTask) {
+      waits.push_back(copied_);
     }
+    TaskList all;
+    for (int g = 0; g < gpus_; ++g) {
+      all.push_back(add(Kind::kCopy, LayerPart::kPrefetch, StepLane::kCopy, l, g, 1, g, waits));
+      arrived_[at(g)] = {all.back()};
+    }
+    copied_ = everywhere(Kind::kCopied, LayerPart::kPrefetch, StepLane::kCpu, l, all);
   }
 
   void layer(int l) {
@@ -156,6 +163,7 @@ class Builder {
   StepGraph out_;
   std::vector<TaskList> ready_;    // [rank] what the rank's next piece waits for
   std::vector<TaskList> arrived_;  // [GPU] copies for the layer at hand
+  TaskId copied_ = kNoTask;        // all of them
 };
 
 }  // namespace

@@ -12,27 +12,12 @@ namespace {
 using Kind = StepTask::Kind;
 
 std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& execution) {
-  const auto lane = [](StepLane l) { return static_cast<std::int16_t>(l); };
-  return {{lane(StepLane::kCompute), lane(StepLane::kNetwork), 1.0 - execution.exchange_sm_share},
-          {lane(StepLane::kCompute), lane(StepLane::kCopy), execution.speed_beside_copies},
-          {lane(StepLane::kNetwork), lane(StepLane::kCopy), 0.5},
-          {lane(StepLane::kCopy), lane(StepLane::kNetwork), 0.5}};
-}
-
-const Piece& piece_of_rank(const RankParts& p, Kind kind) {
-  switch (kind) {
-    case Kind::kAttention:
-      return p.attention;
-    case Kind::kGate:
-    case Kind::kPredict:  // the next layer's gate, on this layer's tokens
-      return p.gate;
-    case Kind::kShared:
-      return p.shared;
-    case Kind::kDense:
-      return p.dense;
-    default:
-      return p.head;
-  }
+  constexpr auto network = static_cast<std::int16_t>(StepLane::kNetwork),
+                 copy = static_cast<std::int16_t>(StepLane::kCopy);
+  std::vector<LaneSlowdown> out = slowdowns_of_kernels(execution);
+  out.push_back({network, copy, 0.5});
+  out.push_back({copy, network, 0.5});
+  return out;
 }
 
 }  // namespace
@@ -51,11 +36,8 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
       reader_(shape_of(cluster), model.parts().dispatch().dedup, profile_),
       graph_(build_policy_graph(model, profile_)),
       run_(std::make_unique<TaskRun>(graph_.graph, slowdowns_of(execution))),
+      times_(graph_.tasks.size()),
       report_(model.parts().model().moe_layers(), cluster.gpus()) {
-  const std::size_t tasks = graph_.tasks.size();
-  durations_.resize(tasks);
-  origins_.resize(tasks);
-  straggler_.resize(tasks);
   const auto gpus = static_cast<std::size_t>(cluster.gpus());
   first_.resize(gpus);
   then_.resize(gpus);
@@ -119,6 +101,8 @@ Piece PolicyPricer::piece_of_layer(const StepTask& task) {
       return piece_of(model_.parts().network().latency());
     case Kind::kPlan:
       return piece_of({options_.planning, Origin::kDeclared});
+    case Kind::kCopied:  // takes no time: the moment when all copies of a layer have arrived
+      return {};
     case Kind::kCounts:
       return parts_.counts;
     case Kind::kDispatch:
@@ -146,24 +130,11 @@ void PolicyPricer::fill_layer(int l) {
   }
   model_.tally().load(l, work_.tokens, parts_.experts, 1.0);
   for (const TaskId t : graph_.of_layer[static_cast<std::size_t>(l)]) {
-    const auto i = static_cast<std::size_t>(t);
-    const StepTask& task = graph_.tasks[i];
-    const Piece piece = piece_of_layer(task);
-    durations_[i] = piece.time;
-    origins_[i] = piece.origin;
-    straggler_[i] = task.kind == Kind::kDispatch  ? parts_.dispatch_straggler
-                    : task.kind == Kind::kCombine ? parts_.combine_straggler
-                                                  : Seconds{};
-  }
-}
-
-void PolicyPricer::fill_ranks() {
-  for (const TaskId t : graph_.of_ranks) {
-    const auto i = static_cast<std::size_t>(t);
-    const StepTask& task = graph_.tasks[i];
-    const Piece& piece = piece_of_rank(model_.ranks()[static_cast<std::size_t>(task.index)], task.kind);
-    durations_[i] = piece.time;
-    origins_[i] = piece.origin;
+    const StepTask& task = graph_.tasks[static_cast<std::size_t>(t)];
+    const Seconds waiting = task.kind == Kind::kDispatch  ? parts_.dispatch_straggler
+                            : task.kind == Kind::kCombine ? parts_.combine_straggler
+                                                          : Seconds{};
+    times_.set(t, piece_of_layer(task), waiting);
   }
 }
 
@@ -174,7 +145,7 @@ StepCost PolicyPricer::price(std::int64_t step, std::span<const RankBatch> ranks
     by_rank.push_back(batch.tokens());
   }
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.parts().parallelism());
-  fill_ranks();
+  times_.set_ranks(graph_, 0, model_.ranks(), model_.ranks());
   for (int l = 0; l < model_.parts().model().moe_layers(); ++l) {
     decide(step, l);
     price_exchanges();
@@ -184,12 +155,12 @@ StepCost PolicyPricer::price(std::int64_t step, std::span<const RankBatch> ranks
       tell_exchanges(*recorder_, model_, l, 0, work_.tokens);
     }
   }
-  run_->run(durations_);
+  run_->run(times_.duration);
   if (recorder_ != nullptr) {
     record_spans(graph_, *run_, *recorder_);
   }
   model_.tally().end_step();
-  return report_.cost(graph_, *run_, origins_, straggler_, model_.tally());
+  return report_.cost(graph_, *run_, times_, model_.tally());
 }
 
 }  // namespace epsim

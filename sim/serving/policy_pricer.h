@@ -37,7 +37,6 @@ class PolicyPricer final : public StepPricer {
 
  private:
   void decide(std::int64_t step, int l);
-  void fill_ranks();
   void fill_layer(int l);
   Piece piece_of_layer(const StepTask& task);
   void price_exchanges();
@@ -55,6 +54,7 @@ class PolicyPricer final : public StepPricer {
   DecisionReader reader_;
   StepGraph graph_;
   std::unique_ptr<TaskRun> run_;
+  TaskTimes times_;
   StepReport report_;
   StepRecorder* recorder_ = nullptr;
   // Scratch of one layer, and of one step.
@@ -62,9 +62,6 @@ class PolicyPricer final : public StepPricer {
   DecisionWork work_;
   LayerParts parts_;
   std::vector<Price> first_, then_, copy_;  // [GPU]
-  std::vector<Ticks> durations_;
-  std::vector<Origin> origins_;
-  std::vector<Seconds> straggler_;
 };
 
 }  // namespace epsim

@@ -145,7 +145,9 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
   const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
   StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads, s.compute, s.network);
   const std::unique_ptr<StepPricer> played = other_pricer(s, policy, model, control.recorder);
-  StepPricer& pricer = played != nullptr ? *played : model;
+  StepPricer& sound = played != nullptr ? *played : model;
+  FaultyPricer faulty(sound, s.faults, s.cluster.gpus());
+  StepPricer& pricer = s.faults.empty() ? sound : faulty;
   RunResult result = simulate(requests, prepared.serving, pricer, control);
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, policy, s.model);

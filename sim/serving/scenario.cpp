@@ -171,6 +171,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   s.serving = read_serving_options(serving, s.parallelism.dp_ranks());
   read_dispatch(root, s);
   s.execution = read_execution_options(root.section("execution"));
+  s.faults = read_faults(root, s.cluster);
   ConfigReader requests = root.required_section("requests");
   s.requests = read_requests(requests, s.seed);
   read_loads(root, s);

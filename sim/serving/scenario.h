@@ -22,6 +22,7 @@
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step_loads.h"
 #include "sim/serving/execution_options.h"
+#include "sim/serving/faults.h"
 #include "sim/serving/serving_options.h"
 #include "sim/serving/step_policy_run.h"
 
@@ -59,6 +60,7 @@ struct Scenario {
   DispatchOptions dispatch;
   ServingOptions serving;
   ExecutionOptions execution;
+  std::vector<Fault> faults;
   ComputeProfile compute;
   NetworkProfile network;
   RequestTrace requests;

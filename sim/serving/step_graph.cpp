@@ -261,6 +261,12 @@ class Builder {
 
 }  // namespace
 
+std::vector<LaneSlowdown> slowdowns_of_kernels(const ExecutionOptions& options) {
+  const auto compute = static_cast<std::int16_t>(StepLane::kCompute);
+  return {{compute, static_cast<std::int16_t>(StepLane::kNetwork), 1.0 - options.exchange_sm_share},
+          {compute, static_cast<std::int16_t>(StepLane::kCopy), options.speed_beside_copies}};
+}
+
 StepGraph build_step_graph(const StepModel& model, StepSync sync, StepOverlap overlap) {
   return Builder(model, sync, overlap).build();
 }

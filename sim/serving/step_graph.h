@@ -30,7 +30,7 @@ struct StepTask {
     kCounts, kDispatch, kCombine,                         // of all GPUs
     kExperts,                                             // of GPU `index`
     kDispatchIn, kDispatchOut, kCombineIn, kCombineOut,   // pairwise: port of GPU or rank `index`, `from` a rank
-    kIds, kPlan, kCopy, kFirstExperts                     // policies that act in every step (policy_graph.h)
+    kIds, kPlan, kCopy, kCopied, kFirstExperts                     // policies that act in every step (policy_graph.h)
   };
   // clang-format on
   Kind kind = Kind::kAttention;
@@ -50,6 +50,9 @@ struct StepGraph {
   std::vector<TaskId> of_ranks;               // tasks whose time RankParts say
   int batches = 1;
 };
+
+// What an exchange or a copy takes from the kernels beside it.
+std::vector<LaneSlowdown> slowdowns_of_kernels(const ExecutionOptions& options);
 
 StepGraph build_step_graph(const StepModel& model, StepSync sync, StepOverlap overlap);
 

@@ -3,6 +3,36 @@
 #include <algorithm>
 
 namespace epsim {
+namespace {
+
+const Piece& piece_of_rank(const RankParts& p, StepTask::Kind kind) {
+  switch (kind) {
+    case StepTask::Kind::kAttention:
+      return p.attention;
+    case StepTask::Kind::kGate:
+    case StepTask::Kind::kPredict:  // the next layer's gate, on this layer's tokens
+      return p.gate;
+    case StepTask::Kind::kShared:
+      return p.shared;
+    case StepTask::Kind::kDense:
+      return p.dense;
+    default:
+      return p.head;
+  }
+}
+
+}  // namespace
+
+void TaskTimes::set_ranks(const StepGraph& graph, int batch, std::span<const RankParts> ranks,
+                          std::span<const RankParts> heads) {
+  for (const TaskId t : graph.of_ranks) {
+    const StepTask& task = graph.tasks[static_cast<std::size_t>(t)];
+    if (task.batch == batch) {
+      const std::span<const RankParts> parts = task.kind == StepTask::Kind::kHead ? heads : ranks;
+      set(t, piece_of_rank(parts[static_cast<std::size_t>(task.index)], task.kind));
+    }
+  }
+}
 
 std::size_t StepReport::stretch_of(const StepTask& task) const {
   return static_cast<std::size_t>(task.stretch >= 0 ? task.stretch : task.layer);
@@ -39,20 +69,19 @@ void StepReport::walk(const StepGraph& graph, const TaskRun& run) {
   }
 }
 
-StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, std::span<const Origin> origins,
-                          std::span<const Seconds> straggler, StepTally& tally) {
+StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, const TaskTimes& times, StepTally& tally) {
   const std::size_t layers = waiting_.size() - 1;
   std::fill(waiting_.begin(), waiting_.end(), 0.0);
   StepSum sum;
   walk(graph, run);
   for (const auto& [t, time] : path_) {
     const StepTask& task = graph.tasks[static_cast<std::size_t>(t)];
-    sum.add(task.part, {time, origins[static_cast<std::size_t>(t)]});
+    sum.add(task.part, {time, times.origin[static_cast<std::size_t>(t)]});
     if (static_cast<std::size_t>(task.layer) < layers) {
       tally.time(task.layer, task.part, time);
     }
     waiting_[stretch_of(task)] +=
-        (task.lane == StepLane::kCompute ? to_seconds(time) : straggler[static_cast<std::size_t>(t)]).count();
+        (task.lane == StepLane::kCompute ? to_seconds(time) : times.straggler[static_cast<std::size_t>(t)]).count();
   }
   for (TaskId t = 0; t < graph.graph.size(); ++t) {
     const StepTask& task = graph.tasks[static_cast<std::size_t>(t)];

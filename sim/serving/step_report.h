@@ -13,13 +13,28 @@
 
 namespace epsim {
 
+// What every task of a graph takes, and where that comes from.
+struct TaskTimes {
+  std::vector<Ticks> duration;
+  std::vector<Origin> origin;
+  std::vector<Seconds> straggler;  // what the mean GPU waits for the busiest link of an exchange
+
+  explicit TaskTimes(std::size_t tasks) : duration(tasks), origin(tasks), straggler(tasks) {}
+  void set(TaskId t, const Piece& piece, Seconds waiting = {}) {
+    const auto i = static_cast<std::size_t>(t);
+    duration[i] = piece.time;
+    origin[i] = piece.origin;
+    straggler[i] = waiting;
+  }
+  // The tasks of `batch` whose time RankParts say; heads are those of the undivided batch.
+  void set_ranks(const StepGraph& graph, int batch, std::span<const RankParts> ranks, std::span<const RankParts> heads);
+};
+
 class StepReport {
  public:
   explicit StepReport(int layers, int gpus) : gpus_(gpus), waiting_(static_cast<std::size_t>(layers) + 1) {}
 
-  // `straggler` [task]: what the mean GPU waits for the busiest link of an exchange.
-  StepCost cost(const StepGraph& graph, const TaskRun& run, std::span<const Origin> origins,
-                std::span<const Seconds> straggler, StepTally& tally);
+  StepCost cost(const StepGraph& graph, const TaskRun& run, const TaskTimes& times, StepTally& tally);
 
  private:
   struct OnPath {

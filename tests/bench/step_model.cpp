@@ -6,6 +6,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+
 #include "models/catalogue.h"
 #include "models/model_catalogue.h"
 #include "sim/serving/event_pricer.h"
@@ -29,12 +31,12 @@ LoadWindow skewed(const MoeSpec& model) {
 
 PlacementPlan one_copy_per_gpu(const MoeSpec& model, int gpus) {
   PlacementPlan plan{.policy = "bench", .experts = model.experts, .gpus = gpus, .layers = {}};
-  const int per_gpu = model.experts / gpus;
+  const int per_gpu = std::max(1, model.experts / gpus);
   for (int l = 0; l < model.moe_layers(); ++l) {
     std::vector<int> slots;
     for (int g = 0; g < gpus; ++g) {
       for (int i = 0; i < per_gpu; ++i) {
-        slots.push_back(g * per_gpu + i);
+        slots.push_back((g * per_gpu + i) % model.experts);
       }
       slots.push_back(g % 16);
     }
@@ -109,7 +111,12 @@ BENCHMARK(prefill)
 BENCHMARK(prefill_by_source)->Args({64, 3000})->Unit(benchmark::kMillisecond);
 BENCHMARK(decode)->Args({64, 3000})->Unit(benchmark::kMillisecond);
 
-BENCHMARK(events)->Args({64, 3000})->Args({128, 1500})->Args({256, 300})->Unit(benchmark::kMillisecond);
+BENCHMARK(events)
+    ->Args({64, 3000})
+    ->Args({128, 1500})
+    ->Args({256, 300})
+    ->Args({1024, 75})
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace epsim
