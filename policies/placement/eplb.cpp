@@ -82,6 +82,7 @@ class EplbPlacement final : public PlacementPolicy {
 
 }  // namespace
 
+template <class Sum>
 std::vector<int> experts_by_node(std::span<const float> loads, int groups, int nodes, TieOrder ties) {
   const auto count = static_cast<std::size_t>(groups);
   const std::size_t group_size = loads.size() / count;
@@ -90,7 +91,7 @@ std::vector<int> experts_by_node(std::span<const float> loads, int groups, int n
     const std::span<const float> members = loads.subspan(g * group_size, group_size);
     group_loads[g] = static_cast<float>(std::accumulate(members.begin(), members.end(), 0.0));
   }
-  const Packing packed = pack_equally<float>(group_loads, nodes, ties);
+  const Packing packed = pack_equally<float, Sum>(group_loads, nodes, ties);
   const int groups_per_node = groups / nodes;
   std::vector<int> order(loads.size());
   for (std::size_t g = 0; g < count; ++g) {
@@ -102,10 +103,15 @@ std::vector<int> experts_by_node(std::span<const float> loads, int groups, int n
   return order;
 }
 
+template std::vector<int> experts_by_node<float>(std::span<const float>, int, int, TieOrder);
+template std::vector<int> experts_by_node<double>(std::span<const float>, int, int, TieOrder);
+
 LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, const EplbOptions& options) {
   const auto nodes = static_cast<std::size_t>(shape.nodes);
   const auto physical = static_cast<std::size_t>(shape.physical);
-  const std::vector<int> experts = experts_by_node(loads, shape.groups, shape.nodes, options.ties);
+  const std::vector<int> experts = options.variant == EplbVariant::kDeepseek
+                                       ? experts_by_node<float>(loads, shape.groups, shape.nodes, options.ties)
+                                       : experts_by_node<double>(loads, shape.groups, shape.nodes, options.ties);
   std::vector<int> slots(physical), ranks(physical);
   const std::size_t share = loads.size() / nodes, room = physical / nodes;
   for (std::size_t n = 0; n < nodes; ++n) {

@@ -39,7 +39,8 @@ struct EplbOptions {
 };
 
 // Logical experts in the order in which nodes hold them: whole groups at a time, groups packed onto nodes by load, as
-// many on each. Groups divide the experts and nodes the groups.
+// many on each. Groups divide the experts and nodes the groups. Sum: the type in which a node's load is accumulated.
+template <class Sum>
 std::vector<int> experts_by_node(std::span<const float> loads, int groups, int nodes, TieOrder ties);
 
 // What matters to one layer once the options have been checked. `groups` and `nodes` are 1 in global mode.

@@ -66,7 +66,7 @@ TEST_CASE("plan requests: whatever eplb.py takes, and the plan it makes") {
     const json plan = planned(request);
     for (std::size_t l = 0; l < c.weights.size(); ++l) {
       const std::vector<float> loads(c.weights[l].begin(), c.weights[l].end());
-      const epsim::test::EplbReference expected = epsim::test::EplbReferenceLayer(loads, shape, stable).plan();
+      const epsim::test::EplbReference expected = epsim::test::EplbReferenceLayer<>(loads, shape, stable).plan();
       CHECK((plan["phy2log"][l] == json(expected.phy2log)));
       CHECK((plan["log2phy"][l] == json(expected.log2phy)));
       CHECK((plan["logcnt"][l] == json(expected.logcnt)));

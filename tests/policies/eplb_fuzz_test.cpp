@@ -18,13 +18,30 @@ void check_layer(const LayerPlan& made, const test::EplbReference& expected) {
   CHECK(copies_by_expert(made, static_cast<int>(expected.logcnt.size())) == expected.logcnt);
 }
 
+template <class Real, class Sum>
+void check_plan(const test::EplbCase& c, bool stable, EplbVariant variant, test::EplbReferenceLayer<Real, Sum>) {
+  const LoadWindow load = test::window(c.weights);
+  EplbOptions options;
+  options.redundant_experts = c.shape.physical - load.experts();
+  options.mode = EplbMode::kAuto;
+  options.groups = c.shape.groups;
+  options.ties = stable ? TieOrder::kStable : TieOrder::kLibstdcxx;
+  options.variant = variant;
+  const PlacementPlan plan = eplb_plan("eplb", options, load, {c.shape.gpus, c.shape.gpus / c.shape.nodes});
+  for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+    const std::vector<float> loads(c.weights[l].begin(), c.weights[l].end());
+    check_layer(plan.layers[l], test::EplbReferenceLayer<Real, Sum>(loads, c.shape, stable).plan());
+  }
+}
+
 }  // namespace
 
-TEST_CASE("eplb equals a plain second implementation, in both tie orders, on random shapes and loads") {
+TEST_CASE(
+    "eplb equals a plain second implementation, in every variant and both tie orders, on random shapes and loads") {
   RandomStream random(Seed{20261121}, "eplb fuzz");
   const auto draw = [&](int n) { return static_cast<int>(random.below(static_cast<std::uint64_t>(n))); };
   int hierarchical = 0, fallen_back = 0;
-  for (int trial = 0; trial < 600; ++trial) {
+  for (int trial = 0; trial < 400; ++trial) {
     const test::EplbCase c = test::random_eplb_case(draw);
     CAPTURE(trial);
     CAPTURE(c.shape.physical);
@@ -33,18 +50,11 @@ TEST_CASE("eplb equals a plain second implementation, in both tie orders, on ran
     CAPTURE(c.shape.gpus);
     const bool divides = c.shape.groups % c.shape.nodes == 0;
     (divides ? hierarchical : fallen_back) += c.shape.nodes > 1 ? 1 : 0;
-    const LoadWindow load = test::window(c.weights);
-    for (const TieOrder ties : {TieOrder::kStable, TieOrder::kLibstdcxx}) {
-      EplbOptions options;
-      options.redundant_experts = c.shape.physical - load.experts();
-      options.mode = EplbMode::kAuto;
-      options.groups = c.shape.groups;
-      options.ties = ties;
-      const PlacementPlan plan = eplb_plan("eplb", options, load, {c.shape.gpus, c.shape.gpus / c.shape.nodes});
-      for (std::size_t l = 0; l < plan.layers.size(); ++l) {
-        const std::vector<float> loads(c.weights[l].begin(), c.weights[l].end());
-        check_layer(plan.layers[l], test::EplbReferenceLayer(loads, c.shape, ties == TieOrder::kStable).plan());
-      }
+    for (const bool stable : {true, false}) {
+      CAPTURE(stable);
+      check_plan(c, stable, EplbVariant::kDeepseek, test::EplbReferenceLayer<float, float>{});
+      check_plan(c, stable, EplbVariant::kSglang, test::EplbReferenceLayer<float, double>{});
+      check_plan(c, stable, EplbVariant::kVllm, test::EplbReferenceLayer<double, double>{});
     }
   }
   CHECK(hierarchical > 50);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace epsim::test {
@@ -23,8 +24,12 @@ struct EplbReferenceShape {
   int physical = 0, groups = 1, nodes = 1, gpus = 1;
 };
 
+// Loads per copy in Real, pack loads in Sum: the original has float32 in both; SGLang sums in double, vLLM divides and
+// sums in double.
+template <class Real = float, class Sum = float>
 class EplbReferenceLayer {
  public:
+  EplbReferenceLayer() = default;
   EplbReferenceLayer(std::vector<float> loads, EplbReferenceShape shape, bool stable)
       : loads_(std::move(loads)), shape_(shape), stable_(stable) {
     if (shape_.groups % shape_.nodes != 0) {
@@ -56,7 +61,8 @@ class EplbReferenceLayer {
   struct Packed {
     std::vector<int> pack, place;
   };
-  Packed pack(const std::vector<float>& weights, int packs) const {
+  template <class Weight>
+  Packed pack(const std::vector<Weight>& weights, int packs) const {
     const int items = static_cast<int>(weights.size());
     Packed out{std::vector<int>(weights.size()), std::vector<int>(weights.size(), 0)};
     if (items == packs) {
@@ -73,7 +79,7 @@ class EplbReferenceLayer {
     } else {
       std::sort(order.begin(), order.end(), heavier);
     }
-    std::vector<float> sum(static_cast<std::size_t>(packs), 0.0F);
+    std::vector<Sum> sum(static_cast<std::size_t>(packs), Sum{0});
     std::vector<int> count(static_cast<std::size_t>(packs), 0);
     for (const int item : order) {
       int best = -1;
@@ -85,7 +91,7 @@ class EplbReferenceLayer {
       }
       out.pack[static_cast<std::size_t>(item)] = best;
       out.place[static_cast<std::size_t>(item)] = count[static_cast<std::size_t>(best)]++;
-      sum[static_cast<std::size_t>(best)] += weights[static_cast<std::size_t>(item)];
+      sum[static_cast<std::size_t>(best)] += static_cast<Sum>(weights[static_cast<std::size_t>(item)]);
     }
     return out;
   }
@@ -118,7 +124,7 @@ class EplbReferenceLayer {
     std::iota(expert.begin(), expert.end(), 0);
     const auto share = [&](int e) {
       const auto at = static_cast<std::size_t>(e);
-      return loads_[static_cast<std::size_t>(own[at])] / static_cast<float>(copies[at]);
+      return static_cast<Real>(loads_[static_cast<std::size_t>(own[at])]) / static_cast<Real>(copies[at]);
     };
     while (static_cast<int>(expert.size()) < physical) {
       int best = 0;
@@ -128,7 +134,7 @@ class EplbReferenceLayer {
       expert.push_back(best);
       copy.push_back(copies[static_cast<std::size_t>(best)]++);
     }
-    std::vector<float> weights;
+    std::vector<Real> weights;
     for (const int e : expert) {
       weights.push_back(share(e));
     }
@@ -147,7 +153,7 @@ class EplbReferenceLayer {
 
   std::vector<float> loads_;
   EplbReferenceShape shape_;
-  bool stable_;
+  bool stable_ = true;
 };
 
 // Random shapes that eplb.py accepts, and loads of every awkward kind. `draw(n)` gives 0 .. n - 1.

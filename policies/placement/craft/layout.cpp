@@ -130,7 +130,7 @@ LayerPlan place_layer(std::span<const double> loads, std::span<const int> capaci
   }
   const auto parts = static_cast<std::size_t>(layout.parts());
   const std::vector<float> rounded(loads.begin(), loads.end());
-  const std::vector<int> order = experts_by_node(rounded, layout.groups, layout.parts(), TieOrder::kStable);
+  const std::vector<int> order = experts_by_node<float>(rounded, layout.groups, layout.parts(), TieOrder::kStable);
   const std::size_t experts = loads.size() / parts, gpus = capacity.size() / parts;
   LayerPlan out{.slots = {}, .first_slot = {0}, .copy_rank = {}};
   for (std::size_t part = 0; part < parts; ++part) {
