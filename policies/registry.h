@@ -28,6 +28,7 @@ struct PlacementPolicyEntry : NamedPolicy<PlacementPolicy> {
   ExpertGroups expert_groups = ExpertGroups::kUnknown;
   CopyBudget budget = CopyBudget::kFixed;
   std::string_view replica_choice = {};  // that goes with it unless another is asked for; empty = copies share evenly
+  bool keeps_slots = false;              // a new plan leaves experts that stay on their GPU in their slots
 };
 
 // In the order in which they are listed to users.

@@ -99,7 +99,7 @@ int plan_request(const po::variables_map& values) {
   }
   check_target(target, values["overwrite"].as<bool>());
   const PlanRequest request = read_plan_request(open_request(values));
-  const PlacementPlan plan = request.placement->plan(request.load, request.shape);
+  const PlacementPlan plan = make_plan(request);
   const PlanFigures figures = plan_figures(plan, request);
   const std::string text =
       format == kOwnFormat ? plan_json(plan, request, figures) : export_plan(plan, model_layers(request), format);

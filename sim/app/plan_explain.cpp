@@ -1,6 +1,7 @@
 #include "sim/app/plan_explain.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "policies/plan_tools.h"
+#include "sim/domain/affinity.h"
 #include "sim/report/format.h"
 #include "sim/report/text_table.h"
 
@@ -15,6 +17,8 @@ namespace epsim::app {
 namespace {
 
 constexpr int kHottest = 3;  // experts named per layer: the copies of most layers, and 120 columns hold no more
+
+constexpr std::size_t kMostNamed = 12;  // hot experts that are listed one by one
 
 // "17: 12.3 % x2": share of the layer's load, copies.
 std::vector<std::string> hottest(const PlacementPlan& plan, const PlanRequest& request, int l) {
@@ -110,12 +114,62 @@ std::string explain_craft(const PlanRequest& request) {
          gain_table(request, why);
 }
 
+// Affinity kept inside GPUs and spread of sizes for every ratio that was tried.
+std::string ratio_table(const GraceExplanation& why) {
+  TextTable table;
+  table.add_column({"ratio", "r"});
+  table.add_column({"affinity", "inside U"});
+  table.add_column({"deviation", "of sizes S"});
+  table.add_column({"", ""}, Align::kLeft);
+  for (const RatioPoint& point : why.points) {
+    table.add_row({fixed(point.ratio, 2), fixed(point.utilisation, 4), fixed(point.deviation, 3),
+                   point.ratio == why.ratio ? "chosen" : ""});
+  }
+  return table.render(2);
+}
+
+std::string group_table(const PlanRequest& request, const GraceExplanation& why) {
+  TextTable table;
+  table.add_column({request.model ? "model" : "MoE", "layer"});
+  table.add_column({"experts", "on a GPU"});
+  table.add_column({"affinity", "inside U"});
+  table.add_column({"heaviest", "GPU"});
+  table.add_column({"hot experts", "copied"}, Align::kLeft);
+  table.add_column({"to GPUs", ""}, Align::kLeft);
+  for (std::size_t l = 0; l < why.groups.size(); ++l) {
+    const auto [least, most] = std::minmax_element(why.groups[l].begin(), why.groups[l].end(),
+                                                   [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    const std::span<const double> values = request.load.affinity()->layer(static_cast<int>(l));
+    const AffinityMatrix affinity(request.load.experts(), {values.begin(), values.end()});
+    const GraceCopies& copies = why.copies[l];
+    const bool many = copies.experts.size() > kMostNamed;
+    table.add_row({layer_name(request, static_cast<int>(l)), fmt::format("{}..{}", least->size(), most->size()),
+                   fixed(affinity_utilisation(affinity, why.groups[l]), 3), fmt::format("{}", copies.heaviest),
+                   copies.experts.empty() ? "-"
+                   : many                 ? fmt::format("{} experts", copies.experts.size())
+                                          : fmt::format("{}", fmt::join(copies.experts, " ")),
+                   copies.gpus.empty() ? "-" : fmt::format("{}", fmt::join(copies.gpus, " "))});
+  }
+  return table.render(2);
+}
+
+std::string explain_grace(const PlanRequest& request) {
+  GraceExplanation why;
+  grace_plan(*request.grace, request.load, request.shape, &why);
+  std::string out =
+      fmt::format("\ngroups by affinity, sizes within {:.0f} % of equal ones inside a node\n\n", why.ratio * 100);
+  if (!why.points.empty()) {
+    out += ratio_table(why) + "\n";
+  }
+  return out + group_table(request, why);
+}
+
 }  // namespace
 
 std::string explain_plan(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures) {
   std::string out =
       fmt::format("{} on {} GPUs, layer by layer\n\n{}", plan.policy, plan.gpus, layer_table(plan, request, figures));
-  return request.craft ? out + explain_craft(request) : out;
+  return request.craft ? out + explain_craft(request) : request.grace ? out + explain_grace(request) : out;
 }
 
 }  // namespace epsim::app

@@ -10,6 +10,7 @@
 
 #include "policies/plan_io.h"
 #include "policies/rebalance/keep_in_place.h"
+#include "sim/app/plan_migration.h"
 #include "sim/domain/placement.h"
 #include "sim/report/format.h"
 
@@ -132,6 +133,7 @@ std::string plan_json(const PlacementPlan& plan, const PlanRequest& request, con
   const std::optional<double> moved = moved_bytes(figures, request);
   add("moved_bytes", moved ? bytes(*moved) : "null");
   add("craft", craft_json(request));
+  add("migration", request.previous ? migration_json(plan, request) : "null");
   return out + plan_maps_json(plan) + "\n}\n";
 }
 

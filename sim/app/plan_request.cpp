@@ -128,6 +128,9 @@ void read_policy(ConfigReader& root, PlanRequest& request) {
   if (request.policy == "craft") {
     request.craft = read_craft_options(options);
   }
+  if (request.policy.starts_with("grace") && request.policy != "grace_vanilla") {
+    request.grace = read_grace_options(options);
+  }
   options.finish();
 }
 
@@ -147,7 +150,28 @@ void read_previous(ConfigReader& root, PlanRequest& request) {
                          request.load.experts(), request.shape.gpus));
 }
 
+// What a change from the previous plan may look like.
+void read_migration(ConfigReader& root, PlanRequest& request) {
+  root.check(request.previous || !root.has("keep"), "keep", "there is no `previous` plan to keep anything of.");
+  root.check(request.previous || !root.has("migration_limit"), "migration_limit",
+             "there is no `previous` plan to migrate from.");
+  if (!request.previous) {
+    return;
+  }
+  const bool slots = placement_policy_entry(request.policy, root).keeps_slots;
+  const std::string keep = root.choice("keep", {"none", "slots", "gpus", "gpus_in_node"}, slots ? "slots" : "none");
+  if (keep != "none") {
+    request.keep = keep == "slots" ? Keep::kSlots : keep == "gpus" ? Keep::kGpus : Keep::kGpusInNode;
+  }
+  request.migration_limit = root.optional<int>("migration_limit", request.migration_limit, Bound::kPositive);
+}
+
 }  // namespace
+
+PlacementPlan make_plan(const PlanRequest& request) {
+  PlacementPlan plan = request.placement->plan(request.load, request.shape);
+  return request.keep ? keep_in_place(plan, *request.previous, request.shape.gpus_per_node, *request.keep) : plan;
+}
 
 PlanRequest read_plan_request(const Config& config) {
   ConfigReader root = config.root();
@@ -157,6 +181,7 @@ PlanRequest read_plan_request(const Config& config) {
   request.shape = read_shape(root);
   read_policy(root, request);
   read_previous(root, request);
+  read_migration(root, request);
   root.finish();
   return request;
 }

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "policies/placement/craft/craft.h"
+#include "policies/placement/grace/grace.h"
 #include "policies/placement_policy.h"
+#include "policies/rebalance/keep_in_place.h"
 #include "sim/core/config.h"
 #include "sim/domain/moe_spec.h"
 
@@ -15,16 +17,23 @@ namespace epsim::app {
 struct PlanRequest {
   std::string policy;  // its name
   std::shared_ptr<const PlacementPolicy> placement;
-  std::optional<CraftOptions> craft;  // the same options again where the policy is craft, for --explain
+  // The same options again where the policy is of that kind, for --explain.
+  std::optional<CraftOptions> craft;
+  std::optional<GraceOptions> grace;
   LoadWindow load;
   ClusterShape shape;
   std::optional<MoeSpec> model;
   std::optional<Bytes> expert_bytes;  // of one routed expert of one layer
   std::optional<PlacementPlan> previous;
   std::string previous_name;
+  std::optional<Keep> keep;  // how the plan is renamed against the previous one; absent = not at all
+  int migration_limit = 3;   // copies that a GPU sends, and receives, in one batch of the migration
 };
 
 // Reads the request (policies/plan_formats.md lists its keys). Throws InputError for anything that cannot be planned.
 PlanRequest read_plan_request(const Config& config);
+
+// The policy's plan, renamed as the request says.
+PlacementPlan make_plan(const PlanRequest& request);
 
 }  // namespace epsim::app

@@ -16,7 +16,7 @@ using nlohmann::json;
 json planned(const json& request) {
   const epsim::app::PlanRequest read =
       epsim::app::read_plan_request(epsim::Config::from_text(request.dump(), "request.json"));
-  const epsim::PlacementPlan plan = read.placement->plan(read.load, read.shape);
+  const epsim::PlacementPlan plan = epsim::app::make_plan(read);
   return json::parse(epsim::app::plan_json(plan, read, epsim::app::plan_figures(plan, read)));
 }
 

@@ -53,7 +53,7 @@ void check_plan(const json& golden, const json& plan, bool stable) {
 
 json plan_in_process(const std::string& text) {
   const epsim::app::PlanRequest request = epsim::app::read_plan_request(epsim::Config::from_text(text, "request.json"));
-  const epsim::PlacementPlan plan = request.placement->plan(request.load, request.shape);
+  const epsim::PlacementPlan plan = epsim::app::make_plan(request);
   return json::parse(epsim::app::plan_json(plan, request, epsim::app::plan_figures(plan, request)));
 }
 

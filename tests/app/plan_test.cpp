@@ -121,6 +121,51 @@ TEST_CASE("plan: moved bytes are against the previous plan") {
   CHECK(next["balancedness_previous"][0].get<double>() < next["balancedness_after"][0].get<double>());
 }
 
+TEST_CASE("plan: the way from the previous plan, batch by batch, and plans that keep more in place") {
+  const TempDir dir;
+  // Two nodes of one GPU. Before: 0 1 | 2 3. Base packs the new loads 9 1 2 8 by weight: 0 -> GPU 0, 3 -> GPU 1, 2 ->
+  // GPU 1 (8 < 9), 1 -> GPU 0: 0 1 | 3 2. Nothing has to travel, but slots change; `keep: slots` leaves them.
+  json request = {{"policy", "base"}, {"weights", {{9, 1, 2, 8}}}, {"num_gpus", 2}, {"num_nodes", 2}};
+  write(dir, "before.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[0, 1, 2, 3]]}");
+  request["previous"] = "before.json";
+  request["expert_bytes"] = "100B";
+  const json renumbered = planned(dir, request);
+  CHECK(renumbered["phy2log"] == json({{0, 1, 3, 2}}));
+  CHECK(renumbered["moved_copies"] == 0);
+  CHECK(renumbered["migration"]["batches"] == json::array());
+  CHECK(renumbered["migration"]["switches_after"] == json({-1}));
+  request["keep"] = "slots";
+  CHECK(planned(dir, request)["phy2log"] == json({{0, 1, 2, 3}}));
+  // Loads 1 9 2 8: 1 and 0 on GPU 0, 3 and 2 on GPU 1: as before. 2 1 9 8: 2 and 1 | 3 and 0, so that 0 and 2 change
+  // places: one copy each way through the NICs.
+  request["weights"] = {{2, 1, 9, 8}};
+  request["migration_limit"] = 1;
+  const json moved = planned(dir, request);
+  CHECK(moved["phy2log"] == json({{2, 1, 0, 3}}));
+  CHECK(moved["migration"]["batches"] == json({{{0, 2, 1, 0, 0}, {0, 0, 0, 1, 2}}}));
+  CHECK(moved["migration"]["limit_per_gpu"] == 1);
+  CHECK(moved["migration"]["bytes_per_gpu"] ==
+        json({{"node_out", {0, 0}}, {"node_in", {0, 0}}, {"nic_out", {100, 100}}, {"nic_in", {100, 100}}}));
+  // Against 0 1 | 2 3 both GPUs change wholly, unless they swap names.
+  request["weights"] = {{8, 7, 1, 9}};  // 3 and 2 on GPU 0; 0 and 1 on GPU 1
+  request["keep"] = "none";
+  CHECK(planned(dir, request)["moved_copies"] == 4);
+  request["keep"] = "gpus";
+  CHECK(planned(dir, request)["moved_copies"] == 0);
+  request["keep"] = "gpus_in_node";  // each node has one GPU
+  CHECK(planned(dir, request)["moved_copies"] == 4);
+}
+
+TEST_CASE("plan: eplb as vLLM runs it keeps slots of itself") {
+  const TempDir dir;
+  json request = {{"policy", "eplb_vllm"}, {"weights", {{9, 1, 2, 8}}}, {"num_gpus", 2}, {"num_replicas", 4}};
+  write(dir, "before.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[1, 0, 2, 3]]}");
+  request["previous"] = "before.json";
+  const json plan = planned(dir, request);
+  CHECK(plan["phy2log"] == json({{1, 0, 2, 3}}));
+  CHECK(plan["policy"] == "eplb_vllm");
+}
+
 TEST_CASE("plan: uneven capacities are ragged and say how many slots each GPU has") {
   const TempDir dir;
   // CRAFT's Figure 10: {6,4,1x6} twice, {5,4,2,1x5}, {3,3,3,3,1x4} on 4 GPUs in 2 nodes gives (2,2,4,0) copies, the
@@ -301,6 +346,8 @@ TEST_CASE("plan: wrong requests end with a clear error and no file") {
        R"({"policy": "eplb", "options": {"mode": "hierarchical"}, "weights": [[1, 2, 3, 4]], "num_gpus": 4,
           "num_nodes": 4, "num_groups": 2, "num_replicas": 4})",
        {"hierarchical", "2 groups"}},
+      {"nothing to keep", with("keep", "slots"), {"keep", "previous"}},
+      {"nothing to migrate from", with("migration_limit", 2), {"migration_limit", "previous"}},
       {"no such plan", with("previous", "nowhere.json"), {"nowhere.json"}},
       {"a plan without expert 3", with("previous", "broken_plan.json"), {"broken_plan.json", "expert 3"}},
       {"a plan for another model", with("previous", "other_plan.json"), {"previous", "2 experts"}},

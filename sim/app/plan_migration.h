@@ -1,0 +1,14 @@
+// How a GPU cluster gets from the previous plan of a request to the new one.
+#pragma once
+
+#include <string>
+
+#include "sim/app/plan_request.h"
+#include "sim/domain/placement_plan.h"
+
+namespace epsim::app {
+
+// The value of the plan file's key `migration` (policies/plan_formats.md). The request names a previous plan.
+std::string migration_json(const PlacementPlan& plan, const PlanRequest& request);
+
+}  // namespace epsim::app
