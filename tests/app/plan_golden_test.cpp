@@ -2,7 +2,6 @@
 // folder.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -10,26 +9,12 @@
 #include "sim/app/plan_report.h"
 #include "sim/app/plan_request.h"
 #include "tests/app/process.h"
+#include "tests/support/eplb_golden.h"
 
 namespace {
 
 using epsim::test::TempDir;
 using nlohmann::json;
-
-std::vector<json> golden_cases() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(epsim::test::shared_dir() / "golden" / "eplb")) {
-    if (entry.path().extension() == ".json") {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<json> cases;
-  for (const auto& file : files) {
-    cases.push_back(json::parse(std::ifstream(file)));
-  }
-  return cases;
-}
 
 std::string request_for(const json& golden, const std::string& mode, const std::string& ties) {
   json request = {{"policy", "eplb"}, {"options", {{"mode", mode}, {"ties", ties}}}};
@@ -39,15 +24,9 @@ std::string request_for(const json& golden, const std::string& mode, const std::
   return request.dump();
 }
 
-// The expected array of a tie mode; an absent "stable_" field means that both modes agree.
-const json& expected(const json& golden, const std::string& field, bool stable) {
-  const std::string own = "stable_" + field;
-  return stable && golden.contains(own) ? golden.at(own) : golden.at(field);
-}
-
 void check_plan(const json& golden, const json& plan, bool stable) {
-  CHECK((plan.at("phy2log") == expected(golden, "phy2log", stable)));
-  CHECK((plan.at("log2phy") == expected(golden, "log2phy", stable)));
+  CHECK((plan.at("phy2log") == epsim::test::eplb_golden(golden, "phy2log", stable)));
+  CHECK((plan.at("log2phy") == epsim::test::eplb_golden(golden, "log2phy", stable)));
   CHECK((plan.at("logcnt") == golden.at("logcnt")));
 }
 
@@ -68,7 +47,7 @@ json plan_by_program(const TempDir& dir, const std::string& text) {
 }  // namespace
 
 TEST_CASE("plan golden: every case of the original program, in both tie orders") {
-  const std::vector<json> cases = golden_cases();
+  const std::vector<json> cases = epsim::test::eplb_golden_cases();
   CHECK(cases.size() >= 115);
   for (const json& golden : cases) {
     CAPTURE(golden.at("name").get<std::string>());
@@ -84,7 +63,7 @@ TEST_CASE("plan golden: every case of the original program, in both tie orders")
 TEST_CASE("plan golden: the program itself, on one case of each kind and the full sizes") {
   const TempDir dir;
   std::set<std::string> kinds;
-  for (const json& golden : golden_cases()) {
+  for (const json& golden : epsim::test::eplb_golden_cases()) {
     const std::string name = golden.at("name");
     CAPTURE(name);
     const std::string kind = name.substr(0, name.find("__"));

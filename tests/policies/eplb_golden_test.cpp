@@ -1,36 +1,18 @@
 // Results of the original EPLB program, bit for bit. See golden/eplb/README.md in the shared folder.
+#include "tests/support/eplb_golden.h"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "policies/plan_tools.h"
 #include "tests/policies/support.h"
-#include "tests/support/paths.h"
 
 namespace {
 
 using epsim::test::policy;
 using nlohmann::json;
-
-std::vector<json> golden_cases() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(epsim::test::shared_dir() / "golden" / "eplb")) {
-    if (entry.path().extension() == ".json") {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<json> cases;
-  for (const auto& file : files) {
-    std::ifstream in(file);
-    cases.push_back(json::parse(in));
-  }
-  return cases;
-}
 
 epsim::PlacementPlan plan_for(const json& golden, const std::string& ties) {
   const int experts = golden.at("num_experts");
@@ -43,17 +25,12 @@ epsim::PlacementPlan plan_for(const json& golden, const std::string& ties) {
   return policy("eplb", options)->plan(load, epsim::ClusterShape{gpus, gpus / nodes});
 }
 
-// The expected array of a tie mode; an absent "stable_" field means that both modes agree.
-const json& expected(const json& golden, const std::string& field, bool stable) {
-  const std::string own = "stable_" + field;
-  return stable && golden.contains(own) ? golden.at(own) : golden.at(field);
-}
-
 void check_case(const json& golden, bool stable) {
   const epsim::PlacementPlan plan = plan_for(golden, stable ? "stable" : "libstdcxx");
-  const auto phy2log = expected(golden, "phy2log", stable).get<std::vector<std::vector<int>>>();
+  const auto phy2log = epsim::test::eplb_golden(golden, "phy2log", stable).get<std::vector<std::vector<int>>>();
   const auto logcnt = golden.at("logcnt").get<std::vector<std::vector<int>>>();
-  const auto log2phy = expected(golden, "log2phy", stable).get<std::vector<std::vector<std::vector<int>>>>();
+  const auto log2phy =
+      epsim::test::eplb_golden(golden, "log2phy", stable).get<std::vector<std::vector<std::vector<int>>>>();
   REQUIRE(plan.layers.size() == phy2log.size());
   for (std::size_t l = 0; l < phy2log.size(); ++l) {
     CAPTURE(l);
@@ -66,7 +43,7 @@ void check_case(const json& golden, bool stable) {
 }  // namespace
 
 TEST_CASE("eplb golden: every case of the original program, in both tie orders") {
-  const std::vector<json> cases = golden_cases();
+  const std::vector<json> cases = epsim::test::eplb_golden_cases();
   CHECK(cases.size() >= 115);
   for (const json& golden : cases) {
     CAPTURE(golden.at("name").get<std::string>());

@@ -10,19 +10,14 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <numeric>
 #include <span>
 #include <vector>
 
 #include "models/catalogue.h"
 #include "models/compute/roofline.h"
 #include "models/model_catalogue.h"
-#include "models/network/token_traffic.h"
 #include "models/network/two_tier.h"
-#include "policies/registry.h"
-#include "policies/replica_choice/registry.h"
-#include "sim/domain/affinity.h"
-#include "tests/policies/support.h"
+#include "tests/policies/grace_support.h"
 #include "traces/model/presets.h"
 #include "traces/model/token_sampler.h"
 
@@ -53,17 +48,6 @@ struct Workload {
     }
     return out;
   }
-  // Of one layer, [token][k].
-  std::vector<std::uint16_t> layer(int l) const {
-    const std::size_t k = static_cast<std::size_t>(law.top_k()), per_token = shape().ids_per_token();
-    std::vector<std::uint16_t> out;
-    for (std::size_t at = static_cast<std::size_t>(l) * k; at < run.size(); at += per_token) {
-      out.insert(out.end(), run.begin() + static_cast<std::ptrdiff_t>(at),
-                 run.begin() + static_cast<std::ptrdiff_t>(at + k));
-    }
-    return out;
-  }
-
   RoutingLaw law;
   MoeSpec spec;
   std::vector<std::uint16_t> planned, run;
@@ -84,24 +68,10 @@ struct Outcome {
   double cross_node = 0, in_node = 0, all_to_all = 0, idle = 0, deviation = 0;
 };
 
-double sum(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
-
-Placement placed(const char* policy, const LoadWindow& window, const ClusterShape& shape) {
-  ConfigReader none = Config::from_text("{}", "options").root();
-  const PlacementPolicyEntry& entry = placement_policy_entry(policy, none);
-  const PlacementPlan plan = entry.make(none)->plan(window, shape);
-  std::vector<SourceShares> shares;
-  if (!entry.replica_choice.empty()) {
-    ConfigReader options = Config::from_text("{}", "choice").root();
-    shares = choose_replicas(*make_replica_choice(std::string(entry.replica_choice), options), plan, window, shape);
-  }
-  return Placement::build(plan, shape, Bytes(1), Bytes(1e9), std::move(shares));
-}
-
 Outcome run(const char* policy, const Workload& workload, const LoadWindow& window, const Cluster& cluster,
             Dedup dedup = Dedup::kNode) {
   const ClusterShape shape = cluster.shape();
-  const Placement placement = placed(policy, window, shape);
+  const Placement placement = test::placed(policy, window, shape);
   TwoTierNetwork network(cluster.spec, cluster.entry.network);
   std::vector<double> link_bytes(network.links().size(), 0.0);
   Parallelism parallelism;
@@ -114,23 +84,22 @@ Outcome run(const char* policy, const Workload& workload, const LoadWindow& wind
   Outcome out;
   for (int l = 0; l < kLayers; ++l) {
     LayerTraffic traffic;
-    count_token_traffic<std::uint16_t>(placement, l, shape, dedup, workload.layer(l), gpu, traffic);
-    out.cross_node += sum(traffic.inter_out);
-    out.in_node += sum(traffic.intra_out);
+    count_token_traffic<std::uint16_t>(placement, l, shape, dedup,
+                                       test::layer_of<std::uint16_t>(workload.run, workload.shape(), l), gpu, traffic);
+    out.cross_node += test::sum(traffic.inter_out);
+    out.in_node += test::sum(traffic.intra_out);
     for (const Direction direction : {Direction::kDispatch, Direction::kCombine}) {
       out.all_to_all +=
           network.all_to_all(traffic, Bytes(workload.spec.hidden * 2.0), direction, link_bytes).price.time.count();
     }
-    double busiest = 0, mean = 0, squares = 0;
-    const double mean_load = sum(traffic.executed) / shape.gpus;
+    double busiest = 0, mean = 0;
     for (std::size_t g = 0; g < traffic.executed.size(); ++g) {
       const double time = compute.experts(traffic.executed[g], traffic.touched[g]).time.count();
       busiest = std::max(busiest, time);
       mean += time / shape.gpus;
-      squares += (traffic.executed[g] - mean_load) * (traffic.executed[g] - mean_load);
     }
     out.idle += busiest - mean;
-    out.deviation += std::sqrt(squares / shape.gpus);
+    out.deviation += test::deviation(traffic.executed);
   }
   return out;
 }
