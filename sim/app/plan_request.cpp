@@ -8,6 +8,7 @@
 #include "models/model_catalogue.h"
 #include "policies/plan_io.h"
 #include "policies/registry.h"
+#include "policies/step_policy.h"
 #include "sim/core/files.h"
 #include "traces/routing/load_sources.h"
 
@@ -121,6 +122,10 @@ void read_groups(ConfigReader& root, ConfigReader& options, const PlacementPolic
 void read_policy(ConfigReader& root, PlanRequest& request) {
   request.policy = root.required<std::string>("policy");
   ConfigReader options = root.section("options");
+  root.check(find_named(step_policies(), request.policy) == nullptr, "policy",
+             fmt::format("'{}' acts anew in every step and plans nothing ahead; `epsim screen` tells how well it "
+                         "balances.",
+                         request.policy));
   const PlacementPolicyEntry& entry = placement_policy_entry(request.policy, options);
   read_budget(root, options, entry, request);
   read_groups(root, options, entry);
