@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/core/error.h"
 
 namespace epsim {
@@ -26,6 +28,40 @@ void RequestTrace::validate() const {
       refuse(i, "it arrives before the one ahead of it; arrivals must be in order of time.");
     }
   }
+  if (!prefixes.known()) {
+    return;
+  }
+  if (prefixes.start.size() != requests.size() + 1 || prefixes.start.front() != 0 ||
+      prefixes.start.back() != std::ssize(prefixes.ids) ||
+      !std::is_sorted(prefixes.start.begin(), prefixes.start.end())) {
+    throw InputError({source, 0, ""}, "the prefix blocks do not belong to its requests.");
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto blocks = static_cast<std::int64_t>(prefixes.of(i).size());
+    if (blocks * prefixes.block_tokens > requests[i].input_tokens) {
+      refuse(i, fmt::format("{} prefix blocks of {} tokens, but {} input tokens.", blocks, prefixes.block_tokens,
+                            requests[i].input_tokens));
+    }
+  }
+}
+
+RequestTrace RequestTrace::select(std::span<const std::size_t> positions) const {
+  RequestTrace out{source, {}};
+  out.prefixes.block_tokens = prefixes.block_tokens;
+  out.prefixes.distinct = prefixes.distinct;
+  if (prefixes.known()) {
+    out.prefixes.start.push_back(0);
+  }
+  out.requests.reserve(positions.size());
+  for (const std::size_t i : positions) {
+    out.requests.push_back(requests[i]);
+    if (prefixes.known()) {
+      const auto blocks = prefixes.of(i);
+      out.prefixes.ids.insert(out.prefixes.ids.end(), blocks.begin(), blocks.end());
+      out.prefixes.start.push_back(std::ssize(out.prefixes.ids));
+    }
+  }
+  return out;
 }
 
 }  // namespace epsim

@@ -1,7 +1,9 @@
 // Requests as they arrive: what the world asks of the service.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,12 +17,35 @@ struct Request {
   std::int32_t output_tokens = 0;  // > 0; the first one comes with the end of the prefill
 };
 
+// What requests have in common: the input of request i is cut into blocks of `block_tokens` tokens, and equal ids mean
+// equal content of the block and of everything before it. Only blocks that the input fills are named. Ids are dense:
+// 0 .. distinct - 1.
+struct PrefixBlocks {
+  int block_tokens = 0;  // 0: the trace says nothing about prefixes, and the rest is empty
+  std::int32_t distinct = 0;
+  std::vector<std::int64_t> start;  // request i has ids[start[i] .. start[i + 1])
+  std::vector<std::int32_t> ids;
+
+  bool known() const { return block_tokens > 0; }
+  std::span<const std::int32_t> of(std::size_t request) const {
+    if (!known()) {
+      return {};
+    }
+    const auto first = static_cast<std::size_t>(start[request]);
+    return std::span(ids).subspan(first, static_cast<std::size_t>(start[request + 1]) - first);
+  }
+};
+
 struct RequestTrace {
   std::string source;             // file or recipe, for reports
   std::vector<Request> requests;  // by arrival time
+  PrefixBlocks prefixes{};
 
-  // Throws InputError unless arrivals are in order and every request has input and output tokens.
+  // Throws InputError unless arrivals are in order, every request has input and output tokens, and its prefix blocks
+  // are ones that its input fills.
   void validate() const;
+  // The requests at these positions, in this order, with their prefixes.
+  RequestTrace select(std::span<const std::size_t> positions) const;
 };
 
 }  // namespace epsim

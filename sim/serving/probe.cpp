@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "sim/core/error.h"
 #include "sim/core/statistics.h"
@@ -142,8 +143,9 @@ RequestTrace at_rate(const RequestTrace& trace, double rate) {
 }
 
 RequestTrace first_of(const RequestTrace& trace, std::size_t count) {
-  const auto begin = trace.requests.begin();
-  return {trace.source, {begin, begin + static_cast<std::ptrdiff_t>(std::min(count, trace.requests.size()))}};
+  std::vector<std::size_t> positions(std::min(count, trace.requests.size()));
+  std::iota(positions.begin(), positions.end(), std::size_t{0});
+  return trace.select(positions);
 }
 
 RequestTrace as_burst(const RequestTrace& trace) {
@@ -155,13 +157,15 @@ RequestTrace as_burst(const RequestTrace& trace) {
 }
 
 RequestTrace one_at_a_time(const RequestTrace& trace) {
-  RequestTrace out{trace.source, {}};
   const std::size_t n = trace.requests.size(), wanted = std::min(n, kAlone);
+  std::vector<std::size_t> positions(wanted);
   for (std::size_t i = 0; i < wanted; ++i) {
-    Request r = trace.requests[i * n / wanted];
-    r.arrival = kApart * static_cast<std::int64_t>(i);
-    r.output_tokens = 1;
-    out.requests.push_back(r);
+    positions[i] = i * n / wanted;
+  }
+  RequestTrace out = trace.select(positions);
+  for (std::size_t i = 0; i < wanted; ++i) {
+    out.requests[i].arrival = kApart * static_cast<std::int64_t>(i);
+    out.requests[i].output_tokens = 1;
   }
   return out;
 }

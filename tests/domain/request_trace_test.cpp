@@ -35,4 +35,41 @@ TEST_CASE("what cannot be served is refused, by its number in the file") {
 }
 
 }  // namespace
+namespace {
+
+// Two requests of 10 and 5 tokens, with blocks of 4 tokens.
+RequestTrace with_prefixes() {
+  RequestTrace trace{"test", {{Ticks{1}, 10, 1}, {Ticks{2}, 5, 1}}};
+  trace.prefixes = {4, 2, {0, 2, 3}, {0, 1, 0}};
+  return trace;
+}
+
+}  // namespace
+
+TEST_CASE("prefix blocks belong to their requests and are filled by them") {
+  with_prefixes().validate();
+  RequestTrace trace = with_prefixes();
+  CHECK(trace.prefixes.of(0).size() == 2);
+  CHECK(trace.prefixes.of(1)[0] == 0);
+  trace.requests[1].input_tokens = 3;  // does not fill its block
+  CHECK_THROWS_AS(trace.validate(), InputError);
+  trace = with_prefixes();
+  trace.prefixes.start = {0, 2};
+  CHECK_THROWS_AS(trace.validate(), InputError);
+  trace = with_prefixes();
+  trace.prefixes.start = {0, 4, 3};
+  CHECK_THROWS_AS(trace.validate(), InputError);
+}
+
+TEST_CASE("a selection keeps the prefixes of what it takes") {
+  const std::size_t positions[] = {1, 0, 1};
+  RequestTrace taken = with_prefixes().select(positions);
+  REQUIRE(taken.requests.size() == 3);
+  CHECK(taken.requests[0].input_tokens == 5);
+  CHECK(taken.prefixes.of(0).size() == 1);
+  CHECK(taken.prefixes.of(1).size() == 2);
+  CHECK(taken.prefixes.of(2)[0] == 0);
+  CHECK_FALSE(RequestTrace{"none", {{Ticks{}, 1, 1}}}.select(std::span(positions).first(0)).prefixes.known());
+}
+
 }  // namespace epsim

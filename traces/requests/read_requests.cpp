@@ -1,9 +1,11 @@
 #include "traces/requests/read_requests.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "traces/requests/detect.h"
+#include "traces/requests/prefix_blocks.h"
 #include "traces/requests/sources.h"
 
 namespace epsim {
@@ -55,6 +57,10 @@ RequestTable read_request_table(ConfigReader& in, Seed seed) {
   return source.read(in, seed);
 }
 
-RequestTrace read_requests(ConfigReader& in, Seed seed) { return read_request_table(in, seed).trace; }
+RequestTrace read_requests(ConfigReader& in, Seed seed) {
+  RequestTable table = read_request_table(in, seed);
+  table.trace.prefixes = chain_prefix_blocks(table);
+  return std::move(table.trace);
+}
 
 }  // namespace epsim

@@ -23,7 +23,7 @@ std::span<const RequestSource> request_sources();
 // with finish(). Equal sections and seeds give equal traces. Throws InputError.
 RequestTable read_request_table(ConfigReader& in, Seed seed);
 
-// The same without what only the file format keeps.
+// The same for a run: prefix blocks are checked and numbered (prefix_blocks.h).
 RequestTrace read_requests(ConfigReader& in, Seed seed);
 
 }  // namespace epsim

@@ -1,4 +1,4 @@
-// Requests with all that recordings know of them; a RequestTrace keeps what a run uses today.
+// Requests with all that recordings know of them, as recorded; a RequestTrace holds what a run uses.
 #pragma once
 
 #include <cstdint>
