@@ -10,7 +10,7 @@ namespace {
 // What the request records say, to be held against the tally.
 struct RecordSums {
   std::int64_t completed = 0, running = 0, waiting = 0, in_system = 0;
-  std::int64_t prefill_tokens = 0, decode_tokens = 0;  // of completed requests
+  std::int64_t input_tokens = 0, output_tokens = 0;  // of completed requests
   RequestTicks residence = 0;
 };
 
@@ -22,7 +22,7 @@ bool times_in_order(const RequestRecord& r) {
     case RequestState::kRunning:
       return r.arrival <= r.admitted && (r.first_token == Ticks{} || r.admitted < r.first_token);
     case RequestState::kWaiting:
-      return r.admitted == Ticks{} && r.first_token == Ticks{} && r.finished == Ticks{};
+      return r.retractions > 0 || (r.admitted == Ticks{} && r.first_token == Ticks{} && r.finished == Ticks{});
   }
   return false;
 }
@@ -31,8 +31,8 @@ void add_record(RecordSums& sums, const RequestRecord& r, Ticks end) {
   const bool routed = r.rank >= 0;
   if (r.state == RequestState::kCompleted) {
     ++sums.completed;
-    sums.prefill_tokens += r.input_tokens;
-    sums.decode_tokens += r.output_tokens - 1;
+    sums.input_tokens += r.input_tokens;
+    sums.output_tokens += r.output_tokens;
     sums.residence += (r.finished - r.arrival).count();
     return;
   }
@@ -60,20 +60,46 @@ void check_counts(const RecordSums& sums, const RunResult& result, const RunTall
   EPSIM_CHECK(result.interrupted || sums.running + sums.waiting == 0, "the run ended with requests unserved");
 }
 
-void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally, std::span<const DpRank> ranks) {
-  std::int64_t prefill = sums.prefill_tokens, decode = sums.decode_tokens;
+// What the ranks say, to be held against records and tally.
+struct RankSums {
+  DpRank::Counts counts;
+  DpRank::UnfinishedWork open;
+};
+
+RankSums sum_ranks(std::span<const DpRank> ranks) {
+  RankSums sums;
   for (const DpRank& rank : ranks) {
     const DpRank::UnfinishedWork open = rank.unfinished();
-    prefill += open.prefill_tokens;
-    decode += open.decode_tokens;
-    EPSIM_CHECK(rank.kv().used() == open.kv_blocks, "KV blocks were leaked or returned too early");
-    EPSIM_CHECK(rank.kv().peak() <= rank.kv().blocks(), "KV blocks in use passed the pool");
+    const DpRank::Counts& c = rank.counts();
+    sums.open.prompt_tokens += open.prompt_tokens;
+    sums.open.output_tokens += open.output_tokens;
+    sums.open.gaps += open.gaps;
+    sums.counts.hit_tokens += c.hit_tokens + c.rehit_tokens;
+    sums.counts.prompt_ends += c.prompt_ends;
+    sums.counts.dropped_prompt_tokens += c.dropped_prompt_tokens;
+    sums.counts.resumed_tokens += c.resumed_tokens;
+    EPSIM_CHECK(rank.kv().used() == open.kv_blocks + rank.kv().lent(), "KV blocks were leaked or returned too early");
+    EPSIM_CHECK(
+        rank.kv().used() + rank.kv().evictable() <= rank.kv().blocks() && rank.kv().peak() <= rank.kv().blocks(),
+        "KV blocks in use passed the pool");
   }
-  EPSIM_CHECK(tally.prefill_tokens == prefill,
-              fmt::format("{} prompt tokens were priced, requests got {}", tally.prefill_tokens, prefill));
-  EPSIM_CHECK(tally.decode_tokens == decode,
-              fmt::format("{} decode tokens were priced, requests got {}", tally.decode_tokens, decode));
-  EPSIM_CHECK(tally.gaps.count() == decode, "token gaps and decode tokens differ");
+  return sums;
+}
+
+void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally, std::span<const DpRank> ranks) {
+  const RankSums of_ranks = sum_ranks(ranks);
+  // Each life of a request from admission on computes its prompt but for what the prefix cache had. A later life's
+  // prompt holds what the request had generated.
+  const std::int64_t prompts = sums.input_tokens + of_ranks.counts.resumed_tokens +
+                               of_ranks.counts.dropped_prompt_tokens + of_ranks.open.prompt_tokens -
+                               of_ranks.counts.hit_tokens;
+  EPSIM_CHECK(tally.prefill_tokens == prompts,
+              fmt::format("{} prompt tokens were priced, requests got {}", tally.prefill_tokens, prompts));
+  const std::int64_t decoded = sums.output_tokens + of_ranks.open.output_tokens - of_ranks.counts.prompt_ends;
+  EPSIM_CHECK(tally.decode_tokens == decoded,
+              fmt::format("{} decode tokens were priced, requests got {}", tally.decode_tokens, decoded));
+  const std::int64_t gaps = sums.output_tokens - sums.completed + of_ranks.open.gaps;
+  EPSIM_CHECK(tally.gaps.count() == gaps, "token gaps and tokens differ");
 }
 
 }  // namespace

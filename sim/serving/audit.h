@@ -12,8 +12,10 @@ namespace epsim {
 // Throws InvariantBroken unless, for the requests as they stand at result.end:
 //   - every request is completed, running or waiting, and the counts add up; an uninterrupted run completed them all;
 //   - arrival <= admitted < first token <= finished, as far as each was reached;
-//   - the prompt and decode tokens that were priced are those that the requests got, and each decode token has one gap;
-//   - KV blocks in use are those of the running requests, and never passed the pool;
+//   - the prompt and decode tokens that were priced are those that the requests got, those that a retraction made to be
+//     computed again and those that the prefix cache had accounted for; each token but a request's first has one gap;
+//   - KV blocks in use are those of the running requests and those that the prefix cache lends, and never passed the
+//     pool;
 //   - Little's law, as an identity of integers: the time that requests spent in the system sums to the integral over
 //     time of their number.
 // Fills in the Little fields of `result.conservation`.

@@ -1,10 +1,12 @@
 // The requests of one DP rank that are past their prefill. All of them decode together, one token each per decode step,
 // so a step costs O(1) and O(log n) for each request that ends in it: which decode step a request ends with is known
-// when it joins, and the context that they read grows by one token per sequence and step.
+// when it joins, and the context that they read grows by one token per sequence and step. How many sequences begin a
+// new page of KV memory in a step follows from their contexts modulo the page, which are counted as they join.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sim/core/units.h"
@@ -14,7 +16,9 @@ namespace epsim {
 
 class DecodeSet {
  public:
-  // A request that got its first token at `now` and has `context` tokens cached; `left` more tokens are to come (> 0).
+  explicit DecodeSet(int block_tokens = 1) : page_phase_(static_cast<std::size_t>(block_tokens)) {}
+
+  // A request that got a token at `now` and has `context` tokens cached; `left` more tokens are to come (> 0).
   void join(std::int32_t request, std::int64_t context, std::int64_t left, Ticks now);
   // One decode step that ended at `now`: every sequence got a token. Requests that got their last one are appended to
   // `finished` in order of their number and leave the set; the gaps since each sequence's previous token go to `gaps`.
@@ -23,17 +27,28 @@ class DecodeSet {
   std::int64_t size() const { return static_cast<std::int64_t>(heap_.size()); }
   // Cached tokens that the sequences read in their next decode step, without the token fed in by that step.
   std::int64_t context() const { return context_; }
-  // Decode tokens made so far for the request, if it is one of the set (for the audit of a run that was cut short).
+  // Pages that the next decode step begins: sequences whose cached tokens fill theirs.
+  std::int64_t pages_to_begin() const { return page_phase_[phase(-steps_)]; }
+  // Sum over the sequences of min(tokens to come, clip). O(1) while none has more than `clip` to come.
+  std::int64_t tokens_to_come(std::int64_t clip) const;
+
   struct Member {
     std::int32_t request;
-    std::int64_t left;  // tokens to come
+    std::int64_t context;  // tokens cached before the next decode step
+    std::int64_t left;     // tokens to come
+    Ticks last_token;
   };
+  // In no particular order; O(n), for what happens rarely.
   std::vector<Member> members() const;
+  // Takes a request out before its time. O(n).
+  Member remove(std::int32_t request);
 
  private:
   struct Sequence {
     std::int64_t last_step;     // decode step that makes its last token
     std::int64_t last_context;  // what its context counts once that token is made
+    std::int64_t first_step;    // decode steps before it joined
+    Ticks joined_at;
     std::int32_t request;
     // For the standard heap functions, which keep the largest on top: the first to end is "largest".
     bool operator<(const Sequence& other) const {
@@ -45,10 +60,21 @@ class DecodeSet {
     Ticks at{};
     std::int64_t count = 0;
   };
+  std::size_t phase(std::int64_t n) const {
+    const auto size = static_cast<std::int64_t>(page_phase_.size());
+    return static_cast<std::size_t>((n % size + size) % size);
+  }
+  Member member_of(const Sequence& s) const;
+  void forget(const Sequence& s, std::int64_t context);
+
   std::vector<Sequence> heap_;
-  std::vector<Cohort> cohorts_;  // by time; one or two with mixed batches, more while prefill goes first
-  std::int64_t steps_ = 0;       // decode steps so far
+  std::vector<Cohort> cohorts_;           // by time; one or two with mixed batches, more while prefill goes first
+  std::vector<std::int64_t> page_phase_;  // sequences by (context - decode steps) modulo the page
+  std::int64_t steps_ = 0;                // decode steps so far
+  Ticks last_step_at_{};
   std::int64_t context_ = 0;
+  std::int64_t last_steps_sum_ = 0;  // of Sequence::last_step
+  std::int64_t longest_left_ = 0;    // at least the most tokens that any sequence has had to come
 };
 
 }  // namespace epsim

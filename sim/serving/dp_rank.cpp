@@ -11,68 +11,128 @@ std::int64_t tokens_of(const RequestRecord& r) { return std::int64_t{r.input_tok
 
 }  // namespace
 
-DpRank::DpRank(const ServingOptions& options, std::span<RequestRecord> records)
-    : chunk_budget_(options.chunked_prefill_size),
-      mixed_(options.mixed_chunk),
-      max_running_(options.max_running_requests),
+DpRank::DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes)
+    : options_(options),
       records_(records),
-      kv_(options.kv_blocks, options.kv_block_tokens) {
-  EPSIM_CHECK(chunk_budget_ > 0 && max_running_ >= 0, "a rank must be allowed to work");
+      prefixes_(options.prefix_caching && prefixes != nullptr && prefixes->known() ? prefixes : nullptr),
+      kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
+      decodes_(options.kv_block_tokens),
+      new_token_ratio_(options.admission.init_ratio) {
+  EPSIM_CHECK(options.chunked_prefill_size > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
 }
 
-std::int64_t DpRank::blocks_of(std::int32_t request) const { return kv_.blocks_for(tokens_of(record(request))); }
+std::span<const std::int32_t> DpRank::path_of(std::int32_t request) const {
+  return prefixes_ != nullptr ? prefixes_->of(static_cast<std::size_t>(request)) : std::span<const std::int32_t>();
+}
 
 void DpRank::enqueue(std::int32_t request) {
   waiting_.push(request);
   outstanding_tokens_ += tokens_of(record(request));
 }
 
-bool DpRank::head_lacks_blocks() const { return !waiting_.empty() && !kv_.has_room(blocks_of(waiting_.front())); }
-
-// Asked only while budget is left, when no prompt is cut off: a request that goes on in the next step took all of it.
-std::int64_t DpRank::running() const { return decodes_.size() + static_cast<std::int64_t>(prefill_ends_.size()); }
-
-bool DpRank::can_admit_head() const {
-  return !waiting_.empty() && (max_running_ == 0 || running() < max_running_) && !head_lacks_blocks();
+std::int64_t DpRank::prompt_of(std::int32_t request) const {
+  const auto resumed = resumed_.find(request);
+  return record(request).input_tokens + (resumed != resumed_.end() ? resumed->second.generated : 0);
 }
 
-std::int32_t DpRank::admit_head(Ticks now) {
-  const std::int32_t request = waiting_.front();
-  waiting_.pop();
-  kv_.reserve(blocks_of(request));
+// At least one token of a prompt is computed, since its end yields the next token.
+std::int64_t DpRank::hit_blocks(std::int32_t request) const {
+  return prefixes_ == nullptr ? 0 : kv_.match(path_of(request), (prompt_of(request) - 1) / prefixes_->block_tokens);
+}
+
+std::int64_t DpRank::cached_tokens(std::int32_t request) const {
+  return prefixes_ == nullptr ? 0 : hit_blocks(request) * prefixes_->block_tokens;
+}
+
+bool DpRank::head_lacks_blocks() const {
+  if (waiting_.empty()) {
+    return false;
+  }
+  if (!reserves_all()) {
+    return head_refused_;
+  }
+  return !kv_.has_room(whole_need(waiting_.front(), hit_blocks(waiting_.front())));
+}
+
+// Pages that come into use when the request enters with all of its input and output reserved.
+std::int64_t DpRank::whole_need(std::int32_t request, std::int64_t hit) const {
+  const auto lent = path_of(request).first(static_cast<std::size_t>(hit));
+  return kv_.blocks_for(tokens_of(record(request))) - hit * kv_.pages_per_prefix_block() + kv_.newly_used(lent);
+}
+
+// Pages that the request holds besides lent ones, with `tokens` tokens in KV memory.
+std::int64_t DpRank::own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const {
+  const std::int64_t held = reserves_all() ? tokens_of(record(request)) : tokens;
+  return kv_.blocks_for(held) - a.lent * kv_.pages_per_prefix_block();
+}
+
+// Prompt tokens that memory allows for now.
+std::int64_t DpRank::room_tokens(const Active& a) const {
+  if (reserves_all()) {
+    return a.prompt - a.done;
+  }
+  return (kv_.blocks_for(a.done) + kv_.room()) * kv_.block_tokens() - a.done;
+}
+
+void DpRank::grow(const Active& a, std::int64_t tokens) {
+  const std::int64_t blocks = kv_.blocks_for(a.done + tokens) - kv_.blocks_for(a.done);
+  if (!reserves_all() && blocks > 0) {
+    kv_.reserve(blocks);
+  }
+}
+
+DpRank::Active& DpRank::admit(std::int32_t request, std::int64_t hit, Ticks now) {
   RequestRecord& r = record(request);
-  r.state = RequestState::kRunning;
-  r.admitted = now;
-  return request;
-}
-
-// Puts the next chunk of a prompt into the batch; returns its tokens.
-std::int64_t DpRank::add_chunk(Partial prompt, std::int64_t budget) {
-  const std::int64_t rest = record(prompt.request).input_tokens - prompt.done;
-  const std::int64_t n = std::min(rest, budget);
-  const auto tokens = static_cast<double>(n);
-  const auto context = static_cast<double>(prompt.done);
-  batch_.prefill_tokens += n;
-  batch_.prefill_pairs += tokens * context + tokens * (tokens + 1) / 2;
-  batch_.prefill_context += context;
-  if (n == rest) {
-    prefill_ends_.push_back(prompt.request);
-    ++batch_.sampled;
-    partial_.reset();
+  Active a;
+  a.prompt = prompt_of(request);
+  a.lent = hit;
+  a.done = hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
+  a.order = admissions_++;
+  kv_.lend(path_of(request).first(static_cast<std::size_t>(hit)));
+  if (const auto resumed = resumed_.find(request); resumed != resumed_.end()) {
+    a.generated = resumed->second.generated;
+    a.known = resumed->second.computed;
+    counts_.rehit_tokens += a.done;
   } else {
-    partial_ = Partial{prompt.request, prompt.done + n};
+    r.admitted = now;
+    r.cached_tokens = static_cast<std::int32_t>(a.done);
+    counts_.lookup_tokens += r.input_tokens;
+    counts_.hit_tokens += a.done;
   }
-  return n;
+  if (reserves_all()) {
+    kv_.reserve(own_blocks(request, a, 0));
+  }
+  r.state = RequestState::kRunning;
+  return active_.emplace(request, a).first->second;
 }
 
-void DpRank::add_prefill(Ticks now) {
-  std::int64_t budget = chunk_budget_ - (mixed_ ? decodes_.size() : 0);
-  if (budget > 0 && partial_) {
-    budget -= add_chunk(*partial_, budget);
+// Puts the next `tokens` tokens of a prompt into the batch.
+void DpRank::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) {
+  grow(a, tokens);
+  const auto n = static_cast<double>(tokens);
+  const auto context = static_cast<double>(a.done);
+  batch_.prefill_tokens += tokens;
+  batch_.prefill_pairs += n * context + n * (n + 1) / 2;
+  batch_.prefill_context += context;
+  counts_.recomputed_tokens += std::max<std::int64_t>(0, std::min(a.done + tokens, a.known) - a.done);
+  a.done += tokens;
+  chunks_.push_back(request);
+  if (a.done == a.prompt) {
+    prompt_ends_.push_back(request);
+    ++batch_.sampled;
   }
-  while (budget > 0 && can_admit_head()) {
-    budget -= add_chunk({admit_head(now), 0}, budget);
+}
+
+// Makes room for the tokens that the decodes of this step put into KV memory; false when there is too little.
+bool DpRank::reserve_decodes() {
+  const std::int64_t blocks = reserves_all() ? 0 : decodes_.pages_to_begin();
+  if (!kv_.has_room(blocks)) {
+    return false;
   }
+  if (blocks > 0) {
+    kv_.reserve(blocks);
+  }
+  return true;
 }
 
 void DpRank::add_decodes() {
@@ -83,21 +143,99 @@ void DpRank::add_decodes() {
 
 const RankBatch& DpRank::begin_step(Ticks now) {
   batch_ = {};
-  add_prefill(now);
-  if (mixed_ || batch_.prefill_tokens == 0) {
-    add_decodes();
+  chunks_.clear();
+  head_refused_ = false;
+  if (options_.loop == SchedulerLoop::kSglang) {
+    begin_sglang(now);
+  } else {
+    begin_vllm(now);
   }
-  // Nothing running means that all blocks are free, and every request fits an empty pool.
+  // Nothing running means that all blocks are free or evictable, and every request fits an empty pool.
   EPSIM_CHECK(batch_.tokens() > 0 || !has_work(), "a rank with work must make progress");
   return batch_;
+}
+
+// Blocks of the prompt that are complete become the prefix cache's.
+void DpRank::publish(std::int32_t request, Active& a) {
+  if (prefixes_ == nullptr) {
+    return;
+  }
+  const auto path = path_of(request);
+  const std::int64_t complete = std::min(a.done / prefixes_->block_tokens, std::ssize(path));
+  for (; a.lent < complete; ++a.lent) {
+    kv_.publish(path[static_cast<std::size_t>(a.lent)]);
+  }
 }
 
 void DpRank::finish(std::int32_t request, Ticks now) {
   RequestRecord& r = record(request);
   r.state = RequestState::kCompleted;
   r.finished = now;
-  kv_.release(blocks_of(request));
+  const auto entry = active_.find(request);
+  const Active& a = entry->second;
+  // The last token is never put into KV memory.
+  if (const std::int64_t own = own_blocks(request, a, tokens_of(r) - 1); own > 0) {
+    kv_.release(own);
+  }
+  kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
+  counts_.resumed_tokens += a.generated;
+  active_.erase(entry);
   outstanding_tokens_ -= tokens_of(r);
+  full_ = false;
+}
+
+// Takes a request's memory back; what it leaves behind.
+DpRank::Resumed DpRank::suspend(std::int32_t request) {
+  const auto entry = active_.find(request);
+  const Active a = entry->second;
+  Resumed out;
+  out.generated = a.generated;
+  std::int64_t held = a.done;
+  if (a.generated > 0) {
+    out.last_token = resumed_.at(request).last_token;
+  }
+  if (std::erase(partial_, request) == 0) {
+    const DecodeSet::Member m = decodes_.remove(request);
+    out.generated = static_cast<std::int32_t>(record(request).output_tokens - m.left);
+    held = m.context;
+    out.last_token = m.last_token;
+  }
+  out.computed = std::max(held, a.known);
+  if (const std::int64_t own = own_blocks(request, a, held); own > 0) {
+    kv_.release(own);
+  }
+  kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
+  counts_.dropped_prompt_tokens += a.done;
+  active_.erase(entry);
+  return out;
+}
+
+void DpRank::retract(std::int32_t request, bool to_front) {
+  resumed_[request] = suspend(request);
+  RequestRecord& r = record(request);
+  r.state = RequestState::kWaiting;
+  ++r.retractions;
+  ++counts_.retractions;
+  to_front ? waiting_.push_front(request) : waiting_.push(request);
+  full_ = false;
+}
+
+void DpRank::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
+  RequestRecord& r = record(request);
+  const Active& a = active_.at(request);
+  ++counts_.prompt_ends;
+  if (a.generated == 0) {
+    r.first_token = now;
+  } else {
+    gaps.add(now - resumed_.at(request).last_token, 1);
+  }
+  resumed_.erase(request);
+  const std::int64_t left = r.output_tokens - a.generated - 1;
+  if (left == 0) {
+    finished_.push_back(request);
+  } else {
+    decodes_.join(request, a.prompt, left, now);
+  }
 }
 
 std::int64_t DpRank::end_step(Ticks now, GapSamples& gaps) {
@@ -105,16 +243,14 @@ std::int64_t DpRank::end_step(Ticks now, GapSamples& gaps) {
   if (batch_.decode_tokens > 0) {
     decodes_.advance(now, gaps, finished_);
   }
-  for (const std::int32_t request : prefill_ends_) {
-    RequestRecord& r = record(request);
-    r.first_token = now;
-    if (r.output_tokens == 1) {
-      finished_.push_back(request);
-    } else {
-      decodes_.join(request, r.input_tokens, r.output_tokens - 1, now);
-    }
+  for (const std::int32_t request : chunks_) {
+    publish(request, active_.at(request));
   }
-  prefill_ends_.clear();
+  for (const std::int32_t request : prompt_ends_) {
+    std::erase(partial_, request);
+    end_prompt(request, now, gaps);
+  }
+  prompt_ends_.clear();
   for (const std::int32_t request : finished_) {
     finish(request, now);
   }
@@ -123,14 +259,23 @@ std::int64_t DpRank::end_step(Ticks now, GapSamples& gaps) {
 
 DpRank::UnfinishedWork DpRank::unfinished() const {
   UnfinishedWork out;
-  if (partial_) {
-    out.prefill_tokens += partial_->done;
-    out.kv_blocks += blocks_of(partial_->request);
-  }
+  const auto add_generated = [&](std::int64_t tokens) {
+    out.output_tokens += tokens;
+    out.gaps += std::max<std::int64_t>(0, tokens - 1);
+  };
   for (const DecodeSet::Member& m : decodes_.members()) {
-    out.prefill_tokens += record(m.request).input_tokens;
-    out.decode_tokens += record(m.request).output_tokens - 1 - m.left;
-    out.kv_blocks += blocks_of(m.request);
+    const Active& a = active_.at(m.request);
+    out.prompt_tokens += a.done;
+    out.kv_blocks += own_blocks(m.request, a, m.context);
+    add_generated(record(m.request).output_tokens - m.left);
+  }
+  for (const std::int32_t request : partial_) {
+    const Active& a = active_.at(request);
+    out.prompt_tokens += a.done;
+    out.kv_blocks += own_blocks(request, a, a.done);
+  }
+  for (const auto& [request, left_behind] : resumed_) {  // waiting again, or at work on their prompt again
+    add_generated(left_behind.generated);
   }
   return out;
 }

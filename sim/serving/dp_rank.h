@@ -1,20 +1,25 @@
-// The scheduler of one DP rank: a first-come-first-served queue, chunked prefill, continuous batching and a KV pool.
+// The scheduler of one DP rank: which waiting requests enter, which chunk of which prompt and which decodes make up a
+// step's batch, and whose KV memory is taken back when it runs short. The engines differ in begin_step() alone:
 //
-// A step's batch is one token for each running request plus prompt chunks up to the token budget. The request that was
-// cut off by the budget goes on first in the next step; then requests are admitted from the head of the queue while
-// budget, `max_running_requests` and KV blocks last. A head that lacks blocks holds up everyone behind it. The step
-// that ends a request's prompt yields its first token.
+//   SGLang (dp_rank_sglang.cpp)  prompts first, a step of decodes only when there is no prompt to work on (or both,
+//                                with mixed chunks); requests enter on an estimate of what the running ones will still
+//                                need, and some are retracted when the estimate fails
+//   vLLM V1 (dp_rank_vllm.cpp)   decodes first, then prompts, out of one token budget; requests enter while blocks are
+//                                free, and the latest are preempted when they run out
 //
-//   Source : SGLang 0.4.8's scheduler loop with chunked prefill, as described by its documentation.
-//   Ignores: prefix reuse, retraction, rounding of chunks to whole pages, max_prefill_tokens (it is never below the
-//            chunk size in that engine's defaults).
+// Common to both: continuous batching, chunked prefill, paged KV memory with a prefix cache (kv_pool.h). The step that
+// ends a request's prompt yields a token. A request that lost its memory waits again; its prompt is then all that it
+// had, input and generated tokens, less what the prefix cache still holds.
+//   Ignores: rejection of requests by queue length, priorities, LoRA, multi-modal input; the one decode step too many
+//            that overlapped scheduling runs for a request whose end it learns late.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
+#include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
 #include "sim/serving/decode_set.h"
 #include "sim/serving/gap_samples.h"
@@ -27,60 +32,140 @@ namespace epsim {
 
 class DpRank {
  public:
-  // `records` is the table of all requests of the run; the rank writes the times and states of those routed to it. It
-  // must outlive the rank.
-  DpRank(const ServingOptions& options, std::span<RequestRecord> records);
+  // `records` is the table of all requests of the run; the rank writes the times and states of those routed to it.
+  // `prefixes`: null when the trace names no prefix blocks. Both must outlive the rank.
+  DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes = nullptr);
 
   void enqueue(std::int32_t request);
-  bool has_work() const { return partial_.has_value() || decodes_.size() > 0 || !waiting_.empty(); }
+  bool has_work() const { return !active_.empty() || !waiting_.empty(); }
 
   // Forms the batch of the step that starts now; all zero when the rank has nothing to do.
   const RankBatch& begin_step(Ticks now);
   // The step has ended: hands out its tokens and the gaps between them. Returns how many requests ended with it.
   std::int64_t end_step(Ticks now, GapSamples& gaps);
+  // The whole instance is idle.
+  void on_idle() { new_token_ratio_ = options_.admission.init_ratio; }
 
   // Input and output tokens of the requests that were routed here and have not ended.
   std::int64_t outstanding_tokens() const { return outstanding_tokens_; }
   // Whether the request at the head of the queue waits for KV blocks.
   bool head_lacks_blocks() const;
   const KvPool& kv() const { return kv_; }
+  double new_token_ratio() const { return new_token_ratio_; }
+  // Tokens of a request's input that the prefix cache holds.
+  std::int64_t cached_tokens(std::int32_t request) const;
+  std::int32_t input_tokens(std::int32_t request) const { return record(request).input_tokens; }
+
+  // What the rank has counted, for the figures of the run and for the audit.
+  struct Counts {
+    std::int64_t lookup_tokens = 0;      // input tokens of requests when they were first admitted
+    std::int64_t hit_tokens = 0;         // of these, found in the prefix cache
+    std::int64_t rehit_tokens = 0;       // found there when a request was admitted again
+    std::int64_t retractions = 0;        // requests that lost their memory
+    std::int64_t recomputed_tokens = 0;  // whose keys and values were computed once more because of that
+    std::int64_t prompt_ends = 0;        // prompts finished, each with a token
+    // Prompt tokens of lives that retraction ended, and those that completed requests had generated before.
+    std::int64_t dropped_prompt_tokens = 0, resumed_tokens = 0;
+  };
+  const Counts& counts() const { return counts_; }
 
   // What steps have done so far for requests that have not ended.
   struct UnfinishedWork {
-    std::int64_t prefill_tokens = 0, decode_tokens = 0, kv_blocks = 0;
+    std::int64_t prompt_tokens = 0;  // computed, or found in the prefix cache
+    std::int64_t output_tokens = 0;  // generated
+    std::int64_t gaps = 0;           // between them
+    std::int64_t kv_blocks = 0;      // of their own, not lent by the prefix cache
   };
   UnfinishedWork unfinished() const;
 
  private:
-  // A request whose prompt is cut off by a step's budget.
-  struct Partial {
-    std::int32_t request;
-    std::int64_t done;
+  // A request that holds KV memory.
+  struct Active {
+    std::int64_t prompt = 0;     // tokens to compute before the next one is sampled: input, and what it had generated
+    std::int64_t done = 0;       // of these, in KV memory, found ones included
+    std::int64_t lent = 0;       // prefix blocks in use from the cache
+    std::int32_t generated = 0;  // tokens when it was admitted
+    std::int64_t order = 0;      // of admission on this rank
+    std::int64_t known = 0;      // leading tokens whose keys and values had been computed before a retraction
   };
+  // What a retracted request keeps.
+  struct Resumed {
+    std::int32_t generated = 0;
+    Ticks last_token{};
+    std::int64_t computed = 0;  // tokens in KV memory when it was retracted
+  };
+  // What is left of a step's budgets for prompts.
+  struct Budget {
+    std::int64_t chunk, input;
+    double promised = 0;  // tokens that running requests and those of this step are expected to generate
+    std::int64_t entered = 0;
+  };
+  enum class Entry { kNext, kStop, kNoMemory };
 
   RequestRecord& record(std::int32_t request) { return records_[static_cast<std::size_t>(request)]; }
   const RequestRecord& record(std::int32_t request) const { return records_[static_cast<std::size_t>(request)]; }
-  std::int64_t blocks_of(std::int32_t request) const;
-  std::int64_t running() const;
-  bool can_admit_head() const;
-  std::int32_t admit_head(Ticks now);
-  std::int64_t add_chunk(Partial prompt, std::int64_t budget);
-  void add_prefill(Ticks now);
-  void add_decodes();
-  void finish(std::int32_t request, Ticks now);
+  std::span<const std::int32_t> path_of(std::int32_t request) const;
+  std::int64_t running() const { return static_cast<std::int64_t>(active_.size()); }
+  std::int64_t prompt_of(std::int32_t request) const;
+  std::int64_t hit_blocks(std::int32_t request) const;
 
-  std::int64_t chunk_budget_;
-  bool mixed_;
-  std::int64_t max_running_;  // 0 = no limit
+  // KV memory.
+  bool reserves_all() const { return options_.admission.rule == AdmissionRule::kReserveFull; }
+  std::int64_t own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const;
+  std::int64_t whole_need(std::int32_t request, std::int64_t hit) const;
+  std::int64_t room_tokens(const Active& a) const;
+  void grow(const Active& a, std::int64_t tokens);
+  void publish(std::int32_t request, Active& a);
+
+  // Life of a request.
+  Active& admit(std::int32_t request, std::int64_t hit, Ticks now);
+  void add_chunk(std::int32_t request, Active& a, std::int64_t tokens);
+  void finish(std::int32_t request, Ticks now);
+  Resumed suspend(std::int32_t request);
+  void retract(std::int32_t request, bool to_front);
+  void end_prompt(std::int32_t request, Ticks now, GapSamples& gaps);
+  void add_decodes();
+  bool reserve_decodes();
+
+  // SGLang.
+  void begin_sglang(Ticks now);
+  void add_prompts_sglang(Ticks now);
+  void continue_prompt(Budget& budget);
+  void charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends);
+  void order_queue();
+  Entry enter_head(Budget& budget, Ticks now);
+  bool fits_estimate(std::int32_t request, std::int64_t hit, const Budget& budget) const;
+  Entry take_head(Budget& budget, std::int64_t hit, Ticks now);
+  double room_left(const Budget& budget) const;
+  bool secure_decodes();
+  void retract_decodes();
+
+  // vLLM.
+  void begin_vllm(Ticks now);
+  bool preempt_for_decodes();
+  bool continue_prompts_vllm(std::int64_t& budget);
+  void enter_waiting_vllm(std::int64_t& budget, Ticks now);
+  std::int32_t latest() const;
+  std::int64_t chunk_vllm(std::int64_t rest, std::int64_t budget) const;
+
+  ServingOptions options_;
   std::span<RequestRecord> records_;
+  const PrefixBlocks* prefixes_;
   KvPool kv_;
   RequestQueue waiting_;
-  std::optional<Partial> partial_;
-  std::vector<std::int32_t> prefill_ends_;  // requests whose prompt ends with the step under way
-  std::vector<std::int32_t> finished_;      // scratch of end_step
+  std::unordered_map<std::int32_t, Active> active_;
+  std::unordered_map<std::int32_t, Resumed> resumed_;
+  std::vector<std::int32_t> partial_;      // admitted, prompt not ended, in order of admission
+  std::vector<std::int32_t> chunks_;       // prompts that the step under way works on
+  std::vector<std::int32_t> prompt_ends_;  // of these, the ones that end with it
+  std::vector<std::int32_t> finished_;     // scratch of end_step
   DecodeSet decodes_;
   RankBatch batch_;
-  std::int64_t outstanding_tokens_ = 0;
+  std::int64_t outstanding_tokens_ = 0, admissions_ = 0;
+  double new_token_ratio_;
+  bool full_ = false;          // nothing enters until a running request leaves
+  bool head_refused_ = false;  // the head of the queue lacked memory in this step
+  Counts counts_;
 };
 
 }  // namespace epsim

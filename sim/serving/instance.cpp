@@ -9,6 +9,7 @@
 #include "sim/serving/audit.h"
 #include "sim/serving/latency.h"
 #include "sim/serving/step_account.h"
+#include "sim/serving/step_shape.h"
 
 namespace epsim {
 namespace {
@@ -36,7 +37,7 @@ Instance::Instance(const RequestTrace& trace, const ServingOptions& options, Ste
   result_.requests = records_of(trace);
   ranks_.reserve(static_cast<std::size_t>(options.dp_ranks));
   for (int r = 0; r < options.dp_ranks; ++r) {
-    ranks_.emplace_back(options, result_.requests);
+    ranks_.emplace_back(options, result_.requests, &trace.prefixes);
   }
   batches_.resize(ranks_.size());
   expect_arrival(0);
@@ -64,7 +65,7 @@ bool Instance::any_work() const {
 }
 
 void Instance::on(const RequestArrived& event) {
-  const std::size_t rank = router_.pick(ranks_);
+  const std::size_t rank = router_.pick(ranks_, event.request);
   ranks_[rank].enqueue(event.request);
   result_.requests[static_cast<std::size_t>(event.request)].rank = static_cast<std::int32_t>(rank);
   tally_.requests.arrived();
@@ -90,6 +91,8 @@ void Instance::on(const StepDone& event) {
   }
   if (any_work()) {
     expect_step();
+  } else {
+    std::for_each(ranks_.begin(), ranks_.end(), [](DpRank& rank) { rank.on_idle(); });
   }
 }
 
@@ -113,6 +116,8 @@ void Instance::start_step() {
     kv_blocks += ranks_[r].kv().used();
     blocked = blocked || ranks_[r].head_lacks_blocks();
   }
+  const bool replayed = replay_padded(options_.graphs, batches_);
+  result_.replayed_steps += replayed ? 1 : 0;
   if (control_.recorder != nullptr) {
     control_.recorder->begin_step(result_.steps, now_, batches_);
     std::vector<std::int64_t> reserved;
@@ -122,7 +127,7 @@ void Instance::start_step() {
     control_.recorder->kv(reserved);
   }
   pricer_.advance_to(now_);
-  const StepCost cost = with_gap(pricer_.price(result_.steps, batches_), options_.step_gap);
+  const StepCost cost = with_gap(pricer_.price(result_.steps, batches_), declared_gap(options_, replayed));
   check_cost(cost);
   if (!(cost.total < to_seconds(kLastTime - now_))) {
     throw RunFailed("The run passes 106 days of simulated time, the most that picoseconds in 64 bits can count.");
@@ -157,6 +162,14 @@ KvStats Instance::kv_stats() const {
   out.block_tokens = options_.kv_block_tokens;
   for (const DpRank& rank : ranks_) {
     out.peak_blocks = std::max(out.peak_blocks, rank.kv().peak());
+  }
+  for (const DpRank& rank : ranks_) {
+    const DpRank::Counts& c = rank.counts();
+    out.lookup_tokens += c.lookup_tokens;
+    out.hit_tokens += c.hit_tokens;
+    out.retractions += c.retractions;
+    out.recomputed_tokens += c.recomputed_tokens;
+    out.evicted_prefix_blocks += rank.kv().evicted_prefix_blocks();
   }
   const double pool_seconds =
       static_cast<double>(options_.kv_blocks) * options_.dp_ranks * to_seconds(result_.end).count();

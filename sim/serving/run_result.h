@@ -14,7 +14,7 @@
 namespace epsim {
 
 enum class RequestState : std::uint8_t {
-  kWaiting,  // not finished when the run was cut short
+  kWaiting,  // not finished when the run was cut short, and without tokens in the KV pool
   kRunning,  // likewise, with tokens in the KV pool
   kCompleted,
 };
@@ -23,8 +23,10 @@ enum class RequestState : std::uint8_t {
 struct RequestRecord {
   std::int32_t rank = -1;  // DP rank that served it
   RequestState state = RequestState::kWaiting;
+  std::uint16_t retractions = 0;  // times that its KV memory was taken back
   std::int32_t input_tokens = 0;
   std::int32_t output_tokens = 0;
+  std::int32_t cached_tokens = 0;  // of the input, found in the prefix cache when it was admitted
   Ticks arrival{};
   Ticks admitted{};     // first step that worked on it began
   Ticks first_token{};  // end of the step that finished its prefill
@@ -40,9 +42,14 @@ struct LatencySummary {
 struct KvStats {
   std::int64_t blocks_per_rank = 0;
   int block_tokens = 1;
-  std::int64_t peak_blocks = 0;  // of the fullest rank
-  double mean_use = 0;           // time average over ranks, share of the pool reserved
-  double time_full_share = 0;    // share of busy time in which a request at the head of a queue lacked blocks
+  std::int64_t peak_blocks = 0;    // of the fullest rank
+  double mean_use = 0;             // time average over ranks, share of the pool reserved
+  double time_full_share = 0;      // share of busy time in which a request at the head of a queue lacked blocks
+  std::int64_t lookup_tokens = 0;  // input tokens of admitted requests
+  std::int64_t hit_tokens = 0;     // of these, found in the prefix cache
+  std::int64_t evicted_prefix_blocks = 0;
+  std::int64_t retractions = 0;        // of requests from running back to waiting, for lack of blocks
+  std::int64_t recomputed_tokens = 0;  // put into KV memory once more because of that
 };
 
 // One line of the memory account of a GPU.
@@ -82,7 +89,8 @@ struct RunResult {
   std::int64_t output_tokens = 0;
 
   std::int64_t steps = 0;
-  StepCost time;  // summed over steps
+  std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
+  StepCost time;                    // summed over steps
   StepTotals detail;
   std::vector<double> planned_balancedness;  // by MoE layer, on the window that the plan was made from
   std::vector<std::int64_t> extra_copies;    // by MoE layer: physical experts over logical ones

@@ -10,6 +10,7 @@
 #include "models/model_catalogue.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
+#include "sim/serving/engine_profile.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
 #include "traces/routing/window_load_source.h"
@@ -80,15 +81,24 @@ void read_parallelism(ConfigReader root, Scenario& s) {
                        p.attention_tp, s.cluster.node.gpus));
 }
 
-void read_memory(ConfigReader root, Scenario& s) {
+// A value that the engine's knob gives, or else the `memory` section; both is an error.
+template <class T>
+std::optional<T> knob_or_key(ConfigReader& in, const std::optional<T>& knob, const std::string& key) {
+  const std::optional<T> own = in.maybe<T>(key, Bound::kPositive);
+  in.check(!own || !knob, key, "the engine's own knob in `serving` sets this too; give one of them.");
+  return own ? own : knob;
+}
+
+void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
   ConfigReader in = root.section("memory");
   MemoryOptions& m = s.memory;
-  m.static_fraction = in.required<double>("static_fraction", Bound::kPositive);
+  const std::optional<double> fraction = knob_or_key(in, engine.static_fraction, "static_fraction");
+  m.static_fraction = fraction ? *fraction : in.required<double>("static_fraction", Bound::kPositive);
   in.check(m.static_fraction <= 1.0, "static_fraction", "a share of the memory is at most 1.");
   m.reserve = in.optional<Bytes>("reserve", Bytes(0));
   m.reserve_per_node = in.optional<Bytes>("reserve_per_node", Bytes(0));
-  m.kv_block_tokens = in.optional<int>("kv_block_tokens", 1, Bound::kPositive);
-  m.num_gpu_blocks = in.maybe<std::int64_t>("num_gpu_blocks", Bound::kPositive);
+  m.kv_block_tokens = knob_or_key(in, engine.kv_block_tokens, "kv_block_tokens").value_or(engine.default_block_tokens);
+  m.num_gpu_blocks = knob_or_key(in, engine.num_gpu_blocks, "num_gpu_blocks");
 }
 
 void read_dispatch(ConfigReader root, Scenario& s) {
@@ -166,9 +176,10 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   read_model(root, s);
   read_cluster(root, s);
   read_parallelism(root, s);
-  read_memory(root, s);
   ConfigReader serving = root.section("serving");
-  s.serving = read_serving_options(serving, s.parallelism.dp_ranks());
+  const EngineSettings engine = read_engine_settings(serving, s.parallelism.dp_ranks());
+  s.serving = engine.serving;
+  read_memory(root, engine.memory, s);
   read_dispatch(root, s);
   s.execution = read_execution_options(root.section("execution"));
   s.faults = read_faults(root, s.cluster);

@@ -1,9 +1,10 @@
-// How an instance serves requests: the knobs of its scheduler, under the names that the engine gives them.
+// How an instance serves requests: what the knobs of an engine profile come to (engine_profile.h reads them).
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
-#include "sim/core/config.h"
 #include "sim/core/units.h"
 
 namespace epsim {
@@ -12,31 +13,92 @@ namespace epsim {
 enum class Router {
   kRoundRobin,   // in order of arrival
   kLeastTokens,  // the rank whose unfinished requests have the fewest input and output tokens; ties: the lowest rank
+  kCacheAware,   // the rank that holds the most of its prefix, unless others are much less loaded (router.h)
+};
+
+// In which order a step's batch is put together (dp_rank.h).
+enum class SchedulerLoop { kSglang, kVllm };
+
+// In which order waiting requests are looked at.
+enum class SchedulePolicy {
+  kFirstCome,
+  kLongestPrefix,  // SGLang's lpm
 };
 
 // What a request needs before its first chunk may run.
-enum class Admission {
-  // Blocks for all of its input and output, so that no running request ever runs out and nothing is retracted. Engines
-  // that admit on an estimate (SGLang's new-token ratio) pack more requests and need retraction to go with it.
-  kReserveFull,
+enum class AdmissionRule {
+  kReserveFull,    // blocks for all of its input and output: no running request ever runs out, nothing is retracted
+  kNewTokenRatio,  // SGLang: its input and output, beside a share of what the running requests may still generate
+  kOnDemand,       // vLLM: blocks for its first chunk
+};
+
+// The estimate of kNewTokenRatio.
+//   Source : SGLang v0.4.8 global_config.py (0.7, 0.14, 600 steps, 20 steps), schedule_policy.py (4096), scheduler.py.
+struct AdmissionOptions {
+  AdmissionRule rule = AdmissionRule::kReserveFull;
+  double init_ratio = 0.7;                  // 0.7 x schedule_conservativeness, at most 1
+  double min_ratio = 0.7 * 0.14;            // init_ratio x 0.14
+  double ratio_decay = 0.7 * 0.86 / 600.0;  // per decode step, from init to min in 600 of them
+  std::int64_t clip_tokens = 4096;          // more output than this is not promised
+  std::int64_t retract_steps = 20;          // a retraction makes room for this many tokens of each remaining request
+};
+
+// What decides whether a step is replayed from a CUDA graph, and to which captured size the ranks are padded.
+enum class GraphSize {
+  kSum,  // the tokens of all DP ranks together (SGLang 0.4.8)
+  kMax,  // those of the busiest DP rank (SGLang 0.4.10)
+  kOwn,  // each rank for itself (vLLM)
+};
+
+// CUDA graphs: a step that was captured is replayed, its batches padded to the captured size; idle ranks too, since
+// they take part in the same collectives.
+//   Source : SGLang model_executor/cuda_graph_runner.py, v0.4.8 (sum of global_num_tokens, 160 at most with DP
+//            attention) and v0.4.10 (max of them); vLLM v0.9 config.py (1, 2, 4, then every 8 up to 512).
+struct GraphOptions {
+  bool enabled = false;
+  GraphSize size = GraphSize::kSum;
+  bool decode_only = true;          // SGLang; vLLM's piecewise graphs take prompts too
+  std::vector<std::int64_t> sizes;  // captured tokens, ascending
+  bool pad = true;                  // false: only exact sizes are replayed
+};
+
+// Speculative decoding with a drafter that proposes `draft_tokens` tokens a step (DeepSeek's MTP).
+struct SpeculativeOptions {
+  int draft_tokens = 0;   // 0 = off
+  double acceptance = 0;  // probability that a proposed token is accepted, given that those before it were
+};
+
+// Time that steps take beside their price, as declared by the scenario.
+struct GapOptions {
+  Seconds graph{};      // of steps that a CUDA graph replays: its launch
+  Seconds eager{};      // of all others: the launches of their kernels
+  Seconds scheduler{};  // of every step, unless the schedule overlaps with the step before it
 };
 
 struct ServingOptions {
+  std::string engine = "sglang_0_4_8";
+  SchedulerLoop loop = SchedulerLoop::kSglang;
   int dp_ranks = 1;
-  std::int64_t chunked_prefill_size = 4096;  // prompt tokens per DP rank and step (not divided by the number of ranks)
+  // Tokens per DP rank and step: SGLang's chunked_prefill_size (prompts only), vLLM's max_num_batched_tokens.
+  std::int64_t chunked_prefill_size = 4096;
+  std::int64_t max_prefill_tokens = 16384;  // SGLang: prompts that do not end below it wait unless they are the first
+  bool chunked_prefill = true;              // vLLM: a prompt may be cut
+  std::int64_t long_prefill_token_threshold = 0;  // vLLM: longest chunk; 0 = none
   // true: running decodes join the prefill batch and are taken off its token budget. false: a rank prefills while it
   // can, and decodes only in steps in which it could not prefill (SGLang's enable_mixed_chunk off).
   bool mixed_chunk = true;
   int max_running_requests = 0;  // admitted and unfinished, per rank; 0 = as many as the KV pool holds
   std::int64_t kv_blocks = 0;    // per rank; from the memory model
-  int kv_block_tokens = 1;       // SGLang's page_size
+  int kv_block_tokens = 1;       // SGLang's page_size, vLLM's block_size
+  bool prefix_caching = true;    // where the trace names prefix blocks
+  SchedulePolicy schedule_policy = SchedulePolicy::kFirstCome;
   Router router = Router::kRoundRobin;
-  Admission admission = Admission::kReserveFull;
-  Seconds step_gap{};  // added to every step: scheduler and launches, as declared by the scenario
+  AdmissionOptions admission;
+  GraphOptions graphs;
+  SpeculativeOptions speculative;
+  bool overlap_schedule = true;
+  Seconds step_gap{};  // added to every step, as declared by the scenario
+  GapOptions gaps;     // added to some
 };
-
-// Reads the keys of the mapping `serving`: engine, chunked_prefill_size, mixed_chunk, max_running_requests, router,
-// step_gap. Leaves the kv_ fields to the caller, and finish() too, since other readers may share the mapping.
-ServingOptions read_serving_options(ConfigReader& in, int dp_ranks);
 
 }  // namespace epsim

@@ -25,6 +25,16 @@ void require_that_requests_fit(const RequestTrace& trace, const ServingOptions& 
   }
 }
 
+void require_whole_pages(const RequestTrace& trace, const ServingOptions& options) {
+  if (options.prefix_caching && trace.prefixes.known() && trace.prefixes.block_tokens % options.kv_block_tokens != 0) {
+    throw InputError(
+        {trace.source, 0, ""},
+        fmt::format("its prefix blocks of {} tokens are no whole number of KV pages of {} tokens; choose a "
+                    "page size that divides them, or turn the prefix cache off.",
+                    trace.prefixes.block_tokens, options.kv_block_tokens));
+  }
+}
+
 }  // namespace
 
 RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
@@ -32,6 +42,7 @@ RunResult simulate(const RequestTrace& trace, const ServingOptions& options, Ste
   trace.validate();
   EPSIM_CHECK(options.dp_ranks > 0, "an instance has at least one DP rank");
   require_that_requests_fit(trace, options);
+  require_whole_pages(trace, options);
   Instance instance(trace, options, pricer, control);
   instance.run();
   return instance.take_result();

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "sim/core/rng.h"
@@ -55,6 +56,52 @@ TEST_CASE("invariants hold on random scenarios, and a second run equals the firs
     CHECK(run.time.total.count() <= to_seconds(run.end).count() * (1 + 1e-9) + 1e-9);
     CHECK(simulate(trace, options, pricer, {}).fingerprint == run.fingerprint);
   }
+}
+
+namespace {
+
+struct EngineRuns {
+  std::int64_t retractions = 0, hits = 0, replayed = 0, vllm = 0;
+};
+
+// One random scenario under one of the engines. What simulate() checks inside (audit.h) is most of the test: tokens and
+// KV memory are conserved whatever is retracted, cached and evicted.
+void run_engine(std::uint64_t i, EngineRuns& sums) {
+  CAPTURE(i);
+  RandomStream random(Seed{2026}, "engine-fuzz", i);
+  RequestTrace trace = random_trace(random);
+  ServingOptions options = random_options(random);
+  test::choose_engine(random, options);
+  if (random.below(3) != 0) {
+    trace.prefixes =
+        test::random_prefixes(random, trace, options.kv_block_tokens * (1 + static_cast<int>(random.below(3))));
+  }
+  CAPTURE(options.engine);
+  UnevenPricer pricer;
+  const RunResult run = simulate(trace, options, pricer, {});
+  REQUIRE(run.completed == std::ssize(trace.requests));
+  check_gaps(run);
+  CHECK(run.kv.hit_tokens <= run.kv.lookup_tokens);
+  CHECK(run.kv.peak_blocks <= options.kv_blocks);
+  CHECK(run.conservation.little_l == doctest::Approx(run.conservation.little_lambda_w));
+  CHECK(simulate(trace, options, pricer, {}).fingerprint == run.fingerprint);
+  sums.retractions += run.kv.retractions;
+  sums.hits += run.kv.hit_tokens;
+  sums.replayed += run.replayed_steps;
+  sums.vllm += options.loop == SchedulerLoop::kVllm ? run.kv.retractions : 0;
+}
+
+}  // namespace
+
+TEST_CASE("the engines hold the invariants on random scenarios, and all of their ways are taken") {
+  EngineRuns sums;
+  for (std::uint64_t i = 0; i < 900; ++i) {
+    run_engine(i, sums);
+  }
+  CHECK(sums.retractions > 100);
+  CHECK(sums.vllm > 100);
+  CHECK(sums.hits > 1000);
+  CHECK(sums.replayed > 1000);
 }
 
 TEST_CASE("a random scenario may be stopped after any step and still adds up") {

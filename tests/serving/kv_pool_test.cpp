@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/core/check.h"
+
 namespace epsim {
 
 TEST_CASE("a KV pool counts whole blocks") {

@@ -1,0 +1,52 @@
+// The serving engines whose scheduling the simulator follows, with the names that their knobs have there.
+//
+// A scenario's `serving` section names an engine and sets its knobs; what is left out has the engine's default, with
+// three exceptions that the engine's own default would leave undefined here:
+//   - chunked_prefill_size is 4096, CRAFT's setting (the engine derives it from the GPU's memory);
+//   - budgets hold for one DP rank (`budgets: divided_by_dp` divides them, as SGLang does with DP attention);
+//   - CUDA graphs are off: dispatch with messages of varying size, the default of `dispatch`, cannot be captured
+//   (SGLang
+//     turns them off itself for DeepEP's normal mode).
+// A knob of another engine is refused by name, an unknown one with the list of those that there are.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/core/config.h"
+#include "sim/serving/serving_options.h"
+
+namespace epsim {
+
+struct EngineProfile {
+  std::string_view name, summary;
+  SchedulerLoop loop;
+  GraphSize graph_size;
+  std::span<const std::string_view> knobs;  // as the engine calls them
+};
+
+// Every engine, for `list` and for error messages.
+std::span<const EngineProfile> engine_profiles();
+
+// KV memory where the engine's knobs say something of it; the scenario's `memory` section says the rest.
+struct EngineMemory {
+  std::optional<double> static_fraction;
+  std::string static_fraction_key;
+  std::optional<int> kv_block_tokens;
+  int default_block_tokens = 1;
+  std::optional<std::int64_t> num_gpu_blocks;
+};
+
+struct EngineSettings {
+  ServingOptions serving;
+  EngineMemory memory;
+};
+
+// Reads the mapping `serving`. Leaves kv_blocks to the caller, and finish() too, since other readers may share the
+// mapping. Throws InputError.
+EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks);
+
+}  // namespace epsim
