@@ -1,5 +1,6 @@
 // `epsim list`: everything that a scenario can name, each with its sentence.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iostream>
@@ -9,6 +10,7 @@
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
 #include "sim/app/command_line.h"
+#include "sim/serving/engine_profile.h"
 #include "sim/serving/scenario.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
@@ -81,19 +83,30 @@ void list_readers() {
   }
 }
 
+void list_engines() {
+  std::cout << "serving engines (serving.engine); sim/serving/README.md explains the knobs\n";
+  for (const EngineProfile& engine : engine_profiles()) {
+    line(engine.name, engine.summary);
+    line("", fmt::format("knobs: {}", fmt::join(engine.knobs, ", ")));
+  }
+}
+
 struct Topic {
   const char* name;
   void (*print)();
 };
-constexpr Topic kTopics[] = {
-    {"models", list_models}, {"hardware", list_hardware}, {"policies", list_policies}, {"readers", list_readers}};
+constexpr Topic kTopics[] = {{"models", list_models},
+                             {"hardware", list_hardware},
+                             {"policies", list_policies},
+                             {"readers", list_readers},
+                             {"engines", list_engines}};
 
 }  // namespace
 
 int list_verb(const std::vector<std::string>& words) {
   const auto values =
       parse_words(words,
-                  "epsim list [models|hardware|policies|readers]\n\n"
+                  "epsim list [models|hardware|policies|readers|engines]\n\n"
                   "Everything that a scenario can name, each with its sentence; all of it by default.\n",
                   boost::program_options::options_description("options"), {"topic"});
   if (!values) {

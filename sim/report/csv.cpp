@@ -88,8 +88,9 @@ void add_balance(CsvTable& csv, std::span<const double> loads, double steps) {
 }  // namespace
 
 void write_requests_csv(std::ostream& out, const RunResult& run) {
-  CsvTable csv(out, {"request", "dp_rank", "state", "input_tokens", "output_tokens", "arrival_s", "admitted_s",
-                     "first_token_s", "finished_s", "queue_ms", "ttft_ms", "tpot_ms", "e2e_ms"});
+  CsvTable csv(
+      out, {"request", "dp_rank", "state", "input_tokens", "output_tokens", "arrival_s", "admitted_s", "first_token_s",
+            "finished_s", "queue_ms", "ttft_ms", "tpot_ms", "e2e_ms", "cached_tokens", "retractions"});
   for (std::size_t i = 0; i < run.requests.size(); ++i) {
     const RequestRecord& r = run.requests[i];
     csv.integer(static_cast<std::int64_t>(i));
@@ -101,6 +102,7 @@ void write_requests_csv(std::ostream& out, const RunResult& run) {
     csv.text(kStateNames[static_cast<std::size_t>(r.state)]);
     csv.integer(r.input_tokens).integer(r.output_tokens).raw(exact_seconds(r.arrival));
     add_progress(csv, r);
+    csv.integer(r.cached_tokens).integer(r.retractions);
     csv.end_row();
   }
 }

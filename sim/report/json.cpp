@@ -67,6 +67,7 @@ Json latencies_of(const RunSummary& run) {
 
 Json steps_of(const RunSummary& run) {
   return {{"steps", run.steps},
+          {"graph_steps", run.replayed_steps},
           {"step_mean_ms", run.step_mean_ms},
           {"step_time_s", run.step_time_s},
           {"busy_share", run.busy_share}};
@@ -98,7 +99,12 @@ Json kv_of(const RunSummary& run) {
           {"kv_copies_gib_per_gpu", kv.copies_gib_per_gpu},
           {"kv_peak_use_share", kv.peak_use_share},
           {"kv_mean_use_share", kv.mean_use_share},
-          {"kv_full_time_share", kv.full_time_share}};
+          {"kv_full_time_share", kv.full_time_share},
+          {"prefix_lookup_tokens", kv.lookup_tokens},
+          {"prefix_hit_tokens", kv.hit_tokens},
+          {"prefix_hit_share", kv.hit_share},
+          {"retractions", kv.retractions},
+          {"recomputed_tokens", kv.recomputed_tokens}};
 }
 
 Json memory_of(const RunSummary& run) {

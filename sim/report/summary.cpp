@@ -80,6 +80,11 @@ KvFigures kv_figures(const RunResult& run) {
   out.peak_use_share = ratio(static_cast<double>(run.kv.peak_blocks), static_cast<double>(run.kv.blocks_per_rank));
   out.mean_use_share = run.steps > 0 ? run.kv.mean_use : kUndefined;
   out.full_time_share = run.steps > 0 ? run.kv.time_full_share : kUndefined;
+  out.lookup_tokens = run.kv.lookup_tokens;
+  out.hit_tokens = run.kv.hit_tokens;
+  out.hit_share = ratio(static_cast<double>(out.hit_tokens), static_cast<double>(out.lookup_tokens));
+  out.retractions = run.kv.retractions;
+  out.recomputed_tokens = run.kv.recomputed_tokens;
   return out;
 }
 
@@ -107,6 +112,7 @@ std::array<TimeShare, n> shares(const std::array<Seconds, n>& times, Seconds tot
 void add_times(const RunResult& run, RunSummary& out) {
   const double total = run.time.total.count();
   out.steps = run.steps;
+  out.replayed_steps = run.replayed_steps;
   out.step_time_s = total;
   out.step_mean_ms = ratio(total * 1e3, static_cast<double>(run.steps));
   out.busy_share = ratio(total, duration_of(run).count());

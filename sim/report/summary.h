@@ -52,7 +52,10 @@ struct KvFigures {
   double copies_gib_per_gpu = 0;       // what that share is in GiB
   double peak_use_share = kUndefined;  // fullest rank at its fullest moment
   double mean_use_share = kUndefined;
-  double full_time_share = kUndefined;  // of busy time: a request at the head of a queue lacked blocks
+  double full_time_share = kUndefined;                  // of busy time: a request at the head of a queue lacked blocks
+  std::int64_t lookup_tokens = 0, hit_tokens = 0;       // of the prefix cache, at admission
+  double hit_share = kUndefined;                        // hit / lookup
+  std::int64_t retractions = 0, recomputed_tokens = 0;  // for lack of blocks
 };
 
 struct LinkFigures {
@@ -71,6 +74,7 @@ struct RunSummary {
   LatencyFigures ttft, itl, tpot, e2e, queue;
 
   std::int64_t steps = 0;
+  std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   double step_mean_ms = kUndefined;
   double step_time_s = 0;          // all steps together
   double busy_share = kUndefined;  // step_time_s / duration_s

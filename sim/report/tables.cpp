@@ -143,7 +143,16 @@ std::string kv_lines(const RunSummary& run) {
   const std::string use =
       fmt::format("peak {} %, mean {} %; full with a request waiting {} % of the busy time", percent(kv.peak_use_share),
                   percent(kv.mean_use_share), percent(kv.full_time_share));
-  return captioned("KV pool", size) + captioned("KV use", use);
+  std::string more;
+  if (kv.hit_tokens > 0) {
+    more += captioned("prefix cache", fmt::format("{} of {} input tokens found, {} %", grouped(kv.hit_tokens),
+                                                  grouped(kv.lookup_tokens), percent(kv.hit_share)));
+  }
+  if (kv.retractions > 0) {
+    more += captioned("retractions", fmt::format("{} for lack of KV blocks, {} tokens computed again",
+                                                 grouped(kv.retractions), grouped(kv.recomputed_tokens)));
+  }
+  return captioned("KV pool", size) + captioned("KV use", use) + more;
 }
 
 std::string memory_line(const RunSummary& run) {

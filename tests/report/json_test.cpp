@@ -43,6 +43,10 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["straggler"]["straggler_share"] == 0.25);
   CHECK(json["balancedness"]["balancedness_worst_layer"] == 3);
   CHECK(json["kv"]["kv_copies_gib_per_gpu"] == 1.0);
+  CHECK(json["kv"]["prefix_hit_share"] == 0.25);  // 50 of 200
+  CHECK(json["kv"]["retractions"] == 3);
+  CHECK(json["kv"]["recomputed_tokens"] == 700);
+  CHECK(json["step"]["graph_steps"] == 1);
   CHECK(json["memory"][2].dump() == R"({"memory_item":"kv pool","memory_gib":3.0})");
   CHECK(json["busiest_link"]["link_name"] == "node0.nic.out");
   CHECK(json["conservation"]["sent_bytes"] == 30e9);

@@ -154,6 +154,7 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "stable",
                        "enough_requests",
                        "steps",
+                       "retractions",
                        "fingerprint"};
   for (const std::string& name : csv_columns()) {
     CAPTURE(name);

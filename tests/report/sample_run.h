@@ -44,6 +44,7 @@ inline void add_requests(RunResult& run) {
 inline void add_steps(RunResult& run) {
   run.gpus = 2;
   run.steps = 4;
+  run.replayed_steps = 1;
   run.time.total = Seconds(2.0);
   run.time.by_part = {Seconds(0.5), Seconds(0), Seconds(0.25), Seconds(0.75), Seconds(0.25), Seconds(0), Seconds(0.25)};
   run.time.by_origin = {Seconds(1.0), Seconds(0.5), Seconds(0.25), Seconds(0.25), Seconds(0)};
@@ -74,6 +75,10 @@ inline void add_memory(RunResult& run) {
   run.kv.peak_blocks = 25;
   run.kv.mean_use = 0.125;
   run.kv.time_full_share = 0;
+  run.kv.lookup_tokens = 200;
+  run.kv.hit_tokens = 50;
+  run.kv.retractions = 3;
+  run.kv.recomputed_tokens = 700;
   run.memory.items = {{"routed experts", Bytes(2 * kGiB)}, {"extra copies", Bytes(kGiB)}, {"kv pool", Bytes(3 * kGiB)}};
   run.memory.kv_pool = Bytes(3 * kGiB);
   run.memory.kv_bytes_per_token = Bytes(70272);
