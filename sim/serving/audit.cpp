@@ -75,6 +75,8 @@ RankSums sum_ranks(std::span<const DpRank> ranks) {
     sums.open.output_tokens += open.output_tokens;
     sums.open.gaps += open.gaps;
     sums.counts.hit_tokens += c.hit_tokens + c.rehit_tokens;
+    sums.counts.received_tokens += c.received_tokens;
+    sums.counts.rejected_tokens += c.rejected_tokens;
     sums.counts.prompt_ends += c.prompt_ends;
     sums.counts.dropped_prompt_tokens += c.dropped_prompt_tokens;
     sums.counts.resumed_tokens += c.resumed_tokens;
@@ -88,14 +90,15 @@ RankSums sum_ranks(std::span<const DpRank> ranks) {
 
 void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally, std::span<const DpRank> ranks) {
   const RankSums of_ranks = sum_ranks(ranks);
-  // Each life of a request from admission on computes its prompt but for what the prefix cache had. A later life's
-  // prompt holds what the request had generated.
+  // Each life of a request from admission on computes its prompt but for what the prefix cache or another rank had. A
+  // later life's prompt holds what the request had generated.
   const std::int64_t prompts = sums.input_tokens + of_ranks.counts.resumed_tokens +
                                of_ranks.counts.dropped_prompt_tokens + of_ranks.open.prompt_tokens -
-                               of_ranks.counts.hit_tokens;
+                               of_ranks.counts.hit_tokens - of_ranks.counts.received_tokens;
   EPSIM_CHECK(tally.prefill_tokens == prompts,
               fmt::format("{} prompt tokens were priced, requests got {}", tally.prefill_tokens, prompts));
-  const std::int64_t decoded = sums.output_tokens + of_ranks.open.output_tokens - of_ranks.counts.prompt_ends;
+  const std::int64_t decoded =
+      sums.output_tokens + of_ranks.open.output_tokens - of_ranks.counts.prompt_ends + of_ranks.counts.rejected_tokens;
   EPSIM_CHECK(tally.decode_tokens == decoded,
               fmt::format("{} decode tokens were priced, requests got {}", tally.decode_tokens, decoded));
   const std::int64_t gaps = sums.output_tokens - sums.completed + of_ranks.open.gaps;

@@ -28,7 +28,7 @@ void DecodeSet::forget(const Sequence& s, std::int64_t context) {
   --page_phase_[phase(context - steps_)];
 }
 
-void DecodeSet::advance(Ticks now, GapSamples& gaps, std::vector<std::int32_t>& finished) {
+std::int64_t DecodeSet::advance(Ticks now, GapSamples& gaps, std::vector<std::int32_t>& finished) {
   ++steps_;
   last_step_at_ = now;
   context_ += size();
@@ -45,6 +45,7 @@ void DecodeSet::advance(Ticks now, GapSamples& gaps, std::vector<std::int32_t>& 
   if (!heap_.empty()) {
     cohorts_.push_back({now, size()});
   }
+  return 0;
 }
 
 std::int64_t DecodeSet::tokens_to_come(std::int64_t clip) const {

@@ -1,7 +1,4 @@
-// The requests of one DP rank that are past their prefill. All of them decode together, one token each per decode step,
-// so a step costs O(1) and O(log n) for each request that ends in it: which decode step a request ends with is known
-// when it joins, and the context that they read grows by one token per sequence and step. How many sequences begin a
-// new page of KV memory in a step follows from their contexts modulo the page, which are counted as they join.
+// The requests of one DP rank that are past their prefill.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +11,27 @@
 
 namespace epsim {
 
-class DecodeSet {
+class Decodes {
  public:
-  explicit DecodeSet(int block_tokens = 1) : page_phase_(static_cast<std::size_t>(block_tokens)) {}
-
+  virtual ~Decodes() = default;
   // A request that got a token at `now` and has `context` tokens cached; `left` more tokens are to come (> 0).
-  void join(std::int32_t request, std::int64_t context, std::int64_t left, Ticks now);
-  // One decode step that ended at `now`: every sequence got a token. Requests that got their last one are appended to
-  // `finished` in order of their number and leave the set; the gaps since each sequence's previous token go to `gaps`.
-  void advance(Ticks now, GapSamples& gaps, std::vector<std::int32_t>& finished);
+  virtual void join(std::int32_t request, std::int64_t context, std::int64_t left, Ticks now) = 0;
+  // One decode step that ended at `now`: every sequence got a token, or several. Requests that got their last one are
+  // appended to `finished` in order of their number and leave the set; the gaps since each sequence's previous token go
+  // to `gaps`. Returns how many of the pages set aside for the step stay unused.
+  virtual std::int64_t advance(Ticks now, GapSamples& gaps, std::vector<std::int32_t>& finished) = 0;
 
-  std::int64_t size() const { return static_cast<std::int64_t>(heap_.size()); }
-  // Cached tokens that the sequences read in their next decode step, without the token fed in by that step.
-  std::int64_t context() const { return context_; }
-  // Pages that the next decode step begins: sequences whose cached tokens fill theirs.
-  std::int64_t pages_to_begin() const { return page_phase_[phase(-steps_)]; }
-  // Sum over the sequences of min(tokens to come, clip). O(1) while none has more than `clip` to come.
-  std::int64_t tokens_to_come(std::int64_t clip) const;
+  virtual std::int64_t size() const = 0;
+  // Tokens that the sequences bring to their next decode step: one each, unless more are proposed.
+  virtual std::int64_t step_tokens() const = 0;
+  // Cached tokens that the sequences read in their next decode step, without the tokens fed in by that step.
+  virtual std::int64_t context() const = 0;
+  // Pages that the next decode step may begin.
+  virtual std::int64_t pages_to_begin() const = 0;
+  // Sum over the sequences of min(tokens to come, clip).
+  virtual std::int64_t tokens_to_come(std::int64_t clip) const = 0;
+  // Tokens that were brought to a step and then rejected, over all steps.
+  virtual std::int64_t rejected() const { return 0; }
 
   struct Member {
     std::int32_t request;
@@ -39,9 +40,30 @@ class DecodeSet {
     Ticks last_token;
   };
   // In no particular order; O(n), for what happens rarely.
-  std::vector<Member> members() const;
+  virtual std::vector<Member> members() const = 0;
   // Takes a request out before its time. O(n).
-  Member remove(std::int32_t request);
+  virtual Member remove(std::int32_t request) = 0;
+};
+
+// All sequences decode together, one token each per decode step, so a step costs O(1) and O(log n) for each request
+// that ends in it: which decode step a request ends with is known when it joins, and the context that they read grows
+// by one token per sequence and step. How many sequences begin a new page of KV memory in a step follows from their
+// contexts modulo the page, which are counted as they join.
+class DecodeSet final : public Decodes {
+ public:
+  explicit DecodeSet(int block_tokens = 1) : page_phase_(static_cast<std::size_t>(block_tokens)) {}
+
+  void join(std::int32_t request, std::int64_t context, std::int64_t left, Ticks now) override;
+  std::int64_t advance(Ticks now, GapSamples& gaps, std::vector<std::int32_t>& finished) override;
+  std::int64_t size() const override { return static_cast<std::int64_t>(heap_.size()); }
+  std::int64_t step_tokens() const override { return size(); }
+  std::int64_t context() const override { return context_; }
+  // Sequences whose cached tokens fill their pages.
+  std::int64_t pages_to_begin() const override { return page_phase_[phase(-steps_)]; }
+  // O(1) while no sequence has had more than `clip` to come.
+  std::int64_t tokens_to_come(std::int64_t clip) const override;
+  std::vector<Member> members() const override;
+  Member remove(std::int32_t request) override;
 
  private:
   struct Sequence {

@@ -3,20 +3,33 @@
 #include <algorithm>
 
 #include "sim/core/check.h"
+#include "sim/serving/speculative_set.h"
 
 namespace epsim {
 namespace {
 
 std::int64_t tokens_of(const RequestRecord& r) { return std::int64_t{r.input_tokens} + r.output_tokens; }
 
+std::unique_ptr<Decodes> make_decodes(const ServingOptions& options, std::int32_t rank) {
+  if (options.speculative.draft_tokens > 0) {
+    return std::make_unique<SpeculativeSet>(options.speculative, options.kv_block_tokens, Seed{options.seed}, rank);
+  }
+  return std::make_unique<DecodeSet>(options.kv_block_tokens);
+}
+
 }  // namespace
 
-DpRank::DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes)
+DpRank::DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes,
+               std::int32_t number)
     : options_(options),
       records_(records),
-      prefixes_(options.prefix_caching && prefixes != nullptr && prefixes->known() ? prefixes : nullptr),
+      // What a decode instance holds came whole from a prefill instance.
+      prefixes_(options.prefix_caching && options.role != InstanceRole::kDecode && prefixes != nullptr &&
+                        prefixes->known()
+                    ? prefixes
+                    : nullptr),
       kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
-      decodes_(options.kv_block_tokens),
+      decodes_(make_decodes(options, number)),
       new_token_ratio_(options.admission.init_ratio) {
   EPSIM_CHECK(options.chunked_prefill_size > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
 }
@@ -125,7 +138,7 @@ void DpRank::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) {
 
 // Makes room for the tokens that the decodes of this step put into KV memory; false when there is too little.
 bool DpRank::reserve_decodes() {
-  const std::int64_t blocks = reserves_all() ? 0 : decodes_.pages_to_begin();
+  const std::int64_t blocks = reserves_all() ? 0 : decodes_->pages_to_begin();
   if (!kv_.has_room(blocks)) {
     return false;
   }
@@ -136,22 +149,26 @@ bool DpRank::reserve_decodes() {
 }
 
 void DpRank::add_decodes() {
-  batch_.decode_tokens = decodes_.size();
-  batch_.decode_context = static_cast<double>(decodes_.context());
-  batch_.sampled += decodes_.size();
+  batch_.decode_tokens = decodes_->step_tokens();
+  batch_.decode_context = static_cast<double>(decodes_->context());
+  batch_.sampled += decodes_->step_tokens();
 }
 
 const RankBatch& DpRank::begin_step(Ticks now) {
   batch_ = {};
   chunks_.clear();
   head_refused_ = false;
+  for (const Decodes::Member& m : joining_) {
+    decodes_->join(m.request, m.context, m.left, m.last_token);
+  }
+  joining_.clear();
   if (options_.loop == SchedulerLoop::kSglang) {
     begin_sglang(now);
   } else {
     begin_vllm(now);
   }
   // Nothing running means that all blocks are free or evictable, and every request fits an empty pool.
-  EPSIM_CHECK(batch_.tokens() > 0 || !has_work(), "a rank with work must make progress");
+  EPSIM_CHECK(batch_.tokens() > 0 || !has_work() || !in_transfer_.empty(), "a rank with work must make progress");
   return batch_;
 }
 
@@ -178,7 +195,7 @@ void DpRank::finish(std::int32_t request, Ticks now) {
     kv_.release(own);
   }
   kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
-  counts_.resumed_tokens += a.generated;
+  counts_.resumed_tokens += a.done - r.input_tokens;  // of its prompt, what it had generated
   active_.erase(entry);
   outstanding_tokens_ -= tokens_of(r);
   full_ = false;
@@ -191,11 +208,10 @@ DpRank::Resumed DpRank::suspend(std::int32_t request) {
   Resumed out;
   out.generated = a.generated;
   std::int64_t held = a.done;
-  if (a.generated > 0) {
-    out.last_token = resumed_.at(request).last_token;
-  }
-  if (std::erase(partial_, request) == 0) {
-    const DecodeSet::Member m = decodes_.remove(request);
+  if (std::erase(partial_, request) > 0) {
+    out.last_token = a.generated > 0 ? resumed_.at(request).last_token : Ticks{};
+  } else {
+    const Decodes::Member m = decodes_->remove(request);
     out.generated = static_cast<std::int32_t>(record(request).output_tokens - m.left);
     held = m.context;
     out.last_token = m.last_token;
@@ -216,7 +232,11 @@ void DpRank::retract(std::int32_t request, bool to_front) {
   r.state = RequestState::kWaiting;
   ++r.retractions;
   ++counts_.retractions;
-  to_front ? waiting_.push_front(request) : waiting_.push(request);
+  if (options_.role == InstanceRole::kDecode && options_.loop == SchedulerLoop::kSglang) {
+    remote_.push_front(request);
+  } else {
+    to_front ? waiting_.push_front(request) : waiting_.push(request);
+  }
   full_ = false;
 }
 
@@ -225,7 +245,8 @@ void DpRank::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
   const Active& a = active_.at(request);
   ++counts_.prompt_ends;
   if (a.generated == 0) {
-    r.first_token = now;
+    // The decode instance hands out the first of several tokens.
+    r.first_token = options_.role == InstanceRole::kPrefill && r.output_tokens > 1 ? Ticks{} : now;
   } else {
     gaps.add(now - resumed_.at(request).last_token, 1);
   }
@@ -233,15 +254,22 @@ void DpRank::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
   const std::int64_t left = r.output_tokens - a.generated - 1;
   if (left == 0) {
     finished_.push_back(request);
+  } else if (options_.role == InstanceRole::kPrefill) {
+    in_transfer_.push_back(request);
+    handed_over_.push_back(request);
   } else {
-    decodes_.join(request, a.prompt, left, now);
+    decodes_->join(request, a.prompt, left, now);
   }
 }
 
 std::int64_t DpRank::end_step(Ticks now, GapSamples& gaps) {
   finished_.clear();
   if (batch_.decode_tokens > 0) {
-    decodes_.advance(now, gaps, finished_);
+    const std::int64_t unused = decodes_->advance(now, gaps, finished_);
+    if (!reserves_all() && unused > 0) {
+      kv_.release(unused);
+    }
+    counts_.rejected_tokens = decodes_->rejected();
   }
   for (const std::int32_t request : chunks_) {
     publish(request, active_.at(request));
@@ -263,7 +291,9 @@ DpRank::UnfinishedWork DpRank::unfinished() const {
     out.output_tokens += tokens;
     out.gaps += std::max<std::int64_t>(0, tokens - 1);
   };
-  for (const DecodeSet::Member& m : decodes_.members()) {
+  std::vector<Decodes::Member> decoding = decodes_->members();
+  decoding.insert(decoding.end(), joining_.begin(), joining_.end());
+  for (const Decodes::Member& m : decoding) {
     const Active& a = active_.at(m.request);
     out.prompt_tokens += a.done;
     out.kv_blocks += own_blocks(m.request, a, m.context);
@@ -273,6 +303,12 @@ DpRank::UnfinishedWork DpRank::unfinished() const {
     const Active& a = active_.at(request);
     out.prompt_tokens += a.done;
     out.kv_blocks += own_blocks(request, a, a.done);
+  }
+  for (const std::int32_t request : in_transfer_) {
+    const Active& a = active_.at(request);
+    out.prompt_tokens += a.done;
+    out.kv_blocks += own_blocks(request, a, a.done);
+    add_generated(options_.role == InstanceRole::kPrefill ? 1 : 0);  // counted where the token was made
   }
   for (const auto& [request, left_behind] : resumed_) {  // waiting again, or at work on their prompt again
     add_generated(left_behind.generated);

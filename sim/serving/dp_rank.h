@@ -7,7 +7,11 @@
 //   vLLM V1 (dp_rank_vllm.cpp)   decodes first, then prompts, out of one token budget; requests enter while blocks are
 //                                free, and the latest are preempted when they run out
 //
-// Common to both: continuous batching, chunked prefill, paged KV memory with a prefix cache (kv_pool.h). The step that
+// On instances that prefill only or decode only, a request comes and goes in the middle (dp_rank_transfer.cpp). A
+// retracted request of an SGLang decode instance keeps its keys and values in host memory and goes on from there; the
+// copies take no time here.
+//
+// Common to all: continuous batching, chunked prefill, paged KV memory with a prefix cache (kv_pool.h). The step that
 // ends a request's prompt yields a token. A request that lost its memory waits again; its prompt is then all that it
 // had, input and generated tokens, less what the prefix cache still holds.
 //   Ignores: rejection of requests by queue length, priorities, LoRA, multi-modal input; the one decode step too many
@@ -15,6 +19,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -34,12 +40,24 @@ class DpRank {
  public:
   // `records` is the table of all requests of the run; the rank writes the times and states of those routed to it.
   // `prefixes`: null when the trace names no prefix blocks. Both must outlive the rank.
-  DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes = nullptr);
+  // `number`: the rank's among all of the run, which names its random draws.
+  DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes = nullptr,
+         std::int32_t number = 0);
 
   void enqueue(std::int32_t request);
   bool has_work() const { return !active_.empty() || !waiting_.empty(); }
 
-  // Forms the batch of the step that starts now; all zero when the rank has nothing to do.
+  // Of a prefill instance: the prompts that ended since the last call. They hold their memory until they are released.
+  std::vector<std::int32_t> take_handed_over();
+  void release_handed_over(std::int32_t request);
+  // Of a decode instance: a request whose prompt was computed elsewhere queues for memory; admit_remote() sets it aside
+  // for the first in the queue if it can; receive() ends the transfer, and the request decodes from the next step on.
+  void enqueue_remote(std::int32_t request);
+  std::optional<std::int32_t> admit_remote();
+  void receive(std::int32_t request, Ticks now);
+
+  // Forms the batch of the step that starts now; all zero when the rank has nothing to do, or nothing until a transfer
+  // has ended.
   const RankBatch& begin_step(Ticks now);
   // The step has ended: hands out its tokens and the gaps between them. Returns how many requests ended with it.
   std::int64_t end_step(Ticks now, GapSamples& gaps);
@@ -66,6 +84,8 @@ class DpRank {
     std::int64_t prompt_ends = 0;        // prompts finished, each with a token
     // Prompt tokens of lives that retraction ended, and those that completed requests had generated before.
     std::int64_t dropped_prompt_tokens = 0, resumed_tokens = 0;
+    std::int64_t received_tokens = 0;  // prompt tokens in KV memory that were computed elsewhere
+    std::int64_t rejected_tokens = 0;  // decode tokens that speculation put into batches in vain
   };
   const Counts& counts() const { return counts_; }
 
@@ -118,6 +138,8 @@ class DpRank {
   void publish(std::int32_t request, Active& a);
 
   // Life of a request.
+  bool remote_fits(std::int32_t request, std::int64_t context) const;
+  void resume_from_host(std::int32_t request);
   Active& admit(std::int32_t request, std::int64_t hit, Ticks now);
   void add_chunk(std::int32_t request, Active& a, std::int64_t tokens);
   void finish(std::int32_t request, Ticks now);
@@ -145,7 +167,7 @@ class DpRank {
   bool preempt_for_decodes();
   bool continue_prompts_vllm(std::int64_t& budget);
   void enter_waiting_vllm(std::int64_t& budget, Ticks now);
-  std::int32_t latest() const;
+  std::optional<std::int32_t> latest() const;
   std::int64_t chunk_vllm(std::int64_t rest, std::int64_t budget) const;
 
   ServingOptions options_;
@@ -156,10 +178,14 @@ class DpRank {
   std::unordered_map<std::int32_t, Active> active_;
   std::unordered_map<std::int32_t, Resumed> resumed_;
   std::vector<std::int32_t> partial_;      // admitted, prompt not ended, in order of admission
+  RequestQueue remote_;                    // of a decode instance: prompts that wait for memory here
+  std::vector<std::int32_t> in_transfer_;  // hold memory, and neither compute nor decode
+  std::vector<std::int32_t> handed_over_;  // of these, not yet taken
+  std::vector<Decodes::Member> joining_;   // decode from the next step on
   std::vector<std::int32_t> chunks_;       // prompts that the step under way works on
   std::vector<std::int32_t> prompt_ends_;  // of these, the ones that end with it
   std::vector<std::int32_t> finished_;     // scratch of end_step
-  DecodeSet decodes_;
+  std::unique_ptr<Decodes> decodes_;
   RankBatch batch_;
   std::int64_t outstanding_tokens_ = 0, admissions_ = 0;
   double new_token_ratio_;

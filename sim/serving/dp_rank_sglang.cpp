@@ -28,14 +28,14 @@ std::int64_t round_up(std::int64_t tokens, int page) { return (tokens + page - 1
 void DpRank::begin_sglang(Ticks now) {
   const bool mixed = options_.mixed_chunk;
   // Nobody enters in a step that retracts: what has just been freed is for those that stayed.
-  const bool short_of_memory = mixed && decodes_.size() > 0 && secure_decodes();
+  const bool short_of_memory = mixed && decodes_->size() > 0 && secure_decodes();
   head_refused_ = short_of_memory;
   if (!short_of_memory) {
     add_prompts_sglang(now);
   }
   if (mixed) {
     add_decodes();
-  } else if (batch_.prefill_tokens == 0 && decodes_.size() > 0) {
+  } else if (batch_.prefill_tokens == 0 && decodes_->size() > 0) {
     const bool retracted = secure_decodes();
     if (!retracted) {
       const AdmissionOptions& o = options_.admission;
@@ -51,16 +51,16 @@ double DpRank::room_left(const Budget& budget) const {
 }
 
 void DpRank::add_prompts_sglang(Ticks now) {
-  if (partial_.empty() && (waiting_.empty() || (full_ && decodes_.size() > 0))) {
+  if (partial_.empty() && (waiting_.empty() || (full_ && decodes_->size() > 0))) {
     head_refused_ = full_ && !waiting_.empty();
     return;
   }
   order_queue();
-  const std::int64_t with = options_.mixed_chunk ? decodes_.size() : 0;
+  const std::int64_t with = options_.mixed_chunk ? decodes_->step_tokens() : 0;
   const AdmissionOptions& admission = options_.admission;
   Budget budget{options_.chunked_prefill_size - with, options_.max_prefill_tokens - with};
   if (!reserves_all()) {
-    budget.promised = static_cast<double>(decodes_.tokens_to_come(admission.clip_tokens)) * new_token_ratio_;
+    budget.promised = static_cast<double>(decodes_->tokens_to_come(admission.clip_tokens)) * new_token_ratio_;
   }
   if (!partial_.empty()) {
     continue_prompt(budget);
@@ -174,18 +174,17 @@ bool DpRank::secure_decodes() {
     return false;
   }
   retract_decodes();
-  if (!reserve_decodes()) {
-    EPSIM_CHECK(!partial_.empty(), "the last request of a rank fits its pool");
-    retract(partial_.front(), false);
-    EPSIM_CHECK(reserve_decodes(), "the last request of a rank fits its pool");
+  while (!reserve_decodes()) {  // the prompt under way holds the rest, or prompts on their way do
+    EPSIM_CHECK(!partial_.empty() || !in_transfer_.empty(), "the last request of a rank fits its pool");
+    retract(!partial_.empty() ? partial_.front() : decodes_->members().front().request, false);
   }
   return true;
 }
 
 void DpRank::retract_decodes() {
-  std::vector<DecodeSet::Member> order = decodes_.members();
-  const auto generated = [&](const DecodeSet::Member& m) { return record(m.request).output_tokens - m.left; };
-  std::sort(order.begin(), order.end(), [&](const DecodeSet::Member& a, const DecodeSet::Member& b) {
+  std::vector<Decodes::Member> order = decodes_->members();
+  const auto generated = [&](const Decodes::Member& m) { return record(m.request).output_tokens - m.left; };
+  std::sort(order.begin(), order.end(), [&](const Decodes::Member& a, const Decodes::Member& b) {
     if (generated(a) != generated(b)) {
       return generated(a) > generated(b);
     }
@@ -200,7 +199,7 @@ void DpRank::retract_decodes() {
     order.pop_back();
   }
   double made = 0, wanted = 0;
-  for (const DecodeSet::Member& m : order) {
+  for (const Decodes::Member& m : order) {
     made += static_cast<double>(generated(m) + steps);
     wanted += record(m.request).output_tokens;
   }

@@ -19,7 +19,7 @@ namespace epsim {
 void DpRank::begin_vllm(Ticks now) {
   const bool preempted = preempt_for_decodes();
   add_decodes();
-  std::int64_t budget = options_.chunked_prefill_size - decodes_.size();
+  std::int64_t budget = options_.chunked_prefill_size - decodes_->step_tokens();
   const bool lacked = continue_prompts_vllm(budget);
   if (!preempted && !lacked) {
     enter_waiting_vllm(budget, now);
@@ -28,18 +28,24 @@ void DpRank::begin_vllm(Ticks now) {
   }
 }
 
-// The running request that was admitted last.
-std::int32_t DpRank::latest() const {
-  const auto later = [](const auto& a, const auto& b) { return a.second.order < b.second.order; };
-  return std::max_element(active_.begin(), active_.end(), later)->first;
+// The running request that was admitted last; one on its way cannot give way.
+std::optional<std::int32_t> DpRank::latest() const {
+  std::optional<std::int32_t> out;
+  std::int64_t last = -1;
+  for (const auto& [request, a] : active_) {
+    if (a.order > last && std::find(in_transfer_.begin(), in_transfer_.end(), request) == in_transfer_.end()) {
+      out = request;
+      last = a.order;
+    }
+  }
+  return out;
 }
 
 // Each decode that begins a page needs one; the latest requests give up theirs until the rest have enough.
 bool DpRank::preempt_for_decodes() {
   bool preempted = false;
   while (!reserve_decodes()) {
-    EPSIM_CHECK(active_.size() > 1, "the last request of a rank fits its pool");
-    retract(latest(), true);
+    retract(latest().value(), true);
     preempted = true;
   }
   return preempted;
@@ -65,7 +71,7 @@ bool DpRank::continue_prompts_vllm(std::int64_t& budget) {
       continue;
     }
     lacked = true;
-    if (const std::int32_t last = latest(); last == partial_.back()) {
+    if (const std::int32_t last = latest().value(); last == partial_.back()) {
       retract(last, true);
     } else {
       ++i;

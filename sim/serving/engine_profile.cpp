@@ -162,6 +162,25 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, EngineSettings& out) {
   out.memory.num_gpu_blocks = in.maybe<std::int64_t>(blocks, Bound::kPositive);
 }
 
+void read_speculation(ConfigReader& all, ServingOptions& out) {
+  ConfigReader in = all.section("speculative");
+  out.speculative.draft_tokens = in.optional<int>("draft_tokens", 0);
+  if (out.speculative.draft_tokens == 0) {
+    return;
+  }
+  out.speculative.acceptance = in.required<double>("acceptance");
+  in.check(out.speculative.acceptance <= 1, "acceptance", "a probability is at most 1.");
+  const std::int64_t most = std::int64_t{out.max_running_requests} * (1 + out.speculative.draft_tokens);
+  in.check(out.loop != SchedulerLoop::kVllm || most <= out.chunked_prefill_size, "draft_tokens",
+           fmt::format("{} sequences with their proposed tokens do not fit a step of {} tokens "
+                       "(max_num_batched_tokens).",
+                       out.max_running_requests, out.chunked_prefill_size));
+  if (out.loop == SchedulerLoop::kSglang) {  // server_args.py turns both off
+    in.check(!out.mixed_chunk, "draft_tokens", "SGLang has no mixed chunks with speculative decoding; turn them off.");
+    out.overlap_schedule = false;
+  }
+}
+
 void read_common(ConfigReader& in, ServingOptions& out) {
   const std::string router = in.choice("router", {"round_robin", "least_tokens", "cache_aware"}, "round_robin");
   out.router = router == "round_robin"    ? Router::kRoundRobin
@@ -194,6 +213,7 @@ EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks) {
     read_vllm(in, budgets, out);
   }
   read_common(in, s);
+  read_speculation(in, s);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// What can happen to an instance. Small values: they can be stored, compared and replayed.
+// What can happen to the instances of a run. Small values: they can be stored, compared and replayed.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@ namespace epsim {
 
 // A step is over: its tokens are out and its finished requests free their KV blocks (Phase::Complete).
 struct StepDone {
-  std::int64_t step;
-  std::int64_t number() const { return step; }
+  std::int32_t instance;
+  std::int64_t step;  // of that instance
+  std::int64_t number() const { return (static_cast<std::int64_t>(instance) << 40) + step; }
 };
 // A request reaches the router (Phase::Arrive). Only the next one is ever pending.
 struct RequestArrived {
@@ -20,10 +21,17 @@ struct RequestArrived {
 };
 // The ranks form their batches, after everything else that happens at that time (Phase::Schedule).
 struct StepDue {
-  std::int64_t number() const { return 0; }
+  std::int32_t instance;
+  std::int64_t number() const { return instance; }
+};
+// A prompt's keys and values have reached the instance that decodes it, and free their blocks where they came from
+// (Phase::Complete).
+struct KvArrived {
+  std::int32_t request;
+  std::int64_t number() const { return request; }
 };
 
-using ServingEvent = std::variant<StepDone, RequestArrived, StepDue>;
+using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived>;
 
 inline void add_to(Fingerprint& fingerprint, const ServingEvent& event) {
   fingerprint.add(static_cast<std::uint64_t>(event.index()));

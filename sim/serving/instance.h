@@ -1,17 +1,15 @@
-// One instance of a model as a discrete-event process: requests arrive and are routed to DP ranks; steps run one after
-// another, and every rank takes part in each, with a batch or idle. A step starts when the previous one has ended, or
-// with an arrival when the instance was idle.
+// One instance of a model: its DP ranks step together, and every rank takes part in each step, with a batch or idle. A
+// step starts when the previous one has ended, or with what gives an idle instance work; the fleet keeps the clock.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "sim/core/fingerprint.h"
-#include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
-#include "sim/engine/event_queue.h"
 #include "sim/serving/dp_rank.h"
-#include "sim/serving/events.h"
 #include "sim/serving/router.h"
 #include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
@@ -20,46 +18,58 @@
 
 namespace epsim {
 
+// What an instance is made of. All of it outlives the run.
+struct InstanceSpec {
+  ServingOptions options;
+  StepPricer* pricer = nullptr;
+  bool recorded = true;  // the run's recorder is told of its steps
+  // On a prefill instance: the links that prompts leave by. A rank uses lane (rank / ranks_per_lane), which carries one
+  // prompt after another; `transfer_time` is what a prompt of so many tokens takes.
+  int ranks_per_lane = 1;
+  std::function<Seconds(std::int64_t)> transfer_time;
+};
+
 class Instance {
  public:
-  // All arguments must outlive the instance; every request of the trace must fit a rank's KV pool.
-  Instance(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer, const RunControl& control);
-  Instance(const Instance&) = delete;
-  Instance& operator=(const Instance&) = delete;
+  // `ranks` are this instance's, in the order of their numbers.
+  Instance(const InstanceSpec& spec, std::span<DpRank> ranks);
 
-  // Runs to the end of the trace's last request, or until told to stop. Once.
-  void run();
-  // After run(): the audited result.
-  RunResult take_result();
+  // Routes the request to one of the ranks; returns which.
+  std::size_t enqueue(std::int32_t request);
+  std::size_t enqueue_remote(std::int32_t request);
+
+  // Forms the batches of a step that starts now and prices it. Zero when no rank can do anything: then no step runs.
+  Ticks start_step(Ticks now, const RunControl& control, RunTally& tally, Fingerprint& fingerprint);
+  // Ends the step under way; returns how many requests ended with it.
+  std::int64_t end_step(Ticks now, RunTally& tally);
+
+  bool any_work() const;
+  void on_idle();
+  std::int64_t outstanding_tokens() const;
+  // Most that any rank holds of the request's input in its prefix cache.
+  std::int64_t cached_tokens(std::int32_t request) const;
+
+  InstanceRole role() const { return spec_.options.role; }
+  const InstanceSpec& spec() const { return spec_; }
+  std::span<DpRank> ranks() { return ranks_; }
+  std::span<const DpRank> ranks() const { return ranks_; }
+  const InstanceTotals& totals() const { return totals_; }
+  // A step is under way or due.
+  bool step_expected = false;
 
  private:
-  void on(const StepDone& event);
-  void on(const RequestArrived& event);
-  void on(const StepDue& event);
+  struct Formed {
+    std::int64_t tokens = 0, kv_blocks = 0;
+    bool blocked = false;
+  };
+  Formed form_batches(Ticks now, RunTally& tally, Fingerprint& fingerprint);
+  StepCost price(Ticks now, const RunControl& control);
 
-  void expect_arrival(std::size_t request);
-  void expect_step();
-  bool stop_wanted() const;
-  bool any_work() const;
-  void start_step();
-  void report_progress() const;
-  KvStats kv_stats() const;
-
-  const RequestTrace& trace_;
-  const ServingOptions& options_;
-  StepPricer& pricer_;
-  const RunControl& control_;
-
-  EventQueue<ServingEvent> queue_;
-  Ticks now_{};
-  RunResult result_;  // its records are the ranks' table: never resized
-  std::vector<DpRank> ranks_;
+  const InstanceSpec& spec_;
+  std::span<DpRank> ranks_;
   RequestRouter router_;
   std::vector<RankBatch> batches_;
-  RunTally tally_;
-  Fingerprint fingerprint_;
-  std::int64_t arrived_ = 0;
-  bool step_expected_ = false;  // a step is under way or a StepDue is pending
+  InstanceTotals totals_;
 };
 
 }  // namespace epsim

@@ -5,52 +5,48 @@
 namespace epsim {
 namespace {
 
-std::size_t least_loaded(std::span<const DpRank> ranks) {
-  std::size_t best = 0;
-  for (std::size_t r = 1; r < ranks.size(); ++r) {
-    if (ranks[r].outstanding_tokens() < ranks[best].outstanding_tokens()) {
-      best = r;
-    }
-  }
-  return best;
-}
-
 constexpr double kCacheThreshold = 0.5, kBalanceThreshold = 1.5;
 
-bool balanced(std::span<const DpRank> ranks) {
-  std::int64_t least = ranks[0].outstanding_tokens(), most = least;
-  for (const DpRank& rank : ranks) {
-    least = std::min(least, rank.outstanding_tokens());
-    most = std::max(most, rank.outstanding_tokens());
-  }
-  return static_cast<double>(most) <= kBalanceThreshold * static_cast<double>(least);
+std::size_t first_least(std::span<const RouterChoice> choices) {
+  const auto least = std::min_element(choices.begin(), choices.end(), [](const RouterChoice& a, const RouterChoice& b) {
+    return a.outstanding_tokens < b.outstanding_tokens;
+  });
+  return static_cast<std::size_t>(least - choices.begin());
 }
 
-std::size_t best_cached(std::span<const DpRank> ranks, std::int32_t request) {
-  std::size_t best = 0;
-  std::int64_t most = 0;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (const std::int64_t cached = ranks[r].cached_tokens(request); cached > most) {
-      best = r;
-      most = cached;
-    }
-  }
-  const bool enough = static_cast<double>(most) > kCacheThreshold * ranks[best].input_tokens(request);
-  return enough ? best : least_loaded(ranks);
+std::size_t first_most_cached(std::span<const RouterChoice> choices) {
+  const auto most = std::max_element(choices.begin(), choices.end(), [](const RouterChoice& a, const RouterChoice& b) {
+    return a.cached_tokens < b.cached_tokens;
+  });
+  return static_cast<std::size_t>(most - choices.begin());
 }
 
 }  // namespace
 
+std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t input_tokens) {
+  const std::size_t least = first_least(choices), cached = first_most_cached(choices);
+  std::int64_t most_loaded = 0;
+  for (const RouterChoice& choice : choices) {
+    most_loaded = std::max(most_loaded, choice.outstanding_tokens);
+  }
+  const bool balanced =
+      static_cast<double>(most_loaded) <= kBalanceThreshold * static_cast<double>(choices[least].outstanding_tokens);
+  const bool enough =
+      static_cast<double>(choices[cached].cached_tokens) > kCacheThreshold * static_cast<double>(input_tokens);
+  return balanced && enough ? cached : least;
+}
+
 std::size_t RequestRouter::pick(std::span<const DpRank> ranks, std::int32_t request) {
-  if (rule_ == Router::kLeastTokens) {
-    return least_loaded(ranks);
+  if (rule_ == Router::kRoundRobin) {
+    const std::size_t rank = next_;
+    next_ = (next_ + 1) % ranks.size();
+    return rank;
   }
-  if (rule_ == Router::kCacheAware) {
-    return balanced(ranks) ? best_cached(ranks, request) : least_loaded(ranks);
+  choices_.clear();
+  for (const DpRank& rank : ranks) {
+    choices_.push_back({rank.outstanding_tokens(), rule_ == Router::kCacheAware ? rank.cached_tokens(request) : 0});
   }
-  const std::size_t rank = next_;
-  next_ = (next_ + 1) % ranks.size();
-  return rank;
+  return pick_choice(choices_, ranks[0].input_tokens(request));
 }
 
 }  // namespace epsim

@@ -1,4 +1,4 @@
-// Chooses the DP rank of an arriving request.
+// Chooses the DP rank of an arriving request, or the instance (fleet.h).
 //
 //   cache_aware : the rank whose prefix cache holds most of the request's input, when that is over half of it and the
 //                 ranks are balanced; else the least loaded one. Balanced: the most loaded rank has at most 1.5 x as
@@ -11,11 +11,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "sim/serving/dp_rank.h"
 #include "sim/serving/serving_options.h"
 
 namespace epsim {
+
+// What is known of a rank or an instance that could take a request.
+struct RouterChoice {
+  std::int64_t outstanding_tokens = 0;  // input and output tokens of its unfinished requests
+  std::int64_t cached_tokens = 0;       // of the request's input; 0 throughout for least_tokens
+};
+
+// The choice of cache_aware, and with nothing cached that of least_tokens.
+std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t input_tokens);
 
 class RequestRouter {
  public:
@@ -25,7 +35,8 @@ class RequestRouter {
 
  private:
   Router rule_;
-  std::size_t next_ = 0;  // round robin
+  std::size_t next_ = 0;               // round robin
+  std::vector<RouterChoice> choices_;  // scratch
 };
 
 }  // namespace epsim

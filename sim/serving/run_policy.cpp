@@ -10,6 +10,7 @@
 #include "models/step_model.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/serving/deployment_run.h"
 #include "sim/serving/event_pricer.h"
 #include "sim/serving/policy_pricer.h"
 #include "sim/serving/simulate.h"
@@ -113,6 +114,9 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
                     "with sync: barrier.",
                     policy.label));
   }
+  if (!s.deployment.single()) {
+    return prepare_deployment(s, policy);
+  }
   const ClusterShape shape = shape_of(s.cluster);
   const LoadWindow& window = planning_window(s, policy);
   PlacementPlan plan = policy.placement->plan(window, shape);
@@ -137,23 +141,30 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
                         return a.blocks < b.blocks;
                       })->blocks;
   serving.kv_block_tokens = s.memory.kv_block_tokens;
-  return {std::move(plan), std::move(placement), std::move(memory), serving, options.resident_extra};
+  return {std::move(plan), std::move(placement), std::move(memory), serving, options.resident_extra, {}};
 }
 
-RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
-                       const RequestTrace& requests, const RunControl& control) {
+InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
+                               StepRecorder* recorder) {
   const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
-  StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads, s.compute, s.network);
-  const std::unique_ptr<StepPricer> played = other_pricer(s, policy, model, control.recorder);
-  StepPricer& sound = played != nullptr ? *played : model;
-  FaultyPricer faulty(sound, s.faults, s.cluster.gpus());
-  StepPricer& pricer = s.faults.empty() ? sound : faulty;
-  RunResult result = simulate(requests, prepared.serving, pricer, control);
+  InstancePricing out;
+  out.model = std::make_unique<StepModel>(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads,
+                                          s.compute, s.network);
+  out.played = other_pricer(s, policy, *out.model, recorder);
+  if (!s.faults.empty()) {
+    out.faulty = std::make_unique<FaultyPricer>(out.pricer(), s.faults, s.cluster.gpus());
+  }
+  return out;
+}
+
+void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared, const StepTotals& totals,
+                  Seconds busy, RunResult& result) {
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, policy, s.model);
-  result.detail = model.totals();
+  result.detail = totals;
   if (policy.per_step == nullptr) {
     result.planned_balancedness = balancedness_by_layer(prepared.placement, planning_window(s, policy));
+    result.extra_copies.clear();
     for (const LayerPlan& layer : prepared.plan.layers) {
       result.extra_copies.push_back(static_cast<std::int64_t>(layer.slots.size()) - prepared.plan.experts);
     }
@@ -161,7 +172,17 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
   result.memory = report_memory(prepared.memory, prepared.placement, prepared.buffers);
   result.gpus = s.cluster.gpus();
   result.conservation = check_conservation(result.detail, result.conservation);
-  check_links(result.detail, result.time.total);
+  check_links(result.detail, busy);
+}
+
+RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
+                       const RequestTrace& requests, const RunControl& control) {
+  if (!s.deployment.single()) {
+    return run_deployment(s, policy, prepared, requests, control);
+  }
+  const InstancePricing pricing = price_instance(s, policy, prepared, control.recorder);
+  RunResult result = simulate(requests, prepared.serving, pricing.pricer(), control);
+  describe_run(s, policy, prepared, pricing.model->totals(), result.time.total, result);
   return result;
 }
 

@@ -1,6 +1,9 @@
 // One policy on one scenario, from plan to result.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
 #include "sim/serving/scenario.h"
@@ -11,9 +14,10 @@ namespace epsim {
 struct PreparedRun {
   PlacementPlan plan;
   Placement placement;
-  MemoryBreakdown memory;  // of the fullest GPU
-  ServingOptions serving;  // with the KV pool that is left
-  Bytes buffers{};         // on every GPU, for weights that a policy brings in by step
+  MemoryBreakdown memory;            // of the fullest GPU
+  ServingOptions serving;            // with the KV pool that is left
+  Bytes buffers{};                   // on every GPU, for weights that a policy brings in by step
+  std::vector<PreparedRun> pools{};  // of a deployment of several instances, in its order
 };
 
 // The loads that a policy may plan from.
@@ -26,6 +30,23 @@ PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy);
 // and safe to call for several runs at once.
 RunResult run_prepared(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
                        const RequestTrace& requests, const RunControl& control);
+
+// What prices the steps of one instance: the model, or what plays its steps on the event queue with what overlaps.
+struct InstancePricing {
+  std::unique_ptr<StepModel> model;
+  std::unique_ptr<StepPricer> played;  // null: the model itself
+  std::unique_ptr<StepPricer> faulty;  // around either, where the scenario has faults
+  StepPricer& pricer() const { return faulty != nullptr ? *faulty : played != nullptr ? *played : *model; }
+};
+
+// `prepared` and the scenario outlive it.
+InstancePricing price_instance(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
+                               StepRecorder* recorder);
+
+// Fills in what a run's plan, its price model and its memory tell of an instance, and checks that the model executed
+// and sent what was asked of it. `busy`: the time of the instance's steps.
+void describe_run(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
+                  const StepTotals& totals, Seconds busy, RunResult& result);
 
 // prepare_run() and run_prepared() on the scenario's requests.
 RunResult run_policy(const Scenario& scenario, const PolicyChoice& policy, const RunControl& control);

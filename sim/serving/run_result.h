@@ -21,7 +21,7 @@ enum class RequestState : std::uint8_t {
 
 // One request of the trace, in the trace's order. Times count from the start of the run.
 struct RequestRecord {
-  std::int32_t rank = -1;  // DP rank that served it
+  std::int32_t rank = -1;  // DP rank that served it, numbered over all instances; of two the one that decodes
   RequestState state = RequestState::kWaiting;
   std::uint16_t retractions = 0;  // times that its KV memory was taken back
   std::int32_t input_tokens = 0;
@@ -29,7 +29,7 @@ struct RequestRecord {
   std::int32_t cached_tokens = 0;  // of the input, found in the prefix cache when it was admitted
   Ticks arrival{};
   Ticks admitted{};     // first step that worked on it began
-  Ticks first_token{};  // end of the step that finished its prefill
+  Ticks first_token{};  // end of the step that finished its prefill, or of the transfer to its decode instance
   Ticks finished{};     // end of the step that made its last token
 };
 
@@ -50,6 +50,31 @@ struct KvStats {
   std::int64_t evicted_prefix_blocks = 0;
   std::int64_t retractions = 0;        // of requests from running back to waiting, for lack of blocks
   std::int64_t recomputed_tokens = 0;  // put into KV memory once more because of that
+};
+
+// What an instance of a deployment does.
+enum class InstanceRole : std::uint8_t {
+  kWhole,    // prompts and decodes
+  kPrefill,  // prompts, whose keys and values go to a decode instance
+  kDecode,
+};
+
+inline constexpr std::string_view kInstanceRoleNames[] = {"whole", "prefill", "decode"};
+
+// One instance's share of a run.
+struct InstanceTotals {
+  InstanceRole role = InstanceRole::kWhole;
+  std::int64_t steps = 0;
+  std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
+  StepCost time;                    // summed over steps
+};
+
+// Prompts that went from prefill to decode instances.
+struct TransferStats {
+  std::int64_t count = 0;
+  std::int64_t tokens = 0;
+  Seconds time{};  // on the link, summed over transfers
+  Seconds wait{};  // for the link, likewise
 };
 
 // One line of the memory account of a GPU.
@@ -92,12 +117,14 @@ struct RunResult {
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   StepCost time;                    // summed over steps
   StepTotals detail;
+  std::vector<InstanceTotals> instances;
+  TransferStats transfers;
   std::vector<double> planned_balancedness;  // by MoE layer, on the window that the plan was made from
   std::vector<std::int64_t> extra_copies;    // by MoE layer: physical experts over logical ones
   KvStats kv;
   MemoryReport memory;
   ConservationReport conservation;
-  int gpus = 0;
+  int gpus = 0;  // of all instances
 };
 
 }  // namespace epsim

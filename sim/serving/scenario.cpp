@@ -179,10 +179,15 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   ConfigReader serving = root.section("serving");
   const EngineSettings engine = read_engine_settings(serving, s.parallelism.dp_ranks());
   s.serving = engine.serving;
+  s.serving.seed = static_cast<std::uint64_t>(s.seed);
   read_memory(root, engine.memory, s);
+  ConfigReader deployment = root.section("deployment");
+  s.deployment = read_deployment(deployment, s);
   read_dispatch(root, s);
   s.execution = read_execution_options(root.section("execution"));
   s.faults = read_faults(root, s.cluster);
+  root.check(s.faults.empty() || s.deployment.single(), "faults",
+             "faults name the GPUs of one instance; leave out `deployment` or `faults`.");
   ConfigReader requests = root.required_section("requests");
   s.requests = read_requests(requests, s.seed);
   read_loads(root, s);

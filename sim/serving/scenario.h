@@ -21,6 +21,7 @@
 #include "sim/domain/parallelism.h"
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step_loads.h"
+#include "sim/serving/deployment.h"
 #include "sim/serving/execution_options.h"
 #include "sim/serving/faults.h"
 #include "sim/serving/serving_options.h"
@@ -61,6 +62,7 @@ struct Scenario {
   ServingOptions serving;
   ExecutionOptions execution;
   std::vector<Fault> faults;
+  Deployment deployment;
   ComputeProfile compute;
   NetworkProfile network;
   RequestTrace requests;

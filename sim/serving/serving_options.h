@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/core/units.h"
+#include "sim/serving/run_result.h"
 
 namespace epsim {
 
@@ -78,6 +79,7 @@ struct GapOptions {
 struct ServingOptions {
   std::string engine = "sglang_0_4_8";
   SchedulerLoop loop = SchedulerLoop::kSglang;
+  InstanceRole role = InstanceRole::kWhole;
   int dp_ranks = 1;
   // Tokens per DP rank and step: SGLang's chunked_prefill_size (prompts only), vLLM's max_num_batched_tokens.
   std::int64_t chunked_prefill_size = 4096;
@@ -96,6 +98,9 @@ struct ServingOptions {
   AdmissionOptions admission;
   GraphOptions graphs;
   SpeculativeOptions speculative;
+  std::uint64_t seed = 0;  // of the draws of speculative decoding
+  // Decode instances: tokens kept free for each running request before another prompt is taken in.
+  std::int64_t reserved_decode_tokens = 512;
   bool overlap_schedule = true;
   Seconds step_gap{};  // added to every step, as declared by the scenario
   GapOptions gaps;     // added to some

@@ -4,7 +4,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
-#include "sim/serving/instance.h"
+#include "sim/serving/fleet.h"
 #include "sim/serving/kv_pool.h"
 
 namespace epsim {
@@ -37,15 +37,26 @@ void require_whole_pages(const RequestTrace& trace, const ServingOptions& option
 
 }  // namespace
 
-RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
+RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
                    const RunControl& control) {
   trace.validate();
-  EPSIM_CHECK(options.dp_ranks > 0, "an instance has at least one DP rank");
-  require_that_requests_fit(trace, options);
-  require_whole_pages(trace, options);
-  Instance instance(trace, options, pricer, control);
-  instance.run();
-  return instance.take_result();
+  EPSIM_CHECK(!instances.empty(), "a deployment has at least one instance");
+  for (const InstanceSpec& spec : instances) {
+    EPSIM_CHECK(spec.options.dp_ranks > 0, "an instance has at least one DP rank");
+    require_that_requests_fit(trace, spec.options);
+    require_whole_pages(trace, spec.options);
+  }
+  Fleet fleet(trace, instances, router, control);
+  fleet.run();
+  return fleet.take_result();
+}
+
+RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
+                   const RunControl& control) {
+  InstanceSpec spec;
+  spec.options = options;
+  spec.pricer = &pricer;
+  return simulate(trace, std::span<const InstanceSpec>(&spec, 1), options.router, control);
 }
 
 }  // namespace epsim

@@ -1,21 +1,29 @@
 // The serving simulation as one function.
 #pragma once
 
+#include <span>
+
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
+#include "sim/serving/instance.h"
 #include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
 #include "sim/serving/serving_options.h"
 
 namespace epsim {
 
-// Serves the trace from empty to empty. Equal arguments (and a pricer that prices equal steps alike) give equal
-// results, fingerprint included. Of the result's fields, the pricer's `detail`, the plan's and the memory's are the
-// caller's.
+// Serves the trace from empty to empty on one instance. Equal arguments (and a pricer that prices equal steps alike)
+// give equal results, fingerprint included. Of the result's fields, the pricer's `detail`, the plan's and the memory's
+// are the caller's.
 //
 // Throws InputError when the trace is not valid or holds a request that no KV pool can hold (naming it), and
 // InvariantBroken when the run contradicts itself.
 RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
+                   const RunControl& control);
+
+// The same on several instances (fleet.h), requests routed to them by `router`. Instances of one role stand together,
+// decode instances last; with prefill instances there are decode instances, and no whole ones.
+RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
                    const RunControl& control);
 
 }  // namespace epsim

@@ -85,6 +85,30 @@ TEST_CASE("decodes that run out of memory retract the request with the fewest to
   CHECK(rank.kv().used() == 0);
 }
 
+TEST_CASE("a request may be retracted while it decodes again") {
+  // All three enter and fill the memory at 20 tokens each: the last goes. The first two fill it at 30 each: the second
+  // goes. When the first has ended, both come back with 21 and 31 tokens and fill it once more: the one with fewer goes
+  // a second time.
+  auto records = records_of({{0, 10, 40}, {0, 10, 40}, {0, 10, 40}});
+  ServingOptions options = on_estimate(60, 0.0);
+  options.admission.clip_tokens = 1;
+  options.admission.retract_steps = 0;
+  DpRank rank(options, records);
+  for (int i = 0; i < 3; ++i) {
+    rank.enqueue(i);
+  }
+  GapSamples gaps;
+  for (std::int64_t at = 0; rank.has_work(); ++at) {
+    rank.begin_step(at * kMs);
+    rank.end_step((at + 1) * kMs, gaps);
+  }
+  CHECK(records[0].retractions == 0);
+  CHECK(records[1].retractions == 1);
+  CHECK(records[2].retractions >= 2);
+  CHECK(gaps.count() == 3 * 39);
+  CHECK(rank.kv().used() == 0);
+}
+
 TEST_CASE("the estimate: a request enters when it fits beside what the running ones are expected to make") {
   // 100 tokens. A (20 in, 40 out) runs: 20 cached, 39 to come. B needs 30 + 10 = 40 of 80 - 39 * ratio.
   for (const auto& [ratio, enters] : {std::pair{1.0, true}, std::pair{1.03, false}}) {

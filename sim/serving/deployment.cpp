@@ -1,0 +1,110 @@
+#include "sim/serving/deployment.h"
+
+#include <fmt/format.h>
+
+#include "sim/serving/engine_profile.h"
+#include "sim/serving/scenario.h"
+
+namespace epsim {
+namespace {
+
+Router read_router(ConfigReader& in) {
+  const std::string rule = in.choice("router", {"round_robin", "least_tokens", "cache_aware"}, "round_robin");
+  return rule == "round_robin"    ? Router::kRoundRobin
+         : rule == "least_tokens" ? Router::kLeastTokens
+                                  : Router::kCacheAware;
+}
+
+void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
+  pool.instances = in.optional<int>("instances", 1, Bound::kPositive);
+  pool.cluster.nodes = in.optional<int>("nodes", s.cluster.nodes, Bound::kPositive);
+  in.check(s.model.experts % pool.cluster.gpus() == 0, "nodes",
+           fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them.", s.model.experts,
+                       pool.cluster.gpus()));
+  pool.parallelism.gpus = pool.cluster.gpus();
+  pool.parallelism.attention_tp = in.optional<int>("attention_tp", s.parallelism.attention_tp, Bound::kPositive);
+  in.check(pool.parallelism.attention_tp <= pool.cluster.node.gpus &&
+               pool.cluster.node.gpus % pool.parallelism.attention_tp == 0,
+           "attention_tp",
+           fmt::format("attention groups of {} GPUs do not divide a node of {}.", pool.parallelism.attention_tp,
+                       pool.cluster.node.gpus));
+  pool.parallelism.validate(s.model, shape_of(pool.cluster));
+}
+
+void read_pool_memory(ConfigReader& in, const EngineMemory& engine, InstancePool& pool) {
+  const auto fraction = in.maybe<double>("static_fraction", Bound::kPositive);
+  in.check(!fraction || *fraction <= 1, "static_fraction", "a share of the memory is at most 1.");
+  const auto blocks = in.maybe<std::int64_t>("num_gpu_blocks", Bound::kPositive);
+  pool.memory.static_fraction = fraction.value_or(engine.static_fraction.value_or(pool.memory.static_fraction));
+  pool.memory.kv_block_tokens = engine.kv_block_tokens.value_or(pool.memory.kv_block_tokens);
+  if (blocks || engine.num_gpu_blocks) {
+    pool.memory.num_gpu_blocks = blocks ? blocks : engine.num_gpu_blocks;
+  }
+}
+
+InstancePool read_pool(ConfigReader& all, const std::string& key, InstanceRole role, const Scenario& s) {
+  ConfigReader in = all.required_section(key);
+  InstancePool pool{role, 1, s.cluster, s.parallelism, s.memory, s.serving};
+  read_layout(in, s, pool);
+  EngineMemory engine;
+  if (in.has("serving")) {
+    ConfigReader serving = in.section("serving");
+    EngineSettings settings = read_engine_settings(serving, pool.parallelism.dp_ranks());
+    settings.serving.seed = s.serving.seed;
+    pool.serving = settings.serving;
+    engine = settings.memory;
+  } else {
+    in.check(pool.parallelism.dp_ranks() == s.parallelism.dp_ranks(), "serving",
+             fmt::format("this pool has {} DP ranks an instance and the scenario's own sections describe {}; give the "
+                         "pool a `serving` section of its own.",
+                         pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
+  }
+  read_pool_memory(in, engine, pool);
+  pool.serving.role = role;
+  return pool;
+}
+
+}  // namespace
+
+int Deployment::instances() const {
+  int sum = single() ? 1 : 0;
+  for (const InstancePool& pool : pools) {
+    sum += pool.instances;
+  }
+  return sum;
+}
+
+Deployment read_deployment(ConfigReader& in, const Scenario& s) {
+  Deployment out;
+  out.router = read_router(in);
+  const bool apart = in.has("prefill") || in.has("decode");
+  if (!apart) {
+    const int instances = in.optional<int>("instances", 1, Bound::kPositive);
+    if (instances > 1) {
+      out.pools.push_back({InstanceRole::kWhole, instances, s.cluster, s.parallelism, s.memory, s.serving});
+    }
+    return out;
+  }
+  in.check(!in.has("instances"), "instances", "with prefill and decode pools, each of them has its own count.");
+  in.check(in.has("decode"), "prefill", "prefill instances need decode instances; add a section `decode`.");
+  in.check(in.has("prefill"), "decode", "decode instances need prefill instances; add a section `prefill`.");
+  in.check(s.cluster.node.nics > 0, "prefill",
+           fmt::format("nodes of kind {} have no NICs, so that keys and values have no path from prefill to decode "
+                       "instances.",
+                       s.cluster.node.name));
+  out.pools.push_back(read_pool(in, "prefill", InstanceRole::kPrefill, s));
+  out.pools.push_back(read_pool(in, "decode", InstanceRole::kDecode, s));
+  return out;
+}
+
+Scenario scenario_of(const Scenario& scenario, const InstancePool& pool) {
+  Scenario out = scenario;
+  out.cluster = pool.cluster;
+  out.parallelism = pool.parallelism;
+  out.memory = pool.memory;
+  out.serving = pool.serving;
+  out.deployment = {};
+  return out;
+}
+
+}  // namespace epsim

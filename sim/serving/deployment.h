@@ -1,0 +1,47 @@
+// How many instances serve a scenario, and what each of them does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/memory_model.h"
+#include "sim/core/config.h"
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/parallelism.h"
+#include "sim/serving/serving_options.h"
+
+namespace epsim {
+
+// Instances that are alike: their hardware and layout, with a KV pool of its own size.
+struct InstancePool {
+  InstanceRole role = InstanceRole::kWhole;
+  int instances = 1;
+  ClusterSpec cluster;  // of one instance
+  Parallelism parallelism;
+  MemoryOptions memory;
+  ServingOptions serving;
+};
+
+struct Deployment {
+  Router router = Router::kRoundRobin;  // which instance takes a request
+  // Empty: one instance, as the scenario's own sections describe it. One pool: several of these. Two: those that
+  // prefill, and those that decode.
+  std::vector<InstancePool> pools;
+  bool single() const { return pools.empty(); }
+  int instances() const;
+};
+
+struct Scenario;
+
+// Reads the mapping `deployment` of a scenario whose other sections have been read:
+//   instances, router                     several instances of the scenario's own cluster
+//   prefill: {...}, decode: {...}, router  instances, nodes, attention_tp, static_fraction, num_gpu_blocks, serving;
+//   what
+//                                         is left out is as in the scenario's own sections
+// Throws InputError, also when prompts would have no link to travel by.
+Deployment read_deployment(ConfigReader& in, const Scenario& scenario);
+
+// The scenario as an instance of the pool sees it.
+Scenario scenario_of(const Scenario& scenario, const InstancePool& pool);
+
+}  // namespace epsim

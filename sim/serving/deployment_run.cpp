@@ -1,0 +1,163 @@
+#include "sim/serving/deployment_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+#include "sim/serving/simulate.h"
+
+namespace epsim {
+namespace {
+
+// One instance's price model and the scenario and plan that it stands on.
+struct Running {
+  const Scenario* scenario;
+  const PreparedRun* prepared;
+  InstancePricing pricing;
+};
+
+std::vector<Scenario> pool_scenarios(const Scenario& s) {
+  std::vector<Scenario> out;
+  for (const InstancePool& pool : s.deployment.pools) {
+    out.push_back(scenario_of(s, pool));
+  }
+  return out;
+}
+
+InstanceSpec spec_of(const Running& running) {
+  InstanceSpec spec;
+  spec.options = running.prepared->serving;
+  spec.pricer = &running.pricing.pricer();
+  if (spec.options.role == InstanceRole::kPrefill) {
+    const KvLanes lanes = kv_lanes(*running.scenario);
+    spec.ranks_per_lane = lanes.ranks_per_lane;
+    spec.transfer_time = [lanes, scenario = running.scenario](std::int64_t tokens) {
+      return lanes.transfer_time(*scenario, tokens);
+    };
+  }
+  return spec;
+}
+
+void append_links(StepTotals& all, const StepTotals& one, std::size_t instance) {
+  for (const LinkTotals& link : one.links) {
+    all.links.push_back(link);
+    all.links.back().name = fmt::format("i{}.{}", instance, link.name);
+  }
+}
+
+// [layer][GPU] with the GPUs of `one` behind those of `all`.
+std::vector<double> side_by_side(const std::vector<double>& all, int all_gpus, const std::vector<double>& one,
+                                 int one_gpus) {
+  std::vector<double> out;
+  out.reserve(all.size() + one.size());
+  const auto layers = static_cast<std::ptrdiff_t>(one.size()) / one_gpus;
+  for (std::ptrdiff_t l = 0; l < layers; ++l) {
+    if (all_gpus > 0) {
+      out.insert(out.end(), all.begin() + l * all_gpus, all.begin() + (l + 1) * all_gpus);
+    }
+    out.insert(out.end(), one.begin() + l * one_gpus, one.begin() + (l + 1) * one_gpus);
+  }
+  return out;
+}
+
+void append_totals(StepTotals& all, const StepTotals& one, std::size_t instance) {
+  all.gpu_load = side_by_side(all.gpu_load, all.gpus, one.gpu_load, one.gpus);
+  all.gpu_busy_s = side_by_side(all.gpu_busy_s, all.gpus, one.gpu_busy_s, one.gpus);
+  all.steps += one.steps;
+  all.gpus += one.gpus;
+  all.assignments_routed += one.assignments_routed;
+  append_links(all, one, instance);
+  if (all.layers.empty()) {
+    all.layers = one.layers;
+    return;
+  }
+  EPSIM_CHECK(all.layers.size() == one.layers.size(), "instances of one model have the same layers");
+  for (std::size_t l = 0; l < all.layers.size(); ++l) {
+    LayerTotals& sum = all.layers[l];
+    const LayerTotals& layer = one.layers[l];
+    for (std::size_t p = 0; p < sum.by_part.size(); ++p) {
+      sum.by_part[p] += layer.by_part[p];
+    }
+    sum.straggler += layer.straggler;
+    sum.balancedness_sum += layer.balancedness_sum;
+    sum.balancedness_min = std::min(sum.balancedness_min, layer.balancedness_min);
+  }
+}
+
+void add(ConservationReport& sum, const ConservationReport& one) {
+  sum.assignments_routed += one.assignments_routed;
+  sum.assignments_executed += one.assignments_executed;
+  sum.bytes_sent += one.bytes_sent;
+  sum.bytes_received += one.bytes_received;
+}
+
+// The recorder is told of the first instance alone.
+std::vector<Running> start_models(const std::vector<Scenario>& scenarios, const Scenario& s, const PolicyChoice& policy,
+                                  const PreparedRun& prepared, StepRecorder* recorder) {
+  std::vector<Running> out;
+  for (std::size_t p = 0; p < scenarios.size(); ++p) {
+    for (int i = 0; i < s.deployment.pools[p].instances; ++i) {
+      const PreparedRun& plan = prepared.pools[p];
+      out.push_back(
+          {&scenarios[p], &plan, price_instance(scenarios[p], policy, plan, out.empty() ? recorder : nullptr)});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+KvLanes kv_lanes(const Scenario& s) {
+  const NodeSpec& node = s.cluster.node;
+  const int ranks_per_node = std::max(1, node.gpus / s.parallelism.attention_tp);
+  KvLanes out;
+  out.per_node = std::min(ranks_per_node, node.nics);
+  out.ranks_per_lane = (ranks_per_node + out.per_node - 1) / out.per_node;
+  out.rate = node.node_rate() / static_cast<double>(out.per_node);
+  return out;
+}
+
+Seconds KvLanes::transfer_time(const Scenario& s, std::int64_t tokens) const {
+  const Bytes bytes = s.model.kv_bytes_per_token(1) * static_cast<double>(tokens);
+  return s.network.inter.time(CollectiveKind::kAllToAll, 2, bytes / rate).time;
+}
+
+PreparedRun prepare_deployment(const Scenario& s, const PolicyChoice& policy) {
+  std::vector<PreparedRun> pools;
+  for (const Scenario& own : pool_scenarios(s)) {
+    pools.push_back(prepare_run(own, policy));
+  }
+  PreparedRun out = pools.back();
+  out.pools = std::move(pools);
+  return out;
+}
+
+RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
+                         const RequestTrace& requests, const RunControl& control) {
+  const std::vector<Scenario> scenarios = pool_scenarios(s);
+  const std::vector<Running> running = start_models(scenarios, s, policy, prepared, control.recorder);
+  std::vector<InstanceSpec> specs;
+  for (const Running& r : running) {
+    specs.push_back(spec_of(r));
+    specs.back().recorded = specs.size() == 1;
+  }
+  RunResult result = simulate(requests, specs, s.deployment.router, control);
+  ConservationReport sent = result.conservation;
+  StepTotals all;
+  int gpus = 0;
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    const StepTotals& totals = running[i].pricing.model->totals();
+    result.conservation = {};
+    describe_run(*running[i].scenario, policy, *running[i].prepared, totals, result.instances[i].time.total, result);
+    add(sent, result.conservation);
+    append_totals(all, totals, i);
+    gpus += running[i].scenario->cluster.gpus();
+  }
+  result.conservation = sent;
+  result.detail = std::move(all);
+  result.gpus = gpus;
+  return result;
+}
+
+}  // namespace epsim

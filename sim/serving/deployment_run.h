@@ -1,0 +1,29 @@
+// Runs of several instances: one price model each, one event queue for all.
+#pragma once
+
+#include "sim/serving/run_policy.h"
+
+namespace epsim {
+
+// Plans and sizes every pool; the result's own fields are those of the last (decode instances, where there are any).
+PreparedRun prepare_deployment(const Scenario& scenario, const PolicyChoice& policy);
+
+// Instances of the same pool draw the same routing in steps of the same number. Per-GPU and per-link figures of the
+// result are those of all instances side by side, links named "i0.", "i1.", ...; a recorder sees the first instance.
+RunResult run_deployment(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
+                         const RequestTrace& requests, const RunControl& control);
+
+// Time that a prompt of so many tokens takes from one prefill instance to a decode instance: all layers' keys and
+// values, once, at the rate and efficiency of the NICs that a lane has.
+//   Models : a lane is the NICs of a DP rank, or of the ranks that share one; bytes / rate at the all-to-all's measured
+//            efficiency for the fewest GPUs measured, base latency included.
+//   Ignores: contention inside the network and at the receiving NICs.
+struct KvLanes {
+  int per_node = 1;
+  int ranks_per_lane = 1;
+  BytesPerSecond rate{};
+  Seconds transfer_time(const Scenario& scenario, std::int64_t tokens) const;
+};
+KvLanes kv_lanes(const Scenario& scenario);
+
+}  // namespace epsim

@@ -1,0 +1,90 @@
+// All instances of a deployment in one event queue: requests arrive and are routed to an instance, instances step each
+// at its own pace, and where prompts and decodes run on instances of their own, keys and values travel between them.
+//
+//   Prefill/decode: a request is routed to a prefill instance, which computes its prompt and holds the keys and values.
+//   A decode instance, chosen then, sets pages aside as soon as it can; the transfer follows, one after another on the
+//   lane that the source rank leaves by. The request's first token counts when the transfer has ended, since the decode
+//   instance hands it out; the pages of the prefill instance are free from then on. A request of one output token ends
+//   on its prefill instance.
+//   Source : SGLang v0.4.8 disaggregation/prefill.py, decode.py (pages are set aside before the transfer; the decode
+//            server streams the answer).
+//   Ignores: handshake latency, transfer of finished chunks while a prompt is still computed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/core/fingerprint.h"
+#include "sim/domain/request_trace.h"
+#include "sim/engine/event_queue.h"
+#include "sim/serving/events.h"
+#include "sim/serving/instance.h"
+#include "sim/serving/run_control.h"
+#include "sim/serving/run_result.h"
+#include "sim/serving/run_tally.h"
+
+namespace epsim {
+
+class Fleet {
+ public:
+  // All arguments must outlive the fleet; every request of the trace must fit a rank's KV pool of every instance.
+  // Instances of one role stand together, those that decode for others last.
+  Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control);
+  Fleet(const Fleet&) = delete;
+  Fleet& operator=(const Fleet&) = delete;
+
+  // Runs to the end of the trace's last request, or until told to stop. Once.
+  void run();
+  // After run(): the audited result.
+  RunResult take_result();
+
+ private:
+  // Where a request's keys and values come from and go to.
+  struct Route {
+    std::int32_t from_instance, from_rank;
+    std::int32_t to_instance = -1, to_rank = -1;
+  };
+
+  void on(const StepDone& event);
+  void on(const RequestArrived& event);
+  void on(const StepDue& event);
+  void on(const KvArrived& event);
+
+  void expect_arrival(std::size_t request);
+  void expect_step(std::size_t instance);
+  bool stop_wanted() const;
+  std::size_t pick(std::span<const std::size_t> among, std::size_t& next, Router rule, std::int32_t request) const;
+  void settle(std::size_t instance);
+  void hand_over(std::size_t from);
+  void start_transfers(std::size_t to);
+  void transfer(std::int32_t request, std::size_t to, std::size_t to_rank);
+  void ended(std::int64_t requests);
+  std::int64_t first_rank(std::size_t instance) const { return first_rank_[instance]; }
+  void report_progress() const;
+  KvStats kv_stats() const;
+  void add_totals();
+
+  const RequestTrace& trace_;
+  std::span<const InstanceSpec> specs_;
+  Router rule_;
+  const RunControl& control_;
+
+  EventQueue<ServingEvent> queue_;
+  Ticks now_{};
+  RunResult result_;  // its records are the ranks' table: never resized
+  std::vector<DpRank> ranks_;
+  std::vector<Instance> instances_;
+  std::vector<std::int64_t> first_rank_;            // [instance] the number of its first rank among all
+  std::vector<std::size_t> fronts_, decoders_;      // instances that take arrivals; those that decode for others
+  std::vector<std::vector<Ticks>> lane_free_;       // [instance][lane]
+  std::unordered_map<std::int32_t, Route> routes_;  // of requests between prefill and decode
+  std::size_t next_front_ = 0, next_decoder_ = 0;
+  RunTally tally_;
+  Fingerprint fingerprint_;
+  std::int64_t arrived_ = 0, in_flight_ = 0;  // steps
+};
+
+}  // namespace epsim

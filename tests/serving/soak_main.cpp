@@ -1,0 +1,29 @@
+// soak_serving FIRST COUNT: the random deployments of fleet_test.cpp, as many as wanted. Exit code 1 when one is wrong.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+
+#include "tests/serving/random_fleet.h"
+
+int main(int argc, char** argv) {
+  const std::uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 0;
+  const std::uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 10'000;
+  epsim::test::FleetSums sums;
+  std::uint64_t wrong = 0;
+  for (std::uint64_t i = first; i < first + count; ++i) {
+    std::string problem;
+    try {
+      problem = epsim::test::check_random_fleet(i, sums);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+    if (!problem.empty()) {
+      ++wrong;
+      fmt::print("deployment {}: {}\n", i, problem);
+    }
+  }
+  fmt::print("{} deployments, {} wrong; {} transfers, {} retractions, {} tokens from prefix caches\n", count, wrong,
+             sums.transfers, sums.retractions, sums.hits);
+  return wrong == 0 ? 0 : 1;
+}
