@@ -107,6 +107,22 @@ Json kv_of(const RunSummary& run) {
           {"recomputed_tokens", kv.recomputed_tokens}};
 }
 
+Json instances_of(const RunSummary& run) {
+  Json out = Json::array();
+  for (const InstanceFigures& i : run.instances) {
+    out.push_back(
+        {{"instance_role", i.role}, {"steps", i.steps}, {"step_time_s", i.step_time_s}, {"busy_share", i.busy_share}});
+  }
+  return out;
+}
+
+Json transfers_of(const RunSummary& run) {
+  return {{"transfers", run.transfers.count},
+          {"transferred_tokens", run.transfers.tokens},
+          {"transfer_mean_ms", run.transfers.mean_ms},
+          {"transfer_wait_mean_ms", run.transfers.wait_mean_ms}};
+}
+
 Json memory_of(const RunSummary& run) {
   Json out = Json::array();
   for (const MemoryItem& item : run.memory.items) {
@@ -154,6 +170,8 @@ void put_figures(Json& out, const RunSummary& run) {
   out["step"] = steps_of(run);
   out["balancedness"] = balancedness_of(run);
   out["kv"] = kv_of(run);
+  out["instances"] = instances_of(run);
+  out["kv_transfers"] = transfers_of(run);
 }
 
 }  // namespace

@@ -115,7 +115,16 @@ void add_times(const RunResult& run, RunSummary& out) {
   out.replayed_steps = run.replayed_steps;
   out.step_time_s = total;
   out.step_mean_ms = ratio(total * 1e3, static_cast<double>(run.steps));
-  out.busy_share = ratio(total, duration_of(run).count());
+  const double duration = duration_of(run).count();
+  out.busy_share = ratio(total, duration * static_cast<double>(std::max<std::size_t>(1, run.instances.size())));
+  for (const InstanceTotals& i : run.instances) {
+    const double busy = i.time.total.count();
+    out.instances.push_back(
+        {std::string(kInstanceRoleNames[static_cast<std::size_t>(i.role)]), i.steps, busy, ratio(busy, duration)});
+  }
+  const auto transfers = static_cast<double>(run.transfers.count);
+  out.transfers = {run.transfers.count, run.transfers.tokens, ratio(run.transfers.time.count() * 1e3, transfers),
+                   ratio(run.transfers.wait.count() * 1e3, transfers)};
   out.parts = shares(run.time.by_part, run.time.total);
   out.origins = shares(run.time.by_origin, run.time.total);
   out.straggler = {run.time.straggler.count(), ratio(run.time.straggler.count(), total)};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sim/core/units.h"
 #include "sim/domain/cost.h"
@@ -58,6 +59,19 @@ struct KvFigures {
   std::int64_t retractions = 0, recomputed_tokens = 0;  // for lack of blocks
 };
 
+struct InstanceFigures {
+  std::string role;
+  std::int64_t steps = 0;
+  double step_time_s = 0;
+  double busy_share = kUndefined;
+};
+
+// Keys and values that went from prefill to decode instances.
+struct TransferFigures {
+  std::int64_t count = 0, tokens = 0;
+  double mean_ms = kUndefined, wait_mean_ms = kUndefined;
+};
+
 struct LinkFigures {
   std::string name;                       // empty when the run has no links
   double utilisation_share = kUndefined;  // bytes / (data-sheet rate x duration)
@@ -77,13 +91,15 @@ struct RunSummary {
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   double step_mean_ms = kUndefined;
   double step_time_s = 0;          // all steps together
-  double busy_share = kUndefined;  // step_time_s / duration_s
+  double busy_share = kUndefined;  // step_time_s / (duration_s x instances)
   std::array<TimeShare, kLayerParts> parts;
   std::array<TimeShare, kOrigins> origins;
   TimeShare straggler;
 
   BalanceFigures balancedness;
   KvFigures kv;
+  std::vector<InstanceFigures> instances;
+  TransferFigures transfers;
   MemoryReport memory;
   LinkFigures busiest_link;  // the first of several equal ones
   ConservationReport conservation;

@@ -152,6 +152,12 @@ std::string kv_lines(const RunSummary& run) {
     more += captioned("retractions", fmt::format("{} for lack of KV blocks, {} tokens computed again",
                                                  grouped(kv.retractions), grouped(kv.recomputed_tokens)));
   }
+  if (run.transfers.count > 0) {
+    more +=
+        captioned("KV transfers", fmt::format("{} of {} tokens in all, {} ms each on average, after {} ms for the link",
+                                              grouped(run.transfers.count), grouped(run.transfers.tokens),
+                                              rounded(run.transfers.mean_ms), rounded(run.transfers.wait_mean_ms)));
+  }
   return captioned("KV pool", size) + captioned("KV use", use) + more;
 }
 

@@ -47,6 +47,10 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["kv"]["retractions"] == 3);
   CHECK(json["kv"]["recomputed_tokens"] == 700);
   CHECK(json["step"]["graph_steps"] == 1);
+  CHECK(json["instances"][0]["instance_role"] == "whole");
+  CHECK(json["instances"][0]["busy_share"] == 0.5);  // 2 s of 4
+  CHECK(json["kv_transfers"]["transfer_mean_ms"] == 4.0);
+  CHECK(json["kv_transfers"]["transfer_wait_mean_ms"] == 1.0);
   CHECK(json["memory"][2].dump() == R"({"memory_item":"kv pool","memory_gib":3.0})");
   CHECK(json["busiest_link"]["link_name"] == "node0.nic.out");
   CHECK(json["conservation"]["sent_bytes"] == 30e9);
