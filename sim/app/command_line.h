@@ -24,6 +24,7 @@ int goodput_verb(const std::vector<std::string>& words);
 int run_verb(const std::vector<std::string>& words);
 int compare_verb(const std::vector<std::string>& words);
 int plan_verb(const std::vector<std::string>& words);
+int calibrate_verb(const std::vector<std::string>& words);
 int validate_verb(const std::vector<std::string>& words);
 int report_verb(const std::vector<std::string>& words);
 int sweep_verb(const std::vector<std::string>& words);

@@ -1,0 +1,366 @@
+#include "calibration/fit.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "calibration/correction_fit.h"
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+#include "sim/core/fingerprint.h"
+
+namespace epsim {
+namespace {
+
+constexpr double kTiles[] = {1, 16, 32, 64, 128, 256};
+constexpr std::array<std::size_t, 4> kShapeKnots{18, 3, 1, 1}, kStepKnots{80, 1, 1, 1};
+
+struct Sample {
+  std::vector<double> parameters;
+  double time = 0;
+  bool held_out = false;
+};
+
+std::uint64_t hash_of(std::span<const double> parameters) {
+  Fingerprint hash;
+  for (const double x : parameters) {
+    hash.add(std::bit_cast<std::uint64_t>(x));
+  }
+  return hash.value();
+}
+
+std::vector<Sample> read_samples(const PointTable& points, const OpInfo& info) {
+  std::vector<const std::vector<double>*> columns;
+  for (std::size_t c = 0; c < count_names(info.parameters); ++c) {
+    columns.push_back(&points.values_of(info.parameters[c]));
+  }
+  std::vector<Sample> samples;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    Sample sample;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      sample.parameters.push_back((*columns[c])[i]);
+      if (sample.parameters.back() <= 0) {
+        throw InputError({"", 0, points.op + "/" + std::string(info.parameters[c])},
+                         fmt::format("point {} is zero; a fit needs positive parameters.", i));
+      }
+    }
+    sample.time = points.time_s[i];
+    sample.held_out = is_held_out(sample.parameters);
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+// Coefficients of the physical terms, for one tile height.
+void fit_terms(FittedOp& op, std::span<const Sample* const> training) {
+  const std::size_t terms = count_names(op_info(op.kind).terms);
+  std::vector<double> a, b(training.size(), 1.0);
+  for (const Sample* s : training) {
+    const OpPlace place = op_place(op.kind, s->parameters, op.rates);
+    for (std::size_t t = 0; t < terms; ++t) {
+      a.push_back(place.terms[t] / s->time);
+    }
+  }
+  const std::vector<double> x = non_negative_least_squares(a, b, terms);
+  std::copy(x.begin(), x.end(), op.coefficients.begin());
+}
+
+double physical_time(const FittedOp& op, const OpPlace& place) {
+  double time = 0;
+  for (std::size_t t = 0; t < op.coefficients.size(); ++t) {
+    time += op.coefficients[t] * place.terms[t];
+  }
+  return time;
+}
+
+void set_hull(FittedOp& op, std::span<const Sample> samples) {
+  op.hull.fill({std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()});
+  for (const Sample& s : samples) {
+    const OpPlace place = op_place(op.kind, s.parameters, op.rates);
+    for (std::size_t a = 0; a < op.hull.size(); ++a) {
+      op.hull[a] = {std::min(op.hull[a][0], place.axes[a]), std::max(op.hull[a][1], place.axes[a])};
+    }
+  }
+}
+
+CorrectionSample correction_sample(const FittedOp& op, const Sample& s, std::size_t axes) {
+  const OpPlace place = op_place(op.kind, s.parameters, op.rates);
+  return {{place.axes.begin(), place.axes.begin() + static_cast<std::ptrdiff_t>(axes)},
+          std::log(s.time / std::max(physical_time(op, place), 1e-12))};
+}
+
+// What each measured size of experts takes beyond the correction for all.
+void fit_shapes(FittedOp& op, std::span<const Sample* const> training, double smoothness) {
+  std::map<std::pair<double, double>, std::vector<CorrectionSample>> by_shape;
+  for (const Sample* s : training) {
+    const OpPlace place = op_place(op.kind, s->parameters, op.rates);
+    const double left = std::log(s->time / op.price(s->parameters).time.count());
+    const std::array<double, 2> axes = shape_axes(place);
+    by_shape[{s->parameters[3], s->parameters[4]}].push_back({{axes.begin(), axes.end()}, left});
+  }
+  const OpInfo& info = op_info(op.kind);
+  const std::vector<std::string> names{std::string(info.axes.front()), std::string(info.axes.back())};
+  for (const auto& [shape, samples] : by_shape) {  // priced before the first of them is there
+    op.shapes.push_back({shape.first, shape.second, fit_correction(samples, names, kShapeKnots, smoothness)});
+  }
+}
+
+// What single sizes along the first axis take beyond the smooth correction: kernels change at whole tiles and at the
+// buckets of their tuners.
+void fit_steps(FittedOp& op, std::span<const Sample* const> training, double smoothness) {
+  std::vector<CorrectionSample> samples;
+  for (const Sample* s : training) {
+    const OpPlace place = op_place(op.kind, s->parameters, op.rates);
+    samples.push_back({{place.axes[0]}, std::log(s->time / op.price(s->parameters).time.count())});
+  }
+  op.steps = fit_correction(samples, {std::string(op_info(op.kind).axes[0])}, kStepKnots, smoothness);
+}
+
+void fit_corrections(FittedOp& op, std::span<const Sample* const> training, const FitOptions& options) {
+  const OpInfo& info = op_info(op.kind);
+  const std::size_t axes = count_names(info.axes);
+  std::vector<CorrectionSample> samples;
+  for (const Sample* s : training) {
+    samples.push_back(correction_sample(op, *s, axes));
+  }
+  const std::vector<std::string> names(info.axes.begin(), info.axes.begin() + static_cast<std::ptrdiff_t>(axes));
+  op.correction = fit_correction(samples, names, knot_limits(op.kind), options.smoothness);
+  op.shapes.clear();
+  op.steps.reset();
+  if (op.kind == OpKind::kGroupedGemm) {
+    fit_shapes(op, training, options.smoothness);
+  }
+  if (op.kind == OpKind::kDenseGemm) {
+    fit_steps(op, training, options.smoothness);
+  }
+}
+
+// Median plus a quarter of the 95th percentile over the training points: what a tile height is chosen by.
+double training_score(const FittedOp& op, std::span<const Sample* const> training) {
+  std::vector<double> errors;
+  for (const Sample* s : training) {
+    errors.push_back(std::fabs(op.price(s->parameters).time.count() / s->time - 1));
+  }
+  const ErrorSummary summary = summarise_errors(std::move(errors));
+  return summary.median + summary.p95 / 4;
+}
+
+void fit_best_tile(FittedOp& op, std::span<const Sample* const> training, const FitOptions& options) {
+  const bool tiled = op.kind == OpKind::kGroupedGemm || op.kind == OpKind::kDenseGemm;
+  FittedOp best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const double tile : kTiles) {
+    op.rates.tile_rows = tile;
+    fit_terms(op, training);
+    fit_corrections(op, training, options);
+    const double score = training_score(op, training);
+    if (score < least) {
+      least = score;
+      best = op;
+    }
+    if (!tiled) {
+      break;
+    }
+  }
+  op = std::move(best);
+}
+
+std::optional<ErrorSummary> noise_of(std::span<const Sample> samples) {
+  std::map<std::vector<double>, std::vector<double>> repeated;
+  for (const Sample& s : samples) {
+    repeated[s.parameters].push_back(s.time);
+  }
+  std::vector<double> errors;
+  for (const auto& [parameters, times] : repeated) {
+    for (std::size_t i = 1; i < times.size(); ++i) {
+      errors.push_back(std::fabs(times[i] / times[0] - 1));
+    }
+  }
+  return errors.size() < 10 ? std::nullopt : std::optional(summarise_errors(std::move(errors)));
+}
+
+// A grouped GEMM's groups are uneven when the largest has more than its whole share.
+bool is_skewed(const FittedOp& op, const Sample& s) {
+  return op.kind == OpKind::kGroupedGemm && s.parameters[2] > std::ceil(s.parameters[0] / s.parameters[1]);
+}
+
+void state_errors(FitResult& result, std::span<const Sample> samples) {
+  std::vector<double> even, skewed;
+  for (const Sample& s : samples) {
+    const double predicted = result.op.price(s.parameters).time.count();
+    result.residuals.push_back({s.parameters, s.time, predicted, s.held_out});
+    if (s.held_out) {
+      (is_skewed(result.op, s) ? skewed : even).push_back(std::fabs(predicted / s.time - 1));
+    }
+  }
+  result.op.held_out = summarise_errors(std::move(even));
+  if (!skewed.empty()) {
+    result.op.held_out_skewed = summarise_errors(std::move(skewed));
+  }
+  result.op.noise = noise_of(samples);
+}
+
+std::vector<const Sample*> choose_training(std::span<const Sample> samples, std::size_t max_points) {
+  std::vector<const Sample*> training;
+  for (const Sample& s : samples) {
+    if (!s.held_out) {
+      training.push_back(&s);
+    }
+  }
+  if (max_points > 0 && training.size() > max_points) {
+    std::stable_sort(training.begin(), training.end(),
+                     [](const Sample* a, const Sample* b) { return hash_of(a->parameters) < hash_of(b->parameters); });
+    training.resize(max_points);
+  }
+  return training;
+}
+
+}  // namespace
+
+bool is_held_out(std::span<const double> parameters) { return hash_of(parameters) % 5 == 0; }
+
+FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
+                 const FitOptions& options) {
+  const OpInfo* info = find_op_info(points.op);
+  if (info == nullptr) {
+    std::vector<std::string> names;
+    for (const OpInfo& known : op_infos()) {
+      names.emplace_back(known.name);
+    }
+    throw InputError({"", 0, points.op}, unknown_name("operator to fit", points.op, names));
+  }
+  if (points.size() < kMinPoints) {
+    throw InputError({"", 0, points.op},
+                     fmt::format("has {} points; a fit needs at least {}.", points.size(), kMinPoints));
+  }
+  const std::vector<Sample> samples = read_samples(points, *info);
+  const bool fp8 = points.op.ends_with("_fp8");
+  const auto attribute = [&](const char* name) {
+    const auto found = points.attributes.find(name);
+    return found == points.attributes.end() ? std::string("not stated") : found->second;
+  };
+  FitResult result;
+  FittedOp& op = result.op;
+  op.op = points.op;
+  op.kind = info->kind;
+  op.dtype = attribute("dtype");
+  op.kernel = attribute("kernel");
+  op.source = source;
+  op.rates = {fp8 ? rates.fp8_flops_per_s : rates.bf16_flops_per_s, rates.bytes_per_s, fp8 ? 1.0 : 2.0, 1.0};
+  const std::vector<const Sample*> training = choose_training(samples, options.max_points);
+  fit_best_tile(op, training, options);
+  set_hull(op, samples);
+  state_errors(result, samples);
+  return result;
+}
+
+FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
+                          const std::function<void(const std::string&)>& note, const FitOptions& options) {
+  FittedProfile out;
+  out.machine = points.provenance.machine;
+  out.gpu = points.provenance.gpu;
+  out.licence = points.provenance.licence;
+  out.notes = points.provenance.notes;
+  for (const PointTable& table : points.tables) {
+    if (find_op_info(table.op) == nullptr || table.size() < kMinPoints) {
+      note(fmt::format("{}: not fitted: {}", table.op,
+                       find_op_info(table.op) == nullptr
+                           ? "no compute operator of this kind (links are fitted apart)"
+                           : fmt::format("{} points, at least {} are needed", table.size(), kMinPoints)));
+      continue;
+    }
+    const auto file = table.attributes.find("table");
+    std::string source = points.provenance.source;
+    source += file == table.attributes.end() ? "" : (source.empty() ? "" : ", ") + file->second;
+    out.ops.push_back(fit_op(table, rates, source, options).op);
+  }
+  return out;
+}
+
+ErrorSummary summarise_errors(std::vector<double> errors) {
+  ErrorSummary out;
+  out.points = static_cast<std::int64_t>(errors.size());
+  if (errors.empty()) {
+    return out;
+  }
+  std::sort(errors.begin(), errors.end());
+  const auto at = [&](double share) {
+    const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(errors.size())));
+    return errors[std::max<std::size_t>(rank, 1) - 1];
+  };
+  out.median = at(0.5);
+  out.p95 = at(0.95);
+  out.worst = errors.back();
+  return out;
+}
+
+std::vector<double> non_negative_least_squares(std::span<const double> a, std::span<const double> b,
+                                               std::size_t columns) {
+  EPSIM_CHECK(columns > 0 && columns <= 6 && a.size() == b.size() * columns, "one row of coefficients per value");
+  const auto rows = static_cast<Eigen::Index>(b.size());
+  const auto width = static_cast<Eigen::Index>(columns);
+  using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::Map<const RowMajor> matrix(a.data(), rows, width);
+  const Eigen::Map<const Eigen::VectorXd> wanted(b.data(), rows);
+  const Eigen::MatrixXd normal = matrix.transpose() * matrix;
+  const Eigen::VectorXd right = matrix.transpose() * wanted;
+  Eigen::VectorXd best = Eigen::VectorXd::Zero(width);
+  double least = 0;  // of x'Nx - 2x'r, which is 0 at x = 0
+  for (unsigned active = 1; active < (1U << columns); ++active) {
+    // Columns that are not active keep a coefficient of 0: their row of the system says so.
+    Eigen::MatrixXd system = normal;
+    Eigen::VectorXd sides = right;
+    for (Eigen::Index c = 0; c < width; ++c) {
+      if ((active >> c & 1U) == 0) {
+        system.row(c).setZero();
+        system.col(c).setZero();
+        system(c, c) = 1;
+        sides(c) = 0;
+      }
+    }
+    const Eigen::VectorXd x = system.ldlt().solve(sides);
+    if (!x.allFinite() || (x.array() < 0).any()) {
+      continue;
+    }
+    const double value = x.dot(normal * x) - 2 * x.dot(right);
+    if (value < least) {
+      least = value;
+      best = x;
+    }
+  }
+  return {best.begin(), best.end()};
+}
+
+LinkFit fit_link(std::span<const double> bytes, std::span<const double> time_s, double bytes_per_s) {
+  EPSIM_CHECK(bytes.size() == time_s.size() && bytes.size() >= 2, "a link is fitted to at least two messages");
+  std::vector<double> a, b;
+  std::vector<std::size_t> held_out;
+  const bool enough = bytes.size() >= 10;  // with fewer, all take part, and the error is that of the fit
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (enough && is_held_out(bytes.subspan(i, 1))) {
+      held_out.push_back(i);
+      continue;
+    }
+    a.insert(a.end(), {1.0 / time_s[i], bytes[i] / bytes_per_s / time_s[i]});
+    b.push_back(1.0);
+  }
+  const std::vector<double> x = non_negative_least_squares(a, b, 2);
+  LinkFit out;
+  out.alpha_s = x[0];
+  out.efficiency = x[1] > 0 ? 1 / x[1] : 0;
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const bool counts = held_out.empty() || std::find(held_out.begin(), held_out.end(), i) != held_out.end();
+    if (counts) {
+      errors.push_back(std::fabs((x[0] + x[1] * bytes[i] / bytes_per_s) / time_s[i] - 1));
+    }
+  }
+  out.held_out = summarise_errors(std::move(errors));
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,75 @@
+// Fits an operator's model to its points, and says how wrong it is on points it has not seen.
+//
+//   Models : coefficients of the physical terms by non-negative least squares on the relative error, the tile height by
+//            trying those that kernels use; then a correction over a grid of log features, by penalised least squares
+//            on the logarithm of measured over predicted, with outliers held down (Huber).
+//   Held out: a fifth of the points, chosen by a hash of their parameters, takes part in neither step; repeated
+//            measurements of one shape stay together. The stated errors are those of the very model that is written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "calibration/points.h"
+#include "models/profile/fitted_op.h"
+
+namespace epsim {
+
+// Data-sheet rates of the machine the points were taken on.
+struct MachineRates {
+  double bf16_flops_per_s = 0;
+  double fp8_flops_per_s = 0;
+  double bytes_per_s = 0;
+};
+
+struct FitOptions {
+  double smoothness = 0.1;         // weight of the correction's second differences against the points
+  std::size_t max_points = 16384;  // of training; more are thinned by their hash. 0 = all
+};
+
+// One point's residual, for `show` and for tests.
+struct Residual {
+  std::vector<double> parameters;
+  double measured_s = 0, predicted_s = 0;
+  bool held_out = false;
+};
+
+struct FitResult {
+  FittedOp op;
+  std::vector<Residual> residuals;  // in the table's order
+};
+
+// Whether a point takes part only in the test; depends on its parameters alone.
+bool is_held_out(std::span<const double> parameters);
+
+// Throws InputError, naming operator and column, for an operator that cannot be fitted (op_infos() lists those that
+// can), a missing column, parameters that are zero, or fewer than `kMinPoints` points.
+inline constexpr std::size_t kMinPoints = 20;
+FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
+                 const FitOptions& options = {});
+
+// Every operator of the file that can be fitted; `note` hears, in words, of those that cannot, and why.
+FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
+                          const std::function<void(const std::string&)>& note, const FitOptions& options = {});
+
+// Median, 95th percentile and worst of |predicted / measured - 1|.
+ErrorSummary summarise_errors(std::vector<double> relative_errors);
+
+// Least squares with coefficients that are not negative, by trying every set of active columns: exact, for few columns.
+// Rows of `a` are in row-major order, `columns` to a row (at most 6).
+std::vector<double> non_negative_least_squares(std::span<const double> a, std::span<const double> b,
+                                               std::size_t columns);
+
+// time = alpha + bytes / (efficiency x rate), efficiency in (0, 1.5]: what a link needs for a message. Coefficients by
+// non-negative least squares on the relative error; errors on the held-out fifth.
+struct LinkFit {
+  double alpha_s = 0;
+  double efficiency = 0;
+  ErrorSummary held_out;
+};
+LinkFit fit_link(std::span<const double> bytes, std::span<const double> time_s, double bytes_per_s);
+
+}  // namespace epsim

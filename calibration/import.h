@@ -1,0 +1,42 @@
+// Public measurements as raw points.
+//
+//   aiconfigurator  github.com/ai-dynamo/aiconfigurator, systems/data, Apache-2.0: one table of many per operator and
+//                   machine (sources() says which and why). Times are milliseconds. Grouped GEMM: the rows per expert
+//                   follow from the collectors' routing (row_counts.h), the tensor-parallel share of the FFN is the
+//                   intermediate size; SGLang's rows with expert parallelism are left out, since its collector points
+//                   all remote experts at expert 0, and so are models without a gate projection.
+//   infersim        github.com/alibaba/InferSim, bench_data, Apache-2.0: fp8 grouped and dense GEMM, MLA and GQA on H20
+//   and
+//                   H800. Times are microseconds; up and down projection of a grouped GEMM are added.
+//
+// What each column becomes is described in calibration/FORMAT.md.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibration/points.h"
+
+namespace epsim {
+
+// A public table that an operator of a machine is read from.
+struct PublicTable {
+  std::string_view collection;  // "aiconfigurator", "infersim"
+  std::string_view machine;     // "a100"
+  std::string_view op;          // the point table it becomes
+  std::string_view path;        // below the collection's folder
+  std::string_view dtype;       // rows of this dtype are taken; empty = all
+  std::string_view kernel;      // rows of this kernel are taken; empty = all
+};
+std::span<const PublicTable> public_tables();
+std::vector<std::string> public_collections();
+std::vector<std::string> public_machines(const std::string& collection);
+
+// All operators of `machine` from the folder of a collection. InputError for an unknown collection or machine (listing
+// those there are), a missing file or column, a row that is no number.
+PointFile import_public(const std::string& collection, const std::string& machine, const std::filesystem::path& folder);
+
+}  // namespace epsim

@@ -1,0 +1,190 @@
+#include "models/profile/fitted_op.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+constexpr int kProfileVersion = 1;
+
+ErrorSummary read_errors(ConfigReader in) {
+  ErrorSummary out;
+  out.points = in.required<std::int64_t>("points");
+  out.median = in.required<double>("median");
+  out.p95 = in.required<double>("p95");
+  out.worst = in.required<double>("worst");
+  return out;
+}
+
+std::optional<ErrorSummary> maybe_errors(ConfigReader& in, const std::string& key) {
+  return in.has(key) ? std::optional(read_errors(in.section(key))) : std::nullopt;
+}
+
+std::vector<double> read_corrections(ConfigReader& in, std::size_t size) {
+  auto values = in.required<std::vector<double>>("correction", Bound::kAny);
+  in.check(values.size() == size, "correction",
+           fmt::format("has {} values, where the knots span {}.", values.size(), size));
+  in.check(std::all_of(values.begin(), values.end(), [](double v) { return std::fabs(v) < 10; }), "correction",
+           "a correction is the logarithm of a factor, below 10 in size.");
+  return values;
+}
+
+LogGrid::Axis read_knots(ConfigReader& knots, const std::string& name) {
+  auto values = knots.required<std::vector<double>>(name, Bound::kAny);
+  const bool grows = std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
+  knots.check(!values.empty() && grows, name, "knots must grow from one to the next, and be at least one.");
+  return {name, std::move(values)};
+}
+
+void read_grid(ConfigReader& in, const OpInfo& info, FittedOp& out) {
+  std::vector<LogGrid::Axis> axes;
+  std::size_t size = 1;
+  ConfigReader knots = in.required_section("knots_log2");
+  ConfigReader hull = in.required_section("hull_log2");
+  for (std::size_t a = 0; a < count_names(info.axes); ++a) {
+    const std::string name(info.axes[a]);
+    axes.push_back(read_knots(knots, name));
+    const auto ends = hull.required<std::vector<double>>(name, Bound::kAny);
+    hull.check(ends.size() == 2 && ends[0] <= ends[1], name, "the hull has a least and a greatest value.");
+    out.hull[a] = {ends[0], ends[1]};
+    size *= axes.back().knots.size();
+  }
+  out.correction = LogGrid(std::move(axes));
+  out.correction.values() = read_corrections(in, size);
+}
+
+void read_shapes(ConfigReader& in, const OpInfo& info, FittedOp& out) {
+  for (ConfigReader& shape : in.list_of_sections("shapes")) {
+    ShapeCorrection read;
+    read.hidden = shape.required<double>("hidden", Bound::kPositive);
+    read.intermediate = shape.required<double>("intermediate", Bound::kPositive);
+    ConfigReader knots = shape.required_section("knots_log2");
+    LogGrid::Axis rows = read_knots(knots, std::string(info.axes.front()));
+    LogGrid::Axis skew = read_knots(knots, std::string(info.axes.back()));
+    const std::size_t size = rows.knots.size() * skew.knots.size();
+    read.correction = LogGrid({std::move(rows), std::move(skew)});
+    read.correction.values() = read_corrections(shape, size);
+    out.shapes.push_back(std::move(read));
+  }
+  in.check(out.shapes.empty() || out.kind == OpKind::kGroupedGemm, "shapes", "only a grouped GEMM has them.");
+}
+
+void read_steps(ConfigReader& in, const OpInfo& info, FittedOp& out) {
+  if (in.has("steps")) {
+    in.check(out.kind == OpKind::kDenseGemm, "steps", "only a dense GEMM has them.");
+    ConfigReader steps = in.section("steps");
+    ConfigReader knots = steps.required_section("knots_log2");
+    LogGrid::Axis axis = read_knots(knots, std::string(info.axes.front()));
+    const std::size_t size = axis.knots.size();
+    out.steps = LogGrid({std::move(axis)});
+    out.steps->values() = read_corrections(steps, size);
+  }
+}
+
+FittedOp read_op(ConfigReader in) {
+  FittedOp out;
+  out.op = in.required<std::string>("op");
+  const OpInfo* info = find_op_info(out.op);
+  if (info == nullptr) {
+    std::vector<std::string> names;
+    for (const OpInfo& known : op_infos()) {
+      names.emplace_back(known.name);
+    }
+    in.fail("op", unknown_name("operator", out.op, names));
+  }
+  out.kind = info->kind;
+  out.dtype = in.required<std::string>("dtype");
+  out.kernel = in.required<std::string>("kernel");
+  out.source = in.required<std::string>("source");
+  out.rates.flops_per_s = in.required<FlopsPerSecond>("peak", Bound::kPositive).count();
+  out.rates.bytes_per_s = in.required<BytesPerSecond>("bandwidth", Bound::kPositive).count();
+  out.rates.weight_bytes = in.required<double>("weight_bytes", Bound::kPositive);
+  out.rates.tile_rows = in.required<double>("tile_rows", Bound::kPositive);
+  ConfigReader terms = in.required_section("coefficients");
+  double sum = 0;
+  for (std::size_t t = 0; t < count_names(info->terms); ++t) {
+    out.coefficients[t] = terms.required<double>(std::string(info->terms[t]));
+    sum += out.coefficients[t];
+  }
+  in.check(sum > 0, "coefficients", "at least one must be positive: the operator would take no time.");
+  read_grid(in, *info, out);
+  read_shapes(in, *info, out);
+  read_steps(in, *info, out);
+  out.held_out = read_errors(in.required_section("held_out"));
+  out.held_out_skewed = maybe_errors(in, "held_out_skewed");
+  out.noise = maybe_errors(in, "noise");
+  return out;
+}
+
+}  // namespace
+
+bool FittedOp::inside(const OpPlace& place) const {
+  for (std::size_t a = 0; a < correction.axes().size(); ++a) {
+    const double slack = 1e-9;
+    if (place.axes[a] < hull[a][0] - slack || place.axes[a] > hull[a][1] + slack) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Price FittedOp::price(std::span<const double> parameters) const {
+  EPSIM_CHECK(std::all_of(parameters.begin(), parameters.end(), [](double x) { return x > 0; }),
+              "an operator is priced for nothing");
+  const OpPlace place = op_place(kind, parameters, rates);
+  double time = 0;
+  for (std::size_t t = 0; t < coefficients.size(); ++t) {
+    time += coefficients[t] * place.terms[t];
+  }
+  double correction_here = correction.at(std::span(place.axes).first(correction.axes().size()));
+  const ShapeCorrection* shape = shape_of(parameters);
+  if (shape != nullptr) {
+    correction_here += shape->correction.at(shape_axes(place));
+  }
+  if (steps) {
+    correction_here += steps->at(std::span(place.axes).first(1));
+  }
+  const bool known = inside(place) && (shapes.empty() || shape != nullptr);
+  return {Seconds(time * std::exp(correction_here)), known ? Origin::kInterpolated : Origin::kExtrapolated};
+}
+
+const ShapeCorrection* FittedOp::shape_of(std::span<const double> parameters) const {
+  if (kind != OpKind::kGroupedGemm) {
+    return nullptr;
+  }
+  const auto found = std::find_if(shapes.begin(), shapes.end(), [&](const ShapeCorrection& s) {
+    return s.hidden == parameters[3] && s.intermediate == parameters[4];
+  });
+  return found == shapes.end() ? nullptr : &*found;
+}
+
+const FittedOp* FittedProfile::find(std::string_view op) const {
+  const auto found = std::find_if(ops.begin(), ops.end(), [&](const FittedOp& o) { return o.op == op; });
+  return found == ops.end() ? nullptr : &*found;
+}
+
+FittedProfile read_fitted_profile(const Config& document) {
+  ConfigReader in = document.root();
+  FittedProfile out;
+  const auto version = in.required<int>("version");
+  in.check(version == kProfileVersion, "version",
+           fmt::format("is {}; this program reads version {}.", version, kProfileVersion));
+  out.machine = in.required<std::string>("machine");
+  out.gpu = in.required<std::string>("gpu");
+  out.licence = in.optional<std::string>("licence", "");
+  out.notes = in.optional<std::string>("notes", "");
+  for (ConfigReader& op : in.list_of_sections("ops")) {
+    FittedOp read = read_op(op);
+    op.check(out.find(read.op) == nullptr, "op", fmt::format("'{}' is given twice.", read.op));
+    out.ops.push_back(std::move(read));
+  }
+  in.finish();
+  return out;
+}
+
+}  // namespace epsim

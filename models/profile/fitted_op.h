@@ -1,0 +1,76 @@
+// One operator of one machine as a fit leaves it: physical terms with coefficients, times a smooth correction.
+//
+//   time = sum over terms of coefficient x term, times exp(correction at the place)
+//   Models : see op_shapes.h.
+//   Source : calibration/profiles/<machine>/fit.yaml, which names the measurements and the error on points that the fit
+//            has not seen.
+//   Shapes : kernels are tuned shape by shape, and change at whole tiles. A grouped GEMM has, on top, a correction for
+//            each measured size of its experts, a dense GEMM one over its rows alone.
+//   Valid  : inside the measured hull, the box of features over all points, a price is interpolated. Outside it the
+//            physical terms go on and the correction stays that of the edge: extrapolated. So are experts of a size
+//            that was not measured.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/profile/log_grid.h"
+#include "models/profile/op_shapes.h"
+#include "sim/core/config.h"
+#include "sim/domain/cost.h"
+
+namespace epsim {
+
+// Relative errors |predicted / measured - 1| over points.
+struct ErrorSummary {
+  std::int64_t points = 0;
+  double median = 0, p95 = 0, worst = 0;
+};
+
+// What one size of experts adds to the correction, over the op's first and last axis (rows per group, skew).
+struct ShapeCorrection {
+  double hidden = 0, intermediate = 0;
+  LogGrid correction;
+};
+
+struct FittedOp {
+  std::string op;  // "grouped_gemm", "dense_gemm_fp8"
+  OpKind kind = OpKind::kDenseGemm;
+  std::string dtype, kernel, source;
+  OpRates rates;
+  std::array<double, kMaxTerms> coefficients{};
+  LogGrid correction;
+  std::vector<ShapeCorrection> shapes;                 // grouped GEMM only
+  std::optional<LogGrid> steps;                        // dense GEMM only: a further correction over m alone
+  std::array<std::array<double, 2>, kMaxAxes> hull{};  // least and greatest log2 feature of a measured point, per axis
+  // On the fifth of the points that was held out; for a grouped GEMM of even groups, and of uneven ones.
+  ErrorSummary held_out;
+  std::optional<ErrorSummary> held_out_skewed;
+  // Of repeated rows of the source from each other: no model is better than that.
+  std::optional<ErrorSummary> noise;
+
+  // `parameters` as in op_shapes.h, all positive.
+  Price price(std::span<const double> parameters) const;
+  bool inside(const OpPlace& place) const;
+  // Null for a size that was not measured, and for operators that know none.
+  const ShapeCorrection* shape_of(std::span<const double> parameters) const;
+};
+
+// Where a place stands in a ShapeCorrection's grid.
+inline std::array<double, 2> shape_axes(const OpPlace& place) { return {place.axes.front(), place.axes.back()}; }
+
+// The operators of one machine.
+struct FittedProfile {
+  std::string machine, gpu, licence, notes;
+  std::vector<FittedOp> ops;
+  const FittedOp* find(std::string_view op) const;  // null when there is none
+};
+
+// Reads a fit.yaml. InputError with file, line and key for another version, an unknown operator, one given twice, a
+// grid whose values do not match its knots, coefficients that are negative or all zero.
+FittedProfile read_fitted_profile(const Config& document);
+
+}  // namespace epsim

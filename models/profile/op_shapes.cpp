@@ -1,0 +1,142 @@
+#include "models/profile/op_shapes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::array<OpInfo, 6> kOps = {{
+    {OpKind::kGroupedGemm,
+     "grouped_gemm",
+     {"rows", "groups", "rows_max", "hidden", "intermediate", "tokens"},
+     {"launch", "weights", "products", "activations", "tokens"},
+     {"rows_per_group", "groups", "expert_weights", "skew"}},
+    {OpKind::kDenseGemm, "dense_gemm", {"m", "n", "k"}, {"launch", "bytes", "products"}, {"m", "n", "k"}},
+    {OpKind::kMlaPrefill,
+     "mla_prefill",
+     {"batch", "length", "heads"},
+     {"launch", "bytes", "products"},
+     {"length", "batch", "heads"}},
+    {OpKind::kMlaDecode,
+     "mla_decode",
+     {"batch", "length", "heads"},
+     {"launch", "bytes", "products", "sequences"},
+     {"length", "batch", "heads"}},
+    {OpKind::kGqaPrefill,
+     "gqa_prefill",
+     {"batch", "length", "heads", "kv_heads", "head_dim"},
+     {"launch", "bytes", "products"},
+     {"length", "batch", "heads", "queries_per_kv_head"}},
+    {OpKind::kGqaDecode,
+     "gqa_decode",
+     {"batch", "length", "heads", "kv_heads", "head_dim"},
+     {"launch", "bytes", "products", "sequences"},
+     {"length", "batch", "kv_heads", "queries_per_kv_head"}},
+}};
+
+// DeepSeek's multi-head latent attention: a query and key of 128 + 64, a value of 128; the cached latent is 512 + 64.
+constexpr double kMlaQueryWidth = 192, kMlaValueWidth = 128, kMlaLatent = 512, kMlaRope = 64;
+constexpr double kMicrosecond = 1e-6;
+constexpr double kActivationBytes = 2;  // bf16 in and out, whatever the weights
+
+OpPlace grouped_gemm(std::span<const double> p, const OpRates& r) {
+  const auto [rows, groups, most] = std::array{p[0], p[1], p[2]};
+  const double hidden = p[3], inter = p[4], weights = hidden * inter;
+  const double padded = padded_rows(rows, groups, most, r.tile_rows);
+  // Gathered, two projections out, the activation in and out, the result, and its sum over a token's experts.
+  const double moved = rows * (3 * hidden + 4 * inter) * kActivationBytes;
+  return {{kMicrosecond, groups * 3 * weights * r.weight_bytes / r.bytes_per_s, 6 * weights * padded / r.flops_per_s,
+           moved / r.bytes_per_s, p[5] * 2 * hidden * kActivationBytes / r.bytes_per_s},
+          {std::log2(rows / groups), std::log2(groups), std::log2(weights),
+           std::log2(std::max(1.0, most * groups / rows))}};
+}
+
+OpPlace dense_gemm(std::span<const double> p, const OpRates& r) {
+  const double m = p[0], n = p[1], k = p[2];
+  const double moved = n * k * r.weight_bytes + (m * k + m * n) * kActivationBytes;
+  const double products = std::ceil(m / r.tile_rows) * r.tile_rows * n;
+  return {{kMicrosecond, moved / r.bytes_per_s, 2 * products * k / r.flops_per_s, 0},
+          {std::log2(m), std::log2(n), std::log2(k), 0}};
+}
+
+OpPlace mla_prefill(std::span<const double> p, const OpRates& r) {
+  const double batch = p[0], length = p[1], heads = p[2];
+  const double pairs = batch * length * (length + 1) / 2;
+  const double moved = batch * length * heads * (2 * kMlaQueryWidth + 2 * kMlaValueWidth) * kActivationBytes;
+  return {
+      {kMicrosecond, moved / r.bytes_per_s, 2 * pairs * heads * (kMlaQueryWidth + kMlaValueWidth) / r.flops_per_s, 0},
+      {std::log2(length), std::log2(batch), std::log2(heads), 0}};
+}
+
+OpPlace mla_decode(std::span<const double> p, const OpRates& r) {
+  const double batch = p[0], length = p[1], heads = p[2];
+  const double latent = kMlaLatent + kMlaRope;
+  return {{kMicrosecond, batch * length * latent * r.weight_bytes / r.bytes_per_s,
+           2 * batch * length * heads * (latent + kMlaLatent) / r.flops_per_s, batch * kMicrosecond},
+          {std::log2(length), std::log2(batch), std::log2(heads), 0}};
+}
+
+OpPlace gqa_prefill(std::span<const double> p, const OpRates& r) {
+  const double batch = p[0], length = p[1], heads = p[2], kv_heads = p[3], width = p[4];
+  const double pairs = batch * length * (length + 1) / 2;
+  const double moved = batch * length * (2 * heads + 2 * kv_heads) * width * kActivationBytes;
+  return {{kMicrosecond, moved / r.bytes_per_s, 4 * pairs * heads * width / r.flops_per_s, 0},
+          {std::log2(length), std::log2(batch), std::log2(heads), std::log2(heads / kv_heads)}};
+}
+
+OpPlace gqa_decode(std::span<const double> p, const OpRates& r) {
+  const double batch = p[0], length = p[1], heads = p[2], kv_heads = p[3], width = p[4];
+  return {{kMicrosecond, batch * length * 2 * kv_heads * width * r.weight_bytes / r.bytes_per_s,
+           4 * batch * length * heads * width / r.flops_per_s, batch * kv_heads * kMicrosecond},
+          {std::log2(length), std::log2(batch), std::log2(kv_heads), std::log2(heads / kv_heads)}};
+}
+
+}  // namespace
+
+std::span<const OpInfo> op_infos() { return kOps; }
+
+const OpInfo& op_info(OpKind kind) { return kOps[static_cast<std::size_t>(kind)]; }
+
+const OpInfo* find_op_info(std::string_view op) {
+  for (const OpInfo& info : kOps) {
+    if (op == info.name || (op.starts_with(info.name) && op.substr(info.name.size()) == "_fp8")) {
+      return &info;
+    }
+  }
+  return nullptr;
+}
+
+std::size_t count_names(std::span<const std::string_view> names) {
+  return static_cast<std::size_t>(std::count_if(names.begin(), names.end(), [](auto name) { return !name.empty(); }));
+}
+
+double padded_rows(double rows, double groups, double rows_max, double tile) {
+  const double mean = rows / groups;
+  const bool even = rows_max <= std::ceil(mean);
+  const double each = even ? std::ceil(mean / tile) * tile : std::max(tile, mean + tile / 2);
+  return groups * each;
+}
+
+OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates) {
+  switch (kind) {
+    case OpKind::kGroupedGemm:
+      return grouped_gemm(p, rates);
+    case OpKind::kDenseGemm:
+      return dense_gemm(p, rates);
+    case OpKind::kMlaPrefill:
+      return mla_prefill(p, rates);
+    case OpKind::kMlaDecode:
+      return mla_decode(p, rates);
+    case OpKind::kGqaPrefill:
+      return gqa_prefill(p, rates);
+    case OpKind::kGqaDecode:
+      return gqa_decode(p, rates);
+  }
+  EPSIM_CHECK(false, "an operator of no known kind");
+  return {};
+}
+
+}  // namespace epsim

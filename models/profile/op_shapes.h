@@ -1,0 +1,58 @@
+// The operators that are measured and fitted: what one execution is, and what it must at least do.
+//
+//   Models : each execution as a few physical terms, in seconds at the data sheet's rates (launch, weight bytes of the
+//            touched experts, products of padded rows, activation bytes, KV bytes), and its place among the measured
+//            ones, in log2 of a few features. A fit gives each term a coefficient, and each place a correction.
+//   Source : kernels' shapes as stated beside the code.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace epsim {
+
+enum class OpKind { kGroupedGemm, kDenseGemm, kMlaPrefill, kMlaDecode, kGqaPrefill, kGqaDecode };
+
+inline constexpr std::size_t kMaxTerms = 5, kMaxAxes = 4;
+
+// What an execution is, in the columns of its point table.
+struct OpInfo {
+  OpKind kind;
+  std::string_view name;                          // stem of a point table's op; "_fp8" behind it for another dtype
+  std::array<std::string_view, 6> parameters;     // columns of the point table, in order; the rest is empty
+  std::array<std::string_view, kMaxTerms> terms;  // of the physical model
+  std::array<std::string_view, kMaxAxes> axes;    // of the correction
+};
+std::span<const OpInfo> op_infos();
+const OpInfo& op_info(OpKind kind);
+// By the name of an operator, with or without its dtype behind it; null when there is none.
+const OpInfo* find_op_info(std::string_view op);
+std::size_t count_names(std::span<const std::string_view> names);  // that are not empty
+
+// Data-sheet rates the terms are stated in, and bytes per element.
+struct OpRates {
+  double flops_per_s = 0;
+  double bytes_per_s = 0;
+  double weight_bytes = 2;  // of weights and KV cache
+  double tile_rows = 1;     // rows are padded to whole tiles
+};
+
+struct OpPlace {
+  std::array<double, kMaxTerms> terms{};  // seconds; "launch" is one microsecond
+  std::array<double, kMaxAxes> axes{};    // log2
+};
+
+// `p` holds the parameters in the order of OpInfo::parameters:
+//   grouped gemm: rows, groups (touched experts), rows_max (of one expert), hidden, intermediate, tokens (rows that
+//   come
+//                 in and go out; less than rows where a token has several experts here)
+//   dense gemm:   m (tokens), n, k
+//   attention:    batch, length (new tokens of a sequence; decode: cached tokens), heads [, kv_heads, head_dim]
+OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates);
+
+// Rows after padding every group to whole tiles. Even groups exactly; uneven ones lose half a tile each on average.
+double padded_rows(double rows, double groups, double rows_max, double tile);
+
+}  // namespace epsim

@@ -1,0 +1,36 @@
+#include "models/profile/profiles.h"
+
+#include <span>
+#include <utility>
+
+#include "models/data_files.h"
+
+namespace epsim::embedded {
+// Defined by the source that EpsimEmbed.cmake generates.
+std::span<const std::pair<std::string_view, std::string_view>> fitted_profiles();
+}  // namespace epsim::embedded
+
+namespace epsim {
+
+std::vector<std::string> fitted_profile_names() {
+  std::vector<std::string> names;
+  for (const auto& [path, text] : embedded::fitted_profiles()) {
+    names.push_back(std::filesystem::path(path).parent_path().filename().string());
+  }
+  return names;
+}
+
+FittedProfile fitted_profile(const std::string& name_or_path) {
+  if (looks_like_path(name_or_path)) {
+    return read_fitted_profile(Config::from_file(name_or_path));
+  }
+  const std::string wanted = "calibration/profiles/" + catalogue_key(name_or_path) + "/fit.yaml";
+  for (const auto& [path, text] : embedded::fitted_profiles()) {
+    if (path == wanted) {
+      return read_fitted_profile(Config::from_text(std::string(text), wanted));
+    }
+  }
+  throw InputError({}, unknown_name("fitted profile", name_or_path, fitted_profile_names()));
+}
+
+}  // namespace epsim

@@ -1,0 +1,199 @@
+// `epsim calibrate`: public measurements in, fits out, and what they are worth.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "calibration/fit.h"
+#include "calibration/import.h"
+#include "calibration/profile_writer.h"
+#include "models/catalogue.h"
+#include "models/profile/profiles.h"
+#include "sim/app/trace_verbs.h"
+#include "sim/core/files.h"
+
+namespace epsim::app {
+
+namespace po = boost::program_options;
+
+namespace {
+
+// Data-sheet rates: those of a catalogue GPU, or as the options state them.
+MachineRates read_rates(const po::variables_map& values, const std::string& machine) {
+  const auto stated = [&](const char* option, const char* dimension) {
+    std::string problem;
+    const auto parsed = parse_quantity(values[option].as<std::string>(), dimension, problem);
+    if (!parsed) {
+      throw InputError({"", 0, option}, problem);
+    }
+    return *parsed;
+  };
+  if (values.count("bf16") > 0 || values.count("fp8") > 0 || values.count("bandwidth") > 0) {
+    if (values.count("bf16") == 0 || values.count("fp8") == 0 || values.count("bandwidth") == 0) {
+      throw InputError({}, "state --bf16, --fp8 and --bandwidth together, or none of them.");
+    }
+    return {stated("bf16", "flop rate"), stated("fp8", "flop rate"), stated("bandwidth", "byte rate")};
+  }
+  const std::string name = values.count("gpu") > 0 ? values["gpu"].as<std::string>() : machine;
+  const GpuSpec gpu = find_gpu(name == "a100" ? "A100-80" : name).spec;
+  return {gpu.bf16_peak.count(), gpu.fp8_peak.count(), gpu.memory_bandwidth.count()};
+}
+
+int import_words(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  add_file_output(options);
+  options.add_options()("machine", po::value<std::string>(), "whose measurements to read")(
+      "from", po::value<std::string>(), "the collection's folder");
+  const auto values =
+      parse_words(words,
+                  "epsim calibrate import COLLECTION --machine NAME --from FOLDER -o POINTS.h5\n\n"
+                  "Reads public measurements: aiconfigurator (a100, h100, h200), infersim (h20, h800).\n"
+                  "Which tables and rows become which points: calibration/FORMAT.md.\n",
+                  options, {"collection"});
+  if (!values) {
+    return 0;
+  }
+  const std::filesystem::path out = output_file(*values);
+  const PointFile points = import_public(argument(*values, "collection", "the collection to import"),
+                                         argument(*values, "machine", "the machine with --machine"),
+                                         argument(*values, "from", "the collection's folder with --from"));
+  write_points(points, out);
+  std::cout << points_text(points) << "points: " << out.string() << "\n";
+  return 0;
+}
+
+int fit_words(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  add_output_options(options);
+  options.add_options()("gpu", po::value<std::string>(),
+                        "catalogue GPU whose data-sheet rates hold; default: the machine")(
+      "bf16", po::value<std::string>(), "peak, for a GPU that the catalogue lacks: 148TF/s")(
+      "fp8", po::value<std::string>(), "peak: 296TF/s")("bandwidth", po::value<std::string>(),
+                                                        "of the memory: 4000GB/s");
+  const auto values =
+      parse_words(words,
+                  "epsim calibrate fit POINTS.h5 -o FOLDER [options]\n\n"
+                  "Fits every operator and writes fit.yaml, which scenarios price from, and errors.csv, "
+                  "the errors on the fifth of the points that the fit has not seen.\n",
+                  options, {"points"});
+  if (!values) {
+    return 0;
+  }
+  const PointFile points = read_points(argument(*values, "points", "the points to fit"));
+  const MachineRates rates = read_rates(*values, points.provenance.machine);
+  OutputFolder out((*values)["output"].as<std::string>(), (*values)["overwrite"].as<bool>(), "fit.yaml");
+  const FittedProfile profile = fit_profile(points, rates, [](const std::string& note) { std::cout << note << "\n"; });
+  write_file_atomically(out.path() / "fit.yaml", profile_yaml(profile));
+  write_file_atomically(out.path() / "errors.csv", errors_csv(profile));
+  out.commit();
+  std::cout << profile_text(profile) << "profile: " << (out.target() / "fit.yaml").string() << "\n";
+  return 0;
+}
+
+bool is_points_file(const std::string& name) { return std::filesystem::path(name).extension() == ".h5"; }
+
+int show_words(const std::vector<std::string>& words) {
+  const auto values =
+      parse_words(words,
+                  "epsim calibrate show PROFILE | FIT.yaml | POINTS.h5\n\n"
+                  "A profile of the catalogue by its machine (a100), a fit of your own, or raw points.\n",
+                  po::options_description("options"), {"what"});
+  if (!values) {
+    return 0;
+  }
+  const std::string what = argument(*values, "what", "a profile or points to show");
+  std::cout << (is_points_file(what) ? points_text(read_points(what)) : profile_text(fitted_profile(what)));
+  return 0;
+}
+
+// Errors of a profile on points that need not be its own.
+std::string compare_with_points(const FittedProfile& profile, const PointFile& points) {
+  std::string out = fmt::format("{:<24} {:>7} {:>8} {:>8} {:>8} {:>9}\n", "op", "points", "median %", "p95 %",
+                                "worst %", "outside %");
+  for (const PointTable& table : points.tables) {
+    const FittedOp* op = profile.find(table.op);
+    if (op == nullptr) {
+      out += fmt::format("{:<24} not in the profile\n", table.op);
+      continue;
+    }
+    std::vector<double> errors;
+    double outside = 0;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      std::vector<double> parameters;
+      for (std::size_t c = 0; c < count_names(op_info(op->kind).parameters); ++c) {
+        parameters.push_back(table.values_of(op_info(op->kind).parameters[c])[i]);
+      }
+      const Price price = op->price(parameters);
+      errors.push_back(std::fabs(price.time.count() / table.time_s[i] - 1));
+      outside += price.origin == Origin::kExtrapolated ? 1 : 0;
+    }
+    const ErrorSummary e = summarise_errors(errors);
+    out += fmt::format("{:<24} {:>7} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}\n", table.op, e.points, e.median * 100,
+                       e.p95 * 100, e.worst * 100, 100 * outside / static_cast<double>(table.size()));
+  }
+  return out;
+}
+
+int compare_words(const std::vector<std::string>& words) {
+  const auto values =
+      parse_words(words,
+                  "epsim calibrate compare PROFILE POINTS.h5\n\n"
+                  "How far a profile (by machine, or a fit.yaml) is from points, operator by operator.\n",
+                  po::options_description("options"), {"profile", "points"});
+  if (!values) {
+    return 0;
+  }
+  const FittedProfile profile = fitted_profile(argument(*values, "profile", "the profile"));
+  std::cout << compare_with_points(profile, read_points(argument(*values, "points", "the points to compare with")));
+  return 0;
+}
+
+int export_words(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  add_output_options(options);
+  const auto values = parse_words(words,
+                                  "epsim calibrate export POINTS.h5 -o FOLDER\n\n"
+                                  "One CSV file per operator.\n",
+                                  options, {"points"});
+  if (!values) {
+    return 0;
+  }
+  const PointFile points = read_points(argument(*values, "points", "the points to export"));
+  OutputFolder out((*values)["output"].as<std::string>(), (*values)["overwrite"].as<bool>(), "points.txt");
+  write_file_atomically(out.path() / "points.txt", points_text(points));
+  for (const PointTable& table : points.tables) {
+    write_file_atomically(out.path() / (table.op + ".csv"), points_csv(table));
+  }
+  out.commit();
+  std::cout << "written: " << out.target().string() << "\n";
+  return 0;
+}
+
+constexpr Verb kCalibrateVerbs[] = {
+    {"import", "public measurements as raw points", import_words},
+    {"fit", "raw points to a profile that runs price from, with its errors", fit_words},
+    {"show", "what a profile knows and how wrong it is, or what raw points hold", show_words},
+    {"compare", "a profile against points it was not made from", compare_words},
+    {"export", "raw points as CSV", export_words},
+};
+
+}  // namespace
+
+int calibrate_verb(const std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  std::string help = "epsim calibrate <verb> [arguments]\n\n";
+  for (const Verb& verb : kCalibrateVerbs) {
+    if (!words.empty() && words[0] == verb.name) {
+      return verb.run({words.begin() + 1, words.end()});
+    }
+    names.emplace_back(verb.name);
+    help += fmt::format("  {:<8} {}\n", verb.name, verb.summary);
+  }
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    std::cout << help << "\nTo measure a machine of your own: calibration/run.sh.\n";
+    return words.empty() ? 2 : 0;
+  }
+  throw InputError({}, unknown_name("calibrate verb", words[0], names));
+}
+
+}  // namespace epsim::app
