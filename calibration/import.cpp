@@ -255,8 +255,8 @@ std::vector<std::string> public_machines(const std::string& collection) {
   return out;
 }
 
-PointFile import_public(const std::string& collection, const std::string& machine,
-                        const std::filesystem::path& folder) {
+PointFile import_public(const std::string& collection, const std::string& machine, const std::filesystem::path& folder,
+                        const std::string& only) {
   const std::vector<std::string> collections = public_collections(), machines = public_machines(collection);
   if (machines.empty()) {
     throw InputError({}, unknown_name("collection of public measurements", collection, collections));
@@ -271,7 +271,7 @@ PointFile import_public(const std::string& collection, const std::string& machin
   out.provenance.notes = "imported, not measured by this project";
   out.provenance.gpu = machine;
   for (const PublicTable& table : kTables) {
-    if (table.collection != collection || table.machine != machine) {
+    if (table.collection != collection || table.machine != machine || (!only.empty() && table.op != only)) {
       continue;
     }
     PointTable points = empty_table(table);

@@ -36,7 +36,8 @@ std::vector<std::string> public_collections();
 std::vector<std::string> public_machines(const std::string& collection);
 
 // All operators of `machine` from the folder of a collection. InputError for an unknown collection or machine (listing
-// those there are), a missing file or column, a row that is no number.
-PointFile import_public(const std::string& collection, const std::string& machine, const std::filesystem::path& folder);
+// those there are), a missing file or column, a row that is no number. With `only`, that operator alone.
+PointFile import_public(const std::string& collection, const std::string& machine, const std::filesystem::path& folder,
+                        const std::string& only = "");
 
 }  // namespace epsim

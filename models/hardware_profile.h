@@ -6,10 +6,12 @@
 //            that borrows another's profile (`carried_over`), has Origin::kExtrapolated.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "models/profile/fitted_op.h"
 #include "sim/core/units.h"
 #include "sim/domain/cost.h"
 
@@ -66,9 +68,11 @@ struct ComputeProfile {
   Figure kernel_constant;       // seconds added to each memory-bound kernel
   Figure attention_prefill;     // of the bf16 peak, causal score and value products, long prompts
   Figure attention_decode;      // of the memory bandwidth, reading the KV cache
+  // The machine's fitted operators, priced from where they have what is asked; null = the figures above alone.
+  std::shared_ptr<const FittedProfile> fitted;
 
-  // From the curve whose expert matrices are nearest in size; measured only for the very shape. Under its first point the
-  // share stays: a caller takes the longer of this and of reading the weights.
+  // From the curve whose expert matrices are nearest in size; measured only for the very shape. Under its first point
+  // the share stays: a caller takes the longer of this and of reading the weights.
   Efficiency grouped(int hidden, int intermediate, double rows_per_expert) const;
 };
 

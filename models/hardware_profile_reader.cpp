@@ -5,6 +5,7 @@
 
 #include "models/data_files.h"
 #include "models/hardware_profile.h"
+#include "models/profile/profiles.h"
 
 namespace epsim {
 namespace {
@@ -183,6 +184,10 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
   out.kernel_constant = figure("kernel_constant_us", 1e-6);
   out.attention_prefill = figure("attention_prefill");
   out.attention_decode = figure("attention_decode");
+  if (const auto fitted = in.maybe<std::string>("fitted")) {
+    const std::string which = looks_like_path(*fitted) ? in.path("fitted").string() : *fitted;
+    out.fitted = std::make_shared<const FittedProfile>(fitted_profile(which));
+  }
   in.finish();
   return out;
 }

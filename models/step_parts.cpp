@@ -26,7 +26,8 @@ StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Par
       dispatch_(dispatch),
       compute_(model, cluster.node.gpu, parallelism, std::move(compute)),
       network_(cluster, std::move(network)),
-      peak_(cluster.node.gpu.bf16_peak) {}
+      peak_(model.bytes_per_weight < 2 && cluster.node.gpu.fp8_peak.count() > 0 ? cluster.node.gpu.fp8_peak
+                                                                                : cluster.node.gpu.bf16_peak) {}
 
 void StepParts::set_conditions(const StepConditions& conditions) {
   for (const std::vector<double>* speeds : {&conditions.gpu_speed, &conditions.link_speed}) {

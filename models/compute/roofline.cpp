@@ -19,6 +19,21 @@ constexpr int kNormKernels = 3;
 // Router scores to top-k ids and weights.
 constexpr int kGateKernels = 1;
 
+// The weight matrices of one layer's attention on one GPU of `tp`.
+std::vector<WeightMatrix> attention_matrices(const MoeSpec& model, double tp) {
+  const AttentionSpec& a = model.attention;
+  const double hidden = model.hidden, heads = a.heads / tp;
+  if (a.kind == AttentionKind::kMla) {
+    const double query_in = a.q_lora_rank > 0 ? a.q_lora_rank : hidden;
+    return {{static_cast<double>(a.q_lora_rank + a.kv_lora_rank + a.qk_rope_head_dim), hidden},
+            {heads * (a.qk_nope_head_dim + a.qk_rope_head_dim), query_in},
+            {heads * (a.qk_nope_head_dim + a.v_head_dim), static_cast<double>(a.kv_lora_rank)},
+            {hidden, heads * a.v_head_dim}};
+  }
+  const double kv_heads = std::max(1.0, a.kv_heads / tp);
+  return {{(heads + 2 * kv_heads) * a.head_dim, hidden}, {hidden, heads * a.head_dim}};
+}
+
 }  // namespace
 
 ComputeModel::ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Parallelism& parallelism,
@@ -30,6 +45,10 @@ ComputeModel::ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Paral
       flops_per_row_(6.0 * model.hidden * model.moe_intermediate),
       expert_bytes_(model.expert_bytes()),
       weight_rate_(gpu.memory_bandwidth * profile_.weight_read.value) {
+  if (profile_.fitted != nullptr) {
+    fitted_.emplace(*profile_.fitted, profile_.carried_over, model, gpu, parallelism);
+    attention_matrices_ = attention_matrices(model, parallelism.attention_tp);
+  }
   for (int i = 0; i <= kGroupedOctaves * kStepsPerOctave; ++i) {
     const Efficiency share =
         profile_.grouped(model.hidden, model.moe_intermediate, std::exp2(static_cast<double>(i) / kStepsPerOctave));
@@ -57,32 +76,66 @@ Price ComputeModel::memory_bound(Bytes moved, int kernels) const {
   return {time, weaker(profile_.memory_bound.origin, profile_.kernel_constant.origin)};
 }
 
+Price ComputeModel::projections(double tokens) const {
+  if (!fitted_ || !fitted_->has_dense()) {
+    return gemm(tokens, model_.attention_replicated_bytes()) +
+           gemm(tokens, model_.attention_split_bytes() / parallelism_.attention_tp);
+  }
+  Price total;
+  for (const WeightMatrix& matrix : attention_matrices_) {
+    total = total + fitted_->product(tokens, matrix);
+  }
+  return total;
+}
+
+// The cached latents of the chunks' context are expanded to keys and values (MLA alone).
+Price ComputeModel::context_expansion(double tokens) const {
+  const AttentionSpec& a = model_.attention;
+  if (a.kind != AttentionKind::kMla || tokens <= 0) {
+    return {};
+  }
+  const double columns = static_cast<double>(a.heads) / parallelism_.attention_tp * (a.qk_nope_head_dim + a.v_head_dim);
+  if (fitted_ && fitted_->has_dense()) {
+    return fitted_->product(tokens, {columns, static_cast<double>(a.kv_lora_rank)});
+  }
+  return gemm(tokens, Bytes(a.kv_lora_rank * columns * model_.bytes_per_weight));
+}
+
+// Scores and values: 2 flops a multiply-add, per query-key pair and head.
+Price ComputeModel::prefill_scores(const RankBatch& batch) const {
+  if (batch.prefill_pairs <= 0) {
+    return {};
+  }
+  const AttentionSpec& a = model_.attention;
+  const double heads = static_cast<double>(a.heads) / parallelism_.attention_tp;
+  const double pair_width =
+      a.kind == AttentionKind::kMla ? a.qk_nope_head_dim + a.qk_rope_head_dim + a.v_head_dim : 2.0 * a.head_dim;
+  const Flops work(2.0 * batch.prefill_pairs * heads * pair_width);
+  if (const std::optional<Price> price = fitted_ ? fitted_->prefill(batch) : std::nullopt) {
+    return {std::max(price->time, work / gpu_.bf16_peak), price->origin};
+  }
+  return {work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
+}
+
+// Decode in the absorbed form for MLA: the latents are read once for all heads.
+Price ComputeModel::decode_scores(const RankBatch& batch) const {
+  if (batch.decode_context <= 0) {
+    return {};
+  }
+  if (const std::optional<Price> price = fitted_ ? fitted_->decode(batch) : std::nullopt) {
+    return *price;
+  }
+  const Bytes cached = model_.kv_bytes_per_token(parallelism_.attention_tp) / model_.layers * batch.decode_context;
+  return {cached / (gpu_.memory_bandwidth * profile_.attention_decode.value), profile_.attention_decode.origin};
+}
+
 Price ComputeModel::attention(const RankBatch& batch) const {
   const auto tokens = static_cast<double>(batch.tokens());
   if (tokens <= 0) {
     return {};
   }
-  const AttentionSpec& a = model_.attention;
-  const double tp = parallelism_.attention_tp;
-  const double heads = a.heads / tp;
-  const bool mla = a.kind == AttentionKind::kMla;
-  Price total = gemm(tokens, model_.attention_replicated_bytes()) + gemm(tokens, model_.attention_split_bytes() / tp);
-  if (mla && batch.prefill_context > 0) {  // the cached latents of the chunks' context are expanded to keys and values
-    const double expand = static_cast<double>(a.kv_lora_rank) * heads * (a.qk_nope_head_dim + a.v_head_dim);
-    total = total + gemm(batch.prefill_context, Bytes(expand * model_.bytes_per_weight));
-  }
-  // Scores and values: 2 flops a multiply-add, per query-key pair and head. Decode in the absorbed form for MLA.
-  const double pair_width = mla ? a.qk_nope_head_dim + a.qk_rope_head_dim + a.v_head_dim : 2.0 * a.head_dim;
-  if (batch.prefill_pairs > 0) {
-    total = total + Price{Flops(2.0 * batch.prefill_pairs * heads * pair_width) /
-                              (gpu_.bf16_peak * profile_.attention_prefill.value),
-                          profile_.attention_prefill.origin};
-  }
-  if (batch.decode_context > 0) {
-    const Bytes cached = model_.kv_bytes_per_token(parallelism_.attention_tp) / model_.layers * batch.decode_context;
-    total = total +
-            Price{cached / (gpu_.memory_bandwidth * profile_.attention_decode.value), profile_.attention_decode.origin};
-  }
+  const Price total =
+      projections(tokens) + context_expansion(batch.prefill_context) + prefill_scores(batch) + decode_scores(batch);
   const Bytes activations(tokens * model_.hidden * model_.bytes_per_weight);
   return total + memory_bound(activations * (2.0 * kNormKernels), kNormKernels);  // each reads and writes them once
 }
@@ -93,33 +146,42 @@ Price ComputeModel::gate(std::int64_t tokens) const {
   }
   const double here = static_cast<double>(tokens) / parallelism_.attention_tp;
   const Bytes scores(here * model_.experts * 4.0);  // float32
-  return gemm(here, model_.router_bytes()) + memory_bound(scores, kGateKernels);
+  const bool fits = fitted_ && fitted_->has_dense();
+  const Price router = fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden}, true)
+                            : gemm(here, model_.router_bytes());
+  return router + memory_bound(scores, kGateKernels);
 }
 
 // An FFN with gate, up and down: split over the tensor-parallel group, every GPU works on all tokens; replicated, on
 // its own share of them.
-Price ComputeModel::ffn(std::int64_t tokens, Bytes whole_weights, Sharding sharding) const {
-  if (tokens <= 0 || whole_weights.count() <= 0) {
+Price ComputeModel::ffn(std::int64_t tokens, double intermediate, Sharding sharding) const {
+  if (tokens <= 0 || intermediate <= 0) {
     return {};
   }
-  const double tp = parallelism_.attention_tp;
+  const double tp = parallelism_.attention_tp, hidden = model_.hidden;
   const bool split = sharding == Sharding::kTensorParallel;
   const double rows = split ? static_cast<double>(tokens) : static_cast<double>(tokens) / tp;
-  const Bytes weights = split ? whole_weights / tp : whole_weights;
-  const Bytes activation(weights.count() / (3.0 * model_.hidden) * rows * 3.0);  // two inputs, one output, per column
-  return gemm(rows, weights) + memory_bound(activation, 1);
+  const double width = split ? intermediate / tp : intermediate;
+  const Bytes activation(width * rows * 3.0 * model_.bytes_per_weight);  // two inputs, one output, per column
+  const bool fits = fitted_ && fitted_->has_dense();
+  const Price products = fits ? fitted_->product(rows, {2 * width, hidden}) + fitted_->product(rows, {hidden, width})
+                              : gemm(rows, Bytes(3.0 * hidden * width * model_.bytes_per_weight));
+  return products + memory_bound(activation, 1);
 }
 
 Price ComputeModel::shared_expert(std::int64_t tokens) const {
-  return ffn(tokens, model_.shared_expert_bytes(), parallelism_.shared_experts);
+  return ffn(tokens, model_.shared_intermediate, parallelism_.shared_experts);
 }
 Price ComputeModel::dense_ffn(std::int64_t tokens) const {
-  return ffn(tokens, model_.dense_ffn_bytes(), parallelism_.dense_ffn);
+  return ffn(tokens, model_.dense_intermediate, parallelism_.dense_ffn);
 }
 
 Price ComputeModel::experts(double rows, double touched) const {
   if (rows <= 0) {
     return {};
+  }
+  if (fitted_ && fitted_->has_experts()) {
+    return fitted_->experts(rows, touched);
   }
   // Position in the table without a logarithm: the exponent gives the octave, the mantissa runs almost straight in it.
   int octave = 0;
@@ -143,7 +205,11 @@ Price ComputeModel::head(std::int64_t sampled) const {
   const double tp = parallelism_.embedding == Sharding::kTensorParallel ? parallelism_.attention_tp : 1.0;
   const Bytes matrix(static_cast<double>(model_.vocab) * model_.hidden * model_.bytes_per_weight / tp);
   const Bytes logits(static_cast<double>(sampled) * model_.vocab * 4.0);  // float32, gathered before sampling
-  return gemm(static_cast<double>(sampled), matrix) + memory_bound(logits, 1);
+  const auto rows = static_cast<double>(sampled);
+  const bool fits = fitted_ && fitted_->has_dense();
+  const Price product =
+      fits ? fitted_->product(rows, {model_.vocab / tp, 1.0 * model_.hidden}, true) : gemm(rows, matrix);
+  return product + memory_bound(logits, 1);
 }
 
 }  // namespace epsim

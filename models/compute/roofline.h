@@ -1,19 +1,21 @@
-// Time of one layer's computations on one GPU: flops or bytes over the data sheet's rate times a measured share of it.
+// Time of one layer's computations on one GPU: from the machine's fitted operators (fitted_compute.h) where it has
+// them, else flops or bytes over the data sheet's rate times a measured share of it.
 //
 //   Models : attention (MLA, GQA; prefill with context, decode reading the KV cache), gate, dense FFN and shared
-//            experts, grouped expert GEMMs with the weight bytes of the touched experts as a floor, norms, output head.
-//            The grouped GEMM's share of the peak is measured over rows per touched expert, for the shape nearest in
-//            size.
-//   Ignores: tile padding, wave quantisation and skew between the experts of one GPU (a calibrated grouped-GEMM model
-//            knows them), quantisation kernels, the CPU.
+//            experts, grouped expert GEMMs, norms, output head. Without fits the grouped GEMM has the weight bytes of
+//            the touched experts as a floor, and its share of the peak is measured over rows per touched expert, for
+//            the shape nearest in size.
+//   Ignores: quantisation kernels, the CPU; without fits also tile padding, waves and skew between a GPU's experts.
 //   Source : shares and constants from a ComputeProfile (models/hardware/compute); kernel counts per layer part
 //            are stated beside the code.
 //   Valid  : every Price carries the weakest origin of the figures that made it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "models/compute/fitted_compute.h"
 #include "models/hardware_profile.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/parallelism.h"
@@ -38,12 +40,18 @@ class ComputeModel {
  private:
   Price gemm(double rows, Bytes weights) const;
   Price memory_bound(Bytes moved, int kernels) const;
-  Price ffn(std::int64_t tokens, Bytes whole_weights, Sharding sharding) const;
+  Price ffn(std::int64_t tokens, double intermediate, Sharding sharding) const;
+  Price projections(double tokens) const;
+  Price context_expansion(double tokens) const;
+  Price prefill_scores(const RankBatch& batch) const;
+  Price decode_scores(const RankBatch& batch) const;
 
   MoeSpec model_;
   GpuSpec gpu_;
   Parallelism parallelism_;
   ComputeProfile profile_;
+  std::optional<FittedCompute> fitted_;
+  std::vector<WeightMatrix> attention_matrices_;  // on one GPU, for the fits
   // Constants of the hot function experts().
   Flops flops_per_row_;
   Bytes expert_bytes_;

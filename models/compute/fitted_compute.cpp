@@ -1,0 +1,153 @@
+#include "models/compute/fitted_compute.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+// Rows per touched expert from 1 to 2^20 in eighths of an octave, touched experts from 1 to 2^10 in quarters.
+constexpr int kRowOctaves = 20, kRowSteps = 8, kGroupOctaves = 10, kGroupSteps = 4;
+constexpr std::size_t kRowPlaces = kRowOctaves * kRowSteps + 1, kGroupPlaces = kGroupOctaves * kGroupSteps + 1;
+
+// The hottest expert of a group, over the group's mean: see the header.
+constexpr double kSkewExponent = 0.31;
+
+// Position in a table of `steps` to the octave without a logarithm: the exponent gives the octave, the mantissa runs
+// almost straight in it.
+double table_place(double x, int steps, std::size_t places) {
+  int octave = 0;
+  const double mantissa = std::frexp(std::max(1.0, x), &octave);  // in [0.5, 1)
+  return std::min((octave - 1 + 2.0 * mantissa - 1.0) * steps, static_cast<double>(places - 1) - 1e-9);
+}
+
+// The x at an integer place of table_place().
+double value_at(std::size_t place, int steps) {
+  const auto octave = static_cast<int>(place) / steps;
+  const double along = static_cast<double>(static_cast<int>(place) % steps) / steps;
+  return std::ldexp(1.0 + along, octave);
+}
+
+bool is_deepseek_mla(const AttentionSpec& a) {
+  return a.kv_lora_rank == 512 && a.qk_nope_head_dim == 128 && a.qk_rope_head_dim == 64 && a.v_head_dim == 128;
+}
+
+}  // namespace
+
+FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& carried_over, const MoeSpec& model,
+                             const GpuSpec& gpu, const Parallelism& parallelism)
+    : attention_(model.attention), tensor_parallel_(parallelism.attention_tp), borrowed_(!carried_over.empty()) {
+  const std::string dtype = model.bytes_per_weight < 2 ? "_fp8" : "";
+  dense_ = take(profile, "dense_gemm" + dtype, gpu);
+  dense_bf16_ = take(profile, "dense_gemm", gpu);
+  if (const std::optional<FittedOp> experts = take(profile, "grouped_gemm" + dtype, gpu)) {
+    tabulate_experts(*experts, model);
+  }
+  const bool mla = attention_.kind == AttentionKind::kMla;
+  if (mla ? is_deepseek_mla(attention_) : attention_.head_dim == 128) {
+    prefill_ = take(profile, mla ? "mla_prefill" : "gqa_prefill", gpu);
+    decode_ = take(profile, mla ? "mla_decode" : "gqa_decode", gpu);
+    if (decode_ && model.bytes_per_kv != decode_->rates.weight_bytes) {
+      decode_.reset();  // measured with another cache
+    }
+  }
+}
+
+std::optional<FittedOp> FittedCompute::take(const FittedProfile& profile, const std::string& op,
+                                            const GpuSpec& gpu) const {
+  const FittedOp* found = profile.find(op);
+  if (found == nullptr) {
+    return std::nullopt;
+  }
+  const bool fp8 = op.ends_with("_fp8");
+  if (fp8 && gpu.fp8_peak.count() <= 0) {
+    return std::nullopt;
+  }
+  FittedOp out = *found;
+  out.rates.flops_per_s = (fp8 ? gpu.fp8_peak : gpu.bf16_peak).count();
+  out.rates.bytes_per_s = gpu.memory_bandwidth.count();
+  return out;
+}
+
+void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
+  expert_table_.reserve(kGroupPlaces * kRowPlaces);
+  for (std::size_t g = 0; g < kGroupPlaces; ++g) {
+    const double groups = value_at(g, kGroupSteps);
+    for (std::size_t r = 0; r < kRowPlaces; ++r) {
+      const double each = value_at(r, kRowSteps), rows = each * groups;
+      const double most = std::min(rows, std::max(std::ceil(each), each * std::pow(groups, kSkewExponent)));
+      const Price price = marked(op.price(std::array{rows, groups, most, static_cast<double>(model.hidden),
+                                                     static_cast<double>(model.moe_intermediate), rows}));
+      // No kernel is faster than the GPU's peak, wherever a fit is taken to.
+      const double peak = 6.0 * model.hidden * model.moe_intermediate * rows / op.rates.flops_per_s;
+      expert_table_.push_back({std::max(price.time.count(), peak * (1 + 1e-9)), price.origin});
+    }
+  }
+}
+
+Price FittedCompute::marked(Price price) const {
+  return {price.time, borrowed_ ? weaker(price.origin, Origin::kExtrapolated) : price.origin};
+}
+
+Price FittedCompute::product(double rows, const WeightMatrix& matrix, bool bf16) const {
+  if (rows <= 0 || matrix.n <= 0 || matrix.k <= 0) {
+    return {};
+  }
+  const FittedOp& op = bf16 && dense_bf16_ ? *dense_bf16_ : *dense_;
+  const Price price = marked(op.price(std::array{std::max(1.0, rows), matrix.n, matrix.k}));
+  const Seconds peak(2 * rows * matrix.n * matrix.k / op.rates.flops_per_s);
+  return {std::max(price.time, peak), price.origin};
+}
+
+Price FittedCompute::experts(double rows, double touched) const {
+  const double groups = std::max(1.0, touched);
+  const double row_place = table_place(rows / groups, kRowSteps, kRowPlaces);
+  const double group_place = table_place(groups, kGroupSteps, kGroupPlaces);
+  const auto r = static_cast<std::size_t>(row_place), g = static_cast<std::size_t>(group_place);
+  const double along_r = row_place - static_cast<double>(r), along_g = group_place - static_cast<double>(g);
+  const ExpertPrice* low = &expert_table_[g * kRowPlaces + r];
+  const ExpertPrice* high = low + kRowPlaces;
+  const double few = low[0].seconds + (low[1].seconds - low[0].seconds) * along_r;
+  const double many = high[0].seconds + (high[1].seconds - high[0].seconds) * along_r;
+  const Origin below = weaker(low[0].origin, along_r > 0 ? low[1].origin : low[0].origin);
+  const Origin above = along_g > 0 ? weaker(high[0].origin, high[1].origin) : below;
+  return {Seconds(few + (many - few) * along_g), weaker(below, above)};
+}
+
+std::vector<double> FittedCompute::attention_parameters(double batch, double length) const {
+  const double heads = std::max(1.0, attention_.heads / tensor_parallel_);
+  if (attention_.kind == AttentionKind::kMla) {
+    return {batch, length, heads};
+  }
+  const double kv_heads = std::max(1.0, attention_.kv_heads / tensor_parallel_);
+  return {batch, length, heads, std::min(kv_heads, heads), static_cast<double>(attention_.head_dim)};
+}
+
+std::optional<Price> FittedCompute::prefill(const RankBatch& batch) const {
+  if (!prefill_ || batch.prefill_tokens <= 0 || batch.prefill_pairs <= 0) {
+    return std::nullopt;
+  }
+  const auto tokens = static_cast<double>(batch.prefill_tokens);
+  // Sequences of n tokens have n (n + 1) / 2 pairs. A chunk behind a long context is a part of one such sequence.
+  const double length = std::max(1.0, 2 * batch.prefill_pairs / tokens - 1);
+  const double sequences = tokens / length;
+  Price price = prefill_->price(attention_parameters(std::max(1.0, sequences), length));
+  if (sequences < 1) {
+    const Price own = prefill_->price(attention_parameters(1, tokens));
+    price.time = std::max(price.time * sequences, own.time);
+  }
+  return marked(price);
+}
+
+std::optional<Price> FittedCompute::decode(const RankBatch& batch) const {
+  if (!decode_ || batch.decode_tokens <= 0 || batch.decode_context <= 0) {
+    return std::nullopt;
+  }
+  const auto sequences = static_cast<double>(batch.decode_tokens);
+  return marked(decode_->price(attention_parameters(sequences, std::max(1.0, batch.decode_context / sequences))));
+}
+
+}  // namespace epsim

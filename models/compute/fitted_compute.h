@@ -1,0 +1,67 @@
+// Prices of one run's operators from a machine's fits: the model's shapes put into the fitted operators, and a table
+// for the expert GEMM, which every GPU of every layer asks for.
+//
+//   Models : weight matrices as dense GEMMs of their own shape; attention by batch and length; grouped expert GEMM by
+//            rows per touched expert and number of touched experts, in eighths and quarters of an octave.
+//   Ignores: which experts of a GPU have how many rows: the hottest of g is taken to have g^0.31 times the mean, what
+//            DeepSeek-R1's published loads have in groups of 2, 4 and 8 (1.25, 1.55, 1.9; sgl-project/sglang issue
+//            6017). Mixed lengths: a batch counts as sequences of its mean length.
+//   Source : calibration/profiles/<machine>/fit.yaml; rates of the GPU at hand, so that another GPU's fits scale.
+//   Valid  : as fitted_op.h; borrowed fits are extrapolated.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/profile/fitted_op.h"
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/moe_spec.h"
+#include "sim/domain/parallelism.h"
+#include "sim/domain/step.h"
+
+namespace epsim {
+
+// A weight matrix on one GPU: k inputs, n outputs.
+struct WeightMatrix {
+  double n = 0, k = 0;
+};
+
+class FittedCompute {
+ public:
+  // `carried_over`: why another GPU's fits stand in; empty = its own.
+  FittedCompute(const FittedProfile& profile, const std::string& carried_over, const MoeSpec& model, const GpuSpec& gpu,
+                const Parallelism& parallelism);
+
+  bool has_dense() const { return dense_.has_value(); }
+  bool has_experts() const { return !expert_table_.empty(); }
+
+  // `rows` rows times a matrix in the model's weight type, or in bf16 (router, output head). Needs has_dense(); without
+  // a bf16 fit the weights' own is taken.
+  Price product(double rows, const WeightMatrix& matrix, bool bf16 = false) const;
+  // Both expert GEMMs, activation and permutation. Needs has_experts().
+  Price experts(double rows, double touched) const;
+  // Scores and values on one GPU of the rank, without projections. Nothing where the operator was not fitted, or the
+  // model's heads are not those that were measured.
+  std::optional<Price> prefill(const RankBatch& batch) const;
+  std::optional<Price> decode(const RankBatch& batch) const;
+
+ private:
+  std::optional<FittedOp> take(const FittedProfile& profile, const std::string& op, const GpuSpec& gpu) const;
+  void tabulate_experts(const FittedOp& op, const MoeSpec& model);
+  Price marked(Price price) const;
+  std::vector<double> attention_parameters(double batch, double length) const;
+
+  AttentionSpec attention_;
+  double tensor_parallel_ = 1;
+  bool borrowed_ = false;
+  std::optional<FittedOp> dense_, dense_bf16_, prefill_, decode_;
+  struct ExpertPrice {
+    double seconds = 0;
+    Origin origin = Origin::kDeclared;
+  };
+  std::vector<ExpertPrice> expert_table_;  // [touched][rows per touched expert]
+};
+
+}  // namespace epsim

@@ -1,0 +1,174 @@
+// Fits of a made-up GPU whose times are known: 100 TF/s, 1 TB/s.
+#include "calibration/fit.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "calibration/profile_writer.h"
+#include "sim/core/error.h"
+#include "sim/core/rng.h"
+#include "tests/support/errors.h"
+
+namespace epsim {
+namespace {
+
+constexpr MachineRates kRates{100e12, 200e12, 1e12};
+
+// time = 5 us + 1.25 x bytes / rate + 1.6 x products / peak, times e^(noise x normal).
+PointTable dense_points(double noise) {
+  PointTable table{"dense_gemm", {"m", "n", "k"}, {}, {}, {}, {}, {{"dtype", "bf16"}, {"kernel", "made up"}}};
+  RandomStream random(Seed{1}, "fit test");
+  for (double m = 1; m <= 16384; m *= 2) {
+    for (const double n : {512.0, 1024.0, 4096.0}) {
+      for (const double k : {512.0, 2048.0, 7168.0}) {
+        const double bytes = (n * k + m * k + m * n) * 2;
+        const double time = 5e-6 + 1.25 * bytes / 1e12 + 1.6 * 2 * m * n * k / 100e12;
+        table.add(std::vector<double>{m, n, k}, time * std::exp(noise * random.normal()));
+      }
+    }
+  }
+  return table;
+}
+
+TEST_CASE("coefficients of exact points are found, and the held-out fifth is met") {
+  const FitResult fit = fit_op(dense_points(0), kRates, "a test");
+  CHECK(fit.op.coefficients[0] == doctest::Approx(5.0).epsilon(1e-6));  // launches of a microsecond
+  CHECK(fit.op.coefficients[1] == doctest::Approx(1.25).epsilon(1e-6));
+  CHECK(fit.op.coefficients[2] == doctest::Approx(1.6).epsilon(1e-6));
+  CHECK(fit.op.held_out.worst < 1e-6);
+  CHECK(fit.op.held_out.points > 10);
+  CHECK(fit.op.held_out.points < 60);  // about a fifth of 135
+}
+
+TEST_CASE("the stated error is that of points the fit has not seen") {
+  PointTable points = dense_points(0.05);
+  const FitResult before = fit_op(points, kRates, "a test");
+  // |e^x - 1| of a normal with 5 % deviation has its median at 0.0337 and its 95th percentile near 0.098.
+  CHECK(before.op.held_out.median > 0.015);
+  CHECK(before.op.held_out.median < 0.07);
+  // Spoiling the held-out points changes no price, only the error.
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::vector<double> parameters{points.values[0][i], points.values[1][i], points.values[2][i]};
+    points.time_s[i] *= is_held_out(parameters) ? 3.0 : 1.0;
+  }
+  const FitResult after = fit_op(points, kRates, "a test");
+  const std::vector<double> shape{100, 1000, 3000};
+  CHECK(after.op.price(shape).time.count() == before.op.price(shape).time.count());
+  CHECK(after.op.held_out.median > 0.6);
+}
+
+TEST_CASE("a price is interpolated inside the measured box and extrapolated outside it") {
+  const FittedOp op = fit_op(dense_points(0), kRates, "a test").op;
+  CHECK(op.price(std::vector<double>{100, 600, 600}).origin == Origin::kInterpolated);
+  CHECK(op.price(std::vector<double>{16384, 4096, 7168}).origin == Origin::kInterpolated);
+  CHECK(op.price(std::vector<double>{16385, 4096, 7168}).origin == Origin::kExtrapolated);
+  CHECK(op.price(std::vector<double>{100, 256, 600}).origin == Origin::kExtrapolated);
+  // The physical terms go on: twice the rows, nearly twice the time.
+  const double far = op.price(std::vector<double>{1 << 20, 4096, 7168}).time.count();
+  CHECK(op.price(std::vector<double>{1 << 21, 4096, 7168}).time.count() == doctest::Approx(2 * far).epsilon(1e-3));
+}
+
+TEST_CASE("uneven groups of a grouped GEMM have their own error, and unmeasured experts are extrapolated") {
+  PointTable table{
+      "grouped_gemm", {"rows", "groups", "rows_max", "hidden", "intermediate", "tokens"}, {}, {}, {}, {}, {}};
+  for (const double groups : {4.0, 16.0, 64.0}) {
+    for (double each = 1; each <= 4096; each *= 2) {
+      for (const double skew : {1.0, 4.0}) {
+        const double rows = each * groups;
+        const double time = 20e-6 + groups * 3 * 1e6 * 2 / 1e12 + 6 * 1e6 * rows / 50e12;
+        table.add(std::vector<double>{rows, groups, each * skew, 2000, 500, rows}, time);
+      }
+    }
+  }
+  const FitResult fit = fit_op(table, kRates, "a test");
+  CHECK(fit.op.held_out.median < 0.02);
+  REQUIRE(fit.op.held_out_skewed.has_value());
+  CHECK(fit.op.held_out_skewed->median < 0.02);
+  CHECK(fit.op.price(std::vector<double>{320, 16, 40, 2000, 500, 320}).origin == Origin::kInterpolated);
+  CHECK(fit.op.price(std::vector<double>{320, 16, 40, 1000, 1000, 320}).origin == Origin::kExtrapolated);
+}
+
+TEST_CASE("repeated rows show the noise that no model can pass under") {
+  PointTable table = dense_points(0);
+  for (std::size_t i = 0; i < 20; ++i) {
+    table.add(std::vector<double>{table.values[0][i], table.values[1][i], table.values[2][i]}, table.time_s[i] * 1.1);
+  }
+  const FittedOp op = fit_op(table, kRates, "a test").op;
+  REQUIRE(op.noise.has_value());
+  CHECK(op.noise->points == 20);
+  CHECK(op.noise->median == doctest::Approx(0.1));
+}
+
+TEST_CASE("a fit is written and read back to the same prices") {
+  FittedProfile profile{"toy", "Toy \"GPU\"", "CC0", "made up", {fit_op(dense_points(0.05), kRates, "a test").op}};
+  const FittedProfile back = read_fitted_profile(Config::from_text(profile_yaml(profile), "fit.yaml"));
+  CHECK(back.gpu == profile.gpu);
+  for (const double m : {1.0, 33.0, 500.0, 20000.0}) {
+    const std::vector<double> shape{m, 1000, 3000};
+    CHECK(back.ops[0].price(shape).time.count() ==
+          doctest::Approx(profile.ops[0].price(shape).time.count()).epsilon(2e-3));  // factors are kept to 3 decimals
+  }
+  CHECK(back.ops[0].held_out.points == profile.ops[0].held_out.points);
+  CHECK(profile_yaml(back) == profile_yaml(profile));
+}
+
+TEST_CASE("bad profiles are refused with the key that is wrong") {
+  FittedProfile profile{"toy", "GPU", "", "", {fit_op(dense_points(0), kRates, "a test").op}};
+  const std::string good = profile_yaml(profile);
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    return std::string(
+        test::error_of<InputError>([&] { read_fitted_profile(Config::from_text(text, "fit.yaml")); }).what());
+  };
+  test::check_contains(refused("version: 1", "version: 9"), {"fit.yaml", "version", "reads version 1"});
+  test::check_contains(refused("op: dense_gemm", "op: dense_gem"), {"ops[0].op", "dense_gemm"});
+  test::check_contains(refused("correction: [", "correction: [0, "), {"correction", "where the knots span"});
+  test::check_contains(refused("correction: [", "correction: [.nan, "), {"correction", "finite"});
+  test::check_contains(refused("launch: ", "launch: -"), {"coefficients.launch"});
+  test::check_contains(refused("tile_rows:", "tile_row:"), {"tile_rows"});
+}
+
+TEST_CASE("operators that cannot be fitted are refused") {
+  PointTable table = dense_points(0);
+  table.op = "sampling";
+  test::check_contains(test::error_of<InputError>([&] { fit_op(table, kRates, ""); }).what(),
+                       {"sampling", "dense_gemm"});
+  table = dense_points(0);
+  table.columns[2] = "depth";
+  test::check_contains(test::error_of<InputError>([&] { fit_op(table, kRates, ""); }).what(), {"no column 'k'"});
+  table = dense_points(0);
+  table.values[0][3] = 0;
+  test::check_contains(test::error_of<InputError>([&] { fit_op(table, kRates, ""); }).what(), {"dense_gemm/m", "zero"});
+  std::string notes;
+  PointFile file;
+  file.tables = {PointTable{"nccl_all_to_all", {"bytes"}, {{1}}, {1}, {0}, {1}, {}}};
+  CHECK(fit_profile(file, kRates, [&](const std::string& note) { notes += note; }).ops.empty());
+  test::check_contains(notes, {"nccl_all_to_all", "not fitted"});
+}
+
+TEST_CASE("least squares never takes a negative coefficient") {
+  // b = 2 x column 0; column 1 would enter with -1 if it could.
+  const std::vector<double> a{1, 1, 2, 3, 3, 2, 4, 1}, b{1, 1, 4, 7};
+  const std::vector<double> x = non_negative_least_squares(a, b, 2);
+  CHECK(x[1] == 0.0);
+  CHECK(x[0] == doctest::Approx((1 + 2 + 12 + 28) / 30.0));  // a.b / a.a
+}
+
+TEST_CASE("a link is a latency and a share of its rate") {
+  std::vector<double> bytes, times;
+  for (double size = 512; size <= 1e9; size *= 2) {
+    bytes.push_back(size);
+    times.push_back(12e-6 + size / (0.8 * 50e9));
+  }
+  const LinkFit link = fit_link(bytes, times, 50e9);
+  CHECK(link.alpha_s == doctest::Approx(12e-6));
+  CHECK(link.efficiency == doctest::Approx(0.8));
+  CHECK(link.held_out.worst < 1e-6);
+}
+
+}  // namespace
+}  // namespace epsim

@@ -1,0 +1,61 @@
+// The profiles that come with the program keep to the errors that the project holds them to.
+#include "models/profile/profiles.h"
+
+#include <doctest/doctest.h>
+
+#include "models/catalogue.h"
+#include "models/compute/roofline.h"
+#include "models/model_catalogue.h"
+
+namespace epsim {
+namespace {
+
+struct Band {
+  double median, p95;
+};
+Band band_of(const FittedOp& op) {
+  const bool attention = op.kind != OpKind::kGroupedGemm && op.kind != OpKind::kDenseGemm;
+  return attention ? Band{0.08, 0.25} : Band{0.06, 0.20};
+}
+
+TEST_CASE("held-out errors of A100, H100 and H200 are inside their bands") {
+  for (const char* machine : {"a100", "h100", "h200"}) {
+    for (const FittedOp& op : fitted_profile(machine).ops) {
+      CAPTURE(machine);
+      CAPTURE(op.op);
+      CHECK(op.held_out.median <= band_of(op).median);
+      CHECK(op.held_out.p95 <= band_of(op).p95);
+      CHECK(op.held_out.points >= 50);
+      if (op.held_out_skewed) {
+        CHECK(op.held_out_skewed->median <= 0.10);
+        CHECK(op.held_out_skewed->p95 <= 0.25);
+      }
+      CHECK_FALSE(op.source.empty());
+    }
+  }
+}
+
+TEST_CASE("the main job's GPU prices from its fits") {
+  const NodeEntry node = find_node("p4de.24xlarge");
+  const MoeSpec model = find_model("deepseek-r1");
+  const ComputeModel compute(model, node.spec.gpu, {.gpus = 64, .attention_tp = 8}, node.compute);
+  const RankBatch decode{.decode_tokens = 64, .decode_context = 64 * 4096.0, .sampled = 64};
+  const RankBatch short_ones{.decode_tokens = 64, .decode_context = 64, .sampled = 64};
+  CHECK(compute.attention(decode).time > compute.attention(short_ones).time);
+  CHECK(compute.attention(decode).origin == Origin::kInterpolated);
+  CHECK(compute.experts(4096, 4).origin == Origin::kInterpolated);
+  // 4 experts of 84 MiB read at 2039 GB/s take 173 us; no fit may be below the data sheet.
+  CHECK(compute.experts(4, 4).time.count() > 4 * 84 * 1024 * 1024.0 / 2039e9);
+  CHECK(compute.experts(8192, 4).time > compute.experts(4096, 4).time);
+}
+
+TEST_CASE("another GPU's fits are extrapolated, and an unknown machine lists those there are") {
+  const GpuEntry b200 = find_gpu("B200");
+  const MoeSpec model = find_model("deepseek-r1");
+  const ComputeModel compute(model, b200.spec, {.gpus = 8, .attention_tp = 8}, b200.compute);
+  CHECK(compute.experts(4096, 32).origin == Origin::kExtrapolated);
+  CHECK_THROWS_WITH_AS(fitted_profile("a200"), doctest::Contains("a100"), InputError);
+}
+
+}  // namespace
+}  // namespace epsim

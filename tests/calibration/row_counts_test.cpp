@@ -1,0 +1,56 @@
+// The routing of AIConfigurator's collectors, by hand on small shapes.
+#include "calibration/row_counts.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace epsim {
+namespace {
+
+using Rows = std::vector<std::int64_t>;
+
+std::int64_t sum(const Rows& rows) { return std::accumulate(rows.begin(), rows.end(), std::int64_t{0}); }
+
+TEST_CASE("balanced: token t takes t + i x ceil(E / k), modulo E") {
+  // 8 experts, top-2, stride 4: four tokens touch each expert once.
+  CHECK(balanced_rows({4, 8, 2, 1}) == Rows{1, 1, 1, 1, 1, 1, 1, 1});
+  // Six tokens: tokens 4 and 5 wrap to experts 4, 0 and 5, 1.
+  CHECK(balanced_rows({6, 8, 2, 1}) == Rows{2, 2, 1, 1, 2, 2, 1, 1});
+  // Fewer tokens than the stride are spread: token t starts at t x 4 / 2.
+  CHECK(balanced_rows({2, 8, 2, 1}) == Rows{1, 0, 1, 0, 1, 0, 1, 0});
+}
+
+TEST_CASE("a power law gives every token its experts, and no expert more rows than tokens") {
+  RandomStream random(Seed{3}, "test");
+  for (const double alpha : {0.6, 1.01, 1.2}) {
+    for (const std::int64_t tokens : {1, 16, 300, 4096}) {
+      for (const Rows& rows :
+           {power_law_quantiles({tokens, 64, 8, 8}, alpha), power_law_drawn({tokens, 64, 8, 8}, alpha, random)}) {
+        CHECK(sum(rows) == tokens * 8);
+        CHECK(*std::max_element(rows.begin(), rows.end()) <= tokens);
+        CHECK(*std::min_element(rows.begin(), rows.end()) >= 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a steeper power law is more uneven") {
+  const auto hottest = [](double alpha) {
+    return summarise_rows(power_law_quantiles({4096, 256, 8, 1}, alpha)).rows_max;
+  };
+  CHECK(hottest(1.2) > hottest(1.01));
+  CHECK(hottest(1.01) > 2 * 4096.0 * 8 / 256);
+}
+
+TEST_CASE("the busiest rank is the one with most rows") {
+  CHECK(busiest_rank({1, 2, 9, 0, 4, 4, 5, 3}, 4) == Rows{9, 0});
+  const GroupRows all = summarise_rows({9, 0, 3});
+  CHECK(all.rows == 12);
+  CHECK(all.groups == 2);
+  CHECK(all.rows_max == 9);
+}
+
+}  // namespace
+}  // namespace epsim
