@@ -107,6 +107,11 @@ void add_output_options(po::options_description& options) {
       "depend on it")("quiet,q", po::bool_switch(), "no progress");
 }
 
+void add_calibration_option(po::options_description& options) {
+  options.add_options()("strict-calibration", po::bool_switch(),
+                        "refuse runs priced outside what was measured, or from other hardware's measurements");
+}
+
 std::size_t workers_of(const po::variables_map& values) {
   const int threads = values["threads"].as<int>();
   if (threads < 0 || threads > 4096) {

@@ -55,6 +55,9 @@ std::size_t workers_of(const boost::program_options::variables_map& values);
 // Width of the terminal that progress is shown on; 100 when that is not known.
 int terminal_columns();
 
+// --strict-calibration, of the verbs that run.
+void add_calibration_option(boost::program_options::options_description& options);
+
 std::vector<std::string> split_list(const std::string& text);
 
 // Set by Ctrl-C or a polite kill from the first call on; a second Ctrl-C ends the program at once.

@@ -47,7 +47,7 @@ bool same_arrivals(const RequestTrace& a, const RequestTrace& b) {
                     });
 }
 
-GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options, bool quiet) {
+GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options, bool quiet, bool strict) {
   std::mutex turn;
   const auto tell = [&](const GoodputSubject& subject, const Probe& p) {
     const std::lock_guard lock(turn);
@@ -57,6 +57,7 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
   };
   RunControl control;
   control.stop = &interrupted();
+  control.strict_calibration = strict;
   GoodputStudy study;
   study.options = options;
   study.seeds = static_cast<int>(by_seed.size());
@@ -85,7 +86,7 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   GoodputStudy study;
   try {
-    study = study_of(by_seed, options, values["quiet"].as<bool>());
+    study = study_of(by_seed, options, values["quiet"].as<bool>(), values["strict-calibration"].as<bool>());
   } catch (const SearchInterrupted&) {
     std::cout << "interrupted: the search was not complete, and nothing was written\n";
     return kInterrupted;
@@ -108,6 +109,7 @@ int goodput_verb(const std::vector<std::string>& words) {
   add_goodput_options(options);
   add_scenario_options(options);
   add_output_options(options);
+  add_calibration_option(options);
   const auto values = parse_words(
       words,
       "epsim goodput SCENARIO.yaml --policies base,eplb,craft [options]\n\n"

@@ -39,7 +39,8 @@ RunInfo info_of_run(RunInfo info, const std::string& label) {
 
 // Runs every policy of the scenario; a run that was interrupted is marked so in its result.
 // `recorder` may be null, and is for a single policy.
-std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bool quiet, StepRecorder* recorder) {
+std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bool quiet, bool strict,
+                               StepRecorder* recorder) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers);
   std::ofstream nowhere;
   ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
@@ -56,6 +57,7 @@ std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bo
     RunControl control;
     control.stop = &interrupted();
     control.recorder = recorder;
+    control.strict_calibration = strict;
     control.on_progress = [line = lines[i]](const Progress& p) { line->update(p.completed, p.now); };
     results[i] = run_policy(scenario, scenario.policies[i], control);
     lines[i]->finish(results[i].interrupted);
@@ -106,7 +108,8 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
   const RunInfo info = describe_inputs(scenario);
   const std::vector<RunResult> results =
-      run_all(scenario, workers, values["quiet"].as<bool>(), recorder ? &*recorder : nullptr);
+      run_all(scenario, workers, values["quiet"].as<bool>(), values["strict-calibration"].as<bool>(),
+              recorder ? &*recorder : nullptr);
 
   std::vector<RunSummary> summaries;
   for (const RunResult& result : results) {
@@ -146,6 +149,7 @@ int run_verb(const std::vector<std::string>& words) {
                         "N or N:k: draw steps N to N + k as timeline.json, for ui.perfetto.dev");
   add_scenario_options(options);
   add_output_options(options);
+  add_calibration_option(options);
   const auto values = parse_words(words,
                                   "epsim run SCENARIO.yaml [options]\n\n"
                                   "Runs the scenario under its own `policy` and writes the results to a folder.\n",
@@ -158,6 +162,7 @@ int compare_verb(const std::vector<std::string>& words) {
   options.add_options()("policies", po::value<std::string>(), "policies to compare, separated by commas");
   add_scenario_options(options);
   add_output_options(options);
+  add_calibration_option(options);
   const auto values = parse_words(
       words,
       "epsim compare SCENARIO.yaml --policies base,eplb [options]\n\n"

@@ -23,6 +23,8 @@ struct RunControl {
   std::int64_t progress_every_steps = 256;           // > 0
   // Once it is true no further step starts; what is complete is kept. May be set from a signal handler.
   const std::atomic<bool>* stop = nullptr;
+  // Refuses a run (InputError, once it is over) any of whose time was priced outside what was measured.
+  bool strict_calibration = false;
   // Is told of every piece of every step; null: nobody, at no cost.
   StepRecorder* recorder = nullptr;
 };

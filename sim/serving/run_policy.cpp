@@ -144,6 +144,21 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   return {std::move(plan), std::move(placement), std::move(memory), serving, options.resident_extra, {}};
 }
 
+namespace {
+
+void refuse_extrapolation(const RunResult& run) {
+  const double share = run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)] / run.time.total;
+  if (run.time.total.count() > 0 && share > 0) {
+    throw InputError({"", 0, "strict-calibration"},
+                     fmt::format("{}: {:.1f} % of the step time was priced outside what was measured, or from other "
+                                 "hardware's measurements. `epsim calibrate show` says what was; without "
+                                 "--strict-calibration the run is accepted and the share is in its summary.",
+                                 run.label, share * 100));
+  }
+}
+
+}  // namespace
+
 InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
                                StepRecorder* recorder) {
   const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
@@ -178,11 +193,18 @@ void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedR
 RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
                        const RequestTrace& requests, const RunControl& control) {
   if (!s.deployment.single()) {
-    return run_deployment(s, policy, prepared, requests, control);
+    RunResult result = run_deployment(s, policy, prepared, requests, control);
+    if (control.strict_calibration) {
+      refuse_extrapolation(result);
+    }
+    return result;
   }
   const InstancePricing pricing = price_instance(s, policy, prepared, control.recorder);
   RunResult result = simulate(requests, prepared.serving, pricing.pricer(), control);
   describe_run(s, policy, prepared, pricing.model->totals(), result.time.total, result);
+  if (control.strict_calibration) {
+    refuse_extrapolation(result);
+  }
   return result;
 }
 
