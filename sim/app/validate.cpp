@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "sim/app/accuracy.h"
 #include "sim/app/command_line.h"
 #include "sim/serving/run_policy.h"
 
@@ -13,13 +14,24 @@ int validate_verb(const std::vector<std::string>& words) {
   add_scenario_options(options);
   options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
                         "policies to plan, separated by commas; default: the scenario's own");
-  const auto values = parse_words(words,
-                                  "epsim validate SCENARIO.yaml [options]\n\n"
-                                  "Reads the scenario and everything it names, plans every policy and checks that the "
-                                  "plans fit into memory. Runs nothing and writes nothing.\n",
-                                  options, {"scenario"});
+  options.add_options()("accuracy",
+                        boost::program_options::value<std::string>()->implicit_value("experiments/validation"),
+                        "instead of a scenario: compare with what the facts.yaml of this folder says was measured");
+  const auto values = parse_words(
+      words,
+      "epsim validate SCENARIO.yaml [options]\n"
+      "epsim validate --accuracy[=FOLDER]\n\n"
+      "Reads the scenario and everything it names, plans every policy and checks that the "
+      "plans fit into memory. Runs nothing and writes nothing. With --accuracy: predicts what others measured, and "
+      "ends with exit code 1 when a row has left its band.\n",
+      options, {"scenario"});
   if (!values) {
     return 0;
+  }
+  if (values->count("accuracy") > 0) {
+    const AccuracyTable table = compute_accuracy((*values)["accuracy"].as<std::string>());
+    std::cout << accuracy_text(table);
+    return table.failures() == 0 ? 0 : 1;
   }
   const Config config = open_scenario(*values);
   const Scenario scenario = read_scenario(config, split_list((*values)["policies"].as<std::string>()));

@@ -45,6 +45,14 @@ void read_cluster(ConfigReader root, Scenario& s) {
   s.cluster.node = entry.spec;
   s.compute = entry.compute;
   s.network = entry.network;
+  const FittedProfile* fits = s.compute.fitted.get();
+  const bool fp8 =
+      fits != nullptr && fits->find("dense_gemm_fp8") != nullptr && fits->find("grouped_gemm_fp8") != nullptr;
+  in.check(s.model.bytes_per_weight >= 2 || (fp8 && s.cluster.node.gpu.fp8_peak.count() > 0), "node",
+           fmt::format(
+               "model.dtype is fp8, and no fp8 kernels of the {} were measured; use bf16, or a node of H100, H200 or "
+               "H800.",
+               s.cluster.node.gpu.name));
   s.cluster.validate();
   in.check(s.model.experts % s.cluster.gpus() == 0, "nodes",
            fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them.", s.model.experts,
@@ -57,7 +65,6 @@ void read_model(ConfigReader root, Scenario& s) {
   s.model = at_key(in, "architecture", [&] { return find_model(architecture); });
   const std::string dtype = in.choice("dtype", {"bf16", "fp8"}, "bf16");
   s.model.bytes_per_weight = dtype == "bf16" ? 2.0 : 1.0;
-  in.check(dtype == "bf16", "dtype", "compute is priced for bf16 only so far; use bf16.");
   s.model.bytes_per_kv = in.choice("kv_dtype", {"bf16", "fp8"}, "bf16") == "bf16" ? 2.0 : 1.0;
 }
 
