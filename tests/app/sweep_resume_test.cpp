@@ -30,8 +30,10 @@ std::size_t finished_points(const fs::path& folder) {
   return count;
 }
 
-// Starts the program and kills it once `points` points are finished (or at once, with 0).
-void kill_after(const TempDir& dir, const std::string& arguments, const fs::path& folder, std::size_t points) {
+// Starts the program and sends it a signal once `points` points are finished (or at once, with 0). The status as of
+// waitpid().
+int signal_after(int signal, const TempDir& dir, const std::string& arguments, const fs::path& folder,
+                 std::size_t points) {
   const std::string command =
       "cd '" + dir.path().string() + "' && exec '" EPSIM_BINARY "' " + arguments + " >/dev/null 2>&1 </dev/null";
   const pid_t child = fork();
@@ -44,8 +46,10 @@ void kill_after(const TempDir& dir, const std::string& arguments, const fs::path
   while (finished_points(folder) < points && waitpid(child, &status, WNOHANG) == 0) {
     usleep(200);
   }
-  kill(child, SIGKILL);
-  waitpid(child, &status, 0);
+  if (kill(child, signal) == 0) {
+    waitpid(child, &status, 0);
+  }
+  return status;
 }
 
 }  // namespace
@@ -58,7 +62,7 @@ TEST_CASE("sweep: killed at any moment, it goes on to the same bytes and recompu
   for (const std::size_t points : {0, 3, 12}) {
     CAPTURE(points);
     const fs::path folder = dir / ("killed" + std::to_string(points));
-    kill_after(dir, job + folder.filename().string(), folder, points);
+    signal_after(SIGKILL, dir, job + folder.filename().string(), folder, points);
     std::map<fs::path, fs::file_time_type> written;
     if (finished_points(folder) > 0) {
       for (const auto& entry : fs::directory_iterator(folder / "points")) {
@@ -75,6 +79,22 @@ TEST_CASE("sweep: killed at any moment, it goes on to the same bytes and recompu
       }
     }
   }
+}
+
+TEST_CASE("sweep: Ctrl-C keeps what is finished, and says so") {
+  const TempDir dir;
+  const std::string job =
+      "sweep " + small_scenario() + " -q --threads 1 --set requests.count=1000 --vary seed=1,2,3,4,5,6 -o ";
+  const int status = signal_after(SIGINT, dir, job + "out", dir / "out", 1);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 130);
+  const std::size_t finished = finished_points(dir / "out");
+  CHECK(finished >= 1);
+  CHECK(finished < 6);
+  CHECK_FALSE(fs::exists(dir / "out/results.csv"));
+  CHECK(run_epsim(dir, job + "out").exit_code == 0);
+  CHECK(run_epsim(dir, job + "whole").exit_code == 0);
+  CHECK(contents(dir / "out") == contents(dir / "whole"));
 }
 
 TEST_CASE("sweep: goes on only with the inputs it began with") {
