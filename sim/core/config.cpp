@@ -6,20 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <sstream>
 
 #include "sim/core/config_convert.h"
-#include "sim/core/files.h"
+#include "sim/core/config_document.h"
 
 namespace epsim {
-
-struct Config::Document {
-  YAML::Node root;
-  std::string file;
-  std::filesystem::path folder;
-  std::set<std::string> overridden;  // dotted paths that came from set()
-  std::vector<std::filesystem::path> files;
-};
 
 // A mapping, its place in the document and the keys read so far. Children are kept so that finish() reaches them.
 struct ConfigReader::Node {
@@ -46,112 +37,15 @@ struct ConfigReader::Node {
   }
 };
 
-namespace {
-
-// Refuses what yaml-cpp would pass over in silence: a key given twice, and keys that are not words. The depth bound
-// ends the walk of a document that contains itself through an alias.
-void check_keys(const YAML::Node& node, const std::string& name, int depth = 0) {
-  const auto need = [&](bool holds, const YAML::Node& at, const std::string& what) {
-    if (!holds) {
-      throw InputError({name, at.Mark().line + 1, at.IsScalar() ? at.Scalar() : ""}, what);
-    }
-  };
-  need(depth < 100, node, "the document nests deeper than 100 levels.");
-  if (node.IsSequence()) {
-    for (const YAML::Node& item : node) {
-      check_keys(item, name, depth + 1);
-    }
-  } else if (node.IsMap()) {
-    std::set<std::string> seen;
-    for (const auto& entry : node) {
-      need(entry.first.IsScalar(), entry.first, "a key must be a word.");
-      need(seen.insert(entry.first.Scalar()).second, entry.first, "this key is given twice.");
-      check_keys(entry.second, name, depth + 1);
-    }
-  }
-}
-
-YAML::Node parse(const std::string& text, const std::string& name) {
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      throw InputError({name, documents[1].Mark().line + 1, ""},
-                       "a file holds one document; a second one starts here.");
-    }
-    YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
-    if (root.IsNull()) {
-      root = YAML::Node(YAML::NodeType::Map);
-    }
-    if (!root.IsMap()) {
-      throw InputError({name, 1, ""}, "the document must be a mapping of keys to values.");
-    }
-    check_keys(root, name);
-    return root;
-  } catch (const YAML::Exception& e) {
-    throw InputError({name, e.mark.line + 1, ""}, fmt::format("this is not valid YAML: {}.", e.msg));
-  }
-}
-
-bool under(const std::set<std::string>& prefixes, const std::string& path) {
-  for (const std::string& p : prefixes) {
-    if (path == p || path.starts_with(p + ".") || path.starts_with(p + "[")) {
-      return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
-Config Config::from_file(const std::filesystem::path& file) {
-  Config out = from_text(read_file(file), file.string());
-  out.document_->folder = file.parent_path();
-  return out;
-}
+Config Config::from_file(const std::filesystem::path& file) { return Config(Document::read(file)); }
 
 Config Config::from_text(const std::string& text, const std::string& name) {
-  auto document = std::make_shared<Document>();
-  document->root = parse(text, name);
-  document->file = name;
-  return Config(std::move(document));
+  return Config(std::make_shared<Document>(text, name));
 }
 
-void Config::set(const std::string& assignment) {
-  const std::string place = "--set " + assignment;
-  const std::size_t equals = assignment.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw InputError({place, 0, ""}, "an override is written key=value, with dots between nested keys.");
-  }
-  const std::string path = assignment.substr(0, equals);
-  YAML::Node value;
-  try {
-    value = YAML::Load(assignment.substr(equals + 1));
-  } catch (const YAML::Exception& e) {
-    throw InputError({place, 0, path}, fmt::format("the value is not valid YAML: {}.", e.msg));
-  }
-  YAML::Node node = document_->root;
-  check_keys(value, place);
-  std::stringstream keys(path + ".");
-  std::vector<std::string> parts;
-  for (std::string part; std::getline(keys, part, '.');) {
-    if (part.empty()) {
-      throw InputError({place, 0, path}, "a key between the dots is empty.");
-    }
-    parts.push_back(part);
-  }
-  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-    YAML::Node next = node[parts[i]];
-    if (next.IsDefined() && !next.IsMap() && !next.IsNull()) {
-      throw InputError({place, 0, path}, fmt::format("'{}' is a value, so it has no key below it.", parts[i]));
-    }
-    if (!next.IsMap()) {
-      node[parts[i]] = YAML::Node(YAML::NodeType::Map);
-    }
-    node.reset(node[parts[i]]);
-  }
-  node[parts.back()] = value;
-  document_->overridden.insert(path);
-}
+void Config::set(const std::string& assignment) { document_->set(assignment); }
+
+void Config::extend(Config base) { document_->merge(document_->root, base.document_->root, "", *base.document_); }
 
 ConfigReader Config::root() const {
   auto node = std::make_shared<ConfigReader::Node>();
@@ -174,9 +68,10 @@ ConfigReader& ConfigReader::operator=(const ConfigReader&) = default;
 ConfigReader::~ConfigReader() = default;
 
 InputPlace ConfigReader::place(const std::string& key) const {
-  InputPlace at{node_->document->file, 0, key.empty() ? node_->path : node_->full(key)};
-  if (under(node_->document->overridden, at.key)) {
-    at.file = "--set";
+  InputPlace at{"", 0, key.empty() ? node_->path : node_->full(key)};
+  const Config::Document::Source& source = node_->document->source_of(at.key);
+  at.file = source.file;
+  if (!source.has_lines) {
     return at;
   }
   const YAML::Node found = node_->find(key);
@@ -278,8 +173,8 @@ std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string&
   }
   check(!text->empty(), key, "a file name is empty.");
   std::filesystem::path file(*text);
-  if (file.is_relative() && !under(node_->document->overridden, node_->full(key))) {
-    file = node_->document->folder / file;
+  if (file.is_relative()) {
+    file = node_->document->source_of(node_->full(key)).folder / file;
   }
   file = file.lexically_normal();
   std::vector<std::filesystem::path>& files = node_->document->files;

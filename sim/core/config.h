@@ -27,17 +27,23 @@ class ConfigReader;
 // One YAML document with its overrides. Cheap to copy (shared, the echo included).
 class Config {
  public:
+  // A file may say `extends: other.yaml` (relative to itself): every key that it lacks is then taken from there,
+  // mappings key by key. Messages name the file that a key stands in, and relative paths start from that file's folder.
   static Config from_file(const std::filesystem::path& file);
   // `name` stands for the file in messages; relative paths inside are taken from the working directory.
   static Config from_text(const std::string& text, const std::string& name);
 
   // Applies "a.b=c"; c is YAML (a number, a word, a list in brackets). Missing mappings on the way are made.
   void set(const std::string& assignment);
+  // Takes the keys that this document lacks from `base`, as `extends` does. The two share those parts from then on, so
+  // `base` is of no other use.
+  void extend(Config base);
 
   ConfigReader root() const;
   // The document with every default that was read filled in, as YAML.
   std::string resolved() const;
-  // Every file that a key named, in the order they were read, the document's own left out.
+  // The files that the document extends, then every file that a key named, in the order they were read; its own is left
+  // out.
   std::vector<std::filesystem::path> files() const;
 
   struct Document;

@@ -1,0 +1,170 @@
+#include "sim/core/config_document.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "sim/core/files.h"
+
+namespace epsim {
+namespace {
+
+constexpr int kMostBases = 16;
+
+// Refuses what yaml-cpp would pass over in silence: a key given twice, and keys that are not words. The depth bound
+// ends the walk of a document that contains itself through an alias.
+void check_keys(const YAML::Node& node, const std::string& name, int depth = 0) {
+  const auto need = [&](bool holds, const YAML::Node& at, const std::string& what) {
+    if (!holds) {
+      throw InputError({name, at.Mark().line + 1, at.IsScalar() ? at.Scalar() : ""}, what);
+    }
+  };
+  need(depth < 100, node, "the document nests deeper than 100 levels.");
+  if (node.IsSequence()) {
+    for (const YAML::Node& item : node) {
+      check_keys(item, name, depth + 1);
+    }
+  } else if (node.IsMap()) {
+    std::set<std::string> seen;
+    for (const auto& entry : node) {
+      need(entry.first.IsScalar(), entry.first, "a key must be a word.");
+      need(seen.insert(entry.first.Scalar()).second, entry.first, "this key is given twice.");
+      check_keys(entry.second, name, depth + 1);
+    }
+  }
+}
+
+YAML::Node parse(const std::string& text, const std::string& name) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      throw InputError({name, documents[1].Mark().line + 1, ""},
+                       "a file holds one document; a second one starts here.");
+    }
+    YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
+    if (root.IsNull()) {
+      root = YAML::Node(YAML::NodeType::Map);
+    }
+    if (!root.IsMap()) {
+      throw InputError({name, 1, ""}, "the document must be a mapping of keys to values.");
+    }
+    check_keys(root, name);
+    return root;
+  } catch (const YAML::Exception& e) {
+    throw InputError({name, e.mark.line + 1, ""}, fmt::format("this is not valid YAML: {}.", e.msg));
+  }
+}
+
+// The part of a path before its last key or index; empty at the top.
+std::string parent_of(const std::string& path) {
+  const std::size_t at = path.find_last_of(".[");
+  return at == std::string::npos ? "" : path.substr(0, at);
+}
+
+YAML::Node parse_value(const std::string& text, const InputPlace& place) {
+  try {
+    YAML::Node value = YAML::Load(text);
+    check_keys(value, place.file);
+    return value;
+  } catch (const YAML::Exception& e) {
+    throw InputError(place, fmt::format("the value is not valid YAML: {}.", e.msg));
+  }
+}
+
+std::vector<std::string> keys_of_path(const std::string& path, const InputPlace& place) {
+  std::stringstream keys(path + ".");
+  std::vector<std::string> parts;
+  for (std::string part; std::getline(keys, part, '.');) {
+    if (part.empty()) {
+      throw InputError(place, "a key between the dots is empty.");
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+}  // namespace
+
+Config::Document::Document(const std::string& text, const std::string& name) : root(parse(text, name)), own{name, {}} {}
+
+const Config::Document::Source& Config::Document::source_of(const std::string& path) const {
+  for (std::string at = path; !at.empty(); at = parent_of(at)) {
+    if (const auto found = elsewhere.find(at); found != elsewhere.end()) {
+      return found->second;
+    }
+  }
+  return own;
+}
+
+void Config::Document::come_from(const std::string& path, const Source& source) {
+  std::erase_if(elsewhere, [&](const auto& entry) {
+    return entry.first.starts_with(path + ".") || entry.first.starts_with(path + "[");
+  });
+  elsewhere[path] = source;
+}
+
+void Config::Document::merge(YAML::Node into, const YAML::Node& from, const std::string& path, const Document& base) {
+  for (const auto& entry : from) {
+    const std::string key = entry.first.as<std::string>(), full = path.empty() ? key : path + "." + key;
+    const YAML::Node mine = into[key];
+    if (!mine.IsDefined()) {
+      into[key] = entry.second;  // shared, not cloned: a clone has no line numbers
+      come_from(full, base.source_of(full));
+    } else if (mine.IsMap() && entry.second.IsMap()) {
+      merge(mine, entry.second, full, base);
+    }
+  }
+}
+
+void Config::Document::set(const std::string& assignment) {
+  const std::string place = "--set " + assignment;
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw InputError({place, 0, ""}, "an override is written key=value, with dots between nested keys.");
+  }
+  const std::string path = assignment.substr(0, equals);
+  const YAML::Node value = parse_value(assignment.substr(equals + 1), {place, 0, path});
+  const std::vector<std::string> parts = keys_of_path(path, {place, 0, path});
+  YAML::Node node = root;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    YAML::Node next = node[parts[i]];
+    if (next.IsDefined() && !next.IsMap() && !next.IsNull()) {
+      throw InputError({place, 0, path}, fmt::format("'{}' is a value, so it has no key below it.", parts[i]));
+    }
+    if (!next.IsMap()) {
+      node[parts[i]] = YAML::Node(YAML::NodeType::Map);
+    }
+    node.reset(node[parts[i]]);
+  }
+  node[parts.back()] = value;
+  come_from(path, {"--set", {}, false});
+}
+
+// Takes out `extends` and merges what it names; `depth` files extend each other already.
+std::shared_ptr<Config::Document> Config::Document::read(const std::filesystem::path& file, int depth) {
+  auto document = std::make_shared<Document>(read_file(file), file.string());
+  document->own.folder = file.parent_path();
+  const YAML::Node base_name = document->root["extends"];
+  if (!base_name.IsDefined()) {
+    return document;
+  }
+  const InputPlace place{file.string(), base_name.Mark().line + 1, "extends"};
+  if (!base_name.IsScalar() || base_name.Scalar().empty()) {
+    throw InputError(place, "this names one file, relative to this one, whose keys stand where this one has none.");
+  }
+  if (depth >= kMostBases) {
+    throw InputError(place, fmt::format("{} files extend each other here; do they go in a circle?", kMostBases));
+  }
+  const std::filesystem::path base_file = (file.parent_path() / base_name.Scalar()).lexically_normal();
+  if (!std::filesystem::is_regular_file(base_file)) {
+    throw InputError(place, fmt::format("there is no file {}.", base_file.string()));
+  }
+  document->root.remove("extends");
+  const std::shared_ptr<Document> base = read(base_file, depth + 1);
+  document->merge(document->root, base->root, "", *base);
+  document->files = base->files;
+  document->files.push_back(base_file);
+  return document;
+}
+
+}  // namespace epsim
