@@ -25,6 +25,7 @@ int run_verb(const std::vector<std::string>& words);
 int compare_verb(const std::vector<std::string>& words);
 int plan_verb(const std::vector<std::string>& words);
 int calibrate_verb(const std::vector<std::string>& words);
+int reproduce_verb(const std::vector<std::string>& words);
 int validate_verb(const std::vector<std::string>& words);
 int report_verb(const std::vector<std::string>& words);
 int sweep_verb(const std::vector<std::string>& words);

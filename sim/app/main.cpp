@@ -17,6 +17,7 @@ constexpr Verb kVerbs[] = {
     {"goodput", "find the request rate that each policy sustains", goodput_verb},
     {"sweep", "run every combination of given values, resumable", sweep_verb},
     {"report", "make one HTML file of what another verb wrote", report_verb},
+    {"reproduce", "re-run a paper's evaluation and hold its claims against the result", reproduce_verb},
     {"screen", "plan on one window of expert loads, score on another; no serving run", screen_verb},
     {"plan", "run a placement policy alone: loads in, slots out", plan_verb},
     {"trace", "look at, import, cut, fit, generate and compare routing traces", trace_verb},

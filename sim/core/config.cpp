@@ -45,7 +45,10 @@ Config Config::from_text(const std::string& text, const std::string& name) {
 
 void Config::set(const std::string& assignment) { document_->set(assignment); }
 
-void Config::extend(Config base) { document_->merge(document_->root, base.document_->root, "", *base.document_); }
+void Config::extend(Config base) {
+  document_->root.remove("extends");
+  document_->merge(document_->root, base.document_->root, "", *base.document_);
+}
 
 ConfigReader Config::root() const {
   auto node = std::make_shared<ConfigReader::Node>();

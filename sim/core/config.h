@@ -35,8 +35,8 @@ class Config {
 
   // Applies "a.b=c"; c is YAML (a number, a word, a list in brackets). Missing mappings on the way are made.
   void set(const std::string& assignment);
-  // Takes the keys that this document lacks from `base`, as `extends` does. The two share those parts from then on, so
-  // `base` is of no other use.
+  // Takes the keys that this document lacks from `base`, as `extends` does; a key of that name goes. The two share
+  // those parts from then on, so `base` is of no other use.
   void extend(Config base);
 
   ConfigReader root() const;

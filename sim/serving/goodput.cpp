@@ -12,7 +12,6 @@
 #include "sim/core/error.h"
 #include "sim/serving/goodput_curve.h"
 #include "sim/serving/probe.h"
-#include "sim/serving/run_policy.h"
 
 namespace epsim {
 namespace {
@@ -156,22 +155,29 @@ std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subject
   return out;
 }
 
+GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
+                          std::shared_ptr<const PreparedRun> prepared, int seed_index, const RunControl& control) {
+  GoodputSubject out;
+  out.policy = policy.label;
+  out.seed_index = seed_index;
+  out.seed = static_cast<std::uint64_t>(scenario.seed);
+  out.trace = &scenario.requests;
+  out.kv_lost_share = prepared->memory.copies_loss;
+  out.kv_tokens_per_rank = prepared->serving.kv_blocks * prepared->serving.kv_block_tokens;
+  out.serve = [&scenario, &policy, &control, prepared = std::move(prepared)](const RequestTrace& trace) {
+    return run_prepared(scenario, policy, *prepared, trace, control);
+  };
+  return out;
+}
+
 std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control) {
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
   std::vector<GoodputSubject> out(policies * seeds);
   for_each_index(0, out.size(), [&](std::size_t i, auto) {
     const Scenario& scenario = by_seed[i % seeds];
     const PolicyChoice& policy = scenario.policies[i / seeds];
-    const auto prepared = std::make_shared<const PreparedRun>(prepare_run(scenario, policy));
-    out[i] = {policy.label,
-              static_cast<int>(i % seeds),
-              static_cast<std::uint64_t>(scenario.seed),
-              &scenario.requests,
-              [&scenario, &policy, &control, prepared](const RequestTrace& trace) {
-                return run_prepared(scenario, policy, *prepared, trace, control);
-              },
-              prepared->memory.copies_loss,
-              prepared->serving.kv_blocks * prepared->serving.kv_block_tokens};
+    out[i] = subject_of(scenario, policy, std::make_shared<const PreparedRun>(prepare_run(scenario, policy)),
+                        static_cast<int>(i % seeds), control);
   });
   return out;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "sim/domain/request_trace.h"
 #include "sim/serving/goodput_result.h"
 #include "sim/serving/run_control.h"
+#include "sim/serving/run_policy.h"
 #include "sim/serving/run_result.h"
 #include "sim/serving/scenario.h"
 
@@ -49,6 +51,11 @@ GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions
 // depend on it. Throws the error of the first subject that has one.
 std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
                                       const OnProbe& on_probe);
+
+// A policy of a scenario with its plan made. `control` is that of every run; it, the scenario and the policy outlive
+// the subject.
+GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
+                          std::shared_ptr<const PreparedRun> prepared, int seed_index, const RunControl& control);
 
 // Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Plans each
 // once; throws what prepare_run() throws. `control` is that of every run. It and the scenarios outlive the subjects.

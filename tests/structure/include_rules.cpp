@@ -92,9 +92,8 @@ std::optional<std::string> problem_of(const std::string& path, const Include& in
     if (is_ours(target)) {
       return "<" + target + "> is a header of this repository; write it in quotes.";
     }
-    if (target.starts_with("yaml-cpp/") && rule != nullptr && path != "sim/core/config.cpp" &&
-        path != "sim/core/config_convert.h") {
-      return "<" + target + "> stays hidden in sim/core/config.cpp; read settings through ConfigReader.";
+    if (target.starts_with("yaml-cpp/") && rule != nullptr && !path.starts_with("sim/core/config")) {
+      return "<" + target + "> stays hidden in sim/core/config*; read settings through ConfigReader.";
     }
     return std::nullopt;
   }
@@ -126,6 +125,7 @@ const std::vector<IncludeRule>& include_rules() {
        {"sim/core", "sim/domain", "models/profile", "models/model_catalogue.h", "traces/hdf5_file.h", "traces/csv.h",
         "traces/text_input.h", "traces/routing/load_sources.h"}},
       {"sim/report", {"sim/core", "sim/domain", "sim/serving/goodput_result.h", "sim/serving/run_result.h"}},
+      {"sim/reproduce", {"sim/core", "sim/domain", "traces", "models", "policies", "sim/serving", "sim/report"}},
   };
   return rules;
 }

@@ -1,0 +1,63 @@
+#include "sim/reproduce/claim.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/core/check.h"
+#include "sim/core/statistics.h"
+
+namespace epsim {
+
+Verdict ClaimRow::verdict() const {
+  if (value >= low && value <= high) {
+    return Verdict::kReproduced;
+  }
+  const bool same_side = no_effect && (value - *no_effect) * (stated - *no_effect) > 0;
+  return same_side ? Verdict::kOrderOnly : Verdict::kMissed;
+}
+
+ClaimRow named_row(std::string id, std::string what, std::string paper, std::string unit) {
+  ClaimRow out;
+  out.id = std::move(id);
+  out.what = std::move(what);
+  out.paper = std::move(paper);
+  out.unit = std::move(unit);
+  return out;
+}
+
+bool all_hold(std::span<const ClaimRow> rows) {
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const ClaimRow& row) { return !row.must_hold || row.verdict() == Verdict::kReproduced; });
+}
+
+RatioSummary summarize_ratios(std::span<const SetupRatio> ratios) {
+  EPSIM_CHECK(!ratios.empty(), "a mean needs ratios");
+  std::map<std::string, RunningStats> by_setup;
+  for (const SetupRatio& r : ratios) {
+    by_setup[r.setup].add(r.value);
+  }
+  const std::int64_t seeds = by_setup.begin()->second.count();
+  RatioSummary out;
+  RunningStats means;
+  double variance = 0;
+  for (const auto& [setup, stats] : by_setup) {
+    EPSIM_CHECK(stats.count() == seeds, "every setup has the same seeds");
+    means.add(stats.mean());
+    variance += stats.variance() / static_cast<double>(by_setup.size());
+    if (out.max_setup.empty() || stats.mean() > out.max) {
+      out.max = stats.mean();
+      out.max_setup = setup;
+    }
+  }
+  out.mean = means.mean();
+  if (seeds > 1) {
+    const auto setups = static_cast<double>(by_setup.size());
+    const double t = student_t_95(static_cast<int>(by_setup.size()) * static_cast<int>(seeds - 1));
+    out.max_half_width = t * std::sqrt(variance / static_cast<double>(seeds));
+    out.mean_half_width = *out.max_half_width / std::sqrt(setups);
+  }
+  return out;
+}
+
+}  // namespace epsim

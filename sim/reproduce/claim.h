@@ -1,0 +1,76 @@
+// A paper's claim beside what a run of ours comes to.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace epsim {
+
+// What it takes to check a claim.
+enum class ClaimKind {
+  kArithmetic,  // counts, bytes, identities
+  kAlgorithm,   // follows from the algorithm, given loads
+  kInput,       // a statement about load that the presets are built to
+  kCalibrated,  // needs prices of a step as well as loads
+};
+inline constexpr std::string_view kClaimKindNames[] = {"arithmetic", "algorithm", "input", "calibrated"};
+
+enum class Verdict {
+  kReproduced,  // inside the tolerance
+  kOrderOnly,   // outside, but on the claim's side of no effect; or a claim of order alone that the tolerance does not
+                // cover
+  kMissed,
+};
+inline constexpr std::string_view kVerdictNames[] = {"reproduced", "order only", "missed"};
+
+// One figure of a claim. A claim with a mean and a maximum has two.
+struct ClaimRow {
+  std::string id;  // of the claim: C09
+  std::string what;
+  std::string paper;  // as the paper states it
+  std::string unit;   // "" = a ratio or a count
+  ClaimKind kind = ClaimKind::kCalibrated;
+  double value = 0;
+  std::optional<double> half_width;  // 95 %; none where nothing varies, or with one seed
+  double low = 0, high = 0;          // the tolerance, inclusive
+  std::optional<double> no_effect;   // the value that would mean no effect, where the claim has a direction
+  double stated = 0;                 // the paper's value as a number, for the direction
+  bool must_hold = true;             // whether a miss fails the reproduction
+  std::string note;                  // how it was read, what moves it
+
+  Verdict verdict() const;
+};
+
+// A row with its words; the rest as it is by default.
+ClaimRow named_row(std::string id, std::string what, std::string paper, std::string unit = "");
+
+// A ratio between policies on one setup under one seed.
+struct SetupRatio {
+  std::string setup;
+  int seed = 0;
+  double value = 0;
+};
+
+// Mean over setups of each setup's mean over seeds, and its largest. The interval comes from the variance between
+// seeds, pooled over setups (common random numbers inside a seed): Student's t with setups x (seeds - 1) degrees of
+// freedom.
+struct RatioSummary {
+  double mean = 0, max = 0;
+  std::string max_setup;
+  std::optional<double> mean_half_width, max_half_width;
+};
+// `ratios` is not empty and holds the same seeds for every setup.
+RatioSummary summarize_ratios(std::span<const SetupRatio> ratios);
+
+// The table that the terminal shows, rows in order, notes below it.
+std::string claims_table(std::span<const ClaimRow> rows, bool notes);
+// One document: rows with every field, and the counts of verdicts. metrics.md defines the names.
+std::string claims_json(std::span<const ClaimRow> rows, const std::string& version, const std::string& setting);
+
+// Whether every row that must hold was reproduced.
+bool all_hold(std::span<const ClaimRow> rows);
+
+}  // namespace epsim

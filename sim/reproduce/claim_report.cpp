@@ -1,0 +1,91 @@
+// How claims are shown and written.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/report/format.h"
+#include "sim/report/text_table.h"
+#include "sim/reproduce/claim.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::size_t kNoteColumns = 118;
+
+std::string with_interval(const ClaimRow& row) {
+  return row.half_width ? fmt::format("{} +- {}", rounded(row.value), rounded(*row.half_width)) : rounded(row.value);
+}
+
+std::string tolerance_of(const ClaimRow& row) {
+  if (row.low == row.high) {
+    return fmt::format("exactly {}", rounded(row.low));
+  }
+  if (!std::isfinite(row.low) || !std::isfinite(row.high)) {
+    return std::isfinite(row.high) ? "at most " + rounded(row.high) : "at least " + rounded(row.low);
+  }
+  return fmt::format("{} to {}", rounded(row.low), rounded(row.high));
+}
+
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+std::size_t count_of(std::span<const ClaimRow> rows, Verdict verdict) {
+  return static_cast<std::size_t>(
+      std::count_if(rows.begin(), rows.end(), [&](const ClaimRow& row) { return row.verdict() == verdict; }));
+}
+
+}  // namespace
+
+std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
+  TextTable table;
+  table.add_column({"claim", ""}, Align::kLeft);
+  table.add_column({"", ""}, Align::kLeft);
+  table.add_column({"paper", ""}, Align::kLeft);
+  table.add_column({"ours", "95 %"}, Align::kLeft);
+  table.add_column({"tolerance", ""}, Align::kLeft);
+  table.add_column({"verdict", ""}, Align::kLeft);
+  std::string below;
+  for (const ClaimRow& row : rows) {
+    table.add_row(
+        {row.id, row.what, row.paper, with_interval(row) + (row.unit.empty() ? "" : " " + row.unit), tolerance_of(row),
+         std::string(kVerdictNames[static_cast<int>(row.verdict())]) + (row.must_hold ? "" : " (told only)")});
+    if (notes && !row.note.empty()) {
+      below += wrapped(fmt::format("{} {}: {}", row.id, row.what, row.note), kNoteColumns, 4) + "\n";
+    }
+  }
+  return table.render() + (below.empty() ? "" : "\n" + below) +
+         fmt::format("\n{} reproduced, {} in order only, {} missed\n", count_of(rows, Verdict::kReproduced),
+                     count_of(rows, Verdict::kOrderOnly), count_of(rows, Verdict::kMissed));
+}
+
+std::string claims_json(std::span<const ClaimRow> rows, const std::string& version, const std::string& setting) {
+  nlohmann::ordered_json out;
+  out["format"] = "epsim-claims";
+  out["version"] = version;
+  out["setting"] = setting;
+  out["reproduced"] = count_of(rows, Verdict::kReproduced);
+  out["order_only"] = count_of(rows, Verdict::kOrderOnly);
+  out["missed"] = count_of(rows, Verdict::kMissed);
+  out["all_hold"] = all_hold(rows);
+  out["claims"] = nlohmann::ordered_json::array();
+  for (const ClaimRow& row : rows) {
+    nlohmann::ordered_json claim;
+    claim["id"] = row.id;
+    claim["what"] = row.what;
+    claim["kind"] = kClaimKindNames[static_cast<int>(row.kind)];
+    claim["paper"] = row.paper;
+    claim["value"] = number(row.value);
+    claim["half_width_95"] = row.half_width ? number(*row.half_width) : nlohmann::ordered_json();
+    claim["unit"] = row.unit;
+    claim["low"] = number(row.low);
+    claim["high"] = number(row.high);
+    claim["verdict"] = kVerdictNames[static_cast<int>(row.verdict())];
+    claim["must_hold"] = row.must_hold;
+    claim["note"] = row.note;
+    out["claims"].push_back(std::move(claim));
+  }
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace epsim

@@ -1,0 +1,33 @@
+#include "sim/reproduce/craft_claims.h"
+
+#include <algorithm>
+
+namespace epsim {
+namespace {
+
+// High skew, low skew, and the setup whose KV pool is smallest.
+constexpr std::string_view kQuick[] = {"de8", "dl8", "ke6"};
+
+std::vector<CraftClaim> merged() {
+  std::vector<CraftClaim> all(craft_plan_claims().begin(), craft_plan_claims().end());
+  all.insert(all.end(), craft_goodput_claims().begin(), craft_goodput_claims().end());
+  std::sort(all.begin(), all.end(), [](const CraftClaim& a, const CraftClaim& b) { return a.id < b.id; });
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string_view> CraftScope::of(std::span<const std::string_view> setups) const {
+  std::vector<std::string_view> out;
+  std::copy_if(setups.begin(), setups.end(), std::back_inserter(out), [&](std::string_view setup) {
+    return !quick || std::find(std::begin(kQuick), std::end(kQuick), setup) != std::end(kQuick);
+  });
+  return out;
+}
+
+std::span<const CraftClaim> craft_claims() {
+  static const std::vector<CraftClaim> all = merged();
+  return all;
+}
+
+}  // namespace epsim

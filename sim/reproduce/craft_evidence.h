@@ -1,0 +1,87 @@
+// What CRAFT's setups come to: plans, goodput searches and runs near the knee, gathered once for all claims.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policies/placement/craft/benefit.h"
+#include "sim/reproduce/craft_setups.h"
+#include "sim/serving/goodput.h"
+
+namespace epsim {
+
+// How much is gathered of a policy on a setup; each includes the ones before it.
+enum class EvidenceLevel { kPlan, kFirstSeed, kAllSeeds };
+
+struct CraftNeed {
+  std::string_view setup, policy;
+  EvidenceLevel level = EvidenceLevel::kPlan;
+  bool fixed_rates = false;  // also TTFT at the rates of CraftStudyOptions::fixed_rates
+};
+
+struct CraftStudyOptions {
+  CraftMemory memory = CraftMemory::kOneRule;
+  int seeds = 2;
+  std::vector<std::string> overrides;  // on every setup
+  GoodputOptions goodput;
+  // Shares of base's knee at which all policies are compared: rates below saturation.
+  std::vector<double> fixed_rates{0.6, 0.8, 0.95};
+};
+
+// A run close below a policy's knee, under the first seed.
+struct NearKnee {
+  double rate = 0;
+  double itl_mean_s = 0;
+  double balancedness = 0;                       // mean over layers and steps
+  std::array<double, kLayerParts> part_share{};  // of the steps' time
+  double kv_full_share = 0;                      // of busy time in which a queue's head lacked KV blocks
+  double extrapolated_share = 0;                 // of the steps' time
+};
+
+struct FixedRate {
+  double share = 0, rate = 0;  // of base's knee; requests/s
+  double ttft_mean_s = 0;
+};
+
+struct PolicyEvidence {
+  int copies_per_gpu = 0;               // extra ones, over all layers, on the fullest GPU
+  double kv_lost = 0;                   // share of the KV pool
+  double kv_pool_gib = 0;               // per GPU
+  std::vector<double> planned;          // [layer] balancedness on the window that was planned from
+  std::vector<GoodputSearch> searches;  // by seed
+  std::optional<NearKnee> near_knee;    // with searches
+  std::vector<FixedRate> fixed;         // where asked for
+};
+
+// The load that policies planned from, in what claims state of it.
+struct LayerSkew {
+  int number = 0;         // of the layer in the model
+  double hottest = 0;     // over the mean
+  double top2_share = 0;  // of the layer's assignments
+};
+
+struct SetupEvidence {
+  int experts = 0, gpus = 0, moe_layers = 0;
+  std::vector<LayerSkew> skew;  // by MoE layer
+  GainTable gains;              // CRAFT's step 1 on the planning window
+  double estimate_seconds = 0;  // how long that took
+  int batches = 0;
+  std::string resolved;  // the scenario under the first seed
+  std::map<std::string, PolicyEvidence, std::less<>> policies;
+
+  const PolicyEvidence& of(std::string_view policy) const;
+};
+
+using CraftEvidence = std::map<std::string, SetupEvidence, std::less<>>;
+
+// Gathers what is needed, setups in parallel; the result does not depend on threads. `on_setup` is told of each that is
+// done, one at a time. Throws what its parts throw, SearchInterrupted when `stop` was set.
+CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const CraftStudyOptions& options,
+                                    const std::atomic<bool>* stop,
+                                    const std::function<void(const std::string&, std::size_t all)>& on_setup);
+
+}  // namespace epsim

@@ -1,0 +1,365 @@
+// Claims about goodput, TTFT and ITL: knees of the same search on every setup, under common random numbers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/core/check.h"
+#include "sim/reproduce/craft_claims.h"
+
+namespace epsim {
+namespace {
+
+using Needs = std::vector<CraftNeed>;
+using Rows = std::vector<ClaimRow>;
+using Names = std::span<const std::string_view>;
+
+constexpr std::string_view kEight[] = {"de8", "dj8", "dl8", "da8", "ke8", "kj8", "kl8", "ka8"};
+constexpr std::string_view kDeepSeek[] = {"de8", "dj8", "dl8", "da8"};
+constexpr std::string_view kKimi[] = {"ke8", "kj8", "kl8", "ka8"};
+constexpr std::string_view kHighSkew[] = {"de8", "dj8", "ke8", "kj8"};
+constexpr std::string_view kLowSkew[] = {"dl8", "da8", "kl8", "ka8"};
+constexpr std::string_view kSix[] = {"ke6", "kj6", "kl6"};
+constexpr std::string_view kTwelve[] = {"ke12", "kj12", "kl12"};
+constexpr std::string_view kScaling[] = {"ke6", "kj6", "kl6", "ke8", "kj8", "kl8", "ke12", "kj12", "kl12"};
+constexpr std::string_view kFactors[] = {"de8", "ke8"};                            // setups of the sweep over R
+constexpr std::string_view kSwept[] = {"cra2", "cra4", "cra8", "cra16", "cra32"};  // its policies, EPLB beside them
+
+constexpr std::string_view kOnlyCra8[] = {"cra8"}, kWithCopies[] = {"cra8", "eplb"};
+constexpr std::string_view kTriple[] = {"base", "cra8", "eplb"};
+
+struct Band {
+  double low, high;
+};
+
+Needs searches(const CraftScope& scope, Names setups, Names policies, bool fixed_rates = false) {
+  Needs out;
+  for (const std::string_view setup : scope.of(setups)) {
+    for (const std::string_view policy : policies) {
+      out.push_back({setup, policy, EvidenceLevel::kAllSeeds, fixed_rates});
+    }
+  }
+  return out;
+}
+
+// Knees of `of` over those of `to`, seed by seed.
+std::vector<SetupRatio> knee_ratios(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
+                                    std::string_view of, std::string_view to) {
+  std::vector<SetupRatio> out;
+  for (const std::string_view setup : setups) {
+    const SetupEvidence& here = evidence.find(setup)->second;
+    const std::vector<GoodputSearch>&a = here.of(of).searches, &b = here.of(to).searches;
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      out.push_back({std::string(setup), static_cast<int>(k), a[k].knee.rate / b[k].knee.rate});
+    }
+  }
+  return out;
+}
+
+// The same mean ratio at the other values of k: a verdict that flips with the knee's definition must say so.
+std::string by_k(const CraftEvidence& evidence, const std::vector<std::string_view>& setups, std::string_view of,
+                 std::string_view to) {
+  std::string out = "at other k:";
+  const std::vector<Knee>& ks = evidence.find(setups.front())->second.of(of).searches.front().sensitivity;
+  for (std::size_t i = 0; i < ks.size(); ++i) {
+    double sum = 0;
+    for (const std::string_view setup : setups) {
+      const SetupEvidence& here = evidence.find(setup)->second;
+      sum += here.of(of).searches.front().sensitivity[i].rate / here.of(to).searches.front().sensitivity[i].rate;
+    }
+    out += fmt::format(" {:g}: {:.2f}", ks[i].k, sum / static_cast<double>(setups.size()));
+  }
+  return out;
+}
+
+std::string names_of(const std::vector<std::string_view>& setups) { return fmt::format("{}", fmt::join(setups, " ")); }
+
+struct RatioClaim {
+  const char *id, *what;
+  Names setups;
+  std::string_view of, to;
+  const char* paper_mean;
+  double stated_mean;
+  Band mean;
+  const char* paper_max = nullptr;
+  double stated_max = 0;
+  Band max{};
+};
+
+Rows ratio_rows(const CraftEvidence& evidence, const CraftScope& scope, const RatioClaim& claim) {
+  const std::vector<std::string_view> setups = scope.of(claim.setups);
+  const RatioSummary found = summarize_ratios(knee_ratios(evidence, setups, claim.of, claim.to));
+  const bool whole = setups.size() == claim.setups.size();
+  ClaimRow mean = named_row(claim.id, fmt::format("{}, mean", claim.what), claim.paper_mean);
+  mean.value = found.mean;
+  mean.half_width = found.mean_half_width;
+  mean.low = claim.mean.low;
+  mean.high = claim.mean.high;
+  mean.no_effect = 1;
+  mean.stated = claim.stated_mean;
+  mean.must_hold = whole;
+  mean.note = (whole ? "" : "on " + names_of(setups) + " alone; ") + by_k(evidence, setups, claim.of, claim.to);
+  Rows out{mean};
+  if (claim.paper_max != nullptr && setups.size() > 1) {
+    ClaimRow max = mean;
+    max.what = fmt::format("{}, largest", claim.what);
+    max.paper = std::string(claim.paper_max);
+    max.value = found.max;
+    max.half_width = found.max_half_width;
+    max.low = claim.max.low;
+    max.high = claim.max.high;
+    max.stated = claim.stated_max;
+    max.note = "on " + found.max_setup;
+    out.push_back(max);
+  }
+  return out;
+}
+
+const RatioClaim kC01{
+    "C01",       "CRA8 / EPLB goodput, 8 nodes", kEight, "cra8", "eplb", "1.14x", 1.14, {1.08, 1.20}, "1.2x", 1.2,
+    {1.15, 1.30}};
+const RatioClaim kC03{
+    "C03",       "CRA8 / EPLB goodput, D*8", kDeepSeek, "cra8", "eplb", "1.15x", 1.15, {1.09, 1.21}, "1.2x", 1.2,
+    {1.14, 1.26}};
+const RatioClaim kC04{
+    "C04", "CRA8 / EPLB goodput, K*8", kKimi, "cra8", "eplb", "1.12x", 1.12, {1.06, 1.18}, "1.17x", 1.17, {1.11, 1.23}};
+const RatioClaim kC09{"C09", "CRA8 / BASE goodput, E and J", kHighSkew, "cra8", "base", "1.42x", 1.42, {1.25, 1.60}};
+const RatioClaim kC10{"C10", "CRA8 / BASE goodput, L and A", kLowSkew, "cra8", "base", "1.14x", 1.14, {1.05, 1.22}};
+const RatioClaim kC11{"C11", "EPLB / BASE goodput, E and J", kHighSkew, "eplb", "base", "1.24x", 1.24, {1.10, 1.38}};
+const RatioClaim kC12{"C12", "EPLB / BASE goodput, L and A", kLowSkew, "eplb", "base", "1.02x", 1.02, {0.92, 1.10}};
+const RatioClaim kC17{"C17", "EPLB / BASE goodput, K*6", kSix, "eplb", "base", "0.54x", 0.54, {0.40, 0.65}};
+const RatioClaim kC18{"C18", "CRA8 / BASE goodput, K*6", kSix, "cra8", "base", "1.14x", 1.14, {1.05, 1.22}};
+
+template <const RatioClaim& claim>
+Needs ratio_needs(const CraftScope& scope) {
+  const std::string_view policies[] = {claim.of, claim.to};
+  return searches(scope, claim.setups, policies);
+}
+template <const RatioClaim& claim>
+Rows ratio_claim(const CraftEvidence& evidence, const CraftScope& scope) {
+  return ratio_rows(evidence, scope, claim);
+}
+
+// C02 and C27: goodput against R.
+Needs factor_needs(const CraftScope& scope, Names setups) {
+  if (scope.quick) {
+    return {};
+  }
+  Needs out = searches(scope, setups, kTriple);
+  for (const std::string_view setup : scope.of(setups)) {
+    for (const std::string_view policy : kSwept) {
+      out.push_back({setup, policy, EvidenceLevel::kFirstSeed});
+    }
+  }
+  return out;
+}
+
+double first_knee(const SetupEvidence& setup, std::string_view policy) {
+  return setup.of(policy).searches.front().knee.rate;
+}
+
+struct Best {
+  std::string_view policy;
+  double knee = 0;
+};
+Best best_factor(const SetupEvidence& setup) {
+  Best out;
+  for (const std::string_view policy : kSwept) {
+    if (const double knee = first_knee(setup, policy); knee > out.knee) {
+      out = {policy, knee};
+    }
+  }
+  return out;
+}
+
+constexpr std::string_view kKe8[] = {"ke8"};
+Needs c02_needs(const CraftScope& scope) { return factor_needs(scope, kKe8); }
+Rows c02_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  if (scope.quick) {
+    return {};
+  }
+  const SetupEvidence& setup = evidence.at("ke8");
+  const Best best = best_factor(setup);
+  ClaimRow out = named_row("C02", "best CRAFT / EPLB goodput, KE8", "1.17x");
+  out.value = best.knee / first_knee(setup, "eplb");
+  out.low = 1.11;
+  out.high = 1.23;
+  out.no_effect = 1;
+  out.stated = 1.17;
+  out.note = fmt::format("the best of R = 2, 4, 8, 16, 32 is {}; one seed", best.policy);
+  return {out};
+}
+
+Needs c27_needs(const CraftScope& scope) { return factor_needs(scope, kFactors); }
+Rows c27_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  Rows out;
+  if (scope.quick) {
+    return out;
+  }
+  for (const std::string_view name : kFactors) {
+    const SetupEvidence& setup = evidence.find(name)->second;
+    const Best best = best_factor(setup);
+    ClaimRow where = named_row("C27", fmt::format("R with the highest goodput, {}", name), "8");
+    where.value = std::stod(std::string(best.policy.substr(3)));
+    where.low = 4;
+    where.high = 16;
+    for (const std::string_view policy : kSwept) {
+      where.note += fmt::format("{}{} {:.3f}", where.note.empty() ? "requests/s, one seed: " : ", ", policy,
+                                first_knee(setup, policy));
+    }
+    ClaimRow full =
+        named_row("C27", fmt::format("goodput of a copy per layer and GPU over R = 8, {}", name), "below 1");
+    full.value = first_knee(setup, "eplb") / first_knee(setup, "cra8");
+    full.high = 1;
+    full.no_effect = 1;
+    full.stated = 0.9;
+    full.note = "EPLB stands for R = 58 and 60: the same memory";
+    out.push_back(where);
+    out.push_back(full);
+  }
+  return out;
+}
+
+// C07 and C08: TTFT at fixed rates below base's saturation.
+Needs c07_needs(const CraftScope& scope) { return searches(scope, kEight, kTriple, true); }
+
+struct Reduction {
+  double mean = 0, max = -1;
+};
+Reduction ttft_reduction(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
+                         std::string_view policy) {
+  Reduction out;
+  double count = 0;
+  for (const std::string_view name : setups) {
+    const SetupEvidence& setup = evidence.find(name)->second;
+    const std::vector<FixedRate>&base = setup.of("base").fixed, &here = setup.of(policy).fixed;
+    for (std::size_t i = 0; i < base.size(); ++i) {
+      const double cut = 1 - here[i].ttft_mean_s / base[i].ttft_mean_s;
+      out.mean += cut;
+      out.max = std::max(out.max, cut);
+      ++count;
+    }
+  }
+  out.mean /= count;
+  return out;
+}
+
+ClaimRow ttft_row(const char* id, std::string what, const char* paper, double share, double stated, Band band) {
+  ClaimRow out = named_row(id, std::move(what), paper, "%");
+  out.value = 100 * share;
+  out.low = band.low;
+  out.high = band.high;
+  out.no_effect = 0;
+  out.stated = stated;
+  out.note = "over all setups at 60, 80 and 95 % of base's knee, one seed";
+  return out;
+}
+
+Rows c07_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  const Reduction found = ttft_reduction(evidence, scope.of(kEight), "cra8");
+  return {ttft_row("C07", "TTFT that CRA8 saves over BASE, mean", "29 %", found.mean, 29, {20, 38}),
+          ttft_row("C07", "TTFT that CRA8 saves over BASE, largest", "58 %", found.max, 58, {45, 70})};
+}
+Rows c08_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  const Reduction eplb = ttft_reduction(evidence, scope.of(kEight), "eplb"),
+                  cra8 = ttft_reduction(evidence, scope.of(kEight), "cra8");
+  ClaimRow apart = named_row("C08", "TTFT saved by EPLB less by CRA8, mean", "1 point", "points");
+  apart.value = 100 * (eplb.mean - cra8.mean);
+  apart.low = -3;
+  apart.high = 3;
+  return {ttft_row("C08", "TTFT that EPLB saves over BASE, mean", "30 %", eplb.mean, 30, {20, 38}),
+          ttft_row("C08", "TTFT that EPLB saves over BASE, largest", "59 %", eplb.max, 59, {45, 70}), apart};
+}
+
+// C19: scaling of CRA8 with nodes, workload by workload.
+Needs c19_needs(const CraftScope& scope) { return scope.quick ? Needs{} : searches(scope, kScaling, kOnlyCra8); }
+Rows c19_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  Rows out;
+  if (scope.quick) {
+    return out;
+  }
+  const auto step = [&](int from, int to, const char* paper, double stated, Band band) {
+    std::vector<SetupRatio> ratios;
+    for (const char* workload : {"ke", "kj", "kl"}) {
+      const auto& few = evidence.find(fmt::format("{}{}", workload, from))->second.of("cra8").searches;
+      const auto& many = evidence.find(fmt::format("{}{}", workload, to))->second.of("cra8").searches;
+      for (std::size_t k = 0; k < few.size(); ++k) {
+        ratios.push_back({workload, static_cast<int>(k), many[k].knee.rate / few[k].knee.rate});
+      }
+    }
+    const RatioSummary found = summarize_ratios(ratios);
+    ClaimRow row = named_row("C19", fmt::format("goodput of CRA8, {} nodes over {}", to, from), paper);
+    row.value = found.mean;
+    row.half_width = found.mean_half_width;
+    row.low = band.low;
+    row.high = band.high;
+    row.no_effect = static_cast<double>(to) / from;
+    row.stated = stated;
+    row.note = fmt::format("in proportion to GPUs it would be {:.2f}", *row.no_effect);
+    out.push_back(row);
+  };
+  step(6, 8, "1.65x", 1.65, {1.45, 1.85});
+  step(8, 12, "1.6x", 1.6, {1.40, 1.80});
+  return out;
+}
+
+// C20: order on 12 nodes.
+Needs c20_needs(const CraftScope& scope) { return searches(scope, kTwelve, kWithCopies); }
+Rows c20_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  const RatioSummary found = summarize_ratios(knee_ratios(evidence, scope.of(kTwelve), "eplb", "cra8"));
+  ClaimRow out = named_row("C20", "EPLB / CRA8 goodput on 12 nodes, largest of E, J, L", "below 1");
+  out.value = found.max;
+  out.half_width = found.max_half_width;
+  out.high = 1;
+  out.note = "on " + found.max_setup;
+  return {out};
+}
+
+// C28: ITL near each policy's knee.
+Needs c28_needs(const CraftScope& scope) { return searches(scope, kEight, kTriple); }
+Rows c28_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  double spread = 0;
+  std::string note;
+  const std::vector<std::string_view> setups = scope.of(kEight);
+  for (const std::string_view name : setups) {
+    std::vector<double> itl;
+    for (const std::string_view policy : kTriple) {
+      itl.push_back(evidence.find(name)->second.of(policy).near_knee->itl_mean_s);
+    }
+    const auto [least, most] = std::minmax_element(itl.begin(), itl.end());
+    spread += (*most / *least - 1) / static_cast<double>(setups.size());
+    note += fmt::format("{}{} {:.0f}/{:.0f}/{:.0f}", note.empty() ? "base/cra8/eplb in ms: " : ", ", name, itl[0] * 1e3,
+                        itl[1] * 1e3, itl[2] * 1e3);
+  }
+  ClaimRow out = named_row("C28", "mean ITL near the knee, slowest policy over fastest, mean", "the same", "%");
+  out.value = 100 * spread;
+  out.high = 10;
+  out.note = note;
+  return {out};
+}
+
+const CraftClaim kClaims[] = {
+    {"C01", "CRA8 beats EPLB's goodput by 1.14x on 8 nodes, up to 1.2x", ratio_needs<kC01>, ratio_claim<kC01>},
+    {"C02", "the best CRAFT beats EPLB by 1.17x on KE8", c02_needs, c02_rows},
+    {"C03", "CRA8 beats EPLB by 1.15x on DeepSeek-R1", ratio_needs<kC03>, ratio_claim<kC03>},
+    {"C04", "CRA8 beats EPLB by 1.12x on Kimi-K2", ratio_needs<kC04>, ratio_claim<kC04>},
+    {"C07", "CRA8 lowers TTFT by 29 %, up to 58 %", c07_needs, c07_rows},
+    {"C08", "EPLB lowers TTFT as much", c07_needs, c08_rows},
+    {"C09", "CRA8 has 1.42x the goodput of BASE at high skew", ratio_needs<kC09>, ratio_claim<kC09>},
+    {"C10", "CRA8 has 1.14x the goodput of BASE at low skew", ratio_needs<kC10>, ratio_claim<kC10>},
+    {"C11", "EPLB has 1.24x the goodput of BASE at high skew", ratio_needs<kC11>, ratio_claim<kC11>},
+    {"C12", "EPLB has 1.02x the goodput of BASE at low skew", ratio_needs<kC12>, ratio_claim<kC12>},
+    {"C17", "EPLB's goodput is 46 % lower than BASE's on K*6", ratio_needs<kC17>, ratio_claim<kC17>},
+    {"C18", "CRA8 has 1.14x the goodput of BASE on K*6", ratio_needs<kC18>, ratio_claim<kC18>},
+    {"C19", "CRA8's goodput grows by 1.65x and 1.6x from 6 to 8 and 12 nodes", c19_needs, c19_rows},
+    {"C20", "on 12 nodes EPLB stays below CRA8", c20_needs, c20_rows},
+    {"C27", "R = 8 is best", c27_needs, c27_rows},
+    {"C28", "ITL is the same under all policies", c28_needs, c28_rows},
+};
+
+}  // namespace
+
+std::span<const CraftClaim> craft_goodput_claims() { return kClaims; }
+
+}  // namespace epsim

@@ -1,0 +1,92 @@
+// Verdicts and intervals of claims.
+#include "sim/reproduce/claim.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace epsim {
+namespace {
+
+ClaimRow ratio_claim(double value) {
+  ClaimRow row = named_row("C99", "A / B", "1.4x");
+  row.value = value;
+  row.low = 1.25;
+  row.high = 1.6;
+  row.no_effect = 1;
+  row.stated = 1.4;
+  return row;
+}
+
+TEST_CASE("a verdict: inside the tolerance, on the claim's side of no effect, or neither") {
+  CHECK(ratio_claim(1.25).verdict() == Verdict::kReproduced);
+  CHECK(ratio_claim(1.6).verdict() == Verdict::kReproduced);
+  CHECK(ratio_claim(1.2).verdict() == Verdict::kOrderOnly);
+  CHECK(ratio_claim(1.9).verdict() == Verdict::kOrderOnly);
+  CHECK(ratio_claim(1.0).verdict() == Verdict::kMissed);
+  CHECK(ratio_claim(0.9).verdict() == Verdict::kMissed);
+  ClaimRow exact = named_row("C05", "copies", "7.25x");
+  exact.low = exact.high = 7.25;
+  exact.value = 7.25;
+  CHECK(exact.verdict() == Verdict::kReproduced);
+  exact.value = 7.2500001;
+  CHECK(exact.verdict() == Verdict::kMissed);
+  // A figure that is not a number is never reproduced.
+  CHECK(ratio_claim(std::nan("")).verdict() == Verdict::kMissed);
+}
+
+TEST_CASE("all_hold() asks for every row that must hold, and no other") {
+  std::vector<ClaimRow> rows{ratio_claim(1.3), ratio_claim(1.1)};
+  CHECK(!all_hold(rows));
+  rows[1].must_hold = false;
+  CHECK(all_hold(rows));
+}
+
+TEST_CASE("the interval pools the variance between seeds over setups") {
+  // Setup a: 1.0 and 1.2 (mean 1.1, variance 0.02); setup b: 1.4 and 1.4 (mean 1.4, variance 0). Pooled variance 0.01
+  // with 2 degrees of freedom, t = 4.303. Mean of means 1.25; its standard error sqrt(0.01 / 2 seeds / 2 setups) =
+  // 0.05.
+  const std::vector<SetupRatio> ratios{{"a", 0, 1.0}, {"a", 1, 1.2}, {"b", 0, 1.4}, {"b", 1, 1.4}};
+  const RatioSummary out = summarize_ratios(ratios);
+  CHECK(out.mean == doctest::Approx(1.25));
+  CHECK(out.max == doctest::Approx(1.4));
+  CHECK(out.max_setup == "b");
+  CHECK(out.mean_half_width.value() == doctest::Approx(4.303 * 0.05).epsilon(1e-3));
+  CHECK(out.max_half_width.value() == doctest::Approx(4.303 * std::sqrt(0.005)).epsilon(1e-3));
+}
+
+TEST_CASE("one seed has no interval") {
+  const std::vector<SetupRatio> ratios{{"a", 0, 1.0}, {"b", 0, 1.4}};
+  CHECK(summarize_ratios(ratios).mean == doctest::Approx(1.2));
+  CHECK(!summarize_ratios(ratios).mean_half_width.has_value());
+}
+
+TEST_CASE("claims.json keeps every field, and null where a bound is open") {
+  ClaimRow open = ratio_claim(1.3);
+  open.low = -INFINITY;
+  const std::vector<ClaimRow> rows{ratio_claim(1.3), open, ratio_claim(0.5)};
+  const auto json = nlohmann::json::parse(claims_json(rows, "0.1.0", "two seeds"));
+  CHECK(json["reproduced"] == 2);
+  CHECK(json["missed"] == 1);
+  CHECK(json["all_hold"] == false);
+  CHECK(json["claims"][0]["verdict"] == "reproduced");
+  CHECK(json["claims"][0]["half_width_95"].is_null());
+  CHECK(json["claims"][0]["low"] == 1.25);
+  CHECK(json["claims"][1]["low"].is_null());
+}
+
+TEST_CASE("the table tells verdicts, notes and the sum") {
+  ClaimRow row = ratio_claim(1.31);
+  row.half_width = 0.02;
+  row.note = "read so";
+  const std::vector<ClaimRow> rows{row};
+  const std::string text = claims_table(rows, true);
+  CHECK(text.find("1.310 +- 0.02") != std::string::npos);
+  CHECK(text.find("1.250 to 1.600") != std::string::npos);
+  CHECK(text.find("read so") != std::string::npos);
+  CHECK(text.find("1 reproduced, 0 in order only, 0 missed") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace epsim
