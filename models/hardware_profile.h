@@ -76,8 +76,20 @@ struct ComputeProfile {
   Efficiency grouped(int hidden, int intermediate, double rows_per_expert) const;
 };
 
-enum class CollectiveKind { kAllToAll, kAllGather, kReduceScatter, kAllReduce };
-inline constexpr std::string_view kCollectiveNames[] = {"all_to_all", "all_gather", "reduce_scatter", "all_reduce"};
+// Collectives of NCCL, then the kernels of DeepEP: normal (notification included) and low latency.
+enum class CollectiveKind {
+  kAllToAll,
+  kAllGather,
+  kReduceScatter,
+  kAllReduce,
+  kDeepEpDispatch,
+  kDeepEpCombine,
+  kDeepEpLowLatencyDispatch,
+  kDeepEpLowLatencyCombine
+};
+inline constexpr std::string_view kCollectiveNames[] = {"all_to_all",         "all_gather",       "reduce_scatter",
+                                                        "all_reduce",         "deepep_dispatch",  "deepep_combine",
+                                                        "deepep_ll_dispatch", "deepep_ll_combine"};
 
 // A collective over `gpus` GPUs, measured at several buffer sizes. `bytes` follows nccl-tests: the whole send buffer of
 // a GPU (all-to-all, all-reduce), the whole result (all-gather), the whole input (reduce-scatter).

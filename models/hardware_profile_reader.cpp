@@ -92,6 +92,9 @@ double read_wire_share(ConfigReader& in, const LinkText& link, CollectiveKind ki
   if (const auto stated = in.maybe<double>("wire_share", Bound::kPositive)) {
     return *stated;
   }
+  if (in.has("tokens")) {
+    return 1.0;  // rows_per_token counts what this tier carries
+  }
   if (!link.inter) {
     return (kind == CollectiveKind::kAllReduce ? 2.0 : 1.0) * (gpus - 1) / gpus;
   }
@@ -100,20 +103,39 @@ double read_wire_share(ConfigReader& in, const LinkText& link, CollectiveKind ki
   return static_cast<double>(gpus - link.gpus_per_node) / gpus;
 }
 
-std::vector<double> read_times(ConfigReader& in, const std::vector<double>& mib) {
+std::vector<double> read_times(ConfigReader& in, const std::vector<double>& sizes) {
   auto us = in.maybe<std::vector<double>>("us", Bound::kPositive);
   const auto algbw = in.maybe<std::vector<double>>("algbw_gbps", Bound::kPositive);
   in.check(us.has_value() != algbw.has_value(), us ? "us" : "kind", "a curve has either us or algbw_gbps.");
   if (us) {
-    check_lengths(in, "us", us->size(), mib.size());
+    check_lengths(in, "us", us->size(), sizes.size());
     return *std::move(us);
   }
-  check_lengths(in, "algbw_gbps", algbw->size(), mib.size());
+  check_lengths(in, "algbw_gbps", algbw->size(), sizes.size());
   std::vector<double> times;
-  for (std::size_t i = 0; i < mib.size(); ++i) {
-    times.push_back(mib[i] * kMiB / ((*algbw)[i] * 1e9) * 1e6);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    times.push_back(sizes[i] / ((*algbw)[i] * 1e9) * 1e6);
   }
   return times;
+}
+
+// Sizes of a curve in bytes that a GPU's share of the link carries, before wire_share: buffers in MiB, or tokens that
+// each make `rows_per_token` rows of `row_bytes` on this tier.
+std::vector<double> read_sizes(ConfigReader& in, const LinkText& link) {
+  std::vector<double> bytes;
+  if (const auto tokens = in.maybe<std::vector<double>>("tokens", Bound::kPositive)) {
+    in.check(!in.has("mib"), "mib", "a curve has either mib or tokens.");
+    const auto rows = in.required<double>("rows_per_token", Bound::kPositive);
+    const auto row = in.required<double>("row_bytes", Bound::kPositive);
+    for (const double count : *tokens) {
+      bytes.push_back(count * rows * row);
+    }
+    return bytes;
+  }
+  for (const double mib : in.maybe<std::vector<double>>("mib", Bound::kPositive).value_or(link.mib)) {
+    bytes.push_back(mib * kMiB);
+  }
+  return bytes;
 }
 
 CollectiveCurve read_collective(ConfigReader in, const LinkText& link, const std::string& carried_over) {
@@ -129,14 +151,15 @@ CollectiveCurve read_collective(ConfigReader in, const LinkText& link, const std
   out.source = in.maybe<std::string>("source").value_or(link.source);
   const auto own_base = in.maybe<double>("base_us", Bound::kPositive);
   out.base_origin = own_base ? out.origin : link.base.origin;
-  const auto mib = in.maybe<std::vector<double>>("mib", Bound::kPositive).value_or(link.mib);
-  in.check(!mib.empty(), "kind", "the curve has no sizes: give mib here or for the whole file.");
-  const std::vector<double> us = read_times(in, mib);
+  const std::vector<double> sizes = read_sizes(in, link);
+  in.check(!sizes.empty(), "kind", "the curve has no sizes: give mib here or for the whole file, or tokens.");
+  const std::vector<double> us = read_times(in, sizes);
   out.points.push_back({Bytes(0), own_base ? Seconds(*own_base * 1e-6) : Seconds(link.base.value), Seconds(0)});
-  for (std::size_t i = 0; i < mib.size(); ++i) {
-    const Bytes size(mib[i] * kMiB);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Bytes size(sizes[i]);
     const CollectiveCurve::Point point{size, Seconds(us[i] * 1e-6), size * out.wire_share / link.rate};
-    in.check(point.bytes > out.points.back().bytes, "mib", "sizes must grow from point to point.");
+    in.check(point.bytes > out.points.back().bytes, in.has("tokens") ? "tokens" : "mib",
+             "sizes must grow from point to point.");
     in.check(point.time >= out.points.back().time, "kind",
              fmt::format("a larger buffer takes less time (point {}, {:.1f} us).", i + 1, us[i]));
     out.points.push_back(point);
