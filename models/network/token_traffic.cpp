@@ -83,11 +83,12 @@ class Counter {
     for (std::size_t n = 0; n < reach_.size() / per_node; ++n) {
       const bool own = n == source / per_node;
       // With one row per node, tokens of other nodes land on the GPU of their own index and go on from there.
-      const bool lands = dedup_ == Dedup::kNode && !own;
+      const bool everywhere = dedup_ == Dedup::kEverywhere;
+      const bool lands = (dedup_ == Dedup::kNode || everywhere) && !own;
       const std::size_t from = lands ? n * per_node + source % per_node : source;
-      double node_missed = 1;
+      double node_missed = everywhere ? 0 : 1;
       for (std::size_t g = n * per_node; g < (n + 1) * per_node; ++g) {
-        const double rows = dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
+        const double rows = everywhere ? 1.0 : dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
         node_missed *= missed_[g];
         if (g == from) {
           continue;

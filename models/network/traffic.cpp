@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "models/network/miss_chance.h"
+#include "models/network/traffic_matrix.h"
 #include "sim/core/check.h"
 
 namespace epsim {
@@ -36,8 +38,8 @@ const AtLeastOne kAtLeastOne;
 }  // namespace
 
 TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape,
-                           Dedup dedup)
-    : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup) {
+                           Dedup dedup, bool with_pairs)
+    : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup), with_pairs_(with_pairs) {
   EPSIM_CHECK(placement.gpus() == shape.gpus && parallelism.gpus == shape.gpus, "one instance spans the cluster");
   const auto gpus = static_cast<std::size_t>(shape.gpus);
   const auto nodes = static_cast<std::size_t>(shape.nodes());
@@ -49,10 +51,15 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
   node_hit_.resize(nodes);
   landed_.resize(static_cast<std::size_t>(shape.gpus_per_node));
   for (int l = 0; l < placement.layers(); ++l) {
-    varying_.push_back(varying_shares(placement.layer(l), shape));
+    const LayerPlacement& at = placement.layer(l);
+    varying_.push_back(varying_shares(at, shape));
+    if (dedup == Dedup::kNode) {
+      node_shares_.push_back(at.by_source.empty() ? node_shares(at, shape, at.share)
+                                                  : common_node_shares(at, shape, varying_.back().common_slot));
+      source_nodes_.push_back(source_node_shares(at, shape));
+    }
   }
-  common_missed_.resize(gpus);
-  node_missed_.resize(nodes);
+  common_miss_.resize(gpus);
 }
 
 // Rows computed on each GPU, and how many of its experts they touch.
@@ -82,23 +89,36 @@ void TrafficModel::spread_tokens(std::span<const std::int64_t> tokens, int sourc
   }
 }
 
-void TrafficModel::reach(const LayerPlacement& at, std::span<const float> pi) {
+void TrafficModel::reach(int l, std::span<const float> pi) {
+  const LayerPlacement& at = placement_.layer(l);
+  const double weight = dedup_ == Dedup::kNone ? 0.0 : pair_weight(pi);
   std::fill(node_reach_.begin(), node_reach_.end(), 0.0);
-  std::fill(node_hit_.begin(), node_hit_.end(), 1.0);
   for (std::size_t g = 0; g < reach_.size(); ++g) {
-    double sum = 0, missed = 1;
+    double sum = 0;
+    MissChance missed;
     for (auto s = static_cast<std::size_t>(at.first_slot[g]); s < static_cast<std::size_t>(at.first_slot[g + 1]); ++s) {
-      const double chance = static_cast<double>(pi[static_cast<std::size_t>(at.expert[s])] * at.share[s]);
-      sum += chance;
-      missed *= 1.0 - chance;
+      const auto used = static_cast<double>(pi[static_cast<std::size_t>(at.expert[s])]);
+      const auto share = static_cast<double>(at.share[s]);
+      sum += used * share;
+      missed.add(used, share);
     }
-    const auto node = static_cast<std::size_t>(shape_.node_of(static_cast<int>(g)));
-    reach_[g] = dedup_ == Dedup::kNone ? sum : 1.0 - missed;
-    node_reach_[node] += reach_[g];
-    node_hit_[node] *= missed;
+    reach_[g] = dedup_ == Dedup::kNone ? sum : 1.0 - missed.value(weight);
+    node_reach_[static_cast<std::size_t>(shape_.node_of(static_cast<int>(g)))] += reach_[g];
   }
-  for (double& hit : node_hit_) {
-    hit = 1.0 - hit;
+  if (dedup_ == Dedup::kNode) {
+    hit_nodes(node_shares_[static_cast<std::size_t>(l)], pi, weight, node_hit_);
+  }
+}
+
+void TrafficModel::hit_nodes(const NodeShares& shares, std::span<const float> pi, double weight,
+                             std::vector<double>& hit) const {
+  hit.resize(shares.lists());
+  for (std::size_t n = 0; n < hit.size(); ++n) {
+    MissChance missed;
+    for (const NodeShares::Entry& entry : shares.list(n)) {
+      missed.add(static_cast<double>(pi[static_cast<std::size_t>(entry.expert)]), static_cast<double>(entry.share));
+    }
+    hit[n] = 1.0 - missed.value(weight);
   }
 }
 
@@ -143,6 +163,18 @@ void TrafficModel::send_per_node(LayerTraffic& out) {
       out.intra_in[g] += (landed_sum - landed_[i]) * reach_[g];
     }
   }
+}
+
+// Replaces what was sent by what an all-gather sends, whatever the experts.
+void TrafficModel::send_everywhere(std::span<const std::int64_t> tokens, LayerTraffic& out) {
+  for (std::vector<double>* rows : {&out.intra_out, &out.intra_in, &out.inter_out, &out.inter_in}) {
+    std::fill(rows->begin(), rows->end(), 0.0);
+  }
+  spread_tokens(tokens, 0, 1);
+  std::fill(reach_.begin(), reach_.end(), 1.0);
+  std::fill(node_reach_.begin(), node_reach_.end(), static_cast<double>(shape_.gpus_per_node));
+  std::fill(node_hit_.begin(), node_hit_.end(), 1.0);
+  send_per_node(out);
 }
 
 void TrafficModel::send(LayerTraffic& out) {
@@ -196,7 +228,7 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
     if (varies) {
       send_by_source(l, loads.row(l, s), out);
     } else {
-      reach(at, loads.row(l, s));
+      reach(l, loads.row(l, s));
       send(out);
     }
   }
@@ -205,6 +237,12 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
   } else {
     sum_rows(l, loads, tokens);
     execute(at, out);
+  }
+  if (dedup_ == Dedup::kEverywhere) {
+    send_everywhere(tokens, out);
+  }
+  if (with_pairs_) {
+    out.pairs = traffic_matrix(placement_, parallelism_, shape_, dedup_, l, loads, tokens).rows;
   }
 }
 

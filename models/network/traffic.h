@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/network/miss_chance.h"
+#include "models/network/node_shares.h"
 #include "models/network/varying_shares.h"
 #include "sim/domain/parallelism.h"
 #include "sim/domain/placement.h"
@@ -21,8 +23,9 @@
 namespace epsim {
 
 // What is sent once: every (token, expert) pair, every (token, GPU) pair, or every (token, node) pair with a fan-out
-// inside the node from the GPU of the sender's local index (rail-aligned).
-enum class Dedup { kNone, kGpu, kNode };
+// inside the node from the GPU of the sender's local index (rail-aligned). kEverywhere is what an all-gather does:
+// every token once to every node, and from there to every GPU.
+enum class Dedup { kNone, kGpu, kNode, kEverywhere };
 
 // Rows of one layer. Combine carries the same rows the other way. Sized by TrafficModel, reused from layer to layer.
 struct LayerTraffic {
@@ -30,11 +33,13 @@ struct LayerTraffic {
   std::vector<double> touched;              // [GPU] expected number of physical experts with at least one row
   std::vector<double> intra_out, intra_in;  // [GPU] rows over its port inside the node
   std::vector<double> inter_out, inter_in;  // [GPU] rows through its NIC
+  std::vector<double> pairs = {};           // [from][to] rows, as TrafficMatrix; empty unless the model counts them
 };
 
 class TrafficModel {
  public:
-  TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape, Dedup dedup);
+  TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape, Dedup dedup,
+               bool with_pairs = false);
 
   // `tokens` per DP rank, as the loads were drawn for.
   void layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out);
@@ -43,15 +48,17 @@ class TrafficModel {
   void sum_rows(int l, const StepLoads& loads, std::span<const std::int64_t> tokens);
   void execute(const LayerPlacement& at, LayerTraffic& out);
   void spread_tokens(std::span<const std::int64_t> tokens, int source, int sources);
-  void reach(const LayerPlacement& at, std::span<const float> pi);
+  void reach(int l, std::span<const float> pi);
+  void hit_nodes(const NodeShares& shares, std::span<const float> pi, double weight, std::vector<double>& hit) const;
   void send_by_source(int l, std::span<const float> pi, LayerTraffic& out);
-  void common_part(const LayerPlacement& at, const VaryingShares& varying, std::span<const float> pi);
-  void gain_by_cell(const VaryingShares& varying, std::span<const float> pi);
+  void common_part(int l, std::span<const float> pi, double weight);
+  void gain_by_cell(const VaryingShares& varying, std::span<const float> pi, double weight);
   void send_gain_per_gpu(const VaryingShares& varying, const VaryingShares::Source& source, LayerTraffic& out);
-  void send_gain_per_node(const VaryingShares& varying, const VaryingShares::Source& source, LayerTraffic& out);
+  void send_gain_per_node(int l, const VaryingShares::Source& source, LayerTraffic& out);
   void arrive_by_cell(const VaryingShares& varying, std::span<const float> pi, LayerTraffic& out);
   void execute_slots(const LayerPlacement& at, LayerTraffic& out) const;
   void send(LayerTraffic& out);
+  void send_everywhere(std::span<const std::int64_t> tokens, LayerTraffic& out);
   void send_per_gpu(LayerTraffic& out);
   void send_per_node(LayerTraffic& out);
 
@@ -59,19 +66,22 @@ class TrafficModel {
   Parallelism parallelism_;
   ClusterShape shape_;
   Dedup dedup_;
+  bool with_pairs_;
   std::vector<double> expert_rows_;               // [expert] assignments of all sources
   std::vector<double> gpu_tokens_, node_tokens_;  // of the source at hand
   std::vector<double> reach_, node_reach_;        // rows a token of that source sends to a GPU; to a node's GPUs in all
   std::vector<double> node_hit_;                  // chance that a token needs a node at all
   std::vector<double> landed_;                    // [index in the node] tokens that fan out from there
+  // [layer] where one row goes to a node: what all sources have alike, and all shares of each source.
+  std::vector<NodeShares> node_shares_;
+  std::vector<SourceNodeShares> source_nodes_;
   // For layers whose copies serve some sources more than others.
-  std::vector<VaryingShares> varying_;  // [layer]
-  std::vector<double> slot_rows_;       // [slot]
-  std::vector<double> common_missed_;   // [GPU] chance to send nothing there by the shares that all sources have alike
-  std::vector<double> node_missed_;     // [node] their product
+  std::vector<VaryingShares> varying_;   // [layer]
+  std::vector<double> slot_rows_;        // [slot]
+  std::vector<MissChance> common_miss_;  // [GPU] of the shares that all sources have alike
+  std::vector<double> list_hit_;         // [list of source_nodes_] chance that a token needs that node
   struct CellTraffic {
     double gain = 0;           // rows that a token of the cell's sources sends to its GPU on top of the common part
-    double missed = 1;         // chance that a token sends nothing there by the cell's entries
     double near = 0, far = 0;  // tokens of its sources in the GPU's node, and in others
   };
   std::vector<CellTraffic> cell_;  // [cell]

@@ -1,5 +1,9 @@
 #include "models/network/traffic_matrix.h"
 
+#include <utility>
+
+#include "models/network/miss_chance.h"
+#include "models/network/node_shares.h"
 #include "sim/core/check.h"
 
 namespace epsim {
@@ -11,30 +15,30 @@ struct Reach {
   std::vector<double> node;  // [node] chance of at least one
 };
 
-Reach reach_from(const LayerPlacement& layer, const ClusterShape& shape, Dedup dedup, int source_gpu,
+// With the copies' `shares` for the source at hand.
+Reach reach_from(const LayerPlacement& layer, const ClusterShape& shape, Dedup dedup, std::span<const float> shares,
                  std::span<const float> pi) {
-  const bool by_source = !layer.by_source.empty();
-  const std::size_t slots = layer.expert.size();
-  const float* shares = layer.share.data();
-  if (by_source) {
-    shares =
-        layer.by_source.share.data() + static_cast<std::size_t>(source_gpu / layer.by_source.gpus_per_source) * slots;
-  }
-  Reach out{std::vector<double>(static_cast<std::size_t>(shape.gpus)),
-            std::vector<double>(static_cast<std::size_t>(shape.nodes()), 1.0)};
+  const double weight = pair_weight(pi);
+  Reach out{std::vector<double>(static_cast<std::size_t>(shape.gpus)), {}};
   for (std::size_t g = 0; g < out.gpu.size(); ++g) {
-    double sum = 0, missed = 1;
+    double sum = 0;
+    MissChance missed;
     for (auto s = static_cast<std::size_t>(layer.first_slot[g]); s < static_cast<std::size_t>(layer.first_slot[g + 1]);
          ++s) {
-      const double chance = static_cast<double>(pi[static_cast<std::size_t>(layer.expert[s])] * shares[s]);
-      sum += chance;
-      missed *= 1.0 - chance;
+      const auto used = static_cast<double>(pi[static_cast<std::size_t>(layer.expert[s])]);
+      const auto share = static_cast<double>(shares[s]);
+      sum += used * share;
+      missed.add(used, share);
     }
-    out.gpu[g] = dedup == Dedup::kNone ? sum : 1.0 - missed;
-    out.node[static_cast<std::size_t>(shape.node_of(static_cast<int>(g)))] *= missed;
+    out.gpu[g] = dedup == Dedup::kNone ? sum : 1.0 - missed.value(weight);
   }
-  for (double& chance : out.node) {
-    chance = 1.0 - chance;
+  const NodeShares by_node = node_shares(layer, shape, shares);
+  for (std::size_t n = 0; n < by_node.lists(); ++n) {
+    MissChance missed;
+    for (const NodeShares::Entry& entry : by_node.list(n)) {
+      missed.add(static_cast<double>(pi[static_cast<std::size_t>(entry.expert)]), static_cast<double>(entry.share));
+    }
+    out.node.push_back(1.0 - missed.value(weight));
   }
   return out;
 }
@@ -66,12 +70,27 @@ TrafficMatrix traffic_matrix(const Placement& placement, const Parallelism& para
   EPSIM_CHECK(placement.gpus() == shape.gpus && parallelism.gpus == shape.gpus, "one instance spans the cluster");
   EPSIM_CHECK(static_cast<int>(tokens.size()) == parallelism.dp_ranks(), "tokens are given per DP rank");
   TrafficMatrix out{shape.gpus, std::vector<double>(static_cast<std::size_t>(shape.gpus * shape.gpus))};
+  const LayerPlacement& at = placement.layer(layer);
+  std::pair<int, int> last{-1, -1};  // whose reach it is: row of the loads, row of the shares
+  Reach reach;
   for (int from = 0; from < shape.gpus; ++from) {
     const int rank = parallelism.rank_of(from);
     const double here = static_cast<double>(tokens[static_cast<std::size_t>(rank)]) / parallelism.attention_tp;
-    const Reach reach =
-        reach_from(placement.layer(layer), shape, dedup, from, loads.row(layer, loads.sources == 1 ? 0 : rank));
-    if (dedup == Dedup::kNode) {
+    const std::pair<int, int> mine{loads.sources == 1 ? 0 : rank,
+                                   at.by_source.empty() ? 0 : from / at.by_source.gpus_per_source};
+    if (dedup == Dedup::kEverywhere) {
+      reach.gpu.assign(static_cast<std::size_t>(shape.gpus), 1.0);
+      reach.node.assign(static_cast<std::size_t>(shape.nodes()), 1.0);
+    } else if (mine != last) {
+      last = mine;
+      const std::size_t slots = at.expert.size();
+      const std::span<const float> shares =
+          at.by_source.empty()
+              ? std::span<const float>(at.share)
+              : std::span(at.by_source.share).subspan(static_cast<std::size_t>(mine.second) * slots, slots);
+      reach = reach_from(at, shape, dedup, shares, loads.row(layer, mine.first));
+    }
+    if (dedup == Dedup::kNode || dedup == Dedup::kEverywhere) {
       add_per_node(out, shape, from, here, reach);
     } else {
       add_per_gpu(out, from, here, reach);

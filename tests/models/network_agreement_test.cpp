@@ -220,11 +220,13 @@ TEST_CASE("the matrix has the sums that the traffic model counts") {
           TrafficModel(placement, parallelism, shape, dedup).layer(0, loads, tokens, counted);
           const LayerTraffic sums =
               sums_of(traffic_matrix(placement, parallelism, shape, dedup, 0, loads, tokens), shape);
+          // Shares by source are multiplied in single precision where they are counted.
+          const double near = gpus_per_source > 0 ? 1e-6 : 1e-9;
           for (std::size_t g = 0; g < 8; ++g) {
-            CHECK(sums.intra_out[g] == doctest::Approx(counted.intra_out[g]).epsilon(1e-9));
-            CHECK(sums.intra_in[g] == doctest::Approx(counted.intra_in[g]).epsilon(1e-9));
-            CHECK(sums.inter_out[g] == doctest::Approx(counted.inter_out[g]).epsilon(1e-9));
-            CHECK(sums.inter_in[g] == doctest::Approx(counted.inter_in[g]).epsilon(1e-9));
+            CHECK(sums.intra_out[g] == doctest::Approx(counted.intra_out[g]).epsilon(near));
+            CHECK(sums.intra_in[g] == doctest::Approx(counted.intra_in[g]).epsilon(near));
+            CHECK(sums.inter_out[g] == doctest::Approx(counted.inter_out[g]).epsilon(near));
+            CHECK(sums.inter_in[g] == doctest::Approx(counted.inter_in[g]).epsilon(near));
           }
         }
       }
