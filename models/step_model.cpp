@@ -13,7 +13,7 @@ StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Par
     : placement_(placement),
       loads_(loads),
       parts_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),
-      traffic_model_(placement, parallelism, shape_of(cluster), dispatch.dedup),
+      traffic_model_(placement, parallelism, shape_of(cluster), dispatch.dedup, parts_.network().needs_pairs()),
       tally_(model, parallelism.gpus, parts_.network()),
       moe_numbers_(model.moe_layer_numbers()),
       tokens_(static_cast<std::size_t>(parallelism.dp_ranks())) {
@@ -44,6 +44,7 @@ void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int b
 const LayerParts& StepModel::layer(int l) {
   traffic_model_.layer(l, step_loads_, tokens_, traffic_);
   parts_.layer(traffic_, tally_.link_bytes(), layer_);
+  tally_.bottlenecks(l, layer_);
   tally_.load(l, traffic_, layer_.experts, 1.0 / batches_);
   tally_.routed(static_cast<double>(step_tokens_) * parts_.model().top_k);
   return layer_;

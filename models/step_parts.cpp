@@ -17,6 +17,13 @@ void stretch(std::vector<double>& rows, const std::vector<double>& speed) {
   }
 }
 
+// The same pair by pair, for networks that look at routes: a pair goes at the pace of its slower end.
+void stretch_pairs(std::vector<double>& pairs, const std::vector<double>& speed) {
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    pairs[i] /= std::min(speed[i / speed.size()], speed[i % speed.size()]);
+  }
+}
+
 }  // namespace
 
 StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
@@ -25,7 +32,7 @@ StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Par
       parallelism_(parallelism),
       dispatch_(dispatch),
       compute_(model, cluster.node.gpu, parallelism, std::move(compute)),
-      network_(cluster, std::move(network)),
+      network_(make_network(cluster, std::move(network), dispatch.network)),
       peak_(model.bytes_per_weight < 2 && cluster.node.gpu.fp8_peak.count() > 0 ? cluster.node.gpu.fp8_peak
                                                                                 : cluster.node.gpu.bf16_peak) {}
 
@@ -50,8 +57,8 @@ double StepParts::rank_speed(std::size_t rank) const {
 Price StepParts::attention_of(const RankBatch& batch) const {
   const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
   const int tp = parallelism_.attention_tp;
-  const Price reduce = network_.within_node(CollectiveKind::kReduceScatter, tp, hidden);
-  const Price gather = network_.within_node(CollectiveKind::kAllGather, tp, hidden);
+  const Price reduce = network_->within_node(CollectiveKind::kReduceScatter, tp, hidden);
+  const Price gather = network_->within_node(CollectiveKind::kAllGather, tp, hidden);
   return compute_.attention(batch) + reduce + gather;
 }
 
@@ -61,8 +68,8 @@ Price StepParts::with_reduction(Price part, Sharding sharding, std::int64_t toke
   }
   const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
   const int tp = parallelism_.attention_tp;
-  const Price gather = network_.within_node(CollectiveKind::kAllGather, tp, hidden);
-  return gather + part + network_.within_node(CollectiveKind::kReduceScatter, tp, hidden);
+  const Price gather = network_->within_node(CollectiveKind::kAllGather, tp, hidden);
+  return gather + part + network_->within_node(CollectiveKind::kReduceScatter, tp, hidden);
 }
 
 void StepParts::ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const {
@@ -89,14 +96,15 @@ Price StepParts::experts(int gpu, double rows, double touched) const {
 ExchangePrice StepParts::exchange(const LayerTraffic& traffic, Direction direction,
                                   std::vector<double>& link_bytes) const {
   const Bytes row = direction == Direction::kDispatch ? dispatch_row() : combine_row();
-  ExchangePrice price = network_.all_to_all(traffic, row, direction, link_bytes);
+  ExchangePrice price = network_->all_to_all(traffic, row, direction, link_bytes);
   if (!conditions_.link_speed.empty()) {
     LayerTraffic slow = traffic;
     for (std::vector<double>* rows : {&slow.intra_out, &slow.intra_in, &slow.inter_out, &slow.inter_in}) {
       stretch(*rows, conditions_.link_speed);
     }
+    stretch_pairs(slow.pairs, conditions_.link_speed);
     std::vector<double> not_counted(link_bytes.size(), 0.0);
-    price = network_.all_to_all(slow, row, direction, not_counted);
+    price = network_->all_to_all(slow, row, direction, not_counted);
   }
   EPSIM_CHECK(price.price.time >= price.wire, "an exchange is not faster than its busiest link");
   return price;
@@ -105,11 +113,13 @@ ExchangePrice StepParts::exchange(const LayerTraffic& traffic, Direction directi
 void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const {
   const ExchangePrice dispatch = exchange(traffic, Direction::kDispatch, link_bytes);
   const ExchangePrice combine = exchange(traffic, Direction::kCombine, link_bytes);
-  out.counts = dispatch_.exchange_counts ? piece_of(network_.latency()) : Piece{};
+  out.counts = dispatch_.exchange_counts ? piece_of(network_->latency()) : Piece{};
   out.dispatch = piece_of(dispatch.price);
   out.combine = piece_of(combine.price);
   out.dispatch_straggler = dispatch.straggler;
   out.combine_straggler = combine.straggler;
+  out.dispatch_bottleneck = dispatch.bottleneck;
+  out.combine_bottleneck = combine.bottleneck;
   const std::size_t gpus = traffic.executed.size();
   out.experts.resize(gpus);
   double most_rows = 0;

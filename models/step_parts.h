@@ -6,16 +6,17 @@
 //            GPUs and links may run at a share of their speed (StepConditions): a tensor-parallel group goes at the
 //            pace of its slowest GPU, an exchange at that of its busiest slowed resource.
 //   Ignores: what waits for what (StepModel, and the task graphs of sim/serving), the CPU.
-//   Source : ComputeModel and TwoTierNetwork.
+//   Source : ComputeModel and Network.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "models/compute/roofline.h"
+#include "models/network/network.h"
 #include "models/network/traffic.h"
-#include "models/network/two_tier.h"
 #include "sim/domain/moe_spec.h"
 #include "sim/domain/parallelism.h"
 #include "sim/domain/step.h"
@@ -25,9 +26,10 @@ namespace epsim {
 // How expert parallelism exchanges tokens.
 struct DispatchOptions {
   Dedup dedup = Dedup::kGpu;    // CRAFT's peer-to-peer dispatch: one row per (token, GPU)
-  double dispatch_bytes = 2;    // bytes per element out (bf16; fp8 dispatch: 1)
+  double dispatch_bytes = 2;    // bytes per element out (bf16; fp8 with its scales: 1 + 4 / 128)
   double combine_bytes = 2;     // and back
   bool exchange_counts = true;  // sizes are not known before the gate: one more latency ahead of the dispatch
+  NetworkOptions network = {};  // who moves the tokens, over which fabric, and how that is priced
 };
 
 // A piece of work in whole picoseconds, the only unit in which pieces add up: however they are put together, equal
@@ -47,8 +49,9 @@ struct RankParts {
 // One MoE layer.
 struct LayerParts {
   Piece counts, dispatch, combine;
-  Seconds dispatch_straggler{}, combine_straggler{};  // what the GPUs wait on average for the busiest link
-  std::vector<Price> experts;                         // [GPU]; not yet rounded, as only the slowest may be needed
+  Seconds dispatch_straggler{}, combine_straggler{};      // what the GPUs wait on average for the busiest link
+  int dispatch_bottleneck = -1, combine_bottleneck = -1;  // that link, in network().links(); -1 when nothing moved
+  std::vector<Price> experts;                             // [GPU]; not yet rounded, as only the slowest may be needed
 };
 
 class StepParts {
@@ -64,7 +67,7 @@ class StepParts {
   void layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const;
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
-  const TwoTierNetwork& network() const { return network_; }
+  const Network& network() const { return *network_; }
   const MoeSpec& model() const { return model_; }
   const Parallelism& parallelism() const { return parallelism_; }
   const DispatchOptions& dispatch() const { return dispatch_; }
@@ -81,7 +84,7 @@ class StepParts {
   Parallelism parallelism_;
   DispatchOptions dispatch_;
   ComputeModel compute_;
-  TwoTierNetwork network_;
+  std::unique_ptr<Network> network_;
   FlopsPerSecond peak_;
   StepConditions conditions_;
 };

@@ -4,7 +4,7 @@
 
 namespace epsim {
 
-StepTally::StepTally(const MoeSpec& model, int gpus, const TwoTierNetwork& network)
+StepTally::StepTally(const MoeSpec& model, int gpus, const Network& network)
     : layer_ticks_(static_cast<std::size_t>(model.moe_layers())), link_bytes_(network.links().size(), 0.0) {
   const auto cells = static_cast<std::size_t>(model.moe_layers()) * static_cast<std::size_t>(gpus);
   totals_.gpus = gpus;
@@ -14,8 +14,20 @@ StepTally::StepTally(const MoeSpec& model, int gpus, const TwoTierNetwork& netwo
   for (const int number : model.moe_layer_numbers()) {
     totals_.layers.push_back({.layer_number = number});
   }
-  for (const TwoTierNetwork::Link& link : network.links()) {
-    totals_.links.push_back({link.name, link.rate, Bytes(0)});
+  for (const Network::Link& link : network.links()) {
+    totals_.links.push_back({link.name, link.rate, Bytes(0), link.end});
+  }
+  totals_.bottleneck_s.assign(totals_.layers.size() * 2 * totals_.links.size(), 0.0);
+}
+
+void StepTally::bottlenecks(int l, const LayerParts& parts) {
+  double* seconds = totals_.bottleneck_s.data() + 2 * static_cast<std::size_t>(l) * totals_.links.size();
+  if (parts.dispatch_bottleneck >= 0) {
+    seconds[parts.dispatch_bottleneck] += to_seconds(parts.dispatch.time).count();
+  }
+  if (parts.combine_bottleneck >= 0) {
+    seconds[totals_.links.size() + static_cast<std::size_t>(parts.combine_bottleneck)] +=
+        to_seconds(parts.combine.time).count();
   }
 }
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "models/network/network.h"
 #include "models/network/traffic.h"
-#include "models/network/two_tier.h"
 #include "models/step_parts.h"
 #include "sim/domain/step.h"
 
@@ -14,7 +14,7 @@ namespace epsim {
 
 class StepTally {
  public:
-  StepTally(const MoeSpec& model, int gpus, const TwoTierNetwork& network);
+  StepTally(const MoeSpec& model, int gpus, const Network& network);
 
   // What GPUs execute in MoE layer `l`. `weight` is the share of a step's tokens: a step in two batches has two halves
   // of each layer, and the balancedness of the step is the mean of both.
@@ -23,13 +23,15 @@ class StepTally {
   void time(int l, LayerPart part, Ticks time) {
     layer_ticks_[static_cast<std::size_t>(l)][static_cast<std::size_t>(part)] += time.count();
   }
+  // Which links set the time of layer `l`'s exchanges.
+  void bottlenecks(int l, const LayerParts& parts);
   void straggler(int l, Seconds waiting) { totals_.layers[static_cast<std::size_t>(l)].straggler += waiting; }
   void end_step() {
     ++totals_.steps;
     totals_.balancedness.end_step();
   }
 
-  // Bytes by link, in the order of TwoTierNetwork::links(); pricers of exchanges add to it.
+  // Bytes by link, in the order of Network::links(); pricers of exchanges add to it.
   std::vector<double>& link_bytes() { return link_bytes_; }
   const StepTotals& totals();
 

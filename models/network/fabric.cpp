@@ -34,6 +34,23 @@ void check_options(const ClusterSpec& cluster, const FabricOptions& options) {
        fmt::format("host_bridges is {}; a node of {} GPUs has 1 to {}.", options.host_bridges, cluster.node.gpus,
                    cluster.node.gpus));
   need(pcie || options.host_bridges == 1, "host_bridges", "host_bridges is for PCIe nodes; this node has an NVSwitch.");
+  need(cluster.node.gpus % options.host_bridges == 0, "host_bridges",
+       fmt::format("{} GPUs do not divide over {} host bridges.", cluster.node.gpus, options.host_bridges));
+  need(options.host_bridges == 1 || options.bridge_rate.count() > 0, "bridge_rate",
+       "more than one host bridge needs bridge_rate, the rate between two of them in each direction, above zero.");
+  need(options.nic_attach_rate.count() > 0, "nic_attach_rate", "a NIC is attached at a rate above zero.");
+}
+
+void leave_out(TopologyPlan& plan, const std::vector<std::string>& missing) {
+  for (const std::string& name : missing) {
+    if (std::erase_if(plan.links, [&](const TopologyLink& link) { return link.name == name; }) == 0) {
+      std::vector<std::string> names;
+      for (const TopologyLink& link : plan.links) {
+        names.push_back(link.name);
+      }
+      throw InputError({"", 0, "missing_links"}, unknown_name("link", name, names));
+    }
+  }
 }
 
 // Adds a cluster to a plan part by part; vertices of a part are remembered for the next.
@@ -173,7 +190,9 @@ NicGroups nic_groups(const NodeSpec& node) {
 TopologyPlan plan_topology(const ClusterSpec& cluster, const FabricOptions& options) {
   cluster.validate();
   check_options(cluster, options);
-  return Builder(cluster, options).build();
+  TopologyPlan plan = Builder(cluster, options).build();
+  leave_out(plan, options.missing_links);
+  return plan;
 }
 
 }  // namespace epsim

@@ -3,14 +3,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 #include "models/catalogue.h"
 #include "models/model_catalogue.h"
+#include "models/network/topology_drawing.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
 #include "sim/app/command_line.h"
+#include "sim/core/files.h"
 #include "sim/serving/engine_profile.h"
+#include "sim/serving/network_options.h"
 #include "sim/serving/scenario.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
@@ -101,16 +105,50 @@ constexpr Topic kTopics[] = {{"models", list_models},
                              {"readers", list_readers},
                              {"engines", list_engines}};
 
+// Draws the cluster of a scenario: DOT on standard output, or a file of the kind that its name says.
+int draw_topology(const boost::program_options::variables_map& values) {
+  const Topology topology = read_topology(Config::from_file(values["topology"].as<std::string>()));
+  const int nodes = values["nodes"].as<int>();
+  if (nodes < 1) {
+    throw InputError({"", 0, "nodes"}, fmt::format("{} nodes cannot be drawn; 1 or more can.", nodes));
+  }
+  if (values.count("output") == 0) {
+    std::cout << to_dot(topology, nodes);
+    return 0;
+  }
+  const std::filesystem::path file(values["output"].as<std::string>());
+  const std::string kind = file.extension().string();
+  if (kind != ".svg" && kind != ".dot") {
+    throw InputError({file.string(), 0, "output"}, "a topology is drawn as .svg or .dot; end the file's name so.");
+  }
+  if (std::filesystem::exists(file) && !values["overwrite"].as<bool>()) {
+    throw InputError({file.string(), 0, "output"}, "the file exists; name another one or add --overwrite.");
+  }
+  write_file_atomically(file, kind == ".svg" ? to_svg(topology, nodes) : to_dot(topology, nodes));
+  return 0;
+}
+
 }  // namespace
 
 int list_verb(const std::vector<std::string>& words) {
+  namespace po = boost::program_options;
+  po::options_description options("options");
+  options.add_options()("topology", po::value<std::string>(), "draw the cluster of this scenario instead")(
+      "output,o", po::value<std::string>(), "the drawing's file, .svg or .dot; default: DOT on standard output")(
+      "nodes", po::value<int>()->default_value(kDrawnNodes), "draw at most so many nodes")(
+      "overwrite", po::bool_switch(), "replace the file if it exists");
   const auto values =
       parse_words(words,
-                  "epsim list [models|hardware|policies|readers|engines]\n\n"
-                  "Everything that a scenario can name, each with its sentence; all of it by default.\n",
-                  boost::program_options::options_description("options"), {"topic"});
+                  "epsim list [models|hardware|policies|readers|engines]\n"
+                  "epsim list --topology SCENARIO.yaml [-o cluster.svg]\n\n"
+                  "Everything that a scenario can name, each with its sentence; all of it by default.\n"
+                  "Or a drawing of a scenario's network: nodes, NICs, switches, and the rates between.\n",
+                  options, {"topic"});
   if (!values) {
     return 0;
+  }
+  if (values->count("topology") > 0) {
+    return draw_topology(*values);
   }
   const std::string wanted = values->count("topic") > 0 ? (*values)["topic"].as<std::string>() : "";
   std::vector<std::string> names;

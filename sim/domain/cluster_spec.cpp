@@ -19,6 +19,11 @@ void ClusterSpec::validate() const {
   need(node.gpus == 1 || node.intra_rate.count() > 0, "the link between the GPUs of a node must have a positive rate.");
   need(nodes == 1 || (node.nics >= 1 && node.nic_rate.count() > 0),
        fmt::format("{} nodes need NICs with a positive rate; this node has none.", nodes));
+  need(
+      node.nics == 0 || node.gpus % node.nics == 0 || node.nics % node.gpus == 0,
+      fmt::format("{} NICs do not divide over {} GPUs: each NIC serves equally many GPUs, or each GPU has equally many "
+                  "NICs.",
+                  node.nics, node.gpus));
 }
 
 }  // namespace epsim

@@ -79,11 +79,18 @@ struct LayerTotals {
   double balancedness_min = 1;
 };
 
-// A resource that carries bytes: one direction of a GPU's port or of a node's NICs.
+// Of an exchange of tokens.
+enum class Direction { kDispatch, kCombine };
+
+// Whose bytes a link counts: those that a GPU sends or receives (each once), or bytes on their way between others.
+enum class LinkEnd { kBetween, kSends, kReceives };
+
+// A resource that carries bytes: one direction of a GPU's port, of a node's NICs, or of a cable between switches.
 struct LinkTotals {
-  std::string name;       // "gpu3.nvlink.out", "node0.nic.in"
+  std::string name;       // "gpu3.port.out", "node0.nic1.in", "leaf2.up"
   BytesPerSecond rate{};  // data sheet
-  Bytes bytes{};          // sent or received over the run
+  Bytes bytes{};          // carried over the run
+  LinkEnd end = LinkEnd::kBetween;
 };
 
 // Per-layer and per-GPU totals of a run.
@@ -95,6 +102,12 @@ struct StepTotals {
   std::vector<double> gpu_busy_s;  // [layer][GPU] seconds of expert work
   LayerSeries balancedness;           // by layer and step
   std::vector<LinkTotals> links;
+  // [layer][dispatch, combine][link] seconds of the layer's exchanges that this link set the time of.
+  std::vector<double> bottleneck_s;
+  std::span<const double> bottlenecks(std::size_t layer, Direction direction) const {
+    return std::span(bottleneck_s)
+        .subspan((2 * layer + static_cast<std::size_t>(direction)) * links.size(), links.size());
+  }
   double assignments_routed = 0;  // tokens x top-k x MoE layers, for the conservation check
 };
 

@@ -71,12 +71,13 @@ void PolicyPricer::price_exchanges() {
     parts_.dispatch = piece_of(gather(CollectiveKind::kAllGather, parts.dispatch_row()));
     parts_.combine = piece_of(gather(CollectiveKind::kReduceScatter, parts.combine_row()));
     parts_.dispatch_straggler = parts_.combine_straggler = Seconds{};
+    parts_.dispatch_bottleneck = parts_.combine_bottleneck = -1;  // every port carries the same
   }
 }
 
 void PolicyPricer::price_copies() {
   const StepParts& parts = model_.parts();
-  const TwoTierNetwork& network = parts.network();
+  const Network& network = parts.network();
   const Bytes expert = parts.model().expert_bytes();
   if (work_.copies == 0) {
     std::fill(copy_.begin(), copy_.end(), Price{});
@@ -149,6 +150,7 @@ StepCost PolicyPricer::price(std::int64_t step, std::span<const RankBatch> ranks
   for (int l = 0; l < model_.parts().model().moe_layers(); ++l) {
     decide(step, l);
     price_exchanges();
+    model_.tally().bottlenecks(l, parts_);
     price_copies();
     fill_layer(l);
     if (recorder_ != nullptr) {

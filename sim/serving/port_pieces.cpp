@@ -12,7 +12,7 @@ Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; 
 
 void PortPieces::price(const StepModel& model) {
   const StepParts& parts = model.parts();
-  const TwoTierNetwork& network = parts.network();
+  const Network& network = parts.network();
   const LayerTraffic& traffic = model.traffic();
   const auto gpus = traffic.executed.size();
   tp_ = parts.parallelism().attention_tp;

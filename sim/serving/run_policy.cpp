@@ -24,7 +24,8 @@ ConservationReport check_conservation(const StepTotals& totals, ConservationRepo
   report.assignments_routed = totals.assignments_routed;
   report.assignments_executed = std::accumulate(totals.gpu_load.begin(), totals.gpu_load.end(), 0.0);
   for (const LinkTotals& link : totals.links) {
-    (link.name.ends_with(".out") ? report.bytes_sent : report.bytes_received) += link.bytes.count();
+    report.bytes_sent += link.end == LinkEnd::kSends ? link.bytes.count() : 0.0;
+    report.bytes_received += link.end == LinkEnd::kReceives ? link.bytes.count() : 0.0;
   }
   const auto agree = [](double a, double b, double tolerance) {
     return std::fabs(a - b) <= tolerance * std::max(1.0, std::max(a, b));
@@ -39,8 +40,7 @@ ConservationReport check_conservation(const StepTotals& totals, ConservationRepo
 
 void check_links(const StepTotals& totals, Seconds busy) {
   for (const LinkTotals& link : totals.links) {
-    EPSIM_CHECK(link.bytes.count() <= link.rate.count() * busy.count() * (1 + 1e-9),
-                fmt::format("{} is more than 100 % busy", link.name));
+    EPSIM_CHECK(link.bytes / link.rate <= busy * (1 + 1e-9), fmt::format("{} is more than 100 % busy", link.name));
   }
 }
 
@@ -116,6 +116,13 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   }
   if (!s.deployment.single()) {
     return prepare_deployment(s, policy);
+  }
+  if ((policy.per_step != nullptr || s.execution.sync == StepSync::kPairwise) &&
+      needs_pairs(s.cluster, s.dispatch.network)) {
+    throw InputError(
+        {"", 0, "network"},
+        "policies that act in every step and `sync: pairwise` are priced port by port, on one switch between "
+        "NVSwitch nodes with network.model two_tier; leave cluster.fabric and network out.");
   }
   const ClusterShape shape = shape_of(s.cluster);
   const LoadWindow& window = planning_window(s, policy);

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "models/catalogue.h"
-#include "models/data_files.h"
 #include "models/model_catalogue.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
 #include "sim/serving/engine_profile.h"
+#include "sim/serving/network_options.h"
+#include "sim/serving/read_names.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
 #include "traces/routing/window_load_source.h"
@@ -18,33 +18,13 @@
 namespace epsim {
 namespace {
 
-// A name of the catalogue, or a file, taken from where the scenario stands.
-std::string name_or_path(ConfigReader& in, const std::string& key) {
-  const std::string text = in.required<std::string>(key);
-  return looks_like_path(text) ? in.path(key).string() : text;
-}
-
-// What `find` refuses without saying where is the fault of `key`.
-template <class Find>
-auto at_key(const ConfigReader& in, const std::string& key, Find find) {
-  try {
-    return find();
-  } catch (const InputError& e) {
-    if (e.place.file.empty() && e.place.key.empty()) {
-      in.fail(key, e.problem);
-    }
-    throw;
-  }
-}
-
 void read_cluster(ConfigReader root, Scenario& s) {
-  ConfigReader in = root.required_section("cluster");
-  const std::string node = name_or_path(in, "node");
-  s.cluster.nodes = in.required<int>("nodes", Bound::kPositive);
-  const NodeEntry entry = at_key(in, "node", [&] { return find_node(node); });
-  s.cluster.node = entry.spec;
-  s.compute = entry.compute;
-  s.network = entry.network;
+  ClusterSection section = read_cluster_section(root);
+  s.cluster = section.cluster;
+  s.compute = std::move(section.compute);
+  s.network = std::move(section.network);
+  s.dispatch.network.fabric = std::move(section.fabric);
+  const ConfigReader in = root.section("cluster");
   const FittedProfile* fits = s.compute.fitted.get();
   const bool fp8 =
       fits != nullptr && fits->find("dense_gemm_fp8") != nullptr && fits->find("grouped_gemm_fp8") != nullptr;
@@ -53,7 +33,6 @@ void read_cluster(ConfigReader root, Scenario& s) {
                "model.dtype is fp8, and no fp8 kernels of the {} were measured; use bf16, or a node of H100, H200 or "
                "H800.",
                s.cluster.node.gpu.name));
-  s.cluster.validate();
   in.check(s.model.experts % s.cluster.gpus() == 0, "nodes",
            fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them.", s.model.experts,
                        s.cluster.gpus()));
@@ -106,16 +85,6 @@ void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
   m.reserve_per_node = in.optional<Bytes>("reserve_per_node", Bytes(0));
   m.kv_block_tokens = knob_or_key(in, engine.kv_block_tokens, "kv_block_tokens").value_or(engine.default_block_tokens);
   m.num_gpu_blocks = knob_or_key(in, engine.num_gpu_blocks, "num_gpu_blocks");
-}
-
-void read_dispatch(ConfigReader root, Scenario& s) {
-  ConfigReader in = root.section("dispatch");
-  const std::string dedup = in.choice("dedup", {"none", "gpu", "node"}, "gpu");
-  s.dispatch.dedup = dedup == "none" ? Dedup::kNone : dedup == "gpu" ? Dedup::kGpu : Dedup::kNode;
-  const auto bytes = [&](const char* key) { return in.choice(key, {"bf16", "fp8"}, "bf16") == "bf16" ? 2.0 : 1.0; };
-  s.dispatch.dispatch_bytes = bytes("dispatch_dtype");
-  s.dispatch.combine_bytes = bytes("combine_dtype");
-  s.dispatch.exchange_counts = in.optional<bool>("exchange_counts", true);
 }
 
 void read_loads(ConfigReader root, Scenario& s) {
@@ -188,9 +157,9 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   s.serving = engine.serving;
   s.serving.seed = static_cast<std::uint64_t>(s.seed);
   read_memory(root, engine.memory, s);
+  s.dispatch = read_dispatch(root, s.cluster, s.network, s.model.hidden, s.dispatch.network.fabric);
   ConfigReader deployment = root.section("deployment");
   s.deployment = read_deployment(deployment, s);
-  read_dispatch(root, s);
   s.execution = read_execution_options(root.section("execution"));
   s.faults = read_faults(root, s.cluster);
   root.check(s.faults.empty() || s.deployment.single(), "faults",

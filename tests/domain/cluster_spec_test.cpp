@@ -60,6 +60,7 @@ TEST_CASE("an impossible cluster is refused by name") {
       {"A100-80", [](ClusterSpec& c) { c.node.gpu.memory_bandwidth = BytesPerSecond(-1); }},
       {"link between the GPUs", [](ClusterSpec& c) { c.node.intra_rate = BytesPerSecond(0); }},
       {"8 nodes need NICs", [](ClusterSpec& c) { c.node.nics = 0; }},
+      {"3 NICs do not divide over 8 GPUs", [](ClusterSpec& c) { c.node.nics = 3; }},
       {"8 nodes need NICs", [](ClusterSpec& c) { c.node.nic_rate = BytesPerSecond(0); }},
   };
   for (const Row& row : rows) {

@@ -200,9 +200,9 @@ TEST_CASE("options that do not fit the fabric are refused by name") {
   }
   ClusterSpec pcie = small_cluster(2);
   pcie.node.intra = IntraLink::kPcie;
-  // Two bridges and no rate between them: the link says so.
+  // Two bridges and no rate between them: the option is named.
   CHECK(test::error_of<InputError>([&] { Topology t(plan_topology(pcie, {.host_bridges = 2})); }).place.key ==
-        "node0.bridge0.to1");
+        "bridge_rate");
   CHECK(test::error_of<InputError>([&] { plan_topology(pcie, {.host_bridges = 5}); }).place.key == "host_bridges");
   const Topology t(plan_topology(pcie));
   test::check_contains(test::error_of<InputError>([&] { t.route(0, 8); }).what(), {"GPU 8", "0 to 7"});

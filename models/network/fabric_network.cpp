@@ -1,0 +1,128 @@
+#include "models/network/fabric_network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+
+FabricNetwork::FabricNetwork(const ClusterSpec& cluster, NetworkProfile profile, const NetworkOptions& options)
+    : Network(cluster, std::move(profile), options.transport),
+      topology_(plan_topology(cluster, options.fabric)),
+      model_(options.model) {
+  place_links();
+  store_routes();
+}
+
+void FabricNetwork::place_links() {
+  const std::vector<TopologyVertex>& vertices = topology_.vertices();
+  std::map<std::tuple<VertexKind, VertexKind, double>, int> classes;
+  for (const TopologyLink& link : topology_.links()) {
+    const TopologyVertex& from = vertices[static_cast<std::size_t>(link.from)];
+    const TopologyVertex& to = vertices[static_cast<std::size_t>(link.to)];
+    const LinkEnd end = from.kind == VertexKind::kGpu ? LinkEnd::kSends
+                        : to.kind == VertexKind::kGpu ? LinkEnd::kReceives
+                                                      : LinkEnd::kBetween;
+    links_.push_back({link.name, link.rate, end});
+    const bool inside = from.node >= 0 && to.node >= 0 && from.kind != VertexKind::kNic && to.kind != VertexKind::kNic;
+    const auto number = static_cast<int>(classes.size());
+    places_.push_back({!inside, classes.try_emplace({from.kind, to.kind, link.rate.count()}, number).first->second});
+  }
+}
+
+void FabricNetwork::store_routes() {
+  first_.push_back(0);
+  for (int from = 0; from < topology_.gpus(); ++from) {
+    for (int to = 0; to < topology_.gpus(); ++to) {
+      const std::vector<int> links = topology_.route(from, to);
+      route_.insert(route_.end(), links.begin(), links.end());
+      first_.push_back(route_.size());
+    }
+  }
+}
+
+std::vector<double> FabricNetwork::carried_by(const LayerTraffic& traffic, Bytes row, bool forth) const {
+  const auto gpus = static_cast<std::size_t>(topology_.gpus());
+  EPSIM_CHECK(traffic.pairs.size() == gpus * gpus, "the traffic was counted with its pairs");
+  std::vector<double> carried(links_.size(), 0.0);
+  for (std::size_t from = 0; from < gpus; ++from) {
+    for (std::size_t to = 0; to < gpus; ++to) {
+      const double bytes = traffic.pairs[forth ? from * gpus + to : to * gpus + from] * row.count();
+      const std::size_t pair = from * gpus + to;
+      for (std::size_t i = first_[pair]; bytes > 0 && i < first_[pair + 1]; ++i) {
+        carried[static_cast<std::size_t>(route_[i])] += bytes;
+      }
+    }
+  }
+  return carried;
+}
+
+Network::Tiers FabricNetwork::flow_times(const LayerTraffic& traffic, Bytes row, bool forth) const {
+  const int gpus = topology_.gpus();
+  std::vector<Flow> flows;
+  for (int from = 0; from < gpus; ++from) {
+    for (int to = 0; to < gpus; ++to) {
+      const double rows = traffic.pairs[static_cast<std::size_t>(forth ? from * gpus + to : to * gpus + from)];
+      if (from != to && rows > 0) {
+        flows.push_back({from, to, row * rows});
+      }
+    }
+  }
+  const MaxMinResult result = max_min(topology_, flows);
+  Tiers out{};
+  for (std::size_t f = 0; f < flows.size(); ++f) {
+    const bool inside = flows[f].from / cluster_.node.gpus == flows[f].to / cluster_.node.gpus;
+    Seconds& last = inside ? out.inside : out.between;
+    last = std::max(last, result.finish[f]);
+  }
+  return out;
+}
+
+// Of the bottleneck's class: mean bytes over its own.
+double FabricNetwork::mean_share(const std::vector<double>& carried, int bottleneck) const {
+  const LinkPlace place = places_[static_cast<std::size_t>(bottleneck)];
+  double sum = 0;
+  int count = 0;
+  for (std::size_t i = 0; i < carried.size(); ++i) {
+    if (places_[i].link_class == place.link_class) {
+      sum += carried[i];
+      ++count;
+    }
+  }
+  return std::min(1.0, sum / count / carried[static_cast<std::size_t>(bottleneck)]);
+}
+
+ExchangePrice FabricNetwork::all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
+                                        std::vector<double>& link_bytes) const {
+  const bool forth = direction == Direction::kDispatch;
+  const std::vector<double> carried = carried_by(traffic, row, forth);
+  Tiers busiest{};
+  int inside = -1, between = -1;
+  for (std::size_t i = 0; i < carried.size(); ++i) {
+    link_bytes[i] += carried[i];
+    const Seconds busy = Bytes(carried[i]) / links_[i].rate;
+    Seconds& most = places_[i].between ? busiest.between : busiest.inside;
+    if (busy > most) {
+      most = busy;
+      (places_[i].between ? between : inside) = static_cast<int>(i);
+    }
+  }
+  Tiers wire = busiest;
+  if (model_ == NetworkModel::kMaxMin) {
+    // A port that carries both tiers is busy on behalf of both, so neither is over before it.
+    const Tiers flows = flow_times(traffic, row, forth);
+    wire = {std::max(flows.inside, busiest.inside), std::max(flows.between, busiest.between)};
+  }
+  const TierPrice slower = slower_tier(wire, direction);
+  // Flows of one tier may wait for a link of the other (a PCIe port), so the busiest of all is named.
+  const bool name_between =
+      model_ == NetworkModel::kMaxMin ? busiest.between >= busiest.inside && between >= 0 : slower.between;
+  const int bottleneck = name_between ? between : inside;
+  const double share = bottleneck >= 0 ? mean_share(carried, bottleneck) : 1.0;
+  return {slower.price, slower.between ? wire.between : wire.inside, slower.price.time * (1.0 - share), bottleneck};
+}
+
+}  // namespace epsim

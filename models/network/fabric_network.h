@@ -1,0 +1,49 @@
+// Time of an exchange over any topology: every link of the graph is a resource, and routes say who uses it.
+//
+//   Models : with two_tier, the busiest link inside nodes and the busiest between them, each bytes / rate, whatever the
+//            fabric: oversubscribed leaves and rails, PCIe ports that carry both tiers, links between host bridges.
+//            With max_min, the time until the last flow inside a node, and between nodes, has ended. Either is turned
+//            into a price by the curve of its tier, as in TwoTierNetwork, which it equals on a plain fabric.
+//   Ignores: adaptive routing, packets, what a curve measured on one fabric says about another: an oversubscribed spine
+//            is priced with the NICs' efficiency.
+//   Cost   : O(GPUs squared x links of a route) an exchange; max_min as its own header says.
+#pragma once
+
+#include <vector>
+
+#include "models/network/max_min.h"
+#include "models/network/network.h"
+#include "models/network/topology.h"
+
+namespace epsim {
+
+class FabricNetwork final : public Network {
+ public:
+  // links(): those of the topology, in its order.
+  FabricNetwork(const ClusterSpec& cluster, NetworkProfile profile, const NetworkOptions& options);
+
+  ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
+                           std::vector<double>& link_bytes) const override;
+  bool needs_pairs() const override { return true; }
+
+ private:
+  // Links from and to the same kinds of vertices at the same rate are one class: ports out, NICs in, leaves up, ...
+  struct LinkPlace {
+    bool between = false;  // the link belongs to the tier between nodes
+    int link_class = 0;
+  };
+  void place_links();
+  void store_routes();
+  // [link] bytes of the exchange.
+  std::vector<double> carried_by(const LayerTraffic& traffic, Bytes row, bool forth) const;
+  Tiers flow_times(const LayerTraffic& traffic, Bytes row, bool forth) const;
+  double mean_share(const std::vector<double>& carried, int bottleneck) const;
+
+  Topology topology_;
+  NetworkModel model_;
+  std::vector<LinkPlace> places_;    // [link]
+  std::vector<std::size_t> first_;   // [from * GPUs + to] where its route begins; one more at the end
+  std::vector<std::int32_t> route_;  // links, route by route
+};
+
+}  // namespace epsim

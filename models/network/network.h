@@ -1,0 +1,119 @@
+// What a run asks of the network between its GPUs: the time of one layer's exchange, of small collectives inside a
+// node, and what every link carried.
+//
+//   Models : an exchange as data-sheet time of the busiest link (or of the last flow), turned into real time by the
+//            measured curve of the transport on that tier of links (LinkProfile).
+//   Source : models/hardware/links.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/hardware_profile.h"
+#include "models/network/fabric.h"
+#include "models/network/traffic.h"
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/step.h"
+
+namespace epsim {
+
+enum class PortSide { kIn, kOut };
+
+// How the wire time of an exchange is found.
+enum class NetworkModel {
+  kTwoTier,  // the busiest link's bytes over its rate: a closed form
+  kMaxMin    // flows that share links max-min fairly: slower, and at least as long
+};
+inline constexpr std::array<std::string_view, 2> kNetworkModelNames = {"two_tier", "max_min"};
+
+// Who moves the tokens, which sets what is sent once and which measured curve prices it.
+enum class Transport {
+  kNcclP2p,                 // grouped ncclSend / ncclRecv: an all-to-allv, rows as `dedup` says
+  kAllGatherReduceScatter,  // every token to every GPU, and the outputs added up on the way back
+  kDeepEpNormal,            // DeepEP's high-throughput kernels: one row a node, fanned out inside over NVLink
+  kDeepEpLowLatency         // DeepEP's low-latency kernels: one row a (token, expert), no notification ahead
+};
+inline constexpr std::array<std::string_view, 4> kTransportNames = {"nccl_p2p", "allgather_reducescatter",
+                                                                    "deepep_normal", "deepep_low_latency"};
+// The measured kind of collective that a transport's dispatch or combine is.
+CollectiveKind collective_of(Transport transport, Direction direction);
+
+struct NetworkOptions {
+  NetworkModel model = NetworkModel::kTwoTier;
+  Transport transport = Transport::kNcclP2p;
+  FabricOptions fabric = {};
+};
+
+// An exchange's price, its lower bound, and what the GPUs wait on average for its busiest link.
+struct ExchangePrice {
+  Price price;
+  Seconds wire{};  // at the data sheet's rates: the busiest link's bytes / rate, or until the last flow ends
+  Seconds straggler{};
+  int bottleneck = -1;  // the busiest link of the tier that sets the price, in links(); -1 when nothing moved
+};
+
+class Network {
+ public:
+  struct Link {
+    std::string name;
+    BytesPerSecond rate{};
+    LinkEnd end = LinkEnd::kBetween;
+  };
+
+  virtual ~Network() = default;
+
+  // One layer's exchange. Adds what each link carried to `link_bytes`, in the order of links().
+  virtual ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
+                                   std::vector<double>& link_bytes) const = 0;
+  // Whether all_to_all() looks at LayerTraffic::pairs rather than at the sums by port and NIC.
+  virtual bool needs_pairs() const = 0;
+  const std::vector<Link>& links() const { return links_; }
+
+  // The next three look at ports and NICs alone, so only a network that does not need pairs has them.
+  // What one GPU's own bytes of such an exchange take through its ports: the slower of its port inside the node and its
+  // NIC group, which carries its neighbours' bytes too. Nothing to carry takes no time.
+  Price port_price(const LayerTraffic& traffic, Bytes row, Direction direction, int gpu, PortSide side) const;
+  // Busiest resource of one GPU for such an exchange at the data sheet's rate, and what each link carries of it.
+  Seconds port_wire(const LayerTraffic& traffic, Bytes row, int gpu, PortSide side) const;
+  void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const;
+  // A collective over all GPUs of the cluster, on a buffer of `bytes` as in within_node(): the slower of what a GPU's
+  // port carries inside the node and what the NICs of a node carry between nodes. Nodes send every byte to a node once.
+  Price over_all(CollectiveKind kind, Bytes bytes) const;
+  // Base latency of a collective over all GPUs that carries next to nothing (the exchange of counts).
+  Price latency() const;
+  // A collective over the `gpus` of one tensor-parallel group inside a node, on a buffer of `bytes`.
+  Price within_node(CollectiveKind kind, int gpus, Bytes bytes) const;
+
+ protected:
+  Network(const ClusterSpec& cluster, NetworkProfile profile, Transport transport)
+      : cluster_(cluster), profile_(std::move(profile)), transport_(transport), groups_(nic_groups(cluster.node)) {}
+
+  // The slower of the two tiers, given how long each is busy at data-sheet rates.
+  struct Tiers {
+    Seconds inside, between;
+  };
+  struct TierPrice {
+    Price price;
+    bool between = false;
+  };
+  TierPrice slower_tier(const Tiers& wire, Direction direction) const;
+
+  ClusterSpec cluster_;
+  NetworkProfile profile_;
+  Transport transport_;
+  NicGroups groups_;  // of a node
+  std::vector<Link> links_;
+};
+
+// Whether the network of these options needs LayerTraffic::pairs: all but TwoTierNetwork.
+bool needs_pairs(const ClusterSpec& cluster, const NetworkOptions& options);
+
+// TwoTierNetwork where nothing but ports and NICs can be busy; FabricNetwork for max_min and for every other fabric.
+// Throws InputError when a profile has no curve for the transport.
+std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile profile,
+                                      const NetworkOptions& options = {});
+
+}  // namespace epsim
