@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "sim/core/check.h"
+#include "sim/report/bottleneck.h"
 #include "sim/report/csv_table.h"
 #include "sim/report/ranking.h"
 
@@ -132,13 +134,21 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
                      "busiest_gpu",
                      "assignments_per_step",
                      "planned_balancedness",
-                     "extra_copies"});
+                     "extra_copies",
+                     "dispatch_bottleneck",
+                     "dispatch_bottleneck_share",
+                     "combine_bottleneck",
+                     "combine_bottleneck_share"});
   for (std::size_t l = 0; l < totals.layers.size(); ++l) {
     const auto steps = static_cast<double>(totals.steps);
     add_layer(csv, totals.layers[l], steps);
     add_balance(csv, load.layer(l), steps);
     csv.number(planned.empty() ? kUndefined : planned[l]);
     csv.number(run.extra_copies.empty() ? kUndefined : static_cast<double>(run.extra_copies[l]));
+    for (const Direction direction : {Direction::kDispatch, Direction::kCombine}) {
+      const BottleneckFigures bottleneck = layer_bottleneck(totals, l, direction);
+      csv.text(bottleneck.link).number(bottleneck.share);
+    }
     csv.end_row();
   }
 }
@@ -147,12 +157,14 @@ void write_links_csv(std::ostream& out, const RunResult& run) {
   const double duration = duration_of(run).count();
   const double step_time = run.time.total.count();
   const std::string busiest = summarize(run).busiest_link.name;
-  CsvTable csv(out,
-               {"link", "rate_GBps", "bytes_GB", "utilisation_of_run_share", "utilisation_of_steps_share", "busiest"});
-  for (const LinkTotals& link : run.detail.links) {
+  CsvTable csv(out, {"link", "rate_GBps", "bytes_GB", "utilisation_of_run_share", "utilisation_of_steps_share",
+                     "dispatch_bound_s", "combine_bound_s", "busiest"});
+  for (std::size_t i = 0; i < run.detail.links.size(); ++i) {
+    const LinkTotals& link = run.detail.links[i];
     const double bytes = link.bytes.count(), rate = link.rate.count();
-    csv.text(link.name).number(rate / 1e9).number(bytes / 1e9);
+    csv.text(link.name).number(std::isinf(rate) ? kUndefined : rate / 1e9).number(bytes / 1e9);
     csv.number(ratio(bytes, rate * duration)).number(ratio(bytes, rate * step_time));
+    csv.number(bound_by(run.detail, i, Direction::kDispatch)).number(bound_by(run.detail, i, Direction::kCombine));
     csv.integer(link.name == busiest ? 1 : 0);
     csv.end_row();
   }

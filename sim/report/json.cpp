@@ -138,6 +138,15 @@ Json busiest_link_of(const RunSummary& run) {
   return {{"link_name", run.busiest_link.name}, {"link_utilisation_share", run.busiest_link.utilisation_share}};
 }
 
+Json bottleneck_of(const BottleneckFigures& bottleneck, const std::string& direction) {
+  if (bottleneck.link.empty()) {
+    return nullptr;
+  }
+  return {{direction + "_bottleneck_link", bottleneck.link},
+          {direction + "_bottleneck_s", bottleneck.bound_s},
+          {direction + "_bottleneck_share", bottleneck.share}};
+}
+
 Json conservation_of(const RunSummary& run) {
   const ConservationReport& c = run.conservation;
   return {{"assignments_routed", c.assignments_routed},
@@ -185,6 +194,8 @@ std::string summary_json(const RunSummary& run, const RunInfo& info) {
   put_shares(out["time_by_origin"], run.origins, kOriginNames);
   out["memory"] = memory_of(run);
   out["busiest_link"] = busiest_link_of(run);
+  out["dispatch_bottleneck"] = bottleneck_of(run.dispatch_bottleneck, "dispatch");
+  out["combine_bottleneck"] = bottleneck_of(run.combine_bottleneck, "combine");
   out["conservation"] = conservation_of(run);
   return text_of(out);
 }

@@ -169,6 +169,8 @@ RunSummary summarize(const RunResult& run) {
   out.kv = kv_figures(run);
   out.memory = run.memory;
   out.busiest_link = busiest_link(run);
+  out.dispatch_bottleneck = run_bottleneck(run.detail, Direction::kDispatch);
+  out.combine_bottleneck = run_bottleneck(run.detail, Direction::kCombine);
   out.conservation = run.conservation;
   return out;
 }

@@ -11,6 +11,7 @@
 #include "sim/core/units.h"
 #include "sim/domain/cost.h"
 #include "sim/domain/step.h"
+#include "sim/report/bottleneck.h"
 #include "sim/report/format.h"
 #include "sim/serving/run_result.h"
 
@@ -102,6 +103,7 @@ struct RunSummary {
   TransferFigures transfers;
   MemoryReport memory;
   LinkFigures busiest_link;  // the first of several equal ones
+  BottleneckFigures dispatch_bottleneck, combine_bottleneck;
   ConservationReport conservation;
 };
 

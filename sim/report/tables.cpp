@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "sim/report/ranking.h"
 #include "sim/report/text_table.h"
 
@@ -130,8 +132,17 @@ std::string link_line(const RunSummary& run) {
   if (run.busiest_link.name.empty()) {
     return "";
   }
-  return captioned("busiest link", fmt::format("{}, {} % of its rate on average", printable(run.busiest_link.name),
-                                               percent(run.busiest_link.utilisation_share)));
+  std::string text = fmt::format("{}, {} % of its rate on average", printable(run.busiest_link.name),
+                                 percent(run.busiest_link.utilisation_share));
+  const std::pair<const char*, const BottleneckFigures*> directions[] = {{"dispatch", &run.dispatch_bottleneck},
+                                                                         {"combine", &run.combine_bottleneck}};
+  for (const auto& [name, bottleneck] : directions) {
+    if (!bottleneck->link.empty()) {
+      text += fmt::format("; {} waits for {} in {} % of its time", name, printable(bottleneck->link),
+                          percent(bottleneck->share));
+    }
+  }
+  return captioned("busiest link", text);
 }
 
 std::string kv_lines(const RunSummary& run) {

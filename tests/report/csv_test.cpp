@@ -74,15 +74,16 @@ TEST_CASE("layers.csv: means per step in microseconds") {
   REQUIRE(lines.size() == 2);
   // 4 steps: attention 4 ms / 4 = 1000 us, ... 8 ms / 4 = 2000 us in all, straggler 0.8 ms / 4 = 200 us; balancedness
   // 2.0 / 4; loads 300 and 100: 300 / 200 = 1.5, GPU 0, 400 / 4 = 100 assignments per step.
-  CHECK(lines[0] == "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.9,3");
+  CHECK(lines[0] ==
+        "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
   // No load: balanced, no busiest GPU.
-  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,1,0");
+  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,1,0,,,,");
 }
 
 TEST_CASE("layers.csv without steps has undefined means, without layers no rows") {
   RunResult run = test::sample_run();
   run.detail.steps = 0;
-  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,,,,1.5,0,,0.9,3");
+  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,,,,1.5,0,,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
   CHECK(rows(written(write_layers_csv, test::empty_run())).empty());
 }
 
@@ -91,22 +92,24 @@ TEST_CASE("layers.csv without detail per GPU or plan leaves those cells empty") 
   run.detail.gpu_load.clear();
   run.planned_balancedness.clear();
   run.extra_copies.clear();
-  CHECK(rows(written(write_layers_csv, run))[0] == "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,,,,,");
+  CHECK(rows(written(write_layers_csv, run))[0] ==
+        "3,1000,0,250,500,250,0,0,0,0,0,2000,200,0.5,0.25,,,,,,node0.nic.out,0.75,node0.nic.in,1");
 }
 
 TEST_CASE("links.csv: use of each link over the run and over its steps") {
   CHECK(written(write_links_csv, test::sample_run()) ==
-        "link,rate_GBps,bytes_GB,utilisation_of_run_share,utilisation_of_steps_share,busiest\n"
-        "node0.nic.out,50,20,0.1,0.2,1\n"  // 20 GB of 50 GB/s x 4 s, and x 2 s
-        "node0.nic.in,50,10,0.05,0.1,0\n");
+        "link,rate_GBps,bytes_GB,utilisation_of_run_share,utilisation_of_steps_share,dispatch_bound_s,"
+        "combine_bound_s,busiest\n"
+        "node0.nic.out,50,20,0.1,0.2,0.003,0,1\n"  // 20 GB of 50 GB/s x 4 s, and x 2 s
+        "node0.nic.in,50,10,0.05,0.1,0.001,0.001,0\n");
 }
 
 TEST_CASE("links.csv escapes names and marks one busiest link among equals") {
   RunResult run = test::sample_run();
   run.detail.links = {{"a,b", BytesPerSecond(1e9), Bytes(1e9)}, {"c", BytesPerSecond(1e9), Bytes(1e9)}};
   const std::vector<std::string> lines = rows(written(write_links_csv, run));
-  CHECK(lines[0] == "\"a,b\",1,1,0.25,0.5,1");
-  CHECK(lines[1] == "c,1,1,0.25,0.5,0");
+  CHECK(lines[0] == "\"a,b\",1,1,0.25,0.5,0.003,0,1");
+  CHECK(lines[1] == "c,1,1,0.25,0.5,0.001,0.001,0");
 }
 
 TEST_CASE("gpus.csv sums over layers") {

@@ -53,6 +53,10 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["kv_transfers"]["transfer_wait_mean_ms"] == 1.0);
   CHECK(json["memory"][2].dump() == R"({"memory_item":"kv pool","memory_gib":3.0})");
   CHECK(json["busiest_link"]["link_name"] == "node0.nic.out");
+  CHECK(json["dispatch_bottleneck"]["dispatch_bottleneck_link"] == "node0.nic.out");
+  CHECK(json["dispatch_bottleneck"]["dispatch_bottleneck_s"] == 0.003);
+  CHECK(json["dispatch_bottleneck"]["dispatch_bottleneck_share"] == 0.75);
+  CHECK(json["combine_bottleneck"]["combine_bottleneck_link"] == "node0.nic.in");
   CHECK(json["conservation"]["sent_bytes"] == 30e9);
 }
 
@@ -72,6 +76,7 @@ TEST_CASE("what is not defined is null") {
   CHECK(json["step"]["step_mean_ms"].is_null());
   CHECK(json["balancedness"]["balancedness_worst_layer"].is_null());
   CHECK(json["busiest_link"].is_null());
+  CHECK(json["dispatch_bottleneck"].is_null());
   CHECK(json["throughput"]["requests_per_s"] == 0.0);
   CHECK(json["interrupted"] == true);
   CHECK(json["memory"].is_array());

@@ -128,6 +128,8 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "gpu",
                        "link",
                        "busiest",
+                       "dispatch_bottleneck",
+                       "combine_bottleneck",
                        "rank",
                        "policy",
                        "interrupted",

@@ -67,6 +67,8 @@ inline void add_steps(RunResult& run) {
   run.detail.gpu_busy_s = {0.5, 0.25, 0, 0};
   run.detail.links = {{"node0.nic.out", BytesPerSecond(50e9), Bytes(20e9)},
                       {"node0.nic.in", BytesPerSecond(50e9), Bytes(10e9)}};
+  // In layer 3 dispatch waits 3 ms for the way out and 1 ms for the way in, combine 1 ms for the way in.
+  run.detail.bottleneck_s = {0.003, 0.001, 0, 0.001, 0, 0, 0, 0};
   run.planned_balancedness = {0.9, 1.0};
   run.extra_copies = {3, 0};
 }
