@@ -54,8 +54,19 @@ again=()
 echo "== measure ($mode)"
 "$calibrate" "--$mode" --machine "$machine" --output "$points" "${again[@]}" "$@"
 
+# The catalogue's name of the GPU, whose data-sheet rates the fit's terms are stated in.
+case "$machine" in
+  a100*) gpu=A100-80 ;;
+  h100*) gpu=H100 ;;
+  h200*) gpu=H200 ;;
+  h800*) gpu=H800 ;;
+  b200*) gpu=B200 ;;
+  gb200*) gpu=GB200 ;;
+  *) gpu=$machine ;;
+esac
 echo "== fit"
 fit=$(mktemp -d)/fit
-"$build"/sim/app/epsim calibrate fit "$points" -o "$fit"
+"$build"/sim/app/epsim calibrate fit "$points" -o "$fit" --gpu "$gpu" ||
+  fail "the points are in $points; fit them with: epsim calibrate fit $points -o FOLDER --gpu NAME"
 mv "$fit"/* "$folder"/
 echo "done: $folder (raw points in points.h5, profile in fit.yaml, errors in errors.csv)"

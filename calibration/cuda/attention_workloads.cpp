@@ -7,6 +7,8 @@
 namespace epsim::measure {
 namespace {
 
+// The reference of one row takes the host a few microseconds a key, so that long contexts are checked in one row.
+constexpr std::int64_t kFewKeys = 8192;
 constexpr std::uint64_t kQuerySeed = 41, kKeySeed = 42, kValueSeed = 43;
 
 double drawn(std::uint64_t seed, std::int64_t index) {
@@ -53,7 +55,11 @@ class Attention : public CudaWorkload {
   CheckReport compare(std::size_t) override {
     OutputError error;
     const std::int64_t rows = h_.batch * fresh_ * h_.heads;
-    for (const std::int64_t row : {std::int64_t{0}, rows - 1, rows / 2}) {
+    std::vector<std::int64_t> sampled = {rows - 1};  // the one that sees the most keys
+    if (keys_ <= kFewKeys) {
+      sampled.insert(sampled.end(), {0, rows / 2});
+    }
+    for (const std::int64_t row : sampled) {
       const std::vector<double> expected = expected_row(row);
       const std::vector<Bf16> got = read(out_.data(), static_cast<std::size_t>(row * h_.v), expected.size());
       for (std::size_t d = 0; d < got.size(); ++d) {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <sstream>
 
 #include "calibration/measure/provenance.h"
@@ -11,6 +12,7 @@
 #include "tests/calibration/fake_device.h"
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
+#include "traces/trace_file.h"
 
 namespace epsim::test {
 namespace {
@@ -47,6 +49,24 @@ struct Program {
   }
   std::string file() const { return (folder / "points.h5").string(); }
 };
+
+// One row of loads for Mixtral-8x7B: 32 layers of 8 experts, top-2, all layers alike.
+void write_skewed_trace(const std::filesystem::path& file) {
+  TraceInfo info;
+  info.model_layers = 32;
+  info.experts = 8;
+  info.top_k = 2;
+  std::vector<double> counts;
+  for (int layer = 0; layer < 32; ++layer) {
+    info.layer_numbers.push_back(layer);
+    counts.insert(counts.end(), {20, 20, 70, 10, 5, 5, 5, 5});
+  }
+  const std::vector<std::int64_t> tokens = {70};
+  TraceFileWriter out(file);
+  out.begin(info, 1);
+  out.loads({counts, tokens});
+  out.commit();
+}
 
 TEST_CASE("two operators of one model, measured, refused, resumed and begun anew") {
   Program p;
@@ -106,6 +126,26 @@ TEST_CASE("a trace's load gives points with its rows") {
   Program p;
   const std::string trace = (source_dir() / "traces/samples").string();
   CHECK_THROWS_AS(p.run({"--trace", trace + "/none.h5", "--models", "DeepSeek-R1", "--dry-run"}), InputError);
+  write_skewed_trace(p.folder / "skewed.h5");
+  std::vector<std::string> words = {"--trace",  (p.folder / "skewed.h5").string(),
+                                    "--models", "Mixtral-8x7B",
+                                    "--only",   "grouped_gemm",
+                                    "--budget", "20s",
+                                    "--output", p.file()};
+  CHECK(p.run(words) == 0);
+  const PointFile file = read_points(p.file());
+  const PointTable& t = file.table("grouped_gemm");
+  int from_trace = 0;
+  for (std::size_t i = 0; i < t.size(); ++i) {
+    if (t.values_of("distribution")[i] == 3 && t.values_of("local_experts")[i] == 2) {
+      // Experts 2 and 3 are the busiest pair of neighbours: 70 and 10 of 140, so that seven of eight rows are one's.
+      CHECK(t.values_of("rows_max")[i] == std::ceil(t.values_of("rows")[i] * 7 / 8));
+      ++from_trace;
+    }
+  }
+  CHECK(from_trace > 0);
+  words.insert(words.end(), {"--trace-layer", "32", "--overwrite"});
+  check_contains(error_of<InputError>([&] { p.run(words); }).what(), {"32 MoE layers"});
   check_contains(error_of<InputError>([&] { p.run({"--trace", trace, "--dry-run"}); }).what(), {"--models"});
 }
 
