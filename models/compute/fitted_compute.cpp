@@ -16,6 +16,14 @@ constexpr std::size_t kRowPlaces = kRowOctaves * kRowSteps + 1, kGroupPlaces = k
 // The hottest expert of a group, over the group's mean: see the header.
 constexpr double kSkewExponent = 0.31;
 
+// SGLang's tables measure whole models on one GPU: few experts are touched only by few tokens. Many rows for few
+// experts, what a GPU of an expert-parallel group has, lie beyond every point, and a fit's correction means nothing
+// there.
+constexpr std::string_view kWholeModelKernel = "sglang_fused_moe_triton";
+constexpr double kMostMeasuredGroups = 256;
+// Rows per expert up to which few touched experts were measured, and from which all of a model's experts were touched.
+constexpr double kFewRows = 2, kManyRows = 8;
+
 // Position in a table of `steps` to the octave without a logarithm: the exponent gives the octave, the mantissa runs
 // almost straight in it.
 double table_place(double x, int steps, std::size_t places) {
@@ -72,15 +80,36 @@ std::optional<FittedOp> FittedCompute::take(const FittedProfile& profile, const 
   return out;
 }
 
+Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, double each, double groups) const {
+  const double skew = std::pow(groups, kSkewExponent);  // of the experts at hand, however many are asked about
+  const auto at = [&](double g) {
+    const double most = std::min(each * g, std::max(std::ceil(each), each * skew));
+    return marked(op.price(std::array{each * g, g, most, static_cast<double>(model.hidden),
+                                      static_cast<double>(model.moe_intermediate), each * g}));
+  };
+  const double whole = std::min<double>(model.experts, kMostMeasuredGroups);
+  const double many = std::clamp(std::log2(each / kFewRows) / std::log2(kManyRows / kFewRows), 0.0, 1.0);
+  if (op.kernel != kWholeModelKernel || groups >= whole || many <= 0) {
+    return at(groups);
+  }
+  // Each expert takes what it takes among all of the model's, at as many rows; the launch is paid once all the same.
+  const Price all = at(whole);
+  const double share = groups / whole, launch = op.coefficients.front() * 1e-6;
+  const double scaled = all.time.count() * share + launch * (1 - share);
+  if (many >= 1) {
+    return {Seconds(scaled), all.origin};
+  }
+  const Price few = at(groups);
+  return {Seconds(std::pow(few.time.count(), 1 - many) * std::pow(scaled, many)), weaker(few.origin, all.origin)};
+}
+
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
   expert_table_.reserve(kGroupPlaces * kRowPlaces);
   for (std::size_t g = 0; g < kGroupPlaces; ++g) {
     const double groups = value_at(g, kGroupSteps);
     for (std::size_t r = 0; r < kRowPlaces; ++r) {
       const double each = value_at(r, kRowSteps), rows = each * groups;
-      const double most = std::min(rows, std::max(std::ceil(each), each * std::pow(groups, kSkewExponent)));
-      const Price price = marked(op.price(std::array{rows, groups, most, static_cast<double>(model.hidden),
-                                                     static_cast<double>(model.moe_intermediate), rows}));
+      const Price price = expert_price(op, model, each, groups);
       // No kernel is faster than the GPU's peak, wherever a fit is taken to.
       const double peak = 6.0 * model.hidden * model.moe_intermediate * rows / op.rates.flops_per_s;
       expert_table_.push_back({std::max(price.time.count(), peak * (1 + 1e-9)), price.origin});

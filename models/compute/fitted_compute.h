@@ -3,6 +3,8 @@
 //
 //   Models : weight matrices as dense GEMMs of their own shape; attention by batch and length; grouped expert GEMM by
 //            rows per touched expert and number of touched experts, in eighths and quarters of an octave.
+//            Where a table measured whole models on one GPU, each expert of a GPU's few takes the time that it takes
+//            among all of the model's at as many rows: nothing was measured closer to it.
 //   Ignores: which experts of a GPU have how many rows: the hottest of g is taken to have g^0.31 times the mean, what
 //            DeepSeek-R1's published loads have in groups of 2, 4 and 8 (1.25, 1.55, 1.9; sgl-project/sglang issue
 //            6017). Mixed lengths: a batch counts as sequences of its mean length.
@@ -49,6 +51,7 @@ class FittedCompute {
 
  private:
   std::optional<FittedOp> take(const FittedProfile& profile, const std::string& op, const GpuSpec& gpu) const;
+  Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups) const;
   void tabulate_experts(const FittedOp& op, const MoeSpec& model);
   Price marked(Price price) const;
   std::vector<double> attention_parameters(double batch, double length) const;

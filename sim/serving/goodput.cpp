@@ -119,9 +119,15 @@ GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions
                      .start_step = start_step,
                      .probes = {}};
   while (const auto rate = next_rate(curve, options)) {
-    const std::size_t count = requests_for(curve, *rate, subject.trace->requests.size(), options);
-    const RequestTrace requests = at_rate(first_of(*subject.trace, count), *rate);
-    Probe probe = measure_probe(serve_all(subject, requests), *rate, options);
+    const std::size_t all = subject.trace->requests.size();
+    const auto probe_with = [&](std::size_t count) {
+      const RequestTrace requests = at_rate(first_of(*subject.trace, count), *rate);
+      return measure_probe(serve_all(subject, requests), *rate, options);
+    };
+    Probe probe = probe_with(requests_for(curve, *rate, all, options));
+    if (probe.requests < static_cast<std::int64_t>(all) && !acceptable(probe, curve.idle_ttft_s, options)) {
+      probe = probe_with(all);  // below a rate that is acceptable, so chance among few requests is the likelier reason
+    }
     if (on_probe) {
       on_probe(subject, probe);
     }

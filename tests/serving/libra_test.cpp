@@ -125,6 +125,7 @@ Seconds copies_of(const MoeSpec& m) { return m.expert_bytes() * 8 / BytesPerSeco
 
 // The same scenario where expert products reach a stated share of the peak, whatever the rows.
 Scenario at_share_of_peak(Scenario s, double share) {
+  s.compute.fitted.reset();
   for (GroupedGemmCurve& curve : s.compute.grouped_gemm) {
     curve.curve.points = {{1.0, share}, {1e6, share}};
   }
