@@ -11,12 +11,15 @@ namespace epsim {
 namespace {
 
 // Planning from few batches: the number of copies does not depend on it.
-const std::vector<std::string> kSmall{"plan_loads.steps=4", "requests.count=10"};
+const std::vector<std::string> kSmall{"plan_loads.steps=4", "loads.steps=2", "requests.count=10"};
 
 TEST_CASE("names say model, workload and nodes") {
   std::map<std::string_view, int> nodes;
   for (const CraftSetup& setup : craft_setups()) {
     nodes[setup.name] = setup.nodes();
+    if (setup.name != "da8" && setup.name != "ke6" && setup.name != "kl12") {
+      continue;  // one of each size; all are alike but for the preset
+    }
     const Scenario s = craft_scenario(setup, CraftMemory::kOneRule, kSmall, {"base"});
     CAPTURE(setup.name);
     CHECK(s.cluster.nodes == setup.nodes());
