@@ -58,9 +58,9 @@ CraftStudyOptions study_options(const po::variables_map& values, bool quick) {
   out.goodput.tolerance = kTolerance;
   out.goodput.sensitivity = kSensitivity;
   if (quick) {
-    out.overrides = {"requests.count=5000"};
-    out.goodput.min_requests_ratio = 5;
-    out.goodput.tolerance = 0.06;
+    out.overrides = {"requests.count=1500"};
+    out.goodput.min_requests_ratio = 1;
+    out.goodput.tolerance = 0.08;
   }
   if (values.count("set") > 0) {
     const auto& assignments = values["set"].as<std::vector<std::string>>();

@@ -89,6 +89,9 @@ struct RatioClaim {
 
 Rows ratio_rows(const CraftEvidence& evidence, const CraftScope& scope, const RatioClaim& claim) {
   const std::vector<std::string_view> setups = scope.of(claim.setups);
+  if (setups.empty()) {
+    return {};
+  }
   const RatioSummary found = summarize_ratios(knee_ratios(evidence, setups, claim.of, claim.to));
   const bool whole = setups.size() == claim.setups.size();
   ClaimRow mean = named_row(claim.id, fmt::format("{}, mean", claim.what), claim.paper_mean);
@@ -307,6 +310,9 @@ Rows c19_rows(const CraftEvidence& evidence, const CraftScope& scope) {
 // C20: order on 12 nodes.
 Needs c20_needs(const CraftScope& scope) { return searches(scope, kTwelve, kWithCopies); }
 Rows c20_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  if (scope.of(kTwelve).empty()) {
+    return {};
+  }
   const RatioSummary found = summarize_ratios(knee_ratios(evidence, scope.of(kTwelve), "eplb", "cra8"));
   ClaimRow out = named_row("C20", "EPLB / CRA8 goodput on 12 nodes, largest of E, J, L", "below 1");
   out.value = found.max;

@@ -111,7 +111,10 @@ Rows c13_rows(const CraftEvidence& evidence, const CraftScope&) {
                       evidence.at("de8").of("eplb").kv_lost, 17, 21)};
 }
 Needs c14_needs(const CraftScope& scope) { return plans(scope, {"ke12"}, {"eplb"}); }
-Rows c14_rows(const CraftEvidence& evidence, const CraftScope&) {
+Rows c14_rows(const CraftEvidence& evidence, const CraftScope& scope) {
+  if (scope.quick) {
+    return {};
+  }
   return {percent_row("C14", "KV cache lost to EPLB, K*12", "24 %", ClaimKind::kArithmetic,
                       evidence.at("ke12").of("eplb").kv_lost, 22, 26)};
 }
