@@ -142,7 +142,10 @@ int reproduce(const po::variables_map& values) {
   std::vector<ClaimRow> rows;
   std::vector<std::string_view> left_out;
   for (const CraftClaim& claim : claims) {
-    const std::vector<ClaimRow> more = claim.rows(evidence, scope);
+    std::vector<ClaimRow> more = claim.rows(evidence, scope);
+    for (ClaimRow& row : more) {  // few requests and one seed decide nothing that needs prices
+      row.must_hold = row.must_hold && !(quick && row.kind == ClaimKind::kCalibrated);
+    }
     rows.insert(rows.end(), more.begin(), more.end());
     if (more.empty()) {
       left_out.push_back(claim.id);
