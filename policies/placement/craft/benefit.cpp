@@ -60,9 +60,18 @@ void add_slot(const SlotRow<Real>& slot, std::size_t at, std::size_t n, bool flo
   }
 }
 
+// The widest vectors that the processor has, chosen when the program starts. Lanes are batches, which never mix, and no
+// multiplication is fused with an addition: every width gives the same bits.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define EPSIM_WIDEST_VECTORS __attribute__((target_clones("avx2", "default"), flatten))
+#else
+#define EPSIM_WIDEST_VECTORS
+#endif
+
 // Sum over batches [at, at + n) of mean / max GPU load.
 template <class Real>
-double balancedness_of_chunk(const ReplayPlan<Real>& plan, std::size_t at, std::size_t n, bool floor_division) {
+EPSIM_WIDEST_VECTORS double balancedness_of_chunk(const ReplayPlan<Real>& plan, std::size_t at, std::size_t n,
+                                                  bool floor_division) {
   Real load[kChunk], total[kChunk] = {}, max[kChunk] = {};
   for (std::size_t g = 0; g + 1 < plan.first_slot.size(); ++g) {
     std::fill_n(load, n, Real{0});
