@@ -1,10 +1,9 @@
 // What a run adds to a policy that acts in every step: how well it predicts, how long it plans, how fast weights
 // travel.
-//   Source : planning: Libra's two algorithms take 8 to 50 us on one core here (bench_policies libra_layer, 8 GPUs and
-//   128
-//            to 256 experts); the upper end is the default, for every policy. Copies: 380 of 450 GB/s by the copy
-//            engine of an H100 (p2pBandwidthLatencyTest, github.com/NVIDIA/nccl issue 1264). Accuracy: Libra, Table 1,
-//            means over data sets on Qwen3.
+//   Source : planning: the default is what a plan is allowed, for every policy. Libra's own, measured on one core for
+//            8 GPUs with 128, 160 and 256 experts: 13, 15 and 38 us (bench_policies libra_layer); experiments/libra
+//            uses these. Copies: 380 of 450 GB/s by the copy engine of an H100 (p2pBandwidthLatencyTest,
+//            github.com/NVIDIA/nccl issue 1264). Accuracy: Libra, Table 1, means over data sets on Qwen3.
 #pragma once
 
 #include <string>

@@ -140,7 +140,8 @@ TEST_CASE("Libra before Lina and EPLB, both before vanilla, on both models (Libr
   check_order(seconds_by_policy(experiment("glm-4.5-h200.yaml", kFew)));
 }
 
-TEST_CASE("Libra's best case: 9 to 25 % over the best rival, on the more skewed loads (Libra, up to 19.2 %)") {
+TEST_CASE("Libra's best case: near 10 % over the best rival, on the more skewed loads (Libra, up to 19.2 %)") {
+  // 10 to 25 % would count as the paper's figure; the loads are made up, and what comes out lies at that bound.
   // Tokens of one stretch of text differ twice as much from the mean as in the preset.
   std::map<std::string, double> seconds = seconds_by_policy(
       experiment("qwen3-235b-h200.yaml", {"requests.count=160", "loads.sigma_scale=2", "plan_loads.sigma_scale=2"},
@@ -167,7 +168,8 @@ TEST_CASE("a layer's prefetch takes as long as its experts at the tokens per ste
     CHECK(experts_alone > expected * 0.8);
     CHECK(experts_alone < expected * 1.2);
     // The window is longer than the experts: attention of the next layer is in it, and the combine, beside which copies
-    // have half of the port. It opens when the plan is made, 50 us and an exchange of ids after the experts have begun.
+    // have half of the port. It opens when the plan is made, 13 to 15 us and an exchange of ids after the experts have
+    // begun.
     const Seconds plan = s.policies.back().step_run.planning + Seconds(11.6e-6);
     const double whole_window =
         crossover(s, [&](const LayerTimes& t) { return t.experts + t.attention + t.combine / 2 - plan >= copies; });
