@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tests/traces/model_support.h"
@@ -88,6 +89,42 @@ TEST_CASE("group-limited routing: every token stays within its groups, and exper
     // rough there: within 15 %.
     for (std::size_t e = 0; e < 32; ++e) {
       CHECK(counts[e] / (4.0 * 30000) == doctest::Approx(law.popularity(0)[e]).epsilon(0.15));
+    }
+  }
+}
+
+TEST_CASE("group-limited routing: pairs of experts come as often as the race among a group's experts says") {
+  // Two groups of four, of which one is open, with chance 1/2 each; a token takes two. In an open group an expert is
+  // wanted with the chances below, so it races at -ln(1 - chance): 3.00, 0.69, 0.43, 0.22 and 2.30, 1.90, 0.16, 0.11.
+  const double wanted[2][4] = {{0.95, 0.5, 0.35, 0.2}, {0.9, 0.85, 0.15, 0.1}};
+  RoutingModel m = test::small_routing_model(1, 8, 2, 0.0);
+  m.expert_groups = 2;
+  m.top_groups = 1;
+  for (std::size_t e = 0; e < 8; ++e) {
+    m.layers[0].shares[e] = wanted[e / 4][e % 4] / 4;  // two choices in either group
+  }
+  constexpr std::int64_t kTokens = 80000;
+  test::KeptTrace trace;
+  generate_tokens(RoutingLaw(m), {0, kTokens}, Seed{5}, trace);
+  double pairs[8][8] = {};
+  for (std::size_t at = 0; at < trace.experts.size(); at += 2) {
+    pairs[trace.experts[at]][trace.experts[at + 1]] += 1;
+  }
+  for (std::size_t g = 0; g < 2; ++g) {
+    double rate[4], sum = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      sum += rate[i] = -std::log(1 - wanted[g][i]);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      for (std::size_t j = 0; j < 4; ++j) {
+        // First i, then j among the others. Within 4 deviations of a binomial.
+        const double chance = i == j ? 0.0 : 0.5 * rate[i] / sum * rate[j] / (sum - rate[i]);
+        const double mean = chance * kTokens;
+        CAPTURE(g);
+        CAPTURE(i);
+        CAPTURE(j);
+        CHECK(std::abs(pairs[g * 4 + i][g * 4 + j] - mean) <= 4 * std::sqrt(mean * (1 - chance)));
+      }
     }
   }
 }

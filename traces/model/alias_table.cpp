@@ -7,15 +7,14 @@
 
 namespace epsim {
 
-void AliasTable::build(std::span<const float> weights) {
-  total_ = quick_sum(weights);
+float AliasBuilder::build(std::span<const float> weights, std::uint16_t first, std::span<AliasCell> cells) {
+  const float total = quick_sum(weights);
   const std::size_t size = weights.size();
-  EPSIM_CHECK(total_ > 0 && size <= 65536, "an alias table needs positive weights");
-  const auto scale = static_cast<float>(static_cast<double>(size) / static_cast<double>(total_));
+  EPSIM_CHECK(total > 0 && size + first <= 65536 && cells.size() == size, "an alias table needs positive weights");
+  const auto scale = static_cast<float>(static_cast<double>(size) / static_cast<double>(total));
   for (std::vector<std::uint16_t>* stack : {&low_, &high_}) {
     stack->resize(size);
   }
-  cells_.resize(size);
   height_.resize(size);
   // Two stacks, without branches: which cell is low is a coin toss.
   std::size_t lows = 0, highs = 0;
@@ -31,15 +30,16 @@ void AliasTable::build(std::span<const float> weights) {
   for (float height = highs > 0 ? height_[high_[highs - 1]] : 0; lows > 0 && highs > 0;) {
     const std::uint16_t low = low_[lows - 1], high = high_[highs - 1];
     const float below = height_[low];
-    cells_[low] = {static_cast<std::uint32_t>(static_cast<double>(below) * 4294967296.0), high};
+    cells[low] = {static_cast<std::uint32_t>(static_cast<double>(below) * 4294967296.0),
+                  static_cast<std::uint16_t>(first + high)};
     height -= 1.0F - below;
     height_[high] = height;
     low_[lows - 1] = high;  // counts only if it became low
-    if (height < 1.0F) {
-      height = --highs > 0 ? height_[high_[highs - 1]] : 0;
-    } else {
-      --lows;
-    }
+    const std::size_t became_low = height < 1.0F ? 1 : 0;
+    highs -= became_low;
+    lows -= 1 - became_low;
+    const float next = height_[high_[highs - (highs > 0 ? 1 : 0)]];
+    height = became_low != 0 ? next : height;
   }
   low_.resize(lows);
   high_.resize(highs);
@@ -47,9 +47,10 @@ void AliasTable::build(std::span<const float> weights) {
   const auto heaviest = static_cast<std::uint16_t>(std::max_element(weights.begin(), weights.end()) - weights.begin());
   for (const std::vector<std::uint16_t>* rest : {&low_, &high_}) {
     for (const std::uint16_t i : *rest) {
-      cells_[i] = {0U, weights[i] > 0 ? i : heaviest};
+      cells[i] = {0U, static_cast<std::uint16_t>(first + (weights[i] > 0 ? i : heaviest))};
     }
   }
+  return total;
 }
 
 }  // namespace epsim

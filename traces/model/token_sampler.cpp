@@ -8,6 +8,7 @@
 
 #include "sim/core/check.h"
 #include "traces/model/model_load_source.h"
+#include "traces/model/quick_sum.h"
 #include "traces/model/topics.h"
 
 namespace epsim {
@@ -18,6 +19,7 @@ constexpr double kMostSigma = 4;  // as RoutingModel allows
 constexpr float kLeastRate = 1e-7F;
 
 constexpr float kMostChance = 0.9995F;  // of an expert within an open group
+constexpr float kHeavy = 1.5F;          // rate (draws per choice) from which an expert would come again and again
 
 // Kinds decide on most of a token's experts, so topics must act more strongly to show as much in a sequence's loads.
 RoutingLaw token_law(const RoutingLaw& law) {
@@ -33,6 +35,19 @@ RoutingLaw token_law(const RoutingLaw& law) {
 
 }  // namespace
 
+// Takes up to kMostHeavies experts of at least this weight out of a group's weights.
+TokenSampler::Heavies TokenSampler::take_heavies(std::span<float> weights, std::uint16_t first, float least) {
+  Heavies out;
+  for (std::size_t i = 0; i < weights.size() && out.count < std::min(kMostHeavies, weights.size() - 1); ++i) {
+    if (weights[i] >= least) {
+      out.weight[out.count] = weights[i];
+      out.expert[out.count++] = static_cast<std::uint16_t>(first + i);
+      weights[i] = 0;
+    }
+  }
+  return out;
+}
+
 TokenSampler::TokenSampler(const RoutingLaw& law, Seed seed)
     : law_(token_law(law)),
       seed_(seed),
@@ -46,16 +61,22 @@ TokenSampler::TokenSampler(const RoutingLaw& law, Seed seed)
       open_(static_cast<std::size_t>(law.model().top_groups)),
       open_sums_(open_.size()),
       group_of_(chances_.size()),
+      group_size_(chances_.size() / group_chance_.size()),
       kinds_(law),
       weights_(chances_.size()),
-      tables_((law.model().kind_share > 0 ? static_cast<std::size_t>(law.model().kinds) : 1) * group_chance_.size()),
+      kinds_count_(law.model().kind_share > 0 ? static_cast<std::size_t>(law.model().kinds) : 1),
+      cells_(kinds_count_ * chances_.size()),
+      light_sums_(kinds_count_ * group_chance_.size()),
+      heavies_(light_sums_.size()),
+      heavy_weight_(open_.size() * kMostHeavies),
+      heavy_expert_(heavy_weight_.size()),
       kind_of_(static_cast<std::size_t>(law.model().stretch_tokens), 0) {
   const RoutingModel& m = law.model();
   const double stretch2 = m.stretch_ratio * m.stretch_ratio;
   topic_.variance = static_cast<float>(1 + m.domain_ratio * m.domain_ratio + stretch2);
   std::iota(group_order_.begin(), group_order_.end(), 0);
   for (std::size_t e = 0; e < group_of_.size(); ++e) {
-    group_of_[e] = static_cast<std::uint16_t>(e / (group_of_.size() / group_chance_.size()));
+    group_of_[e] = static_cast<std::uint16_t>(e / group_size_);
   }
 }
 
@@ -89,15 +110,22 @@ void TokenSampler::set_chances(int layer) {
     // Any expert can be drawn, if only when the open groups have no other left.
     rates_[e] = std::max(kLeastRate, race_rate(chances_[e] / group_chance_[group_of_[e]]));
   }
-  const std::size_t groups = group_chance_.size(), size = rates_.size() / groups;
-  for (std::size_t kind = 0; kind < tables_.size() / groups; ++kind) {
-    if (tables_.size() > groups) {
+  const std::size_t width = rates_.size(), groups = group_chance_.size(), size = group_size_;
+  for (std::size_t kind = 0; kind < kinds_count_; ++kind) {
+    if (kinds_count_ > 1) {
       kinds_.weights(layer, kind, rates_, weights_);
     } else {
       weights_ = rates_;
     }
+    const float heavy = kHeavy * quick_sum(weights_) / quick_sum(rates_);
     for (std::size_t g = 0; g < groups; ++g) {
-      tables_[kind * groups + g].build(std::span(weights_).subspan(g * size, size));
+      const std::span<float> weights = std::span(weights_).subspan(g * size, size);
+      const auto first = static_cast<std::uint16_t>(g * size);
+      if (groups > 1) {
+        heavies_[kind * groups + g] = take_heavies(weights, first, heavy);
+      }
+      light_sums_[kind * groups + g] =
+          builder_.build(weights, first, std::span(cells_).subspan(kind * width + g * size, size));
     }
   }
 }
@@ -166,41 +194,88 @@ int TokenSampler::keep(RandomStream& random, const std::uint16_t* before, std::u
   return kept;
 }
 
-// Draws experts until the choice has top-k different ones.
-void TokenSampler::fill(RandomStream& random, const AliasTable& table, std::size_t have, std::uint16_t* to) {
+// Draws experts until the choice has top-k different ones. Which draw is taken already is a coin toss that no processor
+// foresees: every draw is written, and counts only if it is new.
+void TokenSampler::fill(RandomStream& random, std::span<const AliasCell> table, std::size_t have, std::uint16_t* to) {
+  const std::uint32_t choice = choice_;
+  std::uint32_t* taken = taken_.data();
+  RandomStream stream = random;  // in registers
   for (const auto k = static_cast<std::size_t>(law_.top_k()); have < k;) {
-    const std::uint16_t expert = table.draw(random.bits());
-    if (taken_[expert] != choice_) {
-      taken_[expert] = choice_;
-      to[have++] = expert;
-    }
+    const std::uint16_t expert = AliasTable::draw(table, stream.bits());
+    to[have] = expert;
+    have += taken[expert] != choice ? 1 : 0;
+    taken[expert] = choice;
   }
+  random = stream;
 }
 
-// The same among the open groups: first a group by the weight of its experts, then one of these.
-void TokenSampler::fill_from_groups(RandomStream& random, const AliasTable* tables, std::size_t have,
-                                    std::uint16_t* to) {
-  const std::size_t open = open_.size(), size = rates_.size() / group_chance_.size();
-  float sum = 0;
-  for (std::size_t i = 0; i < open; ++i) {
-    open_sums_[i] = sum += tables[open_[i]].total();
+// The open groups' heavy experts that the token does not have yet.
+TokenSampler::Race TokenSampler::gather_race(std::size_t kind) {
+  Race race;
+  const std::size_t groups = group_chance_.size();
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    const std::size_t table = kind * groups + open_[i];
+    open_sums_[i] = race.light += light_sums_[table];
+    const Heavies& heavies = heavies_[table];
+    for (std::size_t h = 0; h < heavies.count; ++h) {
+      const bool there = taken_[heavies.expert[h]] != choice_;
+      heavy_weight_[race.heavies] = heavies.weight[h];
+      heavy_expert_[race.heavies] = heavies.expert[h];
+      race.heavy += there ? heavies.weight[h] : 0.0F;
+      race.heavies += there ? 1 : 0;
+    }
   }
-  const float scale = sum * 0x1.0p-24F;
+  return race;
+}
+
+// The heavy expert at `u` of the race's heavy weight, which then is out of it.
+std::uint16_t TokenSampler::take_heavy(Race& race, float u) {
+  std::size_t at = 0;
+  for (; at + 1 < race.heavies && u >= heavy_weight_[at]; ++at) {
+    u -= heavy_weight_[at];
+  }
+  const std::uint16_t expert = heavy_expert_[at];
+  --race.heavies;
+  race.heavy = race.heavies == 0 ? 0.0F : std::max(0.0F, race.heavy - heavy_weight_[at]);
+  heavy_weight_[at] = heavy_weight_[race.heavies];
+  heavy_expert_[at] = heavy_expert_[race.heavies];
+  return expert;
+}
+
+// The same among the open groups: a heavy expert, or first a group by the weight of its light experts, then one of
+// these. Heavy ones leave the race once drawn; light ones seldom come twice.
+void TokenSampler::fill_from_groups(RandomStream& random, std::size_t kind, std::size_t have, std::uint16_t* to) {
+  Race race = gather_race(kind);
+  const std::size_t open = open_.size(), group_size = group_size_;
+  const std::uint16_t* group = open_.data();
+  const float* sums = open_sums_.data();
+  const AliasCell* cells = &cells_[kind * chances_.size()];
+  const std::uint32_t choice = choice_;
+  std::uint32_t* taken = taken_.data();
+  RandomStream stream = random;
   for (const auto k = static_cast<std::size_t>(law_.top_k()); have < k;) {
-    const std::uint64_t bits = random.bits();
-    const float u = static_cast<float>(bits >> 40) * scale;
+    const std::uint64_t bits = stream.bits();
+    const float u =
+        static_cast<float>(static_cast<std::int32_t>(bits >> 40)) * ((race.light + race.heavy) * 0x1.0p-24F);
+    if (race.heavies > 0 && u >= race.light) {
+      const std::uint16_t expert = take_heavy(race, u - race.light);
+      taken[expert] = choice;
+      to[have++] = expert;
+      continue;
+    }
     std::size_t at = 0;
     for (std::size_t i = 0; i + 1 < open; ++i) {
-      at += u >= open_sums_[i] ? 1 : 0;
+      at += u >= sums[i] ? 1 : 0;
     }
-    const std::size_t group = open_[at];
-    const auto expert =
-        static_cast<std::uint16_t>(group * size + tables[group].draw_small(static_cast<std::uint32_t>(bits)));
-    if (taken_[expert] != choice_) {
-      taken_[expert] = choice_;
-      to[have++] = expert;
-    }
+    // 32 bits do for the few experts of a group: what the choice of a cell leaves of them decides within it.
+    const std::uint64_t scaled = (bits & 0xffffffffU) * group_size;
+    const auto cell = static_cast<std::uint32_t>(group[at] * group_size + (scaled >> 32));
+    const std::uint32_t expert = cells[cell].pick(cell, static_cast<std::uint32_t>(scaled));
+    to[have] = static_cast<std::uint16_t>(expert);
+    have += taken[expert] != choice ? 1 : 0;
+    taken[expert] = choice;
   }
+  random = stream;
 }
 
 void TokenSampler::draw_layer(RandomStream& random, int layer, std::int64_t tokens,
@@ -223,11 +298,11 @@ void TokenSampler::draw_layer(RandomStream& random, int layer, std::int64_t toke
     } else if (grouped) {
       draw_groups(random);
     }
-    const AliasTable* tables = &tables_[kind_of_[static_cast<std::size_t>(t)] * group_chance_.size()];
+    const std::size_t kind = kind_of_[static_cast<std::size_t>(t)];
     if (grouped) {
-      fill_from_groups(random, tables, have, to);
+      fill_from_groups(random, kind, have, to);
     } else {
-      fill(random, *tables, have, to);
+      fill(random, std::span(cells_).subspan(kind * taken_.size(), taken_.size()), have, to);
     }
   }
 }
@@ -241,13 +316,12 @@ void TokenSampler::sample(std::int64_t sequence, std::int64_t tokens, std::span<
                           static_cast<std::uint64_t>(l));
   }
   const std::int64_t stretch = law_.model().stretch_tokens;
-  const std::size_t kinds_count = tables_.size() / group_chance_.size();
   RandomStream kinds(seed_, "model.token_kinds", static_cast<std::uint64_t>(sequence));
   for (std::int64_t first = 0; first < tokens; first += stretch) {
     const std::int64_t count = std::min(stretch, tokens - first);
     set_topic(sequence, first / stretch);
-    for (std::int64_t t = 0; t < count && kinds_count > 1; ++t) {
-      kind_of_[static_cast<std::size_t>(t)] = kinds.below(kinds_count);
+    for (std::int64_t t = 0; t < count && kinds_count_ > 1; ++t) {
+      kind_of_[static_cast<std::size_t>(t)] = kinds.below(kinds_count_);
     }
     const auto at = static_cast<std::size_t>(first) * token_size;
     const std::span<const std::uint16_t> before =

@@ -6,9 +6,10 @@
 //            experts of those groups with chance pi_e / q_g. A token keeps each expert of the one before it with chance
 //            `repeat`.
 //   Valid  : chances are met within about 2 % for top-k of 4 and more.
-//   Cost   : about 25 ns per id, twice that where routing is limited to groups (tests/bench/trace_model.cpp).
+//   Cost   : 25 to 40 ns per id (tests/bench/trace_model.cpp).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -31,7 +32,19 @@ class TokenSampler {
   void sample(std::int64_t sequence, std::int64_t tokens, std::span<std::uint16_t> out);
 
  private:
-  struct Groups;
+  // Experts of one group that nearly every token takes: drawn apart, as they would come again and again.
+  static constexpr std::size_t kMostHeavies = 4;
+  struct Heavies {
+    std::size_t count = 0;
+    std::array<float, kMostHeavies> weight{};
+    std::array<std::uint16_t, kMostHeavies> expert{};
+  };
+  // What is left to draw from by a token: the weight of light experts (taken ones among them) and of heavy ones.
+  struct Race {
+    float light = 0, heavy = 0;
+    std::size_t heavies = 0;
+  };
+
   void set_topic(std::int64_t sequence, std::int64_t stretch);
   void set_chances(int layer);
   void set_groups();
@@ -39,8 +52,11 @@ class TokenSampler {
                   std::span<std::uint16_t> out);
   void draw_groups(RandomStream& random);
   int keep(RandomStream& random, const std::uint16_t* before, std::uint16_t* to);
-  void fill(RandomStream& random, const AliasTable& table, std::size_t have, std::uint16_t* to);
-  void fill_from_groups(RandomStream& random, const AliasTable* tables, std::size_t have, std::uint16_t* to);
+  void fill(RandomStream& random, std::span<const AliasCell> table, std::size_t have, std::uint16_t* to);
+  static Heavies take_heavies(std::span<float> weights, std::uint16_t first, float least);
+  Race gather_race(std::size_t kind);
+  std::uint16_t take_heavy(Race& race, float u);
+  void fill_from_groups(RandomStream& random, std::size_t kind, std::size_t have, std::uint16_t* to);
 
   RoutingLaw law_;  // that of the model, sigma times kind_topics
   Seed seed_;
@@ -54,9 +70,16 @@ class TokenSampler {
   std::vector<std::uint16_t> open_;      // groups of the token at hand
   std::vector<float> open_sums_;         // inclusive sums of their weights
   std::vector<std::uint16_t> group_of_;  // [expert]
+  std::size_t group_size_;               // experts of each
   TokenKinds kinds_;
-  std::vector<float> weights_;        // scratch
-  std::vector<AliasTable> tables_;    // [kind][group] of the current topic; one kind when tokens are all alike
+  std::vector<float> weights_;  // scratch
+  std::size_t kinds_count_;     // one when tokens are all alike
+  AliasBuilder builder_;
+  std::vector<AliasCell> cells_;     // [kind][expert] a table for every group, of the current topic
+  std::vector<float> light_sums_;    // [kind][group]
+  std::vector<Heavies> heavies_;     // [kind][group]; with groups only
+  std::vector<float> heavy_weight_;  // of the token at hand, those still in the race
+  std::vector<std::uint16_t> heavy_expert_;
   std::vector<std::size_t> kind_of_;  // [token of the stretch]
 };
 
