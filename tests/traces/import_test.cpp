@@ -122,6 +122,9 @@ TEST_CASE("token CSV, raw bytes and NumPy give the same tokens") {
   CHECK(exported(import_text(folder, "t.npy", npy("<i8", "(2, 2, 2)", wide), four), "token_csv") == csv);
   const std::string zipped = zip_of("a.npy", npy("|u1", "(2, 2, 2)", raw));
   CHECK(exported(import_text(folder, "t.npz", zipped, four), "token_csv") == csv);
+  CHECK(exported(import_text(folder, "t.npz.gz", test::gzipped(zipped), four), "token_csv") == csv);
+  CHECK(exported(import_text(folder, "t.npy.gz", test::gzipped(npy("|u1", "(2, 2, 2)", raw)), four), "token_csv") ==
+        csv);
   CHECK(exported(import_text(folder, "t.csv", "e0,e1\n0,1\n3,2\n", four), "token_binary") ==
         std::string("\0\1\3\2", 4));
 }
@@ -208,6 +211,17 @@ TEST_CASE("bad recordings end with what is wrong and where") {
     CAPTURE(r.text);
     CHECK(contains(import_error(r.name, r.text, r.options, r.format), r.part));
   }
+}
+
+TEST_CASE("a gzipped zip archive that is cut off, or damaged, is refused") {
+  const ImportOptions four{.experts = 4};
+  const std::string zipped = zip_of("a.npy", npy("|u1", "(2, 2, 2)", std::string("\0\1\2\3\3\0\1\2", 8)));
+  const std::string whole = test::gzipped(zipped);
+  for (std::size_t size = 2; size < whole.size(); size += 5) {
+    CAPTURE(size);
+    CHECK_FALSE(import_error("n.npz.gz", whole.substr(0, size), four, "numpy").empty());
+  }
+  CHECK(contains(import_error("n.npz.gz", test::gzipped("no archive"), four, "numpy"), "no end of central directory"));
 }
 
 TEST_CASE("a zip archive cut off or changed anywhere is refused or reads the same") {

@@ -317,6 +317,15 @@ TEST_CASE("records that do not fit together") {
   CHECK(contains(error(dict(text("a") + integer(1)), kIds), "no dump of SGLang's expert distribution recorder"));
 }
 
+TEST_CASE("a gzipped dump reads as the dump in it, zeros behind it or not") {
+  const test::TempDir folder;
+  const std::string plain = archive(stat(whole("0", {3, 3, 4})), {kPasses});
+  CHECK(row(import_dump(folder, test::gzipped(plain)), 1) == std::vector<double>{3, 3, 0, 0, 0, 1, 2, 3, 3});
+  // Zeros after the archive: what is unpacked is no archive any more, and nothing of it was held in memory.
+  CHECK(contains(dump_error(test::gzipped(plain + std::string(std::size_t{32} << 20, '\0'))),
+                 "no end of central directory"));
+}
+
 TEST_CASE("archives that are cut off, packed or of the other byte order") {
   const std::string whole_file = archive(stat(whole("0", {3, 3, 4})), {kPasses});
   for (std::size_t size = 4; size < whole_file.size(); size += 7) {

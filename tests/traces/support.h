@@ -23,6 +23,20 @@ inline void write_gzip(const std::filesystem::path& file, const std::string& con
   gzclose(out);
 }
 
+inline std::string gzipped(const std::string& content) {
+  z_stream stream{};
+  deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, content.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
+  stream.avail_in = static_cast<uInt>(content.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
 // The InputError that `call` throws; fails (with an empty place and message) when it throws none.
 template <class Call>
 InputError input_error(Call call) {

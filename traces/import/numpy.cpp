@@ -8,12 +8,20 @@
 
 namespace epsim {
 
+namespace {
+
+bool named_npz(const std::filesystem::path& file) {
+  return (file.extension() == ".gz" ? file.stem() : file).extension() == ".npz";
+}
+
+}  // namespace
+
 bool recognises_numpy(const std::filesystem::path& file, std::string_view head) {
-  return head.starts_with("\x93NUMPY") || (head.starts_with("PK") && file.extension() == ".npz");
+  return head.starts_with("\x93NUMPY") || (head.starts_with("PK") && named_npz(file));
 }
 
 void import_numpy(const std::filesystem::path& file, const ImportOptions& options, TraceSink& sink) {
-  NpyArray array = file.extension() == ".npz" ? open_npz(file) : NpyArray(ByteInput(file));
+  NpyArray array = named_npz(file) ? open_npz(file) : NpyArray(ByteInput(file));
   const std::vector<std::int64_t>& shape = array.shape();
   const bool has_layers = shape.size() == 3;
   if ((!has_layers && shape.size() != 2) || shape.back() < 1 || shape.back() > 65536 || shape[1] > 65536 ||

@@ -1,10 +1,12 @@
 #include "traces/import/zip_archive.h"
 
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 
 #include "sim/core/error.h"
+#include "traces/text_input.h"
 
 namespace epsim {
 
@@ -12,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kEndSize = 22, kLocatorSize = 20, kEnd64Size = 56, kHeaderSize = 30, kEntrySize = 46;
 constexpr std::uint64_t kMostComment = 65535, kMostDirectory = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostGunzipped = std::uint64_t{4} << 30;  // of disk; a dump of tensors takes less
 
 std::string inflated(const std::string& packed, std::uint64_t size) {
   std::string out(size, '\0');
@@ -29,12 +32,39 @@ std::string inflated(const std::string& packed, std::uint64_t size) {
 }  // namespace
 
 ZipArchive::ZipArchive(const std::filesystem::path& file, std::string kind)
-    : name_(file.string()), kind_(std::move(kind)), in_(file, std::ios::binary) {
+    : name_(file.string()), kind_(std::move(kind)), in_(file, std::ios::in | std::ios::binary) {
   std::error_code failed;
   size_ = std::filesystem::file_size(file, failed);
   require(!failed && in_.good(), "it cannot be opened");
-  require(size_ < 2 || bytes(0, 2) != "\x1f\x8b", "it is gzipped; unpack it first");
+  if (size_ >= 2 && bytes(0, 2) == "\x1f\x8b") {
+    gunzip(file);
+  }
   read_directory();
+}
+
+// An archive is read from its end, a gzip stream from its start: it is unpacked to a file without a name.
+void ZipArchive::gunzip(const std::filesystem::path& file) {
+  std::string name = (std::filesystem::temp_directory_path() / "epsim-gunzip-XXXXXX").string();
+  const int made = mkstemp(name.data());
+  std::fstream copy(name, std::ios::in | std::ios::out | std::ios::binary);
+  if (made >= 0) {
+    close(made);
+    unlink(name.c_str());
+  }
+  if (made < 0 || !copy.good()) {
+    throw RunFailed(name_ + ": it is gzipped, and no file can be made to unpack it to: " + name + ".");
+  }
+  ByteInput packed(file);
+  std::vector<char> buffer(std::size_t{1} << 16);
+  size_ = 0;
+  for (std::size_t got = 0; (got = packed.read(buffer.data(), buffer.size())) > 0; size_ += got) {
+    require(size_ + got <= kMostGunzipped,
+            "it is gzipped and unpacks to more than " + std::to_string(kMostGunzipped >> 20) + " MiB; unpack it first");
+    if (!copy.write(buffer.data(), static_cast<std::streamsize>(got))) {
+      throw RunFailed(name_ + ": it is gzipped, and the temporary folder is too full to unpack it to.");
+    }
+  }
+  in_ = std::move(copy);
 }
 
 void ZipArchive::require(bool holds, const std::string& problem) const {

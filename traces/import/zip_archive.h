@@ -18,7 +18,8 @@ class ZipArchive {
     std::uint64_t method = 0, packed = 0, size = 0, offset = 0;  // method 0: stored; offset: of the entry's own header
   };
 
-  // `kind`: what the file should be, for messages (".npz archive").
+  // `kind`: what the file should be, for messages (".npz archive"). A gzipped archive is unpacked, to 4 GiB at most of
+  // the temporary folder. Throws RunFailed when that folder does not take it.
   ZipArchive(const std::filesystem::path& file, std::string kind);
 
   const std::vector<Entry>& entries() const { return entries_; }
@@ -31,12 +32,13 @@ class ZipArchive {
 
  private:
   std::string bytes(std::uint64_t first, std::uint64_t count);
+  void gunzip(const std::filesystem::path& file);
   void read_directory();
   void add_entries(std::uint64_t first, std::uint64_t size, std::uint64_t count);
   std::uint64_t data_start(const Entry& entry);
 
   std::string name_, kind_;
-  std::ifstream in_;
+  std::fstream in_;
   std::uint64_t size_ = 0;
   std::vector<Entry> entries_;
 };
