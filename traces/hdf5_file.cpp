@@ -111,12 +111,16 @@ hid_t native(Hdf5Type type) {
   return H5T_NATIVE_DOUBLE;
 }
 
+bool holds_as_is(hid_t dataset, Hdf5Type ours) {
+  const Hdf5Handle type(H5Dget_type(dataset), H5Tclose);
+  return H5Tequal(type.id(), native(ours)) > 0;
+}
+
 // The type of ours that holds a file's element type as it is; kF64 when none does.
 Hdf5Type stored_type(hid_t dataset) {
-  const Hdf5Handle type(H5Dget_type(dataset), H5Tclose);
   for (const Hdf5Type t : {Hdf5Type::kU8, Hdf5Type::kU16, Hdf5Type::kI32, Hdf5Type::kU32, Hdf5Type::kI64,
                            Hdf5Type::kU64, Hdf5Type::kF32, Hdf5Type::kF64}) {
-    if (H5Tequal(type.id(), native(t)) > 0) {
+    if (holds_as_is(dataset, t)) {
       return t;
     }
   }
@@ -170,6 +174,9 @@ void Hdf5Dataset::read_raw(std::uint64_t first, std::uint64_t rows_wanted, void*
     return;
   }
   const Locked lock(library());
+  if (type == type_ && chunks_.read(handle_.id(), first, rows_wanted, out)) {
+    return;
+  }
   std::vector<hsize_t> start(shape_.size(), 0), count(shape_.begin(), shape_.end());
   start[0] = first;
   count[0] = rows_wanted;
@@ -280,6 +287,9 @@ Hdf5Dataset Hdf5File::dataset(const std::string& name, std::size_t rank) const {
   out.type_ = stored_type(out.handle_.id());
   if (out.shape_.size() != rank) {
     refuse(name_, name, fmt::format("this has {} axes where {} are expected.", out.shape_.size(), rank));
+  }
+  if (holds_as_is(out.handle_.id(), out.type_)) {
+    out.chunks_.open(out.handle_.id(), H5Tget_size(native(out.type_)), out.shape_);
   }
   return out;
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "traces/hdf5_chunks.h"
+
 namespace epsim {
 
 // Element types of datasets. Others in a file are read through the library's conversion, as kF64.
@@ -97,6 +99,7 @@ class Hdf5Dataset {
   std::string file_, name_;
   std::vector<std::uint64_t> shape_;
   Hdf5Type type_ = Hdf5Type::kF64;
+  mutable hdf5::ChunkReader chunks_;
 };
 
 class Hdf5File {
