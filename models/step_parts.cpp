@@ -122,10 +122,13 @@ void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_byt
   out.combine_bottleneck = combine.bottleneck;
   const std::size_t gpus = traffic.executed.size();
   out.experts.resize(gpus);
+  compute_.experts(traffic.executed, traffic.touched, out.experts);
+  for (std::size_t g = 0; g < conditions_.gpu_speed.size(); ++g) {
+    out.experts[g] = slowed(out.experts[g], conditions_.gpu_speed[g]);
+  }
   double most_rows = 0;
   Seconds longest{};
   for (std::size_t g = 0; g < gpus; ++g) {
-    out.experts[g] = experts(static_cast<int>(g), traffic.executed[g], traffic.touched[g]);
     most_rows = std::max(most_rows, traffic.executed[g]);
     longest = std::max(longest, out.experts[g].time);
   }

@@ -9,10 +9,6 @@
 namespace epsim {
 namespace {
 
-// Rows per touched expert from 1 to 2^20 in eighths of an octave, touched experts from 1 to 2^10 in quarters.
-constexpr int kRowOctaves = 20, kRowSteps = 8, kGroupOctaves = 10, kGroupSteps = 4;
-constexpr std::size_t kRowPlaces = kRowOctaves * kRowSteps + 1, kGroupPlaces = kGroupOctaves * kGroupSteps + 1;
-
 // The hottest expert of a group, over the group's mean: see the header.
 constexpr double kSkewExponent = 0.31;
 
@@ -23,21 +19,6 @@ constexpr std::string_view kWholeModelKernel = "sglang_fused_moe_triton";
 constexpr double kMostMeasuredGroups = 256;
 // Rows per expert up to which few touched experts were measured, and from which all of a model's experts were touched.
 constexpr double kFewRows = 2, kManyRows = 8;
-
-// Position in a table of `steps` to the octave without a logarithm: the exponent gives the octave, the mantissa runs
-// almost straight in it.
-double table_place(double x, int steps, std::size_t places) {
-  int octave = 0;
-  const double mantissa = std::frexp(std::max(1.0, x), &octave);  // in [0.5, 1)
-  return std::min((octave - 1 + 2.0 * mantissa - 1.0) * steps, static_cast<double>(places - 1) - 1e-9);
-}
-
-// The x at an integer place of table_place().
-double value_at(std::size_t place, int steps) {
-  const auto octave = static_cast<int>(place) / steps;
-  const double along = static_cast<double>(static_cast<int>(place) % steps) / steps;
-  return std::ldexp(1.0 + along, octave);
-}
 
 bool is_deepseek_mla(const AttentionSpec& a) {
   return a.kv_lora_rank == 512 && a.qk_nope_head_dim == 128 && a.qk_rope_head_dim == 64 && a.v_head_dim == 128;
@@ -104,17 +85,13 @@ Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, doub
 }
 
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
-  expert_table_.reserve(kGroupPlaces * kRowPlaces);
-  for (std::size_t g = 0; g < kGroupPlaces; ++g) {
-    const double groups = value_at(g, kGroupSteps);
-    for (std::size_t r = 0; r < kRowPlaces; ++r) {
-      const double each = value_at(r, kRowSteps), rows = each * groups;
-      const Price price = expert_price(op, model, each, groups);
-      // No kernel is faster than the GPU's peak, wherever a fit is taken to.
-      const double peak = 6.0 * model.hidden * model.moe_intermediate * rows / op.rates.flops_per_s;
-      expert_table_.push_back({std::max(price.time.count(), peak * (1 + 1e-9)), price.origin});
-    }
-  }
+  experts_ = ExpertTable([&](double each, double groups) {
+    const Price price = expert_price(op, model, each, groups);
+    // No kernel is faster than the GPU's peak, wherever a fit is taken to.
+    const double rows = each * groups;
+    const double peak = 6.0 * model.hidden * model.moe_intermediate * rows / op.rates.flops_per_s;
+    return Price{Seconds(std::max(price.time.count(), peak * (1 + 1e-9))), price.origin};
+  });
 }
 
 Price FittedCompute::marked(Price price) const {
@@ -129,21 +106,6 @@ Price FittedCompute::product(double rows, const WeightMatrix& matrix, bool bf16)
   const Price price = marked(op.price(std::array{std::max(1.0, rows), matrix.n, matrix.k}));
   const Seconds peak(2 * rows * matrix.n * matrix.k / op.rates.flops_per_s);
   return {std::max(price.time, peak), price.origin};
-}
-
-Price FittedCompute::experts(double rows, double touched) const {
-  const double groups = std::max(1.0, touched);
-  const double row_place = table_place(rows / groups, kRowSteps, kRowPlaces);
-  const double group_place = table_place(groups, kGroupSteps, kGroupPlaces);
-  const auto r = static_cast<std::size_t>(row_place), g = static_cast<std::size_t>(group_place);
-  const double along_r = row_place - static_cast<double>(r), along_g = group_place - static_cast<double>(g);
-  const ExpertPrice* low = &expert_table_[g * kRowPlaces + r];
-  const ExpertPrice* high = low + kRowPlaces;
-  const double few = low[0].seconds + (low[1].seconds - low[0].seconds) * along_r;
-  const double many = high[0].seconds + (high[1].seconds - high[0].seconds) * along_r;
-  const Origin below = weaker(low[0].origin, along_r > 0 ? low[1].origin : low[0].origin);
-  const Origin above = along_g > 0 ? weaker(high[0].origin, high[1].origin) : below;
-  return {Seconds(few + (many - few) * along_g), weaker(below, above)};
 }
 
 std::vector<double> FittedCompute::attention_parameters(double batch, double length) const {

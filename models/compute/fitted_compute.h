@@ -2,7 +2,7 @@
 // for the expert GEMM, which every GPU of every layer asks for.
 //
 //   Models : weight matrices as dense GEMMs of their own shape; attention by batch and length; grouped expert GEMM by
-//            rows per touched expert and number of touched experts, in eighths and quarters of an octave.
+//            rows per touched expert and number of touched experts (ExpertTable).
 //            Where a table measured whole models on one GPU, each expert of a GPU's few takes the time that it takes
 //            among all of the model's at as many rows: nothing was measured closer to it.
 //   Ignores: which experts of a GPU have how many rows: the hottest of g is taken to have g^0.31 times the mean, what
@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "models/compute/expert_table.h"
 #include "models/profile/fitted_op.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/moe_spec.h"
@@ -37,13 +38,13 @@ class FittedCompute {
                 const Parallelism& parallelism);
 
   bool has_dense() const { return dense_.has_value(); }
-  bool has_experts() const { return !expert_table_.empty(); }
+  bool has_experts() const { return !experts_.empty(); }
 
   // `rows` rows times a matrix in the model's weight type, or in bf16 (router, output head). Needs has_dense(); without
   // a bf16 fit the weights' own is taken.
   Price product(double rows, const WeightMatrix& matrix, bool bf16 = false) const;
-  // Both expert GEMMs, activation and permutation. Needs has_experts().
-  Price experts(double rows, double touched) const;
+  // Both expert GEMMs, activation and permutation; filled if has_experts().
+  const ExpertTable& experts() const { return experts_; }
   // Scores and values on one GPU of the rank, without projections. Nothing where the operator was not fitted, or the
   // model's heads are not those that were measured.
   std::optional<Price> prefill(const RankBatch& batch) const;
@@ -60,11 +61,7 @@ class FittedCompute {
   double tensor_parallel_ = 1;
   bool borrowed_ = false;
   std::optional<FittedOp> dense_, dense_bf16_, prefill_, decode_;
-  struct ExpertPrice {
-    double seconds = 0;
-    Origin origin = Origin::kDeclared;
-  };
-  std::vector<ExpertPrice> expert_table_;  // [touched][rows per touched expert]
+  ExpertTable experts_;
 };
 
 }  // namespace epsim

@@ -181,7 +181,7 @@ Price ComputeModel::experts(double rows, double touched) const {
     return {};
   }
   if (fitted_ && fitted_->has_experts()) {
-    return fitted_->experts(rows, touched);
+    return fitted_->experts().at(rows, touched);
   }
   // Position in the table without a logarithm: the exponent gives the octave, the mantissa runs almost straight in it.
   int octave = 0;
@@ -196,6 +196,16 @@ Price ComputeModel::experts(double rows, double touched) const {
   const Seconds read = expert_bytes_ * touched / weight_rate_;
   const Origin origin = compute >= read ? weaker(a.origin, b.origin) : profile_.weight_read.origin;
   return {std::max(compute, read) + Seconds(profile_.kernel_constant.value * kExpertKernels), origin};
+}
+
+void ComputeModel::experts(std::span<const double> rows, std::span<const double> touched, std::span<Price> out) const {
+  if (fitted_ && fitted_->has_experts()) {
+    fitted_->experts().at(rows, touched, out);
+    return;
+  }
+  for (std::size_t g = 0; g < rows.size(); ++g) {
+    out[g] = experts(rows[g], touched[g]);
+  }
 }
 
 Price ComputeModel::head(std::int64_t sampled) const {

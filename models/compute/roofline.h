@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "models/compute/fitted_compute.h"
@@ -34,6 +35,8 @@ class ComputeModel {
   Price dense_ffn(std::int64_t tokens) const;
   // `rows` routed assignments that touch `touched` physical experts.
   Price experts(double rows, double touched) const;
+  // The same for several GPUs: rows[i] and touched[i] give out[i].
+  void experts(std::span<const double> rows, std::span<const double> touched, std::span<Price> out) const;
   // Once per step: logits of the sequences that get a token, and sampling.
   Price head(std::int64_t sampled) const;
 

@@ -29,8 +29,8 @@ struct FabricOptions {
   double oversubscription = 1.0;  // of a leaf or rail: rate of its links down over that of its links up
   // PCIe between a GPU (or a host bridge) and its NIC group, each direction. A ClusterSpec has no figure for it.
   BytesPerSecond nic_attach_rate = kUnlimited;
-  int host_bridges = 1;                    // PCIe nodes only: GPUs are dealt to them in order
-  BytesPerSecond bridge_rate{};            // between two host bridges, each direction; needed for more than one
+  int host_bridges = 1;                         // PCIe nodes only: GPUs are dealt to them in order
+  BytesPerSecond bridge_rate{};                 // between two host bridges, each direction; needed for more than one
   std::vector<std::string> missing_links = {};  // by name, each direction for itself: cables that are not there
 };
 

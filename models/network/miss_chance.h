@@ -40,24 +40,23 @@ class MissChance {
   }
 
   // `weight` is pair_weight() of all experts; 0 leaves the experts independent.
-  double value(double weight) const { return missed_ * exp_of_minus((sum_ * sum_ - squares_) * weight); }
+  double value(double weight) const { return value(missed_, sum_, squares_, weight); }
+  // The same for loops that keep the three sums of many sets beside each other.
+  static double value(double missed, double sum, double squares, double weight) {
+    return missed * exp_of_minus((sum * sum - squares) * weight);
+  }
+
+  // exp(-x), within 1e-8 below kSmall. Most sets hold a few experts, and the hot loops ask for each GPU of each layer.
+  static constexpr double kSmall = 0.03;
+  static double exp_of_small(double x) { return 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x / 24.0))); }
 
  private:
-  // Within 1e-8. Most sets hold a few experts, and the hot loops ask for each GPU of each layer.
-  static double exp_of_minus(double x) {
-    return x < 0.03 ? 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x / 24.0))) : std::exp(-x);
-  }
+  static double exp_of_minus(double x) { return x < kSmall ? exp_of_small(x) : std::exp(-x); }
 
   double missed_ = 1, sum_ = 0, squares_ = 0;
 };
 
 // 1 / 2V; 0 where nothing is random.
-inline double pair_weight(std::span<const float> pi) {
-  double variance = 0;
-  for (const float p : pi) {
-    variance += static_cast<double>(p) * (1.0 - static_cast<double>(p));
-  }
-  return variance > 0 ? 0.5 / variance : 0.0;
-}
+double pair_weight(std::span<const float> pi);
 
 }  // namespace epsim

@@ -1,39 +1,31 @@
 #include "models/network/traffic.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "models/network/miss_chance.h"
 #include "models/network/traffic_matrix.h"
 #include "sim/core/check.h"
+#include "sim/core/widest_vectors.h"
 
 namespace epsim {
 namespace {
 
-// 1 - exp(-x): the chance that a Poisson count of mean x is not zero. A table, because every slot of every layer asks.
-class AtLeastOne {
- public:
-  AtLeastOne() {
-    for (std::size_t i = 0; i < table_.size(); ++i) {
-      table_[i] = -std::expm1(-static_cast<double>(i) / kPerUnit);
-    }
-  }
-  double operator()(double mean) const {
-    if (mean >= kEnd) {
-      return 1.0;  // off by less than 2e-7
-    }
-    const double position = mean * kPerUnit;
-    const auto i = static_cast<std::size_t>(position);
-    return table_[i] + (table_[i + 1] - table_[i]) * (position - static_cast<double>(i));
-  }
-
- private:
-  static constexpr double kEnd = 16.0;
-  static constexpr double kPerUnit = 128.0;
-  std::array<double, 2050> table_{};
+// Tokens of a node and of all others; rows that a token sends to its GPUs and to all others'.
+struct NodeRows {
+  double tokens, other_tokens, reach, other_reach;
 };
-const AtLeastOne kAtLeastOne;
+
+EPSIM_WIDEST_VECTORS void send_from_node(const NodeRows& node, const double* __restrict tokens,
+                                         const double* __restrict reach, std::size_t gpus, double* __restrict intra_out,
+                                         double* __restrict intra_in, double* __restrict inter_out,
+                                         double* __restrict inter_in) {
+  for (std::size_t i = 0; i < gpus; ++i) {
+    intra_out[i] += tokens[i] * (node.reach - reach[i]);
+    inter_out[i] += tokens[i] * node.other_reach;
+    intra_in[i] += (node.tokens - tokens[i]) * reach[i];
+    inter_in[i] += node.other_tokens * reach[i];
+  }
+}
 
 }  // namespace
 
@@ -50,8 +42,13 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
   node_reach_.resize(nodes);
   node_hit_.resize(nodes);
   landed_.resize(static_cast<std::size_t>(shape.gpus_per_node));
+  for (int g = 0; g < shape.gpus; ++g) {
+    rank_of_.push_back(static_cast<std::size_t>(parallelism.rank_of(g)));
+    node_of_.push_back(static_cast<std::size_t>(shape.node_of(g)));
+  }
   for (int l = 0; l < placement.layers(); ++l) {
     const LayerPlacement& at = placement.layer(l);
+    columns_.emplace_back(at);
     varying_.push_back(varying_shares(at, shape));
     if (dedup == Dedup::kNode) {
       node_shares_.push_back(at.by_source.empty() ? node_shares(at, shape, at.share)
@@ -62,48 +59,35 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
   common_miss_.resize(gpus);
 }
 
-// Rows computed on each GPU, and how many of its experts they touch.
-void TrafficModel::execute(const LayerPlacement& at, LayerTraffic& out) {
-  for (std::size_t g = 0; g < gpu_tokens_.size(); ++g) {
-    double rows = 0, touched = 0;
-    for (auto s = static_cast<std::size_t>(at.first_slot[g]); s < static_cast<std::size_t>(at.first_slot[g + 1]); ++s) {
-      const double slot_rows = expert_rows_[static_cast<std::size_t>(at.expert[s])] * static_cast<double>(at.share[s]);
-      rows += slot_rows;
-      touched += kAtLeastOne(slot_rows);
-    }
-    out.executed[g] = rows;
-    out.touched[g] = touched;
-  }
-}
-
 // Where the tokens of a source lie: all ranks when there is one source, else that rank alone.
 void TrafficModel::spread_tokens(std::span<const std::int64_t> tokens, int source, int sources) {
+  const int ours_alone = sources == 1 ? -1 : source;
+  if (spread_source_ == ours_alone && std::equal(tokens.begin(), tokens.end(), spread_.begin(), spread_.end())) {
+    return;  // the layer before had the same
+  }
+  spread_.assign(tokens.begin(), tokens.end());
+  spread_source_ = ours_alone;
   std::fill(node_tokens_.begin(), node_tokens_.end(), 0.0);
-  for (int g = 0; g < shape_.gpus; ++g) {
-    const int rank = parallelism_.rank_of(g);
-    const bool ours = sources == 1 || rank == source;
-    const double here =
-        ours ? static_cast<double>(tokens[static_cast<std::size_t>(rank)]) / parallelism_.attention_tp : 0.0;
-    gpu_tokens_[static_cast<std::size_t>(g)] = here;
-    node_tokens_[static_cast<std::size_t>(shape_.node_of(g))] += here;
+  for (std::size_t g = 0; g < gpu_tokens_.size(); ++g) {
+    const std::size_t rank = rank_of_[g];
+    const bool ours = sources == 1 || rank == static_cast<std::size_t>(source);
+    const double here = ours ? static_cast<double>(tokens[rank]) / parallelism_.attention_tp : 0.0;
+    gpu_tokens_[g] = here;
+    node_tokens_[node_of_[g]] += here;
   }
 }
 
 void TrafficModel::reach(int l, std::span<const float> pi) {
-  const LayerPlacement& at = placement_.layer(l);
+  const SlotColumns& columns = columns_[static_cast<std::size_t>(l)];
   const double weight = dedup_ == Dedup::kNone ? 0.0 : pair_weight(pi);
+  if (dedup_ == Dedup::kNone) {
+    columns.sum_rows(pi, reach_);
+  } else {
+    columns.reach(pi, weight, reach_sums_, reach_);
+  }
   std::fill(node_reach_.begin(), node_reach_.end(), 0.0);
   for (std::size_t g = 0; g < reach_.size(); ++g) {
-    double sum = 0;
-    MissChance missed;
-    for (auto s = static_cast<std::size_t>(at.first_slot[g]); s < static_cast<std::size_t>(at.first_slot[g + 1]); ++s) {
-      const auto used = static_cast<double>(pi[static_cast<std::size_t>(at.expert[s])]);
-      const auto share = static_cast<double>(at.share[s]);
-      sum += used * share;
-      missed.add(used, share);
-    }
-    reach_[g] = dedup_ == Dedup::kNone ? sum : 1.0 - missed.value(weight);
-    node_reach_[static_cast<std::size_t>(shape_.node_of(static_cast<int>(g)))] += reach_[g];
+    node_reach_[node_of_[g]] += reach_[g];
   }
   if (dedup_ == Dedup::kNode) {
     hit_nodes(node_shares_[static_cast<std::size_t>(l)], pi, weight, node_hit_);
@@ -128,14 +112,11 @@ void TrafficModel::send_per_gpu(LayerTraffic& out) {
     all_tokens += node_tokens_[n];
     all_reach += node_reach_[n];
   }
-  std::size_t g = 0;
-  for (std::size_t n = 0; n < node_tokens_.size(); ++n) {
-    for (int i = 0; i < shape_.gpus_per_node; ++i, ++g) {
-      out.intra_out[g] += gpu_tokens_[g] * (node_reach_[n] - reach_[g]);
-      out.inter_out[g] += gpu_tokens_[g] * (all_reach - node_reach_[n]);
-      out.intra_in[g] += (node_tokens_[n] - gpu_tokens_[g]) * reach_[g];
-      out.inter_in[g] += (all_tokens - node_tokens_[n]) * reach_[g];
-    }
+  const auto per_node = static_cast<std::size_t>(shape_.gpus_per_node);
+  for (std::size_t n = 0, g = 0; n < node_tokens_.size(); ++n, g += per_node) {
+    const NodeRows node{node_tokens_[n], all_tokens - node_tokens_[n], node_reach_[n], all_reach - node_reach_[n]};
+    send_from_node(node, gpu_tokens_.data() + g, reach_.data() + g, per_node, out.intra_out.data() + g,
+                   out.intra_in.data() + g, out.inter_out.data() + g, out.inter_in.data() + g);
   }
 }
 
@@ -190,7 +171,7 @@ void TrafficModel::execute_slots(const LayerPlacement& at, LayerTraffic& out) co
     double rows = 0, touched = 0;
     for (auto s = static_cast<std::size_t>(at.first_slot[g]); s < static_cast<std::size_t>(at.first_slot[g + 1]); ++s) {
       rows += slot_rows_[s];
-      touched += kAtLeastOne(slot_rows_[s]);
+      touched += at_least_one(slot_rows_[s]);
     }
     out.executed[g] = rows;
     out.touched[g] = touched;
@@ -236,7 +217,7 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
     execute_slots(at, out);
   } else {
     sum_rows(l, loads, tokens);
-    execute(at, out);
+    columns_[static_cast<std::size_t>(l)].execute(expert_rows_, out.executed, out.touched);
   }
   if (dedup_ == Dedup::kEverywhere) {
     send_everywhere(tokens, out);

@@ -15,6 +15,7 @@
 
 #include "models/network/miss_chance.h"
 #include "models/network/node_shares.h"
+#include "models/network/slot_columns.h"
 #include "models/network/varying_shares.h"
 #include "sim/domain/parallelism.h"
 #include "sim/domain/placement.h"
@@ -46,7 +47,6 @@ class TrafficModel {
 
  private:
   void sum_rows(int l, const StepLoads& loads, std::span<const std::int64_t> tokens);
-  void execute(const LayerPlacement& at, LayerTraffic& out);
   void spread_tokens(std::span<const std::int64_t> tokens, int source, int sources);
   void reach(int l, std::span<const float> pi);
   void hit_nodes(const NodeShares& shares, std::span<const float> pi, double weight, std::vector<double>& hit) const;
@@ -67,11 +67,16 @@ class TrafficModel {
   ClusterShape shape_;
   Dedup dedup_;
   bool with_pairs_;
+  std::vector<std::size_t> rank_of_, node_of_;  // [GPU]
+  std::vector<SlotColumns> columns_;            // [layer]
+  ReachSums reach_sums_;
   std::vector<double> expert_rows_;               // [expert] assignments of all sources
   std::vector<double> gpu_tokens_, node_tokens_;  // of the source at hand
-  std::vector<double> reach_, node_reach_;        // rows a token of that source sends to a GPU; to a node's GPUs in all
-  std::vector<double> node_hit_;                  // chance that a token needs a node at all
-  std::vector<double> landed_;                    // [index in the node] tokens that fan out from there
+  std::vector<std::int64_t> spread_;              // what gpu_tokens_ was made from, and for which source (-1: all)
+  int spread_source_ = -2;
+  std::vector<double> reach_, node_reach_;  // rows a token of that source sends to a GPU; to a node's GPUs in all
+  std::vector<double> node_hit_;            // chance that a token needs a node at all
+  std::vector<double> landed_;              // [index in the node] tokens that fan out from there
   // [layer] where one row goes to a node: what all sources have alike, and all shares of each source.
   std::vector<NodeShares> node_shares_;
   std::vector<SourceNodeShares> source_nodes_;

@@ -22,22 +22,6 @@ class TwoTierNetwork final : public Network {
   ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
                            std::vector<double>& link_bytes) const override;
   bool needs_pairs() const override { return false; }
-
- private:
-  // The resources of a tier: what the busiest carries, and all.
-  struct Tier {
-    double busiest = 0, sum = 0;
-    int resources = 0, bottleneck = -1;
-    void add(double out, double in, int out_link) {
-      const double bytes = out > in ? out : in;
-      sum += bytes;
-      ++resources;
-      if (bytes > busiest) {
-        busiest = bytes;
-        bottleneck = out >= in ? out_link : out_link + 1;
-      }
-    }
-  };
 };
 
 }  // namespace epsim

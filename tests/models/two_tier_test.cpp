@@ -100,3 +100,25 @@ TEST_CASE("a single node has no NICs to wait for") {
         doctest::Approx(0.01 / 0.5 + 10e-6));
   CHECK(net.latency().time.count() == doctest::Approx(10e-6));
 }
+
+TEST_CASE("the bottleneck is found among any number of links") {
+  ClusterSpec cluster = two_nodes();
+  cluster.nodes = 35;  // 140 GPUs, 70 NIC groups: no whole number of vectors, nor of the groups taken at a time
+  const TwoTierNetwork net(cluster, {test::plain_link(10e-6, 0.5, 4), test::plain_link(100e-6, 0.8, 140)});
+  for (const std::size_t group : {std::size_t{0}, std::size_t{63}, std::size_t{64}, std::size_t{69}}) {
+    LayerTraffic t;
+    for (std::vector<double>* v : {&t.executed, &t.touched, &t.intra_out, &t.intra_in, &t.inter_out, &t.inter_in}) {
+      v->assign(140, 0.0);
+    }
+    std::fill(t.inter_out.begin(), t.inter_out.end(), 10.0);
+    std::fill(t.inter_in.begin(), t.inter_in.end(), 10.0);
+    t.inter_in[2 * group + 1] = 90;  // 100 rows into that group, 20 into every other
+    std::vector<double> carried(net.links().size(), 0.0);
+    const ExchangePrice p = net.all_to_all(t, Bytes(1e6), Direction::kDispatch, carried);
+    CHECK(p.bottleneck == static_cast<int>(2 * 140 + 2 * group + 1));
+    CHECK(p.wire.count() == doctest::Approx(100e6 / 10e9));
+    // Mean of the groups' busier directions: (69 x 20 + 100) / 70 of 100.
+    CHECK(p.straggler.count() == doctest::Approx(p.price.time.count() * (1 - (69 * 20 + 100) / 70.0 / 100)));
+    CHECK(carried[2 * 140 + 2 * group + 1] == doctest::Approx(100e6));
+  }
+}

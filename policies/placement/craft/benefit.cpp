@@ -6,6 +6,7 @@
 
 #include "policies/plan_tools.h"
 #include "sim/core/check.h"
+#include "sim/core/widest_vectors.h"
 
 namespace epsim {
 namespace {
@@ -59,14 +60,6 @@ void add_slot(const SlotRow<Real>& slot, std::size_t at, std::size_t n, bool flo
     }
   }
 }
-
-// The widest vectors that the processor has, chosen when the program starts. Lanes are batches, which never mix, and no
-// multiplication is fused with an addition: every width gives the same bits.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define EPSIM_WIDEST_VECTORS __attribute__((target_clones("avx2", "default"), flatten))
-#else
-#define EPSIM_WIDEST_VECTORS
-#endif
 
 // Sum over batches [at, at + n) of mean / max GPU load.
 template <class Real>

@@ -1,0 +1,94 @@
+#include "models/compute/expert_table.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "sim/core/check.h"
+#include "sim/core/widest_vectors.h"
+
+namespace epsim {
+namespace {
+
+constexpr int kRowOctaves = 20, kRowSteps = 8, kGroupOctaves = 10, kGroupSteps = 4;
+constexpr int kRowPlaces = kRowOctaves * kRowSteps + 1, kGroupPlaces = kGroupOctaves * kGroupSteps + 1;
+constexpr std::size_t kChunk = 64;  // GPUs at a time
+
+// Position in a table of `steps` to the octave without a logarithm: the exponent gives the octave, the mantissa runs
+// almost straight in it. The exponent becomes a double by the bits of 2^52 + it.
+inline double table_place(double x, int steps, int places) {
+  const auto bits = std::bit_cast<std::uint64_t>(x > 1.0 ? x : 1.0);
+  const double octave = std::bit_cast<double>(bits >> 52U | 0x4330000000000000U) - (0x1p52 + 1023.0);
+  const double mantissa = std::bit_cast<double>((bits & 0x000FFFFFFFFFFFFFU) | 0x3FF0000000000000U);  // in [1, 2)
+  const double place = (octave + mantissa - 1.0) * steps, last = static_cast<double>(places - 1) - 1e-9;
+  return place < last ? place : last;
+}
+
+// The x at an integer place of table_place().
+double value_at(int place, int steps) {
+  return std::ldexp(1.0 + static_cast<double>(place % steps) / steps, place / steps);
+}
+
+EPSIM_WIDEST_VECTORS void look_up(const double* __restrict table, const std::int32_t* __restrict origins,
+                                  const double* __restrict rows, const double* __restrict touched, std::size_t n,
+                                  double* __restrict seconds, std::int32_t* __restrict origin) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const double groups = touched[i] > 1.0 ? touched[i] : 1.0;
+    const double row_place = table_place(rows[i] / groups, kRowSteps, kRowPlaces);
+    const double group_place = table_place(groups, kGroupSteps, kGroupPlaces);
+    const auto r = static_cast<std::int32_t>(row_place), g = static_cast<std::int32_t>(group_place);
+    const double along_r = row_place - r, along_g = group_place - g;
+    const std::int32_t low = g * kRowPlaces + r, high = low + kRowPlaces;
+    const double few = table[low] + (table[low + 1] - table[low]) * along_r;
+    const double many = table[high] + (table[high + 1] - table[high]) * along_r;
+    seconds[i] = few + (many - few) * along_g;
+    origin[i] = origins[4 * low + (along_r > 0 ? 1 : 0) + (along_g > 0 ? 2 : 0)];
+  }
+}
+
+}  // namespace
+
+ExpertTable::ExpertTable(const std::function<Price(double, double)>& price) {
+  std::vector<Origin> origins;
+  for (int g = 0; g < kGroupPlaces; ++g) {
+    for (int r = 0; r < kRowPlaces; ++r) {
+      const Price here = price(value_at(r, kRowSteps), value_at(g, kGroupSteps));
+      seconds_.push_back(here.time.count());
+      origins.push_back(here.origin);
+    }
+  }
+  origin_.resize(4 * origins.size());
+  for (int g = 0; g + 1 < kGroupPlaces; ++g) {
+    for (int r = 0; r + 1 < kRowPlaces; ++r) {
+      const auto low = static_cast<std::size_t>(g * kRowPlaces + r), high = low + kRowPlaces;
+      const Origin right = weaker(origins[low], origins[low + 1]);
+      const std::array<Origin, 4> weakest{origins[low], right, weaker(origins[low], origins[high]),
+                                          weaker(right, weaker(origins[high], origins[high + 1]))};
+      for (std::size_t k = 0; k < weakest.size(); ++k) {
+        origin_[4 * low + k] = static_cast<std::int32_t>(weakest[k]);
+      }
+    }
+  }
+}
+
+void ExpertTable::at(std::span<const double> rows, std::span<const double> touched, std::span<Price> out) const {
+  EPSIM_CHECK(!empty() && rows.size() == touched.size() && rows.size() == out.size(), "one price per GPU");
+  double seconds[kChunk];
+  std::int32_t origin[kChunk];
+  for (std::size_t first = 0; first < rows.size(); first += kChunk) {
+    const std::size_t n = std::min(kChunk, rows.size() - first);
+    look_up(seconds_.data(), origin_.data(), rows.data() + first, touched.data() + first, n, seconds, origin);
+    for (std::size_t i = 0; i < n; ++i) {
+      out[first + i] = rows[first + i] > 0 ? Price{Seconds(seconds[i]), static_cast<Origin>(origin[i])} : Price{};
+    }
+  }
+}
+
+Price ExpertTable::at(double rows, double touched) const {
+  Price out;
+  at({&rows, 1}, {&touched, 1}, {&out, 1});
+  return out;
+}
+
+}  // namespace epsim

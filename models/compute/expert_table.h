@@ -1,0 +1,36 @@
+// Prices of the grouped expert GEMM on a grid: every GPU of every layer of every step asks for one.
+//
+//   Models : rows per touched expert from 1 to 2^20 in eighths of an octave, touched experts from 1 to 2^10 in
+//   quarters;
+//            linear between. A price is as certain as the weakest of the grid's prices that it is made from.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "sim/domain/cost.h"
+
+namespace epsim {
+
+class ExpertTable {
+ public:
+  // Nothing in it; at() is not to be called.
+  ExpertTable() = default;
+  // `price(rows per expert, experts)` at every point of the grid.
+  explicit ExpertTable(const std::function<Price(double, double)>& price);
+
+  bool empty() const { return seconds_.empty(); }
+  // `rows` rows on `touched` experts, fewer than one of which count as one; no rows take no time.
+  Price at(double rows, double touched) const;
+  // The same for several GPUs: rows[i] and touched[i] give out[i].
+  void at(std::span<const double> rows, std::span<const double> touched, std::span<Price> out) const;
+
+ private:
+  std::vector<double> seconds_;  // [experts][rows per expert]
+  // [place][0: on the grid; 1: between two numbers of rows; 2: between two numbers of experts; 3: both] the weakest.
+  std::vector<std::int32_t> origin_;
+};
+
+}  // namespace epsim

@@ -1,0 +1,78 @@
+#include "models/network/slot_columns.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "models/network/miss_chance.h"
+
+namespace epsim {
+namespace {
+
+// Three GPUs with 3, 1 and 2 slots of four experts; expert 0 has copies on all three.
+LayerPlacement uneven_layer() {
+  LayerPlacement layer;
+  layer.expert = {0, 1, 2, 0, 0, 3};
+  layer.first_slot = {0, 3, 4, 6};
+  layer.copies = {3, 1, 1, 1};
+  layer.share = {1.0F / 3, 1, 1, 1.0F / 3, 1.0F / 3, 1};
+  return layer;
+}
+
+TEST_CASE("the chance of a Poisson count above zero") {
+  CHECK(at_least_one(0) == 0);
+  for (const double mean : {1e-4, 0.01, 0.3, 1.0, 2.7, 9.9, 15.9}) {
+    CHECK(std::abs(at_least_one(mean) + std::expm1(-mean)) < 3e-7);
+  }
+  CHECK(at_least_one(16) == 1);
+  CHECK(at_least_one(1e9) == 1);
+}
+
+TEST_CASE("slots beside each other give what slot by slot gives") {
+  const LayerPlacement layer = uneven_layer();
+  const SlotColumns columns(layer);
+  const std::vector<float> pi = {0.9F, 0.5F, 0.25F, 0.35F};  // sums to 2: top-2
+  const double weight = pair_weight(pi);
+  ReachSums scratch;
+  std::vector<double> reach, rows, executed, touched;
+  columns.reach(pi, weight, scratch, reach);
+  columns.sum_rows(pi, rows);
+  const std::vector<double> loads = {30, 4, 0, 8};
+  columns.execute(loads, executed, touched);
+  for (std::size_t g = 0; g < 3; ++g) {
+    MissChance missed;
+    double sum = 0, here = 0, some = 0;
+    for (auto s = static_cast<std::size_t>(layer.first_slot[g]); s < static_cast<std::size_t>(layer.first_slot[g + 1]);
+         ++s) {
+      const auto e = static_cast<std::size_t>(layer.expert[s]);
+      const double share = layer.share[s];
+      missed.add(pi[e], share);
+      sum += pi[e] * share;
+      here += loads[e] * share;
+      some += at_least_one(loads[e] * share);
+    }
+    CHECK(reach[g] == 1.0 - missed.value(weight));
+    CHECK(rows[g] == doctest::Approx(sum).epsilon(1e-12));
+    CHECK(executed[g] == here);
+    CHECK(touched[g] == doctest::Approx(some).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("half the variance of a mix, inverted, for any number of experts") {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> chance(0, 1);
+  for (const std::size_t experts : {1U, 7U, 8U, 9U, 60U, 256U, 384U}) {
+    std::vector<float> pi(experts);
+    double variance = 0;
+    for (float& p : pi) {
+      p = chance(random);
+      variance += static_cast<double>(p) * (1.0 - static_cast<double>(p));
+    }
+    CHECK(pair_weight(pi) == doctest::Approx(0.5 / variance).epsilon(1e-12));
+  }
+  CHECK(pair_weight(std::vector<float>{1, 0, 1}) == 0);
+}
+
+}  // namespace
+}  // namespace epsim
