@@ -7,10 +7,11 @@
 #include <set>
 
 #include "sim/app/command_line.h"
+#include "sim/app/report_verb.h"
 #include "sim/core/files.h"
 #include "sim/report/format.h"
-#include "sim/report/goodput_writer.h"
 #include "sim/reproduce/craft_claims.h"
+#include "sim/reproduce/craft_folder.h"
 
 namespace epsim::app {
 
@@ -79,30 +80,6 @@ std::string setting_of(const CraftStudyOptions& options, bool quick) {
   return out + (quick ? " (quick)" : "");
 }
 
-// One folder a setup that was searched, in the form of `epsim goodput`.
-void write_studies(const fs::path& folder, const CraftEvidence& evidence, const CraftStudyOptions& options) {
-  for (const auto& [name, setup] : evidence) {
-    GoodputStudy study;
-    study.options = options.goodput;
-    study.seeds = options.seeds;
-    for (const auto& [policy, found] : setup.policies) {
-      if (std::ssize(found.searches) == options.seeds) {
-        study.policies.push_back(policy);
-        study.searches.insert(study.searches.end(), found.searches.begin(), found.searches.end());
-      }
-    }
-    if (!study.searches.empty()) {
-      fs::create_directory(folder / name);
-      RunInfo info;
-      info.version = EPSIM_VERSION;
-      info.scenario = "craft-" + name;
-      info.seed = study.searches.front().seed;
-      info.resolved_yaml = setup.resolved;
-      write_goodput(folder / name, study, info);
-    }
-  }
-}
-
 CraftEvidence gather(const std::vector<CraftClaim>& claims, const CraftScope& scope, const CraftStudyOptions& options,
                      bool quiet) {
   std::vector<CraftNeed> needs;
@@ -140,7 +117,7 @@ int reproduce(const po::variables_map& values) {
     return kInterrupted;
   }
   std::vector<ClaimRow> rows;
-  std::vector<std::string_view> left_out;
+  std::vector<std::string> left_out;
   for (const CraftClaim& claim : claims) {
     std::vector<ClaimRow> more = claim.rows(evidence, scope);
     for (ClaimRow& row : more) {  // few requests and one seed decide nothing that needs prices
@@ -148,18 +125,21 @@ int reproduce(const po::variables_map& values) {
     }
     rows.insert(rows.end(), more.begin(), more.end());
     if (more.empty()) {
-      left_out.push_back(claim.id);
+      left_out.emplace_back(claim.id);
     }
   }
   const std::string setting = setting_of(options, quick);
-  write_file_atomically(folder.path() / kMarker, claims_json(rows, EPSIM_VERSION, setting));
-  write_studies(folder.path(), evidence, options);
+  const ClaimsInfo info{EPSIM_VERSION, "CRAFT (arXiv 2603.28768)", setting, left_out};
+  write_craft_folder(folder.path(), rows, info, evidence, options);
   folder.commit();
-  std::cout << fmt::format("CRAFT (arXiv 2603.28768), re-run: {}\n\n", setting) << claims_table(rows, true);
+  const fs::path page = folder.target() / "report.html";
+  write_report(folder.target(), page, true);
+  std::cout << fmt::format("{}, re-run: {}\n\n", info.study, setting) << claims_table(rows, true);
   if (!left_out.empty()) {
     std::cout << fmt::format("not run with --quick: {}\n", fmt::join(left_out, ", "));
   }
-  std::cout << "\nresults: " << target.string() << "\n";
+  std::cout << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n", target.string(),
+                           (target / "report.html").string());
   return all_hold(rows) ? 0 : 1;
 }
 

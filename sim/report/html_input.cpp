@@ -22,9 +22,12 @@ constexpr int kKnownFormat = 1;
 constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 
 // A folder with one of these is an output.
-constexpr std::string_view kDocuments[] = {"comparison.json", "goodput.json", "summary.json", "sweep.json"};
-constexpr std::string_view kTables[] = {"curve.csv",  "goodput.csv", "gpus.csv",   "layer_gpu.csv", "layer_steps.csv",
-                                        "layers.csv", "links.csv",   "memory.csv", "resolved.yaml", "results.csv"};
+constexpr std::string_view kDocuments[] = {"claims.json", "comparison.json", "goodput.json", "summary.json",
+                                           "sweep.json"};
+constexpr std::string_view kTables[] = {"curve.csv",     "fixed_rates.csv", "goodput.csv", "gpus.csv",
+                                        "layer_gpu.csv", "layer_steps.csv", "layers.csv",  "links.csv",
+                                        "memory.csv",    "resolved.yaml",   "results.csv", "setup_gains.csv",
+                                        "setups.csv",    "setup_layers.csv"};
 
 template <class Names>
 bool holds(const Names& names, const std::string& name) {
@@ -146,8 +149,8 @@ ReportInput read_report_input(const fs::path& place) {
   if (!collector.found()) {
     throw InputError({place.string(), 0, ""},
                      one_file ? "this is not a plan of `epsim plan`; name its file, or the folder of another verb."
-                              : "there is nothing to report on: no comparison.json, goodput.json, summary.json, "
-                                "sweep.json and no plan is in this folder.");
+                              : "there is nothing to report on: no claims.json, comparison.json, goodput.json, "
+                                "summary.json, sweep.json and no plan is in this folder.");
   }
   ReportInput out = collector.take();
   out.title = clean.filename().string();

@@ -1,11 +1,14 @@
 #include "sim/reproduce/claim.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "sim/core/check.h"
 #include "sim/core/statistics.h"
+#include "sim/report/format.h"
 
 namespace epsim {
 
@@ -15,6 +18,25 @@ Verdict ClaimRow::verdict() const {
   }
   const bool same_side = no_effect && (value - *no_effect) * (stated - *no_effect) > 0;
   return same_side ? Verdict::kOrderOnly : Verdict::kMissed;
+}
+
+std::string ClaimRow::reason() const {
+  if (!std::isfinite(value)) {
+    return "there is no value";
+  }
+  if (value >= low && value <= high) {
+    return "within the tolerance";
+  }
+  const bool below = value < low;
+  std::string out =
+      fmt::format("{} {} the tolerance", rounded(below ? low - value : value - high), below ? "below" : "above");
+  if (half_width && (below ? value + *half_width >= low : value - *half_width <= high)) {
+    out += ", which its interval reaches";
+  }
+  if (no_effect) {
+    out += verdict() == Verdict::kOrderOnly ? ", in the claim's direction" : ", not in the claim's direction";
+  }
+  return out;
 }
 
 ClaimRow named_row(std::string id, std::string what, std::string paper, std::string unit) {

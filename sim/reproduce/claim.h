@@ -42,6 +42,16 @@ struct ClaimRow {
   std::string note;                  // how it was read, what moves it
 
   Verdict verdict() const;
+  // Why, in a clause: "0.11 below the tolerance, in the claim's direction".
+  std::string reason() const;
+};
+
+// What a set of claims was worked out with.
+struct ClaimsInfo {
+  std::string version;               // of the program
+  std::string study;                 // "CRAFT (arXiv 2603.28768)"
+  std::string setting;               // options of the reproduction, in words
+  std::vector<std::string> not_run;  // ids of claims that it leaves out
 };
 
 // A row with its words; the rest as it is by default.
@@ -68,7 +78,7 @@ RatioSummary summarize_ratios(std::span<const SetupRatio> ratios);
 // The table that the terminal shows, rows in order, notes below it.
 std::string claims_table(std::span<const ClaimRow> rows, bool notes);
 // One document: rows with every field, and the counts of verdicts. metrics.md defines the names.
-std::string claims_json(std::span<const ClaimRow> rows, const std::string& version, const std::string& setting);
+std::string claims_json(std::span<const ClaimRow> rows, const ClaimsInfo& info);
 
 // Whether every row that must hold was reproduced.
 bool all_hold(std::span<const ClaimRow> rows);

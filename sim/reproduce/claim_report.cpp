@@ -1,6 +1,8 @@
 // How claims are shown and written.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "sim/report/format.h"
@@ -11,6 +13,7 @@ namespace epsim {
 namespace {
 
 constexpr std::size_t kNoteColumns = 118;
+constexpr int kFormat = 1;  // raised when a key changes its meaning or goes away
 
 std::string with_interval(const ClaimRow& row) {
   return row.half_width ? fmt::format("{} +- {}", rounded(row.value), rounded(*row.half_width)) : rounded(row.value);
@@ -50,8 +53,12 @@ std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
     table.add_row(
         {row.id, row.what, row.paper, with_interval(row) + (row.unit.empty() ? "" : " " + row.unit), tolerance_of(row),
          std::string(kVerdictNames[static_cast<int>(row.verdict())]) + (row.must_hold ? "" : " (told only)")});
-    if (notes && !row.note.empty()) {
-      below += wrapped(fmt::format("{} {}: {}", row.id, row.what, row.note), kNoteColumns, 4) + "\n";
+    const bool held = row.verdict() == Verdict::kReproduced;
+    if (notes && (!held || !row.note.empty())) {
+      below += wrapped(fmt::format("{} {}: {}{}{}", row.id, row.what, held ? "" : row.reason(),
+                                   held || row.note.empty() ? "" : "; ", row.note),
+                       kNoteColumns, 4) +
+               "\n";
     }
   }
   return table.render() + (below.empty() ? "" : "\n" + below) +
@@ -59,28 +66,31 @@ std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
                      count_of(rows, Verdict::kOrderOnly), count_of(rows, Verdict::kMissed));
 }
 
-std::string claims_json(std::span<const ClaimRow> rows, const std::string& version, const std::string& setting) {
+std::string claims_json(std::span<const ClaimRow> rows, const ClaimsInfo& info) {
   nlohmann::ordered_json out;
-  out["format"] = "epsim-claims";
-  out["version"] = version;
-  out["setting"] = setting;
-  out["reproduced"] = count_of(rows, Verdict::kReproduced);
-  out["order_only"] = count_of(rows, Verdict::kOrderOnly);
-  out["missed"] = count_of(rows, Verdict::kMissed);
+  out["format"] = kFormat;
+  out["epsim_version"] = info.version;
+  out["study"] = info.study;
+  out["setting"] = info.setting;
+  out["claims_reproduced"] = count_of(rows, Verdict::kReproduced);
+  out["claims_order_only"] = count_of(rows, Verdict::kOrderOnly);
+  out["claims_missed"] = count_of(rows, Verdict::kMissed);
   out["all_hold"] = all_hold(rows);
+  out["claims_not_run"] = info.not_run;
   out["claims"] = nlohmann::ordered_json::array();
   for (const ClaimRow& row : rows) {
     nlohmann::ordered_json claim;
-    claim["id"] = row.id;
-    claim["what"] = row.what;
-    claim["kind"] = kClaimKindNames[static_cast<int>(row.kind)];
-    claim["paper"] = row.paper;
+    claim["claim"] = row.id;
+    claim["statement"] = row.what;
+    claim["claim_kind"] = kClaimKindNames[static_cast<int>(row.kind)];
+    claim["paper_value"] = row.paper;
     claim["value"] = number(row.value);
-    claim["half_width_95"] = row.half_width ? number(*row.half_width) : nlohmann::ordered_json();
+    claim["half_width"] = row.half_width ? number(*row.half_width) : nlohmann::ordered_json();
     claim["unit"] = row.unit;
-    claim["low"] = number(row.low);
-    claim["high"] = number(row.high);
+    claim["tolerance_low"] = number(row.low);
+    claim["tolerance_high"] = number(row.high);
     claim["verdict"] = kVerdictNames[static_cast<int>(row.verdict())];
+    claim["reason"] = row.reason();
     claim["must_hold"] = row.must_hold;
     claim["note"] = row.note;
     out["claims"].push_back(std::move(claim));

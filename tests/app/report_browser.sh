@@ -21,6 +21,7 @@ cd "$work"
 "$epsim" sweep "$scenario" -q --vary cluster.nodes=1,2,3 --vary "name=plain,'</script>$hostile'" --policies base,eplb -o "$out/sweep" > /dev/null || [ $? -eq 1 ]
 echo '{"policy": "craft", "num_gpus": 4, "weights": [[6,4,1,1,1,1,1,1],[5,4,2,1,1,1,1,1],[3,3,3,3,1,1,1,1]]}' > request.json
 "$epsim" plan request.json -o "$out/plan.json" > /dev/null
+"$epsim" reproduce craft -q --quick --only C17,C18,C22 --set plan_loads.steps=20 --set requests.output_tokens=16 -o "$out/craft" > /dev/null || [ $? -eq 1 ]
 "$epsim" report "$out" -o report.html > /dev/null
 
 # The page, with a script at its end that looks at it as a reader would and leaves what it saw in an attribute.
@@ -40,23 +41,30 @@ addEventListener("load", () => {
   const dark = document.documentElement.dataset.theme;
   const blankInDark = all("canvas").filter((canvas) => !painted(canvas)).length;
   document.getElementById("theme").click();
-  const head = all("th button")[1], column = () => [...head.closest("table").querySelectorAll("tbody tr")].map((row) => parseFloat(row.children[1].textContent));
+  const head = all("th button")[4], column = () => [...head.closest("table").querySelectorAll("tbody tr")].map((row) => parseFloat(row.children[4].textContent));
   head.click();
   const sorted = column().every((v, i, values) => i === 0 || values[i - 1] <= v);
   head.click();
   const reversed = column().every((v, i, values) => i === 0 || values[i - 1] >= v) && head.closest("th").ariaSort === "descending";
   all(".term")[0].focus();
   const tip = document.getElementById("tip"), tipShown = !tip.hidden && tip.textContent.length > 20;
-  const map = all("svg.heat")[0];
+  const map = all("svg.heat[aria-label^='Load by layer']")[0];
   map.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
   const readout = map.nextElementSibling.textContent;
+  const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelectorAll("tbody tr")].map((row) => row.children[at].textContent);
+  const counted = all(".tile b").slice(0, 3).reduce((sum, tile) => sum + Number(tile.textContent), 0) === cells(0).length && cells(0).includes("C17");
+  const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(told only\))?$/.test(verdict));
+  const choice = all("select[aria-label='setup of: balance']")[0], before = all("svg.heat").length;
+  choice.selectedIndex = choice.options.length - 1;
+  choice.dispatchEvent(new Event("change"));
+  const chosen = all("svg.heat").length === before && all("canvas").filter((canvas) => !painted(canvas)).length === 0;
   all("details").forEach((details) => { details.open = true; });
   setTimeout(() => {
     const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
     const outside = all("[src], [href]").filter((node) => !/^#/.test(node.getAttribute("href") ?? "")).length;
     document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
       "images " + all("img").length, "canvases " + (all("canvas").length > 15), "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
-      "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + /^layer 0, GPU 1: [0-9.]+$/.test(readout),
+      "claims " + counted + " " + marked + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + /^layer 0, GPU 1: [0-9.]+$/.test(readout),
       "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
   }, 200);
 });
@@ -65,7 +73,7 @@ addEventListener("load", () => {
 CHECK
 } > checked.html
 
-expected='ready yes; owned undefined; images 0; canvases true; blank 0; theme dark; blank in dark 0; maps true; sorted true true; tip true; readout true; tables true; outside 0; wider than the page 0; named true'
+expected='ready yes; owned undefined; images 0; canvases true; blank 0; theme dark; blank in dark 0; claims true true true; maps true; sorted true true; tip true; readout true; tables true; outside 0; wider than the page 0; named true'
 # No name resolves, so that not even the browser's own services reach the network.
 for size in 1280,900 390,844; do
   timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \

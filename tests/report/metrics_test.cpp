@@ -14,6 +14,8 @@
 #include "sim/report/goodput_writer.h"
 #include "sim/report/json.h"
 #include "sim/report/sweep_table.h"
+#include "sim/reproduce/claim.h"
+#include "sim/reproduce/craft_tables.h"
 #include "tests/report/sample_run.h"
 #include "tests/report/sample_study.h"
 #include "tests/support/paths.h"
@@ -84,6 +86,21 @@ Names csv_columns() {
   return names;
 }
 
+// What a reproduction writes; columns that other files have too are in csv_columns().
+Names reproduction_names() {
+  Names names;
+  add_keys(Json::parse(claims_json(std::vector{named_row("C01", "A / B", "1.1x")}, {})), names);
+  CraftEvidence evidence;
+  for (const auto write : {write_setups_csv, write_setup_layers_csv, write_setup_gains_csv, write_fixed_rates_csv}) {
+    std::ostringstream out;
+    write(out, evidence);
+    for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
+      names.insert(column);
+    }
+  }
+  return names;
+}
+
 // The names that a table row of metrics.md defines: "| `name` | ...".
 Names defined() {
   Names names;
@@ -100,7 +117,7 @@ Names defined() {
 TEST_CASE("metrics.md defines every CSV column and JSON key") {
   const Names known = defined();
   REQUIRE(known.size() > 50);
-  for (const Names& names : {csv_columns(), json_keys()}) {
+  for (const Names& names : {csv_columns(), json_keys(), reproduction_names()}) {
     for (const std::string& name : names) {
       CAPTURE(name);
       CHECK(known.count(name) == 1);
@@ -109,10 +126,10 @@ TEST_CASE("metrics.md defines every CSV column and JSON key") {
 }
 
 TEST_CASE("metrics.md defines nothing that no writer prints") {
-  const Names columns = csv_columns(), keys = json_keys();
+  const Names columns = csv_columns(), keys = json_keys(), claims = reproduction_names();
   for (const std::string& name : defined()) {
     CAPTURE(name);
-    CHECK(columns.count(name) + keys.count(name) >= 1);
+    CHECK(columns.count(name) + keys.count(name) + claims.count(name) >= 1);
   }
 }
 

@@ -36,6 +36,16 @@ TEST_CASE("a verdict: inside the tolerance, on the claim's side of no effect, or
   CHECK(ratio_claim(std::nan("")).verdict() == Verdict::kMissed);
 }
 
+TEST_CASE("a reason says how far, and in which direction") {
+  CHECK(ratio_claim(1.3).reason() == "within the tolerance");
+  CHECK(ratio_claim(1.2).reason() == "0.0500 below the tolerance, in the claim's direction");
+  CHECK(ratio_claim(1.9).reason() == "0.3000 above the tolerance, in the claim's direction");
+  ClaimRow wide = ratio_claim(1.2);
+  wide.half_width = 0.1;  // 1.1 to 1.3 reaches 1.25
+  CHECK(wide.reason() == "0.0500 below the tolerance, which its interval reaches, in the claim's direction");
+  CHECK(ratio_claim(std::nan("")).reason() == "there is no value");
+}
+
 TEST_CASE("all_hold() asks for every row that must hold, and no other") {
   std::vector<ClaimRow> rows{ratio_claim(1.3), ratio_claim(1.1)};
   CHECK(!all_hold(rows));
@@ -66,14 +76,16 @@ TEST_CASE("claims.json keeps every field, and null where a bound is open") {
   ClaimRow open = ratio_claim(1.3);
   open.low = -INFINITY;
   const std::vector<ClaimRow> rows{ratio_claim(1.3), open, ratio_claim(0.5)};
-  const auto json = nlohmann::json::parse(claims_json(rows, "0.1.0", "two seeds"));
-  CHECK(json["reproduced"] == 2);
-  CHECK(json["missed"] == 1);
+  const auto json = nlohmann::json::parse(claims_json(rows, {"0.1.0", "CRAFT", "two seeds", {"C02"}}));
+  CHECK(json["claims_reproduced"] == 2);
+  CHECK(json["claims_missed"] == 1);
   CHECK(json["all_hold"] == false);
+  CHECK(json["claims_not_run"][0] == "C02");
   CHECK(json["claims"][0]["verdict"] == "reproduced");
-  CHECK(json["claims"][0]["half_width_95"].is_null());
-  CHECK(json["claims"][0]["low"] == 1.25);
-  CHECK(json["claims"][1]["low"].is_null());
+  CHECK(json["claims"][0]["half_width"].is_null());
+  CHECK(json["claims"][0]["tolerance_low"] == 1.25);
+  CHECK(json["claims"][1]["tolerance_low"].is_null());
+  CHECK(json["claims"][2]["reason"] == "0.7500 below the tolerance, not in the claim's direction");
 }
 
 TEST_CASE("the table tells verdicts, notes and the sum") {

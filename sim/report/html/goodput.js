@@ -21,6 +21,17 @@ const curveChart = (curve, knees, spec) => {
     note: spec.note, datasets: [...datasets, ...stars], data: { names: curve.names, rows: curve.rows } });
 };
 
+// The curves of a study's folder.
+const studyCurves = (root, title) => {
+  const curve = csvFile(join(root, "curve.csv")), byK = csvFile(join(root, "goodput.csv"));
+  const policy = curve.texts("policy"), seed = curve.texts("seed");
+  const name = (p, s) => `${p}, seed ${s}`;
+  const knees = byK.rows.map((_, i) => i).filter((i) => byK.numbers("knee_searched")[i] === 1)
+    .map((i) => ({ label: name(byK.texts("policy")[i], byK.texts("seed")[i]), x: byK.numbers("knee_requests_per_s")[i], y: byK.numbers("knee_ttft_mean_ms")[i] }));
+  return curveChart(curve, knees, { title, note: "Stars are knees. Crosses are rates at which the run was not steady. The TTFT axis is logarithmic.",
+    seriesOf: (i) => name(policy[i], seed[i]), groupOf: (key) => key.slice(0, key.lastIndexOf(", seed ")) });
+};
+
 const goodputSections = (root) => {
   const study = jsonFile(join(root, "goodput.json")), curve = csvFile(join(root, "curve.csv")), byK = csvFile(join(root, "goodput.csv"));
   const columns = [{ name: "policy", text: true }];
@@ -38,16 +49,7 @@ const goodputSections = (root) => {
   for (const text of study.conclusions) node.append(el("p", {}, text));
   node.append(el("p", { class: "note" }, study.method.knee_rule), el("p", { class: "note" }, study.method.measured_part_rule));
 
-  const curves = section("Throughput and TTFT");
-  if (!curve || !byK) { curves.append(absent("No curve.csv and goodput.csv in this folder, so there are no curves.")); }
-  else {
-    const policy = curve.texts("policy"), seed = curve.texts("seed");
-    const name = (p, s) => `${p}, seed ${s}`;
-    const knees = byK.rows.map((_, i) => i).filter((i) => byK.numbers("knee_searched")[i] === 1)
-      .map((i) => ({ label: name(byK.texts("policy")[i], byK.texts("seed")[i]), x: byK.numbers("knee_requests_per_s")[i], y: byK.numbers("knee_ttft_mean_ms")[i] }));
-    curves.append(curveChart(curve, knees, { title: "TTFT against offered load", note: "Stars are knees. Crosses are rates at which the run was not steady. The TTFT axis is logarithmic.",
-      seriesOf: (i) => name(policy[i], seed[i]), groupOf: (key) => key.slice(0, key.lastIndexOf(", seed ")) }));
-  }
+  section("Throughput and TTFT", !curve || !byK ? absent("No curve.csv and goodput.csv in this folder, so there are no curves.") : studyCurves(root, "TTFT against offered load"));
   const sensitivity = (pick, title, yName, text) => lines({ title, term: yName, x: "k", xName: "k", y: withUnit(text, yName), yName },
     study.policies.map((p) => ({ label: p.policy, x: p.sensitivity.map((s) => s.k), y: p.sensitivity.map((s) => estimate(pick(s))) })));
   section("How it depends on k", el("p", {}, `The mean TTFT at the knee is k times that of an idle instance; the study searched for k = ${study.method.k}.`),

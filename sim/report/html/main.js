@@ -17,10 +17,13 @@ const has = (name) => Object.keys(report.files).filter((path) => path === name |
 
 document.getElementById("subtitle").textContent = report.subtitle;
 document.documentElement.dataset.theme = chosen;
+const reproductions = has("claims.json");
+const inReproduction = (root) => reproductions.some((r) => r === "" || root === r || root.startsWith(r + "/"));
+for (const root of reproductions) guarded("The reproduction", () => claimsSections(root));
 const comparisons = has("comparison.json");
 for (const root of comparisons) guarded("The comparison", () => runSections(root));
 for (const root of has("summary.json")) if (!comparisons.some((c) => root === c || folderOf(root) === c)) guarded(join(root, "summary.json"), () => runSections(root));
-for (const root of has("goodput.json")) guarded(join(root, "goodput.json"), () => goodputSections(root));
+for (const root of has("goodput.json")) if (!inReproduction(root)) guarded(join(root, "goodput.json"), () => goodputSections(root));
 for (const root of has("sweep.json")) guarded(join(root, "sweep.json"), () => sweepSections(root));
 for (const path of report.plans) guarded(path, () => planSections(path));
 if (report.left_out.length > 0) section("Left out", ...report.left_out.map(absent));

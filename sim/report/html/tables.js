@@ -4,7 +4,9 @@
 const isShare = (column) => unitOf(column.name) === "share";
 const cellText = (column, cell) => (column.text ? String(cell === "" ? "–" : cell ?? "–") : shown(isShare(column) ? num(cell) * 100 : cell));
 
-// columns: [{name, label, text}], name = the figure in metrics.md; rows: arrays of cells (numbers or text).
+// columns: [{name, label, text, mark, show}], name = the figure in metrics.md, mark(cell) = a style class, show(row) = text for
+// a cell that still sorts by its value; rows: arrays of cells (numbers or text).
+const styleOf = (column, cell) => [column.text ? (String(cell).length > 24 ? "text long" : "text") : "", column.mark ? column.mark(cell) : ""].join(" ").trim();
 const table = (title, columns, rows, options = {}) => {
   const body = el("tbody");
   const heads = columns.map((column, at) => {
@@ -16,8 +18,8 @@ const table = (title, columns, rows, options = {}) => {
               unit ? el("span", { class: "unit" }, unit) : null);
   });
   const fill = (order) => {
-    body.replaceChildren(...order.map((row) => el("tr", {}, ...row.map((cell, at) =>
-      el("td", { class: columns[at].text ? (String(cell).length > 24 ? "text long" : "text") : "" }, cellText(columns[at], cell))))));
+    body.replaceChildren(...order.map((row) => el("tr", {}, ...row.slice(0, columns.length).map((cell, at) =>
+      el("td", { class: styleOf(columns[at], cell) }, columns[at].show ? columns[at].show(row) : cellText(columns[at], cell))))));
   };
   const sortBy = (at) => {
     const down = heads[at].getAttribute("aria-sort") === "ascending";

@@ -1,0 +1,159 @@
+// A reproduction: a paper's claims with their verdicts, and charts of what they were worked out from.
+
+const verdictMarks = { reproduced: "✓ reproduced", "order only": "≈ order only", missed: "✗ missed" };
+const bound = (value) => (value === null ? NaN : num(value));
+const toleranceOf = (claim) => {
+  const low = bound(claim.tolerance_low), high = bound(claim.tolerance_high);
+  if (low === high) return `exactly ${shown(low)}`;
+  if (Number.isNaN(low)) return `at most ${shown(high)}`;
+  return Number.isNaN(high) ? `at least ${shown(low)}` : `${shown(low)} to ${shown(high)}`;
+};
+
+const claimsTable = (document) => {
+  const marked = (cell) => "verdict " + (cell.startsWith("✓") ? "good" : cell.startsWith("≈") ? "half" : "bad");
+  const ours = (row) => shown(row[4]) + (Number.isNaN(row[7]) ? "" : ` ± ${shown(row[7])}`) + (row[8] === "" ? "" : " " + row[8]);
+  const verdict = (row) => row[1] + (row[9] ? "" : " (told only)");
+  const columns = [{ name: "claim", text: true }, { name: "verdict", text: true, mark: marked, show: verdict }, { name: "statement", label: "what", text: true },
+    { name: "paper_value", label: "paper", text: true }, { name: "value", label: "ours", show: ours }, { name: "tolerance", text: true, note: "Between which values the claim counts as reproduced." },
+    { name: "reason", label: "why, and how it was read", text: true }];
+  const rows = document.claims.map((c) => [c.claim, verdictMarks[c.verdict] ?? c.verdict, c.statement, c.paper_value, bound(c.value), toleranceOf(c),
+    [c.verdict === "reproduced" ? "" : c.reason, c.note].filter((text) => text !== "").join("; "), bound(c.half_width), c.unit, c.must_hold]);
+  const names = ["claim", "statement", "claim_kind", "paper_value", "value", "half_width", "unit", "tolerance_low", "tolerance_high", "verdict", "reason", "must_hold", "note"];
+  return table("Every claim", columns, rows, { file: "claims", names, all: document.claims.map((claim) => names.map((name) => claim[name])),
+    note: "± is half the width of the 95 % interval over seeds; without it there is one seed, or nothing varies. Told only: a miss does not fail the reproduction. A click on a column's name sorts by it." });
+};
+
+const claimsSection = (document) => {
+  const failed = document.claims.filter((c) => c.must_hold && c.verdict !== "reproduced");
+  const tile = (value, text, name) => el("div", { class: "tile" }, el("b", {}, shown(value)), term(text, name));
+  const node = section("Claims", el("p", {}, `${document.study}, re-run: ${document.setting}.`),
+    el("div", { class: "tiles" }, tile(document.claims_reproduced, "reproduced", "claims_reproduced"), tile(document.claims_order_only, "in order only", "claims_order_only"),
+      tile(document.claims_missed, "missed", "claims_missed"), tile(document.claims_not_run.length, "claims not run", "claims_not_run")),
+    el("p", {}, document.all_hold ? "Every claim that must hold was reproduced." :
+      `${failed.length} figures that must hold were not reproduced: ${[...new Set(failed.map((c) => c.claim))].join(", ")}.`));
+  if (document.claims_not_run.length > 0) node.append(el("p", { class: "note" }, `Not run: ${document.claims_not_run.join(", ")}.`));
+  node.append(claimsTable(document));
+};
+
+// Bars by setup, one for each policy that has the figure anywhere.
+const setupBars = (setups, policies, name, spec) => {
+  const all = [...new Set(setups.texts("setup"))], at = setups.texts("setup"), of = setups.texts("policy"), figures = setups.numbers(name);
+  const value = (setup, policy) => figures.find((_, i) => at[i] === setup && of[i] === policy) ?? NaN;
+  const used = policies.filter((policy) => all.some((setup) => Number.isFinite(value(setup, policy))));
+  const labels = all.filter((setup) => used.some((policy) => Number.isFinite(value(setup, policy))));
+  if (used.length === 0) return null;
+  return chart({ type: "bar", x: "setup", term: name, ...spec, y: withUnit(spec.yText, name), labels,
+    datasets: used.map((policy) => ({ label: policy, data: labels.map((setup) => value(setup, policy)) })),
+    data: { names: ["setup", "policy", name], rows: labels.flatMap((setup) => used.map((policy) => [setup, policy, value(setup, policy)])) } });
+};
+
+// A figure against the extra copies on a GPU, a line per setup on which R was swept: BASE and CRAFT; EPLB stands apart.
+const againstCopies = (setups, swept, name, spec) => {
+  const at = setups.texts("setup"), of = setups.texts("policy"), copies = setups.numbers("copies_per_gpu"), figures = setups.numbers(name);
+  const pointsOf = (setup, wanted) => [...at.keys()].filter((i) => at[i] === setup && wanted(of[i]) && Number.isFinite(figures[i])).sort((a, b) => copies[a] - copies[b]);
+  const series = swept.flatMap((setup, s) => [
+    { label: setup, points: pointsOf(setup, (policy) => policy !== "eplb"), style: { borderColor: colour(s), backgroundColor: colour(s) } },
+    { label: `${setup}, eplb`, points: pointsOf(setup, (policy) => policy === "eplb"), style: { borderColor: colour(s), backgroundColor: colour(s), pointStyle: "star", pointRadius: 9, showLine: false } }]);
+  return chart({ type: "line", x: "extra copies per GPU, all layers (R)", term: name, near: true, ...spec, y: withUnit(spec.yText, name),
+    datasets: series.map((one) => ({ label: one.label, data: one.points.map((i) => ({ x: copies[i], y: figures[i] })), ...one.style })),
+    data: { names: ["setup", "policy", "copies_per_gpu", name], rows: series.flatMap((one) => one.points.map((i) => [at[i], of[i], copies[i], figures[i]])) } });
+};
+
+// What follows a choice of setup: `make(setup)` gives a node.
+const bySetup = (title, names, make) => {
+  const place = el("div"), select = el("select", { "aria-label": `setup of: ${title}`, onchange: () => update(true) }, ...names.map((name) => el("option", { value: name }, name)));
+  const update = (again) => {
+    const before = drawn.length;
+    place.replaceChildren(make(select.value));
+    if (again) drawn.slice(before).forEach((draw) => draw());
+  };
+  update(false);
+  return el("div", {}, el("div", { class: "tools" }, el("label", {}, "setup ", select)), place);
+};
+
+const goodputOfSetups = (setups, policies) => {
+  const knees = setupBars(setups, policies, "knee_requests_per_s", { title: "Goodput by setup", yText: "request rate at the knee", note: "Mean over seeds. d: DeepSeek-R1, k: Kimi-K2; e, j: high skew, l, a: low skew; the number is that of nodes." });
+  const lost = setupBars(setups, policies, "kv_lost_to_copies_share", { title: "KV cache that copies take", yText: "share of the KV pool" });
+  section("Goodput and KV cache", el("div", { class: "grid" }, knees ?? absent("No setup was searched: the claims that were asked for need plans alone."), lost));
+  const swept = [...new Set(setups.texts("setup"))].filter((name) => setups.rows.filter((_, i) => setups.texts("setup")[i] === name && /^cra\d+$/.test(setups.texts("policy")[i]) &&
+    Number.isFinite(setups.numbers("knee_requests_per_s")[i])).length > 1);
+  const node = section("Against the number of copies");
+  if (swept.length === 0) { node.append(absent("R was swept on no setup; claims C02 and C27 do that, and --quick leaves them out.")); return; }
+  node.append(el("p", {}, "Stars are EPLB: a copy in every layer and on every GPU."), el("div", { class: "grid" },
+    againstCopies(setups, swept, "knee_requests_per_s", { title: "Goodput against R", yText: "request rate at the knee" }),
+    againstCopies(setups, swept, "kv_lost_to_copies_share", { title: "KV cache lost against R", yText: "share of the KV pool" }),
+    againstCopies(setups, swept, "balancedness_planned", { title: "Planned balancedness against R", yText: "mean / max GPU load" }),
+    againstCopies(setups, swept, "balancedness_mean", { title: "Balancedness near the knee against R", yText: "mean / max GPU load" })));
+};
+
+// Throughput-TTFT curves of the studies below the folder, one setup at a time.
+const curvesOfSetups = (root) => {
+  const studies = Object.keys(report.files).filter((path) => path.endsWith("/curve.csv") && path.startsWith(root === "" ? "" : root + "/") && report.files[folderOf(path) + "/goodput.csv"] !== undefined).map(folderOf);
+  const node = section("Throughput and TTFT");
+  if (studies.length === 0) { node.append(absent("No setup was searched, so there are no curves.")); return; }
+  const shortOf = (folder) => (root === "" ? folder : folder.slice(root.length + 1));
+  node.append(el("p", {}, "Stars are knees. Crosses are rates at which the run was not steady. The TTFT axis is logarithmic."),
+    bySetup("throughput and TTFT", studies.map(shortOf), (name) => studyCurves(join(root, name), `TTFT against offered load: ${name}`)));
+};
+
+const fixedRates = (root, policies) => {
+  const fixed = csvFile(join(root, "fixed_rates.csv"));
+  if (!fixed || fixed.rows.length === 0) return;
+  const at = fixed.texts("setup"), of = fixed.texts("policy"), share = fixed.numbers("knee_of_base_share"), ttft = fixed.numbers("ttft_mean_ms");
+  section("TTFT at rates below saturation", bySetup("TTFT at fixed rates", [...new Set(at)], (setup) => {
+    const mine = [...at.keys()].filter((i) => at[i] === setup), shares = [...new Set(mine.map((i) => share[i]))], used = policies.filter((policy) => mine.some((i) => of[i] === policy));
+    const value = (policy, s) => ttft[mine.find((i) => of[i] === policy && share[i] === s)] ?? NaN;
+    return chart({ type: "bar", title: `Mean TTFT at shares of base's knee: ${setup}`, term: "knee_of_base_share", x: "share of base's knee", y: "mean TTFT [ms]", labels: shares.map((s) => `${shown(s * 100)} %`),
+      datasets: used.map((policy) => ({ label: policy, data: shares.map((s) => value(policy, s)) })),
+      data: { names: ["setup", "policy", "knee_of_base_share", "ttft_mean_ms"], rows: used.flatMap((policy) => shares.map((s) => [setup, policy, s, value(policy, s)])) } });
+  }));
+};
+
+const balanceOfSetups = (root) => {
+  const layers = csvFile(join(root, "setup_layers.csv")), gains = csvFile(join(root, "setup_gains.csv"));
+  const node = section("Balance and what copies bring");
+  if (!layers || !gains) { node.append(absent("No setup_layers.csv and setup_gains.csv in this folder.")); return; }
+  const at = layers.texts("setup"), of = layers.texts("policy");
+  node.append(bySetup("balance", [...new Set(at)], (setup) => {
+    const mine = [...at.keys()].filter((i) => at[i] === setup), policies = [...new Set(mine.map((i) => of[i]))];
+    const figure = (name) => policies.map((policy) => mine.filter((i) => of[i] === policy)).map((rows, p) => ({ label: policies[p], x: rows.map((i) => layers.numbers("layer")[i]), y: rows.map((i) => layers.numbers(name)[i]) }));
+    const map = pivot({ ...gains, texts: (n) => gains.texts(n).filter((_, i) => gains.texts("setup")[i] === setup), numbers: (n) => gains.numbers(n).filter((_, i) => gains.texts("setup")[i] === setup) }, "layer", "layer_copies", "balancedness_gain");
+    return el("div", { class: "grid" },
+      lines({ title: `Planned balancedness by layer: ${setup}`, term: "planned_balancedness", x: "layer", xName: "layer", y: "mean / max GPU load", yName: "planned_balancedness" }, figure("planned_balancedness")),
+      lines({ title: `Hottest expert by layer: ${setup}`, term: "hottest_over_mean", x: "layer", xName: "layer", y: "load / mean", yName: "hottest_over_mean", seriesName: "setup" }, [{ ...figure("hottest_over_mean")[0], label: setup }]),
+      heatmap({ title: `Balance gained by copies of a layer: ${setup}`, term: "balancedness_gain", note: "Where a row stops getting brighter, more copies of that layer bring nothing.", rowName: "layer", columnName: "copies of the layer", valueName: "balancedness gained",
+        rows: map.rows, columns: map.columns, values: map.values }));
+  }));
+};
+
+const timeOfSetups = (setups) => {
+  const at = setups.texts("setup"), of = setups.texts("policy"), rate = setups.numbers("near_knee_requests_per_s");
+  const known = [...at.keys()].filter((i) => Number.isFinite(rate[i]));
+  if (known.length === 0) return;
+  section("Where the time goes near the knee", bySetup("time near the knee", [...new Set(known.map((i) => at[i]))], (setup) => {
+    const mine = known.filter((i) => at[i] === setup);
+    const value = (i, part) => setups.numbers(part + "_share")[i];
+    const used = parts().filter((part) => mine.some((i) => value(i, part) > 0));
+    return el("div", { class: "grid" },
+      chart({ type: "bar", stacked: true, horizontal: true, most: 1, title: `Steps by layer part: ${setup}`, term: "time_by_part", x: "policy", y: "share of the step time", labels: mine.map((i) => of[i]),
+        datasets: used.map((part) => ({ label: part, data: mine.map((i) => value(i, part)), backgroundColor: colour(parts().indexOf(part)) })),
+        data: { names: ["policy", "part", "share"], rows: mine.flatMap((i) => used.map((part) => [of[i], part, value(i, part)])) } }),
+      table(`Near the knee: ${setup}`, [{ name: "policy", text: true }, ...["near_knee_requests_per_s", "itl_mean_ms", "balancedness_mean", "kv_full_time_share", "extrapolated_share"].map((name) => ({ name }))],
+        mine.map((i) => [of[i], ...["near_knee_requests_per_s", "itl_mean_ms", "balancedness_mean", "kv_full_time_share", "extrapolated_share"].map((name) => setups.numbers(name)[i])])));
+  }));
+};
+
+const claimsSections = (root) => {
+  const document = jsonFile(join(root, "claims.json")), setups = csvFile(join(root, "setups.csv"));
+  claimsSection(document);
+  if (!setups || setups.rows.length === 0) { section("Setups", absent("No setups.csv with rows in this folder, so there are no charts.")); return; }
+  const policies = [...new Set(setups.texts("policy"))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  goodputOfSetups(setups, policies);
+  curvesOfSetups(root);
+  fixedRates(root, policies);
+  balanceOfSetups(root);
+  timeOfSetups(setups);
+  section("What it was made from", el("p", {}, `epsim ${document.epsim_version}; ${document.setting}. Each setup has a folder of its own, with resolved.yaml, which epsim goodput reads and epsim report draws.`),
+    table("All figures by setup and policy", setups.names.map((name) => ({ name, text: name === "setup" || name === "policy" })),
+      setups.rows.map((row) => row.map((cell, i) => (["setup", "policy"].includes(setups.names[i]) ? cell : num(cell)))), { long: true, file: "setups", names: setups.names, all: setups.rows }));
+};

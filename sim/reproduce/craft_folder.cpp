@@ -1,0 +1,65 @@
+#include "sim/reproduce/craft_folder.h"
+
+#include <sstream>
+
+#include "sim/core/files.h"
+#include "sim/report/goodput_writer.h"
+#include "sim/reproduce/craft_tables.h"
+
+namespace epsim {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The policies of a setup that were searched under `seeds` seeds at least, under the first `seeds` of them.
+GoodputStudy study_of(const SetupEvidence& setup, const GoodputOptions& options, int seeds) {
+  GoodputStudy out;
+  out.options = options;
+  out.seeds = seeds;
+  for (const auto& [policy, found] : setup.policies) {
+    if (std::ssize(found.searches) >= seeds) {
+      out.policies.push_back(policy);
+      out.searches.insert(out.searches.end(), found.searches.begin(), found.searches.begin() + seeds);
+    }
+  }
+  return out;
+}
+
+void write_study(const fs::path& folder, const std::string& setup, const SetupEvidence& evidence,
+                 const GoodputStudy& study, const std::string& version) {
+  fs::create_directories(folder);
+  RunInfo info;
+  info.version = version;
+  info.scenario = "craft-" + setup;
+  info.seed = study.searches.front().seed;
+  info.resolved_yaml = evidence.resolved;
+  write_goodput(folder, study, info);
+}
+
+}  // namespace
+
+void write_craft_folder(const fs::path& folder, std::span<const ClaimRow> rows, const ClaimsInfo& info,
+                        const CraftEvidence& evidence, const CraftStudyOptions& options) {
+  for (const auto& [name, setup] : evidence) {
+    const GoodputStudy all = study_of(setup, options.goodput, options.seeds);
+    if (!all.searches.empty()) {
+      write_study(folder / name, name, setup, all, info.version);
+    }
+    const GoodputStudy first = study_of(setup, options.goodput, 1);
+    if (first.policies.size() > all.policies.size()) {
+      write_study(folder / name / "first-seed", name, setup, first, info.version);
+    }
+  }
+  using Write = void (*)(std::ostream&, const CraftEvidence&);
+  for (const auto& [name, write] : {std::pair<const char*, Write>{"setups.csv", write_setups_csv},
+                                    {"setup_layers.csv", write_setup_layers_csv},
+                                    {"setup_gains.csv", write_setup_gains_csv},
+                                    {"fixed_rates.csv", write_fixed_rates_csv}}) {
+    std::ostringstream text;
+    write(text, evidence);
+    write_file_atomically(folder / name, text.str());
+  }
+  write_file_atomically(folder / "claims.json", claims_json(rows, info));
+}
+
+}  // namespace epsim

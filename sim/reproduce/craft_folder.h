@@ -1,0 +1,23 @@
+// The folder of a reproduction of CRAFT: what `epsim report` draws.
+//
+//   claims.json                         the claims
+//   setups.csv, setup_layers.csv, setup_gains.csv, fixed_rates.csv
+//                                       what they were worked out from (craft_tables.h)
+//   SETUP/                              a setup whose policies were searched, in the form of `epsim goodput`
+//   SETUP/first-seed/                   likewise, of a setup on which R was swept: all policies under one seed
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "sim/reproduce/claim.h"
+#include "sim/reproduce/craft_evidence.h"
+
+namespace epsim {
+
+// Into `folder`, which exists; files of its own from before are replaced. Throws RunFailed when the disk does not take
+// it.
+void write_craft_folder(const std::filesystem::path& folder, std::span<const ClaimRow> rows, const ClaimsInfo& info,
+                        const CraftEvidence& evidence, const CraftStudyOptions& options);
+
+}  // namespace epsim
