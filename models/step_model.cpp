@@ -10,16 +10,15 @@ namespace epsim {
 StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                      const DispatchOptions& dispatch, const Placement& placement, const LoadSource& loads,
                      ComputeProfile compute, NetworkProfile network)
-    : placement_(placement),
-      loads_(loads),
+    : loads_(loads),
       parts_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),
-      traffic_model_(placement, parallelism, shape_of(cluster), dispatch.dedup, parts_.network().needs_pairs()),
+      shape_(shape_of(cluster)),
       tally_(model, parallelism.gpus, parts_.network()),
       moe_numbers_(model.moe_layer_numbers()),
       tokens_(static_cast<std::size_t>(parallelism.dp_ranks())) {
-  EPSIM_CHECK(placement.layers() == model.moe_layers() && loads.layers() == model.moe_layers(),
-              "one row per MoE layer");
-  EPSIM_CHECK(placement.experts() == model.experts && loads.experts() == model.experts, "one load per expert");
+  EPSIM_CHECK(loads.layers() == model.moe_layers(), "one row per MoE layer");
+  EPSIM_CHECK(loads.experts() == model.experts, "one load per expert");
+  set_placement(placement);
   int next = 0;
   for (const int number : moe_numbers_) {
     dense_before_.push_back(number - next);
@@ -27,6 +26,14 @@ StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Par
   }
   dense_before_.push_back(model.layers - next);
   stretches_.resize(1 + static_cast<std::size_t>(*std::max_element(dense_before_.begin(), dense_before_.end())));
+}
+
+void StepModel::set_placement(const Placement& placement) {
+  const MoeSpec& model = parts_.model();
+  EPSIM_CHECK(placement.layers() == model.moe_layers() && placement.experts() == model.experts,
+              "a placement of the model's experts");
+  traffic_model_.emplace(placement, parts_.parallelism(), shape_, parts_.dispatch().dedup,
+                         parts_.network().needs_pairs());
 }
 
 void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int batches) {
@@ -42,7 +49,7 @@ void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int b
 }
 
 const LayerParts& StepModel::layer(int l) {
-  traffic_model_.layer(l, step_loads_, tokens_, traffic_);
+  traffic_model_->layer(l, step_loads_, tokens_, traffic_);
   parts_.layer(traffic_, tally_.link_bytes(), layer_);
   tally_.bottlenecks(l, layer_);
   tally_.load(l, traffic_, layer_.experts, 1.0 / batches_);

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,8 @@ class StepModel final : public StepPricer {
 
   StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override { parts_.set_conditions(conditions); }
+  // For the steps from now on: another placement of the same experts on the same GPUs. It outlives the model.
+  void set_placement(const Placement& placement);
   // Null (the default): nobody listens.
   void record_to(StepRecorder* recorder) { recorder_ = recorder; }
   // Totals over all steps priced so far.
@@ -45,7 +48,7 @@ class StepModel final : public StepPricer {
   void begin(std::int64_t step, std::span<const RankBatch> ranks, int batches = 1);
   const std::vector<RankParts>& ranks() const { return ranks_; }
   const LayerParts& layer(int l);
-  const StepLoads& loads() const { return step_loads_; }  // as begin() drew them
+  const StepLoads& loads() const { return step_loads_; }    // as begin() drew them
   const LayerTraffic& traffic() const { return traffic_; }  // of the layer priced last
   const StepParts& parts() const { return parts_; }
   StepTally& tally() { return tally_; }
@@ -66,10 +69,10 @@ class StepModel final : public StepPricer {
   void record_ranks(int l, int dense_layers, Ticks start) const;
   void record_layer(int l, Ticks start) const;
 
-  Placement const& placement_;
   const LoadSource& loads_;
   StepParts parts_;
-  TrafficModel traffic_model_;
+  ClusterShape shape_;
+  std::optional<TrafficModel> traffic_model_;  // of the placement at hand
   StepTally tally_;
   StepRecorder* recorder_ = nullptr;
   std::vector<int> moe_numbers_;   // [MoE layer] in the model

@@ -9,6 +9,7 @@
 #include "models/catalogue.h"
 #include "models/model_catalogue.h"
 #include "models/network/topology_drawing.h"
+#include "policies/rebalance/rules.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
 #include "sim/app/command_line.h"
@@ -62,6 +63,10 @@ void list_policies() {
   list_named(plugin_policy());
   std::cout << "replica choices (replica_choice.kind in an entry of policies:)\n";
   for (const ReplicaChoiceEntry& entry : replica_choices()) {
+    list_named(entry);
+  }
+  std::cout << "when to plan again during a run (rebalance.rule in an entry of policies:)\n";
+  for (const RebalanceRuleEntry& entry : rebalance_rules()) {
     list_named(entry);
   }
   std::cout << "policies that act in every step (epsim screen)\n";

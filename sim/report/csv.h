@@ -18,6 +18,7 @@ void write_gpus_csv(std::ostream& out, const RunResult& run);         // one row
 void write_layer_gpu_csv(std::ostream& out, const RunResult& run);    // one row per MoE layer and GPU
 void write_layer_steps_csv(std::ostream& out, const RunResult& run);  // one row per MoE layer and column of steps
 void write_memory_csv(std::ostream& out, const RunResult& run);       // one row per GPU and item of its memory
+void write_rebalances_csv(std::ostream& out, const RunResult& run);   // one row per plan made during the run
 void write_comparison_csv(std::ostream& out, std::span<const RunSummary> runs);  // one row per run, best first
 
 }  // namespace epsim

@@ -131,6 +131,28 @@ Json memory_of(const RunSummary& run) {
   return out;
 }
 
+// Null where the policy does not plan again.
+Json rebalance_of(const RunSummary& run) {
+  const RebalanceReport& r = run.rebalance;
+  if (!r.active) {
+    return nullptr;
+  }
+  const RebalanceEvent sum = r.sum();
+  const auto seconds = [](Ticks time) { return to_seconds(time).count(); };
+  return {{"rebalance_plans", r.events.size()},
+          {"rebalance_taken", r.count(RebalanceOutcome::kTaken)},
+          {"rebalance_unchanged", r.count(RebalanceOutcome::kUnchanged)},
+          {"rebalance_turned_down", r.count(RebalanceOutcome::kTurnedDown)},
+          {"rebalance_did_not_fit", r.count(RebalanceOutcome::kDidNotFit)},
+          {"rebalance_moved_copies", sum.moved_copies},
+          {"rebalance_moved_gib", to_gib(sum.moved)},
+          {"rebalance_planning_s", seconds(sum.planning)},
+          {"rebalance_moving_s", seconds(sum.moving)},
+          {"rebalance_slowed_s", seconds(sum.slowed)},
+          {"rebalance_lost_s", seconds(sum.lost())},
+          {"rebalance_gained_s", seconds(r.gained)}};
+}
+
 Json busiest_link_of(const RunSummary& run) {
   if (run.busiest_link.name.empty()) {
     return nullptr;
@@ -181,6 +203,7 @@ void put_figures(Json& out, const RunSummary& run) {
   out["kv"] = kv_of(run);
   out["instances"] = instances_of(run);
   out["kv_transfers"] = transfers_of(run);
+  out["rebalance"] = rebalance_of(run);
 }
 
 }  // namespace

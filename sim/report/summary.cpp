@@ -168,6 +168,7 @@ RunSummary summarize(const RunResult& run) {
   out.balancedness = balance(run);
   out.kv = kv_figures(run);
   out.memory = run.memory;
+  out.rebalance = run.rebalance;
   out.busiest_link = busiest_link(run);
   out.dispatch_bottleneck = run_bottleneck(run.detail, Direction::kDispatch);
   out.combine_bottleneck = run_bottleneck(run.detail, Direction::kCombine);

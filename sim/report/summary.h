@@ -102,6 +102,7 @@ struct RunSummary {
   std::vector<InstanceFigures> instances;
   TransferFigures transfers;
   MemoryReport memory;
+  RebalanceReport rebalance;
   LinkFigures busiest_link;  // the first of several equal ones
   BottleneckFigures dispatch_bottleneck, combine_bottleneck;
   ConservationReport conservation;

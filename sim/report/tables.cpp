@@ -94,7 +94,7 @@ std::string time_table(const RunSummary& run) {
   };
   for (std::size_t i = 0; i < run.parts.size(); ++i) {
     const auto part = static_cast<LayerPart>(i);
-    const bool by_policies =  // only policies that act in every step have these
+    const bool by_policies =  // only policies that act in every step, or plan again, have these
         part == LayerPart::kPlanning || part == LayerPart::kPrefetch || part == LayerPart::kMigration;
     if (!by_policies || run.parts[i].seconds > 0) {
       add(kLayerPartNames[i], run.parts[i]);
@@ -172,6 +172,26 @@ std::string kv_lines(const RunSummary& run) {
   return captioned("KV pool", size) + captioned("KV use", use) + more;
 }
 
+// Whether planning again was worth it, as far as the steps themselves tell.
+std::string rebalance_line(const RunSummary& run) {
+  const RebalanceReport& r = run.rebalance;
+  if (!r.active) {
+    return "";
+  }
+  if (r.events.empty()) {
+    return captioned("rebalancing", "the rule never asked for a new plan");
+  }
+  const RebalanceEvent sum = r.sum();
+  const auto seconds = [](Ticks time) { return fixed(to_seconds(time).count(), 3); };
+  return captioned(
+      "rebalancing",
+      fmt::format("{} plans, {} taken, {} copies moved ({} GiB); steps gained {} s on the first plan and lost {} s "
+                  "(planning {}, moving {}, slowed {}): {}",
+                  r.events.size(), r.count(RebalanceOutcome::kTaken), grouped(sum.moved_copies),
+                  fixed(to_gib(sum.moved), 3), seconds(r.gained), seconds(sum.lost()), seconds(sum.planning),
+                  seconds(sum.moving), seconds(sum.slowed), r.gained > sum.lost() ? "it paid" : "it did not pay"));
+}
+
 std::string memory_line(const RunSummary& run) {
   std::string text;
   for (const MemoryItem& item : run.memory.items) {
@@ -207,9 +227,10 @@ std::string comparison_table(std::span<const RunSummary> runs, TableStyle style)
 
 std::string run_detail(const RunSummary& run, TableStyle style) {
   const std::string plan = run.plan.empty() ? "" : captioned("plan", printable(run.plan));
-  return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style), plan,
+  return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style), plan,
                      requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
-                     origins_line(run), balancedness_line(run), link_line(run), kv_lines(run), memory_line(run));
+                     origins_line(run), balancedness_line(run), link_line(run), kv_lines(run), rebalance_line(run),
+                     memory_line(run));
 }
 
 std::string conclusions(std::span<const RunSummary> runs) {

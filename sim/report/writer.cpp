@@ -38,6 +38,9 @@ void write_run(const std::filesystem::path& folder, const RunResult& run, const 
   csv("memory.csv", write_memory_csv);
   csv("layer_gpu.csv", write_layer_gpu_csv);
   csv("layer_steps.csv", write_layer_steps_csv);
+  if (run.rebalance.active) {
+    csv("rebalances.csv", write_rebalances_csv);
+  }
 }
 
 void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info) {

@@ -92,6 +92,17 @@ void add(ConservationReport& sum, const ConservationReport& one) {
   sum.bytes_received += one.bytes_received;
 }
 
+// The plans of one instance behind those of the others.
+void append(RebalanceReport& all, const RebalanceReport& one, int instance) {
+  all.active = all.active || one.active;
+  all.gained += one.gained;
+  all.idle_moving += one.idle_moving;
+  for (const RebalanceEvent& e : one.events) {
+    all.events.push_back(e);
+    all.events.back().instance = instance;
+  }
+}
+
 // The recorder is told of the first instance alone.
 std::vector<Running> start_models(const std::vector<Scenario>& scenarios, const Scenario& s, const PolicyChoice& policy,
                                   const PreparedRun& prepared, StepRecorder* recorder) {
@@ -145,17 +156,20 @@ RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const Pr
   RunResult result = simulate(requests, specs, s.deployment.router, control);
   ConservationReport sent = result.conservation;
   StepTotals all;
+  RebalanceReport rebalance;
   int gpus = 0;
   for (std::size_t i = 0; i < running.size(); ++i) {
-    const StepTotals& totals = running[i].pricing.model->totals();
     result.conservation = {};
-    describe_run(*running[i].scenario, policy, *running[i].prepared, totals, result.instances[i].time.total, result);
+    describe_run(*running[i].scenario, policy, *running[i].prepared, running[i].pricing, result.instances[i].time.total,
+                 result);
     add(sent, result.conservation);
-    append_totals(all, totals, i);
+    append_totals(all, result.detail, i);
+    append(rebalance, result.rebalance, static_cast<int>(i));
     gpus += running[i].scenario->cluster.gpus();
   }
   result.conservation = sent;
   result.detail = std::move(all);
+  result.rebalance = std::move(rebalance);
   result.gpus = gpus;
   return result;
 }

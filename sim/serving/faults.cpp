@@ -83,6 +83,7 @@ void FaultyPricer::advance_to(Ticks now) {
     pricer_.set_conditions(conditions_at(faults_, now, gpus_));
     active_ = std::move(active);
   }
+  pricer_.advance_to(now);
 }
 
 }  // namespace epsim

@@ -7,12 +7,9 @@
 #include <memory>
 #include <numeric>
 
-#include "models/step_model.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "sim/serving/deployment_run.h"
-#include "sim/serving/event_pricer.h"
-#include "sim/serving/policy_pricer.h"
 #include "sim/serving/simulate.h"
 #include "sim/serving/step_screen.h"
 
@@ -44,7 +41,8 @@ void check_links(const StepTotals& totals, Seconds busy) {
   }
 }
 
-MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement, Bytes buffers) {
+MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement, std::string_view buffers_item,
+                           Bytes buffers) {
   MemoryReport report;
   report.items = {{"attention (on every GPU)", m.weights.attention_replicated},
                   {"attention (split by heads)", m.weights.attention_split},
@@ -55,7 +53,7 @@ MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement,
                   {std::string(kRoutedExpertsItem), m.experts_base},
                   {std::string(kExtraCopiesItem), m.expert_copies},
                   {"reserves", m.reserves - buffers},
-                  {"prefetch buffers", buffers},
+                  {std::string(buffers_item), buffers},
                   {"KV cache", m.kv_pool}};
   report.kv_pool = m.kv_pool;
   report.kv_bytes_per_token = m.kv_per_token;
@@ -80,23 +78,25 @@ std::string summarize_plan(const PreparedRun& run, const PolicyChoice& policy, c
                      to_gib(model.expert_bytes() * copies));
 }
 
-// What prices the steps instead of the model's closed form, where something overlaps or the scenario asks for events;
-// else null.
-std::unique_ptr<StepPricer> other_pricer(const Scenario& s, const PolicyChoice& policy, StepModel& model,
-                                         StepRecorder* recorder) {
-  if (policy.per_step != nullptr) {
-    auto pricer = std::make_unique<PolicyPricer>(model, *policy.per_step, s.cluster, s.execution, policy.step_run,
-                                                 s.plan_window, s.seed);
-    pricer->record_to(recorder);
-    return pricer;
+// A layer's experts of one GPU, the fullest: what engines receive weights in before a layer switches (SGLang's
+// temporary buffers, vLLM's expert_weights_buffer).
+Bytes layer_buffer(const Scenario& s, const PlacementPlan& plan) {
+  int most = 0;
+  for (const LayerPlan& layer : plan.layers) {
+    for (std::size_t g = 0; g + 1 < layer.first_slot.size(); ++g) {
+      most = std::max(most, layer.first_slot[g + 1] - layer.first_slot[g]);
+    }
   }
-  if (s.execution.mode == ExecutionMode::kEvent) {
-    auto pricer = std::make_unique<EventPricer>(model, s.execution);
-    pricer->record_to(recorder);
-    return pricer;
+  return s.model.expert_bytes() * most;
+}
+
+// A run observes loads alone. A policy that needs more says so now, and not after a thousand steps.
+void require_that_it_can_plan_again(const Scenario& s, const PolicyChoice& policy, const LoadWindow& window) {
+  LoadWindow loads(window.layers(), window.experts());
+  for (int l = 0; l < window.layers(); ++l) {
+    std::copy(window.layer(l).begin(), window.layer(l).end(), loads.layer(l).begin());
   }
-  model.record_to(recorder);
-  return nullptr;
+  policy.placement->plan(loads, shape_of(s.cluster));
 }
 
 }  // namespace
@@ -136,8 +136,12 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   if (policy.per_step != nullptr) {
     options.resident_extra += buffer_bytes(s, *policy.per_step, policy.per_step->profile().extra_experts);
   }
+  if (policy.rebalance != nullptr) {
+    require_that_it_can_plan_again(s, policy, window);
+    options.resident_extra += layer_buffer(s, plan);
+  }
   Placement placement = Placement::build(plan, shape, s.model.expert_bytes(),
-                                         expert_memory(s.model, s.cluster, s.parallelism, options), std::move(shares));
+                                         expert_memory(s.model, s.cluster, s.parallelism, options), shares);
   std::vector<std::int64_t> resident;
   for (int g = 0; g < shape.gpus; ++g) {
     resident.push_back(placement.resident(g));
@@ -148,7 +152,8 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
                         return a.blocks < b.blocks;
                       })->blocks;
   serving.kv_block_tokens = s.memory.kv_block_tokens;
-  return {std::move(plan), std::move(placement), std::move(memory), serving, options.resident_extra, {}};
+  return {std::move(plan),  std::move(placement), std::move(memory), serving, options.resident_extra, {},
+          std::move(shares)};
 }
 
 namespace {
@@ -166,24 +171,34 @@ void refuse_extrapolation(const RunResult& run) {
 
 }  // namespace
 
+StepPricer& InstancePricing::pricer() const {
+  return faulty != nullptr ? *faulty : rebalancing != nullptr ? *rebalancing : steps.pricer();
+}
+
+const StepTotals& InstancePricing::totals() const {
+  return rebalancing != nullptr ? rebalancing->model().totals() : steps.model->totals();
+}
+
 InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
                                StepRecorder* recorder) {
-  const LoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
   InstancePricing out;
-  out.model = std::make_unique<StepModel>(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, loads,
-                                          s.compute, s.network);
-  out.played = other_pricer(s, policy, *out.model, recorder);
+  if (policy.rebalance != nullptr) {
+    out.rebalancing =
+        std::make_unique<RebalancingPricer>(s, policy, PlanInPlace{prepared.plan, prepared.shares}, recorder);
+  } else {
+    out.steps = price_steps(s, policy, prepared.placement, recorder);
+  }
   if (!s.faults.empty()) {
     out.faulty = std::make_unique<FaultyPricer>(out.pricer(), s.faults, s.cluster.gpus());
   }
   return out;
 }
 
-void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared, const StepTotals& totals,
-                  Seconds busy, RunResult& result) {
+void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
+                  const InstancePricing& pricing, Seconds busy, RunResult& result) {
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, policy, s.model);
-  result.detail = totals;
+  result.detail = pricing.totals();
   if (policy.per_step == nullptr) {
     result.planned_balancedness = balancedness_by_layer(prepared.placement, planning_window(s, policy));
     result.extra_copies.clear();
@@ -191,10 +206,13 @@ void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedR
       result.extra_copies.push_back(static_cast<std::int64_t>(layer.slots.size()) - prepared.plan.experts);
     }
   }
-  result.memory = report_memory(prepared.memory, prepared.placement, prepared.buffers);
+  result.memory =
+      report_memory(prepared.memory, prepared.placement,
+                    policy.rebalance != nullptr ? "migration buffer" : "prefetch buffers", prepared.buffers);
   result.gpus = s.cluster.gpus();
   result.conservation = check_conservation(result.detail, result.conservation);
-  check_links(result.detail, busy);
+  result.rebalance = pricing.rebalancing != nullptr ? pricing.rebalancing->report() : RebalanceReport{};
+  check_links(result.detail, busy + to_seconds(result.rebalance.idle_moving));
 }
 
 RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
@@ -208,7 +226,7 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
   }
   const InstancePricing pricing = price_instance(s, policy, prepared, control.recorder);
   RunResult result = simulate(requests, prepared.serving, pricing.pricer(), control);
-  describe_run(s, policy, prepared, pricing.model->totals(), result.time.total, result);
+  describe_run(s, policy, prepared, pricing, result.time.total, result);
   if (control.strict_calibration) {
     refuse_extrapolation(result);
   }

@@ -4,9 +4,11 @@
 #include <memory>
 #include <vector>
 
+#include "sim/serving/rebalancer.h"
 #include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
 #include "sim/serving/scenario.h"
+#include "sim/serving/step_pricing.h"
 
 namespace epsim {
 
@@ -14,10 +16,11 @@ namespace epsim {
 struct PreparedRun {
   PlacementPlan plan;
   Placement placement;
-  MemoryBreakdown memory;            // of the fullest GPU
-  ServingOptions serving;            // with the KV pool that is left
-  Bytes buffers{};                   // on every GPU, for weights that a policy brings in by step
-  std::vector<PreparedRun> pools{};  // of a deployment of several instances, in its order
+  MemoryBreakdown memory;              // of the fullest GPU
+  ServingOptions serving;              // with the KV pool that is left
+  Bytes buffers{};                     // on every GPU, for weights that a policy brings in during the run
+  std::vector<PreparedRun> pools{};    // of a deployment of several instances, in its order
+  std::vector<SourceShares> shares{};  // that the placement was built with; empty: copies share evenly
 };
 
 // The loads that a policy may plan from.
@@ -31,12 +34,14 @@ PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy);
 RunResult run_prepared(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
                        const RequestTrace& requests, const RunControl& control);
 
-// What prices the steps of one instance: the model, or what plays its steps on the event queue with what overlaps.
+// What prices the steps of one instance: with one plan or with changing ones, and around either what the scenario's
+// faults do.
 struct InstancePricing {
-  std::unique_ptr<StepModel> model;
-  std::unique_ptr<StepPricer> played;  // null: the model itself
-  std::unique_ptr<StepPricer> faulty;  // around either, where the scenario has faults
-  StepPricer& pricer() const { return faulty != nullptr ? *faulty : played != nullptr ? *played : *model; }
+  StepPricing steps;                               // where the plan stays
+  std::unique_ptr<RebalancingPricer> rebalancing;  // where it does not
+  std::unique_ptr<StepPricer> faulty;
+  StepPricer& pricer() const;
+  const StepTotals& totals() const;
 };
 
 // `prepared` and the scenario outlive it.
@@ -46,7 +51,7 @@ InstancePricing price_instance(const Scenario& scenario, const PolicyChoice& pol
 // Fills in what a run's plan, its price model and its memory tell of an instance, and checks that the model executed
 // and sent what was asked of it. `busy`: the time of the instance's steps.
 void describe_run(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
-                  const StepTotals& totals, Seconds busy, RunResult& result);
+                  const InstancePricing& pricing, Seconds busy, RunResult& result);
 
 // prepare_run() and run_prepared() on the scenario's requests.
 RunResult run_policy(const Scenario& scenario, const PolicyChoice& policy, const RunControl& control);

@@ -10,6 +10,7 @@
 #include "sim/core/units.h"
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
+#include "sim/serving/rebalance_report.h"
 
 namespace epsim {
 
@@ -123,6 +124,7 @@ struct RunResult {
   std::vector<std::int64_t> extra_copies;    // by MoE layer: physical experts over logical ones
   KvStats kv;
   MemoryReport memory;
+  RebalanceReport rebalance;
   ConservationReport conservation;
   int gpus = 0;  // of all instances
 };

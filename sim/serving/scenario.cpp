@@ -126,6 +126,11 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
     }
     out.replica_choice = make_replica_choice(choice.required<std::string>("kind"), choice);
   }
+  if (in.has("rebalance")) {
+    in.check(!oracle && !perfect && out.per_step == nullptr, "rebalance",
+             "only policies that plan placements ahead of steps can plan again; this one does not.");
+    out.rebalance = std::make_shared<const RebalanceOptions>(read_rebalance(in.required_section("rebalance")));
+  }
   in.finish();
   return out;
 }

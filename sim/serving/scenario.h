@@ -24,6 +24,7 @@
 #include "sim/serving/deployment.h"
 #include "sim/serving/execution_options.h"
 #include "sim/serving/faults.h"
+#include "sim/serving/rebalance_options.h"
 #include "sim/serving/serving_options.h"
 #include "sim/serving/step_policy_run.h"
 
@@ -40,6 +41,7 @@ struct PolicyChoice {
   std::shared_ptr<const StepPolicy> per_step = nullptr;
   StepPolicyRun step_run = {};                                    // of such a policy
   std::shared_ptr<const ReplicaChoice> replica_choice = nullptr;  // null: copies share evenly
+  std::shared_ptr<const RebalanceOptions> rebalance = nullptr;    // null: the first plan stays
 };
 
 // Policies that are not placement rules but ceilings: name, sentence, options.

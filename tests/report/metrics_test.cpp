@@ -53,7 +53,9 @@ std::vector<RunSummary> two_runs() {
 Names json_keys() {
   const RunInfo info{"0.1.0", "s", 1, "", {{"f", 1, "h"}}};
   Names names;
-  add_keys(Json::parse(summary_json(two_runs()[0], info)), names);
+  RunResult rebalanced = test::sample_run();
+  rebalanced.rebalance.active = true;
+  add_keys(Json::parse(summary_json(summarize(rebalanced), info)), names);
   add_keys(Json::parse(comparison_json(two_runs(), info)), names);
   add_keys(Json::parse(goodput_json(test::sample_study(), info)), names);
   return names;
@@ -63,7 +65,7 @@ Names csv_columns() {
   Names names;
   const RunResult run = test::sample_run();
   for (const auto write : {write_requests_csv, write_layers_csv, write_links_csv, write_gpus_csv, write_layer_gpu_csv,
-                           write_layer_steps_csv, write_memory_csv}) {
+                           write_layer_steps_csv, write_memory_csv, write_rebalances_csv}) {
     std::ostringstream out;
     write(out, run);
     for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
@@ -174,6 +176,13 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "enough_requests",
                        "steps",
                        "retractions",
+                       "instance",
+                       "rebalanced_after_steps",
+                       "outcome",
+                       "balancedness_in_place",
+                       "balancedness_of_new_plan",
+                       "moved_copies",
+                       "paid",
                        "fingerprint"};
   for (const std::string& name : csv_columns()) {
     CAPTURE(name);

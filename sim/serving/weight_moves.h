@@ -1,0 +1,47 @@
+// What moving experts' weights between GPUs during a run takes: layer after layer, each layer's copies in one exchange.
+//
+//   Models : point-to-point messages of whole experts over ports and NICs, priced as an all-to-all of NCCL on the
+//            cluster's network, base latency included, at the share `efficiency` of its pace; links that a fault slows
+//            at their rate when the move is planned.
+//   Source : SGLang's expert_location_updater.py and vLLM's rearrange_expert_weights_inplace: batched isend/irecv, one
+//            layer at a time.
+//   Ignores: copies from a GPU to itself, and from the buffer into place (memory bandwidth, three orders above NICs).
+#pragma once
+
+#include <vector>
+
+#include "models/network/network.h"
+#include "models/step_parts.h"
+#include "policies/rebalance/migration.h"
+#include "sim/domain/moe_spec.h"
+
+namespace epsim {
+
+// One layer's copies that travel; empty where all that the layer needs is on its GPU already.
+struct LayerMove {
+  std::vector<CopyMove> copies;
+  Piece price;
+};
+
+class WeightMoves {
+ public:
+  WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, const NetworkProfile& profile,
+              const NetworkOptions& options, double efficiency = 1);
+
+  // [layer] from `previous` to `next`; `link_speed` as in StepConditions.
+  std::vector<LayerMove> plan(const PlacementPlan& next, const PlacementPlan& previous,
+                              const std::vector<double>& link_speed) const;
+  // Adds what the move puts on each link, in the order of the network's links.
+  void count(const LayerMove& move, std::vector<double>& link_bytes) const;
+  Bytes expert_bytes() const { return expert_; }
+
+ private:
+  LayerTraffic traffic_of(const LayerMove& move, const std::vector<double>& link_speed) const;
+
+  ClusterShape shape_;
+  Bytes expert_;
+  double efficiency_;
+  std::unique_ptr<Network> network_;
+};
+
+}  // namespace epsim
