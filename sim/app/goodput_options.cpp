@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
 #include "sim/serving/goodput.h"
@@ -96,6 +97,23 @@ GoodputOptions read_goodput_options(const po::variables_map& values) {
   }
   validate(o);
   return o;
+}
+
+nlohmann::ordered_json goodput_options_json(const GoodputOptions& o) {
+  using Json = nlohmann::ordered_json;
+  const auto bound = [](const std::optional<Seconds>& b) { return b ? Json(b->count()) : Json(nullptr); };
+  return {{"k", o.k},
+          {"sensitivity", o.sensitivity},
+          {"min_completed", o.min_completed},
+          {"tolerance", o.tolerance},
+          {"warmup_share", o.warmup_share},
+          {"drain_share", o.drain_share},
+          {"max_drift", o.max_drift},
+          {"min_requests_ratio", o.min_requests_ratio},
+          {"slo_ttft_s", bound(o.slo.ttft)},
+          {"slo_itl_s", bound(o.slo.itl)},
+          {"slo_e2e_s", bound(o.slo.e2e)},
+          {"rates", o.rates}};
 }
 
 }  // namespace epsim::app

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <iostream>
-#include <set>
+#include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
+#include "sim/app/goodput_options.h"
 #include "sim/app/report_verb.h"
-#include "sim/core/files.h"
+#include "sim/app/work_folder.h"
 #include "sim/report/format.h"
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_folder.h"
+#include "sim/reproduce/craft_store.h"
 
 namespace epsim::app {
 
@@ -20,7 +22,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kMarker = "claims.json";
+constexpr WorkKind kKind{"reproduction", "reproduce.json", "searches"};
+constexpr int kFormat = 1;  // of reproduce.json
 // Searches that tell ratios between policies, not each knee to the last per cent.
 constexpr double kTolerance = 0.04;
 const std::vector<double> kSensitivity{2.5, 4, 8, 16};
@@ -41,6 +44,9 @@ std::vector<CraftClaim> chosen_claims(const po::variables_map& values) {
       throw InputError({"", 0, "only"}, unknown_name("claim", id, names));
     }
     out.push_back(*found);
+  }
+  if (out.empty()) {
+    throw InputError({"", 0, "only"}, "it names no claim; give ids, as in --only C09,C17.");
   }
   return out;
 }
@@ -80,66 +86,124 @@ std::string setting_of(const CraftStudyOptions& options, bool quick) {
   return out + (quick ? " (quick)" : "");
 }
 
-CraftEvidence gather(const std::vector<CraftClaim>& claims, const CraftScope& scope, const CraftStudyOptions& options,
-                     bool quiet) {
-  std::vector<CraftNeed> needs;
+// What finished searches depend on; which claims are asked for is not part of it.
+std::string manifest_of(const CraftStudyOptions& options) {
+  nlohmann::ordered_json out{{"format", kFormat}, {"epsim_version", EPSIM_VERSION}};
+  // Two builds of one version may compute different figures: a reproduction is not to mix them.
+  out["program_hash"] = describe_file("/proc/self/exe").hash;
+  out["paper"] = "craft";
+  out["memory"] = kCraftMemoryNames[static_cast<int>(options.memory)];
+  out["seeds"] = options.seeds;
+  out["overrides"] = options.overrides;
+  out["fixed_rates"] = options.fixed_rates;
+  out["goodput"] = goodput_options_json(options.goodput);
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+// The folder of the reproduction as the store of its searches.
+class FolderStore : public CraftStore {
+ public:
+  explicit FolderStore(const WorkFolder& folder) : folder_(folder) {}
+  std::optional<std::string> load(const std::string& name) override { return folder_.load(name); }
+  void save(const std::string& name, const std::string& text) override { folder_.save(name, text); }
+
+ private:
+  const WorkFolder& folder_;
+};
+
+std::vector<CraftNeed> needs_of(const std::vector<CraftClaim>& claims, const CraftScope& scope) {
+  std::vector<CraftNeed> out;
   for (const CraftClaim& claim : claims) {
     const std::vector<CraftNeed> more = claim.needs(scope);
-    needs.insert(needs.end(), more.begin(), more.end());
+    out.insert(out.end(), more.begin(), more.end());
   }
+  return out;
+}
+
+// Refuses overrides that no setup can be read with, before a folder is made.
+void check_readable(const std::vector<CraftNeed>& needs, const CraftStudyOptions& options) {
+  for (const CraftSetup& setup : craft_setups()) {
+    if (std::any_of(needs.begin(), needs.end(), [&](const CraftNeed& need) { return need.setup == setup.name; })) {
+      std::vector<std::string> overrides = options.overrides;
+      overrides.emplace_back("plan_loads.steps=2");  // reading is quick then
+      craft_scenario(setup, options.memory, overrides, {});
+      return;
+    }
+  }
+}
+
+CraftEvidence gather(const std::vector<CraftNeed>& needs, const CraftStudyOptions& options, CraftStore& store,
+                     bool quiet) {
   std::size_t done = 0;
-  return gather_craft_evidence(needs, options, &interrupted(), [&](const std::string& setup, std::size_t all) {
+  GatherControl control;
+  control.stop = &interrupted();
+  control.store = &store;
+  control.on_setup = [&](const std::string& setup, std::size_t all) {
     ++done;
     if (!quiet) {
       std::cerr << fmt::format("{} is done ({} of {} setups)\n", setup, done, all);
     }
-  });
+  };
+  return gather_craft_evidence(needs, options, control);
 }
 
-int reproduce(const po::variables_map& values) {
-  if (const std::string& paper = values["paper"].as<std::string>(); paper != "craft") {
-    throw InputError({}, unknown_name("paper", paper, {"craft"}));
-  }
-  interrupted();  // from here on, Ctrl-C is ours
-  const bool quick = values["quick"].as<bool>();
-  const CraftScope scope{quick};
-  const std::vector<CraftClaim> claims = chosen_claims(values);
-  const CraftStudyOptions options = study_options(values, quick);
-  const fs::path target =
-      values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / "craft";
-  OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
-  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
-  CraftEvidence evidence;
-  try {
-    evidence = gather(claims, scope, options, values["quiet"].as<bool>());
-  } catch (const SearchInterrupted&) {
-    std::cout << "interrupted: nothing was written\n";
-    return kInterrupted;
-  }
-  std::vector<ClaimRow> rows;
-  std::vector<std::string> left_out;
+// The figures of all claims; ids of those without any go to `not_run`.
+std::vector<ClaimRow> rows_of(const std::vector<CraftClaim>& claims, const CraftEvidence& evidence,
+                              const CraftScope& scope, std::vector<std::string>& not_run) {
+  std::vector<ClaimRow> out;
   for (const CraftClaim& claim : claims) {
     std::vector<ClaimRow> more = claim.rows(evidence, scope);
     for (ClaimRow& row : more) {  // few requests and one seed decide nothing that needs prices
-      row.must_hold = row.must_hold && !(quick && row.kind == ClaimKind::kCalibrated);
+      row.must_hold = row.must_hold && !(scope.quick && row.kind == ClaimKind::kCalibrated);
     }
-    rows.insert(rows.end(), more.begin(), more.end());
+    out.insert(out.end(), more.begin(), more.end());
     if (more.empty()) {
-      left_out.emplace_back(claim.id);
+      not_run.emplace_back(claim.id);
     }
   }
-  const std::string setting = setting_of(options, quick);
-  const ClaimsInfo info{EPSIM_VERSION, "CRAFT (arXiv 2603.28768)", setting, left_out};
-  write_craft_folder(folder.path(), rows, info, evidence, options);
-  folder.commit();
-  const fs::path page = folder.target() / "report.html";
-  write_report(folder.target(), page, true);
-  std::cout << fmt::format("{}, re-run: {}\n\n", info.study, setting) << claims_table(rows, true);
-  if (!left_out.empty()) {
-    std::cout << fmt::format("not run with --quick: {}\n", fmt::join(left_out, ", "));
+  return out;
+}
+
+void check_paper(const po::variables_map& values) {
+  if (values.count("paper") == 0) {
+    throw InputError({}, "name the paper, as in: epsim reproduce craft --quick");
   }
-  std::cout << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n", target.string(),
-                           (target / "report.html").string());
+  if (const std::string& paper = values["paper"].as<std::string>(); paper != "craft") {
+    throw InputError({}, unknown_name("paper", paper, {"craft"}));
+  }
+}
+
+int reproduce(const po::variables_map& values) {
+  check_paper(values);
+  interrupted();  // from here on, Ctrl-C is ours
+  const CraftScope scope{values["quick"].as<bool>()};
+  const std::vector<CraftClaim> claims = chosen_claims(values);
+  const CraftStudyOptions options = study_options(values, scope.quick);
+  const std::vector<CraftNeed> needs = needs_of(claims, scope);
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
+  check_readable(needs, options);
+  const fs::path target =
+      values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / "craft";
+  const WorkFolder folder(target, kKind, manifest_of(options), values["overwrite"].as<bool>());
+  FolderStore store(folder);
+  CraftEvidence evidence;
+  try {
+    evidence = gather(needs, options, store, values["quiet"].as<bool>());
+  } catch (const SearchInterrupted&) {
+    std::cout << "interrupted: finished searches are kept, and the same command goes on from there\n";
+    return kInterrupted;
+  }
+  ClaimsInfo info{EPSIM_VERSION, "CRAFT (arXiv 2603.28768)", setting_of(options, scope.quick), {}};
+  const std::vector<ClaimRow> rows = rows_of(claims, evidence, scope, info.not_run);
+  write_craft_folder(folder.path(), rows, info, evidence, options);
+  const fs::path page = folder.path() / "report.html";
+  write_report(folder.path(), page, true);
+  std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true);
+  if (!info.not_run.empty()) {
+    std::cout << fmt::format("not run with --quick: {}\n", fmt::join(info.not_run, ", "));
+  }
+  std::cout << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n",
+                           folder.path().string(), page.string());
   return all_hold(rows) ? 0 : 1;
 }
 
@@ -160,7 +224,7 @@ int reproduce_verb(const std::vector<std::string>& words) {
       "Re-runs the evaluation of CRAFT (arXiv 2603.28768) in simulation and holds its claims against the result, each\n"
       "with its tolerance. experiments/craft/README.md says what is assumed. Ends with 1 when a claim that must hold "
       "is "
-      "missed.\n",
+      "missed. Each finished search is kept at once: after a kill the same command goes on where it stopped.\n",
       options, {"paper"});
   return values ? reproduce(*values) : 0;
 }

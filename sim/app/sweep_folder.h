@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/json.h"
+#include "sim/app/work_folder.h"
 #include "sim/report/sweep_table.h"
 
 namespace epsim::app {
@@ -28,15 +28,10 @@ struct SweepPoint {
 
 class SweepFolder {
  public:
-  // Makes the folder, or goes on with one that has the same `manifest` (a JSON text). Throws InputError when another
-  // process works there, when the folder holds something else or a sweep of other inputs (naming the differences), and
-  // RunFailed when the disk does not take it. `overwrite` starts anew.
+  // As WorkFolder.
   SweepFolder(const std::filesystem::path& target, const std::string& manifest, bool overwrite);
-  ~SweepFolder();
-  SweepFolder(const SweepFolder&) = delete;
-  SweepFolder& operator=(const SweepFolder&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return folder_.path(); }
 
   // The finished point, or nothing. A file that is damaged (by a crash of the machine, say) counts as not finished.
   // Throws InputError when a file that the point read has changed since.
@@ -45,18 +40,10 @@ class SweepFolder {
   void save(const SweepPoint& point) const;
 
  private:
-  std::filesystem::path point_file(std::size_t index) const;
-  void take_lock();
-  void check_manifest(const std::string& manifest) const;
-  void remove_leftovers() const;
   void check_inputs(const SweepPoint& point);
 
-  std::filesystem::path path_;
-  int lock_ = -1;
+  WorkFolder folder_;
   std::vector<InputFile> seen_;  // input files as they are now
 };
-
-// Name, size and content's hash of a file; its name as an absolute path.
-InputFile describe_file(const std::filesystem::path& file);
 
 }  // namespace epsim::app

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "sim/app/goodput_options.h"
 #include "sim/app/sweep_point.h"
 #include "sim/core/files.h"
 #include "sim/serving/goodput.h"
@@ -25,22 +26,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of sweep.json
-
-Json json_of(const GoodputOptions& o) {
-  const auto bound = [](const std::optional<Seconds>& b) { return b ? Json(b->count()) : Json(nullptr); };
-  return {{"k", o.k},
-          {"sensitivity", o.sensitivity},
-          {"min_completed", o.min_completed},
-          {"tolerance", o.tolerance},
-          {"warmup_share", o.warmup_share},
-          {"drain_share", o.drain_share},
-          {"max_drift", o.max_drift},
-          {"min_requests_ratio", o.min_requests_ratio},
-          {"slo_ttft_s", bound(o.slo.ttft)},
-          {"slo_itl_s", bound(o.slo.itl)},
-          {"slo_e2e_s", bound(o.slo.e2e)},
-          {"rates", o.rates}};
-}
 
 // Refuses a sweep none of whose points can be read: a key that is misspelt spoils all of them, and the first error says
 // it best. A point that can be read is all that is asked here, so the search ends early as a rule.
@@ -169,7 +154,7 @@ std::string sweep_manifest(const SweepRequest& request) {
   out["scenario_hash"] = describe_file(request.scenario).hash;
   out["measure"] = request.measure == SweepMeasure::kRun ? "run" : "goodput";
   if (request.measure == SweepMeasure::kGoodput) {
-    out["goodput"] = json_of(request.goodput);
+    out["goodput"] = goodput_options_json(request.goodput);
   }
   out["overrides"] = request.overrides;
   out["axes"] = Json::array();

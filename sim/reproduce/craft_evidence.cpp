@@ -1,16 +1,17 @@
 #include "sim/reproduce/craft_evidence.h"
 
+#include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <chrono>
+#include <memory>
 #include <mutex>
-#include <numeric>
 
 #include "sim/core/check.h"
+#include "sim/reproduce/craft_describe.h"
+#include "sim/reproduce/craft_store.h"
 #include "sim/serving/probe.h"
-#include "sim/serving/run_policy.h"
 
 namespace epsim {
 namespace {
@@ -18,12 +19,14 @@ namespace {
 // Near the knee, but below it under most seeds; a third of the requests tell a mean well enough.
 constexpr double kNearKnee = 0.97;
 constexpr std::size_t kPartOfTrace = 3;
+// Several times what fits into the largest KV pool of the setups, 12 ranks with 72 requests each.
+constexpr std::size_t kSaturatingRequests = 5000;
 
 struct PolicyNeed {
   EvidenceLevel level = EvidenceLevel::kPlan;
-  bool fixed_rates = false;
+  bool fixed_rates = false, saturated = false;
 };
-using SetupNeeds = std::map<std::string, PolicyNeed>;  // base sorts first, which fixed rates rely on
+using SetupNeeds = std::map<std::string, PolicyNeed, std::less<>>;
 
 const CraftSetup& setup_named(std::string_view name) {
   const auto setups = craft_setups();
@@ -32,44 +35,12 @@ const CraftSetup& setup_named(std::string_view name) {
   return *found;
 }
 
-std::vector<LayerSkew> skew_of(const LoadWindow& window, const MoeSpec& model) {
-  std::vector<LayerSkew> out;
-  for (int l = 0; l < window.layers(); ++l) {
-    std::vector<double> row(window.layer(l).begin(), window.layer(l).end());
-    std::partial_sort(row.begin(), row.begin() + 2, row.end(), std::greater<>());
-    const double total = window.total(l);
-    out.push_back({model.moe_layer_numbers()[static_cast<std::size_t>(l)], row[0] * window.experts() / total,
-                   (row[0] + row[1]) / total});
+RunResult serve_whole(const GoodputSubject& subject, const RequestTrace& trace) {
+  RunResult run = subject.serve(trace);
+  if (run.interrupted) {
+    throw SearchInterrupted();
   }
-  return out;
-}
-
-// The window without its batches, which only planning needs: they are most of a scenario's memory.
-LoadWindow summed(const LoadWindow& window) {
-  LoadWindow out(window.layers(), window.experts());
-  for (int l = 0; l < out.layers(); ++l) {
-    std::copy(window.layer(l).begin(), window.layer(l).end(), out.layer(l).begin());
-  }
-  return out;
-}
-
-void describe_window(const Scenario& s, SetupEvidence& out) {
-  out.experts = s.model.experts;
-  out.gpus = s.cluster.gpus();
-  out.moe_layers = s.model.moe_layers();
-  out.skew = skew_of(s.plan_window, s.model);
-  out.batches = s.plan_window.batches();
-  out.resolved = s.resolved;
-  const auto from = std::chrono::steady_clock::now();
-  out.gains = estimate_gains(s.plan_window, CraftLayout::global(out.gpus), {});
-  out.estimate_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-}
-
-void describe_plan(const PreparedRun& run, const LoadWindow& window, PolicyEvidence& out) {
-  out.copies_per_gpu = run.plan.copies_on_fullest_gpu();
-  out.kv_lost = run.memory.copies_loss;
-  out.kv_pool_gib = to_gib(run.memory.kv_pool);
-  out.planned = balancedness_by_layer(run.placement, window);
+  return run;
 }
 
 // The requests of a shorter run at `rate`.
@@ -77,23 +48,30 @@ RequestTrace part_at(const GoodputSubject& subject, double rate) {
   return at_rate(first_of(*subject.trace, subject.trace->requests.size() / kPartOfTrace), rate);
 }
 
+double part_share(const RunResult& run, LayerPart part) {
+  return run.time.by_part[static_cast<std::size_t>(part)] / run.time.total;
+}
+
 NearKnee run_near_knee(const GoodputSubject& subject, double knee) {
   NearKnee out;
   out.rate = kNearKnee * knee;
-  const RunResult run = subject.serve(part_at(subject, out.rate));
-  if (run.interrupted) {
-    throw SearchInterrupted();
-  }
+  const RunResult run = serve_whole(subject, part_at(subject, out.rate));
   out.itl_mean_s = run.latency.itl_s.mean;
   for (const LayerTotals& layer : run.detail.layers) {
     out.balancedness += layer.balancedness_sum / static_cast<double>(run.steps * std::ssize(run.detail.layers));
   }
   for (std::size_t p = 0; p < out.part_share.size(); ++p) {
-    out.part_share[p] = run.time.by_part[p] / run.time.total;
+    out.part_share[p] = part_share(run, static_cast<LayerPart>(p));
   }
   out.kv_full_share = run.kv.time_full_share;
   out.extrapolated_share = run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)] / run.time.total;
   return out;
+}
+
+Saturated run_saturated(const GoodputSubject& subject) {
+  const std::size_t requests = std::min(kSaturatingRequests, subject.trace->requests.size());
+  const RunResult run = serve_whole(subject, as_burst(first_of(*subject.trace, requests)));
+  return {run.kv.time_full_share, part_share(run, LayerPart::kDispatch) + part_share(run, LayerPart::kCombine)};
 }
 
 std::vector<FixedRate> run_fixed_rates(const GoodputSubject& subject, double base_knee,
@@ -101,90 +79,174 @@ std::vector<FixedRate> run_fixed_rates(const GoodputSubject& subject, double bas
   std::vector<FixedRate> out;
   for (const double share : options.fixed_rates) {
     const double rate = share * base_knee;
-    const RunResult run = subject.serve(part_at(subject, rate));
-    if (run.interrupted) {
-      throw SearchInterrupted();
-    }
+    const RunResult run = serve_whole(subject, part_at(subject, rate));
     out.push_back({share, rate, measure_probe(run, rate, options.goodput).ttft_mean_s});
   }
   return out;
 }
 
-int seeds_of(const SetupNeeds& needs, int seeds) {
-  return std::any_of(needs.begin(), needs.end(),
-                     [](const auto& need) { return need.second.level == EvidenceLevel::kAllSeeds; })
-             ? seeds
-             : 1;
-}
+// One setup on its way. Its subjects point into it.
+class SetupWork {
+ public:
+  SetupWork(const CraftSetup& setup, const SetupNeeds& needs, const CraftStudyOptions& options,
+            const GatherControl& control)
+      : setup_(setup), needs_(needs), options_(options), store_(control.store) {
+    control_.stop = control.stop;
+  }
+  SetupWork(const SetupWork&) = delete;
+  SetupWork& operator=(const SetupWork&) = delete;
 
-// The scenario under every seed, plans made, batches let go.
-struct PreparedSetup {
-  std::vector<Scenario> by_seed;
-  std::vector<GoodputSubject> subjects;  // [policy][seed] of those that are searched
+  SetupEvidence gather() {
+    for (const auto& [policy, need] : needs_) {
+      out_.policies[policy];
+      load_finished(policy, need);
+    }
+    prepare();
+    for_each_policy([&](const std::string& policy, const PolicyNeed& need) {
+      search(policy, need);
+      saturate(policy, need);
+    });
+    for_each_policy([&](const std::string& policy, const PolicyNeed& need) { serve_fixed_rates(policy, need); });
+    return std::move(out_);
+  }
+
+ private:
+  std::size_t seeds_of(const PolicyNeed& need) const {
+    return need.level == EvidenceLevel::kPlan        ? 0
+           : need.level == EvidenceLevel::kFirstSeed ? 1
+                                                     : static_cast<std::size_t>(options_.seeds);
+  }
+  PolicyEvidence& of(const std::string& policy) { return out_.policies.find(policy)->second; }
+  bool lacks_searches(const std::string& policy, const PolicyNeed& need) {
+    return of(policy).searches.size() < seeds_of(need);
+  }
+
+  std::string name_of(const std::string& policy, const char* what) const {
+    return fmt::format("{}-{}{}", setup_.name, policy, what);
+  }
+  std::optional<std::string> load(const std::string& policy, const char* what) const {
+    return store_ != nullptr ? store_->load(name_of(policy, what)) : std::nullopt;
+  }
+  template <class Figures>
+  void save(const std::string& policy, const char* what, const Figures& figures) const {
+    if (store_ != nullptr) {
+      store_->save(name_of(policy, what), stored_text(figures));
+    }
+  }
+
+  // A search under fewer seeds than are needed is made again; of one under more, the first seeds are taken.
+  void load_finished(const std::string& policy, const PolicyNeed& need) {
+    PolicyEvidence& out = of(policy);
+    if (const auto text = need.level != EvidenceLevel::kPlan ? load(policy, "") : std::nullopt) {
+      std::optional<PolicySearch> found = stored_search(*text);
+      if (found && found->by_seed.size() >= seeds_of(need)) {
+        found->by_seed.resize(seeds_of(need));
+        out.searches = std::move(found->by_seed);
+        out.near_knee = found->near_knee;
+      }
+    }
+    if (const auto text = need.saturated ? load(policy, "-saturated") : std::nullopt) {
+      out.saturated = stored_saturated(*text);
+    }
+    if (const auto text = need.fixed_rates ? load(policy, "-fixed") : std::nullopt) {
+      out.fixed = stored_rates(*text).value_or(std::vector<FixedRate>{});
+    }
+  }
+
+  // The scenario under every seed that something is still to be done under, plans made, batches let go.
+  void prepare() {
+    std::vector<std::string> labels;
+    std::size_t seeds = 1;
+    for (const auto& [policy, need] : needs_) {
+      labels.push_back(policy);
+      seeds = lacks_searches(policy, need) ? std::max(seeds, seeds_of(need)) : seeds;
+    }
+    by_seed_.reserve(seeds);  // subjects point into it
+    for (std::size_t k = 0; k < seeds; ++k) {
+      std::vector<std::string> overrides = options_.overrides;
+      if (k > 0) {
+        overrides.push_back("seed=" + std::to_string(static_cast<std::uint64_t>(by_seed_.front().seed) + k));
+      }
+      Scenario& s = by_seed_.emplace_back(craft_scenario(setup_, options_.memory, overrides, labels));
+      if (k == 0) {
+        describe_window(s, out_);
+      }
+      for (const PolicyChoice& policy : s.policies) {
+        prepare_policy(s, policy, k);
+      }
+      s.plan_window = summed(s.plan_window);
+    }
+  }
+
+  void prepare_policy(const Scenario& s, const PolicyChoice& policy, std::size_t seed) {
+    const PolicyNeed& need = needs_.find(policy.label)->second;
+    const std::size_t searched = lacks_searches(policy.label, need) ? seeds_of(need) : 0;
+    if (seed > 0 && seed >= searched) {
+      return;
+    }
+    auto prepared = std::make_shared<const PreparedRun>(prepare_run(s, policy));
+    if (seed == 0) {
+      describe_plan(*prepared, s.plan_window, of(policy.label));
+    }
+    subjects_[policy.label].push_back(subject_of(s, policy, std::move(prepared), static_cast<int>(seed), control_));
+  }
+
+  // Setups run side by side already; a thread that waits here must not begin another one inside this one.
+  template <class Task>
+  void for_each_policy(const Task& task) {
+    std::vector<std::pair<std::string, PolicyNeed>> all(needs_.begin(), needs_.end());
+    tbb::this_task_arena::isolate([&] {
+      tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) { task(all[i].first, all[i].second); });
+    });
+  }
+
+  void search(const std::string& policy, const PolicyNeed& need) {
+    if (!lacks_searches(policy, need)) {
+      return;
+    }
+    const std::vector<GoodputSubject>& subjects = subjects_.find(policy)->second;
+    PolicySearch found;
+    found.by_seed = search_all(subjects, options_.goodput, {});
+    found.near_knee = run_near_knee(subjects.front(), found.by_seed.front().knee.rate);
+    save(policy, "", found);
+    of(policy).searches = std::move(found.by_seed);
+    of(policy).near_knee = found.near_knee;
+  }
+
+  void saturate(const std::string& policy, const PolicyNeed& need) {
+    if (need.saturated && !of(policy).saturated) {
+      of(policy).saturated = run_saturated(subjects_.find(policy)->second.front());
+      save(policy, "-saturated", *of(policy).saturated);
+    }
+  }
+
+  void serve_fixed_rates(const std::string& policy, const PolicyNeed& need) {
+    if (need.fixed_rates && of(policy).fixed.empty()) {
+      const std::vector<GoodputSearch>& base = of("base").searches;
+      EPSIM_CHECK(!base.empty(), "base is searched where policies are compared at shares of its knee");
+      of(policy).fixed = run_fixed_rates(subjects_.find(policy)->second.front(), base.front().knee.rate, options_);
+      save(policy, "-fixed", of(policy).fixed);
+    }
+  }
+
+  const CraftSetup& setup_;
+  const SetupNeeds& needs_;
+  const CraftStudyOptions& options_;
+  CraftStore* store_;
+  RunControl control_;
+  SetupEvidence out_;
+  std::vector<Scenario> by_seed_;
+  std::map<std::string, std::vector<GoodputSubject>, std::less<>> subjects_;  // [policy][seed]
 };
 
-PreparedSetup prepare_setup(const CraftSetup& setup, const SetupNeeds& needs, const CraftStudyOptions& options,
-                            const RunControl& control, SetupEvidence& out) {
-  PreparedSetup ready;
-  const int seeds = seeds_of(needs, options.seeds);
-  std::vector<std::string> labels;
-  for (const auto& [policy, need] : needs) {
-    labels.push_back(policy);
-  }
-  ready.by_seed.reserve(static_cast<std::size_t>(seeds));  // subjects point into it
-  std::vector<std::vector<GoodputSubject>> of_policy(labels.size());
-  for (int k = 0; k < seeds; ++k) {
-    std::vector<std::string> overrides = options.overrides;
-    if (k > 0) {
-      overrides.push_back("seed=" + std::to_string(static_cast<std::uint64_t>(ready.by_seed.front().seed) + k));
-    }
-    Scenario& s = ready.by_seed.emplace_back(craft_scenario(setup, options.memory, overrides, labels));
-    if (k == 0) {
-      describe_window(s, out);
-    }
-    for (std::size_t p = 0; p < labels.size(); ++p) {
-      const EvidenceLevel level = needs.at(labels[p]).level;
-      if (k > 0 && level != EvidenceLevel::kAllSeeds) {
-        continue;
-      }
-      auto prepared = std::make_shared<const PreparedRun>(prepare_run(s, s.policies[p]));
-      if (k == 0) {
-        describe_plan(*prepared, s.plan_window, out.policies[labels[p]]);
-      }
-      if (level != EvidenceLevel::kPlan) {
-        of_policy[p].push_back(subject_of(s, s.policies[p], std::move(prepared), k, control));
-      }
-    }
-    s.plan_window = summed(s.plan_window);
-  }
-  for (std::vector<GoodputSubject>& subjects : of_policy) {
-    std::move(subjects.begin(), subjects.end(), std::back_inserter(ready.subjects));
-  }
-  return ready;
-}
-
+// Errors of input say on which setup.
 SetupEvidence gather_setup(const CraftSetup& setup, const SetupNeeds& needs, const CraftStudyOptions& options,
-                           const RunControl& control) {
-  SetupEvidence out;
-  const PreparedSetup ready = prepare_setup(setup, needs, options, control, out);
-  std::vector<GoodputSearch> searches;
-  // Setups run side by side already; a thread that waits here must not begin another one inside this one.
-  tbb::this_task_arena::isolate([&] { searches = search_all(ready.subjects, options.goodput, {}); });
-  double base_knee = 0;
-  for (std::size_t i = 0; i < searches.size(); ++i) {
-    const GoodputSubject& subject = ready.subjects[i];
-    PolicyEvidence& policy = out.policies[subject.policy];
-    if (subject.seed_index == 0) {
-      policy.near_knee = run_near_knee(subject, searches[i].knee.rate);
-      base_knee = subject.policy == "base" ? searches[i].knee.rate : base_knee;
-      if (needs.at(subject.policy).fixed_rates) {
-        EPSIM_CHECK(base_knee > 0, "base is searched before the policies that are compared with it");
-        policy.fixed = run_fixed_rates(subject, base_knee, options);
-      }
-    }
-    policy.searches.push_back(std::move(searches[i]));
+                           const GatherControl& control) {
+  try {
+    return SetupWork(setup, needs, options, control).gather();
+  } catch (const InputError& e) {
+    throw InputError(e.place, fmt::format("{} (On the setup {}.)", e.problem, setup.name));
   }
-  return out;
 }
 
 }  // namespace
@@ -196,13 +258,13 @@ const PolicyEvidence& SetupEvidence::of(std::string_view policy) const {
 }
 
 CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const CraftStudyOptions& options,
-                                    const std::atomic<bool>* stop,
-                                    const std::function<void(const std::string&, std::size_t)>& on_setup) {
+                                    const GatherControl& control) {
   std::map<std::string, SetupNeeds> by_setup;
   for (const CraftNeed& need : needs) {
     PolicyNeed& asked = by_setup[std::string(need.setup)][std::string(need.policy)];
     asked.level = std::max(asked.level, need.level);
     asked.fixed_rates = asked.fixed_rates || need.fixed_rates;
+    asked.saturated = asked.saturated || need.saturated;
   }
   std::vector<std::string> names;
   CraftEvidence out;
@@ -210,13 +272,13 @@ CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const Craf
     names.push_back(name);
     out[name];
   }
-  RunControl control;
-  control.stop = stop;
   std::mutex turn;
   tbb::parallel_for(std::size_t{0}, names.size(), [&](std::size_t i) {
-    out.at(names[i]) = gather_setup(setup_named(names[i]), by_setup.at(names[i]), options, control);
+    out.find(names[i])->second = gather_setup(setup_named(names[i]), by_setup.at(names[i]), options, control);
     const std::lock_guard lock(turn);
-    on_setup(names[i], names.size());
+    if (control.on_setup) {
+      control.on_setup(names[i], names.size());
+    }
   });
   return out;
 }

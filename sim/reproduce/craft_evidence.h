@@ -2,9 +2,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,7 @@ struct CraftNeed {
   std::string_view setup, policy;
   EvidenceLevel level = EvidenceLevel::kPlan;
   bool fixed_rates = false;  // also TTFT at the rates of CraftStudyOptions::fixed_rates
+  bool saturated = false;    // also a run of all requests at once, under the first seed
 };
 
 struct CraftStudyOptions {
@@ -47,6 +51,20 @@ struct FixedRate {
   double ttft_mean_s = 0;
 };
 
+// A run to which all requests come at once, under the first seed: what holds it up.
+struct Saturated {
+  double kv_wait_share = 0;   // of busy time in which the head of a queue lacked KV blocks
+  double exchange_share = 0;  // dispatch and combine, of the steps' time
+  // Above 1: bound by KV cache. Below: by the wire.
+  double wait_over_exchange() const { return kv_wait_share / exchange_share; }
+};
+
+// A policy's searches on a setup: the unit that is kept when a reproduction is cut short.
+struct PolicySearch {
+  std::vector<GoodputSearch> by_seed;
+  NearKnee near_knee;
+};
+
 struct PolicyEvidence {
   int copies_per_gpu = 0;               // extra ones, over all layers, on the fullest GPU
   double kv_lost = 0;                   // share of the KV pool
@@ -55,6 +73,7 @@ struct PolicyEvidence {
   std::vector<GoodputSearch> searches;  // by seed
   std::optional<NearKnee> near_knee;    // with searches
   std::vector<FixedRate> fixed;         // where asked for
+  std::optional<Saturated> saturated;   // where asked for
 };
 
 // The load that policies planned from, in what claims state of it.
@@ -78,10 +97,18 @@ struct SetupEvidence {
 
 using CraftEvidence = std::map<std::string, SetupEvidence, std::less<>>;
 
-// Gathers what is needed, setups in parallel; the result does not depend on threads. `on_setup` is told of each that is
-// done, one at a time. Throws what its parts throw, SearchInterrupted when `stop` was set.
+class CraftStore;
+
+struct GatherControl {
+  const std::atomic<bool>* stop = nullptr;  // once true, runs end and SearchInterrupted is thrown
+  CraftStore* store = nullptr;              // what it has is not done again, and what is done goes there at once
+  // Told of each setup that is done, one at a time.
+  std::function<void(const std::string& setup, std::size_t all)> on_setup;
+};
+
+// Gathers what is needed, setups in parallel; the result depends neither on threads nor on what was in the store.
+// Throws what its parts throw (an InputError names the setup), SearchInterrupted when `stop` was set.
 CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const CraftStudyOptions& options,
-                                    const std::atomic<bool>* stop,
-                                    const std::function<void(const std::string&, std::size_t all)>& on_setup);
+                                    const GatherControl& control);
 
 }  // namespace epsim

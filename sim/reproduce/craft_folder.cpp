@@ -40,6 +40,9 @@ void write_study(const fs::path& folder, const std::string& setup, const SetupEv
 
 void write_craft_folder(const fs::path& folder, std::span<const ClaimRow> rows, const ClaimsInfo& info,
                         const CraftEvidence& evidence, const CraftStudyOptions& options) {
+  for (const CraftSetup& setup : craft_setups()) {
+    fs::remove_all(folder / setup.name);  // of other claims, from before
+  }
   for (const auto& [name, setup] : evidence) {
     const GoodputStudy all = study_of(setup, options.goodput, options.seeds);
     if (!all.searches.empty()) {

@@ -7,52 +7,18 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/app/sweep_support.h"
+#include "tests/app/resume_support.h"
 
 namespace fs = std::filesystem;
 using epsim::test::contents;
+using epsim::test::finished_parts;
 using epsim::test::kSweepJob;
 using epsim::test::Outcome;
 using epsim::test::run_epsim;
+using epsim::test::signal_after;
 using epsim::test::slurp;
 using epsim::test::small_scenario;
 using epsim::test::TempDir;
-
-namespace {
-
-std::size_t finished_points(const fs::path& folder) {
-  std::size_t count = 0;
-  if (fs::exists(folder / "points")) {
-    for (const auto& entry : fs::directory_iterator(folder / "points")) {
-      count += entry.path().extension() == ".json" ? 1 : 0;
-    }
-  }
-  return count;
-}
-
-// Starts the program and sends it a signal once `points` points are finished (or at once, with 0). The status as of
-// waitpid().
-int signal_after(int signal, const TempDir& dir, const std::string& arguments, const fs::path& folder,
-                 std::size_t points) {
-  const std::string command =
-      "cd '" + dir.path().string() + "' && exec '" EPSIM_BINARY "' " + arguments + " >/dev/null 2>&1 </dev/null";
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    _exit(127);
-  }
-  int status = 0;
-  while (finished_points(folder) < points && waitpid(child, &status, WNOHANG) == 0) {
-    usleep(200);
-  }
-  if (kill(child, signal) == 0) {
-    waitpid(child, &status, 0);
-  }
-  return status;
-}
-
-}  // namespace
 
 TEST_CASE("sweep: killed at any moment, it goes on to the same bytes and recomputes nothing") {
   const TempDir dir;
@@ -62,9 +28,9 @@ TEST_CASE("sweep: killed at any moment, it goes on to the same bytes and recompu
   for (const std::size_t points : {0, 3, 12}) {
     CAPTURE(points);
     const fs::path folder = dir / ("killed" + std::to_string(points));
-    signal_after(SIGKILL, dir, job + folder.filename().string(), folder, points);
+    signal_after(SIGKILL, dir, job + folder.filename().string(), folder / "points", points);
     std::map<fs::path, fs::file_time_type> written;
-    if (finished_points(folder) > 0) {
+    if (finished_parts(folder / "points") > 0) {
       for (const auto& entry : fs::directory_iterator(folder / "points")) {
         written[entry.path()] = entry.last_write_time();
       }
@@ -85,10 +51,10 @@ TEST_CASE("sweep: Ctrl-C keeps what is finished, and says so") {
   const TempDir dir;
   const std::string job =
       "sweep " + small_scenario() + " -q --threads 1 --set requests.count=1000 --vary seed=1,2,3,4,5,6 -o ";
-  const int status = signal_after(SIGINT, dir, job + "out", dir / "out", 1);
+  const int status = signal_after(SIGINT, dir, job + "out", dir / "out/points", 1);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 130);
-  const std::size_t finished = finished_points(dir / "out");
+  const std::size_t finished = finished_parts(dir / "out/points");
   CHECK(finished >= 1);
   CHECK(finished < 6);
   CHECK_FALSE(fs::exists(dir / "out/results.csv"));

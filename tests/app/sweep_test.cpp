@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/app/sweep_support.h"
+#include "tests/app/resume_support.h"
 #include "traces/hdf5_file.h"
 
 namespace fs = std::filesystem;

@@ -21,7 +21,7 @@ CraftEvidence gather(const std::vector<CraftClaim>& claims, const CraftScope& sc
     const std::vector<CraftNeed> more = claim.needs(scope);
     needs.insert(needs.end(), more.begin(), more.end());
   }
-  return gather_craft_evidence(needs, few_batches(), nullptr, [](const std::string&, std::size_t) {});
+  return gather_craft_evidence(needs, few_batches(), {});
 }
 
 TEST_CASE("ids ascend and none is there twice") {

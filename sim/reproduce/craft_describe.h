@@ -1,0 +1,17 @@
+// What a setup and its plans are, before anything is served.
+#pragma once
+
+#include "sim/reproduce/craft_evidence.h"
+#include "sim/serving/run_policy.h"
+
+namespace epsim {
+
+// The loads that are planned from, and what CRAFT's step 1 makes of them.
+void describe_window(const Scenario& scenario, SetupEvidence& out);
+
+void describe_plan(const PreparedRun& run, const LoadWindow& window, PolicyEvidence& out);
+
+// The window without its batches, which only planning needs: they are most of a scenario's memory.
+LoadWindow summed(const LoadWindow& window);
+
+}  // namespace epsim

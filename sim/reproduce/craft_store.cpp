@@ -1,0 +1,176 @@
+#include "sim/reproduce/craft_store.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace epsim {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;  // raised when the figures below change
+
+// A structured binding names every member, so that this file does not compile when one is added and not stored.
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+double number_in(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+Json json_of(const Knee& knee) {
+  const auto& [k, rate, ttft_s, limit, bracket_share, interpolated, steady] = knee;
+  return Json::array({k, rate, number(ttft_s), static_cast<int>(limit), number(bracket_share), interpolated, steady});
+}
+Knee knee_in(const Json& json) {
+  return {json.at(0),
+          json.at(1),
+          number_in(json.at(2)),
+          static_cast<KneeLimit>(json.at(3).get<int>()),
+          number_in(json.at(4)),
+          json.at(5),
+          json.at(6)};
+}
+
+Json json_of(const Probe& probe) {
+  const auto& [offered, measured_offered, completed, ttft_mean_s, ttft_p99_s, tpot_mean_s, e2e_mean_s, concurrency,
+               slo_requests_per_s, stable, enough_requests, requests, measured_requests, steps, fingerprint] = probe;
+  return Json::array({offered, measured_offered, completed, number(ttft_mean_s), number(ttft_p99_s),
+                      number(tpot_mean_s), number(e2e_mean_s), concurrency, slo_requests_per_s, stable, enough_requests,
+                      requests, measured_requests, steps, fingerprint});
+}
+Probe probe_in(const Json& json) {
+  return {json.at(0),
+          json.at(1),
+          json.at(2),
+          number_in(json.at(3)),
+          number_in(json.at(4)),
+          number_in(json.at(5)),
+          number_in(json.at(6)),
+          json.at(7),
+          json.at(8),
+          json.at(9),
+          json.at(10),
+          json.at(11),
+          json.at(12),
+          json.at(13),
+          json.at(14)};
+}
+
+Json json_of(const GoodputSearch& search) {
+  const auto& [policy, seed_index, seed, idle_ttft_s, saturation, knee, below_knee, sensitivity, slo_best,
+               slo_best_rate, curve, kv_lost_share, kv_tokens_per_rank] = search;
+  Json knees = Json::array(), probes = Json::array();
+  for (const Knee& at : sensitivity) {
+    knees.push_back(json_of(at));
+  }
+  for (const Probe& probe : curve) {
+    probes.push_back(json_of(probe));
+  }
+  return Json::array({policy, seed_index, seed, idle_ttft_s, saturation, json_of(knee), json_of(below_knee), knees,
+                      slo_best, slo_best_rate, probes, kv_lost_share, kv_tokens_per_rank});
+}
+GoodputSearch search_in(const Json& json) {
+  GoodputSearch out;
+  out.policy = json.at(0);
+  out.seed_index = json.at(1);
+  out.seed = json.at(2);
+  out.idle_ttft_s = json.at(3);
+  out.saturation = json.at(4);
+  out.knee = knee_in(json.at(5));
+  out.below_knee = probe_in(json.at(6));
+  for (const Json& knee : json.at(7)) {
+    out.sensitivity.push_back(knee_in(knee));
+  }
+  out.slo_best = json.at(8);
+  out.slo_best_rate = json.at(9);
+  for (const Json& probe : json.at(10)) {
+    out.curve.push_back(probe_in(probe));
+  }
+  out.kv_lost_share = json.at(11);
+  out.kv_tokens_per_rank = json.at(12);
+  return out;
+}
+
+Json json_of(const NearKnee& near) {
+  const auto& [rate, itl_mean_s, balancedness, part_share, kv_full_share, extrapolated_share] = near;
+  return Json::array({rate, number(itl_mean_s), balancedness, part_share, kv_full_share, extrapolated_share});
+}
+NearKnee near_knee_in(const Json& json) {
+  NearKnee out;
+  out.rate = json.at(0);
+  out.itl_mean_s = number_in(json.at(1));
+  out.balancedness = json.at(2);
+  out.part_share = json.at(3);
+  out.kv_full_share = json.at(4);
+  out.extrapolated_share = json.at(5);
+  return out;
+}
+
+// `read` of the text, or nothing when it is not what dump() wrote.
+template <class Read>
+auto read_stored(const std::string& text, Read read) -> std::optional<decltype(read(Json()))> {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("format") == kFormat) {
+      return read(json);
+    }
+  } catch (const Json::exception&) {
+    // Damaged, by a crash of the machine, say: as good as absent.
+  }
+  return std::nullopt;
+}
+
+std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace
+
+std::string stored_text(const PolicySearch& search) {
+  Json out{{"format", kFormat}, {"searches", Json::array()}, {"near_knee", json_of(search.near_knee)}};
+  for (const GoodputSearch& one : search.by_seed) {
+    out["searches"].push_back(json_of(one));
+  }
+  return dump(out);
+}
+
+std::optional<PolicySearch> stored_search(const std::string& text) {
+  return read_stored(text, [](const Json& json) {
+    PolicySearch out;
+    for (const Json& search : json.at("searches")) {
+      out.by_seed.push_back(search_in(search));
+    }
+    out.near_knee = near_knee_in(json.at("near_knee"));
+    return out;
+  });
+}
+
+std::string stored_text(const std::vector<FixedRate>& rates) {
+  Json out{{"format", kFormat}, {"rates", Json::array()}};
+  for (const auto& [share, rate, ttft_mean_s] : rates) {
+    out["rates"].push_back({share, rate, number(ttft_mean_s)});
+  }
+  return dump(out);
+}
+
+std::optional<std::vector<FixedRate>> stored_rates(const std::string& text) {
+  return read_stored(text, [](const Json& json) {
+    std::vector<FixedRate> out;
+    for (const Json& rate : json.at("rates")) {
+      out.push_back({rate.at(0), rate.at(1), number_in(rate.at(2))});
+    }
+    return out;
+  });
+}
+
+std::string stored_text(const Saturated& run) {
+  const auto& [kv_wait_share, exchange_share] = run;
+  return dump({{"format", kFormat}, {"kv_wait_share", kv_wait_share}, {"exchange_share", exchange_share}});
+}
+
+std::optional<Saturated> stored_saturated(const std::string& text) {
+  return read_stored(text, [](const Json& json) {
+    return Saturated{json.at("kv_wait_share"), json.at("exchange_share")};
+  });
+}
+
+}  // namespace epsim

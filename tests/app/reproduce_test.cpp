@@ -1,0 +1,108 @@
+// `epsim reproduce` through the program itself: what it leaves, what a kill costs, and what it refuses.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/app/resume_support.h"
+
+namespace fs = std::filesystem;
+using epsim::test::contents;
+using epsim::test::finished_parts;
+using epsim::test::Outcome;
+using epsim::test::run_epsim;
+using epsim::test::signal_after;
+using epsim::test::slurp;
+using epsim::test::TempDir;
+
+namespace {
+
+// Two policies on the setup with 6 nodes; few batches and short answers make it a matter of seconds.
+const std::string kJob =
+    "reproduce craft -q --quick --only C17 --set plan_loads.steps=10 --set requests.output_tokens=8 ";
+
+// All but the report, which is named after the folder.
+std::map<std::string, std::string> results(const fs::path& folder) {
+  std::map<std::string, std::string> out = contents(folder);
+  out.erase("report.html");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("reproduce: killed at any moment, it goes on to the same bytes and searches nothing twice") {
+  const TempDir dir;
+  const Outcome whole = run_epsim(dir, kJob + "--threads 2 -o whole");
+  REQUIRE_MESSAGE(whole.exit_code <= 1, whole.err);  // 1: a claim may be missed
+  CHECK(whole.out.find("C17") != std::string::npos);
+  CHECK(whole.out.find("whole/report.html") != std::string::npos);
+  CHECK(slurp(dir / "whole/report.html").starts_with("<!DOCTYPE html>"));
+  CHECK(finished_parts(dir / "whole/searches") == 2);
+  for (const std::size_t searches : {0, 1}) {
+    CAPTURE(searches);
+    const fs::path folder = dir / ("killed" + std::to_string(searches));
+    signal_after(SIGKILL, dir, kJob + "--threads 1 -o " + folder.filename().string(), folder / "searches", searches);
+    std::map<fs::path, fs::file_time_type> written;
+    if (finished_parts(folder / "searches") > 0) {
+      for (const auto& entry : fs::directory_iterator(folder / "searches")) {
+        written[entry.path()] = entry.last_write_time();
+      }
+    }
+    const Outcome resumed = run_epsim(dir, kJob + "--threads 1 -o " + folder.filename().string());
+    CHECK_MESSAGE(resumed.exit_code == whole.exit_code, resumed.err);
+    CHECK(results(folder) == results(dir / "whole"));
+    for (const auto& [file, time] : written) {
+      CHECK((file.extension() != ".json" || fs::last_write_time(file) == time));
+    }
+  }
+  const Outcome other = run_epsim(dir, kJob + "--set seed=9 -o whole");
+  CHECK(other.exit_code == 2);
+  CHECK(other.err.find("a reproduction with other inputs") != std::string::npos);
+  // A damaged search is made again, and other claims may use the same searches.
+  std::ofstream(dir / "whole/searches/ke6-base.json") << "{\"format\": 1, \"searc";
+  const auto before = results(dir / "killed1");
+  CHECK(run_epsim(dir, kJob + "-o whole").exit_code == whole.exit_code);
+  CHECK(results(dir / "whole") == before);
+}
+
+TEST_CASE("reproduce: claims.json counts what it lists") {
+  const TempDir dir;
+  REQUIRE(run_epsim(dir, "reproduce craft -q --only C05,C16,C30 --set plan_loads.steps=10 -o out").exit_code == 0);
+  const auto json = nlohmann::json::parse(slurp(dir / "out/claims.json"));
+  CHECK(json.at("all_hold") == true);
+  CHECK(json.at("claims_reproduced") == json.at("claims").size());
+  CHECK(json.at("claims").size() == 6);
+  CHECK(finished_parts(dir / "out/searches") == 0);  // plans alone
+}
+
+TEST_CASE("reproduce refuses wrong input with a clear error and writes nothing") {
+  struct Wrong {
+    const char* arguments;
+    std::vector<const char*> mentions;
+  };
+  const TempDir dir;
+  fs::create_directory(dir / "taken");
+  std::ofstream(dir / "taken/thesis.txt") << "mine";
+  for (const Wrong& wrong :
+       {Wrong{"", {"name the paper", "as in"}}, Wrong{"kraft", {"kraft", "craft"}},
+        Wrong{"craft more", {"words too many"}}, Wrong{"craft --only C99", {"C99", "C09"}},
+        Wrong{"craft --only ,", {"only", "no claim"}}, Wrong{"craft --memory papre", {"papre", "paper"}},
+        Wrong{"craft --seeds 0", {"seeds", "1 to 100"}}, Wrong{"craft --seeds two", {"seeds", "two"}},
+        Wrong{"craft --threads -1", {"threads", "0 (all cores)"}}, Wrong{"craft --quikc", {"quikc", "quick"}},
+        Wrong{"craft --only C17 --set requests.rat=1/s", {"requests.rat", "rate"}},
+        Wrong{"craft --only C17 --set cluster.nodes=7", {"cluster.nodes", "divide"}},
+        Wrong{"craft --only C17 --set seed", {"key=value"}}, Wrong{"craft --only C30 -o taken", {"taken", "exists"}},
+        Wrong{"craft --only C30 -o taken --overwrite", {"taken", "reproduce.json"}}}) {
+    CAPTURE(wrong.arguments);
+    const std::string target = std::string(wrong.arguments).find("-o taken") == std::string::npos ? " -o out" : "";
+    const Outcome refused = run_epsim(dir, std::string("reproduce ") + wrong.arguments + target);
+    CHECK(refused.exit_code == 2);
+    for (const char* word : wrong.mentions) {
+      CHECK_MESSAGE(refused.err.find(word) != std::string::npos, refused.err, " does not say ", word);
+    }
+    CHECK_FALSE(fs::exists(dir / "out"));
+  }
+  CHECK(slurp(dir / "taken/thesis.txt") == "mine");
+}

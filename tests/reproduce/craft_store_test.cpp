@@ -1,0 +1,58 @@
+// What is kept of a search reads back as it was.
+#include "sim/reproduce/craft_store.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/report/sample_study.h"
+
+namespace epsim {
+namespace {
+
+PolicySearch sample() {
+  PolicySearch out;
+  out.by_seed = {test::sample_search("cra8", 0, 1.0 / 3, 6.1), test::sample_search("cra8", 1, 2.7, 1e-9)};
+  out.by_seed[0].knee.limit = KneeLimit::kUnstable;
+  out.by_seed[0].curve[0].tpot_mean_s = std::nan("");  // no request with a second token
+  out.near_knee.rate = 0.97 * 6.1;
+  out.near_knee.part_share[3] = 0.1;
+  out.near_knee.kv_full_share = 0.3;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a stored search has every figure, to the last bit") {
+  const PolicySearch before = sample();
+  const auto after = stored_search(stored_text(before));
+  REQUIRE(after.has_value());
+  CHECK(stored_text(*after) == stored_text(before));
+  REQUIRE(after->by_seed.size() == 2);
+  const GoodputSearch &a = after->by_seed[0], &b = before.by_seed[0];
+  CHECK(a.policy == "cra8");
+  CHECK(a.seed == b.seed);
+  CHECK(a.knee.rate == b.knee.rate);
+  CHECK(a.knee.limit == KneeLimit::kUnstable);
+  CHECK(a.sensitivity[0].rate == 1.0 / 3);
+  CHECK(a.below_knee.fingerprint == b.below_knee.fingerprint);
+  CHECK(a.curve.size() == 2);
+  CHECK(std::isnan(a.curve[0].tpot_mean_s));
+  CHECK(a.curve[1].measured_requests == 800);
+  CHECK(a.kv_tokens_per_rank == 1000);
+  CHECK(after->near_knee.rate == before.near_knee.rate);
+  CHECK(after->near_knee.part_share == before.near_knee.part_share);
+}
+
+TEST_CASE("text that is damaged or of another layout is as good as absent") {
+  const std::string text = stored_text(sample());
+  CHECK_FALSE(stored_search("").has_value());
+  CHECK_FALSE(stored_search(text.substr(0, text.size() / 2)).has_value());
+  CHECK_FALSE(stored_search("{\"format\": 2}").has_value());
+  CHECK_FALSE(stored_search("[]").has_value());
+  CHECK_FALSE(stored_rates(text).has_value());
+  CHECK(stored_rates(stored_text(std::vector<FixedRate>{{0.6, 1.5, 2.5}}))->front().ttft_mean_s == 2.5);
+  CHECK(stored_saturated(stored_text(Saturated{0.25, 0.5}))->wait_over_exchange() == 0.5);
+}
+
+}  // namespace epsim
