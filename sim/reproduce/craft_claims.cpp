@@ -9,8 +9,10 @@ namespace {
 constexpr std::string_view kQuick[] = {"de8", "dl8", "ke6"};
 
 std::vector<CraftClaim> merged() {
-  std::vector<CraftClaim> all(craft_plan_claims().begin(), craft_plan_claims().end());
-  all.insert(all.end(), craft_goodput_claims().begin(), craft_goodput_claims().end());
+  std::vector<CraftClaim> all;
+  for (const auto claims : {craft_plan_claims(), craft_goodput_claims(), craft_bound_claims()}) {
+    all.insert(all.end(), claims.begin(), claims.end());
+  }
   std::sort(all.begin(), all.end(), [](const CraftClaim& a, const CraftClaim& b) { return a.id < b.id; });
   return all;
 }

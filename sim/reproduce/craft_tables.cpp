@@ -36,6 +36,14 @@ void write_near_knee(CsvTable& csv, const std::optional<NearKnee>& near) {
   number(run.extrapolated_share);
 }
 
+void write_saturated(CsvTable& csv, const std::optional<Saturated>& run) {
+  if (!run) {
+    csv.empty().empty().empty();
+    return;
+  }
+  csv.number(run->kv_wait_share).number(run->exchange_share).text(run->wait_over_exchange() > 1 ? "kv" : "wire");
+}
+
 }  // namespace
 
 void write_setups_csv(std::ostream& out, const CraftEvidence& evidence) {
@@ -55,7 +63,8 @@ void write_setups_csv(std::ostream& out, const CraftEvidence& evidence) {
   for (const std::string_view part : kLayerPartNames) {
     names.push_back(std::string(part) + "_share");
   }
-  names.insert(names.end(), {"kv_full_time_share", "extrapolated_share"});
+  names.insert(names.end(), {"kv_full_time_share", "extrapolated_share", "saturated_kv_wait_share",
+                             "saturated_exchange_share", "bound_by"});
   CsvTable csv(out, std::vector<std::string_view>(names.begin(), names.end()));
   for (const auto& [name, setup] : evidence) {
     for (const auto& [policy, found] : setup.policies) {
@@ -67,6 +76,7 @@ void write_setups_csv(std::ostream& out, const CraftEvidence& evidence) {
       csv.number(mean_over_seeds(found.searches, [](const GoodputSearch& s) { return s.knee.rate; }));
       csv.number(mean_over_seeds(found.searches, [](const GoodputSearch& s) { return s.saturation; }));
       write_near_knee(csv, found.near_knee);
+      write_saturated(csv, found.saturated);
       csv.end_row();
     }
   }

@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+
+#include "sim/serving/probe.h"
+#include "sim/serving/run_policy.h"
 
 namespace epsim {
 namespace {
@@ -26,7 +30,7 @@ CraftEvidence gather(const std::vector<CraftClaim>& claims, const CraftScope& sc
 
 TEST_CASE("ids ascend and none is there twice") {
   const auto claims = craft_claims();
-  CHECK(claims.size() == 32);
+  CHECK(claims.size() == 34);  // C01 to C32, F01, F02
   CHECK(std::is_sorted(claims.begin(), claims.end(),
                        [](const CraftClaim& a, const CraftClaim& b) { return a.id < b.id; }));
   CHECK(std::adjacent_find(claims.begin(), claims.end(),
@@ -60,6 +64,50 @@ TEST_CASE("a claim's rows use only what its own needs gather") {
       CHECK(!claim.rows(gather({claim}, {}), {}).empty());
     }
   }
+}
+
+// All requests at once, enough to fill every KV pool. EPLB's 60 copies per GPU leave 12 requests of 4352 tokens per
+// node of K*6's pool (41 % of 8.36 GiB at 70,272 bytes a token); on 12 nodes there is room for 54.
+TEST_CASE("on 6 nodes EPLB is bound by KV cache, on 12 by the wire") {
+  CraftStudyOptions options = few_batches();
+  options.overrides = {"plan_loads.steps=20", "requests.count=1500"};
+  std::vector<CraftNeed> needs;
+  for (const char* setup : {"ke6", "ke12"}) {
+    needs.push_back({.setup = setup, .policy = "eplb", .saturated = true});
+  }
+  const CraftEvidence evidence = gather_craft_evidence(needs, options, {});
+  const Saturated six = *evidence.at("ke6").of("eplb").saturated, twelve = *evidence.at("ke12").of("eplb").saturated;
+  CAPTURE(six.kv_wait_share);
+  CAPTURE(six.exchange_share);
+  CAPTURE(twelve.kv_wait_share);
+  CAPTURE(twelve.exchange_share);
+  CHECK(six.wait_over_exchange() > 1);
+  CHECK(twelve.wait_over_exchange() < 1);
+}
+
+// Completions per second of EPLB on K*6 when all requests come at once.
+double saturation_of_eplb(const std::vector<std::string>& more) {
+  std::vector<std::string> overrides{"plan_loads.steps=20", "requests.count=1500"};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  const auto setups = craft_setups();
+  const auto ke6 = std::find_if(setups.begin(), setups.end(), [](const CraftSetup& s) { return s.name == "ke6"; });
+  const Scenario s = craft_scenario(*ke6, CraftMemory::kOneRule, overrides, {"eplb"});
+  const PreparedRun prepared = prepare_run(s, s.policies.front());
+  return saturation_rate(run_prepared(s, s.policies.front(), prepared, as_burst(s.requests), {}), {});
+}
+
+TEST_CASE("on 6 nodes a fifth of EPLB's KV pool is worth more than a fifth of the links' speed") {
+  const double plain = saturation_of_eplb({});
+  // 8.36 GiB less 60 copies of 84 MiB leave 3.44 GiB, a fifth of which is 0.69 GiB.
+  const double less_kv = saturation_of_eplb({"memory.reserve=0.69GiB"});
+  std::string slow = "faults=[";
+  for (int node = 0; node < 6; ++node) {
+    slow += "{at: 0s, node: " + std::to_string(node) + ", link_speed: 0.8},";
+  }
+  const double less_wire = saturation_of_eplb({slow + "]"});
+  CAPTURE(plain);
+  CHECK(less_kv < less_wire);
+  CHECK(less_wire < plain);
 }
 
 TEST_CASE("a quick reproduction runs three setups and says which claims it leaves out") {

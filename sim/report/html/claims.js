@@ -143,6 +143,12 @@ const timeOfSetups = (setups) => {
   }));
 };
 
+const limitsOfSetups = (setups, policies) => {
+  const wait = setupBars(setups, policies, "saturated_kv_wait_share", { title: "Waiting for KV cache at saturation", yText: "share of the busy time", most: 1 });
+  const exchange = setupBars(setups, policies, "saturated_exchange_share", { title: "Exchange at saturation", yText: "share of the step time", most: 1 });
+  if (wait && exchange) section("What binds a setup", el("p", {}, "All requests at once. A policy counts as bound by KV cache where the first share is larger than the second, else by the wire (claim F01)."), el("div", { class: "grid" }, wait, exchange));
+};
+
 const claimsSections = (root) => {
   const document = jsonFile(join(root, "claims.json")), setups = csvFile(join(root, "setups.csv"));
   claimsSection(document);
@@ -153,7 +159,8 @@ const claimsSections = (root) => {
   fixedRates(root, policies);
   balanceOfSetups(root);
   timeOfSetups(setups);
+  limitsOfSetups(setups, policies);
   section("What it was made from", el("p", {}, `epsim ${document.epsim_version}; ${document.setting}. Each setup has a folder of its own, with resolved.yaml, which epsim goodput reads and epsim report draws.`),
-    table("All figures by setup and policy", setups.names.map((name) => ({ name, text: name === "setup" || name === "policy" })),
-      setups.rows.map((row) => row.map((cell, i) => (["setup", "policy"].includes(setups.names[i]) ? cell : num(cell)))), { long: true, file: "setups", names: setups.names, all: setups.rows }));
+    table("All figures by setup and policy", setups.names.map((name) => ({ name, text: ["setup", "policy", "bound_by"].includes(name) })),
+      setups.rows.map((row) => row.map((cell, i) => (["setup", "policy", "bound_by"].includes(setups.names[i]) ? cell : num(cell)))), { long: true, file: "setups", names: setups.names, all: setups.rows }));
 };
