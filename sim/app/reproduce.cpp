@@ -27,6 +27,8 @@ constexpr int kFormat = 1;  // of reproduce.json
 // Searches that tell ratios between policies, not each knee to the last per cent.
 constexpr double kTolerance = 0.04;
 const std::vector<double> kSensitivity{2.5, 4, 8, 16};
+// Requests per request in the system: ten times as long as requests stay, of which warm-up and drain are one each.
+constexpr double kRequestsRatio = 10;
 
 std::vector<CraftClaim> chosen_claims(const po::variables_map& values) {
   const auto all = craft_claims();
@@ -64,6 +66,7 @@ CraftStudyOptions study_options(const po::variables_map& values, bool quick) {
   }
   out.goodput.tolerance = kTolerance;
   out.goodput.sensitivity = kSensitivity;
+  out.goodput.min_requests_ratio = kRequestsRatio;
   if (quick) {
     out.overrides = {"requests.count=1500"};
     out.goodput.min_requests_ratio = 1;

@@ -26,14 +26,21 @@ void LoadWindow::reserve_batches(int count) {
   by_batch_.assign(sum_.size() * static_cast<std::size_t>(count), 0.0F);
 }
 
-void LoadWindow::add_batch(std::span<const float> counts) {
-  EPSIM_CHECK(counts.size() == sum_.size(), "a batch has one count per layer and expert");
-  EPSIM_CHECK(batches_ < capacity_, "reserve_batches() comes first");
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    by_batch_[i * static_cast<std::size_t>(capacity_) + static_cast<std::size_t>(batches_)] = counts[i];
-    sum_[i] += static_cast<double>(counts[i]);
+void LoadWindow::add_batch(std::span<const float> counts) { add_batches(counts, 1); }
+
+void LoadWindow::add_batches(std::span<const float> counts, int n) {
+  const std::size_t cells = sum_.size();
+  EPSIM_CHECK(n >= 0 && counts.size() == cells * static_cast<std::size_t>(n),
+              "a batch has one count per layer and expert");
+  EPSIM_CHECK(batches_ + n <= capacity_, "reserve_batches() comes first");
+  for (std::size_t i = 0; i < cells; ++i) {
+    float* to = by_batch_.data() + i * static_cast<std::size_t>(capacity_) + static_cast<std::size_t>(batches_);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(n); ++k) {
+      to[k] = counts[k * cells + i];
+      sum_[i] += static_cast<double>(to[k]);
+    }
   }
-  ++batches_;
+  batches_ += n;
 }
 
 std::span<const float> LoadWindow::batches_of(int l, int e) const {

@@ -18,12 +18,12 @@ namespace {
 
 constexpr double kFirstStart = 0.8;  // of the saturation throughput
 constexpr double kFirstStep = 1.25;
-constexpr double kFollowerStep = 1.06;  // around the first seed's knee
+constexpr double kFollowerStep = 1.06;  // around a knee that is known from a pilot or another seed
 
-// What the first seed's search tells the others to begin with.
-struct Start {
-  double rate = 0, step = kFirstStep;
-};
+// The pilot: the same search, coarsely, with the first requests of the trace.
+constexpr std::size_t kPilotPart = 6;
+constexpr std::size_t kPilotLeast = 500;  // requests; a trace that has no such part goes without
+constexpr double kPilotTolerance = 0.08;
 
 void require_enough_requests(const Probe& probe, const GoodputSubject& subject, const GoodputOptions& options) {
   if (probe.enough_requests) {
@@ -65,7 +65,7 @@ void for_each_index(std::size_t begin, std::size_t end, Task task) {
 // `on_probe`, and the end of a search that nobody will ask for.
 template <class GiveUp>
 OnProbe abandonable(const OnProbe& on_probe, GiveUp give_up) {
-  return [&on_probe, give_up](const GoodputSubject& subject, const Probe& probe) {
+  return [on_probe, give_up](const GoodputSubject& subject, const Probe& probe) {
     if (on_probe) {
       on_probe(subject, probe);
     }
@@ -141,6 +141,31 @@ GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions
   return out;
 }
 
+namespace {
+
+// Where to begin: 0 when the trace is too short to ask a part of it.
+double pilot_knee(const GoodputSubject& subject, const GoodputOptions& options, const OnProbe& on_probe) {
+  const std::size_t requests = subject.trace->requests.size() / kPilotPart;
+  if (requests < kPilotLeast) {
+    return 0;
+  }
+  const RequestTrace part = first_of(*subject.trace, requests);
+  GoodputSubject pilot = subject;
+  pilot.trace = &part;
+  GoodputOptions coarse = options;
+  coarse.sensitivity.clear();
+  coarse.rates.clear();
+  coarse.slo = {};
+  coarse.tolerance = std::max(options.tolerance, kPilotTolerance);
+  // The system still fills up while a part of the trace runs: the TTFT alone must do.
+  coarse.min_requests_ratio = 0;
+  coarse.min_completed = 1e-9;
+  coarse.max_drift = 1e9;
+  return search_goodput(pilot, coarse, 0, kFirstStep, on_probe).knee.rate;
+}
+
+}  // namespace
+
 std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
                                       const OnProbe& on_probe) {
   validate(options);
@@ -150,7 +175,10 @@ std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subject
   }
   std::vector<GoodputSearch> out(subjects.size());
   for_each_index(0, first.size(), [&](std::size_t i, auto give_up) {
-    out[first[i]] = search_goodput(subjects[first[i]], options, 0, kFirstStep, abandonable(on_probe, give_up));
+    const GoodputSubject& subject = subjects[first[i]];
+    const double pilot = pilot_knee(subject, options, abandonable({}, give_up));
+    out[first[i]] = search_goodput(subject, options, pilot / std::sqrt(kFollowerStep),
+                                   pilot > 0 ? kFollowerStep : kFirstStep, abandonable(on_probe, give_up));
   });
   for_each_index(0, others.size(), [&](std::size_t i, auto give_up) {
     const GoodputSubject& subject = subjects[others[i]];

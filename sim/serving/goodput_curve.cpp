@@ -49,9 +49,15 @@ std::optional<double> asked_rate(const GoodputCurve& curve, const GoodputOptions
   return std::nullopt;
 }
 
+// Steps grow with the distance from the start, which was a bad guess then.
+double step_from_start(const GoodputCurve& curve, double rate) {
+  const double gone = std::max(rate / curve.start, curve.start / rate);
+  return std::clamp(gone, curve.start_step, std::max(curve.start_step, kUpStep));
+}
+
 // Below a rate that fails. What completed there tells the capacity, when that was what failed.
 double rate_below(const GoodputCurve& curve, const Probe& failed, const GoodputOptions& options) {
-  const double rate = failed.offered / curve.start_step;
+  const double rate = failed.offered / step_from_start(curve, failed.offered);
   const double guess = completes(failed, options) ? rate : options.min_completed * failed.completed;
   if (rate < curve.start / kReach) {
     throw RunFailed(fmt::format(
@@ -69,7 +75,7 @@ double rate_above(const GoodputCurve& curve, const Probe& passed) {
                     "load this system.",
                     passed.offered));
   }
-  return passed.offered * curve.start_step;
+  return passed.offered * step_from_start(curve, passed.offered);
 }
 
 // Just below or just above where the knee seems to be, whichever is not yet known: with a good guess two probes close

@@ -1,5 +1,8 @@
 // Load rows for files, windows to plan from, and the scenario sections of kind `model`.
 #include <fmt/format.h>
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 
@@ -54,30 +57,48 @@ void generate_loads(const RoutingLaw& law, const RowPlan& plan, Seed seed, Trace
   }
 }
 
+namespace {
+
+constexpr std::int64_t kTogether = 16;  // steps drawn side by side, and added as one
+
+// Adds each source's counts of a step, [layer][source][expert], to out [layer][expert].
+void sum_sources(std::span<const float> row, std::size_t sources, std::size_t width, std::span<float> out) {
+  std::fill(out.begin(), out.end(), 0.0F);
+  for (std::size_t at = 0; at < row.size(); at += width) {
+    float* to = out.data() + at / (width * sources) * width;
+    std::transform(to, to + width, row.data() + at, to, std::plus<>());
+  }
+}
+
+}  // namespace
+
 LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const RowPlan& plan, bool batches, Seed seed) {
   check_plan(plan);
   const ModelLoadSource source(law, false, seed);
   const std::vector<std::int64_t> tokens(static_cast<std::size_t>(plan.sources), plan.tokens);
   const auto width = static_cast<std::size_t>(law->experts());
-  std::vector<float> row(static_cast<std::size_t>(law->layers()) * tokens.size() * width);
-  std::vector<float> summed(static_cast<std::size_t>(law->layers()) * width);
+  const std::size_t cells = static_cast<std::size_t>(law->layers()) * width;
+  tbb::enumerable_thread_specific<std::vector<float>> rows{cells * tokens.size()};
+  std::vector<float> summed(static_cast<std::size_t>(kTogether) * cells);
   LoadWindow window(law->layers(), law->experts());
   if (batches) {
     window.reserve_batches(static_cast<int>(plan.steps));
   }
-  for (std::int64_t s = 0; s < plan.steps; ++s) {
-    source.draw_counts(plan.first_step + s, tokens, row);
-    std::fill(summed.begin(), summed.end(), 0.0F);
-    for (std::size_t at = 0; at < row.size(); at += width) {
-      float* to = summed.data() + at / (width * tokens.size()) * width;
-      std::transform(to, to + width, row.data() + at, to, std::plus<>());
-    }
+  for (std::int64_t first = 0; first < plan.steps; first += kTogether) {
+    const std::int64_t n = std::min(kTogether, plan.steps - first);
+    const auto draw = [&](std::int64_t k) {
+      std::vector<float>& row = rows.local();
+      source.draw_counts(plan.first_step + first + k, tokens, row);
+      sum_sources(row, tokens.size(), width, std::span(summed).subspan(static_cast<std::size_t>(k) * cells, cells));
+    };
+    // A thread that waits here must not begin another window of a caller that reads several at once.
+    tbb::this_task_arena::isolate([&] { tbb::parallel_for(std::int64_t{0}, n, draw); });
     if (batches) {
-      window.add_batch(summed);
+      window.add_batches(std::span(summed).first(static_cast<std::size_t>(n) * cells), static_cast<int>(n));
       continue;
     }
-    for (std::size_t i = 0; i < summed.size(); ++i) {
-      window.layer(static_cast<int>(i / width))[i % width] += static_cast<double>(summed[i]);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n) * cells; ++i) {
+      window.layer(static_cast<int>(i % cells / width))[i % width] += static_cast<double>(summed[i]);
     }
   }
   return window;
