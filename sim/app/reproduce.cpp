@@ -66,6 +66,7 @@ CraftStudyOptions study_options(const po::variables_map& values, bool quick) {
   }
   out.goodput.tolerance = kTolerance;
   out.goodput.sensitivity = kSensitivity;
+  out.goodput.sensitivity_of_first_seed = true;
   out.goodput.min_requests_ratio = kRequestsRatio;
   if (quick) {
     out.overrides = {"requests.count=1500"};

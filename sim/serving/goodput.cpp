@@ -118,15 +118,22 @@ GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions
                      .start = start > 0 ? start : kFirstStart * saturation,
                      .start_step = start_step,
                      .probes = {}};
-  while (const auto rate = next_rate(curve, options)) {
+  GoodputOptions wanted = options;
+  if (options.sensitivity_of_first_seed && subject.seed_index > 0) {
+    wanted.sensitivity.clear();
+  }
+  while (const auto rate = next_rate(curve, wanted)) {
     const std::size_t all = subject.trace->requests.size();
     const auto probe_with = [&](std::size_t count) {
       const RequestTrace requests = at_rate(first_of(*subject.trace, count), *rate);
       return measure_probe(serve_all(subject, requests), *rate, options);
     };
     Probe probe = probe_with(requests_for(curve, *rate, all, options));
-    if (probe.requests < static_cast<std::int64_t>(all) && !acceptable(probe, curve.idle_ttft_s, options)) {
-      probe = probe_with(all);  // below a rate that is acceptable, so chance among few requests is the likelier reason
+    while (probe.requests < static_cast<std::int64_t>(all) &&
+           !(probe.enough_requests && acceptable(probe, curve.idle_ttft_s, options))) {
+      // Below a rate that is acceptable, so chance among few requests is the likelier reason.
+      const std::size_t more = requests_after(probe, curve, all, options);
+      probe = probe_with(more > static_cast<std::size_t>(probe.requests) ? more : all);
     }
     if (on_probe) {
       on_probe(subject, probe);

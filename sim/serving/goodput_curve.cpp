@@ -10,13 +10,14 @@
 namespace epsim {
 namespace {
 
-constexpr double kReach = 1000;    // how far from the start a bracket is looked for
-constexpr double kDownStep = 1.5;  // between probes below the knee, where the TTFT changes slowly
-constexpr double kUpStep = 1.25;   // and above
-constexpr double kDownSpan = 2.5;  // rates of the sensitivity: at most this factor below the knee,
-constexpr double kUpSpan = 6;      // and above
-constexpr double kSteep = 2;       // ratio of the TTFTs at the ends of a bracket from which it is halved
-constexpr double kMargin = 0.1;    // a guess inside a bracket keeps this share of its logarithmic width from the ends
+constexpr double kReach = 1000;       // how far from the start a bracket is looked for
+constexpr double kDownStep = 1.5;     // between probes below the knee, where the TTFT changes slowly
+constexpr double kUpStep = 1.25;      // and above
+constexpr double kDownSpan = 2.5;     // rates of the sensitivity: at most this factor below the knee,
+constexpr double kUpSpan = 6;         // and above
+constexpr double kSteep = 2;          // ratio of the TTFTs at the ends of a bracket from which it is halved
+constexpr std::size_t kFewest = 500;  // requests of a probe
+constexpr double kMargin = 0.1;  // a guess inside a bracket keeps this share of its logarithmic width from the ends
 
 bool completes(const Probe& p, const GoodputOptions& options) {
   return p.completed >= options.min_completed * p.measured_offered;
@@ -193,14 +194,20 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
 }
 
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options) {
-  constexpr double kReserve = 1.25;
   for (const Probe& p : curve.probes) {
     if (p.offered >= rate && acceptable(p, curve.idle_ttft_s, options)) {
-      const double needed = kReserve * options.min_requests_ratio * p.concurrency * rate / p.offered;
-      return std::min(all, std::max((all + 7) / 8, static_cast<std::size_t>(std::ceil(needed))));
+      return std::max((all + 7) / 8, std::min(all, kFewest));
     }
   }
   return all;
+}
+
+std::size_t requests_after(const Probe& probe, const GoodputCurve& curve, std::size_t all,
+                           const GoodputOptions& options) {
+  constexpr double kReserve = 1.25;
+  const double needed = kReserve * options.min_requests_ratio * probe.concurrency;
+  const bool trusted = acceptable(probe, curve.idle_ttft_s, options);
+  return trusted && needed < static_cast<double>(all) ? static_cast<std::size_t>(std::ceil(needed)) : all;
 }
 
 const Probe* best_for_bounds(const GoodputCurve& curve) {

@@ -37,9 +37,12 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
 // the start is acceptable, or when even a thousandfold is.
 std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions& options);
 
-// How many of the trace's `all` requests a probe at `rate` takes. Below an acceptable rate the number in the system is
-// at most in proportion to the rate, and fewer requests do; at least an eighth.
+// How many of the trace's `all` requests a probe at `rate` takes first: an eighth below a rate that is acceptable.
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options);
+// And when that was too few to tell, or said what the rate above contradicts: as many as its number in the system asks
+// for, or all.
+std::size_t requests_after(const Probe& probe, const GoodputCurve& curve, std::size_t all,
+                           const GoodputOptions& options);
 
 // The steady probe at which most requests per second met all bounds; null without one.
 const Probe* best_for_bounds(const GoodputCurve& curve);

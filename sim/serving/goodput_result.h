@@ -23,10 +23,11 @@ struct SloBounds {
 struct GoodputOptions {
   double k = 5;                                               // > 1; one value for all policies
   std::vector<double> sensitivity{1.5, 2, 2.5, 4, 5, 8, 16};  // other values of k to report, ascending
-  double min_completed = 0.95;                                // completed / offered of an acceptable rate
-  double tolerance = 0.02;         // the knee's bracket is narrowed to high / low <= 1 + this
-  double warmup_share = 0.1;       // of the requests, by arrival: not counted
-  double drain_share = 0.1;        // likewise, the last ones
+  bool sensitivity_of_first_seed = false;  // the others' is interpolated between the rates that their knees took
+  double min_completed = 0.95;             // completed / offered of an acceptable rate
+  double tolerance = 0.02;                 // the knee's bracket is narrowed to high / low <= 1 + this
+  double warmup_share = 0.1;               // of the requests, by arrival: not counted
+  double drain_share = 0.1;                // likewise, the last ones
   double max_drift = 0.25;         // growth from the first to the second half that a steady state may show by chance
   double min_requests_ratio = 20;  // requests of the trace / mean number in the system, for a rate to be accepted
   SloBounds slo;
