@@ -57,13 +57,28 @@ EPSIM_WIDEST_VECTORS bool reach_of(const double* __restrict missed, const double
   return large > 0;
 }
 
-EPSIM_WIDEST_VECTORS void execute_column(const std::int32_t* __restrict expert, const double* __restrict share,
+// Rows of every GPU's slot; whether all slots that take part have so many that one is certain.
+EPSIM_WIDEST_VECTORS bool rows_of_column(const std::int32_t* __restrict expert, const double* __restrict share,
                                          const double* __restrict expert_rows, std::size_t gpus,
-                                         double* __restrict rows, double* __restrict touched) {
+                                         double* __restrict here, double* __restrict rows) {
+  std::int64_t few = 0;
   for (std::size_t g = 0; g < gpus; ++g) {
-    const double here = expert_rows[expert[g]] * share[g];
-    rows[g] += here;
-    touched[g] += at_least_one_of(here);
+    here[g] = expert_rows[expert[g]] * share[g];
+    rows[g] += here[g];
+    few += here[g] < kEnd && share[g] > 0 ? 1 : 0;
+  }
+  return few == 0;
+}
+
+EPSIM_WIDEST_VECTORS void touch_column(const double* __restrict here, std::size_t gpus, double* __restrict touched) {
+  for (std::size_t g = 0; g < gpus; ++g) {
+    touched[g] += at_least_one_of(here[g]);
+  }
+}
+
+EPSIM_WIDEST_VECTORS void touch_all(const double* __restrict share, std::size_t gpus, double* __restrict touched) {
+  for (std::size_t g = 0; g < gpus; ++g) {
+    touched[g] += share[g] > 0 ? 1.0 : 0.0;
   }
 }
 
@@ -114,13 +129,18 @@ void SlotColumns::sum_rows(std::span<const float> pi, std::vector<double>& out) 
   }
 }
 
-void SlotColumns::execute(std::span<const double> expert_rows, std::vector<double>& rows,
+void SlotColumns::execute(std::span<const double> expert_rows, std::vector<double>& scratch, std::vector<double>& rows,
                           std::vector<double>& touched) const {
   rows.assign(gpus_, 0.0);
   touched.assign(gpus_, 0.0);
+  scratch.resize(gpus_);
   for (std::size_t c = 0; c < columns_; ++c) {
-    execute_column(expert_.data() + c * gpus_, share_.data() + c * gpus_, expert_rows.data(), gpus_, rows.data(),
-                   touched.data());
+    const double* share = share_.data() + c * gpus_;
+    if (rows_of_column(expert_.data() + c * gpus_, share, expert_rows.data(), gpus_, scratch.data(), rows.data())) {
+      touch_all(share, gpus_, touched.data());
+    } else {
+      touch_column(scratch.data(), gpus_, touched.data());
+    }
   }
 }
 

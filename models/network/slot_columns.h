@@ -30,7 +30,8 @@ class SlotColumns {
   // Rows that such a token sends to GPU g when every (token, expert) pair is a row.
   void sum_rows(std::span<const float> pi, std::vector<double>& out) const;
   // Rows computed on each GPU of expert_rows[e] in all, and the number of its experts with at least one.
-  void execute(std::span<const double> expert_rows, std::vector<double>& rows, std::vector<double>& touched) const;
+  void execute(std::span<const double> expert_rows, std::vector<double>& scratch, std::vector<double>& rows,
+               std::vector<double>& touched) const;
 
  private:
   std::size_t gpus_ = 0, columns_ = 0;

@@ -217,7 +217,7 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
     execute_slots(at, out);
   } else {
     sum_rows(l, loads, tokens);
-    columns_[static_cast<std::size_t>(l)].execute(expert_rows_, out.executed, out.touched);
+    columns_[static_cast<std::size_t>(l)].execute(expert_rows_, column_rows_, out.executed, out.touched);
   }
   if (dedup_ == Dedup::kEverywhere) {
     send_everywhere(tokens, out);

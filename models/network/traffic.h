@@ -70,6 +70,7 @@ class TrafficModel {
   std::vector<std::size_t> rank_of_, node_of_;  // [GPU]
   std::vector<SlotColumns> columns_;            // [layer]
   ReachSums reach_sums_;
+  std::vector<double> column_rows_;
   std::vector<double> expert_rows_;               // [expert] assignments of all sources
   std::vector<double> gpu_tokens_, node_tokens_;  // of the source at hand
   std::vector<std::int64_t> spread_;              // what gpu_tokens_ was made from, and for which source (-1: all)

@@ -35,11 +35,11 @@ TEST_CASE("slots beside each other give what slot by slot gives") {
   const std::vector<float> pi = {0.9F, 0.5F, 0.25F, 0.35F};  // sums to 2: top-2
   const double weight = pair_weight(pi);
   ReachSums scratch;
-  std::vector<double> reach, rows, executed, touched;
+  std::vector<double> reach, rows, column, executed, touched;
   columns.reach(pi, weight, scratch, reach);
   columns.sum_rows(pi, rows);
   const std::vector<double> loads = {30, 4, 0, 8};
-  columns.execute(loads, executed, touched);
+  columns.execute(loads, column, executed, touched);
   for (std::size_t g = 0; g < 3; ++g) {
     MissChance missed;
     double sum = 0, here = 0, some = 0;
