@@ -13,6 +13,7 @@
 #include "sim/report/format.h"
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_folder.h"
+#include "sim/reproduce/craft_sensitivity.h"
 #include "sim/reproduce/craft_store.h"
 
 namespace epsim::app {
@@ -68,14 +69,11 @@ CraftStudyOptions study_options(const po::variables_map& values, bool quick) {
   out.goodput.sensitivity = kSensitivity;
   out.goodput.sensitivity_of_first_seed = true;
   out.goodput.min_requests_ratio = kRequestsRatio;
-  if (quick) {
-    out.overrides = {"requests.count=1500"};
-    out.goodput.min_requests_ratio = 1;
-    out.goodput.tolerance = 0.08;
-  }
   if (values.count("set") > 0) {
-    const auto& assignments = values["set"].as<std::vector<std::string>>();
-    out.overrides.insert(out.overrides.end(), assignments.begin(), assignments.end());
+    out.overrides = values["set"].as<std::vector<std::string>>();
+  }
+  if (quick) {
+    make_quick(out);
   }
   return out;
 }
@@ -136,19 +134,18 @@ void check_readable(const std::vector<CraftNeed>& needs, const CraftStudyOptions
   }
 }
 
-CraftEvidence gather(const std::vector<CraftNeed>& needs, const CraftStudyOptions& options, CraftStore& store,
-                     bool quiet) {
-  std::size_t done = 0;
-  GatherControl control;
-  control.stop = &interrupted();
-  control.store = &store;
-  control.on_setup = [&](const std::string& setup, std::size_t all) {
-    ++done;
-    if (!quiet) {
-      std::cerr << fmt::format("{} is done ({} of {} setups)\n", setup, done, all);
-    }
-  };
-  return gather_craft_evidence(needs, options, control);
+// Tells of each setup that is done.
+GatherControl control_of(CraftStore& store, bool quiet) {
+  GatherControl out;
+  out.stop = &interrupted();
+  out.store = &store;
+  if (!quiet) {
+    out.on_setup = [done = std::size_t{0}](const std::string& setup, std::size_t all) mutable {
+      ++done;
+      std::cerr << fmt::format("{} is done ({} of {} setups)\n", setup, (done - 1) % all + 1, all);
+    };
+  }
+  return out;
 }
 
 // The figures of all claims; ids of those without any go to `not_run`.
@@ -190,16 +187,22 @@ int reproduce(const po::variables_map& values) {
       values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / "craft";
   const WorkFolder folder(target, kKind, manifest_of(options), values["overwrite"].as<bool>());
   FolderStore store(folder);
+  const bool quiet = values["quiet"].as<bool>();
   CraftEvidence evidence;
+  std::vector<ClaimMovement> movements;
   try {
-    evidence = gather(needs, options, store, values["quiet"].as<bool>());
+    evidence = gather_craft_evidence(needs, options, control_of(store, quiet));
+    if (values["sensitivity"].as<bool>()) {
+      movements = craft_movements(claims, options, control_of(store, quiet));
+    }
   } catch (const SearchInterrupted&) {
     std::cout << "interrupted: finished searches are kept, and the same command goes on from there\n";
     return kInterrupted;
   }
   ClaimsInfo info{EPSIM_VERSION, "CRAFT (arXiv 2603.28768)", setting_of(options, scope.quick), {}};
-  const std::vector<ClaimRow> rows = rows_of(claims, evidence, scope, info.not_run);
-  write_craft_folder(folder.path(), rows, info, evidence, options);
+  std::vector<ClaimRow> rows = rows_of(claims, evidence, scope, info.not_run);
+  add_movements(rows, movements);
+  write_craft_folder(folder.path(), rows, info, evidence, options, movements);
   const fs::path page = folder.path() / "report.html";
   write_report(folder.path(), page, true);
   std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true);
@@ -217,9 +220,11 @@ int reproduce_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("only", po::value<std::string>(), "claims to check, separated by commas, as in C09,C17")(
       "quick", po::bool_switch(), "three setups, one seed, fewer requests: half a minute instead of minutes")(
-      "memory", po::value<std::string>()->default_value("one_rule"),
-      "memory preset: one_rule, or paper (a fraction per setup)")("seeds", po::value<int>(),
-                                                                  "seeds of requests and routing; default 2")(
+      "sensitivity", po::bool_switch(),
+      "also change one input at a time and tell which two move each figure most: on five setups, takes several times "
+      "as long as --quick")("memory", po::value<std::string>()->default_value("one_rule"),
+                            "memory preset: one_rule, or paper (a fraction per setup)")(
+      "seeds", po::value<int>(), "seeds of requests and routing; default 2")(
       "set", po::value<std::vector<std::string>>(), "override a key of every setup, as in --set dispatch.dedup=node");
   add_output_options(options);
   const auto values = parse_words(

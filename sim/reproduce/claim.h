@@ -26,6 +26,12 @@ enum class Verdict {
 };
 inline constexpr std::string_view kVerdictNames[] = {"reproduced", "order only", "missed"};
 
+// What a figure comes to when an input is changed alone.
+struct InputMovement {
+  std::string input, change;
+  double before = 0, after = 0;
+};
+
 // One figure of a claim. A claim with a mean and a maximum has two.
 struct ClaimRow {
   std::string id;  // of the claim: C09
@@ -39,7 +45,9 @@ struct ClaimRow {
   std::optional<double> no_effect;   // the value that would mean no effect, where the claim has a direction
   double stated = 0;                 // the paper's value as a number, for the direction
   bool must_hold = true;             // whether a miss fails the reproduction
-  std::string note;                  // how it was read, what moves it
+  std::string note;                  // how it was read
+  // The inputs that move it most, where that was asked for; both figures are of a smaller study than `value`.
+  std::vector<InputMovement> moved_by;
 
   Verdict verdict() const;
   // Why, in a clause: "0.11 below the tolerance, in the claim's direction".

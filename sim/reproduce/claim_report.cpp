@@ -38,6 +38,16 @@ std::size_t count_of(std::span<const ClaimRow> rows, Verdict verdict) {
       std::count_if(rows.begin(), rows.end(), [&](const ClaimRow& row) { return row.verdict() == verdict; }));
 }
 
+// "moved most by speed of the links, 20 % less (1.31 to 1.22), ..."; empty when it was not asked for.
+std::string movements_of(const ClaimRow& row) {
+  std::string out;
+  for (const InputMovement& m : row.moved_by) {
+    out += fmt::format("{}{}, {} ({} to {})", out.empty() ? "moved most by " : "; ", m.input, m.change,
+                       rounded(m.before), rounded(m.after));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
@@ -53,12 +63,15 @@ std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
     table.add_row(
         {row.id, row.what, row.paper, with_interval(row) + (row.unit.empty() ? "" : " " + row.unit), tolerance_of(row),
          std::string(kVerdictNames[static_cast<int>(row.verdict())]) + (row.must_hold ? "" : " (told only)")});
-    const bool held = row.verdict() == Verdict::kReproduced;
-    if (notes && (!held || !row.note.empty())) {
-      below += wrapped(fmt::format("{} {}: {}{}{}", row.id, row.what, held ? "" : row.reason(),
-                                   held || row.note.empty() ? "" : "; ", row.note),
-                       kNoteColumns, 4) +
-               "\n";
+    std::vector<std::string> words;
+    for (std::string text :
+         {row.verdict() == Verdict::kReproduced ? std::string() : row.reason(), row.note, movements_of(row)}) {
+      if (!text.empty()) {
+        words.push_back(std::move(text));
+      }
+    }
+    if (notes && !words.empty()) {
+      below += wrapped(fmt::format("{} {}: {}", row.id, row.what, fmt::join(words, "; ")), kNoteColumns, 4) + "\n";
     }
   }
   return table.render() + (below.empty() ? "" : "\n" + below) +
@@ -93,6 +106,13 @@ std::string claims_json(std::span<const ClaimRow> rows, const ClaimsInfo& info) 
     claim["reason"] = row.reason();
     claim["must_hold"] = row.must_hold;
     claim["note"] = row.note;
+    claim["moved_most_by"] = nlohmann::ordered_json::array();
+    for (const InputMovement& m : row.moved_by) {
+      claim["moved_most_by"].push_back({{"input", m.input},
+                                        {"input_change", m.change},
+                                        {"value_before", number(m.before)},
+                                        {"value_after", number(m.after)}});
+    }
     out["claims"].push_back(std::move(claim));
   }
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -6,7 +6,8 @@ namespace epsim {
 namespace {
 
 // High skew, low skew, and the setup whose KV pool is smallest.
-constexpr std::string_view kQuick[] = {"de8", "dl8", "ke6"};
+constexpr std::string_view kQuickSetups[] = {"de8", "dl8", "ke6"};
+constexpr std::span<const std::string_view> kQuick = kQuickSetups;
 
 std::vector<CraftClaim> merged() {
   std::vector<CraftClaim> all;
@@ -22,7 +23,8 @@ std::vector<CraftClaim> merged() {
 std::vector<std::string_view> CraftScope::of(std::span<const std::string_view> setups) const {
   std::vector<std::string_view> out;
   std::copy_if(setups.begin(), setups.end(), std::back_inserter(out), [&](std::string_view setup) {
-    return !quick || std::find(std::begin(kQuick), std::end(kQuick), setup) != std::end(kQuick);
+    const std::span<const std::string_view> run = !only.empty() ? only : quick ? kQuick : setups;
+    return std::find(run.begin(), run.end(), setup) != run.end();
   });
   return out;
 }

@@ -14,6 +14,7 @@ namespace epsim {
 // Which setups a reproduction runs: all fourteen, or with `quick` the three that show most.
 struct CraftScope {
   bool quick = false;
+  std::span<const std::string_view> only{};  // not empty: these instead
   // Those of `setups` that are run.
   std::vector<std::string_view> of(std::span<const std::string_view> setups) const;
 };

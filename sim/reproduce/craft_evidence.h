@@ -30,11 +30,15 @@ struct CraftNeed {
 struct CraftStudyOptions {
   CraftMemory memory = CraftMemory::kOneRule;
   int seeds = 2;
-  std::vector<std::string> overrides;  // on every setup
+  std::vector<std::string> overrides;                                     // on every setup
+  std::vector<std::string> (*overrides_of)(const CraftSetup&) = nullptr;  // more of them, setup by setup
   GoodputOptions goodput;
   // Shares of base's knee at which all policies are compared: rates below saturation.
   std::vector<double> fixed_rates{0.6, 0.8, 0.95};
 };
+
+// Few requests: enough to tell signs, and how far an input moves a figure, in a fraction of the time.
+void make_quick(CraftStudyOptions& options);
 
 // A run close below a policy's knee, under the first seed.
 struct NearKnee {

@@ -39,7 +39,8 @@ void write_study(const fs::path& folder, const std::string& setup, const SetupEv
 }  // namespace
 
 void write_craft_folder(const fs::path& folder, std::span<const ClaimRow> rows, const ClaimsInfo& info,
-                        const CraftEvidence& evidence, const CraftStudyOptions& options) {
+                        const CraftEvidence& evidence, const CraftStudyOptions& options,
+                        std::span<const ClaimMovement> movements) {
   for (const CraftSetup& setup : craft_setups()) {
     fs::remove_all(folder / setup.name);  // of other claims, from before
   }
@@ -61,6 +62,12 @@ void write_craft_folder(const fs::path& folder, std::span<const ClaimRow> rows, 
     std::ostringstream text;
     write(text, evidence);
     write_file_atomically(folder / name, text.str());
+  }
+  fs::remove(folder / "sensitivity.csv");
+  if (!movements.empty()) {
+    std::ostringstream text;
+    write_sensitivity_csv(text, movements);
+    write_file_atomically(folder / "sensitivity.csv", text.str());
   }
   write_file_atomically(folder / "claims.json", claims_json(rows, info));
 }

@@ -285,8 +285,13 @@ Rows c19_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   const auto step = [&](int from, int to, const char* paper, double stated, Band band) {
     std::vector<SetupRatio> ratios;
     for (const char* workload : {"ke", "kj", "kl"}) {
-      const auto& few = evidence.find(fmt::format("{}{}", workload, from))->second.of("cra8").searches;
-      const auto& many = evidence.find(fmt::format("{}{}", workload, to))->second.of("cra8").searches;
+      const auto of_few = evidence.find(fmt::format("{}{}", workload, from));
+      const auto of_many = evidence.find(fmt::format("{}{}", workload, to));
+      if (of_few == evidence.end() || of_many == evidence.end()) {
+        continue;  // a scope of fewer setups
+      }
+      const std::vector<GoodputSearch>&few = of_few->second.of("cra8").searches,
+            &many = of_many->second.of("cra8").searches;
       for (std::size_t k = 0; k < few.size(); ++k) {
         ratios.push_back({workload, static_cast<int>(k), many[k].knee.rate / few[k].knee.rate});
       }

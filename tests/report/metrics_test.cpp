@@ -91,7 +91,9 @@ Names csv_columns() {
 // What a reproduction writes; columns that other files have too are in csv_columns().
 Names reproduction_names() {
   Names names;
-  add_keys(Json::parse(claims_json(std::vector{named_row("C01", "A / B", "1.1x")}, {})), names);
+  ClaimRow row = named_row("C01", "A / B", "1.1x");
+  row.moved_by.push_back({"links", "slower", 1, 2});
+  add_keys(Json::parse(claims_json(std::vector{row}, {})), names);
   CraftEvidence evidence;
   for (const auto write : {write_setups_csv, write_setup_layers_csv, write_setup_gains_csv, write_fixed_rates_csv}) {
     std::ostringstream out;
