@@ -17,39 +17,38 @@ namespace {
 
 constexpr std::string_view kTriton = "sglang_fused_moe_triton", kCutlass = "moe_torch_flow_cutlass";
 
+// Most tables of aiconfigurator are of bf16 and of whichever kernel its framework chooses.
+constexpr PublicTable bf16_table(std::string_view machine, std::string_view op, std::string_view path) {
+  return {"aiconfigurator", machine, op, path, "bfloat16", ""};
+}
+
 // For each machine the newest table of a framework that has the operator in that dtype. MLA on Hopper takes its prefill
 // from TensorRT-LLM and its decode from SGLang, the faster kernels of both.
 constexpr PublicTable kTables[] = {
     {"aiconfigurator", "a100", "grouped_gemm", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", "bfloat16", kTriton},
-    {"aiconfigurator", "a100", "dense_gemm", "a100_sxm/gemm/sglang/0.5.10/gemm_perf.csv.gz", "bfloat16", ""},
-    {"aiconfigurator", "a100", "mla_prefill", "a100_sxm/mla/trtllm/1.0.0/context_mla_perf.csv.gz", "bfloat16", ""},
-    {"aiconfigurator", "a100", "mla_decode", "a100_sxm/mla/trtllm/1.0.0/generation_mla_perf.csv.gz", "bfloat16", ""},
-    {"aiconfigurator", "a100", "gqa_prefill", "a100_sxm/attention/sglang/0.5.10/context_attention_perf.csv.gz",
-     "bfloat16", ""},
-    {"aiconfigurator", "a100", "gqa_decode", "a100_sxm/attention/sglang/0.5.10/generation_attention_perf.csv.gz",
-     "bfloat16", ""},
+    bf16_table("a100", "dense_gemm", "a100_sxm/gemm/sglang/0.5.10/gemm_perf.csv.gz"),
+    bf16_table("a100", "mla_prefill", "a100_sxm/mla/trtllm/1.0.0/context_mla_perf.csv.gz"),
+    bf16_table("a100", "mla_decode", "a100_sxm/mla/trtllm/1.0.0/generation_mla_perf.csv.gz"),
+    bf16_table("a100", "gqa_prefill", "a100_sxm/attention/sglang/0.5.10/context_attention_perf.csv.gz"),
+    bf16_table("a100", "gqa_decode", "a100_sxm/attention/sglang/0.5.10/generation_attention_perf.csv.gz"),
     {"aiconfigurator", "h100", "grouped_gemm", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", "bfloat16", kTriton},
     {"aiconfigurator", "h100", "grouped_gemm_fp8", "h100_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", "fp8_block",
      kCutlass},
-    {"aiconfigurator", "h100", "dense_gemm", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", "bfloat16", ""},
+    bf16_table("h100", "dense_gemm", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz"),
     {"aiconfigurator", "h100", "dense_gemm_fp8", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", "fp8_block", ""},
-    {"aiconfigurator", "h100", "mla_prefill", "h100_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz", "bfloat16", ""},
-    {"aiconfigurator", "h100", "mla_decode", "h100_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", "bfloat16", ""},
-    {"aiconfigurator", "h100", "gqa_prefill", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz",
-     "bfloat16", ""},
-    {"aiconfigurator", "h100", "gqa_decode", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz",
-     "bfloat16", ""},
+    bf16_table("h100", "mla_prefill", "h100_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz"),
+    bf16_table("h100", "mla_decode", "h100_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz"),
+    bf16_table("h100", "gqa_prefill", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz"),
+    bf16_table("h100", "gqa_decode", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz"),
     {"aiconfigurator", "h200", "grouped_gemm", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", "bfloat16", kTriton},
     {"aiconfigurator", "h200", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", "fp8_block",
      kCutlass},
-    {"aiconfigurator", "h200", "dense_gemm", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", "bfloat16", ""},
+    bf16_table("h200", "dense_gemm", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz"),
     {"aiconfigurator", "h200", "dense_gemm_fp8", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", "fp8_block", ""},
-    {"aiconfigurator", "h200", "mla_prefill", "h200_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz", "bfloat16", ""},
-    {"aiconfigurator", "h200", "mla_decode", "h200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", "bfloat16", ""},
-    {"aiconfigurator", "h200", "gqa_prefill", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz",
-     "bfloat16", ""},
-    {"aiconfigurator", "h200", "gqa_decode", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz",
-     "bfloat16", ""},
+    bf16_table("h200", "mla_prefill", "h200_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz"),
+    bf16_table("h200", "mla_decode", "h200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz"),
+    bf16_table("h200", "gqa_prefill", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz"),
+    bf16_table("h200", "gqa_decode", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz"),
     {"infersim", "h20", "grouped_gemm_fp8", "grouped_gemm/decode/h20/data.csv;grouped_gemm/prefill/h20/data.csv", "",
      ""},
     {"infersim", "h20", "dense_gemm_fp8", "gemm/h20/data.csv", "", ""},

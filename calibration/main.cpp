@@ -1,10 +1,9 @@
 // The program `epsim-calibrate`: opens the GPU where it was built for one, prints errors, picks the exit code.
-#include <atomic>
-#include <csignal>
 #include <iostream>
 
 #include "calibration/measure/command.h"
 #include "sim/core/error.h"
+#include "sim/core/interrupt.h"
 
 #ifdef EPSIM_CUDA
 #include "calibration/cuda/open_device.h"
@@ -12,17 +11,9 @@
 
 namespace {
 
-std::atomic<bool> interrupt_flag{false};  // a signal handler can reach nothing else
-
-extern "C" void on_interrupt(int) {
-  interrupt_flag = true;
-  std::signal(SIGINT, SIG_DFL);  // the second one ends the program
-  std::signal(SIGTERM, SIG_DFL);
-}
-
 int run(const std::vector<std::string>& words) {
   epsim::measure::CommandContext context;
-  context.interrupted = [] { return interrupt_flag.load(); };
+  context.interrupted = [] { return epsim::interrupted().load(); };
 #ifdef EPSIM_CUDA
   std::unique_ptr<epsim::measure::Peers> peers = epsim::measure::open_peers();
   if (peers->node() != 0) {
@@ -41,8 +32,7 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  epsim::interrupted();  // from here on, Ctrl-C is ours
   try {
     return run({argv + 1, argv + argc});
   } catch (const epsim::InputError& e) {

@@ -80,9 +80,11 @@ const std::vector<std::string> kGroupedColumns = {"rows",   "groups",        "ro
                                                   "tokens", "local_experts", "tiles_64", "tiles_128", "distribution"};
 const std::vector<std::string> kCollectiveColumns = {"bytes", "ranks", "nodes"};
 
-const std::vector<OpSpec>& table() {
-  using K = OpKind;
-  static const std::vector<OpSpec> ops = {
+using K = OpKind;
+
+// Products.
+std::vector<OpSpec> gemm_ops() {
+  return {
       {"grouped_gemm", "MoE FFN of local experts: gate_up, SiLU-mul, down over ragged groups", K::kCompute, "bf16",
        kGroupedColumns, grouped_gemm_work<2>, 30},
       {"grouped_gemm_fp8", "the same with e4m3 operands, one product per group", K::kCompute, "fp8", kGroupedColumns,
@@ -101,6 +103,12 @@ const std::vector<OpSpec>& table() {
        {"m", "n", "k"},
        gemm_work<1>,
        6},
+  };
+}
+
+// Attention.
+std::vector<OpSpec> attention_ops() {
+  return {
       {"mla_prefill",
        "MLA's causal attention of new tokens, by a kernel of our own",
        K::kCompute,
@@ -143,6 +151,12 @@ const std::vector<OpSpec>& table() {
        {"batch", "length", "heads", "kv_heads", "head_dim"},
        gqa_decode_work,
        4},
+  };
+}
+
+// What happens to tokens between the products.
+std::vector<OpSpec> token_ops() {
+  return {
       {"gate",
        "router logits and top-k with softmax over the chosen",
        K::kCompute,
@@ -172,6 +186,12 @@ const std::vector<OpSpec>& table() {
        activation_work,
        2},
       {"norm", "RMS norm of rows", K::kMemory, "bf16", {"rows", "width"}, norm_work, 2},
+  };
+}
+
+// Memory, launches, the host and the neighbour.
+std::vector<OpSpec> device_ops() {
+  return {
       {"device_copy", "copy inside device memory", K::kMemory, "bytes", {"bytes"}, copy_work, 1},
       {"memory_read", "device memory read once and summed", K::kMemory, "bytes", {"bytes"}, read_work, 1},
       {"launch", "empty kernels launched one by one", K::kLaunch, "bytes", {"launches"}, launch_work, 0.5},
@@ -193,6 +213,12 @@ const std::vector<OpSpec>& table() {
        {"m", "n", "k", "bytes"},
        copy_beside_gemm_work,
        1.5},
+  };
+}
+
+// NCCL.
+std::vector<OpSpec> collective_ops() {
+  return {
       {"nccl_all_to_all", "grouped sends and receives, equal parts", K::kCollective, "bytes", kCollectiveColumns,
        spread_work, 4},
       {"nccl_all_to_allv", "grouped sends and receives, Zipf-skewed receivers", K::kCollective, "bytes",
@@ -202,6 +228,16 @@ const std::vector<OpSpec>& table() {
        2},
       {"nccl_all_reduce", "ncclAllReduce, float sums", K::kCollective, "bytes", kCollectiveColumns, all_reduce_work, 2},
   };
+}
+
+const std::vector<OpSpec>& table() {
+  static const std::vector<OpSpec> ops = [] {
+    std::vector<OpSpec> all;
+    for (const auto& family : {gemm_ops(), attention_ops(), token_ops(), device_ops(), collective_ops()}) {
+      all.insert(all.end(), family.begin(), family.end());
+    }
+    return all;
+  }();
   return ops;
 }
 

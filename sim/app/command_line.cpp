@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <iostream>
 #include <sstream>
 #include <thread>
@@ -16,14 +15,6 @@ namespace po = boost::program_options;
 
 namespace {
 
-std::atomic<bool> interrupt_flag{false};  // a signal handler can reach nothing else
-
-extern "C" void on_interrupt(int) {
-  interrupt_flag = true;
-  std::signal(SIGINT, SIG_DFL);  // the second one ends the program
-  std::signal(SIGTERM, SIG_DFL);
-}
-
 std::vector<std::string> option_names(const po::options_description& options) {
   std::vector<std::string> names;
   for (const auto& option : options.options()) {
@@ -33,17 +24,6 @@ std::vector<std::string> option_names(const po::options_description& options) {
 }
 
 }  // namespace
-
-const std::atomic<bool>& interrupted() {
-  // Armed once: asking again after the first Ctrl-C must not take the second one away.
-  static const bool armed = [] {
-    std::signal(SIGINT, on_interrupt);
-    std::signal(SIGTERM, on_interrupt);
-    return true;
-  }();
-  static_cast<void>(armed);
-  return interrupt_flag;
-}
 
 std::optional<po::variables_map> parse_words(const std::vector<std::string>& words, const std::string& usage,
                                              po::options_description options,

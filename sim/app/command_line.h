@@ -1,7 +1,6 @@
 // What the verbs share: their table, their common options, interruption.
 #pragma once
 
-#include <atomic>
 #include <boost/program_options.hpp>
 #include <filesystem>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "sim/core/config.h"
+#include "sim/core/interrupt.h"
 
 namespace epsim::app {
 
@@ -60,8 +60,5 @@ int terminal_columns();
 void add_calibration_option(boost::program_options::options_description& options);
 
 std::vector<std::string> split_list(const std::string& text);
-
-// Set by Ctrl-C or a polite kill from the first call on; a second Ctrl-C ends the program at once.
-const std::atomic<bool>& interrupted();
 
 }  // namespace epsim::app
