@@ -146,6 +146,10 @@ ReportInput read_report_input(const fs::path& place) {
   } else {
     collector.folder(clean, 0);
   }
+  if (!collector.found() && fs::exists(clean / "reproduce.json", ignored)) {
+    throw InputError({place.string(), 0, ""},
+                     "this reproduction is not finished; the command that began it goes on where it stopped.");
+  }
   if (!collector.found()) {
     throw InputError({place.string(), 0, ""},
                      one_file ? "this is not a plan of `epsim plan`; name its file, or the folder of another verb."

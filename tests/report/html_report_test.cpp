@@ -135,6 +135,14 @@ TEST_CASE("report: what it cannot be made from is refused") {
   };
   refused(dir / "absent", {"absent", "no such folder"});
   refused(dir.path(), {"nothing to report on", "summary.json"});
+  fs::create_directories(dir / "begun/searches");
+  std::ofstream(dir / "begun/reproduce.json") << "{\"format\": 1}";
+  refused(dir / "begun", {"not finished", "goes on"});
+  std::ofstream(dir / "begun/claims.json") << "{\"format\": 1, \"claims\": [";
+  refused(dir / "begun", {"claims.json", "not valid JSON"});
+  std::ofstream(dir / "begun/claims.json") << "{\"format\": \"epsim-claims\"}";
+  refused(dir / "begun", {"claims.json", "epsim-claims", "not a format"});
+  fs::remove_all(dir / "begun");
   std::ofstream(dir / "notes.json") << "{}";
   refused(dir / "notes.json", {"not a plan"});
   std::ofstream(dir / "plan.json") << "{\"format\": \"epsim-plan-v1\", \"policy\": \"eplb\"}";

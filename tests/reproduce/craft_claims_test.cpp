@@ -70,7 +70,7 @@ TEST_CASE("a claim's rows use only what its own needs gather") {
 // node of K*6's pool (41 % of 8.36 GiB at 70,272 bytes a token); on 12 nodes there is room for 54.
 TEST_CASE("on 6 nodes EPLB is bound by KV cache, on 12 by the wire") {
   CraftStudyOptions options = few_batches();
-  options.overrides = {"plan_loads.steps=20", "requests.count=1500"};
+  options.overrides = {"plan_loads.steps=20", "loads.steps=2", "requests.count=1500"};
   std::vector<CraftNeed> needs;
   for (const char* setup : {"ke6", "ke12"}) {
     needs.push_back({.setup = setup, .policy = "eplb", .saturated = true});
@@ -87,7 +87,7 @@ TEST_CASE("on 6 nodes EPLB is bound by KV cache, on 12 by the wire") {
 
 // Completions per second of EPLB on K*6 when all requests come at once.
 double saturation_of_eplb(const std::vector<std::string>& more) {
-  std::vector<std::string> overrides{"plan_loads.steps=20", "requests.count=1500"};
+  std::vector<std::string> overrides{"plan_loads.steps=20", "loads.steps=2", "requests.count=800"};
   overrides.insert(overrides.end(), more.begin(), more.end());
   const auto setups = craft_setups();
   const auto ke6 = std::find_if(setups.begin(), setups.end(), [](const CraftSetup& s) { return s.name == "ke6"; });

@@ -40,13 +40,12 @@ TEST_CASE("every input says why it is not known better, and its change can be re
     CHECK_FALSE(input.change.empty());
     CHECK_FALSE(input.because.empty());
     for (const CraftSetup& setup : craft_setups()) {
-      if (setup.name != "dl8" && setup.name != "ke6") {
-        continue;
-      }
       std::vector<std::string> overrides = input.overrides(setup);
       CHECK((!overrides.empty() || input.memory != nullptr || input.k.has_value()));
-      overrides.insert(overrides.end(), small.begin(), small.end());
-      CHECK(craft_scenario(setup, CraftMemory::kOneRule, overrides, {"base"}).cluster.nodes == setup.nodes());
+      if (setup.name == "ke6" && !overrides.empty()) {  // reading one takes a while
+        overrides.insert(overrides.end(), small.begin(), small.end());
+        CHECK(craft_scenario(setup, CraftMemory::kOneRule, overrides, {"base"}).cluster.nodes == setup.nodes());
+      }
     }
   }
 }
