@@ -104,6 +104,7 @@ nlohmann::ordered_json goodput_options_json(const GoodputOptions& o) {
   const auto bound = [](const std::optional<Seconds>& b) { return b ? Json(b->count()) : Json(nullptr); };
   return {{"k", o.k},
           {"sensitivity", o.sensitivity},
+          {"sensitivity_of_first_seed", o.sensitivity_of_first_seed},
           {"min_completed", o.min_completed},
           {"tolerance", o.tolerance},
           {"warmup_share", o.warmup_share},
