@@ -25,7 +25,7 @@ struct Limit {
 // it does not say.
 constexpr Limit kLimits[] = {{"eplb", "EPLB"}, {"cra8", "CRA8"}, {"base", "BASE"}};
 
-// F01: a run of all requests at once. Above 1, heads of queues wait for KV blocks in a larger share of the time than
+// F01: a run at saturation. Above 1, heads of queues wait for KV blocks in a larger share of the time than
 // dispatch and combine take of the steps.
 Needs f01_needs(const CraftScope& scope) {
   Needs out;

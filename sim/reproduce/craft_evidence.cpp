@@ -21,6 +21,8 @@ constexpr double kNearKnee = 0.97;
 constexpr std::size_t kPartOfTrace = 3;
 // Several times what fits into the largest KV pool of the setups, 12 ranks with 72 requests each.
 constexpr std::size_t kSaturatingRequests = 5000;
+// Not all at once: ranks would stay in step with each other, and wait for KV cache at the same time.
+constexpr double kSaturatingRate = 50;
 
 struct PolicyNeed {
   EvidenceLevel level = EvidenceLevel::kPlan;
@@ -70,7 +72,7 @@ NearKnee run_near_knee(const GoodputSubject& subject, double knee) {
 
 Saturated run_saturated(const GoodputSubject& subject) {
   const std::size_t requests = std::min(kSaturatingRequests, subject.trace->requests.size());
-  const RunResult run = serve_whole(subject, as_burst(first_of(*subject.trace, requests)));
+  const RunResult run = serve_whole(subject, at_rate(first_of(*subject.trace, requests), kSaturatingRate));
   return {run.kv.time_full_share, part_share(run, LayerPart::kDispatch) + part_share(run, LayerPart::kCombine)};
 }
 

@@ -24,7 +24,7 @@ struct CraftNeed {
   std::string_view setup, policy;
   EvidenceLevel level = EvidenceLevel::kPlan;
   bool fixed_rates = false;  // also TTFT at the rates of CraftStudyOptions::fixed_rates
-  bool saturated = false;    // also a run of all requests at once, under the first seed
+  bool saturated = false;    // also a run of far too many requests a second, under the first seed
 };
 
 struct CraftStudyOptions {
@@ -55,7 +55,7 @@ struct FixedRate {
   double ttft_mean_s = 0;
 };
 
-// A run to which all requests come at once, under the first seed: what holds it up.
+// A run to which requests come at 50/s, over ten times what any setup serves, under the first seed: what holds it up.
 struct Saturated {
   double kv_wait_share = 0;   // of busy time in which the head of a queue lacked KV blocks
   double exchange_share = 0;  // dispatch and combine, of the steps' time

@@ -66,8 +66,8 @@ TEST_CASE("a claim's rows use only what its own needs gather") {
   }
 }
 
-// All requests at once, enough to fill every KV pool. EPLB's 60 copies per GPU leave 12 requests of 4352 tokens per
-// node of K*6's pool (41 % of 8.36 GiB at 70,272 bytes a token); on 12 nodes there is room for 54.
+// At saturation, with requests enough to fill every KV pool. EPLB's 60 copies per GPU leave 12 requests of 4352 tokens
+// per node of K*6's pool (41 % of 8.36 GiB at 70,272 bytes a token); on 12 nodes there is room for 54.
 TEST_CASE("on 6 nodes EPLB is bound by KV cache, on 12 by the wire") {
   CraftStudyOptions options = few_batches();
   options.overrides = {"plan_loads.steps=20", "loads.steps=2", "requests.count=1500"};

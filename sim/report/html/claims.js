@@ -150,7 +150,7 @@ const timeOfSetups = (setups) => {
 const limitsOfSetups = (setups, policies) => {
   const wait = setupBars(setups, policies, "saturated_kv_wait_share", { title: "Waiting for KV cache at saturation", yText: "share of the busy time", most: 1 });
   const exchange = setupBars(setups, policies, "saturated_exchange_share", { title: "Exchange at saturation", yText: "share of the step time", most: 1 });
-  if (wait && exchange) section("What binds a setup", el("p", {}, "All requests at once. A policy counts as bound by KV cache where the first share is larger than the second, else by the wire (claim F01)."), el("div", { class: "grid" }, wait, exchange));
+  if (wait && exchange) section("What binds a setup", el("p", {}, "Requests come at 50/s, over ten times what any setup serves. A policy counts as bound by KV cache where the first share is larger than the second, else by the wire (claim F01)."), el("div", { class: "grid" }, wait, exchange));
 };
 
 const movementsOfClaims = (root) => {
