@@ -25,7 +25,8 @@ constexpr std::string_view kGraceIgnores = "equal memory on all GPUs (groups dif
 
 constexpr PlacementPolicyEntry kPlacementPolicies[] = {
     {{"contiguous", "Experts in order, E / GPUs on each, no copies: what an engine does without a load balancer.",
-      "loads, nodes", "none", make_contiguous_placement}},
+      "loads, nodes", "num_redundant_experts (0; SGLang's trivial placement: slots start over at expert 0)",
+      make_contiguous_placement}},
     {{"base", "Greedy packing by load without copies: EPLB's placement step alone (BASE of the CRAFT paper, Sec. 5.1).",
       "batches (loads are summed), affinity, where experts were before",
       "mode (global|hierarchical|auto; global), num_groups (1), ties (stable|libstdcxx; stable)", make_base_placement},

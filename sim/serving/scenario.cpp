@@ -33,9 +33,6 @@ void read_cluster(ConfigReader root, Scenario& s) {
                "model.dtype is fp8, and no fp8 kernels of the {} were measured; use bf16, or a node of H100, H200 or "
                "H800.",
                s.cluster.node.gpu.name));
-  in.check(s.model.experts % s.cluster.gpus() == 0, "nodes",
-           fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them.", s.model.experts,
-                       s.cluster.gpus()));
 }
 
 void read_model(ConfigReader root, Scenario& s) {
@@ -98,6 +95,18 @@ void read_loads(ConfigReader root, Scenario& s) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
   s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
+}
+
+// A policy whose copies make up for it may be given experts that do not divide over the GPUs: 256 and 32 on 72.
+void check_slots(ConfigReader root, ConfigReader policy, const Scenario& s) {
+  const char* const kCopies = "num_redundant_experts";
+  const int copies = policy.has(kCopies) ? policy.required<int>(kCopies, Bound::kNotNegative) : 0;
+  root.section("cluster").check(
+      s.model.experts % s.cluster.gpus() == 0 || (copies > 0 && (s.model.experts + copies) % s.cluster.gpus() == 0),
+      "nodes",
+      fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them or policies whose "
+                  "num_redundant_experts make up for it.",
+                  s.model.experts, s.cluster.gpus()));
 }
 
 // The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
@@ -181,7 +190,9 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
     root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
                "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
-    s.policies.push_back(in_place && label == own ? *in_place : read_policy(policies, label, s));
+    const bool here = in_place && label == own;
+    s.policies.push_back(here ? *in_place : read_policy(policies, label, s));
+    check_slots(root, here ? root.section("policy") : policies.section(label), s);
   }
   for (const std::string& label : policies.keys()) {
     read_policy(policies, label, s);  // checked even when it is not run
