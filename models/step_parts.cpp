@@ -84,7 +84,8 @@ void StepParts::ranks(std::span<const RankBatch> batches, std::vector<RankParts>
               piece(compute_.gate(tokens)),
               piece(with_reduction(compute_.shared_expert(tokens), parallelism_.shared_experts, tokens)),
               piece(with_reduction(compute_.dense_ffn(tokens), parallelism_.dense_ffn, tokens)),
-              piece(compute_.head(batch.sampled))};
+              piece(compute_.head(batch.sampled)),
+              piece(compute_.before_scores(batch))};
   }
 }
 

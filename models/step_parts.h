@@ -44,6 +44,7 @@ inline Piece piece_of(const Price& price) { return {to_ticks(price.time), price.
 struct RankParts {
   std::int64_t tokens = 0;
   Piece attention, gate, shared, dense, head;
+  Piece prepare;  // the part of `attention` that comes before the scores
 };
 
 // One MoE layer.

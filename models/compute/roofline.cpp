@@ -16,6 +16,7 @@ constexpr int kStepsPerOctave = 8;
 constexpr int kExpertKernels = 5;
 // Input norm, rotary embedding and KV write, residual and norm after attention.
 constexpr int kNormKernels = 3;
+constexpr int kNormKernelsBefore = 2;  // of them ahead of the scores
 // Router scores to top-k ids and weights.
 constexpr int kGateKernels = 1;
 
@@ -34,6 +35,15 @@ std::vector<WeightMatrix> attention_matrices(const MoeSpec& model, double tp) {
   return {{(heads + 2 * kv_heads) * a.head_dim, hidden}, {hidden, heads * a.head_dim}};
 }
 
+// The share of each that is multiplied ahead of the scores. With MLA the queries take in the key half of the latents'
+// expansion before (the absorbed form), and the values' half comes behind.
+std::vector<double> shares_before_scores(const AttentionSpec& a) {
+  if (a.kind == AttentionKind::kMla) {
+    return {1, 1, static_cast<double>(a.qk_nope_head_dim) / (a.qk_nope_head_dim + a.v_head_dim), 0};
+  }
+  return {1, 0};
+}
+
 }  // namespace
 
 ComputeModel::ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Parallelism& parallelism,
@@ -45,9 +55,10 @@ ComputeModel::ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Paral
       flops_per_row_(6.0 * model.hidden * model.moe_intermediate),
       expert_bytes_(model.expert_bytes()),
       weight_rate_(gpu.memory_bandwidth * profile_.weight_read.value) {
+  attention_matrices_ = attention_matrices(model, parallelism.attention_tp);
+  before_scores_ = shares_before_scores(model.attention);
   if (profile_.fitted != nullptr) {
     fitted_.emplace(*profile_.fitted, profile_.carried_over, model, gpu, parallelism);
-    attention_matrices_ = attention_matrices(model, parallelism.attention_tp);
   }
   for (int i = 0; i <= kGroupedOctaves * kStepsPerOctave; ++i) {
     const Efficiency share =
@@ -86,6 +97,25 @@ Price ComputeModel::projections(double tokens) const {
     total = total + fitted_->product(tokens, matrix);
   }
   return total;
+}
+
+Price ComputeModel::projections_before_scores(double tokens) const {
+  Price total;
+  double before = 0, all = 0;
+  for (std::size_t i = 0; i < attention_matrices_.size(); ++i) {
+    const double weights = attention_matrices_[i].n * attention_matrices_[i].k;
+    before += weights * before_scores_[i];
+    all += weights;
+    if (fitted_ && fitted_->has_dense() && before_scores_[i] > 0) {
+      const Price whole = fitted_->product(tokens, attention_matrices_[i]);
+      total = total + Price{whole.time * before_scores_[i], whole.origin};
+    }
+  }
+  if (fitted_ && fitted_->has_dense()) {
+    return total;
+  }
+  const Price whole = projections(tokens);
+  return {whole.time * (before / all), whole.origin};
 }
 
 // The cached latents of the chunks' context are expanded to keys and values (MLA alone).
@@ -138,6 +168,15 @@ Price ComputeModel::attention(const RankBatch& batch) const {
       projections(tokens) + context_expansion(batch.prefill_context) + prefill_scores(batch) + decode_scores(batch);
   const Bytes activations(tokens * model_.hidden * model_.bytes_per_weight);
   return total + memory_bound(activations * (2.0 * kNormKernels), kNormKernels);  // each reads and writes them once
+}
+
+Price ComputeModel::before_scores(const RankBatch& batch) const {
+  const auto tokens = static_cast<double>(batch.tokens());
+  if (tokens <= 0) {
+    return {};
+  }
+  const Bytes activations(tokens * model_.hidden * model_.bytes_per_weight);
+  return projections_before_scores(tokens) + memory_bound(activations * (2.0 * kNormKernelsBefore), kNormKernelsBefore);
 }
 
 Price ComputeModel::gate(std::int64_t tokens) const {

@@ -30,7 +30,9 @@ class ComputeModel {
 
   // One layer each, on one GPU of the DP rank; zero work takes no time.
   Price attention(const RankBatch& batch) const;  // norm, projections, scores; no collective
-  Price gate(std::int64_t tokens) const;          // router GEMM and top-k, on the GPU's share of the tokens
+  // What of it comes ahead of the scores: norm, the projections of queries, keys and latents, the cache's write.
+  Price before_scores(const RankBatch& batch) const;
+  Price gate(std::int64_t tokens) const;  // router GEMM and top-k, on the GPU's share of the tokens
   Price shared_expert(std::int64_t tokens) const;
   Price dense_ffn(std::int64_t tokens) const;
   // `rows` routed assignments that touch `touched` physical experts.
@@ -45,6 +47,7 @@ class ComputeModel {
   Price memory_bound(Bytes moved, int kernels) const;
   Price ffn(std::int64_t tokens, double intermediate, Sharding sharding) const;
   Price projections(double tokens) const;
+  Price projections_before_scores(double tokens) const;
   Price context_expansion(double tokens) const;
   Price prefill_scores(const RankBatch& batch) const;
   Price decode_scores(const RankBatch& batch) const;
@@ -54,7 +57,8 @@ class ComputeModel {
   Parallelism parallelism_;
   ComputeProfile profile_;
   std::optional<FittedCompute> fitted_;
-  std::vector<WeightMatrix> attention_matrices_;  // on one GPU, for the fits
+  std::vector<WeightMatrix> attention_matrices_;  // on one GPU
+  std::vector<double> before_scores_;             // share of each of them that is multiplied ahead of the scores
   // Constants of the hot function experts().
   Flops flops_per_row_;
   Bytes expert_bytes_;

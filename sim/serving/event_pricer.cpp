@@ -31,7 +31,12 @@ EventPricer::EventPricer(StepModel& model, const ExecutionOptions& options)
   };
   whole_ = std::make_unique<Played>(build_step_graph(model, options.sync, whole), slow(whole));
   if (halves) {
-    halves_ = std::make_unique<Played>(build_step_graph(model, options.sync, options.overlap), slow(options.overlap));
+    const auto in_halves = [&](bool decode) {
+      return std::make_unique<Played>(build_step_graph(model, options.sync, options.overlap, decode),
+                                      slow(options.overlap));
+    };
+    halves_ = in_halves(false);
+    decode_halves_ = in_halves(true);
   }
 }
 
@@ -42,13 +47,18 @@ EventPricer::Played& EventPricer::graph_for(std::span<const RankBatch> ranks) {
     return *whole_;
   }
   std::int64_t most = 0;
+  bool prompts = false;
   for (const RankBatch& batch : ranks) {
+    prompts = prompts || batch.prefill_tokens > 0;
     if (batch.tokens() == 1) {
       return *whole_;
     }
     most = std::max(most, batch.tokens());
   }
-  return most >= options_.two_batch_min_tokens ? *halves_ : *whole_;
+  if (most < options_.two_batch_min_tokens) {
+    return *whole_;
+  }
+  return prompts ? *halves_ : *decode_halves_;
 }
 
 void EventPricer::fill_layer(const StepGraph& graph, int batch, int l, TaskTimes& times) {

@@ -47,6 +47,7 @@ class EventPricer final : public StepPricer {
   StepModel& model_;
   ExecutionOptions options_;
   std::unique_ptr<Played> whole_, halves_;
+  std::unique_ptr<Played> decode_halves_;  // of steps without prompts
   StepRecorder* recorder_ = nullptr;
   // Scratch of one step.
   std::vector<RankBatch> half_;

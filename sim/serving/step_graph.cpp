@@ -10,16 +10,18 @@ using Kind = StepTask::Kind;
 
 class Builder {
  public:
-  Builder(const StepModel& model, StepSync sync, StepOverlap overlap)
+  Builder(const StepModel& model, StepSync sync, StepOverlap overlap, bool decode)
       : model_(model),
         sync_(sync),
         overlap_(overlap),
+        staged_(decode && overlap == StepOverlap::kTwoBatch),
         layers_(model.parts().model().moe_layers()),
         gpus_(model.parts().parallelism().gpus),
         tp_(model.parts().parallelism().attention_tp),
         ranks_(model.parts().parallelism().dp_ranks()),
         has_shared_(model.parts().model().shared_intermediate > 0),
-        stream_(static_cast<std::size_t>(gpus_), kNoTask) {
+        stream_(static_cast<std::size_t>(gpus_), kNoTask),
+        awaited_(static_cast<std::size_t>(ranks_)) {
     out_.batches = overlap == StepOverlap::kTwoBatch ? 2 : 1;
     out_.of_layer.resize(static_cast<std::size_t>(out_.batches * layers_));
     needs_.assign(static_cast<std::size_t>(out_.batches), std::vector<TaskList>(static_cast<std::size_t>(ranks_)));
@@ -28,7 +30,16 @@ class Builder {
   }
 
   StepGraph build() {
-    for (int l = 0; l < layers_; ++l) {
+    // Half B runs two stages behind half A.
+    for (int i = 0; staged_ && i < layers_ * kStages + 2; ++i) {
+      if (i < layers_ * kStages) {
+        stage(0, i / kStages, i % kStages);
+      }
+      if (i >= 2) {
+        stage(1, (i - 2) / kStages, (i - 2) % kStages);
+      }
+    }
+    for (int l = 0; !staged_ && l < layers_; ++l) {
       if (overlap_ == StepOverlap::kTwoBatch) {
         two_batches(l);
       } else {
@@ -40,6 +51,7 @@ class Builder {
   }
 
  private:
+  static constexpr int kStages = 5;
   using TaskList = std::vector<TaskId>;
   using ByRank = std::vector<TaskList>;
 
@@ -77,10 +89,46 @@ class Builder {
     }
   }
 
+  // One stage of a half's layer, as its kernels stand in the stream.
+  void stage(int b, int l, int number) {
+    const auto batch = static_cast<std::int16_t>(b);
+    const auto each_rank = [&](Kind kind, LayerPart part) {
+      for (int r = 0; r < ranks_; ++r) {
+        rank_task(b, r, {kind, part, StepLane::kCompute, batch, l, model_layer(l), r, 0});
+      }
+    };
+    switch (number) {
+      case 0:
+        dense_layers(b, l);
+        each_rank(Kind::kPrepare, LayerPart::kAttention);
+        break;
+      case 1:
+        each_rank(Kind::kScores, LayerPart::kAttention);
+        each_rank(Kind::kGate, LayerPart::kGate);
+        gated_[at(b)] = needs(b);
+        break;
+      case 2: {
+        exchange(b, l, LayerPart::kDispatch);
+        const ByRank dispatched = needs(b);
+        shared(b, l, gated_[at(b)]);
+        needs(b) = dispatched;
+        break;
+      }
+      case 3:
+        experts(b, l);
+        exchange(b, l, LayerPart::kCombine);
+        break;
+      default:  // the stream stands still until the combine has come in
+        for (int r = 0; r < ranks_; ++r) {
+          awaited_[at(r)] = needs(b)[at(r)];
+        }
+    }
+  }
+
   // What stands after the last MoE layer; the head takes all batches together.
   void tail() {
     for (int b = 0; b < out_.batches; ++b) {
-      if (overlap_ == StepOverlap::kTwoBatch) {
+      if (overlap_ == StepOverlap::kTwoBatch && !staged_) {
         const ByRank combined = needs(b);
         shared(b, layers_ - 1, experts_[at(b)]);
         join(needs(b), combined);
@@ -106,6 +154,10 @@ class Builder {
   // Kernels of a stream run in the order of issue; without overlap what they wait for keeps them in order anyway.
   TaskId compute(const StepTask& what, int first_gpu, int gpus, TaskList after) {
     if (overlap_ != StepOverlap::kNone) {
+      const TaskList& awaited = awaited_[at(first_gpu / tp_)];
+      after.insert(after.end(), awaited.begin(), awaited.end());
+      std::sort(after.begin(), after.end());
+      after.erase(std::unique(after.begin(), after.end()), after.end());
       for (int g = first_gpu; g < first_gpu + gpus; ++g) {
         const TaskId before = stream_[at(g)];
         if (before != kNoTask && std::find(after.begin(), after.end(), before) == after.end()) {
@@ -249,6 +301,7 @@ class Builder {
   const StepModel& model_;
   StepSync sync_;
   StepOverlap overlap_;
+  bool staged_;  // in the five stages of decode
   int layers_, gpus_, tp_, ranks_;
   bool has_shared_;
   StepGraph out_;
@@ -256,6 +309,7 @@ class Builder {
   std::vector<ByRank> gated_, experts_;          // [batch][rank] gate and experts of the layer at hand
   std::vector<std::vector<TaskList>> received_;  // [batch][GPU] pairwise: what brings the rows of the exchange at hand
   TaskList stream_;                              // [GPU] kernel issued last
+  ByRank awaited_;                               // [rank] combine that the stream has waited for last
   TaskId network_ = kNoTask;                     // exchange issued last
 };
 
@@ -267,8 +321,8 @@ std::vector<LaneSlowdown> slowdowns_of_kernels(const ExecutionOptions& options) 
           {compute, static_cast<std::int16_t>(StepLane::kCopy), options.speed_beside_copies}};
 }
 
-StepGraph build_step_graph(const StepModel& model, StepSync sync, StepOverlap overlap) {
-  return Builder(model, sync, overlap).build();
+StepGraph build_step_graph(const StepModel& model, StepSync sync, StepOverlap overlap, bool decode) {
+  return Builder(model, sync, overlap, decode).build();
 }
 
 }  // namespace epsim

@@ -6,6 +6,11 @@
 //                        (shared A, attention A, gate A) (shared B, attention B, gate B) (experts A) (experts B) ...
 //                        with dispatch and combine of one beside the kernels of the other, in order on one stream of
 //                        exchanges; shared experts run beside their own half's combine
+//   two_batch, decode    the same for steps without prompts, in the five stages of DeepSeek's and SGLang's decode order
+//                        (deepseek-ai/open-infra-index, day 6; SGLang, operations_strategy.py): 1 attention up to the
+//                        scores, 2 scores to gate, 3 dispatch sent, shared experts, 4 dispatch awaited, experts,
+//                        combine sent, 5 combine awaited; half B two stages behind A. Dispatch is beside shared experts
+//                        and stage 1 of the other half, combine beside the other half's stage 2.
 //   pairwise             a rank's rows go to a GPU once both have passed the gate, through the GPU's port one after the
 //                        other; a GPU's experts start when it has all its rows and every sender has sent. Combine
 //                        alike, by pairs of ranks.
@@ -26,7 +31,8 @@ namespace epsim {
 struct StepTask {
   // clang-format off
   enum class Kind : std::uint8_t {
-    kAttention, kGate, kPredict, kShared, kDense, kHead,  // of rank `index`; their time is in RankParts
+    kAttention, kPrepare, kScores,                        // of rank `index`; their time is in RankParts
+    kGate, kPredict, kShared, kDense, kHead,              // likewise; kPrepare and kScores together are kAttention
     kCounts, kDispatch, kCombine,                         // of all GPUs
     kExperts,                                             // of GPU `index`
     kDispatchIn, kDispatchOut, kCombineIn, kCombineOut,   // pairwise: port of GPU or rank `index`, `from` a rank
@@ -54,6 +60,7 @@ struct StepGraph {
 // What an exchange or a copy takes from the kernels beside it.
 std::vector<LaneSlowdown> slowdowns_of_kernels(const ExecutionOptions& options);
 
-StepGraph build_step_graph(const StepModel& model, StepSync sync, StepOverlap overlap);
+// `decode`: the order of two_batch for steps without prompts; no other overlap has one of its own.
+StepGraph build_step_graph(const StepModel& model, StepSync sync, StepOverlap overlap, bool decode = false);
 
 }  // namespace epsim

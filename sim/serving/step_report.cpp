@@ -5,10 +5,14 @@
 namespace epsim {
 namespace {
 
-const Piece& piece_of_rank(const RankParts& p, StepTask::Kind kind) {
+Piece piece_of_rank(const RankParts& p, StepTask::Kind kind) {
   switch (kind) {
     case StepTask::Kind::kAttention:
       return p.attention;
+    case StepTask::Kind::kPrepare:
+      return p.prepare;
+    case StepTask::Kind::kScores:
+      return {p.attention.time - p.prepare.time, p.attention.origin};
     case StepTask::Kind::kGate:
     case StepTask::Kind::kPredict:  // the next layer's gate, on this layer's tokens
       return p.gate;
