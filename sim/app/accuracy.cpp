@@ -8,27 +8,12 @@
 #include "calibration/row_counts.h"
 #include "models/hardware_profile.h"
 #include "models/profile/profiles.h"
-#include "models/step_model.h"
-#include "sim/serving/run_policy.h"
+#include "sim/app/accuracy_steps.h"
 
 namespace epsim::app {
 namespace {
 
 constexpr int kDraws = 200;  // of a power law's busiest rank
-
-AccuracyRow row_of(ConfigReader& in, const std::string& group, double predicted_ms, double measured_ms) {
-  AccuracyRow row;
-  row.group = group;
-  row.what = in.required<std::string>("what");
-  row.predicted_ms = predicted_ms;
-  row.measured_ms = measured_ms;
-  row.band = in.required<double>("band", Bound::kPositive);
-  row.note = in.optional<std::string>("note", "");
-  row.outside = in.optional<std::string>("outside", "");
-  in.required<std::string>("source");
-  in.finish();
-  return row;
-}
 
 const FittedOp& op_of(ConfigReader& in, const FittedProfile& profile) {
   const auto name = in.required<std::string>("op");
@@ -44,8 +29,7 @@ AccuracyRow operator_row(ConfigReader in) {
   const auto parameters = in.required<std::vector<double>>("parameters", Bound::kPositive);
   in.check(parameters.size() == count_names(op_info(op.kind).parameters), "parameters", "one per column is needed.");
   const double predicted = op.price(parameters).time.count() * 1e3;
-  const auto measured = in.required<double>("measured_ms", Bound::kPositive);
-  return row_of(in, profile.machine + " " + op.op, predicted, measured);
+  return read_accuracy_row(in, profile.machine + " " + op.op, predicted);
 }
 
 // A grouped GEMM whose source states tokens and a distribution: balanced (alpha 0) or a power law.
@@ -72,8 +56,7 @@ AccuracyRow routed_row(ConfigReader in) {
                                static_cast<double>(shape.tokens)})
                .time.count();
   }
-  const auto measured = in.required<double>("measured_ms", Bound::kPositive);
-  return row_of(in, profile.machine + " " + op.op, sum / draws * 1e3, measured);
+  return read_accuracy_row(in, profile.machine + " " + op.op, sum / draws * 1e3);
 }
 
 // A collective of one buffer size over the GPUs of a link profile that comes with the program.
@@ -87,47 +70,7 @@ AccuracyRow collective_row(ConfigReader in) {
   const auto mib = in.required<double>("mib", Bound::kPositive);
   const double share = (which == CollectiveKind::kAllReduce ? 2.0 : 1.0) * (gpus - 1) / gpus;  // inside a node
   const double predicted = link.time(which, gpus, Bytes(mib * kMiB * share) / rate).time.count() * 1e3;
-  const auto measured = in.required<double>("measured_ms", Bound::kPositive);
-  return row_of(in, link.name + " " + kind, predicted, measured);
-}
-
-RankBatch batch_of(ConfigReader& in) {
-  RankBatch batch;
-  batch.prefill_tokens = in.optional<std::int64_t>("prefill_tokens", 0);
-  const auto prompt = in.optional<double>("prompt", 0);
-  batch.prefill_pairs = static_cast<double>(batch.prefill_tokens) * (prompt + 1) / 2;
-  batch.decode_tokens = in.optional<std::int64_t>("decode_sequences", 0);
-  batch.decode_context = static_cast<double>(batch.decode_tokens) * in.optional<double>("context", 0);
-  const double prompts = prompt > 0 ? static_cast<double>(batch.prefill_tokens) / prompt : 0;
-  batch.sampled = batch.decode_tokens + static_cast<std::int64_t>(prompts);
-  in.check(batch.tokens() > 0, "prefill_tokens", "a step has prefill_tokens or decode_sequences.");
-  return batch;
-}
-
-// One step of a scenario in which every DP rank brings the same. With two batches in flight computation hides the
-// exchange or the other way round: the step is between the longer of both and their sum; the row states the former,
-// its note the latter.
-AccuracyRow step_row(ConfigReader in) {
-  const Config config = Config::from_file(in.path("scenario"));
-  const Scenario scenario = read_scenario(config, {in.required<std::string>("policy")});
-  const PolicyChoice& policy = scenario.policies.front();
-  const PreparedRun run = prepare_run(scenario, policy);
-  const LoadSource& loads = policy.perfect_balance ? *scenario.balanced_loads : *scenario.loads;
-  StepModel model(scenario.model, scenario.cluster, scenario.parallelism, scenario.dispatch, run.placement, loads,
-                  scenario.compute, scenario.network);
-  const std::vector<RankBatch> ranks(static_cast<std::size_t>(scenario.parallelism.dp_ranks()), batch_of(in));
-  const StepCost cost = model.price(0, ranks);
-  const auto part = [&](LayerPart p) { return to_ms(cost.by_part[static_cast<std::size_t>(p)]); };
-  const double exchange = part(LayerPart::kDispatch) + part(LayerPart::kCombine);
-  const double total = to_ms(cost.total);
-  const bool overlaps = in.optional<bool>("two_batches", false);
-  const double predicted = overlaps ? std::max(exchange, total - exchange) : total;
-  const auto measured = in.required<double>("measured_ms", Bound::kPositive);
-  AccuracyRow row = row_of(in, "step of " + scenario.name, predicted, measured);
-  row.note = fmt::format("attention {:.1f}, experts {:.1f}, exchange {:.1f}, in all {:.1f} ms without overlap{}{}",
-                         part(LayerPart::kAttention), part(LayerPart::kExperts), exchange, total,
-                         row.note.empty() ? "" : "; ", row.note);
-  return row;
+  return read_accuracy_row(in, link.name + " " + kind, predicted);
 }
 
 // "median: .06, p95: .2" for the operators of a profile.
@@ -177,6 +120,8 @@ AccuracyTable compute_accuracy(const std::filesystem::path& folder) {
   add("operators", operator_row);
   add("collectives", collective_row);
   add("steps", step_row);
+  add("gains", gain_row);
+  add("loads", loads_row);
   root.finish();
   return out;
 }
@@ -193,11 +138,12 @@ std::string accuracy_text(const AccuracyTable& table) {
   std::string group;
   for (const AccuracyRow& r : table.rows) {
     if (r.group != group) {
-      out += fmt::format("\n{}, ms {:>{}} {:>10} {:>8} {:>6}\n", r.group, "predicted",
-                         std::max<int>(10, 62 - static_cast<int>(r.group.size())), "measured", "error %", "band");
+      const std::string title = r.group + (r.unit.empty() ? "" : ", " + r.unit);
+      out += fmt::format("\n{} {:>{}} {:>10} {:>8} {:>6}\n", title, "predicted",
+                         std::max<int>(10, 66 - static_cast<int>(title.size())), "measured", "error %", "band");
       group = r.group;
     }
-    out += fmt::format("  {:<55} {:>9.4g} {:>10.4g} {:>+8.1f} {:>6.0f}  {}\n", r.what, r.predicted_ms, r.measured_ms,
+    out += fmt::format("  {:<55} {:>9.4g} {:>10.4g} {:>+8.1f} {:>6.0f}  {}\n", r.what, r.predicted, r.measured,
                        r.error() * 100, r.band * 100,
                        !r.outside.empty() ? "outside: " + r.outside
                        : r.inside()       ? "ok"

@@ -12,10 +12,11 @@ namespace epsim::app {
 // One line of the table. `outside`: the reason why the row is shown but not held to its band.
 struct AccuracyRow {
   std::string group, what;
-  double predicted_ms = 0, measured_ms = 0;
+  std::string unit = "ms";
+  double predicted = 0, measured = 0;
   double band = 0;  // of |predicted / measured - 1|
   std::string note, outside;
-  double error() const { return predicted_ms / measured_ms - 1; }
+  double error() const { return predicted / measured - 1; }
   bool inside() const { return error() <= band && error() >= -band; }
 };
 
