@@ -87,6 +87,18 @@ void set_hull(FittedOp& op, std::span<const Sample> samples) {
   }
 }
 
+// Knots of the correction with a measured point in one of the cells around them.
+void set_supported(FittedOp& op, std::span<const Sample> samples) {
+  op.supported.assign(op.correction.values().size(), false);
+  for (const Sample& s : samples) {
+    const OpPlace place = op_place(op.kind, s.parameters, op.rates);
+    const LogGrid::Corners around = op.correction.corners(std::span(place.axes).first(op.correction.axes().size()));
+    for (std::size_t c = 0; c < around.count; ++c) {
+      op.supported[around.index[c]] = true;
+    }
+  }
+}
+
 CorrectionSample correction_sample(const FittedOp& op, const Sample& s, std::size_t axes) {
   const OpPlace place = op_place(op.kind, s.parameters, op.rates);
   return {{place.axes.begin(), place.axes.begin() + static_cast<std::ptrdiff_t>(axes)},
@@ -129,6 +141,7 @@ void fit_corrections(FittedOp& op, std::span<const Sample* const> training, cons
   }
   const std::vector<std::string> names(info.axes.begin(), info.axes.begin() + static_cast<std::ptrdiff_t>(axes));
   op.correction = fit_correction(samples, names, knot_limits(op.kind), options.smoothness);
+  op.supported.assign(op.correction.values().size(), false);  // set once the fit is chosen
   op.shapes.clear();
   op.steps.reset();
   if (op.kind == OpKind::kGroupedGemm) {
@@ -254,6 +267,7 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
   const std::vector<const Sample*> training = choose_training(samples, options.max_points);
   fit_best_tile(op, training, options);
   set_hull(op, samples);
+  set_supported(op, samples);
   state_errors(result, samples);
   return result;
 }

@@ -77,6 +77,11 @@ std::string op_yaml(const FittedOp& op) {
     out += fmt::format("      {}: [{:.6f}, {:.6f}]\n", info.axes[a], op.hull[a][0], op.hull[a][1]);
   }
   out += grid_yaml(op.correction, "    ");
+  out += "    supported: \"";
+  for (const bool near : op.supported) {
+    out += near ? '1' : '0';
+  }
+  out += "\"\n";
   if (!op.shapes.empty()) {
     out += "    shapes:\n";
     for (const ShapeCorrection& shape : op.shapes) {
@@ -100,7 +105,7 @@ std::string percent(const std::optional<ErrorSummary>& e) {
 
 std::string profile_yaml(const FittedProfile& profile) {
   std::string out = "# Fitted by `epsim calibrate fit`; schema: calibration/FORMAT.md. Do not edit: fit again.\n";
-  out += fmt::format("version: 1\nmachine: {}\ngpu: {}\nlicence: {}\nnotes: {}\nops:\n", quoted(profile.machine),
+  out += fmt::format("version: 2\nmachine: {}\ngpu: {}\nlicence: {}\nnotes: {}\nops:\n", quoted(profile.machine),
                      quoted(profile.gpu), quoted(profile.licence), quoted(profile.notes));
   for (const FittedOp& op : profile.ops) {
     out += op_yaml(op);

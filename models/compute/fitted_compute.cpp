@@ -78,10 +78,10 @@ Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, doub
   const double share = groups / whole, launch = op.coefficients.front() * 1e-6;
   const double scaled = all.time.count() * share + launch * (1 - share);
   if (many >= 1) {
-    return {Seconds(scaled), all.origin};
+    return {Seconds(scaled), Origin::kExtrapolated};  // few experts alone were not measured at as many rows
   }
   const Price few = at(groups);
-  return {Seconds(std::pow(few.time.count(), 1 - many) * std::pow(scaled, many)), weaker(few.origin, all.origin)};
+  return {Seconds(std::pow(few.time.count(), 1 - many) * std::pow(scaled, many)), Origin::kExtrapolated};
 }
 
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {

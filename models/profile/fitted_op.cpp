@@ -10,7 +10,7 @@
 namespace epsim {
 namespace {
 
-constexpr int kProfileVersion = 1;
+constexpr int kProfileVersion = 2;
 
 ErrorSummary read_errors(ConfigReader in) {
   ErrorSummary out;
@@ -56,6 +56,13 @@ void read_grid(ConfigReader& in, const OpInfo& info, FittedOp& out) {
   }
   out.correction = LogGrid(std::move(axes));
   out.correction.values() = read_corrections(in, size);
+  const auto supported = in.required<std::string>("supported");
+  in.check(supported.size() == size && supported.find_first_not_of("01") == std::string::npos, "supported",
+           fmt::format("has {} characters; {} are needed, one 0 or 1 for every knot of the correction.",
+                       supported.size(), size));
+  for (const char c : supported) {
+    out.supported.push_back(c == '1');
+  }
 }
 
 void read_shapes(ConfigReader& in, const OpInfo& info, FittedOp& out) {
@@ -127,6 +134,12 @@ bool FittedOp::inside(const OpPlace& place) const {
   for (std::size_t a = 0; a < correction.axes().size(); ++a) {
     const double slack = 1e-9;
     if (place.axes[a] < hull[a][0] - slack || place.axes[a] > hull[a][1] + slack) {
+      return false;
+    }
+  }
+  const LogGrid::Corners around = correction.corners(std::span(place.axes).first(correction.axes().size()));
+  for (std::size_t c = 0; c < around.count; ++c) {
+    if (around.weight[c] > 0 && !supported[around.index[c]]) {
       return false;
     }
   }

@@ -6,9 +6,10 @@
 //            has not seen.
 //   Shapes : kernels are tuned shape by shape, and change at whole tiles. A grouped GEMM has, on top, a correction for
 //            each measured size of its experts, a dense GEMM one over its rows alone.
-//   Valid  : inside the measured hull, the box of features over all points, a price is interpolated. Outside it the
-//            physical terms go on and the correction stays that of the edge: extrapolated. So are experts of a size
-//            that was not measured.
+//   Valid  : a price is interpolated where measured points surround it in all features together: inside the box of
+//            features over all points, and in a cell of the correction's grid at each corner of which a measured point
+//            is near, in one of the cells around the corner. Elsewhere the physical terms go on and the correction is
+//            what smoothness makes of it: extrapolated. So are experts of a size that was not measured.
 #pragma once
 
 #include <array>
@@ -46,6 +47,7 @@ struct FittedOp {
   std::vector<ShapeCorrection> shapes;                 // grouped GEMM only
   std::optional<LogGrid> steps;                        // dense GEMM only: a further correction over m alone
   std::array<std::array<double, 2>, kMaxAxes> hull{};  // least and greatest log2 feature of a measured point, per axis
+  std::vector<bool> supported;  // [knot of the correction] a measured point is in a cell around it
   // On the fifth of the points that was held out; for a grouped GEMM of even groups, and of uneven ones.
   ErrorSummary held_out;
   std::optional<ErrorSummary> held_out_skewed;

@@ -89,6 +89,29 @@ TEST_CASE("uneven groups of a grouped GEMM have their own error, and unmeasured 
   CHECK(fit.op.price(std::vector<double>{320, 16, 40, 1000, 1000, 320}).origin == Origin::kExtrapolated);
 }
 
+TEST_CASE("many rows for few groups are extrapolated where a table has few groups only with few rows") {
+  // A whole model of 256 experts, top-8, on one GPU: t tokens touch min(256, 8 t) experts, with the rest of the rows on
+  // the same ones. So 4 groups come with one row each, and 128 rows each only with all 256.
+  PointTable table{
+      "grouped_gemm", {"rows", "groups", "rows_max", "hidden", "intermediate", "tokens"}, {}, {}, {}, {}, {}};
+  for (double rows = 4; rows <= 65536; rows *= 2) {
+    for (const double skew : {1.0, 2.0}) {
+      const double groups = std::min(256.0, rows), each = rows / groups;
+      table.add(std::vector<double>{rows, groups, each * skew, 2000, 500, rows},
+                20e-6 + groups * 3 * 1e6 * 2 / 1e12 + 6 * 1e6 * rows / 50e12);
+    }
+  }
+  const FittedOp op = fit_op(table, kRates, "a test").op;
+  const auto origin = [&](double groups, double each) {
+    return op.price(std::vector<double>{groups * each, groups, each, 2000, 500, groups * each}).origin;
+  };
+  CHECK(origin(4, 1) == Origin::kInterpolated);
+  CHECK(origin(256, 1) == Origin::kInterpolated);
+  CHECK(origin(256, 100) == Origin::kInterpolated);
+  CHECK(origin(4, 100) == Origin::kExtrapolated);  // inside the box of 4..256 groups and 1..256 rows each
+  CHECK(origin(16, 200) == Origin::kExtrapolated);
+}
+
 TEST_CASE("repeated rows show the noise that no model can pass under") {
   PointTable table = dense_points(0);
   for (std::size_t i = 0; i < 20; ++i) {
@@ -124,11 +147,13 @@ TEST_CASE("bad profiles are refused with the key that is wrong") {
     return std::string(
         test::error_of<InputError>([&] { read_fitted_profile(Config::from_text(text, "fit.yaml")); }).what());
   };
-  test::check_contains(refused("version: 1", "version: 9"), {"fit.yaml", "version", "reads version 1"});
+  test::check_contains(refused("version: 2", "version: 9"), {"fit.yaml", "version", "reads version 2"});
   test::check_contains(refused("op: dense_gemm", "op: dense_gem"), {"ops[0].op", "dense_gemm"});
   test::check_contains(refused("correction: [", "correction: [0, "), {"correction", "where the knots span"});
   test::check_contains(refused("correction: [", "correction: [.nan, "), {"correction", "finite"});
   test::check_contains(refused("launch: ", "launch: -"), {"coefficients.launch"});
+  test::check_contains(refused("supported: \"", "supported: \"1"), {"supported", "one 0 or 1 for every knot"});
+  test::check_contains(refused("supported: \"1", "supported: \"2"), {"supported", "one 0 or 1 for every knot"});
   test::check_contains(refused("tile_rows:", "tile_row:"), {"tile_rows"});
 }
 

@@ -43,7 +43,10 @@ TEST_CASE("the main job's GPU prices from its fits") {
   const RankBatch short_ones{.decode_tokens = 64, .decode_context = 64, .sampled = 64};
   CHECK(compute.attention(decode).time > compute.attention(short_ones).time);
   CHECK(compute.attention(decode).origin == Origin::kInterpolated);
-  CHECK(compute.experts(4096, 4).origin == Origin::kInterpolated);
+  // The table has 1024 rows an expert for all 256 together, and 8 experts alone with a row each.
+  CHECK(compute.experts(256 * 1024, 256).origin == Origin::kInterpolated);
+  CHECK(compute.experts(8, 8).origin == Origin::kInterpolated);
+  CHECK(compute.experts(4096, 4).origin == Origin::kExtrapolated);
   // 4 experts of 84 MiB read at 2039 GB/s take 173 us; no fit may be below the data sheet.
   CHECK(compute.experts(4, 4).time.count() > 4 * 84 * 1024 * 1024.0 / 2039e9);
   CHECK(compute.experts(8192, 4).time > compute.experts(4096, 4).time);
