@@ -1,0 +1,100 @@
+// From a device to a priced run: a simulated GPU is measured, its points are fitted, and a scenario on a node of such
+// GPUs is priced from the fit.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "calibration/measure/command.h"
+#include "tests/app/process.h"
+#include "tests/calibration/fake_device.h"
+
+namespace epsim::test {
+namespace {
+
+// Points of a device of 204.8 TF/s and 1 TB/s whose kernels take `slower` times as long.
+void measure_fake(const TempDir& dir, double slower) {
+  FakeClock clock;
+  struct Shared : measure::Clock {
+    explicit Shared(const FakeClock& of) : clock(of) {}
+    Seconds now() const override { return clock.now(); }
+    const FakeClock& clock;
+  };
+  measure::CommandContext context;
+  context.open = [&] {
+    auto device = std::make_unique<FakeDevice>(clock);
+    device->ways[0].slower = slower;
+    Provenance provenance;
+    provenance.gpu = device->machine.name;
+    return measure::OpenedDevice{std::move(device), provenance};
+  };
+  context.clock = std::make_unique<Shared>(clock);
+  std::ostringstream out;
+  const int code = measure::calibrate({"--quick", "--only", "grouped_gemm,dense_gemm,gqa_prefill,gqa_decode",
+                                       "--models", "olmoe-1b-7b", "--output", (dir / "points.h5").string()},
+                                      context, out);
+  CAPTURE(out.str());
+  REQUIRE(code == 0);
+}
+
+// A node of eight such GPUs: its compute profile is the A100's with the fit in place of the A100's own.
+void write_node(const TempDir& dir) {
+  std::string compute = slurp(source_dir() / "models/hardware/compute/a100.yaml");
+  const std::string own = "fitted: a100";
+  const std::size_t at = compute.find(own);
+  REQUIRE(at != std::string::npos);
+  compute.replace(at, own.size(), "fitted: " + (dir / "fit/fit.yaml").string());
+  std::ofstream(dir / "compute.yaml") << compute;
+  std::ofstream(dir / "node.yaml") << fmt::format(
+      "base: p4de.24xlarge\nsummary: eight simulated GPUs\ngpu_spec:\n  name: Fake-1000\n  summary: simulated\n"
+      "  bf16: 204.8TF/s\n  memory: 80GiB\n  memory_bandwidth: 1000GB/s\n  compute_profile: {}\n"
+      "  sources: {{bf16: simulated, memory: simulated, memory_bandwidth: simulated}}\n",
+      (dir / "compute.yaml").string());
+}
+
+// Seconds of a run's steps in expert GEMMs. Requests are far apart: each is alone, however fast the GPU.
+double priced_experts(const TempDir& dir) {
+  const Outcome run = run_epsim(dir, "run " + small_scenario() + " -q --set requests.rate=0.01/s --set cluster.node=" +
+                                         (dir / "node.yaml").string() + " -o out");
+  CAPTURE(run.err);
+  REQUIRE(run.exit_code == 0);
+  const nlohmann::json summary = nlohmann::json::parse(slurp(dir / "out/summary.json"));
+  const nlohmann::json& of_run = summary.contains("runs") ? summary["runs"][0] : summary;
+  return of_run["time_by_part"]["experts_s"].get<double>();
+}
+
+// A product of 64 x 2048 x 2048: 2 (64 x 2048 + 2048 x 2048 + 64 x 2048) bytes at 1 TB/s are 8.91 us, its 5.4e8 flops
+// take less, and a launch takes 2 us.
+void check_product(const TempDir& dir, double slower) {
+  std::ofstream(dir / "facts.yaml") << fmt::format(
+      "operators:\n  - {{what: product, machine: {}, op: dense_gemm, parameters: [64, 2048, 2048], measured_ms: {},\n"
+      "     band: 0.1, source: simulated}}\n",
+      (dir / "fit/fit.yaml").string(), 10.91e-3 * slower);
+  const Outcome table = run_epsim(dir, "validate --accuracy=.");
+  CAPTURE(table.out);
+  CAPTURE(table.err);
+  CHECK(table.exit_code == 0);
+}
+
+TEST_CASE("a device is measured, its points fitted, and a run priced from the fit") {
+  double experts[2] = {};
+  for (const int i : {0, 1}) {
+    const double slower = i == 0 ? 1 : 3;
+    const TempDir dir;
+    measure_fake(dir, slower);
+    const Outcome fit =
+        run_epsim(dir, "calibrate fit points.h5 -o fit --bf16 204.8TF/s --fp8 204.8TF/s --bandwidth 1000GB/s");
+    CAPTURE(fit.err);
+    REQUIRE(fit.exit_code == 0);
+    check_product(dir, slower);
+    write_node(dir);
+    experts[i] = priced_experts(dir);
+  }
+  // All kernels take three times as long, and so do the run's.
+  CHECK(experts[0] > 0);
+  CHECK(experts[1] == doctest::Approx(3 * experts[0]).epsilon(0.02));
+}
+
+}  // namespace
+}  // namespace epsim::test
