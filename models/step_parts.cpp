@@ -17,10 +17,15 @@ void stretch(std::vector<double>& rows, const std::vector<double>& speed) {
   }
 }
 
-// The same pair by pair, for networks that look at routes: a pair goes at the pace of its slower end.
-void stretch_pairs(std::vector<double>& pairs, const std::vector<double>& speed) {
+// The same pair by pair, for networks that look at routes: a pair goes at the pace of its slower end. `apart`: only
+// pairs of GPUs in different nodes.
+void stretch_pairs(std::vector<double>& pairs, const std::vector<double>& speed, const ClusterShape& shape,
+                   bool apart) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    pairs[i] /= std::min(speed[i / speed.size()], speed[i % speed.size()]);
+    const std::size_t from = i / speed.size(), to = i % speed.size();
+    if (!apart || shape.node_of(static_cast<int>(from)) != shape.node_of(static_cast<int>(to))) {
+      pairs[i] /= std::min(speed[from], speed[to]);
+    }
   }
 }
 
@@ -29,6 +34,7 @@ void stretch_pairs(std::vector<double>& pairs, const std::vector<double>& speed)
 StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                      const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network)
     : model_(model),
+      shape_(shape_of(cluster)),
       parallelism_(parallelism),
       dispatch_(dispatch),
       compute_(model, cluster.node.gpu, parallelism, std::move(compute)),
@@ -37,7 +43,7 @@ StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Par
                                                                                 : cluster.node.gpu.bf16_peak) {}
 
 void StepParts::set_conditions(const StepConditions& conditions) {
-  for (const std::vector<double>* speeds : {&conditions.gpu_speed, &conditions.link_speed}) {
+  for (const std::vector<double>* speeds : {&conditions.gpu_speed, &conditions.link_speed, &conditions.nic_speed}) {
     EPSIM_CHECK(speeds->empty() || speeds->size() == static_cast<std::size_t>(parallelism_.gpus), "one speed per GPU");
     EPSIM_CHECK(std::all_of(speeds->begin(), speeds->end(), [](double s) { return s > 0; }),
                 "a GPU or link that still takes part has a speed above 0");
@@ -94,18 +100,28 @@ Price StepParts::experts(int gpu, double rows, double touched) const {
   return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[static_cast<std::size_t>(gpu)]);
 }
 
+LayerTraffic StepParts::as_slowed(LayerTraffic traffic) const {
+  if (!conditions_.link_speed.empty()) {
+    for (std::vector<double>* rows : {&traffic.intra_out, &traffic.intra_in, &traffic.inter_out, &traffic.inter_in}) {
+      stretch(*rows, conditions_.link_speed);
+    }
+    stretch_pairs(traffic.pairs, conditions_.link_speed, shape_, false);
+  }
+  if (!conditions_.nic_speed.empty()) {
+    stretch(traffic.inter_out, conditions_.nic_speed);
+    stretch(traffic.inter_in, conditions_.nic_speed);
+    stretch_pairs(traffic.pairs, conditions_.nic_speed, shape_, true);
+  }
+  return traffic;
+}
+
 ExchangePrice StepParts::exchange(const LayerTraffic& traffic, Direction direction,
                                   std::vector<double>& link_bytes) const {
   const Bytes row = direction == Direction::kDispatch ? dispatch_row() : combine_row();
   ExchangePrice price = network_->all_to_all(traffic, row, direction, link_bytes);
-  if (!conditions_.link_speed.empty()) {
-    LayerTraffic slow = traffic;
-    for (std::vector<double>* rows : {&slow.intra_out, &slow.intra_in, &slow.inter_out, &slow.inter_in}) {
-      stretch(*rows, conditions_.link_speed);
-    }
-    stretch_pairs(slow.pairs, conditions_.link_speed);
+  if (slowed_links()) {
     std::vector<double> not_counted(link_bytes.size(), 0.0);
-    price = network_->all_to_all(slow, row, direction, not_counted);
+    price = network_->all_to_all(as_slowed(traffic), row, direction, not_counted);
   }
   EPSIM_CHECK(price.price.time >= price.wire, "an exchange is not faster than its busiest link");
   return price;

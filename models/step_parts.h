@@ -62,6 +62,9 @@ class StepParts {
 
   void set_conditions(const StepConditions& conditions);
   const StepConditions& conditions() const { return conditions_; }
+  // Traffic over links at a share of their rate, as the traffic that takes them as long at their full rate.
+  bool slowed_links() const { return !conditions_.link_speed.empty() || !conditions_.nic_speed.empty(); }
+  LayerTraffic as_slowed(LayerTraffic traffic) const;
 
   void ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const;
   // Adds what each link carried to `link_bytes`, in the order of network().links().
@@ -82,6 +85,7 @@ class StepParts {
   double rank_speed(std::size_t rank) const;
 
   MoeSpec model_;
+  ClusterShape shape_;
   Parallelism parallelism_;
   DispatchOptions dispatch_;
   ComputeModel compute_;

@@ -55,8 +55,9 @@ struct StepCost {
 // What has changed about the hardware since the run began: the share of its speed, in (0, 1] or above for an
 // overclocked GPU, at which each GPU computes and at which its links run. Empty: all at 1.
 struct StepConditions {
-  std::vector<double> gpu_speed;   // [GPU] every kernel on it
-  std::vector<double> link_speed;  // [GPU] its port and its share of the NICs
+  std::vector<double> gpu_speed;       // [GPU] every kernel on it
+  std::vector<double> link_speed;      // [GPU] its port and its share of the NICs
+  std::vector<double> nic_speed = {};  // [GPU] its share of the NICs alone, on top of that
 };
 
 // Prices steps. One object serves one run; it may keep scratch space and running totals.
@@ -100,7 +101,7 @@ struct StepTotals {
   std::vector<LayerTotals> layers;
   std::vector<double> gpu_load;    // [layer][GPU] routed assignments executed
   std::vector<double> gpu_busy_s;  // [layer][GPU] seconds of expert work
-  LayerSeries balancedness;           // by layer and step
+  LayerSeries balancedness;        // by layer and step
   std::vector<LinkTotals> links;
   // [layer][dispatch, combine][link] seconds of the layer's exchanges that this link set the time of.
   std::vector<double> bottleneck_s;

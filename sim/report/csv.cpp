@@ -15,7 +15,7 @@ namespace {
 // All GPUs have a KV pool as large as the fullest one's.
 constexpr std::string_view kLeftOverItem = "left over";
 
-constexpr std::array<std::string_view, 3> kStateNames = {"waiting", "running", "completed"};
+constexpr std::array<std::string_view, 4> kStateNames = {"waiting", "running", "completed", "failed"};
 
 // How far a request came. A token comes after its request was admitted, never at the same instant, because a step takes
 // time; so a first_token that is not later than `admitted` was never set.
@@ -92,7 +92,7 @@ void add_balance(CsvTable& csv, std::span<const double> loads, double steps) {
 void write_requests_csv(std::ostream& out, const RunResult& run) {
   CsvTable csv(
       out, {"request", "dp_rank", "state", "input_tokens", "output_tokens", "arrival_s", "admitted_s", "first_token_s",
-            "finished_s", "queue_ms", "ttft_ms", "tpot_ms", "e2e_ms", "cached_tokens", "retractions"});
+            "finished_s", "queue_ms", "ttft_ms", "tpot_ms", "e2e_ms", "cached_tokens", "retractions", "retries"});
   for (std::size_t i = 0; i < run.requests.size(); ++i) {
     const RequestRecord& r = run.requests[i];
     csv.integer(static_cast<std::int64_t>(i));
@@ -104,7 +104,7 @@ void write_requests_csv(std::ostream& out, const RunResult& run) {
     csv.text(kStateNames[static_cast<std::size_t>(r.state)]);
     csv.integer(r.input_tokens).integer(r.output_tokens).raw(exact_seconds(r.arrival));
     add_progress(csv, r);
-    csv.integer(r.cached_tokens).integer(r.retractions);
+    csv.integer(r.cached_tokens).integer(r.retractions).integer(r.retries);
     csv.end_row();
   }
 }

@@ -29,6 +29,8 @@ void put_info(Json& out, const RunInfo& info) {
 Json requests_of(const RunSummary& run) {
   return {{"offered_requests", run.offered},
           {"completed_requests", run.completed},
+          {"failed_requests", run.failed},
+          {"retried_requests", run.retries},
           {"running_requests", run.running},
           {"waiting_requests", run.waiting},
           {"completed_input_tokens", run.input_tokens},

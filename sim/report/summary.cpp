@@ -153,9 +153,13 @@ RunSummary summarize(const RunResult& run) {
   out.gpus = run.gpus;
   out.offered = static_cast<std::int64_t>(run.requests.size());
   out.completed = run.completed;
+  out.failed = run.failed;
+  for (const RequestRecord& r : run.requests) {
+    out.retries += r.retries;
+  }
   out.running = in_state(run, RequestState::kRunning);
   out.waiting = in_state(run, RequestState::kWaiting);
-  EPSIM_CHECK(out.completed + out.running + out.waiting == out.offered, "every request has one state");
+  EPSIM_CHECK(out.completed + out.failed + out.running + out.waiting == out.offered, "every request has one state");
   out.input_tokens = run.input_tokens;
   out.output_tokens = run.output_tokens;
   out.throughput = throughput(run);

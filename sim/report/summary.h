@@ -83,8 +83,9 @@ struct RunSummary {
   bool interrupted = false;
   int gpus = 0;
 
-  std::int64_t offered = 0, completed = 0, running = 0, waiting = 0;  // requests, by their state at the end
-  std::int64_t input_tokens = 0, output_tokens = 0;                   // of completed requests
+  std::int64_t offered = 0, completed = 0, failed = 0, running = 0, waiting = 0;  // requests, by their state at the end
+  std::int64_t retries = 0;                                                       // of requests whose rank was lost
+  std::int64_t input_tokens = 0, output_tokens = 0;                               // of completed requests
   ThroughputFigures throughput;
   LatencyFigures ttft, itl, tpot, e2e, queue;
 

@@ -51,6 +51,9 @@ std::string requests_line(const RunSummary& run) {
   std::string text =
       fmt::format("{} of {} completed in {} s; offered {}/s, served {}/s", grouped(run.completed), grouped(run.offered),
                   rounded(t.duration_s), rounded(t.offered_requests_per_s), rounded(t.requests_per_s));
+  if (run.failed + run.retries > 0) {
+    text += fmt::format("; with lost hardware {} started anew, {} failed", grouped(run.retries), grouped(run.failed));
+  }
   if (run.interrupted) {
     text += fmt::format("; interrupted with {} running and {} waiting: only complete steps count", grouped(run.running),
                         grouped(run.waiting));

@@ -9,7 +9,7 @@ namespace {
 
 // What the request records say, to be held against the tally.
 struct RecordSums {
-  std::int64_t completed = 0, running = 0, waiting = 0, in_system = 0;
+  std::int64_t completed = 0, failed = 0, running = 0, waiting = 0, in_system = 0;
   std::int64_t input_tokens = 0, output_tokens = 0;  // of completed requests
   RequestTicks residence = 0;
 };
@@ -21,6 +21,8 @@ bool times_in_order(const RequestRecord& r) {
              (r.output_tokens == 1) == (r.first_token == r.finished);
     case RequestState::kRunning:
       return r.arrival <= r.admitted && (r.first_token == Ticks{} || r.admitted < r.first_token);
+    case RequestState::kFailed:
+      return r.arrival <= r.finished && r.admitted == Ticks{} && r.first_token == Ticks{};
     case RequestState::kWaiting:
       return r.retractions > 0 || (r.admitted == Ticks{} && r.first_token == Ticks{} && r.finished == Ticks{});
   }
@@ -36,6 +38,11 @@ void add_record(RecordSums& sums, const RequestRecord& r, Ticks end) {
     sums.residence += (r.finished - r.arrival).count();
     return;
   }
+  if (r.state == RequestState::kFailed) {
+    ++sums.failed;
+    sums.residence += (r.finished - r.arrival).count();
+    return;
+  }
   ++(r.state == RequestState::kRunning ? sums.running : sums.waiting);
   if (routed) {
     ++sums.in_system;
@@ -48,14 +55,16 @@ RecordSums sum_records(const RunResult& result) {
   for (std::size_t i = 0; i < result.requests.size(); ++i) {
     const RequestRecord& r = result.requests[i];
     EPSIM_CHECK(times_in_order(r), fmt::format("request {} does things out of order", i + 1));
-    EPSIM_CHECK(r.state == RequestState::kWaiting || r.rank >= 0, fmt::format("request {} ran nowhere", i + 1));
+    const bool may_be_nowhere = r.state == RequestState::kWaiting || r.state == RequestState::kFailed;
+    EPSIM_CHECK(may_be_nowhere || r.rank >= 0, fmt::format("request {} ran nowhere", i + 1));
     add_record(sums, r, result.end);
   }
   return sums;
 }
 
 void check_counts(const RecordSums& sums, const RunResult& result, const RunTally& tally) {
-  EPSIM_CHECK(sums.completed == result.completed, "requests completed differ from requests counted");
+  EPSIM_CHECK(sums.completed == result.completed && sums.failed == result.failed,
+              "requests completed or failed differ from requests counted");
   EPSIM_CHECK(sums.in_system == tally.requests.in_system(), "requests were lost or counted twice");
   EPSIM_CHECK(result.interrupted || sums.running + sums.waiting == 0, "the run ended with requests unserved");
 }
@@ -80,6 +89,8 @@ RankSums sum_ranks(std::span<const DpRank> ranks) {
     sums.counts.prompt_ends += c.prompt_ends;
     sums.counts.dropped_prompt_tokens += c.dropped_prompt_tokens;
     sums.counts.resumed_tokens += c.resumed_tokens;
+    sums.counts.lost_tokens += c.lost_tokens;
+    sums.counts.lost_gaps += c.lost_gaps;
     EPSIM_CHECK(rank.kv().used() == open.kv_blocks + rank.kv().lent(), "KV blocks were leaked or returned too early");
     EPSIM_CHECK(
         rank.kv().used() + rank.kv().evictable() <= rank.kv().blocks() && rank.kv().peak() <= rank.kv().blocks(),
@@ -97,11 +108,11 @@ void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally, std::spa
                                of_ranks.counts.hit_tokens - of_ranks.counts.received_tokens;
   EPSIM_CHECK(tally.prefill_tokens == prompts,
               fmt::format("{} prompt tokens were priced, requests got {}", tally.prefill_tokens, prompts));
-  const std::int64_t decoded =
-      sums.output_tokens + of_ranks.open.output_tokens - of_ranks.counts.prompt_ends + of_ranks.counts.rejected_tokens;
+  const std::int64_t decoded = sums.output_tokens + of_ranks.open.output_tokens + of_ranks.counts.lost_tokens -
+                               of_ranks.counts.prompt_ends + of_ranks.counts.rejected_tokens;
   EPSIM_CHECK(tally.decode_tokens == decoded,
               fmt::format("{} decode tokens were priced, requests got {}", tally.decode_tokens, decoded));
-  const std::int64_t gaps = sums.output_tokens - sums.completed + of_ranks.open.gaps;
+  const std::int64_t gaps = sums.output_tokens - sums.completed + of_ranks.open.gaps + of_ranks.counts.lost_gaps;
   EPSIM_CHECK(tally.gaps.count() == gaps, "token gaps and tokens differ");
 }
 

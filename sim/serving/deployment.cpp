@@ -77,6 +77,8 @@ int Deployment::instances() const {
 Deployment read_deployment(ConfigReader& in, const Scenario& s) {
   Deployment out;
   out.router = read_router(in);
+  out.retry_limit = in.optional<int>("retry_limit", out.retry_limit);
+  in.check(out.retry_limit <= 1000, "retry_limit", "at most 1000.");
   const bool apart = in.has("prefill") || in.has("decode");
   if (!apart) {
     const int instances = in.optional<int>("instances", 1, Bound::kPositive);

@@ -27,6 +27,7 @@ struct Deployment {
   // Empty: one instance, as the scenario's own sections describe it. One pool: several of these. Two: those that
   // prefill, and those that decode.
   std::vector<InstancePool> pools;
+  int retry_limit = 3;  // times that a request starts anew when its rank is lost
   bool single() const { return pools.empty(); }
   int instances() const;
 };
@@ -34,6 +35,7 @@ struct Deployment {
 struct Scenario;
 
 // Reads the mapping `deployment` of a scenario whose other sections have been read:
+//   retry_limit                           3; how often a request whose rank is lost starts anew before it fails
 //   instances, router                     several instances of the scenario's own cluster
 //   prefill: {...}, decode: {...}, router  instances, nodes, attention_tp, static_fraction, num_gpu_blocks, serving;
 //   what

@@ -25,10 +25,11 @@ std::vector<Scenario> pool_scenarios(const Scenario& s) {
   return out;
 }
 
-InstanceSpec spec_of(const Running& running) {
+InstanceSpec spec_of(Running& running, const PolicyChoice& policy) {
   InstanceSpec spec;
   spec.options = running.prepared->serving;
   spec.pricer = &running.pricing.pricer();
+  tell_losses(*running.scenario, policy, running.pricing, spec);
   if (spec.options.role == InstanceRole::kPrefill) {
     const KvLanes lanes = kv_lanes(*running.scenario);
     spec.ranks_per_lane = lanes.ranks_per_lane;
@@ -110,8 +111,9 @@ std::vector<Running> start_models(const std::vector<Scenario>& scenarios, const 
   for (std::size_t p = 0; p < scenarios.size(); ++p) {
     for (int i = 0; i < s.deployment.pools[p].instances; ++i) {
       const PreparedRun& plan = prepared.pools[p];
+      const auto number = static_cast<int>(out.size());
       out.push_back(
-          {&scenarios[p], &plan, price_instance(scenarios[p], policy, plan, out.empty() ? recorder : nullptr)});
+          {&scenarios[p], &plan, price_instance(scenarios[p], policy, plan, number == 0 ? recorder : nullptr, number)});
     }
   }
   return out;
@@ -147,13 +149,13 @@ PreparedRun prepare_deployment(const Scenario& s, const PolicyChoice& policy) {
 RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
                          const RequestTrace& requests, const RunControl& control) {
   const std::vector<Scenario> scenarios = pool_scenarios(s);
-  const std::vector<Running> running = start_models(scenarios, s, policy, prepared, control.recorder);
+  std::vector<Running> running = start_models(scenarios, s, policy, prepared, control.recorder);
   std::vector<InstanceSpec> specs;
-  for (const Running& r : running) {
-    specs.push_back(spec_of(r));
+  for (Running& r : running) {
+    specs.push_back(spec_of(r, policy));
     specs.back().recorded = specs.size() == 1;
   }
-  RunResult result = simulate(requests, specs, s.deployment.router, control);
+  RunResult result = simulate(requests, specs, s.deployment.router, control, s.deployment.retry_limit);
   ConservationReport sent = result.conservation;
   StepTotals all;
   RebalanceReport rebalance;

@@ -217,13 +217,18 @@ DpRank::Resumed DpRank::suspend(std::int32_t request) {
     out.last_token = m.last_token;
   }
   out.computed = std::max(held, a.known);
+  forget(request, a, held);
+  return out;
+}
+
+// The request, with `held` tokens in KV memory, gives all of its memory back.
+void DpRank::forget(std::int32_t request, const Active& a, std::int64_t held) {
   if (const std::int64_t own = own_blocks(request, a, held); own > 0) {
     kv_.release(own);
   }
   kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
   counts_.dropped_prompt_tokens += a.done;
-  active_.erase(entry);
-  return out;
+  active_.erase(request);
 }
 
 void DpRank::retract(std::int32_t request, bool to_front) {

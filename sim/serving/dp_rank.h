@@ -56,6 +56,12 @@ class DpRank {
   std::optional<std::int32_t> admit_remote();
   void receive(std::int32_t request, Ticks now);
 
+  // A request leaves without an answer, between steps or while it is in transfer: its memory is free, and what it had
+  // generated is lost. die(): the rank is gone for good; the requests that were routed here, by number.
+  void drop(std::int32_t request);
+  std::vector<std::int32_t> die();
+  bool alive() const { return alive_; }
+
   // Forms the batch of the step that starts now; all zero when the rank has nothing to do, or nothing until a transfer
   // has ended.
   const RankBatch& begin_step(Ticks now);
@@ -86,6 +92,8 @@ class DpRank {
     std::int64_t dropped_prompt_tokens = 0, resumed_tokens = 0;
     std::int64_t received_tokens = 0;  // prompt tokens in KV memory that were computed elsewhere
     std::int64_t rejected_tokens = 0;  // decode tokens that speculation put into batches in vain
+    // Tokens that requests had generated when they were dropped, and the gaps between these.
+    std::int64_t lost_tokens = 0, lost_gaps = 0;
   };
   const Counts& counts() const { return counts_; }
 
@@ -145,6 +153,8 @@ class DpRank {
   void finish(std::int32_t request, Ticks now);
   Resumed suspend(std::int32_t request);
   void retract(std::int32_t request, bool to_front);
+  std::int32_t give_up(std::int32_t request);
+  void forget(std::int32_t request, const Active& a, std::int64_t held);
   void end_prompt(std::int32_t request, Ticks now, GapSamples& gaps);
   void add_decodes();
   bool reserve_decodes();
@@ -189,6 +199,7 @@ class DpRank {
   RankBatch batch_;
   std::int64_t outstanding_tokens_ = 0, admissions_ = 0;
   double new_token_ratio_;
+  bool alive_ = true;
   bool full_ = false;          // nothing enters until a running request leaves
   bool head_refused_ = false;  // the head of the queue lacked memory in this step
   Counts counts_;

@@ -4,6 +4,7 @@
 //            num_reserved_decode_tokens, 512, of every running request and of this one; retracted requests first, from
 //            host memory); disaggregation/prefill.py: a request's memory is freed when its transfer has ended.
 //   Differs: a request that finds the rank idle always enters.
+#include <algorithm>
 #include <utility>
 
 #include "sim/core/check.h"
@@ -14,15 +15,9 @@ namespace epsim {
 std::vector<std::int32_t> DpRank::take_handed_over() { return std::exchange(handed_over_, {}); }
 
 void DpRank::release_handed_over(std::int32_t request) {
-  const auto entry = active_.find(request);
-  const Active a = entry->second;
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt that was handed over can be released");
-  if (const std::int64_t own = own_blocks(request, a, a.done); own > 0) {
-    kv_.release(own);
-  }
-  kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
-  counts_.dropped_prompt_tokens += a.done;
-  active_.erase(entry);
+  const Active a = active_.at(request);
+  forget(request, a, a.done);
   const RequestRecord& r = record(request);
   outstanding_tokens_ -= std::int64_t{r.input_tokens} + r.output_tokens;
   full_ = false;
@@ -88,6 +83,60 @@ void DpRank::receive(std::int32_t request, Ticks now) {
   RequestRecord& r = record(request);
   r.first_token = now;
   joining_.push_back({request, r.input_tokens, std::int64_t{r.output_tokens} - 1, now});
+}
+
+// Takes the request's memory back wherever it is in its life here; the tokens that it had generated.
+std::int32_t DpRank::give_up(std::int32_t request) {
+  const auto resumed = resumed_.find(request);
+  const std::int32_t before = resumed != resumed_.end() ? resumed->second.generated : 0;
+  const auto entry = active_.find(request);
+  if (entry == active_.end()) {
+    waiting_.erase(request);
+    remote_.erase(request);
+    return before;
+  }
+  const Active a = entry->second;
+  if (std::erase(in_transfer_, request) > 0) {
+    std::erase(handed_over_, request);
+    forget(request, a, a.done);
+    return options_.role == InstanceRole::kPrefill ? 1 : 0;  // counted where the token was made
+  }
+  const auto joining = std::find_if(joining_.begin(), joining_.end(),
+                                    [request](const Decodes::Member& m) { return m.request == request; });
+  if (joining != joining_.end()) {
+    const Decodes::Member m = *joining;
+    joining_.erase(joining);
+    forget(request, a, m.context);
+    return static_cast<std::int32_t>(record(request).output_tokens - m.left);
+  }
+  return suspend(request).generated;
+}
+
+void DpRank::drop(std::int32_t request) {
+  const std::int32_t generated = give_up(request);
+  resumed_.erase(request);
+  counts_.lost_tokens += generated;
+  counts_.lost_gaps += std::max(0, generated - 1);
+  const RequestRecord& r = record(request);
+  outstanding_tokens_ -= std::int64_t{r.input_tokens} + r.output_tokens;
+  full_ = false;
+}
+
+std::vector<std::int32_t> DpRank::die() {
+  std::vector<std::int32_t> out;
+  for (const RequestQueue* queue : {&waiting_, &remote_}) {
+    out.insert(out.end(), queue->waiting().begin(), queue->waiting().end());
+  }
+  for (const auto& [request, a] : active_) {
+    out.push_back(request);
+  }
+  std::sort(out.begin(), out.end());
+  for (const std::int32_t request : out) {
+    drop(request);
+  }
+  EPSIM_CHECK(kv_.used() == 0 && outstanding_tokens_ == 0, "a rank that is gone holds nothing");
+  alive_ = false;
+  return out;
 }
 
 }  // namespace epsim

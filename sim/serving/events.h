@@ -28,10 +28,19 @@ struct StepDue {
 // (Phase::Complete).
 struct KvArrived {
   std::int32_t request;
+  std::int32_t attempt;  // of the request: a transfer of an earlier one is void
   std::int64_t number() const { return request; }
 };
 
-using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived>;
+// Hardware of an instance is gone (Phase::Rebalance: a step that ends at that time has ended, the next one is not put
+// together yet).
+struct HardwareLost {
+  std::int32_t instance;
+  std::int32_t loss;  // position in its list
+  std::int64_t number() const { return (static_cast<std::int64_t>(instance) << 32) + loss; }
+};
+
+using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareLost>;
 
 inline void add_to(Fingerprint& fingerprint, const ServingEvent& event) {
   fingerprint.add(static_cast<std::uint64_t>(event.index()));

@@ -25,8 +25,14 @@ std::vector<RequestRecord> records_of(const RequestTrace& trace) {
 
 }  // namespace
 
-Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control)
-    : trace_(trace), specs_(specs), rule_(router), control_(control) {
+Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control,
+             int retry_limit)
+    : trace_(trace),
+      specs_(specs),
+      rule_(router),
+      control_(control),
+      retry_limit_(retry_limit),
+      unnoticed_(specs.size()) {
   EPSIM_CHECK(control.progress_every_steps > 0, "progress is told every so many steps");
   result_.requests = records_of(trace);
   std::size_t ranks = 0;
@@ -44,6 +50,11 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
     instances_.emplace_back(specs[i], std::span(ranks_).last(static_cast<std::size_t>(options.dp_ranks)));
     (options.role == InstanceRole::kDecode ? decoders_ : fronts_).push_back(i);
     lane_free_.emplace_back(static_cast<std::size_t>(options.dp_ranks));
+    for (std::size_t l = 0; l < specs[i].losses.size(); ++l) {
+      may_lose_ = true;
+      queue_.push(specs[i].losses[l].at, Phase::Rebalance,
+                  HardwareLost{static_cast<std::int32_t>(i), static_cast<std::int32_t>(l)});
+    }
   }
   expect_arrival(0);
 }
@@ -59,6 +70,11 @@ void Fleet::expect_step(std::size_t instance) {
     queue_.push(now_, Phase::Schedule, StepDue{static_cast<std::int32_t>(instance)});
     instances_[instance].step_expected = true;
   }
+}
+
+// Nothing is left to happen but losses that concern nobody.
+bool Fleet::all_ended() const {
+  return arrived_ == std::ssize(trace_.requests) && tally_.requests.in_system() == 0 && in_flight_ == 0;
 }
 
 bool Fleet::stop_wanted() const { return control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed); }
@@ -79,14 +95,25 @@ std::size_t Fleet::pick(std::span<const std::size_t> among, std::size_t& next, R
   return among[pick_choice(choices, result_.requests[static_cast<std::size_t>(request)].input_tokens)];
 }
 
-void Fleet::on(const RequestArrived& event) {
-  const std::size_t instance = pick(fronts_, next_front_, rule_, event.request);
-  const std::size_t rank = instances_[instance].enqueue(event.request);
+// Queues the request at a rank; its instance.
+std::size_t Fleet::route(std::int32_t request) {
+  const std::size_t instance = pick_alive(fronts_, next_front_, request);
+  const std::size_t rank = instances_[instance].enqueue(request);
   const auto number = static_cast<std::int32_t>(first_rank(instance) + static_cast<std::int64_t>(rank));
-  result_.requests[static_cast<std::size_t>(event.request)].rank = number;
+  result_.requests[static_cast<std::size_t>(request)].rank = number;
+  fingerprint_.add(static_cast<std::uint64_t>(number));
+  return instance;
+}
+
+void Fleet::on(const RequestArrived& event) {
   tally_.requests.arrived();
   ++arrived_;
-  fingerprint_.add(static_cast<std::uint64_t>(number));
+  if (!can_serve()) {
+    expect_arrival(static_cast<std::size_t>(event.request) + 1);
+    fail(event.request);
+    return;
+  }
+  const std::size_t instance = route(event.request);
   expect_arrival(static_cast<std::size_t>(event.request) + 1);
   expect_step(instance);
 }
@@ -100,18 +127,27 @@ void Fleet::ended(std::int64_t requests) {
 void Fleet::on(const StepDone& event) {
   const auto i = static_cast<std::size_t>(event.instance);
   EPSIM_CHECK(event.step == instances_[i].totals().steps, "steps end in the order in which they start");
-  instances_[i].step_expected = false;
+  instances_[i].step_expected = instances_[i].stepping = false;
   ended(instances_[i].end_step(now_, tally_));
   --in_flight_;
   ++result_.steps;
   if (control_.on_progress && result_.steps % control_.progress_every_steps == 0) {
     report_progress();
   }
+  for (const std::size_t loss : std::exchange(unnoticed_[i], {})) {
+    strike(i, specs_[i].losses[loss]);
+  }
+  if (may_lose_ && stranded(i)) {
+    lose_instance(i);
+  }
   settle(i);
 }
 
 // After memory or work of an instance has changed: what it can start.
 void Fleet::settle(std::size_t i) {
+  if (!instances_[i].alive()) {
+    return;
+  }
   if (instances_[i].role() == InstanceRole::kPrefill) {
     hand_over(i);
   } else if (instances_[i].role() == InstanceRole::kDecode) {
@@ -129,7 +165,7 @@ void Fleet::hand_over(std::size_t from) {
   const auto ranks = instances_[from].ranks();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     for (const std::int32_t request : ranks[r].take_handed_over()) {
-      const std::size_t to = pick(decoders_, next_decoder_, rule_, request);
+      const std::size_t to = pick_alive(decoders_, next_decoder_, request);
       Route& route = routes_[request] = {static_cast<std::int32_t>(from), static_cast<std::int32_t>(r)};
       route.to_instance = static_cast<std::int32_t>(to);
       route.to_rank = static_cast<std::int32_t>(instances_[to].enqueue_remote(request));
@@ -164,11 +200,14 @@ void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) 
   result_.transfers.tokens += tokens;
   result_.transfers.time += to_seconds(duration);
   result_.transfers.wait += to_seconds(start - now_);
-  queue_.push(lane, Phase::Complete, KvArrived{request});
+  queue_.push(lane, Phase::Complete, KvArrived{request, result_.requests[static_cast<std::size_t>(request)].retries});
 }
 
 void Fleet::on(const KvArrived& event) {
   const auto entry = routes_.find(event.request);
+  if (entry == routes_.end() || event.attempt != result_.requests[static_cast<std::size_t>(event.request)].retries) {
+    return;  // one of its ends was lost on the way
+  }
   const Route route = entry->second;
   routes_.erase(entry);
   const auto from = static_cast<std::size_t>(route.from_instance), to = static_cast<std::size_t>(route.to_instance);
@@ -188,12 +227,21 @@ void Fleet::on(const StepDue& event) {
     return;
   }
   Instance& instance = instances_[static_cast<std::size_t>(event.instance)];
+  if (!instance.alive()) {
+    instance.step_expected = false;
+    return;
+  }
+  if (now_ < instance.blocked_until) {
+    queue_.push(instance.blocked_until, Phase::Schedule, event);
+    return;
+  }
   const Ticks duration = instance.start_step(now_, control_, tally_, fingerprint_);
   if (duration == Ticks{}) {  // all of its work waits for a transfer
     instance.step_expected = false;
     return;
   }
   ++in_flight_;
+  instance.stepping = true;
   queue_.push(now_ + duration, Phase::Complete, StepDone{event.instance, instance.totals().steps});
   if (instance.role() == InstanceRole::kDecode) {
     start_transfers(static_cast<std::size_t>(event.instance));  // a retraction may have made room
@@ -207,7 +255,8 @@ void Fleet::run() {
     std::visit([this](const auto& what) { on(what); }, event);
   };
   // Only a StepDue looks at the control's wish, and steps under way end, so that none is left half done.
-  run_events(queue_, handle, fingerprint_, [this] { return result_.interrupted && in_flight_ == 0; });
+  run_events(queue_, handle, fingerprint_,
+             [this] { return (result_.interrupted && in_flight_ == 0) || (may_lose_ && all_ended()); });
   result_.end = now_;
 }
 

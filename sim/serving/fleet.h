@@ -6,6 +6,12 @@
 //   lane that the source rank leaves by. The request's first token counts when the transfer has ended, since the decode
 //   instance hands it out; the pages of the prefill instance are free from then on. A request of one output token ends
 //   on its prefill instance.
+//   Losses: a DP rank that is lost takes its requests' keys and values with it; they start anew, as arrivals do, on a
+//   rank
+//           that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The step
+//           under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
+//           recovery time. What a request had handed out is generated again: its answer and its latencies are those of
+//           its last start, but for the gaps between tokens, which were real, and its arrival.
 //   Source : SGLang v0.4.8 disaggregation/prefill.py, decode.py (pages are set aside before the transfer; the decode
 //            server streams the answer).
 //   Ignores: handshake latency, transfer of finished chunks while a prompt is still computed.
@@ -32,7 +38,8 @@ class Fleet {
  public:
   // All arguments must outlive the fleet; every request of the trace must fit a rank's KV pool of every instance.
   // Instances of one role stand together, those that decode for others last.
-  Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control);
+  Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control,
+        int retry_limit = 0);
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
 
@@ -52,11 +59,24 @@ class Fleet {
   void on(const RequestArrived& event);
   void on(const StepDue& event);
   void on(const KvArrived& event);
+  void on(const HardwareLost& event);
 
   void expect_arrival(std::size_t request);
   void expect_step(std::size_t instance);
   bool stop_wanted() const;
   std::size_t pick(std::span<const std::size_t> among, std::size_t& next, Router rule, std::int32_t request) const;
+  std::size_t pick_alive(std::span<const std::size_t> among, std::size_t& next, std::int32_t request) const;
+  bool any_alive(std::span<const std::size_t> among) const;
+  bool can_serve() const { return any_alive(fronts_) && (decoders_.empty() || any_alive(decoders_)); }
+  bool stranded(std::size_t instance) const;
+  bool all_ended() const;
+  std::size_t route(std::int32_t request);
+  void strike(std::size_t instance, const Loss& loss);
+  void lose_ranks(std::size_t instance, std::span<const int> ranks);
+  void lose_instance(std::size_t instance);
+  void cut_route(std::int32_t request, std::size_t lost_instance);
+  void retry(std::int32_t request);
+  void fail(std::int32_t request);
   void settle(std::size_t instance);
   void hand_over(std::size_t from);
   void start_transfers(std::size_t to);
@@ -71,16 +91,19 @@ class Fleet {
   std::span<const InstanceSpec> specs_;
   Router rule_;
   const RunControl& control_;
+  int retry_limit_;
 
   EventQueue<ServingEvent> queue_;
   Ticks now_{};
   RunResult result_;  // its records are the ranks' table: never resized
   std::vector<DpRank> ranks_;
   std::vector<Instance> instances_;
-  std::vector<std::int64_t> first_rank_;            // [instance] the number of its first rank among all
-  std::vector<std::size_t> fronts_, decoders_;      // instances that take arrivals; those that decode for others
-  std::vector<std::vector<Ticks>> lane_free_;       // [instance][lane]
-  std::unordered_map<std::int32_t, Route> routes_;  // of requests between prefill and decode
+  std::vector<std::int64_t> first_rank_;             // [instance] the number of its first rank among all
+  std::vector<std::size_t> fronts_, decoders_;       // instances that take arrivals; those that decode for others
+  std::vector<std::vector<Ticks>> lane_free_;        // [instance][lane]
+  std::unordered_map<std::int32_t, Route> routes_;   // of requests between prefill and decode
+  std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] losses that wait for the end of its step
+  bool may_lose_ = false;
   std::size_t next_front_ = 0, next_decoder_ = 0;
   RunTally tally_;
   Fingerprint fingerprint_;

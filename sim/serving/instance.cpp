@@ -37,6 +37,10 @@ bool Instance::any_work() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const DpRank& rank) { return rank.has_work(); });
 }
 
+bool Instance::alive() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const DpRank& rank) { return rank.alive(); });
+}
+
 void Instance::on_idle() {
   std::for_each(ranks_.begin(), ranks_.end(), [](DpRank& rank) { rank.on_idle(); });
 }

@@ -10,6 +10,7 @@
 #include "sim/core/fingerprint.h"
 #include "sim/domain/step.h"
 #include "sim/serving/dp_rank.h"
+#include "sim/serving/loss.h"
 #include "sim/serving/router.h"
 #include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
@@ -27,6 +28,9 @@ struct InstanceSpec {
   // prompt after another; `transfer_time` is what a prompt of so many tokens takes.
   int ranks_per_lane = 1;
   std::function<Seconds(std::int64_t)> transfer_time;
+  // By time. `on_loss` is called with the position of one that takes effect and is not fatal, for the pricer.
+  std::vector<Loss> losses = {};
+  std::function<void(std::size_t)> on_loss = {};
 };
 
 class Instance {
@@ -56,6 +60,10 @@ class Instance {
   const InstanceTotals& totals() const { return totals_; }
   // A step is under way or due.
   bool step_expected = false;
+  bool stepping = false;  // under way
+  Ticks blocked_until{};  // no step begins before
+  // A rank is left. An instance that is lost has none.
+  bool alive() const;
 
  private:
   struct Formed {

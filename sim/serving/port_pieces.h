@@ -25,6 +25,7 @@ class PortPieces {
   };
 
   int tp_ = 1;
+  LayerTraffic slowed_;
   std::vector<Port> gpu_dispatch_, rank_combine_;
   std::vector<Price> rank_dispatch_out_;
   std::vector<double> tokens_, executed_;  // [rank]

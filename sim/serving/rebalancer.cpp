@@ -313,7 +313,7 @@ void RebalancingPricer::look() {
   m.event = report_.events.size();
   m.next = plan_again(window);
   m.planning = to_ticks(policy_.rebalance->planning_time);
-  m.moves = moves_.plan(m.next.plan, in_place_.plan, conditions_.link_speed);
+  m.moves = moves_.plan(m.next.plan, in_place_.plan, conditions_);
   RebalanceEvent event;
   event.step = steps_;
   event.at = ended_;

@@ -1,6 +1,7 @@
 // The requests that wait for a DP rank, without allocation once it has reached its largest size.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,6 +30,16 @@ class RequestQueue {
       items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;
     }
+  }
+  // Takes a request out of the queue if it is there.
+  bool erase(std::int32_t request) {
+    const auto from = items_.begin() + static_cast<std::ptrdiff_t>(head_);
+    const auto at = std::find(from, items_.end(), request);
+    if (at == items_.end()) {
+      return false;
+    }
+    items_.erase(at);
+    return true;
   }
   // From front to back; the caller may reorder them.
   std::span<std::int32_t> waiting() { return std::span(items_).subspan(head_); }

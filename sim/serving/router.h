@@ -30,13 +30,14 @@ std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t inpu
 class RequestRouter {
  public:
   explicit RequestRouter(Router rule) : rule_(rule) {}
-  // Position of the chosen rank; `ranks` is not empty.
+  // Position of the chosen rank; one of `ranks` is alive.
   std::size_t pick(std::span<const DpRank> ranks, std::int32_t request);
 
  private:
   Router rule_;
   std::size_t next_ = 0;               // round robin
-  std::vector<RouterChoice> choices_;  // scratch
+  std::vector<RouterChoice> choices_;  // scratch: of the ranks that are alive
+  std::vector<std::size_t> alive_;     // likewise: their positions
 };
 
 }  // namespace epsim

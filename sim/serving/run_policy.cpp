@@ -114,6 +114,11 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
                     "with sync: barrier.",
                     policy.label));
   }
+  if (policy.rebalance != nullptr &&
+      std::any_of(s.faults.begin(), s.faults.end(), [](const Fault& f) { return f.takes_gpus(); })) {
+    throw InputError({"", 0, "policies." + policy.label + ".rebalance"},
+                     "plans made during a run know nothing of lost GPUs; leave out `rebalance` or the loss.");
+  }
   if (!s.deployment.single()) {
     return prepare_deployment(s, policy);
   }
@@ -180,7 +185,7 @@ const StepTotals& InstancePricing::totals() const {
 }
 
 InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
-                               StepRecorder* recorder) {
+                               StepRecorder* recorder, int instance) {
   InstancePricing out;
   if (policy.rebalance != nullptr) {
     out.rebalancing =
@@ -188,10 +193,29 @@ InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, co
   } else {
     out.steps = price_steps(s, policy, prepared.placement, recorder);
   }
-  if (!s.faults.empty()) {
-    out.faulty = std::make_unique<FaultyPricer>(out.pricer(), s.faults, s.cluster.gpus());
+  std::vector<Fault> faults;
+  std::copy_if(s.faults.begin(), s.faults.end(), std::back_inserter(faults),
+               [instance](const Fault& f) { return f.instance == instance; });
+  if (!faults.empty()) {
+    out.losses = losses_of(faults, prepared.plan, s.parallelism);
+    out.faulty = std::make_unique<FaultyPricer>(out.pricer(), std::move(faults), s.cluster);
   }
   return out;
+}
+
+void InstancePricing::lose(const Scenario& s, const PolicyChoice& policy, std::size_t loss) {
+  PlanInPlace plan{losses.plans[loss], {}};
+  if (policy.replica_choice != nullptr) {
+    plan.shares = choose_replicas(*policy.replica_choice, plan.plan, planning_window(s, policy), shape_of(s.cluster));
+  }
+  auto next = std::make_unique<Placement>(build_unlimited(s, plan));
+  steps.model->set_placement(*next);
+  left = std::move(next);
+}
+
+void tell_losses(const Scenario& s, const PolicyChoice& policy, InstancePricing& pricing, InstanceSpec& spec) {
+  spec.losses = pricing.losses.losses;
+  spec.on_loss = [&](std::size_t loss) { pricing.lose(s, policy, loss); };
 }
 
 void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
@@ -224,8 +248,12 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
     }
     return result;
   }
-  const InstancePricing pricing = price_instance(s, policy, prepared, control.recorder);
-  RunResult result = simulate(requests, prepared.serving, pricing.pricer(), control);
+  InstancePricing pricing = price_instance(s, policy, prepared, control.recorder);
+  InstanceSpec spec;
+  spec.options = prepared.serving;
+  spec.pricer = &pricing.pricer();
+  tell_losses(s, policy, pricing, spec);
+  RunResult result = simulate(requests, {&spec, 1}, spec.options.router, control, s.deployment.retry_limit);
   describe_run(s, policy, prepared, pricing, result.time.total, result);
   if (control.strict_calibration) {
     refuse_extrapolation(result);

@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "sim/serving/instance.h"
+#include "sim/serving/losses.h"
 #include "sim/serving/rebalancer.h"
 #include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
@@ -40,13 +42,20 @@ struct InstancePricing {
   StepPricing steps;                               // where the plan stays
   std::unique_ptr<RebalancingPricer> rebalancing;  // where it does not
   std::unique_ptr<StepPricer> faulty;
+  InstanceLosses losses;
+  std::unique_ptr<Placement> left;  // by the latest loss
   StepPricer& pricer() const;
   const StepTotals& totals() const;
+  // A loss that is not fatal has happened: steps from now on are priced with what it left.
+  void lose(const Scenario& scenario, const PolicyChoice& policy, std::size_t loss);
 };
 
-// `prepared` and the scenario outlive it.
+// Of instance number `instance` of the deployment. `prepared` and the scenario outlive it.
 InstancePricing price_instance(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
-                               StepRecorder* recorder);
+                               StepRecorder* recorder, int instance = 0);
+
+// What the fleet knows of the losses of this instance; `pricing` stays where it is.
+void tell_losses(const Scenario& scenario, const PolicyChoice& policy, InstancePricing& pricing, InstanceSpec& spec);
 
 // Fills in what a run's plan, its price model and its memory tell of an instance, and checks that the model executed
 // and sent what was asked of it. `busy`: the time of the instance's steps.

@@ -18,6 +18,7 @@ enum class RequestState : std::uint8_t {
   kWaiting,  // not finished when the run was cut short, and without tokens in the KV pool
   kRunning,  // likewise, with tokens in the KV pool
   kCompleted,
+  kFailed,  // lost with hardware, and not retried, or as often as allowed
 };
 
 // One request of the trace, in the trace's order. Times count from the start of the run.
@@ -25,13 +26,14 @@ struct RequestRecord {
   std::int32_t rank = -1;  // DP rank that served it, numbered over all instances; of two the one that decodes
   RequestState state = RequestState::kWaiting;
   std::uint16_t retractions = 0;  // times that its KV memory was taken back
+  std::uint16_t retries = 0;      // times that it was started anew because its rank was lost
   std::int32_t input_tokens = 0;
   std::int32_t output_tokens = 0;
   std::int32_t cached_tokens = 0;  // of the input, found in the prefix cache when it was admitted
   Ticks arrival{};
   Ticks admitted{};     // first step that worked on it began
   Ticks first_token{};  // end of the step that finished its prefill, or of the transfer to its decode instance
-  Ticks finished{};     // end of the step that made its last token
+  Ticks finished{};     // end of the step that made its last token; of a failed request the moment when it failed
 };
 
 // Latencies over completed requests; ITL over all gaps between consecutive tokens of one request, pooled.
@@ -108,7 +110,7 @@ struct RunResult {
   std::string fingerprint;   // of the event sequence
 
   std::vector<RequestRecord> requests;
-  std::int64_t completed = 0;
+  std::int64_t completed = 0, failed = 0;
   LatencySummary latency;
   Ticks end{};                    // last event
   std::int64_t input_tokens = 0;  // of completed requests

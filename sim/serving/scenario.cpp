@@ -154,6 +154,18 @@ PolicyChoice read_own_policy(ConfigReader& root, const Scenario& s) {
   return own;
 }
 
+// All instances of the deployment, as faults may name them.
+std::vector<FaultySide> faulty_sides(const Scenario& s) {
+  std::vector<FaultySide> out;
+  if (s.deployment.single()) {
+    out.push_back({s.cluster, InstanceRole::kWhole});
+  }
+  for (const InstancePool& pool : s.deployment.pools) {
+    out.insert(out.end(), static_cast<std::size_t>(pool.instances), {pool.cluster, pool.role});
+  }
+  return out;
+}
+
 }  // namespace
 
 Scenario read_scenario(const Config& config, const std::vector<std::string>& labels) {
@@ -175,9 +187,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   ConfigReader deployment = root.section("deployment");
   s.deployment = read_deployment(deployment, s);
   s.execution = read_execution_options(root.section("execution"));
-  s.faults = read_faults(root, s.cluster);
-  root.check(s.faults.empty() || s.deployment.single(), "faults",
-             "faults name the GPUs of one instance; leave out `deployment` or `faults`.");
+  s.faults = read_faults(root, faulty_sides(s));
   ConfigReader requests = root.required_section("requests");
   s.requests = read_requests(requests, s.seed);
   read_loads(root, s);

@@ -38,7 +38,7 @@ void require_whole_pages(const RequestTrace& trace, const ServingOptions& option
 }  // namespace
 
 RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
-                   const RunControl& control) {
+                   const RunControl& control, int retry_limit) {
   trace.validate();
   EPSIM_CHECK(!instances.empty(), "a deployment has at least one instance");
   for (const InstanceSpec& spec : instances) {
@@ -46,7 +46,7 @@ RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> inst
     require_that_requests_fit(trace, spec.options);
     require_whole_pages(trace, spec.options);
   }
-  Fleet fleet(trace, instances, router, control);
+  Fleet fleet(trace, instances, router, control, retry_limit);
   fleet.run();
   return fleet.take_result();
 }

@@ -23,7 +23,8 @@ RunResult simulate(const RequestTrace& trace, const ServingOptions& options, Ste
 
 // The same on several instances (fleet.h), requests routed to them by `router`. Instances of one role stand together,
 // decode instances last; with prefill instances there are decode instances, and no whole ones.
+// A request that is lost with hardware starts anew up to `retry_limit` times.
 RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
-                   const RunControl& control);
+                   const RunControl& control, int retry_limit = 0);
 
 }  // namespace epsim

@@ -24,7 +24,7 @@ WeightMoves::WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, const
       network_(make_network(cluster, profile, by_nccl(options))) {}
 
 // In experts instead of rows. A link at a share of its rate carries its copies as if they were that many more.
-LayerTraffic WeightMoves::traffic_of(const LayerMove& move, const std::vector<double>& link_speed) const {
+LayerTraffic WeightMoves::traffic_of(const LayerMove& move, const StepConditions& conditions) const {
   const auto gpus = static_cast<std::size_t>(shape_.gpus);
   const std::vector<double> none(gpus, 0.0);
   LayerTraffic out{.executed = {},
@@ -34,21 +34,24 @@ LayerTraffic WeightMoves::traffic_of(const LayerMove& move, const std::vector<do
                    .inter_out = none,
                    .inter_in = none,
                    .pairs = std::vector<double>(network_->needs_pairs() ? gpus * gpus : 0, 0.0)};
-  const auto slowness = [&](std::size_t gpu) { return link_speed.empty() ? 1.0 : 1.0 / link_speed[gpu]; };
+  const auto slowness = [&](std::size_t gpu, bool inside) {
+    const double link = conditions.link_speed.empty() ? 1.0 : conditions.link_speed[gpu];
+    return 1.0 / (inside || conditions.nic_speed.empty() ? link : link * conditions.nic_speed[gpu]);
+  };
   for (const CopyMove& copy : move.copies) {
     const auto from = static_cast<std::size_t>(copy.from_gpu), to = static_cast<std::size_t>(copy.to_gpu);
     const bool near = shape_.node_of(copy.from_gpu) == shape_.node_of(copy.to_gpu);
-    (near ? out.intra_out : out.inter_out)[from] += slowness(from);
-    (near ? out.intra_in : out.inter_in)[to] += slowness(to);
+    (near ? out.intra_out : out.inter_out)[from] += slowness(from, near);
+    (near ? out.intra_in : out.inter_in)[to] += slowness(to, near);
     if (!out.pairs.empty()) {
-      out.pairs[from * gpus + to] += std::max(slowness(from), slowness(to));
+      out.pairs[from * gpus + to] += std::max(slowness(from, near), slowness(to, near));
     }
   }
   return out;
 }
 
 std::vector<LayerMove> WeightMoves::plan(const PlacementPlan& next, const PlacementPlan& previous,
-                                         const std::vector<double>& link_speed) const {
+                                         const StepConditions& conditions) const {
   std::vector<LayerMove> out(next.layers.size());
   const MigrationPlan moves = plan_migration(next, previous, shape_, std::numeric_limits<int>::max());
   for (const std::vector<CopyMove>& batch : moves.batches) {
@@ -61,7 +64,7 @@ std::vector<LayerMove> WeightMoves::plan(const PlacementPlan& next, const Placem
   std::vector<double> not_counted(network_->links().size());
   for (LayerMove& move : out) {
     if (!move.copies.empty()) {
-      const LayerTraffic traffic = traffic_of(move, link_speed);
+      const LayerTraffic traffic = traffic_of(move, conditions);
       const Price price = network_->all_to_all(traffic, expert_, Direction::kDispatch, not_counted).price;
       move.price = piece_of({price.time / efficiency_, price.origin});
     }

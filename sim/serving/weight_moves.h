@@ -28,15 +28,15 @@ class WeightMoves {
   WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, const NetworkProfile& profile,
               const NetworkOptions& options, double efficiency = 1);
 
-  // [layer] from `previous` to `next`; `link_speed` as in StepConditions.
+  // [layer] from `previous` to `next`.
   std::vector<LayerMove> plan(const PlacementPlan& next, const PlacementPlan& previous,
-                              const std::vector<double>& link_speed) const;
+                              const StepConditions& conditions) const;
   // Adds what the move puts on each link, in the order of the network's links.
   void count(const LayerMove& move, std::vector<double>& link_bytes) const;
   Bytes expert_bytes() const { return expert_; }
 
  private:
-  LayerTraffic traffic_of(const LayerMove& move, const std::vector<double>& link_speed) const;
+  LayerTraffic traffic_of(const LayerMove& move, const StepConditions& conditions) const;
 
   ClusterShape shape_;
   Bytes expert_;

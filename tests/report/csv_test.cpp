@@ -56,17 +56,17 @@ TEST_CASE("requests.csv: one row per request, times from the start of the run") 
   const std::string text = written(write_requests_csv, test::sample_run());
   CHECK(text ==
         "request,dp_rank,state,input_tokens,output_tokens,arrival_s,admitted_s,first_token_s,finished_s,queue_ms,"
-        "ttft_ms,tpot_ms,e2e_ms,cached_tokens,retractions\n"
-        "0,0,completed,100,5,1,1.2,1.5,2.5,200,500,250,1500,0,0\n"  // tpot: 1000 ms over 4 gaps
-        "1,0,completed,100,1,2,2,2.25,2.25,0,250,,250,0,0\n");      // one token: no gap
+        "ttft_ms,tpot_ms,e2e_ms,cached_tokens,retractions,retries\n"
+        "0,0,completed,100,5,1,1.2,1.5,2.5,200,500,250,1500,0,0,0\n"  // tpot: 1000 ms over 4 gaps
+        "1,0,completed,100,1,2,2,2.25,2.25,0,250,,250,0,0,0\n");      // one token: no gap
 }
 
 TEST_CASE("requests.csv: an interrupted run leaves empty cells for what did not happen") {
   const std::vector<std::string> lines = rows(written(write_requests_csv, test::empty_run()));
   REQUIRE(lines.size() == 3);
-  CHECK(lines[0] == "0,0,running,100,7,0,0,,,0,,,,0,0");
-  CHECK(lines[1] == "1,0,running,100,7,0,0.1,0.15,,100,150,,,0,0");
-  CHECK(lines[2] == "2,,waiting,100,7,0.5,,,,,,,,0,0");
+  CHECK(lines[0] == "0,0,running,100,7,0,0,,,0,,,,0,0,0");
+  CHECK(lines[1] == "1,0,running,100,7,0,0.1,0.15,,100,150,,,0,0,0");
+  CHECK(lines[2] == "2,,waiting,100,7,0.5,,,,,,,,0,0,0");
 }
 
 TEST_CASE("layers.csv: means per step in microseconds") {
@@ -162,7 +162,7 @@ TEST_CASE("requests.csv of many requests goes out in pieces and is complete") {
   run.requests.assign(20000, one);
   const std::vector<std::string> lines = rows(written(write_requests_csv, run));
   REQUIRE(lines.size() == 20000);
-  CHECK(lines.back() == "19999,0,completed,100,5,1,1.2,1.5,2.5,200,500,250,1500,0,0");
+  CHECK(lines.back() == "19999,0,completed,100,5,1,1.2,1.5,2.5,200,500,250,1500,0,0,0");
 }
 
 }  // namespace epsim

@@ -178,6 +178,7 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "enough_requests",
                        "steps",
                        "retractions",
+                       "retries",
                        "instance",
                        "rebalanced_after_steps",
                        "outcome",

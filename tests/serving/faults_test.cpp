@@ -61,12 +61,15 @@ TEST_CASE("a fault holds from its time on, and ends") {
 
 TEST_CASE("faults of one GPU multiply") {
   const std::vector<Fault> faults{{Ticks(10), Ticks(30), 0, 2, 0.5, 1.0}, {Ticks(20), Ticks(40), 1, 1, 0.5, 0.25}};
-  CHECK(conditions_at(faults, Ticks(9), 3).gpu_speed.empty());
-  CHECK(conditions_at(faults, Ticks(10), 3).gpu_speed == std::vector<double>{0.5, 0.5, 1.0});
-  CHECK(conditions_at(faults, Ticks(10), 3).link_speed.empty());
-  CHECK(conditions_at(faults, Ticks(20), 3).gpu_speed == std::vector<double>{0.5, 0.25, 1.0});
-  CHECK(conditions_at(faults, Ticks(20), 3).link_speed == std::vector<double>{1.0, 0.25, 1.0});
-  CHECK(conditions_at(faults, Ticks(30), 3).gpu_speed == std::vector<double>{1.0, 0.5, 1.0});
+  ClusterSpec cluster;
+  cluster.nodes = 1;
+  cluster.node.gpus = 3;
+  CHECK(conditions_at(faults, Ticks(9), cluster).gpu_speed.empty());
+  CHECK(conditions_at(faults, Ticks(10), cluster).gpu_speed == std::vector<double>{0.5, 0.5, 1.0});
+  CHECK(conditions_at(faults, Ticks(10), cluster).link_speed.empty());
+  CHECK(conditions_at(faults, Ticks(20), cluster).gpu_speed == std::vector<double>{0.5, 0.25, 1.0});
+  CHECK(conditions_at(faults, Ticks(20), cluster).link_speed == std::vector<double>{1.0, 0.25, 1.0});
+  CHECK(conditions_at(faults, Ticks(30), cluster).gpu_speed == std::vector<double>{1.0, 0.5, 1.0});
 }
 
 TEST_CASE("task graphs and policies that act in every step know faults too") {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,63 @@ struct RandomFleet {
   RandomFleet& operator=(const RandomFleet&) = delete;
 };
 
+// Losses of ranks and of whole instances at random times, most of them while requests are about.
+inline void add_random_losses(RandomStream& random, std::vector<InstanceSpec>& specs) {
+  for (InstanceSpec& spec : specs) {
+    Ticks at{};
+    std::vector<int> left(static_cast<std::size_t>(spec.options.dp_ranks));
+    std::iota(left.begin(), left.end(), 0);
+    while (!left.empty() && random.below(3) != 0) {
+      at += Ticks{static_cast<std::int64_t>(random.below(20'000'000'000))};  // up to 20 ms
+      Loss loss{.at = at, .recovery = Ticks{static_cast<std::int64_t>(random.below(3) * 1'000'000'000)}, .ranks = {}};
+      loss.ranks.push_back(left.back());
+      left.pop_back();
+      loss.fatal = left.empty() || random.below(6) == 0;
+      spec.losses.push_back(loss);
+    }
+    spec.on_loss = [](std::size_t) {};
+  }
+}
+
 struct FleetSums {
   std::int64_t transfers = 0, retractions = 0, hits = 0;
+  std::int64_t completed = 0, failed = 0, retries = 0;
 };
+
+// Runs random deployment number i with random losses twice; what is wrong with it, or nothing.
+inline std::string check_random_losses(std::uint64_t i, FleetSums& sums) {
+  RandomStream random(Seed{2029}, "fleet-losses", i);
+  RequestTrace trace = random_trace(random);
+  RandomFleet fleet(random);
+  add_random_losses(random, fleet.specs);
+  if (random.below(2) == 0) {
+    trace.prefixes = random_prefixes(random, trace, fleet.specs[0].options.kv_block_tokens * 2);
+  }
+  const auto limit = static_cast<int>(random.below(4));
+  const RunResult run = simulate(trace, fleet.specs, fleet.router, {}, limit);
+  std::int64_t retries = 0;
+  for (const RequestRecord& r : run.requests) {
+    retries += r.retries;
+    if (r.state != RequestState::kCompleted && r.state != RequestState::kFailed) {
+      return "a request ended neither completed nor failed";
+    }
+    if (r.retries > limit) {
+      return "a request started anew too often";
+    }
+  }
+  sums.completed += run.completed;
+  sums.failed += run.failed;
+  sums.retries += retries;
+  if (run.completed + run.failed != std::ssize(trace.requests)) {
+    return "a request was lost";
+  }
+  if (std::abs(run.conservation.little_l - run.conservation.little_lambda_w) > 1e-9 * (1 + run.conservation.little_l)) {
+    return "Little's law does not hold";
+  }
+  return simulate(trace, fleet.specs, fleet.router, {}, limit).fingerprint == run.fingerprint
+             ? ""
+             : "the second run differs";
+}
 
 // Runs random deployment number i twice; what is wrong with it, or nothing.
 inline std::string check_random_fleet(std::uint64_t i, FleetSums& sums) {

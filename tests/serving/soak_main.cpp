@@ -1,4 +1,5 @@
-// soak_serving FIRST COUNT: the random deployments of fleet_test.cpp, as many as wanted. Exit code 1 when one is wrong.
+// soak_serving FIRST COUNT: the random deployments of fleet_test.cpp, and those of losses_test.cpp that lose hardware,
+// as many as wanted. Exit code 1 when one is wrong.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -15,6 +16,7 @@ int main(int argc, char** argv) {
     std::string problem;
     try {
       problem = epsim::test::check_random_fleet(i, sums);
+      problem = problem.empty() ? epsim::test::check_random_losses(i, sums) : problem;
     } catch (const std::exception& error) {
       problem = error.what();
     }
@@ -23,7 +25,9 @@ int main(int argc, char** argv) {
       fmt::print("deployment {}: {}\n", i, problem);
     }
   }
-  fmt::print("{} deployments, {} wrong; {} transfers, {} retractions, {} tokens from prefix caches\n", count, wrong,
-             sums.transfers, sums.retractions, sums.hits);
+  fmt::print(
+      "{} deployments, {} wrong; {} transfers, {} retractions, {} tokens from prefix caches, {} requests lost and {} "
+      "started anew\n",
+      count, wrong, sums.transfers, sums.retractions, sums.hits, sums.failed, sums.retries);
   return wrong == 0 ? 0 : 1;
 }

@@ -68,8 +68,12 @@ TEST_CASE("weights over ports and NICs take bytes over rate, layer by layer") {
   CHECK(found[2].price.time == Ticks{});
   // Half the pace, and a node's links at half their rate: twice as long each.
   CHECK(moves(0.5).plan(after, before, {})[1].price.time == 2'400'000 * kNs);
-  CHECK(moves().plan(after, before, {1, 1, 0.5, 0.5})[1].price.time == 2'400'000 * kNs);
-  CHECK(moves().plan(after, before, {0.25, 1, 1, 1})[0].price.time == 240'000 * kNs);
+  CHECK(moves().plan(after, before, {.gpu_speed = {}, .link_speed = {1, 1, 0.5, 0.5}, .nic_speed = {}})[1].price.time ==
+        2'400'000 * kNs);
+  CHECK(moves().plan(after, before, {.gpu_speed = {}, .link_speed = {}, .nic_speed = {1, 1, 0.5, 0.5}})[1].price.time ==
+        2'400'000 * kNs);
+  CHECK(moves().plan(after, before, {.gpu_speed = {}, .link_speed = {0.25, 1, 1, 1}, .nic_speed = {}})[0].price.time ==
+        240'000 * kNs);
 }
 
 TEST_CASE("weights come from the node itself where it has the expert") {

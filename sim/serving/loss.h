@@ -1,0 +1,17 @@
+// Hardware that an instance loses for good during a run, as the fleet sees it.
+#pragma once
+
+#include <vector>
+
+#include "sim/core/units.h"
+
+namespace epsim {
+
+struct Loss {
+  Ticks at{};
+  Ticks recovery{};  // for which the instance then begins no step: until the loss is noticed and the rest regrouped
+  std::vector<int> ranks;  // DP ranks that go with it
+  bool fatal = false;      // the instance cannot go on: no rank is left, or no copy of some expert
+};
+
+}  // namespace epsim
