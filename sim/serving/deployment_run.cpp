@@ -30,7 +30,7 @@ InstanceSpec spec_of(Running& running, const PolicyChoice& policy) {
   spec.options = running.prepared->serving;
   spec.pricer = &running.pricing.pricer();
   tell_losses(*running.scenario, policy, running.pricing, spec);
-  if (spec.options.role == InstanceRole::kPrefill) {
+  if (spec.options.role != InstanceRole::kWhole) {
     const KvLanes lanes = kv_lanes(*running.scenario);
     spec.ranks_per_lane = lanes.ranks_per_lane;
     spec.transfer_time = [lanes, scenario = running.scenario](std::int64_t tokens) {
@@ -47,17 +47,17 @@ void append_links(StepTotals& all, const StepTotals& one, std::size_t instance) 
   }
 }
 
-// [layer][GPU] with the GPUs of `one` behind those of `all`.
-std::vector<double> side_by_side(const std::vector<double>& all, int all_gpus, const std::vector<double>& one,
-                                 int one_gpus) {
+// Rows (layers, or layers and directions) of `one` behind those of `all`, which are so and so wide: GPUs or links.
+std::vector<double> side_by_side(const std::vector<double>& all, std::ptrdiff_t all_width,
+                                 const std::vector<double>& one, std::ptrdiff_t one_width) {
   std::vector<double> out;
   out.reserve(all.size() + one.size());
-  const auto layers = static_cast<std::ptrdiff_t>(one.size()) / one_gpus;
-  for (std::ptrdiff_t l = 0; l < layers; ++l) {
-    if (all_gpus > 0) {
-      out.insert(out.end(), all.begin() + l * all_gpus, all.begin() + (l + 1) * all_gpus);
+  const std::ptrdiff_t rows = std::ssize(one) / one_width;
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    if (all_width > 0) {
+      out.insert(out.end(), all.begin() + row * all_width, all.begin() + (row + 1) * all_width);
     }
-    out.insert(out.end(), one.begin() + l * one_gpus, one.begin() + (l + 1) * one_gpus);
+    out.insert(out.end(), one.begin() + row * one_width, one.begin() + (row + 1) * one_width);
   }
   return out;
 }
@@ -68,6 +68,7 @@ void append_totals(StepTotals& all, const StepTotals& one, std::size_t instance)
   all.steps += one.steps;
   all.gpus += one.gpus;
   all.assignments_routed += one.assignments_routed;
+  all.bottleneck_s = side_by_side(all.bottleneck_s, std::ssize(all.links), one.bottleneck_s, std::ssize(one.links));
   append_links(all, one, instance);
   if (all.layers.empty()) {
     all.layers = one.layers;
@@ -83,6 +84,27 @@ void append_totals(StepTotals& all, const StepTotals& one, std::size_t instance)
     sum.straggler += layer.straggler;
     sum.balancedness_sum += layer.balancedness_sum;
     sum.balancedness_min = std::min(sum.balancedness_min, layer.balancedness_min);
+  }
+}
+
+// What prompts on their way put on the lanes of an instance (KvLanes), which no exchange of tokens waits for; lanes
+// that carried nothing are left out.
+void append_lanes(StepTotals& all, const Scenario& s, std::size_t instance, const TransferStats& transfers) {
+  const auto before = std::ssize(all.links);
+  const BytesPerSecond rate = kv_lanes(s).rate;
+  const auto add = [&](const std::vector<std::int64_t>& tokens, const char* way) {
+    for (std::size_t lane = 0; lane < tokens.size(); ++lane) {
+      if (tokens[lane] > 0) {
+        all.links.push_back({fmt::format("i{}.kv_lane{}.{}", instance, lane, way), rate,
+                             s.model.kv_bytes_per_token(1) * static_cast<double>(tokens[lane])});
+      }
+    }
+  };
+  add(transfers.sent[instance], "out");
+  add(transfers.received[instance], "in");
+  if (const auto lanes = std::ssize(all.links) - before; lanes > 0) {
+    const std::vector<double> none(all.layers.size() * 2 * static_cast<std::size_t>(lanes), 0.0);
+    all.bottleneck_s = side_by_side(all.bottleneck_s, before, none, lanes);
   }
 }
 
@@ -166,6 +188,7 @@ RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const Pr
                  result);
     add(sent, result.conservation);
     append_totals(all, result.detail, i);
+    append_lanes(all, *running[i].scenario, i, result.transfers);
     append(rebalance, result.rebalance, static_cast<int>(i));
     gpus += running[i].scenario->cluster.gpus();
   }

@@ -50,6 +50,8 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
     instances_.emplace_back(specs[i], std::span(ranks_).last(static_cast<std::size_t>(options.dp_ranks)));
     (options.role == InstanceRole::kDecode ? decoders_ : fronts_).push_back(i);
     lane_free_.emplace_back(static_cast<std::size_t>(options.dp_ranks));
+    result_.transfers.sent.emplace_back(static_cast<std::size_t>(options.dp_ranks));
+    result_.transfers.received.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     for (std::size_t l = 0; l < specs[i].losses.size(); ++l) {
       may_lose_ = true;
       queue_.push(specs[i].losses[l].at, Phase::Rebalance,
@@ -192,12 +194,15 @@ void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) 
   const auto from = static_cast<std::size_t>(route.from_instance);
   const InstanceSpec& spec = specs_[from];
   const std::int64_t tokens = result_.requests[static_cast<std::size_t>(request)].input_tokens;
-  Ticks& lane = lane_free_[from][static_cast<std::size_t>(route.from_rank / spec.ranks_per_lane)];
+  const int out = route.from_rank / spec.ranks_per_lane, in = route.to_rank / specs_[to].ranks_per_lane;
+  Ticks& lane = lane_free_[from][static_cast<std::size_t>(out)];
   const Ticks start = std::max(now_, lane);
   const Ticks duration = to_ticks(spec.transfer_time(tokens));
   lane = start + duration;
   ++result_.transfers.count;
   result_.transfers.tokens += tokens;
+  result_.transfers.sent[from][static_cast<std::size_t>(out)] += tokens;
+  result_.transfers.received[to][static_cast<std::size_t>(in)] += tokens;
   result_.transfers.time += to_seconds(duration);
   result_.transfers.wait += to_seconds(start - now_);
   queue_.push(lane, Phase::Complete, KvArrived{request, result_.requests[static_cast<std::size_t>(request)].retries});

@@ -24,8 +24,9 @@ struct InstanceSpec {
   ServingOptions options;
   StepPricer* pricer = nullptr;
   bool recorded = true;  // the run's recorder is told of its steps
-  // On a prefill instance: the links that prompts leave by. A rank uses lane (rank / ranks_per_lane), which carries one
-  // prompt after another; `transfer_time` is what a prompt of so many tokens takes.
+  // The links that prompts leave a prefill instance by, or reach a decode instance. A rank uses lane (rank /
+  // ranks_per_lane). On a prefill instance a lane carries one prompt after another; `transfer_time` is what a prompt of
+  // so many tokens takes.
   int ranks_per_lane = 1;
   std::function<Seconds(std::int64_t)> transfer_time;
   // By time. `on_loss` is called with the position of one that takes effect and is not fatal, for the pricer.

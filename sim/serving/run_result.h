@@ -78,6 +78,8 @@ struct TransferStats {
   std::int64_t tokens = 0;
   Seconds time{};  // on the link, summed over transfers
   Seconds wait{};  // for the link, likewise
+  // [instance][lane] tokens that left by it, or came in; a lane that carried none may be missing.
+  std::vector<std::vector<std::int64_t>> sent = {}, received = {};
 };
 
 // One line of the memory account of a GPU.

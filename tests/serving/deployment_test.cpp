@@ -67,6 +67,18 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   REQUIRE(run.instances.size() == 3);
   CHECK(run.instances[0].role == InstanceRole::kPrefill);
   CHECK(run.instances[2].role == InstanceRole::kDecode);
+  // What left by the lanes came in by them: 40 prompts of 700 tokens.
+  const auto carried = [&](const std::string& way) {
+    Bytes sum{};
+    for (const LinkTotals& link : run.detail.links) {
+      const bool lane = link.name.find(".kv_lane") != std::string::npos && link.name.ends_with(way);
+      sum += lane ? link.bytes : Bytes{};
+    }
+    return sum;
+  };
+  CHECK(carried(".out") == s.model.kv_bytes_per_token(1) * (40.0 * 700));
+  CHECK(carried(".in") == carried(".out"));
+  CHECK(run.detail.bottleneck_s.size() == run.detail.layers.size() * 2 * run.detail.links.size());
   // Each of the 40 first tokens came no earlier than its transfer allows.
   const KvLanes lanes = kv_lanes(scenario_of(s, s.deployment.pools[0]));
   CHECK(lanes.ranks_per_lane == 1);

@@ -1,6 +1,7 @@
 // What the serving tests put in the place of a priced cluster, and short ways to say a scenario.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -8,6 +9,7 @@
 
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
+#include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
 #include "sim/serving/serving_options.h"
 
@@ -36,6 +38,22 @@ class FixedPricer : public StepPricer {
  private:
   Seconds each_;
   bool keep_;
+};
+
+// Has a run stop after so many steps.
+class StopAfter {
+ public:
+  explicit StopAfter(std::int64_t steps) {
+    control.stop = &stop_;
+    control.progress_every_steps = 1;
+    control.on_progress = [this, steps](const Progress& p) { stop_ = p.steps >= steps; };
+  }
+  StopAfter(const StopAfter&) = delete;  // its control points at it
+  StopAfter& operator=(const StopAfter&) = delete;
+  RunControl control;
+
+ private:
+  std::atomic<bool> stop_ = false;
 };
 
 inline constexpr Ticks kMs{1'000'000'000};

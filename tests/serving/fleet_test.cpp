@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -153,14 +152,12 @@ TEST_CASE("a random fleet may be stopped at any step and still adds up") {
     RandomStream random(Seed{2028}, "fleet-stop", i);
     const RequestTrace trace = test::random_trace(random);
     RandomFleet fleet(random);
-    std::atomic<bool> stop = false;
-    const auto last = static_cast<std::int64_t>(1 + random.below(30));
-    RunControl control;
-    control.stop = &stop;
-    control.progress_every_steps = 1;
-    control.on_progress = [&](const Progress& p) { stop = p.steps >= last; };
-    const RunResult run = simulate(trace, fleet.specs, fleet.router, control);
-    CHECK((run.interrupted || run.completed == std::ssize(trace.requests)));
+    const test::StopAfter stop(static_cast<std::int64_t>(1 + random.below(30)));
+    if (random.below(2) == 0) {
+      test::add_random_losses(random, fleet.specs);
+    }
+    const RunResult run = simulate(trace, fleet.specs, fleet.router, stop.control, 1);
+    CHECK((run.interrupted || run.completed + run.failed == std::ssize(trace.requests)));
     cut_short += run.interrupted ? 1 : 0;
   }
   CHECK(cut_short > 50);

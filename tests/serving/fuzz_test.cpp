@@ -2,7 +2,6 @@
 // agree on however they were added up.
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -112,13 +111,9 @@ TEST_CASE("a random scenario may be stopped after any step and still adds up") {
     const RequestTrace trace = random_trace(random);
     const ServingOptions options = random_options(random);
     UnevenPricer pricer;
-    std::atomic<bool> stop = false;
     const auto last = static_cast<std::int64_t>(1 + random.below(30));
-    RunControl control;
-    control.stop = &stop;
-    control.progress_every_steps = 1;
-    control.on_progress = [&](const Progress& p) { stop = p.steps >= last; };
-    const RunResult run = simulate(trace, options, pricer, control);
+    const test::StopAfter stop(last);
+    const RunResult run = simulate(trace, options, pricer, stop.control);
     CHECK(run.interrupted == (run.completed < std::ssize(trace.requests)));
     CHECK((run.steps == last || !run.interrupted));
     cut_short += run.interrupted ? 1 : 0;

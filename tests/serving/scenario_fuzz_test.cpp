@@ -99,3 +99,40 @@ TEST_CASE("more copies never leave more KV cache, nor a less balanced plan on th
     last_balance = sum(balance) / static_cast<double>(balance.size());
   }
 }
+
+TEST_CASE("whatever the rebalancing and the losses: every request completes or fails, and runs are alike twice") {
+  std::int64_t moved = 0, failed = 0, retried = 0;
+  for (std::uint64_t i = 0; i < 80; ++i) {
+    RandomStream random(Seed{2027}, "change-fuzz", i);
+    const auto pick = [&](std::vector<std::string> from) { return from[random.below(from.size())]; };
+    std::string text = random_scenario(random);
+    text += fmt::format(
+        "policies:\n  tested: {{kind: {}, rebalance: {{rule: {}, steps: {}, window: {}, planning_time: {}ms, {}}}}}\n"
+        "  bare: {{kind: eplb, avoid_duplicates: true, num_redundant_experts: {}}}\n",
+        pick({"eplb", "base"}), pick({"every", "threshold", "gain"}), 1 + random.below(6), 1 + random.below(6),
+        random.below(50), pick({"layers_per_chunk: 3", "mode: async", "mode: async, link_share: 0.1", "keep: gpus"}),
+        64 * random.below(3));
+    CAPTURE(text);
+    const Scenario s = read_scenario(Config::from_text(text, "fuzz.yaml"), {"tested"});
+    const RunResult run = run_policy(s, s.policies[0], {});
+    CHECK(run.completed == std::ssize(s.requests.requests));
+    CHECK(run_policy(s, s.policies[0], {}).fingerprint == run.fingerprint);
+    moved += run.rebalance.sum().moved_copies;
+    const std::string losses = fmt::format(
+        "deployment: {{instances: {}, retry_limit: {}}}\nfaults: [{{instance: 0, at: {}ms, gpu: {}, lost: true, "
+        "recovery: "
+        "{}ms}}]\n",
+        1 + random.below(2), random.below(3), random.below(3000), random.below(8), random.below(100));
+    const Scenario less = read_scenario(Config::from_text(text + losses, "fuzz.yaml"), {"bare"});
+    const RunResult lost = run_policy(less, less.policies[0], {});
+    CHECK(lost.completed + lost.failed == std::ssize(s.requests.requests));
+    CHECK(run_policy(less, less.policies[0], {}).fingerprint == lost.fingerprint);
+    failed += lost.failed;
+    for (const RequestRecord& r : lost.requests) {
+      retried += r.retries;
+    }
+  }
+  CHECK(moved > 1000);
+  CHECK(failed > 10);
+  CHECK(retried > 10);
+}
