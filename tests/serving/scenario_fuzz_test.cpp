@@ -118,11 +118,14 @@ TEST_CASE("whatever the rebalancing and the losses: every request completes or f
     CHECK(run.completed == std::ssize(s.requests.requests));
     CHECK(run_policy(s, s.policies[0], {}).fingerprint == run.fingerprint);
     moved += run.rebalance.sum().moved_copies;
+    // Just after a request has come, so that it is likely to be under way.
+    const Request& met = s.requests.requests[random.below(s.requests.requests.size())];
+    const auto at_ms = static_cast<std::int64_t>(to_seconds(met.arrival).count() * 1e3) + 2;
     const std::string losses = fmt::format(
         "deployment: {{instances: {}, retry_limit: {}}}\nfaults: [{{instance: 0, at: {}ms, gpu: {}, lost: true, "
         "recovery: "
         "{}ms}}]\n",
-        1 + random.below(2), random.below(3), random.below(3000), random.below(8), random.below(100));
+        1 + random.below(2), random.below(3), at_ms, random.below(8), random.below(100));
     const Scenario less = read_scenario(Config::from_text(text + losses, "fuzz.yaml"), {"bare"});
     const RunResult lost = run_policy(less, less.policies[0], {});
     CHECK(lost.completed + lost.failed == std::ssize(s.requests.requests));
