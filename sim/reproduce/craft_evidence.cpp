@@ -5,6 +5,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <mutex>
 
@@ -76,11 +77,10 @@ Saturated run_saturated(const GoodputSubject& subject) {
   return {run.kv.time_full_share, part_share(run, LayerPart::kDispatch) + part_share(run, LayerPart::kCombine)};
 }
 
-std::vector<FixedRate> run_fixed_rates(const GoodputSubject& subject, double base_knee,
-                                       const CraftStudyOptions& options) {
+std::vector<FixedRate> run_fixed_rates(const GoodputSubject& subject, double knee, const CraftStudyOptions& options) {
   std::vector<FixedRate> out;
   for (const double share : options.fixed_rates) {
-    const double rate = share * base_knee;
+    const double rate = share * knee;
     const RunResult run = serve_whole(subject, part_at(subject, rate));
     out.push_back({share, rate, measure_probe(run, rate, options.goodput).ttft_mean_s});
   }
@@ -226,11 +226,21 @@ class SetupWork {
     }
   }
 
+  // Of the policies that are compared at fixed rates: below it none of them is saturated.
+  double lowest_knee() {
+    double out = std::numeric_limits<double>::infinity();
+    for (const auto& [policy, need] : needs_) {
+      if (need.fixed_rates) {
+        EPSIM_CHECK(!of(policy).searches.empty(), "policies that are compared at shares of a knee are searched");
+        out = std::min(out, of(policy).searches.front().knee.rate);
+      }
+    }
+    return out;
+  }
+
   void serve_fixed_rates(const std::string& policy, const PolicyNeed& need) {
     if (need.fixed_rates && of(policy).fixed.empty()) {
-      const std::vector<GoodputSearch>& base = of("base").searches;
-      EPSIM_CHECK(!base.empty(), "base is searched where policies are compared at shares of its knee");
-      of(policy).fixed = run_fixed_rates(subjects_.find(policy)->second.front(), base.front().knee.rate, options_);
+      of(policy).fixed = run_fixed_rates(subjects_.find(policy)->second.front(), lowest_knee(), options_);
       save(policy, "-fixed", of(policy).fixed);
     }
   }

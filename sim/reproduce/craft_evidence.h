@@ -33,7 +33,7 @@ struct CraftStudyOptions {
   std::vector<std::string> overrides;                                     // on every setup
   std::vector<std::string> (*overrides_of)(const CraftSetup&) = nullptr;  // more of them, setup by setup
   GoodputOptions goodput;
-  // Shares of base's knee at which all policies are compared: rates below saturation.
+  // Shares of the lowest policy's knee at which all are compared: rates below saturation of each.
   std::vector<double> fixed_rates{0.6, 0.8, 0.95};
 };
 
@@ -51,7 +51,7 @@ struct NearKnee {
 };
 
 struct FixedRate {
-  double share = 0, rate = 0;  // of base's knee; requests/s
+  double share = 0, rate = 0;  // of the lowest knee; requests/s
   double ttft_mean_s = 0;
 };
 

@@ -224,7 +224,7 @@ Rows c27_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   return out;
 }
 
-// C07 and C08: TTFT at fixed rates below base's saturation.
+// C07 and C08: TTFT at fixed rates below the saturation of every policy.
 Needs c07_needs(const CraftScope& scope) { return searches(scope, kEight, kTriple, true); }
 
 struct Reduction {
@@ -255,7 +255,7 @@ ClaimRow ttft_row(const char* id, std::string what, const char* paper, double sh
   out.high = band.high;
   out.no_effect = 0;
   out.stated = stated;
-  out.note = "over all setups at 60, 80 and 95 % of base's knee, one seed";
+  out.note = "over all setups at 60, 80 and 95 % of the lowest policy's knee, one seed";
   return out;
 }
 

@@ -108,7 +108,7 @@ void write_setup_gains_csv(std::ostream& out, const CraftEvidence& evidence) {
 }
 
 void write_fixed_rates_csv(std::ostream& out, const CraftEvidence& evidence) {
-  CsvTable csv(out, {"setup", "policy", "knee_of_base_share", "offered_requests_per_s", "ttft_mean_ms"});
+  CsvTable csv(out, {"setup", "policy", "lowest_knee_share", "offered_requests_per_s", "ttft_mean_ms"});
   for (const auto& [name, setup] : evidence) {
     for (const auto& [policy, found] : setup.policies) {
       for (const FixedRate& at : found.fixed) {

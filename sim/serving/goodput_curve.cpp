@@ -17,6 +17,7 @@ constexpr double kDownSpan = 2.5;     // rates of the sensitivity: at most this 
 constexpr double kUpSpan = 6;         // and above
 constexpr double kSteep = 2;          // ratio of the TTFTs at the ends of a bracket from which it is halved
 constexpr std::size_t kFewest = 500;  // requests of a probe
+constexpr double kReserve = 1.25;     // over those that its number in the system asks for
 constexpr double kMargin = 0.1;  // a guess inside a bracket keeps this share of its logarithmic width from the ends
 
 bool completes(const Probe& p, const GoodputOptions& options) {
@@ -196,7 +197,10 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options) {
   for (const Probe& p : curve.probes) {
     if (p.offered >= rate && acceptable(p, curve.idle_ttft_s, options)) {
-      return std::max((all + 7) / 8, std::min(all, kFewest));
+      // Steps shorten as they empty, so the number in the system falls faster than the rate: about with its cube.
+      const double in_system = p.concurrency * std::pow(rate / p.offered, 3);
+      const double wanted = std::ceil(kReserve * options.min_requests_ratio * in_system);
+      return std::min(all, std::max(kFewest, static_cast<std::size_t>(wanted)));
     }
   }
   return all;
@@ -204,7 +208,6 @@ std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all
 
 std::size_t requests_after(const Probe& probe, const GoodputCurve& curve, std::size_t all,
                            const GoodputOptions& options) {
-  constexpr double kReserve = 1.25;
   const double needed = kReserve * options.min_requests_ratio * probe.concurrency;
   const bool trusted = acceptable(probe, curve.idle_ttft_s, options);
   return trusted && needed < static_cast<double>(all) ? static_cast<std::size_t>(std::ceil(needed)) : all;

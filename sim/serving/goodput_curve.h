@@ -37,7 +37,8 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
 // the start is acceptable, or when even a thousandfold is.
 std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions& options);
 
-// How many of the trace's `all` requests a probe at `rate` takes first: an eighth below a rate that is acceptable.
+// How many of the trace's `all` requests a probe at `rate` takes first: fewer below a rate that is acceptable, where
+// fewer are in the system.
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options);
 // And when that was too few to tell, or said what the rate above contradicts: as many as its number in the system asks
 // for, or all.

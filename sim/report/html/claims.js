@@ -103,13 +103,13 @@ const curvesOfSetups = (root) => {
 const fixedRates = (root, policies) => {
   const fixed = csvFile(join(root, "fixed_rates.csv"));
   if (!fixed || fixed.rows.length === 0) return;
-  const at = fixed.texts("setup"), of = fixed.texts("policy"), share = fixed.numbers("knee_of_base_share"), ttft = fixed.numbers("ttft_mean_ms");
+  const at = fixed.texts("setup"), of = fixed.texts("policy"), share = fixed.numbers("lowest_knee_share"), ttft = fixed.numbers("ttft_mean_ms");
   section("TTFT at rates below saturation", bySetup("TTFT at fixed rates", [...new Set(at)], (setup) => {
     const mine = [...at.keys()].filter((i) => at[i] === setup), shares = [...new Set(mine.map((i) => share[i]))], used = policies.filter((policy) => mine.some((i) => of[i] === policy));
     const value = (policy, s) => ttft[mine.find((i) => of[i] === policy && share[i] === s)] ?? NaN;
-    return chart({ type: "bar", title: `Mean TTFT at shares of base's knee: ${setup}`, term: "knee_of_base_share", x: "share of base's knee", y: "mean TTFT [ms]", labels: shares.map((s) => `${shown(s * 100)} %`),
+    return chart({ type: "bar", title: `Mean TTFT at shares of the lowest knee: ${setup}`, term: "lowest_knee_share", x: "share of the lowest knee", y: "mean TTFT [ms]", labels: shares.map((s) => `${shown(s * 100)} %`),
       datasets: used.map((policy) => ({ label: policy, data: shares.map((s) => value(policy, s)) })),
-      data: { names: ["setup", "policy", "knee_of_base_share", "ttft_mean_ms"], rows: used.flatMap((policy) => shares.map((s) => [setup, policy, s, value(policy, s)])) } });
+      data: { names: ["setup", "policy", "lowest_knee_share", "ttft_mean_ms"], rows: used.flatMap((policy) => shares.map((s) => [setup, policy, s, value(policy, s)])) } });
   }));
 };
 
