@@ -1,9 +1,9 @@
 #include "models/network/slot_columns.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "models/network/miss_chance.h"
+#include "sim/core/vector_exp.h"
 #include "sim/core/widest_vectors.h"
 
 namespace epsim {
@@ -11,22 +11,11 @@ namespace {
 
 constexpr double kEnd = 16.0;  // 1 from here on, which is off by 2e-7
 
-// 1 - e^-mean without a call, so that the loop over GPUs becomes vectors: -mean = (n + f) ln 2 with f in [-0.5, 0.5],
-// 2^f by its Taylor polynomial of degree 6, 2^n into the exponent. Plain IEEE operations, alike on every machine.
+// Without a call, so that the loop over GPUs becomes vectors.
 inline double at_least_one_of(double mean) {
-  constexpr float kNearestWhole = 12582912.0F;  // 1.5 * 2^23: added, leaves the nearest whole number in the low bits
-  const double capped = mean < kEnd ? mean : kEnd;
-  const float scaled = static_cast<float>(capped) * -1.44269504088896341F;  // log2 e
-  const float shifted = scaled + kNearestWhole, f = scaled - (shifted - kNearestWhole);
-  float p = 1.540353039e-4F;  // ln(2)^6 / 6!
-  p = p * f + 1.333355815e-3F;
-  p = p * f + 9.618129108e-3F;
-  p = p * f + 5.550410866e-2F;
-  p = p * f + 2.402265070e-1F;
-  p = p * f + 6.931471806e-1F;
-  p = p * f + 1.0F;
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(p) + (std::bit_cast<std::uint32_t>(shifted) << 23U);
-  const double some = 1.0 - static_cast<double>(std::bit_cast<float>(bits));
+  auto none = static_cast<float>(mean < kEnd ? -mean : -kEnd);
+  exp_lanes<float, std::uint32_t>(none);
+  const double some = 1.0 - static_cast<double>(none);
   return mean < kEnd ? some : 1.0;
 }
 

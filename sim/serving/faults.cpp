@@ -39,9 +39,10 @@ void read_place(ConfigReader& in, std::span<const FaultySide> instances, Fault& 
     out.gpus = whole ? cluster.gpus() : cluster.node.gpus;
   }
   if (nic) {
-    in.check(*nic<cluster.node.nics, "nic", cluster.node.nics> 0
-                 ? fmt::format("the NICs of a node are numbered 0 to {}.", cluster.node.nics - 1)
-                 : fmt::format("nodes of kind {} have no NIC.", cluster.node.name));
+    const int nics = cluster.node.nics;
+    in.check(*nic < nics, "nic",
+             nics == 0 ? fmt::format("nodes of kind {} have no NIC.", cluster.node.name)
+                       : fmt::format("the NICs of a node are numbered 0 to {}.", nics - 1));
     out.nic = *nic;
   }
 }

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "traces/model/vector_exp.h"
+#include "sim/core/vector_exp.h"
+#include "traces/routing/byte_gaussian.h"
 
 namespace epsim {
 

@@ -1,7 +1,7 @@
-// e^x, several at a time.
+// e^x, several at a time: for vectors, and for loops over plain floats that the compiler makes vectors of.
 #pragma once
 
-#include "traces/routing/byte_gaussian.h"
+#include <cstring>
 
 namespace epsim {
 
@@ -29,11 +29,6 @@ inline __attribute__((always_inline)) void exp_lanes(Float& x) {
   std::memcpy(&exponent, &shifted, sizeof exponent);
   bits += exponent << 23;  // the bits of 1.5 * 2^23 itself fall out at the top
   std::memcpy(&x, &bits, sizeof x);
-}
-
-inline FloatX4 exp_x4(FloatX4 x) {
-  exp_lanes<FloatX4, IntX4>(x);
-  return x;
 }
 
 }  // namespace epsim
