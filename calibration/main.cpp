@@ -8,33 +8,54 @@
 #ifdef EPSIM_CUDA
 #include "calibration/cuda/open_device.h"
 #endif
+#ifdef EPSIM_MPI
+#include "calibration/mpi/open_peers.h"
+#endif
 
 namespace {
 
-int run(const std::vector<std::string>& words) {
-  epsim::measure::CommandContext context;
-  context.interrupted = [] { return epsim::interrupted().load(); };
 #ifdef EPSIM_CUDA
-  std::unique_ptr<epsim::measure::Peers> peers = epsim::measure::open_peers();
-  if (peers->node() != 0) {
-    epsim::measure::follow_leader(*peers);
-    return 0;
-  }
-  context.open = [&] { return epsim::measure::open_cuda_device(std::move(peers)); };
+
+std::unique_ptr<epsim::measure::Peers> open_peers() {
+#ifdef EPSIM_MPI
+  return epsim::measure::open_mpi_peers();
 #else
+  return std::make_unique<epsim::measure::Peers>();
+#endif
+}
+
+// Under mpirun the first node's process does everything, and the others take part in its collectives.
+int run(const std::vector<std::string>& words, epsim::measure::CommandContext& context) {
+  using namespace epsim::measure;
+  const std::unique_ptr<Peers> peers = open_peers();
+  if (peers->node() != 0) {
+    return follow(
+        *peers, [&](int gpus) { return open_cuda_member(peers->node(), gpus); }, std::cerr);
+  }
+  TeamLeader leader(*peers);
+  context.open = [&] { return open_cuda_device(leader); };
+  return calibrate(words, context, std::cout);
+}
+
+#else
+
+int run(const std::vector<std::string>& words, epsim::measure::CommandContext& context) {
   context.open = []() -> epsim::measure::OpenedDevice {
     throw epsim::RunFailed("this program was built without CUDA; configure with -DEPSIM_CUDA=ON where nvcc is");
   };
-#endif
-  return epsim::measure::calibrate(words, context, std::cout);
+  return calibrate(words, context, std::cout);
 }
+
+#endif
 
 }  // namespace
 
 int main(int argc, char** argv) {
   epsim::interrupted();  // from here on, Ctrl-C is ours
   try {
-    return run({argv + 1, argv + argc});
+    epsim::measure::CommandContext context;
+    context.interrupted = [] { return epsim::interrupted().load(); };
+    return run({argv + 1, argv + argc}, context);
   } catch (const epsim::InputError& e) {
     std::cerr << "epsim-calibrate: " << e.what() << "\n";
     return 2;

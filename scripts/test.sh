@@ -16,6 +16,12 @@ if command -v nvcc >/dev/null && [ "$preset" = release ]; then
   echo "nvcc found: the CUDA part is compiled and linked too"
   options+=(-DEPSIM_CUDA=ON)
 fi
+if command -v mpicxx >/dev/null && command -v mpirun >/dev/null && [ "$preset" = release ]; then
+  echo "MPI found: the measurements over several nodes are compiled, linked and tested too"
+  options+=(-DEPSIM_MPI=ON)
+else
+  echo "no MPI, or not the release preset (apt-get install libopenmpi-dev openmpi-bin): its tests are skipped"
+fi
 echo "== build ($preset)"
 cmake --preset "$preset" "${options[@]}" >/dev/null
 cmake --build --preset "$preset"

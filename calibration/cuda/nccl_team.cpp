@@ -16,70 +16,37 @@ NcclTeam::~NcclTeam() {
   }
 }
 
-void NcclTeam::prepare(const Collective& collective) {
-  lead({Task::kAllocate, 0, collective});
-  lead({Task::kConnect, 0, collective});
-}
-Seconds NcclTeam::time(int launches) { return Seconds(lead({Task::kTime, launches, collective_})); }
-double NcclTeam::check() { return lead({Task::kCheck, 0, collective_}); }
-void NcclTeam::release() { lead({Task::kRelease, 0, collective_}); }
-void NcclTeam::dismiss() {
-  Command stop;
-  peers_.broadcast(&stop, sizeof stop);
-}
-
-// Everyone tries, then everyone learns whether all succeeded, so that nobody waits for one who gave up.
-double NcclTeam::lead(const Command& command) {
-  Command sent = command;
-  peers_.broadcast(&sent, sizeof sent);
-  std::string problem;
-  FailureKind kind = FailureKind::kLaunch;
-  double value = 0;
-  try {
-    value = carry_out(command);
-  } catch (const MeasureFailed& failure) {
-    problem = failure.what();
-    kind = failure.kind;
+// The id is drawn before the others hear of it: whoever cannot draw one leaves nobody waiting.
+void NcclTeam::prepare(TeamLeader& leader, const Collective& collective) {
+  leader.lead(*this, {Task::kAllocate, 0, collective, {}});
+  TeamCommand command{Task::kConnect, 0, collective, {}};
+  if (!connected_.contains({collective.ranks, collective.nodes})) {
+    ncclUniqueId id{};
+    static_assert(sizeof id == sizeof command.id, "NCCL's id travels with the command");
+    nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    std::memcpy(command.id.data(), &id, sizeof id);
   }
-  const bool failed = peers_.largest(problem.empty() ? 0 : 1) > 0;
-  value = peers_.largest(value);
-  if (failed) {
-    throw MeasureFailed(kind, problem.empty() ? "another node failed; its own output says why" : problem);
-  }
-  return value;
+  leader.lead(*this, command);
 }
-
-void NcclTeam::serve() {
-  for (;;) {
-    Command command;
-    peers_.broadcast(&command, sizeof command);
-    if (command.task == Task::kStop) {
-      return;
-    }
-    double value = 0, failed = 0;
-    try {
-      value = carry_out(command);
-    } catch (const MeasureFailed& failure) {
-      std::cerr << "epsim-calibrate: node " << peers_.node() << ": " << failure.what() << std::endl;
-      failed = 1;
-    }
-    peers_.largest(failed);
-    peers_.largest(value);
-  }
+Seconds NcclTeam::time(TeamLeader& leader, int launches) {
+  return Seconds(leader.lead(*this, {Task::kTime, launches, collective_, {}}));
 }
+double NcclTeam::check(TeamLeader& leader) { return leader.lead(*this, {Task::kCheck, 0, collective_, {}}); }
+void NcclTeam::release(TeamLeader& leader) { leader.lead(*this, {Task::kRelease, 0, collective_, {}}); }
 
-double NcclTeam::carry_out(const Command& command) {
+double NcclTeam::carry_out(const TeamCommand& command) {
   switch (command.task) {
     case Task::kAllocate:
       allocate(command.collective);
       return 0;
     case Task::kConnect:
-      connect();
+      connect(command);
       return 0;
     case Task::kTime:
-      return time_here(command.launches);
+      return time_here(command.number);
     case Task::kCheck:
       return check_here();
+    case Task::kJoin:
     case Task::kRelease:
     case Task::kStop:
       members_.clear();
@@ -91,7 +58,7 @@ double NcclTeam::carry_out(const Command& command) {
 void NcclTeam::allocate(const Collective& c) {
   members_.clear();
   collective_ = c;
-  const Members here = members_of(c, peers_.node(), gpus_);
+  const Members here = members_of(c, node_, gpus_);
   for (int gpu = 0; gpu < here.gpus; ++gpu) {
     cuda_check(cudaSetDevice(gpu), "cudaSetDevice");
     TeamRank member;
@@ -111,16 +78,13 @@ void NcclTeam::allocate(const Collective& c) {
   cuda_check(cudaSetDevice(0), "cudaSetDevice");
 }
 
-void NcclTeam::connect() {
+void NcclTeam::connect(const TeamCommand& command) {
   const std::pair shape(collective_.ranks, collective_.nodes);
   if (connected_.contains(shape)) {
     return;
   }
   ncclUniqueId id{};
-  if (peers_.node() == 0) {
-    nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  }
-  peers_.broadcast(&id, sizeof id);
+  std::memcpy(&id, command.id.data(), sizeof id);
   std::vector<ncclComm_t> communicators(members_.size());
   nccl_check(ncclGroupStart(), "ncclGroupStart");
   for (std::size_t m = 0; m < members_.size(); ++m) {
@@ -274,28 +238,32 @@ namespace {
 
 class CollectiveWorkload : public Workload {
  public:
-  CollectiveWorkload(NcclTeam& team, const Collective& collective) : team_(team) { team_.prepare(collective); }
+  CollectiveWorkload(TeamLeader& leader, NcclTeam& team, const Collective& collective) : leader_(leader), team_(team) {
+    team_.prepare(leader_, collective);
+  }
   ~CollectiveWorkload() override {
     try {
-      team_.release();
+      team_.release(leader_);
     } catch (const MeasureFailed& failure) {
       std::cerr << "epsim-calibrate: " << failure.what() << std::endl;
     }
   }
   std::vector<std::string> kernels() const override { return {"nccl"}; }
-  Seconds time(std::size_t, int launches) override { return team_.time(launches); }
-  CheckReport check(std::size_t) override { return {team_.check(), 0, "words that did not arrive"}; }
+  Seconds time(std::size_t, int launches) override { return team_.time(leader_, launches); }
+  CheckReport check(std::size_t) override { return {team_.check(leader_), 0, "words that did not arrive"}; }
 
  private:
+  TeamLeader& leader_;
   NcclTeam& team_;
 };
 
 }  // namespace
 
-std::unique_ptr<Workload> make_collective_workload(NcclTeam& team, const PlannedPoint& point) {
+std::unique_ptr<Workload> make_collective_workload(TeamLeader& leader, NcclTeam& team, const PlannedPoint& point) {
   return std::make_unique<CollectiveWorkload>(
-      team, Collective{collective_kind(point.op->name), static_cast<std::int64_t>(point.value("bytes")),
-                       static_cast<int>(point.value("ranks")), static_cast<int>(point.value("nodes"))});
+      leader, team,
+      Collective{collective_kind(point.op->name), static_cast<std::int64_t>(point.value("bytes")),
+                 static_cast<int>(point.value("ranks")), static_cast<int>(point.value("nodes"))});
 }
 
 }  // namespace epsim::measure

@@ -1,4 +1,5 @@
-// Collectives over the GPUs of one or more nodes. Every process holds a team; the leader's tells the others what to do.
+// Collectives over the GPUs of one or more nodes: this node's part (calibration/measure/team.h), and what the leader
+// asks.
 #pragma once
 
 #include <nccl.h>
@@ -7,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "calibration/cuda/peers.h"
 #include "calibration/cuda/workload.cuh"
 #include "calibration/measure/collectives.h"
+#include "calibration/measure/team.h"
 
 namespace epsim::measure {
 
@@ -31,35 +32,25 @@ struct TeamRank {
   std::vector<Part> parts;  // by the other rank; of sends and receives only
 };
 
-class NcclTeam {
+class NcclTeam : public TeamMember {
  public:
-  NcclTeam(Peers& peers, int gpus) : peers_(peers), gpus_(gpus) {}
-  ~NcclTeam();
+  NcclTeam(int node, int gpus) : node_(node), gpus_(gpus) {}
+  ~NcclTeam() override;
   NcclTeam(const NcclTeam&) = delete;
   NcclTeam& operator=(const NcclTeam&) = delete;
 
-  // The leader's calls; each throws MeasureFailed when it failed on any node.
-  void prepare(const Collective& collective);
-  Seconds time(int launches);
-  double check();  // 0 or infinite: data are compared bit by bit
-  void release();
-  void dismiss();  // ends serve() on the other nodes
+  double carry_out(const TeamCommand& command) override;
 
-  // The other nodes' loop.
-  void serve();
+  // The leader's calls; each throws MeasureFailed when it failed on any node.
+  void prepare(TeamLeader& leader, const Collective& collective);
+  Seconds time(TeamLeader& leader, int launches);
+  double check(TeamLeader& leader);  // 0 or infinite: data are compared bit by bit
+  void release(TeamLeader& leader);
 
  private:
-  enum class Task : std::int32_t { kAllocate, kConnect, kTime, kCheck, kRelease, kStop };
-  struct Command {
-    Task task = Task::kStop;
-    std::int32_t launches = 0;
-    Collective collective;
-  };
-  double lead(const Command& command);
-  double carry_out(const Command& command);
-
+  using Task = TeamCommand::Task;
   void allocate(const Collective& collective);
-  void connect();
+  void connect(const TeamCommand& command);
   double time_here(int launches);
   double check_here();
   void execute();
@@ -68,13 +59,12 @@ class NcclTeam {
   void compare(const TeamRank& member, OutputError& error) const;
   void synchronize();
 
-  Peers& peers_;
-  int gpus_;
+  int node_, gpus_;
   Collective collective_;
   std::vector<TeamRank> members_;                                     // of this node
   std::map<std::pair<int, int>, std::vector<ncclComm_t>> connected_;  // by ranks and nodes
 };
 
-std::unique_ptr<Workload> make_collective_workload(NcclTeam& team, const PlannedPoint& point);
+std::unique_ptr<Workload> make_collective_workload(TeamLeader& leader, NcclTeam& team, const PlannedPoint& point);
 
 }  // namespace epsim::measure

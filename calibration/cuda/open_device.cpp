@@ -3,7 +3,6 @@
 #include <functional>
 
 #include "calibration/cuda/expert_ffn.cuh"
-#include "calibration/cuda/peers.h"
 #include "calibration/cuda/workload.cuh"
 #include "calibration/measure/nvml.h"
 #include "calibration/measure/provenance.h"
@@ -55,21 +54,21 @@ std::string pci_bus_id(int gpu) {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int gpus, std::unique_ptr<Peers> peers)
+  CudaDevice(int gpus, TeamLeader& leader)
       : context_(0),
         nvml_(pci_bus_id(0)),
-        peers_(std::move(peers))
+        leader_(leader)
 #ifdef EPSIM_NCCL
         ,
-        team_(*peers_, gpus)
+        team_(0, gpus)
 #endif
   {
     context_.facts.gpus = gpus;
-    context_.facts.nodes = peers_->nodes();
+    context_.facts.nodes = leader.peers().nodes();
   }
-#ifdef EPSIM_NCCL
-  ~CudaDevice() override { team_.dismiss(); }
-#endif
+
+  // The other nodes take their communicators down while this one does.
+  ~CudaDevice() override { leader_.dismiss(); }
 
   const GpuFacts& facts() const override { return context_.facts; }
   const Nvml& nvml() const { return nvml_; }
@@ -91,7 +90,7 @@ class CudaDevice : public Device {
   std::unique_ptr<Workload> prepare(const PlannedPoint& point) override {
 #ifdef EPSIM_NCCL
     if (point.op->kind == OpKind::kCollective) {
-      return make_collective_workload(team_, point);
+      return make_collective_workload(leader_, team_, point);
     }
 #endif
     const Maker make = maker_of(*point.op);
@@ -126,7 +125,7 @@ class CudaDevice : public Device {
 
   CudaContext context_;
   Nvml nvml_;
-  std::unique_ptr<Peers> peers_;
+  TeamLeader& leader_;
 #ifdef EPSIM_NCCL
   NcclTeam team_;
 #endif
@@ -179,10 +178,11 @@ int count_gpus() {
 
 }  // namespace
 
-OpenedDevice open_cuda_device(std::unique_ptr<Peers> peers) {
+OpenedDevice open_cuda_device(TeamLeader& leader) {
   const int gpus = count_gpus();
+  leader.join(gpus);
   try {
-    auto device = std::make_unique<CudaDevice>(gpus, std::move(peers));
+    auto device = std::make_unique<CudaDevice>(gpus, leader);
     Provenance provenance = provenance_of(*device);
     return {std::move(device), std::move(provenance)};
   } catch (const MeasureFailed& failure) {
@@ -190,11 +190,13 @@ OpenedDevice open_cuda_device(std::unique_ptr<Peers> peers) {
   }
 }
 
-void follow_leader(Peers& peers) {
+std::unique_ptr<TeamMember> open_cuda_member(int node, int leader_gpus) {
+  const int gpus = count_gpus();
+  check_same_gpus(gpus, leader_gpus);
 #ifdef EPSIM_NCCL
-  NcclTeam(peers, count_gpus()).serve();
+  return std::make_unique<NcclTeam>(node, gpus);
 #else
-  static_cast<void>(peers);
+  static_cast<void>(node);
   throw RunFailed("several nodes need NCCL, which this program was built without");
 #endif
 }

@@ -17,7 +17,9 @@ namespace {
 using namespace measure;
 
 Device& device() {
-  static const OpenedDevice opened = open_cuda_device(std::make_unique<Peers>());
+  static Peers alone;
+  static TeamLeader leader(alone);
+  static const OpenedDevice opened = open_cuda_device(leader);
   return *opened.device;
 }
 
@@ -112,17 +114,18 @@ TEST_CASE("collectives over the GPUs of this node, one rank where there is one G
 #ifdef EPSIM_NCCL
   Peers alone;
   const int gpus = device().facts().gpus;
-  NcclTeam team(alone, gpus);
+  TeamLeader leader(alone);
+  NcclTeam team(0, gpus);
   for (const OpSpec& op : all_ops()) {
     if (op.kind != OpKind::kCollective) {
       continue;
     }
     for (const std::int64_t bytes : {512, 1 << 20}) {
       CAPTURE(op.name);
-      team.prepare({collective_kind(op.name), bytes, gpus, 1});
-      CHECK(team.check() == 0);
-      CHECK(team.time(3).count() > 0);
-      team.release();
+      team.prepare(leader, {collective_kind(op.name), bytes, gpus, 1});
+      CHECK(team.check(leader) == 0);
+      CHECK(team.time(leader, 3).count() > 0);
+      team.release(leader);
     }
   }
 #else

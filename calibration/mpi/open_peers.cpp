@@ -1,17 +1,12 @@
-#include "calibration/cuda/peers.h"
+#include "calibration/mpi/open_peers.h"
 
-#ifdef EPSIM_MPI
 #include <mpi.h>
 
 #include <cstdlib>
 
 #include "sim/core/error.h"
-#endif
 
 namespace epsim::measure {
-
-#ifdef EPSIM_MPI
-
 namespace {
 
 class MpiPeers : public Peers {
@@ -32,6 +27,7 @@ class MpiPeers : public Peers {
     MPI_Allreduce(&value, &out, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return out;
   }
+  void end_all() override { MPI_Abort(MPI_COMM_WORLD, 1); }
   int processes_here() const {
     MPI_Comm here = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
@@ -56,22 +52,16 @@ bool started_by_mpirun() {
 
 }  // namespace
 
-std::unique_ptr<Peers> open_peers() {
+std::unique_ptr<Peers> open_mpi_peers(HostRule rule) {
   if (!started_by_mpirun()) {
     return std::make_unique<Peers>();
   }
   auto peers = std::make_unique<MpiPeers>();
-  if (peers->largest(peers->processes_here()) > 1) {
+  if (rule == HostRule::kOneProcessEach && peers->largest(peers->processes_here()) > 1) {
     throw RunFailed(
         "two processes run on one host; start one per node (mpirun --map-by ppr:1:node), it drives all GPUs");
   }
   return peers;
 }
-
-#else
-
-std::unique_ptr<Peers> open_peers() { return std::make_unique<Peers>(); }
-
-#endif
 
 }  // namespace epsim::measure
