@@ -50,8 +50,8 @@ class Breakdown {
     out_.static_pool = out_.usable * options.static_fraction;
     out_.reserves = reserves_of(cluster, options);
     out_.weights = weights_per_gpu(model, parallelism);
-    out_.expert = model.expert_bytes();
-    out_.experts_base = out_.expert * (static_cast<double>(model.experts) * model.moe_layers() / parallelism.gpus);
+    out_.expert = parallelism.one_gpu_of(model).expert_bytes();
+    out_.experts_base = out_.expert * (static_cast<double>(model.experts) * model.moe_layers() / parallelism.ep_size());
     out_.kv_per_token = model.kv_bytes_per_token(parallelism.attention_tp);
   }
 

@@ -4,7 +4,8 @@
 //   KV     = pool - weights, in blocks of `kv_block_tokens`; a DP rank has what its tightest GPU has
 //   Models : attention split by heads over the DP rank's tensor-parallel group, with the parts that cannot be split
 //            (MLA down-projections) on every GPU; shared experts, dense FFN and embedding split or whole as Parallelism
-//            says; the router whole on every GPU; routed experts and their copies where the placement puts them.
+//            says; the router whole on every GPU; routed experts and their copies where the placement puts them, whole
+//            or, where EP ranks have several GPUs, each GPU's share of them.
 //   Ignores: normalisation weights, fragmentation, quantisation scales, pipeline parallelism.
 //   Source : CRAFT's setups as worked out in this model's tests.
 #pragma once
@@ -55,8 +56,8 @@ struct MemoryBreakdown {
   Bytes static_pool{};    // usable x static fraction
   Bytes reserves{};       // taken from it before weights
   WeightBytes weights;    // alike on all GPUs
-  Bytes expert{};         // one routed expert of one layer
-  Bytes experts_base{};   // per GPU without copies: the mean, layers x experts / GPUs
+  Bytes expert{};         // one routed expert of one layer, as a GPU holds it
+  Bytes experts_base{};   // per GPU without copies: the mean, layers x experts / EP ranks
   int tightest_gpu = 0;   // of the instance
   Bytes expert_copies{};  // there, what it holds over experts_base
   Bytes kv_per_token{};   // on one GPU

@@ -33,11 +33,11 @@ void stretch_pairs(std::vector<double>& pairs, const std::vector<double>& speed,
 
 StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                      const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network)
-    : model_(model),
+    : model_(parallelism.one_gpu_of(model)),
       shape_(shape_of(cluster)),
       parallelism_(parallelism),
       dispatch_(dispatch),
-      compute_(model, cluster.node.gpu, parallelism, std::move(compute)),
+      compute_(model_, cluster.node.gpu, parallelism, std::move(compute)),
       network_(make_network(cluster, std::move(network), dispatch.network)),
       peak_(model.bytes_per_weight < 2 && cluster.node.gpu.fp8_peak.count() > 0 ? cluster.node.gpu.fp8_peak
                                                                                 : cluster.node.gpu.bf16_peak) {}

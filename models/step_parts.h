@@ -2,9 +2,10 @@
 //
 //   Models : attention, gate, shared experts, dense FFN and head of every DP rank, with their tensor-parallel
 //            all-gather and reduce-scatter (between parts a GPU holds its share of the rank's tokens; attention and
-//            split FFNs work on all of them); experts of every GPU; the exchange of tokens, and of counts before it.
-//            GPUs and links may run at a share of their speed (StepConditions): a tensor-parallel group goes at the
-//            pace of its slowest GPU, an exchange at that of its busiest slowed resource.
+//            split FFNs work on all of them); experts of every GPU, of whatever share of their columns it has; the
+//            exchange of tokens, and of counts before it. GPUs and links may run at a share of their speed
+//            (StepConditions): a tensor-parallel group goes at the pace of its slowest GPU, an exchange at that of its
+//            busiest slowed resource.
 //   Ignores: what waits for what (StepModel, and the task graphs of sim/serving), the CPU.
 //   Source : ComputeModel and Network.
 #pragma once
@@ -72,7 +73,7 @@ class StepParts {
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
   const Network& network() const { return *network_; }
-  const MoeSpec& model() const { return model_; }
+  const MoeSpec& model() const { return model_; }  // its routed experts as wide as one GPU computes them
   const Parallelism& parallelism() const { return parallelism_; }
   const DispatchOptions& dispatch() const { return dispatch_; }
   Bytes dispatch_row() const { return Bytes(model_.hidden * dispatch_.dispatch_bytes); }

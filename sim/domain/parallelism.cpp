@@ -2,9 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/core/error.h"
 
 namespace epsim {
+namespace {
+
+constexpr int kFp8Block = 128;  // columns of a weight matrix that share a scale (DeepSeek-V3, weight_block_size)
+
+}  // namespace
+
+ClusterShape Parallelism::ep_shape(const ClusterShape& shape) const {
+  return {ep_size(), std::max(1, shape.gpus_per_node / moe_tp)};
+}
+
+MoeSpec Parallelism::one_gpu_of(MoeSpec model) const {
+  model.moe_intermediate /= moe_tp;
+  return model;
+}
 
 void Parallelism::validate(const MoeSpec& model, const ClusterShape& shape) const {
   const auto need = [&](bool holds, const std::string& key, const std::string& what) {
@@ -21,6 +37,14 @@ void Parallelism::validate(const MoeSpec& model, const ClusterShape& shape) cons
        fmt::format("DP ranks of {} GPUs do not align with nodes of {}.", attention_tp, shape.gpus_per_node));
   need(model.attention.heads % attention_tp == 0, "attention_tp",
        fmt::format("{} attention heads do not divide over {} GPUs.", model.attention.heads, attention_tp));
+  need(moe_tp >= 1 && gpus % moe_tp == 0, "ep_size",
+       fmt::format("{} GPUs do not divide into EP ranks of {} GPUs.", gpus, moe_tp));
+  need(moe_tp <= shape.gpus_per_node ? shape.gpus_per_node % moe_tp == 0 : moe_tp % shape.gpus_per_node == 0, "ep_size",
+       fmt::format("EP ranks of {} GPUs do not align with nodes of {}.", moe_tp, shape.gpus_per_node));
+  const bool whole_blocks = model.bytes_per_weight >= 2 || moe_tp == 1;
+  need(model.moe_intermediate % (whole_blocks ? moe_tp : moe_tp * kFp8Block) == 0, "ep_size",
+       fmt::format("the {} columns of an expert do not divide over EP ranks of {} GPUs{}.", model.moe_intermediate,
+                   moe_tp, whole_blocks ? "" : fmt::format(" in fp8 blocks of {}", kFp8Block)));
 }
 
 }  // namespace epsim

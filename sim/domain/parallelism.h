@@ -1,4 +1,6 @@
-// How one instance of a model is laid over its GPUs: expert parallelism over all of them, attention in DP ranks.
+// How one instance of a model is laid over its GPUs: attention in DP ranks, experts over EP ranks. An EP rank is a GPU,
+// or `moe_tp` consecutive ones that split every one of its experts by columns (SGLang: moe_tp_size = tp_size /
+// ep_size).
 #pragma once
 
 #include "sim/domain/cluster_spec.h"
@@ -10,15 +12,22 @@ namespace epsim {
 enum class Sharding { kTensorParallel, kReplicated };
 
 struct Parallelism {
-  int gpus = 0;          // of the instance; the expert-parallel group spans all of them
+  int gpus = 0;          // of the instance
   int attention_tp = 0;  // GPUs of one DP rank; consecutive GPU ids
   Sharding shared_experts = Sharding::kTensorParallel;
   Sharding dense_ffn = Sharding::kTensorParallel;
   Sharding embedding = Sharding::kTensorParallel;
+  int moe_tp = 1;  // GPUs of one EP rank
 
   int dp_ranks() const { return gpus / attention_tp; }
   int rank_of(int gpu) const { return gpu / attention_tp; }
-  // Throws InputError when the layout does not divide (GPUs over ranks, heads over TP).
+  int ep_size() const { return gpus / moe_tp; }
+  // What placements are made for: EP ranks in the place of GPUs. An EP rank of several nodes is a node of its own.
+  ClusterShape ep_shape(const ClusterShape& shape) const;
+  // The model with the share of every routed expert that one GPU holds and computes.
+  MoeSpec one_gpu_of(MoeSpec model) const;
+  // Throws InputError when the layout does not divide (GPUs over ranks, heads over TP,
+  // experts' columns over the GPUs of an EP rank).
   void validate(const MoeSpec& model, const ClusterShape& shape) const;
 };
 

@@ -67,6 +67,41 @@ void set_shares(LayerPlacement& layer, SourceShares shares, int gpus) {
   }
 }
 
+// `values` of each EP rank's slots once for every GPU of the rank.
+template <class T>
+std::vector<T> on_every_gpu(std::span<const T> values, std::span<const std::int32_t> first_slot, int moe_tp) {
+  std::vector<T> out;
+  for (std::size_t r = 0; r + 1 < first_slot.size(); ++r) {
+    for (int i = 0; i < moe_tp; ++i) {
+      out.insert(out.end(), values.begin() + first_slot[r], values.begin() + first_slot[r + 1]);
+    }
+  }
+  return out;
+}
+
+// A layer of EP ranks as one of GPUs, each with a share of all of its rank's experts. Shares stay: every GPU of the
+// rank has all of the rows.
+void split_ranks(LayerPlacement& layer, int moe_tp) {
+  const std::vector<std::int32_t> ranks = layer.first_slot;
+  layer.expert = on_every_gpu<std::int32_t>(layer.expert, ranks, moe_tp);
+  layer.share = on_every_gpu<float>(layer.share, ranks, moe_tp);
+  if (!layer.by_source.empty()) {
+    const auto slots = static_cast<std::size_t>(ranks.back());
+    std::vector<float> shares;
+    for (std::size_t at = 0; at < layer.by_source.share.size(); at += slots) {
+      const auto source = on_every_gpu(std::span<const float>(layer.by_source.share).subspan(at, slots), ranks, moe_tp);
+      shares.insert(shares.end(), source.begin(), source.end());
+    }
+    layer.by_source = {layer.by_source.gpus_per_source * moe_tp, std::move(shares)};
+  }
+  layer.first_slot = {0};
+  for (std::size_t r = 0; r + 1 < ranks.size(); ++r) {
+    for (int i = 0; i < moe_tp; ++i) {
+      layer.first_slot.push_back(layer.first_slot.back() + ranks[r + 1] - ranks[r]);
+    }
+  }
+}
+
 }  // namespace
 
 LayerPlan uniform_layer(std::vector<int> slots, int gpus) {
@@ -92,29 +127,32 @@ int PlacementPlan::copies_on_fullest_gpu() const {
 }
 
 Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes,
-                           Bytes expert_memory, std::vector<SourceShares> shares) {
+                           Bytes expert_memory, std::vector<SourceShares> shares, int moe_tp) {
   EPSIM_CHECK(shares.empty() || shares.size() == plan.layers.size(), "one entry per layer");
-  if (plan.gpus != shape.gpus) {
+  if (plan.gpus * moe_tp != shape.gpus) {
     throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' is for {} GPUs, the cluster has {}.", plan.policy,
-                                                    plan.gpus, shape.gpus));
+                                                    plan.gpus * moe_tp, shape.gpus));
   }
   if (plan.layers.empty()) {
     throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' has no layer.", plan.policy));
   }
   Placement out;
   out.experts_ = plan.experts;
-  out.gpus_ = plan.gpus;
-  out.resident_.assign(static_cast<std::size_t>(plan.gpus), 0);
+  out.gpus_ = shape.gpus;
+  out.resident_.assign(static_cast<std::size_t>(shape.gpus), 0);
   for (int l = 0; l < static_cast<int>(plan.layers.size()); ++l) {
     out.layers_.push_back(build_layer(plan, l));
     if (!shares.empty()) {
       set_shares(out.layers_.back(), std::move(shares[static_cast<std::size_t>(l)]), plan.gpus);
     }
+    if (moe_tp > 1) {
+      split_ranks(out.layers_.back(), moe_tp);
+    }
     for (std::size_t g = 0; g < out.resident_.size(); ++g) {
       out.resident_[g] += out.layers_.back().first_slot[g + 1] - out.layers_.back().first_slot[g];
     }
   }
-  for (int g = 0; g < plan.gpus; ++g) {
+  for (int g = 0; g < shape.gpus; ++g) {
     const Bytes need = expert_bytes * static_cast<double>(out.resident(g));
     if (need > expert_memory) {
       throw DoesNotFit(g, need, expert_memory,

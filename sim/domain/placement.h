@@ -36,8 +36,10 @@ class Placement {
   // The only door from a plan to a run. Throws InputError when an expert has no copy, an id is out of range or the
   // shape differs, and DoesNotFit, naming the GPU, when its experts need more than `expert_memory`. `shares`, one entry
   // per layer, says how copies share their tokens; without it they share evenly.
+  // `moe_tp`: plan and shares are for EP ranks of so many GPUs of `shape`, each of which holds `expert_bytes` of every
+  // expert of its rank and computes all of the rank's rows.
   static Placement build(const PlacementPlan& plan, const ClusterShape& shape, Bytes expert_bytes, Bytes expert_memory,
-                         std::vector<SourceShares> shares = {});
+                         std::vector<SourceShares> shares = {}, int moe_tp = 1);
 
   int experts() const { return experts_; }
   int gpus() const { return gpus_; }

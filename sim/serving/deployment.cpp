@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/serving/engine_profile.h"
+#include "sim/serving/expert_layout.h"
 #include "sim/serving/scenario.h"
 
 namespace epsim {
@@ -18,9 +19,6 @@ Router read_router(ConfigReader& in) {
 void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
   pool.instances = in.optional<int>("instances", 1, Bound::kPositive);
   pool.cluster.nodes = in.optional<int>("nodes", s.cluster.nodes, Bound::kPositive);
-  in.check(s.model.experts % pool.cluster.gpus() == 0, "nodes",
-           fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them.", s.model.experts,
-                       pool.cluster.gpus()));
   pool.parallelism.gpus = pool.cluster.gpus();
   pool.parallelism.attention_tp = in.optional<int>("attention_tp", s.parallelism.attention_tp, Bound::kPositive);
   in.check(pool.parallelism.attention_tp <= pool.cluster.node.gpus &&
@@ -28,6 +26,7 @@ void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
            "attention_tp",
            fmt::format("attention groups of {} GPUs do not divide a node of {}.", pool.parallelism.attention_tp,
                        pool.cluster.node.gpus));
+  read_ep_size(in, s.parallelism.moe_tp, pool.parallelism);
   pool.parallelism.validate(s.model, shape_of(pool.cluster));
 }
 
@@ -60,6 +59,7 @@ InstancePool read_pool(ConfigReader& all, const std::string& key, InstanceRole r
                          pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
   }
   read_pool_memory(in, engine, pool);
+  check_ep_size(in, pool.parallelism, pool.serving, s.dispatch);
   pool.serving.role = role;
   return pool;
 }

@@ -37,9 +37,8 @@ struct Scenario;
 // Reads the mapping `deployment` of a scenario whose other sections have been read:
 //   retry_limit                           3; how often a request whose rank is lost starts anew before it fails
 //   instances, router                     several instances of the scenario's own cluster
-//   prefill: {...}, decode: {...}, router  instances, nodes, attention_tp, static_fraction, num_gpu_blocks, serving;
-//   what
-//                                         is left out is as in the scenario's own sections
+//   prefill: {...}, decode: {...}, router  instances, nodes, attention_tp, ep_size, static_fraction, num_gpu_blocks,
+//                                         serving; what is left out is as in the scenario's own sections
 // Throws InputError, also when prompts would have no link to travel by.
 Deployment read_deployment(ConfigReader& in, const Scenario& scenario);
 

@@ -33,7 +33,7 @@ constexpr EngineProfile kProfiles[] = {
     {"sglang_0_4_8", "SGLang v0.4.8: prefill first, new-token ratio, retraction, radix cache", SchedulerLoop::kSglang,
      GraphSize::kSum, kSglangKnobs},
     {"sglang_0_4_10", "SGLang v0.4.10: the same, CUDA graphs sized by the busiest DP rank", SchedulerLoop::kSglang,
-     GraphSize::kMax, kSglangKnobs},
+     GraphSize::kMax, kSglangKnobs, true},
     {"vllm_v1", "vLLM V1 (v0.9, v0.10): one token budget, decodes first, preemption by recompute", SchedulerLoop::kVllm,
      GraphSize::kOwn, kVllmKnobs}};
 

@@ -26,6 +26,7 @@ struct EngineProfile {
   SchedulerLoop loop;
   GraphSize graph_size;
   std::span<const std::string_view> knobs;  // as the engine calls them
+  bool partial_ep = false;                  // experts over a part of the GPUs: ep_size may be any divisor
 };
 
 // Every engine, for `list` and for error messages.

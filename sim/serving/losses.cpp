@@ -24,6 +24,16 @@ std::vector<int> broken_ranks(const std::vector<bool>& lost, const Parallelism& 
   return out;
 }
 
+// EP ranks that have lost a GPU, and with it a part of every expert of theirs.
+std::vector<bool> broken_ep_ranks(const std::vector<bool>& lost, const Parallelism& parallelism) {
+  std::vector<bool> out(static_cast<std::size_t>(parallelism.ep_size()), false);
+  for (int g = 0; g < parallelism.gpus; ++g) {
+    const auto rank = static_cast<std::size_t>(g / parallelism.moe_tp);
+    out[rank] = out[rank] || lost[static_cast<std::size_t>(g)];
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<PlacementPlan> without_gpus(const PlacementPlan& plan, const std::vector<bool>& lost) {
@@ -49,11 +59,11 @@ std::optional<PlacementPlan> without_gpus(const PlacementPlan& plan, const std::
 
 InstanceLosses losses_of(std::span<const Fault> faults, const PlacementPlan& plan, const Parallelism& parallelism) {
   InstanceLosses out;
-  std::vector<bool> lost(static_cast<std::size_t>(plan.gpus), false);
+  std::vector<bool> lost(static_cast<std::size_t>(parallelism.gpus), false);
   for (const Fault& fault : takers(faults)) {
     std::fill_n(lost.begin() + fault.first_gpu, fault.gpus, true);
     Loss loss{.at = fault.at, .recovery = fault.recovery, .ranks = broken_ranks(lost, parallelism)};
-    std::optional<PlacementPlan> left = without_gpus(plan, lost);
+    std::optional<PlacementPlan> left = without_gpus(plan, broken_ep_ranks(lost, parallelism));
     loss.fatal = !left || std::ssize(loss.ranks) == parallelism.dp_ranks();
     out.plans.push_back(loss.fatal ? PlacementPlan{} : std::move(*left));
     out.losses.push_back(std::move(loss));

@@ -1,12 +1,9 @@
 #include "sim/serving/placed_model.h"
 
-#include <limits>
-
 namespace epsim {
 
 Placement build_unlimited(const Scenario& s, const PlanInPlace& plan) {
-  return Placement::build(plan.plan, shape_of(s.cluster), s.model.expert_bytes(),
-                          Bytes(std::numeric_limits<double>::infinity()), plan.shares);
+  return Placement::build(plan.plan, shape_of(s.cluster), Bytes(0), Bytes(0), plan.shares, s.parallelism.moe_tp);
 }
 
 PlacedModel::PlacedModel(const Scenario& scenario, const PolicyChoice& policy, const PlanInPlace& plan,

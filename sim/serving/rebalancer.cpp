@@ -55,7 +55,7 @@ RebalancingPricer::RebalancingPricer(const Scenario& scenario, const PolicyChoic
       policy_(policy),
       in_place_(std::move(first)),
       most_resident_(build_unlimited(scenario, in_place_).max_resident()),
-      moves_(scenario.model, scenario.cluster, scenario.network, scenario.dispatch.network,
+      moves_(scenario.model, scenario.cluster, scenario.parallelism.moe_tp, scenario.network, scenario.dispatch.network,
              policy.rebalance->move_efficiency),
       live_(scenario, policy, in_place_, recorder),
       history_(scenario.model.moe_layers(), scenario.model.experts, policy.rebalance->window),
@@ -120,7 +120,7 @@ void RebalancingPricer::arrive() {
   const LayerMove& move = m.moves[m.arrived];
   moves_.count(move, live_.model().tally().link_bytes());
   RebalanceEvent& event = event_of(m);
-  event.moved_copies += std::ssize(move.copies);
+  event.moved_copies += std::ssize(move.copies) / scenario_.parallelism.moe_tp;
   event.moved += moves_.expert_bytes() * static_cast<double>(move.copies.size());
   ++m.arrived;
   m.left = m.arrived < m.moves.size() ? m.moves[m.arrived].price.time : Ticks{};
@@ -255,7 +255,7 @@ bool RebalancingPricer::due() const {
 }
 
 PlanInPlace RebalancingPricer::plan_again(const LoadWindow& window) const {
-  const ClusterShape shape = shape_of(scenario_.cluster);
+  const ClusterShape shape = scenario_.parallelism.ep_shape(shape_of(scenario_.cluster));
   PlanInPlace out{policy_.placement->plan(window, shape), {}};
   out.plan.policy = policy_.label;
   if (policy_.rebalance->keep) {

@@ -70,12 +70,14 @@ std::string summarize_plan(const PreparedRun& run, const PolicyChoice& policy, c
     return fmt::format("{} experts per GPU and layer at home, others by step ({:.3f} GiB of buffers per GPU)",
                        model.experts / run.plan.gpus, to_gib(run.buffers));
   }
+  const int moe_tp = run.placement.gpus() / run.plan.gpus;
+  const std::string holder = moe_tp == 1 ? "GPU" : fmt::format("EP rank of {} GPUs", moe_tp);
   const int copies = run.plan.copies_on_fullest_gpu();
   if (copies <= 0) {
-    return fmt::format("{} experts per GPU and layer, no extra copies", model.experts / run.plan.gpus);
+    return fmt::format("{} experts per {} and layer, no extra copies", model.experts / run.plan.gpus, holder);
   }
-  return fmt::format("{} extra copies per GPU over {} layers ({:.3f} GiB per GPU)", copies, run.placement.layers(),
-                     to_gib(model.expert_bytes() * copies));
+  return fmt::format("{} extra copies per {} over {} layers ({:.3f} GiB per GPU)", copies, holder,
+                     run.placement.layers(), to_gib(model.expert_bytes() * copies / moe_tp));
 }
 
 // A layer's experts of one GPU, the fullest: what engines receive weights in before a layer switches (SGLang's
@@ -87,7 +89,7 @@ Bytes layer_buffer(const Scenario& s, const PlacementPlan& plan) {
       most = std::max(most, layer.first_slot[g + 1] - layer.first_slot[g]);
     }
   }
-  return s.model.expert_bytes() * most;
+  return s.parallelism.one_gpu_of(s.model).expert_bytes() * most;
 }
 
 // A run observes loads alone. A policy that needs more says so now, and not after a thousand steps.
@@ -96,7 +98,7 @@ void require_that_it_can_plan_again(const Scenario& s, const PolicyChoice& polic
   for (int l = 0; l < window.layers(); ++l) {
     std::copy(window.layer(l).begin(), window.layer(l).end(), loads.layer(l).begin());
   }
-  policy.placement->plan(loads, shape_of(s.cluster));
+  policy.placement->plan(loads, s.parallelism.ep_shape(shape_of(s.cluster)));
 }
 
 }  // namespace
@@ -129,7 +131,13 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
         "policies that act in every step and `sync: pairwise` are priced port by port, on one switch between "
         "NVSwitch nodes with network.model two_tier; leave cluster.fabric and network out.");
   }
-  const ClusterShape shape = shape_of(s.cluster);
+  if (policy.per_step != nullptr && s.parallelism.moe_tp > 1) {
+    throw InputError({"", 0, "parallelism.ep_size"},
+                     fmt::format("policy '{}' acts in every step and moves whole experts between GPUs; run it with one "
+                                 "GPU an EP rank.",
+                                 policy.label));
+  }
+  const ClusterShape shape = s.parallelism.ep_shape(shape_of(s.cluster));
   const LoadWindow& window = planning_window(s, policy);
   PlacementPlan plan = policy.placement->plan(window, shape);
   plan.policy = policy.label;
@@ -145,10 +153,11 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
     require_that_it_can_plan_again(s, policy, window);
     options.resident_extra += layer_buffer(s, plan);
   }
-  Placement placement = Placement::build(plan, shape, s.model.expert_bytes(),
-                                         expert_memory(s.model, s.cluster, s.parallelism, options), shares);
+  Placement placement =
+      Placement::build(plan, shape_of(s.cluster), s.parallelism.one_gpu_of(s.model).expert_bytes(),
+                       expert_memory(s.model, s.cluster, s.parallelism, options), shares, s.parallelism.moe_tp);
   std::vector<std::int64_t> resident;
-  for (int g = 0; g < shape.gpus; ++g) {
+  for (int g = 0; g < placement.gpus(); ++g) {
     resident.push_back(placement.resident(g));
   }
   MemoryBreakdown memory = memory_breakdown(s.model, s.cluster, s.parallelism, options, resident);
@@ -206,7 +215,8 @@ InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, co
 void InstancePricing::lose(const Scenario& s, const PolicyChoice& policy, std::size_t loss) {
   PlanInPlace plan{losses.plans[loss], {}};
   if (policy.replica_choice != nullptr) {
-    plan.shares = choose_replicas(*policy.replica_choice, plan.plan, planning_window(s, policy), shape_of(s.cluster));
+    plan.shares = choose_replicas(*policy.replica_choice, plan.plan, planning_window(s, policy),
+                                  s.parallelism.ep_shape(shape_of(s.cluster)));
   }
   auto next = std::make_unique<Placement>(build_unlimited(s, plan));
   steps.model->set_placement(*next);
@@ -223,6 +233,11 @@ void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedR
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, policy, s.model);
   result.detail = pricing.totals();
+  if (s.parallelism.moe_tp > 1) {  // each GPU of an EP rank computes its columns of every row: a part of the assignment
+    for (double& rows : result.detail.gpu_load) {
+      rows /= s.parallelism.moe_tp;
+    }
+  }
   if (policy.per_step == nullptr) {
     result.planned_balancedness = balancedness_by_layer(prepared.placement, planning_window(s, policy));
     result.extra_copies.clear();

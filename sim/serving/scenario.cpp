@@ -9,6 +9,7 @@
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
 #include "sim/serving/engine_profile.h"
+#include "sim/serving/expert_layout.h"
 #include "sim/serving/network_options.h"
 #include "sim/serving/read_names.h"
 #include "traces/requests/read_requests.h"
@@ -58,6 +59,7 @@ void read_parallelism(ConfigReader root, Scenario& s) {
   p.shared_experts = read_sharding(in, "shared_experts");
   p.dense_ffn = read_sharding(in, "dense_ffn");
   p.embedding = read_sharding(in, "embedding");
+  read_ep_size(in, 1, p);
   p.validate(s.model, shape_of(s.cluster));
   in.check(p.attention_tp <= s.cluster.node.gpus, "attention_tp",
            fmt::format("attention groups of {} GPUs span nodes of {}; tensor parallelism is priced inside a node only.",
@@ -95,18 +97,6 @@ void read_loads(ConfigReader root, Scenario& s) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
   s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
-}
-
-// A policy whose copies make up for it may be given experts that do not divide over the GPUs: 256 and 32 on 72.
-void check_slots(ConfigReader root, ConfigReader policy, const Scenario& s) {
-  const char* const kCopies = "num_redundant_experts";
-  const int copies = policy.has(kCopies) ? policy.required<int>(kCopies, Bound::kNotNegative) : 0;
-  root.section("cluster").check(
-      s.model.experts % s.cluster.gpus() == 0 || (copies > 0 && (s.model.experts + copies) % s.cluster.gpus() == 0),
-      "nodes",
-      fmt::format("{} experts do not divide over {} GPUs; choose a node count that divides them or policies whose "
-                  "num_redundant_experts make up for it.",
-                  s.model.experts, s.cluster.gpus()));
 }
 
 // The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
@@ -184,6 +174,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   s.serving.seed = static_cast<std::uint64_t>(s.seed);
   read_memory(root, engine.memory, s);
   s.dispatch = read_dispatch(root, s.cluster, s.network, s.model.hidden, s.dispatch.network.fabric);
+  check_ep_size(root.section("parallelism"), s.parallelism, s.serving, s.dispatch);
   ConfigReader deployment = root.section("deployment");
   s.deployment = read_deployment(deployment, s);
   s.execution = read_execution_options(root.section("execution"));

@@ -16,10 +16,12 @@ NetworkOptions by_nccl(NetworkOptions options) {
 
 }  // namespace
 
-WeightMoves::WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, const NetworkProfile& profile,
+WeightMoves::WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, int moe_tp, const NetworkProfile& profile,
                          const NetworkOptions& options, double efficiency)
     : shape_(shape_of(cluster)),
-      expert_(model.expert_bytes()),
+      ranks_{shape_.gpus / moe_tp, std::max(1, shape_.gpus_per_node / moe_tp)},
+      moe_tp_(moe_tp),
+      expert_(model.expert_bytes() / moe_tp),
       efficiency_(efficiency),
       network_(make_network(cluster, profile, by_nccl(options))) {}
 
@@ -53,11 +55,13 @@ LayerTraffic WeightMoves::traffic_of(const LayerMove& move, const StepConditions
 std::vector<LayerMove> WeightMoves::plan(const PlacementPlan& next, const PlacementPlan& previous,
                                          const StepConditions& conditions) const {
   std::vector<LayerMove> out(next.layers.size());
-  const MigrationPlan moves = plan_migration(next, previous, shape_, std::numeric_limits<int>::max());
+  const MigrationPlan moves = plan_migration(next, previous, ranks_, std::numeric_limits<int>::max());
   for (const std::vector<CopyMove>& batch : moves.batches) {
     for (const CopyMove& copy : batch) {
-      if (copy.from_gpu != copy.to_gpu) {
-        out[static_cast<std::size_t>(copy.layer)].copies.push_back(copy);
+      for (int i = 0; i < moe_tp_ && copy.from_gpu != copy.to_gpu; ++i) {
+        CopyMove& part = out[static_cast<std::size_t>(copy.layer)].copies.emplace_back(copy);
+        part.from_gpu = copy.from_gpu * moe_tp_ + i;
+        part.to_gpu = copy.to_gpu * moe_tp_ + i;
       }
     }
   }

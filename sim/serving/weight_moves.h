@@ -17,7 +17,7 @@
 
 namespace epsim {
 
-// One layer's copies that travel; empty where all that the layer needs is on its GPU already.
+// One layer's copies that travel, from GPU to GPU; empty where all that the layer needs is on its GPU already.
 struct LayerMove {
   std::vector<CopyMove> copies;
   Piece price;
@@ -25,20 +25,23 @@ struct LayerMove {
 
 class WeightMoves {
  public:
-  WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, const NetworkProfile& profile,
+  // `moe_tp`: GPUs of an EP rank, which each send their share of an expert to the GPU of the same place in another
+  // rank.
+  WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, int moe_tp, const NetworkProfile& profile,
               const NetworkOptions& options, double efficiency = 1);
 
-  // [layer] from `previous` to `next`.
+  // [layer] from `previous` to `next`, which are plans for EP ranks.
   std::vector<LayerMove> plan(const PlacementPlan& next, const PlacementPlan& previous,
                               const StepConditions& conditions) const;
   // Adds what the move puts on each link, in the order of the network's links.
   void count(const LayerMove& move, std::vector<double>& link_bytes) const;
-  Bytes expert_bytes() const { return expert_; }
+  Bytes expert_bytes() const { return expert_; }  // of what travels between two GPUs as one copy
 
  private:
   LayerTraffic traffic_of(const LayerMove& move, const StepConditions& conditions) const;
 
-  ClusterShape shape_;
+  ClusterShape shape_, ranks_;  // GPUs; EP ranks
+  int moe_tp_;
   Bytes expert_;
   double efficiency_;
   std::unique_ptr<Network> network_;

@@ -37,6 +37,26 @@ TEST_CASE("layouts that divide are taken: inside a node, a node, several nodes")
   }
 }
 
+TEST_CASE("EP ranks of several GPUs: what placements are made for, and what a GPU has of an expert") {
+  Parallelism p = layout(64, 8);
+  p.moe_tp = 4;
+  CHECK(p.ep_size() == 16);
+  CHECK(p.ep_shape(kEightNodes).gpus == 16);
+  CHECK(p.ep_shape(kEightNodes).gpus_per_node == 2);
+  CHECK(p.one_gpu_of(test::deepseek_r1()).moe_intermediate == 512);  // of 2048
+  CHECK_NOTHROW(p.validate(test::deepseek_r1(), kEightNodes));
+  p.moe_tp = 16;  // two nodes
+  CHECK(p.ep_shape(kEightNodes).gpus_per_node == 1);
+  CHECK(p.ep_shape(kEightNodes).nodes() == 4);
+  MoeSpec fp8 = test::deepseek_r1();
+  fp8.bytes_per_weight = 1;
+  CHECK_NOTHROW(p.validate(fp8, kEightNodes));  // a block of 128 columns each
+  p.moe_tp = 32;
+  const InputError e = test::error_of<InputError>([&] { p.validate(fp8, kEightNodes); });
+  CHECK(e.place.key == "parallelism.ep_size");
+  test::check_contains(e.what(), {"2048 columns", "32 GPUs", "blocks of 128"});
+}
+
 TEST_CASE("layouts that do not divide are refused with the numbers") {
   struct Row {
     Parallelism layout;

@@ -117,7 +117,7 @@ TEST_CASE("impossible deployments are refused where they stand") {
         Bad{"deployment={decode: {nodes: 1}}", "deployment.decode", "prefill"},
         Bad{"deployment={instances: 0}", "deployment.instances", "positive"},
         Bad{"deployment={instances: 2, prefill: {}, decode: {}}", "deployment.instances", "own count"},
-        Bad{"deployment={prefill: {nodes: 3}, decode: {}}", "deployment.prefill.nodes", "divide"},
+        Bad{"deployment={prefill: {nodes: 3, serving: {}}, decode: {}}", "deployment.prefill.nodes", "divide"},
         Bad{"deployment={prefill: {attention_tp: 3}, decode: {}}", "deployment.prefill.attention_tp", "divide"},
         Bad{"deployment={prefill: {nodes: 1}, decode: {}}", "deployment.prefill.serving", "DP ranks"},
         Bad{"deployment={replicas: 2}", "deployment.replicas", "instances"},

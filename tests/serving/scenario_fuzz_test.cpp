@@ -65,6 +65,31 @@ TEST_CASE("whatever the scenario: everything asked for is done, and priced alike
   }
 }
 
+TEST_CASE("whatever the number of EP ranks: every row is computed once, by the GPUs of its rank together") {
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    RandomStream random(Seed{2028}, "ep-fuzz", i);
+    Config config = Config::from_text(random_scenario(random), "fuzz.yaml");
+    config.set("dispatch={transport: allgather_reducescatter}");
+    const bool hybrid = random.below(3) != 0;
+    config.set(hybrid ? "serving.engine=sglang_0_4_10" : "serving.budgets=per_rank");
+    const int gpus = read_scenario(config, {}).cluster.gpus();
+    const int ranks = hybrid ? gpus >> random.below(6) : 1;
+    config.set(fmt::format("parallelism.ep_size={}", std::max(1, ranks)));
+    const Scenario s = read_scenario(config, {"base", "eplb"});
+    CAPTURE(s.resolved);
+    for (const PolicyChoice& policy : s.policies) {
+      const RunResult run = run_policy(s, policy, {});
+      REQUIRE(run.completed == std::ssize(s.requests.requests));
+      CHECK(sum(run.detail.gpu_load) == doctest::Approx(run.detail.assignments_routed).epsilon(1e-4));
+      for (std::size_t g = 0; g < run.detail.gpu_load.size(); g += static_cast<std::size_t>(s.parallelism.moe_tp)) {
+        CHECK(run.detail.gpu_load[g] ==
+              run.detail.gpu_load[g + static_cast<std::size_t>(s.parallelism.moe_tp) - 1]);  // alike in a rank
+      }
+      CHECK(run_policy(s, policy, {}).fingerprint == run.fingerprint);
+    }
+  }
+}
+
 TEST_CASE("more copies never leave more KV cache, nor a less balanced plan on the window they were made from") {
   const std::string text =
       "name: copies\ncluster: {node: p4de.24xlarge, nodes: 4}\nmodel: {architecture: qwen3-30b-a3b}\n"

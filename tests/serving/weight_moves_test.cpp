@@ -48,7 +48,7 @@ PlacementPlan plan_of(std::vector<std::vector<int>> layers) {
   return out;
 }
 
-WeightMoves moves(double efficiency = 1) { return {model(), cluster(), {ideal(2), ideal(4)}, {}, efficiency}; }
+WeightMoves moves(double efficiency = 1) { return {model(), cluster(), 1, {ideal(2), ideal(4)}, {}, efficiency}; }
 
 constexpr Ticks kNs{1000};
 
@@ -74,6 +74,19 @@ TEST_CASE("weights over ports and NICs take bytes over rate, layer by layer") {
         2'400'000 * kNs);
   CHECK(moves().plan(after, before, {.gpu_speed = {}, .link_speed = {0.25, 1, 1, 1}, .nic_speed = {}})[0].price.time ==
         240'000 * kNs);
+}
+
+TEST_CASE("EP ranks of two GPUs: each sends its half of an expert to the GPU of its place") {
+  PlacementPlan before{.policy = "hand", .experts = 4, .gpus = 2, .layers = {uniform_layer({0, 1, 2, 3}, 2)}};
+  PlacementPlan after = before;
+  after.layers[0] = uniform_layer({2, 1, 0, 3}, 2);
+  const std::vector<LayerMove> found =
+      WeightMoves(model(), cluster(), 2, {ideal(2), ideal(4)}, {}).plan(after, before, {});
+  REQUIRE(found[0].copies.size() == 4);
+  for (const CopyMove& copy : found[0].copies) {
+    CHECK(copy.from_gpu % 2 == copy.to_gpu % 2);
+  }
+  CHECK(found[0].price.time == 600'000 * kNs);  // two halves of 3 MB through each NIC: 6 MB / 10 GB/s
 }
 
 TEST_CASE("weights come from the node itself where it has the expert") {

@@ -1,0 +1,104 @@
+// Experts over EP ranks of several GPUs: what each GPU holds and computes, and what travels, worked out by hand.
+#include <doctest/doctest.h>
+
+#include "models/catalogue.h"
+#include "models/memory_model.h"
+#include "models/model_catalogue.h"
+#include "tests/models/small_step.h"
+
+using namespace epsim;
+using namespace epsim::literals;
+
+namespace {
+
+// 100,000 tokens of the first of two DP ranks, which choose expert 0 always, 1 every other time, 2 and 3 each once in
+// four; four GPUs on two nodes in `ranks` EP ranks.
+struct Priced {
+  StepCost cost;
+  StepTotals totals;
+};
+Priced price(int ranks, Dedup dedup, Transport transport) {
+  test::SmallStep b;
+  b.parallelism.moe_tp = 4 / ranks;
+  const PlacementPlan plan{.policy = "hand",
+                           .experts = 4,
+                           .gpus = ranks,
+                           .layers = {uniform_layer({0, 1, 2, 3}, ranks), uniform_layer({0, 1, 2, 3}, ranks)}};
+  const Placement placement = Placement::build(plan, shape_of(b.cluster), Bytes(0), Bytes(0), {}, b.parallelism.moe_tp);
+  const test::FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
+  DispatchOptions dispatch{.dedup = dedup, .exchange_counts = false};
+  dispatch.network.transport = transport;
+  StepModel model(b.model, b.cluster, b.parallelism, dispatch, placement, loads, test::plain_compute(),
+                  {test::plain_link(0.0, 0.5, 2), test::plain_link(0.0, 0.8, 4)});
+  const std::vector<RankBatch> batches{{.prefill_tokens = 100000, .prefill_pairs = 1e9, .sampled = 3}, {}};
+  const StepCost cost = model.price(0, batches);
+  return {cost, model.totals()};
+}
+
+double of(const Priced& priced, LayerPart part) { return priced.cost.by_part[static_cast<std::size_t>(part)].count(); }
+
+}  // namespace
+
+TEST_CASE("ep_size 1 is tensor parallelism: every GPU a quarter of every expert, all rows, balanced whatever is hot") {
+  const Priced p = price(1, Dedup::kEverywhere, Transport::kAllGatherReduceScatter);
+  // 200,000 rows x 6 x 1000 x 125 flops = 1.5e11 at 50 TF/s = 3 ms, in each of two layers.
+  CHECK(of(p, LayerPart::kExperts) == doctest::Approx(2 * 3e-3).epsilon(1e-6));
+  // Node 0's NIC sends each of the 100,000 tokens once: 200 MB at 10 GB/s = 20 ms / 0.8. Inside, GPU 0 sends 50,000
+  // rows to GPU 1: 1 ms / 0.5. The sums of the outputs come back over the same links.
+  CHECK(of(p, LayerPart::kDispatch) == doctest::Approx(2 * 0.02 / 0.8).epsilon(1e-6));
+  CHECK(of(p, LayerPart::kCombine) == doctest::Approx(2 * 0.02 / 0.8).epsilon(1e-6));
+  for (const double rows : p.totals.gpu_load) {
+    CHECK(rows == doctest::Approx(2e5));  // each GPU its columns of every row
+  }
+  CHECK(p.totals.balancedness.mean(0, 0) == 1.0);
+  CHECK(p.totals.assignments_routed == doctest::Approx(2 * 2e5));
+}
+
+TEST_CASE("ep_size 2: the busier EP rank sets the time, and its GPUs are alike") {
+  const Priced p = price(2, Dedup::kEverywhere, Transport::kAllGatherReduceScatter);
+  // Experts 0 and 1 on GPUs 0 and 1: 150,000 rows x 6 x 1000 x 250 flops = 2.25e11 at 50 TF/s = 4.5 ms.
+  CHECK(of(p, LayerPart::kExperts) == doctest::Approx(2 * 4.5e-3).epsilon(1e-6));
+  CHECK(p.totals.gpu_load[0] == doctest::Approx(150e3));
+  CHECK(p.totals.gpu_load[1] == doctest::Approx(150e3));
+  CHECK(p.totals.gpu_load[2] == doctest::Approx(50e3));
+  CHECK(p.totals.gpu_load[3] == doctest::Approx(50e3));
+  CHECK(p.totals.balancedness.mean(0, 0) == doctest::Approx(100.0 / 150));
+  // What travels does not depend on where experts are.
+  const Priced one = price(1, Dedup::kEverywhere, Transport::kAllGatherReduceScatter);
+  CHECK(of(p, LayerPart::kDispatch) == of(one, LayerPart::kDispatch));
+}
+
+TEST_CASE("memory: the experts of a GPU weigh the same on any number of EP ranks, a copy weighs less") {
+  const MoeSpec model = find_model("DeepSeek-R1");
+  const ClusterSpec cluster{find_node("DGX-H200").spec, 2};
+  MemoryOptions options;
+  options.static_fraction = 0.8;
+  for (const int ep_size : {16, 8, 4, 2, 1}) {
+    CAPTURE(ep_size);
+    const Parallelism parallelism{.gpus = 16, .attention_tp = 8, .moe_tp = 16 / ep_size};
+    const std::int64_t home = 58 * 256 / ep_size;
+    const MemoryBreakdown m =
+        memory_breakdown(model, cluster, parallelism, options, std::vector<std::int64_t>(16, home + 58));
+    CHECK(to_gib(m.experts_base) == doctest::Approx(58 * 16 * 84.0 / 1024));             // 256 of 84 MiB on 16 GPUs
+    CHECK(to_gib(m.expert_copies) == doctest::Approx(58 * 84.0 / 1024 * ep_size / 16));  // one a layer and EP rank
+  }
+}
+
+TEST_CASE("a plan for EP ranks becomes a placement of their GPUs, shares by source included") {
+  const PlacementPlan plan{.policy = "hand", .experts = 3, .gpus = 2, .layers = {uniform_layer({0, 1, 0, 2}, 2)}};
+  // A source is an EP rank: each uses its own copy of expert 0.
+  const SourceShares own{1, {1, 1, 0, 1, 0, 1, 1, 1}};
+  const ClusterShape shape{.gpus = 4, .gpus_per_node = 4};
+  const Placement p = Placement::build(plan, shape, 1_MiB, 2_MiB, {own}, 2);
+  const LayerPlacement& layer = p.layer(0);
+  CHECK(p.gpus() == 4);
+  CHECK(layer.expert == std::vector<std::int32_t>{0, 1, 0, 1, 0, 2, 0, 2});
+  CHECK(layer.first_slot == std::vector<std::int32_t>{0, 2, 4, 6, 8});
+  CHECK(layer.copies == std::vector<std::int32_t>{2, 1, 1});
+  CHECK(layer.share == std::vector<float>{0.5F, 1, 0.5F, 1, 0.5F, 1, 0.5F, 1});
+  CHECK(layer.by_source.gpus_per_source == 2);
+  CHECK(layer.by_source.share == std::vector<float>{1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1});
+  CHECK(p.resident(3) == 2);
+  CHECK_THROWS_AS(Placement::build(plan, shape, 1_MiB, 1_MiB, {}, 2), DoesNotFit);
+  CHECK_THROWS_AS(Placement::build(plan, shape, 1_MiB, 2_MiB, {}, 1), InputError);
+}
