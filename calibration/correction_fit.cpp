@@ -64,8 +64,12 @@ std::array<std::size_t, 4> knot_limits(OpKind kind) {
     case OpKind::kGqaPrefill:
     case OpKind::kGqaDecode:
       return {11, 7, 4, 3};
+    case OpKind::kMlaPrefillContext:
+    case OpKind::kGqaPrefillContext:
+      return {8, 4, 5, 3};
+    default:  // along one axis or two, what is measured is smooth
+      return {12, 6, 1, 1};
   }
-  return {1, 1, 1, 1};
 }
 
 LogGrid fit_correction(std::span<const CorrectionSample> samples, const std::vector<std::string>& axes,

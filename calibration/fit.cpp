@@ -234,6 +234,8 @@ std::vector<const Sample*> choose_training(std::span<const Sample> samples, std:
 
 }  // namespace
 
+std::size_t min_points(const OpInfo& info) { return std::max<std::size_t>(8, 4 * count_names(info.terms)); }
+
 bool is_held_out(std::span<const double> parameters) { return hash_of(parameters) % 5 == 0; }
 
 FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
@@ -246,9 +248,9 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
     }
     throw InputError({"", 0, points.op}, unknown_name("operator to fit", points.op, names));
   }
-  if (points.size() < kMinPoints) {
+  if (points.size() < min_points(*info)) {
     throw InputError({"", 0, points.op},
-                     fmt::format("has {} points; a fit needs at least {}.", points.size(), kMinPoints));
+                     fmt::format("has {} points; a fit needs at least {}.", points.size(), min_points(*info)));
   }
   const std::vector<Sample> samples = read_samples(points, *info);
   const bool fp8 = points.op.ends_with("_fp8");
@@ -280,11 +282,12 @@ FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
   out.licence = points.provenance.licence;
   out.notes = points.provenance.notes;
   for (const PointTable& table : points.tables) {
-    if (find_op_info(table.op) == nullptr || table.size() < kMinPoints) {
+    const OpInfo* info = find_op_info(table.op);
+    if (info == nullptr || table.size() < min_points(*info)) {
       note(fmt::format("{}: not fitted: {}", table.op,
-                       find_op_info(table.op) == nullptr
+                       info == nullptr
                            ? "no compute operator of this kind (links are fitted apart)"
-                           : fmt::format("{} points, at least {} are needed", table.size(), kMinPoints)));
+                           : fmt::format("{} points, at least {} are needed", table.size(), min_points(*info))));
       continue;
     }
     const auto file = table.attributes.find("table");

@@ -46,8 +46,9 @@ struct FitResult {
 bool is_held_out(std::span<const double> parameters);
 
 // Throws InputError, naming operator and column, for an operator that cannot be fitted (op_infos() lists those that
-// can), a missing column, parameters that are zero, or fewer than `kMinPoints` points.
-inline constexpr std::size_t kMinPoints = 20;
+// can), a missing column, parameters that are zero, or fewer than min_points() points: four for each term, and at
+// least 8.
+std::size_t min_points(const OpInfo& info);
 FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
                  const FitOptions& options = {});
 

@@ -9,6 +9,7 @@
 
 #include "calibration/row_counts.h"
 #include "models/profile/op_shapes.h"
+#include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "traces/csv.h"
 
@@ -111,6 +112,8 @@ class Importer {
       case OpKind::kGqaPrefill:
       case OpKind::kGqaDecode:
         return gqa();
+      default:
+        EPSIM_CHECK(false, "no public table has this operator");
     }
   }
 

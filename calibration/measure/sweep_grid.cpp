@@ -143,7 +143,7 @@ void token_grid(Grid& grid, const SweepShapes& shapes) {
   };
   for (const ExpertShape& e : shapes.experts) {
     const double hidden = e.hidden, inner = e.intermediate, experts = e.experts, top_k = e.top_k;
-    for (const double rows : powers(1, 65536, 4)) {
+    for (const double rows : powers(1, 65536, 2)) {
       if (grid.op.name == "gate" && rows <= 16384) {
         add_once({rows, hidden, experts, top_k});
       } else if (grid.op.name == "permute" || grid.op.name == "unpermute") {
@@ -164,8 +164,8 @@ void interference_grid(Grid& grid, const SweepShapes& shapes) {
   if (widest == shapes.projections.end()) {
     return;
   }
-  for (const double m : {16., 256., 4096.}) {
-    for (const double bytes : powers(1 << 20, 256 << 20, 4)) {
+  for (const double m : powers(16, 4096, 2)) {
+    for (const double bytes : powers(1 << 20, 256 << 20, 2)) {
       grid.add({m, 1. * widest->n, 1. * widest->k, bytes});
     }
   }

@@ -28,16 +28,28 @@ bool is_deepseek_mla(const AttentionSpec& a) {
 
 FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& carried_over, const MoeSpec& model,
                              const GpuSpec& gpu, const Parallelism& parallelism)
-    : attention_(model.attention), tensor_parallel_(parallelism.attention_tp), borrowed_(!carried_over.empty()) {
+    : attention_(model.attention),
+      hidden_(model.hidden),
+      routed_experts_(model.experts),
+      top_k_(model.top_k),
+      tensor_parallel_(parallelism.attention_tp),
+      borrowed_(!carried_over.empty()) {
   const std::string dtype = model.bytes_per_weight < 2 ? "_fp8" : "";
   dense_ = take(profile, "dense_gemm" + dtype, gpu);
   dense_bf16_ = take(profile, "dense_gemm", gpu);
+  gate_ = take(profile, "gate", gpu);
+  norm_ = take(profile, "norm", gpu);
+  activation_ = take(profile, "activation", gpu);
+  permute_ = take(profile, "permute", gpu);
+  unpermute_ = take(profile, "unpermute", gpu);
+  copy_ = take(profile, "device_copy", gpu);
   if (const std::optional<FittedOp> experts = take(profile, "grouped_gemm" + dtype, gpu)) {
     tabulate_experts(*experts, model);
   }
   const bool mla = attention_.kind == AttentionKind::kMla;
   if (mla ? is_deepseek_mla(attention_) : attention_.head_dim == 128) {
     prefill_ = take(profile, mla ? "mla_prefill" : "gqa_prefill", gpu);
+    prefill_context_ = take(profile, mla ? "mla_prefill_context" : "gqa_prefill_context", gpu);
     decode_ = take(profile, mla ? "mla_decode" : "gqa_decode", gpu);
     if (decode_ && model.bytes_per_kv != decode_->rates.weight_bytes) {
       decode_.reset();  // measured with another cache
@@ -86,7 +98,7 @@ Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, doub
 
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
   experts_ = ExpertTable([&](double each, double groups) {
-    const Price price = expert_price(op, model, each, groups);
+    const Price price = expert_price(op, model, each, groups) + permutation(each * groups);
     // No kernel is faster than the GPU's peak, wherever a fit is taken to.
     const double rows = each * groups;
     const double peak = 6.0 * model.hidden * model.moe_intermediate * rows / op.rates.flops_per_s;
@@ -108,18 +120,41 @@ Price FittedCompute::product(double rows, const WeightMatrix& matrix, bool bf16)
   return {std::max(price.time, peak), price.origin};
 }
 
-std::vector<double> FittedCompute::attention_parameters(double batch, double length) const {
+std::vector<double> FittedCompute::attention_parameters(double batch, double length,
+                                                        std::optional<double> context) const {
   const double heads = std::max(1.0, attention_.heads / tensor_parallel_);
-  if (attention_.kind == AttentionKind::kMla) {
-    return {batch, length, heads};
+  std::vector<double> out = {batch, length};
+  if (context) {
+    out.push_back(*context);
   }
-  const double kv_heads = std::max(1.0, attention_.kv_heads / tensor_parallel_);
-  return {batch, length, heads, std::min(kv_heads, heads), static_cast<double>(attention_.head_dim)};
+  out.push_back(heads);
+  if (attention_.kind != AttentionKind::kMla) {
+    const double kv_heads = std::max(1.0, attention_.kv_heads / tensor_parallel_);
+    out.push_back(std::min(kv_heads, heads));
+    out.push_back(static_cast<double>(attention_.head_dim));
+  }
+  return out;
+}
+
+// Chunks of sequences that are partly cached, taken as equally long: s sequences of n new tokens behind c cached ones
+// have s (n c + n (n + 1) / 2) pairs; with N = s n and C = s c that is N C / s + N^2 / (2 s) + N / 2.
+std::optional<Price> FittedCompute::prefill_with_context(const RankBatch& batch) const {
+  if (!prefill_context_ || batch.prefill_context <= 0) {
+    return std::nullopt;
+  }
+  const auto tokens = static_cast<double>(batch.prefill_tokens);
+  const double beyond = batch.prefill_pairs - tokens / 2;
+  const double sequences = std::max(1.0, tokens * (batch.prefill_context + tokens / 2) / std::max(beyond, 1.0));
+  return marked(prefill_context_->price(attention_parameters(sequences, std::max(1.0, tokens / sequences),
+                                                             std::max(1.0, batch.prefill_context / sequences))));
 }
 
 std::optional<Price> FittedCompute::prefill(const RankBatch& batch) const {
   if (!prefill_ || batch.prefill_tokens <= 0 || batch.prefill_pairs <= 0) {
     return std::nullopt;
+  }
+  if (const std::optional<Price> price = prefill_with_context(batch)) {
+    return price;
   }
   const auto tokens = static_cast<double>(batch.prefill_tokens);
   // Sequences of n tokens have n (n + 1) / 2 pairs. A chunk behind a long context is a part of one such sequence.
@@ -131,6 +166,34 @@ std::optional<Price> FittedCompute::prefill(const RankBatch& batch) const {
     price.time = std::max(price.time * sequences, own.time);
   }
   return marked(price);
+}
+
+std::optional<Price> FittedCompute::price_of(const std::optional<FittedOp>& op,
+                                             std::span<const double> parameters) const {
+  return op ? std::optional(marked(op->price(parameters))) : std::nullopt;
+}
+
+std::optional<Price> FittedCompute::gate(double tokens) const {
+  return price_of(gate_, std::array{std::max(1.0, tokens), hidden_, routed_experts_, top_k_});
+}
+
+std::optional<Price> FittedCompute::norm(double rows) const {
+  return price_of(norm_, std::array{std::max(1.0, rows), hidden_});
+}
+
+std::optional<Price> FittedCompute::activation(double rows, double width) const {
+  return price_of(activation_, std::array{std::max(1.0, rows), width});
+}
+
+std::optional<Price> FittedCompute::moved(Bytes read_and_written) const {
+  return price_of(copy_, std::array{std::max(1.0, read_and_written.count() / 2)});  // a copy reads and writes each byte
+}
+
+// Rows as they arrive put in the order of the experts, and their outputs back: each row goes to one place. Kernels that
+// permute themselves come from tables that measure no permutation apart.
+Price FittedCompute::permutation(double rows) const {
+  const std::array to_one_place{std::max(1.0, rows), hidden_, 1.0};
+  return price_of(permute_, to_one_place).value_or(Price{}) + price_of(unpermute_, to_one_place).value_or(Price{});
 }
 
 std::optional<Price> FittedCompute::decode(const RankBatch& batch) const {

@@ -5,6 +5,8 @@
 //            rows per touched expert and number of touched experts (ExpertTable).
 //            Where a table measured whole models on one GPU, each expert of a GPU's few takes the time that it takes
 //            among all of the model's at as many rows: nothing was measured closer to it.
+//            What surrounds the products (gate, norms, activation, permutation of the rows around the expert GEMM where
+//            its own kernel has none, logits) by operators of their own where the machine's profile has them.
 //   Ignores: which experts of a GPU have how many rows: the hottest of g is taken to have g^0.31 times the mean, what
 //            DeepSeek-R1's published loads have in groups of 2, 4 and 8 (1.25, 1.55, 1.9; sgl-project/sglang issue
 //            6017). Mixed lengths: a batch counts as sequences of its mean length.
@@ -49,18 +51,28 @@ class FittedCompute {
   // model's heads are not those that were measured.
   std::optional<Price> prefill(const RankBatch& batch) const;
   std::optional<Price> decode(const RankBatch& batch) const;
+  // One kernel each; nothing where the operator was not fitted.
+  std::optional<Price> gate(double tokens) const;                    // router, softmax and choice
+  std::optional<Price> norm(double rows) const;                      // of the model's width
+  std::optional<Price> activation(double rows, double width) const;  // of an FFN's columns
+  std::optional<Price> moved(Bytes read_and_written) const;          // by a kernel that only moves memory
 
  private:
+  std::optional<Price> price_of(const std::optional<FittedOp>& op, std::span<const double> parameters) const;
+  std::optional<Price> prefill_with_context(const RankBatch& batch) const;
+  Price permutation(double rows) const;
   std::optional<FittedOp> take(const FittedProfile& profile, const std::string& op, const GpuSpec& gpu) const;
   Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups) const;
   void tabulate_experts(const FittedOp& op, const MoeSpec& model);
   Price marked(Price price) const;
-  std::vector<double> attention_parameters(double batch, double length) const;
+  std::vector<double> attention_parameters(double batch, double length, std::optional<double> context = {}) const;
 
   AttentionSpec attention_;
+  double hidden_ = 0, routed_experts_ = 0, top_k_ = 0;
   double tensor_parallel_ = 1;
   bool borrowed_ = false;
-  std::optional<FittedOp> dense_, dense_bf16_, prefill_, decode_;
+  std::optional<FittedOp> dense_, dense_bf16_, prefill_, prefill_context_, decode_;
+  std::optional<FittedOp> gate_, norm_, activation_, permute_, unpermute_, copy_;
   ExpertTable experts_;
 };
 

@@ -82,9 +82,20 @@ Price ComputeModel::gemm(double rows, Bytes weights) const {
 }
 
 Price ComputeModel::memory_bound(Bytes moved, int kernels) const {
+  if (const std::optional<Price> each = fitted_ ? fitted_->moved(moved / kernels) : std::nullopt) {
+    return {each->time * kernels, each->origin};
+  }
   const Seconds time =
       moved / (gpu_.memory_bandwidth * profile_.memory_bound.value) + Seconds(profile_.kernel_constant.value * kernels);
   return {time, weaker(profile_.memory_bound.origin, profile_.kernel_constant.origin)};
+}
+
+// Kernels like a norm, each of which reads and writes every token once.
+Price ComputeModel::norms(double tokens, int kernels) const {
+  if (const std::optional<Price> each = fitted_ ? fitted_->norm(tokens) : std::nullopt) {
+    return {each->time * kernels, each->origin};
+  }
+  return memory_bound(Bytes(tokens * model_.hidden * model_.bytes_per_weight * 2.0 * kernels), kernels);
 }
 
 Price ComputeModel::projections(double tokens) const {
@@ -166,8 +177,7 @@ Price ComputeModel::attention(const RankBatch& batch) const {
   }
   const Price total =
       projections(tokens) + context_expansion(batch.prefill_context) + prefill_scores(batch) + decode_scores(batch);
-  const Bytes activations(tokens * model_.hidden * model_.bytes_per_weight);
-  return total + memory_bound(activations * (2.0 * kNormKernels), kNormKernels);  // each reads and writes them once
+  return total + norms(tokens, kNormKernels);
 }
 
 Price ComputeModel::before_scores(const RankBatch& batch) const {
@@ -175,8 +185,7 @@ Price ComputeModel::before_scores(const RankBatch& batch) const {
   if (tokens <= 0) {
     return {};
   }
-  const Bytes activations(tokens * model_.hidden * model_.bytes_per_weight);
-  return projections_before_scores(tokens) + memory_bound(activations * (2.0 * kNormKernelsBefore), kNormKernelsBefore);
+  return projections_before_scores(tokens) + norms(tokens, kNormKernelsBefore);
 }
 
 Price ComputeModel::gate(std::int64_t tokens) const {
@@ -184,6 +193,9 @@ Price ComputeModel::gate(std::int64_t tokens) const {
     return {};
   }
   const double here = static_cast<double>(tokens) / parallelism_.attention_tp;
+  if (const std::optional<Price> whole = fitted_ ? fitted_->gate(here) : std::nullopt) {
+    return *whole;
+  }
   const Bytes scores(here * model_.experts * 4.0);  // float32
   const bool fits = fitted_ && fitted_->has_dense();
   const Price router = fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden}, true)
@@ -205,7 +217,7 @@ Price ComputeModel::ffn(std::int64_t tokens, double intermediate, Sharding shard
   const bool fits = fitted_ && fitted_->has_dense();
   const Price products = fits ? fitted_->product(rows, {2 * width, hidden}) + fitted_->product(rows, {hidden, width})
                               : gemm(rows, Bytes(3.0 * hidden * width * model_.bytes_per_weight));
-  return products + memory_bound(activation, 1);
+  return products + (fitted_ ? fitted_->activation(rows, width) : std::nullopt).value_or(memory_bound(activation, 1));
 }
 
 Price ComputeModel::shared_expert(std::int64_t tokens) const {

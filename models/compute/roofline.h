@@ -45,6 +45,7 @@ class ComputeModel {
  private:
   Price gemm(double rows, Bytes weights) const;
   Price memory_bound(Bytes moved, int kernels) const;
+  Price norms(double tokens, int kernels) const;
   Price ffn(std::int64_t tokens, double intermediate, Sharding sharding) const;
   Price projections(double tokens) const;
   Price projections_before_scores(double tokens) const;

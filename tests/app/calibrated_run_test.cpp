@@ -4,39 +4,14 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "calibration/measure/command.h"
 #include "tests/app/process.h"
-#include "tests/calibration/fake_device.h"
+#include "tests/calibration/fake_sweep.h"
 
 namespace epsim::test {
 namespace {
 
-// Points of a device of 204.8 TF/s and 1 TB/s whose kernels take `slower` times as long.
-void measure_fake(const TempDir& dir, double slower) {
-  FakeClock clock;
-  struct Shared : measure::Clock {
-    explicit Shared(const FakeClock& of) : clock(of) {}
-    Seconds now() const override { return clock.now(); }
-    const FakeClock& clock;
-  };
-  measure::CommandContext context;
-  context.open = [&] {
-    auto device = std::make_unique<FakeDevice>(clock);
-    device->ways[0].slower = slower;
-    Provenance provenance;
-    provenance.gpu = device->machine.name;
-    return measure::OpenedDevice{std::move(device), provenance};
-  };
-  context.clock = std::make_unique<Shared>(clock);
-  std::ostringstream out;
-  const int code = measure::calibrate({"--quick", "--only", "grouped_gemm,dense_gemm,gqa_prefill,gqa_decode",
-                                       "--models", "olmoe-1b-7b", "--output", (dir / "points.h5").string()},
-                                      context, out);
-  CAPTURE(out.str());
-  REQUIRE(code == 0);
-}
+const std::string kOps = "grouped_gemm,dense_gemm,gqa_prefill,gqa_decode,gate,norm,permute,unpermute,device_copy";
 
 // A node of eight such GPUs: its compute profile is the A100's with the fit in place of the A100's own.
 void write_node(const TempDir& dir) {
@@ -53,15 +28,16 @@ void write_node(const TempDir& dir) {
       (dir / "compute.yaml").string());
 }
 
-// Seconds of a run's steps in expert GEMMs. Requests are far apart: each is alone, however fast the GPU.
-double priced_experts(const TempDir& dir) {
+// Seconds of a run's steps in gates and in experts. Requests are far apart: each is alone, however fast the GPU.
+std::array<double, 2> priced_parts(const TempDir& dir) {
   const Outcome run = run_epsim(dir, "run " + small_scenario() + " -q --set requests.rate=0.01/s --set cluster.node=" +
                                          (dir / "node.yaml").string() + " -o out");
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   const nlohmann::json summary = nlohmann::json::parse(slurp(dir / "out/summary.json"));
   const nlohmann::json& of_run = summary.contains("runs") ? summary["runs"][0] : summary;
-  return of_run["time_by_part"]["experts_s"].get<double>();
+  const nlohmann::json& parts = of_run["time_by_part"];
+  return {parts["gate_s"].get<double>(), parts["experts_s"].get<double>()};
 }
 
 // A product of 64 x 2048 x 2048: 2 (64 x 2048 + 2048 x 2048 + 64 x 2048) bytes at 1 TB/s are 8.91 us, its 5.4e8 flops
@@ -78,22 +54,24 @@ void check_product(const TempDir& dir, double slower) {
 }
 
 TEST_CASE("a device is measured, its points fitted, and a run priced from the fit") {
-  double experts[2] = {};
+  std::array<double, 2> seconds[2] = {};
   for (const int i : {0, 1}) {
     const double slower = i == 0 ? 1 : 3;
     const TempDir dir;
-    measure_fake(dir, slower);
+    REQUIRE(measure_fake({"--quick", "--only", kOps, "--models", "olmoe-1b-7b"}, dir / "points.h5", slower) == 0);
     const Outcome fit =
         run_epsim(dir, "calibrate fit points.h5 -o fit --bf16 204.8TF/s --fp8 204.8TF/s --bandwidth 1000GB/s");
     CAPTURE(fit.err);
     REQUIRE(fit.exit_code == 0);
     check_product(dir, slower);
     write_node(dir);
-    experts[i] = priced_experts(dir);
+    seconds[i] = priced_parts(dir);
   }
   // All kernels take three times as long, and so do the run's.
-  CHECK(experts[0] > 0);
-  CHECK(experts[1] == doctest::Approx(3 * experts[0]).epsilon(0.02));
+  for (const std::size_t part : {0, 1}) {
+    CHECK(seconds[0][part] > 0);
+    CHECK(seconds[1][part] == doctest::Approx(3 * seconds[0][part]).epsilon(0.02));
+  }
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "calibration/mpi/open_peers.h"
 #include "calibration/points.h"
 #include "sim/core/error.h"
-#include "tests/calibration/fake_device.h"
+#include "tests/calibration/fake_sweep.h"
 #include "tests/calibration/fake_team.h"
 
 namespace epsim::test {
@@ -68,11 +68,6 @@ struct TeamDevice : FakeDevice {
 // What main.cpp does with a GPU, with a fake one; the points go to `file`.
 int lead(Peers& peers, std::vector<std::string> options, const std::filesystem::path& file) {
   FakeClock clock;
-  struct Shared : Clock {
-    explicit Shared(const FakeClock& of) : clock(of) {}
-    Seconds now() const override { return clock.now(); }
-    const FakeClock& clock;
-  };
   CommandContext context;
   TeamLeader leader(peers);
   context.open = [&] {
@@ -80,7 +75,7 @@ int lead(Peers& peers, std::vector<std::string> options, const std::filesystem::
     provenance.gpu = "NVIDIA Fake-1000";
     return OpenedDevice{std::make_unique<TeamDevice>(clock, leader), provenance};
   };
-  context.clock = std::make_unique<Shared>(clock);
+  context.clock = std::make_unique<SharedClock>(clock);
   options.insert(options.end(), {"--output", file.string()});
   std::ostringstream out;
   return calibrate(options, context, out);

@@ -1,0 +1,121 @@
+// From a measured device to the price of each part of a layer: what the sweep measures is what a run pays. The device
+// has 204.8 TF/s, 1 TB/s and 2 us a launch (fake_device.h), so that every price can be worked out by hand.
+#include <doctest/doctest.h>
+
+#include "calibration/fit.h"
+#include "calibration/profile_writer.h"
+#include "models/compute/roofline.h"
+#include "models/model_catalogue.h"
+#include "tests/calibration/fake_sweep.h"
+#include "tests/models/profiles.h"
+#include "tests/support/errors.h"
+#include "tests/support/paths.h"
+
+namespace epsim::test {
+namespace {
+
+constexpr double kLaunch = 2e-6, kBytes = 1e12;
+constexpr double kNear = 0.03;  // of the fit, where the device changes from bound by memory to bound by products
+
+const std::string kOps =
+    "grouped_gemm,dense_gemm,gqa_prefill,gqa_prefill_context,gqa_decode,gate,permute,unpermute,activation,norm,"
+    "device_copy,memory_read,launch,graph_launch,host_to_device,device_to_host,gemm_beside_copy,copy_beside_gemm";
+
+FittedProfile fit_fake() {
+  const TempDir dir;
+  REQUIRE(measure_fake({"--full", "--only", kOps, "--models", "olmoe-1b-7b"}, dir / "points.h5") == 0);
+  const MachineRates rates{204.8e12, 0, kBytes};
+  return fit_profile(read_points(dir / "points.h5"), rates, [](const std::string& note) { FAIL(note); });
+}
+
+const FittedProfile& fake() {
+  static const FittedProfile profile = read_fitted_profile(Config::from_text(profile_yaml(fit_fake()), "fit.yaml"));
+  return profile;
+}
+
+GpuSpec fake_gpu() {
+  return {"fake", FlopsPerSecond(204.8e12), FlopsPerSecond(0), Bytes(80e9), BytesPerSecond(kBytes), ""};
+}
+
+// Priced from the fit without the operators of `left_out`, where the made-up shares of tests/models/profiles.h stand
+// in.
+ComputeModel priced(const std::vector<std::string>& left_out = {}) {
+  FittedProfile profile = fake();
+  std::erase_if(profile.ops, [&](const FittedOp& op) {
+    return std::find(left_out.begin(), left_out.end(), op.op) != left_out.end();
+  });
+  ComputeProfile compute = plain_compute();
+  compute.fitted = std::make_shared<const FittedProfile>(profile);
+  return {find_model("olmoe-1b-7b"), fake_gpu(), {.gpus = 8, .attention_tp = 1}, compute};
+}
+
+void check_price(const Price& price, double seconds) {
+  CHECK(price.time.count() == doctest::Approx(seconds).epsilon(kNear));
+  CHECK(price.origin == Origin::kInterpolated);
+}
+
+TEST_CASE("every measured operator has a fit that says how wrong it is") {
+  const std::string text = profile_text(fake()), csv = errors_csv(fake());
+  for (const FittedOp& op : fake().ops) {
+    CAPTURE(op.op);
+    CHECK(op.held_out.points > 0);
+    CHECK(op.held_out.median < 0.05);
+    CHECK(op.held_out.p95 < 0.2);
+    CHECK(text.find("\n  " + op.op) != std::string::npos);
+    CHECK(csv.find("\n" + op.op + ",") != std::string::npos);
+  }
+  CHECK(fake().ops.size() == 18);
+}
+
+TEST_CASE("the gate: logits, softmax and choice in two launches") {
+  // 64 tokens, 2048 wide, 64 experts, top 8: rows and weights of 2 x 64 x 2048 x 2 B, and 64 x (4 x 64 + 8 x 8) B out.
+  const double bytes = 2 * 64 * 2048 * 2 + 64 * (4 * 64 + 8 * 8);
+  check_price(priced().gate(64), 2 * kLaunch + bytes / kBytes);
+  CHECK(priced({"gate"}).gate(64).origin != Origin::kInterpolated);  // shares of a data sheet stand in
+}
+
+TEST_CASE("norms read and write each token once, three of them around attention") {
+  const RankBatch batch{.decode_tokens = 256, .decode_context = 256 * 512.0};
+  const double norm = kLaunch + 2 * 256 * 2048 * 2 / kBytes;
+  const double without = priced({"norm", "device_copy"}).attention(batch).time.count();
+  // Without: six times 256 x 2048 x 2 B at plain_compute()'s 80 %.
+  const double stand_in = 6 * 256 * 2048 * 2 / (0.8 * kBytes);
+  CHECK(priced().attention(batch).time.count() - without == doctest::Approx(3 * norm - stand_in).epsilon(kNear));
+}
+
+TEST_CASE("rows are put in the order of the experts and back: two kernels that move them twice") {
+  // 512 rows of 2048 x 2 B, read and written.
+  const double one = kLaunch + 2 * 512 * 2048 * 2 / kBytes;
+  const double without = priced({"permute", "unpermute"}).experts(512, 8).time.count();
+  CHECK(priced().experts(512, 8).time.count() - without == doctest::Approx(2 * one).epsilon(kNear));
+}
+
+TEST_CASE("logits are written once, the activation reads two columns and writes one") {
+  // 64 sequences, 50304 logits of 4 B, through a kernel that reads and writes: as much as a copy of half of it.
+  const double logits = kLaunch + 64 * 50304 * 4 / kBytes;
+  const double stand_in = 64 * 50304 * 4 / (0.8 * kBytes);
+  const double without = priced({"device_copy"}).head(64).time.count();
+  CHECK(priced().head(64).time.count() - without == doctest::Approx(logits - stand_in).epsilon(0.1));
+  const FittedOp* activation = fake().find("activation");
+  REQUIRE(activation != nullptr);
+  CHECK(activation->price(std::array{4096.0, 1024.0}).time.count() ==
+        doctest::Approx(kLaunch + 3 * 4096 * 1024 * 2 / kBytes).epsilon(kNear));
+}
+
+TEST_CASE("a chunk behind a context is priced as it was measured") {
+  // One sequence of 2048 new tokens behind 8192: 2048 x (8192 + 1024.5) pairs; 16 heads of 128, 4 flops a pair and
+  // element.
+  const double pairs = 2048 * (8192 + 1024.5);
+  const RankBatch batch{.prefill_tokens = 2048, .prefill_pairs = pairs, .prefill_context = 8192};
+  const FittedCompute compute(fake(), "", find_model("olmoe-1b-7b"), fake_gpu(), {.gpus = 8, .attention_tp = 1});
+  const std::optional<Price> price = compute.prefill(batch);
+  REQUIRE(price.has_value());
+  check_price(*price, kLaunch + 4 * pairs * 16 * 128 / 204.8e12);
+  // Four of them at once: 4 x 512 behind 4 x 2048.
+  const double four = 4 * 512 * (2048 + 256.5);
+  const RankBatch batches{.prefill_tokens = 4 * 512, .prefill_pairs = four, .prefill_context = 4 * 2048};
+  check_price(*compute.prefill(batches), kLaunch + 4 * four * 16 * 128 / 204.8e12);
+}
+
+}  // namespace
+}  // namespace epsim::test
