@@ -25,7 +25,7 @@ std::vector<Scenario> pool_scenarios(const Scenario& s) {
   return out;
 }
 
-InstanceSpec spec_of(Running& running, const PolicyChoice& policy) {
+InstanceSpec spec_of(Running& running, const PolicyChoice& policy, int instance) {
   InstanceSpec spec;
   spec.options = running.prepared->serving;
   spec.pricer = &running.pricing.pricer();
@@ -33,9 +33,14 @@ InstanceSpec spec_of(Running& running, const PolicyChoice& policy) {
   if (spec.options.role != InstanceRole::kWhole) {
     const KvLanes lanes = kv_lanes(*running.scenario);
     spec.ranks_per_lane = lanes.ranks_per_lane;
-    spec.transfer_time = [lanes, scenario = running.scenario](std::int64_t tokens) {
-      return lanes.transfer_time(*scenario, tokens);
+    spec.transfer_time = [lanes, scenario = running.scenario](std::int64_t tokens, double speed) {
+      return lanes.transfer_time(*scenario, tokens, speed);
     };
+    if (std::vector<Fault> own = faults_of(*running.scenario, instance); !own.empty()) {
+      spec.lane_speed = [lanes, scenario = running.scenario, faults = std::move(own)](int lane, Ticks now) {
+        return lanes.speed(*scenario, faults, lane, now);
+      };
+    }
   }
   return spec;
 }
@@ -153,9 +158,20 @@ KvLanes kv_lanes(const Scenario& s) {
   return out;
 }
 
-Seconds KvLanes::transfer_time(const Scenario& s, std::int64_t tokens) const {
+Seconds KvLanes::transfer_time(const Scenario& s, std::int64_t tokens, double speed) const {
   const Bytes bytes = s.model.kv_bytes_per_token(1) * static_cast<double>(tokens);
-  return s.network.inter.time(CollectiveKind::kAllToAll, 2, bytes / rate).time;
+  return s.network.inter.time(CollectiveKind::kAllToAll, 2, bytes / (rate * speed)).time;
+}
+
+double KvLanes::speed(const Scenario& s, std::span<const Fault> faults, int lane, Ticks now) const {
+  const StepConditions at = conditions_at(faults, now, s.cluster);
+  const auto gpus = static_cast<std::size_t>(ranks_per_lane * s.parallelism.attention_tp);
+  double slowest = 1.0;
+  for (std::size_t g = static_cast<std::size_t>(lane) * gpus; g < static_cast<std::size_t>(lane + 1) * gpus; ++g) {
+    const auto of = [g](const std::vector<double>& speeds) { return g < speeds.size() ? speeds[g] : 1.0; };
+    slowest = std::min(slowest, of(at.link_speed) * of(at.nic_speed));
+  }
+  return slowest;
 }
 
 PreparedRun prepare_deployment(const Scenario& s, const PolicyChoice& policy) {
@@ -174,7 +190,7 @@ RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const Pr
   std::vector<Running> running = start_models(scenarios, s, policy, prepared, control.recorder);
   std::vector<InstanceSpec> specs;
   for (Running& r : running) {
-    specs.push_back(spec_of(r, policy));
+    specs.push_back(spec_of(r, policy, static_cast<int>(specs.size())));
     specs.back().recorded = specs.size() == 1;
   }
   RunResult result = simulate(requests, specs, s.deployment.router, control, s.deployment.retry_limit);

@@ -5,12 +5,11 @@
 //   {at: 20s, until: 30s, node: 1, nic: 2, lost: true}    a NIC is gone, the node's others carry its traffic too
 //   {at: 40s, gpu: 3, lost: true, recovery: 5s}           a GPU is gone for good; also node, or instance alone
 //
-//   Models : GPUs and links at a share of their speed, from the first step that begins at or after `at` to the last
-//   that
-//            begins before `until`. Faults of one GPU multiply. A rank waits for its slowest GPU, an exchange for its
-//            busiest link, so one straggler slows the instance. What is lost is the fleet's to deal with (losses.h).
-//   Ignores: copies of weights by per-step policies and transfers from prefill to decode instances, which keep the full
-//            rate of their links.
+//   Models : GPUs and links at a share of their speed, from the first step, or transfer of a prompt to a decode
+//            instance, that begins at or after `at` to the last that begins before `until`. Faults of one GPU multiply.
+//            A rank waits for its slowest GPU, an exchange for its busiest link, so one straggler slows the instance.
+//            What is lost is the fleet's to deal with (losses.h).
+//   Ignores: copies of weights by per-step policies, which keep the full rate of their links.
 #pragma once
 
 #include <limits>

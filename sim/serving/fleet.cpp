@@ -197,7 +197,10 @@ void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) 
   const int out = route.from_rank / spec.ranks_per_lane, in = route.to_rank / specs_[to].ranks_per_lane;
   Ticks& lane = lane_free_[from][static_cast<std::size_t>(out)];
   const Ticks start = std::max(now_, lane);
-  const Ticks duration = to_ticks(spec.transfer_time(tokens));
+  const auto speed = [start](const InstanceSpec& at, int along) {
+    return at.lane_speed ? at.lane_speed(along, start) : 1.0;
+  };
+  const Ticks duration = to_ticks(spec.transfer_time(tokens, std::min(speed(spec, out), speed(specs_[to], in))));
   lane = start + duration;
   ++result_.transfers.count;
   result_.transfers.tokens += tokens;

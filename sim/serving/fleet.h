@@ -6,6 +6,7 @@
 //   lane that the source rank leaves by. The request's first token counts when the transfer has ended, since the decode
 //   instance hands it out; the pages of the prefill instance are free from then on. A request of one output token ends
 //   on its prefill instance.
+//           A transfer goes at the share of its rate that faults leave to the slower of its ends when it begins.
 //   Losses: a DP rank that is lost takes its requests' keys and values with it; they start anew, as arrivals do, on a
 //   rank
 //           that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The step

@@ -26,9 +26,10 @@ struct InstanceSpec {
   bool recorded = true;  // the run's recorder is told of its steps
   // The links that prompts leave a prefill instance by, or reach a decode instance. A rank uses lane (rank /
   // ranks_per_lane). On a prefill instance a lane carries one prompt after another; `transfer_time` is what a prompt of
-  // so many tokens takes.
+  // so many tokens takes at a share of the links' rate, and `lane_speed` that share of a lane at a time, 1 if empty.
   int ranks_per_lane = 1;
-  std::function<Seconds(std::int64_t)> transfer_time;
+  std::function<Seconds(std::int64_t, double)> transfer_time;
+  std::function<double(int, Ticks)> lane_speed = {};
   // By time. `on_loss` is called with the position of one that takes effect and is not fatal, for the pricer.
   std::vector<Loss> losses = {};
   std::function<void(std::size_t)> on_loss = {};

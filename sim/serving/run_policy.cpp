@@ -193,6 +193,13 @@ const StepTotals& InstancePricing::totals() const {
   return rebalancing != nullptr ? rebalancing->model().totals() : steps.model->totals();
 }
 
+std::vector<Fault> faults_of(const Scenario& s, int instance) {
+  std::vector<Fault> out;
+  std::copy_if(s.faults.begin(), s.faults.end(), std::back_inserter(out),
+               [instance](const Fault& f) { return f.instance == instance; });
+  return out;
+}
+
 InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
                                StepRecorder* recorder, int instance) {
   InstancePricing out;
@@ -202,10 +209,7 @@ InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, co
   } else {
     out.steps = price_steps(s, policy, prepared.placement, recorder);
   }
-  std::vector<Fault> faults;
-  std::copy_if(s.faults.begin(), s.faults.end(), std::back_inserter(faults),
-               [instance](const Fault& f) { return f.instance == instance; });
-  if (!faults.empty()) {
+  if (std::vector<Fault> faults = faults_of(s, instance); !faults.empty()) {
     out.losses = losses_of(faults, prepared.plan, s.parallelism);
     out.faulty = std::make_unique<FaultyPricer>(out.pricer(), std::move(faults), s.cluster);
   }

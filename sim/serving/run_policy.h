@@ -50,6 +50,9 @@ struct InstancePricing {
   void lose(const Scenario& scenario, const PolicyChoice& policy, std::size_t loss);
 };
 
+// The scenario's faults that are instance number `instance`'s.
+std::vector<Fault> faults_of(const Scenario& scenario, int instance);
+
 // Of instance number `instance` of the deployment. `prepared` and the scenario outlive it.
 InstancePricing price_instance(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
                                StepRecorder* recorder, int instance = 0);

@@ -37,7 +37,9 @@ ServingOptions engine(InstanceRole role, std::int64_t blocks = 1000) {
 // A prefill instance whose prompts take 1 ms a token on the link.
 InstanceSpec prefill_of(StepPricer& pricer, std::int64_t blocks = 1000) {
   InstanceSpec spec = instance_of(pricer, engine(InstanceRole::kPrefill, blocks));
-  spec.transfer_time = [](std::int64_t tokens) { return Seconds{1e-3 * static_cast<double>(tokens)}; };
+  spec.transfer_time = [](std::int64_t tokens, double speed) {
+    return Seconds{1.0 / speed * 1e-3 * static_cast<double>(tokens)};
+  };
   return spec;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/core/error.h"
+#include "sim/serving/deployment_run.h"
 #include "sim/serving/run_policy.h"
 #include "sim/serving/simulate.h"
 #include "tests/serving/random_fleet.h"
@@ -28,7 +29,9 @@ InstanceSpec instance_of(StepPricer& pricer, int ranks, InstanceRole role = Inst
   spec.options.router = Router::kRoundRobin;
   spec.pricer = &pricer;
   spec.on_loss = [](std::size_t) {};
-  spec.transfer_time = [](std::int64_t tokens) { return Seconds{1e-3 * static_cast<double>(tokens)}; };
+  spec.transfer_time = [](std::int64_t tokens, double speed) {
+    return Seconds{1.0 / speed * 1e-3 * static_cast<double>(tokens)};
+  };
   return spec;
 }
 
@@ -238,6 +241,41 @@ TEST_CASE("a NIC: slowed it holds up its own GPUs, lost the node's others carry 
   CHECK(run(fabric + "faults: [{at: 0s, node: 1, nic: 2, link_speed: 0.2}]\n").end > run(fabric).end);
   const std::string pairs = "execution: {sync: pairwise}\n";
   CHECK(run(pairs + "faults: [{at: 0s, node: 1, nic: 2, link_speed: 0.2}]\n").end > run(pairs).end);
+}
+
+TEST_CASE("prompts travel at the pace of the slower end's links") {
+  FixedPricer pricer(10_ms);
+  std::vector<InstanceSpec> specs = {instance_of(pricer, 1, InstanceRole::kPrefill),
+                                     instance_of(pricer, 1, InstanceRole::kDecode)};
+  // A prompt of 30 tokens ends at 10 and takes 30 ms, or 120 at a quarter of the rate, whichever end has only that.
+  const auto arrives = [&] {
+    return simulate(trace_of({{0, 30, 2}}), specs, Router::kRoundRobin, {}).requests[0].first_token;
+  };
+  CHECK(arrives() == 40 * kMs);
+  for (InstanceSpec& spec : specs) {
+    spec.lane_speed = [](int lane, Ticks now) { return lane == 0 && now >= 10 * kMs ? 0.25 : 1.0; };
+    CHECK(arrives() == 130 * kMs);
+  }
+  specs[0].lane_speed = {};
+  CHECK(arrives() == 130 * kMs);
+  // In a scenario: nodes of 4 ranks, so lanes, of 2 GPUs and their 2 NICs; NIC 2 of node 1 is GPU 10's.
+  const std::string apart = "deployment: {prefill: {instances: 1}, decode: {instances: 1}}\n";
+  const Scenario s = scenario(apart +
+                              "faults: [{instance: 1, at: 1s, until: 2s, node: 1, nic: 2, link_speed: 0.5}, "
+                              "{instance: 1, at: 1s, gpu: 15, link_speed: 0.25}]\n");
+  const Scenario own = scenario_of(s, s.deployment.pools[1]);
+  const KvLanes lanes = kv_lanes(own);
+  REQUIRE(lanes.per_node == 4);
+  const std::vector<Fault> faults = faults_of(s, 1);
+  CHECK(lanes.speed(own, faults, 5, to_ticks(Seconds{1.5})) == 0.5);
+  CHECK(lanes.speed(own, faults, 5, to_ticks(Seconds{2})) == 1.0);
+  CHECK(lanes.speed(own, faults, 7, to_ticks(Seconds{3})) == 0.25);
+  CHECK(lanes.speed(own, faults, 7, Ticks{}) == 1.0);
+  CHECK(faults_of(s, 0).empty());
+  const auto waits = [&](const std::string& more) { return run(apart + more).transfers.time; };
+  const Seconds whole = waits("");
+  CHECK(waits("faults: [{instance: 0, at: 0s, node: 0, link_speed: 0.1}]\n") > whole);
+  CHECK(waits("faults: [{instance: 1, at: 0s, node: 0, nic: 3, lost: true}]\n") > whole);
 }
 
 TEST_CASE("losses that cannot be are refused, each with its reason") {

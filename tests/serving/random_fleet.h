@@ -36,7 +36,9 @@ struct RandomFleet {
       spec.options = options;
       spec.pricer = &pricer;
       spec.ranks_per_lane = static_cast<int>(1 + random.below(2));
-      spec.transfer_time = [](std::int64_t tokens) { return Seconds{1e-6 * static_cast<double>(1 + tokens)}; };
+      spec.transfer_time = [](std::int64_t tokens, double speed) {
+        return Seconds{1.0 / speed * 1e-6 * static_cast<double>(1 + tokens)};
+      };
       specs.insert(specs.end(), 1 + random.below(2), spec);
     }
   }
