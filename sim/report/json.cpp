@@ -146,6 +146,7 @@ Json rebalance_of(const RunSummary& run) {
           {"rebalance_unchanged", r.count(RebalanceOutcome::kUnchanged)},
           {"rebalance_turned_down", r.count(RebalanceOutcome::kTurnedDown)},
           {"rebalance_did_not_fit", r.count(RebalanceOutcome::kDidNotFit)},
+          {"rebalance_cut_short", r.count(RebalanceOutcome::kCutShort)},
           {"rebalance_moved_copies", sum.moved_copies},
           {"rebalance_moved_gib", to_gib(sum.moved)},
           {"rebalance_planning_s", seconds(sum.planning)},
@@ -153,6 +154,19 @@ Json rebalance_of(const RunSummary& run) {
           {"rebalance_slowed_s", seconds(sum.slowed)},
           {"rebalance_lost_s", seconds(sum.lost())},
           {"rebalance_gained_s", seconds(r.gained)}};
+}
+
+// Null where no GPU went.
+Json regroup_of(const RunSummary& run) {
+  const RegroupReport& r = run.regroup;
+  if (r.changes == 0) {
+    return nullptr;
+  }
+  return {{"gpu_changes", r.changes},
+          {"remade_copies", r.remade_copies},
+          {"remade_moved_gib", to_gib(r.moved)},
+          {"remade_reloaded_gib", to_gib(r.reloaded)},
+          {"remaking_s", to_seconds(r.remaking).count()}};
 }
 
 Json busiest_link_of(const RunSummary& run) {
@@ -206,6 +220,7 @@ void put_figures(Json& out, const RunSummary& run) {
   out["instances"] = instances_of(run);
   out["kv_transfers"] = transfers_of(run);
   out["rebalance"] = rebalance_of(run);
+  out["lost_gpus"] = regroup_of(run);
 }
 
 }  // namespace

@@ -173,6 +173,7 @@ RunSummary summarize(const RunResult& run) {
   out.kv = kv_figures(run);
   out.memory = run.memory;
   out.rebalance = run.rebalance;
+  out.regroup = run.regroup;
   out.busiest_link = busiest_link(run);
   out.dispatch_bottleneck = run_bottleneck(run.detail, Direction::kDispatch);
   out.combine_bottleneck = run_bottleneck(run.detail, Direction::kCombine);

@@ -104,6 +104,7 @@ struct RunSummary {
   TransferFigures transfers;
   MemoryReport memory;
   RebalanceReport rebalance;
+  RegroupReport regroup;
   LinkFigures busiest_link;  // the first of several equal ones
   BottleneckFigures dispatch_bottleneck, combine_bottleneck;
   ConservationReport conservation;

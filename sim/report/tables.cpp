@@ -195,6 +195,18 @@ std::string rebalance_line(const RunSummary& run) {
                   seconds(sum.moving), seconds(sum.slowed), r.gained > sum.lost() ? "it paid" : "it did not pay"));
 }
 
+// What lost GPUs and their return did to where experts are.
+std::string regroup_line(const RunSummary& run) {
+  const RegroupReport& r = run.regroup;
+  if (r.changes == 0) {
+    return "";
+  }
+  return captioned("lost GPUs", fmt::format("{} changes; {} copies made again ({} GiB from other GPUs, {} GiB from "
+                                            "outside), for which instances stood still {} s",
+                                            r.changes, grouped(r.remade_copies), fixed(to_gib(r.moved), 3),
+                                            fixed(to_gib(r.reloaded), 3), fixed(to_seconds(r.remaking).count(), 3)));
+}
+
 std::string memory_line(const RunSummary& run) {
   std::string text;
   for (const MemoryItem& item : run.memory.items) {
@@ -230,10 +242,10 @@ std::string comparison_table(std::span<const RunSummary> runs, TableStyle style)
 
 std::string run_detail(const RunSummary& run, TableStyle style) {
   const std::string plan = run.plan.empty() ? "" : captioned("plan", printable(run.plan));
-  return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style), plan,
-                     requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
+  return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style),
+                     plan, requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
                      origins_line(run), balancedness_line(run), link_line(run), kv_lines(run), rebalance_line(run),
-                     memory_line(run));
+                     regroup_line(run), memory_line(run));
 }
 
 std::string conclusions(std::span<const RunSummary> runs) {

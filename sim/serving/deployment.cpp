@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/serving/engine_profile.h"
 #include "sim/serving/expert_layout.h"
 #include "sim/serving/scenario.h"
@@ -64,6 +66,17 @@ InstancePool read_pool(ConfigReader& all, const std::string& key, InstanceRole r
   return pool;
 }
 
+void read_after_loss(ConfigReader& in, Deployment& out) {
+  const std::vector<std::string> names(kAfterLossNames.begin(), kAfterLossNames.end());
+  const std::string name = in.choice("after_loss", names, names.front());
+  out.after_loss = static_cast<AfterLoss>(std::find(names.begin(), names.end(), name) - names.begin());
+  out.reload_rate = in.maybe<BytesPerSecond>("reload_rate", Bound::kPositive).value_or(BytesPerSecond{});
+  in.check(
+      out.after_loss != AfterLoss::kRepair || out.reload_rate.count() > 0, "reload_rate",
+      "after_loss: repair loads experts whose last copy is lost from outside the GPUs, at a rate that only you know: "
+      "give reload_rate.");
+}
+
 }  // namespace
 
 int Deployment::instances() const {
@@ -79,6 +92,7 @@ Deployment read_deployment(ConfigReader& in, const Scenario& s) {
   out.router = read_router(in);
   out.retry_limit = in.optional<int>("retry_limit", out.retry_limit);
   in.check(out.retry_limit <= 1000, "retry_limit", "at most 1000.");
+  read_after_loss(in, out);
   const bool apart = in.has("prefill") || in.has("decode");
   if (!apart) {
     const int instances = in.optional<int>("instances", 1, Bound::kPositive);
@@ -106,6 +120,8 @@ Scenario scenario_of(const Scenario& scenario, const InstancePool& pool) {
   out.memory = pool.memory;
   out.serving = pool.serving;
   out.deployment = {};
+  out.deployment.after_loss = scenario.deployment.after_loss;
+  out.deployment.reload_rate = scenario.deployment.reload_rate;
   return out;
 }
 

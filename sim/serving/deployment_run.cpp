@@ -197,6 +197,7 @@ RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const Pr
   ConservationReport sent = result.conservation;
   StepTotals all;
   RebalanceReport rebalance;
+  RegroupReport regroup;
   int gpus = 0;
   for (std::size_t i = 0; i < running.size(); ++i) {
     result.conservation = {};
@@ -206,11 +207,13 @@ RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const Pr
     append_totals(all, result.detail, i);
     append_lanes(all, *running[i].scenario, i, result.transfers);
     append(rebalance, result.rebalance, static_cast<int>(i));
+    regroup += result.regroup;
     gpus += running[i].scenario->cluster.gpus();
   }
   result.conservation = sent;
   result.detail = std::move(all);
   result.rebalance = std::move(rebalance);
+  result.regroup = regroup;
   result.gpus = gpus;
   return result;
 }

@@ -57,9 +57,11 @@ class DpRank {
   void receive(std::int32_t request, Ticks now);
 
   // A request leaves without an answer, between steps or while it is in transfer: its memory is free, and what it had
-  // generated is lost. die(): the rank is gone for good; the requests that were routed here, by number.
+  // generated is lost. die(): the rank is gone; the requests that were routed here, by number. revive(): it is
+  // back, as empty as at the start.
   void drop(std::int32_t request);
   std::vector<std::int32_t> die();
+  void revive();
   bool alive() const { return alive_; }
 
   // Forms the batch of the step that starts now; all zero when the rank has nothing to do, or nothing until a transfer

@@ -135,8 +135,16 @@ std::vector<std::int32_t> DpRank::die() {
     drop(request);
   }
   EPSIM_CHECK(kv_.used() == 0 && outstanding_tokens_ == 0, "a rank that is gone holds nothing");
+  kv_.forget_prefixes();
   alive_ = false;
   return out;
+}
+
+void DpRank::revive() {
+  EPSIM_CHECK(!alive_ && !has_work(), "only a rank that is gone can come back");
+  alive_ = true;
+  full_ = head_refused_ = false;
+  on_idle();
 }
 
 }  // namespace epsim

@@ -32,15 +32,15 @@ struct KvArrived {
   std::int64_t number() const { return request; }
 };
 
-// Hardware of an instance is gone (Phase::Rebalance: a step that ends at that time has ended, the next one is not put
-// together yet).
-struct HardwareLost {
+// Hardware of an instance is gone, or back (Phase::Rebalance: a step that ends at that time has ended, the next one is
+// not put together yet).
+struct HardwareChanged {
   std::int32_t instance;
   std::int32_t loss;  // position in its list
   std::int64_t number() const { return (static_cast<std::int64_t>(instance) << 32) + loss; }
 };
 
-using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareLost>;
+using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged>;
 
 inline void add_to(Fingerprint& fingerprint, const ServingEvent& event) {
   fingerprint.add(static_cast<std::uint64_t>(event.index()));

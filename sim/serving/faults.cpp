@@ -51,13 +51,19 @@ void read_effect(ConfigReader& in, Fault& out) {
   out.lost = in.optional<bool>("lost", false);
   in.check(!out.lost || (!in.has("speed") && !in.has("link_speed")), "lost",
            "what is lost has no speed; leave out `speed` and `link_speed`.");
-  in.check(out.takes_gpus() || !in.has("recovery"), "recovery",
-           "only the loss of a GPU, a node or an instance has a time of recovery.");
+  for (const char* key : {"recovery", "rejoin"}) {
+    in.check(out.takes_gpus() || !in.has(key), key,
+             "only the loss of a GPU, a node or an instance has a time of recovery.");
+  }
   in.check(out.nic < 0 || !in.has("speed"), "speed", "a NIC has a `link_speed`.");
   if (out.lost) {
-    in.check(out.nic >= 0 || !in.has("until"), "until", "GPUs that are lost do not come back; leave it out.");
     if (out.takes_gpus()) {
       out.recovery = to_ticks(in.optional<Seconds>("recovery", Seconds{}));
+      in.check(!out.for_good() || !in.has("rejoin"), "rejoin",
+               "what is lost for good does not come back; give `until`.");
+      if (!out.for_good()) {
+        out.rejoin = to_ticks(in.optional<Seconds>("rejoin", Seconds{}));
+      }
     }
     return;
   }
@@ -137,14 +143,15 @@ std::vector<double> nic_speeds(std::span<const Fault> faults, Ticks now, const C
 
 bool is_lost(std::span<const Fault> faults, int gpu, Ticks now) {
   return std::any_of(faults.begin(), faults.end(),
-                     [&](const Fault& f) { return f.takes_gpus() && covers(f, gpu) && f.at <= now; });
+                     [&](const Fault& f) { return f.takes_gpus() && covers(f, gpu) && holds(f, now); });
 }
 
 // Whether a GPU of the instance is left when all has happened.
 bool any_left(std::span<const Fault> faults, int instance, const ClusterSpec& cluster) {
   for (int g = 0; g < cluster.gpus(); ++g) {
-    if (std::none_of(faults.begin(), faults.end(),
-                     [&](const Fault& f) { return f.instance == instance && f.takes_gpus() && covers(f, g); })) {
+    if (std::none_of(faults.begin(), faults.end(), [&](const Fault& f) {
+          return f.instance == instance && f.takes_gpus() && f.for_good() && covers(f, g);
+        })) {
       return true;
     }
   }

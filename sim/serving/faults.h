@@ -4,6 +4,7 @@
 //   {at: 20s, until: 30s, node: 1, link_speed: 0.25}      ports and NICs of a node at a quarter of their rate
 //   {at: 20s, until: 30s, node: 1, nic: 2, lost: true}    a NIC is gone, the node's others carry its traffic too
 //   {at: 40s, gpu: 3, lost: true, recovery: 5s}           a GPU is gone for good; also node, or instance alone
+//   {at: 40s, until: 90s, gpu: 3, lost: true, rejoin: 8s} and back, with memory as empty as at the start
 //
 //   Models : GPUs and links at a share of their speed, from the first step, or transfer of a prompt to a decode
 //            instance, that begins at or after `at` to the last that begins before `until`. Faults of one GPU multiply.
@@ -32,7 +33,8 @@ struct Fault {
   int instance = 0;
   int nic = -1;  // a NIC of that node alone
   bool lost = false;
-  Ticks recovery{};  // of lost GPUs
+  Ticks recovery{}, rejoin{};  // of lost GPUs: for which the instance stands when they go, and when they are back
+  bool for_good() const { return until == Ticks{std::numeric_limits<std::int64_t>::max()}; }
   bool takes_gpus() const { return lost && nic < 0; }
 };
 

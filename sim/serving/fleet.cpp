@@ -49,13 +49,14 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
     }
     instances_.emplace_back(specs[i], std::span(ranks_).last(static_cast<std::size_t>(options.dp_ranks)));
     (options.role == InstanceRole::kDecode ? decoders_ : fronts_).push_back(i);
+    standing_.push_back({std::vector<bool>(static_cast<std::size_t>(options.dp_ranks), false)});
     lane_free_.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     result_.transfers.sent.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     result_.transfers.received.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     for (std::size_t l = 0; l < specs[i].losses.size(); ++l) {
       may_lose_ = true;
       queue_.push(specs[i].losses[l].at, Phase::Rebalance,
-                  HardwareLost{static_cast<std::int32_t>(i), static_cast<std::int32_t>(l)});
+                  HardwareChanged{static_cast<std::int32_t>(i), static_cast<std::int32_t>(l)});
     }
   }
   expect_arrival(0);

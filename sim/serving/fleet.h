@@ -12,7 +12,8 @@
 //           that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The step
 //           under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
 //           recovery time. What a request had handed out is generated again: its answer and its latencies are those of
-//           its last start, but for the gaps between tokens, which were real, and its arrival.
+//           its last start, but for the gaps between tokens, which were real, and its arrival. A rank that comes back
+//           is empty, takes new requests, and steps with its instance after the time that it takes to rejoin.
 //   Source : SGLang v0.4.8 disaggregation/prefill.py, decode.py (pages are set aside before the transfer; the decode
 //            server streams the answer).
 //   Ignores: handshake latency, transfer of finished chunks while a prompt is still computed.
@@ -20,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -60,7 +62,7 @@ class Fleet {
   void on(const RequestArrived& event);
   void on(const StepDue& event);
   void on(const KvArrived& event);
-  void on(const HardwareLost& event);
+  void on(const HardwareChanged& event);
 
   void expect_arrival(std::size_t request);
   void expect_step(std::size_t instance);
@@ -73,7 +75,9 @@ class Fleet {
   bool all_ended() const;
   std::size_t route(std::int32_t request);
   void strike(std::size_t instance, const Loss& loss);
+  std::optional<Ticks> still_for(std::size_t instance, const Loss& loss);
   void lose_ranks(std::size_t instance, std::span<const int> ranks);
+  void revive(std::size_t instance);
   void lose_instance(std::size_t instance);
   void cut_route(std::int32_t request, std::size_t lost_instance);
   void retry(std::int32_t request);
@@ -104,6 +108,11 @@ class Fleet {
   std::vector<std::vector<Ticks>> lane_free_;        // [instance][lane]
   std::unordered_map<std::int32_t, Route> routes_;   // of requests between prefill and decode
   std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] losses that wait for the end of its step
+  struct Standing {
+    std::vector<bool> broken;  // [DP rank] it has lost a GPU
+    bool down = false;         // the instance cannot serve, whatever ranks are whole
+  };
+  std::vector<Standing> standing_;  // [instance]
   bool may_lose_ = false;
   std::size_t next_front_ = 0, next_decoder_ = 0;
   RunTally tally_;

@@ -1,4 +1,4 @@
-// What a fleet does when hardware is lost (fleet.h).
+// What a fleet does when hardware is lost or comes back (fleet.h).
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +23,7 @@ std::size_t Fleet::pick_alive(std::span<const std::size_t> among, std::size_t& n
   return pick(alive, next, rule_, request);
 }
 
-void Fleet::on(const HardwareLost& event) {
+void Fleet::on(const HardwareChanged& event) {
   const auto i = static_cast<std::size_t>(event.instance), loss = static_cast<std::size_t>(event.loss);
   if (instances_[i].stepping) {
     unnoticed_[i].push_back(loss);
@@ -33,21 +33,43 @@ void Fleet::on(const HardwareLost& event) {
 }
 
 void Fleet::strike(std::size_t i, const Loss& loss) {
-  Instance& instance = instances_[i];
-  if (!instance.alive()) {
-    return;
-  }
-  if (loss.fatal) {
-    lose_instance(i);
-  } else {
-    specs_[i].on_loss(static_cast<std::size_t>(&loss - specs_[i].losses.data()));
-    instance.blocked_until = std::max(instance.blocked_until, now_ + loss.recovery);
+  const std::optional<Ticks> still = still_for(i, loss);
+  standing_[i].down = !still;
+  if (still) {
+    instances_[i].blocked_until = std::max(instances_[i].blocked_until, now_ + loss.recovery + *still);
     lose_ranks(i, loss.ranks);
+    revive(i);
+  } else {
+    lose_instance(i);
   }
-  // Those whose step is under way go when it has ended.
   for (std::size_t j = 0; j < instances_.size(); ++j) {
-    if (stranded(j) && !instances_[j].stepping) {
+    if (stranded(j) && !instances_[j].stepping) {  // those whose step is under way go when it has ended
       lose_instance(j);
+    } else if (instances_[j].role() == InstanceRole::kPrefill && any_alive(decoders_)) {
+      revive(j);
+    }
+  }
+}
+
+// Enters the loss; for how long the instance stands still besides its recovery, none where it cannot go on.
+std::optional<Ticks> Fleet::still_for(std::size_t i, const Loss& loss) {
+  std::vector<bool>& broken = standing_[i].broken;
+  for (const int r : loss.ranks) {
+    broken[static_cast<std::size_t>(r)] = true;
+  }
+  for (const int r : loss.back) {
+    broken[static_cast<std::size_t>(r)] = false;
+  }
+  const std::optional<Ticks> still = specs_[i].on_loss(static_cast<std::size_t>(&loss - specs_[i].losses.data()));
+  return loss.fatal ? std::nullopt : still;
+}
+
+// Ranks that are whole serve again, unless their instance cannot, or nobody decodes for them.
+void Fleet::revive(std::size_t i) {
+  const auto ranks = instances_[i].ranks();
+  for (std::size_t r = 0; r < ranks.size() && !standing_[i].down; ++r) {
+    if (!ranks[r].alive() && !standing_[i].broken[r]) {
+      ranks[r].revive();
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,9 +31,10 @@ struct InstanceSpec {
   int ranks_per_lane = 1;
   std::function<Seconds(std::int64_t, double)> transfer_time;
   std::function<double(int, Ticks)> lane_speed = {};
-  // By time. `on_loss` is called with the position of one that takes effect and is not fatal, for the pricer.
+  // By time. `on_loss` is told the position of one that takes effect, for the pricer; it returns for how much longer
+  // the instance stands still, or nothing where it cannot go on for lack of an expert.
   std::vector<Loss> losses = {};
-  std::function<void(std::size_t)> on_loss = {};
+  std::function<std::optional<Ticks>(std::size_t)> on_loss = {};
 };
 
 class Instance {

@@ -46,6 +46,13 @@ void KvPool::lend(std::span<const std::int32_t> path) { use(cache_.lock(path) * 
 
 void KvPool::take_back(std::span<const std::int32_t> path) { used_ -= cache_.unlock(path) * pages_per_prefix_; }
 
+void KvPool::forget_prefixes() {
+  EPSIM_CHECK(lent() == 0, "prefix blocks in use are not dropped");
+  while (cache_.evictable() > 0) {
+    cache_.evict();
+  }
+}
+
 void KvPool::publish(std::int32_t id) {
   bool was_free = false;
   if (cache_.insert(id, was_free)) {

@@ -39,6 +39,9 @@ class KvPool {
   // has the block already, the request uses that one and its own pages are free.
   void publish(std::int32_t id);
 
+  // Drops all prefix blocks; no request uses any.
+  void forget_prefixes();
+
   std::int64_t blocks() const { return blocks_; }
   std::int64_t used() const { return used_; }
   std::int64_t peak() const { return peak_; }

@@ -1,72 +1,77 @@
 #include "sim/serving/losses.h"
 
 #include <algorithm>
+#include <set>
 
 namespace epsim {
 namespace {
 
-std::vector<Fault> takers(std::span<const Fault> faults) {
-  std::vector<Fault> out;
-  std::copy_if(faults.begin(), faults.end(), std::back_inserter(out), [](const Fault& f) { return f.takes_gpus(); });
-  std::stable_sort(out.begin(), out.end(), [](const Fault& a, const Fault& b) { return a.at < b.at; });
-  return out;
-}
-
-// Ranks that have lost a GPU.
-std::vector<int> broken_ranks(const std::vector<bool>& lost, const Parallelism& parallelism) {
-  std::vector<int> out;
-  for (int g = 0; g < parallelism.gpus; ++g) {
-    const int rank = parallelism.rank_of(g);
-    if (lost[static_cast<std::size_t>(g)] && (out.empty() || out.back() != rank)) {
-      out.push_back(rank);
+LostGpus lost_at(std::span<const Fault> faults, Ticks now, int gpus) {
+  LostGpus out(static_cast<std::size_t>(gpus), false);
+  for (const Fault& f : faults) {
+    if (f.takes_gpus() && f.at <= now && now < f.until) {
+      std::fill_n(out.begin() + f.first_gpu, f.gpus, true);
     }
   }
   return out;
 }
 
-// EP ranks that have lost a GPU, and with it a part of every expert of theirs.
-std::vector<bool> broken_ep_ranks(const std::vector<bool>& lost, const Parallelism& parallelism) {
-  std::vector<bool> out(static_cast<std::size_t>(parallelism.ep_size()), false);
-  for (int g = 0; g < parallelism.gpus; ++g) {
-    const auto rank = static_cast<std::size_t>(g / parallelism.moe_tp);
-    out[rank] = out[rank] || lost[static_cast<std::size_t>(g)];
+// Groups of `size` consecutive GPUs, DP ranks or EP ranks, that have lost one.
+std::vector<bool> broken(const LostGpus& lost, int size) {
+  std::vector<bool> out(lost.size() / static_cast<std::size_t>(size), false);
+  for (std::size_t g = 0; g < lost.size(); ++g) {
+    const std::size_t group = g / static_cast<std::size_t>(size);
+    out[group] = out[group] || lost[g];
+  }
+  return out;
+}
+
+// Those that are `now` and were not `before`.
+std::vector<int> newly(const std::vector<bool>& now, const std::vector<bool>& before) {
+  std::vector<int> out;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i] && !before[i]) {
+      out.push_back(static_cast<int>(i));
+    }
+  }
+  return out;
+}
+
+Ticks standing(std::span<const Fault> faults, Ticks at) {
+  Ticks out{};
+  for (const Fault& f : faults) {
+    if (f.takes_gpus()) {
+      out = std::max({out, f.at == at ? f.recovery : Ticks{}, f.until == at ? f.rejoin : Ticks{}});
+    }
   }
   return out;
 }
 
 }  // namespace
 
-std::optional<PlacementPlan> without_gpus(const PlacementPlan& plan, const std::vector<bool>& lost) {
-  PlacementPlan out{.policy = plan.policy, .experts = plan.experts, .gpus = plan.gpus, .layers = {}};
-  for (const LayerPlan& layer : plan.layers) {
-    LayerPlan left{.slots = {}, .first_slot = {0}, .copy_rank = {}};
-    std::vector<bool> held(static_cast<std::size_t>(plan.experts), false);
-    for (std::size_t g = 0; g < lost.size(); ++g) {
-      for (int s = layer.first_slot[g]; s < layer.first_slot[g + 1] && !lost[g]; ++s) {
-        const int expert = layer.slots[static_cast<std::size_t>(s)];
-        left.slots.push_back(expert);
-        held[static_cast<std::size_t>(expert)] = true;
-      }
-      left.first_slot.push_back(static_cast<int>(left.slots.size()));
+InstanceLosses losses_of(std::span<const Fault> faults, const Parallelism& parallelism) {
+  std::set<Ticks> times;
+  for (const Fault& f : faults) {
+    if (f.takes_gpus()) {
+      times.insert(f.at);
     }
-    if (std::find(held.begin(), held.end(), false) != held.end()) {
-      return std::nullopt;
+    if (f.takes_gpus() && !f.for_good()) {
+      times.insert(f.until);
     }
-    out.layers.push_back(std::move(left));
   }
-  return out;
-}
-
-InstanceLosses losses_of(std::span<const Fault> faults, const PlacementPlan& plan, const Parallelism& parallelism) {
   InstanceLosses out;
-  std::vector<bool> lost(static_cast<std::size_t>(parallelism.gpus), false);
-  for (const Fault& fault : takers(faults)) {
-    std::fill_n(lost.begin() + fault.first_gpu, fault.gpus, true);
-    Loss loss{.at = fault.at, .recovery = fault.recovery, .ranks = broken_ranks(lost, parallelism)};
-    std::optional<PlacementPlan> left = without_gpus(plan, broken_ep_ranks(lost, parallelism));
-    loss.fatal = !left || std::ssize(loss.ranks) == parallelism.dp_ranks();
-    out.plans.push_back(loss.fatal ? PlacementPlan{} : std::move(*left));
-    out.losses.push_back(std::move(loss));
+  LostGpus before(static_cast<std::size_t>(parallelism.gpus), false);
+  for (const Ticks at : times) {
+    const LostGpus now = lost_at(faults, at, parallelism.gpus);
+    if (now == before) {
+      continue;
+    }
+    const std::vector<bool> ranks = broken(now, parallelism.attention_tp),
+                            were = broken(before, parallelism.attention_tp);
+    const bool none_left = std::find(ranks.begin(), ranks.end(), false) == ranks.end();
+    out.losses.push_back({at, standing(faults, at), newly(ranks, were), none_left, newly(were, ranks)});
+    out.lost.push_back(broken(now, parallelism.moe_tp));
+    before = now;
   }
   return out;
 }

@@ -17,9 +17,10 @@ enum class RebalanceOutcome : std::uint8_t {
   kUnchanged,   // it places every expert where it is
   kTurnedDown,  // by the rule: it would cost more than it saves
   kDidNotFit,   // it needs more memory for experts than the first plan's
+  kCutShort     // taken, but GPUs went or came back before all of its weights had arrived
 };
-inline constexpr std::array<std::string_view, 4> kRebalanceOutcomeNames = {"taken", "unchanged", "turned down",
-                                                                           "did not fit"};
+inline constexpr std::array<std::string_view, 5> kRebalanceOutcomeNames = {"taken", "unchanged", "turned down",
+                                                                           "did not fit", "cut short"};
 
 // One plan. Gained and lost are counted over the steps of the run as they were and do not say how requests would have
 // queued otherwise.

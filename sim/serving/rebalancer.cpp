@@ -54,6 +54,7 @@ RebalancingPricer::RebalancingPricer(const Scenario& scenario, const PolicyChoic
     : scenario_(scenario),
       policy_(policy),
       in_place_(std::move(first)),
+      regrouper_(scenario, in_place_.plan),
       most_resident_(build_unlimited(scenario, in_place_).max_resident()),
       moves_(scenario.model, scenario.cluster, scenario.parallelism.moe_tp, scenario.network, scenario.dispatch.network,
              policy.rebalance->move_efficiency),
@@ -256,7 +257,10 @@ bool RebalancingPricer::due() const {
 
 PlanInPlace RebalancingPricer::plan_again(const LoadWindow& window) const {
   const ClusterShape shape = scenario_.parallelism.ep_shape(shape_of(scenario_.cluster));
-  PlanInPlace out{policy_.placement->plan(window, shape), {}};
+  const LostGpus& lost = regrouper_.lost();
+  const bool whole = std::find(lost.begin(), lost.end(), true) == lost.end();
+  PlanInPlace out{
+      whole ? policy_.placement->plan(window, shape) : plan_for_left(regrouper_.first(), lost, window).value(), {}};
   out.plan.policy = policy_.label;
   if (policy_.rebalance->keep) {
     out.plan = keep_in_place(out.plan, in_place_.plan, shape.gpus_per_node, *policy_.rebalance->keep);
@@ -265,6 +269,29 @@ PlanInPlace RebalancingPricer::plan_again(const LoadWindow& window) const {
     out.shares = choose_replicas(*policy_.replica_choice, out.plan, window, shape);
   }
   return out;
+}
+
+std::optional<Ticks> RebalancingPricer::regroup(const LostGpus& lost, const StepConditions& conditions) {
+  if (migration_ != nullptr && !migration_->moves.empty()) {
+    event_of(*migration_).outcome = RebalanceOutcome::kCutShort;
+  }
+  migration_.reset();
+  const LoadWindow window = steps_ > 0 ? history_.window() : scenario_.plan_window;
+  const std::optional<Ticks> still =
+      regrouper_.regroup(in_place_.plan, lost, window, conditions, live_.model().tally().link_bytes());
+  if (!still) {
+    return std::nullopt;
+  }
+  if (policy_.replica_choice != nullptr) {
+    const ClusterShape shape = scenario_.parallelism.ep_shape(shape_of(scenario_.cluster));
+    in_place_.shares = choose_replicas(*policy_.replica_choice, in_place_.plan, window, shape);
+  }
+  live_.place(in_place_);
+  for (std::unique_ptr<PlacedModel>* shadow : {&first_, &replaced_, &slowed_}) {
+    shadow->reset();
+  }
+  serving_.reset();
+  return still;
 }
 
 // Layer by layer no GPU may hold more experts than the first plan left memory for.

@@ -10,6 +10,9 @@
 //   Gained  : every step from the first switch on is priced with the first plan as well, and with the plan that the
 //             present one replaced. Lost: waiting, and what steps took longer beside transfers (layer part
 //             `migration`).
+//             When GPUs go or come back, what they left stands in the place of the first plan.
+//             With GPUs lost, new plans are made for those that are left, as SGLang's elasticity_aware does, whatever
+//             the policy.
 //   Ignores : gathering the loads from all ranks; layers that could switch within a step; host time that planning takes
 //             from serving. Under two-batch overlap only the exchange that is not hidden counts as exchange.
 //   Source  : SGLang's EPLBManager (looks every so many passes, blocks between two of them, chunks of layers); vLLM's
@@ -23,6 +26,7 @@
 #include "sim/serving/load_history.h"
 #include "sim/serving/placed_model.h"
 #include "sim/serving/rebalance_report.h"
+#include "sim/serving/regroup.h"
 #include "sim/serving/weight_moves.h"
 
 namespace epsim {
@@ -36,6 +40,11 @@ class RebalancingPricer final : public StepPricer {
   void advance_to(Ticks now) override;
   StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override;
+
+  // These EP ranks are gone from now on (regroup.h); for how long the instance stands still, none where it cannot go
+  // on. What was under way is dropped.
+  std::optional<Ticks> regroup(const LostGpus& lost, const StepConditions& conditions);
+  const RegroupReport& regroup_report() const { return regrouper_.report(); }
 
   // Of all steps, whatever plan they ran with.
   StepModel& model() { return live_.model(); }
@@ -71,6 +80,7 @@ class RebalancingPricer final : public StepPricer {
   const Scenario& scenario_;
   const PolicyChoice& policy_;
   PlanInPlace in_place_;
+  Regrouper regrouper_;
   std::int64_t most_resident_;  // experts on a GPU, over all layers, that the first plan left memory for
   WeightMoves moves_;
   PlacedModel live_;

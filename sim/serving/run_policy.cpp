@@ -116,11 +116,6 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
                     "with sync: barrier.",
                     policy.label));
   }
-  if (policy.rebalance != nullptr &&
-      std::any_of(s.faults.begin(), s.faults.end(), [](const Fault& f) { return f.takes_gpus(); })) {
-    throw InputError({"", 0, "policies." + policy.label + ".rebalance"},
-                     "plans made during a run know nothing of lost GPUs; leave out `rebalance` or the loss.");
-  }
   if (!s.deployment.single()) {
     return prepare_deployment(s, policy);
   }
@@ -210,14 +205,34 @@ InstancePricing price_instance(const Scenario& s, const PolicyChoice& policy, co
     out.steps = price_steps(s, policy, prepared.placement, recorder);
   }
   if (std::vector<Fault> faults = faults_of(s, instance); !faults.empty()) {
-    out.losses = losses_of(faults, prepared.plan, s.parallelism);
-    out.faulty = std::make_unique<FaultyPricer>(out.pricer(), std::move(faults), s.cluster);
+    out.losses = losses_of(faults, s.parallelism);
+    out.faulty = std::make_unique<FaultyPricer>(out.pricer(), faults, s.cluster);
+    out.faults = std::move(faults);
+  }
+  if (!out.losses.losses.empty() && out.rebalancing == nullptr) {
+    out.regrouper = std::make_unique<Regrouper>(s, prepared.plan);
+    out.in_place = prepared.plan;
   }
   return out;
 }
 
-void InstancePricing::lose(const Scenario& s, const PolicyChoice& policy, std::size_t loss) {
-  PlanInPlace plan{losses.plans[loss], {}};
+RegroupReport InstancePricing::regroup() const {
+  return rebalancing != nullptr ? rebalancing->regroup_report()
+         : regrouper != nullptr ? regrouper->report()
+                                : RegroupReport{};
+}
+
+std::optional<Ticks> InstancePricing::change(const Scenario& s, const PolicyChoice& policy, std::size_t loss) {
+  const StepConditions conditions = conditions_at(faults, losses.losses[loss].at, s.cluster);
+  if (rebalancing != nullptr) {
+    return rebalancing->regroup(losses.lost[loss], conditions);
+  }
+  const std::optional<Ticks> still = regrouper->regroup(in_place, losses.lost[loss], planning_window(s, policy),
+                                                        conditions, steps.model->tally().link_bytes());
+  if (!still) {
+    return std::nullopt;
+  }
+  PlanInPlace plan{in_place, {}};
   if (policy.replica_choice != nullptr) {
     plan.shares = choose_replicas(*policy.replica_choice, plan.plan, planning_window(s, policy),
                                   s.parallelism.ep_shape(shape_of(s.cluster)));
@@ -225,11 +240,12 @@ void InstancePricing::lose(const Scenario& s, const PolicyChoice& policy, std::s
   auto next = std::make_unique<Placement>(build_unlimited(s, plan));
   steps.model->set_placement(*next);
   left = std::move(next);
+  return still;
 }
 
 void tell_losses(const Scenario& s, const PolicyChoice& policy, InstancePricing& pricing, InstanceSpec& spec) {
   spec.losses = pricing.losses.losses;
-  spec.on_loss = [&](std::size_t loss) { pricing.lose(s, policy, loss); };
+  spec.on_loss = [&](std::size_t loss) { return pricing.change(s, policy, loss); };
 }
 
 void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
@@ -255,7 +271,8 @@ void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedR
   result.gpus = s.cluster.gpus();
   result.conservation = check_conservation(result.detail, result.conservation);
   result.rebalance = pricing.rebalancing != nullptr ? pricing.rebalancing->report() : RebalanceReport{};
-  check_links(result.detail, busy + to_seconds(result.rebalance.idle_moving));
+  result.regroup = pricing.regroup();
+  check_links(result.detail, busy + to_seconds(result.rebalance.idle_moving + result.regroup.remaking));
 }
 
 RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,

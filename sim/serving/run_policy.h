@@ -7,6 +7,7 @@
 #include "sim/serving/instance.h"
 #include "sim/serving/losses.h"
 #include "sim/serving/rebalancer.h"
+#include "sim/serving/regroup.h"
 #include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
 #include "sim/serving/scenario.h"
@@ -43,11 +44,17 @@ struct InstancePricing {
   std::unique_ptr<RebalancingPricer> rebalancing;  // where it does not
   std::unique_ptr<StepPricer> faulty;
   InstanceLosses losses;
+  // Where the plan changes with hardware alone: what is in place.
+  std::vector<Fault> faults;
+  std::unique_ptr<Regrouper> regrouper;
+  PlacementPlan in_place;
   std::unique_ptr<Placement> left;  // by the latest loss
   StepPricer& pricer() const;
   const StepTotals& totals() const;
-  // A loss that is not fatal has happened: steps from now on are priced with what it left.
-  void lose(const Scenario& scenario, const PolicyChoice& policy, std::size_t loss);
+  RegroupReport regroup() const;
+  // Hardware went or came back: steps from now on are priced with what is in place then. For how long the instance
+  // stands still to make copies again; none where some expert has no copy.
+  std::optional<Ticks> change(const Scenario& scenario, const PolicyChoice& policy, std::size_t loss);
 };
 
 // The scenario's faults that are instance number `instance`'s.
@@ -57,7 +64,7 @@ std::vector<Fault> faults_of(const Scenario& scenario, int instance);
 InstancePricing price_instance(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
                                StepRecorder* recorder, int instance = 0);
 
-// What the fleet knows of the losses of this instance; `pricing` stays where it is.
+// What the fleet is told of the losses of this instance; `pricing` stays where it is.
 void tell_losses(const Scenario& scenario, const PolicyChoice& policy, InstancePricing& pricing, InstanceSpec& spec);
 
 // Fills in what a run's plan, its price model and its memory tell of an instance, and checks that the model executed

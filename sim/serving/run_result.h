@@ -11,6 +11,7 @@
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
 #include "sim/serving/rebalance_report.h"
+#include "sim/serving/regroup_report.h"
 
 namespace epsim {
 
@@ -129,6 +130,7 @@ struct RunResult {
   KvStats kv;
   MemoryReport memory;
   RebalanceReport rebalance;
+  RegroupReport regroup;
   ConservationReport conservation;
   int gpus = 0;  // of all instances
 };

@@ -55,6 +55,7 @@ Names json_keys() {
   Names names;
   RunResult rebalanced = test::sample_run();
   rebalanced.rebalance.active = true;
+  rebalanced.regroup.changes = 1;
   add_keys(Json::parse(summary_json(summarize(rebalanced), info)), names);
   add_keys(Json::parse(comparison_json(two_runs(), info)), names);
   add_keys(Json::parse(goodput_json(test::sample_study(), info)), names);

@@ -113,6 +113,18 @@ TEST_CASE("the detail of a run states every group of figures with units") {
   CHECK(has(text, "share, %                25.0   0.0      12.5     37.5"));
 }
 
+TEST_CASE("what lost GPUs did to the experts stands in the detail where any went") {
+  RunResult run = test::sample_run();
+  CHECK(run_detail(summarize(run), {}).find("lost GPUs") == std::string::npos);
+  run.regroup = {2, 1500, Bytes(3 * kGiB), Bytes(kGiB), to_ticks(Seconds{0.25})};
+  const std::string detail = run_detail(summarize(run), {});
+  for (const char* says : {"2 changes", "1,500 copies", "3.000 GiB", "1.000 GiB", "0.250 s"}) {
+    CAPTURE(says);
+    CHECK(detail.find(says) != std::string::npos);
+  }
+  CHECK(widest(detail) <= 120);
+}
+
 TEST_CASE("an interrupted run is marked, and undefined figures are dashes") {
   const std::vector runs{summarize(test::empty_run()), summarize(test::sample_run())};
   const std::string table = comparison_table(runs);

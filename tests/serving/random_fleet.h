@@ -46,7 +46,7 @@ struct RandomFleet {
   RandomFleet& operator=(const RandomFleet&) = delete;
 };
 
-// Losses of ranks and of whole instances at random times, most of them while requests are about.
+// Losses of ranks and of whole instances at random times, most of them while requests are about, and what comes back.
 inline void add_random_losses(RandomStream& random, std::vector<InstanceSpec>& specs) {
   for (InstanceSpec& spec : specs) {
     Ticks at{};
@@ -60,7 +60,21 @@ inline void add_random_losses(RandomStream& random, std::vector<InstanceSpec>& s
       loss.fatal = left.empty() || random.below(6) == 0;
       spec.losses.push_back(loss);
     }
-    spec.on_loss = [](std::size_t) {};
+    // What went comes back, some of it, in the order in which it went.
+    const std::size_t gone = spec.losses.size();
+    for (std::size_t l = 0; l < gone && random.below(2) == 0; ++l) {
+      at += Ticks{static_cast<std::int64_t>(random.below(20'000'000'000))};
+      spec.losses.push_back({.at = at, .recovery = {}, .ranks = {}, .fatal = false, .back = spec.losses[l].ranks});
+    }
+    // Copies are made again, or cannot be.
+    std::vector<std::optional<Ticks>> still;
+    for (std::size_t l = 0; l < spec.losses.size(); ++l) {
+      still.emplace_back(Ticks{static_cast<std::int64_t>(random.below(2) * 700'000'000)});
+      if (random.below(8) == 0) {
+        still.back().reset();
+      }
+    }
+    spec.on_loss = [still](std::size_t l) { return still[l]; };
   }
 }
 

@@ -125,8 +125,10 @@ TEST_CASE("more copies never leave more KV cache, nor a less balanced plan on th
   }
 }
 
-TEST_CASE("whatever the rebalancing and the losses: every request completes or fails, and runs are alike twice") {
-  std::int64_t moved = 0, failed = 0, retried = 0;
+TEST_CASE(
+    "whatever the rebalancing, the losses and the returns: every request completes or fails, and runs are alike "
+    "twice") {
+  std::int64_t moved = 0, failed = 0, retried = 0, remade = 0;
   for (std::uint64_t i = 0; i < 80; ++i) {
     RandomStream random(Seed{2027}, "change-fuzz", i);
     const auto pick = [&](std::vector<std::string> from) { return from[random.below(from.size())]; };
@@ -156,6 +158,20 @@ TEST_CASE("whatever the rebalancing and the losses: every request completes or f
     CHECK(lost.completed + lost.failed == std::ssize(s.requests.requests));
     CHECK(run_policy(less, less.policies[0], {}).fingerprint == lost.fingerprint);
     failed += lost.failed;
+    // The same with copies made again, a policy that plans again, and a GPU that comes back.
+    const std::string anew = fmt::format(
+        "deployment: {{instances: {}, retry_limit: 2, after_loss: {}, reload_rate: 20GB/s}}\nfaults: [{{instance: 0, "
+        "at: "
+        "{}ms, until: {}ms, gpu: {}, lost: true}}, {{instance: 0, at: {}ms, node: 0, link_speed: 0.5}}]\n",
+        1 + random.below(2), pick({"keep", "repair", "replan"}), at_ms, at_ms + 1 + static_cast<int>(random.below(60)),
+        random.below(8), at_ms);
+    const Scenario again = read_scenario(Config::from_text(text + anew, "fuzz.yaml"), {"tested", "bare"});
+    for (const PolicyChoice& policy : again.policies) {
+      const RunResult regrouped = run_policy(again, policy, {});
+      CHECK(regrouped.completed + regrouped.failed == std::ssize(s.requests.requests));
+      CHECK(run_policy(again, policy, {}).fingerprint == regrouped.fingerprint);
+      remade += regrouped.regroup.remade_copies;
+    }
     for (const RequestRecord& r : lost.requests) {
       retried += r.retries;
     }
@@ -163,4 +179,5 @@ TEST_CASE("whatever the rebalancing and the losses: every request completes or f
   CHECK(moved > 1000);
   CHECK(failed > 10);
   CHECK(retried > 10);
+  CHECK(remade > 1000);
 }
