@@ -34,7 +34,7 @@ TEST_CASE("exp_lanes is the exponential, and clamps far out") {
   CHECK(exp_x4(FloatX4{} - 1e9F)[0] == exp_x4(FloatX4{} - 80.0F)[0]);
 }
 
-TEST_CASE("eight experts at a time: the same bits as without wider instructions") {
+TEST_CASE("many experts at a time: the same bits as without wider instructions") {
   constexpr std::size_t kExperts = 48, kFactors = 3;
   RandomStream random(Seed{4}, "test");
   std::vector<float> shares(kExperts), slopes(kExperts), loadings(kExperts * kFactors), a(kExperts), b(kExperts);
@@ -46,14 +46,35 @@ TEST_CASE("eight experts at a time: the same bits as without wider instructions"
   const float sum = row_roots(tables, z, 1.3F, a.data());
   CHECK(sum == row_roots_plain(tables, z, 1.3F, b.data()));
   CHECK(a == b);
-  const double x = static_cast<double>(shares[9] + slopes[9] * 1.3F + loadings[25] * z[0] + loadings[33] * z[1] +
-                                       loadings[41] * z[2]);  // expert 9 is lane 1 of the second eight
-  CHECK(static_cast<double>(a[9]) == doctest::Approx(std::exp(0.5 * x)).epsilon(1e-5));
-  const RowSum wide = add_row_noise(4.0F / sum, 1e-4F, 77, a), plain = add_row_noise_plain(4.0F / sum, 1e-4F, 77, b);
-  CHECK(a == b);
-  CHECK(wide.total == plain.total);
-  CHECK(wide.highest == plain.highest);
-  CHECK(wide.highest == *std::max_element(a.begin(), a.end()));
+  // Expert 19 is lane 3 of the second sixteen, whose loadings begin at 16 x 3.
+  const double x = static_cast<double>(shares[19] + slopes[19] * 1.3F + loadings[51] * z[0] + loadings[67] * z[1] +
+                                       loadings[83] * z[2]);
+  CHECK(static_cast<double>(a[19]) == doctest::Approx(std::exp(0.5 * x)).epsilon(1e-5));
+}
+
+TEST_CASE("several rows of noise at a time: the same bits as each alone without wider instructions") {
+  constexpr std::size_t kExperts = 48;
+  RandomStream random(Seed{4}, "test");
+  for (std::size_t count = 0; count <= 9; ++count) {
+    std::vector<std::vector<float>> wide(count, std::vector<float>(kExperts)), plain;
+    std::vector<NoisyRow> rows;
+    for (std::size_t r = 0; r < count; ++r) {
+      std::generate(wide[r].begin(), wide[r].end(), [&] { return static_cast<float>(random.uniform()); });
+      rows.push_back(
+          {.values = wide[r].data(), .scale = 0.2F + 0.1F * static_cast<float>(r), .noise = 1e-3F, .key = 77 + r});
+    }
+    plain = wide;
+    add_row_noise(rows, kExperts);
+    for (std::size_t r = 0; r < count; ++r) {
+      NoisyRow alone = rows[r];
+      alone.values = plain[r].data();
+      add_row_noise_plain({&alone, 1}, kExperts);
+      CHECK(wide[r] == plain[r]);
+      CHECK(rows[r].total == alone.total);
+      CHECK(rows[r].highest == alone.highest);
+      CHECK(rows[r].highest == *std::max_element(wide[r].begin(), wide[r].end()));
+    }
+  }
 }
 
 TEST_CASE("rows are scaled to their total, capped at 1") {

@@ -20,6 +20,8 @@ struct ModelLoadSource::Mix {
 
 namespace {
 
+constexpr std::size_t kRowsAtOnce = 4;
+
 // Deviation of the topics' average over `count` draws, relative to one draw's, so that lognormals have the right
 // variance: v = ln(1 + (e^s - 1) / count) instead of s.
 double averaged(double variance, double count) {
@@ -66,28 +68,48 @@ float ModelLoadSource::place(int layer, const Mix& mix, std::span<float> z) cons
   return static_cast<float>(domain2 + whole * whole + stretch2 * part * part);
 }
 
-// Draws around the chances that `row` holds the square roots of, in place; returns what scales the row to top-k.
-float ModelLoadSource::add_noise(float scale, double tokens, std::uint64_t key, std::span<float> row) const {
-  // A count's deviation, sqrt(pi (1 - pi) / n), is the root times the rest.
-  const float noise = std::sqrt(scale * static_cast<float>(law_->model().overdispersion / tokens)) /
-                      static_cast<float>(ByteGaussian::kDeviation);
-  const RowSum sum = add_row_noise(scale, noise, key, row);
-  const auto k = static_cast<float>(law_->top_k());
-  if (sum.highest * k <= sum.total) {
-    return k / sum.total;
-  }
-  scale_capped(row, law_->top_k());
-  return 1.0F;
-}
-
-float ModelLoadSource::draw_row(int layer, const Mix& mix, std::uint64_t key, std::span<float> row) const {
+// The rows' chances in `values`, still roots, and how a draw goes around them.
+NoisyRow ModelLoadSource::start_row(int layer, const Mix& mix, std::uint64_t key, std::span<float> values) const {
   std::array<float, kMostFactors> z;
   const std::span<float> topic(z.data(), law_->factors());
   const float variance = place(layer, mix, topic);
-  const float scale = static_cast<float>(law_->top_k()) / law_->roots(layer, topic, variance, row);
-  return add_noise(scale, mix.tokens, key, row);
+  const float scale = static_cast<float>(law_->top_k()) / law_->roots(layer, topic, variance, values);
+  // A count's deviation, sqrt(pi (1 - pi) / n), is the root times the rest.
+  const float noise = std::sqrt(scale * static_cast<float>(law_->model().overdispersion / mix.tokens)) /
+                      static_cast<float>(ByteGaussian::kDeviation);
+  return {.values = values.data(), .scale = scale, .noise = noise, .key = key};
 }
 
+// What scales a drawn row to top-k.
+float ModelLoadSource::scale_of(const NoisyRow& row) const {
+  const auto k = static_cast<float>(law_->top_k());
+  if (row.highest * k <= row.total) {
+    return k / row.total;
+  }
+  scale_capped({row.values, law_->stride()}, law_->top_k());
+  return 1.0F;
+}
+
+// Chances per token, or whole counts, of one drawn row.
+void ModelLoadSource::finish_row(const NoisyRow& row, double tokens, bool counts, std::span<float> to) const {
+  const float scale = scale_of(row);
+  if (counts) {
+    const auto n = static_cast<std::int64_t>(tokens);
+    const std::size_t padded = (to.size() + kLanes - 1) / kLanes * kLanes;
+    round_counts(std::span<const float>(row.values, padded), scale * static_cast<float>(n), n * law_->top_k(),
+                 static_cast<float>(n), row.key % to.size(), to);
+  } else {
+    std::transform(row.values, row.values + to.size(), to.begin(), [&](float x) { return x * scale; });
+  }
+}
+
+void ModelLoadSource::mean_row(int layer, bool counts, std::span<float> to) const {
+  const std::span<const double> mean = law_->popularity(layer);
+  std::transform(mean.begin(), mean.end(), to.begin(),
+                 [&](double share) { return counts ? 0.0F : static_cast<float>(share * law_->top_k()); });
+}
+
+// [layer][source]: four rows at a time, as their noise is drawn side by side.
 void ModelLoadSource::draw_step(std::int64_t step, std::span<const std::int64_t> tokens, bool counts,
                                 std::span<float> out) const {
   std::vector<Mix> mixes;
@@ -95,27 +117,27 @@ void ModelLoadSource::draw_step(std::int64_t step, std::span<const std::int64_t>
     mixes.push_back(mix_of(step, static_cast<int>(s), tokens[s]));
   }
   const auto width = static_cast<std::size_t>(experts());
-  std::vector<float> row(law_->stride());
+  const std::size_t rows = out.size() / width;
+  std::vector<float> values(kRowsAtOnce * law_->stride());
+  std::array<NoisyRow, kRowsAtOnce> drawn;
+  std::array<std::size_t, kRowsAtOnce> places;
   const std::uint64_t step_key = Fingerprint::mix(key_ ^ Fingerprint::mix(static_cast<std::uint64_t>(step) + 1));
-  for (std::size_t at = 0; at < out.size() / width; ++at) {
+  for (std::size_t at = 0, ready = 0; at < rows; ++at) {
     const int layer = static_cast<int>(at / mixes.size());
     const Mix& mix = mixes[at % mixes.size()];
-    const std::span<float> to = out.subspan(at * width, width);
     if (mix.tokens == 0) {
-      const std::span<const double> mean = law_->popularity(layer);
-      std::transform(mean.begin(), mean.end(), to.begin(),
-                     [&](double share) { return counts ? 0.0F : static_cast<float>(share * law_->top_k()); });
-      continue;
-    }
-    const std::uint64_t key = Fingerprint::mix(step_key + at);
-    const float scale = draw_row(layer, mix, key, row);
-    if (counts) {
-      const auto n = static_cast<std::int64_t>(mix.tokens);
-      round_counts(std::span(row).first((width + kLanes - 1) / kLanes * kLanes), scale * static_cast<float>(n),
-                   n * law_->top_k(), static_cast<float>(n), key % width, to);
+      mean_row(layer, counts, out.subspan(at * width, width));
     } else {
-      std::transform(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(width), to.begin(),
-                     [&](float x) { return x * scale; });
+      drawn[ready] = start_row(layer, mix, Fingerprint::mix(step_key + at),
+                               std::span(values).subspan(ready * law_->stride(), law_->stride()));
+      places[ready++] = at;
+    }
+    if (ready == kRowsAtOnce || at + 1 == rows) {
+      add_row_noise(std::span(drawn).first(ready), law_->stride());
+      for (std::size_t r = 0; r < ready; ++r) {
+        finish_row(drawn[r], mixes[places[r] % mixes.size()].tokens, counts, out.subspan(places[r] * width, width));
+      }
+      ready = 0;
     }
   }
 }

@@ -21,6 +21,8 @@
 
 namespace epsim {
 
+struct NoisyRow;
+
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;  // of a source in a step of whole counts
 
 class ModelLoadSource final : public LoadSource {
@@ -41,8 +43,10 @@ class ModelLoadSource final : public LoadSource {
   struct Mix;  // a rank's topics of one step
   Mix mix_of(std::int64_t step, int source, std::int64_t tokens) const;
   float place(int layer, const Mix& mix, std::span<float> z) const;
-  float draw_row(int layer, const Mix& mix, std::uint64_t key, std::span<float> row) const;
-  float add_noise(float scale, double tokens, std::uint64_t key, std::span<float> row) const;
+  NoisyRow start_row(int layer, const Mix& mix, std::uint64_t key, std::span<float> values) const;
+  float scale_of(const NoisyRow& row) const;
+  void finish_row(const NoisyRow& row, double tokens, bool counts, std::span<float> to) const;
+  void mean_row(int layer, bool counts, std::span<float> to) const;
   void draw_step(std::int64_t step, std::span<const std::int64_t> tokens, bool counts, std::span<float> out) const;
 
   std::shared_ptr<const RoutingLaw> law_;

@@ -1,5 +1,5 @@
-// The inner loops of drawing one layer's loads: eight experts side by side where the processor can, with the same
-// result, bit by bit, where it cannot.
+// The inner loops of drawing a step's loads: sixteen experts side by side, or four of each of four layers, where the
+// processor can, with the same result, bit by bit, where it cannot.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace epsim {
 
-inline constexpr std::size_t kWide = 8;
+inline constexpr std::size_t kWide = 16;
 
 // One layer's tables. Experts are padded with shares of practically 0 up to a multiple of kWide.
 struct RowTables {
@@ -21,15 +21,20 @@ struct RowTables {
 // out[e] = sqrt(e^(log_share + slope * variance + loadings . z)); returns the sum of the squares.
 float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out);
 
-struct RowSum {
+// A row of square roots of chances that becomes a draw, and what came out.
+struct NoisyRow {
+  float* values;  // [experts]
+  float scale, noise;
+  std::uint64_t key;
   float total = 0, highest = 0;
 };
 // Turns roots r into r^2 scale, capped at 1, plus a draw of deviation noise * r * sqrt(1 - r^2 scale) (about, see the
-// code) times ByteGaussian::kDeviation, at least a thousandth of the chance. The row has a multiple of kWide values.
-RowSum add_row_noise(float scale, float noise, std::uint64_t key, std::span<float> row);
+// code) times ByteGaussian::kDeviation, at least a thousandth of the chance. Rows have a multiple of four values, the
+// same number each; what is drawn for one does not depend on the others.
+void add_row_noise(std::span<NoisyRow> rows, std::size_t experts);
 
 // The same without the processor's wider instructions: what tests hold the others against.
 float row_roots_plain(const RowTables& tables, std::span<const float> z, float variance, float* out);
-RowSum add_row_noise_plain(float scale, float noise, std::uint64_t key, std::span<float> row);
+void add_row_noise_plain(std::span<NoisyRow> rows, std::size_t experts);
 
 }  // namespace epsim

@@ -1,12 +1,13 @@
 #include "traces/routing/window_load_source.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "sim/core/check.h"
 #include "sim/core/fingerprint.h"
+#include "sim/core/widest_vectors.h"
 #include "traces/routing/byte_gaussian.h"
 
 namespace epsim {
@@ -34,6 +35,103 @@ void spread_capped(std::span<float> row, const float* mean, double total) {
     if (!again) {
       return;
     }
+  }
+}
+
+constexpr std::size_t kRowsAtOnce = 4;
+
+// A layer's draw, clamped to [0, 1] and not yet scaled.
+struct DrawnRow {
+  const float *mean, *deviation;
+  std::uint64_t key;
+  std::span<float> out;
+  double total = 0;
+  float highest = 0;
+};
+
+template <std::size_t kRows>
+EPSIM_LANES void draw_kernel(DrawnRow* rows, float inverse_root_tokens) {
+  using Float = typename RowLanes<kRows>::Float;
+  std::uint64_t keys[kRows];
+  const float *mean[kRows], *deviation[kRows];
+  float* out[kRows];
+  for (std::size_t r = 0; r < kRows; ++r) {
+    keys[r] = rows[r].key;
+    mean[r] = rows[r].mean;
+    deviation[r] = rows[r].deviation;
+    out[r] = rows[r].out.data();
+  }
+  ByteGaussians<kRows> gaussian(keys);
+  const Float zero{}, one = zero + 1.0F;
+  Float sums{}, highest{}, x, step, drawn;
+  const std::size_t experts = rows[0].out.size();
+  for (std::size_t at = 0; at < experts; at += kLanes) {
+    load_rows(x, mean, at);
+    load_rows(step, deviation, at);
+    gaussian.next(drawn);
+    x += step * (drawn * inverse_root_tokens);
+    x = x > zero ? x : zero;
+    x = x < one ? x : one;
+    sums += x;
+    highest = x > highest ? x : highest;
+    if (at + kLanes <= experts) {
+      store_rows(x, out, at);
+    } else {  // the last block sticks out of the row; its padding is 0
+      for (std::size_t r = 0; r < kRows; ++r) {
+        for (std::size_t i = 0; at + i < experts; ++i) {
+          out[r][at + i] = x[r * kLanes + i];
+        }
+      }
+    }
+  }
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const std::size_t i = r * kLanes;
+    rows[r].total = static_cast<double>(sums[i]) + sums[i + 1] + sums[i + 2] + sums[i + 3];
+    rows[r].highest = std::max({highest[i], highest[i + 1], highest[i + 2], highest[i + 3]});
+  }
+}
+
+template <std::size_t kRows>
+EPSIM_LANES void draw_all(std::span<DrawnRow> rows, float inverse_root_tokens) {
+  std::size_t r = 0;
+  for (; r + kRows <= rows.size(); r += kRows) {
+    draw_kernel<kRows>(rows.data() + r, inverse_root_tokens);
+  }
+  for (; r < rows.size(); ++r) {
+    draw_kernel<1>(rows.data() + r, inverse_root_tokens);
+  }
+}
+
+#ifdef EPSIM_VECTOR_LEVELS
+EPSIM_AVX2 void draw_x8(std::span<DrawnRow> rows, float by) { draw_all<2>(rows, by); }
+EPSIM_AVX512 void draw_x16(std::span<DrawnRow> rows, float by) { draw_all<4>(rows, by); }
+#endif
+
+void draw_rows(std::span<DrawnRow> rows, float inverse_root_tokens) {
+#ifdef EPSIM_VECTOR_LEVELS
+  switch (vector_level()) {
+    case VectorLevel::kAvx512:
+      return draw_x16(rows, inverse_root_tokens);
+    case VectorLevel::kAvx2:
+      return draw_x8(rows, inverse_root_tokens);
+    case VectorLevel::kPlain:
+      break;
+  }
+#endif
+  draw_all<1>(rows, inverse_root_tokens);
+}
+
+void scale_to(const DrawnRow& row, float top_k) {
+  if (!(row.total > 0)) {  // so few tokens that every count came out as 0
+    std::copy_n(row.mean, row.out.size(), row.out.begin());
+    return;
+  }
+  const auto scale = static_cast<float>(static_cast<double>(top_k) / row.total);
+  for (float& x : row.out) {
+    x *= scale;
+  }
+  if (row.highest * scale > 1.0F) {
+    spread_capped(row.out, row.mean, static_cast<double>(top_k));
   }
 }
 
@@ -65,50 +163,31 @@ WindowLoadSource::WindowLoadSource(const LoadWindow& window, int top_k, double o
 void WindowLoadSource::draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const {
   out.resize(layers_, 1, experts_);
   const std::int64_t total = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
-  const bool varies = overdispersion_ > 0 && total > 0;
-  const float inverse_root = varies ? static_cast<float>(1.0 / std::sqrt(static_cast<double>(total))) : 0.0F;
+  if (overdispersion_ > 0 && total > 0) {
+    draw_around(step, static_cast<float>(1.0 / std::sqrt(static_cast<double>(total))), out);
+    return;
+  }
   for (int l = 0; l < layers_; ++l) {
-    if (varies) {
-      draw_row(step, l, inverse_root, out.row(l, 0));
-    } else {
-      const float* mean = mean_.data() + static_cast<std::size_t>(l) * stride_;
-      std::copy(mean, mean + experts_, out.row(l, 0).begin());
-    }
+    std::copy_n(mean_of(l), experts_, out.row(l, 0).begin());
   }
 }
 
-void WindowLoadSource::draw_row(std::int64_t step, int layer, float inverse_root_tokens, std::span<float> out) const {
-  const float* mean = mean_.data() + static_cast<std::size_t>(layer) * stride_;
-  const float* deviation = deviation_.data() + static_cast<std::size_t>(layer) * stride_;
-  const std::uint64_t row =
-      static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(layers_) + static_cast<std::uint64_t>(layer);
-  ByteGaussian gaussian(Fingerprint::mix(key_ ^ Fingerprint::mix(row + 1)));
-  const FloatX4 zero{}, one = zero + 1.0F;
-  FloatX4 sums{}, highest{};
-  const std::size_t whole = out.size() / kLanes * kLanes;
-  for (std::size_t at = 0; at < stride_; at += kLanes) {
-    FloatX4 x = load_x4(mean + at) + load_x4(deviation + at) * (gaussian.next() * inverse_root_tokens);
-    x = x > zero ? x : zero;
-    x = x < one ? x : one;
-    sums += x;
-    highest = x > highest ? x : highest;
-    if (at < whole) {
-      store_x4(out.data() + at, x);
-    } else {  // the last block sticks out of the row; its padding is 0
-      std::memcpy(out.data() + at, &x, (out.size() - at) * sizeof(float));
+void WindowLoadSource::draw_around(std::int64_t step, float inverse_root_tokens, StepLoads& out) const {
+  const std::uint64_t first_row = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(layers_);
+  std::array<DrawnRow, kRowsAtOnce> rows;
+  for (int first = 0; first < layers_; first += static_cast<int>(kRowsAtOnce)) {
+    const std::size_t count = std::min(kRowsAtOnce, static_cast<std::size_t>(layers_ - first));
+    for (std::size_t r = 0; r < count; ++r) {
+      const int l = first + static_cast<int>(r);
+      rows[r] = {.mean = mean_of(l),
+                 .deviation = deviation_.data() + static_cast<std::size_t>(l) * stride_,
+                 .key = Fingerprint::mix(key_ ^ Fingerprint::mix(first_row + static_cast<std::uint64_t>(l) + 1)),
+                 .out = out.row(l, 0)};
     }
-  }
-  const double total = static_cast<double>(sums[0]) + sums[1] + sums[2] + sums[3];
-  if (!(total > 0)) {  // so few tokens that every count came out as 0
-    std::copy_n(mean, experts_, out.begin());
-    return;
-  }
-  const float scale = static_cast<float>(static_cast<double>(top_k_) / total);
-  for (float& x : out) {
-    x *= scale;
-  }
-  if (std::max({highest[0], highest[1], highest[2], highest[3]}) * scale > 1.0F) {
-    spread_capped(out, mean, static_cast<double>(top_k_));
+    draw_rows(std::span(rows).first(count), inverse_root_tokens);
+    for (std::size_t r = 0; r < count; ++r) {
+      scale_to(rows[r], top_k_);
+    }
   }
 }
 

@@ -31,7 +31,8 @@ class WindowLoadSource final : public LoadSource {
   void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const override;
 
  private:
-  void draw_row(std::int64_t step, int layer, float inverse_root_tokens, std::span<float> out) const;
+  const float* mean_of(int layer) const { return mean_.data() + static_cast<std::size_t>(layer) * stride_; }
+  void draw_around(std::int64_t step, float inverse_root_tokens, StepLoads& out) const;
 
   int layers_, experts_;
   std::size_t stride_;  // experts, rounded up to whole blocks
