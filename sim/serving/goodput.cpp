@@ -16,7 +16,11 @@
 namespace epsim {
 namespace {
 
-constexpr double kFirstStart = 0.8;  // of the saturation throughput
+// Of the saturation throughput, where the knees of the main setups lie: a burst keeps all ranks in step with each other,
+// which Poisson arrivals do not.
+constexpr double kFirstStart = 0.55;
+constexpr std::size_t kBurstPart = 3;      // of the trace, which shows the saturation throughput
+constexpr std::size_t kBurstLeast = 2000;  // requests
 constexpr double kFirstStep = 1.25;
 constexpr double kFollowerStep = 1.06;  // around a knee that is known from a pilot or another seed
 
@@ -109,11 +113,17 @@ GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& opti
   return out;
 }
 
+// Completions per second when a part of the trace, large enough to fill the KV pools several times, comes at once.
+double saturation_of(const GoodputSubject& subject, const GoodputOptions& options) {
+  const std::size_t requests = std::max(kBurstLeast, subject.trace->requests.size() / kBurstPart);
+  return saturation_rate(serve_all(subject, as_burst(first_of(*subject.trace, requests))), options);
+}
+
 }  // namespace
 
 GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, double start,
                              double start_step, const OnProbe& on_probe) {
-  const double saturation = saturation_rate(serve_all(subject, as_burst(*subject.trace)), options);
+  const double saturation = saturation_of(subject, options);
   GoodputCurve curve{.idle_ttft_s = idle_ttft_s(serve_all(subject, one_at_a_time(*subject.trace))),
                      .start = start > 0 ? start : kFirstStart * saturation,
                      .start_step = start_step,

@@ -200,7 +200,9 @@ std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all
       // Steps shorten as they empty, so the number in the system falls faster than the rate: about with its cube.
       const double in_system = p.concurrency * std::pow(rate / p.offered, 3);
       const double wanted = std::ceil(kReserve * options.min_requests_ratio * in_system);
-      const std::size_t least = std::max((all + 7) / 8, kFewest);  // for the means, however empty the system is
+      // For the means, however empty the system is; more for a rate that was asked for than for the search's own.
+      const bool asked = std::find(options.rates.begin(), options.rates.end(), rate) != options.rates.end();
+      const std::size_t least = asked ? std::max((all + 7) / 8, kFewest) : kFewest;
       return std::min(all, std::max(least, static_cast<std::size_t>(wanted)));
     }
   }

@@ -75,7 +75,8 @@ struct GoodputSearch {
   int seed_index = 0;
   std::uint64_t seed = 0;
   double idle_ttft_s = 0;  // mean TTFT of requests that are alone in the system
-  double saturation = 0;   // requests/s served when all requests arrive at once, warm-up and tail cut
+  // requests/s served when the trace's first third (2000 requests or more) arrives at once, warm-up and tail cut
+  double saturation = 0;
   Knee knee;               // at GoodputOptions::k
   Probe below_knee;        // the highest rate probed that is acceptable
   std::vector<Knee> sensitivity;
