@@ -83,17 +83,18 @@ StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
 // The slowest rank's slowest GPU, and its shared experts.
 void StepModel::experts_stretch(int l, StepSum& sum) {
   const auto tp = static_cast<std::size_t>(parts_.parallelism().attention_tp);
+  const std::vector<double>& seconds = layer_.experts.seconds;
   std::size_t slowest = 0, rank = 0;
   Ticks length{-1};
   Seconds busy{};
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     std::size_t worst = r * tp;
     for (std::size_t g = r * tp; g < (r + 1) * tp; ++g) {
-      busy += layer_.experts[g].time;
-      worst = layer_.experts[g].time > layer_.experts[worst].time ? g : worst;
+      busy += Seconds(seconds[g]);
+      worst = seconds[g] > seconds[worst] ? g : worst;
     }
     busy += to_seconds(ranks_[r].shared.time) * static_cast<double>(tp);
-    const Ticks here = to_ticks(layer_.experts[worst].time) + ranks_[r].shared.time;
+    const Ticks here = to_ticks(Seconds(seconds[worst])) + ranks_[r].shared.time;
     if (here > length) {
       length = here;
       slowest = worst;

@@ -115,21 +115,19 @@ LayerTraffic StepParts::as_slowed(LayerTraffic traffic) const {
   return traffic;
 }
 
-ExchangePrice StepParts::exchange(const LayerTraffic& traffic, Direction direction,
-                                  std::vector<double>& link_bytes) const {
-  const Bytes row = direction == Direction::kDispatch ? dispatch_row() : combine_row();
-  ExchangePrice price = network_->all_to_all(traffic, row, direction, link_bytes);
+Network::BothWays StepParts::exchanges(const LayerTraffic& traffic, std::vector<double>& link_bytes) const {
+  Network::BothWays out = network_->there_and_back(traffic, dispatch_row(), combine_row(), link_bytes);
   if (slowed_links()) {
     std::vector<double> not_counted(link_bytes.size(), 0.0);
-    price = network_->all_to_all(as_slowed(traffic), row, direction, not_counted);
+    out = network_->there_and_back(as_slowed(traffic), dispatch_row(), combine_row(), not_counted);
   }
-  EPSIM_CHECK(price.price.time >= price.wire, "an exchange is not faster than its busiest link");
-  return price;
+  EPSIM_CHECK(out.dispatch.price.time >= out.dispatch.wire && out.combine.price.time >= out.combine.wire,
+              "an exchange is not faster than its busiest link");
+  return out;
 }
 
 void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const {
-  const ExchangePrice dispatch = exchange(traffic, Direction::kDispatch, link_bytes);
-  const ExchangePrice combine = exchange(traffic, Direction::kCombine, link_bytes);
+  const auto [dispatch, combine] = exchanges(traffic, link_bytes);
   out.counts = dispatch_.exchange_counts ? piece_of(network_->latency()) : Piece{};
   out.dispatch = piece_of(dispatch.price);
   out.combine = piece_of(combine.price);
@@ -137,18 +135,12 @@ void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_byt
   out.combine_straggler = combine.straggler;
   out.dispatch_bottleneck = dispatch.bottleneck;
   out.combine_bottleneck = combine.bottleneck;
-  const std::size_t gpus = traffic.executed.size();
-  out.experts.resize(gpus);
   compute_.experts(traffic.executed, traffic.touched, out.experts);
   for (std::size_t g = 0; g < conditions_.gpu_speed.size(); ++g) {
-    out.experts[g] = slowed(out.experts[g], conditions_.gpu_speed[g]);
+    out.experts.seconds[g] /= conditions_.gpu_speed[g];
   }
-  double most_rows = 0;
-  Seconds longest{};
-  for (std::size_t g = 0; g < gpus; ++g) {
-    most_rows = std::max(most_rows, traffic.executed[g]);
-    longest = std::max(longest, out.experts[g].time);
-  }
+  const double most_rows = *std::max_element(traffic.executed.begin(), traffic.executed.end());
+  const Seconds longest(*std::max_element(out.experts.seconds.begin(), out.experts.seconds.end()));
   // physics.md section 9: no part is shorter than its busiest resource allows.
   EPSIM_CHECK(!conditions_.gpu_speed.empty() ||
                   longest >= Flops(most_rows * 6.0 * model_.hidden * model_.moe_intermediate) / peak_,

@@ -53,7 +53,7 @@ struct LayerParts {
   Piece counts, dispatch, combine;
   Seconds dispatch_straggler{}, combine_straggler{};      // what the GPUs wait on average for the busiest link
   int dispatch_bottleneck = -1, combine_bottleneck = -1;  // that link, in network().links(); -1 when nothing moved
-  std::vector<Price> experts;                             // [GPU]; not yet rounded, as only the slowest may be needed
+  PriceRow experts;                                       // [GPU]; not yet rounded, as only the slowest may be needed
 };
 
 class StepParts {
@@ -80,7 +80,7 @@ class StepParts {
   Bytes combine_row() const { return Bytes(model_.hidden * dispatch_.combine_bytes); }
 
  private:
-  ExchangePrice exchange(const LayerTraffic& traffic, Direction direction, std::vector<double>& link_bytes) const;
+  Network::BothWays exchanges(const LayerTraffic& traffic, std::vector<double>& link_bytes) const;
   Price attention_of(const RankBatch& batch) const;
   Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
   double rank_speed(std::size_t rank) const;

@@ -31,13 +31,13 @@ void StepTally::bottlenecks(int l, const LayerParts& parts) {
   }
 }
 
-void StepTally::load(int l, const LayerTraffic& traffic, std::span<const Price> experts, double weight) {
+void StepTally::load(int l, const LayerTraffic& traffic, const PriceRow& experts, double weight) {
   const std::size_t gpus = traffic.executed.size();
   double* load = totals_.gpu_load.data() + static_cast<std::size_t>(l) * gpus;
   double* busy = totals_.gpu_busy_s.data() + static_cast<std::size_t>(l) * gpus;
   for (std::size_t g = 0; g < gpus; ++g) {
     load[g] += traffic.executed[g];
-    busy[g] += experts[g].time.count();
+    busy[g] += experts.seconds[g];
   }
   const double balance = balancedness(traffic.executed);
   LayerTotals& layer = totals_.layers[static_cast<std::size_t>(l)];

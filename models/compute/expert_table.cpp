@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRowOctaves = 20, kRowSteps = 8, kGroupOctaves = 10, kGroupSteps = 4;
 constexpr int kRowPlaces = kRowOctaves * kRowSteps + 1, kGroupPlaces = kGroupOctaves * kGroupSteps + 1;
-constexpr std::size_t kChunk = 64;  // GPUs at a time
+constexpr auto kNothing = static_cast<std::int32_t>(Origin::kDeclared);  // what takes no time taints nothing
 
 // Position in a table of `steps` to the octave without a logarithm: the exponent gives the octave, the mantissa runs
 // almost straight in it. The exponent becomes a double by the bits of 2^52 + it.
@@ -42,8 +42,10 @@ EPSIM_WIDEST_VECTORS void look_up(const double* __restrict table, const std::int
     const std::int32_t low = g * kRowPlaces + r, high = low + kRowPlaces;
     const double few = table[low] + (table[low + 1] - table[low]) * along_r;
     const double many = table[high] + (table[high + 1] - table[high]) * along_r;
-    seconds[i] = few + (many - few) * along_g;
-    origin[i] = origins[4 * low + (along_r > 0 ? 1 : 0) + (along_g > 0 ? 2 : 0)];
+    const bool any = rows[i] > 0;
+    const std::int32_t weakest = origins[4 * low + (along_r > 0 ? 1 : 0) + (along_g > 0 ? 2 : 0)];
+    seconds[i] = any ? few + (many - few) * along_g : 0.0;
+    origin[i] = any ? weakest : kNothing;
   }
 }
 
@@ -72,23 +74,17 @@ ExpertTable::ExpertTable(const std::function<Price(double, double)>& price) {
   }
 }
 
-void ExpertTable::at(std::span<const double> rows, std::span<const double> touched, std::span<Price> out) const {
-  EPSIM_CHECK(!empty() && rows.size() == touched.size() && rows.size() == out.size(), "one price per GPU");
-  double seconds[kChunk];
-  std::int32_t origin[kChunk];
-  for (std::size_t first = 0; first < rows.size(); first += kChunk) {
-    const std::size_t n = std::min(kChunk, rows.size() - first);
-    look_up(seconds_.data(), origin_.data(), rows.data() + first, touched.data() + first, n, seconds, origin);
-    for (std::size_t i = 0; i < n; ++i) {
-      out[first + i] = rows[first + i] > 0 ? Price{Seconds(seconds[i]), static_cast<Origin>(origin[i])} : Price{};
-    }
-  }
+void ExpertTable::at(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const {
+  EPSIM_CHECK(!empty() && rows.size() == touched.size(), "one price per GPU");
+  out.resize(rows.size());
+  look_up(seconds_.data(), origin_.data(), rows.data(), touched.data(), rows.size(), out.seconds.data(),
+          out.origins.data());
 }
 
 Price ExpertTable::at(double rows, double touched) const {
-  Price out;
-  at({&rows, 1}, {&touched, 1}, {&out, 1});
-  return out;
+  PriceRow out;
+  at({&rows, 1}, {&touched, 1}, out);
+  return out[0];
 }
 
 }  // namespace epsim

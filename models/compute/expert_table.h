@@ -25,7 +25,7 @@ class ExpertTable {
   // `rows` rows on `touched` experts, fewer than one of which count as one; no rows take no time.
   Price at(double rows, double touched) const;
   // The same for several GPUs: rows[i] and touched[i] give out[i].
-  void at(std::span<const double> rows, std::span<const double> touched, std::span<Price> out) const;
+  void at(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const;
 
  private:
   std::vector<double> seconds_;  // [experts][rows per expert]

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "sim/core/check.h"
+#include "sim/core/fingerprint.h"
 
 namespace epsim {
 namespace {
+
+constexpr std::size_t kKnownProducts = 4096;
 
 // The hottest expert of a group, over the group's mean: see the header.
 constexpr double kSkewExponent = 0.31;
@@ -114,6 +118,18 @@ Price FittedCompute::product(double rows, const WeightMatrix& matrix, bool bf16)
   if (rows <= 0 || matrix.n <= 0 || matrix.k <= 0) {
     return {};
   }
+  known_.resize(kKnownProducts);
+  const std::uint64_t hash = Fingerprint::mix(
+      std::bit_cast<std::uint64_t>(rows) ^
+      Fingerprint::mix(std::bit_cast<std::uint64_t>(matrix.n) + 3 * std::bit_cast<std::uint64_t>(matrix.k)));
+  KnownProduct& known = known_[hash % kKnownProducts];
+  if (known.rows != rows || known.n != matrix.n || known.k != matrix.k || known.bf16 != bf16) {
+    known = {rows, matrix.n, matrix.k, bf16, new_product(rows, matrix, bf16)};
+  }
+  return known.price;
+}
+
+Price FittedCompute::new_product(double rows, const WeightMatrix& matrix, bool bf16) const {
   const FittedOp& op = bf16 && dense_bf16_ ? *dense_bf16_ : *dense_;
   const Price price = marked(op.price(std::array{std::max(1.0, rows), matrix.n, matrix.k}));
   const Seconds peak(2 * rows * matrix.n * matrix.k / op.rates.flops_per_s);

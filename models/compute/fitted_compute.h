@@ -65,6 +65,7 @@ class FittedCompute {
   Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups) const;
   void tabulate_experts(const FittedOp& op, const MoeSpec& model);
   Price marked(Price price) const;
+  Price new_product(double rows, const WeightMatrix& matrix, bool bf16) const;
   std::vector<double> attention_parameters(double batch, double length, std::optional<double> context = {}) const;
 
   AttentionSpec attention_;
@@ -74,6 +75,14 @@ class FittedCompute {
   std::optional<FittedOp> dense_, dense_bf16_, prefill_, prefill_context_, decode_;
   std::optional<FittedOp> gate_, norm_, activation_, permute_, unpermute_, copy_;
   ExpertTable experts_;
+  // Products asked for before: a run asks for the same few matrices at the same numbers of tokens again and again. A
+  // run has a model of its own, so no two threads meet here.
+  struct KnownProduct {
+    double rows = 0, n = 0, k = 0;
+    bool bf16 = false;
+    Price price;
+  };
+  mutable std::vector<KnownProduct> known_;  // [hash of rows, n and k]
 };
 
 }  // namespace epsim

@@ -249,13 +249,14 @@ Price ComputeModel::experts(double rows, double touched) const {
   return {std::max(compute, read) + Seconds(profile_.kernel_constant.value * kExpertKernels), origin};
 }
 
-void ComputeModel::experts(std::span<const double> rows, std::span<const double> touched, std::span<Price> out) const {
+void ComputeModel::experts(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const {
   if (fitted_ && fitted_->has_experts()) {
     fitted_->experts().at(rows, touched, out);
     return;
   }
+  out.resize(rows.size());
   for (std::size_t g = 0; g < rows.size(); ++g) {
-    out[g] = experts(rows[g], touched[g]);
+    out.set(g, experts(rows[g], touched[g]));
   }
 }
 

@@ -38,7 +38,7 @@ class ComputeModel {
   // `rows` routed assignments that touch `touched` physical experts.
   Price experts(double rows, double touched) const;
   // The same for several GPUs: rows[i] and touched[i] give out[i].
-  void experts(std::span<const double> rows, std::span<const double> touched, std::span<Price> out) const;
+  void experts(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const;
   // Once per step: logits of the sequences that get a token, and sampling.
   Price head(std::int64_t sampled) const;
 

@@ -8,8 +8,7 @@
 //            an expert that the set holds wholly and less where other copies share its tokens (their choice is
 //            independent).
 //   Source : J. Hajek, Asymptotic theory of rejective sampling with varying probabilities from a finite population,
-//   Ann.
-//            Math. Statist. 35 (1964), theorem 5.2 (the chance of pairs); the product over pairs is derived here.
+//            Ann. Math. Statist. 35 (1964), theorem 5.2 (the chance of pairs); the product over pairs is derived here.
 //   Valid  : V of a few units or more, as for top-k of many experts: within 1 % of the chance to be reached for sets
 //            of up to half of all experts. For deterministic routing (V = 0) the product is exact.
 #pragma once
@@ -48,11 +47,10 @@ class MissChance {
 
   // exp(-x), within 1e-8 below kSmall. Most sets hold a few experts, and the hot loops ask for each GPU of each layer.
   static constexpr double kSmall = 0.03;
+  static double exp_of_minus(double x) { return x < kSmall ? exp_of_small(x) : std::exp(-x); }
   static double exp_of_small(double x) { return 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x / 24.0))); }
 
  private:
-  static double exp_of_minus(double x) { return x < kSmall ? exp_of_small(x) : std::exp(-x); }
-
   double missed_ = 1, sum_ = 0, squares_ = 0;
 };
 

@@ -54,6 +54,12 @@ CollectiveKind collective_of(Transport transport, Direction direction) {
   return CollectiveKind::kAllToAll;
 }
 
+Network::BothWays Network::there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
+                                          std::vector<double>& link_bytes) const {
+  const ExchangePrice dispatch = all_to_all(traffic, dispatch_row, Direction::kDispatch, link_bytes);
+  return {dispatch, all_to_all(traffic, combine_row, Direction::kCombine, link_bytes)};
+}
+
 Price Network::latency() const {
   const LinkProfile& link = cluster_.nodes > 1 ? profile_.inter : profile_.intra;
   return cluster_.gpus() > 1 ? Price{Seconds(link.base_latency.value), link.base_latency.origin} : Price{};

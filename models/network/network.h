@@ -68,6 +68,12 @@ class Network {
   // One layer's exchange. Adds what each link carried to `link_bytes`, in the order of links().
   virtual ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
                                    std::vector<double>& link_bytes) const = 0;
+  // A layer's dispatch and, with the same rows the other way, its combine; as two all_to_all() calls.
+  struct BothWays {
+    ExchangePrice dispatch, combine;
+  };
+  virtual BothWays there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
+                                  std::vector<double>& link_bytes) const;
   // Whether all_to_all() looks at LayerTraffic::pairs rather than at the sums by port and NIC.
   virtual bool needs_pairs() const = 0;
   const std::vector<Link>& links() const { return links_; }

@@ -1,6 +1,7 @@
 #include "models/network/slot_columns.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "models/network/miss_chance.h"
 #include "sim/core/vector_exp.h"
@@ -11,6 +12,22 @@ namespace {
 
 constexpr double kEnd = 16.0;  // 1 from here on, which is off by 2e-7
 
+// GPUs side by side: an AVX-512 register, or several narrower ones.
+constexpr std::size_t kLanes = SlotColumns::kLanes;
+using Lanes = double __attribute__((vector_size(8 * kLanes)));
+
+#define EPSIM_LANES_INLINE inline __attribute__((always_inline))
+
+EPSIM_LANES_INLINE void load(Lanes& x, const double* from) { std::memcpy(&x, from, sizeof x); }
+// The block of GPU g; the last one may stick out.
+EPSIM_LANES_INLINE void store(const Lanes& x, std::vector<double>& to, std::size_t g) {
+  if (g + kLanes <= to.size()) {
+    std::memcpy(to.data() + g, &x, sizeof x);
+  } else {
+    std::memcpy(to.data() + g, &x, (to.size() - g) * sizeof(double));
+  }
+}
+
 // Without a call, so that the loop over GPUs becomes vectors.
 inline double at_least_one_of(double mean) {
   auto none = static_cast<float>(mean < kEnd ? -mean : -kEnd);
@@ -19,44 +36,67 @@ inline double at_least_one_of(double mean) {
   return mean < kEnd ? some : 1.0;
 }
 
-// Adds a copy of every GPU, MissChance::add() lane by lane.
-EPSIM_WIDEST_VECTORS void add_column(const std::int32_t* __restrict expert, const double* __restrict share,
-                                     const double* __restrict pi, std::size_t gpus, double* __restrict missed,
-                                     double* __restrict sum, double* __restrict squares) {
-  for (std::size_t g = 0; g < gpus; ++g) {
-    const double p = pi[expert[g]], used = p * share[g];
-    const double partly = used * (1.0 - p) * (1.0 + used * (1.0 + used));
-    const double u = share[g] == 1.0 ? used : partly;
-    missed[g] *= 1.0 - used;
-    sum[g] += u;
-    squares[g] += u * u;
-  }
-}
+// What the slots of all GPUs hold, and where their experts' chances are.
+struct Columns {
+  const double *share, *pi;  // [column][stride]
+  std::size_t columns, stride;
+};
 
-// MissChance::value() of every GPU while the exponents are small; true if one is not, which makes all of them void.
-EPSIM_WIDEST_VECTORS bool reach_of(const double* __restrict missed, const double* __restrict sum,
-                                   const double* __restrict squares, double weight, std::size_t gpus,
-                                   double* __restrict out) {
+// MissChance of every GPU while the exponents are small; true if one is not, which makes all of them void.
+EPSIM_WIDEST_VECTORS bool reach_of(const Columns& slots, double weight, std::vector<double>& out,
+                                   std::vector<double>& missed_of, std::vector<double>& exponent) {
   std::int64_t large = 0;
-  for (std::size_t g = 0; g < gpus; ++g) {
-    const double x = (sum[g] * sum[g] - squares[g]) * weight;
-    out[g] = 1.0 - missed[g] * MissChance::exp_of_small(x);
-    large += x < MissChance::kSmall ? 0 : 1;
+  const Lanes one = Lanes{} + 1.0;
+  for (std::size_t g = 0; g < slots.stride; g += kLanes) {
+    Lanes missed = one, sum{}, squares{};
+    for (std::size_t at = g; at < slots.columns * slots.stride; at += slots.stride) {
+      Lanes p, share;
+      load(p, slots.pi + at);
+      load(share, slots.share + at);
+      const Lanes used = p * share;
+      const Lanes partly = used * (1.0 - p) * (1.0 + used * (1.0 + used));
+      const Lanes u = share == one ? used : partly;
+      missed *= 1.0 - used;
+      sum += u;
+      squares += u * u;
+    }
+    const Lanes x = (sum * sum - squares) * weight;
+    for (std::size_t k = 0; k < kLanes; ++k) {
+      large += x[k] < MissChance::kSmall ? 0 : 1;
+    }
+    const Lanes small = 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x / 24.0)));  // MissChance::exp_of_small()
+    store(1.0 - missed * small, out, g);
+    store(missed, missed_of, g);
+    store(x, exponent, g);
   }
   return large > 0;
 }
 
-// Rows of every GPU's slot; whether all slots that take part have so many that one is certain.
-EPSIM_WIDEST_VECTORS bool rows_of_column(const std::int32_t* __restrict expert, const double* __restrict share,
-                                         const double* __restrict expert_rows, std::size_t gpus,
-                                         double* __restrict here, double* __restrict rows) {
-  std::int64_t few = 0;
-  for (std::size_t g = 0; g < gpus; ++g) {
-    here[g] = expert_rows[expert[g]] * share[g];
-    rows[g] += here[g];
-    few += here[g] < kEnd && share[g] > 0 ? 1 : 0;
+// Rows of every slot of expert_rows scale in all, and of every GPU; whether all slots that hold an expert have so many
+// that one is certain.
+EPSIM_WIDEST_VECTORS bool rows_of(const Columns& slots, double scale, double* __restrict here,
+                                  std::vector<double>& rows) {
+  const Lanes end = Lanes{} + kEnd, zero{};
+  Lanes lowest = end;
+  for (std::size_t g = 0; g < slots.stride; g += kLanes) {
+    Lanes sum{};
+    for (std::size_t at = g; at < slots.columns * slots.stride; at += slots.stride) {
+      Lanes p, share;
+      load(p, slots.pi + at);
+      load(share, slots.share + at);
+      const Lanes x = p * scale * share;
+      sum += x;
+      const Lanes counted = share > zero ? x : end;
+      lowest = counted < lowest ? counted : lowest;
+      std::memcpy(here + at, &x, sizeof x);
+    }
+    store(sum, rows, g);
   }
-  return few == 0;
+  double least = kEnd;
+  for (std::size_t k = 0; k < kLanes; ++k) {
+    least = std::min(least, lowest[k]);
+  }
+  return least >= kEnd;
 }
 
 EPSIM_WIDEST_VECTORS void touch_column(const double* __restrict here, std::size_t gpus, double* __restrict touched) {
@@ -65,71 +105,83 @@ EPSIM_WIDEST_VECTORS void touch_column(const double* __restrict here, std::size_
   }
 }
 
-EPSIM_WIDEST_VECTORS void touch_all(const double* __restrict share, std::size_t gpus, double* __restrict touched) {
-  for (std::size_t g = 0; g < gpus; ++g) {
-    touched[g] += share[g] > 0 ? 1.0 : 0.0;
+template <class Value>
+EPSIM_LANES_INLINE void gather_into(const Value* __restrict from, const std::int32_t* __restrict expert, std::size_t n,
+                                    double* __restrict to) {
+  for (std::size_t i = 0; i < n; ++i) {
+    to[i] = static_cast<double>(from[expert[i]]);
   }
+}
+EPSIM_WIDEST_VECTORS void gather_floats(const float* from, const std::int32_t* expert, std::size_t n, double* to) {
+  gather_into(from, expert, n, to);
+}
+EPSIM_WIDEST_VECTORS void gather_doubles(const double* from, const std::int32_t* expert, std::size_t n, double* to) {
+  gather_into(from, expert, n, to);
 }
 
 }  // namespace
 
 double at_least_one(double mean) { return at_least_one_of(mean); }
 
-SlotColumns::SlotColumns(const LayerPlacement& layer) : gpus_(layer.first_slot.size() - 1) {
+SlotColumns::SlotColumns(const LayerPlacement& layer)
+    : gpus_(layer.first_slot.size() - 1), stride_((gpus_ + kLanes - 1) / kLanes * kLanes), held_(gpus_, 0.0) {
   for (std::size_t g = 0; g < gpus_; ++g) {
     columns_ = std::max(columns_, static_cast<std::size_t>(layer.first_slot[g + 1] - layer.first_slot[g]));
   }
-  expert_.assign(columns_ * gpus_, 0);
-  share_.assign(columns_ * gpus_, 0.0);
+  expert_.assign(columns_ * stride_, 0);
+  share_.assign(columns_ * stride_, 0.0);
   for (std::size_t g = 0; g < gpus_; ++g) {
     const auto first = static_cast<std::size_t>(layer.first_slot[g]);
     const auto slots = static_cast<std::size_t>(layer.first_slot[g + 1]) - first;
     for (std::size_t c = 0; c < slots; ++c) {
-      expert_[c * gpus_ + g] = layer.expert[first + c];
-      share_[c * gpus_ + g] = static_cast<double>(layer.share[first + c]);
+      expert_[c * stride_ + g] = layer.expert[first + c];
+      share_[c * stride_ + g] = static_cast<double>(layer.share[first + c]);
+      held_[g] += layer.share[first + c] > 0 ? 1.0 : 0.0;
     }
   }
 }
 
-void SlotColumns::reach(std::span<const float> pi, double weight, ReachSums& scratch, std::vector<double>& out) const {
-  scratch.pi.assign(pi.begin(), pi.end());
-  scratch.missed.assign(gpus_, 1.0);
-  scratch.sum.assign(gpus_, 0.0);
-  scratch.squares.assign(gpus_, 0.0);
-  for (std::size_t c = 0; c < columns_; ++c) {
-    add_column(expert_.data() + c * gpus_, share_.data() + c * gpus_, scratch.pi.data(), gpus_, scratch.missed.data(),
-               scratch.sum.data(), scratch.squares.data());
+void SlotColumns::gather(std::span<const float> per_expert, SlotValues& out) const {
+  out.values.resize(expert_.size());
+  gather_floats(per_expert.data(), expert_.data(), expert_.size(), out.values.data());
+}
+
+void SlotColumns::gather(std::span<const double> per_expert, SlotValues& out) const {
+  out.values.resize(expert_.size());
+  gather_doubles(per_expert.data(), expert_.data(), expert_.size(), out.values.data());
+}
+
+void SlotColumns::reach(SlotValues& pi, double weight, std::vector<double>& out) const {
+  for (std::vector<double>* values : {&out, &pi.missed, &pi.exponent}) {
+    values->resize(gpus_);
   }
-  out.resize(gpus_);
-  const bool large =
-      reach_of(scratch.missed.data(), scratch.sum.data(), scratch.squares.data(), weight, gpus_, out.data());
+  const Columns slots{share_.data(), pi.values.data(), columns_, stride_};
+  const bool large = reach_of(slots, weight, out, pi.missed, pi.exponent);
   for (std::size_t g = 0; large && g < gpus_; ++g) {
-    out[g] = 1.0 - MissChance::value(scratch.missed[g], scratch.sum[g], scratch.squares[g], weight);
+    out[g] = 1.0 - pi.missed[g] * MissChance::exp_of_minus(pi.exponent[g]);
   }
 }
 
-void SlotColumns::sum_rows(std::span<const float> pi, std::vector<double>& out) const {
+void SlotColumns::sum_rows(const SlotValues& pi, std::vector<double>& out) const {
   out.assign(gpus_, 0.0);
   for (std::size_t c = 0; c < columns_; ++c) {
     for (std::size_t g = 0; g < gpus_; ++g) {
-      const std::size_t at = c * gpus_ + g;
-      out[g] += static_cast<double>(pi[static_cast<std::size_t>(expert_[at])]) * share_[at];
+      out[g] += pi.values[c * stride_ + g] * share_[c * stride_ + g];
     }
   }
 }
 
-void SlotColumns::execute(std::span<const double> expert_rows, std::vector<double>& scratch, std::vector<double>& rows,
-                          std::vector<double>& touched) const {
-  rows.assign(gpus_, 0.0);
+void SlotColumns::execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const {
+  rows.resize(gpus_);
+  pi.rows.resize(share_.size());
+  const Columns slots{share_.data(), pi.values.data(), columns_, stride_};
+  if (rows_of(slots, scale, pi.rows.data(), rows)) {
+    touched = held_;
+    return;
+  }
   touched.assign(gpus_, 0.0);
-  scratch.resize(gpus_);
   for (std::size_t c = 0; c < columns_; ++c) {
-    const double* share = share_.data() + c * gpus_;
-    if (rows_of_column(expert_.data() + c * gpus_, share, expert_rows.data(), gpus_, scratch.data(), rows.data())) {
-      touch_all(share, gpus_, touched.data());
-    } else {
-      touch_column(scratch.data(), gpus_, touched.data());
-    }
+    touch_column(pi.rows.data() + c * stride_, gpus_, touched.data());
   }
 }
 

@@ -1,6 +1,7 @@
 #include "models/network/traffic.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "models/network/miss_chance.h"
 #include "models/network/traffic_matrix.h"
@@ -80,10 +81,11 @@ void TrafficModel::spread_tokens(std::span<const std::int64_t> tokens, int sourc
 void TrafficModel::reach(int l, std::span<const float> pi) {
   const SlotColumns& columns = columns_[static_cast<std::size_t>(l)];
   const double weight = dedup_ == Dedup::kNone ? 0.0 : pair_weight(pi);
+  columns.gather(pi, slot_values_);
   if (dedup_ == Dedup::kNone) {
-    columns.sum_rows(pi, reach_);
+    columns.sum_rows(slot_values_, reach_);
   } else {
-    columns.reach(pi, weight, reach_sums_, reach_);
+    columns.reach(slot_values_, weight, reach_);
   }
   std::fill(node_reach_.begin(), node_reach_.end(), 0.0);
   for (std::size_t g = 0; g < reach_.size(); ++g) {
@@ -178,20 +180,24 @@ void TrafficModel::execute_slots(const LayerPlacement& at, LayerTraffic& out) co
   }
 }
 
-// Assignments per expert, all sources together.
-void TrafficModel::sum_rows(int l, const StepLoads& loads, std::span<const std::int64_t> tokens) {
-  expert_rows_.assign(static_cast<std::size_t>(placement_.experts()), 0.0);
-  std::int64_t all = 0;
-  for (const std::int64_t t : tokens) {
-    all += t;
+// Rows by GPU where all sources share copies alike. One source's chances lie in slot_values_ already.
+void TrafficModel::execute(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out) {
+  const SlotColumns& columns = columns_[static_cast<std::size_t>(l)];
+  if (loads.sources == 1) {
+    const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+    columns.execute(slot_values_, static_cast<double>(all), out.executed, out.touched);
+    return;
   }
+  expert_rows_.assign(static_cast<std::size_t>(placement_.experts()), 0.0);
   for (int s = 0; s < loads.sources; ++s) {
-    const auto weight = static_cast<double>(loads.sources == 1 ? all : tokens[static_cast<std::size_t>(s)]);
+    const auto weight = static_cast<double>(tokens[static_cast<std::size_t>(s)]);
     const std::span<const float> pi = loads.row(l, s);
     for (std::size_t e = 0; e < expert_rows_.size(); ++e) {
       expert_rows_[e] += weight * static_cast<double>(pi[e]);
     }
   }
+  columns.gather(std::span<const double>(expert_rows_), slot_values_);
+  columns.execute(slot_values_, 1.0, out.executed, out.touched);
 }
 
 void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out) {
@@ -216,8 +222,7 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
   if (varies) {
     execute_slots(at, out);
   } else {
-    sum_rows(l, loads, tokens);
-    columns_[static_cast<std::size_t>(l)].execute(expert_rows_, column_rows_, out.executed, out.touched);
+    execute(l, loads, tokens, out);
   }
   if (dedup_ == Dedup::kEverywhere) {
     send_everywhere(tokens, out);

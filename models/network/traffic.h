@@ -46,7 +46,7 @@ class TrafficModel {
   void layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out);
 
  private:
-  void sum_rows(int l, const StepLoads& loads, std::span<const std::int64_t> tokens);
+  void execute(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out);
   void spread_tokens(std::span<const std::int64_t> tokens, int source, int sources);
   void reach(int l, std::span<const float> pi);
   void hit_nodes(const NodeShares& shares, std::span<const float> pi, double weight, std::vector<double>& hit) const;
@@ -69,8 +69,7 @@ class TrafficModel {
   bool with_pairs_;
   std::vector<std::size_t> rank_of_, node_of_;  // [GPU]
   std::vector<SlotColumns> columns_;            // [layer]
-  ReachSums reach_sums_;
-  std::vector<double> column_rows_;
+  SlotValues slot_values_;
   std::vector<double> expert_rows_;               // [expert] assignments of all sources
   std::vector<double> gpu_tokens_, node_tokens_;  // of the source at hand
   std::vector<std::int64_t> spread_;              // what gpu_tokens_ was made from, and for which source (-1: all)

@@ -44,6 +44,7 @@ EPSIM_WIDEST_VECTORS Busiest busiest_of(const double* out, const double* in, std
   return all;
 }
 
+// What rows out and in add to the links, and the same rows on their way back.
 EPSIM_WIDEST_VECTORS void add_bytes(const double* __restrict out, const double* __restrict in, std::size_t n,
                                     double row, double* __restrict link_bytes) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -51,14 +52,43 @@ EPSIM_WIDEST_VECTORS void add_bytes(const double* __restrict out, const double* 
     link_bytes[2 * i + 1] += in[i] * row;
   }
 }
+EPSIM_WIDEST_VECTORS void add_bytes_both_ways(const double* __restrict out, const double* __restrict in, std::size_t n,
+                                              double row, double row_back, double* __restrict link_bytes) {
+  for (std::size_t i = 0; i < n; ++i) {
+    link_bytes[2 * i] = link_bytes[2 * i] + out[i] * row + in[i] * row_back;
+    link_bytes[2 * i + 1] = link_bytes[2 * i + 1] + in[i] * row + out[i] * row_back;
+  }
+}
+
+// Calls use(out, in, n, first link) for the ports, then for the NIC groups.
+template <class Use>
+void for_each_tier(const LayerTraffic& traffic, std::size_t gpus_per_group, std::size_t groups, Use use) {
+  const std::size_t gpus = traffic.intra_out.size();
+  use(traffic.intra_out.data(), traffic.intra_in.data(), gpus, std::size_t{0});
+  for (std::size_t first = 0; first < groups; first += kGroups) {
+    double out[kGroups], in[kGroups];
+    const std::size_t n = std::min(kGroups, groups - first);
+    for (std::size_t k = 0; k < n; ++k) {
+      out[k] = in[k] = 0;
+      for (std::size_t g = (first + k) * gpus_per_group; g < (first + k + 1) * gpus_per_group; ++g) {
+        out[k] += traffic.inter_out[g];
+        in[k] += traffic.inter_in[g];
+      }
+    }
+    use(out, in, n, 2 * (gpus + first));
+  }
+}
+
+}  // namespace
 
 // The links of a tier, resource by resource: out, then in.
-struct Tier {
+struct TwoTierNetwork::Tier {
   Busiest busiest;
   std::size_t resources = 0;
-  int bottleneck = -1;  // the first link that carries the most; -1 when nothing moved
+  // The first link out and the first link in of the first resource that carries the most; -1 when it carries less.
+  int out_link = -1, in_link = -1;
 
-  void add(const double* out, const double* in, std::size_t n) {
+  void add(const double* out, const double* in, std::size_t n, std::size_t first_link) {
     const Busiest here = busiest_of(out, in, n);
     busiest.sum += here.sum;
     if (here.most > busiest.most) {
@@ -67,16 +97,23 @@ struct Tier {
       while (out[i] != here.most && in[i] != here.most) {
         ++i;
       }
-      bottleneck = static_cast<int>(2 * (resources + i)) + (out[i] == here.most ? 0 : 1);
+      const int link = static_cast<int>(first_link + 2 * i);
+      out_link = out[i] == here.most ? link : -1;
+      in_link = in[i] == here.most ? link : -1;
     }
     resources += n;
   }
   double mean_share() const {
     return busiest.most > 0 ? std::min(1.0, busiest.sum / static_cast<double>(resources) / busiest.most) : 1.0;
   }
+  // On the way back, what came in goes out.
+  int bottleneck(Direction direction) const {
+    if (direction == Direction::kDispatch) {
+      return out_link >= 0 || in_link < 0 ? out_link : in_link + 1;
+    }
+    return in_link >= 0 || out_link < 0 ? in_link : out_link + 1;
+  }
 };
-
-}  // namespace
 
 TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profile, Transport transport)
     : Network(cluster, std::move(profile), transport) {
@@ -88,43 +125,42 @@ TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profil
     const std::string name = fmt::format("node{}.nic{}", k / groups_.groups_per_node, k % groups_.groups_per_node);
     links_.push_back({name + ".out", groups_.rate, LinkEnd::kSends});
     links_.push_back({name + ".in", groups_.rate, LinkEnd::kReceives});
+    ++nic_groups_;
   }
+}
+
+ExchangePrice TwoTierNetwork::price_of(const Tier& port, const Tier& nic, double row, Direction direction) const {
+  const Tiers wire{Bytes(port.busiest.most * row) / cluster_.node.intra_rate,
+                   nic.resources > 0 ? Bytes(nic.busiest.most * row) / groups_.rate : Seconds{}};
+  const TierPrice slower = slower_tier(wire, direction);
+  const Tier& tier = slower.between ? nic : port;
+  return {slower.price, slower.between ? wire.between : wire.inside, slower.price.time * (1.0 - tier.mean_share()),
+          tier.bottleneck(direction)};
 }
 
 ExchangePrice TwoTierNetwork::all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
                                          std::vector<double>& link_bytes) const {
-  const bool forth = direction == Direction::kDispatch;
-  const std::vector<double>& intra_out = forth ? traffic.intra_out : traffic.intra_in;
-  const std::vector<double>& intra_in = forth ? traffic.intra_in : traffic.intra_out;
-  const std::vector<double>& inter_out = forth ? traffic.inter_out : traffic.inter_in;
-  const std::vector<double>& inter_in = forth ? traffic.inter_in : traffic.inter_out;
-  const std::size_t gpus = intra_out.size();
   const double size = row.count();
   Tier port, nic;
-  port.add(intra_out.data(), intra_in.data(), gpus);
-  add_bytes(intra_out.data(), intra_in.data(), gpus, size, link_bytes.data());
-  const auto per_group = static_cast<std::size_t>(groups_.gpus_per_group);
-  const std::size_t groups = links_.size() / 2 - gpus;
-  for (std::size_t first = 0; first < groups; first += kGroups) {
-    double out[kGroups], in[kGroups];
-    const std::size_t n = std::min(kGroups, groups - first);
-    for (std::size_t k = 0; k < n; ++k) {
-      out[k] = in[k] = 0;
-      for (std::size_t g = (first + k) * per_group; g < (first + k + 1) * per_group; ++g) {
-        out[k] += inter_out[g];
-        in[k] += inter_in[g];
-      }
-    }
-    nic.add(out, in, n);
-    add_bytes(out, in, n, size, link_bytes.data() + 2 * (gpus + first));
-  }
-  const Tiers wire{Bytes(port.busiest.most * size) / cluster_.node.intra_rate,
-                   groups > 0 ? Bytes(nic.busiest.most * size) / groups_.rate : Seconds{}};
-  const TierPrice slower = slower_tier(wire, direction);
-  const Tier& tier = slower.between ? nic : port;
-  const int first_link = slower.between ? static_cast<int>(2 * gpus) : 0;
-  return {slower.price, slower.between ? wire.between : wire.inside, slower.price.time * (1.0 - tier.mean_share()),
-          tier.bottleneck < 0 ? -1 : first_link + tier.bottleneck};
+  for_each_tier(traffic, static_cast<std::size_t>(groups_.gpus_per_group), nic_groups_,
+                [&](const double* out, const double* in, std::size_t n, std::size_t link) {
+                  (link == 0 ? port : nic).add(out, in, n, link);
+                  const bool forth = direction == Direction::kDispatch;
+                  add_bytes(forth ? out : in, forth ? in : out, n, size, link_bytes.data() + link);
+                });
+  return price_of(port, nic, size, direction);
+}
+
+Network::BothWays TwoTierNetwork::there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
+                                                 std::vector<double>& link_bytes) const {
+  const double forth = dispatch_row.count(), back = combine_row.count();
+  Tier port, nic;
+  for_each_tier(traffic, static_cast<std::size_t>(groups_.gpus_per_group), nic_groups_,
+                [&](const double* out, const double* in, std::size_t n, std::size_t link) {
+                  (link == 0 ? port : nic).add(out, in, n, link);
+                  add_bytes_both_ways(out, in, n, forth, back, link_bytes.data() + link);
+                });
+  return {price_of(port, nic, forth, Direction::kDispatch), price_of(port, nic, back, Direction::kCombine)};
 }
 
 }  // namespace epsim

@@ -21,7 +21,16 @@ class TwoTierNetwork final : public Network {
 
   ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
                            std::vector<double>& link_bytes) const override;
+  // One pass over the links: a combine's busiest resource is its dispatch's.
+  BothWays there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
+                          std::vector<double>& link_bytes) const override;
   bool needs_pairs() const override { return false; }
+
+ private:
+  struct Tier;
+  ExchangePrice price_of(const Tier& port, const Tier& nic, double row, Direction direction) const;
+
+  std::size_t nic_groups_ = 0;  // of the cluster
 };
 
 }  // namespace epsim

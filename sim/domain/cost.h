@@ -2,7 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "sim/core/units.h"
 
@@ -39,5 +42,22 @@ constexpr Price operator+(const Price& a, const Price& b) {
   }
   return a.time.count() <= 0 ? b : Price{a.time + b.time, weaker(a.origin, b.origin)};
 }
+
+// Prices of many like things, [thing]: times beside each other, for loops that look at times alone.
+struct PriceRow {
+  std::vector<double> seconds;
+  std::vector<std::int32_t> origins;  // as Origin
+
+  void resize(std::size_t n) {
+    seconds.resize(n);
+    origins.resize(n);
+  }
+  std::size_t size() const { return seconds.size(); }
+  Price operator[](std::size_t i) const { return {Seconds(seconds[i]), static_cast<Origin>(origins[i])}; }
+  void set(std::size_t i, const Price& price) {
+    seconds[i] = price.time.count();
+    origins[i] = static_cast<std::int32_t>(price.origin);
+  }
+};
 
 }  // namespace epsim

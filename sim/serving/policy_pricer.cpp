@@ -127,7 +127,7 @@ void PolicyPricer::fill_layer(int l) {
     const auto i = static_cast<std::size_t>(g);
     first_[i] = model_.parts().experts(g, work_.first[i].rows, work_.first[i].touched);
     then_[i] = model_.parts().experts(g, work_.then[i].rows, work_.then[i].touched);
-    parts_.experts[i] = {first_[i].time + then_[i].time, first_[i].origin};
+    parts_.experts.set(i, {first_[i].time + then_[i].time, first_[i].origin});
   }
   model_.tally().load(l, work_.tokens, parts_.experts, 1.0);
   for (const TaskId t : graph_.of_layer[static_cast<std::size_t>(l)]) {

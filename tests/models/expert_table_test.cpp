@@ -40,11 +40,11 @@ TEST_CASE("no rows take no time, and less than one expert is one") {
 TEST_CASE("many GPUs at once give what each gives alone") {
   const ExpertTable table(straight);
   std::vector<double> rows, touched;
-  for (int g = 0; g < 150; ++g) {  // more than two chunks
+  for (int g = 0; g < 150; ++g) {
     rows.push_back(g % 10 == 0 ? 0 : 1.7 * g);
     touched.push_back(0.11 * g);
   }
-  std::vector<Price> out(rows.size());
+  PriceRow out;
   table.at(rows, touched, out);
   for (std::size_t g = 0; g < rows.size(); ++g) {
     const Price alone = table.at(rows[g], touched[g]);

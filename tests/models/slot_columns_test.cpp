@@ -34,12 +34,14 @@ TEST_CASE("slots beside each other give what slot by slot gives") {
   const SlotColumns columns(layer);
   const std::vector<float> pi = {0.9F, 0.5F, 0.25F, 0.35F};  // sums to 2: top-2
   const double weight = pair_weight(pi);
-  ReachSums scratch;
-  std::vector<double> reach, rows, column, executed, touched;
-  columns.reach(pi, weight, scratch, reach);
-  columns.sum_rows(pi, rows);
+  SlotValues chances, assignments;
+  std::vector<double> reach, rows, executed, touched;
+  columns.gather(pi, chances);
+  columns.reach(chances, weight, reach);
+  columns.sum_rows(chances, rows);
   const std::vector<double> loads = {30, 4, 0, 8};
-  columns.execute(loads, column, executed, touched);
+  columns.gather(loads, assignments);
+  columns.execute(assignments, 1.0, executed, touched);
   for (std::size_t g = 0; g < 3; ++g) {
     MissChance missed;
     double sum = 0, here = 0, some = 0;
