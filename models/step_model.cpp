@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/core/check.h"
+#include "sim/core/sum_and_most.h"
 
 namespace epsim {
 
@@ -86,11 +87,10 @@ void StepModel::experts_stretch(int l, StepSum& sum) {
   const std::vector<double>& seconds = layer_.experts.seconds;
   std::size_t slowest = 0, rank = 0;
   Ticks length{-1};
-  Seconds busy{};
+  Seconds busy(sum_and_most(seconds).sum);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     std::size_t worst = r * tp;
     for (std::size_t g = r * tp; g < (r + 1) * tp; ++g) {
-      busy += Seconds(seconds[g]);
       worst = seconds[g] > seconds[worst] ? g : worst;
     }
     busy += to_seconds(ranks_[r].shared.time) * static_cast<double>(tp);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/core/check.h"
+#include "sim/core/sum_and_most.h"
 
 namespace epsim {
 namespace {
@@ -139,8 +140,8 @@ void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_byt
   for (std::size_t g = 0; g < conditions_.gpu_speed.size(); ++g) {
     out.experts.seconds[g] /= conditions_.gpu_speed[g];
   }
-  const double most_rows = *std::max_element(traffic.executed.begin(), traffic.executed.end());
-  const Seconds longest(*std::max_element(out.experts.seconds.begin(), out.experts.seconds.end()));
+  const double most_rows = sum_and_most(traffic.executed).most;
+  const Seconds longest(sum_and_most(out.experts.seconds).most);
   // physics.md section 9: no part is shorter than its busiest resource allows.
   EPSIM_CHECK(!conditions_.gpu_speed.empty() ||
                   longest >= Flops(most_rows * 6.0 * model_.hidden * model_.moe_intermediate) / peak_,

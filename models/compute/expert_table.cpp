@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRowOctaves = 20, kRowSteps = 8, kGroupOctaves = 10, kGroupSteps = 4;
 constexpr int kRowPlaces = kRowOctaves * kRowSteps + 1, kGroupPlaces = kGroupOctaves * kGroupSteps + 1;
-constexpr auto kNothing = static_cast<std::int32_t>(Origin::kDeclared);  // what takes no time taints nothing
+constexpr std::int32_t kNothing = 4 * kRowPlaces * kGroupPlaces;  // behind the table: no time taints nothing
 
 // Position in a table of `steps` to the octave without a logarithm: the exponent gives the octave, the mantissa runs
 // almost straight in it. The exponent becomes a double by the bits of 2^52 + it.
@@ -30,9 +30,9 @@ double value_at(int place, int steps) {
   return std::ldexp(1.0 + static_cast<double>(place % steps) / steps, place / steps);
 }
 
-EPSIM_WIDEST_VECTORS void look_up(const double* __restrict table, const std::int32_t* __restrict origins,
-                                  const double* __restrict rows, const double* __restrict touched, std::size_t n,
-                                  double* __restrict seconds, std::int32_t* __restrict origin) {
+EPSIM_WIDEST_VECTORS void look_up(const double* __restrict table, const double* __restrict rows,
+                                  const double* __restrict touched, std::size_t n, double* __restrict seconds,
+                                  std::int32_t* __restrict place) {
   for (std::size_t i = 0; i < n; ++i) {
     const double groups = touched[i] > 1.0 ? touched[i] : 1.0;
     const double row_place = table_place(rows[i] / groups, kRowSteps, kRowPlaces);
@@ -42,10 +42,13 @@ EPSIM_WIDEST_VECTORS void look_up(const double* __restrict table, const std::int
     const std::int32_t low = g * kRowPlaces + r, high = low + kRowPlaces;
     const double few = table[low] + (table[low + 1] - table[low]) * along_r;
     const double many = table[high] + (table[high + 1] - table[high]) * along_r;
-    const bool any = rows[i] > 0;
-    const std::int32_t weakest = origins[4 * low + (along_r > 0 ? 1 : 0) + (along_g > 0 ? 2 : 0)];
-    seconds[i] = any ? few + (many - few) * along_g : 0.0;
-    origin[i] = any ? weakest : kNothing;
+    seconds[i] = few + (many - few) * along_g;
+    place[i] = 4 * low + (along_r > 0 ? 1 : 0) + (along_g > 0 ? 2 : 0);
+  }
+  // Apart, or the compiler would make every load above depend on it.
+  for (std::size_t i = 0; i < n; ++i) {
+    seconds[i] = rows[i] > 0 ? seconds[i] : 0.0;
+    place[i] = rows[i] > 0 ? place[i] : kNothing;
   }
 }
 
@@ -60,7 +63,7 @@ ExpertTable::ExpertTable(const std::function<Price(double, double)>& price) {
       origins.push_back(here.origin);
     }
   }
-  origin_.resize(4 * origins.size());
+  origin_.resize(4 * origins.size() + 1, Origin::kDeclared);
   for (int g = 0; g + 1 < kGroupPlaces; ++g) {
     for (int r = 0; r + 1 < kRowPlaces; ++r) {
       const auto low = static_cast<std::size_t>(g * kRowPlaces + r), high = low + kRowPlaces;
@@ -68,7 +71,7 @@ ExpertTable::ExpertTable(const std::function<Price(double, double)>& price) {
       const std::array<Origin, 4> weakest{origins[low], right, weaker(origins[low], origins[high]),
                                           weaker(right, weaker(origins[high], origins[high + 1]))};
       for (std::size_t k = 0; k < weakest.size(); ++k) {
-        origin_[4 * low + k] = static_cast<std::int32_t>(weakest[k]);
+        origin_[4 * low + k] = weakest[k];
       }
     }
   }
@@ -77,8 +80,8 @@ ExpertTable::ExpertTable(const std::function<Price(double, double)>& price) {
 void ExpertTable::at(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const {
   EPSIM_CHECK(!empty() && rows.size() == touched.size(), "one price per GPU");
   out.resize(rows.size());
-  look_up(seconds_.data(), origin_.data(), rows.data(), touched.data(), rows.size(), out.seconds.data(),
-          out.origins.data());
+  out.origin_at = origin_.data();
+  look_up(seconds_.data(), rows.data(), touched.data(), rows.size(), out.seconds.data(), out.places.data());
 }
 
 Price ExpertTable::at(double rows, double touched) const {

@@ -30,7 +30,8 @@ class ExpertTable {
  private:
   std::vector<double> seconds_;  // [experts][rows per expert]
   // [place][0: on the grid; 1: between two numbers of rows; 2: between two numbers of experts; 3: both] the weakest.
-  std::vector<std::int32_t> origin_;
+  // Last of all, that of no work.
+  std::vector<Origin> origin_;
 };
 
 }  // namespace epsim

@@ -255,6 +255,7 @@ void ComputeModel::experts(std::span<const double> rows, std::span<const double>
     return;
   }
   out.resize(rows.size());
+  out.origin_at = kOriginsThemselves.data();
   for (std::size_t g = 0; g < rows.size(); ++g) {
     out.set(g, experts(rows[g], touched[g]));
   }

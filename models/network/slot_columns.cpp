@@ -45,8 +45,8 @@ struct Columns {
 // MissChance of every GPU while the exponents are small; true if one is not, which makes all of them void.
 EPSIM_WIDEST_VECTORS bool reach_of(const Columns& slots, double weight, std::vector<double>& out,
                                    std::vector<double>& missed_of, std::vector<double>& exponent) {
-  std::int64_t large = 0;
   const Lanes one = Lanes{} + 1.0;
+  Lanes highest{};
   for (std::size_t g = 0; g < slots.stride; g += kLanes) {
     Lanes missed = one, sum{}, squares{};
     for (std::size_t at = g; at < slots.columns * slots.stride; at += slots.stride) {
@@ -61,15 +61,17 @@ EPSIM_WIDEST_VECTORS bool reach_of(const Columns& slots, double weight, std::vec
       squares += u * u;
     }
     const Lanes x = (sum * sum - squares) * weight;
-    for (std::size_t k = 0; k < kLanes; ++k) {
-      large += x[k] < MissChance::kSmall ? 0 : 1;
-    }
+    highest = x > highest ? x : highest;
     const Lanes small = 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x / 24.0)));  // MissChance::exp_of_small()
     store(1.0 - missed * small, out, g);
     store(missed, missed_of, g);
     store(x, exponent, g);
   }
-  return large > 0;
+  double largest = 0;
+  for (std::size_t k = 0; k < kLanes; ++k) {
+    largest = std::max(largest, highest[k]);
+  }
+  return largest >= MissChance::kSmall;
 }
 
 // Rows of every slot of expert_rows scale in all, and of every GPU; whether all slots that hold an expert have so many

@@ -87,9 +87,10 @@ void TrafficModel::reach(int l, std::span<const float> pi) {
   } else {
     columns.reach(slot_values_, weight, reach_);
   }
-  std::fill(node_reach_.begin(), node_reach_.end(), 0.0);
-  for (std::size_t g = 0; g < reach_.size(); ++g) {
-    node_reach_[node_of_[g]] += reach_[g];
+  const auto per_node = static_cast<std::size_t>(shape_.gpus_per_node);
+  for (std::size_t n = 0; n < node_reach_.size(); ++n) {
+    const auto first = reach_.begin() + static_cast<std::ptrdiff_t>(n * per_node);
+    node_reach_[n] = std::accumulate(first, first + static_cast<std::ptrdiff_t>(per_node), 0.0);
   }
   if (dedup_ == Dedup::kNode) {
     hit_nodes(node_shares_[static_cast<std::size_t>(l)], pi, weight, node_hit_);

@@ -43,20 +43,28 @@ constexpr Price operator+(const Price& a, const Price& b) {
   return a.time.count() <= 0 ? b : Price{a.time + b.time, weaker(a.origin, b.origin)};
 }
 
-// Prices of many like things, [thing]: times beside each other, for loops that look at times alone.
+inline constexpr std::array<Origin, kOrigins> kOriginsThemselves = {
+    Origin::kMeasured, Origin::kInterpolated, Origin::kExtrapolated, Origin::kSpecSheet, Origin::kDeclared};
+
+// Prices of many like things, [thing]: times beside each other, for loops that look at times alone. Where they come
+// from is looked up when it is asked, mostly of the longest alone.
 struct PriceRow {
   std::vector<double> seconds;
-  std::vector<std::int32_t> origins;  // as Origin
+  std::vector<std::int32_t> places;                     // in origin_at
+  const Origin* origin_at = kOriginsThemselves.data();  // outlives the row's use
 
   void resize(std::size_t n) {
     seconds.resize(n);
-    origins.resize(n);
+    places.resize(n);
   }
   std::size_t size() const { return seconds.size(); }
-  Price operator[](std::size_t i) const { return {Seconds(seconds[i]), static_cast<Origin>(origins[i])}; }
+  Price operator[](std::size_t i) const {
+    return {Seconds(seconds[i]), origin_at[static_cast<std::size_t>(places[i])]};
+  }
+  // For rows that no table fills.
   void set(std::size_t i, const Price& price) {
     seconds[i] = price.time.count();
-    origins[i] = static_cast<std::int32_t>(price.origin);
+    places[i] = static_cast<std::int32_t>(price.origin);
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/sum_and_most.h"
 #include "sim/domain/affinity.h"
 
 namespace epsim {
@@ -66,12 +67,8 @@ void LoadWindow::validate(const std::string& where) const {
 }
 
 double balancedness(std::span<const double> loads) {
-  double sum = 0, max = 0;
-  for (const double x : loads) {
-    sum += x;
-    max = std::max(max, x);
-  }
-  return max > 0 ? sum / static_cast<double>(loads.size()) / max : 1.0;
+  const auto [sum, most] = sum_and_most(loads);
+  return most > 0 ? sum / static_cast<double>(loads.size()) / most : 1.0;
 }
 
 }  // namespace epsim

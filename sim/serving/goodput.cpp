@@ -16,8 +16,8 @@
 namespace epsim {
 namespace {
 
-// Of the saturation throughput, where the knees of the main setups lie: a burst keeps all ranks in step with each other,
-// which Poisson arrivals do not.
+// Of the saturation throughput, where the knees of the main setups lie: a burst keeps all ranks in step with each
+// other, which Poisson arrivals do not.
 constexpr double kFirstStart = 0.55;
 constexpr std::size_t kBurstPart = 3;      // of the trace, which shows the saturation throughput
 constexpr std::size_t kBurstLeast = 2000;  // requests

@@ -77,8 +77,8 @@ struct GoodputSearch {
   double idle_ttft_s = 0;  // mean TTFT of requests that are alone in the system
   // requests/s served when the trace's first third (2000 requests or more) arrives at once, warm-up and tail cut
   double saturation = 0;
-  Knee knee;               // at GoodputOptions::k
-  Probe below_knee;        // the highest rate probed that is acceptable
+  Knee knee;         // at GoodputOptions::k
+  Probe below_knee;  // the highest rate probed that is acceptable
   std::vector<Knee> sensitivity;
   double slo_best = 0;       // most requests/s that met all bounds at any steady probe; 0 without bounds
   double slo_best_rate = 0;  // the rate at which

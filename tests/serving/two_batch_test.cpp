@@ -112,7 +112,7 @@ Ticks five_stages(StepModel& model, const System& system, const RankBatch& batch
         kernels += r.shared.time;
         break;
       case 3:
-        kernels = std::max(kernels, arrived[b]) + to_ticks(parts.experts.front().time);
+        kernels = std::max(kernels, arrived[b]) + to_ticks(parts.experts[0].time);
         arrived[b] = exchanges = std::max(exchanges, kernels) + parts.combine.time;
         break;
       default:
