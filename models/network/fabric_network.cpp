@@ -15,6 +15,7 @@ FabricNetwork::FabricNetwork(const ClusterSpec& cluster, NetworkProfile profile,
       model_(options.model) {
   place_links();
   store_routes();
+  price_gather();
 }
 
 void FabricNetwork::place_links() {
@@ -60,25 +61,101 @@ std::vector<double> FabricNetwork::carried_by(const LayerTraffic& traffic, Bytes
   return carried;
 }
 
-Network::Tiers FabricNetwork::flow_times(const LayerTraffic& traffic, Bytes row, bool forth) const {
+FabricNetwork::TimedFlows FabricNetwork::time_flows(const LayerTraffic& traffic, Bytes row, bool forth) const {
   const int gpus = topology_.gpus();
-  std::vector<Flow> flows;
+  TimedFlows out;
   for (int from = 0; from < gpus; ++from) {
     for (int to = 0; to < gpus; ++to) {
       const double rows = traffic.pairs[static_cast<std::size_t>(forth ? from * gpus + to : to * gpus + from)];
       if (from != to && rows > 0) {
-        flows.push_back({from, to, row * rows});
+        out.flows.push_back({from, to, row * rows});
       }
     }
   }
-  const MaxMinResult result = max_min(topology_, flows);
+  out.finish = max_min(topology_, out.flows).finish;
+  return out;
+}
+
+Network::Tiers FabricNetwork::flow_times(const LayerTraffic& traffic, Bytes row, bool forth) const {
+  const TimedFlows timed = time_flows(traffic, row, forth);
   Tiers out{};
-  for (std::size_t f = 0; f < flows.size(); ++f) {
-    const bool inside = flows[f].from / cluster_.node.gpus == flows[f].to / cluster_.node.gpus;
+  for (std::size_t f = 0; f < timed.flows.size(); ++f) {
+    const bool inside = timed.flows[f].from / cluster_.node.gpus == timed.flows[f].to / cluster_.node.gpus;
     Seconds& last = inside ? out.inside : out.between;
-    last = std::max(last, result.finish[f]);
+    last = std::max(last, timed.finish[f]);
   }
   return out;
+}
+
+Network::PortTiers FabricNetwork::port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const {
+  const bool forth = direction == Direction::kDispatch;
+  const auto gpus = static_cast<std::size_t>(topology_.gpus());
+  const std::vector<double> carried = carried_by(traffic, row, forth);
+  PortTiers out{std::vector<Tiers>(gpus), std::vector<Tiers>(gpus)};
+  for (std::size_t pair = 0; pair < gpus * gpus; ++pair) {
+    const std::size_t from = pair / gpus, to = pair % gpus, links = first_[pair + 1] - first_[pair];
+    if (!(traffic.pairs[forth ? pair : to * gpus + from] > 0)) {
+      continue;
+    }
+    for (std::size_t i = 0; i < links; ++i) {
+      const auto link = static_cast<std::size_t>(route_[first_[pair] + i]);
+      const Seconds busy = Bytes(carried[link]) / links_[link].rate;
+      const auto raise = [&](Tiers& tiers) {
+        Seconds& most = places_[link].between ? tiers.between : tiers.inside;
+        most = std::max(most, busy);
+      };
+      if (2 * i < links) {
+        raise(out.out[from]);
+      }
+      if (2 * (i + 1) > links) {
+        raise(out.in[to]);
+      }
+    }
+  }
+  if (model_ == NetworkModel::kMaxMin) {
+    const TimedFlows timed = time_flows(traffic, row, forth);
+    for (std::size_t f = 0; f < timed.flows.size(); ++f) {
+      const bool inside = timed.flows[f].from / cluster_.node.gpus == timed.flows[f].to / cluster_.node.gpus;
+      for (Tiers* tiers : {&out.out[static_cast<std::size_t>(timed.flows[f].from)],
+                           &out.in[static_cast<std::size_t>(timed.flows[f].to)]}) {
+        Seconds& last = inside ? tiers->inside : tiers->between;
+        last = std::max(last, timed.finish[f]);
+      }
+    }
+  }
+  return out;
+}
+
+void FabricNetwork::count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const {
+  const std::vector<double> carried = carried_by(traffic, row, true);
+  for (std::size_t i = 0; i < carried.size(); ++i) {
+    link_bytes[i] += carried[i];
+  }
+}
+
+// Every GPU's part of the buffer goes to each node once, to the GPU of the sender's index, and from there to all
+// others.
+void FabricNetwork::price_gather() {
+  const int gpus = topology_.gpus(), per_node = cluster_.node.gpus;
+  LayerTraffic traffic;
+  traffic.pairs.assign(static_cast<std::size_t>(gpus) * static_cast<std::size_t>(gpus), 0.0);
+  const auto pair = [&](int from, int to) -> double& {
+    return traffic.pairs[static_cast<std::size_t>(from * gpus + to)];
+  };
+  for (int from = 0; from < gpus; ++from) {
+    for (int first = 0; first < gpus; first += per_node) {
+      const int landing = first + from % per_node;
+      pair(from, landing) += landing != from ? 1.0 : 0.0;
+      for (int to = first; to < first + per_node; ++to) {
+        pair(landing, to) += landing != to ? 1.0 : 0.0;
+      }
+    }
+  }
+  const std::vector<double> carried = carried_by(traffic, Bytes(1.0 / gpus), true);
+  for (std::size_t i = 0; i < carried.size(); ++i) {
+    Seconds& most = places_[i].between ? gather_.between : gather_.inside;
+    most = std::max(most, Bytes(carried[i]) / links_[i].rate);
+  }
 }
 
 // Of the bottleneck's class: mean bytes over its own.

@@ -4,6 +4,9 @@
 //            fabric: oversubscribed leaves and rails, PCIe ports that carry both tiers, links between host bridges.
 //            With max_min, the time until the last flow inside a node, and between nodes, has ended. Either is turned
 //            into a price by the curve of its tier, as in TwoTierNetwork, which it equals on a plain fabric.
+//            A GPU's own bytes out take what the links of the first half of their routes are busy, those in what the
+//            second half is (the middle link counts for both), with max_min until its last flow ends. All-gathers
+//            over all GPUs take what the busiest link of each tier does.
 //   Ignores: adaptive routing, packets, what a curve measured on one fabric says about another: an oversubscribed spine
 //            is priced with the NICs' efficiency.
 //   Cost   : O(GPUs squared x links of a route) an exchange; max_min as its own header says.
@@ -25,8 +28,19 @@ class FabricNetwork final : public Network {
   ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
                            std::vector<double>& link_bytes) const override;
   bool needs_pairs() const override { return true; }
+  void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const override;
 
  private:
+  PortTiers port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const override;
+  Tiers gather_floor(Bytes bytes) const override {
+    return {gather_.inside * bytes.count(), gather_.between * bytes.count()};
+  }
+  void price_gather();
+  struct TimedFlows {
+    std::vector<Flow> flows;
+    std::vector<Seconds> finish;  // [flow]
+  };
+  TimedFlows time_flows(const LayerTraffic& traffic, Bytes row, bool forth) const;
   // Links from and to the same kinds of vertices at the same rate are one class: ports out, NICs in, leaves up, ...
   struct LinkPlace {
     bool between = false;  // the link belongs to the tier between nodes
@@ -44,6 +58,7 @@ class FabricNetwork final : public Network {
   std::vector<LinkPlace> places_;    // [link]
   std::vector<std::size_t> first_;   // [from * GPUs + to] where its route begins; one more at the end
   std::vector<std::int32_t> route_;  // links, route by route
+  Tiers gather_{};                   // of a buffer of one byte
 };
 
 }  // namespace epsim

@@ -91,10 +91,6 @@ Network::TierPrice Network::slower_tier(const Tiers& wire, Direction direction) 
   return out;
 }
 
-bool needs_pairs(const ClusterSpec& cluster, const NetworkOptions& options) {
-  return options.model == NetworkModel::kMaxMin || !plain(cluster, options.fabric);
-}
-
 std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile profile,
                                       const NetworkOptions& options) {
   if (cluster.node.gpus > 1) {
@@ -103,7 +99,7 @@ std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile
   if (cluster.nodes > 1) {
     check_measured(profile.inter, options.transport, "between the nodes");
   }
-  if (needs_pairs(cluster, options)) {
+  if (options.model == NetworkModel::kMaxMin || !plain(cluster, options.fabric)) {
     return std::make_unique<FabricNetwork>(cluster, std::move(profile), options);
   }
   return std::make_unique<TwoTierNetwork>(cluster, std::move(profile), options.transport);

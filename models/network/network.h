@@ -20,8 +20,6 @@
 
 namespace epsim {
 
-enum class PortSide { kIn, kOut };
-
 // How the wire time of an exchange is found.
 enum class NetworkModel {
   kTwoTier,  // the busiest link's bytes over its rate: a closed form
@@ -78,13 +76,18 @@ class Network {
   virtual bool needs_pairs() const = 0;
   const std::vector<Link>& links() const { return links_; }
 
-  // The next three look at ports and NICs alone, so only a network that does not need pairs has them.
-  // What one GPU's own bytes of such an exchange take through its ports: the slower of its port inside the node and its
-  // NIC group, which carries its neighbours' bytes too. Nothing to carry takes no time.
-  Price port_price(const LayerTraffic& traffic, Bytes row, Direction direction, int gpu, PortSide side) const;
-  // Busiest resource of one GPU for such an exchange at the data sheet's rate, and what each link carries of it.
-  Seconds port_wire(const LayerTraffic& traffic, Bytes row, int gpu, PortSide side) const;
-  void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const;
+  // [GPU] What its own bytes of an exchange take on their way into it, and out: of what it shares with others, such as
+  // a NIC, all that goes through counts. Nothing to carry takes no time.
+  struct PortPrices {
+    std::vector<Price> in, out;
+  };
+  void port_prices(const LayerTraffic& traffic, Bytes row, Direction direction, PortPrices& out) const;
+  // The same for dispatch at data-sheet rates, and what each link carries of it.
+  struct PortWires {
+    std::vector<Seconds> in, out;
+  };
+  PortWires port_wires(const LayerTraffic& traffic, Bytes row) const;
+  virtual void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const = 0;
   // A collective over all GPUs of the cluster, on a buffer of `bytes` as in within_node(): the slower of what a GPU's
   // port carries inside the node and what the NICs of a node carry between nodes. Nodes send every byte to a node once.
   Price over_all(CollectiveKind kind, Bytes bytes) const;
@@ -105,6 +108,13 @@ class Network {
     Price price;
     bool between = false;
   };
+  // [GPU] How long its own bytes keep what they pass busy.
+  struct PortTiers {
+    std::vector<Tiers> in, out;
+  };
+  virtual PortTiers port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const = 0;
+  // What an all-gather of `bytes` over all GPUs takes at least, where more than ports and NICs may be busy.
+  virtual Tiers gather_floor(Bytes) const { return {}; }
   TierPrice slower_tier(const Tiers& wire, Direction direction) const;
 
   ClusterSpec cluster_;
@@ -113,9 +123,6 @@ class Network {
   NicGroups groups_;  // of a node
   std::vector<Link> links_;
 };
-
-// Whether the network of these options needs LayerTraffic::pairs: all but TwoTierNetwork.
-bool needs_pairs(const ClusterSpec& cluster, const NetworkOptions& options);
 
 // TwoTierNetwork where nothing but ports and NICs can be busy; FabricNetwork for max_min and for every other fabric.
 // Throws InputError when a profile has no curve for the transport.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "sim/core/widest_vectors.h"
 
@@ -161,6 +162,40 @@ Network::BothWays TwoTierNetwork::there_and_back(const LayerTraffic& traffic, By
                   add_bytes_both_ways(out, in, n, forth, back, link_bytes.data() + link);
                 });
   return {price_of(port, nic, forth, Direction::kDispatch), price_of(port, nic, back, Direction::kCombine)};
+}
+
+// A GPU's port inside the node, and its NIC group, which carries its neighbours' bytes too.
+Network::PortTiers TwoTierNetwork::port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const {
+  const bool forth =
+      direction == Direction::kDispatch;  // combine carries the rows of dispatch back: what came in goes out
+  const std::size_t gpus = traffic.intra_out.size();
+  const auto wires = [&](const std::vector<double>& intra, const std::vector<double>& inter) {
+    std::vector<Tiers> out(gpus);
+    const auto per_group = static_cast<std::size_t>(groups_.gpus_per_group);
+    for (std::size_t g = 0; g < gpus; ++g) {
+      out[g].inside = row * intra[g] / cluster_.node.intra_rate;
+      if (groups_.groups_per_node > 0 && cluster_.nodes > 1) {
+        const auto first = inter.begin() + static_cast<std::ptrdiff_t>(g / per_group * per_group);
+        out[g].between = row * std::accumulate(first, first + groups_.gpus_per_group, 0.0) / groups_.rate;
+      }
+    }
+    return out;
+  };
+  return {wires(forth ? traffic.intra_in : traffic.intra_out, forth ? traffic.inter_in : traffic.inter_out),
+          wires(forth ? traffic.intra_out : traffic.intra_in, forth ? traffic.inter_out : traffic.inter_in)};
+}
+
+void TwoTierNetwork::count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const {
+  const std::size_t gpus = traffic.intra_out.size();
+  for (std::size_t g = 0; g < gpus; ++g) {
+    link_bytes[2 * g] += traffic.intra_out[g] * row.count();
+    link_bytes[2 * g + 1] += traffic.intra_in[g] * row.count();
+    if (groups_.groups_per_node > 0) {
+      const std::size_t group = gpus + g / static_cast<std::size_t>(groups_.gpus_per_group);
+      link_bytes[2 * group] += traffic.inter_out[g] * row.count();
+      link_bytes[2 * group + 1] += traffic.inter_in[g] * row.count();
+    }
+  }
 }
 
 }  // namespace epsim

@@ -25,10 +25,12 @@ class TwoTierNetwork final : public Network {
   BothWays there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
                           std::vector<double>& link_bytes) const override;
   bool needs_pairs() const override { return false; }
+  void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const override;
 
  private:
   struct Tier;
   ExchangePrice price_of(const Tier& port, const Tier& nic, double row, Direction direction) const;
+  PortTiers port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const override;
 
   std::size_t nic_groups_ = 0;  // of the cluster
 };

@@ -5,7 +5,8 @@
 namespace epsim {
 namespace {
 
-void clear(LayerTraffic& traffic, std::size_t gpus) {
+void clear(LayerTraffic& traffic, std::size_t gpus, bool with_pairs) {
+  traffic.pairs.assign(with_pairs ? gpus * gpus : 0, 0.0);
   for (std::vector<double>* rows : {&traffic.executed, &traffic.touched, &traffic.intra_out, &traffic.intra_in,
                                     &traffic.inter_out, &traffic.inter_in}) {
     rows->assign(gpus, 0.0);
@@ -20,6 +21,9 @@ void carry(LayerTraffic& traffic, const ClusterShape& shape, std::size_t from, s
   const bool inside = shape.node_of(static_cast<int>(from)) == shape.node_of(static_cast<int>(to));
   (inside ? traffic.intra_out : traffic.inter_out)[from] += amount;
   (inside ? traffic.intra_in : traffic.inter_in)[to] += amount;
+  if (!traffic.pairs.empty()) {
+    traffic.pairs[from * traffic.intra_out.size() + to] += amount;
+  }
 }
 
 }  // namespace
@@ -100,8 +104,8 @@ void DecisionReader::move_weights(const StepDecision& decision, const Residency&
 void DecisionReader::read(const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
                           std::span<const std::int64_t> gpu_tokens, DecisionWork& out) {
   const auto gpus = static_cast<std::size_t>(shape_.gpus);
-  clear(out.tokens, gpus);
-  clear(out.weights, gpus);
+  clear(out.tokens, gpus, with_pairs_);
+  clear(out.weights, gpus, with_pairs_);
   out.first.assign(gpus, {});
   out.then.assign(gpus, {});
   missed_.assign(gpus * gpus, 1.0);

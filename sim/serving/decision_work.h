@@ -34,10 +34,12 @@ struct DecisionWork {
 
 class DecisionReader {
  public:
-  DecisionReader(const ClusterShape& shape, Dedup dedup, const ExecutionProfile& profile)
+  // `with_pairs`: traffic pair by pair as well (LayerTraffic::pairs).
+  DecisionReader(const ClusterShape& shape, Dedup dedup, const ExecutionProfile& profile, bool with_pairs = false)
       : shape_(shape),
         dedup_(dedup),
         profile_(profile),
+        with_pairs_(with_pairs),
         all_gather_(profile.dispatch == ExecutionProfile::Dispatch::kAllGather) {}
 
   // `gpu_tokens` [GPU] tokens that live there.
@@ -53,6 +55,7 @@ class DecisionReader {
   ClusterShape shape_;
   Dedup dedup_;
   ExecutionProfile profile_;
+  bool with_pairs_;
   bool all_gather_;
   std::vector<double> missed_;  // [source][destination] chance that a token needs nothing there
   std::vector<double> rows_;    // [source][destination] assignments

@@ -33,7 +33,7 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
       stale_(stale),
       seed_(seed),
       home_(Residency::contiguous(model.parts().model().experts, cluster.gpus())),
-      reader_(shape_of(cluster), model.parts().dispatch().dedup, profile_),
+      reader_(shape_of(cluster), model.parts().dispatch().dedup, profile_, model.parts().network().needs_pairs()),
       graph_(build_policy_graph(model, profile_)),
       run_(std::make_unique<TaskRun>(graph_.graph, slowdowns_of(execution))),
       times_(graph_.tasks.size()),
@@ -84,14 +84,11 @@ void PolicyPricer::price_copies() {
     return;
   }
   network.count(work_.weights, expert, model_.tally().link_bytes());
-  Seconds busiest_source{};
-  for (int g = 0; g < cluster_.gpus(); ++g) {
-    busiest_source = std::max(busiest_source, network.port_wire(work_.weights, expert, g, PortSide::kOut));
-  }
-  for (int g = 0; g < cluster_.gpus(); ++g) {
-    const Seconds in = network.port_wire(work_.weights, expert, g, PortSide::kIn);
-    const Seconds wire = in.count() > 0 ? std::max(in, busiest_source) : Seconds{};
-    copy_[static_cast<std::size_t>(g)] = {wire / options_.copy_efficiency, Origin::kExtrapolated};
+  const Network::PortWires wires = network.port_wires(work_.weights, expert);
+  const Seconds busiest_source = *std::max_element(wires.out.begin(), wires.out.end());
+  for (std::size_t g = 0; g < copy_.size(); ++g) {
+    const Seconds wire = wires.in[g].count() > 0 ? std::max(wires.in[g], busiest_source) : Seconds{};
+    copy_[g] = {wire / options_.copy_efficiency, Origin::kExtrapolated};
   }
 }
 

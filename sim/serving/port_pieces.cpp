@@ -18,23 +18,18 @@ void PortPieces::price(const StepModel& model) {
   const auto gpus = traffic.executed.size();
   tp_ = parts.parallelism().attention_tp;
   const std::size_t ranks = gpus / static_cast<std::size_t>(tp_);
-  gpu_dispatch_.resize(gpus);
-  rank_combine_.assign(ranks, {});
+  network.port_prices(traffic, parts.dispatch_row(), Direction::kDispatch, gpu_dispatch_);
+  network.port_prices(traffic, parts.combine_row(), Direction::kCombine, gpu_combine_);
+  rank_combine_.in.assign(ranks, {});
+  rank_combine_.out.assign(ranks, {});
   rank_dispatch_out_.assign(ranks, {});
   tokens_.assign(ranks, 0.0);
   executed_.assign(ranks, 0.0);
   for (std::size_t g = 0; g < gpus; ++g) {
     const std::size_t r = g / static_cast<std::size_t>(tp_);
-    const auto gpu = static_cast<int>(g);
-    const Price in = network.port_price(traffic, parts.dispatch_row(), Direction::kDispatch, gpu, PortSide::kIn);
-    const Price out = network.port_price(traffic, parts.dispatch_row(), Direction::kDispatch, gpu, PortSide::kOut);
-    gpu_dispatch_[g] = {in, out};
-    rank_dispatch_out_[r] = longer(rank_dispatch_out_[r], out);
-    Port& back = rank_combine_[r];
-    back.in =
-        longer(back.in, network.port_price(traffic, parts.combine_row(), Direction::kCombine, gpu, PortSide::kIn));
-    back.out =
-        longer(back.out, network.port_price(traffic, parts.combine_row(), Direction::kCombine, gpu, PortSide::kOut));
+    rank_dispatch_out_[r] = longer(rank_dispatch_out_[r], gpu_dispatch_.out[g]);
+    rank_combine_.in[r] = longer(rank_combine_.in[r], gpu_combine_.in[g]);
+    rank_combine_.out[r] = longer(rank_combine_.out[r], gpu_combine_.out[g]);
     executed_[r] += traffic.executed[g];
   }
   for (std::size_t r = 0; r < ranks; ++r) {
@@ -54,14 +49,14 @@ Piece PortPieces::piece(const StepTask& task) const {
     case Kind::kDispatchOut:
       return piece_of(rank_dispatch_out_[index]);
     case Kind::kCombineOut:
-      return piece_of(rank_combine_[index].out);
+      return piece_of(rank_combine_.out[index]);
     case Kind::kDispatchIn: {
       const double local = tokens_[index / static_cast<std::size_t>(tp_)] / tp_;  // stay on the GPU
       const bool own = from == index / static_cast<std::size_t>(tp_);
-      return part_of(gpu_dispatch_[index].in, tokens_[from] - (own ? local : 0.0), all_tokens_ - local);
+      return part_of(gpu_dispatch_.in[index], tokens_[from] - (own ? local : 0.0), all_tokens_ - local);
     }
     default:
-      return part_of(rank_combine_[index].in, executed_[from], all_executed_);
+      return part_of(rank_combine_.in[index], executed_[from], all_executed_);
   }
 }
 

@@ -20,13 +20,9 @@ class PortPieces {
   Piece piece(const StepTask& task) const;
 
  private:
-  struct Port {
-    Price in, out;
-  };
-
   int tp_ = 1;
   LayerTraffic slowed_;
-  std::vector<Port> gpu_dispatch_, rank_combine_;
+  Network::PortPrices gpu_dispatch_, gpu_combine_, rank_combine_;
   std::vector<Price> rank_dispatch_out_;
   std::vector<double> tokens_, executed_;  // [rank]
   double all_tokens_ = 0, all_executed_ = 0;

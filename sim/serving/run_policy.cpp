@@ -119,13 +119,6 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
   if (!s.deployment.single()) {
     return prepare_deployment(s, policy);
   }
-  if ((policy.per_step != nullptr || s.execution.sync == StepSync::kPairwise) &&
-      needs_pairs(s.cluster, s.dispatch.network)) {
-    throw InputError(
-        {"", 0, "network"},
-        "policies that act in every step and `sync: pairwise` are priced port by port, on one switch between "
-        "NVSwitch nodes with network.model two_tier; leave cluster.fabric and network out.");
-  }
   if (policy.per_step != nullptr && s.parallelism.moe_tp > 1) {
     throw InputError({"", 0, "parallelism.ep_size"},
                      fmt::format("policy '{}' acts in every step and moves whole experts between GPUs; run it with one "

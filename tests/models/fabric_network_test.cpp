@@ -76,10 +76,19 @@ TEST_CASE("on one switch it is TwoTierNetwork: times, bytes of every port and NI
     const LayerTraffic traffic = traffic_of(cluster, matrix_of(cluster, 40, seed));
     TwoTierNetwork closed(cluster, profile);
     FabricNetwork graph(cluster, profile, {});
+    CHECK(same(closed.over_all(CollectiveKind::kAllGather, Bytes(1e8)).time.count(),
+               graph.over_all(CollectiveKind::kAllGather, Bytes(1e8)).time.count()));
     for (const Direction direction : {Direction::kDispatch, Direction::kCombine}) {
       std::vector<double> a(closed.links().size()), b(graph.links().size());
       const ExchangePrice fast = closed.all_to_all(traffic, kRow, direction, a);
       const ExchangePrice slow = graph.all_to_all(traffic, kRow, direction, b);
+      Network::PortPrices of_closed, of_graph;
+      closed.port_prices(traffic, kRow, direction, of_closed);
+      graph.port_prices(traffic, kRow, direction, of_graph);
+      for (std::size_t g = 0; g < 12; ++g) {
+        CHECK(same(of_closed.in[g].time.count(), of_graph.in[g].time.count()));
+        CHECK(same(of_closed.out[g].time.count(), of_graph.out[g].time.count()));
+      }
       CHECK(same(fast.price.time.count(), slow.price.time.count()));
       CHECK(same(fast.wire.count(), slow.wire.count()));
       for (std::size_t i = 0; i < a.size(); ++i) {
@@ -94,6 +103,37 @@ TEST_CASE("on one switch it is TwoTierNetwork: times, bytes of every port and NI
       }
     }
   }
+}
+
+TEST_CASE("behind an oversubscribed leaf every GPU's own bytes, and an all-gather, wait for the way up") {
+  // 4 nodes of 4 GPUs, two a leaf; every pair 1 row of 1 MB: 64 MB up a leaf at 10 GB/s, as below.
+  const ClusterSpec cluster = test::small_cluster(4);
+  const FabricOptions fabric{.kind = FabricKind::kLeafSpine, .nodes_per_leaf = 2, .oversubscription = 4.0};
+  TrafficMatrix matrix = matrix_of(cluster, 1);
+  for (const NetworkModel model : {NetworkModel::kTwoTier, NetworkModel::kMaxMin}) {
+    CAPTURE(kNetworkModelNames[static_cast<std::size_t>(model)]);
+    const FabricNetwork network(cluster, no_latency(cluster), {.model = model, .fabric = fabric});
+    const Network::PortWires wires = network.port_wires(traffic_of(cluster, matrix), kRow);
+    for (std::size_t g = 0; g < 16; ++g) {
+      CHECK(same(wires.in[g].count(), 6.4e-3));
+      CHECK(same(wires.out[g].count(), 6.4e-3));
+    }
+    // Of 160 MB each of 8 GPUs sends its 10 MB up twice, to the two nodes there: 160 MB at 10 GB/s; a node's two NICs
+    // would take 120 MB at 20 GB/s = 6 ms.
+    CHECK(same(network.over_all(CollectiveKind::kAllGather, Bytes(160e6)).time.count(), 16e-3));
+  }
+  // GPU 0 alone sends to its neighbour: 1 MB over two ports, and nobody else is busy.
+  std::fill(matrix.rows.begin(), matrix.rows.end(), 0.0);
+  matrix.at(0, 1) = 1;
+  const FabricNetwork network(cluster, no_latency(cluster), {.fabric = fabric});
+  const Network::PortWires wires = network.port_wires(traffic_of(cluster, matrix), kRow);
+  CHECK(same(wires.out[0].count(), 1e-5));
+  CHECK(same(wires.in[1].count(), 1e-5));
+  CHECK(wires.in[0].count() == 0);
+  CHECK(wires.out[5].count() == 0);
+  std::vector<double> carried(network.links().size());
+  network.count(traffic_of(cluster, matrix), kRow, carried);
+  CHECK(std::count(carried.begin(), carried.end(), 1e6) == 2);
 }
 
 TEST_CASE("an oversubscribed leaf or rail is one more tier of links, worked out by hand") {

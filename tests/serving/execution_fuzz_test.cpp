@@ -35,12 +35,12 @@ std::string random_job(const Draw& draw, bool by_step) {
       "parallelism: {{attention_tp: {}}}\nmemory: {{static_fraction: 0.8, num_gpu_blocks: 4000}}\n"
       "serving: {{chunked_prefill_size: {}}}\ndispatch: {{dedup: {}, exchange_counts: {}}}\n"
       "requests: {{kind: poisson, rate: 200/s, count: {}, input_tokens: {}, output_tokens: {}}}\n"
-      "loads: {}\nplan_loads: {{kind: skew, low: 1.2, high: 3.5, high_share: 0.4}}\nexecution: {}\n{}",
+      "loads: {}\nplan_loads: {{kind: skew, low: 1.2, high: 3.5, high_share: 0.4}}\nexecution: {}\n{}{}",
       random.below(1000), draw.one_of({"p4de.24xlarge", "DGX-H100"}), nodes,
       draw.one_of({"olmoe-1b-7b", "deepseek-v2-lite"}), draw.one_of({"1", "2", "8"}), 32 << random.below(6),
       draw.one_of({"none", "gpu", "node"}), draw.one_of({"true", "false"}), 1 + random.below(12), 1 + random.below(400),
       1 + random.below(6), draw.one_of({"{kind: uniform}", "{kind: skew, low: 1.2, high: 3.5, high_share: 0.4}"}),
-      execution, faults);
+      execution, faults, draw.one_of({"", "", "network: {model: max_min}\n"}));
 }
 
 void check_runs(const std::string& text, const std::vector<std::string>& policies) {

@@ -78,6 +78,30 @@ TEST_CASE("much longer plans make longer steps, and a late prefetch is in the ti
   CHECK(late.time.total > in_time.time.total);
 }
 
+TEST_CASE("over any fabric and over flows: slower behind a narrow leaf, and every policy ends") {
+  const std::string leaf = "cluster.fabric={kind: leaf_spine, nodes_per_leaf: 1, oversubscription: 4}";
+  for (const std::string policy : {"libra", "lina", "harmoeny", "fastermoe", "least_loaded_ep"}) {
+    CAPTURE(policy);
+    const auto time = [&](std::vector<std::string> more) {
+      more.emplace_back("cluster.nodes=2");
+      const Scenario s = scenario(std::move(more), {policy});
+      const RunResult run = run_policy(s, s.policies[0], {});
+      CHECK(run.completed == 24);
+      return run.time.total;
+    };
+    const Seconds plain = time({});
+    CHECK(time({leaf}) > plain);
+    CHECK(time({"network.model=max_min"}) >= plain * (1 - 1e-9));
+  }
+  for (const std::string& setting : {leaf, std::string("network.model=max_min")}) {
+    const Scenario s = scenario({"cluster.nodes=2", "execution.sync=pairwise", setting}, {"base"});
+    const Scenario barrier = scenario({"cluster.nodes=2", setting}, {"base"});
+    const RunResult pairwise = run_policy(s, s.policies[0], {});
+    CHECK(pairwise.completed == 24);
+    CHECK(pairwise.time.total > 0.5 * run_policy(barrier, barrier.policies[0], {}).time.total);
+  }
+}
+
 TEST_CASE("double buffers come out of the KV pool") {
   const Scenario s = scenario({}, {"base", "libra"});
   const PreparedRun base = prepare_run(s, s.policies[0]), libra = prepare_run(s, s.policies[1]);
