@@ -64,9 +64,17 @@ case "$machine" in
   gb200*) gpu=GB200 ;;
   *) gpu=$machine ;;
 esac
+# One GPU's NVLink ports in each direction, by the data sheet, which NCCL's points inside a node are stated in.
+case "$gpu" in
+  A100-80) links=(--link-rate 300GB/s) ;;
+  H100 | H200) links=(--link-rate 450GB/s) ;;
+  H800) links=(--link-rate 200GB/s) ;;
+  B200 | GB200) links=(--link-rate 900GB/s) ;;
+  *) links=() ;;
+esac
 echo "== fit"
 fit=$(mktemp -d)/fit
-"$build"/sim/app/epsim calibrate fit "$points" -o "$fit" --gpu "$gpu" ||
+"$build"/sim/app/epsim calibrate fit "$points" -o "$fit" --gpu "$gpu" "${links[@]}" ||
   fail "the points are in $points; fit them with: epsim calibrate fit $points -o FOLDER --gpu NAME"
 mv "$fit"/* "$folder"/
 echo "done: $folder (raw points in points.h5, profile in fit.yaml, errors in errors.csv)"

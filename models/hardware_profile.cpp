@@ -111,6 +111,26 @@ Price LinkProfile::time(CollectiveKind kind, int gpus, Seconds wire) const {
   return {few.time + (many.time - few.time) * share, weaker(weaker(few.origin, many.origin), Origin::kInterpolated)};
 }
 
+std::vector<std::string> carried_over(const ComputeProfile& compute, const NetworkProfile& network,
+                                      bool several_nodes) {
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& what, const std::string& reason) {
+    if (!reason.empty()) {
+      out.push_back(what + ": " + reason);
+    }
+  };
+  const auto add_link = [&](const std::string& what, const LinkProfile& link) {
+    add(what + " (" + link.name + ")", link.carried_over);
+    add(what + " (" + link.name + ")", link.borrowed);
+  };
+  add("compute (" + compute.name + ")", compute.carried_over);
+  add_link("links inside a node", network.intra);
+  if (several_nodes) {
+    add_link("links between nodes", network.inter);
+  }
+  return out;
+}
+
 Efficiency LinkProfile::efficiency(CollectiveKind kind, int gpus, Seconds wire) const {
   const Price price = time(kind, gpus, wire);
   return {price.time.count() > 0 ? wire / price.time : 0.0, price.origin};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -110,6 +111,7 @@ struct CollectiveCurve {
   Origin origin = Origin::kMeasured;       // of the measured points
   Origin base_origin = Origin::kMeasured;  // of the base latency
   std::string source;
+  std::optional<ErrorSummary> held_out;  // on measured sizes that are not among the points, where the file states it
 
   // See LinkProfile::time; for this number of GPUs.
   Price time(Seconds wire) const;
@@ -119,6 +121,7 @@ struct CollectiveCurve {
 struct LinkProfile {
   std::string name;
   std::string carried_over;  // why another link's measurements stand in for it; empty = its own
+  std::string borrowed;      // which of its curves are another link's, and why; empty = none
   Figure base_latency;       // seconds of a collective that carries next to nothing
   std::vector<CollectiveCurve> curves;
 
@@ -136,6 +139,9 @@ struct NetworkProfile {
   LinkProfile intra;  // inside a node
   LinkProfile inter;  // between nodes; no curves for a single-node box
 };
+
+// A sentence for each profile that is not of this very hardware: what stands in for what, and why.
+std::vector<std::string> carried_over(const ComputeProfile& compute, const NetworkProfile& network, bool several_nodes);
 
 // From the profiles that come with the program. `carried_over` is the reason the borrower gives; empty for hardware
 // that the profile was measured on. An unknown name is an InputError that lists all.

@@ -164,6 +164,9 @@ CollectiveCurve read_collective(ConfigReader in, const LinkText& link, const std
              fmt::format("a larger buffer takes less time (point {}, {:.1f} us).", i + 1, us[i]));
     out.points.push_back(point);
   }
+  if (in.has("held_out")) {
+    out.held_out = read_error_summary(in.section("held_out"));
+  }
   return out;
 }
 
@@ -172,7 +175,9 @@ void borrow_curves(ConfigReader in, LinkProfile& out) {
   const auto from = in.required<std::string>("from");
   // Catalogue files do not borrow in a circle; files of users could.
   in.check(!looks_like_path(from), "from", "must be a link profile of the catalogue.");
-  const LinkProfile lender = link_profile(from, in.required<std::string>("reason"));
+  const auto reason = in.required<std::string>("reason");
+  const LinkProfile lender = link_profile(from, reason);
+  out.borrowed = fmt::format("{} from {}, since {}", fmt::join(kinds, ", "), from, reason);
   for (const CollectiveCurve& curve : lender.curves) {
     if (std::find(kinds.begin(), kinds.end(), kCollectiveNames[static_cast<int>(curve.kind)]) != kinds.end()) {
       out.curves.push_back(curve);

@@ -47,6 +47,7 @@ SweepShapes shapes_of(std::span<const MoeSpec> models) {
   for (const MoeSpec& m : models) {
     out.experts.push_back({m.hidden, m.moe_intermediate, m.experts, m.top_k});
     for (const int tp : {1, 8}) {
+      out.heads.push_back({m.vocab / tp, m.hidden});
       add_ffn(out, m.hidden, m.dense_intermediate, tp);
       add_ffn(out, m.hidden, m.shared_intermediate, tp);
       if (m.attention.heads % tp == 0) {
@@ -57,6 +58,7 @@ SweepShapes shapes_of(std::span<const MoeSpec> models) {
   }
   sort_unique(out.experts);
   sort_unique(out.projections);
+  sort_unique(out.heads);
   sort_unique(out.prefill);
   sort_unique(out.decode);
   return out;

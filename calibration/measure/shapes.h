@@ -29,6 +29,7 @@ struct AttentionShape {
 struct SweepShapes {
   std::vector<ExpertShape> experts;
   std::vector<Projection> projections;
+  std::vector<Projection> heads;  // output heads: as many outputs as the vocabulary, for few rows
   std::vector<AttentionShape> prefill, decode;
 };
 SweepShapes shapes_of(std::span<const MoeSpec> models);

@@ -83,6 +83,11 @@ void gemm_grid(Grid& grid, const SweepShapes& shapes) {
       grid.add({m, static_cast<double>(p.n), static_cast<double>(p.k)});
     }
   }
+  for (const Projection& p : shapes.heads) {
+    for (const double m : powers(1, 1024, 2)) {  // sequences that get a token, not tokens
+      grid.add({m, static_cast<double>(p.n), static_cast<double>(p.k)});
+    }
+  }
 }
 
 // Values of an attention point in the order of its operator's columns.
@@ -148,6 +153,7 @@ void token_grid(Grid& grid, const SweepShapes& shapes) {
         add_once({rows, hidden, experts, top_k});
       } else if (grid.op.name == "permute" || grid.op.name == "unpermute") {
         add_once({rows, hidden, top_k});
+        add_once({rows, hidden, 1});  // rows that came from other GPUs: each has one place here
       } else if (grid.op.name == "activation") {
         add_once({rows, inner});
       } else if (grid.op.name == "norm") {

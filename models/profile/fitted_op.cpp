@@ -12,17 +12,8 @@ namespace {
 
 constexpr int kProfileVersion = 2;
 
-ErrorSummary read_errors(ConfigReader in) {
-  ErrorSummary out;
-  out.points = in.required<std::int64_t>("points");
-  out.median = in.required<double>("median");
-  out.p95 = in.required<double>("p95");
-  out.worst = in.required<double>("worst");
-  return out;
-}
-
 std::optional<ErrorSummary> maybe_errors(ConfigReader& in, const std::string& key) {
-  return in.has(key) ? std::optional(read_errors(in.section(key))) : std::nullopt;
+  return in.has(key) ? std::optional(read_error_summary(in.section(key))) : std::nullopt;
 }
 
 std::vector<double> read_corrections(ConfigReader& in, std::size_t size) {
@@ -122,7 +113,7 @@ FittedOp read_op(ConfigReader in) {
   read_grid(in, *info, out);
   read_shapes(in, *info, out);
   read_steps(in, *info, out);
-  out.held_out = read_errors(in.required_section("held_out"));
+  out.held_out = read_error_summary(in.required_section("held_out"));
   out.held_out_skewed = maybe_errors(in, "held_out_skewed");
   out.noise = maybe_errors(in, "noise");
   return out;
@@ -130,16 +121,27 @@ FittedOp read_op(ConfigReader in) {
 
 }  // namespace
 
+ErrorSummary read_error_summary(ConfigReader in) {
+  ErrorSummary out;
+  out.points = in.required<std::int64_t>("points");
+  out.median = in.required<double>("median");
+  out.p95 = in.required<double>("p95");
+  out.worst = in.required<double>("worst");
+  return out;
+}
+
+// A fit.yaml states the hull to 6 digits behind the point and the knots to 4: a measured place must not fall out of its
+// own hull, nor into the next cell, by that rounding.
 bool FittedOp::inside(const OpPlace& place) const {
+  constexpr double kHullRounding = 1e-6, kLeastWeight = 1e-3;
   for (std::size_t a = 0; a < correction.axes().size(); ++a) {
-    const double slack = 1e-9;
-    if (place.axes[a] < hull[a][0] - slack || place.axes[a] > hull[a][1] + slack) {
+    if (place.axes[a] < hull[a][0] - kHullRounding || place.axes[a] > hull[a][1] + kHullRounding) {
       return false;
     }
   }
   const LogGrid::Corners around = correction.corners(std::span(place.axes).first(correction.axes().size()));
   for (std::size_t c = 0; c < around.count; ++c) {
-    if (around.weight[c] > 0 && !supported[around.index[c]]) {
+    if (around.weight[c] > kLeastWeight && !supported[around.index[c]]) {
       return false;
     }
   }

@@ -31,6 +31,8 @@ struct ErrorSummary {
   double median = 0, p95 = 0, worst = 0;
 };
 
+ErrorSummary read_error_summary(ConfigReader in);
+
 // What one size of experts adds to the correction, over the op's first and last axis (rows per group, skew).
 struct ShapeCorrection {
   double hidden = 0, intermediate = 0;

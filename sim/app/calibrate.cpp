@@ -6,8 +6,10 @@
 
 #include "calibration/fit.h"
 #include "calibration/import.h"
+#include "calibration/link_fit.h"
 #include "calibration/profile_writer.h"
 #include "models/catalogue.h"
+#include "models/data_files.h"
 #include "models/profile/profiles.h"
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
@@ -18,25 +20,34 @@ namespace po = boost::program_options;
 
 namespace {
 
+double quantity(const po::variables_map& values, const char* option, const char* dimension) {
+  std::string problem;
+  const auto parsed = parse_quantity(values[option].as<std::string>(), dimension, problem);
+  if (!parsed) {
+    throw InputError({"", 0, option}, problem);
+  }
+  return *parsed;
+}
+
 // Data-sheet rates: those of a catalogue GPU, or as the options state them.
 MachineRates read_rates(const po::variables_map& values, const std::string& machine) {
-  const auto stated = [&](const char* option, const char* dimension) {
-    std::string problem;
-    const auto parsed = parse_quantity(values[option].as<std::string>(), dimension, problem);
-    if (!parsed) {
-      throw InputError({"", 0, option}, problem);
-    }
-    return *parsed;
-  };
   if (values.count("bf16") > 0 || values.count("fp8") > 0 || values.count("bandwidth") > 0) {
     if (values.count("bf16") == 0 || values.count("fp8") == 0 || values.count("bandwidth") == 0) {
       throw InputError({}, "state --bf16, --fp8 and --bandwidth together, or none of them.");
     }
-    return {stated("bf16", "flop rate"), stated("fp8", "flop rate"), stated("bandwidth", "byte rate")};
+    return {quantity(values, "bf16", "flop rate"), quantity(values, "fp8", "flop rate"),
+            quantity(values, "bandwidth", "byte rate")};
   }
   const std::string name = values.count("gpu") > 0 ? values["gpu"].as<std::string>() : machine;
   const GpuSpec gpu = find_gpu(name == "a100" ? "A100-80" : name).spec;
   return {gpu.bf16_peak.count(), gpu.fp8_peak.count(), gpu.memory_bandwidth.count()};
+}
+
+LinkRates read_link_rates(const po::variables_map& values) {
+  const auto rate = [&](const char* option) {
+    return values.count(option) > 0 ? quantity(values, option, "byte rate") : 0.0;
+  };
+  return {rate("link-rate"), rate("nic-rate")};
 }
 
 int import_words(const std::vector<std::string>& words) {
@@ -69,12 +80,16 @@ int fit_words(const std::vector<std::string>& words) {
                         "catalogue GPU whose data-sheet rates hold; default: the machine")(
       "bf16", po::value<std::string>(), "peak, for a GPU that the catalogue lacks: 148TF/s")(
       "fp8", po::value<std::string>(), "peak: 296TF/s")("bandwidth", po::value<std::string>(),
-                                                        "of the memory: 4000GB/s");
+                                                        "of the memory: 4000GB/s")(
+      "link-rate", po::value<std::string>(),
+      "one GPU's port inside a node, each direction: 450GB/s; for NCCL's points")(
+      "nic-rate", po::value<std::string>(), "one GPU's share of its node's NICs, each direction: 50GB/s");
   const auto values =
       parse_words(words,
                   "epsim calibrate fit POINTS.h5 -o FOLDER [options]\n\n"
                   "Fits every operator and writes fit.yaml, which scenarios price from, and errors.csv, "
-                  "the errors on the fifth of the points that the fit has not seen.\n",
+                  "the errors on the fifth of the points that the fit has not seen. Where there are collectives,\n"
+                  "links-intra.yaml and links-inter.yaml too, which a node's intra_profile and inter_profile name.\n",
                   options, {"points"});
   if (!values) {
     return 0;
@@ -82,27 +97,47 @@ int fit_words(const std::vector<std::string>& words) {
   const PointFile points = read_points(argument(*values, "points", "the points to fit"));
   const MachineRates rates = read_rates(*values, points.provenance.machine);
   OutputFolder out((*values)["output"].as<std::string>(), (*values)["overwrite"].as<bool>(), "fit.yaml");
-  const FittedProfile profile = fit_profile(points, rates, [](const std::string& note) { std::cout << note << "\n"; });
+  const auto note = [](const std::string& text) { std::cout << text << "\n"; };
+  const FittedProfile profile = fit_profile(points, rates, note);
+  std::string errors = errors_csv(profile), links;
+  for (const FittedLink& link : fit_links(points, read_link_rates(*values), note)) {
+    write_file_atomically(out.path() / (link.inter ? "links-inter.yaml" : "links-intra.yaml"), link_yaml(link));
+    errors += link_errors_csv(link);
+    links += link_text(link.profile);
+  }
   write_file_atomically(out.path() / "fit.yaml", profile_yaml(profile));
-  write_file_atomically(out.path() / "errors.csv", errors_csv(profile));
+  write_file_atomically(out.path() / "errors.csv", errors);
   out.commit();
-  std::cout << profile_text(profile) << "profile: " << (out.target() / "fit.yaml").string() << "\n";
+  std::cout << profile_text(profile) << links << "profile: " << (out.target() / "fit.yaml").string() << "\n";
   return 0;
 }
 
 bool is_points_file(const std::string& name) { return std::filesystem::path(name).extension() == ".h5"; }
 
+// "intra" or "inter" of a file of links; nothing for any other profile.
+std::optional<std::string> tier_of(const std::string& name) {
+  if (!looks_like_path(name)) {
+    return std::nullopt;
+  }
+  const Config file = Config::from_file(name);
+  return file.root().maybe<std::string>("tier");
+}
+
+std::string profile_or_links_text(const std::string& name) {
+  return tier_of(name) ? link_text(link_profile(name, "")) : profile_text(fitted_profile(name));
+}
+
 int show_words(const std::vector<std::string>& words) {
   const auto values =
       parse_words(words,
-                  "epsim calibrate show PROFILE | FIT.yaml | POINTS.h5\n\n"
-                  "A profile of the catalogue by its machine (a100), a fit of your own, or raw points.\n",
+                  "epsim calibrate show PROFILE | FIT.yaml | LINKS.yaml | POINTS.h5\n\n"
+                  "A profile of the catalogue by its machine (a100), a fit of your own, its links, or raw points.\n",
                   po::options_description("options"), {"what"});
   if (!values) {
     return 0;
   }
   const std::string what = argument(*values, "what", "a profile or points to show");
-  std::cout << (is_points_file(what) ? points_text(read_points(what)) : profile_text(fitted_profile(what)));
+  std::cout << (is_points_file(what) ? points_text(read_points(what)) : profile_or_links_text(what));
   return 0;
 }
 
@@ -134,17 +169,30 @@ std::string compare_with_points(const FittedProfile& profile, const PointFile& p
   return out;
 }
 
+std::string compare_links_with_points(const LinkProfile& link, bool inter, const PointFile& points) {
+  std::string out = fmt::format("{:<32} {:>7} {:>8} {:>8} {:>8} {:>9}\n", "collective", "points", "median %", "p95 %",
+                                "worst %", "outside %");
+  for (const LinkErrors& e : compare_link(link, inter, points)) {
+    out += fmt::format("{:<32} {:>7} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}\n", e.what, e.errors.points,
+                       e.errors.median * 100, e.errors.p95 * 100, e.errors.worst * 100, e.extrapolated * 100);
+  }
+  return out;
+}
+
 int compare_words(const std::vector<std::string>& words) {
-  const auto values =
-      parse_words(words,
-                  "epsim calibrate compare PROFILE POINTS.h5\n\n"
-                  "How far a profile (by machine, or a fit.yaml) is from points, operator by operator.\n",
-                  po::options_description("options"), {"profile", "points"});
+  const auto values = parse_words(
+      words,
+      "epsim calibrate compare PROFILE POINTS.h5\n\n"
+      "How far a profile (by machine, a fit.yaml, or a file of links) is from points, operator by operator.\n",
+      po::options_description("options"), {"profile", "points"});
   if (!values) {
     return 0;
   }
-  const FittedProfile profile = fitted_profile(argument(*values, "profile", "the profile"));
-  std::cout << compare_with_points(profile, read_points(argument(*values, "points", "the points to compare with")));
+  const std::string name = argument(*values, "profile", "the profile");
+  const PointFile points = read_points(argument(*values, "points", "the points to compare with"));
+  const std::optional<std::string> tier = tier_of(name);
+  std::cout << (tier ? compare_links_with_points(link_profile(name, ""), *tier == "inter", points)
+                     : compare_with_points(fitted_profile(name), points));
   return 0;
 }
 

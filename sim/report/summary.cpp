@@ -148,6 +148,7 @@ RunSummary summarize(const RunResult& run) {
   RunSummary out;
   out.label = run.label;
   out.plan = run.plan_summary;
+  out.carried_over = run.carried_over;
   out.fingerprint = run.fingerprint;
   out.interrupted = run.interrupted;
   out.gpus = run.gpus;

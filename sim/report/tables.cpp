@@ -120,7 +120,11 @@ std::string origins_line(const RunSummary& run) {
   for (std::size_t i = 0; i < run.origins.size(); ++i) {
     text += fmt::format("{}{} {} %", i > 0 ? ", " : "", kOriginNames[i], percent(run.origins[i].share));
   }
-  return captioned("price origins", text);
+  std::string out = captioned("price origins", text);
+  for (const std::string& reason : run.carried_over) {
+    out += captioned("", printable(reason));
+  }
+  return out;
 }
 
 std::string balancedness_line(const RunSummary& run) {

@@ -245,6 +245,7 @@ void describe_run(const Scenario& s, const PolicyChoice& policy, const PreparedR
                   const InstancePricing& pricing, Seconds busy, RunResult& result) {
   result.label = policy.label;
   result.plan_summary = summarize_plan(prepared, policy, s.model);
+  result.carried_over = carried_over(s.compute, s.network, s.cluster.nodes > 1);
   result.detail = pricing.totals();
   if (s.parallelism.moe_tp > 1) {  // each GPU of an EP rank computes its columns of every row: a part of the assignment
     for (double& rows : result.detail.gpu_load) {

@@ -39,6 +39,13 @@ TEST_CASE("compare writes every file of every policy and says who is first") {
   CHECK(done.out.find("eplb against base") != std::string::npos);
   const nlohmann::json base = nlohmann::json::parse(epsim::test::slurp(dir / "out/base/summary.json"));
   const nlohmann::json eplb = nlohmann::json::parse(epsim::test::slurp(dir / "out/eplb/summary.json"));
+  // p4de's all-to-all between nodes is p5's, and the summary says why.
+  const nlohmann::json& borrowed = base.at("carried_over");
+  REQUIRE(borrowed.size() == 1);
+  const auto why = borrowed[0].get<std::string>();
+  CHECK(why.find("links between nodes (efa-p4de): all_to_all from efa-p5, since no all-to-all was measured on p4de") ==
+        0);
+  CHECK(done.out.find("links between nodes (efa-p4de)") != std::string::npos);
   // One copy per GPU and layer: 16 layers x 12 MiB (OLMoE's expert) = 192 MiB per GPU off the pool.
   const double lost =
       base.at("kv").at("kv_pool_gib_per_gpu").get<double>() - eplb.at("kv").at("kv_pool_gib_per_gpu").get<double>();

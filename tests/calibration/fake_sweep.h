@@ -18,14 +18,16 @@ struct SharedClock : measure::Clock {
   const FakeClock& clock;
 };
 
-// Points of a device of 204.8 TF/s, 1 TB/s and 2 us a launch whose kernels take `slower` times as long. Returns the
-// exit code; `words` are options of epsim-calibrate beside --output.
-inline int measure_fake(std::vector<std::string> words, const std::filesystem::path& points, double slower = 1) {
+// Points of a node of `gpus` devices of 204.8 TF/s, 1 TB/s and 2 us a launch whose kernels take `slower` times as long.
+// Returns the exit code; `words` are options of epsim-calibrate beside --output.
+inline int measure_fake(std::vector<std::string> words, const std::filesystem::path& points, double slower = 1,
+                        int gpus = 1) {
   FakeClock clock;
   measure::CommandContext context;
   context.open = [&] {
     auto device = std::make_unique<FakeDevice>(clock);
     device->ways[0].slower = slower;
+    device->machine.gpus = gpus;
     Provenance provenance;
     provenance.gpu = device->machine.name;
     return measure::OpenedDevice{std::move(device), provenance};

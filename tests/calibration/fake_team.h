@@ -10,7 +10,7 @@ namespace epsim::test {
 
 using Task = measure::TeamCommand::Task;
 
-// Node n's GPUs take n + 1 microseconds for an execution; a node without GPUs in the collective none.
+// Node n's GPUs take 10 (n + 1) milliseconds for an execution; a node without GPUs in the collective none.
 struct FakeMember : measure::TeamMember {
   FakeMember(int node_here, int gpus_here) : node(node_here), gpus(gpus_here) {}
   double carry_out(const measure::TeamCommand& command) override {
@@ -21,7 +21,7 @@ struct FakeMember : measure::TeamMember {
     if (command.task == Task::kConnect) {
       id = command.id;
     }
-    return command.task == Task::kTime && part.gpus > 0 ? command.number * (node + 1) * 1e-6 : 0.0;
+    return command.task == Task::kTime && part.gpus > 0 ? command.number * (node + 1) * 1e-2 : 0.0;
   }
   int node, gpus;
   measure::Members part;

@@ -105,10 +105,10 @@ TEST_CASE("every node hears the leader's id, and takes the part that is its own"
           CHECK(member.part.gpus == 2);
           CHECK(member.part.first_rank == 2 * n);
         }
-        // The slowest node is the third: 5 executions of 3 us. Inside the first node, 5 of 1 us.
-        CHECK(leader.lead(here, team_command(Task::kTime, 6, 3, 5)) == doctest::Approx(15e-6));
+        // The slowest node is the third: 5 executions of 30 ms. Inside the first node, 5 of 10 ms.
+        CHECK(leader.lead(here, team_command(Task::kTime, 6, 3, 5)) == doctest::Approx(0.15));
         leader.lead(here, team_command(Task::kAllocate, 2, 1));
-        CHECK(leader.lead(here, team_command(Task::kTime, 2, 1, 5)) == doctest::Approx(5e-6));
+        CHECK(leader.lead(here, team_command(Task::kTime, 2, 1, 5)) == doctest::Approx(0.05));
       },
       [&](int node, int gpus) {
         auto member = std::make_unique<FakeMember>(node, gpus);

@@ -40,6 +40,7 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["time_by_part"]["experts_s"] == 0.75);
   CHECK(json["time_by_part"]["experts_share"] == 0.375);
   CHECK(json["time_by_origin"]["spec_sheet_share"] == 0.125);
+  CHECK(json["carried_over"] == nlohmann::json::array());
   CHECK(json["straggler"]["straggler_share"] == 0.25);
   CHECK(json["balancedness"]["balancedness_worst_layer"] == 3);
   CHECK(json["kv"]["kv_copies_gib_per_gpu"] == 1.0);

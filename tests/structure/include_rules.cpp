@@ -122,8 +122,8 @@ const std::vector<IncludeRule>& include_rules() {
       {"policies", {"sim/core", "sim/domain"}},
       {"sim/serving", {"sim/core", "sim/domain", "sim/engine", "traces", "models", "policies"}},
       {"calibration",
-       {"sim/core", "sim/domain", "models/profile", "models/model_catalogue.h", "traces/hdf5_file.h", "traces/csv.h",
-        "traces/text_input.h", "traces/routing/load_sources.h"}},
+       {"sim/core", "sim/domain", "models/profile", "models/hardware_profile.h", "models/model_catalogue.h",
+        "traces/hdf5_file.h", "traces/csv.h", "traces/text_input.h", "traces/routing/load_sources.h"}},
       {"sim/report", {"sim/core", "sim/domain", "sim/serving/goodput_result.h", "sim/serving/run_result.h"}},
       {"sim/reproduce", {"sim/core", "sim/domain", "traces", "models", "policies", "sim/serving", "sim/report"}},
   };
