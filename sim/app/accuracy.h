@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct HeldOutRow {
   std::string machine, what;
   std::int64_t points = 0;
   double median = 0, p95 = 0, worst = 0, median_band = 0, p95_band = 0;
+  std::optional<double> noise_p95;  // of repeated rows of the source from each other; nothing where it repeats none
+  std::string outside;              // why a row that leaves its bands is shown but not held to them; empty = it is held
   bool inside() const { return median <= median_band && p95 <= p95_band; }
 };
 

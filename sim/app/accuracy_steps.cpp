@@ -11,7 +11,9 @@ RankBatch batch_of(ConfigReader& in) {
   RankBatch batch;
   batch.prefill_tokens = in.optional<std::int64_t>("prefill_tokens", 0);
   const auto prompt = in.optional<double>("prompt", 0);
-  batch.prefill_pairs = static_cast<double>(batch.prefill_tokens) * (prompt + 1) / 2;
+  const auto cached = in.optional<double>("cached", 0);  // tokens of each prompt ahead of the new ones
+  batch.prefill_pairs = static_cast<double>(batch.prefill_tokens) * (cached + (prompt + 1) / 2);
+  batch.prefill_context = prompt > 0 ? static_cast<double>(batch.prefill_tokens) / prompt * cached : 0;
   batch.decode_tokens = in.optional<std::int64_t>("decode_sequences", 0);
   batch.decode_context = static_cast<double>(batch.decode_tokens) * in.optional<double>("context", 0);
   const double prompts = prompt > 0 ? static_cast<double>(batch.prefill_tokens) / prompt : 0;
