@@ -28,7 +28,7 @@ struct CraftNeed {
 };
 
 struct CraftStudyOptions {
-  CraftMemory memory = CraftMemory::kOneRule;
+  CraftMemory memory = CraftMemory::kPaper;
   int seeds = 2;
   std::vector<std::string> overrides;                                     // on every setup
   std::vector<std::string> (*overrides_of)(const CraftSetup&) = nullptr;  // more of them, setup by setup

@@ -59,8 +59,8 @@ std::vector<SetupRatio> knee_ratios(const CraftEvidence& evidence, const std::ve
 
 // The same mean ratio at the other values of k: a verdict that flips with the knee's definition must say so.
 std::string by_k(const CraftEvidence& evidence, const std::vector<std::string_view>& setups, std::string_view of,
-                 std::string_view to) {
-  std::string out = "at other k:";
+                 std::string_view to, const Band& tolerance) {
+  std::string out = "at other k (* within the tolerance):";
   const std::vector<Knee>& ks = evidence.find(setups.front())->second.of(of).searches.front().sensitivity;
   for (std::size_t i = 0; i < ks.size(); ++i) {
     double sum = 0;
@@ -68,7 +68,9 @@ std::string by_k(const CraftEvidence& evidence, const std::vector<std::string_vi
       const SetupEvidence& here = evidence.find(setup)->second;
       sum += here.of(of).searches.front().sensitivity[i].rate / here.of(to).searches.front().sensitivity[i].rate;
     }
-    out += fmt::format(" {:g}: {:.2f}", ks[i].k, sum / static_cast<double>(setups.size()));
+    const double mean = sum / static_cast<double>(setups.size());
+    const bool within = mean >= tolerance.low && mean <= tolerance.high;
+    out += fmt::format("{} {:g}: {:.2f}{}", i > 0 ? "," : "", ks[i].k, mean, within ? "*" : "");
   }
   return out;
 }
@@ -102,7 +104,8 @@ Rows ratio_rows(const CraftEvidence& evidence, const CraftScope& scope, const Ra
   mean.no_effect = 1;
   mean.stated = claim.stated_mean;
   mean.must_hold = whole;
-  mean.note = (whole ? "" : "on " + names_of(setups) + " alone; ") + by_k(evidence, setups, claim.of, claim.to);
+  mean.note =
+      (whole ? "" : "on " + names_of(setups) + " alone; ") + by_k(evidence, setups, claim.of, claim.to, claim.mean);
   Rows out{mean};
   if (claim.paper_max != nullptr && setups.size() > 1) {
     ClaimRow max = mean;
