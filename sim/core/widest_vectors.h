@@ -14,17 +14,22 @@
 #define EPSIM_VECTOR_LEVELS
 #define EPSIM_AVX2 __attribute__((target("avx2")))
 #define EPSIM_AVX512 __attribute__((target("avx512f")))
+#endif
 
 namespace epsim {
 
 enum class VectorLevel { kPlain, kAvx2, kAvx512 };
 
+// The highest that the processor has; it has those below too.
 inline VectorLevel vector_level() {
+#ifdef EPSIM_VECTOR_LEVELS
   static const VectorLevel level = __builtin_cpu_supports("avx512f") != 0 ? VectorLevel::kAvx512
                                    : __builtin_cpu_supports("avx2") != 0  ? VectorLevel::kAvx2
                                                                           : VectorLevel::kPlain;
   return level;
+#else
+  return VectorLevel::kPlain;
+#endif
 }
 
 }  // namespace epsim
-#endif

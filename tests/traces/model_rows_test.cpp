@@ -21,6 +21,17 @@ namespace {
 
 std::shared_ptr<const RoutingLaw> law_of(RoutingModel m) { return std::make_shared<const RoutingLaw>(std::move(m)); }
 
+// All that this processor can run.
+std::vector<VectorLevel> levels_here() {
+  std::vector<VectorLevel> out;
+  for (const VectorLevel level : {VectorLevel::kPlain, VectorLevel::kAvx2, VectorLevel::kAvx512}) {
+    if (level <= vector_level()) {
+      out.push_back(level);
+    }
+  }
+  return out;
+}
+
 TEST_CASE("exp_lanes is the exponential, and clamps far out") {
   const auto exp_x4 = [](FloatX4 x) {
     exp_lanes<FloatX4, IntX4>(x);
@@ -43,9 +54,11 @@ TEST_CASE("many experts at a time: the same bits as without wider instructions")
   }
   const RowTables tables{shares.data(), slopes.data(), loadings.data(), kExperts};
   const std::vector<float> z = {0.3F, -1.2F, 2.5F};
-  const float sum = row_roots(tables, z, 1.3F, a.data());
-  CHECK(sum == row_roots_plain(tables, z, 1.3F, b.data()));
-  CHECK(a == b);
+  const float sum = row_roots(tables, z, 1.3F, a.data(), VectorLevel::kPlain);
+  for (const VectorLevel level : levels_here()) {
+    CHECK(sum == row_roots(tables, z, 1.3F, b.data(), level));
+    CHECK(a == b);
+  }
   // Expert 19 is lane 3 of the second sixteen, whose loadings begin at 16 x 3.
   const double x = static_cast<double>(shares[19] + slopes[19] * 1.3F + loadings[51] * z[0] + loadings[67] * z[1] +
                                        loadings[83] * z[2]);
@@ -55,24 +68,32 @@ TEST_CASE("many experts at a time: the same bits as without wider instructions")
 TEST_CASE("several rows of noise at a time: the same bits as each alone without wider instructions") {
   constexpr std::size_t kExperts = 48;
   RandomStream random(Seed{4}, "test");
-  for (std::size_t count = 0; count <= 9; ++count) {
-    std::vector<std::vector<float>> wide(count, std::vector<float>(kExperts)), plain;
+  std::vector<std::vector<float>> roots(9, std::vector<float>(kExperts));
+  for (std::vector<float>& row : roots) {
+    std::generate(row.begin(), row.end(), [&] { return static_cast<float>(random.uniform()); });
+  }
+  const auto check = [&](std::size_t count, VectorLevel level) {
+    std::vector<std::vector<float>> wide(roots.begin(), roots.begin() + static_cast<std::ptrdiff_t>(count));
+    std::vector<std::vector<float>> plain = wide;
     std::vector<NoisyRow> rows;
     for (std::size_t r = 0; r < count; ++r) {
-      std::generate(wide[r].begin(), wide[r].end(), [&] { return static_cast<float>(random.uniform()); });
       rows.push_back(
           {.values = wide[r].data(), .scale = 0.2F + 0.1F * static_cast<float>(r), .noise = 1e-3F, .key = 77 + r});
     }
-    plain = wide;
-    add_row_noise(rows, kExperts);
+    add_row_noise(rows, kExperts, level);
     for (std::size_t r = 0; r < count; ++r) {
       NoisyRow alone = rows[r];
       alone.values = plain[r].data();
-      add_row_noise_plain({&alone, 1}, kExperts);
+      add_row_noise({&alone, 1}, kExperts, VectorLevel::kPlain);
       CHECK(wide[r] == plain[r]);
       CHECK(rows[r].total == alone.total);
       CHECK(rows[r].highest == alone.highest);
       CHECK(rows[r].highest == *std::max_element(wide[r].begin(), wide[r].end()));
+    }
+  };
+  for (std::size_t count = 0; count <= roots.size(); ++count) {
+    for (const VectorLevel level : levels_here()) {
+      check(count, level);
     }
   }
 }

@@ -100,12 +100,6 @@ EPSIM_LANES void noise_of_all(std::span<NoisyRow> rows, std::size_t experts) {
 
 }  // namespace
 
-float row_roots_plain(const RowTables& tables, std::span<const float> z, float variance, float* out) {
-  return roots_kernel<1>(tables, z, variance, out);
-}
-
-void add_row_noise_plain(std::span<NoisyRow> rows, std::size_t experts) { noise_of_all<1>(rows, experts); }
-
 #ifdef EPSIM_VECTOR_LEVELS
 namespace {
 EPSIM_AVX2 float roots_x8(const RowTables& tables, std::span<const float> z, float variance, float* out) {
@@ -119,9 +113,9 @@ EPSIM_AVX512 void noise_x16(std::span<NoisyRow> rows, std::size_t experts) { noi
 }  // namespace
 #endif
 
-float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out) {
+float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out, VectorLevel level) {
 #ifdef EPSIM_VECTOR_LEVELS
-  switch (vector_level()) {
+  switch (level) {
     case VectorLevel::kAvx512:
       return roots_x16(tables, z, variance, out);
     case VectorLevel::kAvx2:
@@ -130,12 +124,12 @@ float row_roots(const RowTables& tables, std::span<const float> z, float varianc
       break;
   }
 #endif
-  return row_roots_plain(tables, z, variance, out);
+  return roots_kernel<1>(tables, z, variance, out);
 }
 
-void add_row_noise(std::span<NoisyRow> rows, std::size_t experts) {
+void add_row_noise(std::span<NoisyRow> rows, std::size_t experts, VectorLevel level) {
 #ifdef EPSIM_VECTOR_LEVELS
-  switch (vector_level()) {
+  switch (level) {
     case VectorLevel::kAvx512:
       return noise_x16(rows, experts);
     case VectorLevel::kAvx2:
@@ -144,7 +138,7 @@ void add_row_noise(std::span<NoisyRow> rows, std::size_t experts) {
       break;
   }
 #endif
-  add_row_noise_plain(rows, experts);
+  noise_of_all<1>(rows, experts);
 }
 
 }  // namespace epsim

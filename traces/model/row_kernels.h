@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "sim/core/widest_vectors.h"
+
 namespace epsim {
 
 inline constexpr std::size_t kWide = 16;
@@ -19,7 +21,9 @@ struct RowTables {
 };
 
 // out[e] = sqrt(e^(log_share + slope * variance + loadings . z)); returns the sum of the squares.
-float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out);
+// `level`, here and below: which instructions do it, as tests compare them; never above vector_level().
+float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out,
+                VectorLevel level = vector_level());
 
 // A row of square roots of chances that becomes a draw, and what came out.
 struct NoisyRow {
@@ -31,10 +35,6 @@ struct NoisyRow {
 // Turns roots r into r^2 scale, capped at 1, plus a draw of deviation noise * r * sqrt(1 - r^2 scale) (about, see the
 // code) times ByteGaussian::kDeviation, at least a thousandth of the chance. Rows have a multiple of four values, the
 // same number each; what is drawn for one does not depend on the others.
-void add_row_noise(std::span<NoisyRow> rows, std::size_t experts);
-
-// The same without the processor's wider instructions: what tests hold the others against.
-float row_roots_plain(const RowTables& tables, std::span<const float> z, float variance, float* out);
-void add_row_noise_plain(std::span<NoisyRow> rows, std::size_t experts);
+void add_row_noise(std::span<NoisyRow> rows, std::size_t experts, VectorLevel level = vector_level());
 
 }  // namespace epsim
