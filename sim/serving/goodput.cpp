@@ -21,6 +21,8 @@ namespace {
 constexpr double kFirstStart = 0.55;
 constexpr std::size_t kBurstPart = 3;      // of the trace, which shows the saturation throughput
 constexpr std::size_t kBurstLeast = 2000;  // requests
+constexpr std::size_t kLeastPart =
+    3;  // of the trace, for rates of which nothing is known, however few are in the system
 constexpr double kFirstStep = 1.25;
 constexpr double kFollowerStep = 1.06;  // around a knee that is known from a pilot or another seed
 
@@ -121,29 +123,27 @@ double saturation_of(const GoodputSubject& subject, const GoodputOptions& option
 
 }  // namespace
 
-GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, double start,
-                             double start_step, const OnProbe& on_probe) {
+GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
+                             const OnProbe& on_probe) {
   const double saturation = saturation_of(subject, options);
   GoodputCurve curve{.idle_ttft_s = idle_ttft_s(serve_all(subject, one_at_a_time(*subject.trace))),
-                     .start = start > 0 ? start : kFirstStart * saturation,
-                     .start_step = start_step,
+                     .start = start.rate > 0 ? start.rate : kFirstStart * saturation,
+                     .start_step = start.step,
                      .probes = {}};
   GoodputOptions wanted = options;
   if (options.sensitivity_of_first_seed && subject.seed_index > 0) {
     wanted.sensitivity.clear();
   }
+  const std::size_t all = subject.trace->requests.size();
+  const std::size_t usual = start.requests > 0 ? std::min(start.requests, all) : all;
   while (const auto rate = next_rate(curve, wanted)) {
-    const std::size_t all = subject.trace->requests.size();
     const auto probe_with = [&](std::size_t count) {
       const RequestTrace requests = at_rate(first_of(*subject.trace, count), *rate);
       return measure_probe(serve_all(subject, requests), *rate, options);
     };
-    Probe probe = probe_with(requests_for(curve, *rate, all, options));
-    while (probe.requests < static_cast<std::int64_t>(all) &&
-           !(probe.enough_requests && acceptable(probe, curve.idle_ttft_s, options))) {
-      // Below a rate that is acceptable, so chance among few requests is the likelier reason.
-      const std::size_t more = requests_after(probe, curve, all, options);
-      probe = probe_with(more > static_cast<std::size_t>(probe.requests) ? more : all);
+    Probe probe = probe_with(requests_for(curve, *rate, usual, options));
+    while (const auto more = requests_after(probe, curve, {usual, all}, options)) {
+      probe = probe_with(*more);
     }
     if (on_probe) {
       on_probe(subject, probe);
@@ -160,11 +160,20 @@ GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions
 
 namespace {
 
-// Where to begin: 0 when the trace is too short to ask a part of it.
-double pilot_knee(const GoodputSubject& subject, const GoodputOptions& options, const OnProbe& on_probe) {
+// Just below a knee that another search found, with the requests that a rate needs which holds so many; twice those, as
+// more may be in the system here.
+SearchStart start_near(const GoodputSearch& known, const GoodputOptions& options, const RequestTrace& trace) {
+  const double needed = 2 * options.min_requests_ratio * known.below_knee.concurrency;
+  return {.rate = known.knee.rate / std::sqrt(kFollowerStep),
+          .step = kFollowerStep,
+          .requests = std::max(trace.requests.size() / kLeastPart, static_cast<std::size_t>(std::ceil(needed)))};
+}
+
+// Where to begin: anywhere when the trace is too short to ask a part of it.
+SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& options, const OnProbe& on_probe) {
   const std::size_t requests = subject.trace->requests.size() / kPilotPart;
   if (requests < kPilotLeast) {
-    return 0;
+    return {.step = kFirstStep};
   }
   const RequestTrace part = first_of(*subject.trace, requests);
   GoodputSubject pilot = subject;
@@ -178,7 +187,7 @@ double pilot_knee(const GoodputSubject& subject, const GoodputOptions& options, 
   coarse.min_requests_ratio = 0;
   coarse.min_completed = 1e-9;
   coarse.max_drift = 1e9;
-  return search_goodput(pilot, coarse, 0, kFirstStep, on_probe).knee.rate;
+  return start_near(search_goodput(pilot, coarse, {.step = kFirstStep}, on_probe), options, *subject.trace);
 }
 
 }  // namespace
@@ -193,15 +202,14 @@ std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subject
   std::vector<GoodputSearch> out(subjects.size());
   for_each_index(0, first.size(), [&](std::size_t i, auto give_up) {
     const GoodputSubject& subject = subjects[first[i]];
-    const double pilot = pilot_knee(subject, options, abandonable({}, give_up));
-    out[first[i]] = search_goodput(subject, options, pilot / std::sqrt(kFollowerStep),
-                                   pilot > 0 ? kFollowerStep : kFirstStep, abandonable(on_probe, give_up));
+    const SearchStart start = pilot_start(subject, options, abandonable({}, give_up));
+    out[first[i]] = search_goodput(subject, options, start, abandonable(on_probe, give_up));
   });
   for_each_index(0, others.size(), [&](std::size_t i, auto give_up) {
     const GoodputSubject& subject = subjects[others[i]];
     const GoodputSearch& led = out[others[i] - static_cast<std::size_t>(subject.seed_index)];
-    out[others[i]] = search_goodput(subject, options, led.knee.rate / std::sqrt(kFollowerStep), kFollowerStep,
-                                    abandonable(on_probe, give_up));
+    out[others[i]] =
+        search_goodput(subject, options, start_near(led, options, *subject.trace), abandonable(on_probe, give_up));
   });
   return out;
 }

@@ -41,11 +41,17 @@ struct GoodputSubject {
 // How a caller follows a search; called from several threads at once. May be empty.
 using OnProbe = std::function<void(const GoodputSubject&, const Probe&)>;
 
-// Searches one subject from `start` requests/s on, in steps of the factor `start_step` until there is a bracket.
+struct SearchStart {
+  double rate = 0;           // requests/s; 0: from the saturation throughput
+  double step = 1.25;        // factor between rates until there is a bracket
+  std::size_t requests = 0;  // of the trace, that a rate takes of which nothing is known; 0: all
+};
+
+// Searches one subject.
 // Throws InputError when a rate within its bounds keeps so many requests in the system that the trace is too short to
 // tell (naming how many are needed), SearchInterrupted, and what next_rate() throws.
-GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, double start,
-                             double start_step, const OnProbe& on_probe);
+GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
+                             const OnProbe& on_probe);
 
 // All subjects, in the order [policy][seed]. Uses as many threads as the caller lets oneTBB have; the result does not
 // depend on it. Throws the error of the first subject that has one.

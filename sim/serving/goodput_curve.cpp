@@ -18,6 +18,7 @@ constexpr double kUpSpan = 6;         // and above
 constexpr double kSteep = 2;          // ratio of the TTFTs at the ends of a bracket from which it is halved
 constexpr std::size_t kFewest = 500;  // requests of a probe
 constexpr double kReserve = 1.25;     // over those that its number in the system asks for
+constexpr std::size_t kMore = 3;      // times the requests of a probe that could not tell
 constexpr double kMargin = 0.1;  // a guess inside a bracket keeps this share of its logarithmic width from the ends
 
 bool completes(const Probe& p, const GoodputOptions& options) {
@@ -209,11 +210,18 @@ std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all
   return all;
 }
 
-std::size_t requests_after(const Probe& probe, const GoodputCurve& curve, std::size_t all,
-                           const GoodputOptions& options) {
-  const double needed = kReserve * options.min_requests_ratio * probe.concurrency;
-  const bool trusted = acceptable(probe, curve.idle_ttft_s, options);
-  return trusted && needed < static_cast<double>(all) ? static_cast<std::size_t>(std::ceil(needed)) : all;
+std::optional<std::size_t> requests_after(const Probe& probe, const GoodputCurve& curve, const TraceSize& trace,
+                                          const GoodputOptions& options) {
+  const auto taken = static_cast<std::size_t>(probe.requests);
+  const bool fits = in_bounds(probe, curve.idle_ttft_s, options);
+  const bool good = probe.enough_requests && acceptable(probe, curve.idle_ttft_s, options);
+  if (taken >= trace.all || good || (taken >= trace.usual && (!fits || probe.enough_requests))) {
+    return std::nullopt;
+  }
+  // In bounds, it lacks requests. Else it lies below a rate that is acceptable, and chance among few is likelier.
+  const double needed = fits ? std::ceil(kReserve * options.min_requests_ratio * probe.concurrency) : 0;
+  const std::size_t most = taken < trace.usual ? trace.usual : trace.all;
+  return std::min(most, std::max(kMore * taken, static_cast<std::size_t>(needed)));
 }
 
 const Probe* best_for_bounds(const GoodputCurve& curve) {

@@ -40,10 +40,13 @@ std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions&
 // How many of the trace's `all` requests a probe at `rate` takes first: fewer below a rate that is acceptable, where
 // fewer are in the system.
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options);
-// And when that was too few to tell, or said what the rate above contradicts: as many as its number in the system asks
-// for, or all.
-std::size_t requests_after(const Probe& probe, const GoodputCurve& curve, std::size_t all,
-                           const GoodputOptions& options);
+// And when that was too few to tell, or said what a rate above contradicts: as many as its number in the system asks
+// for, or several times as many; none when the probe stands. A rate that fails with the `usual` requests stands.
+struct TraceSize {
+  std::size_t usual = 0, all = 0;
+};
+std::optional<std::size_t> requests_after(const Probe& probe, const GoodputCurve& curve, const TraceSize& trace,
+                                          const GoodputOptions& options);
 
 // The steady probe at which most requests per second met all bounds; null without one.
 const Probe* best_for_bounds(const GoodputCurve& curve);

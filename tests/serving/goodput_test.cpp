@@ -56,7 +56,7 @@ GoodputSubject queue(const RequestTrace& trace, int seed_index = 0, double step 
 }
 
 GoodputSearch search(const RequestTrace& trace, const GoodputOptions& options) {
-  return search_goodput(queue(trace), options, 0, 1.25, {});
+  return search_goodput(queue(trace), options, {}, {});
 }
 
 // A record that waits, runs and ends as told, in seconds.
@@ -185,7 +185,7 @@ TEST_CASE("too few requests for the number in the system is an error that says h
   GoodputOptions options;
   options.max_drift = 1e9;
   options.min_completed = 0.01;
-  const InputError error = error_of<InputError>([&] { search_goodput(subject, options, 0, 1.25, {}); });
+  const InputError error = error_of<InputError>([&] { search_goodput(subject, options, {}, {}); });
   check_contains(error.what(), {"queue", "400", "too few", "are needed", "requests.count="});
 }
 
