@@ -215,10 +215,12 @@ std::optional<std::size_t> requests_after(const Probe& probe, const GoodputCurve
   const auto taken = static_cast<std::size_t>(probe.requests);
   const bool fits = in_bounds(probe, curve.idle_ttft_s, options);
   const bool good = probe.enough_requests && acceptable(probe, curve.idle_ttft_s, options);
-  if (taken >= trace.all || good || (taken >= trace.usual && (!fits || probe.enough_requests))) {
+  const bool late = probe.ttft_mean_s > options.k * curve.idle_ttft_s;
+  if (taken >= trace.all || good || (taken >= trace.usual && late)) {
     return std::nullopt;
   }
-  // In bounds, it lacks requests. Else it lies below a rate that is acceptable, and chance among few is likelier.
+  // In time, it lacks requests, or drifts, which a chance among few does as well. Else it lies below a rate that is
+  // acceptable.
   const double needed = fits ? std::ceil(kReserve * options.min_requests_ratio * probe.concurrency) : 0;
   const std::size_t most = taken < trace.usual ? trace.usual : trace.all;
   return std::min(most, std::max(kMore * taken, static_cast<std::size_t>(needed)));

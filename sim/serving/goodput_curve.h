@@ -41,7 +41,7 @@ std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions&
 // fewer are in the system.
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options);
 // And when that was too few to tell, or said what a rate above contradicts: as many as its number in the system asks
-// for, or several times as many; none when the probe stands. A rate that fails with the `usual` requests stands.
+// for, or several times as many; none when the probe stands. A TTFT that is too long with the `usual` requests stands.
 struct TraceSize {
   std::size_t usual = 0, all = 0;
 };
