@@ -37,8 +37,8 @@ void Fleet::strike(std::size_t i, const Loss& loss) {
   standing_[i].down = !still;
   if (still) {
     instances_[i].blocked_until = std::max(instances_[i].blocked_until, now_ + loss.recovery + *still);
+    revive(i);  // first: what others lose at the same instant may go to who is back
     lose_ranks(i, loss.ranks);
-    revive(i);
   } else {
     lose_instance(i);
   }

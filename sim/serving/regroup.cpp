@@ -46,13 +46,14 @@ FromOutside from_outside(const LayerPlan& next, const LayerPlan& held, int exper
 Regrouper::Regrouper(const Scenario& scenario, PlacementPlan first)
     : scenario_(scenario),
       first_(std::move(first)),
+      last_(first_),
       lost_(static_cast<std::size_t>(first_.gpus), false),
       moves_(scenario.model, scenario.cluster, scenario.parallelism.moe_tp, scenario.network,
              scenario.dispatch.network) {}
 
 std::optional<PlacementPlan> Regrouper::next_plan(const PlacementPlan& plan, const LostGpus& now,
                                                   const LoadWindow& loads) const {
-  PlacementPlan left = with_gpus_left(plan, first_, lost_, now);
+  PlacementPlan left = with_gpus_left(plan, last_, lost_, now);
   switch (scenario_.deployment.after_loss) {
     case AfterLoss::kKeep:
       break;
@@ -111,19 +112,26 @@ bool Regrouper::bring(const PlacementPlan& next, const PlacementPlan& held, cons
 std::optional<Ticks> Regrouper::regroup(PlacementPlan& plan, const LostGpus& lost, const LoadWindow& loads,
                                         const StepConditions& conditions, std::vector<double>& link_bytes) {
   ++report_.changes;
-  const std::optional<PlacementPlan> next = next_plan(plan, lost, loads);
+  last_ = with_gpus_left(plan, last_, lost_, LostGpus(lost.size(), false));
+  std::optional<PlacementPlan> next = next_plan(plan, lost, loads);
+  PlacementPlan left = with_gpus_left(plan, last_, lost_, lost);
   LostGpus either = lost_;
   for (std::size_t g = 0; g < lost.size(); ++g) {
     either[g] = either[g] || lost[g];
   }
-  const PlacementPlan held = with_gpus_left(plan, first_, LostGpus(lost.size(), false), either);
+  const PlacementPlan held = with_gpus_left(plan, last_, LostGpus(lost.size(), false), either);
   const LostGpus before = std::exchange(lost_, lost);
   Ticks time{};
-  if (!next || !bring(*next, held, before, conditions, link_bytes, time)) {
-    plan = with_gpus_left(plan, first_, before, lost);
+  bool whole = next && bring(*next, held, before, conditions, link_bytes, time);
+  if (!whole && has_every_expert(left)) {  // what is there will do, where a better plan cannot be loaded
+    next = left;
+    whole = bring(*next, held, before, conditions, link_bytes, time);
+  }
+  if (!whole) {
+    plan = std::move(left);
     return std::nullopt;
   }
-  plan = *next;
+  plan = *std::move(next);
   plan.policy = first_.policy;
   return time;
 }

@@ -41,6 +41,7 @@ class Regrouper {
 
   const Scenario& scenario_;
   PlacementPlan first_;
+  PlacementPlan last_;  // the slots that each GPU had when it was there last: a GPU that comes back has them again
   LostGpus lost_;
   WeightMoves moves_;
   RegroupReport report_;

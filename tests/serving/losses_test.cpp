@@ -4,11 +4,13 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "sim/core/error.h"
 #include "sim/serving/deployment_run.h"
+#include "sim/serving/regroup.h"
 #include "sim/serving/run_policy.h"
 #include "sim/serving/simulate.h"
 #include "tests/serving/random_fleet.h"
@@ -315,6 +317,34 @@ TEST_CASE("planning again goes on with the GPUs that are left, and with those th
       CHECK(r.rebalance.events.size() > 3);
     }
   }
+}
+
+TEST_CASE("a GPU that comes back has the experts that planning again had given it") {
+  const Scenario s = scenario("", "{kind: base}");
+  const PreparedRun prepared = prepare_run(s, s.policies[0]);
+  Regrouper regrouper(s, prepared.plan);
+  PlacementPlan plan = prepared.plan;
+  for (LayerPlan& layer : plan.layers) {  // 4 slots a GPU: GPUs 3 and 5 have swapped theirs
+    std::swap_ranges(layer.slots.begin() + 12, layer.slots.begin() + 16, layer.slots.begin() + 20);
+  }
+  const PlacementPlan planned_again = plan;
+  std::vector<double> link_bytes(make_network(s.cluster, s.network)->links().size(), 0.0);
+  LostGpus lost(16, false);
+  lost[3] = true;
+  CHECK_FALSE(regrouper.regroup(plan, lost, s.plan_window, {}, link_bytes).has_value());  // one copy of everything
+  lost[3] = false;
+  REQUIRE(regrouper.regroup(plan, lost, s.plan_window, {}, link_bytes).has_value());
+  for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+    CHECK(plan.layers[l].slots == planned_again.layers[l].slots);
+  }
+}
+
+TEST_CASE("who is back serves what others lose at the same instant") {
+  const std::string replan = "deployment: {after_loss: replan, reload_rate: 10GB/s}\n";
+  const RunResult r =
+      run(replan + "faults: [{at: 20ms, until: 60ms, node: 0, lost: true}, {at: 60ms, node: 1, lost: true}]\n",
+          "{kind: eplb, num_redundant_experts: 64}");
+  CHECK(r.completed == 200);
 }
 
 TEST_CASE("a NIC: slowed it holds up its own GPUs, lost the node's others carry its traffic") {
