@@ -103,10 +103,12 @@ Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, doub
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
   experts_ = ExpertTable([&](double each, double groups) {
     const Price price = expert_price(op, model, each, groups) + permutation(each * groups);
-    // No kernel is faster than the GPU's peak, wherever a fit is taken to.
+    // No kernel is faster than the GPU's peak, nor than reading and writing its rows in bf16, wherever a fit is taken
+    // to.
     const double rows = each * groups;
     const double peak = 6.0 * model.hidden * model.moe_intermediate * rows / op.rates.flops_per_s;
-    return Price{Seconds(std::max(price.time.count(), peak * (1 + 1e-9))), price.origin};
+    const double moved = rows * 2 * model.hidden * 2.0 / op.rates.bytes_per_s;
+    return Price{Seconds(std::max({price.time.count(), peak * (1 + 1e-9), moved})), price.origin};
   });
 }
 
