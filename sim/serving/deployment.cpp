@@ -28,7 +28,13 @@ void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
            "attention_tp",
            fmt::format("attention groups of {} GPUs do not divide a node of {}.", pool.parallelism.attention_tp,
                        pool.cluster.node.gpus));
-  read_ep_size(in, s.parallelism.moe_tp, pool.parallelism);
+  // As many GPUs an EP rank as the scenario's, or all where those are all.
+  const bool alone = s.parallelism.moe_tp > 1 && s.parallelism.moe_tp == s.parallelism.gpus;
+  read_ep_size(in, alone ? pool.parallelism.gpus : s.parallelism.moe_tp, pool.parallelism);
+  in.check(
+      pool.parallelism.gpus % pool.parallelism.moe_tp == 0, "ep_size",
+      fmt::format("the scenario's EP ranks of {} GPUs do not divide this pool's {}; give it an ep_size of its own.",
+                  pool.parallelism.moe_tp, pool.parallelism.gpus));
   pool.parallelism.validate(s.model, shape_of(pool.cluster));
 }
 
@@ -50,7 +56,7 @@ InstancePool read_pool(ConfigReader& all, const std::string& key, InstanceRole r
   EngineMemory engine;
   if (in.has("serving")) {
     ConfigReader serving = in.section("serving");
-    EngineSettings settings = read_engine_settings(serving, pool.parallelism.dp_ranks());
+    EngineSettings settings = read_engine_settings(serving, pool.parallelism.dp_ranks(), s.serving.engine);
     settings.serving.seed = s.serving.seed;
     pool.serving = settings.serving;
     engine = settings.memory;

@@ -41,12 +41,12 @@ bool has_knob(const EngineProfile& profile, std::string_view knob) {
   return std::find(profile.knobs.begin(), profile.knobs.end(), knob) != profile.knobs.end();
 }
 
-const EngineProfile& read_profile(ConfigReader& in) {
+const EngineProfile& read_profile(ConfigReader& in, const std::string& engine) {
   std::vector<std::string> names;
   for (const EngineProfile& profile : kProfiles) {
     names.emplace_back(profile.name);
   }
-  const std::string name = in.choice("engine", names, names.front());
+  const std::string name = in.choice("engine", names, engine);
   return *std::find_if(std::begin(kProfiles), std::end(kProfiles), [&](const auto& p) { return p.name == name; });
 }
 
@@ -196,8 +196,8 @@ void read_common(ConfigReader& in, ServingOptions& out) {
 
 std::span<const EngineProfile> engine_profiles() { return kProfiles; }
 
-EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks) {
-  const EngineProfile& profile = read_profile(in);
+EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks, const std::string& engine) {
+  const EngineProfile& profile = read_profile(in, engine);
   refuse_other_engines_knobs(in, profile);
   EngineSettings out;
   ServingOptions& s = out.serving;

@@ -46,8 +46,8 @@ struct EngineSettings {
   EngineMemory memory;
 };
 
-// Reads the mapping `serving`. Leaves kv_blocks to the caller, and finish() too, since other readers may share the
-// mapping. Throws InputError.
-EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks);
+// Reads the mapping `serving`; `engine` is that of a mapping that names none. Leaves kv_blocks to the caller, and
+// finish() too, since other readers may share the mapping. Throws InputError.
+EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks, const std::string& engine = "sglang_0_4_8");
 
 }  // namespace epsim

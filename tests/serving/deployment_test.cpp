@@ -85,6 +85,14 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   CHECK(run.transfers.time.count() == doctest::Approx(40 * lanes.transfer_time(s, 700).count()));
 }
 
+TEST_CASE("a pool that names no engine has the scenario's") {
+  const Scenario s = small({"serving={engine: sglang_0_4_10}",
+                            "deployment={prefill: {serving: {chunked_prefill_size: 512}}, "
+                            "decode: {serving: {engine: vllm_v1}}}"});
+  CHECK(s.deployment.pools[0].serving.engine == "sglang_0_4_10");
+  CHECK(s.deployment.pools[1].serving.engine == "vllm_v1");
+}
+
 TEST_CASE("a KV transfer takes its bytes over the NICs' rate and measured efficiency") {
   const Scenario s = small({});
   const KvLanes lanes = kv_lanes(s);
