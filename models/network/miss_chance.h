@@ -39,11 +39,7 @@ class MissChance {
   }
 
   // `weight` is pair_weight() of all experts; 0 leaves the experts independent.
-  double value(double weight) const { return value(missed_, sum_, squares_, weight); }
-  // The same for loops that keep the three sums of many sets beside each other.
-  static double value(double missed, double sum, double squares, double weight) {
-    return missed * exp_of_minus((sum * sum - squares) * weight);
-  }
+  double value(double weight) const { return missed_ * exp_of_minus((sum_ * sum_ - squares_) * weight); }
 
   // exp(-x), within 1e-8 below kSmall. Most sets hold a few experts, and the hot loops ask for each GPU of each layer.
   static constexpr double kSmall = 0.03;

@@ -16,11 +16,9 @@ constexpr double kEnd = 16.0;  // 1 from here on, which is off by 2e-7
 constexpr std::size_t kLanes = SlotColumns::kLanes;
 using Lanes = double __attribute__((vector_size(8 * kLanes)));
 
-#define EPSIM_LANES_INLINE inline __attribute__((always_inline))
-
-EPSIM_LANES_INLINE void load(Lanes& x, const double* from) { std::memcpy(&x, from, sizeof x); }
+EPSIM_INLINE void load(Lanes& x, const double* from) { std::memcpy(&x, from, sizeof x); }
 // The block of GPU g; the last one may stick out.
-EPSIM_LANES_INLINE void store(const Lanes& x, std::vector<double>& to, std::size_t g) {
+EPSIM_INLINE void store(const Lanes& x, std::vector<double>& to, std::size_t g) {
   if (g + kLanes <= to.size()) {
     std::memcpy(to.data() + g, &x, sizeof x);
   } else {
@@ -108,8 +106,8 @@ EPSIM_WIDEST_VECTORS void touch_column(const double* __restrict here, std::size_
 }
 
 template <class Value>
-EPSIM_LANES_INLINE void gather_into(const Value* __restrict from, const std::int32_t* __restrict expert, std::size_t n,
-                                    double* __restrict to) {
+EPSIM_INLINE void gather_into(const Value* __restrict from, const std::int32_t* __restrict expert, std::size_t n,
+                              double* __restrict to) {
   for (std::size_t i = 0; i < n; ++i) {
     to[i] = static_cast<double>(from[expert[i]]);
   }

@@ -16,6 +16,13 @@
 #define EPSIM_AVX512 __attribute__((target("avx512f")))
 #endif
 
+// For what such functions share.
+#if defined(__GNUC__)
+#define EPSIM_INLINE inline __attribute__((always_inline))
+#else
+#define EPSIM_INLINE inline
+#endif
+
 namespace epsim {
 
 enum class VectorLevel { kPlain, kAvx2, kAvx512 };

@@ -48,6 +48,7 @@ struct EngineSettings {
 
 // Reads the mapping `serving`; `engine` is that of a mapping that names none. Leaves kv_blocks to the caller, and
 // finish() too, since other readers may share the mapping. Throws InputError.
-EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks, const std::string& engine = "sglang_0_4_8");
+EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks,
+                                    const std::string& engine = ServingOptions{}.engine);
 
 }  // namespace epsim

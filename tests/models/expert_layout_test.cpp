@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
+#include "models/compute/fitted_compute.h"
 #include "models/memory_model.h"
 #include "models/model_catalogue.h"
 #include "tests/models/small_step.h"
@@ -101,4 +102,17 @@ TEST_CASE("a plan for EP ranks becomes a placement of their GPUs, shares by sour
   CHECK(p.resident(3) == 2);
   CHECK_THROWS_AS(Placement::build(plan, shape, 1_MiB, 1_MiB, {}, 2), DoesNotFit);
   CHECK_THROWS_AS(Placement::build(plan, shape, 1_MiB, 2_MiB, {}, 1), InputError);
+}
+
+TEST_CASE("experts of few columns take as long as their rows take to be read and written") {
+  // DeepSeek-R1 split over 64 GPUs: 32 of 2048 columns on each, where the A100's fit has no points.
+  MoeSpec model = find_model("DeepSeek-R1");
+  model.moe_intermediate /= 64;
+  const NodeEntry node = find_node("p4de.24xlarge");
+  REQUIRE(node.compute.fitted != nullptr);
+  const FittedCompute compute(*node.compute.fitted, "", model, node.spec.gpu, {.gpus = 64, .attention_tp = 8});
+  // 256 experts of 8192 rows of 7168 bf16 in and out: 30.1 GB a direction at 2.039 TB/s.
+  const double rows = 256 * 8192.0, bytes = rows * 2 * 7168 * 2;
+  CHECK(compute.experts().at(rows, 256).time.count() ==
+        doctest::Approx(bytes / node.spec.gpu.memory_bandwidth.count()).epsilon(1e-6));
 }

@@ -8,20 +8,10 @@
 #include "sim/core/error.h"
 #include "sim/serving/deployment_run.h"
 #include "sim/serving/scenario.h"
-#include "tests/support/paths.h"
+#include "tests/serving/small_scenario.h"
 
 namespace epsim {
-namespace {
-
-Scenario small(const std::vector<std::string>& settings) {
-  Config config = Config::from_file(test::data_dir() / "small.yaml");
-  for (const std::string& setting : settings) {
-    config.set(setting);
-  }
-  return read_scenario(config, {});
-}
-
-}  // namespace
+using test::small;
 
 TEST_CASE("a scenario without a deployment is one instance") {
   CHECK(small({}).deployment.single());

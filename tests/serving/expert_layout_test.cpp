@@ -4,20 +4,13 @@
 #include <fmt/format.h>
 
 #include "sim/serving/run_policy.h"
+#include "tests/serving/small_scenario.h"
 #include "tests/support/errors.h"
-#include "tests/support/paths.h"
 
 namespace epsim {
 namespace {
 
-// OLMoE on two nodes of eight GPUs.
-Scenario small(const std::vector<std::string>& settings) {
-  Config config = Config::from_file(test::data_dir() / "small.yaml");
-  for (const std::string& setting : settings) {
-    config.set(setting);
-  }
-  return read_scenario(config, {});
-}
+using test::small;
 
 const std::string kGather = "dispatch={transport: allgather_reducescatter}";
 const std::string kHybrid = "serving.engine=sglang_0_4_10";
@@ -87,6 +80,10 @@ TEST_CASE("EP ranks in pools, with copies, replanned, played as events and over 
   CHECK(apart.deployment.pools[0].parallelism.moe_tp == 4);
   CHECK(apart.deployment.pools[1].parallelism.moe_tp == 1);
   CHECK(run_policy(apart, apart.policies[0], {}).completed == 40);
+  // A pool without an ep_size has the scenario's GPUs an EP rank, and all of its own where those are all.
+  const std::string plain = "deployment={prefill: {nodes: 1, serving: {}}, decode: {nodes: 1, serving: {}}}";
+  CHECK(small({kGather, kHybrid, ep_size(4), plain}).deployment.pools[0].parallelism.ep_size() == 2);
+  CHECK(small({kGather, kHybrid, ep_size(1), plain}).deployment.pools[1].parallelism.ep_size() == 1);
 }
 
 TEST_CASE("experts that do not divide over a pool need copies that make up for it") {

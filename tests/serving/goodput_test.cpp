@@ -332,4 +332,30 @@ TEST_CASE("scaling keeps the pattern of arrivals, and requests that are alone ha
   CHECK(idle_ttft_s(simulate(alone, test::one_rank(4), pricer, {})) == doctest::Approx((20 + 20 + 30) / 3.0 * 1e-3));
 }
 
+TEST_CASE("when a rate is asked again, and with how many requests") {
+  GoodputOptions options;
+  options.k = 5;
+  options.min_requests_ratio = 8;
+  const GoodputCurve curve{.idle_ttft_s = 1, .probes = {}};
+  const TraceSize trace{.usual = 2000, .all = 7000};
+  const auto after = [&](std::int64_t requests, double ttft_s, double in_system, bool stable) {
+    Probe p;
+    p.measured_offered = p.completed = 1;
+    p.ttft_mean_s = ttft_s;
+    p.concurrency = in_system;
+    p.requests = requests;
+    p.stable = stable;
+    p.enough_requests = static_cast<double>(requests) >= options.min_requests_ratio * in_system;
+    return requests_after(p, curve, trace, options);
+  };
+  CHECK_FALSE(after(2000, 3, 100, true).has_value());  // acceptable, with more than 8 x 100 requests
+  CHECK_FALSE(after(2000, 6, 100, true).has_value());  // too late: above the knee
+  CHECK(after(2000, 3, 100, false) == 6000);           // in time but drifting, perhaps by chance: three times as many
+  CHECK(after(2000, 3, 650, true) == 6500);            // in time with too few: 1.25 x 8 x 650
+  CHECK(after(6000, 3, 900, false) == 7000);           // never more than there are
+  CHECK_FALSE(after(7000, 3, 900, false).has_value());
+  CHECK(after(500, 6, 20, true) == 1500);   // too late below a rate that was in time: three times as many,
+  CHECK(after(1500, 6, 20, true) == 2000);  // up to the usual number
+}
+
 }  // namespace epsim

@@ -14,12 +14,12 @@ template <std::size_t kRows>
 using Float = typename RowLanes<kRows>::Float;
 
 // Adds a vector of several fours to four sums, four after four, as a loop over blocks of four would.
-EPSIM_LANES void add_fours(FloatX4& sums, const Float<1>& x) { sums += x; }
-EPSIM_LANES void add_fours(FloatX4& sums, const Float<2>& x) {
+EPSIM_INLINE void add_fours(FloatX4& sums, const Float<1>& x) { sums += x; }
+EPSIM_INLINE void add_fours(FloatX4& sums, const Float<2>& x) {
   sums += __builtin_shufflevector(x, x, 0, 1, 2, 3);
   sums += __builtin_shufflevector(x, x, 4, 5, 6, 7);
 }
-EPSIM_LANES void add_fours(FloatX4& sums, const Float<4>& x) {
+EPSIM_INLINE void add_fours(FloatX4& sums, const Float<4>& x) {
   const Float<2> low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
   const Float<2> high = __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
   add_fours(sums, low);
@@ -28,7 +28,7 @@ EPSIM_LANES void add_fours(FloatX4& sums, const Float<4>& x) {
 
 // kFours fours of experts at a time.
 template <std::size_t kFours>
-EPSIM_LANES float roots_kernel(const RowTables& tables, std::span<const float> z, float variance, float* out) {
+EPSIM_INLINE float roots_kernel(const RowTables& tables, std::span<const float> z, float variance, float* out) {
   constexpr std::size_t kStep = kFours * kLanes;
   static_assert(kWide % kStep == 0);
   FloatX4 sums{};
@@ -53,7 +53,7 @@ EPSIM_LANES float roots_kernel(const RowTables& tables, std::span<const float> z
 }
 
 template <std::size_t kRows>
-EPSIM_LANES void noise_kernel(NoisyRow* rows, std::size_t experts) {
+EPSIM_INLINE void noise_kernel(NoisyRow* rows, std::size_t experts) {
   std::uint64_t keys[kRows];
   float* at_row[kRows];
   for (std::size_t r = 0; r < kRows; ++r) {
@@ -88,7 +88,7 @@ EPSIM_LANES void noise_kernel(NoisyRow* rows, std::size_t experts) {
 
 // As many rows at a time as fit, then one by one.
 template <std::size_t kRows>
-EPSIM_LANES void noise_of_all(std::span<NoisyRow> rows, std::size_t experts) {
+EPSIM_INLINE void noise_of_all(std::span<NoisyRow> rows, std::size_t experts) {
   std::size_t r = 0;
   for (; r + kRows <= rows.size(); r += kRows) {
     noise_kernel<kRows>(rows.data() + r, experts);

@@ -17,7 +17,7 @@ class ByteGaussians {
  public:
   using Float = typename RowLanes<kRows>::Float;
 
-  EPSIM_LANES explicit ByteGaussians(const std::uint64_t (&keys)[kRows]) {
+  EPSIM_INLINE explicit ByteGaussians(const std::uint64_t (&keys)[kRows]) {
     std::uint32_t words[4][kRows * kLanes];
     for (std::size_t row = 0; row < kRows; ++row) {
       std::uint64_t key = keys[row];
@@ -32,7 +32,7 @@ class ByteGaussians {
     d_ |= 1U;  // a generator's state may not be all zero
   }
 
-  EPSIM_LANES void next(Float& out) {
+  EPSIM_INLINE void next(Float& out) {
     const Word x = a_ + d_;
     advance();
     const Word y = a_ + d_;
@@ -49,7 +49,7 @@ class ByteGaussians {
   static constexpr std::uint32_t kLowBytes = 0x00ff00ffU;
   static constexpr float kByteMean = 8 * 127.5F;
 
-  EPSIM_LANES void advance() {
+  EPSIM_INLINE void advance() {
     const Word t = b_ << 9;
     c_ ^= a_;
     d_ ^= b_;
@@ -59,7 +59,7 @@ class ByteGaussians {
     d_ = (d_ << 11) | (d_ >> 21);
   }
   // The next four words of SplitMix64, which moves `key` on.
-  EPSIM_LANES static void seed(std::uint32_t* words, std::uint64_t& key) {
+  EPSIM_INLINE static void seed(std::uint32_t* words, std::uint64_t& key) {
     for (std::size_t i = 0; i < kLanes; i += 2) {
       const std::uint64_t x = Fingerprint::mix(key += 0x9e3779b97f4a7c15ULL);
       words[i] = static_cast<std::uint32_t>(x);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sim/core/widest_vectors.h"
+
 namespace epsim {
 
 // Four numbers side by side; g++ and clang turn operations on these into vector instructions.
@@ -43,29 +45,27 @@ struct RowLanes<4> {
   using Int = std::int32_t __attribute__((vector_size(64)));
 };
 
-#define EPSIM_LANES inline __attribute__((always_inline))
-
 // Four values from place `at` of each row.
-EPSIM_LANES void load_rows(RowLanes<1>::Float& x, const float* const* rows, std::size_t at) {
+EPSIM_INLINE void load_rows(RowLanes<1>::Float& x, const float* const* rows, std::size_t at) {
   x = load_x4(rows[0] + at);
 }
-EPSIM_LANES void load_rows(RowLanes<2>::Float& x, const float* const* rows, std::size_t at) {
+EPSIM_INLINE void load_rows(RowLanes<2>::Float& x, const float* const* rows, std::size_t at) {
   x = __builtin_shufflevector(load_x4(rows[0] + at), load_x4(rows[1] + at), 0, 1, 2, 3, 4, 5, 6, 7);
 }
-EPSIM_LANES void load_rows(RowLanes<4>::Float& x, const float* const* rows, std::size_t at) {
+EPSIM_INLINE void load_rows(RowLanes<4>::Float& x, const float* const* rows, std::size_t at) {
   RowLanes<2>::Float low, high;
   load_rows(low, rows, at);
   load_rows(high, rows + 2, at);
   x = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
-EPSIM_LANES void store_rows(const RowLanes<1>::Float& x, float* const* rows, std::size_t at) {
+EPSIM_INLINE void store_rows(const RowLanes<1>::Float& x, float* const* rows, std::size_t at) {
   store_x4(rows[0] + at, x);
 }
-EPSIM_LANES void store_rows(const RowLanes<2>::Float& x, float* const* rows, std::size_t at) {
+EPSIM_INLINE void store_rows(const RowLanes<2>::Float& x, float* const* rows, std::size_t at) {
   store_x4(rows[0] + at, __builtin_shufflevector(x, x, 0, 1, 2, 3));
   store_x4(rows[1] + at, __builtin_shufflevector(x, x, 4, 5, 6, 7));
 }
-EPSIM_LANES void store_rows(const RowLanes<4>::Float& x, float* const* rows, std::size_t at) {
+EPSIM_INLINE void store_rows(const RowLanes<4>::Float& x, float* const* rows, std::size_t at) {
   const RowLanes<2>::Float low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
   const RowLanes<2>::Float high = __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
   store_rows(low, rows, at);
@@ -73,7 +73,7 @@ EPSIM_LANES void store_rows(const RowLanes<4>::Float& x, float* const* rows, std
 }
 // Each row's own value in all of its lanes.
 template <std::size_t kRows, class Value>
-EPSIM_LANES void spread_rows(typename RowLanes<kRows>::Float& x, Value value) {
+EPSIM_INLINE void spread_rows(typename RowLanes<kRows>::Float& x, Value value) {
   for (std::size_t i = 0; i < kLanes * kRows; ++i) {
     x[i] = value(i / kLanes);
   }

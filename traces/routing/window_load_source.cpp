@@ -50,7 +50,7 @@ struct DrawnRow {
 };
 
 template <std::size_t kRows>
-EPSIM_LANES void draw_kernel(DrawnRow* rows, float inverse_root_tokens) {
+EPSIM_INLINE void draw_kernel(DrawnRow* rows, float inverse_root_tokens) {
   using Float = typename RowLanes<kRows>::Float;
   std::uint64_t keys[kRows];
   const float *mean[kRows], *deviation[kRows];
@@ -92,7 +92,7 @@ EPSIM_LANES void draw_kernel(DrawnRow* rows, float inverse_root_tokens) {
 }
 
 template <std::size_t kRows>
-EPSIM_LANES void draw_all(std::span<DrawnRow> rows, float inverse_root_tokens) {
+EPSIM_INLINE void draw_all(std::span<DrawnRow> rows, float inverse_root_tokens) {
   std::size_t r = 0;
   for (; r + kRows <= rows.size(); r += kRows) {
     draw_kernel<kRows>(rows.data() + r, inverse_root_tokens);
