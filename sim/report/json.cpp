@@ -71,6 +71,8 @@ Json steps_of(const RunSummary& run) {
   return {{"steps", run.steps},
           {"graph_steps", run.replayed_steps},
           {"step_mean_ms", run.step_mean_ms},
+          {"decode_steps", run.decode_steps},
+          {"decode_step_mean_ms", run.decode_step_mean_ms},
           {"step_time_s", run.step_time_s},
           {"busy_share", run.busy_share}};
 }

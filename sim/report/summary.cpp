@@ -114,6 +114,8 @@ void add_times(const RunResult& run, RunSummary& out) {
   out.steps = run.steps;
   out.replayed_steps = run.replayed_steps;
   out.step_time_s = total;
+  out.decode_steps = run.decode_only.count;
+  out.decode_step_mean_ms = ratio(run.decode_only.time.count() * 1e3, static_cast<double>(run.decode_only.count));
   out.step_mean_ms = ratio(total * 1e3, static_cast<double>(run.steps));
   const double duration = duration_of(run).count();
   out.busy_share = ratio(total, duration * static_cast<double>(std::max<std::size_t>(1, run.instances.size())));

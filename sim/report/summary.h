@@ -92,6 +92,8 @@ struct RunSummary {
   std::int64_t steps = 0;
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   double step_mean_ms = kUndefined;
+  std::int64_t decode_steps = 0;  // in which no rank had a prompt
+  double decode_step_mean_ms = kUndefined;
   double step_time_s = 0;          // all steps together
   double busy_share = kUndefined;  // step_time_s / (duration_s x instances)
   std::array<TimeShare, kLayerParts> parts;

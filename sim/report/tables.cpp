@@ -111,8 +111,12 @@ std::string time_table(const RunSummary& run) {
 }
 
 std::string steps_line(const RunSummary& run) {
-  return captioned("steps", fmt::format("{} of {} ms on average; busy {} % of the time", grouped(run.steps),
-                                        rounded(run.step_mean_ms), percent(run.busy_share)));
+  std::string text = fmt::format("{} of {} ms on average; busy {} % of the time", grouped(run.steps),
+                                 rounded(run.step_mean_ms), percent(run.busy_share));
+  if (run.decode_steps > 0) {
+    text += fmt::format("; {} of {} ms without prompts", grouped(run.decode_steps), rounded(run.decode_step_mean_ms));
+  }
+  return captioned("steps", text);
 }
 
 std::string origins_line(const RunSummary& run) {

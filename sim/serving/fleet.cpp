@@ -299,6 +299,8 @@ void Fleet::add_totals() {
     result_.instances.push_back(totals);
     result_.replayed_steps += totals.replayed_steps;
     add_cost(result_.time, totals.time);
+    result_.decode_only.count += totals.decode_only.count;
+    result_.decode_only.time += totals.decode_only.time;
   }
   for (const RequestRecord& r : result_.requests) {
     if (r.state == RequestState::kCompleted) {

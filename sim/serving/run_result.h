@@ -65,12 +65,19 @@ enum class InstanceRole : std::uint8_t {
 
 inline constexpr std::string_view kInstanceRoleNames[] = {"whole", "prefill", "decode"};
 
+// Steps in which no rank had a prompt.
+struct DecodeSteps {
+  std::int64_t count = 0;
+  Seconds time{};
+};
+
 // One instance's share of a run.
 struct InstanceTotals {
   InstanceRole role = InstanceRole::kWhole;
   std::int64_t steps = 0;
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   StepCost time;                    // summed over steps
+  DecodeSteps decode_only;
 };
 
 // Prompts that went from prefill to decode instances.
@@ -123,6 +130,7 @@ struct RunResult {
   std::int64_t steps = 0;
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   StepCost time;                    // summed over steps
+  DecodeSteps decode_only;          // of these
   StepTotals detail;
   std::vector<InstanceTotals> instances;
   TransferStats transfers;

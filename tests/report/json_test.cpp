@@ -48,6 +48,8 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["kv"]["retractions"] == 3);
   CHECK(json["kv"]["recomputed_tokens"] == 700);
   CHECK(json["step"]["graph_steps"] == 1);
+  CHECK(json["step"]["decode_steps"] == 2);
+  CHECK(json["step"]["decode_step_mean_ms"] == 250.0);
   CHECK(json["instances"][0]["instance_role"] == "whole");
   CHECK(json["instances"][0]["busy_share"] == 0.5);  // 2 s of 4
   CHECK(json["kv_transfers"]["transfer_mean_ms"] == 4.0);

@@ -50,7 +50,8 @@ inline void add_steps(RunResult& run) {
   run.time.by_part = {Seconds(0.5), Seconds(0), Seconds(0.25), Seconds(0.75), Seconds(0.25), Seconds(0), Seconds(0.25)};
   run.time.by_origin = {Seconds(1.0), Seconds(0.5), Seconds(0.25), Seconds(0.25), Seconds(0)};
   run.time.straggler = Seconds(0.5);
-  run.instances = {{InstanceRole::kWhole, 4, 1, run.time}};
+  run.decode_only = {2, Seconds(0.5)};
+  run.instances = {{InstanceRole::kWhole, 4, 1, run.time, run.decode_only}};
   run.detail.steps = 4;
   run.detail.gpus = 2;
   LayerTotals busy{3, {}, Seconds(0.0008), 2.0, 0.25};  // balancedness 2.0 / 4 = 0.5 on average

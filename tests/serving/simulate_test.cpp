@@ -41,6 +41,8 @@ TEST_CASE("the timeline of four requests, to the picosecond") {
   check_times(run.requests[2], 25, 35, 35);
   check_times(run.requests[3], 60, 70, 70);
   CHECK(run.steps == 5);
+  CHECK(run.decode_only.count == 1);  // 35..45
+  CHECK(run.decode_only.time.count() == doctest::Approx(0.010));
   CHECK(run.end == 70 * kMs);
   CHECK(run.completed == 4);
   CHECK(run.input_tokens == 80 + 120 + 30 + 10);
