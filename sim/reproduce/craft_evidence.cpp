@@ -67,6 +67,7 @@ NearKnee run_near_knee(const GoodputSubject& subject, double knee) {
     out.part_share[p] = part_share(run, static_cast<LayerPart>(p));
   }
   out.kv_full_share = run.kv.time_full_share;
+  out.decode_step_s = run.decode_only.time.count() / static_cast<double>(run.decode_only.count);
   out.extrapolated_share = run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)] / run.time.total;
   return out;
 }

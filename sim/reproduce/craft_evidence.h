@@ -44,6 +44,7 @@ void make_quick(CraftStudyOptions& options);
 struct NearKnee {
   double rate = 0;
   double itl_mean_s = 0;
+  double decode_step_s = 0;                      // mean of the steps without prompts; not a number when there are none
   double balancedness = 0;                       // mean over layers and steps
   std::array<double, kLayerParts> part_share{};  // of the steps' time
   double kv_full_share = 0;                      // of busy time in which a queue's head lacked KV blocks

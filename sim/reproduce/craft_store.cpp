@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 1;  // raised when the figures below change
+constexpr int kFormat = 2;  // raised when the figures below change
 
 // A structured binding names every member, so that this file does not compile when one is added and not stored.
 
@@ -93,17 +93,19 @@ GoodputSearch search_in(const Json& json) {
 }
 
 Json json_of(const NearKnee& near) {
-  const auto& [rate, itl_mean_s, balancedness, part_share, kv_full_share, extrapolated_share] = near;
-  return Json::array({rate, number(itl_mean_s), balancedness, part_share, kv_full_share, extrapolated_share});
+  const auto& [rate, itl_mean_s, decode_step_s, balancedness, part_share, kv_full_share, extrapolated_share] = near;
+  return Json::array(
+      {rate, number(itl_mean_s), number(decode_step_s), balancedness, part_share, kv_full_share, extrapolated_share});
 }
 NearKnee near_knee_in(const Json& json) {
   NearKnee out;
   out.rate = json.at(0);
   out.itl_mean_s = number_in(json.at(1));
-  out.balancedness = json.at(2);
-  out.part_share = json.at(3);
-  out.kv_full_share = json.at(4);
-  out.extrapolated_share = json.at(5);
+  out.decode_step_s = number_in(json.at(2));
+  out.balancedness = json.at(3);
+  out.part_share = json.at(4);
+  out.kv_full_share = json.at(5);
+  out.extrapolated_share = json.at(6);
   return out;
 }
 

@@ -28,6 +28,7 @@ void write_near_knee(CsvTable& csv, const std::optional<NearKnee>& near) {
   const auto number = [&](double value) { csv.number(near ? value : kUndefined); };
   number(run.rate);
   number(run.itl_mean_s * kMilli);
+  number(run.decode_step_s * kMilli);
   number(run.balancedness);
   for (const double share : run.part_share) {
     number(share);
@@ -59,6 +60,7 @@ void write_setups_csv(std::ostream& out, const CraftEvidence& evidence) {
                                  "saturation_requests_per_s",
                                  "near_knee_requests_per_s",
                                  "itl_mean_ms",
+                                 "decode_step_mean_ms",
                                  "balancedness_mean"};
   for (const std::string_view part : kLayerPartNames) {
     names.push_back(std::string(part) + "_share");

@@ -18,6 +18,7 @@ PolicySearch sample() {
   out.near_knee.rate = 0.97 * 6.1;
   out.near_knee.part_share[3] = 0.1;
   out.near_knee.kv_full_share = 0.3;
+  out.near_knee.decode_step_s = 0.089;
   return out;
 }
 
@@ -42,6 +43,7 @@ TEST_CASE("a stored search has every figure, to the last bit") {
   CHECK(a.kv_tokens_per_rank == 1000);
   CHECK(after->near_knee.rate == before.near_knee.rate);
   CHECK(after->near_knee.part_share == before.near_knee.part_share);
+  CHECK(after->near_knee.decode_step_s == 0.089);
 }
 
 TEST_CASE("text that is damaged or of another layout is as good as absent") {
