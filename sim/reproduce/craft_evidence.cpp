@@ -31,6 +31,13 @@ struct PolicyNeed {
 };
 using SetupNeeds = std::map<std::string, PolicyNeed, std::less<>>;
 
+// task(0) to task(n - 1) side by side, begun in that order: the longest come first, so that none is left over alone.
+template <class Task>
+void begin_in_order(std::size_t n, const Task& task) {
+  std::atomic<std::size_t> next{0};
+  tbb::parallel_for(std::size_t{0}, n, [&](std::size_t) { task(next++); });
+}
+
 const CraftSetup& setup_named(std::string_view name) {
   const auto setups = craft_setups();
   const auto found = std::find_if(setups.begin(), setups.end(), [&](const CraftSetup& s) { return s.name == name; });
@@ -60,6 +67,7 @@ NearKnee run_near_knee(const GoodputSubject& subject, double knee) {
   out.rate = kNearKnee * knee;
   const RunResult run = serve_whole(subject, part_at(subject, out.rate));
   out.itl_mean_s = run.latency.itl_s.mean;
+  out.decode_step_s = run.decode_only.time.count() / static_cast<double>(run.decode_only.count);
   for (const LayerTotals& layer : run.detail.layers) {
     out.balancedness += layer.balancedness_sum / static_cast<double>(run.steps * std::ssize(run.detail.layers));
   }
@@ -67,7 +75,6 @@ NearKnee run_near_knee(const GoodputSubject& subject, double knee) {
     out.part_share[p] = part_share(run, static_cast<LayerPart>(p));
   }
   out.kv_full_share = run.kv.time_full_share;
-  out.decode_step_s = run.decode_only.time.count() / static_cast<double>(run.decode_only.count);
   out.extrapolated_share = run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)] / run.time.total;
   return out;
 }
@@ -198,13 +205,16 @@ class SetupWork {
     subjects_[policy.label].push_back(subject_of(s, policy, std::move(prepared), static_cast<int>(seed), control_));
   }
 
-  // Setups run side by side already; a thread that waits here must not begin another one inside this one.
+  // Setups run side by side already; a thread that waits here must not begin another one inside this one. The more
+  // copies, the fewer requests in a step, and the more steps.
   template <class Task>
   void for_each_policy(const Task& task) {
     std::vector<std::pair<std::string, PolicyNeed>> all(needs_.begin(), needs_.end());
-    tbb::this_task_arena::isolate([&] {
-      tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) { task(all[i].first, all[i].second); });
+    std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+      return of(a.first).copies_per_gpu > of(b.first).copies_per_gpu;
     });
+    tbb::this_task_arena::isolate(
+        [&] { begin_in_order(all.size(), [&](std::size_t i) { task(all[i].first, all[i].second); }); });
   }
 
   void search(const std::string& policy, const PolicyNeed& need) {
@@ -295,8 +305,11 @@ CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const Craf
     names.push_back(name);
     out[name];
   }
+  std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return setup_named(a).nodes() < setup_named(b).nodes();  // the fewer, the fewer requests in a step
+  });
   std::mutex turn;
-  tbb::parallel_for(std::size_t{0}, names.size(), [&](std::size_t i) {
+  begin_in_order(names.size(), [&](std::size_t i) {
     out.find(names[i])->second = gather_setup(setup_named(names[i]), by_setup.at(names[i]), options, control);
     const std::lock_guard lock(turn);
     if (control.on_setup) {
