@@ -32,12 +32,15 @@ struct InputMovement {
   double before = 0, after = 0;
 };
 
+// Unit of a value whose digits are a figure each: 2240 is shown as "2 2 4 0".
+inline constexpr std::string_view kDigits = "digits";
+
 // One figure of a claim. A claim with a mean and a maximum has two.
 struct ClaimRow {
   std::string id;  // of the claim: C09
   std::string what;
   std::string paper;  // as the paper states it
-  std::string unit;   // "" = a ratio or a count
+  std::string unit;   // "" = a ratio or a count, or kDigits
   ClaimKind kind = ClaimKind::kCalibrated;
   double value = 0;
   std::optional<double> half_width;  // 95 %; none where nothing varies, or with one seed

@@ -15,13 +15,24 @@ namespace {
 constexpr std::size_t kNoteColumns = 118;
 constexpr int kFormat = 1;  // raised when a key changes its meaning or goes away
 
-std::string with_interval(const ClaimRow& row) {
-  return row.half_width ? fmt::format("{} +- {}", rounded(row.value), rounded(*row.half_width)) : rounded(row.value);
+// A figure of the row as text: rounded, or digit by digit ("2 2 4 0"), as many digits as the tolerance has.
+std::string in_unit_of(const ClaimRow& row, double value) {
+  if (row.unit != kDigits) {
+    return rounded(value);
+  }
+  const std::string digits = fmt::format("{:0>{}.0f}", value, fmt::formatted_size("{:.0f}", row.high));
+  return fmt::format("{}", fmt::join(digits, " "));
+}
+
+// "1.31 +- 0.02", "9.7 s"
+std::string ours(const ClaimRow& row) {
+  return in_unit_of(row, row.value) + (row.half_width ? " +- " + rounded(*row.half_width) : "") +
+         (row.unit.empty() || row.unit == kDigits ? "" : " " + row.unit);
 }
 
 std::string tolerance_of(const ClaimRow& row) {
   if (row.low == row.high) {
-    return fmt::format("exactly {}", rounded(row.low));
+    return "exactly " + in_unit_of(row, row.low);
   }
   if (!std::isfinite(row.low) || !std::isfinite(row.high)) {
     return std::isfinite(row.high) ? "at most " + rounded(row.high) : "at least " + rounded(row.low);
@@ -43,7 +54,7 @@ std::string movements_of(const ClaimRow& row) {
   std::string out;
   for (const InputMovement& m : row.moved_by) {
     out += fmt::format("{}{}, {} ({} to {})", out.empty() ? "moved most by " : "; ", m.input, m.change,
-                       rounded(m.before), rounded(m.after));
+                       in_unit_of(row, m.before), in_unit_of(row, m.after));
   }
   return out;
 }
@@ -61,7 +72,7 @@ std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
   std::string below;
   for (const ClaimRow& row : rows) {
     table.add_row(
-        {row.id, row.what, row.paper, with_interval(row) + (row.unit.empty() ? "" : " " + row.unit), tolerance_of(row),
+        {row.id, row.what, row.paper, ours(row), tolerance_of(row),
          std::string(kVerdictNames[static_cast<int>(row.verdict())]) + (row.must_hold ? "" : " (told only)")});
     std::vector<std::string> words;
     for (std::string text :

@@ -262,8 +262,8 @@ Rows c30_rows(const CraftEvidence&, const CraftScope&) {
   for (const int copies : why.layer_copies) {
     chosen = chosen * 10 + copies;
   }
-  return {row("C30", "copies of layers 1 to 4 in Figure 10, as digits", "2 2 4 0", ClaimKind::kAlgorithm, chosen, 2240,
-              2240),
+  return {row("C30", "copies of layers 1 to 4 in Figure 10", "2 2 4 0", ClaimKind::kAlgorithm, chosen, 2240, 2240,
+              std::string(kDigits)),
           row("C30", "lowest balancedness of a layer there", "1", ClaimKind::kAlgorithm,
               *std::min_element(why.balancedness.begin(), why.balancedness.end()), 1, 1)};
 }

@@ -56,7 +56,7 @@ addEventListener("load", () => {
   const readout = map.nextElementSibling.textContent;
   const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelectorAll("tbody tr")].map((row) => row.children[at].textContent);
   const counted = all(".tile b").slice(0, 3).reduce((sum, tile) => sum + Number(tile.textContent), 0) === cells(0).length && cells(0).includes("C17");
-  const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(told only\))?$/.test(verdict));
+  const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(told\sonly\))?$/.test(verdict));
   const moved = cells(7).includes("links <b>, slower: 1.2 to 1.1") && document.getElementById("s2").textContent === "What moves the claims";
   const choice = all("select[aria-label='setup of: balance']")[0], before = all("svg.heat").length;
   choice.selectedIndex = choice.options.length - 1;

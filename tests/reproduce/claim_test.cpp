@@ -88,6 +88,19 @@ TEST_CASE("claims.json keeps every field, and null where a bound is open") {
   CHECK(json["claims"][2]["reason"] == "0.7500 below the tolerance, not in the claim's direction");
 }
 
+TEST_CASE("the table shows digits as the paper writes them, in full") {
+  ClaimRow row = ratio_claim(2240);
+  row.unit = kDigits;
+  row.low = row.high = 2240;
+  ClaimRow other = row;
+  other.value = 240;  // 0 2 4 0
+  const std::vector<ClaimRow> rows{row, other};
+  const std::string text = claims_table(rows, false);
+  CHECK(text.find("2 2 4 0  exactly 2 2 4 0  reproduced") != std::string::npos);
+  CHECK(text.find("0 2 4 0  exactly 2 2 4 0") != std::string::npos);
+  CHECK(text.find("digits") == std::string::npos);
+}
+
 TEST_CASE("the table tells verdicts, notes and the sum") {
   ClaimRow row = ratio_claim(1.31);
   row.half_width = 0.02;

@@ -2,25 +2,31 @@
 
 const verdictMarks = { reproduced: "✓ reproduced", "order only": "≈ order only", missed: "✗ missed" };
 const bound = (value) => (value === null ? NaN : num(value));
+// Figures whose unit is "digits" are several figures of one digit each: 2240 is "2 2 4 0", as many as the tolerance has.
+const inUnitOf = (claim, value) => (claim.unit === "digits" ? String(value).padStart(String(claim.tolerance_high).length, "0").split("").join(" ") : shown(value));
 const toleranceOf = (claim) => {
   const low = bound(claim.tolerance_low), high = bound(claim.tolerance_high);
-  if (low === high) return `exactly ${shown(low)}`;
+  if (low === high) return `exactly ${inUnitOf(claim, low)}`;
   if (Number.isNaN(low)) return `at most ${shown(high)}`;
   return Number.isNaN(high) ? `at least ${shown(low)}` : `${shown(low)} to ${shown(high)}`;
 };
 
+// What a claim's figure comes to: "1.31 ± 0.02", "12 s".
+const oursOf = (claim) => inUnitOf(claim, bound(claim.value)) + (claim.half_width === null ? "" : ` ± ${shown(claim.half_width)}`) +
+  (["", "digits"].includes(claim.unit) ? "" : " " + claim.unit);
+
 const claimsTable = (document) => {
   const marked = (cell) => "verdict " + (cell.startsWith("✓") ? "good" : cell.startsWith("≈") ? "half" : "bad");
-  const ours = (row) => { const [half, unit] = row.slice(-3); return shown(row[4]) + (Number.isNaN(half) ? "" : ` ± ${shown(half)}`) + (unit === "" ? "" : " " + unit); };
-  const verdict = (row) => row[1] + (row[row.length - 1] ? "" : " (told only)");
+  const claimOf = (row) => row[row.length - 1], ours = (row) => oursOf(claimOf(row));
+  const verdict = (row) => row[1] + (claimOf(row).must_hold ? "" : " (told\u00a0only)");
   const columns = [{ name: "claim", text: true }, { name: "verdict", text: true, mark: marked, show: verdict }, { name: "statement", label: "what", text: true },
     { name: "paper_value", label: "paper", text: true }, { name: "value", label: "ours", show: ours }, { name: "tolerance", text: true, note: "Between which values the claim counts as reproduced." },
     { name: "reason", label: "why, and how it was read", text: true }];
   const moved = document.claims.some((c) => c.moved_most_by.length > 0);
   if (moved) columns.push({ name: "moved_most_by", label: "moved most by", text: true });
-  const movement = (c) => c.moved_most_by.map((m) => `${m.input}, ${m.input_change}: ${shown(bound(m.value_before))} to ${shown(bound(m.value_after))}`).join("; ");
+  const movement = (c) => c.moved_most_by.map((m) => `${m.input}, ${m.input_change}: ${inUnitOf(c, bound(m.value_before))} to ${inUnitOf(c, bound(m.value_after))}`).join("; ");
   const rows = document.claims.map((c) => [c.claim, verdictMarks[c.verdict] ?? c.verdict, c.statement, c.paper_value, bound(c.value), toleranceOf(c),
-    [c.verdict === "reproduced" ? "" : c.reason, c.note].filter((text) => text !== "").join("; "), ...(moved ? [movement(c)] : []), bound(c.half_width), c.unit, c.must_hold]);
+    [c.verdict === "reproduced" ? "" : c.reason, c.note].filter((text) => text !== "").join("; "), ...(moved ? [movement(c)] : []), c]);
   const names = ["claim", "statement", "claim_kind", "paper_value", "value", "half_width", "unit", "tolerance_low", "tolerance_high", "verdict", "reason", "must_hold", "note"];
   return table("Every claim", columns, rows, { file: "claims", names, all: document.claims.map((claim) => names.map((name) => claim[name])),
     note: "± is half the width of the 95 % interval over seeds; without it there is one seed, or nothing varies. Told only: a miss does not fail the reproduction. A click on a column's name sorts by it." });
