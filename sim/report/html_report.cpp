@@ -25,8 +25,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The program's parts, in the order in which they build on each other.
-constexpr std::array<std::string_view, 10> kScripts = {"base.js",    "tables.js", "charts.js", "heatmap.js", "runs.js",
-                                                       "goodput.js", "sweep.js",  "claims.js", "plan.js",    "main.js"};
+constexpr std::array<std::string_view, 11> kScripts = {"base.js",    "tables.js", "paper.js",   "charts.js",
+                                                       "heatmap.js", "runs.js",   "goodput.js", "sweep.js",
+                                                       "claims.js",  "plan.js",   "main.js"};
 
 std::string_view embedded_file(std::string_view name) {
   for (const auto& [path, content] : embedded::report_page()) {

@@ -42,7 +42,7 @@ const config = (spec) => {
     type: spec.type,
     data: { labels: spec.labels, datasets: styled(spec) },
     options: {
-      animation: false, responsive: true, maintainAspectRatio: false, indexAxis: spec.horizontal ? "y" : "x",
+      animation: false, responsive: true, maintainAspectRatio: false, devicePixelRatio: paper ? 2 : undefined, indexAxis: spec.horizontal ? "y" : "x",
       interaction: { mode: spec.near ? "nearest" : "index", intersect: !!spec.near, axis: spec.horizontal ? "y" : "x" },
       scales: spec.horizontal ? { x: { ...y }, y: { ...x } } : { x, y },
       plugins: {

@@ -50,37 +50,56 @@ const cells = (spec, low, high, w, h, left) => {
   return group;
 };
 
-// {title, note, term, rowName, columnName, valueName, rows: labels, columns: labels, values: [row][column], low, high}
-const heatmap = (spec) => {
-  const [low, high] = spec.low === undefined ? range(spec.values.flat()) : [spec.low, spec.high];
-  const left = 34, width = 720, w = (width - left) / spec.columns.length, h = Math.max(5, Math.min(18, 420 / spec.rows.length));
-  const height = h * spec.rows.length;
-  const svg = svgEl("svg", { class: "heat", viewBox: `0 0 ${width} ${height + 34}`, role: "img", tabindex: "0" });
-  svg.setAttribute("aria-label", `${spec.title}: ${spec.valueName} by ${spec.rowName} and ${spec.columnName}, from ${shown(low)} to ${shown(high)}. Arrow keys move the readout.`);
-  svg.append(cells(spec, low, high, w, h, left));
-  for (const r of ticks(spec.rows.length, Math.max(2, Math.floor(height / 14)))) svg.append(svgEl("text", { x: left - 4, y: r * h + h / 2 + 4, "text-anchor": "end" }, String(spec.rows[r])));
-  for (const c of ticks(spec.columns.length, 16)) svg.append(svgEl("text", { x: left + (c + 0.5) * w, y: height + 13, "text-anchor": "middle" }, String(spec.columns[c])));
-  svg.append(svgEl("text", { x: left + (width - left) / 2, y: height + 30, "text-anchor": "middle" }, spec.columnName));
+// The map at a width in pixels, so that its labels have the size of text whatever the screen. Two maps fit on a page of paper.
+const mapLeft = 34;
+const drawMap = (svg, spec, low, high, width) => {
+  const w = (width - mapLeft) / spec.columns.length, h = Math.max(paper ? 3 : 5, Math.min(18, (paper ? 290 : 420) / spec.rows.length)), height = h * spec.rows.length;
+  const label = (x, y, anchor, text) => svgEl("text", { x, y, "text-anchor": anchor }, String(text));
   const cursor = svgEl("rect", { class: "cursor", width: w, height: h, visibility: "hidden" });
-  svg.append(cursor);
-  const readout = el("div", { class: "readout", "aria-live": "polite" });
+  svg.setAttribute("viewBox", `0 0 ${width} ${height + 34}`);
+  svg.replaceChildren(cells(spec, low, high, w, h, mapLeft),
+    ...ticks(spec.rows.length, Math.max(2, Math.floor(height / 14))).map((r) => label(mapLeft - 4, r * h + h / 2 + 4, "end", spec.rows[r])),
+    ...ticks(spec.columns.length, Math.min(16, Math.floor((width - mapLeft) / 40))).map((c) => label(mapLeft + (c + 0.5) * w, height + 13, "middle", spec.columns[c])),
+    label(mapLeft + (width - mapLeft) / 2, height + 30, "middle", spec.columnName), cursor);
+  return { w, h, height, width, cursor, paper };
+};
+
+// Reads a map out: under the mouse, and cell by cell with the arrow keys. `lastDrawn()` is what drawMap gave last.
+const readOut = (svg, spec, readout, lastDrawn) => {
   let at = [0, 0];
   const look = (r, c) => {
+    const { w, h, cursor } = lastDrawn();
     at = [Math.max(0, Math.min(spec.rows.length - 1, r)), Math.max(0, Math.min(spec.columns.length - 1, c))];
-    cursor.setAttribute("x", left + at[1] * w);
+    cursor.setAttribute("x", mapLeft + at[1] * w);
     cursor.setAttribute("y", at[0] * h);
     cursor.setAttribute("visibility", "visible");
     readout.textContent = `${spec.rowName} ${spec.rows[at[0]]}, ${spec.columnName} ${spec.columns[at[1]]}: ${shown(spec.values[at[0]][at[1]])}`;
   };
   svg.addEventListener("mousemove", (event) => {
-    const box = svg.getBoundingClientRect(), scale = width / box.width;
-    const x = (event.clientX - box.left) * scale - left, y = (event.clientY - box.top) * scale;
+    const { w, h, height, width } = lastDrawn(), box = svg.getBoundingClientRect(), scale = width / box.width;
+    const x = (event.clientX - box.left) * scale - mapLeft, y = (event.clientY - box.top) * scale;
     if (x >= 0 && y >= 0 && y < height) look(Math.floor(y / h), Math.floor(x / w));
   });
   svg.addEventListener("keydown", (event) => {
     const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (move) { event.preventDefault(); look(at[0] + move[0], at[1] + move[1]); }
   });
+};
+
+// {title, note, term, rowName, columnName, valueName, rows: labels, columns: labels, values: [row][column], low, high}
+const heatmap = (spec) => {
+  const [low, high] = spec.low === undefined ? range(spec.values.flat()) : [spec.low, spec.high];
+  const svg = svgEl("svg", { class: "heat", role: "img", tabindex: "0" });
+  svg.setAttribute("aria-label", `${spec.title}: ${spec.valueName} by ${spec.rowName} and ${spec.columnName}, from ${shown(low)} to ${shown(high)}. Arrow keys move the readout.`);
+  const readout = el("div", { class: "readout", "aria-live": "polite" });
+  let last = null;
+  const draw = () => {
+    const width = Math.round(svg.getBoundingClientRect().width);
+    if (width > 0 && (width !== last?.width || paper !== last.paper)) last = drawMap(svg, spec, low, high, width);
+  };
+  readOut(svg, spec, readout, () => last);
+  drawn.push(draw);
+  new ResizeObserver(draw).observe(svg);
   const name = fileName(spec.title);
   const rows = () => spec.rows.flatMap((r, i) => spec.columns.map((c, j) => [r, c, spec.values[i][j]]));
   const bar = el("i");

@@ -9,9 +9,10 @@ const preferred = window.matchMedia("(prefers-color-scheme: dark)");
 let chosen = preferred.matches ? "dark" : "light";
 preferred.addEventListener("change", (event) => applyTheme((chosen = event.matches ? "dark" : "light")));
 document.getElementById("theme").addEventListener("click", () => applyTheme((chosen = chosen === "dark" ? "light" : "dark")));
-// Paper is white.
-window.addEventListener("beforeprint", () => applyTheme("light"));
-window.addEventListener("afterprint", () => applyTheme(chosen));
+// Paper is white, has a width of its own, and does not scroll.
+const print = (on) => { layOutForPaper(on); applyTheme(on ? "light" : chosen); };
+window.addEventListener("beforeprint", () => print(true));
+window.addEventListener("afterprint", () => print(false));
 
 const has = (name) => Object.keys(report.files).filter((path) => path === name || path.endsWith("/" + name)).map(folderOf);
 

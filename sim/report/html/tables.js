@@ -34,11 +34,12 @@ const table = (title, columns, rows, options = {}) => {
   const inner = el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body);
   const tools = el("div", { class: "tools" }, el("button", {
     type: "button",
-    onclick: () => saveCsv((options.file ?? fileName(title)) + ".csv", options.names ?? columns.map((c) => c.name),
+  const file = (options.file ?? fileName(title)) + ".csv";
+    onclick: () => saveCsv(file, options.names ?? columns.map((c) => c.name),
                            options.all ?? rows),
   }, "CSV"));
   return el("figure", {}, el("figcaption", {}, el("div", {}, el("h3", {}, title), options.note ? el("p", {}, options.note) : null), tools),
-            el("div", { class: options.long ? "wide scroll" : "wide", tabindex: "0", role: "region", "aria-label": title }, inner));
+            el("div", { class: options.long ? "wide scroll" : "wide", tabindex: "0", role: "region", "aria-label": title, "data-file": file }, inner));
 };
 
 // The data behind a chart, made when it is asked for.
