@@ -1,9 +1,13 @@
 // Charts with their title, unit, data and export. Drawn anew when the colours change.
 
-// Eight colours that people with colour-blindness can tell apart (Okabe and Ito), the darkest and lightest swapped for
-// ones that show on either background.
-const palette = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#999999", "#b3a100", "#7f5539"];
+// Twelve colours, as many as a GPU's memory has items. Found by a search for the largest least distance (OKLab, also as
+// seen without red or green cones) among colours that stand out from both backgrounds; the first ones differ the most.
+const palette = ["#0979ac", "#f98729", "#b32b26", "#9c72dc", "#01b2c7", "#9b7318", "#039264", "#96287f", "#5844b1", "#1f6603", "#665852", "#6dba60"];
 const colour = (i) => palette[i % palette.length];
+// A policy has one colour, mark and dash in all charts of the report: those of its place in this list.
+const policiesSeen = [];
+const seePolicies = (names) => { for (const name of names) if (!policiesSeen.includes(name)) policiesSeen.push(name); };
+const toneOf = (name, otherwise) => (policiesSeen.includes(name) ? policiesSeen.indexOf(name) : otherwise);
 const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 const marks = ["circle", "rect", "triangle", "rectRot", "cross", "star"];
 
@@ -27,12 +31,15 @@ const axis = (title, more = {}) => ({
 });
 
 // spec: {title, note, type, x, y, labels, datasets, data: {names, rows}, stacked, horizontal, log, category, tall, most}, the
-// datasets as in Chart.js (`unlisted`: not in the legend); colours, marks and dashes go by position unless given.
-const styled = (spec) => spec.datasets.map((set, i) => ({
-  borderColor: colour(i), backgroundColor: spec.type === "bar" ? colour(i) : colour(i) + "40", borderWidth: spec.type === "bar" ? 0 : 2,
-  pointStyle: marks[i % marks.length], borderDash: spec.type === "line" ? dashes[Math.floor(i / palette.length) % dashes.length] : [],
-  pointRadius: 3, spanGaps: false, ...set,
-}));
+// datasets as in Chart.js (`unlisted`: not in the legend; `tone`: which colour, mark and dash, else the policy's, else by
+// position). Stacked bars have seams in the colour behind them.
+const styled = (spec) => spec.datasets.map((set, i) => {
+  const tone = set.tone ?? toneOf(set.label, i), bar = spec.type === "bar";
+  return { borderColor: bar ? css("--panel") : colour(tone), backgroundColor: colour(tone),
+           borderWidth: bar ? (spec.stacked ? { [spec.horizontal ? "right" : "top"]: 1 } : 0) : 2, borderSkipped: bar && spec.stacked ? false : "start",
+           pointStyle: marks[tone % marks.length], borderDash: bar ? [] : dashes[Math.floor(tone / palette.length) % dashes.length],
+           pointRadius: 3, spanGaps: false, ...set };
+});
 
 const config = (spec) => {
   const x = axis(spec.x, { stacked: !!spec.stacked, type: spec.type === "line" && !spec.category ? "linear" : "category" });

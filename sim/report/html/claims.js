@@ -62,8 +62,8 @@ const againstCopies = (setups, swept, name, spec) => {
   const at = setups.texts("setup"), of = setups.texts("policy"), copies = setups.numbers("copies_per_gpu"), figures = setups.numbers(name);
   const pointsOf = (setup, wanted) => [...at.keys()].filter((i) => at[i] === setup && wanted(of[i]) && Number.isFinite(figures[i])).sort((a, b) => copies[a] - copies[b]);
   const series = swept.flatMap((setup, s) => [
-    { label: setup, points: pointsOf(setup, (policy) => policy !== "eplb"), style: { borderColor: colour(s), backgroundColor: colour(s) } },
-    { label: `${setup}, eplb`, points: pointsOf(setup, (policy) => policy === "eplb"), style: { borderColor: colour(s), backgroundColor: colour(s), pointStyle: "star", pointRadius: 9, showLine: false } }]);
+    { label: setup, points: pointsOf(setup, (policy) => policy !== "eplb"), style: { tone: s } },
+    { label: `${setup}, eplb`, points: pointsOf(setup, (policy) => policy === "eplb"), style: { tone: s, pointStyle: "star", pointRadius: 9, showLine: false } }]);
   return chart({ type: "line", x: "extra copies per GPU, all layers (R)", term: name, near: true, ...spec, y: withUnit(spec.yText, name),
     datasets: series.map((one) => ({ label: one.label, data: one.points.map((i) => ({ x: copies[i], y: figures[i] })), ...one.style })),
     data: { names: ["setup", "policy", "copies_per_gpu", name], rows: series.flatMap((one) => one.points.map((i) => [at[i], of[i], copies[i], figures[i]])) } });
@@ -80,6 +80,17 @@ const bySetup = (title, names, make) => {
   update(false);
   return el("div", {}, el("div", { class: "tools" }, el("label", {}, "setup ", select)), place);
 };
+
+const inWords = (a = "", b = "") => a.localeCompare(b, "en", { numeric: true });
+// Setups by model, then workload from high to low skew, then number of nodes: ke8 before ke12 before kj6.
+const setupOrder = (a, b) => {
+  const keyOf = (name) => { const parts = /^([a-z])([ejla])(\d+)(\/|$)/.exec(name); return parts ? [parts[1], "ejla".indexOf(parts[2]), Number(parts[3])] : null; };
+  const [x, y] = [keyOf(a), keyOf(b)];
+  if (!x || !y) return x ? -1 : y ? 1 : inWords(a, b);
+  return x[0].localeCompare(y[0], "en") || x[1] - y[1] || x[2] - y[2] || inWords(a, b);
+};
+// A table of setups in that order, each with its policies in theirs; null where the folder does not have it.
+const setupsFile = (path) => csvFile(path)?.sortedBy("policy", inWords).sortedBy("setup", setupOrder) ?? null;
 
 const goodputOfSetups = (setups, policies) => {
   const knees = setupBars(setups, policies, "knee_requests_per_s", { title: "Goodput by setup", yText: "request rate at the knee", note: "Mean over seeds. d: DeepSeek-R1, k: Kimi-K2; e, j: high skew, l, a: low skew; the number is that of nodes." });
@@ -146,7 +157,7 @@ const timeOfSetups = (setups) => {
     const used = parts().filter((part) => mine.some((i) => value(i, part) > 0));
     return el("div", { class: "grid" },
       chart({ type: "bar", stacked: true, horizontal: true, most: 1, title: `Steps by layer part: ${setup}`, term: "time_by_part", x: "policy", y: "share of the step time", labels: mine.map((i) => of[i]),
-        datasets: used.map((part) => ({ label: part, data: mine.map((i) => value(i, part)), backgroundColor: colour(parts().indexOf(part)) })),
+        datasets: used.map((part) => ({ label: part, data: mine.map((i) => value(i, part)), tone: parts().indexOf(part) })),
         data: { names: ["policy", "part", "share"], rows: mine.flatMap((i) => used.map((part) => [of[i], part, value(i, part)])) } }),
       table(`Near the knee: ${setup}`, [{ name: "policy", text: true }, ...["near_knee_requests_per_s", "itl_mean_ms", "balancedness_mean", "kv_full_time_share", "extrapolated_share"].map((name) => ({ name }))],
         mine.map((i) => [of[i], ...["near_knee_requests_per_s", "itl_mean_ms", "balancedness_mean", "kv_full_time_share", "extrapolated_share"].map((name) => setups.numbers(name)[i])])));
@@ -173,7 +184,8 @@ const claimsSections = (root) => {
   const document = jsonFile(join(root, "claims.json")), setups = csvFile(join(root, "setups.csv"));
   claimsSection(document);
   if (!setups || setups.rows.length === 0) { section("Setups", absent("No setups.csv with rows in this folder, so there are no charts.")); return; }
-  const policies = [...new Set(setups.texts("policy"))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  const policies = [...new Set(setups.texts("policy"))].sort(inWords);
+  seePolicies(policies);
   movementsOfClaims(root);
   goodputOfSetups(setups, policies);
   curvesOfSetups(root);

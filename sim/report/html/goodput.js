@@ -8,15 +8,14 @@ const curveChart = (curve, knees, spec) => {
   const keys = [...new Set(curve.rows.map((row, i) => spec.seriesOf(i)))];
   const groups = [...new Set(keys.map(spec.groupOf))];
   const x = curve.numbers("measured_offered_requests_per_s"), y = curve.numbers("measured_ttft_mean_ms"), stable = curve.numbers("stable");
+  const toneOfGroup = (key) => toneOf(spec.groupOf(key), groups.indexOf(spec.groupOf(key)));
   const datasets = keys.map((key) => {
     const mine = [...x.keys()].filter((i) => spec.seriesOf(i) === key).sort((a, b) => x[a] - x[b]);
-    const tone = colour(groups.indexOf(spec.groupOf(key)));
-    return { label: key, data: mine.map((i) => ({ x: x[i], y: y[i] })), borderColor: tone, backgroundColor: tone, borderWidth: 1.5,
+    return { label: key, data: mine.map((i) => ({ x: x[i], y: y[i] })), tone: toneOfGroup(key), borderWidth: 1.5,
              pointStyle: mine.map((i) => (stable[i] ? "circle" : "crossRot")), pointRadius: mine.map((i) => (stable[i] ? 2.5 : 4)),
              borderDash: dashes[keys.filter((other) => spec.groupOf(other) === spec.groupOf(key)).indexOf(key) % dashes.length] };
   });
-  const stars = knees.map((knee) => ({ label: `knee of ${knee.label}`, data: [{ x: knee.x, y: knee.y }], showLine: false, unlisted: true, pointStyle: "star", pointRadius: 10, borderWidth: 2.5,
-                                      borderColor: colour(groups.indexOf(spec.groupOf(knee.label))), backgroundColor: colour(groups.indexOf(spec.groupOf(knee.label))) }));
+  const stars = knees.map((knee) => ({ label: `knee of ${knee.label}`, data: [{ x: knee.x, y: knee.y }], showLine: false, unlisted: true, pointStyle: "star", pointRadius: 10, borderWidth: 2.5, tone: toneOfGroup(knee.label) }));
   return chart({ type: "line", tall: true, near: true, log: true, x: "offered load [requests/s]", y: "mean TTFT [ms]", title: spec.title, term: "measured_ttft_mean_ms",
     note: spec.note, datasets: [...datasets, ...stars], data: { names: curve.names, rows: curve.rows } });
 };
@@ -34,6 +33,7 @@ const studyCurves = (root, title) => {
 
 const goodputSections = (root) => {
   const study = jsonFile(join(root, "goodput.json")), curve = csvFile(join(root, "curve.csv")), byK = csvFile(join(root, "goodput.csv"));
+  seePolicies(study.policies.map((p) => p.policy));
   const columns = [{ name: "policy", text: true }];
   const figures = [["knee_requests_per_s", "Knee", (p) => p.knee.knee_requests_per_s], ["knee_ratio", "Knee, over the first", (p) => p.knee.knee_ratio],
     ["knee_ttft_mean_ms", "TTFT at the knee", (p) => p.knee.knee_ttft_mean_ms], ["saturation_requests_per_s", "Saturation", (p) => p.saturation_requests_per_s],

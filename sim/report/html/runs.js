@@ -52,7 +52,7 @@ const latencySection = (runs) => {
 // A stacked bar per run: what its mean step is made of.
 const stackedByRun = (runs, spec, keys, valueOf) => {
   const used = keys.filter((key) => runs.some((run) => valueOf(run, key) > 0));
-  const datasets = used.map((key) => ({ label: key.replaceAll("_", " "), data: runs.map((run) => valueOf(run, key)), backgroundColor: colour(keys.indexOf(key)) }));
+  const datasets = used.map((key) => ({ label: key.replaceAll("_", " "), data: runs.map((run) => valueOf(run, key)), tone: keys.indexOf(key) }));
   const rows = runs.flatMap((run) => used.map((key) => [label(run), key, valueOf(run, key)]));
   return chart({ type: "bar", stacked: true, horizontal: true, x: "policy", ...spec, labels: runs.map(label), datasets, data: { names: ["policy", spec.itemName, spec.valueName], rows } });
 };
@@ -135,7 +135,10 @@ const linkSection = (runs) => {
 };
 
 const memorySection = (runs) => {
-  const items = [...new Set(runs.flatMap((run) => run.summary.memory.map((item) => item.memory_item)))];
+  // Items that take memory anywhere, each with one colour in all charts.
+  const itemsOf = (run) => [...run.summary.memory, ...(run.memory?.rows.map(([, item, gib]) => ({ memory_item: item, memory_gib: num(gib) })) ?? [])];
+  const everything = runs.flatMap(itemsOf), used = new Set(everything.filter((one) => one.memory_gib > 0).map((one) => one.memory_item));
+  const items = [...new Set(everything.map((one) => one.memory_item))].filter((item) => used.has(item));
   const amount = (run, item) => num(run.summary.memory.find((one) => one.memory_item === item)?.memory_gib ?? 0);
   const node = section("Memory and KV cache",
     stackedByRun(runs, { title: "Memory of the fullest GPU", term: "memory", y: "GiB", itemName: "memory_item", valueName: "memory_gib" }, items, amount));
@@ -144,7 +147,7 @@ const memorySection = (runs) => {
   node.append(el("div", { class: "grid" }, ...having.map((run) => {
     const t = pivot(run.memory, "memory_item", "gpu", "memory_gib");
     return chart({ type: "bar", stacked: true, title: `Memory of every GPU: ${label(run)}`, term: "memory_gib", x: "GPU", y: "GiB", labels: t.columns,
-      datasets: t.rows.map((item, i) => ({ label: item, data: t.values[i], backgroundColor: colour(i) })),
+      datasets: items.filter((item) => t.rows.includes(item)).map((item) => ({ label: item, data: t.values[t.rows.indexOf(item)], tone: items.indexOf(item) })),
       data: { names: ["memory_item", "gpu", "memory_gib"], rows: t.rows.flatMap((item, i) => t.columns.map((gpu, j) => [item, gpu, t.values[i][j]])) } });
   })));
 };
@@ -163,6 +166,7 @@ const inputsSection = (documents) => {
 
 const runSections = (root) => {
   const runs = collectRuns(root), comparison = jsonFile(join(root, "comparison.json"));
+  seePolicies(runs.map(label));
   resultsSection(runs, comparison);
   timeSection(runs);
   stragglerSection(runs);
