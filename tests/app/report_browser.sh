@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: report_browser.sh EPSIM SCENARIO WORK_FOLDER
 # Opens a report of every kind of output in headless Chromium, at the width of a desktop and of a phone: everything is
-# drawn, nothing is written to the console, hostile names stay text, sorting, tooltips, maps and themes work. Exits 77
-# (skipped) where no Chromium is installed.
+# drawn, nothing is written to the console, hostile names stay text, sorting, tooltips, maps, colours, themes and the
+# layout for paper work. Exits 77 (skipped) where no Chromium is installed.
 set -euo pipefail
 epsim=$1 scenario=$2 work=$3
 browser=""
@@ -25,11 +25,34 @@ echo '{"policy": "craft", "num_gpus": 4, "weights": [[6,4,1,1,1,1,1,1],[5,4,2,1,
 # As --sensitivity would leave it, which takes too long for a test.
 sed -i '0,/"moved_most_by": \[\]/s//"moved_most_by": [{"input": "links <b>", "input_change": "slower", "value_before": 1.2, "value_after": 1.1}]/' "$out/craft/claims.json"
 printf 'claim,statement,input,input_change,value_before,value_after\nC17,A / B,links <b>,slower,1.2,1.1\n' > "$out/craft/sensitivity.csv"
+# More setups, out of their order: copies of one.
+for table in setup_layers setup_gains; do
+  for setup in ke12 kj6 da8; do sed -n "s/^ke6,/$setup,/p" "$out/craft/$table.csv"; done > more.csv
+  cat more.csv >> "$out/craft/$table.csv"
+done
 "$epsim" report "$out" -o report.html > /dev/null
 
 # The page, with a script at its end that looks at it as a reader would and leaves what it saw in an attribute.
 { sed '/<\/html>/d' report.html; cat <<'CHECK'
 <script>
+// On paper charts fill their panel, tables are as wide as the page at most and lose no column, long ones say what is
+// missing; afterwards all is as before.
+const paperChecks = (all) => {
+  const open = all(".wide").filter((region) => region.clientWidth > 0);
+  const columnsOf = (region) => new Set([...region.querySelectorAll("th")].map((head) => head.textContent)).size;
+  const state = () => open.map((region) => [region.querySelectorAll("tr").length, region.querySelectorAll("button").length].join()).join(";");
+  const rows = open.map((region) => region.querySelectorAll("tbody tr").length), columns = open.map(columnsOf), before = state();
+  dispatchEvent(new Event("beforeprint"));
+  const page = document.getElementById("main").clientWidth;
+  const charts = all("canvas").filter((canvas) => canvas.clientWidth > 0).every((canvas) => canvas.clientWidth > 0.9 * page && canvas.clientWidth < page);
+  const fit = open.every((region) => [...region.querySelectorAll("table")].every((part) => part.offsetWidth <= region.clientWidth + 1));
+  const whole = open.every((region, i) => columnsOf(region) === columns[i]);
+  const cut = open.filter((region, i) => region.matches(".scroll") && rows[i] > 60);
+  const told = cut.length > 0 && cut.every((region) => region.querySelector("tbody").rows.length === 30 && /^The first 30 of [\d,]+ rows\. The other [\d,]+ are in \S+\.csv,/.test(region.lastChild.textContent));
+  const split = open.some((region) => region.querySelectorAll("table").length > 1);
+  dispatchEvent(new Event("afterprint"));
+  return [charts, fit, whole, told, split, state() === before].join(" ");
+};
 addEventListener("load", () => {
   const all = (what) => [...document.querySelectorAll(what)];
   const painted = (canvas) => {  // read from a copy: Chromium comments on reading a canvas twice
@@ -62,14 +85,23 @@ addEventListener("load", () => {
   choice.selectedIndex = choice.options.length - 1;
   choice.dispatchEvent(new Event("change"));
   const chosen = all("svg.heat").length === before && all("canvas").filter((canvas) => !painted(canvas)).length === 0;
+  const setups = [...choice.options].map((option) => option.value), ordered = setups.join() === "de8,da8,ke6,ke12,kj6";
+  const sets = all("canvas").map((canvas) => Chart.getChart(canvas).data.datasets), toneOf = (set) => set.backgroundColor;
+  const oneColour = ["base", "eplb"].every((policy) => new Set(sets.flat().filter((set) => set.label === policy).map(toneOf)).size === 1);
+  const stacked = sets.filter((mine) => mine.some((set) => set.label === "KV cache"));
+  const apart = stacked.length > 2 && stacked.every((mine) => new Set(mine.map(toneOf)).size === mine.length);
+  const labels = all("svg.heat text").map((text) => parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getBoundingClientRect().width / text.ownerSVGElement.viewBox.baseVal.width);
+  const heading = (name) => all("th button").find((button) => button.getAttribute("aria-description")?.startsWith(name))?.textContent;
+  const headings = [heading("swept: cluster.nodes"), heading("near_knee_requests_per_s")].join();
   all("details").forEach((details) => { details.open = true; });
   setTimeout(() => {
     const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
     const outside = all("[src], [href]").filter((node) => !/^#/.test(node.getAttribute("href") ?? "")).length;
+    const onPaper = paperChecks(all);
     document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
       "images " + all("img").length, "canvases " + (all("canvas").length > 15), "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
       "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + /^layer 0, GPU 1: [0-9.]+$/.test(readout),
-      "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
+      "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart, "labels " + labels.every((size) => size > 9), "headings " + headings, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
   }, 200);
 });
 </script>
@@ -77,7 +109,7 @@ addEventListener("load", () => {
 CHECK
 } > checked.html
 
-expected='ready yes; owned undefined; images 0; canvases true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; tables true; outside 0; wider than the page 0; named true'
+expected='ready yes; owned undefined; images 0; canvases true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; tables true; outside 0; wider than the page 0; setups true; colours true true; labels true; headings nodes,near knee request rate; paper true true true true true true; named true'
 # No name resolves, so that not even the browser's own services reach the network.
 for size in 1280,900 390,844; do
   timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \

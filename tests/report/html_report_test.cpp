@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
@@ -94,6 +95,20 @@ TEST_CASE("report: asks for nothing outside of itself") {
     CHECK(html.find(outside) == std::string::npos);
   }
   CHECK(html.find("Released under the MIT License") != std::string::npos);  // Chart.js goes with its notice
+}
+
+TEST_CASE("report: a colour for every item of a GPU's memory, and no table breaks inside words") {
+  const test::TempDir dir;
+  write_sample(dir / "out");
+  const std::string html = html_report(read_report_input(dir / "out"), "0.1.0");
+  const std::string palette = between(html, "const palette = [", "]");
+  std::set<std::string> colours;
+  for (std::size_t at = palette.find('#'); at != std::string::npos; at = palette.find('#', at + 1)) {
+    colours.insert(palette.substr(at, 7));
+  }
+  CHECK(colours.size() == 12);  // the items of memory.csv, "left over" among them
+  CHECK(count(palette, "#") == colours.size());
+  CHECK(between(html, "<style>", "</style>").find("anywhere") == std::string::npos);
 }
 
 TEST_CASE("report: defines every figure of its tables") {

@@ -33,18 +33,23 @@ const parseCsv = (text) => {
 // A cell or JSON value as a number; NaN where it is not defined, which Chart.js leaves blank.
 const num = (value) => (value === "" || value === null || value === undefined ? NaN : Number(value));
 
-// A CSV file as a table, or null where the folder does not have it.
-const csvFile = (path) => {
-  const text = report.files[path];
-  if (text === undefined) return null;
-  const { names, rows } = parseCsv(text);
+// Rows of text cells whose columns have names.
+const csvTable = (names, rows) => {
   const at = (name) => names.indexOf(name);
   return {
-    names, rows, text,
+    names, rows,
     has: (name) => at(name) >= 0,
     texts: (name) => rows.map((row) => row[at(name)] ?? ""),
     numbers: (name) => rows.map((row) => num(row[at(name)])),
+    where: (name, wanted) => csvTable(names, rows.filter((row) => wanted(row[at(name)] ?? ""))),
+    sortedBy: (name, order) => csvTable(names, [...rows].sort((a, b) => order(a[at(name)], b[at(name)]))),
   };
+};
+// A CSV file, or null where the folder does not have it.
+const csvFile = (path) => {
+  if (report.files[path] === undefined) return null;
+  const { names, rows } = parseCsv(report.files[path]);
+  return csvTable(names, rows);
 };
 const jsonFile = (path) => (report.files[path] === undefined ? null : JSON.parse(report.files[path]));
 const join = (folder, name) => (folder === "" ? name : folder + "/" + name);
@@ -63,10 +68,23 @@ const shown = (value) => {
 };
 
 const define = (name) => report.definitions[name] ?? null;
+const sweptKeys = new Set();  // keys that a sweep varied, which metrics.md does not know
+const definitionOf = (name) => (define(name) ? `${name}: ${define(name).text}` : sweptKeys.has(name) ? `swept: ${name}` : "");
 const unitOf = (name) => {
   const known = define(name);
   return known && !["text", "list", "section", "true, false"].includes(known.unit) ? known.unit : "";
 };
+// The name of a figure of metrics.md in words: "knee_requests_per_s" [1/s] is "knee request rate", "kv_pool_gib_per_gpu" [GiB]
+// is "KV pool per GPU". Other names stay as they are.
+const unitEndings = { s: "s", ms: "ms", us: "us", GiB: "gib", GB: "GB", "GB/s": "GBps", bytes: "bytes" };
+const spelled = { kv: "KV", ttft: "TTFT", itl: "ITL", tpot: "TPOT", slo: "SLO", e2e: "end-to-end", gpu: "GPU", gpus: "GPUs", dp: "DP" };
+const wordsOf = (name) => {
+  if (!define(name)) return name;
+  const parts = name.replace(/(request|token)s_per_s(?=_|$)/, "$1_rate").split("_");
+  const kept = parts.filter((part) => part !== unitEndings[unitOf(name)]);
+  return (kept.length > 0 ? kept : parts).map((part) => spelled[part] ?? part).join(" ");
+};
+const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 const withUnit = (label, name) => (unitOf(name) ? `${label} [${unitOf(name)}]` : label);
 
 // One tooltip for the page, shown on hover and on focus.
@@ -91,8 +109,8 @@ const explain = (node, text) => {
 };
 // A word with its definition from metrics.md.
 const term = (label, name) => {
-  const known = define(name);
-  return known ? explain(el("span", { class: "term", tabindex: "0" }, label), `${name}: ${known.text}`) : el("span", {}, label);
+  const text = definitionOf(name);
+  return text ? explain(el("span", { class: "term", tabindex: "0" }, label), text) : el("span", {}, label);
 };
 
 const save = (name, blob) => {

@@ -113,12 +113,11 @@ const curvesOfSetups = (root) => {
   const node = section("Throughput and TTFT");
   if (studies.length === 0) { node.append(absent("No setup was searched, so there are no curves.")); return; }
   const shortOf = (folder) => (root === "" ? folder : folder.slice(root.length + 1));
-  node.append(el("p", {}, "Stars are knees. Crosses are rates at which the run was not steady. The TTFT axis is logarithmic."),
-    bySetup("throughput and TTFT", studies.map(shortOf), (name) => studyCurves(join(root, name), `TTFT against offered load: ${name}`)));
+  node.append(bySetup("throughput and TTFT", studies.map(shortOf).sort(setupOrder), (name) => studyCurves(join(root, name), `TTFT against offered load: ${name}`)));
 };
 
 const fixedRates = (root, policies) => {
-  const fixed = csvFile(join(root, "fixed_rates.csv"));
+  const fixed = setupsFile(join(root, "fixed_rates.csv"));
   if (!fixed || fixed.rows.length === 0) return;
   const at = fixed.texts("setup"), of = fixed.texts("policy"), share = fixed.numbers("lowest_knee_share"), ttft = fixed.numbers("ttft_mean_ms");
   section("TTFT at rates below saturation", bySetup("TTFT at fixed rates", [...new Set(at)], (setup) => {
@@ -131,14 +130,14 @@ const fixedRates = (root, policies) => {
 };
 
 const balanceOfSetups = (root) => {
-  const layers = csvFile(join(root, "setup_layers.csv")), gains = csvFile(join(root, "setup_gains.csv"));
+  const layers = setupsFile(join(root, "setup_layers.csv")), gains = setupsFile(join(root, "setup_gains.csv"));
   const node = section("Balance and what copies bring");
   if (!layers || !gains) { node.append(absent("No setup_layers.csv and setup_gains.csv in this folder.")); return; }
   const at = layers.texts("setup"), of = layers.texts("policy");
   node.append(bySetup("balance", [...new Set(at)], (setup) => {
     const mine = [...at.keys()].filter((i) => at[i] === setup), policies = [...new Set(mine.map((i) => of[i]))];
     const figure = (name) => policies.map((policy) => mine.filter((i) => of[i] === policy)).map((rows, p) => ({ label: policies[p], x: rows.map((i) => layers.numbers("layer")[i]), y: rows.map((i) => layers.numbers(name)[i]) }));
-    const map = pivot({ ...gains, texts: (n) => gains.texts(n).filter((_, i) => gains.texts("setup")[i] === setup), numbers: (n) => gains.numbers(n).filter((_, i) => gains.texts("setup")[i] === setup) }, "layer", "layer_copies", "balancedness_gain");
+    const map = pivot(gains.where("setup", (name) => name === setup), "layer", "layer_copies", "balancedness_gain");
     return el("div", { class: "grid" },
       lines({ title: `Planned balancedness by layer: ${setup}`, term: "planned_balancedness", x: "layer", xName: "layer", y: "mean / max GPU load", yName: "planned_balancedness" }, figure("planned_balancedness")),
       lines({ title: `Hottest expert by layer: ${setup}`, term: "hottest_over_mean", x: "layer", xName: "layer", y: "load / mean", yName: "hottest_over_mean", seriesName: "setup" }, [{ ...figure("hottest_over_mean")[0], label: setup }]),
@@ -181,7 +180,7 @@ const movementsOfClaims = (root) => {
 };
 
 const claimsSections = (root) => {
-  const document = jsonFile(join(root, "claims.json")), setups = csvFile(join(root, "setups.csv"));
+  const document = jsonFile(join(root, "claims.json")), setups = setupsFile(join(root, "setups.csv"));
   claimsSection(document);
   if (!setups || setups.rows.length === 0) { section("Setups", absent("No setups.csv with rows in this folder, so there are no charts.")); return; }
   const policies = [...new Set(setups.texts("policy"))].sort(inWords);

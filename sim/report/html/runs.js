@@ -108,7 +108,7 @@ const balanceSection = (runs) => {
   for (const t of tables) t.values = t.values.map((row) => { const mean = row.reduce((a, b) => a + b, 0) / row.length; return row.map((v) => (mean > 0 ? v / mean : NaN)); });
   const ranges = tables.map((t) => range(t.values.flat()));
   const least = Math.min(...ranges.map((r) => r[0])), most = Math.max(...ranges.map((r) => r[1]));
-  node.append(el("div", { class: "grid" }, ...maps.map((run, i) => heatmap({ title: `Load by layer and GPU: ${label(run)}`, note: "Over the layer's mean, whole run. All maps share one scale.",
+  node.append(el("div", { class: "grid" }, ...maps.map((run, i) => heatmap({ title: `Load by layer and GPU: ${label(run)}`, term: "load_over_mean", note: "Over the layer's mean, whole run. All maps share one scale.",
     rowName: "layer", columnName: "GPU", valueName: "load / mean of the layer", rows: tables[i].rows, columns: tables[i].columns, values: tables[i].values, low: least, high: most }))));
   const steps = runs.filter((run) => run.layerSteps);
   if (steps.length === 0) node.append(absent("No layer_steps.csv in this folder, so there is no map of layer × step."));

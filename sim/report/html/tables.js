@@ -4,15 +4,17 @@
 const isShare = (column) => unitOf(column.name) === "share";
 const cellText = (column, cell) => (column.text ? String(cell === "" ? "–" : cell ?? "–") : shown(isShare(column) ? num(cell) * 100 : cell));
 
+// Short texts keep to a line, long ones have room for several words.
+const textStyle = (length) => (length > 24 ? "text long" : length < 16 ? "text short" : "text");
+
 // columns: [{name, label, text, mark, show}], name = the figure in metrics.md, mark(cell) = a style class, show(row) = text for
 // a cell that still sorts by its value; rows: arrays of cells (numbers or text).
-const styleOf = (column, cell) => [column.text ? (String(cell).length > 24 ? "text long" : "text") : "", column.mark ? column.mark(cell) : ""].join(" ").trim();
+const styleOf = (column, cell) => [column.text ? textStyle(String(cell).length) : "", column.mark ? column.mark(cell) : ""].join(" ").trim();
 const table = (title, columns, rows, options = {}) => {
   const body = el("tbody");
   const heads = columns.map((column, at) => {
-    const button = el("button", { type: "button", onclick: () => sortBy(at) }, column.label ?? column.name);
-    const known = define(column.name);
-    explain(button, known ? `${column.name}: ${known.text}` : column.note);
+    const button = el("button", { type: "button", onclick: () => sortBy(at) }, column.label ?? wordsOf(column.name));
+    explain(button, definitionOf(column.name) || column.note);
     const unit = isShare(column) ? "%" : unitOf(column.name);
     return el("th", { scope: "col", class: column.text ? "text" : "", "aria-sort": "none" }, button,
               unit ? el("span", { class: "unit" }, unit) : null);
@@ -32,9 +34,9 @@ const table = (title, columns, rows, options = {}) => {
   };
   fill(rows);
   const inner = el("table", {}, el("thead", {}, el("tr", {}, ...heads)), body);
+  const file = (options.file ?? fileName(title)) + ".csv";
   const tools = el("div", { class: "tools" }, el("button", {
     type: "button",
-  const file = (options.file ?? fileName(title)) + ".csv";
     onclick: () => saveCsv(file, options.names ?? columns.map((c) => c.name),
                            options.all ?? rows),
   }, "CSV"));
