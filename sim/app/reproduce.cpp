@@ -10,6 +10,7 @@
 #include "sim/app/goodput_options.h"
 #include "sim/app/report_verb.h"
 #include "sim/app/work_folder.h"
+#include "sim/core/files.h"
 #include "sim/report/format.h"
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_folder.h"
@@ -134,6 +135,34 @@ void check_readable(const std::vector<CraftNeed>& needs, const CraftStudyOptions
   }
 }
 
+// Ids of the claims that a folder's result holds and `claims` do not; none of a result that cannot be read.
+std::vector<std::string> claims_lost(const fs::path& folder, const std::vector<CraftClaim>& claims) {
+  std::vector<std::string> out;
+  if (!fs::exists(folder / "claims.json")) {
+    return out;
+  }
+  const auto before = nlohmann::json::parse(read_file(folder / "claims.json"), nullptr, false);
+  const auto rows = before.is_object() ? before.value("claims", nlohmann::json::array()) : nlohmann::json();
+  for (const nlohmann::json& row : rows) {
+    const std::string id = row.value("claim", "");
+    const bool asked = std::any_of(claims.begin(), claims.end(), [&](const CraftClaim& c) { return c.id == id; });
+    if (!asked && std::find(out.begin(), out.end(), id) == out.end()) {
+      out.push_back(id);
+    }
+  }
+  return out;
+}
+
+// A result is not to shrink to the claims asked for now.
+void check_keeps_claims(const fs::path& folder, const std::vector<CraftClaim>& claims) {
+  if (const std::vector<std::string> lost = claims_lost(folder, claims); !lost.empty()) {
+    throw InputError({"", 0, "only"},
+                     fmt::format("{} has a result with {} too, which would be lost. Name another folder with -o, or "
+                                 "leave --only out: finished searches are not made again.",
+                                 folder.string(), fmt::join(lost, ", ")));
+  }
+}
+
 // Tells of each setup that is done.
 GatherControl control_of(CraftStore& store, bool quiet) {
   GatherControl out;
@@ -186,6 +215,7 @@ int reproduce(const po::variables_map& values) {
   const fs::path target =
       values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / "craft";
   const WorkFolder folder(target, kKind, manifest_of(options), values["overwrite"].as<bool>());
+  check_keeps_claims(folder.path(), claims);
   FolderStore store(folder);
   const bool quiet = values["quiet"].as<bool>();
   CraftEvidence evidence;

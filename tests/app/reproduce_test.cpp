@@ -75,6 +75,12 @@ TEST_CASE("reproduce: claims.json counts what it lists") {
   CHECK(json.at("claims_reproduced") == json.at("claims").size());
   CHECK(json.at("claims").size() == 6);
   CHECK(finished_parts(dir / "out/searches") == 0);  // plans alone
+  // Fewer claims do not take the place of more; more do.
+  const Outcome fewer = run_epsim(dir, "reproduce craft -q --only C30 --set plan_loads.steps=10 -o out");
+  CHECK(fewer.exit_code == 2);
+  CHECK(fewer.err.find("C05, C16") != std::string::npos);
+  CHECK(nlohmann::json::parse(slurp(dir / "out/claims.json")) == json);
+  CHECK(run_epsim(dir, "reproduce craft -q --only C05,C06,C16,C30 --set plan_loads.steps=10 -o out").exit_code == 0);
 }
 
 TEST_CASE("reproduce refuses wrong input with a clear error and writes nothing") {
