@@ -179,10 +179,15 @@ Rows c22_rows(const CraftEvidence& evidence, const CraftScope&) {
     }
     return knee(x, gain);
   };
+  const auto told_of = [&](int layer, const char* paper, double low, double high, const char* why) {
+    return noted(told(row("C22", fmt::format("copies at the knee of layer {}, DE8", layer), paper,
+                          ClaimKind::kAlgorithm, knee_of_layer(layer), low, high)),
+                 why);
+  };
   return {row("C22", "copies at the knee of layer 51, DE8", "16", ClaimKind::kAlgorithm, knee_of_layer(51), 8, 32),
-          noted(told(row("C22", "copies at the knee of layer 20, DE8", "0", ClaimKind::kAlgorithm, knee_of_layer(20), 0,
-                         4)),
-                "the paper does not give layer 20's loads beyond the hottest one's")};
+          told_of(20, "0", 0, 4, "the paper does not give layer 20's loads beyond the hottest one's"),
+          told_of(11, "1", 0.5, 2, "the paper does not give layer 11's loads"),
+          told_of(12, "8", 4, 16, "the paper does not give layer 12's loads")};
 }
 
 // C23 to C26: the loads.
