@@ -5,6 +5,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -20,8 +21,8 @@ namespace {
 // Near the knee, but below it under most seeds; a third of the requests tell a mean well enough.
 constexpr double kNearKnee = 0.97;
 constexpr std::size_t kPartOfTrace = 3;
-// Several times what fits into the largest KV pool of the setups, 12 ranks with 72 requests each.
-constexpr std::size_t kSaturatingRequests = 5000;
+// Three times what fits into the largest KV pool of the setups, 12 ranks with 72 requests each, and more.
+constexpr std::size_t kSaturatingRequests = 3000;
 // Not all at once: ranks would stay in step with each other, and wait for KV cache at the same time.
 constexpr double kSaturatingRate = 50;
 
@@ -237,15 +238,15 @@ class SetupWork {
     }
   }
 
-  // Of the policies that are compared at fixed rates: below it none of them is saturated.
+  // Of the policies that are compared at fixed rates, as far as they are searched: below it none of those is saturated.
   double lowest_knee() {
     double out = std::numeric_limits<double>::infinity();
     for (const auto& [policy, need] : needs_) {
-      if (need.fixed_rates) {
-        EPSIM_CHECK(!of(policy).searches.empty(), "policies that are compared at shares of a knee are searched");
+      if (need.fixed_rates && !of(policy).searches.empty()) {
         out = std::min(out, of(policy).searches.front().knee.rate);
       }
     }
+    EPSIM_CHECK(std::isfinite(out), "one of the policies that are compared at shares of a knee is searched");
     return out;
   }
 

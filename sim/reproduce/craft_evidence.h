@@ -23,7 +23,7 @@ enum class EvidenceLevel { kPlan, kFirstSeed, kAllSeeds };
 struct CraftNeed {
   std::string_view setup, policy;
   EvidenceLevel level = EvidenceLevel::kPlan;
-  bool fixed_rates = false;  // also TTFT at the rates of CraftStudyOptions::fixed_rates
+  bool fixed_rates = false;  // also TTFT at the rates of CraftStudyOptions::fixed_rates, of any level
   bool saturated = false;    // also a run of far too many requests a second, under the first seed
 };
 

@@ -1,0 +1,45 @@
+// The setups and policies that CRAFT's claims speak of together, for the files that hold the claims.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sim/reproduce/craft_claims.h"
+
+namespace epsim::craft {
+
+using Needs = std::vector<CraftNeed>;
+using Rows = std::vector<ClaimRow>;
+using Names = std::span<const std::string_view>;
+
+inline constexpr std::string_view kEight[] = {"de8", "dj8", "dl8", "da8", "ke8", "kj8", "kl8", "ka8"};
+inline constexpr std::string_view kDeepSeek[] = {"de8", "dj8", "dl8", "da8"};
+inline constexpr std::string_view kKimi[] = {"ke8", "kj8", "kl8", "ka8"};
+inline constexpr std::string_view kHighSkew[] = {"de8", "dj8", "ke8", "kj8"};
+inline constexpr std::string_view kLowSkew[] = {"dl8", "da8", "kl8", "ka8"};
+inline constexpr std::string_view kSix[] = {"ke6", "kj6", "kl6"};
+inline constexpr std::string_view kTwelve[] = {"ke12", "kj12", "kl12"};
+inline constexpr std::string_view kScaling[] = {"ke6", "kj6", "kl6", "ke8", "kj8", "kl8", "ke12", "kj12", "kl12"};
+inline constexpr std::string_view kFactors[] = {"de8", "ke8"};  // setups of the sweep over R
+inline constexpr std::string_view kSwept[] = {"cra2", "cra4", "cra8", "cra16",
+                                              "cra32"};  // its policies, EPLB beside them
+
+inline constexpr std::string_view kOnlyCra8[] = {"cra8"}, kWithCopies[] = {"cra8", "eplb"};
+inline constexpr std::string_view kTriple[] = {"base", "cra8", "eplb"};
+
+struct Band {
+  double low, high;
+};
+
+inline Needs searches(const CraftScope& scope, Names setups, Names policies, bool fixed_rates = false) {
+  Needs out;
+  for (const std::string_view setup : scope.of(setups)) {
+    for (const std::string_view policy : policies) {
+      out.push_back({setup, policy, EvidenceLevel::kAllSeeds, fixed_rates});
+    }
+  }
+  return out;
+}
+
+}  // namespace epsim::craft
