@@ -251,9 +251,9 @@ int reproduce_verb(const std::vector<std::string>& words) {
   options.add_options()("only", po::value<std::string>(), "claims to check, separated by commas, as in C09,C17")(
       "quick", po::bool_switch(), "three setups, one seed, fewer requests: half a minute instead of minutes")(
       "sensitivity", po::bool_switch(),
-      "also change one input at a time and tell which two move each figure most: on five setups, takes several times "
-      "as long as --quick")("memory", po::value<std::string>()->default_value("paper"),
-                            "memory preset: paper (a fraction per setup, from its KV losses), or one_rule")(
+      "also change one input at a time and tell which two move each figure most: on five setups, takes twice as long "
+      "again")("memory", po::value<std::string>()->default_value("paper"),
+               "memory preset: paper (a fraction per setup, from its KV losses), or one_rule")(
       "seeds", po::value<int>(), "seeds of requests and routing; default 2")(
       "set", po::value<std::vector<std::string>>(), "override a key of every setup, as in --set dispatch.dedup=node");
   add_output_options(options);

@@ -3,8 +3,8 @@
 //   Ignores: changes of several inputs together; claims that sweep R (C02, C27), which would take several times as
 //   long;
 //            the latency of a single exchange, which no key of a scenario sets (models/hardware/README.md brackets it).
-//   Setups : E on all sizes of cluster and one of low skew, one seed and the requests of a quick reproduction, both
-//            before and after a change; so the figures differ a little from those of the claims themselves.
+//   Setups : E on all sizes of cluster and one of low skew, under the reproduction's first seed, both before and after
+//            a change; so the figures differ a little from those of the claims themselves.
 #pragma once
 
 #include <iosfwd>
