@@ -135,16 +135,19 @@ void check_readable(const std::vector<CraftNeed>& needs, const CraftStudyOptions
   }
 }
 
-// Ids of the claims that a folder's result holds and `claims` do not; none of a result that cannot be read.
+// Ids of the claims that a folder's result holds and `claims` do not; of a result that cannot be read, those that can.
 std::vector<std::string> claims_lost(const fs::path& folder, const std::vector<CraftClaim>& claims) {
   std::vector<std::string> out;
   if (!fs::exists(folder / "claims.json")) {
     return out;
   }
   const auto before = nlohmann::json::parse(read_file(folder / "claims.json"), nullptr, false);
-  const auto rows = before.is_object() ? before.value("claims", nlohmann::json::array()) : nlohmann::json();
+  const nlohmann::json none, rows = before.is_object() && before.contains("claims") ? before["claims"] : none;
   for (const nlohmann::json& row : rows) {
-    const std::string id = row.value("claim", "");
+    if (!row.is_object() || !row.contains("claim") || !row["claim"].is_string()) {
+      continue;
+    }
+    const auto id = row["claim"].get<std::string>();
     const bool asked = std::any_of(claims.begin(), claims.end(), [&](const CraftClaim& c) { return c.id == id; });
     if (!asked && std::find(out.begin(), out.end(), id) == out.end()) {
       out.push_back(id);
