@@ -121,12 +121,16 @@ double saturation_of(const GoodputSubject& subject, const GoodputOptions& option
   return saturation_rate(serve_all(subject, as_burst(first_of(*subject.trace, requests))), options);
 }
 
+double idle_ttft_of(const GoodputSubject& subject) {
+  return idle_ttft_s(serve_all(subject, one_at_a_time(*subject.trace)));
+}
+
 }  // namespace
 
 GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
                              const OnProbe& on_probe) {
-  const double saturation = saturation_of(subject, options);
-  GoodputCurve curve{.idle_ttft_s = idle_ttft_s(serve_all(subject, one_at_a_time(*subject.trace))),
+  const double saturation = start.saturation > 0 ? start.saturation : saturation_of(subject, options);
+  GoodputCurve curve{.idle_ttft_s = start.idle_ttft_s > 0 ? start.idle_ttft_s : idle_ttft_of(subject),
                      .start = start.rate > 0 ? start.rate : kFirstStart * saturation,
                      .start_step = start.step,
                      .probes = {}};
@@ -171,9 +175,11 @@ SearchStart start_near(const GoodputSearch& known, const GoodputOptions& options
 
 // Where to begin: anywhere when the trace is too short to ask a part of it.
 SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& options, const OnProbe& on_probe) {
+  const SearchStart anywhere{
+      .step = kFirstStep, .saturation = saturation_of(subject, options), .idle_ttft_s = idle_ttft_of(subject)};
   const std::size_t requests = subject.trace->requests.size() / kPilotPart;
   if (requests < kPilotLeast) {
-    return {.step = kFirstStep};
+    return anywhere;
   }
   const RequestTrace part = first_of(*subject.trace, requests);
   GoodputSubject pilot = subject;
@@ -187,7 +193,10 @@ SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& opt
   coarse.min_requests_ratio = 0;
   coarse.min_completed = 1e-9;
   coarse.max_drift = 1e9;
-  return start_near(search_goodput(pilot, coarse, {.step = kFirstStep}, on_probe), options, *subject.trace);
+  SearchStart out = start_near(search_goodput(pilot, coarse, anywhere, on_probe), options, *subject.trace);
+  out.saturation = anywhere.saturation;
+  out.idle_ttft_s = anywhere.idle_ttft_s;
+  return out;
 }
 
 }  // namespace

@@ -45,6 +45,9 @@ struct SearchStart {
   double rate = 0;           // requests/s; 0: from the saturation throughput
   double step = 1.25;        // factor between rates until there is a bracket
   std::size_t requests = 0;  // of the trace, that a rate takes of which nothing is known; 0: all
+  // Of the subject, where they are known already; 0: to be measured.
+  double saturation = 0;  // requests/s
+  double idle_ttft_s = 0;
 };
 
 // Searches one subject.

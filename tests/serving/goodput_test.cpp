@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <tbb/global_control.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -152,6 +153,19 @@ TEST_CASE("equal searches on one thread and on two, and for every seed its own")
   CHECK(runs[0][0].knee.rate != runs[0][1].knee.rate);
   // The same arrivals at a tenth of the speed less: the knee is a tenth lower but for the bracket's interpolation.
   CHECK(runs[0][0].knee.rate / runs[0][2].knee.rate == doctest::Approx(1.1).epsilon(0.01));
+}
+
+TEST_CASE("a search takes one burst, whose saturation its pilot shares") {
+  const RequestTrace trace = poisson(6000, 6);  // a sixth of it is enough for a pilot
+  GoodputSubject subject = queue(trace);
+  std::atomic<int> bursts{0};
+  subject.serve = [&bursts, serve = subject.serve](const RequestTrace& requests) {
+    bursts += requests.requests.back().arrival == requests.requests.front().arrival ? 1 : 0;
+    return serve(requests);
+  };
+  const std::vector<GoodputSearch> found = search_all({subject}, {}, {});
+  CHECK(bursts == 1);
+  CHECK(found.front().saturation == doctest::Approx(1 / kStep).epsilon(0.01));
 }
 
 TEST_CASE("a rate beyond capacity is never the knee, though its TTFT and completed rate would do") {
