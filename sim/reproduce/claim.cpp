@@ -71,13 +71,17 @@ RatioSummary summarize_ratios(std::span<const SetupRatio> ratios) {
       out.max = stats.mean();
       out.max_setup = setup;
     }
+    if (out.min_setup.empty() || stats.mean() < out.min) {
+      out.min = stats.mean();
+      out.min_setup = setup;
+    }
   }
   out.mean = means.mean();
   if (seeds > 1) {
     const auto setups = static_cast<double>(by_setup.size());
     const double t = student_t_95(static_cast<int>(by_setup.size()) * static_cast<int>(seeds - 1));
-    out.max_half_width = t * std::sqrt(variance / static_cast<double>(seeds));
-    out.mean_half_width = *out.max_half_width / std::sqrt(setups);
+    out.setup_half_width = t * std::sqrt(variance / static_cast<double>(seeds));
+    out.mean_half_width = *out.setup_half_width / std::sqrt(setups);
   }
   return out;
 }

@@ -68,20 +68,20 @@ struct ClaimsInfo {
 // A row with its words; the rest as it is by default.
 ClaimRow named_row(std::string id, std::string what, std::string paper, std::string unit = "");
 
-// A ratio between policies on one setup under one seed.
+// A ratio between policies, or another figure, of one setup under one seed.
 struct SetupRatio {
   std::string setup;
   int seed = 0;
   double value = 0;
 };
 
-// Mean over setups of each setup's mean over seeds, and its largest. The interval comes from the variance between
-// seeds, pooled over setups (common random numbers inside a seed): Student's t with setups x (seeds - 1) degrees of
-// freedom.
+// Mean over setups of each setup's mean over seeds, and the setups whose mean is smallest and largest. The intervals
+// come from the variance between seeds, pooled over setups (common random numbers inside a seed): Student's t with
+// setups x (seeds - 1) degrees of freedom.
 struct RatioSummary {
-  double mean = 0, max = 0;
-  std::string max_setup;
-  std::optional<double> mean_half_width, max_half_width;
+  double mean = 0, min = 0, max = 0;
+  std::string min_setup, max_setup;
+  std::optional<double> mean_half_width, setup_half_width;  // of the mean, and of one setup's
 };
 // `ratios` is not empty and holds the same seeds for every setup.
 RatioSummary summarize_ratios(std::span<const SetupRatio> ratios);

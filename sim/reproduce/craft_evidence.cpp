@@ -21,14 +21,14 @@ namespace {
 // Near the knee, but below it under most seeds; a third of the requests tell a mean well enough.
 constexpr double kNearKnee = 0.97;
 constexpr std::size_t kPartOfTrace = 3;
+constexpr std::size_t kLeastPart = 500;  // requests
 // Three times what fits into the largest KV pool of the setups, 12 ranks with 72 requests each, and more.
 constexpr std::size_t kSaturatingRequests = 3000;
 // Not all at once: ranks would stay in step with each other, and wait for KV cache at the same time.
 constexpr double kSaturatingRate = 50;
 
 struct PolicyNeed {
-  EvidenceLevel level = EvidenceLevel::kPlan;
-  bool fixed_rates = false, saturated = false;
+  bool searched = false, fixed_rates = false, saturated = false;
 };
 using SetupNeeds = std::map<std::string, PolicyNeed, std::less<>>;
 
@@ -54,9 +54,12 @@ RunResult serve_whole(const GoodputSubject& subject, const RequestTrace& trace) 
   return run;
 }
 
-// The requests of a shorter run at `rate`.
-RequestTrace part_at(const GoodputSubject& subject, double rate) {
-  return at_rate(first_of(*subject.trace, subject.trace->requests.size() / kPartOfTrace), rate);
+// The requests of a shorter run at this share of a knee: the lower the rate, the fewer are in the system, and the fewer
+// tell as much.
+RequestTrace part_at(const GoodputSubject& subject, double knee, double share) {
+  const double part = static_cast<double>(subject.trace->requests.size()) / kPartOfTrace;
+  const auto requests = static_cast<std::size_t>(part * std::min(1.0, share * share));
+  return at_rate(first_of(*subject.trace, std::max(requests, kLeastPart)), share * knee);
 }
 
 double part_share(const RunResult& run, LayerPart part) {
@@ -66,7 +69,7 @@ double part_share(const RunResult& run, LayerPart part) {
 NearKnee run_near_knee(const GoodputSubject& subject, double knee) {
   NearKnee out;
   out.rate = kNearKnee * knee;
-  const RunResult run = serve_whole(subject, part_at(subject, out.rate));
+  const RunResult run = serve_whole(subject, part_at(subject, knee, kNearKnee));
   out.itl_mean_s = run.latency.itl_s.mean;
   out.decode_step_s = run.decode_only.time.count() / static_cast<double>(run.decode_only.count);
   for (const LayerTotals& layer : run.detail.layers) {
@@ -90,7 +93,7 @@ std::vector<FixedRate> run_fixed_rates(const GoodputSubject& subject, double kne
   std::vector<FixedRate> out;
   for (const double share : options.fixed_rates) {
     const double rate = share * knee;
-    const RunResult run = serve_whole(subject, part_at(subject, rate));
+    const RunResult run = serve_whole(subject, part_at(subject, knee, share));
     out.push_back({share, rate, measure_probe(run, rate, options.goodput).ttft_mean_s});
   }
   return out;
@@ -122,14 +125,19 @@ class SetupWork {
   }
 
  private:
-  std::size_t seeds_of(const PolicyNeed& need) const {
-    return need.level == EvidenceLevel::kPlan        ? 0
-           : need.level == EvidenceLevel::kFirstSeed ? 1
-                                                     : static_cast<std::size_t>(options_.seeds);
-  }
+  std::size_t seeds() const { return static_cast<std::size_t>(options_.seeds); }
   PolicyEvidence& of(const std::string& policy) { return out_.policies.find(policy)->second; }
   bool lacks_searches(const std::string& policy, const PolicyNeed& need) {
-    return of(policy).searches.size() < seeds_of(need);
+    return need.searched && of(policy).searches.empty();
+  }
+  bool lacks_fixed(const std::string& policy, const PolicyNeed& need) {
+    return need.fixed_rates && of(policy).fixed.empty();
+  }
+  bool lacks_saturated(const std::string& policy, const PolicyNeed& need) {
+    return need.saturated && of(policy).saturated.empty();
+  }
+  bool lacks_any(const std::string& policy, const PolicyNeed& need) {
+    return lacks_searches(policy, need) || lacks_fixed(policy, need) || lacks_saturated(policy, need);
   }
 
   std::string name_of(const std::string& policy, const char* what) const {
@@ -145,35 +153,41 @@ class SetupWork {
     }
   }
 
-  // A search under fewer seeds than are needed is made again; of one under more, the first seeds are taken.
+  // What is known under fewer seeds than are needed is made again; of more, the first seeds are taken.
+  template <class BySeed>
+  void take_seeds(std::optional<BySeed> found, BySeed& out) const {
+    if (found && found->size() >= seeds()) {
+      found->resize(seeds());
+      out = std::move(*found);
+    }
+  }
   void load_finished(const std::string& policy, const PolicyNeed& need) {
     PolicyEvidence& out = of(policy);
-    if (const auto text = need.level != EvidenceLevel::kPlan ? load(policy, "") : std::nullopt) {
-      std::optional<PolicySearch> found = stored_search(*text);
-      if (found && found->by_seed.size() >= seeds_of(need)) {
-        found->by_seed.resize(seeds_of(need));
-        out.searches = std::move(found->by_seed);
-        out.near_knee = found->near_knee;
+    if (const auto text = need.searched ? load(policy, "") : std::nullopt) {
+      if (std::optional<PolicySearch> found = stored_search(*text)) {
+        take_seeds(std::optional(std::move(found->by_seed)), out.searches);
+        take_seeds(std::optional(std::move(found->near_knee)), out.near_knee);  // as many as searches
       }
     }
     if (const auto text = need.saturated ? load(policy, "-saturated") : std::nullopt) {
-      out.saturated = stored_saturated(*text);
+      take_seeds(stored_saturated(*text), out.saturated);
     }
     if (const auto text = need.fixed_rates ? load(policy, "-fixed") : std::nullopt) {
-      out.fixed = stored_rates(*text).value_or(std::vector<FixedRate>{});
+      take_seeds(stored_rates(*text), out.fixed);
     }
   }
 
   // The scenario under every seed that something is still to be done under, plans made, batches let go.
   void prepare() {
     std::vector<std::string> labels;
-    std::size_t seeds = 1;
+    bool lacking = false;
     for (const auto& [policy, need] : needs_) {
       labels.push_back(policy);
-      seeds = lacks_searches(policy, need) ? std::max(seeds, seeds_of(need)) : seeds;
+      lacking = lacking || lacks_any(policy, need);
     }
-    by_seed_.reserve(seeds);  // subjects point into it
-    for (std::size_t k = 0; k < seeds; ++k) {
+    const std::size_t wanted = lacking ? seeds() : 1;
+    by_seed_.reserve(wanted);  // subjects point into it
+    for (std::size_t k = 0; k < wanted; ++k) {
       std::vector<std::string> overrides = options_.overrides;
       if (options_.overrides_of != nullptr) {
         const std::vector<std::string> more = options_.overrides_of(setup_);
@@ -194,9 +208,7 @@ class SetupWork {
   }
 
   void prepare_policy(const Scenario& s, const PolicyChoice& policy, std::size_t seed) {
-    const PolicyNeed& need = needs_.find(policy.label)->second;
-    const std::size_t searched = lacks_searches(policy.label, need) ? seeds_of(need) : 0;
-    if (seed > 0 && seed >= searched) {
+    if (seed > 0 && !lacks_any(policy.label, needs_.find(policy.label)->second)) {
       return;
     }
     auto prepared = std::make_shared<const PreparedRun>(prepare_run(s, policy));
@@ -225,25 +237,30 @@ class SetupWork {
     const std::vector<GoodputSubject>& subjects = subjects_.find(policy)->second;
     PolicySearch found;
     found.by_seed = search_all(subjects, options_.goodput, {});
-    found.near_knee = run_near_knee(subjects.front(), found.by_seed.front().knee.rate);
+    for (std::size_t k = 0; k < subjects.size(); ++k) {
+      found.near_knee.push_back(run_near_knee(subjects[k], found.by_seed[k].knee.rate));
+    }
     save(policy, "", found);
     of(policy).searches = std::move(found.by_seed);
-    of(policy).near_knee = found.near_knee;
+    of(policy).near_knee = std::move(found.near_knee);
   }
 
   void saturate(const std::string& policy, const PolicyNeed& need) {
-    if (need.saturated && !of(policy).saturated) {
-      of(policy).saturated = run_saturated(subjects_.find(policy)->second.front());
-      save(policy, "-saturated", *of(policy).saturated);
+    if (!lacks_saturated(policy, need)) {
+      return;
     }
+    for (const GoodputSubject& subject : subjects_.find(policy)->second) {
+      of(policy).saturated.push_back(run_saturated(subject));
+    }
+    save(policy, "-saturated", of(policy).saturated);
   }
 
   // Of the policies that are compared at fixed rates, as far as they are searched: below it none of those is saturated.
-  double lowest_knee() {
+  double lowest_knee(std::size_t seed) {
     double out = std::numeric_limits<double>::infinity();
     for (const auto& [policy, need] : needs_) {
       if (need.fixed_rates && !of(policy).searches.empty()) {
-        out = std::min(out, of(policy).searches.front().knee.rate);
+        out = std::min(out, of(policy).searches[seed].knee.rate);
       }
     }
     EPSIM_CHECK(std::isfinite(out), "one of the policies that are compared at shares of a knee is searched");
@@ -251,10 +268,14 @@ class SetupWork {
   }
 
   void serve_fixed_rates(const std::string& policy, const PolicyNeed& need) {
-    if (need.fixed_rates && of(policy).fixed.empty()) {
-      of(policy).fixed = run_fixed_rates(subjects_.find(policy)->second.front(), lowest_knee(), options_);
-      save(policy, "-fixed", of(policy).fixed);
+    if (!lacks_fixed(policy, need)) {
+      return;
     }
+    const std::vector<GoodputSubject>& subjects = subjects_.find(policy)->second;
+    for (std::size_t k = 0; k < subjects.size(); ++k) {
+      of(policy).fixed.push_back(run_fixed_rates(subjects[k], lowest_knee(k), options_));
+    }
+    save(policy, "-fixed", of(policy).fixed);
   }
 
   const CraftSetup& setup_;
@@ -296,7 +317,7 @@ CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const Craf
   std::map<std::string, SetupNeeds> by_setup;
   for (const CraftNeed& need : needs) {
     PolicyNeed& asked = by_setup[std::string(need.setup)][std::string(need.policy)];
-    asked.level = std::max(asked.level, need.level);
+    asked.searched = asked.searched || need.searched;
     asked.fixed_rates = asked.fixed_rates || need.fixed_rates;
     asked.saturated = asked.saturated || need.saturated;
   }

@@ -17,14 +17,12 @@
 
 namespace epsim {
 
-// How much is gathered of a policy on a setup; each includes the ones before it.
-enum class EvidenceLevel { kPlan, kFirstSeed, kAllSeeds };
-
+// What is gathered of a policy on a setup beside its plan, each under every seed.
 struct CraftNeed {
   std::string_view setup, policy;
-  EvidenceLevel level = EvidenceLevel::kPlan;
-  bool fixed_rates = false;  // also TTFT at the rates of CraftStudyOptions::fixed_rates, of any level
-  bool saturated = false;    // also a run of far too many requests a second, under the first seed
+  bool searched = false;     // its knee, and a run close below it
+  bool fixed_rates = false;  // TTFT at the rates of CraftStudyOptions::fixed_rates
+  bool saturated = false;    // a run of far too many requests a second
 };
 
 struct CraftStudyOptions {
@@ -40,7 +38,7 @@ struct CraftStudyOptions {
 // Few requests: enough to tell signs, and how far an input moves a figure, in a fraction of the time.
 void make_quick(CraftStudyOptions& options);
 
-// A run close below a policy's knee, under the first seed.
+// A run close below a policy's knee under the same seed.
 struct NearKnee {
   double rate = 0;
   double itl_mean_s = 0;
@@ -52,11 +50,11 @@ struct NearKnee {
 };
 
 struct FixedRate {
-  double share = 0, rate = 0;  // of the lowest knee; requests/s
+  double share = 0, rate = 0;  // of the lowest knee under the seed; requests/s
   double ttft_mean_s = 0;
 };
 
-// A run to which requests come at 50/s, over ten times what any setup serves, under the first seed: what holds it up.
+// A run to which requests come at 50/s, over ten times what any setup serves: what holds it up.
 struct Saturated {
   double kv_wait_share = 0;   // of busy time in which the head of a queue lacked KV blocks
   double exchange_share = 0;  // dispatch and combine, of the steps' time
@@ -67,18 +65,19 @@ struct Saturated {
 // A policy's searches on a setup: the unit that is kept when a reproduction is cut short.
 struct PolicySearch {
   std::vector<GoodputSearch> by_seed;
-  NearKnee near_knee;
+  std::vector<NearKnee> near_knee;  // by seed
 };
 
 struct PolicyEvidence {
-  int copies_per_gpu = 0;               // extra ones, over all layers, on the fullest GPU
-  double kv_lost = 0;                   // share of the KV pool
-  double kv_pool_gib = 0;               // per GPU
-  std::vector<double> planned;          // [layer] balancedness on the window that was planned from
-  std::vector<GoodputSearch> searches;  // by seed
-  std::optional<NearKnee> near_knee;    // with searches
-  std::vector<FixedRate> fixed;         // where asked for
-  std::optional<Saturated> saturated;   // where asked for
+  int copies_per_gpu = 0;       // extra ones, over all layers, on the fullest GPU
+  double kv_lost = 0;           // share of the KV pool
+  double kv_pool_gib = 0;       // per GPU
+  std::vector<double> planned;  // [layer] balancedness on the window that was planned from
+  // By seed, where asked for.
+  std::vector<GoodputSearch> searches;
+  std::vector<NearKnee> near_knee;
+  std::vector<std::vector<FixedRate>> fixed;
+  std::vector<Saturated> saturated;
 };
 
 // The load that policies planned from, in what claims state of it.

@@ -11,15 +11,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The policies of a setup that were searched under `seeds` seeds at least, under the first `seeds` of them.
-GoodputStudy study_of(const SetupEvidence& setup, const GoodputOptions& options, int seeds) {
+// The policies of a setup that were searched.
+GoodputStudy study_of(const SetupEvidence& setup, const CraftStudyOptions& options) {
   GoodputStudy out;
-  out.options = options;
-  out.seeds = seeds;
+  out.options = options.goodput;
+  out.seeds = options.seeds;
   for (const auto& [policy, found] : setup.policies) {
-    if (std::ssize(found.searches) >= seeds) {
+    if (!found.searches.empty()) {
       out.policies.push_back(policy);
-      out.searches.insert(out.searches.end(), found.searches.begin(), found.searches.begin() + seeds);
+      out.searches.insert(out.searches.end(), found.searches.begin(), found.searches.end());
     }
   }
   return out;
@@ -45,13 +45,9 @@ void write_craft_folder(const fs::path& folder, std::span<const ClaimRow> rows, 
     fs::remove_all(folder / setup.name);  // of other claims, from before
   }
   for (const auto& [name, setup] : evidence) {
-    const GoodputStudy all = study_of(setup, options.goodput, options.seeds);
-    if (!all.searches.empty()) {
-      write_study(folder / name, name, setup, all, info.version);
-    }
-    const GoodputStudy first = study_of(setup, options.goodput, 1);
-    if (first.policies.size() > all.policies.size()) {
-      write_study(folder / name / "first-seed", name, setup, first, info.version);
+    const GoodputStudy study = study_of(setup, options);
+    if (!study.searches.empty()) {
+      write_study(folder / name, name, setup, study, info.version);
     }
   }
   using Write = void (*)(std::ostream&, const CraftEvidence&);

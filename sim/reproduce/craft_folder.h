@@ -5,7 +5,6 @@
 //                                       what they were worked out from (craft_tables.h)
 //   sensitivity.csv                     how inputs move them, where that was asked for
 //   SETUP/                              a setup whose policies were searched, in the form of `epsim goodput`
-//   SETUP/first-seed/                   likewise, of a setup on which R was swept: all policies under one seed
 #pragma once
 
 #include <filesystem>

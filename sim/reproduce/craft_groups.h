@@ -36,7 +36,21 @@ inline Needs searches(const CraftScope& scope, Names setups, Names policies, boo
   Needs out;
   for (const std::string_view setup : scope.of(setups)) {
     for (const std::string_view policy : policies) {
-      out.push_back({setup, policy, EvidenceLevel::kAllSeeds, fixed_rates});
+      out.push_back({.setup = setup, .policy = policy, .searched = true, .fixed_rates = fixed_rates});
+    }
+  }
+  return out;
+}
+
+// figure(setup's evidence, seed), setup by setup.
+template <class Figure>
+std::vector<SetupRatio> by_setup_and_seed(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
+                                          std::size_t seeds, const Figure& figure) {
+  std::vector<SetupRatio> out;
+  for (const std::string_view setup : setups) {
+    const SetupEvidence& here = evidence.find(setup)->second;
+    for (std::size_t k = 0; k < seeds; ++k) {
+      out.push_back({std::string(setup), static_cast<int>(k), figure(here, k)});
     }
   }
   return out;

@@ -14,52 +14,77 @@ using namespace craft;
 // C07 and C08: TTFT at fixed rates below the saturation of every policy.
 Needs c07_needs(const CraftScope& scope) { return searches(scope, kEight, kTriple, true); }
 
-struct Reduction {
-  double mean = 0, max = -1;
-};
-Reduction ttft_reduction(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
-                         std::string_view policy) {
-  Reduction out;
-  double count = 0;
-  for (const std::string_view name : setups) {
-    const SetupEvidence& setup = evidence.find(name)->second;
-    const std::vector<FixedRate>&base = setup.of("base").fixed, &here = setup.of(policy).fixed;
-    for (std::size_t i = 0; i < base.size(); ++i) {
-      const double cut = 1 - here[i].ttft_mean_s / base[i].ttft_mean_s;
-      out.mean += cut;
-      out.max = std::max(out.max, cut);
-      ++count;
-    }
+// Share of BASE's TTFT that `policy` saves at the i-th of the fixed rates.
+double saved(const SetupEvidence& setup, std::string_view policy, std::size_t seed, std::size_t i) {
+  return 1 - setup.of(policy).fixed[seed][i].ttft_mean_s / setup.of("base").fixed[seed][i].ttft_mean_s;
+}
+double mean_saved(const SetupEvidence& setup, std::string_view policy, std::size_t seed) {
+  const std::size_t rates = setup.of("base").fixed[seed].size();
+  double sum = 0;
+  for (std::size_t i = 0; i < rates; ++i) {
+    sum += saved(setup, policy, seed, i);
   }
-  out.mean /= count;
-  return out;
+  return sum / static_cast<double>(rates);
 }
 
-ClaimRow ttft_row(const char* id, std::string what, const char* paper, double share, double stated, Band band) {
-  ClaimRow out = named_row(id, std::move(what), paper, "%");
-  out.value = 100 * share;
-  out.low = band.low;
-  out.high = band.high;
-  out.no_effect = 0;
-  out.stated = stated;
-  out.note = "over all setups at 60, 80 and 95 % of the lowest policy's knee, one seed";
-  return out;
+std::size_t seeds_of(const CraftEvidence& evidence, const std::vector<std::string_view>& setups) {
+  return evidence.find(setups.front())->second.of("base").fixed.size();
+}
+
+// The mean over setups and rates, and the rate of a setup at which most is saved.
+Rows ttft_rows(const CraftEvidence& evidence, const CraftScope& scope, const char* id, const char* name,
+               std::string_view policy, const char* paper_mean, double stated_mean, const char* paper_max,
+               double stated_max) {
+  const std::vector<std::string_view> setups = scope.of(kEight);
+  std::vector<SetupRatio> each;
+  for (const std::string_view setup : setups) {
+    const SetupEvidence& here = evidence.find(setup)->second;
+    const std::vector<std::vector<FixedRate>>& by_seed = here.of("base").fixed;
+    for (std::size_t k = 0; k < by_seed.size(); ++k) {
+      for (std::size_t i = 0; i < by_seed[k].size(); ++i) {
+        each.push_back({fmt::format("{} at {:g} %", setup, 100 * by_seed[k][i].share), static_cast<int>(k),
+                        100 * saved(here, policy, k, i)});
+      }
+    }
+  }
+  const RatioSummary found = summarize_ratios(each);
+  ClaimRow mean = named_row(id, fmt::format("TTFT that {} saves over BASE, mean", name), paper_mean, "%");
+  mean.value = found.mean;
+  mean.half_width = found.mean_half_width;
+  mean.low = 20;
+  mean.high = 38;
+  mean.no_effect = 0;
+  mean.stated = stated_mean;
+  mean.note = "over all setups at 60, 80 and 95 % of the lowest policy's knee";
+  ClaimRow max = mean;
+  max.what = fmt::format("TTFT that {} saves over BASE, largest", name);
+  max.paper = paper_max;
+  max.value = found.max;
+  max.half_width = found.setup_half_width;
+  max.low = 45;
+  max.high = 70;
+  max.stated = stated_max;
+  max.note = fmt::format("on {} of the lowest policy's knee", found.max_setup);
+  return {mean, max};
 }
 
 Rows c07_rows(const CraftEvidence& evidence, const CraftScope& scope) {
-  const Reduction found = ttft_reduction(evidence, scope.of(kEight), "cra8");
-  return {ttft_row("C07", "TTFT that CRA8 saves over BASE, mean", "29 %", found.mean, 29, {20, 38}),
-          ttft_row("C07", "TTFT that CRA8 saves over BASE, largest", "58 %", found.max, 58, {45, 70})};
+  return ttft_rows(evidence, scope, "C07", "CRA8", "cra8", "29 %", 29, "58 %", 58);
 }
 Rows c08_rows(const CraftEvidence& evidence, const CraftScope& scope) {
-  const Reduction eplb = ttft_reduction(evidence, scope.of(kEight), "eplb"),
-                  cra8 = ttft_reduction(evidence, scope.of(kEight), "cra8");
+  const std::vector<std::string_view> setups = scope.of(kEight);
+  const RatioSummary found = summarize_ratios(
+      by_setup_and_seed(evidence, setups, seeds_of(evidence, setups), [](const SetupEvidence& setup, std::size_t seed) {
+        return 100 * (mean_saved(setup, "eplb", seed) - mean_saved(setup, "cra8", seed));
+      }));
   ClaimRow apart = named_row("C08", "TTFT saved by EPLB less by CRA8, mean", "1 point", "points");
-  apart.value = 100 * (eplb.mean - cra8.mean);
+  apart.value = found.mean;
+  apart.half_width = found.mean_half_width;
   apart.low = -3;
   apart.high = 3;
-  return {ttft_row("C08", "TTFT that EPLB saves over BASE, mean", "30 %", eplb.mean, 30, {20, 38}),
-          ttft_row("C08", "TTFT that EPLB saves over BASE, largest", "59 %", eplb.max, 59, {45, 70}), apart};
+  Rows out = ttft_rows(evidence, scope, "C08", "EPLB", "eplb", "30 %", 30, "59 %", 59);
+  out.push_back(apart);
+  return out;
 }
 
 // C28: the paper explains equal ITL with what a step that only decodes is bound by, so such steps are compared. The
@@ -68,20 +93,26 @@ Rows c08_rows(const CraftEvidence& evidence, const CraftScope& scope) {
 Needs c28_needs(const CraftScope& scope) { return searches(scope, kEight, kTriple); }
 ClaimRow c28_row(const CraftEvidence& evidence, const std::vector<std::string_view>& setups, const char* what,
                  double NearKnee::*seconds) {
-  double spread = 0;
+  const auto time_of = [&](const SetupEvidence& setup, std::string_view policy, std::size_t seed) {
+    return setup.of(policy).near_knee[seed].*seconds;
+  };
+  const std::size_t seeds = evidence.find(setups.front())->second.of("base").near_knee.size();
+  const auto spread = [&](const SetupEvidence& setup, std::size_t seed) {
+    const auto [least, most] = std::minmax(
+        {time_of(setup, kTriple[0], seed), time_of(setup, kTriple[1], seed), time_of(setup, kTriple[2], seed)});
+    return 100 * (most / least - 1);
+  };
+  const RatioSummary found = summarize_ratios(by_setup_and_seed(evidence, setups, seeds, spread));
   std::string note;
   for (const std::string_view name : setups) {
-    std::vector<double> times;
-    for (const std::string_view policy : kTriple) {
-      times.push_back(*(evidence.find(name)->second.of(policy).near_knee).*seconds);
-    }
-    const auto [least, most] = std::minmax_element(times.begin(), times.end());
-    spread += (*most / *least - 1) / static_cast<double>(setups.size());
-    note += fmt::format("{}{} {:.0f}/{:.0f}/{:.0f}", note.empty() ? "base/cra8/eplb in ms: " : ", ", name,
-                        times[0] * 1e3, times[1] * 1e3, times[2] * 1e3);
+    const SetupEvidence& setup = evidence.find(name)->second;
+    note += fmt::format("{}{} {:.0f}/{:.0f}/{:.0f}", note.empty() ? "base/cra8/eplb in ms, first seed: " : ", ", name,
+                        time_of(setup, kTriple[0], 0) * 1e3, time_of(setup, kTriple[1], 0) * 1e3,
+                        time_of(setup, kTriple[2], 0) * 1e3);
   }
   ClaimRow out = named_row("C28", fmt::format("{} near the knee, slowest policy over fastest", what), "the same", "%");
-  out.value = 100 * spread;
+  out.value = found.mean;
+  out.half_width = found.mean_half_width;
   out.high = 10;
   out.note = note;
   return out;

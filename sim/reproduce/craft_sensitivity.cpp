@@ -138,9 +138,8 @@ std::vector<ClaimMovement> craft_movements(const std::vector<CraftClaim>& claims
     // Those that sweep R would take as long as all the others; those that need plans alone have no prices.
     const std::vector<CraftNeed> more =
         claim.id == "C02" || claim.id == "C27" ? std::vector<CraftNeed>{} : claim.needs(scope);
-    const bool priced = std::any_of(more.begin(), more.end(), [](const CraftNeed& need) {
-      return need.level != EvidenceLevel::kPlan || need.saturated;
-    });
+    const bool priced =
+        std::any_of(more.begin(), more.end(), [](const CraftNeed& need) { return need.searched || need.saturated; });
     if (priced) {
       told.push_back(claim);
       needs.insert(needs.end(), more.begin(), more.end());

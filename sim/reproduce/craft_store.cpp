@@ -4,12 +4,14 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "sim/core/check.h"
+
 namespace epsim {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 2;  // raised when the figures below change
+constexpr int kFormat = 3;  // raised when the figures below change
 
 // A structured binding names every member, so that this file does not compile when one is added and not stored.
 
@@ -128,9 +130,13 @@ std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error
 }  // namespace
 
 std::string stored_text(const PolicySearch& search) {
-  Json out{{"format", kFormat}, {"searches", Json::array()}, {"near_knee", json_of(search.near_knee)}};
+  EPSIM_CHECK(search.near_knee.size() == search.by_seed.size(), "every search has a run near its knee");
+  Json out{{"format", kFormat}, {"searches", Json::array()}, {"near_knee", Json::array()}};
   for (const GoodputSearch& one : search.by_seed) {
     out["searches"].push_back(json_of(one));
+  }
+  for (const NearKnee& one : search.near_knee) {
+    out["near_knee"].push_back(json_of(one));
   }
   return dump(out);
 }
@@ -140,38 +146,52 @@ std::optional<PolicySearch> stored_search(const std::string& text) {
     PolicySearch out;
     for (const Json& search : json.at("searches")) {
       out.by_seed.push_back(search_in(search));
+      out.near_knee.push_back(near_knee_in(json.at("near_knee").at(out.near_knee.size())));
     }
-    out.near_knee = near_knee_in(json.at("near_knee"));
     return out;
   });
 }
 
-std::string stored_text(const std::vector<FixedRate>& rates) {
+std::string stored_text(const std::vector<std::vector<FixedRate>>& by_seed) {
   Json out{{"format", kFormat}, {"rates", Json::array()}};
-  for (const auto& [share, rate, ttft_mean_s] : rates) {
-    out["rates"].push_back({share, rate, number(ttft_mean_s)});
+  for (const std::vector<FixedRate>& rates : by_seed) {
+    Json of_seed = Json::array();
+    for (const auto& [share, rate, ttft_mean_s] : rates) {
+      of_seed.push_back({share, rate, number(ttft_mean_s)});
+    }
+    out["rates"].push_back(of_seed);
   }
   return dump(out);
 }
 
-std::optional<std::vector<FixedRate>> stored_rates(const std::string& text) {
+std::optional<std::vector<std::vector<FixedRate>>> stored_rates(const std::string& text) {
   return read_stored(text, [](const Json& json) {
-    std::vector<FixedRate> out;
-    for (const Json& rate : json.at("rates")) {
-      out.push_back({rate.at(0), rate.at(1), number_in(rate.at(2))});
+    std::vector<std::vector<FixedRate>> out;
+    for (const Json& of_seed : json.at("rates")) {
+      std::vector<FixedRate>& rates = out.emplace_back();
+      for (const Json& rate : of_seed) {
+        rates.push_back({rate.at(0), rate.at(1), number_in(rate.at(2))});
+      }
     }
     return out;
   });
 }
 
-std::string stored_text(const Saturated& run) {
-  const auto& [kv_wait_share, exchange_share] = run;
-  return dump({{"format", kFormat}, {"kv_wait_share", kv_wait_share}, {"exchange_share", exchange_share}});
+std::string stored_text(const std::vector<Saturated>& by_seed) {
+  Json out{{"format", kFormat}, {"saturated", Json::array()}};
+  for (const auto& [kv_wait_share, exchange_share] : by_seed) {
+    out["saturated"].push_back({kv_wait_share, exchange_share});
+  }
+  return dump(out);
 }
 
-std::optional<Saturated> stored_saturated(const std::string& text) {
+std::optional<std::vector<Saturated>> stored_saturated(const std::string& text) {
   return read_stored(text, [](const Json& json) {
-    return Saturated{json.at("kv_wait_share"), json.at("exchange_share")};
+    std::vector<Saturated> out;
+    for (const Json& run : json.at("saturated")) {
+      out.push_back({run.at(0), run.at(1)});
+    }
+    return out;
   });
 }
 

@@ -23,9 +23,9 @@ class CraftStore {
 // the work is then done again.
 std::string stored_text(const PolicySearch& search);
 std::optional<PolicySearch> stored_search(const std::string& text);
-std::string stored_text(const std::vector<FixedRate>& rates);
-std::optional<std::vector<FixedRate>> stored_rates(const std::string& text);
-std::string stored_text(const Saturated& run);
-std::optional<Saturated> stored_saturated(const std::string& text);
+std::string stored_text(const std::vector<std::vector<FixedRate>>& by_seed);
+std::optional<std::vector<std::vector<FixedRate>>> stored_rates(const std::string& text);
+std::string stored_text(const std::vector<Saturated>& by_seed);
+std::optional<std::vector<Saturated>> stored_saturated(const std::string& text);
 
 }  // namespace epsim

@@ -13,36 +13,37 @@ namespace {
 
 constexpr double kMilli = 1e3;
 
-// Mean over the seeds that were searched; not defined without any.
-template <class Figure>
-double mean_over_seeds(const std::vector<GoodputSearch>& searches, Figure figure) {
+// Mean over seeds; not defined without any.
+template <class Run, class Figure>
+double mean_over_seeds(const std::vector<Run>& by_seed, Figure figure) {
   double sum = 0;
-  for (const GoodputSearch& search : searches) {
-    sum += figure(search);
+  for (const Run& run : by_seed) {
+    sum += figure(run);
   }
-  return ratio(sum, static_cast<double>(searches.size()));
+  return ratio(sum, static_cast<double>(by_seed.size()));
 }
 
-void write_near_knee(CsvTable& csv, const std::optional<NearKnee>& near) {
-  const NearKnee run = near.value_or(NearKnee{});
-  const auto number = [&](double value) { csv.number(near ? value : kUndefined); };
-  number(run.rate);
-  number(run.itl_mean_s * kMilli);
-  number(run.decode_step_s * kMilli);
-  number(run.balancedness);
-  for (const double share : run.part_share) {
-    number(share);
+void write_near_knee(CsvTable& csv, const std::vector<NearKnee>& by_seed) {
+  const auto mean = [&](auto figure) { csv.number(mean_over_seeds(by_seed, figure)); };
+  mean([](const NearKnee& run) { return run.rate; });
+  mean([](const NearKnee& run) { return run.itl_mean_s * kMilli; });
+  mean([](const NearKnee& run) { return run.decode_step_s * kMilli; });
+  mean([](const NearKnee& run) { return run.balancedness; });
+  for (std::size_t p = 0; p < kLayerParts; ++p) {
+    mean([p](const NearKnee& run) { return run.part_share[p]; });
   }
-  number(run.kv_full_share);
-  number(run.extrapolated_share);
+  mean([](const NearKnee& run) { return run.kv_full_share; });
+  mean([](const NearKnee& run) { return run.extrapolated_share; });
 }
 
-void write_saturated(CsvTable& csv, const std::optional<Saturated>& run) {
-  if (!run) {
+void write_saturated(CsvTable& csv, const std::vector<Saturated>& by_seed) {
+  if (by_seed.empty()) {
     csv.empty().empty().empty();
     return;
   }
-  csv.number(run->kv_wait_share).number(run->exchange_share).text(run->wait_over_exchange() > 1 ? "kv" : "wire");
+  const double kv = mean_over_seeds(by_seed, [](const Saturated& run) { return run.kv_wait_share; });
+  const double exchange = mean_over_seeds(by_seed, [](const Saturated& run) { return run.exchange_share; });
+  csv.number(kv).number(exchange).text(kv > exchange ? "kv" : "wire");
 }
 
 }  // namespace
@@ -113,8 +114,12 @@ void write_fixed_rates_csv(std::ostream& out, const CraftEvidence& evidence) {
   CsvTable csv(out, {"setup", "policy", "lowest_knee_share", "offered_requests_per_s", "ttft_mean_ms"});
   for (const auto& [name, setup] : evidence) {
     for (const auto& [policy, found] : setup.policies) {
-      for (const FixedRate& at : found.fixed) {
-        csv.text(name).text(policy).number(at.share).number(at.rate).number(at.ttft_mean_s * kMilli).end_row();
+      for (std::size_t i = 0; !found.fixed.empty() && i < found.fixed.front().size(); ++i) {
+        const auto mean = [&](double FixedRate::*figure) {
+          return mean_over_seeds(found.fixed, [&](const std::vector<FixedRate>& rates) { return rates[i].*figure; });
+        };
+        csv.text(name).text(policy).number(found.fixed.front()[i].share).number(mean(&FixedRate::rate));
+        csv.number(mean(&FixedRate::ttft_mean_s) * kMilli).end_row();
       }
     }
   }

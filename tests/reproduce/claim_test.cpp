@@ -62,8 +62,10 @@ TEST_CASE("the interval pools the variance between seeds over setups") {
   CHECK(out.mean == doctest::Approx(1.25));
   CHECK(out.max == doctest::Approx(1.4));
   CHECK(out.max_setup == "b");
+  CHECK(out.min == doctest::Approx(1.1));
+  CHECK(out.min_setup == "a");
   CHECK(out.mean_half_width.value() == doctest::Approx(4.303 * 0.05).epsilon(1e-3));
-  CHECK(out.max_half_width.value() == doctest::Approx(4.303 * std::sqrt(0.005)).epsilon(1e-3));
+  CHECK(out.setup_half_width.value() == doctest::Approx(4.303 * std::sqrt(0.005)).epsilon(1e-3));
 }
 
 TEST_CASE("one seed has no interval") {

@@ -71,12 +71,14 @@ TEST_CASE("a claim's rows use only what its own needs gather") {
 TEST_CASE("on 6 nodes EPLB is bound by KV cache, on 12 by the wire") {
   CraftStudyOptions options = few_batches();
   options.overrides = {"plan_loads.steps=20", "loads.steps=2", "requests.count=1500"};
+  options.seeds = 1;
   std::vector<CraftNeed> needs;
   for (const char* setup : {"ke6", "ke12"}) {
     needs.push_back({.setup = setup, .policy = "eplb", .saturated = true});
   }
   const CraftEvidence evidence = gather_craft_evidence(needs, options, {});
-  const Saturated six = *evidence.at("ke6").of("eplb").saturated, twelve = *evidence.at("ke12").of("eplb").saturated;
+  const Saturated six = evidence.at("ke6").of("eplb").saturated.front(),
+                  twelve = evidence.at("ke12").of("eplb").saturated.front();
   CAPTURE(six.kv_wait_share);
   CAPTURE(six.exchange_share);
   CAPTURE(twelve.kv_wait_share);
@@ -108,6 +110,51 @@ TEST_CASE("on 6 nodes a fifth of EPLB's KV pool is worth more than a fifth of th
   CAPTURE(plain);
   CHECK(less_kv < less_wire);
   CHECK(less_wire < plain);
+}
+
+const CraftClaim& claim_of(std::string_view id) {
+  const auto claims = craft_claims();
+  return *std::find_if(claims.begin(), claims.end(), [&](const CraftClaim& c) { return c.id == id; });
+}
+
+// Two seeds on one setup: an interval is t * sqrt(variance / 2), t = 12.706 with one degree of freedom, and of two
+// figures that lie d apart the variance is d^2 / 2, so its half width is 12.706 d / 2.
+constexpr double kHalfOfGap = 12.706 / 2;
+
+TEST_CASE("what is run near knees, at fixed rates and at saturation has an interval over seeds") {
+  constexpr std::string_view kDe8[] = {"de8"}, kKe6[] = {"ke6"};
+  CraftEvidence evidence;
+  const auto add = [&](const char* policy, double step_0, double step_1, double ttft_0, double ttft_1) {
+    PolicyEvidence& out = evidence["de8"].policies[policy];
+    out.near_knee.resize(2);
+    out.near_knee[0].decode_step_s = step_0;
+    out.near_knee[1].decode_step_s = step_1;
+    out.fixed = {{{0.6, 1, 2.0}, {0.95, 1.6, ttft_0}}, {{0.6, 1, 2.0}, {0.95, 1.6, ttft_1}}};
+  };
+  add("base", 0.12, 0.11, 4, 5);
+  add("cra8", 0.11, 0.10, 3, 4);
+  add("eplb", 0.10, 0.10, 2, 4);
+  // 20 and 10 % apart.
+  const ClaimRow steps = claim_of("C28").rows(evidence, {.only = kDe8}).front();
+  CHECK(steps.value == doctest::Approx(15));
+  CHECK(steps.half_width.value() == doctest::Approx(10 * kHalfOfGap).epsilon(1e-4));
+  // CRA8 saves nothing at 60 %, and 25 and 20 % at 95 %.
+  const std::vector<ClaimRow> cra8 = claim_of("C07").rows(evidence, {.only = kDe8});
+  CHECK(cra8[0].value == doctest::Approx(22.5 / 2));
+  CHECK(cra8[1].value == doctest::Approx(22.5));
+  CHECK(cra8[1].note.find("de8 at 95 %") != std::string::npos);
+  CHECK(cra8[1].half_width.has_value());
+  // EPLB saves 50 and 20 % there: over both rates 12.5 points more than CRA8 under one seed, as much under the other.
+  const ClaimRow apart = claim_of("C08").rows(evidence, {.only = kDe8})[2];
+  CHECK(apart.value == doctest::Approx(6.25));
+  CHECK(apart.half_width.value() == doctest::Approx(12.5 * kHalfOfGap).epsilon(1e-4));
+
+  for (const char* policy : {"eplb", "cra8", "base"}) {
+    evidence["ke6"].policies[policy].saturated = {{0.6, 0.4}, {0.5, 0.5}};  // ratios 1.5 and 1
+  }
+  const ClaimRow bound = claim_of("F01").rows(evidence, {.only = kKe6}).front();
+  CHECK(bound.value == doctest::Approx(1.25));
+  CHECK(bound.half_width.value() == doctest::Approx(0.5 * kHalfOfGap).epsilon(1e-4));
 }
 
 TEST_CASE("a quick reproduction runs three setups and says which claims it leaves out") {

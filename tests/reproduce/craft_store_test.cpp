@@ -15,10 +15,11 @@ PolicySearch sample() {
   out.by_seed = {test::sample_search("cra8", 0, 1.0 / 3, 6.1), test::sample_search("cra8", 1, 2.7, 1e-9)};
   out.by_seed[0].knee.limit = KneeLimit::kUnstable;
   out.by_seed[0].curve[0].tpot_mean_s = std::nan("");  // no request with a second token
-  out.near_knee.rate = 0.97 * 6.1;
-  out.near_knee.part_share[3] = 0.1;
-  out.near_knee.kv_full_share = 0.3;
-  out.near_knee.decode_step_s = 0.089;
+  out.near_knee.resize(2);
+  out.near_knee[0].rate = 0.97 * 6.1;
+  out.near_knee[0].part_share[3] = 0.1;
+  out.near_knee[0].kv_full_share = 0.3;
+  out.near_knee[1].decode_step_s = 0.089;
   return out;
 }
 
@@ -41,20 +42,23 @@ TEST_CASE("a stored search has every figure, to the last bit") {
   CHECK(std::isnan(a.curve[0].tpot_mean_s));
   CHECK(a.curve[1].measured_requests == 800);
   CHECK(a.kv_tokens_per_rank == 1000);
-  CHECK(after->near_knee.rate == before.near_knee.rate);
-  CHECK(after->near_knee.part_share == before.near_knee.part_share);
-  CHECK(after->near_knee.decode_step_s == 0.089);
+  REQUIRE(after->near_knee.size() == 2);
+  CHECK(after->near_knee[0].rate == before.near_knee[0].rate);
+  CHECK(after->near_knee[0].part_share == before.near_knee[0].part_share);
+  CHECK(after->near_knee[1].decode_step_s == 0.089);
 }
 
 TEST_CASE("text that is damaged or of another layout is as good as absent") {
   const std::string text = stored_text(sample());
   CHECK_FALSE(stored_search("").has_value());
   CHECK_FALSE(stored_search(text.substr(0, text.size() / 2)).has_value());
-  CHECK_FALSE(stored_search("{\"format\": 2}").has_value());
+  CHECK_FALSE(stored_search("{\"format\": 3}").has_value());
   CHECK_FALSE(stored_search("[]").has_value());
   CHECK_FALSE(stored_rates(text).has_value());
-  CHECK(stored_rates(stored_text(std::vector<FixedRate>{{0.6, 1.5, 2.5}}))->front().ttft_mean_s == 2.5);
-  CHECK(stored_saturated(stored_text(Saturated{0.25, 0.5}))->wait_over_exchange() == 0.5);
+  const std::vector<std::vector<FixedRate>> rates{{{0.6, 1.5, 2.5}}, {{0.6, 1.75, 3.5}}};
+  CHECK(stored_rates(stored_text(rates))->at(1).front().ttft_mean_s == 3.5);
+  const std::vector<Saturated> saturated{{0.25, 0.5}, {0.75, 0.5}};
+  CHECK(stored_saturated(stored_text(saturated))->at(1).wait_over_exchange() == 1.5);
 }
 
 }  // namespace epsim

@@ -173,7 +173,7 @@ const movementsOfClaims = (root) => {
   const all = csvFile(join(root, "sensitivity.csv"));
   if (!all) { section("What moves the claims", absent("Not asked for: epsim reproduce craft --sensitivity changes one input at a time.")); return; }
   const before = all.numbers("value_before"), after = all.numbers("value_after");
-  section("What moves the claims", el("p", {}, "Each input changed alone, by what is not known of it; before and after on five setups, one seed and few requests, so neither is the claim's own figure."),
+  section("What moves the claims", el("p", {}, "Each input changed alone, by what is not known of it; before and after on five setups under the first seed, so neither is the claim's own figure."),
     table("Every figure under every change", [{ name: "claim", text: true }, { name: "statement", label: "what", text: true }, { name: "input", text: true }, { name: "input_change", label: "change", text: true },
       { name: "value_before", label: "before" }, { name: "value_after", label: "after" }, { name: "difference", note: "after - before" }],
       all.rows.map((row, i) => [...row.slice(0, 4), before[i], after[i], after[i] - before[i]]), { long: true, file: "sensitivity", names: all.names, all: all.rows }));
