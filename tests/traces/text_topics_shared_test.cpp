@@ -111,7 +111,8 @@ TEST_CASE("4096 tokens on one subject lie 0.62 from the mean of all, in ln(share
   CHECK(sigma == doctest::Approx(0.62).epsilon(0.03));
   // From all answers and runs of 256 tokens, fit.h has the same.
   CHECK(std::sqrt(std::log1p(between_answers)) == doctest::Approx(kDefaultSigma).epsilon(0.1));
-  for (const char* preset : {"deepseek-r1-e", "kimi-k2-a", "deepseek-r1-prefill"}) {
+  for (const char* preset : {"deepseek-r1-e", "deepseek-r1-j", "deepseek-r1-l", "deepseek-r1-a", "kimi-k2-e",
+                             "kimi-k2-j", "kimi-k2-l", "kimi-k2-a", "deepseek-r1-prefill"}) {
     CAPTURE(preset);
     const RoutingModel model = routing_preset(preset);
     CHECK(model.topic_tokens == 4096);
