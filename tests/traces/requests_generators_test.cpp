@@ -214,6 +214,20 @@ TEST_CASE("lognormal lengths have the stated mean; the clip is a bound") {
   CHECK(out.max() == 200);
 }
 
+// E[min(X, c)] = mean x Phi(z - sigma) + c x Phi(-z) with z = (ln c - mu) / sigma. Documents of 5000 tokens on average,
+// sigma 1.2, cut at c = 4096: mu = ln 5000 - 0.72 = 7.797, z = 0.434, Phi(-z) = 0.332, Phi(z - sigma) = 0.222, so 2469.
+TEST_CASE("a lognormal's mean may lie beyond the clip") {
+  double sum = 0, cut = 0;
+  for (const Request& r : lengths("{input: {kind: lognormal, mean: 5000, sigma: 1.2, max: 4096}, "
+                                  "output: {kind: fixed, tokens: 1}}")
+                              .requests) {
+    sum += r.input_tokens / 40000.0;
+    cut += r.input_tokens == 4096 ? 1 / 40000.0 : 0;
+  }
+  CHECK(std::abs(cut - 0.332) < 5 * std::sqrt(0.332 * 0.668) / 200);
+  CHECK(sum == doctest::Approx(2469).epsilon(0.015));  // deviation of a length below 1500: 0.3 % of the mean
+}
+
 TEST_CASE("uniform and fixed lengths") {
   std::map<std::int32_t, int> count;
   for (const Request& r :
@@ -276,7 +290,7 @@ TEST_CASE("generators refuse what cannot be") {
            Row{kSessions + "turns: 2, max_context: 100, system_tokens: 100, count: 1}", "below max_context"},
            Row{lengths_of + "{input: {kind: fixed, tokens: 1}}}", "lengths.output"},
            Row{lengths_of + "{input: {kind: uniform, min: 5, max: 4}}}", "not be above max"},
-           Row{lengths_of + "{input: {kind: lognormal, mean: 9, sigma: 1, max: 4}}}", "within min and max"},
+           Row{lengths_of + "{input: {kind: lognormal, mean: 2e9, sigma: 1, max: 4}}}", "at most 1e+09"},
            Row{lengths_of + "{input: {kind: lognormal, mean: 9, sigma: 11, max: 40}}}", "at most 10"},
            Row{lengths_of + "{input: {kind: zipf}}}", "lognormal"},
            Row{lengths_of + "{}, input_tokens: 4}", "short form"},

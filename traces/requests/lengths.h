@@ -53,7 +53,8 @@ class LengthSampler {
 //   lengths: {input: RULE, output: RULE}                   RULE: {kind: fixed, tokens}, {kind: uniform, min, max},
 //                                                          {kind: lognormal, mean, sigma, min, max}
 //   lengths: {empirical: {kind: azure_csv, path: ...}}     any requests section
-// A lognormal's `mean` is the distribution's before clipping (min defaults to 1, max is required): clipping moves it.
+// A lognormal's `mean` is the distribution's before clipping (min defaults to 1, max is required), which moves it; it
+// may lie beyond max, as that of documents that are cut.
 LengthSampler read_lengths(ConfigReader& in, Seed seed);
 
 }  // namespace epsim
