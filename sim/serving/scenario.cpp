@@ -99,12 +99,42 @@ void read_loads(ConfigReader root, Scenario& s) {
   s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
 }
 
+// What a policy's `kind` may be.
+std::vector<std::string> policy_kinds() {
+  std::vector<std::string> out{"oracle", "perfect", std::string(plugin_policy().name)};
+  for (const PlacementPolicyEntry& entry : placement_policies()) {
+    out.emplace_back(entry.name);
+  }
+  for (const StepPolicyEntry& entry : step_policies()) {
+    out.emplace_back(entry.name);
+  }
+  return out;
+}
+
+void check_known(const std::vector<std::string>& known, const std::string& name, const InputPlace& place) {
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw InputError(place, unknown_name("policy", name, known));
+  }
+}
+
+// A label that stands nowhere is an error of whoever gave it, at `place`, not of the section that lacks it.
+void check_label(const ConfigReader& all, const std::string& label, const InputPlace& place) {
+  std::vector<std::string> known = policy_kinds();
+  for (const std::string& own : all.keys()) {
+    if (std::find(known.begin(), known.end(), own) == known.end()) {
+      known.push_back(own);
+    }
+  }
+  check_known(known, label, place);
+}
+
 // The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
 PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scenario& s) {
   all.check(label.find('/') == std::string::npos && label.front() != '.', label,
             "a policy's label becomes the name of a folder: it must not hold a slash or begin with a dot.");
   ConfigReader in = all.section(label);
   const std::string named = in.optional<std::string>("kind", in.has("plugin") ? "plugin" : label);
+  check_known(policy_kinds(), named, in.place(in.has("kind") ? "kind" : ""));
   const bool oracle = named == "oracle", perfect = named == "perfect";
   std::shared_ptr<const StepPolicy> per_step = make_step_policy(named, in);
   const std::string kind = oracle ? "eplb" : perfect || per_step != nullptr ? "contiguous" : named;
@@ -192,6 +222,9 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
     root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
                "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
     const bool here = in_place && label == own;
+    if (!here) {
+      check_label(policies, label, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});
+    }
     s.policies.push_back(here ? *in_place : read_policy(policies, label, s));
     check_slots(root, here ? root.section("policy") : policies.section(label), s);
   }

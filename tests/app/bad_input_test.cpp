@@ -56,6 +56,7 @@ TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written"
       {"zero rate", "--set requests.rate=0/s", {"requests.rate"}},
       {"share over one", "--set memory.static_fraction=1.5", {"memory.static_fraction"}},
       {"unknown policy", "--set policy=elpb", {"elpb", "eplb"}},
+      {"unknown kind of a policy", "--set policies.mine.kind=harmony", {"policies.mine.kind", "first: harmoeny"}},
       {"unknown node", "--set cluster.node=p4ed", {"p4ed", "p4de.24xlarge"}},
       {"unknown model", "--set model.architecture=deepsek-r1", {"deepsek-r1", "DeepSeek-R1"}},
       {"missing trace", azure("nowhere.csv"), {"nowhere.csv", "no such file"}},
@@ -111,6 +112,9 @@ TEST_CASE("scenario files that are no scenarios") {
   CHECK(run_epsim(dir, "run").exit_code == 2);
   CHECK(run_epsim(dir, "rnu x").err.find("run") != std::string::npos);
   CHECK(run_epsim(dir, "compare " + small_scenario()).err.find("--policies") != std::string::npos);
+  // Of the option, not of a file, and step policies are among those that are known.
+  CHECK(run_epsim(dir, "compare " + small_scenario() + " --policies base,hrmoeny")
+            .err.starts_with("epsim: `policies`: unknown policy 'hrmoeny'. Known, the nearest first: harmoeny,"));
 }
 
 TEST_CASE("output folders that cannot be used") {
