@@ -29,14 +29,6 @@ namespace {
 constexpr const char* kMarker = "resolved.yaml";
 constexpr const char* kTimelineFile = "timeline.json";
 
-// In a comparison a policy's own folder names that policy, so that its resolved.yaml runs again to the same files.
-RunInfo info_of_run(RunInfo info, const std::string& label) {
-  Config config = Config::from_text(info.resolved_yaml, "resolved.yaml");
-  config.set("policy=" + label);
-  info.resolved_yaml = config.resolved();
-  return info;
-}
-
 // Runs every policy of the scenario; a run that was interrupted is marked so in its result.
 // `recorder` may be null, and is for a single policy.
 std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bool quiet, bool strict,
@@ -111,22 +103,20 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
       run_all(scenario, workers, values["quiet"].as<bool>(), values["strict-calibration"].as<bool>(),
               recorder ? &*recorder : nullptr);
 
-  std::vector<RunSummary> summaries;
-  for (const RunResult& result : results) {
-    summaries.push_back(summarize(result));
-    const fs::path place = folders_by_label ? folder.path() / result.label : folder.path();
-    fs::create_directories(place);
-    write_run(place, result, folders_by_label ? info_of_run(info, result.label) : info);
-  }
   if (folders_by_label) {
-    write_comparison(folder.path(), summaries, info);
-    write_file_atomically(folder.path() / kMarker, info.resolved_yaml);
+    write_comparison_folder(folder.path(), results, info);
+  } else {
+    write_run(folder.path(), results.front(), info);
   }
   if (recorder && !recorder->steps().empty()) {
     write_timeline_file(folder.path(), *recorder, results.front());
   }
   folder.commit();
 
+  std::vector<RunSummary> summaries;
+  for (const RunResult& result : results) {
+    summaries.push_back(summarize(result));
+  }
   const TableStyle style{.colour = isatty(STDOUT_FILENO) == 1};
   std::cout << comparison_table(summaries, style);
   for (const RunSummary& summary : summaries) {

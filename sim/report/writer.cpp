@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <vector>
 
+#include "sim/core/config.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
 #include "sim/report/csv.h"
@@ -21,6 +23,13 @@ void write_stream(const std::filesystem::path& file, Write write) {
   if (!out) {
     throw RunFailed(fmt::format("{}: cannot be written; is the disk full, or the folder read-only?", file.string()));
   }
+}
+
+RunInfo info_of_run(RunInfo info, const std::string& label) {
+  Config config = Config::from_text(info.resolved_yaml, "resolved.yaml");
+  config.set("policy=" + label);
+  info.resolved_yaml = config.resolved();
+  return info;
 }
 
 }  // namespace
@@ -46,6 +55,18 @@ void write_run(const std::filesystem::path& folder, const RunResult& run, const 
 void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info) {
   write_file_atomically(folder / "comparison.json", comparison_json(runs, info));
   write_stream(folder / "comparison.csv", [&](std::ostream& out) { write_comparison_csv(out, runs); });
+}
+
+void write_comparison_folder(const std::filesystem::path& folder, std::span<const RunResult> runs,
+                             const RunInfo& info) {
+  std::vector<RunSummary> summaries;
+  for (const RunResult& run : runs) {
+    summaries.push_back(summarize(run));
+    std::filesystem::create_directories(folder / run.label);
+    write_run(folder / run.label, run, info_of_run(info, run.label));
+  }
+  write_comparison(folder, summaries, info);
+  write_file_atomically(folder / "resolved.yaml", info.resolved_yaml);
 }
 
 }  // namespace epsim

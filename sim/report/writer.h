@@ -18,4 +18,8 @@ void write_run(const std::filesystem::path& folder, const RunResult& run, const 
 // Writes comparison.json and comparison.csv; changes are against the first run.
 void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info);
 
+// The whole output of `epsim compare`: the files of a comparison, resolved.yaml, and a folder per run, by its label,
+// whose resolved.yaml names that policy, so that `epsim run` makes the same files of it.
+void write_comparison_folder(const std::filesystem::path& folder, std::span<const RunResult> runs, const RunInfo& info);
+
 }  // namespace epsim

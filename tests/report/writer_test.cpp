@@ -67,6 +67,16 @@ TEST_CASE("a comparison is written as JSON and CSV") {
   CHECK(read_file(dir / "comparison.csv").rfind("rank,policy,", 0) == 0);
 }
 
+TEST_CASE("a comparison's folder has a folder per run, each of which can be run again") {
+  const test::TempDir dir;
+  write_comparison_folder(dir.path(), std::vector{test::sample_run("base"), test::sample_run("eplb")}, info());
+  CHECK(names_in(dir.path()) ==
+        std::set<std::string>{"base", "eplb", "comparison.json", "comparison.csv", "resolved.yaml"});
+  CHECK(read_file(dir / "resolved.yaml") == "seed: 7\n");
+  CHECK(read_file(dir / "eplb/resolved.yaml") == "seed: 7\npolicy: eplb\n");
+  CHECK(names_in(dir / "eplb").size() == 9);  // those of a run
+}
+
 TEST_CASE("a folder that cannot be written is named in the error") {
   const test::TempDir dir;
   CHECK_THROWS_AS(write_run(dir / "absent", test::sample_run(), info()), RunFailed);
