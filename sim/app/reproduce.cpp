@@ -9,6 +9,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/report_verb.h"
+#include "sim/app/reproduce_example.h"
 #include "sim/app/work_folder.h"
 #include "sim/core/files.h"
 #include "sim/report/format.h"
@@ -228,6 +229,7 @@ int reproduce(const po::variables_map& values) {
     if (values["sensitivity"].as<bool>()) {
       movements = craft_movements(claims, options, control_of(store, quiet));
     }
+    keep_example_run(folder.path(), evidence);
   } catch (const SearchInterrupted&) {
     std::cout << "interrupted: finished searches are kept, and the same command goes on from there\n";
     return kInterrupted;

@@ -108,19 +108,20 @@ void WorkFolder::check_manifest(const std::string& manifest) const {
   }
 }
 
-// Temporary files of a process that was killed while it wrote.
+// Temporary files and folders (OutputFolder's) of a process that was killed while it wrote.
 void WorkFolder::remove_leftovers() const {
   std::error_code ignored;
   fs::create_directories(path_ / kind_.parts, ignored);
   for (const fs::path& folder : {path_, path_ / kind_.parts}) {
     std::vector<fs::path> left;
     for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.path().filename().string().find(".tmp") != std::string::npos) {
+      const std::string name = entry.path().filename().string();
+      if (name.find(".tmp") != std::string::npos || name.find(".partial-") != std::string::npos) {
         left.push_back(entry.path());
       }
     }
-    for (const fs::path& file : left) {
-      fs::remove(file, ignored);
+    for (const fs::path& one : left) {
+      fs::remove_all(one, ignored);
     }
   }
 }

@@ -17,17 +17,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMostDepth = 2;  // folders below the one given
+constexpr int kMostDepth = 3;  // folders below the one given: a reproduction, its example run, a policy
 constexpr int kKnownFormat = 1;
 constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 
 // A folder with one of these is an output.
 constexpr std::string_view kDocuments[] = {"claims.json", "comparison.json", "goodput.json", "summary.json",
                                            "sweep.json"};
-constexpr std::string_view kTables[] = {"curve.csv",     "fixed_rates.csv",  "goodput.csv",    "gpus.csv",
-                                        "layer_gpu.csv", "layer_steps.csv",  "layers.csv",     "links.csv",
-                                        "memory.csv",    "resolved.yaml",    "results.csv",    "setup_gains.csv",
-                                        "setups.csv",    "setup_layers.csv", "sensitivity.csv"};
+constexpr std::string_view kTables[] = {"curve.csv",       "example_run.csv", "fixed_rates.csv",  "goodput.csv",
+                                        "gpus.csv",        "layer_gpu.csv",   "layer_steps.csv",  "layers.csv",
+                                        "links.csv",       "memory.csv",      "resolved.yaml",    "results.csv",
+                                        "setup_gains.csv", "setups.csv",      "setup_layers.csv", "sensitivity.csv"};
 
 template <class Names>
 bool holds(const Names& names, const std::string& name) {
@@ -146,7 +146,7 @@ ReportInput read_report_input(const fs::path& place) {
   } else {
     collector.folder(clean, 0);
   }
-  if (!collector.found() && fs::exists(clean / "reproduce.json", ignored)) {
+  if (fs::exists(clean / "reproduce.json", ignored) && !fs::exists(clean / "claims.json", ignored)) {
     throw InputError({place.string(), 0, ""},
                      "this reproduction is not finished; the command that began it goes on where it stopped.");
   }

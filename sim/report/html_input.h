@@ -23,9 +23,10 @@ struct ReportInput {
 // A report stays small enough to be sent by mail: larger files are left out, and the report says so.
 inline constexpr std::uintmax_t kMostReportFileBytes = 8u << 20, kMostReportBytes = 24u << 20;
 
-// Reads what `place` holds: the output of run, compare, goodput, sweep or reproduce, several of them in subfolders (two
-// levels at most), or the file of a plan. Files that a report does not show (requests.csv, results.h5) are not read.
-// Throws InputError when there is nothing to report on, when a JSON file is damaged or of a format that is not known.
+// Reads what `place` holds: the output of run, compare, goodput, sweep or reproduce, several of them in subfolders
+// (three levels at most), or the file of a plan. Files that a report does not show (requests.csv, results.h5) are not
+// read. Throws InputError when there is nothing to report on, when a JSON file is damaged or of a format that is not
+// known.
 ReportInput read_report_input(const std::filesystem::path& place);
 
 }  // namespace epsim

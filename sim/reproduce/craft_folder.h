@@ -5,6 +5,8 @@
 //                                       what they were worked out from (craft_tables.h)
 //   sensitivity.csv                     how inputs move them, where that was asked for
 //   SETUP/                              a setup whose policies were searched, in the form of `epsim goodput`
+//   example-run/                        one setup's policies side by side, in the form of `epsim compare`
+//                                       (craft_example.h); it comes before the rest and is left alone here
 #pragma once
 
 #include <filesystem>

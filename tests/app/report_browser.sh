@@ -74,9 +74,16 @@ addEventListener("load", () => {
   const reversed = column().every((v, i, values) => i === 0 || values[i - 1] >= v) && head.closest("th").ariaSort === "descending";
   all(".term")[0].focus();
   const tip = document.getElementById("tip"), tipShown = !tip.hidden && tip.textContent.length > 20;
-  const map = all("svg.heat[aria-label^='Load by layer']")[0];
-  map.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
-  const readout = map.nextElementSibling.textContent;
+  const loads = all("svg.heat[aria-label^='Load by layer']");  // three of the reproduction's example, then two of the comparison
+  const readouts = [loads[0], loads[3]].map((map) => {
+    map.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+    return map.nextElementSibling.textContent;
+  });
+  const readout = loads.length === 5 && /^layer 1, GPU 1: [0-9.]+$/.test(readouts[0]) && /^layer 0, GPU 1: [0-9.]+$/.test(readouts[1]);
+  const parts = all("section").map((part) => ({ title: part.querySelector("h2").textContent, part }));
+  const mine = parts.filter(({ title }) => title.startsWith("ke6: ")), lead = parts[parts.indexOf(mine[0]) - 1];
+  const told = /^One setup in detail: ke6 at [\d.]+ requests\/s$/.test(lead.title) && /^base, cra8 and eplb serve the same 500 requests of ke6, .* 95 % of the lowest/.test(lead.part.textContent.slice(lead.title.length));
+  const example = told + " " + mine.map(({ title, part }) => title.slice(5) + ["canvas", "svg.heat", "figure table"].map((what) => " " + part.querySelectorAll(what).length).join("")).join(", ");
   const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelectorAll("tbody tr")].map((row) => row.children[at].textContent);
   const counted = all(".tile b").slice(0, 3).reduce((sum, tile) => sum + Number(tile.textContent), 0) === cells(0).length && cells(0).includes("C17");
   const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(told\sonly\))?$/.test(verdict));
@@ -100,7 +107,7 @@ addEventListener("load", () => {
     const onPaper = paperChecks(all);
     document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
       "images " + all("img").length, "canvases " + (all("canvas").length > 15), "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
-      "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + /^layer 0, GPU 1: [0-9.]+$/.test(readout),
+      "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + readout, "example " + example,
       "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart, "labels " + labels.every((size) => size > 9), "headings " + headings, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
   }, 200);
 });
@@ -109,7 +116,7 @@ addEventListener("load", () => {
 CHECK
 } > checked.html
 
-expected='ready yes; owned undefined; images 0; canvases true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; tables true; outside 0; wider than the page 0; setups true; colours true true; labels true; headings nodes,near knee request rate; paper true true true true true true; named true'
+expected='ready yes; owned undefined; images 0; canvases true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; example true results 0 0 1, where the time goes 2 0 0, stragglers 2 0 0, balance 2 6 0, links 1 0 1, memory and KV cache 4 0 0, latency 0 0 1, what it was made from 0 0 0; tables true; outside 0; wider than the page 0; setups true; colours true true; labels true; headings nodes,near knee request rate; paper true true true true true true; named true'
 # No name resolves, so that not even the browser's own services reach the network.
 for size in 1280,900 390,844; do
   timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \

@@ -67,6 +67,39 @@ TEST_CASE("reproduce: killed at any moment, it goes on to the same bytes and sea
   CHECK(results(dir / "whole") == before);
 }
 
+TEST_CASE("reproduce: one setup's policies side by side, as epsim compare leaves them, once") {
+  const TempDir dir;
+  const std::string job =
+      "reproduce craft -q --quick --only C17,C18 --set plan_loads.steps=10 --set requests.output_tokens=8 -o out ";
+  const Outcome whole = run_epsim(dir, job + "--threads 2");
+  REQUIRE_MESSAGE(whole.exit_code <= 1, whole.err);
+  const std::string page = slurp(dir / "out/report.html");
+  std::map<std::string, std::string> example = contents(dir / "out/example-run");
+  REQUIRE(run_epsim(dir, "report out --overwrite").exit_code == 0);
+  CHECK(slurp(dir / "out/report.html") == page);
+  // Its resolved.yaml says all.
+  const std::string table = example["example_run.csv"];
+  CHECK(table.find("\nke6,cra8,") != std::string::npos);
+  REQUIRE(run_epsim(dir, "compare out/example-run/resolved.yaml --policies base,cra8,eplb -q -o again").exit_code == 0);
+  example.erase("example_run.csv");
+  CHECK(contents(dir / "again") == example);
+  // A resumption keeps it as it is, and makes it when a kill came before it was whole.
+  const auto before = results(dir / "out");
+  const auto written = fs::last_write_time(dir / "out/example-run/base/summary.json");
+  CHECK(run_epsim(dir, job).exit_code == whole.exit_code);
+  CHECK(fs::last_write_time(dir / "out/example-run/base/summary.json") == written);
+  fs::rename(dir / "out/example-run", dir / "out/.example-run.partial-1");
+  fs::remove(dir / "out/claims.json");
+  CHECK(run_epsim(dir, "report out --overwrite").err.find("not finished") != std::string::npos);
+  CHECK(run_epsim(dir, job + "--threads 1").exit_code == whole.exit_code);
+  CHECK(results(dir / "out") == before);
+  CHECK_FALSE(fs::exists(dir / "out/.example-run.partial-1"));
+  // Under another choice it would be another one.
+  std::ofstream(dir / "out/example-run/example_run.csv") << "setup,policy\nde8,base\n";
+  CHECK(run_epsim(dir, job).exit_code == whole.exit_code);
+  CHECK(results(dir / "out") == before);
+}
+
 TEST_CASE("reproduce: claims.json counts what it lists") {
   const TempDir dir;
   REQUIRE(run_epsim(dir, "reproduce craft -q --only C05,C16,C30 --set plan_loads.steps=10 -o out").exit_code == 0);

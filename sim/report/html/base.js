@@ -144,9 +144,14 @@ const guarded = (what, draw) => {
 
 // Sections in order; each is a heading with an entry in the list at the top.
 const toc = document.getElementById("toc");
-let sections = 0;
-const section = (title, ...children) => {
-  const id = "s" + ++sections;
+let sections = 0, partOf = "";
+// Sections drawn by `draw` belong together: "de8: links".
+const within = (name, draw) => {
+  partOf = name;
+  try { draw(); } finally { partOf = ""; }
+};
+const section = (words, ...children) => {
+  const id = "s" + ++sections, title = partOf === "" ? words : `${partOf}: ${words.charAt(0).toLowerCase()}${words.slice(1)}`;
   toc.append(el("li", {}, el("a", { href: "#" + id }, title)));
   const node = el("section", { "aria-labelledby": id }, el("h2", { id }, title), ...children);
   main.append(node);

@@ -179,6 +179,19 @@ const movementsOfClaims = (root) => {
       all.rows.map((row, i) => [...row.slice(0, 4), before[i], after[i], after[i] - before[i]]), { long: true, file: "sensitivity", names: all.names, all: all.rows }));
 };
 
+// One setup in detail: three policies at one rate, in the form of a comparison.
+const exampleFolder = (root) => join(root, "example-run");
+const exampleSections = (root) => {
+  const folder = exampleFolder(root), example = csvFile(join(folder, "example_run.csv"));
+  if (!example || example.rows.length === 0) { section("One setup in detail", absent("No policies are run side by side: that takes a setup on which base, cra8 and eplb were all searched (claims C17 and C18 together do), and requests with a rate and a number.")); return; }
+  const [setup] = example.texts("setup"), [rate] = example.numbers("offered_requests_per_s"), [share] = example.numbers("lowest_knee_share"), [count] = example.numbers("offered_requests");
+  const policies = example.texts("policy"), knees = example.numbers("knee_requests_per_s"), lowest = Math.min(...knees);
+  section(`One setup in detail: ${setup} at ${shown(rate)} requests/s`,
+    el("p", {}, `${policies.slice(0, -1).join(", ")} and ${policies.at(-1)} serve the same ${shown(count)} requests of ${setup}, which come at ${shown(rate)}/s: `, term(`${shown(share * 100)} %`, "lowest_knee_share"),
+      ` of the lowest of their knees under the first seed, ${shown(lowest)}/s of ${policies[knees.indexOf(lowest)]}. Up to “${setup}: what it was made from” everything is of these runs; what epsim compare writes of them is in example-run.`));
+  within(setup, () => runSections(folder));
+};
+
 const claimsSections = (root) => {
   const document = jsonFile(join(root, "claims.json")), setups = setupsFile(join(root, "setups.csv"));
   claimsSection(document);
@@ -192,6 +205,7 @@ const claimsSections = (root) => {
   balanceOfSetups(root);
   timeOfSetups(setups);
   limitsOfSetups(setups, policies);
+  guarded("The setup in detail", () => exampleSections(root));
   section("What it was made from", el("p", {}, `epsim ${document.epsim_version}; ${document.setting}. Each setup has a folder of its own, with resolved.yaml, which epsim goodput reads and epsim report draws.`),
     table("All figures by setup and policy", setups.names.map((name) => ({ name, text: ["setup", "policy", "bound_by"].includes(name) })),
       setups.rows.map((row) => row.map((cell, i) => (["setup", "policy", "bound_by"].includes(setups.names[i]) ? cell : num(cell)))), { long: true, file: "setups", names: setups.names, all: setups.rows }));

@@ -1,0 +1,101 @@
+#include "sim/reproduce/craft_example.h"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+
+#include "sim/core/config.h"
+#include "sim/report/csv_table.h"
+#include "sim/serving/goodput.h"
+#include "sim/serving/probe.h"
+#include "sim/serving/run_policy.h"
+#include "traces/requests/read_requests.h"
+
+namespace epsim {
+namespace {
+
+// A third of the requests shows where load and time go; that a rate lasts is what the searches are for.
+constexpr std::int64_t kPartOfTrace = 3;
+
+Config document(const std::string& scenario) { return Config::from_text(scenario, "example run"); }
+
+// Knees under the first seed; none where a policy was not searched.
+std::optional<std::array<double, kExamplePolicies.size()>> knees_of(const SetupEvidence& setup) {
+  std::array<double, kExamplePolicies.size()> out{};
+  for (std::size_t p = 0; p < out.size(); ++p) {
+    const auto found = setup.policies.find(kExamplePolicies[p]);
+    if (found == setup.policies.end() || found->second.searches.empty()) {
+      return std::nullopt;
+    }
+    out[p] = found->second.searches.front().knee.rate;
+  }
+  return out;
+}
+
+// Requests of which this part can say how many and how fast: all gaps between them are in proportion to 1 / `rate`.
+bool has_rate_and_count(ConfigReader requests) {
+  const auto kind = requests.required<std::string>("kind");
+  return (kind == "poisson" || kind == "constant" || kind == "gamma") && requests.has("count");
+}
+
+// Fewer requests, at out.rate. The rate of a scenario is that of the process which they are drawn from; a sample's own
+// differs from it by chance, by 2 % with 2500 requests, and a knee is told in the latter.
+void set_requests(Config config, CraftExample& out) {
+  const std::int64_t all = config.root().section("requests").required<std::int64_t>("count");
+  out.requests = std::max<std::int64_t>(2, all / kPartOfTrace);
+  config.set(fmt::format("requests.count={}", out.requests));
+  ConfigReader requests = config.root().section("requests");
+  const double rate = requests.required<RequestsPerSecond>("rate").count();
+  const auto seed = static_cast<Seed>(config.root().optional<std::int64_t>("seed", 0));
+  const double drawn = arrival_rate(read_requests(requests, seed));
+  config.set(fmt::format("requests.rate={}/s", rate * out.rate / drawn));
+  out.scenario = config.resolved();
+}
+
+}  // namespace
+
+std::optional<CraftExample> choose_craft_example(const CraftEvidence& evidence) {
+  for (const CraftSetup& setup : craft_setups()) {
+    const auto found = evidence.find(setup.name);
+    const auto knees = found != evidence.end() ? knees_of(found->second) : std::nullopt;
+    if (!knees) {
+      continue;
+    }
+    const Config config = document(found->second.resolved);
+    if (has_rate_and_count(config.root().section("requests"))) {
+      CraftExample out{.setup = std::string(setup.name), .knees = *knees, .scenario = {}};
+      out.rate = kExampleKneeShare * *std::min_element(out.knees.begin(), out.knees.end());
+      set_requests(config, out);
+      return out;
+    }
+  }
+  return std::nullopt;
+}
+
+Scenario craft_example_scenario(const CraftExample& example) {
+  return read_scenario(document(example.scenario), {kExamplePolicies.begin(), kExamplePolicies.end()});
+}
+
+std::vector<RunResult> run_craft_example(const Scenario& scenario, const std::atomic<bool>& stop) {
+  RunControl control;
+  control.stop = &stop;
+  std::vector<RunResult> out(scenario.policies.size());
+  tbb::parallel_for(std::size_t{0}, out.size(),
+                    [&](std::size_t i) { out[i] = run_policy(scenario, scenario.policies[i], control); });
+  if (std::any_of(out.begin(), out.end(), [](const RunResult& run) { return run.interrupted; })) {
+    throw SearchInterrupted();
+  }
+  return out;
+}
+
+void write_craft_example_csv(std::ostream& out, const CraftExample& example) {
+  CsvTable csv(out, {"setup", "policy", "knee_requests_per_s", "lowest_knee_share", "offered_requests_per_s",
+                     "offered_requests"});
+  for (std::size_t p = 0; p < example.knees.size(); ++p) {
+    csv.text(example.setup).text(kExamplePolicies[p]).number(example.knees[p]).number(kExampleKneeShare);
+    csv.number(example.rate).integer(example.requests).end_row();
+  }
+}
+
+}  // namespace epsim
