@@ -11,8 +11,8 @@ constexpr std::span<const std::string_view> kQuick = kQuickSetups;
 
 std::vector<CraftClaim> merged() {
   std::vector<CraftClaim> all;
-  for (const auto claims :
-       {craft_plan_claims(), craft_goodput_claims(), craft_latency_claims(), craft_bound_claims()}) {
+  for (const auto claims : {craft_plan_claims(), craft_goodput_claims(), craft_factor_claims(), craft_latency_claims(),
+                            craft_bound_claims()}) {
     all.insert(all.end(), claims.begin(), claims.end());
   }
   std::sort(all.begin(), all.end(), [](const CraftClaim& a, const CraftClaim& b) { return a.id < b.id; });

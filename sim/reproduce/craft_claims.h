@@ -30,10 +30,11 @@ struct CraftClaim {
 // In the order of their ids.
 std::span<const CraftClaim> craft_claims();
 
-// Those that need plans alone, goodput, or TTFT and ITL beside it, and what follows from the paper's figures about what
-// binds a setup; each in the order of ids.
+// Those that need plans alone, goodput, goodput against R, or TTFT and ITL beside it, and what follows from the paper's
+// figures about what binds a setup; each in the order of ids.
 std::span<const CraftClaim> craft_plan_claims();
 std::span<const CraftClaim> craft_goodput_claims();
+std::span<const CraftClaim> craft_factor_claims();
 std::span<const CraftClaim> craft_latency_claims();
 std::span<const CraftClaim> craft_bound_claims();
 

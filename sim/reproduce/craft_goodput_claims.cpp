@@ -1,12 +1,8 @@
 // Claims about goodput: knees of the same search on every setup, under common random numbers.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <map>
 
-#include "sim/core/check.h"
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_groups.h"
 
@@ -14,20 +10,6 @@ namespace epsim {
 namespace {
 
 using namespace craft;
-
-// Knees of `of` over those of `to`, seed by seed.
-std::vector<SetupRatio> knee_ratios(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
-                                    std::string_view of, std::string_view to) {
-  std::vector<SetupRatio> out;
-  for (const std::string_view setup : setups) {
-    const SetupEvidence& here = evidence.find(setup)->second;
-    const std::vector<GoodputSearch>&a = here.of(of).searches, &b = here.of(to).searches;
-    for (std::size_t k = 0; k < a.size(); ++k) {
-      out.push_back({std::string(setup), static_cast<int>(k), a[k].knee.rate / b[k].knee.rate});
-    }
-  }
-  return out;
-}
 
 // The same mean ratio at the other values of k, and of the throughput under a burst: a verdict that flips with the
 // knee's definition must say so.
@@ -125,84 +107,6 @@ Rows ratio_claim(const CraftEvidence& evidence, const CraftScope& scope) {
   return ratio_rows(evidence, scope, claim);
 }
 
-// C02 and C27: goodput against R.
-Needs factor_needs(const CraftScope& scope, Names setups) {
-  if (scope.quick) {
-    return {};
-  }
-  Needs out = searches(scope, setups, kTriple);
-  const Needs swept = searches(scope, setups, kSwept);
-  out.insert(out.end(), swept.begin(), swept.end());
-  return out;
-}
-
-double mean_knee(const PolicyEvidence& policy) {
-  double sum = 0;
-  for (const GoodputSearch& search : policy.searches) {
-    sum += search.knee.rate;
-  }
-  return sum / static_cast<double>(policy.searches.size());
-}
-
-std::string_view best_factor(const SetupEvidence& setup) {
-  return *std::max_element(std::begin(kSwept), std::end(kSwept), [&](std::string_view a, std::string_view b) {
-    return mean_knee(setup.of(a)) < mean_knee(setup.of(b));
-  });
-}
-
-constexpr std::string_view kKe8[] = {"ke8"};
-Needs c02_needs(const CraftScope& scope) { return factor_needs(scope, kKe8); }
-Rows c02_rows(const CraftEvidence& evidence, const CraftScope& scope) {
-  if (scope.quick) {
-    return {};
-  }
-  const std::string_view best = best_factor(evidence.at("ke8"));
-  const RatioSummary found = summarize_ratios(knee_ratios(evidence, {"ke8"}, best, "eplb"));
-  ClaimRow out = named_row("C02", "best CRAFT / EPLB goodput, KE8", "1.17x");
-  out.value = found.mean;
-  out.half_width = found.mean_half_width;
-  out.low = 1.11;
-  out.high = 1.23;
-  out.no_effect = 1;
-  out.stated = 1.17;
-  out.note = fmt::format("the best of R = 2, 4, 8, 16, 32 is {}", best);
-  return {out};
-}
-
-Needs c27_needs(const CraftScope& scope) { return factor_needs(scope, kFactors); }
-Rows c27_rows(const CraftEvidence& evidence, const CraftScope& scope) {
-  Rows out;
-  if (scope.quick) {
-    return out;
-  }
-  for (const std::string_view name : kFactors) {
-    const SetupEvidence& setup = evidence.find(name)->second;
-    ClaimRow where = named_row("C27", fmt::format("R with the highest goodput, {}", name), "8");
-    where.value = std::stod(std::string(best_factor(setup).substr(3)));
-    where.low = 4;
-    where.high = 16;
-    where.note = "requests/s, seed by seed:";
-    for (const std::string_view policy : kSwept) {
-      where.note += fmt::format("{} {}", policy == kSwept[0] ? "" : ",", policy);
-      for (const GoodputSearch& search : setup.of(policy).searches) {
-        where.note += fmt::format(" {:.3f}", search.knee.rate);
-      }
-    }
-    const RatioSummary found = summarize_ratios(knee_ratios(evidence, {name}, "eplb", "cra8"));
-    ClaimRow full =
-        named_row("C27", fmt::format("goodput of a copy per layer and GPU over R = 8, {}", name), "below 1");
-    full.value = found.mean;
-    full.half_width = found.mean_half_width;
-    full.high = 1;
-    full.no_effect = 1;
-    full.stated = 0.9;
-    full.note = "EPLB stands for R = 58 and 60: the same memory";
-    out.push_back(where);
-    out.push_back(full);
-  }
-  return out;
-}
-
 // C19: scaling of CRA8 with nodes, workload by workload.
 Needs c19_needs(const CraftScope& scope) { return scope.quick ? Needs{} : searches(scope, kScaling, kOnlyCra8); }
 Rows c19_rows(const CraftEvidence& evidence, const CraftScope& scope) {
@@ -286,7 +190,6 @@ Rows c20_rows(const CraftEvidence& evidence, const CraftScope& scope) {
 
 const CraftClaim kClaims[] = {
     {"C01", "CRA8 beats EPLB's goodput by 1.14x on 8 nodes, up to 1.2x", ratio_needs<kC01>, ratio_claim<kC01>},
-    {"C02", "the best CRAFT beats EPLB by 1.17x on KE8", c02_needs, c02_rows},
     {"C03", "CRA8 beats EPLB by 1.15x on DeepSeek-R1", ratio_needs<kC03>, ratio_claim<kC03>},
     {"C04", "CRA8 beats EPLB by 1.12x on Kimi-K2", ratio_needs<kC04>, ratio_claim<kC04>},
     {"C09", "CRA8 has 1.42x the goodput of BASE at high skew", ratio_needs<kC09>, ratio_claim<kC09>},
@@ -297,7 +200,6 @@ const CraftClaim kClaims[] = {
     {"C18", "CRA8 has 1.14x the goodput of BASE on K*6", ratio_needs<kC18>, ratio_claim<kC18>},
     {"C19", "CRA8's goodput grows by 1.65x and 1.6x from 6 to 8 and 12 nodes", c19_needs, c19_rows},
     {"C20", "on 12 nodes EPLB stays below CRA8", c20_needs, c20_rows},
-    {"C27", "R = 8 is best", c27_needs, c27_rows},
 };
 
 }  // namespace

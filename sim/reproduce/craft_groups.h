@@ -56,4 +56,13 @@ std::vector<SetupRatio> by_setup_and_seed(const CraftEvidence& evidence, const s
   return out;
 }
 
+// Knees of `of` over those of `to`.
+inline std::vector<SetupRatio> knee_ratios(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
+                                           std::string_view of, std::string_view to) {
+  const std::size_t seeds = setups.empty() ? 0 : evidence.find(setups.front())->second.of(of).searches.size();
+  return by_setup_and_seed(evidence, setups, seeds, [&](const SetupEvidence& setup, std::size_t seed) {
+    return setup.of(of).searches[seed].knee.rate / setup.of(to).searches[seed].knee.rate;
+  });
+}
+
 }  // namespace epsim::craft

@@ -157,6 +157,32 @@ TEST_CASE("what is run near knees, at fixed rates and at saturation has an inter
   CHECK(bound.half_width.value() == doctest::Approx(0.5 * kHalfOfGap).epsilon(1e-4));
 }
 
+// Ratios to cra8's knee by seed: cra2 0.90 and 0.90, cra4 0.98 and 1.00, cra16 0.97 and 0.97, cra32 0.80 and 0.80. One
+// of the four varies: pooled variance 0.0002 / 4, t = 2.776 with 4 degrees of freedom, half width 2.776 x 0.005 =
+// 0.014.
+TEST_CASE("the best R is told with those that are as good") {
+  CraftEvidence evidence;
+  for (const char* name : {"de8", "ke8"}) {
+    const auto add = [&](const char* policy, double first, double second) {
+      PolicyEvidence& out = evidence[name].policies[policy];
+      out.searches.resize(2);
+      out.searches[0].knee.rate = 2 * first;
+      out.searches[1].knee.rate = 3 * second;
+    };
+    add("cra2", 0.90, 0.90);
+    add("cra4", 0.98, 1.00);
+    add("cra8", 1, 1);
+    add("cra16", 0.97, 0.97);
+    add("cra32", 0.80, 0.80);
+    add("eplb", 0.85, 0.75);
+  }
+  const std::vector<ClaimRow> rows = claim_of("C27").rows(evidence, {});
+  CHECK(rows[0].value == 8);
+  CHECK(rows[0].note.ends_with("not told apart from it: cra4"));
+  CHECK(rows[1].value == doctest::Approx(0.80));
+  CHECK(rows[1].half_width.value() == doctest::Approx(0.10 * kHalfOfGap).epsilon(1e-4));
+}
+
 TEST_CASE("a quick reproduction runs three setups and says which claims it leaves out") {
   const CraftScope quick{true};
   std::map<std::string_view, int> setups;
