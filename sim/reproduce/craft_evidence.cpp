@@ -18,12 +18,15 @@
 namespace epsim {
 namespace {
 
-// Near the knee, but below it under most seeds; a third of the requests tell a mean well enough.
+// Near the knee, but below it under most seeds. A third of the requests tell a mean well enough, or twenty times what
+// is in the system there.
 constexpr double kNearKnee = 0.97;
 constexpr std::size_t kPartOfTrace = 3;
+constexpr double kTimesInSystem = 20;
 constexpr std::size_t kLeastPart = 500;  // requests
-// Three times what fits into the largest KV pool of the setups, 12 ranks with 72 requests each, and more.
-constexpr std::size_t kSaturatingRequests = 3000;
+// Several times what fits into the KV pools; three times the largest of the setups', 12 ranks with 72 requests each.
+constexpr double kTimesInPools = 10;
+constexpr std::size_t kLeastSaturating = 1000, kMostSaturating = 3000;
 // Not all at once: ranks would stay in step with each other, and wait for KV cache at the same time.
 constexpr double kSaturatingRate = 50;
 
@@ -66,10 +69,12 @@ double part_share(const RunResult& run, LayerPart part) {
   return run.time.by_part[static_cast<std::size_t>(part)] / run.time.total;
 }
 
-NearKnee run_near_knee(const GoodputSubject& subject, double knee) {
+NearKnee run_near_knee(const GoodputSubject& subject, const GoodputSearch& search) {
   NearKnee out;
-  out.rate = kNearKnee * knee;
-  const RunResult run = serve_whole(subject, part_at(subject, knee, kNearKnee));
+  out.rate = kNearKnee * search.knee.rate;
+  const auto enough = static_cast<std::size_t>(kTimesInSystem * search.below_knee.concurrency);
+  const std::size_t requests = std::min(subject.trace->requests.size() / kPartOfTrace, std::max(enough, kLeastPart));
+  const RunResult run = serve_whole(subject, at_rate(first_of(*subject.trace, requests), out.rate));
   out.itl_mean_s = run.latency.itl_s.mean;
   out.decode_step_s = run.decode_only.time.count() / static_cast<double>(run.decode_only.count);
   for (const LayerTotals& layer : run.detail.layers) {
@@ -83,8 +88,12 @@ NearKnee run_near_knee(const GoodputSubject& subject, double knee) {
   return out;
 }
 
-Saturated run_saturated(const GoodputSubject& subject) {
-  const std::size_t requests = std::min(kSaturatingRequests, subject.trace->requests.size());
+Saturated run_saturated(const GoodputSubject& subject, int ranks) {
+  const Request& one = subject.trace->requests.front();
+  const double in_pools =
+      static_cast<double>(ranks * subject.kv_tokens_per_rank) / (one.input_tokens + one.output_tokens);
+  const std::size_t requests =
+      std::clamp(static_cast<std::size_t>(kTimesInPools * in_pools), kLeastSaturating, kMostSaturating);
   const RunResult run = serve_whole(subject, at_rate(first_of(*subject.trace, requests), kSaturatingRate));
   return {run.kv.time_full_share, part_share(run, LayerPart::kDispatch) + part_share(run, LayerPart::kCombine)};
 }
@@ -238,7 +247,7 @@ class SetupWork {
     PolicySearch found;
     found.by_seed = search_all(subjects, options_.goodput, {});
     for (std::size_t k = 0; k < subjects.size(); ++k) {
-      found.near_knee.push_back(run_near_knee(subjects[k], found.by_seed[k].knee.rate));
+      found.near_knee.push_back(run_near_knee(subjects[k], found.by_seed[k]));
     }
     save(policy, "", found);
     of(policy).searches = std::move(found.by_seed);
@@ -250,7 +259,7 @@ class SetupWork {
       return;
     }
     for (const GoodputSubject& subject : subjects_.find(policy)->second) {
-      of(policy).saturated.push_back(run_saturated(subject));
+      of(policy).saturated.push_back(run_saturated(subject, setup_.nodes()));
     }
     save(policy, "-saturated", of(policy).saturated);
   }

@@ -22,7 +22,7 @@ constexpr double kFirstStart = 0.55;
 constexpr std::size_t kBurstPart = 3;      // of the trace, which shows the saturation throughput
 constexpr std::size_t kBurstLeast = 2000;  // requests
 constexpr std::size_t kLeastPart =
-    3;  // of the trace, for rates of which nothing is known, however few are in the system
+    5;  // of the trace, for rates of which nothing is known, however few are in the system
 constexpr double kFirstStep = 1.25;
 constexpr double kFollowerStep = 1.06;  // around a knee that is known from a pilot or another seed
 
