@@ -116,7 +116,10 @@ void WorkFolder::remove_leftovers() const {
     std::vector<fs::path> left;
     for (const auto& entry : fs::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
-      if (name.find(".tmp") != std::string::npos || name.find(".partial-") != std::string::npos) {
+      // Folders by the whole form of their names: a reader's own is not to go with them.
+      const bool ours = entry.is_directory() ? name.front() == '.' && name.find(".partial-") != std::string::npos
+                                             : name.find(".tmp") != std::string::npos;
+      if (ours) {
         left.push_back(entry.path());
       }
     }
