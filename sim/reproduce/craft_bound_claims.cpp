@@ -49,9 +49,8 @@ std::string shares_of(const CraftEvidence& evidence, const std::vector<std::stri
 
 ClaimRow bound_row(const CraftEvidence& evidence, const std::vector<std::string_view>& setups, const Limit& limit,
                    const char* nodes, bool kv) {
-  const std::size_t seeds = evidence.find(setups.front())->second.of(limit.policy).saturated.size();
   const RatioSummary found =
-      summarize_ratios(by_setup_and_seed(evidence, setups, seeds, [&](const SetupEvidence& setup, std::size_t seed) {
+      summarize_ratios(by_setup_and_seed(evidence, setups, [&](const SetupEvidence& setup, std::size_t seed) {
         return setup.of(limit.policy).saturated[seed].wait_over_exchange();
       }));
   ClaimRow out = named_row(
@@ -95,9 +94,10 @@ Rows f02_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   const auto pools = [](const SetupEvidence& setup) {
     return setup.of("cra8").kv_pool_gib / setup.of("eplb").kv_pool_gib;
   };
-  const RatioSummary found = summarize_ratios(by_setup_and_seed(
-      evidence, setups, evidence.find(setups.front())->second.of("cra8").searches.size(),
-      [&](const SetupEvidence& setup, std::size_t seed) { return goodput(setup, seed) / pools(setup); }));
+  const RatioSummary found =
+      summarize_ratios(by_setup_and_seed(evidence, setups, [&](const SetupEvidence& setup, std::size_t seed) {
+        return goodput(setup, seed) / pools(setup);
+      }));
   std::string note = "goodput ratio / ratio of KV pools, first seed:";
   for (const std::string_view name : setups) {
     const SetupEvidence& setup = evidence.find(name)->second;

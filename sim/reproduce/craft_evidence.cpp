@@ -89,7 +89,7 @@ NearKnee run_near_knee(const GoodputSubject& subject, const GoodputSearch& searc
 }
 
 Saturated run_saturated(const GoodputSubject& subject, int ranks) {
-  const Request& one = subject.trace->requests.front();
+  const Request& one = subject.trace->requests.front();  // all are of one size
   const double in_pools =
       static_cast<double>(ranks * subject.kv_tokens_per_rank) / (one.input_tokens + one.output_tokens);
   const std::size_t requests =
@@ -120,6 +120,7 @@ class SetupWork {
   SetupWork& operator=(const SetupWork&) = delete;
 
   SetupEvidence gather() {
+    out_.seeds = seeds();
     for (const auto& [policy, need] : needs_) {
       out_.policies[policy];
       load_finished(policy, need);

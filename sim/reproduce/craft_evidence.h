@@ -89,6 +89,7 @@ struct LayerSkew {
 
 struct SetupEvidence {
   int experts = 0, gpus = 0, moe_layers = 0;
+  std::size_t seeds = 0;        // under which policies were run
   std::vector<LayerSkew> skew;  // by MoE layer
   GainTable gains;              // CRAFT's step 1 on the planning window
   double estimate_seconds = 0;  // how long that took

@@ -159,10 +159,9 @@ ClaimRow base_on_twelve(const CraftEvidence& evidence, const std::vector<std::st
   };
   const SetupEvidence& first = evidence.find(setups.front())->second;
   const auto ratios = [&](const std::vector<std::string_view>& of) {
-    return by_setup_and_seed(evidence, of, first.of("base").fixed.size(),
-                             [&](const SetupEvidence& setup, std::size_t seed) {
-                               return last(setup, "base", seed).ttft_mean_s / last(setup, "cra8", seed).ttft_mean_s;
-                             });
+    return by_setup_and_seed(evidence, of, [&](const SetupEvidence& setup, std::size_t seed) {
+      return last(setup, "base", seed).ttft_mean_s / last(setup, "cra8", seed).ttft_mean_s;
+    });
   };
   // Ten times CRA8's TTFT scatters more than once: the interval is the one setup's own.
   const std::string smallest = summarize_ratios(ratios(setups)).min_setup;

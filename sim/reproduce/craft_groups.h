@@ -42,14 +42,14 @@ inline Needs searches(const CraftScope& scope, Names setups, Names policies, boo
   return out;
 }
 
-// figure(setup's evidence, seed), setup by setup.
+// figure(setup's evidence, seed), setup by setup, for every seed.
 template <class Figure>
 std::vector<SetupRatio> by_setup_and_seed(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
-                                          std::size_t seeds, const Figure& figure) {
+                                          const Figure& figure) {
   std::vector<SetupRatio> out;
   for (const std::string_view setup : setups) {
     const SetupEvidence& here = evidence.find(setup)->second;
-    for (std::size_t k = 0; k < seeds; ++k) {
+    for (std::size_t k = 0; k < here.seeds; ++k) {
       out.push_back({std::string(setup), static_cast<int>(k), figure(here, k)});
     }
   }
@@ -59,8 +59,7 @@ std::vector<SetupRatio> by_setup_and_seed(const CraftEvidence& evidence, const s
 // Knees of `of` over those of `to`.
 inline std::vector<SetupRatio> knee_ratios(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
                                            std::string_view of, std::string_view to) {
-  const std::size_t seeds = setups.empty() ? 0 : evidence.find(setups.front())->second.of(of).searches.size();
-  return by_setup_and_seed(evidence, setups, seeds, [&](const SetupEvidence& setup, std::size_t seed) {
+  return by_setup_and_seed(evidence, setups, [&](const SetupEvidence& setup, std::size_t seed) {
     return setup.of(of).searches[seed].knee.rate / setup.of(to).searches[seed].knee.rate;
   });
 }

@@ -27,10 +27,6 @@ double mean_saved(const SetupEvidence& setup, std::string_view policy, std::size
   return sum / static_cast<double>(rates);
 }
 
-std::size_t seeds_of(const CraftEvidence& evidence, const std::vector<std::string_view>& setups) {
-  return evidence.find(setups.front())->second.of("base").fixed.size();
-}
-
 // The mean over setups and rates, and the rate of a setup at which most is saved.
 Rows ttft_rows(const CraftEvidence& evidence, const CraftScope& scope, const char* id, const char* name,
                std::string_view policy, const char* paper_mean, double stated_mean, const char* paper_max,
@@ -73,8 +69,8 @@ Rows c07_rows(const CraftEvidence& evidence, const CraftScope& scope) {
 }
 Rows c08_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   const std::vector<std::string_view> setups = scope.of(kEight);
-  const RatioSummary found = summarize_ratios(
-      by_setup_and_seed(evidence, setups, seeds_of(evidence, setups), [](const SetupEvidence& setup, std::size_t seed) {
+  const RatioSummary found =
+      summarize_ratios(by_setup_and_seed(evidence, setups, [](const SetupEvidence& setup, std::size_t seed) {
         return 100 * (mean_saved(setup, "eplb", seed) - mean_saved(setup, "cra8", seed));
       }));
   ClaimRow apart = named_row("C08", "TTFT saved by EPLB less by CRA8, mean", "1 point", "points");
@@ -96,13 +92,12 @@ ClaimRow c28_row(const CraftEvidence& evidence, const std::vector<std::string_vi
   const auto time_of = [&](const SetupEvidence& setup, std::string_view policy, std::size_t seed) {
     return setup.of(policy).near_knee[seed].*seconds;
   };
-  const std::size_t seeds = evidence.find(setups.front())->second.of("base").near_knee.size();
   const auto spread = [&](const SetupEvidence& setup, std::size_t seed) {
     const auto [least, most] = std::minmax(
         {time_of(setup, kTriple[0], seed), time_of(setup, kTriple[1], seed), time_of(setup, kTriple[2], seed)});
     return 100 * (most / least - 1);
   };
-  const RatioSummary found = summarize_ratios(by_setup_and_seed(evidence, setups, seeds, spread));
+  const RatioSummary found = summarize_ratios(by_setup_and_seed(evidence, setups, spread));
   std::string note;
   for (const std::string_view name : setups) {
     const SetupEvidence& setup = evidence.find(name)->second;

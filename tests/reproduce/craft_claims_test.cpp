@@ -124,6 +124,7 @@ constexpr double kHalfOfGap = 12.706 / 2;
 TEST_CASE("what is run near knees, at fixed rates and at saturation has an interval over seeds") {
   constexpr std::string_view kDe8[] = {"de8"}, kKe6[] = {"ke6"};
   CraftEvidence evidence;
+  evidence["de8"].seeds = evidence["ke6"].seeds = 2;
   const auto add = [&](const char* policy, double step_0, double step_1, double ttft_0, double ttft_1) {
     PolicyEvidence& out = evidence["de8"].policies[policy];
     out.near_knee.resize(2);
@@ -163,6 +164,7 @@ TEST_CASE("what is run near knees, at fixed rates and at saturation has an inter
 TEST_CASE("the best R is told with those that are as good") {
   CraftEvidence evidence;
   for (const char* name : {"de8", "ke8"}) {
+    evidence[name].seeds = 2;
     const auto add = [&](const char* policy, double first, double second) {
       PolicyEvidence& out = evidence[name].policies[policy];
       out.searches.resize(2);
