@@ -76,8 +76,8 @@ struct SetupRatio {
 };
 
 // Mean over setups of each setup's mean over seeds, and the setups whose mean is smallest and largest. The intervals
-// come from the variance between seeds, pooled over setups (common random numbers inside a seed): Student's t with
-// setups x (seeds - 1) degrees of freedom.
+// come from the variance between seeds, pooled over setups: Student's t with setups x (seeds - 1) degrees of freedom.
+// Policies share random numbers inside a seed; setups must not, or their mean is told sharper than it is.
 struct RatioSummary {
   double mean = 0, min = 0, max = 0;
   std::string min_setup, max_setup;

@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <map>
+#include <set>
 
 #include "sim/serving/run_policy.h"
 
@@ -32,6 +34,20 @@ TEST_CASE("names say model, workload and nodes") {
   CHECK(nodes.size() == 14);
   CHECK(nodes.at("de8") == 8);
   CHECK(nodes.at("kl12") == 12);
+}
+
+// The interval of a mean over setups takes them for independent: no seed of one is a seed of another, for as many seeds
+// as files leave room for.
+TEST_CASE("setups are drawn apart") {
+  const std::vector<std::string> no_model{"loads={kind: uniform}", "plan_loads={kind: uniform}", "requests.count=1"};
+  std::set<std::uint64_t> taken;
+  for (const CraftSetup& setup : craft_setups()) {
+    const Scenario s = craft_scenario(setup, CraftMemory::kOneRule, no_model, {"base"});
+    for (std::uint64_t k = 0; k < 10; ++k) {
+      CAPTURE(setup.name);
+      CHECK(taken.insert(static_cast<std::uint64_t>(s.seed) + k).second);
+    }
+  }
 }
 
 // acceptance of the KV arithmetic: KV pool = 59.8 GiB - 1.26 N - weights (24.70 GiB on D*8 with everything split by 8),
