@@ -18,10 +18,8 @@
 namespace epsim {
 namespace {
 
-// Near the knee, but below it under most seeds. A third of the requests tell a mean well enough, or twenty times what
-// is in the system there.
+// Near the knee, but below it under most seeds; at most twenty times the requests that are in the system there.
 constexpr double kNearKnee = 0.97;
-constexpr std::size_t kPartOfTrace = 3;
 constexpr double kTimesInSystem = 20;
 constexpr std::size_t kLeastPart = 500;  // requests
 // Several times what fits into the KV pools; three times the largest of the setups', 12 ranks with 72 requests each.

@@ -17,6 +17,9 @@
 
 namespace epsim {
 
+// Runs that only show what a searched rate does take this part of the requests: a third tells a mean well enough.
+inline constexpr std::size_t kPartOfTrace = 3;
+
 // What is gathered of a policy on a setup beside its plan, each under every seed.
 struct CraftNeed {
   std::string_view setup, policy;

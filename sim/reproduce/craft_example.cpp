@@ -15,9 +15,6 @@
 namespace epsim {
 namespace {
 
-// A third of the requests shows where load and time go; that a rate lasts is what the searches are for.
-constexpr std::int64_t kPartOfTrace = 3;
-
 Config document(const std::string& scenario) { return Config::from_text(scenario, "example run"); }
 
 // Knees under the first seed; none where a policy was not searched.
@@ -43,7 +40,7 @@ bool has_rate_and_count(ConfigReader requests) {
 // differs from it by chance, by 2 % with 2500 requests, and a knee is told in the latter.
 void set_requests(Config config, CraftExample& out) {
   const std::int64_t all = config.root().section("requests").required<std::int64_t>("count");
-  out.requests = std::max<std::int64_t>(2, all / kPartOfTrace);
+  out.requests = std::max<std::int64_t>(2, all / std::int64_t{kPartOfTrace});
   config.set(fmt::format("requests.count={}", out.requests));
   ConfigReader requests = config.root().section("requests");
   const double rate = requests.required<RequestsPerSecond>("rate").count();

@@ -25,7 +25,7 @@ struct CraftExample {
   std::string setup;
   std::array<double, kExamplePolicies.size()> knees{};  // requests/s, by policy, under the first seed
   double rate = 0;                                      // requests/s of the run
-  std::int64_t requests = 0;                            // of the run: a third of those of the searches
+  std::int64_t requests = 0;                            // of the run: kPartOfTrace of the searches'
   std::string scenario;  // YAML: the setup under the first seed, with that rate and number
 };
 
