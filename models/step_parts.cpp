@@ -30,6 +30,18 @@ void stretch_pairs(std::vector<double>& pairs, const std::vector<double>& speed,
   }
 }
 
+// The same for fair sharing: a sender's flows by its own pace, a receiver's by its own against the fastest one's, so
+// that links that are all alike slow count once.
+void stretch_spread(std::vector<TokenSpread>& spread, const std::vector<double>& speed) {
+  const double fastest = *std::max_element(speed.begin(), speed.end());
+  for (TokenSpread& s : spread) {
+    for (std::size_t g = 0; g < speed.size(); ++g) {
+      s.tokens[g] /= speed[g];
+      s.reach[g] *= fastest / speed[g];
+    }
+  }
+}
+
 }  // namespace
 
 StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
@@ -107,11 +119,13 @@ LayerTraffic StepParts::as_slowed(LayerTraffic traffic) const {
       stretch(*rows, conditions_.link_speed);
     }
     stretch_pairs(traffic.pairs, conditions_.link_speed, shape_, false);
+    stretch_spread(traffic.spread, conditions_.link_speed);
   }
   if (!conditions_.nic_speed.empty()) {
     stretch(traffic.inter_out, conditions_.nic_speed);
     stretch(traffic.inter_in, conditions_.nic_speed);
     stretch_pairs(traffic.pairs, conditions_.nic_speed, shape_, true);
+    stretch_spread(traffic.spread, conditions_.nic_speed);
   }
   return traffic;
 }

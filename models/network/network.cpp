@@ -99,10 +99,14 @@ std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile
   if (cluster.nodes > 1) {
     check_measured(profile.inter, options.transport, "between the nodes");
   }
+  if (options.model == NetworkModel::kFairShare && !plain(cluster, options.fabric)) {
+    throw InputError({"", 0, "model"}, "fair_share knows GPU ports and NICs on one switch alone; max_min any fabric.");
+  }
   if (options.model == NetworkModel::kMaxMin || !plain(cluster, options.fabric)) {
     return std::make_unique<FabricNetwork>(cluster, std::move(profile), options);
   }
-  return std::make_unique<TwoTierNetwork>(cluster, std::move(profile), options.transport);
+  return std::make_unique<TwoTierNetwork>(cluster, std::move(profile), options.transport,
+                                          options.model == NetworkModel::kFairShare);
 }
 
 }  // namespace epsim

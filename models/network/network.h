@@ -22,10 +22,11 @@ namespace epsim {
 
 // How the wire time of an exchange is found.
 enum class NetworkModel {
-  kTwoTier,  // the busiest link's bytes over its rate: a closed form
-  kMaxMin    // flows that share links max-min fairly: slower, and at least as long
+  kTwoTier,   // the busiest link's bytes over its rate: a closed form, and the least that an exchange can take
+  kMaxMin,    // flows that share links max-min fairly: at least as long, and a thousand times as slow
+  kFairShare  // the busiest link, or what a hot receiver waits while senders share their NICs out: near max_min, fast
 };
-inline constexpr std::array<std::string_view, 2> kNetworkModelNames = {"two_tier", "max_min"};
+inline constexpr std::array<std::string_view, 3> kNetworkModelNames = {"two_tier", "max_min", "fair_share"};
 
 // Who moves the tokens, which sets what is sent once and which measured curve prices it.
 enum class Transport {
@@ -74,6 +75,8 @@ class Network {
                                   std::vector<double>& link_bytes) const;
   // Whether all_to_all() looks at LayerTraffic::pairs rather than at the sums by port and NIC.
   virtual bool needs_pairs() const = 0;
+  // Whether it looks at LayerTraffic::spread.
+  virtual bool needs_spread() const { return false; }
   const std::vector<Link>& links() const { return links_; }
 
   // [GPU] What its own bytes of an exchange take on their way into it, and out: of what it shares with others, such as

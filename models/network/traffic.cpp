@@ -31,8 +31,10 @@ EPSIM_WIDEST_VECTORS void send_from_node(const NodeRows& node, const double* __r
 }  // namespace
 
 TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape,
-                           Dedup dedup, bool with_pairs)
-    : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup), with_pairs_(with_pairs) {
+                           Dedup dedup, Detail detail)
+    : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup), detail_(detail) {
+  EPSIM_CHECK(detail != Detail::kSpread || dedup == Dedup::kGpu || dedup == Dedup::kNone,
+              "rows that fan out inside a node are not told apart by source");
   EPSIM_CHECK(placement.gpus() == shape.gpus && parallelism.gpus == shape.gpus, "one instance spans the cluster");
   const auto gpus = static_cast<std::size_t>(shape.gpus);
   const auto nodes = static_cast<std::size_t>(shape.nodes());
@@ -210,6 +212,8 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
   for (std::vector<double>* rows : {&out.intra_out, &out.intra_in, &out.inter_out, &out.inter_in}) {
     rows->assign(gpus, 0.0);
   }
+  EPSIM_CHECK(detail_ != Detail::kSpread || !varies, "with fair sharing, copies serve all sources alike");
+  out.spread.resize(detail_ == Detail::kSpread ? static_cast<std::size_t>(loads.sources) : 0);
   slot_rows_.assign(varies ? at.expert.size() : 0, 0.0);
   for (int s = 0; s < loads.sources; ++s) {
     spread_tokens(tokens, s, loads.sources);
@@ -218,6 +222,10 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
     } else {
       reach(l, loads.row(l, s));
       send(out);
+    }
+    if (detail_ == Detail::kSpread) {
+      out.spread[static_cast<std::size_t>(s)].tokens = gpu_tokens_;
+      out.spread[static_cast<std::size_t>(s)].reach = reach_;
     }
   }
   if (varies) {
@@ -228,7 +236,7 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
   if (dedup_ == Dedup::kEverywhere) {
     send_everywhere(tokens, out);
   }
-  if (with_pairs_) {
+  if (detail_ == Detail::kPairs) {
     out.pairs = traffic_matrix(placement_, parallelism_, shape_, dedup_, l, loads, tokens).rows;
   }
 }

@@ -28,6 +28,11 @@ namespace epsim {
 // every token once to every node, and from there to every GPU.
 enum class Dedup { kNone, kGpu, kNode, kEverywhere };
 
+// Where tokens of one mix lie, and what each of them sends: tokens[a] x reach[b] rows go from GPU a to GPU b.
+struct TokenSpread {
+  std::vector<double> tokens, reach;  // [GPU]
+};
+
 // Rows of one layer. Combine carries the same rows the other way. Sized by TrafficModel, reused from layer to layer.
 struct LayerTraffic {
   std::vector<double> executed;             // [GPU] routed assignments computed there (grouped-GEMM rows)
@@ -35,12 +40,20 @@ struct LayerTraffic {
   std::vector<double> intra_out, intra_in;  // [GPU] rows over its port inside the node
   std::vector<double> inter_out, inter_in;  // [GPU] rows through its NIC
   std::vector<double> pairs = {};           // [from][to] rows, as TrafficMatrix; empty unless the model counts them
+  // One for each source of the loads, whose sum makes the rows above; empty unless the model tells them.
+  std::vector<TokenSpread> spread = {};
 };
 
 class TrafficModel {
  public:
+  // What a network needs to know beside the sums (Network::needs()).
+  enum class Detail {
+    kSums,
+    kPairs,   // LayerTraffic::pairs
+    kSpread,  // LayerTraffic::spread; for copies that share alike, and rows sent once per GPU or per expert
+  };
   TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape, Dedup dedup,
-               bool with_pairs = false);
+               Detail detail = Detail::kSums);
 
   // `tokens` per DP rank, as the loads were drawn for.
   void layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out);
@@ -66,7 +79,7 @@ class TrafficModel {
   Parallelism parallelism_;
   ClusterShape shape_;
   Dedup dedup_;
-  bool with_pairs_;
+  Detail detail_;
   std::vector<std::size_t> rank_of_, node_of_;  // [GPU]
   std::vector<SlotColumns> columns_;            // [layer]
   SlotValues slot_values_;

@@ -89,6 +89,14 @@ struct TwoTierNetwork::Tier {
   // The first link out and the first link in of the first resource that carries the most; -1 when it carries less.
   int out_link = -1, in_link = -1;
 
+  // A receiver that has its last rows later than any link is busy. The others' links are idle for longer then.
+  void wait_for(const FairShare::Wait& wait, std::size_t first_link) {
+    if (wait.receiver >= 0) {
+      busiest.most = wait.rows;
+      in_link = static_cast<int>(first_link) + 2 * wait.receiver;
+      out_link = -1;
+    }
+  }
   void add(const double* out, const double* in, std::size_t n, std::size_t first_link) {
     const Busiest here = busiest_of(out, in, n);
     busiest.sum += here.sum;
@@ -116,8 +124,11 @@ struct TwoTierNetwork::Tier {
   }
 };
 
-TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profile, Transport transport)
+TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profile, Transport transport, bool fair)
     : Network(cluster, std::move(profile), transport) {
+  if (fair && cluster.nodes > 1 && groups_.groups_per_node > 0) {
+    fair_ = std::make_unique<FairShare>(shape_of(cluster), groups_.gpus_per_group);
+  }
   for (int g = 0; g < cluster.gpus(); ++g) {
     links_.push_back({fmt::format("gpu{}.port.out", g), cluster.node.intra_rate, LinkEnd::kSends});
     links_.push_back({fmt::format("gpu{}.port.in", g), cluster.node.intra_rate, LinkEnd::kReceives});
@@ -127,6 +138,12 @@ TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profil
     links_.push_back({name + ".out", groups_.rate, LinkEnd::kSends});
     links_.push_back({name + ".in", groups_.rate, LinkEnd::kReceives});
     ++nic_groups_;
+  }
+}
+
+void TwoTierNetwork::share_fairly(const LayerTraffic& traffic, Tier& nic) const {
+  if (fair_ != nullptr) {
+    nic.wait_for(fair_->longest(traffic, nic.busiest.most), 2 * traffic.intra_out.size());
   }
 }
 
@@ -149,6 +166,7 @@ ExchangePrice TwoTierNetwork::all_to_all(const LayerTraffic& traffic, Bytes row,
                   const bool forth = direction == Direction::kDispatch;
                   add_bytes(forth ? out : in, forth ? in : out, n, size, link_bytes.data() + link);
                 });
+  share_fairly(traffic, nic);
   return price_of(port, nic, size, direction);
 }
 
@@ -161,6 +179,7 @@ Network::BothWays TwoTierNetwork::there_and_back(const LayerTraffic& traffic, By
                   (link == 0 ? port : nic).add(out, in, n, link);
                   add_bytes_both_ways(out, in, n, forth, back, link_bytes.data() + link);
                 });
+  share_fairly(traffic, nic);
   return {price_of(port, nic, forth, Direction::kDispatch), price_of(port, nic, back, Direction::kCombine)};
 }
 

@@ -1,15 +1,20 @@
 // Time of an exchange on two tiers of links: GPU ports inside a node, NICs between nodes.
 //
 //   Models : any source x destination matrix as the slower tier's busiest resource: base latency plus bytes / (rate x
-//            measured efficiency at that wire time). NICs may be shared by GPUs, or a GPU may have several.
-//   Ignores: contention between the two tiers, incast, message counts. Fabrics with anything else to wait for
+//            measured efficiency at that wire time). NICs may be shared by GPUs, or a GPU may have several. With
+//            `fair`, the time until the last hot receiver has its rows, where that is longer (FairShare); traffic that
+//            comes without its spread, such as weights that move, has its busiest resource alone.
+//   Ignores: contention between the two tiers, message counts; without `fair`, that flows wait for each other. Fabrics
+//   with anything else to wait for
 //            (oversubscribed leaves and rails, PCIe ports that carry both tiers) are FabricNetwork's.
 //   Source : LinkProfile curves (models/hardware/links).
 //   Valid  : inside the measured wire times and GPU counts; outside, the price is marked extrapolated.
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "models/network/fair_share.h"
 #include "models/network/network.h"
 
 namespace epsim {
@@ -17,7 +22,8 @@ namespace epsim {
 class TwoTierNetwork final : public Network {
  public:
   // links(): per GPU its port out and in, then per NIC group out and in.
-  TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profile, Transport transport = Transport::kNcclP2p);
+  TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profile, Transport transport = Transport::kNcclP2p,
+                 bool fair = false);
 
   ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
                            std::vector<double>& link_bytes) const override;
@@ -25,14 +31,17 @@ class TwoTierNetwork final : public Network {
   BothWays there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
                           std::vector<double>& link_bytes) const override;
   bool needs_pairs() const override { return false; }
+  bool needs_spread() const override { return fair_ != nullptr; }
   void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const override;
 
  private:
   struct Tier;
+  void share_fairly(const LayerTraffic& traffic, Tier& nic) const;
   ExchangePrice price_of(const Tier& port, const Tier& nic, double row, Direction direction) const;
   PortTiers port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const override;
 
   std::size_t nic_groups_ = 0;  // of the cluster
+  std::unique_ptr<FairShare> fair_;
 };
 
 }  // namespace epsim

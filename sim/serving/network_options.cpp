@@ -79,12 +79,15 @@ FabricOptions read_fabric(ConfigReader& cluster_section, const ClusterSpec& clus
 
 // The faults of a network belong to the key that asked for it.
 void try_network(const ClusterSpec& cluster, const NetworkProfile& profile, const NetworkOptions& options,
-                 ConfigReader& dispatch, ConfigReader& fabric) {
+                 ConfigReader& network, ConfigReader& dispatch, ConfigReader& fabric) {
   try {
     make_network(cluster, profile, options);
   } catch (const InputError& e) {
     if (!e.place.file.empty()) {
       throw;
+    }
+    if (e.place.key == "model") {
+      network.fail("model", e.problem);
     }
     if (e.place.key == "transport") {
       dispatch.fail("transport", e.problem);
@@ -131,6 +134,10 @@ DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, co
   out.dedup = read_dedup(in, transport);
   out.dispatch_bytes = read_element_bytes(in, "dispatch_dtype");
   out.combine_bytes = read_element_bytes(in, "combine_dtype");
+  network.check(out.network.model != NetworkModel::kFairShare || out.dedup == Dedup::kGpu || out.dedup == Dedup::kNone,
+                "model",
+                "fair_share prices rows that are sent once per GPU or per expert (dispatch.dedup gpu or none); "
+                "two_tier and max_min price the others.");
   const bool deep_ep = transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
   in.check(!deep_ep || out.combine_bytes == 2.0, "combine_dtype", "DeepEP combines in bf16.");
   if (transport == Transport::kDeepEpLowLatency) {
@@ -141,7 +148,7 @@ DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, co
            "only nccl_p2p exchanges counts ahead; the other transports' times contain what they need.");
   ConfigReader cluster_section = root.section("cluster");
   ConfigReader fabric_section = cluster_section.section("fabric");
-  try_network(cluster, profile, out.network, in, fabric_section);
+  try_network(cluster, profile, out.network, network, in, fabric_section);
   return out;
 }
 

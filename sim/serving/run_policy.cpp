@@ -101,6 +101,24 @@ void require_that_it_can_plan_again(const Scenario& s, const PolicyChoice& polic
   policy.placement->plan(loads, s.parallelism.ep_shape(shape_of(s.cluster)));
 }
 
+// Fair sharing needs to know that all GPUs of a rank send alike, and to whom.
+void check_fair_share(const Scenario& s, const PolicyChoice& policy) {
+  if (s.dispatch.network.model != NetworkModel::kFairShare) {
+    return;
+  }
+  const char* other = policy.per_step != nullptr                ? "acts in every step"
+                      : policy.replica_choice != nullptr        ? "has copies serve some sources more than others"
+                      : s.execution.sync == StepSync::kPairwise ? "is run with execution.sync: pairwise"
+                                                                : nullptr;
+  if (other != nullptr) {
+    throw InputError(
+        {"", 0, "network.model"},
+        fmt::format("fair_share prices exchanges that all wait for and in which copies share evenly; policy "
+                    "'{}' {}. Take two_tier or max_min.",
+                    policy.label, other));
+  }
+}
+
 }  // namespace
 
 const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy) {
@@ -125,6 +143,7 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
                                  "GPU an EP rank.",
                                  policy.label));
   }
+  check_fair_share(s, policy);
   const ClusterShape shape = s.parallelism.ep_shape(shape_of(s.cluster));
   const LoadWindow& window = planning_window(s, policy);
   PlacementPlan plan = policy.placement->plan(window, shape);

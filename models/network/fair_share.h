@@ -1,0 +1,81 @@
+// How long an exchange between nodes takes when every sender shares its NIC out fairly among its receivers: longer than
+// any NIC is busy where a hot receiver idles at first, and has much left when the senders' other flows have ended.
+//
+//   Models : flows from each NIC group to every GPU of other nodes as fluids. A sender's flows run alike until they
+//   end,
+//            so what has come to a receiving NIC by a time t is known in closed form, and it needs t plus what is then
+//            left; the exchange, the longest of this over times and receivers (the service curve of a queue that is
+//            never empty after t). A combine takes as long as its dispatch: flows and NICs are the same, turned round.
+//   Ignores: that a full receiver leaves its senders' rate to their other flows, which makes those end earlier. Only
+//   the
+//            receivers of a few hottest GPUs are looked at, and the times at which the last sender's hot flows end;
+//            from as many senders on as fill a receiver at once, the busiest link is all there is to wait for.
+//   Against: max_min (max_min.h), which it follows within a few per cent at a thousandth of its time
+//            (tests/models/fair_share_test.cpp).
+//   Source : R. Cruz, A calculus for network delay, IEEE Trans. Information Theory 37(1), 1991, for the bound on a
+//   queue.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "models/network/traffic.h"
+#include "sim/domain/parallelism.h"
+
+namespace epsim {
+
+class FairShare {
+ public:
+  FairShare(const ClusterShape& shape, int gpus_per_group);
+
+  struct Wait {
+    double rows = 0;    // through a NIC at its full rate; 0 when nobody waits longer than a link is busy
+    int receiver = -1;  // the NIC group that takes so long
+  };
+  // `most`: the rows of the busiest NIC, one direction. What does not exceed it is not told. Uses scratch of its own:
+  // one thread at a time.
+  Wait longest(const LayerTraffic& traffic, double most);
+
+ private:
+  // NIC groups of one node, all alike, and what they send.
+  struct Sender {
+    std::size_t spread = 0, node = 0;  // whose tokens (LayerTraffic::spread), where
+    double tokens = 0;                 // of one group
+    double groups = 0;
+    double end = 0;               // rows of one group: when its last flow ends
+    std::vector<double> ends_at;  // [level] when its flows are served up to that level
+    std::vector<double> alive;    // [level] flows above it
+  };
+  struct HotGpu {
+    double level = 0;  // rows a token sends there
+    std::size_t gpu = 0;
+  };
+
+  void find_senders(const LayerTraffic& traffic);
+  void sort_hottest(const LayerTraffic& traffic);
+  void walk(Sender& sender) const;
+  double served_at(const Sender& sender, double time, std::size_t& at) const;
+  double left_at(const LayerTraffic& traffic, std::size_t receiver, double time);
+  bool worth_trying(const LayerTraffic& traffic, std::size_t hot);
+  struct Levels {
+    std::size_t first, end, stride, patience;
+  };
+  struct Worst {
+    std::size_t level = 0;
+    double rows = 0;
+  };
+  Worst worst_of(const LayerTraffic& traffic, std::size_t receiver, Levels levels);
+  double waits_for(const LayerTraffic& traffic, std::size_t receiver);
+
+  std::size_t gpus_, per_node_, per_group_;
+  std::vector<Sender> senders_;  // scratch from here on; the first `active_` are in use, the last to end first
+  std::size_t active_ = 0, levels_ = 0;
+  bool together_ = false;                     // whether senders end at about one time
+  std::vector<std::vector<HotGpu>> hottest_;  // [spread], falling as far as levels_
+  std::vector<std::uint64_t> keys_;
+  std::vector<std::size_t> tried_, heard_, at_;
+  double covered_ = 0;  // what the coldest GPU beside a tried hot one gets
+};
+
+}  // namespace epsim
