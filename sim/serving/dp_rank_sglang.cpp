@@ -33,14 +33,13 @@ void DpRank::begin_sglang(Ticks now) {
   if (!short_of_memory) {
     add_prompts_sglang(now);
   }
-  if (mixed) {
-    add_decodes();
-  } else if (batch_.prefill_tokens == 0 && decodes_->size() > 0) {
-    const bool retracted = secure_decodes();
-    if (!retracted) {
-      const AdmissionOptions& o = options_.admission;
-      new_token_ratio_ = std::max(new_token_ratio_ - o.ratio_decay, o.min_ratio);
-    }
+  const bool decodes_alone = batch_.prefill_tokens == 0 && decodes_->size() > 0;
+  const bool retracted = mixed ? short_of_memory : decodes_alone && secure_decodes();
+  if (decodes_alone && !retracted) {
+    const AdmissionOptions& o = options_.admission;
+    new_token_ratio_ = std::max(new_token_ratio_ - o.ratio_decay, o.min_ratio);
+  }
+  if (mixed || decodes_alone) {
     add_decodes();
   }
 }

@@ -139,22 +139,43 @@ TEST_CASE("requests of one step promise all of their output, and a full rank wai
 }
 
 TEST_CASE("the ratio decays with every step of decodes alone, and an idle instance starts afresh") {
-  auto records = records_of({{0, 10, 4}});
+  for (const bool mixed : {false, true}) {
+    CAPTURE(mixed);
+    auto records = records_of({{0, 10, 4}});
+    ServingOptions options = on_estimate(100, 0.5);
+    options.mixed_chunk = mixed;
+    options.admission.min_ratio = 0.35;
+    options.admission.ratio_decay = 0.1;
+    DpRank rank(options, records);
+    Runner run(rank);
+    rank.enqueue(0);
+    run.check({10, 0, 10});
+    CHECK(rank.new_token_ratio() == 0.5);
+    run.check({0, 1, 11});
+    CHECK(rank.new_token_ratio() == doctest::Approx(0.4));
+    run.check({0, 1, 12});
+    CHECK(rank.new_token_ratio() == doctest::Approx(0.35));  // the floor
+    run.check({0, 1, 13});
+    rank.on_idle();
+    CHECK(rank.new_token_ratio() == 0.5);
+  }
+}
+
+TEST_CASE("with mixed chunks, a step in which a prompt enters leaves the ratio") {
+  auto records = records_of({{0, 10, 6}, {0, 10, 1}});
   ServingOptions options = on_estimate(100, 0.5);
-  options.admission.min_ratio = 0.35;
+  options.mixed_chunk = true;
+  options.admission.min_ratio = 0.1;
   options.admission.ratio_decay = 0.1;
   DpRank rank(options, records);
   Runner run(rank);
   rank.enqueue(0);
   run.check({10, 0, 10});
-  CHECK(rank.new_token_ratio() == 0.5);
   run.check({0, 1, 11});
   CHECK(rank.new_token_ratio() == doctest::Approx(0.4));
-  run.check({0, 1, 12});
-  CHECK(rank.new_token_ratio() == doctest::Approx(0.35));  // the floor
-  run.check({0, 1, 13});
-  rank.on_idle();
-  CHECK(rank.new_token_ratio() == 0.5);
+  rank.enqueue(1);
+  run.check({10, 1, 22});
+  CHECK(rank.new_token_ratio() == doctest::Approx(0.4));
 }
 
 TEST_CASE("pages: a decode begins one when its tokens fill the last, chunks are cut to whole pages") {
