@@ -48,6 +48,9 @@ std::vector<CraftClaim> chosen_claims(const po::variables_map& values) {
     if (found == all.end()) {
       throw InputError({"", 0, "only"}, unknown_name("claim", id, names));
     }
+    if (std::any_of(out.begin(), out.end(), [&](const CraftClaim& c) { return c.id == id; })) {
+      throw InputError({"", 0, "only"}, fmt::format("{} is there twice; name each claim once.", id));
+    }
     out.push_back(*found);
   }
   if (out.empty()) {
@@ -181,6 +184,24 @@ GatherControl control_of(CraftStore& store, bool quiet) {
   return out;
 }
 
+// Nothing that was asked for can be told: a success would say nothing.
+void check_tells_something(const std::vector<CraftClaim>& claims, const CraftScope& scope) {
+  const bool none = std::all_of(claims.begin(), claims.end(), [&](const CraftClaim& claim) {
+    return claim.needs(scope).empty() && claim.rows({}, scope).empty();
+  });
+  if (none) {
+    throw InputError({"", 0, "only"}, "--quick leaves out the setups that these claims need; run without it.");
+  }
+}
+
+std::string what_must_hold(const std::vector<ClaimRow>& rows) {
+  const auto must = std::count_if(rows.begin(), rows.end(), [](const ClaimRow& row) { return row.must_hold; });
+  const auto held = std::count_if(rows.begin(), rows.end(), [](const ClaimRow& row) {
+    return row.must_hold && row.verdict() == Verdict::kReproduced;
+  });
+  return fmt::format("{} of the {} figures that must hold are within their tolerance.\n", held, must);
+}
+
 // The figures of all claims; ids of those without any go to `not_run`.
 std::vector<ClaimRow> rows_of(const std::vector<CraftClaim>& claims, const CraftEvidence& evidence,
                               const CraftScope& scope, std::vector<std::string>& not_run) {
@@ -213,6 +234,7 @@ int reproduce(const po::variables_map& values) {
   const CraftScope scope{values["quick"].as<bool>()};
   const std::vector<CraftClaim> claims = chosen_claims(values);
   const CraftStudyOptions options = study_options(values, scope.quick);
+  check_tells_something(claims, scope);
   const std::vector<CraftNeed> needs = needs_of(claims, scope);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   check_readable(needs, options);
@@ -240,7 +262,8 @@ int reproduce(const po::variables_map& values) {
   write_craft_folder(folder.path(), rows, info, evidence, options, movements);
   const fs::path page = folder.path() / "report.html";
   write_report(folder.path(), page, true);
-  std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true);
+  std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true)
+            << what_must_hold(rows);
   if (!info.not_run.empty()) {
     std::cout << fmt::format("not run with --quick: {}\n", fmt::join(info.not_run, ", "));
   }
