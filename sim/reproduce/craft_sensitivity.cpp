@@ -39,7 +39,9 @@ Overrides other_preset(const CraftSetup& setup) {
   return {"loads.preset=" + preset, "plan_loads.preset=" + preset};
 }
 Overrides shorter_answers(const CraftSetup&) { return {"requests.output_tokens=192"}; }
-Overrides once_per_node(const CraftSetup&) { return {"dispatch.dedup=node"}; }
+Overrides busiest_link(const CraftSetup&) { return {"network.model=two_tier"}; }
+// Fair sharing does not know how rows fan out inside a node.
+Overrides once_per_node(const CraftSetup&) { return {"dispatch.dedup=node", "network.model=two_tier"}; }
 Overrides smaller_chunks(const CraftSetup&) { return {"serving.chunked_prefill_size=512"}; }
 Overrides gaps_between_steps(const CraftSetup&) { return {"serving.step_gap=5ms"}; }
 Overrides unchanged(const CraftSetup&) { return {}; }
@@ -56,7 +58,9 @@ constexpr CraftInput kInputs[] = {
     {"memory preset", "the other one", "the fraction was set by hand and is not in the paper", unchanged, other_memory},
     {"load presets", "others of the same class", "what the paper does not say of its loads is made up", other_preset},
     {"length of answers", "192 for 256", "how far a stated figure carries", shorter_answers},
-    {"sends per token", "once per node for once per GPU", "the paper does not say how tokens are dispatched",
+    {"sends that share NICs", "the busiest link alone", "NCCL serves its peers by turns, between the two",
+     busiest_link},
+    {"sends per token", "once per node, by the busiest link", "the paper does not say how tokens are dispatched",
      once_per_node},
     {"chunk of a rank", "512 for 4096", "SGLang divides the figure by the ranks, 8 of them in most setups",
      smaller_chunks},
