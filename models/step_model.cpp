@@ -16,7 +16,8 @@ StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Par
       shape_(shape_of(cluster)),
       tally_(model, parallelism.gpus, parts_.network()),
       moe_numbers_(model.moe_layer_numbers()),
-      tokens_(static_cast<std::size_t>(parallelism.dp_ranks())) {
+      tokens_(static_cast<std::size_t>(parallelism.dp_ranks())),
+      decodes_(tokens_.size()) {
   EPSIM_CHECK(loads.layers() == model.moe_layers(), "one row per MoE layer");
   EPSIM_CHECK(loads.experts() == model.experts, "one load per expert");
   set_placement(placement);
@@ -46,9 +47,10 @@ void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int b
   step_tokens_ = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     tokens_[r] = ranks[r].tokens();
+    decodes_[r] = ranks[r].decode_tokens;
     step_tokens_ += tokens_[r];
   }
-  loads_.draw(step, tokens_, step_loads_);
+  loads_.draw_mixed(step, tokens_, decodes_, step_loads_);
   parts_.ranks(ranks, ranks_);
 }
 

@@ -79,7 +79,7 @@ class StepModel final : public StepPricer {
   std::vector<int> dense_before_;  // [MoE layers + 1]
   // Scratch of one step.
   int batches_ = 1;
-  std::vector<std::int64_t> tokens_;
+  std::vector<std::int64_t> tokens_, decodes_;  // of the step, by DP rank
   std::int64_t step_tokens_ = 0;
   std::vector<RankParts> ranks_;
   std::vector<Stretch> stretches_;  // [dense layers before an MoE layer]

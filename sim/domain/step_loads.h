@@ -42,6 +42,12 @@ class LoadSource {
   virtual int experts() const = 0;
   // Fills `out` for one step in which DP rank r brings tokens[r] tokens.
   virtual void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const = 0;
+  // The same where decodes[r] of a rank's tokens are of as many sequences; the others are prompts'. Sources that do not
+  // tell sequences apart draw as ever.
+  virtual void draw_mixed(std::int64_t step, std::span<const std::int64_t> tokens,
+                          std::span<const std::int64_t> /*decodes*/, StepLoads& out) const {
+    draw(step, tokens, out);
+  }
 };
 
 }  // namespace epsim

@@ -60,7 +60,8 @@ RebalancingPricer::RebalancingPricer(const Scenario& scenario, const PolicyChoic
              policy.rebalance->move_efficiency),
       live_(scenario, policy, in_place_, recorder),
       history_(scenario.model.moe_layers(), scenario.model.experts, policy.rebalance->window),
-      tokens_(static_cast<std::size_t>(scenario.parallelism.dp_ranks())) {
+      tokens_(static_cast<std::size_t>(scenario.parallelism.dp_ranks())),
+      decodes_(tokens_.size()) {
   report_.active = true;
 }
 
@@ -237,8 +238,9 @@ void RebalancingPricer::compare(std::int64_t step, std::span<const RankBatch> ra
 void RebalancingPricer::observe(std::int64_t step, std::span<const RankBatch> ranks, const StepCost& cost) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     tokens_[r] = ranks[r].tokens();
+    decodes_[r] = ranks[r].decode_tokens;
   }
-  scenario_.loads->draw(step, tokens_, loads_);
+  scenario_.loads->draw_mixed(step, tokens_, decodes_, loads_);
   double balance = 0;
   for (const LayerTotals& layer : live_.model().totals().layers) {
     balance += layer.balancedness_sum;

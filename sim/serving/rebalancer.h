@@ -98,7 +98,7 @@ class RebalancingPricer final : public StepPricer {
   double balance_before_ = 0;  // sum over layers and steps
   // Scratch of one step.
   StepLoads loads_;
-  std::vector<std::int64_t> tokens_;
+  std::vector<std::int64_t> tokens_, decodes_;
 };
 
 }  // namespace epsim

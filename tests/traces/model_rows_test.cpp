@@ -212,6 +212,29 @@ TEST_CASE("ranks without tokens get the mean mix; ranks may be one mix") {
   CHECK(loads.sources == 1);
 }
 
+TEST_CASE("every decode is a sequence of its own") {
+  const auto source = [](double topic_tokens) {
+    RoutingModel m = test::small_routing_model(2, 16, 2, 0.7);
+    m.topic_tokens = topic_tokens;
+    m.stretch_ratio = 0;
+    return ModelLoadSource(law_of(m), true, Seed{1});
+  };
+  const auto drawn = [](const ModelLoadSource& from, std::int64_t tokens, std::int64_t decodes) {
+    StepLoads out;
+    from.draw_mixed(3, std::vector<std::int64_t>{tokens, 0}, std::vector<std::int64_t>{decodes, 0}, out);
+    return out.per_token;
+  };
+  // 704 decodes are 704 sequences, as 704 tokens of prompts are where a sequence brings one token.
+  CHECK(drawn(source(4096), 704, 704) == drawn(source(1), 704, 0));
+  CHECK(drawn(source(4096), 704, 704) != drawn(source(4096), 704, 0));
+  // A prompt of 300 tokens with 100 decodes spreads as 400^2 / (300^2 + 100) = 1.776 sequences do, which is what 400
+  // tokens hold of sequences of 225.25.
+  const std::vector<float> mixed = drawn(source(4096), 400, 100), equal = drawn(source(225.25), 400, 0);
+  for (std::size_t e = 0; e < mixed.size(); ++e) {
+    CHECK(mixed[e] == doctest::Approx(equal[e]).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("more sequences in a step, less skew; more steps per sequence, more correlation") {
   const auto profile = [](double topic_tokens, double topic_steps) {
     RoutingModel m = test::small_routing_model(4, 32, 4, 1.0);

@@ -14,8 +14,8 @@
 namespace epsim {
 
 struct ModelLoadSource::Mix {
-  double tokens = 0;
-  std::vector<float> domain, sequence, stretch;  // [factors], of variance domain_ratio^2, 1 and stretch_ratio^2
+  double tokens = 0, sequences = 0, stretches = 0;  // as many of equal length as spread alike
+  std::vector<float> domain, sequence, stretch;     // [factors], of variance domain_ratio^2, 1 and stretch_ratio^2
 };
 
 namespace {
@@ -28,14 +28,27 @@ double averaged(double variance, double count) {
   return variance > 0 && count > 1 ? std::sqrt(std::log1p(std::expm1(variance) / count) / variance) : 1.0;
 }
 
+// Parts of equal weight whose average spreads as the tokens' does: prompts fall into parts of `length` tokens, every
+// decode is one. Variances add with the squares of weights: tokens^2 / (prompts x length + decodes).
+double equal_parts(double tokens, double decodes, double length) {
+  const double prompts = tokens - decodes;
+  return decodes > 0 ? tokens * tokens / (prompts * std::min(prompts, length) + decodes) : tokens / length;
+}
+
 }  // namespace
 
 ModelLoadSource::ModelLoadSource(std::shared_ptr<const RoutingLaw> law, bool one_mix, Seed seed)
     : law_(std::move(law)), one_mix_(one_mix), seed_(seed), key_(RandomStream(seed, "model.counts").bits()) {}
 
-ModelLoadSource::Mix ModelLoadSource::mix_of(std::int64_t step, int source, std::int64_t tokens) const {
+ModelLoadSource::Mix ModelLoadSource::mix_of(std::int64_t step, int source, Brought brought) const {
   const RoutingModel& m = law_->model();
-  Mix mix{static_cast<double>(tokens), std::vector<float>(law_->factors()), std::vector<float>(law_->factors()),
+  const auto tokens = static_cast<double>(brought.tokens), decodes = static_cast<double>(brought.decodes);
+  const double stretch_tokens = std::min(m.topic_tokens, static_cast<double>(m.stretch_tokens));
+  Mix mix{tokens,
+          equal_parts(tokens, decodes, m.topic_tokens),
+          equal_parts(tokens, decodes, stretch_tokens),
+          std::vector<float>(law_->factors()),
+          std::vector<float>(law_->factors()),
           std::vector<float>(law_->factors())};
   const auto rank = static_cast<std::uint64_t>(source);
   const auto time = static_cast<double>(step);
@@ -58,9 +71,7 @@ float ModelLoadSource::place(int layer, const Mix& mix, std::span<float> z) cons
   const RoutingModel& m = law_->model();
   const double spread = static_cast<double>(law_->spread(layer));
   const double domain2 = m.domain_ratio * m.domain_ratio, stretch2 = m.stretch_ratio * m.stretch_ratio;
-  const double stretch_tokens = std::min(m.topic_tokens, static_cast<double>(m.stretch_tokens));
-  const double whole = averaged(spread, mix.tokens / m.topic_tokens);
-  const double part = averaged(spread * stretch2, mix.tokens / stretch_tokens);
+  const double whole = averaged(spread, mix.sequences), part = averaged(spread * stretch2, mix.stretches);
   const auto by_sequence = static_cast<float>(whole), by_stretch = static_cast<float>(part);
   for (std::size_t f = 0; f < z.size(); ++f) {
     z[f] = mix.domain[f] + by_sequence * mix.sequence[f] + by_stretch * mix.stretch[f];
@@ -110,11 +121,11 @@ void ModelLoadSource::mean_row(int layer, bool counts, std::span<float> to) cons
 }
 
 // [layer][source]: four rows at a time, as their noise is drawn side by side.
-void ModelLoadSource::draw_step(std::int64_t step, std::span<const std::int64_t> tokens, bool counts,
+void ModelLoadSource::draw_step(std::int64_t step, std::span<const Brought> brought, bool counts,
                                 std::span<float> out) const {
   std::vector<Mix> mixes;
-  for (std::size_t s = 0; s < tokens.size(); ++s) {
-    mixes.push_back(mix_of(step, static_cast<int>(s), tokens[s]));
+  for (std::size_t s = 0; s < brought.size(); ++s) {
+    mixes.push_back(mix_of(step, static_cast<int>(s), brought[s]));
   }
   const auto width = static_cast<std::size_t>(experts());
   const std::size_t rows = out.size() / width;
@@ -142,24 +153,44 @@ void ModelLoadSource::draw_step(std::int64_t step, std::span<const std::int64_t>
   }
 }
 
-void ModelLoadSource::draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const {
-  if (one_mix_ || tokens.size() <= 1) {
-    const std::int64_t total = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+void ModelLoadSource::draw_brought(std::int64_t step, std::span<const Brought> brought, StepLoads& out) const {
+  if (one_mix_ || brought.size() <= 1) {
+    Brought all;
+    for (const Brought& rank : brought) {
+      all.tokens += rank.tokens;
+      all.decodes += rank.decodes;
+    }
     out.resize(layers(), 1, experts());
-    draw_step(step, {&total, 1}, false, out.per_token);
+    draw_step(step, {&all, 1}, false, out.per_token);
     return;
   }
-  out.resize(layers(), static_cast<int>(tokens.size()), experts());
-  draw_step(step, tokens, false, out.per_token);
+  out.resize(layers(), static_cast<int>(brought.size()), experts());
+  draw_step(step, brought, false, out.per_token);
+}
+
+void ModelLoadSource::draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const {
+  draw_mixed(step, tokens, {}, out);
+}
+
+void ModelLoadSource::draw_mixed(std::int64_t step, std::span<const std::int64_t> tokens,
+                                 std::span<const std::int64_t> decodes, StepLoads& out) const {
+  EPSIM_CHECK(decodes.empty() || decodes.size() == tokens.size(), "decodes are given for every rank");
+  std::vector<Brought> brought;
+  for (std::size_t r = 0; r < tokens.size(); ++r) {
+    brought.push_back({tokens[r], decodes.empty() ? 0 : decodes[r]});
+  }
+  draw_brought(step, brought, out);
 }
 
 void ModelLoadSource::draw_counts(std::int64_t step, std::span<const std::int64_t> tokens, std::span<float> out) const {
   EPSIM_CHECK(out.size() == static_cast<std::size_t>(layers()) * tokens.size() * static_cast<std::size_t>(experts()),
               "one count per layer, source and expert");
+  std::vector<Brought> brought;
   for (const std::int64_t n : tokens) {
     EPSIM_CHECK(n >= 0 && n <= kMostTokens, "a source brings 0 to 2^20 tokens");
+    brought.push_back({n, 0});
   }
-  draw_step(step, tokens, true, out);
+  draw_step(step, brought, true, out);
 }
 
 }  // namespace epsim

@@ -4,7 +4,8 @@
 //            topic_steps and domain_steps say; then counts around the chances, with variance n pi (1 - pi) *
 //            overdispersion. A rank
 //            that mixes m sequences of `topic_tokens` in a step has topics whose share variance is 1 / m of one's
-//            (matched by a lognormal: Fenton 1960). Ranks have sequences of their own and share the domain as `common`.
+//            (matched by a lognormal: Fenton 1960), and every decode is a sequence of its own. Ranks have sequences of
+//            their own and share the domain as `common`.
 //   Ignores: what RoutingModel ignores; that group-limited routing correlates counts within a group; repeats.
 //   Valid  : n * pi of a few and more; below, clamping at 0 lifts rare experts.
 //   Cost   : about 4 ns per expert, rank and layer with 8 factors (tests/bench/trace_model.cpp).
@@ -34,6 +35,8 @@ class ModelLoadSource final : public LoadSource {
   int experts() const override { return law_->experts(); }
   // A rank without tokens gets the model's mean mix.
   void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const override;
+  void draw_mixed(std::int64_t step, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes,
+                  StepLoads& out) const override;
 
   // The same as whole counts, [layer][source][expert]: each row sums to tokens x top-k, no count exceeds the tokens (at
   // most 2^20 of a source).
@@ -41,13 +44,18 @@ class ModelLoadSource final : public LoadSource {
 
  private:
   struct Mix;  // a rank's topics of one step
-  Mix mix_of(std::int64_t step, int source, std::int64_t tokens) const;
+  // What a source brings to a step: tokens, and how many of them are decodes.
+  struct Brought {
+    std::int64_t tokens = 0, decodes = 0;
+  };
+  Mix mix_of(std::int64_t step, int source, Brought brought) const;
   float place(int layer, const Mix& mix, std::span<float> z) const;
   NoisyRow start_row(int layer, const Mix& mix, std::uint64_t key, std::span<float> values) const;
   float scale_of(const NoisyRow& row) const;
   void finish_row(const NoisyRow& row, double tokens, bool counts, std::span<float> to) const;
   void mean_row(int layer, bool counts, std::span<float> to) const;
-  void draw_step(std::int64_t step, std::span<const std::int64_t> tokens, bool counts, std::span<float> out) const;
+  void draw_step(std::int64_t step, std::span<const Brought> brought, bool counts, std::span<float> out) const;
+  void draw_brought(std::int64_t step, std::span<const Brought> brought, StepLoads& out) const;
 
   std::shared_ptr<const RoutingLaw> law_;
   bool one_mix_;
