@@ -3,23 +3,38 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <numeric>
+
+#include "sim/core/widest_vectors.h"
 
 namespace epsim {
 namespace {
 
 // Senders with less than this part of the largest one's rows have long ended when the last flows are served.
 constexpr double kSmall = 1.0 / 16;
+// Where all GPUs send, the least at least this part of the most, flows take hardly longer than the busiest link
+// (tests/models/network_agreement_test.cpp).
+constexpr double kAlike = 0.5;
 // Senders that end within this part of the last one's time count as ending with it.
 constexpr double kTogether = 0.75;
 // Receivers of so many hottest GPUs are looked at.
-constexpr std::size_t kHottest = 4;
+constexpr std::size_t kHottest = 2;
 // Levels are gone through in strides, and one by one about the best; where all senders end together, no further than so
 // many strides that bring nothing longer.
-constexpr std::size_t kStride = 3;
-constexpr std::size_t kFalling = 4;
+constexpr std::size_t kStride = 4, kFine = 2;
+constexpr std::size_t kFalling = 3;
+
+// rank[i]: how many keys exceed keys[i]. Without a branch, so faster than sorting for a few hundred.
+EPSIM_WIDEST_VECTORS void rank_all(const std::int64_t* __restrict keys, std::size_t n, std::int64_t* __restrict rank) {
+  std::fill_n(rank, n, std::int64_t{0});
+  for (std::size_t j = 0; j < n; ++j) {
+    const std::int64_t key = keys[j];
+    for (std::size_t i = 0; i < n; ++i) {
+      rank[i] += key > keys[i] ? 1 : 0;
+    }
+  }
+}
 
 }  // namespace
 
@@ -28,66 +43,75 @@ FairShare::FairShare(const ClusterShape& shape, int gpus_per_group)
       per_node_(static_cast<std::size_t>(shape.gpus_per_node)),
       per_group_(static_cast<std::size_t>(gpus_per_group)) {}
 
-// Groups of a node with as many tokens are one sender.
+// What every group sends, and whether a receiver can idle at all. A sender's flows to one NIC are per_group_ of those
+// to all far GPUs, so as many senders as that leaves fill a receiver at once.
+bool FairShare::anybody_idles(const LayerTraffic& traffic) {
+  sent_.resize(gpus_ / per_group_);
+  double least = std::numeric_limits<double>::infinity();
+  latest_ = 0;
+  for (std::size_t k = 0; k < sent_.size(); ++k) {
+    const auto own = traffic.inter_out.begin() + static_cast<std::ptrdiff_t>(k * per_group_);
+    sent_[k] = std::accumulate(own, own + static_cast<std::ptrdiff_t>(per_group_), 0.0);
+    latest_ = std::max(latest_, sent_[k]);
+    least = std::min(least, sent_[k]);
+  }
+  filling_ = static_cast<std::size_t>(
+      std::count_if(sent_.begin(), sent_.end(), [&](double rows) { return rows >= kTogether * latest_; }));
+  return latest_ > 0 && least < kAlike * latest_ && filling_ * per_group_ < gpus_ - per_node_;
+}
+
+// Groups of a node that send as much are one sender. Where ranks share a NIC, its largest one stands for all.
 void FairShare::find_senders(const LayerTraffic& traffic) {
-  active_ = 0;
-  double latest = 0;
-  for (std::size_t s = 0; s < traffic.spread.size(); ++s) {
-    const TokenSpread& spread = traffic.spread[s];
-    const double everywhere = std::accumulate(spread.reach.begin(), spread.reach.end(), 0.0);
-    for (std::size_t first = 0; first < gpus_; first += per_node_) {
-      const auto near = spread.reach.begin() + static_cast<std::ptrdiff_t>(first);
-      const double far = everywhere - std::accumulate(near, near + static_cast<std::ptrdiff_t>(per_node_), 0.0);
-      const std::size_t of_node = active_;
-      for (std::size_t g = first; g < first + per_node_; g += per_group_) {
-        const auto own = spread.tokens.begin() + static_cast<std::ptrdiff_t>(g);
-        const double tokens = std::accumulate(own, own + static_cast<std::ptrdiff_t>(per_group_), 0.0);
-        if (tokens <= 0) {
-          continue;
-        }
-        if (active_ > of_node && senders_[active_ - 1].tokens == tokens) {
-          senders_[active_ - 1].groups += 1;
-          continue;
-        }
-        if (active_ == senders_.size()) {
-          senders_.emplace_back();
-        }
-        Sender& sender = senders_[active_++];
-        sender.spread = s;
-        sender.node = first / per_node_;
+  active_ = last_ = 0;
+  together_ = true;
+  for (std::size_t k = 0; k < sent_.size(); ++k) {
+    const std::size_t first = k * per_group_, node = first / per_node_;
+    if (sent_[k] < kSmall * latest_) {
+      continue;
+    }
+    if (active_ > 0 && senders_[active_ - 1].node == node && senders_[active_ - 1].end == sent_[k]) {
+      senders_[active_ - 1].groups += 1;
+      continue;
+    }
+    if (active_ == senders_.size()) {
+      senders_.emplace_back();
+    }
+    Sender& sender = senders_[active_];
+    sender.tokens = 0;
+    for (std::size_t s = 0; s < traffic.spread.size(); ++s) {
+      const auto own = traffic.spread[s].tokens.begin() + static_cast<std::ptrdiff_t>(first);
+      const double tokens = std::accumulate(own, own + static_cast<std::ptrdiff_t>(per_group_), 0.0);
+      if (tokens > sender.tokens) {
         sender.tokens = tokens;
-        sender.groups = 1;
-        sender.end = tokens * far;
-        latest = std::max(latest, sender.end);
+        sender.spread = s;
       }
     }
-  }
-  const auto large = std::partition(senders_.begin(), senders_.begin() + static_cast<std::ptrdiff_t>(active_),
-                                    [&](const Sender& s) { return s.end >= kSmall * latest; });
-  active_ = static_cast<std::size_t>(large - senders_.begin());
-  const auto last =
-      std::max_element(senders_.begin(), large, [](const Sender& a, const Sender& b) { return a.end < b.end; });
-  if (last != large) {
-    std::iter_swap(senders_.begin(), last);
+    sender.node = node;
+    sender.groups = 1;
+    sender.end = sent_[k];
+    together_ = together_ && sender.end >= kTogether * latest_;
+    last_ = sender.end > senders_[last_].end ? active_ : last_;
+    ++active_;
   }
 }
 
-// By whole numbers, which sort in half the time: a float's bits, which grow with it, and the GPU below them.
+// The hottest GPUs in order. Keys grow with what a GPU gets (the bits of a float do) and differ by GPU.
 void FairShare::sort_hottest(const LayerTraffic& traffic) {
   hottest_.resize(std::max(hottest_.size(), traffic.spread.size()));
   keys_.resize(gpus_);
+  ranks_.resize(gpus_);
   for (std::size_t s = 0; s < traffic.spread.size(); ++s) {
     const std::vector<double>& reach = traffic.spread[s].reach;
     for (std::size_t g = 0; g < gpus_; ++g) {
-      keys_[g] = std::uint64_t{std::bit_cast<std::uint32_t>(static_cast<float>(reach[g]))} << 32U | (gpus_ - g);
+      const std::int64_t bits = std::bit_cast<std::int32_t>(static_cast<float>(reach[g]));
+      keys_[g] = bits * (std::int64_t{1} << 32U) + static_cast<std::int64_t>(gpus_ - g);
     }
-    const auto end = keys_.begin() + static_cast<std::ptrdiff_t>(levels_);
-    std::nth_element(keys_.begin(), end - 1, keys_.end(), std::greater<>());
-    std::sort(keys_.begin(), end, std::greater<>());
+    rank_all(keys_.data(), gpus_, ranks_.data());
     hottest_[s].resize(levels_);
-    for (std::size_t i = 0; i < levels_; ++i) {
-      const std::size_t gpu = gpus_ - (keys_[i] & 0xFFFFFFFFU);
-      hottest_[s][i] = {reach[gpu], gpu};
+    for (std::size_t g = 0; g < gpus_; ++g) {
+      if (const auto rank = static_cast<std::size_t>(ranks_[g]); rank < levels_) {
+        hottest_[s][rank] = {reach[g], g, g / per_node_};
+      }
     }
   }
 }
@@ -96,36 +120,33 @@ void FairShare::sort_hottest(const LayerTraffic& traffic) {
 void FairShare::walk(Sender& sender) const {
   const std::vector<HotGpu>& hottest = hottest_[sender.spread];
   sender.ends_at.resize(levels_);
-  sender.alive.resize(levels_);
+  sender.per_row.resize(levels_);
   double above = 0, alive = 0;
   for (std::size_t i = 0; i < levels_; ++i) {
     above += i == 0 ? 0.0 : alive * (hottest[i - 1].level - hottest[i].level);
     sender.ends_at[i] = sender.end - sender.tokens * above;
-    sender.alive[i] = alive;
-    alive += hottest[i].gpu / per_node_ != sender.node ? 1.0 : 0.0;
+    sender.per_row[i] = 1 / (sender.tokens * std::max(1.0, alive));
+    alive += hottest[i].node != sender.node ? 1.0 : 0.0;
   }
 }
 
-// The level up to which its flows are served at a time before its end. `at` only rises from one time to an earlier one.
-double FairShare::served_at(const Sender& sender, double time, std::size_t& at) const {
-  while (at + 1 < levels_ && sender.ends_at[at] > time) {
-    ++at;
-  }
-  const double late = sender.tokens * std::max(1.0, sender.alive[at]);
-  return hottest_[sender.spread][at].level + (time - sender.ends_at[at]) / late;
-}
-
-// Rows that a receiver is still to get at a time from those that it hears.
+// Rows that a receiver is still to get at a time from those that it hears: what its flows lack above the level that
+// each sender has served up to. The level's place only rises from one time to an earlier one.
 double FairShare::left_at(const LayerTraffic& traffic, std::size_t receiver, double time) {
-  const std::size_t first = receiver * per_group_;
   double left = 0;
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     const Sender& sender = senders_[heard_[i]];
     if (sender.end <= time) {
       continue;
     }
-    const double level = served_at(sender, time, at_[i]);
-    const double* reach = traffic.spread[sender.spread].reach.data() + first;
+    const double* ends_at = sender.ends_at.data();
+    std::size_t at = at_[i];
+    while (at + 1 < levels_ && ends_at[at] > time) {
+      ++at;
+    }
+    at_[i] = at;
+    const double level = hottest_[sender.spread][at].level + (time - ends_at[at]) * sender.per_row[at];
+    const double* reach = traffic.spread[sender.spread].reach.data() + receiver * per_group_;
     double of_token = 0;
     for (std::size_t g = 0; g < per_group_; ++g) {
       of_token += std::max(0.0, reach[g] - level);
@@ -141,7 +162,7 @@ FairShare::Worst FairShare::worst_of(const LayerTraffic& traffic, std::size_t re
   Worst out;
   std::size_t falling = 0;
   for (std::size_t i = levels.first; i < levels.end && falling < levels.patience; i += levels.stride) {
-    const double time = senders_.front().ends_at[i];
+    const double time = senders_[last_].ends_at[i];
     const double until = time + left_at(traffic, receiver, time);
     if (until > out.rows) {
       out = {i, until};
@@ -164,8 +185,8 @@ double FairShare::waits_for(const LayerTraffic& traffic, std::size_t receiver) {
   }
   const std::size_t patience = together_ ? kFalling : levels_;
   const Worst coarse = worst_of(traffic, receiver, {0, levels_, kStride, patience});
-  const std::size_t first = coarse.level < kStride ? 0 : coarse.level - kStride + 1;
-  const Worst fine = worst_of(traffic, receiver, {first, std::min(levels_, coarse.level + kStride), 1, levels_});
+  const std::size_t first = coarse.level < kFine ? 0 : coarse.level - kFine;
+  const Worst fine = worst_of(traffic, receiver, {first, std::min(levels_, coarse.level + kFine + 1), 1, levels_});
   return std::max(coarse.rows, fine.rows);
 }
 
@@ -197,27 +218,18 @@ FairShare::Wait FairShare::longest(const LayerTraffic& traffic, double most) {
   if (traffic.spread.empty()) {
     return out;
   }
-  find_senders(traffic);
-  // NIC groups that send for long, and the first of all to be done.
-  double groups = 0, first_end = senders_.empty() ? 0.0 : senders_.front().end;
-  for (std::size_t s = 0; s < active_; ++s) {
-    groups += senders_[s].end >= kTogether * senders_.front().end ? senders_[s].groups : 0.0;
-    first_end = std::min(first_end, senders_[s].end);
-  }
-  // A sender's flows to one NIC are per_group_ of those to all far GPUs: as many senders fill a receiver at once.
-  const std::size_t far = gpus_ - per_node_, full = static_cast<std::size_t>(groups) * per_group_;
-  if (active_ == 0 || full >= far) {
+  if (!anybody_idles(traffic)) {
     return out;
   }
-  together_ = first_end >= kTogether * senders_.front().end;
-  levels_ = together_ ? std::min(gpus_, full + per_node_ + 1) : gpus_;
+  find_senders(traffic);
+  levels_ = together_ ? std::min(gpus_, filling_ * per_group_ + per_node_ + 1) : gpus_;
   sort_hottest(traffic);
   for (std::size_t s = 0; s < active_; ++s) {
     walk(senders_[s]);
   }
   tried_.clear();
   covered_ = -1;
-  const std::vector<HotGpu>& hottest = hottest_[senders_.front().spread];
+  const std::vector<HotGpu>& hottest = hottest_[senders_[last_].spread];
   for (std::size_t i = 0; i < std::min(levels_, kHottest); ++i) {
     const std::size_t receiver = hottest[i].gpu / per_group_;
     if (!worth_trying(traffic, hottest[i].gpu)) {

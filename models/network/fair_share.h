@@ -1,19 +1,16 @@
 // How long an exchange between nodes takes when every sender shares its NIC out fairly among its receivers: longer than
 // any NIC is busy where a hot receiver idles at first, and has much left when the senders' other flows have ended.
 //
-//   Models : flows from each NIC group to every GPU of other nodes as fluids. A sender's flows run alike until they
-//   end,
-//            so what has come to a receiving NIC by a time t is known in closed form, and it needs t plus what is then
-//            left; the exchange, the longest of this over times and receivers (the service curve of a queue that is
-//            never empty after t). A combine takes as long as its dispatch: flows and NICs are the same, turned round.
-//   Ignores: that a full receiver leaves its senders' rate to their other flows, which makes those end earlier. Only
-//   the
-//            receivers of a few hottest GPUs are looked at, and the times at which the last sender's hot flows end;
-//            from as many senders on as fill a receiver at once, the busiest link is all there is to wait for.
-//   Against: max_min (max_min.h), which it follows within a few per cent at a thousandth of its time
+//   Models : flows from each NIC group to every GPU of other nodes as fluids. While a sender serves its flows alike,
+//            what has come to a receiving NIC by a time t is known in closed form, and it needs t plus what is left
+//            then; the exchange, the longest of this over times and receivers: the bound on a queue that is never
+//            empty after t. A combine takes as long as its dispatch: the same flows over the same NICs, turned round.
+//   Ignores: that a full receiver leaves its senders' rates to their other flows, which makes those end earlier;
+//            receivers of all but the hottest GPUs; and times but those at which flows of the last sender end. As many
+//            senders as fill a receiver at once leave nobody idle: the busiest link is all that they wait for.
+//   Against: max_min (max_min.h), which it follows within 2 % at a thousandth of the time
 //            (tests/models/fair_share_test.cpp).
-//   Source : R. Cruz, A calculus for network delay, IEEE Trans. Information Theory 37(1), 1991, for the bound on a
-//   queue.
+//   Source : R. L. Cruz, A calculus for network delay, IEEE Trans. Information Theory 37(1), 1991: a queue's backlog.
 #pragma once
 
 #include <cstddef>
@@ -45,17 +42,17 @@ class FairShare {
     double groups = 0;
     double end = 0;               // rows of one group: when its last flow ends
     std::vector<double> ends_at;  // [level] when its flows are served up to that level
-    std::vector<double> alive;    // [level] flows above it
+    std::vector<double> per_row;  // [level] how far up a row brings its flows above that level
   };
   struct HotGpu {
     double level = 0;  // rows a token sends there
-    std::size_t gpu = 0;
+    std::size_t gpu = 0, node = 0;
   };
 
+  bool anybody_idles(const LayerTraffic& traffic);
   void find_senders(const LayerTraffic& traffic);
   void sort_hottest(const LayerTraffic& traffic);
   void walk(Sender& sender) const;
-  double served_at(const Sender& sender, double time, std::size_t& at) const;
   double left_at(const LayerTraffic& traffic, std::size_t receiver, double time);
   bool worth_trying(const LayerTraffic& traffic, std::size_t hot);
   struct Levels {
@@ -69,11 +66,14 @@ class FairShare {
   double waits_for(const LayerTraffic& traffic, std::size_t receiver);
 
   std::size_t gpus_, per_node_, per_group_;
-  std::vector<Sender> senders_;  // scratch from here on; the first `active_` are in use, the last to end first
-  std::size_t active_ = 0, levels_ = 0;
+  std::vector<Sender> senders_;           // scratch from here on; the first `active_` are in use
+  std::size_t active_ = 0, last_ = 0;     // senders, and the last of them to end
+  std::size_t filling_ = 0, levels_ = 0;  // NIC groups that send for about as long as that one; levels that count
+  double latest_ = 0;
+  std::vector<double> sent_;                  // [NIC group]
   bool together_ = false;                     // whether senders end at about one time
   std::vector<std::vector<HotGpu>> hottest_;  // [spread], falling as far as levels_
-  std::vector<std::uint64_t> keys_;
+  std::vector<std::int64_t> keys_, ranks_;
   std::vector<std::size_t> tried_, heard_, at_;
   double covered_ = 0;  // what the coldest GPU beside a tried hot one gets
 };
