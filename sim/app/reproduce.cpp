@@ -30,8 +30,9 @@ constexpr int kFormat = 1;  // of reproduce.json
 // Searches that tell ratios between policies, not each knee to the last per cent.
 constexpr double kTolerance = 0.06;
 const std::vector<double> kSensitivity{2.5, 4, 8, 16};
-// Requests per request in the system: eight times as long as requests stay, of which warm-up and drain are 0.8 each.
-constexpr double kRequestsRatio = 8;
+// Requests per request in the system: as many times as long as requests stay, of which warm-up and drain are a tenth
+// each.
+constexpr double kRequestsRatio = 6;
 
 std::vector<CraftClaim> chosen_claims(const po::variables_map& values) {
   const auto all = craft_claims();

@@ -21,8 +21,8 @@ namespace {
 constexpr double kFirstStart = 0.55;
 constexpr std::size_t kBurstPart = 3;      // of the trace, which shows the saturation throughput
 constexpr std::size_t kBurstLeast = 2000;  // requests
-constexpr std::size_t kLeastPart =
-    5;  // of the trace, for rates of which nothing is known, however few are in the system
+// The least part of the trace that a rate is asked with, however few are in the system.
+constexpr std::size_t kLeastPart = 12;
 constexpr double kFirstStep = 1.25;
 constexpr double kFollowerStep = 1.06;  // around a knee that is known from a pilot or another seed
 
