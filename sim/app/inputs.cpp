@@ -15,7 +15,9 @@ RunInfo describe_inputs(const Scenario& scenario) {
     const std::string content = read_file(file);
     Fingerprint hash;
     hash.add(std::string_view(content));
-    info.inputs.push_back({file.string(), static_cast<std::int64_t>(content.size()), hash.hex()});
+    // As resolved.yaml has it, so that a run of that tells the same.
+    const std::string name = std::filesystem::absolute(file).lexically_normal().string();
+    info.inputs.push_back({name, static_cast<std::int64_t>(content.size()), hash.hex()});
   }
   return info;
 }

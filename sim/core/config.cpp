@@ -180,11 +180,14 @@ std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string&
     file = node_->document->source_of(node_->full(key)).folder / file;
   }
   file = file.lexically_normal();
+  const auto absolute = [](const std::filesystem::path& of) {
+    return std::filesystem::absolute(of).lexically_normal();
+  };
   std::vector<std::filesystem::path>& files = node_->document->files;
-  if (std::find(files.begin(), files.end(), file) == files.end()) {
+  if (std::none_of(files.begin(), files.end(), [&](const auto& known) { return absolute(known) == absolute(file); })) {
     files.push_back(file);
   }
-  node_->yaml[key] = std::filesystem::absolute(file).lexically_normal().string();  // the echo can be run from anywhere
+  node_->yaml[key] = absolute(file).string();  // the echo can be run from anywhere; a second look finds it there
   return file;
 }
 
