@@ -76,7 +76,7 @@ const stragglerSection = (runs) => {
   const grid = el("div", { class: "grid" },
     layerLines(runs, { title: "Time lost to the slowest GPU or busiest link, by layer", term: "straggler_us", yText: "waiting per step" }, "straggler_us"));
   if (runs.some((run) => run.gpus)) {
-    grid.append(lines({ title: "Load of each GPU over the mean", term: "load_over_mean", x: "GPU", xName: "gpu", y: "load / mean", yName: "load_over_mean", note: "All layers and steps. Above 1: the others wait for this GPU." },
+    grid.append(lines({ title: "Load of each GPU over the mean", term: "load_over_mean", x: "GPU", xName: "gpu", y: "load / mean", yName: "load_over_mean", note: "All layers and steps. Above 1: the other GPUs of its instance wait for it." },
       runs.filter((run) => run.gpus).map((run) => ({ label: label(run), x: run.gpus.numbers("gpu"), y: run.gpus.numbers("load_over_mean") }))));
   }
   section("Stragglers", el("p", {}, ...runs.flatMap((run, i) => [i > 0 ? " · " : "", label(run) + ": ", term(`${shown(num(run.summary.straggler.straggler_share) * 100)} % of the step time`, "straggler_share")])), grid);
@@ -110,8 +110,8 @@ const balanceSection = (runs) => {
   const least = Math.min(...ranges.map((r) => r[0])), most = Math.max(...ranges.map((r) => r[1]));
   node.append(el("div", { class: "grid" }, ...maps.map((run, i) => heatmap({ title: `Load by layer and GPU: ${label(run)}`, term: "load_over_mean", note: "Over the layer's mean, whole run. All maps share one scale.",
     rowName: "layer", columnName: "GPU", valueName: "load / mean of the layer", rows: tables[i].rows, columns: tables[i].columns, values: tables[i].values, low: least, high: most }))));
-  const steps = runs.filter((run) => run.layerSteps);
-  if (steps.length === 0) node.append(absent("No layer_steps.csv in this folder, so there is no map of layer × step."));
+  const steps = runs.filter((run) => run.layerSteps?.rows.length > 0);
+  if (steps.length === 0) node.append(absent("No map of layer × step: layer_steps.csv is missing or, as with several instances, empty."));
   const times = steps.map((run) => pivot(run.layerSteps, "layer", "first_step", "balancedness_mean"));
   const low = Math.min(...times.map((t) => range(t.values.flat())[0]));
   node.append(el("div", { class: "grid" }, ...steps.map((run, i) => heatmap({ title: `Balancedness by layer and step: ${label(run)}`, term: "balancedness_mean", note: "Each column is the mean over consecutive steps, from the step named. All maps share one scale.",
