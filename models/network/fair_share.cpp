@@ -215,10 +215,7 @@ bool FairShare::worth_trying(const LayerTraffic& traffic, std::size_t hot) {
 
 FairShare::Wait FairShare::longest(const LayerTraffic& traffic, double most) {
   Wait out;
-  if (traffic.spread.empty()) {
-    return out;
-  }
-  if (!anybody_idles(traffic)) {
+  if (traffic.spread.empty() || !anybody_idles(traffic)) {
     return out;
   }
   find_senders(traffic);

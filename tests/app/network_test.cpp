@@ -1,6 +1,7 @@
 // The network through the program: drawings, fabrics and transports of a scenario, and what is wrong with them.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -54,6 +55,29 @@ TEST_CASE("an oversubscribed spine costs time under both models, and links.csv n
   CHECK(epsim::test::slurp(dir / "narrow/layers.csv").find(bottleneck) != std::string::npos);
 }
 
+TEST_CASE("fair sharing follows the flows in a run, also where links run at half their rate") {
+  const TempDir dir;
+  // One rank of four has a prompt at a time, so that receivers wait for shared NICs.
+  const std::string few =
+      " --set cluster.nodes=4 --set parallelism.attention_tp=8 --set requests.count=6 --set requests.rate=0.1/s"
+      " --set requests.output_tokens=1";
+  const std::string slow = few +
+                           " --set 'faults=[{at: 0s, node: 0, link_speed: 0.5}, {at: 0s, node: 1, link_speed: 0.5}, "
+                           "{at: 0s, node: 2, link_speed: 0.5}, {at: 0s, node: 3, link_speed: 0.5}]'";
+  const auto dispatch = [&](const std::string& sets, const char* model) {
+    return seconds(summary(dir, sets + " --set network.model=" + model, model + std::to_string(sets.size())),
+                   "dispatch_s");
+  };
+  std::vector<double> fair;
+  for (const std::string& sets : {few, slow}) {
+    CAPTURE(sets);
+    fair.push_back(dispatch(sets, "fair_share"));
+    CHECK(std::abs(fair.back() / dispatch(sets, "max_min") - 1) < 0.02);
+    CHECK(fair.back() >= dispatch(sets, "two_tier"));
+  }
+  CHECK(fair.back() > 1.5 * fair.front());
+}
+
 TEST_CASE("an all-gather sends every token everywhere") {
   const TempDir dir;
   const nlohmann::json p2p = summary(dir, "", "p2p"),
@@ -81,6 +105,10 @@ TEST_CASE("what is wrong with a network is said with its place") {
       {"cluster.gpus_per_node=3", {"cluster.gpus_per_node", "do not divide"}},
       {"cluster.gpus_per_node=9", {"cluster.gpus_per_node", "has 8 GPUs"}},
       {"network.model=exact", {"network.model", "two_tier"}},
+      {"network.model=fair_share --set cluster.fabric='{kind: leaf_spine, nodes_per_leaf: 1}'",
+       {"network.model", "one switch", "max_min"}},
+      {"network.model=fair_share --set dispatch.dedup=node", {"network.model", "gpu or none"}},
+      {"network.model=fair_share --set execution.sync=pairwise", {"network.model", "pairwise", "two_tier"}},
       {"dispatch.transport=deepep_normal", {"dispatch.transport", "not measured", "nvlink3-a100"}},
       {"dispatch.transport=nccl", {"dispatch.transport", "nccl_p2p"}},
       {"dispatch='{transport: allgather_reducescatter, dedup: gpu}'", {"dispatch.dedup", "every token"}},
