@@ -312,6 +312,7 @@ void make_quick(CraftStudyOptions& options) {
   options.overrides.insert(options.overrides.begin(), "requests.count=1500");  // the caller's own come later and win
   options.goodput.min_requests_ratio = 1;
   options.goodput.tolerance = 0.08;
+  options.fixed_rates = {0.95};
 }
 
 const PolicyEvidence& SetupEvidence::of(std::string_view policy) const {
