@@ -34,11 +34,7 @@ void StepModel::set_placement(const Placement& placement) {
   const MoeSpec& model = parts_.model();
   EPSIM_CHECK(placement.layers() == model.moe_layers() && placement.experts() == model.experts,
               "a placement of the model's experts");
-  using Detail = TrafficModel::Detail;
-  const Detail detail = parts_.network().needs_pairs()    ? Detail::kPairs
-                        : parts_.network().needs_spread() ? Detail::kSpread
-                                                          : Detail::kSums;
-  traffic_model_.emplace(placement, parts_.parallelism(), shape_, parts_.dispatch().dedup, detail);
+  traffic_model_.emplace(placement, parts_.parallelism(), shape_, parts_.dispatch().dedup, parts_.network().needs());
 }
 
 void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int batches) {

@@ -8,7 +8,7 @@
 //   Ignores: that a full receiver leaves its senders' rates to their other flows, which makes those end earlier;
 //            receivers of all but the hottest GPUs; and times but those at which flows of the last sender end. As many
 //            senders as fill a receiver at once leave nobody idle: the busiest link is all that they wait for.
-//   Against: max_min (max_min.h), which it follows within 2 % at a thousandth of the time
+//   Against: max_min (max_min.h), which it follows within 2 %, in microseconds for its millisecond
 //            (tests/models/fair_share_test.cpp).
 //   Source : R. L. Cruz, A calculus for network delay, IEEE Trans. Information Theory 37(1), 1991: a queue's backlog.
 #pragma once

@@ -23,8 +23,9 @@ namespace epsim {
 // How the wire time of an exchange is found.
 enum class NetworkModel {
   kTwoTier,   // the busiest link's bytes over its rate: a closed form, and the least that an exchange can take
-  kMaxMin,    // flows that share links max-min fairly: at least as long, and a thousand times as slow
-  kFairShare  // the busiest link, or what a hot receiver waits while senders share their NICs out: near max_min, fast
+  kMaxMin,    // flows that share links max-min fairly: at least as long; a millisecond an exchange of 64 GPUs
+  kFairShare  // the busiest link, or what a hot receiver waits while senders share NICs out: near max_min, in
+              // microseconds
 };
 inline constexpr std::array<std::string_view, 3> kNetworkModelNames = {"two_tier", "max_min", "fair_share"};
 
@@ -77,6 +78,11 @@ class Network {
   virtual bool needs_pairs() const = 0;
   // Whether it looks at LayerTraffic::spread.
   virtual bool needs_spread() const { return false; }
+  TrafficModel::Detail needs() const {
+    return needs_pairs()    ? TrafficModel::Detail::kPairs
+           : needs_spread() ? TrafficModel::Detail::kSpread
+                            : TrafficModel::Detail::kSums;
+  }
   const std::vector<Link>& links() const { return links_; }
 
   // [GPU] What its own bytes of an exchange take on their way into it, and out: of what it shares with others, such as

@@ -4,9 +4,9 @@
 //            measured efficiency at that wire time). NICs may be shared by GPUs, or a GPU may have several. With
 //            `fair`, the time until the last hot receiver has its rows, where that is longer (FairShare); traffic that
 //            comes without its spread, such as weights that move, has its busiest resource alone.
-//   Ignores: contention between the two tiers, message counts; without `fair`, that flows wait for each other. Fabrics
-//   with anything else to wait for
-//            (oversubscribed leaves and rails, PCIe ports that carry both tiers) are FabricNetwork's.
+//   Ignores: contention between the two tiers, message counts; without `fair`, that flows wait for each other.
+//            Fabrics with anything else to wait for (oversubscribed leaves and rails, PCIe ports that carry both
+//            tiers) are FabricNetwork's.
 //   Source : LinkProfile curves (models/hardware/links).
 //   Valid  : inside the measured wire times and GPU counts; outside, the price is marked extrapolated.
 #pragma once

@@ -85,11 +85,7 @@ void layer(benchmark::State& state, const NetworkOptions& options) {
     loads.per_token[static_cast<std::size_t>(e)] = std::min(1.0F, static_cast<float>(8.0 / (e + 3) / all));
   }
   const std::unique_ptr<Network> network = make_network(cluster, node.network, options);
-  using Detail = TrafficModel::Detail;
-  TrafficModel counter(placement, parallelism, shape_of(cluster), Dedup::kGpu,
-                       network->needs_pairs()    ? Detail::kPairs
-                       : network->needs_spread() ? Detail::kSpread
-                                                 : Detail::kSums);
+  TrafficModel counter(placement, parallelism, shape_of(cluster), Dedup::kGpu, network->needs());
   const std::vector<std::int64_t> tokens(static_cast<std::size_t>(parallelism.dp_ranks()), 4096);
   std::vector<double> carried(network->links().size());
   LayerTraffic traffic;

@@ -153,21 +153,6 @@ void ModelLoadSource::draw_step(std::int64_t step, std::span<const Brought> brou
   }
 }
 
-void ModelLoadSource::draw_brought(std::int64_t step, std::span<const Brought> brought, StepLoads& out) const {
-  if (one_mix_ || brought.size() <= 1) {
-    Brought all;
-    for (const Brought& rank : brought) {
-      all.tokens += rank.tokens;
-      all.decodes += rank.decodes;
-    }
-    out.resize(layers(), 1, experts());
-    draw_step(step, {&all, 1}, false, out.per_token);
-    return;
-  }
-  out.resize(layers(), static_cast<int>(brought.size()), experts());
-  draw_step(step, brought, false, out.per_token);
-}
-
 void ModelLoadSource::draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const {
   draw_mixed(step, tokens, {}, out);
 }
@@ -175,11 +160,14 @@ void ModelLoadSource::draw(std::int64_t step, std::span<const std::int64_t> toke
 void ModelLoadSource::draw_mixed(std::int64_t step, std::span<const std::int64_t> tokens,
                                  std::span<const std::int64_t> decodes, StepLoads& out) const {
   EPSIM_CHECK(decodes.empty() || decodes.size() == tokens.size(), "decodes are given for every rank");
-  std::vector<Brought> brought;
+  std::vector<Brought> brought(one_mix_ || tokens.size() <= 1 ? 1 : tokens.size());
   for (std::size_t r = 0; r < tokens.size(); ++r) {
-    brought.push_back({tokens[r], decodes.empty() ? 0 : decodes[r]});
+    Brought& source = brought[brought.size() == 1 ? 0 : r];
+    source.tokens += tokens[r];
+    source.decodes += decodes.empty() ? 0 : decodes[r];
   }
-  draw_brought(step, brought, out);
+  out.resize(layers(), static_cast<int>(brought.size()), experts());
+  draw_step(step, brought, false, out.per_token);
 }
 
 void ModelLoadSource::draw_counts(std::int64_t step, std::span<const std::int64_t> tokens, std::span<float> out) const {

@@ -55,7 +55,6 @@ class ModelLoadSource final : public LoadSource {
   void finish_row(const NoisyRow& row, double tokens, bool counts, std::span<float> to) const;
   void mean_row(int layer, bool counts, std::span<float> to) const;
   void draw_step(std::int64_t step, std::span<const Brought> brought, bool counts, std::span<float> out) const;
-  void draw_brought(std::int64_t step, std::span<const Brought> brought, StepLoads& out) const;
 
   std::shared_ptr<const RoutingLaw> law_;
   bool one_mix_;
