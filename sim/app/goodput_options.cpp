@@ -64,8 +64,9 @@ void add_goodput_options(po::options_description& options) {
       "tolerance", word(), "relative width at which the search for the knee ends; default 0.02")(
       "sensitivity", word(), "other values of k to report; default 1.5,2,2.5,4,5,8,16")(
       "rates", word(), "requests/s to probe besides those that the search chooses, as in 2,2.5,3")(
-      "warmup", word(), "share of the requests, by arrival, that is not counted at the start; default 0.1")(
-      "drain", word(), "likewise at the end; default 0.1")(
+      "warmup", word(),
+      "share of the requests, by arrival, that is not counted at the start, at least twice as many as are in the "
+      "system; default 0.1")("drain", word(), "likewise at the end; default 0.1")(
       "min-completed", word(), "completed / offered rate that an acceptable rate must reach; default 0.95")(
       "max-drift", word(), "growth between the halves of a run that still counts as steady; default 0.25")(
       "min-requests-ratio", word(), "requests of the trace for each one in the system at the knee; default 20");

@@ -26,7 +26,7 @@ struct GoodputOptions {
   bool sensitivity_of_first_seed = false;  // the others' is interpolated between the rates that their knees took
   double min_completed = 0.95;             // completed / offered of an acceptable rate
   double tolerance = 0.02;                 // the knee's bracket is narrowed to high / low <= 1 + this
-  double warmup_share = 0.1;               // of the requests, by arrival: not counted
+  double warmup_share = 0.1;               // of the requests, by arrival: not counted (and see Probe)
   double drain_share = 0.1;                // likewise, the last ones
   double max_drift = 0.25;         // growth from the first to the second half that a steady state may show by chance
   double min_requests_ratio = 20;  // requests of the trace / mean number in the system, for a rate to be accepted
@@ -35,17 +35,20 @@ struct GoodputOptions {
 };
 
 // The trace served at one rate. Means are over the measured part: what warm-up and drain leave of the requests, and the
-// time from the arrival of its first request to that of the first one after it.
+// time from the arrival of its first request to that of the first one after it. The warm-up takes twice as many
+// requests as are in the system, where that is more than its share, but at most half of all.
 struct Probe {
   double offered = 0;           // requests/s of the whole trace
   double measured_offered = 0;  // of the measured part
-  double completed = 0;         // requests/s that ended in the measured time
+  double completed = 0;         // requests/s at which the measured ones end; less than offered where their stays grow
   double ttft_mean_s = 0, ttft_p99_s = 0, tpot_mean_s = 0, e2e_mean_s = 0;
   double concurrency = 0;         // mean number of requests in the system
   double slo_requests_per_s = 0;  // measured requests that met every bound / measured time; 0 without bounds
-  bool stable = false;            // neither TTFT nor the number in the system grew (GoodputOptions::max_drift)
-  bool enough_requests = false;   // GoodputOptions::min_requests_ratio
-  std::int64_t requests = 0;      // of the trace, from its first on
+  // Neither TTFT nor the number in the system grew (GoodputOptions::max_drift), and requests stay for less than is
+  // measured.
+  bool stable = false;
+  bool enough_requests = false;  // GoodputOptions::min_requests_ratio
+  std::int64_t requests = 0;     // of the trace, from its first on
   std::int64_t measured_requests = 0;
   std::int64_t steps = 0;
   std::string fingerprint;  // of the run

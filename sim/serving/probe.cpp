@@ -14,6 +14,8 @@ namespace {
 
 constexpr int kBatches = 10;                     // of the stability check, five for each half
 constexpr std::size_t kLeast = 40;               // measured requests
+constexpr double kFillings = 2;                  // times the number in the system that warm up at least
+constexpr double kMostFilling = 0.5;             // of the requests, at most
 constexpr std::size_t kAlone = 256;              // requests that tell the idle TTFT
 constexpr Ticks kApart{10'000'000'000'000'000};  // 10,000 s between them; 256 of these are 30 days of simulated time
 
@@ -46,6 +48,14 @@ MeasuredPart measured_part(std::span<const RequestRecord> requests, const Goodpu
   return part;
 }
 
+double mean_of(std::span<const double> values) {
+  RunningStats stats;
+  for (const double v : values) {
+    stats.add(v);
+  }
+  return stats.mean();
+}
+
 // Mean number of requests in the system in each of kBatches equal spans of the measured time.
 std::vector<double> concurrency_by_batch(std::span<const RequestRecord> requests, const MeasuredPart& part) {
   std::vector<double> out(kBatches, 0.0);
@@ -60,6 +70,19 @@ std::vector<double> concurrency_by_batch(std::span<const RequestRecord> requests
   return out;
 }
 
+// Leaves out what came before the system had filled, too: twice as many requests as are in it. Where requests stay for
+// long, a share of the trace would leave in times at which the system is emptier and faster than it will be.
+MeasuredPart filled_part(std::span<const RequestRecord> requests, MeasuredPart part) {
+  const double in_system = mean_of(concurrency_by_batch(requests, part));
+  const double filling = std::min(kFillings * in_system, kMostFilling * static_cast<double>(requests.size()));
+  const auto begin = std::min(static_cast<std::size_t>(filling), part.end - kLeast);
+  if (begin > part.begin && requests[begin].arrival < part.to) {
+    part.begin = begin;
+    part.from = requests[begin].arrival;
+  }
+  return part;
+}
+
 std::vector<double> ttft_by_batch(std::span<const RequestRecord> measured) {
   std::vector<double> out;
   for (std::size_t b = 0; b < kBatches; ++b) {
@@ -72,12 +95,21 @@ std::vector<double> ttft_by_batch(std::span<const RequestRecord> measured) {
   return out;
 }
 
-double mean_of(std::span<const double> values) {
-  RunningStats stats;
-  for (const double v : values) {
-    stats.add(v);
-  }
-  return stats.mean();
+// The rate at which the measured requests end: that at which they arrive, unless the last ones stay longer than the
+// first. What ends within the measured time instead hangs on how many happen to be in the system at its start and its
+// end. Where the last ones stay shorter, the trace has run out: nothing is completed faster than it arrives for long.
+double completed_rate(std::span<const RequestRecord> measured, double span_s) {
+  const std::size_t batch = measured.size() / kBatches;
+  const auto stay = [&](std::size_t first) {
+    RunningStats out;
+    for (const RequestRecord& r : measured.subspan(first, batch)) {
+      out.add(seconds(r.finished - r.arrival));
+    }
+    return out.mean();
+  };
+  // The middles of the first and the last batch are all but one batch apart.
+  const double longer = (stay(measured.size() - batch) - stay(0)) * kBatches / (kBatches - 1);
+  return static_cast<double>(measured.size()) / (span_s + std::max(0.0, longer));
 }
 
 struct Latencies {
@@ -213,19 +245,18 @@ bool drifts(std::span<const double> series, double max_drift) {
 
 Probe measure_probe(const RunResult& run, double rate, const GoodputOptions& options) {
   const std::span<const RequestRecord> all = run.requests;
-  const MeasuredPart part = measured_part(all, options);
+  const MeasuredPart part = filled_part(all, measured_part(all, options));
   const std::span<const RequestRecord> measured = all.subspan(part.begin, part.size());
   Probe probe;
   probe.offered = rate;
   probe.measured_offered = static_cast<double>(part.size()) / part.span_s();
-  probe.completed = static_cast<double>(std::count_if(
-                        all.begin(), all.end(),
-                        [&](const RequestRecord& r) { return r.finished > part.from && r.finished <= part.to; })) /
-                    part.span_s();
+  probe.completed = completed_rate(measured, part.span_s());
   add_latencies(probe, measured, options.slo, part.span_s());
   const std::vector<double> in_system = concurrency_by_batch(all, part);
   probe.concurrency = mean_of(in_system);
-  probe.stable = !drifts(in_system, options.max_drift) && !drifts(ttft_by_batch(measured), options.max_drift);
+  // Where requests stay for longer than is measured, nothing can be told of a steady state.
+  probe.stable = probe.e2e_mean_s <= part.span_s() && !drifts(in_system, options.max_drift) &&
+                 !drifts(ttft_by_batch(measured), options.max_drift);
   probe.enough_requests = static_cast<double>(all.size()) >= options.min_requests_ratio * probe.concurrency;
   probe.requests = std::ssize(run.requests);
   probe.measured_requests = static_cast<std::int64_t>(part.size());

@@ -72,14 +72,20 @@ RequestRecord record(double arrival, double first, double finished, std::int32_t
   return r;
 }
 
-// 100 requests, one a second; each has its first token `ttft(i)` after its arrival and ends `stay` after it.
-template <class Ttft>
-RunResult steady_run(Ttft ttft, double stay) {
+// Requests, one a second; each has its first token `ttft(i)` after its arrival and ends `stay(i)` after it.
+template <class Ttft, class Stay>
+RunResult run_of(int requests, Ttft ttft, Stay stay) {
   RunResult run;
-  for (int i = 0; i < 100; ++i) {
-    run.requests.push_back(record(i, i + ttft(i), i + stay, 3));
+  for (int i = 0; i < requests; ++i) {
+    run.requests.push_back(record(i, i + ttft(i), i + stay(i), 3));
   }
   return run;
+}
+
+// 100 of them that stay alike.
+template <class Ttft>
+RunResult steady_run(Ttft ttft, double stay) {
+  return run_of(100, ttft, [stay](int) { return stay; });
 }
 
 }  // namespace
@@ -226,6 +232,34 @@ TEST_CASE("warm-up and drain are not counted") {
   CHECK(probe.measured_offered == doctest::Approx(1.0));
   CHECK(probe.completed == doctest::Approx(1.0));
   CHECK(probe.stable);
+}
+
+TEST_CASE("a system that is still filling is not measured") {
+  // One request a second stays 200 s. From 100 s to 900 s, the shares of warm-up and drain, 200 are in the system but
+  // for the first 100 s, in which they rise from 100: 200 - 50 / 8 = 193.75. Twice as many, 387, warm up.
+  const auto ttft = [](int i) { return i < 387 ? 9.0 : 1.0; };
+  const Probe probe = measure_probe(run_of(1000, ttft, [](int) { return 200.0; }), 1.0, {});
+  CHECK(probe.measured_requests == 900 - 387);
+  CHECK(probe.ttft_mean_s == doctest::Approx(1.0));
+  CHECK(probe.concurrency == doctest::Approx(200.0));
+  CHECK(probe.stable);
+  // Stays of 600 s: half of the requests warm up at most, and what is left, 400 s, cannot tell.
+  const Probe long_stays = measure_probe(run_of(1000, ttft, [](int) { return 600.0; }), 1.0, {});
+  CHECK(long_stays.measured_requests == 900 - 500);
+  CHECK_FALSE(long_stays.stable);
+}
+
+TEST_CASE("requests complete at the rate at which the measured ones end") {
+  const auto completed = [](double growth) {
+    const Probe probe =
+        measure_probe(run_of(
+                          1000, [](int) { return 1.0; }, [growth](int i) { return 120.0 + growth * i; }),
+                      1.0, {});
+    return probe.completed / probe.measured_offered;
+  };
+  CHECK(completed(0) == doctest::Approx(1.0));
+  CHECK(completed(0.1) == doctest::Approx(1 / 1.1).epsilon(1e-3));  // one ends every 1.1 s
+  CHECK(completed(-0.1) == doctest::Approx(1.0));                   // the run is over before the requests have come
 }
 
 TEST_CASE("requests per second that meet every bound") {
