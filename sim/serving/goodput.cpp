@@ -24,10 +24,11 @@ constexpr std::size_t kBurstLeast = 2000;  // requests
 // The least part of the trace that a rate is asked with, however few are in the system.
 constexpr std::size_t kLeastPart = 12;
 constexpr double kFirstStep = 1.25;
-constexpr double kFollowerStep = 1.06;  // around a knee that is known from a pilot or another seed
+constexpr double kFollowerStep = 1.06;    // around a knee that is known from a pilot or another seed
+constexpr double kFollowerReserve = 1.5;  // over the requests that such a knee asks for: more may be in the system
 
 // The pilot: the same search, coarsely, with the first requests of the trace.
-constexpr std::size_t kPilotPart = 6;
+constexpr std::size_t kPilotPart = 4;
 constexpr std::size_t kPilotLeast = 500;  // requests; a trace that has no such part goes without
 constexpr double kPilotTolerance = 0.08;
 
@@ -164,10 +165,9 @@ GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions
 
 namespace {
 
-// Just below a knee that another search found, with the requests that a rate needs which holds so many; twice those, as
-// more may be in the system here.
+// Just below a knee that another search found, with the requests that a rate needs which holds so many, and a reserve.
 SearchStart start_near(const GoodputSearch& known, const GoodputOptions& options, const RequestTrace& trace) {
-  const double needed = 2 * options.min_requests_ratio * known.below_knee.concurrency;
+  const double needed = kFollowerReserve * options.min_requests_ratio * known.below_knee.concurrency;
   return {.rate = known.knee.rate / std::sqrt(kFollowerStep),
           .step = kFollowerStep,
           .requests = std::max(trace.requests.size() / kLeastPart, static_cast<std::size_t>(std::ceil(needed)))};
