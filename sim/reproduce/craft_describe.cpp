@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <numeric>
 
 namespace epsim {
 namespace {
@@ -20,6 +21,17 @@ std::vector<LayerSkew> skew_of(const LoadWindow& window, const MoeSpec& model) {
 }
 
 }  // namespace
+
+std::vector<double> balancedness_in_order(const LoadWindow& window, int gpus) {
+  std::vector<int> experts(static_cast<std::size_t>(window.experts()));
+  std::iota(experts.begin(), experts.end(), 0);
+  const LayerPlan plan = uniform_layer(std::move(experts), gpus);
+  std::vector<double> out;
+  for (int l = 0; l < window.layers(); ++l) {
+    out.push_back(replay(window, l, {&plan, 1}, {}).front());
+  }
+  return out;
+}
 
 LoadWindow summed(const LoadWindow& window) {
   LoadWindow out(window.layers(), window.experts());
@@ -39,6 +51,7 @@ void describe_window(const Scenario& s, SetupEvidence& out) {
   const auto from = std::chrono::steady_clock::now();
   out.gains = estimate_gains(s.plan_window, CraftLayout::global(out.gpus), {});
   out.estimate_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  out.in_order = balancedness_in_order(s.plan_window, out.gpus);
 }
 
 void describe_plan(const PreparedRun& run, const LoadWindow& window, PolicyEvidence& out) {

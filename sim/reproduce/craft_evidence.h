@@ -92,10 +92,11 @@ struct LayerSkew {
 
 struct SetupEvidence {
   int experts = 0, gpus = 0, moe_layers = 0;
-  std::size_t seeds = 0;        // under which policies were run
-  std::vector<LayerSkew> skew;  // by MoE layer
-  GainTable gains;              // CRAFT's step 1 on the planning window
-  double estimate_seconds = 0;  // how long that took
+  std::size_t seeds = 0;         // under which policies were run
+  std::vector<LayerSkew> skew;   // by MoE layer
+  GainTable gains;               // CRAFT's step 1 on the planning window
+  std::vector<double> in_order;  // [layer] gains.base for experts in order, as engines place them, instead of packed
+  double estimate_seconds = 0;   // how long that took
   int batches = 0;
   std::string resolved;  // the scenario under the first seed
   std::map<std::string, PolicyEvidence, std::less<>> policies;

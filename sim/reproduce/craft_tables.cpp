@@ -99,12 +99,18 @@ void write_setup_layers_csv(std::ostream& out, const CraftEvidence& evidence) {
 }
 
 void write_setup_gains_csv(std::ostream& out, const CraftEvidence& evidence) {
-  CsvTable csv(out, {"setup", "layer", "layer_copies", "balancedness_gain"});
+  CsvTable csv(out, {"setup", "layer", "layer_placement", "layer_copies", "layer_balancedness", "balancedness_gain"});
   for (const auto& [name, setup] : evidence) {
     for (std::size_t l = 0; l < setup.skew.size(); ++l) {
+      const auto start = [&](const char* placement, int copies, double balancedness) -> CsvTable& {
+        return csv.text(name).integer(setup.skew[l].number).text(placement).integer(copies).number(balancedness);
+      };
+      const double base = setup.gains.base[l];
+      start("in_order", 0, setup.in_order[l]).empty().end_row();
+      start("packed", 0, base).number(0).end_row();
       for (std::size_t c = 0; c < setup.gains.counts.size(); ++c) {
-        csv.text(name).integer(setup.skew[l].number).integer(setup.gains.counts[c]);
-        csv.number(setup.gains.gain[c][l]).end_row();
+        const double gain = setup.gains.gain[c][l];
+        start("packed", setup.gains.counts[c], base + gain).number(gain).end_row();
       }
     }
   }

@@ -12,7 +12,8 @@ namespace epsim {
 void write_setups_csv(std::ostream& out, const CraftEvidence& evidence);
 // setup_layers.csv: one row per setup, policy and MoE layer.
 void write_setup_layers_csv(std::ostream& out, const CraftEvidence& evidence);
-// setup_gains.csv: one row per setup, MoE layer and number of copies that CRAFT tried there.
+// setup_gains.csv: rows per setup and MoE layer: experts in order, packed, and with each number of copies that CRAFT
+// tried.
 void write_setup_gains_csv(std::ostream& out, const CraftEvidence& evidence);
 // fixed_rates.csv: one row per setup, policy and share of the knee, means over seeds; no rows where none was asked for.
 void write_fixed_rates_csv(std::ostream& out, const CraftEvidence& evidence);

@@ -129,16 +129,43 @@ const fixedRates = (root, policies) => {
   }));
 };
 
+// Fig. 8 of the paper: mean over layers, each with as many copies.
+const balanceAgainstCopies = (gains) => {
+  const at = gains.texts("setup"), copies = gains.numbers("layer_copies"), figures = gains.numbers("layer_balancedness"), packed = gains.texts("layer_placement").map((placement) => placement === "packed");
+  const counts = [...new Set(copies)].sort((a, b) => a - b), setups = [...new Set(at)];
+  const mean = (setup, count) => {
+    const mine = figures.filter((_, i) => packed[i] && at[i] === setup && copies[i] === count);
+    return mine.length === 0 ? NaN : mine.reduce((a, b) => a + b, 0) / mine.length;
+  };
+  return chart({ type: "line", category: true, near: true, tall: true, title: "Balancedness against the copies of a layer", term: "layer_balancedness", x: "copies of every layer", y: "mean / max GPU load", labels: counts,
+    note: "Mean over layers, each with as many copies; 0 is placement alone, and a line's last point a copy per layer and GPU, EPLB's least.",
+    datasets: setups.map((setup) => ({ label: setup, data: counts.map((count) => mean(setup, count)), spanGaps: true })),
+    data: { names: ["setup", "layer_copies", "layer_balancedness"], rows: setups.flatMap((setup) => counts.map((count) => [setup, count, mean(setup, count)]).filter(([, , value]) => !Number.isNaN(value))) } });
+};
+
+// Fig. 7: what placement and copies bring to each layer. `gains` are those of one setup.
+const balanceSplit = (setup, gains) => {
+  const layer = gains.numbers("layer"), copies = gains.numbers("layer_copies"), figures = gains.numbers("layer_balancedness"), placement = gains.texts("layer_placement");
+  const layers = [...new Set(layer)], most = Math.max(...copies);
+  const value = (l, how, count) => figures[layer.findIndex((of, i) => of === l && placement[i] === how && copies[i] === count)];
+  const split = layers.map((l) => { const inOrder = value(l, "in_order", 0), packed = value(l, "packed", 0); return [inOrder, packed - inOrder, value(l, "packed", most) - packed]; });
+  return chart({ type: "bar", stacked: true, title: `Balancedness by what brings it: ${setup}`, term: "layer_balancedness", x: "layer", y: "mean / max GPU load", labels: layers,
+    note: `Experts in order, then what packing them and ${shown(most)} copies of the layer, one per GPU, add.`,
+    datasets: ["experts in order", "placement adds", "copies add"].map((label, k) => ({ label, data: split.map((row) => row[k]) })),
+    data: { names: ["layer", "in_order", "placement_adds", "copies_add"], rows: layers.map((l, i) => [l, ...split[i]]) } });
+};
+
 const balanceOfSetups = (root) => {
   const layers = setupsFile(join(root, "setup_layers.csv")), gains = setupsFile(join(root, "setup_gains.csv"));
   const node = section("Balance and what copies bring");
   if (!layers || !gains) { node.append(absent("No setup_layers.csv and setup_gains.csv in this folder.")); return; }
   const at = layers.texts("setup"), of = layers.texts("policy");
-  node.append(bySetup("balance", [...new Set(at)], (setup) => {
+  node.append(balanceAgainstCopies(gains), bySetup("balance", [...new Set(at)], (setup) => {
     const mine = [...at.keys()].filter((i) => at[i] === setup), policies = [...new Set(mine.map((i) => of[i]))];
     const figure = (name) => policies.map((policy) => mine.filter((i) => of[i] === policy)).map((rows, p) => ({ label: policies[p], x: rows.map((i) => layers.numbers("layer")[i]), y: rows.map((i) => layers.numbers(name)[i]) }));
-    const map = pivot(gains.where("setup", (name) => name === setup), "layer", "layer_copies", "balancedness_gain");
-    return el("div", { class: "grid" },
+    const ofSetup = gains.where("setup", (name) => name === setup);
+    const map = pivot(ofSetup.where("layer_copies", (count) => num(count) > 0), "layer", "layer_copies", "balancedness_gain");
+    return el("div", { class: "grid" }, balanceSplit(setup, ofSetup),
       lines({ title: `Planned balancedness by layer: ${setup}`, term: "planned_balancedness", x: "layer", xName: "layer", y: "mean / max GPU load", yName: "planned_balancedness" }, figure("planned_balancedness")),
       lines({ title: `Hottest expert by layer: ${setup}`, term: "hottest_over_mean", x: "layer", xName: "layer", y: "load / mean", yName: "hottest_over_mean", seriesName: "setup" }, [{ ...figure("hottest_over_mean")[0], label: setup }]),
       heatmap({ title: `Balance gained by copies of a layer: ${setup}`, term: "balancedness_gain", note: "Where a row stops getting brighter, more copies of that layer bring nothing.", rowName: "layer", columnName: "copies of the layer", valueName: "balancedness gained",
