@@ -74,7 +74,7 @@ Config open_scenario(const po::variables_map& values) {
     }
   }
   if (values.count("seed") > 0) {
-    config.set("seed=" + values["seed"].as<std::string>());
+    config.set("seed=" + values["seed"].as<std::string>(), "--seed");
   }
   return config;
 }

@@ -68,7 +68,7 @@ Scenario scenario_at(const SweepRequest& request, std::size_t index) {
   }
   const std::vector<std::string> values = values_at(request.axes, index / policies_of(request));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    config.set(request.axes[i].key + "=" + values[i]);
+    config.set(request.axes[i].key + "=" + values[i], "--vary");
   }
   const std::string policy = policy_at(request, index);
   return read_scenario(config, policy.empty() ? std::vector<std::string>{} : std::vector<std::string>{policy});

@@ -43,7 +43,7 @@ Config Config::from_text(const std::string& text, const std::string& name) {
   return Config(std::make_shared<Document>(text, name));
 }
 
-void Config::set(const std::string& assignment) { document_->set(assignment); }
+void Config::set(const std::string& assignment, const std::string& option) { document_->set(assignment, option); }
 
 void Config::extend(Config base) {
   document_->root.remove("extends");

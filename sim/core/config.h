@@ -33,8 +33,9 @@ class Config {
   // `name` stands for the file in messages; relative paths inside are taken from the working directory.
   static Config from_text(const std::string& text, const std::string& name);
 
-  // Applies "a.b=c"; c is YAML (a number, a word, a list in brackets). Missing mappings on the way are made.
-  void set(const std::string& assignment);
+  // Applies "a.b=c"; c is YAML (a number, a word, a list in brackets). Missing mappings on the way are made. Messages
+  // about the value name `option`.
+  void set(const std::string& assignment, const std::string& option = "--set");
   // Takes the keys that this document lacks from `base`, as `extends` does; a key of that name goes. The two share
   // those parts from then on, so `base` is of no other use.
   void extend(Config base);

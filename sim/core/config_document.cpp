@@ -116,8 +116,8 @@ void Config::Document::merge(YAML::Node into, const YAML::Node& from, const std:
   }
 }
 
-void Config::Document::set(const std::string& assignment) {
-  const std::string place = "--set " + assignment;
+void Config::Document::set(const std::string& assignment, const std::string& option) {
+  const std::string place = option + " " + assignment;
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw InputError({place, 0, ""}, "an override is written key=value, with dots between nested keys.");
@@ -137,7 +137,7 @@ void Config::Document::set(const std::string& assignment) {
     node.reset(node[parts[i]]);
   }
   node[parts.back()] = value;
-  come_from(path, {"--set", {}, false});
+  come_from(path, {option, {}, false});
 }
 
 // Takes out `extends` and merges what it names; `depth` files extend each other already.

@@ -26,7 +26,7 @@ struct Config::Document {
   // The file, with the keys of those it extends.
   static std::shared_ptr<Document> read(const std::filesystem::path& file, int depth = 0);
 
-  void set(const std::string& assignment);
+  void set(const std::string& assignment, const std::string& option);
   // Gives `into` what `from`, a part of `base`, has and it lacks; mappings are merged key by key, anything else is
   // taken whole.
   void merge(YAML::Node into, const YAML::Node& from, const std::string& path, const Document& base);

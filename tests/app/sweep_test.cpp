@@ -70,7 +70,7 @@ TEST_CASE("sweep: a point that fails is recorded and does not stop the rest") {
   CHECK(done.out.find("do not divide over 24 GPUs") != std::string::npos);
   const std::string csv = slurp(dir / "out/results.csv");
   CHECK(csv.find("\n0,1,,") != std::string::npos);
-  CHECK(csv.find("\n1,3,--set: `cluster.nodes`: 64 experts do not divide") != std::string::npos);
+  CHECK(csv.find("\n1,3,--vary: `cluster.nodes`: 64 experts do not divide") != std::string::npos);
   CHECK(csv.find("\n2,2,,") != std::string::npos);
   const auto before = contents(dir / "out");
   CHECK(run_epsim(dir, job).exit_code == 1);  // known by now, and still told
