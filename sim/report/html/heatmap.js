@@ -26,14 +26,6 @@ const ticks = (count, most) => {
   return [...Array(count).keys()].filter((i) => i % step === 0);
 };
 
-const saveSvg = (svg, name) => {
-  const copy = svg.cloneNode(true);
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.querySelectorAll("text").forEach((node) => { node.setAttribute("fill", "#555"); node.setAttribute("font-size", "11"); node.setAttribute("font-family", "sans-serif"); });
-  copy.querySelectorAll(".cursor").forEach((node) => node.remove());
-  save(name + ".svg", new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
-};
-
 // Rectangles of neighbours with one colour are drawn as one.
 const cells = (spec, low, high, w, h, left) => {
   const group = svgEl("g", { "shape-rendering": "crispEdges" });
@@ -62,6 +54,25 @@ const drawMap = (svg, spec, low, high, width) => {
     ...ticks(spec.columns.length, Math.min(16, Math.floor((width - mapLeft) / 40))).map((c) => label(mapLeft + (c + 0.5) * w, height + 13, "middle", spec.columns[c])),
     label(mapLeft + (width - mapLeft) / 2, height + 30, "middle", spec.columnName), cursor);
   return { w, h, height, width, cursor, paper };
+};
+
+// A saved map stands alone, so it gets its title and its scale above.
+const savedAbove = 52;
+const scaleOf = (spec, low, high) => {
+  const label = (x, y, text) => svgEl("text", { x, y }, text), bar = 120, from = mapLeft + 70;
+  const stops = ramp.map((c, i) => svgEl("stop", { offset: i / (ramp.length - 1), "stop-color": `rgb(${c.join(",")})` }));
+  return [svgEl("defs", {}, svgEl("linearGradient", { id: "scale" }, ...stops)), label(mapLeft, -38, spec.title),
+    svgEl("text", { x: from - 6, y: -14, "text-anchor": "end" }, shown(low)), svgEl("rect", { x: from, y: -24, width: bar, height: 12, fill: "url(#scale)" }),
+    label(from + bar + 6, -14, `${shown(high)} ${spec.valueName}, by ${spec.rowName} (down) and ${spec.columnName}`)];
+};
+const saveSvg = (svg, name, spec, low, high) => {
+  const copy = svg.cloneNode(true), [, , width, height] = copy.getAttribute("viewBox").split(" ").map(Number);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("viewBox", `0 ${-savedAbove} ${width} ${height + savedAbove}`);
+  copy.prepend(...scaleOf(spec, low, high));
+  copy.querySelectorAll("text").forEach((node) => { node.setAttribute("fill", "#555"); node.setAttribute("font-size", "11"); node.setAttribute("font-family", "sans-serif"); });
+  copy.querySelectorAll(".cursor").forEach((node) => node.remove());
+  save(name + ".svg", new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }));
 };
 
 // Reads a map out: under the mouse, and cell by cell with the arrow keys. `lastDrawn()` is what drawMap gave last.
@@ -108,6 +119,6 @@ const heatmap = (spec) => {
     el("figcaption", {}, el("div", {}, el("h3", {}, spec.term ? term(spec.title, spec.term) : spec.title), spec.note ? el("p", {}, spec.note) : null),
       el("div", { class: "tools" },
         el("button", { type: "button", onclick: () => saveCsv(name + ".csv", [spec.rowName, spec.columnName, spec.valueName], rows()) }, "CSV"),
-        el("button", { type: "button", onclick: () => saveSvg(svg, name) }, "SVG"))),
+        el("button", { type: "button", onclick: () => saveSvg(svg, name, spec, low, high) }, "SVG"))),
     el("div", { class: "scale" }, shown(low), bar, shown(high), " " + spec.valueName), svg, readout);
 };
