@@ -103,7 +103,6 @@ std::string manifest_of(const CraftStudyOptions& options) {
   out["memory"] = kCraftMemoryNames[static_cast<int>(options.memory)];
   out["seeds"] = options.seeds;
   out["overrides"] = options.overrides;
-  out["fixed_rates"] = options.fixed_rates;
   out["goodput"] = goodput_options_json(options.goodput);
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

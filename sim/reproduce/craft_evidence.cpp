@@ -18,10 +18,7 @@
 namespace epsim {
 namespace {
 
-// Near the knee, but below it under most seeds; at most twenty times the requests that are in the system there.
-constexpr double kNearKnee = 0.97;
-constexpr double kTimesInSystem = 20;
-constexpr std::size_t kLeastPart = 500;  // requests
+constexpr std::size_t kLeastRequests = 500;  // of a run at a fixed rate
 // Several times what fits into the KV pools; three times the largest of the setups', 12 ranks with 72 requests each.
 constexpr double kTimesInPools = 10;
 constexpr std::size_t kLeastSaturating = 1000, kMostSaturating = 3000;
@@ -29,7 +26,7 @@ constexpr std::size_t kLeastSaturating = 1000, kMostSaturating = 3000;
 constexpr double kSaturatingRate = 50;
 
 struct PolicyNeed {
-  bool searched = false, fixed_rates = false, saturated = false;
+  bool searched = false, fixed_rate = false, saturated = false;
 };
 using SetupNeeds = std::map<std::string, PolicyNeed, std::less<>>;
 
@@ -55,24 +52,12 @@ RunResult serve_whole(const GoodputSubject& subject, const RequestTrace& trace) 
   return run;
 }
 
-// The requests of a shorter run at this share of a knee: the lower the rate, the fewer are in the system, and the fewer
-// tell as much.
-RequestTrace part_at(const GoodputSubject& subject, double knee, double share) {
-  const double part = static_cast<double>(subject.trace->requests.size()) / kPartOfTrace;
-  const auto requests = static_cast<std::size_t>(part * std::min(1.0, share * share));
-  return at_rate(first_of(*subject.trace, std::max(requests, kLeastPart)), share * knee);
-}
-
 double part_share(const RunResult& run, LayerPart part) {
   return run.time.by_part[static_cast<std::size_t>(part)] / run.time.total;
 }
 
-NearKnee run_near_knee(const GoodputSubject& subject, const GoodputSearch& search) {
+NearKnee near_knee_of(const RunResult& run) {
   NearKnee out;
-  out.rate = kNearKnee * search.knee.rate;
-  const auto enough = static_cast<std::size_t>(kTimesInSystem * search.below_knee.concurrency);
-  const std::size_t requests = std::min(subject.trace->requests.size() / kPartOfTrace, std::max(enough, kLeastPart));
-  const RunResult run = serve_whole(subject, at_rate(first_of(*subject.trace, requests), out.rate));
   out.itl_mean_s = run.latency.itl_s.mean;
   out.decode_step_s = run.decode_only.time.count() / static_cast<double>(run.decode_only.count);
   for (const LayerTotals& layer : run.detail.layers) {
@@ -96,15 +81,35 @@ Saturated run_saturated(const GoodputSubject& subject, int ranks) {
   return {run.kv.time_full_share, part_share(run, LayerPart::kDispatch) + part_share(run, LayerPart::kCombine)};
 }
 
-std::vector<FixedRate> run_fixed_rates(const GoodputSubject& subject, double knee, const CraftStudyOptions& options) {
-  std::vector<FixedRate> out;
-  for (const double share : options.fixed_rates) {
-    const double rate = share * knee;
-    const RunResult run = serve_whole(subject, part_at(subject, knee, share));
-    out.push_back({share, rate, measure_probe(run, rate, options.goodput).ttft_mean_s});
+// Searches one policy under every seed, and keeps what the runs next below the knees were like.
+class NearKneeSearch {
+ public:
+  PolicySearch run(std::vector<GoodputSubject> subjects, const GoodputOptions& options) {
+    for (GoodputSubject& subject : subjects) {
+      subject.serve = [this, serve = subject.serve](const RequestTrace& trace) { return note(serve(trace)); };
+    }
+    PolicySearch out;
+    out.by_seed = search_all(subjects, options, {});
+    for (const GoodputSearch& search : out.by_seed) {
+      const auto found = by_fingerprint_.find(search.below_knee.fingerprint);
+      EPSIM_CHECK(found != by_fingerprint_.end(), "the run below a knee is one that the search made");
+      out.near_knee.push_back(found->second);
+      out.near_knee.back().rate = search.below_knee.offered;
+    }
+    return out;
   }
-  return out;
-}
+
+ private:
+  RunResult note(RunResult run) {
+    const NearKnee near = near_knee_of(run);
+    const std::lock_guard lock(turn_);
+    by_fingerprint_[run.fingerprint] = near;
+    return run;
+  }
+
+  std::mutex turn_;
+  std::map<std::string, NearKnee> by_fingerprint_;
+};
 
 // One setup on its way. Its subjects point into it.
 class SetupWork {
@@ -128,7 +133,7 @@ class SetupWork {
       search(policy, need);
       saturate(policy, need);
     });
-    for_each_policy([&](const std::string& policy, const PolicyNeed& need) { serve_fixed_rates(policy, need); });
+    for_each_policy([&](const std::string& policy, const PolicyNeed& need) { serve_fixed_rate(policy, need); });
     return std::move(out_);
   }
 
@@ -139,7 +144,7 @@ class SetupWork {
     return need.searched && of(policy).searches.empty();
   }
   bool lacks_fixed(const std::string& policy, const PolicyNeed& need) {
-    return need.fixed_rates && of(policy).fixed.empty();
+    return need.fixed_rate && of(policy).fixed.empty();
   }
   bool lacks_saturated(const std::string& policy, const PolicyNeed& need) {
     return need.saturated && of(policy).saturated.empty();
@@ -180,8 +185,8 @@ class SetupWork {
     if (const auto text = need.saturated ? load(policy, "-saturated") : std::nullopt) {
       take_seeds(stored_saturated(*text), out.saturated);
     }
-    if (const auto text = need.fixed_rates ? load(policy, "-fixed") : std::nullopt) {
-      take_seeds(stored_rates(*text), out.fixed);
+    if (const auto text = need.fixed_rate ? load(policy, "-fixed") : std::nullopt) {
+      take_seeds(stored_fixed(*text), out.fixed);
     }
   }
 
@@ -242,12 +247,7 @@ class SetupWork {
     if (!lacks_searches(policy, need)) {
       return;
     }
-    const std::vector<GoodputSubject>& subjects = subjects_.find(policy)->second;
-    PolicySearch found;
-    found.by_seed = search_all(subjects, options_.goodput, {});
-    for (std::size_t k = 0; k < subjects.size(); ++k) {
-      found.near_knee.push_back(run_near_knee(subjects[k], found.by_seed[k]));
-    }
+    PolicySearch found = NearKneeSearch().run(subjects_.find(policy)->second, options_.goodput);
     save(policy, "", found);
     of(policy).searches = std::move(found.by_seed);
     of(policy).near_knee = std::move(found.near_knee);
@@ -263,25 +263,34 @@ class SetupWork {
     save(policy, "-saturated", of(policy).saturated);
   }
 
-  // Of the policies that are compared at fixed rates, as far as they are searched: below it none of those is saturated.
-  double lowest_knee(std::size_t seed) {
-    double out = std::numeric_limits<double>::infinity();
+  // Of the policies that are compared at a fixed rate, as far as they are searched: below its knee none is saturated.
+  const GoodputSearch& lowest_search(std::size_t seed) {
+    const GoodputSearch* out = nullptr;
     for (const auto& [policy, need] : needs_) {
-      if (need.fixed_rates && !of(policy).searches.empty()) {
-        out = std::min(out, of(policy).searches[seed].knee.rate);
+      if (need.fixed_rate && !of(policy).searches.empty()) {
+        const GoodputSearch& search = of(policy).searches[seed];
+        out = out == nullptr || search.knee.rate < out->knee.rate ? &search : out;
       }
     }
-    EPSIM_CHECK(std::isfinite(out), "one of the policies that are compared at shares of a knee is searched");
-    return out;
+    EPSIM_CHECK(out != nullptr, "one of the policies that are compared at a share of a knee is searched");
+    return *out;
   }
 
-  void serve_fixed_rates(const std::string& policy, const PolicyNeed& need) {
+  // With as many times the requests in the system as the search has.
+  FixedRate run_fixed_rate(const GoodputSubject& subject, const GoodputSearch& lowest) {
+    const double rate = kNearSaturation * lowest.knee.rate;
+    const auto enough = static_cast<std::size_t>(options_.goodput.min_requests_ratio * lowest.below_knee.concurrency);
+    const RequestTrace trace = at_rate(first_of(*subject.trace, std::max(enough, kLeastRequests)), rate);
+    return {rate, measure_probe(serve_whole(subject, trace), rate, options_.goodput).ttft_mean_s};
+  }
+
+  void serve_fixed_rate(const std::string& policy, const PolicyNeed& need) {
     if (!lacks_fixed(policy, need)) {
       return;
     }
     const std::vector<GoodputSubject>& subjects = subjects_.find(policy)->second;
     for (std::size_t k = 0; k < subjects.size(); ++k) {
-      of(policy).fixed.push_back(run_fixed_rates(subjects[k], lowest_knee(k), options_));
+      of(policy).fixed.push_back(run_fixed_rate(subjects[k], lowest_search(k)));
     }
     save(policy, "-fixed", of(policy).fixed);
   }
@@ -312,7 +321,6 @@ void make_quick(CraftStudyOptions& options) {
   options.overrides.insert(options.overrides.begin(), "requests.count=1500");  // the caller's own come later and win
   options.goodput.min_requests_ratio = 1;
   options.goodput.tolerance = 0.08;
-  options.fixed_rates = {0.95};
 }
 
 const PolicyEvidence& SetupEvidence::of(std::string_view policy) const {
@@ -327,7 +335,7 @@ CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const Craf
   for (const CraftNeed& need : needs) {
     PolicyNeed& asked = by_setup[std::string(need.setup)][std::string(need.policy)];
     asked.searched = asked.searched || need.searched;
-    asked.fixed_rates = asked.fixed_rates || need.fixed_rates;
+    asked.fixed_rate = asked.fixed_rate || need.fixed_rate;
     asked.saturated = asked.saturated || need.saturated;
   }
   std::vector<std::string> names;

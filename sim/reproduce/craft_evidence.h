@@ -1,4 +1,4 @@
-// What CRAFT's setups come to: plans, goodput searches and runs near the knee, gathered once for all claims.
+// What CRAFT's setups come to: plans, goodput searches and runs below the knee, gathered once for all claims.
 #pragma once
 
 #include <array>
@@ -17,15 +17,16 @@
 
 namespace epsim {
 
-// Runs that only show what a searched rate does take this part of the requests: a third tells a mean well enough.
-inline constexpr std::size_t kPartOfTrace = 3;
+// Of the lowest knee of the policies that are compared at one rate, under the seed: near saturation of that one, and
+// below it for each. Where nothing is near saturation all prompts are alone in their steps, and no policy saves TTFT.
+inline constexpr double kNearSaturation = 0.95;
 
 // What is gathered of a policy on a setup beside its plan, each under every seed.
 struct CraftNeed {
   std::string_view setup, policy;
-  bool searched = false;     // its knee, and a run close below it
-  bool fixed_rates = false;  // TTFT at the rates of CraftStudyOptions::fixed_rates
-  bool saturated = false;    // a run of far too many requests a second
+  bool searched = false;    // its knee, and the run next below it
+  bool fixed_rate = false;  // TTFT at kNearSaturation of the lowest of such policies' knees
+  bool saturated = false;   // a run of far too many requests a second
 };
 
 struct CraftStudyOptions {
@@ -34,16 +35,14 @@ struct CraftStudyOptions {
   std::vector<std::string> overrides;                                     // on every setup
   std::vector<std::string> (*overrides_of)(const CraftSetup&) = nullptr;  // more of them, setup by setup
   GoodputOptions goodput;
-  // Shares of the lowest policy's knee at which all are compared: rates below saturation of each.
-  std::vector<double> fixed_rates{0.6, 0.8, 0.95};
 };
 
 // Few requests: enough to tell signs, and how far an input moves a figure, in a fraction of the time.
 void make_quick(CraftStudyOptions& options);
 
-// A run close below a policy's knee under the same seed.
+// The search's own run at the highest rate that it found acceptable, its filling and emptying included.
 struct NearKnee {
-  double rate = 0;
+  double rate = 0;  // requests/s
   double itl_mean_s = 0;
   double decode_step_s = 0;                      // mean of the steps without prompts; not a number when there are none
   double balancedness = 0;                       // mean over layers and steps
@@ -53,7 +52,7 @@ struct NearKnee {
 };
 
 struct FixedRate {
-  double share = 0, rate = 0;  // of the lowest knee under the seed; requests/s
+  double rate = 0;  // requests/s
   double ttft_mean_s = 0;
 };
 
@@ -79,7 +78,7 @@ struct PolicyEvidence {
   // By seed, where asked for.
   std::vector<GoodputSearch> searches;
   std::vector<NearKnee> near_knee;
-  std::vector<std::vector<FixedRate>> fixed;
+  std::vector<FixedRate> fixed;
   std::vector<Saturated> saturated;
 };
 

@@ -40,7 +40,7 @@ bool has_rate_and_count(ConfigReader requests) {
 // differs from it by chance, by 2 % with 2500 requests, and a knee is told in the latter.
 void set_requests(Config config, CraftExample& out) {
   const std::int64_t all = config.root().section("requests").required<std::int64_t>("count");
-  out.requests = std::max<std::int64_t>(2, all / std::int64_t{kPartOfTrace});
+  out.requests = std::max<std::int64_t>(2, all / kExamplePart);
   config.set(fmt::format("requests.count={}", out.requests));
   ConfigReader requests = config.root().section("requests");
   const double rate = requests.required<RequestsPerSecond>("rate").count();
@@ -62,7 +62,7 @@ std::optional<CraftExample> choose_craft_example(const CraftEvidence& evidence) 
     const Config config = document(found->second.resolved);
     if (has_rate_and_count(config.root().section("requests"))) {
       CraftExample out{.setup = std::string(setup.name), .knees = *knees, .scenario = {}};
-      out.rate = kExampleKneeShare * *std::min_element(out.knees.begin(), out.knees.end());
+      out.rate = kNearSaturation * *std::min_element(out.knees.begin(), out.knees.end());
       set_requests(config, out);
       return out;
     }
@@ -90,7 +90,7 @@ void write_craft_example_csv(std::ostream& out, const CraftExample& example) {
   CsvTable csv(out, {"setup", "policy", "knee_requests_per_s", "lowest_knee_share", "offered_requests_per_s",
                      "offered_requests"});
   for (std::size_t p = 0; p < example.knees.size(); ++p) {
-    csv.text(example.setup).text(kExamplePolicies[p]).number(example.knees[p]).number(kExampleKneeShare);
+    csv.text(example.setup).text(kExamplePolicies[p]).number(example.knees[p]).number(kNearSaturation);
     csv.number(example.rate).integer(example.requests).end_row();
   }
 }

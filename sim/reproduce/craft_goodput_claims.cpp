@@ -148,19 +148,18 @@ Rows c19_rows(const CraftEvidence& evidence, const CraftScope& scope) {
 Needs c20_needs(const CraftScope& scope) {
   Needs out = searches(scope, kTwelve, kWithCopies);
   for (const std::string_view setup : scope.of(kTwelve)) {
-    out.push_back({.setup = setup, .policy = "cra8", .fixed_rates = true});
-    out.push_back({.setup = setup, .policy = "base", .fixed_rates = true});
+    out.push_back({.setup = setup, .policy = "cra8", .fixed_rate = true});
+    out.push_back({.setup = setup, .policy = "base", .fixed_rate = true});
   }
   return out;
 }
 ClaimRow base_on_twelve(const CraftEvidence& evidence, const std::vector<std::string_view>& setups) {
-  const auto last = [](const SetupEvidence& setup, const char* policy, std::size_t seed) {
-    return setup.of(policy).fixed[seed].back();
+  const auto ttft = [](const SetupEvidence& setup, const char* policy, std::size_t seed) {
+    return setup.of(policy).fixed[seed].ttft_mean_s;
   };
-  const SetupEvidence& first = evidence.find(setups.front())->second;
   const auto ratios = [&](const std::vector<std::string_view>& of) {
     return by_setup_and_seed(evidence, of, [&](const SetupEvidence& setup, std::size_t seed) {
-      return last(setup, "base", seed).ttft_mean_s / last(setup, "cra8", seed).ttft_mean_s;
+      return ttft(setup, "base", seed) / ttft(setup, "cra8", seed);
     });
   };
   // Ten times CRA8's TTFT scatters more than once: the interval is the one setup's own.
@@ -173,10 +172,11 @@ ClaimRow base_on_twelve(const CraftEvidence& evidence, const std::vector<std::st
   out.high = std::numeric_limits<double>::infinity();
   for (const std::string_view name : setups) {
     const SetupEvidence& setup = evidence.find(name)->second;
-    const double base = last(setup, "base", 0).ttft_mean_s, cra8 = last(setup, "cra8", 0).ttft_mean_s;
-    out.note += fmt::format("{}{} {:.1f}x ({:.1f} s)", out.note.empty() ? "" : ", ", name, base / cra8, base);
+    const double base = ttft(setup, "base", 0);
+    out.note +=
+        fmt::format("{}{} {:.1f}x ({:.1f} s)", out.note.empty() ? "" : ", ", name, base / ttft(setup, "cra8", 0), base);
   }
-  out.note += fmt::format(", at {:g} % of CRA8's knee, first seed", 1e2 * last(first, "cra8", 0).share);
+  out.note += fmt::format(", at {:g} % of CRA8's knee, first seed", 1e2 * kNearSaturation);
   return out;
 }
 Rows c20_rows(const CraftEvidence& evidence, const CraftScope& scope) {

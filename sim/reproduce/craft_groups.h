@@ -32,11 +32,11 @@ struct Band {
   double low, high;
 };
 
-inline Needs searches(const CraftScope& scope, Names setups, Names policies, bool fixed_rates = false) {
+inline Needs searches(const CraftScope& scope, Names setups, Names policies, bool fixed_rate = false) {
   Needs out;
   for (const std::string_view setup : scope.of(setups)) {
     for (const std::string_view policy : policies) {
-      out.push_back({.setup = setup, .policy = policy, .searched = true, .fixed_rates = fixed_rates});
+      out.push_back({.setup = setup, .policy = policy, .searched = true, .fixed_rate = fixed_rate});
     }
   }
   return out;

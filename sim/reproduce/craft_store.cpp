@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 3;  // raised when the figures below change
+constexpr int kFormat = 4;  // raised when the figures below change
 
 // A structured binding names every member, so that this file does not compile when one is added and not stored.
 
@@ -152,26 +152,19 @@ std::optional<PolicySearch> stored_search(const std::string& text) {
   });
 }
 
-std::string stored_text(const std::vector<std::vector<FixedRate>>& by_seed) {
-  Json out{{"format", kFormat}, {"rates", Json::array()}};
-  for (const std::vector<FixedRate>& rates : by_seed) {
-    Json of_seed = Json::array();
-    for (const auto& [share, rate, ttft_mean_s] : rates) {
-      of_seed.push_back({share, rate, number(ttft_mean_s)});
-    }
-    out["rates"].push_back(of_seed);
+std::string stored_text(const std::vector<FixedRate>& by_seed) {
+  Json out{{"format", kFormat}, {"fixed", Json::array()}};
+  for (const auto& [rate, ttft_mean_s] : by_seed) {
+    out["fixed"].push_back({rate, number(ttft_mean_s)});
   }
   return dump(out);
 }
 
-std::optional<std::vector<std::vector<FixedRate>>> stored_rates(const std::string& text) {
+std::optional<std::vector<FixedRate>> stored_fixed(const std::string& text) {
   return read_stored(text, [](const Json& json) {
-    std::vector<std::vector<FixedRate>> out;
-    for (const Json& of_seed : json.at("rates")) {
-      std::vector<FixedRate>& rates = out.emplace_back();
-      for (const Json& rate : of_seed) {
-        rates.push_back({rate.at(0), rate.at(1), number_in(rate.at(2))});
-      }
+    std::vector<FixedRate> out;
+    for (const Json& run : json.at("fixed")) {
+      out.push_back({run.at(0), number_in(run.at(1))});
     }
     return out;
   });

@@ -23,8 +23,8 @@ class CraftStore {
 // the work is then done again.
 std::string stored_text(const PolicySearch& search);
 std::optional<PolicySearch> stored_search(const std::string& text);
-std::string stored_text(const std::vector<std::vector<FixedRate>>& by_seed);
-std::optional<std::vector<std::vector<FixedRate>>> stored_rates(const std::string& text);
+std::string stored_text(const std::vector<FixedRate>& by_seed);
+std::optional<std::vector<FixedRate>> stored_fixed(const std::string& text);
 std::string stored_text(const std::vector<Saturated>& by_seed);
 std::optional<std::vector<Saturated>> stored_saturated(const std::string& text);
 

@@ -120,12 +120,11 @@ void write_fixed_rates_csv(std::ostream& out, const CraftEvidence& evidence) {
   CsvTable csv(out, {"setup", "policy", "lowest_knee_share", "offered_requests_per_s", "ttft_mean_ms"});
   for (const auto& [name, setup] : evidence) {
     for (const auto& [policy, found] : setup.policies) {
-      for (std::size_t i = 0; !found.fixed.empty() && i < found.fixed.front().size(); ++i) {
-        const auto mean = [&](double FixedRate::*figure) {
-          return mean_over_seeds(found.fixed, [&](const std::vector<FixedRate>& rates) { return rates[i].*figure; });
-        };
-        csv.text(name).text(policy).number(found.fixed.front()[i].share).number(mean(&FixedRate::rate));
-        csv.number(mean(&FixedRate::ttft_mean_s) * kMilli).end_row();
+      if (!found.fixed.empty()) {
+        csv.text(name).text(policy).number(kNearSaturation);
+        csv.number(mean_over_seeds(found.fixed, [](const FixedRate& run) { return run.rate; }));
+        csv.number(mean_over_seeds(found.fixed, [](const FixedRate& run) { return run.ttft_mean_s * kMilli; }));
+        csv.end_row();
       }
     }
   }

@@ -15,7 +15,7 @@ void write_setup_layers_csv(std::ostream& out, const CraftEvidence& evidence);
 // setup_gains.csv: rows per setup and MoE layer: experts in order, packed, and with each number of copies that CRAFT
 // tried.
 void write_setup_gains_csv(std::ostream& out, const CraftEvidence& evidence);
-// fixed_rates.csv: one row per setup, policy and share of the knee, means over seeds; no rows where none was asked for.
+// fixed_rates.csv: one row per setup and policy, means over seeds; none where nothing was run at a fixed rate.
 void write_fixed_rates_csv(std::ostream& out, const CraftEvidence& evidence);
 
 }  // namespace epsim

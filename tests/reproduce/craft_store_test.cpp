@@ -16,7 +16,7 @@ PolicySearch sample() {
   out.by_seed[0].knee.limit = KneeLimit::kUnstable;
   out.by_seed[0].curve[0].tpot_mean_s = std::nan("");  // no request with a second token
   out.near_knee.resize(2);
-  out.near_knee[0].rate = 0.97 * 6.1;
+  out.near_knee[0].rate = 6.1;
   out.near_knee[0].part_share[3] = 0.1;
   out.near_knee[0].kv_full_share = 0.3;
   out.near_knee[1].decode_step_s = 0.089;
@@ -52,11 +52,11 @@ TEST_CASE("text that is damaged or of another layout is as good as absent") {
   const std::string text = stored_text(sample());
   CHECK_FALSE(stored_search("").has_value());
   CHECK_FALSE(stored_search(text.substr(0, text.size() / 2)).has_value());
-  CHECK_FALSE(stored_search("{\"format\": 3}").has_value());
+  CHECK_FALSE(stored_search("{\"format\": 4}").has_value());
   CHECK_FALSE(stored_search("[]").has_value());
-  CHECK_FALSE(stored_rates(text).has_value());
-  const std::vector<std::vector<FixedRate>> rates{{{0.6, 1.5, 2.5}}, {{0.6, 1.75, 3.5}}};
-  CHECK(stored_rates(stored_text(rates))->at(1).front().ttft_mean_s == 3.5);
+  CHECK_FALSE(stored_fixed(text).has_value());
+  const std::vector<FixedRate> fixed{{1.5, 2.5}, {1.75, 3.5}};
+  CHECK(stored_fixed(stored_text(fixed))->at(1).ttft_mean_s == 3.5);
   const std::vector<Saturated> saturated{{0.25, 0.5}, {0.75, 0.5}};
   CHECK(stored_saturated(stored_text(saturated))->at(1).wait_over_exchange() == 1.5);
 }
