@@ -25,7 +25,7 @@ inline constexpr std::string_view kFactors[] = {"de8", "ke8"};  // setups of the
 inline constexpr std::string_view kSwept[] = {"cra2", "cra4", "cra8", "cra16",
                                               "cra32"};  // its policies, EPLB beside them
 
-inline constexpr std::string_view kOnlyCra8[] = {"cra8"}, kWithCopies[] = {"cra8", "eplb"};
+inline constexpr std::string_view kWithoutEplb[] = {"base", "cra8"}, kWithCopies[] = {"cra8", "eplb"};
 inline constexpr std::string_view kTriple[] = {"base", "cra8", "eplb"};
 
 struct Band {
