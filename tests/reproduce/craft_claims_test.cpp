@@ -143,7 +143,7 @@ TEST_CASE("what is run near knees, at a fixed rate and at saturation has an inte
   const std::vector<ClaimRow> cra8 = claim_of("C07").rows(evidence, {.only = kDe8});
   CHECK(cra8[0].value == doctest::Approx(22.5));
   CHECK(cra8[0].half_width.value() == doctest::Approx(5 * kHalfOfGap).epsilon(1e-4));
-  CHECK(cra8[0].note.find("at 95 % of the lowest") != std::string::npos);
+  CHECK(cra8[0].note.find("at 90 % of the lowest") != std::string::npos);
   CHECK(cra8[1].value == doctest::Approx(22.5));
   CHECK(cra8[1].note == "on de8");
   CHECK(cra8[1].half_width.has_value());
