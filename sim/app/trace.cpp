@@ -120,26 +120,9 @@ OpenedTrace::OpenedTrace(const std::string& file, const std::string& format, con
   if (is_hdf5(file)) {
     return;
   }
-  std::string pattern = (std::filesystem::temp_directory_path() / "epsim-trace-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) {
-    throw RunFailed("no temporary folder can be made for the import of " + file);
-  }
-  folder_ = pattern;
-  path_ = folder_ / "trace.h5";
-  try {
-    trace_import(file, format, import, path_);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-    throw;
-  }
-}
-
-OpenedTrace::~OpenedTrace() {
-  if (!folder_.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  folder_.emplace("epsim-trace-");
+  path_ = *folder_ / "trace.h5";
+  trace_import(file, format, import, path_);
 }
 
 int trace_verb(const std::vector<std::string>& words) {

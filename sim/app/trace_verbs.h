@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/app/command_line.h"
+#include "sim/core/files.h"
 #include "traces/import/importer.h"
 
 namespace epsim::app {
@@ -41,13 +42,11 @@ std::int64_t whole_number(const std::string& text, const std::string& option);
 class OpenedTrace {
  public:
   OpenedTrace(const std::string& file, const std::string& format, const ImportOptions& import);
-  ~OpenedTrace();
-  OpenedTrace(const OpenedTrace&) = delete;
-  OpenedTrace& operator=(const OpenedTrace&) = delete;
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::filesystem::path path_, folder_;
+  std::filesystem::path path_;
+  std::optional<TemporaryFolder> folder_;  // of the import
 };
 
 }  // namespace epsim::app

@@ -128,4 +128,18 @@ OutputFolder::~OutputFolder() {
   }
 }
 
+TemporaryFolder::TemporaryFolder(const std::string& prefix) {
+  std::string pattern = (fs::temp_directory_path() / (prefix + "XXXXXX")).string();
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw RunFailed(fmt::format("{}: no temporary folder can be made; is the disk full, or the folder read-only?",
+                                fs::path(pattern).parent_path().string()));
+  }
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
 }  // namespace epsim

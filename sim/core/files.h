@@ -1,4 +1,4 @@
-// Files written whole or not at all.
+// Files written whole or not at all, and folders that go away.
 #pragma once
 
 #include <filesystem>
@@ -29,6 +29,21 @@ class OutputFolder {
   std::filesystem::path target_, temporary_;
   bool overwrite_ = false;
   bool committed_ = false;
+};
+
+// A fresh folder below the system's temporary one, its name beginning with `prefix`; it goes away, with what is in it,
+// when the object does. Throws RunFailed when it cannot be made.
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(const std::string& prefix);
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
 };
 
 }  // namespace epsim

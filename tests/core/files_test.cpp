@@ -194,5 +194,18 @@ TEST_CASE("a place where no folder can be made is an input error") {
   CHECK_THROWS_AS(OutputFolder(dir / std::string(300, 'n'), false, kMarker), InputError);
 }
 
+TEST_CASE("a temporary folder is its own, and goes away with what is in it") {
+  fs::path was;
+  {
+    const TemporaryFolder one("epsim-files-"), other("epsim-files-");
+    CHECK(one.path() != other.path());
+    CHECK(one.path().filename().string().starts_with("epsim-files-"));
+    std::ofstream(one / "deep") << "content";
+    CHECK(fs::exists(one.path() / "deep"));
+    was = one.path();
+  }
+  CHECK_FALSE(fs::exists(was));
+}
+
 }  // namespace
 }  // namespace epsim

@@ -1,12 +1,10 @@
 // Where tests find their files, and a folder of their own to write in.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
-#include <string>
+
+#include "sim/core/files.h"
 
 namespace epsim::test {
 
@@ -20,27 +18,9 @@ inline std::filesystem::path shared_dir() {
 }
 inline bool shared_available() { return std::filesystem::is_directory(shared_dir() / "data"); }
 
-// A fresh folder that goes away with the object.
-class TempDir {
+class TempDir : public TemporaryFolder {
  public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "epsim-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw std::runtime_error("cannot make a temporary folder");
-    }
-    path_ = pattern;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
+  TempDir() : TemporaryFolder("epsim-test-") {}
 };
 
 }  // namespace epsim::test
