@@ -94,8 +94,9 @@ std::string setting_of(const CraftStudyOptions& options, bool quick) {
   return out + (quick ? " (quick)" : "");
 }
 
-// What finished searches depend on; which claims are asked for is not part of it.
-std::string manifest_of(const CraftStudyOptions& options) {
+// What finished searches depend on; which claims are asked for is not part of it. The setups are part of the program:
+// `inputs` are files that overrides name.
+std::string manifest_of(const CraftStudyOptions& options, const std::vector<InputFile>& inputs) {
   nlohmann::ordered_json out{{"format", kFormat}, {"epsim_version", EPSIM_VERSION}};
   // Two builds of one version may compute different figures: a reproduction is not to mix them.
   out["program_hash"] = describe_file("/proc/self/exe").hash;
@@ -104,6 +105,10 @@ std::string manifest_of(const CraftStudyOptions& options) {
   out["seeds"] = options.seeds;
   out["overrides"] = options.overrides;
   out["goodput"] = goodput_options_json(options.goodput);
+  out["inputs"] = nlohmann::ordered_json::array();
+  for (const InputFile& file : inputs) {
+    out["inputs"].push_back({{"file_name", file.name}, {"content_hash", file.hash}});
+  }
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -127,16 +132,21 @@ std::vector<CraftNeed> needs_of(const std::vector<CraftClaim>& claims, const Cra
   return out;
 }
 
-// Refuses overrides that no setup can be read with, before a folder is made.
-void check_readable(const std::vector<CraftNeed>& needs, const CraftStudyOptions& options) {
+// The files that overrides name, the same for every setup. Refuses overrides that no setup can be read with, before a
+// folder is made.
+std::vector<InputFile> inputs_of(const std::vector<CraftNeed>& needs, const CraftStudyOptions& options) {
   for (const CraftSetup& setup : craft_setups()) {
     if (std::any_of(needs.begin(), needs.end(), [&](const CraftNeed& need) { return need.setup == setup.name; })) {
       std::vector<std::string> overrides = options.overrides;
       overrides.emplace_back("plan_loads.steps=2");  // reading is quick then
-      craft_scenario(setup, options.memory, overrides, {});
-      return;
+      std::vector<InputFile> out;
+      for (const fs::path& file : craft_scenario(setup, options.memory, overrides, {}).input_files) {
+        out.push_back(describe_file(file));
+      }
+      return out;
     }
   }
+  return {};
 }
 
 // Ids of the claims that a folder's result holds and `claims` do not; of a result that cannot be read, those that can.
@@ -237,10 +247,10 @@ int reproduce(const po::variables_map& values) {
   check_tells_something(claims, scope);
   const std::vector<CraftNeed> needs = needs_of(claims, scope);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
-  check_readable(needs, options);
+  const std::vector<InputFile> inputs = inputs_of(needs, options);
   const fs::path target =
       values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / "craft";
-  const WorkFolder folder(target, kKind, manifest_of(options), values["overwrite"].as<bool>());
+  const WorkFolder folder(target, kKind, manifest_of(options, inputs), values["overwrite"].as<bool>());
   check_keeps_claims(folder.path(), claims);
   FolderStore store(folder);
   const bool quiet = values["quiet"].as<bool>();

@@ -100,6 +100,20 @@ TEST_CASE("reproduce: one setup's policies side by side, as epsim compare leaves
   CHECK(results(dir / "out") == before);
 }
 
+TEST_CASE("reproduce: a file that an override names is part of the inputs") {
+  const TempDir dir;
+  const std::string job =
+      "reproduce craft -q --only C05 --set plan_loads.steps=10 --set 'requests={kind: csv, path: r.csv, "
+      "arrival_column: t, input_column: i, output_column: o}' -o out";
+  std::ofstream(dir / "r.csv") << "t,i,o\n0,500,5\n0.5,600,6\n";
+  REQUIRE(run_epsim(dir, job).exit_code == 0);
+  CHECK(run_epsim(dir, job).exit_code == 0);
+  std::ofstream(dir / "r.csv", std::ios::app) << "1,700,7\n";
+  const Outcome changed = run_epsim(dir, job);
+  CHECK(changed.exit_code == 2);
+  CHECK_MESSAGE(changed.err.find("inputs/0/content_hash was") != std::string::npos, changed.err);
+}
+
 TEST_CASE("reproduce: claims.json counts what it lists") {
   const TempDir dir;
   REQUIRE(run_epsim(dir, "reproduce craft -q --only C05,C16,C30 --set plan_loads.steps=10 -o out").exit_code == 0);
