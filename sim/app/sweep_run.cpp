@@ -27,14 +27,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of sweep.json
 
-// Refuses a sweep none of whose points can be read: a key that is misspelt spoils all of them, and the first error says
-// it best. A point that can be read is all that is asked here, so the search ends early as a rule.
-void check_readable(const SweepRequest& request) {
+// The scenario's name, from the first point that can be read: as a rule the very first. Refuses a sweep that has none
+// such: a key that is misspelt spoils all points, and the first error says it best.
+std::string name_of_scenario(const SweepRequest& request) {
   std::optional<InputError> first;
   for (std::size_t i = 0; i < count_points(request); ++i) {
     try {
-      scenario_at(request, i);
-      return;
+      return scenario_at(request, i).name;
     } catch (const InputError& e) {
       if (!first) {
         first = e;
@@ -145,10 +144,10 @@ void write_hdf5(const fs::path& target, const std::vector<ResultTable>& tables, 
   fs::rename(temporary, target);
 }
 
-}  // namespace
-
+// The description of the inputs that a folder keeps, as JSON.
 std::string sweep_manifest(const SweepRequest& request) {
   Json out{{"format", kFormat}, {"epsim_version", EPSIM_VERSION}};
+  out["scenario"] = name_of_scenario(request);
   // Two builds of one version may compute different figures: a sweep is not to mix them.
   out["program_hash"] = describe_file("/proc/self/exe").hash;
   out["scenario_hash"] = describe_file(request.scenario).hash;
@@ -165,9 +164,10 @@ std::string sweep_manifest(const SweepRequest& request) {
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+}  // namespace
+
 SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, const SweepControl& control) {
   check_axes(request.axes, request.overrides, request.policies.size());
-  check_readable(request);
   const std::string manifest = sweep_manifest(request);
   SweepFolder folder(target, manifest, control.overwrite);
   SweepOutcome out;

@@ -52,7 +52,4 @@ struct SweepOutcome {
 // and what SweepFolder throws.
 SweepOutcome run_sweep(const SweepRequest& request, const std::filesystem::path& folder, const SweepControl& control);
 
-// The description of the inputs that a folder keeps, as JSON.
-std::string sweep_manifest(const SweepRequest& request);
-
 }  // namespace epsim::app

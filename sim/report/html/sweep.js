@@ -73,7 +73,7 @@ const sweepSections = (root) => {
   const columns = names.map((name) => ({ name, label: labelOf(name), text: lead.includes(name) || name === "knee_limit" }));
   const rows = results.rows.map((row) => names.map((name) => (lead.includes(name) || name === "knee_limit" ? row[results.names.indexOf(name)] : num(row[results.names.indexOf(name)]))));
   const failed = results.rows.filter((_, i) => results.texts("error")[i] !== "");
-  const node = section("Results", el("p", {}, `${results.rows.length} points: ` + sweep.axes.map((axis) => `${axis.key} in ${axis.values.join(", ")}`).join("; ") +
+  const node = section("Results", el("p", {}, `${sweep.scenario ? `${sweep.scenario}, ` : ""}${results.rows.length} points: ` + sweep.axes.map((axis) => `${axis.key} in ${axis.values.join(", ")}`).join("; ") +
     (sweep.policies.length > 0 ? `; policies ${sweep.policies.join(", ")}` : "") + "."),
     table("Points", columns, rows, { long: true, names: results.names, all: results.rows, file: "results", note: `The CSV has all ${results.names.length} columns.` }));
   if (failed.length > 0) {
