@@ -91,8 +91,8 @@ void check_axes(const std::vector<SweepAxis>& axes, const std::vector<std::strin
     for (const std::string& assignment : overrides) {
       const std::string fixed = assignment.substr(0, assignment.find('='));
       if (fixed == key || is_below(fixed, key)) {
-        refuse(key, fmt::format("'{}' is fixed by {} {} too; it is one or the other.", key,
-                                fixed == "seed" ? "--seed, as --set" : "--set", assignment));
+        refuse(key, fmt::format("'{}' is fixed by --set {}{} too; it is one or the other.", key, assignment,
+                                fixed == "seed" ? " (or --seed)" : ""));
       }
     }
     if (axes[i].values.size() > kMostSweepPoints / points) {

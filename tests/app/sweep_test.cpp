@@ -89,7 +89,8 @@ TEST_CASE("sweep refuses wrong options with a clear error and writes nothing") {
   for (const Wrong& wrong :
        {Wrong{"", {"--vary", "as in"}}, Wrong{"--vary seed", {"seed", "key=a,b,c"}},
         Wrong{"--vary seed=1,,2", {"empty"}}, Wrong{"--vary 'seed=[1,2'", {"']' is missing"}},
-        Wrong{"--vary seed=1 --vary seed=2", {"each key once"}}, Wrong{"--vary seed=1 --seed 2", {"fixed by --seed"}},
+        Wrong{"--vary seed=1 --vary seed=2", {"each key once"}},
+        Wrong{"--vary seed=1 --seed 2", {"fixed by --set", "or --seed"}},
         Wrong{"--vary requests.rat=1/s,2/s", {"requests.rat", "rate"}},
         Wrong{"--vary policy=base,eplb", {"--policies"}}, Wrong{"--vary seed=1 --policies elpb", {"elpb", "eplb"}},
         Wrong{"--vary seed=1 --policies eplb,eplb", {"eplb", "twice"}},
