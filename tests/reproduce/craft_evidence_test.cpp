@@ -1,0 +1,68 @@
+// What is gathered of a policy beside its search: the run next below its knee, and one at a rate that all share.
+#include "sim/reproduce/craft_evidence.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "sim/serving/probe.h"
+#include "sim/serving/run_policy.h"
+
+namespace epsim {
+namespace {
+
+constexpr const char* kPolicies[] = {"base", "eplb"};
+
+CraftStudyOptions small_study() {
+  CraftStudyOptions options;
+  options.seeds = 1;
+  // Short requests, in the system for a few steps: its runs take milliseconds, and 300 of them are enough.
+  options.overrides = {"plan_loads.steps=4",        "loads.steps=2",
+                       "requests.count=300",        "requests.input_tokens=512",
+                       "requests.output_tokens=16", "requests.rate=2/s"};
+  options.goodput.min_requests_ratio = 1;
+  return options;
+}
+
+// The subject of the first seed, made again.
+GoodputSubject subject_again(const Scenario& scenario, std::size_t policy) {
+  auto prepared = std::make_shared<const PreparedRun>(prepare_run(scenario, scenario.policies[policy]));
+  return subject_of(scenario, scenario.policies[policy], std::move(prepared), 0, {});
+}
+
+TEST_CASE("near the knee are the figures of the search's own run, and the fixed rate is 90 % of the lowest knee") {
+  const CraftStudyOptions options = small_study();
+  std::vector<CraftNeed> needs;
+  for (const char* policy : kPolicies) {
+    needs.push_back({.setup = "ke6", .policy = policy, .searched = true, .fixed_rate = true});
+  }
+  const SetupEvidence found = gather_craft_evidence(needs, options, {}).at("ke6");
+  const double lowest =
+      std::min(found.of("base").searches.front().knee.rate, found.of("eplb").searches.front().knee.rate);
+
+  const auto setups = craft_setups();
+  const auto ke6 = std::find_if(setups.begin(), setups.end(), [](const CraftSetup& s) { return s.name == "ke6"; });
+  const Scenario scenario = craft_scenario(*ke6, options.memory, options.overrides, {"base", "eplb"});
+  for (std::size_t p = 0; p < std::size(kPolicies); ++p) {
+    CAPTURE(kPolicies[p]);
+    const PolicyEvidence& of = found.of(kPolicies[p]);
+    const Probe& below = of.searches.front().below_knee;
+    const GoodputSubject subject = subject_again(scenario, p);
+    const RunResult run =
+        subject.serve(at_rate(first_of(*subject.trace, static_cast<std::size_t>(below.requests)), below.offered));
+    REQUIRE(run.fingerprint == below.fingerprint);
+    const NearKnee& near = of.near_knee.front();
+    CHECK(near.rate == below.offered);
+    CHECK(near.rate <= of.searches.front().knee.rate);
+    CHECK(near.itl_mean_s == run.latency.itl_s.mean);
+    CHECK(near.decode_step_s == run.decode_only.time.count() / static_cast<double>(run.decode_only.count));
+
+    REQUIRE(of.fixed.size() == 1);
+    CHECK(of.fixed.front().rate == kNearSaturation * lowest);
+    CHECK(of.fixed.front().ttft_mean_s < options.goodput.k * of.searches.front().idle_ttft_s);
+  }
+}
+
+}  // namespace
+}  // namespace epsim
