@@ -129,10 +129,13 @@ OutputFolder::~OutputFolder() {
 }
 
 TemporaryFolder::TemporaryFolder(const std::string& prefix) {
-  std::string pattern = (fs::temp_directory_path() / (prefix + "XXXXXX")).string();
-  if (mkdtemp(pattern.data()) == nullptr) {
-    throw RunFailed(fmt::format("{}: no temporary folder can be made; is the disk full, or the folder read-only?",
-                                fs::path(pattern).parent_path().string()));
+  std::error_code failed;
+  const fs::path parent = fs::temp_directory_path(failed);
+  std::string pattern = (parent / (prefix + "XXXXXX")).string();
+  if (failed || mkdtemp(pattern.data()) == nullptr) {
+    throw RunFailed(
+        fmt::format("no temporary folder can be made{}; is it full or read-only? TMPDIR names another place.",
+                    failed ? "" : " in " + parent.string()));
   }
   path_ = pattern;
 }

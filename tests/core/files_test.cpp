@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 
@@ -205,6 +206,16 @@ TEST_CASE("a temporary folder is its own, and goes away with what is in it") {
     was = one.path();
   }
   CHECK_FALSE(fs::exists(was));
+}
+
+TEST_CASE("where there is no place for temporary folders the error says what names one") {
+  const TempDir dir;
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before != nullptr ? before : "";
+  setenv("TMPDIR", (dir / "nowhere").c_str(), 1);
+  const RunFailed e = error_of<RunFailed>([] { TemporaryFolder("epsim-files-"); });
+  before != nullptr ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
+  check_contains(e.what(), {"no temporary folder", "TMPDIR"});
 }
 
 }  // namespace

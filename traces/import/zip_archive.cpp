@@ -1,11 +1,11 @@
 #include "traces/import/zip_archive.h"
 
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 
 #include "sim/core/error.h"
+#include "sim/core/files.h"
 #include "traces/text_input.h"
 
 namespace epsim {
@@ -42,17 +42,16 @@ ZipArchive::ZipArchive(const std::filesystem::path& file, std::string kind)
   read_directory();
 }
 
-// An archive is read from its end, a gzip stream from its start: it is unpacked to a file without a name.
+// An archive is read from its end, a gzip stream from its start: it is unpacked to a file whose name is gone at once,
+// so that nothing is left behind by a kill.
 void ZipArchive::gunzip(const std::filesystem::path& file) {
-  std::string name = (std::filesystem::temp_directory_path() / "epsim-gunzip-XXXXXX").string();
-  const int made = mkstemp(name.data());
-  std::fstream copy(name, std::ios::in | std::ios::out | std::ios::binary);
-  if (made >= 0) {
-    close(made);
-    unlink(name.c_str());
+  std::fstream copy;
+  {
+    const TemporaryFolder folder("epsim-gunzip-");
+    copy.open(folder / "unpacked", std::ios::in | std::ios::out | std::ios::binary | std::ios::trunc);
   }
-  if (made < 0 || !copy.good()) {
-    throw RunFailed(name_ + ": it is gzipped, and no file can be made to unpack it to: " + name + ".");
+  if (!copy.is_open()) {
+    throw RunFailed(name_ + ": it is gzipped, and no file can be made in the temporary folder to unpack it to.");
   }
   ByteInput packed(file);
   std::vector<char> buffer(std::size_t{1} << 16);
