@@ -37,13 +37,6 @@ void begin_in_order(std::size_t n, const Task& task) {
   tbb::parallel_for(std::size_t{0}, n, [&](std::size_t) { task(next++); });
 }
 
-const CraftSetup& setup_named(std::string_view name) {
-  const auto setups = craft_setups();
-  const auto found = std::find_if(setups.begin(), setups.end(), [&](const CraftSetup& s) { return s.name == name; });
-  EPSIM_CHECK(found != setups.end(), "claims name setups that exist");
-  return *found;
-}
-
 RunResult serve_whole(const GoodputSubject& subject, const RequestTrace& trace) {
   RunResult run = subject.serve(trace);
   if (run.interrupted) {
@@ -345,11 +338,11 @@ CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const Craf
     out[name];
   }
   std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    return setup_named(a).nodes() < setup_named(b).nodes();  // the fewer, the fewer requests in a step
+    return craft_setup(a).nodes() < craft_setup(b).nodes();  // the fewer, the fewer requests in a step
   });
   std::mutex turn;
   begin_in_order(names.size(), [&](std::size_t i) {
-    out.find(names[i])->second = gather_setup(setup_named(names[i]), by_setup.at(names[i]), options, control);
+    out.find(names[i])->second = gather_setup(craft_setup(names[i]), by_setup.at(names[i]), options, control);
     const std::lock_guard lock(turn);
     if (control.on_setup) {
       control.on_setup(names[i], names.size());

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "sim/core/check.h"
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_groups.h"
 
@@ -29,6 +30,7 @@ std::string by_k(const std::vector<Pair>& pairs, const Band& tolerance) {
     const bool within = mean >= tolerance.low && mean <= tolerance.high;
     out += fmt::format(" {}: {:.2f}{}", name, mean, within ? "*" : "");
   };
+  EPSIM_CHECK(!pairs.empty(), "a row is told of setups that were searched");
   const std::vector<Knee>& ks = pairs.front().of->searches.front().sensitivity;
   for (std::size_t i = 0; i < ks.size(); ++i) {
     add(fmt::format("{:g}", ks[i].k), [i](const GoodputSearch& search) { return search.sensitivity[i].rate; });

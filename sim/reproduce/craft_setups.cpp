@@ -36,6 +36,13 @@ double fraction_of(const CraftSetup& setup) { return setup.nodes() == 6 ? 0.637 
 
 std::span<const CraftSetup> craft_setups() { return kSetups; }
 
+const CraftSetup& craft_setup(std::string_view name) {
+  const auto found =
+      std::find_if(std::begin(kSetups), std::end(kSetups), [&](const CraftSetup& s) { return s.name == name; });
+  EPSIM_CHECK(found != std::end(kSetups), "claims name setups that exist");
+  return *found;
+}
+
 Scenario craft_scenario(const CraftSetup& setup, CraftMemory memory, const std::vector<std::string>& overrides,
                         const std::vector<std::string>& policies) {
   Config config = document(setup.name);

@@ -17,6 +17,8 @@ struct CraftSetup {
   int nodes() const { return name.substr(2) == "12" ? 12 : name[2] - '0'; }
 };
 std::span<const CraftSetup> craft_setups();
+// The one of that name, which must be there.
+const CraftSetup& craft_setup(std::string_view name);
 
 // How GPU memory is divided between weights with KV cache and everything else.
 enum class CraftMemory {

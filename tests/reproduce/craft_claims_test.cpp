@@ -91,9 +91,7 @@ TEST_CASE("on 6 nodes EPLB is bound by KV cache, on 12 by the wire") {
 double saturation_of_eplb(const std::vector<std::string>& more) {
   std::vector<std::string> overrides{"plan_loads.steps=20", "loads.steps=2", "requests.count=800"};
   overrides.insert(overrides.end(), more.begin(), more.end());
-  const auto setups = craft_setups();
-  const auto ke6 = std::find_if(setups.begin(), setups.end(), [](const CraftSetup& s) { return s.name == "ke6"; });
-  const Scenario s = craft_scenario(*ke6, CraftMemory::kOneRule, overrides, {"eplb"});
+  const Scenario s = craft_scenario(craft_setup("ke6"), CraftMemory::kOneRule, overrides, {"eplb"});
   const PreparedRun prepared = prepare_run(s, s.policies.front());
   return saturation_rate(run_prepared(s, s.policies.front(), prepared, as_burst(s.requests), {}), {});
 }

@@ -41,9 +41,7 @@ TEST_CASE("near the knee are the figures of the search's own run, and the fixed 
   const double lowest =
       std::min(found.of("base").searches.front().knee.rate, found.of("eplb").searches.front().knee.rate);
 
-  const auto setups = craft_setups();
-  const auto ke6 = std::find_if(setups.begin(), setups.end(), [](const CraftSetup& s) { return s.name == "ke6"; });
-  const Scenario scenario = craft_scenario(*ke6, options.memory, options.overrides, {"base", "eplb"});
+  const Scenario scenario = craft_scenario(craft_setup("ke6"), options.memory, options.overrides, {"base", "eplb"});
   for (std::size_t p = 0; p < std::size(kPolicies); ++p) {
     CAPTURE(kPolicies[p]);
     const PolicyEvidence& of = found.of(kPolicies[p]);

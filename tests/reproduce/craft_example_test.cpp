@@ -36,15 +36,6 @@ std::string setup_of(const CraftEvidence& evidence) {
   return example ? example->setup : "none";
 }
 
-const CraftSetup& setup_named(std::string_view name) {
-  for (const CraftSetup& setup : craft_setups()) {
-    if (setup.name == name) {
-      return setup;
-    }
-  }
-  throw std::logic_error("no such setup");
-}
-
 }  // namespace
 
 TEST_CASE("the setup shown is the first of the paper's on which all three policies were searched") {
@@ -85,7 +76,7 @@ TEST_CASE("its scenario is the setup with these requests, and its runs do not de
   // Few batches and short answers: a matter of a second.
   const std::vector<std::string> small{"plan_loads.steps=4", "loads.steps=2", "requests.count=90",
                                        "requests.output_tokens=4"};
-  const Scenario whole = craft_scenario(setup_named("ke6"), CraftMemory::kPaper, small, {"base"});
+  const Scenario whole = craft_scenario(craft_setup("ke6"), CraftMemory::kPaper, small, {"base"});
   SetupEvidence setup = setup_with(kPoisson);
   setup.resolved = whole.resolved;
   const CraftExample example = choose_craft_example({{"ke6", setup}}).value();
