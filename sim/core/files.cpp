@@ -133,9 +133,9 @@ TemporaryFolder::TemporaryFolder(const std::string& prefix) {
   const fs::path parent = fs::temp_directory_path(failed);
   std::string pattern = (parent / (prefix + "XXXXXX")).string();
   if (failed || mkdtemp(pattern.data()) == nullptr) {
+    const std::string why = failed ? "TMPDIR names none" : parent.string() + " is full or read-only";
     throw RunFailed(
-        fmt::format("no temporary folder can be made{}; is it full or read-only? TMPDIR names another place.",
-                    failed ? "" : " in " + parent.string()));
+        fmt::format("no temporary folder can be made: {}. Set TMPDIR to a folder that can be written.", why));
   }
   path_ = pattern;
 }
