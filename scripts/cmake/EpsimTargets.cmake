@@ -25,13 +25,13 @@ function(epsim_tests folder)
   if(NOT TARGET epsim_test_main)
     add_library(epsim_test_options INTERFACE)
     target_link_libraries(epsim_test_options INTERFACE epsim_options doctest::doctest)
-    target_compile_definitions(epsim_test_options INTERFACE
-      EPSIM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" EPSIM_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-      EPSIM_SHARED_DEFAULT="${CMAKE_SOURCE_DIR}/../shared")
     # Test files are many and run for milliseconds: what counts is how long they take to compile.
     target_compile_options(epsim_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
     add_library(epsim_test_main OBJECT ${CMAKE_SOURCE_DIR}/tests/support/main.cpp)
     target_link_libraries(epsim_test_main PRIVATE epsim_test_options)
+    target_compile_definitions(epsim_test_main PRIVATE
+      EPSIM_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" EPSIM_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+      EPSIM_SHARED_DEFAULT="${CMAKE_SOURCE_DIR}/../shared")
   endif()
   add_executable(${folder}_tests $<TARGET_OBJECTS:epsim_test_main> ${ARG_SOURCES} ${ARG_SHARED})
   target_link_libraries(${folder}_tests PRIVATE epsim_test_options ${ARG_LINKS})

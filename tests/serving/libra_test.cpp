@@ -9,6 +9,7 @@
 
 #include "sim/serving/policy_pricer.h"
 #include "sim/serving/run_policy.h"
+#include "tests/support/paths.h"
 
 using namespace epsim;
 
@@ -18,7 +19,7 @@ const std::vector<std::string> kPolicies{"vanilla", "eplb_static_hot", "lina", "
 
 Scenario experiment(const std::string& file, const std::vector<std::string>& settings,
                     const std::vector<std::string>& policies = kPolicies) {
-  Config config = Config::from_file(EPSIM_SOURCE_DIR "/experiments/libra/" + file);
+  Config config = Config::from_file(test::source_dir() / "experiments/libra" / file);
   for (const std::string& setting : settings) {
     config.set(setting);
   }

@@ -4,6 +4,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <string>
@@ -37,6 +38,17 @@ struct CaseCounter : doctest::IReporter {
 };
 
 }  // namespace
+
+namespace epsim::test {
+
+std::filesystem::path data_dir() { return EPSIM_TEST_DATA; }
+std::filesystem::path source_dir() { return EPSIM_SOURCE_DIR; }
+std::filesystem::path shared_dir() {
+  const char* named = std::getenv("EPSIM_SHARED");
+  return named != nullptr ? std::filesystem::path(named) : std::filesystem::path(EPSIM_SHARED_DEFAULT);
+}
+
+}  // namespace epsim::test
 
 DOCTEST_REGISTER_LISTENER("case-counter", 1, CaseCounter);
 
