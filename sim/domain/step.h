@@ -60,6 +60,16 @@ struct StepConditions {
   std::vector<double> nic_speed = {};  // [GPU] its share of the NICs alone, on top of that
 };
 
+// What a step works on. The DP ranks of an instance step together, so all their batches decide.
+enum class StepKind : std::uint8_t {
+  kPrefill,  // prompt tokens, and no rank decodes
+  kDecode,   // no rank has prompt tokens
+  kMixed     // both: on one rank (mixed chunks), or prompts on some ranks beside decodes on others
+};
+inline constexpr int kStepKinds = 3;
+inline constexpr std::array<std::string_view, kStepKinds> kStepKindNames = {"prefill", "decode", "mixed"};
+StepKind kind_of(std::span<const RankBatch> ranks);
+
 // Prices steps. One object serves one run; it may keep scratch space and running totals.
 class StepPricer {
  public:

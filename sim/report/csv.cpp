@@ -89,6 +89,20 @@ void add_balance(CsvTable& csv, std::span<const double> loads, double steps) {
 
 }  // namespace
 
+void write_step_kinds_csv(std::ostream& out, const RunResult& run) {
+  CsvTable csv(out, {"pool", "step_kind", "steps", "step_mean_ms", "step_time_s", "step_time_share", "attention_s",
+                     "gate_s", "dispatch_s", "experts_s", "combine_s", "dense_s", "planning_s", "prefetch_s",
+                     "migration_s", "other_s", "straggler_s"});
+  for (const StepKindFigures& f : summarize(run).step_kinds) {
+    csv.text(f.pool).text(kStepKindNames[static_cast<std::size_t>(f.kind)]).integer(f.steps).number(f.mean_ms);
+    csv.number(f.time.seconds).number(f.time.share);
+    for (const TimeShare& part : f.parts) {
+      csv.number(part.seconds);
+    }
+    csv.number(f.straggler.seconds).end_row();
+  }
+}
+
 void write_requests_csv(std::ostream& out, const RunResult& run) {
   CsvTable csv(
       out, {"request", "dp_rank", "state", "input_tokens", "output_tokens", "arrival_s", "admitted_s", "first_token_s",

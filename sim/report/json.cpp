@@ -68,13 +68,35 @@ Json latencies_of(const RunSummary& run) {
 }
 
 Json steps_of(const RunSummary& run) {
-  return {{"steps", run.steps},
-          {"graph_steps", run.replayed_steps},
-          {"step_mean_ms", run.step_mean_ms},
-          {"decode_steps", run.decode_steps},
-          {"decode_step_mean_ms", run.decode_step_mean_ms},
-          {"step_time_s", run.step_time_s},
-          {"busy_share", run.busy_share}};
+  Json out{{"steps", run.steps},
+           {"graph_steps", run.replayed_steps},
+           {"step_mean_ms", run.step_mean_ms},
+           {"step_time_s", run.step_time_s},
+           {"busy_share", run.busy_share}};
+  for (std::size_t k = 0; k < kStepKinds; ++k) {  // of all instances
+    const StepKindFigures& f = run.step_kinds[k];
+    out[fmt::format("{}_steps", kStepKindNames[k])] = f.steps;
+    out[fmt::format("{}_step_mean_ms", kStepKindNames[k])] = f.mean_ms;
+    out[fmt::format("{}_step_time_share", kStepKindNames[k])] = f.time.share;
+  }
+  return out;
+}
+
+Json step_kinds_of(const RunSummary& run) {
+  Json out = Json::array();
+  for (const StepKindFigures& f : run.step_kinds) {
+    Json& row = out.emplace_back(Json{{"pool", f.pool},
+                                      {"step_kind", kStepKindNames[static_cast<std::size_t>(f.kind)]},
+                                      {"steps", f.steps},
+                                      {"step_mean_ms", f.mean_ms},
+                                      {"step_time_s", f.time.seconds},
+                                      {"step_time_share", f.time.share}});
+    for (std::size_t p = 0; p < f.parts.size(); ++p) {
+      row[fmt::format("{}_s", kLayerPartNames[p])] = f.parts[p].seconds;
+    }
+    row["straggler_s"] = f.straggler.seconds;
+  }
+  return out;
 }
 
 template <std::size_t n, class Names>
@@ -217,6 +239,7 @@ void put_figures(Json& out, const RunSummary& run) {
   out["throughput"] = throughput_of(run);
   out["latency"] = latencies_of(run);
   out["step"] = steps_of(run);
+  out["step_kinds"] = step_kinds_of(run);
   out["balancedness"] = balancedness_of(run);
   out["kv"] = kv_of(run);
   out["instances"] = instances_of(run);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/core/check.h"
+#include "sim/serving/step_account.h"
 
 namespace epsim {
 namespace {
@@ -109,13 +110,47 @@ std::array<TimeShare, n> shares(const std::array<Seconds, n>& times, Seconds tot
   return out;
 }
 
+void add_kinds(const std::string& pool, const StepsByKind& by_kind, Seconds total, std::vector<StepKindFigures>& out) {
+  for (std::size_t k = 0; k < by_kind.size(); ++k) {
+    const auto& [steps, time] = by_kind[k];
+    StepKindFigures& f = out.emplace_back();
+    f.pool = pool;
+    f.kind = static_cast<StepKind>(k);
+    f.steps = steps;
+    f.mean_ms = ratio(time.total.count() * 1e3, static_cast<double>(steps));
+    f.time = {time.total.count(), ratio(time.total.count(), total.count())};
+    f.parts = shares(time.by_part, time.total);
+    f.straggler = {time.straggler.count(), ratio(time.straggler.count(), time.total.count())};
+  }
+}
+
+std::vector<StepKindFigures> step_kinds(const RunResult& run) {
+  std::vector<StepKindFigures> out;
+  add_kinds("all", run.by_kind, run.time.total, out);
+  if (run.instances.empty() || run.instances.front().role == run.instances.back().role) {
+    return out;
+  }
+  for (const InstanceRole role : {InstanceRole::kPrefill, InstanceRole::kDecode}) {
+    StepsByKind sum{};
+    Seconds total{};
+    for (const InstanceTotals& i : run.instances) {
+      for (std::size_t k = 0; i.role == role && k < sum.size(); ++k) {
+        sum[k].steps += i.by_kind[k].steps;
+        add_cost(sum[k].time, i.by_kind[k].time);
+        total += i.by_kind[k].time.total;
+      }
+    }
+    add_kinds(std::string(kInstanceRoleNames[static_cast<std::size_t>(role)]), sum, total, out);
+  }
+  return out;
+}
+
 void add_times(const RunResult& run, RunSummary& out) {
   const double total = run.time.total.count();
   out.steps = run.steps;
   out.replayed_steps = run.replayed_steps;
   out.step_time_s = total;
-  out.decode_steps = run.decode_only.count;
-  out.decode_step_mean_ms = ratio(run.decode_only.time.count() * 1e3, static_cast<double>(run.decode_only.count));
+  out.step_kinds = step_kinds(run);
   out.step_mean_ms = ratio(total * 1e3, static_cast<double>(run.steps));
   const double duration = duration_of(run).count();
   out.busy_share = ratio(total, duration * static_cast<double>(std::max<std::size_t>(1, run.instances.size())));

@@ -46,6 +46,17 @@ struct TimeShare {
   double share = kUndefined;  // of the time of all steps
 };
 
+// Steps of one kind, of all instances or of the instances of one pool.
+struct StepKindFigures {
+  std::string pool;  // "all", or the role of its instances
+  StepKind kind = StepKind::kPrefill;
+  std::int64_t steps = 0;
+  double mean_ms = kUndefined;
+  TimeShare time;                            // share of the step time of the pool
+  std::array<TimeShare, kLayerParts> parts;  // shares of `time`
+  TimeShare straggler;
+};
+
 struct KvFigures {
   std::int64_t tokens_per_rank = 0;
   double gib_per_gpu = 0;
@@ -92,10 +103,9 @@ struct RunSummary {
   std::int64_t steps = 0;
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   double step_mean_ms = kUndefined;
-  std::int64_t decode_steps = 0;  // in which no rank had a prompt
-  double decode_step_mean_ms = kUndefined;
-  double step_time_s = 0;          // all steps together
-  double busy_share = kUndefined;  // step_time_s / (duration_s x instances)
+  std::vector<StepKindFigures> step_kinds;  // every kind over all instances, then of each pool where there are two
+  double step_time_s = 0;                   // all steps together
+  double busy_share = kUndefined;           // step_time_s / (duration_s x instances)
   std::array<TimeShare, kLayerParts> parts;
   std::array<TimeShare, kOrigins> origins;
   std::vector<std::string> carried_over;  // what was measured on other hardware, and why that stands in

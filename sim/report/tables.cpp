@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "sim/report/ranking.h"
 #include "sim/report/text_table.h"
@@ -86,37 +88,70 @@ std::string latency_table(const RunSummary& run) {
   return table.render(2);
 }
 
+// A part of the step time under its column's header, and where to find it.
+struct PartColumn {
+  std::vector<std::string> header;
+  LayerPart part;
+};
+
+std::vector<PartColumn> part_columns(const RunSummary& run) {
+  std::vector<PartColumn> out{{{"atten-", "tion"}, LayerPart::kAttention}, {{"", "gate"}, LayerPart::kGate},
+                              {{"dis-", "patch"}, LayerPart::kDispatch},   {{"", "experts"}, LayerPart::kExperts},
+                              {{"com-", "bine"}, LayerPart::kCombine},     {{"", "dense"}, LayerPart::kDense},
+                              {{"plan-", "ning"}, LayerPart::kPlanning},   {{"pre-", "fetch"}, LayerPart::kPrefetch},
+                              {{"migra-", "tion"}, LayerPart::kMigration}, {{"", "other"}, LayerPart::kOther}};
+  std::erase_if(out, [&](const PartColumn& c) {  // only policies that act in every step, or plan again, have these
+    const bool by_policies =
+        c.part == LayerPart::kPlanning || c.part == LayerPart::kPrefetch || c.part == LayerPart::kMigration;
+    return by_policies && run.parts[static_cast<std::size_t>(c.part)].seconds == 0;
+  });
+  return out;
+}
+
+// Milliseconds per step by kind of step, of each pool where there are two; at last the shares of the whole.
 std::string time_table(const RunSummary& run) {
+  const std::vector<PartColumn> columns = part_columns(run);
   TextTable table;
-  table.add_column({"step time by part"}, Align::kLeft);
-  std::vector<std::string> seconds{"seconds"}, shares{"share, %"};
-  const auto add = [&](std::string_view name, const TimeShare& time) {
-    table.add_column({std::string(name)});
-    seconds.push_back(rounded(time.seconds));
-    shares.push_back(percent(time.share));
+  table.add_column({"", "ms per step"}, Align::kLeft);
+  table.add_column({"", "steps"});
+  table.add_column({"time", "%"});
+  table.add_column({"", "step"});
+  for (const PartColumn& column : columns) {
+    table.add_column(column.header);
+  }
+  table.add_column({"of it", "straggler"});
+  const auto add = [&](const std::string& name, std::int64_t steps, double share, double mean_ms,
+                       const std::array<TimeShare, kLayerParts>& parts, const TimeShare& straggler) {
+    const auto per_step = [steps](const TimeShare& time) {
+      return rounded(ratio(time.seconds * 1e3, static_cast<double>(steps)));
+    };
+    std::vector<std::string> row{name, grouped(steps), percent(share), rounded(mean_ms)};
+    for (const PartColumn& column : columns) {
+      row.push_back(per_step(parts[static_cast<std::size_t>(column.part)]));
+    }
+    row.push_back(per_step(straggler));
+    table.add_row(std::move(row));
   };
-  for (std::size_t i = 0; i < run.parts.size(); ++i) {
-    const auto part = static_cast<LayerPart>(i);
-    const bool by_policies =  // only policies that act in every step, or plan again, have these
-        part == LayerPart::kPlanning || part == LayerPart::kPrefetch || part == LayerPart::kMigration;
-    if (!by_policies || run.parts[i].seconds > 0) {
-      add(kLayerPartNames[i], run.parts[i]);
+  for (const StepKindFigures& f : run.step_kinds) {
+    const std::string_view kind = kStepKindNames[static_cast<std::size_t>(f.kind)];
+    if (f.steps > 0) {
+      add(f.pool == "all" ? std::string(kind) : fmt::format("{} pool: {}", f.pool, kind), f.steps, f.time.share,
+          f.mean_ms, f.parts, f.straggler);
     }
   }
-  add("all", {run.step_time_s, ratio(run.step_time_s, run.step_time_s)});
-  add("of it straggler", run.straggler);
-  table.add_row(seconds);
-  table.add_row(shares);
+  add("all", run.steps, ratio(run.step_time_s, run.step_time_s), run.step_mean_ms, run.parts, run.straggler);
+  std::vector<std::string> shares{"share, %", "", "", percent(ratio(run.step_time_s, run.step_time_s))};
+  for (const PartColumn& column : columns) {
+    shares.push_back(percent(run.parts[static_cast<std::size_t>(column.part)].share));
+  }
+  shares.push_back(percent(run.straggler.share));
+  table.add_row(std::move(shares));
   return table.render(2);
 }
 
 std::string steps_line(const RunSummary& run) {
-  std::string text = fmt::format("{} of {} ms on average; busy {} % of the time", grouped(run.steps),
-                                 rounded(run.step_mean_ms), percent(run.busy_share));
-  if (run.decode_steps > 0) {
-    text += fmt::format("; {} of {} ms without prompts", grouped(run.decode_steps), rounded(run.decode_step_mean_ms));
-  }
-  return captioned("steps", text);
+  return captioned("steps", fmt::format("{} of {} ms on average; busy {} % of the time", grouped(run.steps),
+                                        rounded(run.step_mean_ms), percent(run.busy_share)));
 }
 
 std::string origins_line(const RunSummary& run) {

@@ -41,6 +41,7 @@ void write_run(const std::filesystem::path& folder, const RunResult& run, const 
     write_stream(folder / name, [&](std::ostream& out) { write(out, run); });
   };
   csv("requests.csv", write_requests_csv);
+  csv("step_kinds.csv", write_step_kinds_csv);
   csv("layers.csv", write_layers_csv);
   csv("links.csv", write_links_csv);
   csv("gpus.csv", write_gpus_csv);

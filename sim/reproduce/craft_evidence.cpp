@@ -52,7 +52,8 @@ double part_share(const RunResult& run, LayerPart part) {
 NearKnee near_knee_of(const RunResult& run) {
   NearKnee out;
   out.itl_mean_s = run.latency.itl_s.mean;
-  out.decode_step_s = run.decode_only.time.count() / static_cast<double>(run.decode_only.count);
+  const KindTotals& decodes = run.of_kind(StepKind::kDecode);
+  out.decode_step_s = decodes.time.total.count() / static_cast<double>(decodes.steps);
   for (const LayerTotals& layer : run.detail.layers) {
     out.balancedness += layer.balancedness_sum / static_cast<double>(run.steps * std::ssize(run.detail.layers));
   }

@@ -299,8 +299,10 @@ void Fleet::add_totals() {
     result_.instances.push_back(totals);
     result_.replayed_steps += totals.replayed_steps;
     add_cost(result_.time, totals.time);
-    result_.decode_only.count += totals.decode_only.count;
-    result_.decode_only.time += totals.decode_only.time;
+    for (std::size_t k = 0; k < totals.by_kind.size(); ++k) {
+      result_.by_kind[k].steps += totals.by_kind[k].steps;
+      add_cost(result_.by_kind[k].time, totals.by_kind[k].time);
+    }
   }
   for (const RequestRecord& r : result_.requests) {
     if (r.state == RequestState::kCompleted) {

@@ -70,7 +70,6 @@ Instance::Formed Instance::form_batches(Ticks now, RunTally& tally, Fingerprint&
     fingerprint.add(batches_[r].prefill_tokens);
     fingerprint.add(batches_[r].decode_tokens);
     out.tokens += batches_[r].tokens();
-    out.prompts = out.prompts || batches_[r].prefill_tokens > 0;
     out.kv_blocks += ranks_[r].kv().used();
     out.blocked = out.blocked || ranks_[r].head_lacks_blocks();
   }
@@ -109,10 +108,9 @@ Ticks Instance::start_step(Ticks now, const RunControl& control, RunTally& tally
     control.recorder->end_step(duration);
   }
   add_cost(totals_.time, cost);
-  if (!formed.prompts) {
-    ++totals_.decode_only.count;
-    totals_.decode_only.time += cost.total;
-  }
+  KindTotals& alike = totals_.by_kind[static_cast<std::size_t>(kind_of(batches_))];
+  ++alike.steps;
+  add_cost(alike.time, cost);
   tally.busy += duration;
   tally.blocked += formed.blocked ? duration : Ticks{};
   tally.kv_block_seconds += static_cast<double>(formed.kv_blocks) * to_seconds(duration).count();

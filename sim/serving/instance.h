@@ -72,7 +72,7 @@ class Instance {
  private:
   struct Formed {
     std::int64_t tokens = 0, kv_blocks = 0;
-    bool blocked = false, prompts = false;
+    bool blocked = false;
   };
   Formed form_batches(Ticks now, RunTally& tally, Fingerprint& fingerprint);
   StepCost price(Ticks now, const RunControl& control);

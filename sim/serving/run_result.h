@@ -1,6 +1,8 @@
 // What a run leaves behind: plain values, written by sim/serving, read by sim/report.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -65,11 +67,12 @@ enum class InstanceRole : std::uint8_t {
 
 inline constexpr std::string_view kInstanceRoleNames[] = {"whole", "prefill", "decode"};
 
-// Steps in which no rank had a prompt.
-struct DecodeSteps {
-  std::int64_t count = 0;
-  Seconds time{};
+// Steps of one kind.
+struct KindTotals {
+  std::int64_t steps = 0;
+  StepCost time;  // summed over them
 };
+using StepsByKind = std::array<KindTotals, kStepKinds>;  // [StepKind]
 
 // One instance's share of a run.
 struct InstanceTotals {
@@ -77,7 +80,7 @@ struct InstanceTotals {
   std::int64_t steps = 0;
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   StepCost time;                    // summed over steps
-  DecodeSteps decode_only;
+  StepsByKind by_kind{};
 };
 
 // Prompts that went from prefill to decode instances.
@@ -130,7 +133,8 @@ struct RunResult {
   std::int64_t steps = 0;
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   StepCost time;                    // summed over steps
-  DecodeSteps decode_only;          // of these
+  StepsByKind by_kind{};
+  const KindTotals& of_kind(StepKind kind) const { return by_kind[static_cast<std::size_t>(kind)]; }
   StepTotals detail;
   std::vector<InstanceTotals> instances;
   TransferStats transfers;

@@ -50,6 +50,13 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["step"]["graph_steps"] == 1);
   CHECK(json["step"]["decode_steps"] == 2);
   CHECK(json["step"]["decode_step_mean_ms"] == 250.0);
+  CHECK(json["step"]["mixed_step_time_share"] == 0.25);
+  REQUIRE(json["step_kinds"].size() == 3);  // one pool
+  CHECK(json["step_kinds"][0]["pool"] == "all");
+  CHECK(json["step_kinds"][0]["step_kind"] == "prefill");
+  CHECK(json["step_kinds"][0]["step_time_s"] == 1.0);
+  CHECK(json["step_kinds"][1]["experts_s"] == 0.1875);  // a quarter of 0.75 s
+  CHECK(json["step_kinds"][2]["straggler_s"] == 0.125);
   CHECK(json["instances"][0]["instance_role"] == "whole");
   CHECK(json["instances"][0]["busy_share"] == 0.5);  // 2 s of 4
   CHECK(json["kv_transfers"]["transfer_mean_ms"] == 4.0);

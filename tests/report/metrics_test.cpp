@@ -67,7 +67,7 @@ Names csv_columns() {
   Names names;
   const RunResult run = test::sample_run();
   for (const auto write : {write_requests_csv, write_layers_csv, write_links_csv, write_gpus_csv, write_layer_gpu_csv,
-                           write_layer_steps_csv, write_memory_csv, write_rebalances_csv}) {
+                           write_layer_steps_csv, write_memory_csv, write_rebalances_csv, write_step_kinds_csv}) {
     std::ostringstream out;
     write(out, run);
     for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
@@ -185,6 +185,8 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "retractions",
                        "retries",
                        "instance",
+                       "pool",
+                       "step_kind",
                        "rebalanced_after_steps",
                        "outcome",
                        "balancedness_in_place",

@@ -50,8 +50,21 @@ inline void add_steps(RunResult& run) {
   run.time.by_part = {Seconds(0.5), Seconds(0), Seconds(0.25), Seconds(0.75), Seconds(0.25), Seconds(0), Seconds(0.25)};
   run.time.by_origin = {Seconds(1.0), Seconds(0.5), Seconds(0.25), Seconds(0.25), Seconds(0)};
   run.time.straggler = Seconds(0.5);
-  run.decode_only = {2, Seconds(0.5)};
-  run.instances = {{InstanceRole::kWhole, 4, 1, run.time, run.decode_only}};
+  // A prompt of 1 s, two decodes of 0.5 s together, a mixed step of 0.5 s. Powers of two: their sums are exact.
+  StepCost quarter;
+  quarter.total = Seconds(0.5);
+  for (std::size_t p = 0; p < run.time.by_part.size(); ++p) {
+    quarter.by_part[p] = run.time.by_part[p] / 4;
+  }
+  quarter.straggler = run.time.straggler / 4;
+  StepCost half = quarter;
+  half.total = quarter.total * 2;
+  for (Seconds& part : half.by_part) {
+    part *= 2;
+  }
+  half.straggler = quarter.straggler * 2;
+  run.by_kind = {{{1, half}, {2, quarter}, {1, quarter}}};
+  run.instances = {{InstanceRole::kWhole, 4, 1, run.time, run.by_kind}};
   run.detail.steps = 4;
   run.detail.gpus = 2;
   LayerTotals busy{3, {}, Seconds(0.0008), 2.0, 0.25};  // balancedness 2.0 / 4 = 0.5 on average

@@ -133,4 +133,34 @@ TEST_CASE("imbalance is the largest over the mean") {
   CHECK(std::isnan(imbalance({})));
 }
 
+TEST_CASE("prefill and decode pools have step kinds of their own") {
+  RunResult run = test::sample_run();
+  StepCost step;  // 10 ms, of which 4 ms attention
+  step.total = Seconds(0.010);
+  step.by_part[static_cast<std::size_t>(LayerPart::kAttention)] = Seconds(0.004);
+  const auto instance = [&](InstanceRole role, StepKind kind) {
+    InstanceTotals out;
+    out.role = role;
+    out.steps = 1;
+    out.time = step;
+    out.by_kind[static_cast<std::size_t>(kind)] = {1, step};
+    return out;
+  };
+  run.instances = {instance(InstanceRole::kPrefill, StepKind::kPrefill),
+                   instance(InstanceRole::kPrefill, StepKind::kPrefill),
+                   instance(InstanceRole::kDecode, StepKind::kDecode)};
+  const std::vector<StepKindFigures> kinds = summarize(run).step_kinds;
+  REQUIRE(kinds.size() == 9);  // 3 of all, 3 of each pool
+  CHECK(kinds[3].pool == "prefill");
+  CHECK(kinds[3].steps == 2);  // both instances
+  CHECK(kinds[3].mean_ms == doctest::Approx(10));
+  CHECK(kinds[3].time.share == doctest::Approx(1));
+  CHECK(kinds[3].parts[static_cast<std::size_t>(LayerPart::kAttention)].seconds == doctest::Approx(0.008));
+  CHECK(kinds[4].steps == 0);
+  CHECK(std::isnan(kinds[4].mean_ms));
+  CHECK(kinds[7].pool == "decode");
+  CHECK(kinds[7].kind == StepKind::kDecode);
+  CHECK(kinds[7].steps == 1);
+}
+
 }  // namespace epsim

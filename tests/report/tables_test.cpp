@@ -107,10 +107,14 @@ TEST_CASE("the detail of a run states every group of figures with units") {
   CHECK(has(text, "node0.nic.out, 10.0 % of its rate on average"));
   CHECK(has(text, "1,600 tokens per rank, 3.000 GiB per GPU (70272 B per token and GPU); 25.0 % lost to copies"));
   CHECK(has(text, "extra copies 1.000, kv pool 3.000"));
-  // The time table: seconds and shares under the parts' names.
-  CHECK(has(text, "attention  gate  dispatch  experts"));
-  CHECK(has(text, "seconds               0.5000     0    0.2500   0.7500"));
-  CHECK(has(text, "share, %                25.0   0.0      12.5     37.5"));
+  // The time table: 1 s of prompts in one step, half as long for each of two decodes, so 25 % each of the 2 s for
+  // decodes and the mixed step; attention is a quarter of all.
+  CHECK(has(text, "ms per step"));
+  CHECK(has(text, "prefill          1   50.0   1000   250.0"));
+  CHECK(has(text, "decode           2   25.0  250.0   62.50"));
+  CHECK(has(text, "mixed            1   25.0  500.0   125.0"));
+  CHECK(has(text, "all              4  100.0  500.0   125.0"));
+  CHECK(has(text, "share, %                   100.0    25.0"));
 }
 
 TEST_CASE("what lost GPUs did to the experts stands in the detail where any went") {

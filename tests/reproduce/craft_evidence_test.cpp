@@ -54,7 +54,8 @@ TEST_CASE("near the knee are the figures of the search's own run, and the fixed 
     CHECK(near.rate == below.offered);
     CHECK(near.rate <= of.searches.front().knee.rate);
     CHECK(near.itl_mean_s == run.latency.itl_s.mean);
-    CHECK(near.decode_step_s == run.decode_only.time.count() / static_cast<double>(run.decode_only.count));
+    const KindTotals& decodes = run.of_kind(StepKind::kDecode);
+    CHECK(near.decode_step_s == decodes.time.total.count() / static_cast<double>(decodes.steps));
 
     REQUIRE(of.fixed.size() == 1);
     CHECK(of.fixed.front().rate == kNearSaturation * lowest);

@@ -60,8 +60,9 @@ TEST_CASE("instances step at their own pace, and ranks are numbered over all of 
   CHECK(run.instances[0].time.total.count() == doctest::Approx(0.03));
   CHECK(run.instances[1].time.total.count() == doctest::Approx(0.06));
   CHECK(run.steps == 6);
-  CHECK(run.decode_only.count == 4);  // two of each
-  CHECK(run.decode_only.time.count() == doctest::Approx(2 * 0.010 + 2 * 0.020));
+  CHECK(run.of_kind(StepKind::kPrefill).steps == 2);  // one of each
+  CHECK(run.of_kind(StepKind::kDecode).steps == 4);   // two of each
+  CHECK(run.of_kind(StepKind::kDecode).time.total.count() == doctest::Approx(2 * 0.010 + 2 * 0.020));
 }
 
 TEST_CASE("a fleet of one is an instance") {

@@ -41,8 +41,12 @@ TEST_CASE("the timeline of four requests, to the picosecond") {
   check_times(run.requests[2], 25, 35, 35);
   check_times(run.requests[3], 60, 70, 70);
   CHECK(run.steps == 5);
-  CHECK(run.decode_only.count == 1);  // 35..45
-  CHECK(run.decode_only.time.count() == doctest::Approx(0.010));
+  CHECK(run.of_kind(StepKind::kPrefill).steps == 2);  // 5..15, 60..70
+  CHECK(run.of_kind(StepKind::kDecode).steps == 1);   // 35..45
+  CHECK(run.of_kind(StepKind::kMixed).steps == 2);    // 15..25, 25..35
+  CHECK(run.of_kind(StepKind::kPrefill).time.total.count() == doctest::Approx(0.020));
+  CHECK(run.of_kind(StepKind::kDecode).time.total.count() == doctest::Approx(0.010));
+  CHECK(run.of_kind(StepKind::kMixed).time.total.count() == doctest::Approx(0.020));
   CHECK(run.end == 70 * kMs);
   CHECK(run.completed == 4);
   CHECK(run.input_tokens == 80 + 120 + 30 + 10);
