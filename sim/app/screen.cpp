@@ -45,7 +45,7 @@ std::string placement_row(const Scenario& s, const PolicyChoice& policy) {
 
 // A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
 std::string step_row(const Scenario& s, const PolicyChoice& policy) {
-  const StepScore steps = screen_steps(s, *policy.per_step, {});
+  const StepScore steps = screen_steps(s, policy);
   MemoryOptions options = s.memory;
   options.resident_extra = buffer_bytes(s, *policy.per_step, steps.most_extra);
   const std::vector<std::int64_t> resident(
@@ -71,9 +71,9 @@ int screen_verb(const std::vector<std::string>& words) {
       "Plans every policy on the scenario's `plan_loads` and scores the plans on its `loads` (their mean): "
       "balancedness is\n"
       "mean / max GPU load, 1 = perfect. Serves no request; `epsim compare` tells what balance is worth in time.\n"
-      "Policies that act in every step are screened on drawn steps of full prefill chunks, with predictions 87 % "
-      "right;\n"
-      "their copies are those brought to one GPU in one layer.\n",
+      "Policies that act in every step are screened on two drawn steps of full prefill chunks, with predictions as "
+      "good as\n"
+      "their `accuracy` and `distortion` say; their copies are those brought to one GPU in one layer.\n",
       options, {"scenario"});
   if (!values) {
     return 0;

@@ -1,19 +1,13 @@
 // How well a per-step policy balances a scenario's loads: the routing of some steps is drawn, the policy acts in each
 // layer, and the tokens each GPU computes are counted. Nothing is priced.
 //
-//   Models : steps in which every DP rank brings a full prefill chunk; requests and predictions of step_routing.h.
+//   Models : steps in which every DP rank brings a full prefill chunk; requests of step_routing.h, and predictions as
+//            good as the policy's entry in the scenario says (`accuracy`, `distortion`).
 #pragma once
 
-#include "policies/step_policy.h"
 #include "sim/serving/scenario.h"
-#include "sim/serving/step_routing.h"
 
 namespace epsim {
-
-struct StepScreenOptions {
-  int steps = 2;
-  PredictorOptions predictor;
-};
 
 struct StepScore {
   double mean = 0;      // balancedness, mean over layers and steps
@@ -23,7 +17,8 @@ struct StepScore {
   int most_extra = 0;   // experts brought to one GPU in one layer, at most
 };
 
-StepScore screen_steps(const Scenario& scenario, const StepPolicy& policy, const StepScreenOptions& options);
+// `policy` acts in every step. Draws `steps` steps.
+StepScore screen_steps(const Scenario& scenario, const PolicyChoice& policy, int steps = 2);
 
 // Weights that the policy keeps on every GPU for its double buffers: sets x (experts / GPUs + extra) experts.
 Bytes buffer_bytes(const Scenario& scenario, const StepPolicy& policy, int extra);

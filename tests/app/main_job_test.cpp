@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <vector>
 
 #include "tests/app/process.h"
@@ -139,6 +140,23 @@ TEST_CASE("a Hugging Face config.json beside the scenario is a model") {
   REQUIRE_MESSAGE(own.exit_code == 0, own.err);
   const std::string catalogued = run_epsim(dir, by_name).out;
   CHECK(own.out.substr(own.out.find("eplb: fits")) == catalogued.substr(catalogued.find("eplb: fits")));
+}
+
+TEST_CASE("screen predicts as well as the policy's own options say") {
+  const TempDir dir;
+  // Lina copies the experts that it predicts to be popular: right predictions balance better than stale ones.
+  const auto scored = [&](const std::string& options) {
+    const Outcome done = run_epsim(dir, "screen " + small_scenario() + " --policies lina --set 'policies.lina={" +
+                                            options + "}' --set 'plan_loads={kind: uniform}'");
+    REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    std::stringstream words(done.out.substr(done.out.rfind("lina")));
+    std::string label, copies, pool, lost, planned;
+    double score = 0;
+    words >> label >> copies >> pool >> lost >> planned >> score;
+    return score;
+  };
+  CHECK(scored("accuracy: 1, distortion: 0") > scored("accuracy: 0, distortion: 0") + 0.05);
+  CHECK(scored("accuracy: 0.5, distortion: 0") > scored("accuracy: 0.5, distortion: 2") + 0.01);
 }
 
 TEST_CASE("the ceilings bound what policies reach, in balance and in screening") {

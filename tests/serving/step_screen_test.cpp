@@ -20,15 +20,18 @@ Scenario one_node() {
       {"libra", "lina", "harmoeny"});
 }
 
+// One drawn step under `policy` with other predictions than its own.
+StepScore scored(const Scenario& s, PolicyChoice policy, PredictorOptions predictor) {
+  policy.step_run.predictor = predictor;
+  return screen_steps(s, policy, 1);
+}
+
 }  // namespace
 
 TEST_CASE("with perfect prediction Libra ends within 5 % of balance, with Table 1's accuracy within 10 % (L02)") {
   const Scenario s = one_node();
-  StepScreenOptions perfect{.steps = 1, .predictor = {.accuracy = 1.0, .distortion = 0.0}};
-  const StepScore told = screen_steps(s, *s.policies[0].per_step, perfect);
-  CHECK(told.mean >= 1 / 1.05);
-  StepScreenOptions real{.steps = 1, .predictor = {.accuracy = 0.87, .distortion = 0.2}};
-  const StepScore predicted = screen_steps(s, *s.policies[0].per_step, real);
+  CHECK(scored(s, s.policies[0], {.accuracy = 1.0, .distortion = 0.0}).mean >= 1 / 1.05);
+  const StepScore predicted = scored(s, s.policies[0], {.accuracy = 0.87, .distortion = 0.2});
   CHECK(predicted.mean >= 1 / 1.10);
   CHECK(predicted.mean > predicted.home + 0.1);
   CHECK(predicted.most_extra <= 8);
@@ -36,10 +39,9 @@ TEST_CASE("with perfect prediction Libra ends within 5 % of balance, with Table 
 
 TEST_CASE("Lina depends on its prediction; HarMoEny needs none") {
   const Scenario s = one_node();
-  const StepScreenOptions good{.steps = 1, .predictor = {.accuracy = 1.0, .distortion = 0.0}};
-  const StepScreenOptions bad{.steps = 1, .predictor = {.accuracy = 0.1, .distortion = 2.0}};
-  CHECK(screen_steps(s, *s.policies[1].per_step, bad).mean < screen_steps(s, *s.policies[1].per_step, good).mean);
-  CHECK(screen_steps(s, *s.policies[2].per_step, bad).mean == screen_steps(s, *s.policies[2].per_step, good).mean);
+  const PredictorOptions good{.accuracy = 1.0, .distortion = 0.0}, bad{.accuracy = 0.1, .distortion = 2.0};
+  CHECK(scored(s, s.policies[1], bad).mean < scored(s, s.policies[1], good).mean);
+  CHECK(scored(s, s.policies[2], bad).mean == scored(s, s.policies[2], good).mean);
 }
 
 TEST_CASE("double buffers take their memory") {
