@@ -118,7 +118,7 @@ std::string plan_json(const PlacementPlan& plan, const PlanRequest& request, con
   add("policy", quoted(plan.policy));
   add("num_layers", fmt::format("{}", plan.layers.size()));
   add("num_experts", fmt::format("{}", plan.experts));
-  add("num_nodes", fmt::format("{}", request.shape.nodes()));
+  add("num_nodes", fmt::format("{}", request.nodes));
   add("num_gpus", fmt::format("{}", plan.gpus));
   add("balancedness_before", list(figures.before));
   add("balancedness_after", list(figures.after));

@@ -6,6 +6,7 @@
 
 #include "models/data_files.h"
 #include "models/model_catalogue.h"
+#include "policies/placement/eplb.h"
 #include "policies/plan_io.h"
 #include "policies/registry.h"
 #include "policies/step_policy.h"
@@ -61,11 +62,28 @@ LoadWindow read_loads(ConfigReader& root, const PlanRequest& request) {
   return read_load_window(trace, *request.model, seed);
 }
 
-ClusterShape read_shape(ConfigReader& root) {
+void read_shape(ConfigReader& root, PlanRequest& request) {
   const int gpus = root.required<int>("num_gpus", Bound::kPositive);
-  const int nodes = root.optional<int>("num_nodes", 1, Bound::kPositive);
-  root.check(gpus % nodes == 0, "num_gpus", fmt::format("{} GPUs do not divide over {} nodes.", gpus, nodes));
-  return {gpus, gpus / nodes};
+  request.nodes = root.optional<int>("num_nodes", 1, Bound::kPositive);
+  root.check(gpus >= request.nodes, "num_nodes", fmt::format("{} GPUs cannot be on {} nodes.", gpus, request.nodes));
+  request.shape = {gpus, gpus % request.nodes == 0 ? gpus / request.nodes : gpus};
+}
+
+// eplb.py needs GPUs that divide over the nodes only where it packs groups onto nodes, and so do we; any other policy
+// may ask which GPUs share a node.
+void check_nodes(const ConfigReader& root, ConfigReader& options, const PlacementPolicyEntry& entry,
+                 const PlanRequest& request) {
+  if (request.shape.gpus % request.nodes == 0) {
+    return;
+  }
+  const std::string uneven = fmt::format("{} GPUs do not divide over {} nodes", request.shape.gpus, request.nodes);
+  root.check(entry.expert_groups == ExpertGroups::kAsArgument, "num_gpus",
+             fmt::format("{}; only EPLB and base, in global mode, plan for that.", uneven));
+  const EplbOptions eplb = read_eplb_options(options);
+  root.check(eplb.mode == EplbMode::kGlobal || (eplb.mode == EplbMode::kAuto && eplb.groups % request.nodes != 0),
+             "num_gpus", fmt::format("{}, as hierarchical mode needs; mode global ignores the nodes.", uneven));
+  root.check(!root.has("previous"), "previous",
+             fmt::format("{}, so it is not known which moves stay inside a node.", uneven));
 }
 
 // An option that the request states outside of `options`.
@@ -130,6 +148,7 @@ void read_policy(ConfigReader& root, PlanRequest& request) {
   read_budget(root, options, entry, request);
   read_groups(root, options, entry);
   request.placement = entry.make(options);
+  check_nodes(root, options, entry, request);
   if (request.policy == "craft") {
     request.craft = read_craft_options(options);
   }
@@ -183,7 +202,7 @@ PlanRequest read_plan_request(const Config& config) {
   PlanRequest request;
   read_model(root, request);
   request.load = read_loads(root, request);
-  request.shape = read_shape(root);
+  read_shape(root, request);
   read_policy(root, request);
   read_previous(root, request);
   read_migration(root, request);

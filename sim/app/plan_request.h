@@ -21,7 +21,8 @@ struct PlanRequest {
   std::optional<CraftOptions> craft;
   std::optional<GraceOptions> grace;
   LoadWindow load;
-  ClusterShape shape;
+  int nodes = 1;       // as the request states them
+  ClusterShape shape;  // one node where the policy ignores nodes that the GPUs do not divide over
   std::optional<MoeSpec> model;
   std::optional<Bytes> expert_bytes;  // of one routed expert of one layer
   std::optional<PlacementPlan> previous;

@@ -318,6 +318,31 @@ TEST_CASE("plan --explain: hottest experts, copies, and CRAFT's gains with the c
   CHECK(run_epsim(dir, "plan request.json --explain").out.find("chosen") != std::string::npos);
 }
 
+TEST_CASE("plan: EPLB in global mode ignores nodes that the GPUs do not divide over, as the original does") {
+  const TempDir dir;
+  // eplb.py plans hierarchically if and only if the groups divide over the nodes (4 % 3 != 0); it asserts that the GPUs
+  // do in that mode alone.
+  json request = {{"policy", "eplb"},
+                  {"weights", {{9, 1, 2, 8, 3, 7, 4, 6}}},
+                  {"num_replicas", 16},
+                  {"num_gpus", 8},
+                  {"num_groups", 4}};
+  json one_node = planned(dir, request);
+  request["num_nodes"] = 3;
+  json three_nodes = planned(dir, request);
+  CHECK(three_nodes["num_nodes"] == 3);
+  three_nodes["num_nodes"] = 1;
+  // On one node the original is hierarchical with its 4 groups, which orders equal loads in another way: global is
+  // plan for plan what a request without groups gives.
+  request.erase("num_nodes");
+  request.erase("num_groups");
+  CHECK(three_nodes == planned(dir, request));
+  CHECK(three_nodes["balancedness_after"] == one_node["balancedness_after"]);
+  request["policy"] = "eplb_sglang";  // mode auto, 1 group: 1 % 3 != 0
+  request["num_nodes"] = 3;
+  CHECK(planned(dir, request)["phy2log"] == three_nodes["phy2log"]);
+}
+
 TEST_CASE("plan: wrong requests end with a clear error and no file") {
   const TempDir dir;
   write(dir, "broken_plan.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[0, 1, 2, 2], [0, 1, 2, 3]]}");
@@ -338,6 +363,13 @@ TEST_CASE("plan: wrong requests end with a clear error and no file") {
       {"no GPUs", with("num_gpus", nullptr), {"num_gpus", "required"}},
       {"zero GPUs", with("num_gpus", 0), {"num_gpus"}},
       {"nodes", with("num_nodes", 3), {"2 GPUs", "3 nodes"}},
+      {"nodes in hierarchical mode",
+       R"({"policy": "eplb", "weights": [[1, 2, 3, 4, 5, 6]], "num_gpus": 4, "num_nodes": 3, "num_groups": 3,
+          "num_replicas": 8})",
+       {"4 GPUs", "3 nodes", "mode global"}},
+      {"nodes of a policy that looks at them",
+       R"({"policy": "craft", "weights": [[1, 2, 3, 4]], "num_gpus": 4, "num_nodes": 3})",
+       {"4 GPUs", "3 nodes"}},
       {"too few replicas", with("num_replicas", 3), {"num_replicas", "3 physical", "4 experts"}},
       {"replicas do not divide", with("num_replicas", 5), {"2 GPUs"}},
       {"said twice", with("replication_factor", 1), {"num_replicas", "replication_factor"}},
