@@ -57,5 +57,6 @@ function(epsim_embed target name)
     COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR} -DNAME=${name} -DOUTPUT=${output} -DLIST=${list}
       -P ${EPSIM_EMBED_SCRIPT}
     DEPENDS ${paths} ${list} ${EPSIM_EMBED_SCRIPT} VERBATIM)
+  set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # all have the same names inside
   target_sources(${target} PRIVATE ${output})
 endfunction()

@@ -6,6 +6,10 @@ target_include_directories(epsim_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(epsim_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
 # No fused multiply-add: results stay bit-identical across compilers and machines that have or lack FMA.
 target_compile_options(epsim_options INTERFACE -ffp-contract=off)
+if(CMAKE_UNITY_BUILD)
+  # g++ takes each included .cpp of a unity build for a header.
+  target_compile_options(epsim_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 if(EPSIM_WERROR)
   target_compile_options(epsim_options INTERFACE -Werror)
 endif()
