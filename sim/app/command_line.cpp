@@ -46,7 +46,7 @@ std::optional<po::variables_map> parse_words(const std::vector<std::string>& wor
   } catch (const po::unknown_option& e) {
     throw InputError({}, unknown_name("option", e.get_option_name(), option_names(options)));
   } catch (const po::too_many_positional_options_error&) {
-    throw InputError({}, fmt::format("there are words too many on the command line.\n{}", usage));
+    throw InputError({}, fmt::format("too many arguments.\n{}", usage));
   } catch (const po::error& e) {
     throw InputError({}, fmt::format("{}.", e.what()));
   }
@@ -80,8 +80,8 @@ Config open_scenario(const po::variables_map& values) {
 }
 
 void add_output_options(po::options_description& options) {
-  options.add_options()("output,o", po::value<std::string>(), "folder for the results; default: out/<scenario name>")(
-      "overwrite", po::bool_switch(), "replace the folder if it holds results already")(
+  options.add_options()("output,o", po::value<std::string>(), "folder for the results; default: a new one below out/, named after the scenario")(
+      "overwrite", po::bool_switch(), "replace the folder if it holds results")(
       "threads", po::value<int>()->default_value(0),
       "threads for independent runs; 0 = all cores; results do not "
       "depend on it")("quiet,q", po::bool_switch(), "no progress");

@@ -40,7 +40,10 @@ void print_help(std::ostream& out) {
          "`epsim <verb> --help` explains a verb. Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted.\n";
 }
 
-int dispatch(const std::vector<std::string>& words) {
+int dispatch(std::vector<std::string> words) {
+  if (words.size() > 1 && words[0] == "help") {
+    words = {words[1], "--help"};
+  }
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     print_help(std::cout);
     return words.empty() ? 2 : 0;

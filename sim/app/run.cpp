@@ -11,6 +11,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/app/inputs.h"
+#include "sim/app/results_folder.h"
 #include "sim/core/files.h"
 #include "sim/report/perfetto.h"
 #include "sim/report/progress.h"
@@ -95,8 +96,8 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
   for (const PolicyChoice& policy : scenario.policies) {
     prepare_run(scenario, policy);  // a plan that does not fit is told before any run starts
   }
-  const fs::path target =
-      values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / scenario.name;
+  const ResultsFolder results_folder(values, scenario.name);
+  const fs::path& target = results_folder.path();
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
   const RunInfo info = describe_inputs(scenario);
   const std::vector<RunResult> results =
@@ -112,6 +113,7 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
     write_timeline_file(folder.path(), *recorder, results.front());
   }
   folder.commit();
+  results_folder.publish();
 
   std::vector<RunSummary> summaries;
   for (const RunResult& result : results) {

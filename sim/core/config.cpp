@@ -11,6 +11,43 @@
 #include "sim/core/config_document.h"
 
 namespace epsim {
+namespace {
+
+constexpr const char* kNotSection = "this must be a mapping of keys to values.";
+constexpr const char* kNotList = "this must be a list.";
+
+std::string text_of(const YAML::Node& value) {
+  YAML::Emitter out;
+  out << value;
+  return value.IsScalar() ? value.Scalar() : value.IsNull() ? "" : out.c_str();
+}
+
+// What reading `value` as a T says against it.
+template <class T>
+std::optional<std::string> refused(const YAML::Node& value, Bound bound) {
+  try {
+    yaml::Convert<T>::read(value, bound);
+    return std::nullopt;
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+}
+
+// "a[3].b" as "a[].b".
+std::string without_indices(const std::string& path) {
+  std::string out;
+  bool inside = false;
+  for (const char c : path) {
+    inside = inside && c != ']';
+    if (!inside) {
+      out += c;
+    }
+    inside = inside || c == '[';
+  }
+  return out;
+}
+
+}  // namespace
 
 // A mapping, its place in the document and the keys read so far. Children are kept so that finish() reaches them.
 struct ConfigReader::Node {
@@ -63,6 +100,16 @@ std::string Config::resolved() const {
   return std::string(out.c_str()) + "\n";
 }
 
+void Config::record_reads() { document_->recording = true; }
+
+std::vector<KeyRead> Config::reads() const {
+  std::vector<KeyRead> out;
+  for (const auto& [key, read] : document_->reads) {
+    out.push_back(read);
+  }
+  return out;
+}
+
 std::vector<std::filesystem::path> Config::files() const { return document_->files; }
 
 ConfigReader::ConfigReader(std::shared_ptr<Node> node) : node_(std::move(node)) {}
@@ -113,9 +160,7 @@ std::vector<std::pair<std::string, std::string>> ConfigReader::rest() {
     }
     node_->handed_on.insert(key);
     const YAML::Node value = node_->find(key);
-    YAML::Emitter text;
-    text << value;
-    out.emplace_back(key, value.IsScalar() ? value.Scalar() : value.IsNull() ? "" : text.c_str());
+    out.emplace_back(key, text_of(value));
   }
   return out;
 }
@@ -128,8 +173,90 @@ std::vector<std::string> ConfigReader::keys() const {
   return out;
 }
 
+void ConfigReader::note(const std::string& key, ValueType type, Bound bound, bool required,
+                        std::optional<std::string> fallback, std::vector<std::string> choices) const {
+  if (!node_->document->recording) {
+    return;
+  }
+  std::string variant;
+  for (const char* which : {"kind", "engine", "rule"}) {
+    const YAML::Node value = node_->find(which);
+    if (key == which) {
+      variant = "";
+      break;
+    }
+    variant = variant.empty() && value.IsDefined() && value.IsScalar() ? value.Scalar() : variant;
+  }
+  const std::string path = without_indices(node_->full(key));
+  const auto at =
+      node_->document->reads.try_emplace({path, variant}, KeyRead{path, variant, type, bound, false, {}, {}});
+  KeyRead& known = at.first->second;
+  // A file's name is read as a text first, an optional key may be asked for again once it is known to be there.
+  known.type = type == ValueType::kText ? known.type : type;
+  known.required = known.required || required;
+  known.fallback = known.fallback ? known.fallback : std::move(fallback);
+  known.choices = known.choices.empty() ? std::move(choices) : known.choices;
+}
+
+std::optional<std::string> ConfigReader::problem_of(const std::string& key, ValueType type, Bound bound) const {
+  const YAML::Node value = node_->find(key);
+  if (!has(key)) {
+    return std::nullopt;
+  }
+  switch (type) {
+    case ValueType::kBool:
+      return refused<bool>(value, bound);
+    case ValueType::kWhole:
+      return refused<std::int64_t>(value, bound);
+    case ValueType::kNumber:
+      return refused<double>(value, bound);
+    case ValueType::kText:
+    case ValueType::kPath:
+      return refused<std::string>(value, bound);
+    case ValueType::kTime:
+      return refused<Seconds>(value, bound);
+    case ValueType::kBytes:
+      return refused<Bytes>(value, bound);
+    case ValueType::kByteRate:
+      return refused<BytesPerSecond>(value, bound);
+    case ValueType::kFlopRate:
+      return refused<FlopsPerSecond>(value, bound);
+    case ValueType::kRequestRate:
+      return refused<RequestsPerSecond>(value, bound);
+    case ValueType::kNumbers:
+      return refused<std::vector<double>>(value, bound);
+    case ValueType::kWholes:
+      return refused<std::vector<std::int64_t>>(value, bound);
+    case ValueType::kTexts:
+      return refused<std::vector<std::string>>(value, bound);
+    case ValueType::kTable:
+      return refused<std::vector<std::vector<double>>>(value, bound);
+    case ValueType::kSection:
+      return value.IsMap() ? std::nullopt : std::optional<std::string>(kNotSection);
+    case ValueType::kSections:
+      return value.IsSequence() ? std::nullopt : std::optional<std::string>(kNotList);
+  }
+  return std::nullopt;
+}
+
+std::string ConfigReader::missing(const std::string& key, const std::vector<std::string>& candidates) const {
+  const std::optional<std::string> meant = misspelling(key, candidates);
+  if (!meant) {
+    return "this key is required and missing.";
+  }
+  const int line = place(*meant).line;
+  return fmt::format("this key is required and missing; {} has '{}'.",
+                     line > 0 ? fmt::format("line {}", line) : "an override", *meant);
+}
+
 template <class T>
 std::optional<T> ConfigReader::maybe(const std::string& key, Bound bound) {
+  note(key, yaml::kTypeOf<T>, bound, false);
+  return get<T>(key, bound);
+}
+
+template <class T>
+std::optional<T> ConfigReader::get(const std::string& key, Bound bound) {
   node_->read.insert(key);
   if (!has(key)) {
     return std::nullopt;
@@ -143,14 +270,20 @@ std::optional<T> ConfigReader::maybe(const std::string& key, Bound bound) {
 
 template <class T>
 T ConfigReader::required(const std::string& key, Bound bound) {
-  std::optional<T> value = maybe<T>(key, bound);
-  check(value.has_value(), key, "this key is required and missing.");
+  note(key, yaml::kTypeOf<T>, bound, true);
+  std::optional<T> value = get<T>(key, bound);
+  if (!value) {
+    fail(key, missing(key, unread_keys()));
+  }
   return *std::move(value);
 }
 
 template <class T>
 T ConfigReader::optional(const std::string& key, T fallback, Bound bound) {
-  std::optional<T> value = maybe<T>(key, bound);
+  std::optional<T> value = get<T>(key, bound);
+  if (node_->document->recording) {
+    note(key, yaml::kTypeOf<T>, bound, false, text_of(yaml::Convert<T>::write(fallback)));
+  }
   if (value) {
     return *std::move(value);
   }
@@ -161,6 +294,7 @@ T ConfigReader::optional(const std::string& key, T fallback, Bound bound) {
 std::string ConfigReader::choice(const std::string& key, const std::vector<std::string>& allowed,
                                  const std::optional<std::string>& fallback) {
   std::string value = fallback ? optional<std::string>(key, *fallback) : required<std::string>(key);
+  note(key, ValueType::kText, Bound::kNotNegative, !fallback, fallback, allowed);
   for (const std::string& name : allowed) {
     if (value == name) {
       return value;
@@ -170,7 +304,8 @@ std::string ConfigReader::choice(const std::string& key, const std::vector<std::
 }
 
 std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string& key) {
-  const std::optional<std::string> text = maybe<std::string>(key);
+  note(key, ValueType::kPath, Bound::kNotNegative, false);
+  const std::optional<std::string> text = get<std::string>(key, Bound::kNotNegative);
   if (!text) {
     return std::nullopt;
   }
@@ -192,15 +327,19 @@ std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string&
 }
 
 std::filesystem::path ConfigReader::path(const std::string& key) {
+  note(key, ValueType::kPath, Bound::kNotNegative, true);
   std::optional<std::filesystem::path> file = maybe_path(key);
-  check(file.has_value(), key, "this key is required and missing: it names a file.");
+  if (!file) {
+    fail(key, missing(key, unread_keys()));
+  }
   return *std::move(file);
 }
 
 ConfigReader ConfigReader::section(const std::string& key) {
   node_->read.insert(key);
   const YAML::Node found = node_->find(key);
-  check(!found.IsDefined() || found.IsNull() || found.IsMap(), key, "this must be a mapping of keys to values.");
+  note(key, ValueType::kSection, Bound::kNotNegative, false);
+  check(!found.IsDefined() || found.IsNull() || found.IsMap(), key, kNotSection);
   if (!found.IsDefined() || found.IsNull()) {
     node_->yaml[key] = YAML::Node(YAML::NodeType::Map);
   }
@@ -208,18 +347,22 @@ ConfigReader ConfigReader::section(const std::string& key) {
 }
 
 ConfigReader ConfigReader::required_section(const std::string& key) {
-  check(has(key), key, "this section is required and missing.");
+  note(key, ValueType::kSection, Bound::kNotNegative, true);
+  if (!has(key)) {
+    fail(key, missing(key, unread_keys()));
+  }
   return section(key);
 }
 
 std::vector<ConfigReader> ConfigReader::list_of_sections(const std::string& key) {
   node_->read.insert(key);
+  note(key, ValueType::kSections, Bound::kNotNegative, false);
   std::vector<ConfigReader> out;
   if (!has(key)) {
     return out;
   }
   const YAML::Node list = node_->find(key);
-  check(list.IsSequence(), key, "this must be a list.");
+  check(list.IsSequence(), key, kNotList);
   for (std::size_t i = 0; i < list.size(); ++i) {
     check(list[i].IsMap(), key, fmt::format("item {} must be a mapping of keys to values.", i + 1));
     out.push_back(ConfigReader(node_->child(fmt::format("{}[{}]", node_->full(key), i), list[i])));
@@ -227,17 +370,26 @@ std::vector<ConfigReader> ConfigReader::list_of_sections(const std::string& key)
   return out;
 }
 
-void ConfigReader::finish() const {
-  for (const std::string& key : keys()) {
-    if (!node_->read.contains(key)) {
-      const std::vector<std::string> known(node_->read.begin(), node_->read.end());
-      fail(key, unknown_name("key", key, known));
-    }
+std::vector<std::string> ConfigReader::unread_keys() const {
+  std::vector<std::string> out = keys();
+  std::erase_if(out, [&](const std::string& key) { return node_->read.contains(key); });
+  return out;
+}
+
+std::vector<InputError> ConfigReader::unread() const {
+  std::vector<InputError> out;
+  for (const std::string& key : unread_keys()) {
+    const std::vector<std::string> known(node_->read.begin(), node_->read.end());
+    out.emplace_back(place(key), unknown_name("key", key, known));
   }
   for (const auto& child : node_->children) {
-    ConfigReader(child).finish();
+    const std::vector<InputError> below = ConfigReader(child).unread();
+    out.insert(out.end(), below.begin(), below.end());
   }
+  return out;
 }
+
+void ConfigReader::finish() const { throw_all(unread()); }
 
 #define EPSIM_CONFIG_TYPE(T)                                                   \
   template std::optional<T> ConfigReader::maybe<T>(const std::string&, Bound); \

@@ -22,6 +22,37 @@ namespace epsim {
 // What a number may be; applies to plain numbers and to quantities.
 enum class Bound { kPositive, kNotNegative, kAny };
 
+// What a key holds.
+enum class ValueType {
+  kBool,
+  kWhole,
+  kNumber,
+  kText,
+  kTime,
+  kBytes,
+  kByteRate,
+  kFlopRate,
+  kRequestRate,
+  kNumbers,  // lists
+  kWholes,
+  kTexts,
+  kTable,     // a list of lists of numbers
+  kPath,      // a file or a folder
+  kSection,   // a mapping
+  kSections,  // a list of mappings
+};
+
+// One key as readers asked for it.
+struct KeyRead {
+  std::string path;     // dotted; items of a list as "faults[].at"
+  std::string variant;  // what the mapping's `kind`, `engine` or `rule` says, which may decide what its keys mean
+  ValueType type = ValueType::kText;
+  Bound bound = Bound::kNotNegative;
+  bool required = false;
+  std::optional<std::string> fallback;  // the default as text; std::nullopt: none, or the reader works one out
+  std::vector<std::string> choices;
+};
+
 class ConfigReader;
 
 // One YAML document with its overrides. Cheap to copy (shared, the echo included).
@@ -46,6 +77,11 @@ class Config {
   // The files that the document extends, then every file that a key named, in the order they were read; its own is left
   // out.
   std::vector<std::filesystem::path> files() const;
+
+  // From now on readers' questions are kept: reads() has each key once per variant, in the order of path and variant.
+  // For tests of what documents the keys.
+  void record_reads();
+  std::vector<KeyRead> reads() const;
 
   struct Document;
 
@@ -85,6 +121,10 @@ class ConfigReader {
   std::vector<std::string> keys() const;
   bool has(const std::string& key) const;
   bool is_section(const std::string& key) const;
+  // What reading the key as `type` would refuse; std::nullopt when it is absent or fine. Asks for nothing.
+  std::optional<std::string> problem_of(const std::string& key, ValueType type, Bound bound) const;
+  // "this key is required and missing", and which key beside it may be meant: one of `candidates`.
+  std::string missing(const std::string& key, const std::vector<std::string>& candidates) const;
   // Keys that nobody reads by name, and their values as YAML text: for options that someone else reads (plug-ins). They
   // count as read from now on, and are given again when asked for again.
   std::vector<std::pair<std::string, std::string>> rest();
@@ -93,13 +133,19 @@ class ConfigReader {
   void check(bool condition, const std::string& key, const std::string& problem) const;
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
   InputPlace place(const std::string& key) const;
-  // Refuses keys that were not read, here and in the sections taken from here.
+  // Refuses keys that were not read, here and in the sections taken from here: all of them in one throw_all().
   void finish() const;
+  std::vector<InputError> unread() const;
 
  private:
   friend class Config;
   struct Node;
   explicit ConfigReader(std::shared_ptr<Node> node);
+  template <class T>
+  std::optional<T> get(const std::string& key, Bound bound);
+  std::vector<std::string> unread_keys() const;
+  void note(const std::string& key, ValueType type, Bound bound, bool required,
+            std::optional<std::string> fallback = std::nullopt, std::vector<std::string> choices = {}) const;
   std::shared_ptr<Node> node_;
 };
 

@@ -15,9 +15,38 @@
 
 namespace epsim::yaml {
 
-// How each type is read from YAML text and written back for the echo.
+// How each type is read from YAML text and written back for the echo, and what it is called.
 template <class T>
 struct Convert;
+
+template <class T>
+inline constexpr ValueType kTypeOf = ValueType::kText;
+template <>
+inline constexpr ValueType kTypeOf<bool> = ValueType::kBool;
+template <>
+inline constexpr ValueType kTypeOf<int> = ValueType::kWhole;
+template <>
+inline constexpr ValueType kTypeOf<std::int64_t> = ValueType::kWhole;
+template <>
+inline constexpr ValueType kTypeOf<double> = ValueType::kNumber;
+template <>
+inline constexpr ValueType kTypeOf<Seconds> = ValueType::kTime;
+template <>
+inline constexpr ValueType kTypeOf<Bytes> = ValueType::kBytes;
+template <>
+inline constexpr ValueType kTypeOf<BytesPerSecond> = ValueType::kByteRate;
+template <>
+inline constexpr ValueType kTypeOf<FlopsPerSecond> = ValueType::kFlopRate;
+template <>
+inline constexpr ValueType kTypeOf<RequestsPerSecond> = ValueType::kRequestRate;
+template <>
+inline constexpr ValueType kTypeOf<std::vector<double>> = ValueType::kNumbers;
+template <>
+inline constexpr ValueType kTypeOf<std::vector<std::int64_t>> = ValueType::kWholes;
+template <>
+inline constexpr ValueType kTypeOf<std::vector<std::string>> = ValueType::kTexts;
+template <>
+inline constexpr ValueType kTypeOf<std::vector<std::vector<double>>> = ValueType::kTable;
 
 [[noreturn]] inline void wrong_type(const std::string& text, const std::string& expected) {
   throw std::invalid_argument(fmt::format("'{}' is not {}.", text, expected));

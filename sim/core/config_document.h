@@ -35,6 +35,8 @@ struct Config::Document {
   YAML::Node root;
   Source own;
   std::map<std::string, Source> elsewhere;   // by dotted path: what did not come from the document itself
+  bool recording = false;
+  std::map<std::pair<std::string, std::string>, KeyRead> reads;  // by path and variant
   std::vector<std::filesystem::path> files;  // those it extends, and every one that a key named
 
  private:

@@ -22,10 +22,19 @@ std::string describe(const InputPlace& at, const std::string& problem) {
   return where + problem;
 }
 
+std::string describe(const std::vector<InputError>& errors) {
+  std::string out = fmt::format("{} errors:", errors.size());
+  for (const InputError& error : errors) {
+    out += fmt::format("\n  {}", error.what());
+  }
+  return out;
+}
+
 std::string describe_misfit(int gpu, Bytes need, Bytes have, const std::string& what) {
-  return fmt::format("GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB. Fewer copies, more GPUs or a larger "
-                     "memory.static_fraction make room.", gpu, what, to_gib(need),
-                     to_gib(have));
+  return fmt::format(
+      "GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB. Fewer copies, more GPUs or a larger "
+      "memory.static_fraction make room.",
+      gpu, what, to_gib(need), to_gib(have));
 }
 
 }  // namespace
@@ -33,11 +42,39 @@ std::string describe_misfit(int gpu, Bytes need, Bytes have, const std::string& 
 InputError::InputError(InputPlace at, const std::string& what_is_wrong)
     : std::runtime_error(describe(at, what_is_wrong)), place(std::move(at)), problem(what_is_wrong) {}
 
+InputError::InputError(const std::string& text, InputPlace at, const std::string& what_is_wrong)
+    : std::runtime_error(text), place(std::move(at)), problem(what_is_wrong) {}
+
+InputErrors::InputErrors(std::vector<InputError> errors)
+    : InputError(describe(errors), errors.at(0).place, errors.at(0).problem), all(std::move(errors)) {}
+
+void throw_all(std::vector<InputError> errors) {
+  if (errors.size() == 1) {
+    throw errors.front();
+  }
+  if (!errors.empty()) {
+    throw InputErrors(std::move(errors));
+  }
+}
+
 DoesNotFit::DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::string& what)
     : InputError({}, describe_misfit(gpu_index, needed, available, what)),
       gpu(gpu_index),
       need(needed),
       have(available) {}
+
+std::optional<std::string> misspelling(const std::string& given, const std::vector<std::string>& known) {
+  std::optional<std::string> best;
+  int least = 3;
+  for (const std::string& name : known) {
+    const int edits = edit_distance(given, name);
+    if (edits < least && edits + 1 < static_cast<int>(std::min(given.size(), name.size()))) {
+      least = edits;
+      best = name;
+    }
+  }
+  return best;
+}
 
 int edit_distance(const std::string& a, const std::string& b) {
   std::vector<int> row(b.size() + 1);

@@ -1,6 +1,7 @@
 // Errors that a user can mend. The message is for people, the fields are for tests.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,7 +22,19 @@ struct InputError : std::runtime_error {
   InputError(InputPlace at, const std::string& problem);
   InputPlace place;
   std::string problem;
+
+ protected:
+  InputError(const std::string& text, InputPlace at, const std::string& problem);
 };
+
+// Several errors of one input, in the order given. `place` and `problem` are those of the first.
+struct InputErrors : InputError {
+  explicit InputErrors(std::vector<InputError> errors);
+  std::vector<InputError> all;
+};
+
+// Throws what `errors` holds: nothing, the one error, or all of them as InputErrors.
+void throw_all(std::vector<InputError> errors);
 
 // A run that failed although its input was acceptable (a full disk, say): exit code 1.
 struct RunFailed : std::runtime_error {
@@ -37,6 +50,10 @@ struct DoesNotFit : InputError {
 
 // The message for a name that is not in `known`: lists every valid name, the nearest first.
 std::string unknown_name(const std::string& kind, const std::string& given, const std::vector<std::string>& known);
+
+// The name in `known` that `given` is most likely a misspelling of: up to two edits apart, with two characters or more
+// left as they were. std::nullopt when there is none.
+std::optional<std::string> misspelling(const std::string& given, const std::vector<std::string>& known);
 
 // Number of single-character edits between two words.
 int edit_distance(const std::string& a, const std::string& b);

@@ -70,6 +70,73 @@ TEST_CASE("a missing key is named with its section") {
   CHECK(reading("", [](ConfigReader& in) { in.path("trace"); }).place.key == "trace");
 }
 
+TEST_CASE("a required key that is misspelt is named as such") {
+  const InputError e = reading("cluster:\n  node: p4de\n  nods: 8\n", [](ConfigReader& in) {
+    ConfigReader cluster = in.required_section("cluster");
+    cluster.required<std::string>("node");
+    cluster.required<int>("nodes");
+  });
+  CHECK(e.place.key == "cluster.nodes");
+  check_contains(e.what(), {"required and missing; line 3 has 'nods'"});
+  // 'node' has been read and 'nodule' is three edits away: neither is a misspelling of 'nodes'.
+  const InputError other = reading("node: a\nnodule: 8\n", [](ConfigReader& in) {
+    in.required<std::string>("node");
+    in.required<int>("nodes");
+  });
+  CHECK(other.problem == "this key is required and missing.");
+  CHECK(reading("modle: {}\n", [](ConfigReader& in) { in.required_section("model"); }).problem ==
+        "this key is required and missing; line 1 has 'modle'.");
+  CHECK(reading("paht: x\n", [](ConfigReader& in) { in.path("path"); }).problem ==
+        "this key is required and missing; line 1 has 'paht'.");
+}
+
+TEST_CASE("finish() tells all unknown keys at once, in the file's order") {
+  const auto e = error_of<InputErrors>([] {
+    Config c = config("a: 1\nb: 2\nsub:\n  c: 3\n");
+    ConfigReader in = c.root();
+    in.optional("a", 1);
+    in.section("sub");
+    in.finish();
+  });
+  REQUIRE(e.all.size() == 2);
+  CHECK(e.all[0].place.line == 2);
+  CHECK(e.all[1].place.key == "sub.c");
+  check_contains(e.what(), {"2 errors:\n  test.yaml:2: `b`: unknown key", "\n  test.yaml:4: `sub.c`: unknown key"});
+}
+
+TEST_CASE("what readers ask for is recorded once per key and variant") {
+  Config c = config("kind: a\nparts: [{x: 1}, {x: 2}]\n");
+  c.record_reads();
+  ConfigReader in = c.root();
+  in.choice("kind", {"a", "b"});
+  in.optional("time", Seconds(2), Bound::kPositive);
+  for (ConfigReader& part : in.list_of_sections("parts")) {
+    part.required<int>("x");
+  }
+  const std::vector<KeyRead> reads = c.reads();
+  REQUIRE(reads.size() == 4);  // kind, parts, parts[].x, time
+  CHECK(reads[0].path == "kind");
+  CHECK(reads[0].variant.empty());
+  CHECK(reads[0].required);
+  CHECK(reads[0].choices == std::vector<std::string>{"a", "b"});
+  CHECK(reads[1].type == ValueType::kSections);
+  CHECK(reads[1].variant == "a");
+  CHECK(reads[2].path == "parts[].x");
+  CHECK(reads[2].required);
+  CHECK(reads[3].type == ValueType::kTime);
+  CHECK(reads[3].bound == Bound::kPositive);
+  CHECK(reads[3].fallback == "2s");
+}
+
+TEST_CASE("a value can be checked against a type without reading it") {
+  const ConfigReader in = config("time: 5\ncount: 2\nlist: [1, x]\n").root();
+  CHECK(in.problem_of("time", ValueType::kTime, Bound::kNotNegative).has_value());  // no unit
+  CHECK_FALSE(in.problem_of("count", ValueType::kWhole, Bound::kPositive).has_value());
+  CHECK(in.problem_of("count", ValueType::kSection, Bound::kPositive).has_value());
+  CHECK(in.problem_of("list", ValueType::kNumbers, Bound::kPositive) == "'x' is not a number.");
+  CHECK_FALSE(in.problem_of("absent", ValueType::kWhole, Bound::kPositive).has_value());
+}
+
 TEST_CASE("a key given twice is refused at the second place") {
   const InputError e = error_of<InputError>([] { config("rate: 1\nother: 2\nrate: 3\n"); });
   CHECK(e.place.key == "rate");

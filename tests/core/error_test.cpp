@@ -46,6 +46,24 @@ TEST_CASE("an unknown name lists the known ones, the nearest first, ties in thei
   CHECK(unknown_name("key", "x", {}) == "unknown key 'x'; none is allowed here.");
 }
 
+TEST_CASE("a misspelling is up to two edits away, and not most of the name") {
+  CHECK(misspelling("nods", {"node", "nodes"}) == "node");  // one edit each; the first counts
+  CHECK(misspelling("nods", {"nodes"}) == "nodes");
+  CHECK(misspelling("stes", {"steps"}) == "steps");
+  CHECK(misspelling("paht", {"path"}) == "path");              // two edits, two characters stay
+  CHECK_FALSE(misspelling("at", {"it", "rate"}).has_value());  // one character stays, none does
+  CHECK_FALSE(misspelling("nodes", {}).has_value());
+}
+
+TEST_CASE("several errors are thrown as one, a single one as itself, none not at all") {
+  CHECK_NOTHROW(throw_all({}));
+  CHECK(test::error_of<InputError>([] { throw_all({InputError({"f", 1, "a"}, "x.")}); }).problem == "x.");
+  const auto two = test::error_of<InputErrors>(
+      [] { throw_all({InputError({"f", 1, "a"}, "x."), InputError({"f", 2, "b"}, "y.")}); });
+  CHECK(std::string(two.what()) == "2 errors:\n  f:1: `a`: x.\n  f:2: `b`: y.");
+  CHECK(two.place.key == "a");
+}
+
 TEST_CASE("a broken invariant names the condition and the place") {
   const auto broken = test::error_of<InvariantBroken>([] { EPSIM_CHECK(1 + 1 == 3, "sums hold"); });
   test::check_contains(broken.what(), {"error_test.cpp:", "1 + 1 == 3", "sums hold"});
