@@ -10,7 +10,6 @@
 #include "tests/traces/support.h"
 #include "traces/requests/servegen.h"
 #include "traces/requests/sources.h"
-#include "traces/requests/tar.h"
 
 namespace epsim {
 namespace {
@@ -20,58 +19,6 @@ using test::message;
 using test::seconds_of;
 using test::tar_end;
 using test::tar_entry;
-
-TEST_CASE("tar: regular files in order, folders and links passed over, long names of both kinds") {
-  const std::string long_name = "folder/" + std::string(200, 'n') + "/chunk-1-trace.csv";
-  const std::string record = "path=" + long_name + "\n";
-  const std::string archive = tar_entry("folder/", "", '5') + tar_entry("a", "first") +
-                              tar_entry("././@LongLink", long_name + '\0', 'L') +
-                              tar_entry("cut", std::string(512, 'b')) + tar_entry("link", "", '2') +
-                              tar_entry("pax", std::to_string(record.size() + 4) + " " + record, 'x') +
-                              tar_entry("cut", "third") + tar_entry("last", "") + tar_end();
-  ByteInput input = ByteInput::from_memory("t.tar", archive);
-  TarReader tar(input);
-  CHECK(tar.next()->name == "a");
-  CHECK(tar.read() == "first");
-  CHECK(tar.next()->name == long_name);  // its content is passed over
-  CHECK(tar.next()->name == long_name);
-  CHECK(tar.read() == "third");
-  const auto last = tar.next();
-  CHECK(last->name == "last");
-  CHECK(last->size == 0);
-  CHECK_FALSE(tar.next());
-}
-
-TEST_CASE("tar: damage is an error") {
-  const auto walk = [](const std::string& bytes) {
-    return message([&] {
-      ByteInput input = ByteInput::from_memory("t.tar", bytes);
-      TarReader tar(input);
-      while (tar.next()) {
-        tar.read();
-      }
-    });
-  };
-  const std::string good = tar_entry("a", "content") + tar_end();
-  CHECK(walk(good).empty());
-  std::string flipped = good;
-  flipped[3] = 'x';
-  CHECK(contains(walk(flipped), "checksum"));
-  CHECK(contains(walk(good.substr(0, 100)), "cut off"));
-  CHECK(contains(walk(good.substr(0, 600)), "cut off"));
-  CHECK(contains(walk(std::string(512, 'x')), "checksum"));
-  // A header that claims 8 GiB: refused by its size, not by memory.
-  std::string huge = tar_entry("a", "");
-  huge.replace(124, 11, "77777777777");
-  std::size_t sum = 8 * ' ';
-  for (std::size_t i = 0; i < 512; ++i) {
-    sum += i >= 148 && i < 156 ? 0 : static_cast<unsigned char>(huge[i]);
-  }
-  char text[8];
-  std::snprintf(text, sizeof text, "%06zo", sum);
-  huge.replace(148, 6, text);
-  CHECK(contains(walk(huge), "8589934591 bytes"));
-}
 
 // A pool in memory. Lengths: inputs 10 or 20, outputs 1 or 2, each with the chance 1/2.
 const std::string kLengths =
@@ -84,6 +31,63 @@ std::string rows(int windows, const std::string& rest) {
     out += std::to_string(600 * w) + "," + rest + "\n";
   }
   return out;
+}
+
+TEST_CASE("tar: regular files are read; folders, links and other files are not; long names of both kinds") {
+  const std::string folder = "folder/" + std::string(200, 'n') + "/";
+  const std::string trace_name = folder + "chunk-1-trace.csv", lengths_name = folder + "chunk-1-dataset.json";
+  const std::string record = "path=" + lengths_name + "\n";
+  const std::string archive =
+      tar_entry("folder/", "", '5') + tar_entry("a", "first") + tar_entry("chunk-9-trace.csv", "", '2') +
+      tar_entry("././@LongLink", trace_name + '\0', 'L') + tar_entry("cut", rows(2, "1,1,,0,0")) +
+      tar_entry("chunk-9-trace.csv", "", '1') + tar_entry("skipped", std::string(700, 'b')) +
+      tar_entry("pax", std::to_string(record.size() + 4) + " " + record, 'x') + tar_entry("cut", kLengths) +
+      tar_entry("last", "") + tar_end();
+  ByteInput input = ByteInput::from_memory("t.tar", archive);
+  const ServeGenPool pool = read_servegen_archive(input);
+  REQUIRE(pool.clients.size() == 1);
+  CHECK(pool.clients[0].name == "t.tar/" + trace_name);
+  CHECK(pool.clients[0].windows.size() == 2);
+  CHECK(pool.clients[0].lengths->size() == 1);
+}
+
+TEST_CASE("tar: damage is an error") {
+  const auto walk = [](const std::string& bytes) {
+    return message([&] {
+      ByteInput input = ByteInput::from_memory("t.tar", bytes);
+      read_servegen_archive(input);
+    });
+  };
+  const std::string entry = tar_entry("chunk-1-trace.csv", "0,1,1,,0,0\n"), good = entry + tar_end();
+  CHECK(walk(good).empty());
+  std::string flipped = good;
+  flipped[3] = 'x';
+  CHECK(contains(walk(flipped), "t.tar:1: this is not a tar archive"));
+  CHECK(contains(walk(entry + flipped), "damaged"));
+  CHECK(contains(walk(good.substr(0, 100)), "cut off"));
+  CHECK(contains(walk(good.substr(0, 515)), "cut off"));
+  CHECK(contains(walk(good.substr(0, 600)), "cut off"));
+  CHECK(contains(walk(std::string(512, 'x')), "not a tar archive"));
+  // A header that states 8 GiB: refused for its size, before memory is taken.
+  std::string huge = tar_entry("chunk-1-trace.csv", "");
+  huge.replace(124, 11, "77777777777");
+  std::size_t sum = 8 * ' ';
+  for (std::size_t i = 0; i < 512; ++i) {
+    sum += i >= 148 && i < 156 ? 0 : static_cast<unsigned char>(huge[i]);
+  }
+  char text[8];
+  std::snprintf(text, sizeof text, "%06zo", sum);
+  huge.replace(148, 6, text);
+  CHECK(contains(walk(huge), "8589934591 bytes"));
+}
+
+TEST_CASE("tar: a name that is not ASCII does not hide a client") {
+  const std::string name = "f\xc3\xb6lder/chunk-1-trace.csv", record = "path=" + name + "\n";
+  const std::string archive = tar_entry("pax", std::to_string(record.size() + 3) + " " + record, 'x') +
+                              tar_entry("cut", rows(2, "1,1,,0,0")) +
+                              tar_entry("f\xc3\xb6lder/chunk-2-trace.csv", rows(2, "1,1,,0,0"));
+  ByteInput input = ByteInput::from_memory("t.tar", archive);
+  CHECK(read_servegen_archive(input).clients.size() == 2);
 }
 
 ServeGenPool pool_of(const std::string& trace, const std::string& lengths = kLengths) {
