@@ -118,7 +118,7 @@ class Hdf5File {
   // Throws InputError when there is none, or it has not `rank` axes.
   Hdf5Dataset dataset(const std::string& name, std::size_t rank) const;
 
-  // One column of text: UTF-8 of fixed length, padded with zeros; columns of variable length are read too.
+  // One column of text: UTF-8 of fixed length, padded with zeros.
   void write_texts(const std::string& name, std::span<const std::string> values);
   std::vector<std::string> read_texts(const std::string& name) const;
   bool holds_text(const std::string& name) const;

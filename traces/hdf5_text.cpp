@@ -7,7 +7,6 @@
 
 #include "sim/core/error.h"
 #include "traces/hdf5_file.h"
-#include "traces/hdf5_heap.h"
 #include "traces/hdf5_internal.h"
 
 namespace epsim {
@@ -23,8 +22,7 @@ using hdf5::refuse;
 using hdf5::write_failed;
 
 constexpr std::uint64_t kMaxColumnRows = std::uint64_t{1} << 27;  // of text and number columns, which are read whole
-// UTF-8 of `size` bytes, padded with zeros. Files are written with fixed lengths: texts of variable length lie in heaps
-// without checksums (hdf5_heap.h).
+// UTF-8 of `size` bytes, padded with zeros.
 Hdf5Handle text_type(std::size_t size) {
   Hdf5Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_size(type.id(), size);
@@ -34,7 +32,6 @@ Hdf5Handle text_type(std::size_t size) {
 }
 
 constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;  // of one column
-constexpr std::size_t kMaxHeapTexts = std::size_t{1} << 24;  // likewise, of variable length
 
 // Equal-sized, zero-padded pieces for texts.
 std::string padded(std::span<const std::string> values, std::size_t size) {
@@ -52,26 +49,28 @@ std::size_t longest(std::span<const std::string> values) {
   return out;
 }
 
-// Reads `count` texts with `read`, which takes a memory type and a buffer; nothing when it fails. `file`: for texts of
-// variable length, h5py's own way of writing text.
-template <class Read>
-std::optional<std::vector<std::string>> read_texts_as(const std::string& file, hid_t file_id, hid_t stored,
-                                                      std::size_t count, Read read) {
+// Text of variable length lies in heaps that no checksum covers. The library trusts the lengths in them and writes
+// beyond its buffers where a file is damaged (H5HG_read of HDF5 1.10), so it is not asked for such text.
+void require_fixed_length(hid_t stored, const std::string& file, const std::string& object) {
   if (H5Tis_variable_str(stored) > 0) {
-    std::vector<hdf5::HeapReference> references(std::min(count, kMaxHeapTexts));
-    const Hdf5Handle type = hdf5::heap_reference_type();
-    if (count > kMaxHeapTexts || read(type.id(), references.data()) < 0) {
-      return std::nullopt;
-    }
-    return hdf5::heap_texts(file, file_id, references, kMaxTextBytes);
+    refuse(file, object,
+           "text of variable length is not supported; write it at a fixed length (h5py: numpy.bytes_(text) for an "
+           "attribute, dtype 'S' for a column).");
   }
+}
+
+// Reads `count` texts with `read`, which takes a memory type and a buffer; nothing when it fails.
+template <class Read>
+std::optional<std::vector<std::string>> read_texts_as(hid_t stored, std::size_t count, Read read) {
   std::vector<std::string> out;
   const std::size_t size = H5Tget_size(stored);
   if (H5Tget_class(stored) != H5T_STRING || size == 0 || count > kMaxTextBytes / size) {
     return std::nullopt;
   }
   std::string raw(size * count, '\0');
-  if (read(text_type(size).id(), raw.data()) < 0) {
+  const Hdf5Handle type = text_type(size);
+  H5Tset_cset(type.id(), H5Tget_cset(stored));  // the library converts no character sets; ASCII is UTF-8 as it is
+  if (read(type.id(), raw.data()) < 0) {
     return std::nullopt;
   }
   for (std::size_t i = 0; i < count; ++i) {
@@ -121,7 +120,8 @@ std::vector<std::string> Hdf5File::read_texts(const std::string& name) const {
   if (shape[0] == 0) {
     return {};
   }
-  auto texts = read_texts_as(name_, handle_.id(), stored.id(), shape[0], [&](hid_t type, void* out) {
+  require_fixed_length(stored.id(), name_, name);
+  auto texts = read_texts_as(stored.id(), shape[0], [&](hid_t type, void* out) {
     return H5Dread(set.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
   });
   if (!texts) {
@@ -152,8 +152,8 @@ std::string Hdf5File::text(const std::string& name) const {
   if (H5Sget_simple_extent_npoints(space.id()) != 1) {
     refuse(name_, name, "this attribute is no single text.");
   }
-  auto texts = read_texts_as(name_, handle_.id(), stored.id(), 1,
-                             [&](hid_t type, void* out) { return H5Aread(attribute.id(), type, out); });
+  require_fixed_length(stored.id(), name_, name);
+  auto texts = read_texts_as(stored.id(), 1, [&](hid_t type, void* out) { return H5Aread(attribute.id(), type, out); });
   if (!texts) {
     refuse(name_, name, fmt::format("this attribute is no text, or cannot be read: {}.", reason()));
   }
