@@ -1,10 +1,9 @@
-#include "sim/serving/deployment_run.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "sim/core/check.h"
+#include "sim/serving/deployment_run.h"
 #include "sim/serving/simulate.h"
 
 namespace epsim {
@@ -13,6 +12,7 @@ namespace {
 // One instance's price model and the scenario and plan that it stands on.
 struct Running {
   const Scenario* scenario;
+  const PolicyChoice* policy;
   const PreparedRun* prepared;
   InstancePricing pricing;
 };
@@ -25,11 +25,20 @@ std::vector<Scenario> pool_scenarios(const Scenario& s) {
   return out;
 }
 
-InstanceSpec spec_of(Running& running, const PolicyChoice& policy, int instance) {
+// What the instances of a pool run under. Policies that act in every step are for prompts (Libra: "prefill only"): on
+// decode instances the experts stay at home.
+PolicyChoice policy_of(const Scenario& pool, PolicyChoice policy) {
+  if (pool.serving.role == InstanceRole::kDecode) {
+    policy.per_step = nullptr;
+  }
+  return policy;
+}
+
+InstanceSpec spec_of(Running& running, int instance) {
   InstanceSpec spec;
   spec.options = running.prepared->serving;
   spec.pricer = &running.pricing.pricer();
-  tell_losses(*running.scenario, policy, running.pricing, spec);
+  tell_losses(*running.scenario, *running.policy, running.pricing, spec);
   if (spec.options.role != InstanceRole::kWhole) {
     const KvLanes lanes = kv_lanes(*running.scenario);
     spec.ranks_per_lane = lanes.ranks_per_lane;
@@ -132,15 +141,15 @@ void append(RebalanceReport& all, const RebalanceReport& one, int instance) {
 }
 
 // The recorder is told of the first instance alone.
-std::vector<Running> start_models(const std::vector<Scenario>& scenarios, const Scenario& s, const PolicyChoice& policy,
-                                  const PreparedRun& prepared, StepRecorder* recorder) {
+std::vector<Running> start_models(const std::vector<Scenario>& scenarios, const std::vector<PolicyChoice>& policies,
+                                  const Scenario& s, const PreparedRun& prepared, StepRecorder* recorder) {
   std::vector<Running> out;
   for (std::size_t p = 0; p < scenarios.size(); ++p) {
     for (int i = 0; i < s.deployment.pools[p].instances; ++i) {
       const PreparedRun& plan = prepared.pools[p];
       const auto number = static_cast<int>(out.size());
-      out.push_back(
-          {&scenarios[p], &plan, price_instance(scenarios[p], policy, plan, number == 0 ? recorder : nullptr, number)});
+      out.push_back({&scenarios[p], &policies[p], &plan,
+                     price_instance(scenarios[p], policies[p], plan, number == 0 ? recorder : nullptr, number)});
     }
   }
   return out;
@@ -177,7 +186,7 @@ double KvLanes::speed(const Scenario& s, std::span<const Fault> faults, int lane
 PreparedRun prepare_deployment(const Scenario& s, const PolicyChoice& policy) {
   std::vector<PreparedRun> pools;
   for (const Scenario& own : pool_scenarios(s)) {
-    pools.push_back(prepare_run(own, policy));
+    pools.push_back(prepare_run(own, policy_of(own, policy)));
   }
   PreparedRun out = pools.back();
   out.pools = std::move(pools);
@@ -187,10 +196,13 @@ PreparedRun prepare_deployment(const Scenario& s, const PolicyChoice& policy) {
 RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const PreparedRun& prepared,
                          const RequestTrace& requests, const RunControl& control) {
   const std::vector<Scenario> scenarios = pool_scenarios(s);
-  std::vector<Running> running = start_models(scenarios, s, policy, prepared, control.recorder);
+  std::vector<PolicyChoice> policies;
+  std::transform(scenarios.begin(), scenarios.end(), std::back_inserter(policies),
+                 [&](const Scenario& own) { return policy_of(own, policy); });
+  std::vector<Running> running = start_models(scenarios, policies, s, prepared, control.recorder);
   std::vector<InstanceSpec> specs;
   for (Running& r : running) {
-    specs.push_back(spec_of(r, policy, static_cast<int>(specs.size())));
+    specs.push_back(spec_of(r, static_cast<int>(specs.size())));
     specs.back().recorded = specs.size() == 1;
   }
   RunResult result = simulate(requests, specs, s.deployment.router, control, s.deployment.retry_limit);
@@ -199,10 +211,12 @@ RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const Pr
   RebalanceReport rebalance;
   RegroupReport regroup;
   int gpus = 0;
+  std::vector<std::string> plans;
   for (std::size_t i = 0; i < running.size(); ++i) {
     result.conservation = {};
-    describe_run(*running[i].scenario, policy, *running[i].prepared, running[i].pricing, result.instances[i].time.total,
-                 result);
+    describe_run(*running[i].scenario, *running[i].policy, *running[i].prepared, running[i].pricing,
+                 result.instances[i].time.total, result);
+    plans.push_back(result.plan_summary);
     add(sent, result.conservation);
     append_totals(all, result.detail, i);
     append_lanes(all, *running[i].scenario, i, result.transfers);
@@ -214,6 +228,9 @@ RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const Pr
   result.detail = std::move(all);
   result.rebalance = std::move(rebalance);
   result.regroup = regroup;
+  if (policy.per_step != nullptr && plans.front() != plans.back()) {
+    result.plan_summary = fmt::format("prefill: {}; decode: {}", plans.front(), plans.back());
+  }
   result.gpus = gpus;
   return result;
 }
