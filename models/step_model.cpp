@@ -1,8 +1,7 @@
-#include "models/step_model.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "models/step_model.h"
 #include "sim/core/check.h"
 #include "sim/core/sum_and_most.h"
 
@@ -34,7 +33,13 @@ void StepModel::set_placement(const Placement& placement) {
   const MoeSpec& model = parts_.model();
   EPSIM_CHECK(placement.layers() == model.moe_layers() && placement.experts() == model.experts,
               "a placement of the model's experts");
-  traffic_model_.emplace(placement, parts_.parallelism(), shape_, parts_.dispatch().dedup, parts_.network().needs());
+  traffic_models_.clear();
+  for (std::size_t way = 0; way < parts_.ways(); ++way) {
+    parts_.set_prompts(way == 0);
+    traffic_models_.emplace_back(placement, parts_.parallelism(), shape_, parts_.dispatch().dedup,
+                                 parts_.network().needs());
+  }
+  parts_.set_prompts(true);
 }
 
 void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int batches) {
@@ -46,12 +51,13 @@ void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int b
     decodes_[r] = ranks[r].decode_tokens;
     step_tokens_ += tokens_[r];
   }
+  parts_.set_prompts(tokens_ != decodes_);
   loads_.draw_mixed(step, tokens_, decodes_, step_loads_);
   parts_.ranks(ranks, ranks_);
 }
 
 const LayerParts& StepModel::layer(int l) {
-  traffic_model_->layer(l, step_loads_, tokens_, traffic_);
+  traffic_models_[parts_.way()].layer(l, step_loads_, tokens_, traffic_);
   parts_.layer(traffic_, tally_.link_bytes(), layer_);
   tally_.bottlenecks(l, layer_);
   tally_.load(l, traffic_, layer_.experts, 1.0 / batches_);

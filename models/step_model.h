@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -72,7 +71,7 @@ class StepModel final : public StepPricer {
   const LoadSource& loads_;
   StepParts parts_;
   ClusterShape shape_;
-  std::optional<TrafficModel> traffic_model_;  // of the placement at hand
+  std::vector<TrafficModel> traffic_models_;  // of the placement at hand, for each way that tokens travel
   StepTally tally_;
   StepRecorder* recorder_ = nullptr;
   std::vector<int> moe_numbers_;   // [MoE layer] in the model

@@ -1,8 +1,7 @@
-#include "models/step_parts.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "models/step_parts.h"
 #include "sim/core/check.h"
 #include "sim/core/sum_and_most.h"
 
@@ -49,11 +48,14 @@ StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Par
     : model_(parallelism.one_gpu_of(model)),
       shape_(shape_of(cluster)),
       parallelism_(parallelism),
-      dispatch_(dispatch),
       compute_(model_, cluster.node.gpu, parallelism, std::move(compute)),
-      network_(make_network(cluster, std::move(network), dispatch.network)),
       peak_(model.bytes_per_weight < 2 && cluster.node.gpu.fp8_peak.count() > 0 ? cluster.node.gpu.fp8_peak
-                                                                                : cluster.node.gpu.bf16_peak) {}
+                                                                                : cluster.node.gpu.bf16_peak) {
+  for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->decode_steps.get()) {
+    ways_.push_back({*way, make_network(cluster, network, way->network)});
+  }
+  EPSIM_CHECK(ways_.size() <= 2, "steps have prompts or they do not");
+}
 
 void StepParts::set_conditions(const StepConditions& conditions) {
   for (const std::vector<double>* speeds : {&conditions.gpu_speed, &conditions.link_speed, &conditions.nic_speed}) {
@@ -76,8 +78,8 @@ double StepParts::rank_speed(std::size_t rank) const {
 Price StepParts::attention_of(const RankBatch& batch) const {
   const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
   const int tp = parallelism_.attention_tp;
-  const Price reduce = network_->within_node(CollectiveKind::kReduceScatter, tp, hidden);
-  const Price gather = network_->within_node(CollectiveKind::kAllGather, tp, hidden);
+  const Price reduce = network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
+  const Price gather = network().within_node(CollectiveKind::kAllGather, tp, hidden);
   return compute_.attention(batch) + reduce + gather;
 }
 
@@ -87,8 +89,8 @@ Price StepParts::with_reduction(Price part, Sharding sharding, std::int64_t toke
   }
   const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
   const int tp = parallelism_.attention_tp;
-  const Price gather = network_->within_node(CollectiveKind::kAllGather, tp, hidden);
-  return gather + part + network_->within_node(CollectiveKind::kReduceScatter, tp, hidden);
+  const Price gather = network().within_node(CollectiveKind::kAllGather, tp, hidden);
+  return gather + part + network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
 }
 
 void StepParts::ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const {
@@ -131,10 +133,10 @@ LayerTraffic StepParts::as_slowed(LayerTraffic traffic) const {
 }
 
 Network::BothWays StepParts::exchanges(const LayerTraffic& traffic, std::vector<double>& link_bytes) const {
-  Network::BothWays out = network_->there_and_back(traffic, dispatch_row(), combine_row(), link_bytes);
+  Network::BothWays out = network().there_and_back(traffic, dispatch_row(), combine_row(), link_bytes);
   if (slowed_links()) {
     std::vector<double> not_counted(link_bytes.size(), 0.0);
-    out = network_->there_and_back(as_slowed(traffic), dispatch_row(), combine_row(), not_counted);
+    out = network().there_and_back(as_slowed(traffic), dispatch_row(), combine_row(), not_counted);
   }
   EPSIM_CHECK(out.dispatch.price.time >= out.dispatch.wire && out.combine.price.time >= out.combine.wire,
               "an exchange is not faster than its busiest link");
@@ -143,7 +145,7 @@ Network::BothWays StepParts::exchanges(const LayerTraffic& traffic, std::vector<
 
 void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const {
   const auto [dispatch, combine] = exchanges(traffic, link_bytes);
-  out.counts = dispatch_.exchange_counts ? piece_of(network_->latency()) : Piece{};
+  out.counts = this->dispatch().exchange_counts ? piece_of(network().latency()) : Piece{};
   out.dispatch = piece_of(dispatch.price);
   out.combine = piece_of(combine.price);
   out.dispatch_straggler = dispatch.straggler;

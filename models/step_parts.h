@@ -31,6 +31,8 @@ struct DispatchOptions {
   double combine_bytes = 2;     // and back
   bool exchange_counts = true;  // sizes are not known before the gate: one more latency ahead of the dispatch
   NetworkOptions network = {};  // who moves the tokens, over which fabric, and how that is priced
+  // Steps without prompts exchange tokens this way instead, over the same fabric (DeepEP's auto mode); null: the same.
+  std::shared_ptr<const DispatchOptions> decode_steps = nullptr;
 };
 
 // A piece of work in whole picoseconds, the only unit in which pieces add up: however they are put together, equal
@@ -72,12 +74,17 @@ class StepParts {
   void layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const;
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
-  const Network& network() const { return *network_; }
+  // Whether the steps from now on have prompts in them: network(), dispatch() and the rows follow.
+  void set_prompts(bool prompts) { now_ = !prompts && ways_.size() > 1 ? 1 : 0; }
+  // The ways that tokens travel: one, or that of steps with prompts and that of the others.
+  std::size_t ways() const { return ways_.size(); }
+  std::size_t way() const { return now_; }
+  const Network& network() const { return *ways_[now_].network; }
   const MoeSpec& model() const { return model_; }  // its routed experts as wide as one GPU computes them
   const Parallelism& parallelism() const { return parallelism_; }
-  const DispatchOptions& dispatch() const { return dispatch_; }
-  Bytes dispatch_row() const { return Bytes(model_.hidden * dispatch_.dispatch_bytes); }
-  Bytes combine_row() const { return Bytes(model_.hidden * dispatch_.combine_bytes); }
+  const DispatchOptions& dispatch() const { return ways_[now_].options; }
+  Bytes dispatch_row() const { return Bytes(model_.hidden * dispatch().dispatch_bytes); }
+  Bytes combine_row() const { return Bytes(model_.hidden * dispatch().combine_bytes); }
 
  private:
   Network::BothWays exchanges(const LayerTraffic& traffic, std::vector<double>& link_bytes) const;
@@ -88,9 +95,13 @@ class StepParts {
   MoeSpec model_;
   ClusterShape shape_;
   Parallelism parallelism_;
-  DispatchOptions dispatch_;
+  struct Way {
+    DispatchOptions options;
+    std::unique_ptr<Network> network;
+  };
+  std::vector<Way> ways_;
+  std::size_t now_ = 0;
   ComputeModel compute_;
-  std::unique_ptr<Network> network_;
   FlopsPerSecond peak_;
   StepConditions conditions_;
 };

@@ -100,15 +100,21 @@ void list_engines() {
   }
 }
 
+void list_transports() {
+  std::cout << "transports (dispatch.transport): who moves tokens to their experts and back\n";
+  for (const TransportEntry& entry : transport_entries()) {
+    line(entry.name, entry.summary);
+    line("", fmt::format("runs on: {}", entry.runs_on));
+    line("", fmt::format("source: {}", entry.source));
+  }
+}
+
 struct Topic {
   const char* name;
   void (*print)();
 };
-constexpr Topic kTopics[] = {{"models", list_models},
-                             {"hardware", list_hardware},
-                             {"policies", list_policies},
-                             {"readers", list_readers},
-                             {"engines", list_engines}};
+constexpr Topic kTopics[] = {{"models", list_models},   {"hardware", list_hardware}, {"policies", list_policies},
+                             {"readers", list_readers}, {"engines", list_engines},   {"transports", list_transports}};
 
 // Draws the cluster of a scenario: DOT on standard output, or a file of the kind that its name says.
 int draw_topology(const boost::program_options::variables_map& values) {
@@ -144,7 +150,7 @@ int list_verb(const std::vector<std::string>& words) {
       "overwrite", po::bool_switch(), "replace the file if it exists");
   const auto values =
       parse_words(words,
-                  "epsim list [models|hardware|policies|readers|engines]\n"
+                  "epsim list [models|hardware|policies|readers|engines|transports]\n"
                   "epsim list --topology SCENARIO.yaml [-o cluster.svg]\n\n"
                   "Everything that a scenario can name, each with its sentence; all of it by default.\n"
                   "Or a drawing of a scenario's network: nodes, NICs, switches, and the rates between.\n",

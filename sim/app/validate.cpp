@@ -36,8 +36,13 @@ int validate_verb(const std::vector<std::string>& words) {
   const Config config = open_scenario(*values);
   const Scenario scenario = read_scenario(config, split_list((*values)["policies"].as<std::string>()));
   std::cout << fmt::format("{}: {} on {} x {} ({} GPUs), {} requests from {}\n", scenario.name, scenario.model.name,
-                           scenario.cluster.nodes, scenario.cluster.node.name, scenario.cluster.gpus(),
-                           scenario.requests.requests.size(), scenario.requests.source);
+                           all_gpus(scenario) / scenario.cluster.node.gpus, scenario.cluster.node.name,
+                           all_gpus(scenario), scenario.requests.requests.size(), scenario.requests.source);
+  for (const InstancePool& pool : scenario.deployment.pools) {
+    std::cout << fmt::format("  {} x {} instance of {} nodes ({} GPUs)\n", pool.instances,
+                             kInstanceRoleNames[static_cast<std::size_t>(pool.role)], pool.cluster.nodes,
+                             pool.cluster.gpus());
+  }
   for (const PolicyChoice& policy : scenario.policies) {
     const PreparedRun run = prepare_run(scenario, policy);
     std::cout << fmt::format("  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank, {:.1f} % lost to copies\n",

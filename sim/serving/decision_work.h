@@ -42,6 +42,8 @@ class DecisionReader {
         with_pairs_(with_pairs),
         all_gather_(profile.dispatch == ExecutionProfile::Dispatch::kAllGather) {}
 
+  // Of the reads from now on.
+  void set_dedup(Dedup dedup) { dedup_ = dedup; }
   // `gpu_tokens` [GPU] tokens that live there.
   void read(const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
             std::span<const std::int64_t> gpu_tokens, DecisionWork& out);

@@ -1,11 +1,11 @@
-#include "sim/serving/deployment.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "sim/serving/deployment.h"
 #include "sim/serving/engine_profile.h"
 #include "sim/serving/expert_layout.h"
+#include "sim/serving/network_options.h"
 #include "sim/serving/scenario.h"
 
 namespace epsim {
@@ -49,9 +49,9 @@ void read_pool_memory(ConfigReader& in, const EngineMemory& engine, InstancePool
   }
 }
 
-InstancePool read_pool(ConfigReader& all, const std::string& key, InstanceRole role, const Scenario& s) {
-  ConfigReader in = all.required_section(key);
-  InstancePool pool{role, 1, s.cluster, s.parallelism, s.memory, s.serving};
+InstancePool read_pool(ConfigReader& root, const std::string& key, InstanceRole role, const Scenario& s) {
+  ConfigReader in = root.section("deployment").required_section(key);
+  InstancePool pool{role, 1, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving};
   read_layout(in, s, pool);
   EngineMemory engine;
   if (in.has("serving")) {
@@ -67,7 +67,8 @@ InstancePool read_pool(ConfigReader& all, const std::string& key, InstanceRole r
                          pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
   }
   read_pool_memory(in, engine, pool);
-  check_ep_size(in, pool.parallelism, pool.serving, s.dispatch);
+  pool.dispatch = read_pool_dispatch(root, in, pool.cluster, s.network, s.model.hidden, s.dispatch.network.fabric);
+  check_ep_size(in, pool.parallelism, pool.serving, pool.dispatch);
   pool.serving.role = role;
   return pool;
 }
@@ -93,7 +94,16 @@ int Deployment::instances() const {
   return sum;
 }
 
-Deployment read_deployment(ConfigReader& in, const Scenario& s) {
+int all_gpus(const Scenario& s) {
+  int sum = s.deployment.single() ? s.cluster.gpus() : 0;
+  for (const InstancePool& pool : s.deployment.pools) {
+    sum += pool.instances * pool.cluster.gpus();
+  }
+  return sum;
+}
+
+Deployment read_deployment(ConfigReader& root, const Scenario& s) {
+  ConfigReader in = root.section("deployment");
   Deployment out;
   out.router = read_router(in);
   out.retry_limit = in.optional<int>("retry_limit", out.retry_limit);
@@ -103,7 +113,7 @@ Deployment read_deployment(ConfigReader& in, const Scenario& s) {
   if (!apart) {
     const int instances = in.optional<int>("instances", 1, Bound::kPositive);
     if (instances > 1) {
-      out.pools.push_back({InstanceRole::kWhole, instances, s.cluster, s.parallelism, s.memory, s.serving});
+      out.pools.push_back({InstanceRole::kWhole, instances, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving});
     }
     return out;
   }
@@ -114,8 +124,8 @@ Deployment read_deployment(ConfigReader& in, const Scenario& s) {
            fmt::format("nodes of kind {} have no NICs, so that keys and values have no path from prefill to decode "
                        "instances.",
                        s.cluster.node.name));
-  out.pools.push_back(read_pool(in, "prefill", InstanceRole::kPrefill, s));
-  out.pools.push_back(read_pool(in, "decode", InstanceRole::kDecode, s));
+  out.pools.push_back(read_pool(root, "prefill", InstanceRole::kPrefill, s));
+  out.pools.push_back(read_pool(root, "decode", InstanceRole::kDecode, s));
   return out;
 }
 
@@ -124,6 +134,7 @@ Scenario scenario_of(const Scenario& scenario, const InstancePool& pool) {
   out.cluster = pool.cluster;
   out.parallelism = pool.parallelism;
   out.memory = pool.memory;
+  out.dispatch = pool.dispatch;
   out.serving = pool.serving;
   out.deployment = {};
   out.deployment.after_loss = scenario.deployment.after_loss;

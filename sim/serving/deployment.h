@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/memory_model.h"
+#include "models/step_parts.h"
 #include "sim/core/config.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/parallelism.h"
@@ -21,6 +22,7 @@ struct InstancePool {
   ClusterSpec cluster;  // of one instance
   Parallelism parallelism;
   MemoryOptions memory;
+  DispatchOptions dispatch;
   ServingOptions serving;
 };
 
@@ -46,14 +48,17 @@ struct Deployment {
 
 struct Scenario;
 
-// Reads the mapping `deployment` of a scenario whose other sections have been read:
+// Reads the section `deployment` of a scenario whose other sections have been read:
 //   retry_limit                           3; how often a request whose rank is lost starts anew before it fails
 //   after_loss, reload_rate               keep, none; see below
 //   instances, router                     several instances of the scenario's own cluster
 //   prefill: {...}, decode: {...}, router  instances, nodes, attention_tp, ep_size, static_fraction, num_gpu_blocks,
-//                                         serving; what is left out is as in the scenario's own sections
+//                                         serving, dispatch; what is left out is as in the scenario's own sections
 // Throws InputError, also when prompts would have no link to travel by.
-Deployment read_deployment(ConfigReader& in, const Scenario& scenario);
+Deployment read_deployment(ConfigReader& root, const Scenario& scenario);
+
+// GPUs of all instances.
+int all_gpus(const Scenario& scenario);
 
 // The scenario as an instance of the pool sees it.
 Scenario scenario_of(const Scenario& scenario, const InstancePool& pool);

@@ -1,11 +1,10 @@
-#include "sim/serving/network_options.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "models/catalogue.h"
+#include "sim/serving/network_options.h"
 #include "sim/serving/read_names.h"
 
 namespace epsim {
@@ -22,24 +21,102 @@ constexpr double kScaledBlock = 128;  // elements of a row that share a scale, i
 constexpr double kScaleBytes = 4;     // float32
 constexpr double kLowLatencyHeader = 16;  // DeepEP internode_ll.cu: an int4 with the row's source, ahead of each row
 
-double read_element_bytes(ConfigReader& in, const char* key) {
-  return in.choice(key, {"bf16", "fp8"}, "bf16") == "bf16" ? 2.0 : 1.0 + kScaleBytes / kScaledBlock;
-}
+// In the order of Transport; then those that are several of them.
+constexpr TransportEntry kTransports[] = {
+    {kTransportNames[0], "grouped ncclSend and ncclRecv: an all-to-all of exactly the rows that are needed",
+     "any GPUs and network; research engines, not a release of SGLang or vLLM",
+     "CRAFT (arXiv 2603.28768), section 4: dynamic all-to-all over NCCL"},
+    {kTransportNames[1], "every token to every GPU by all-gather, the outputs added up by reduce-scatter",
+     "any GPUs and network; SGLang without DeepEP, vLLM's default",
+     "SGLang v0.4.10 layers/dp_attention.py; vLLM v0.11 envs.py (VLLM_ALL2ALL_BACKEND)"},
+    {kTransportNames[2], "DeepEP's high-throughput kernels: a row a node over RDMA, fanned out over NVLink",
+     "Hopper or later with InfiniBand or RoCE; no CUDA graphs",
+     "github.com/deepseek-ai/DeepEP README; SGLang "
+     "server_args.py (deepep_mode)"},
+    {kTransportNames[3], "DeepEP's low-latency kernels: a row a (token, expert) over RDMA, buffers of a fixed size",
+     "Hopper or later with InfiniBand or RoCE; decode only: 128 tokens a GPU in SGLang's default",
+     "github.com/deepseek-ai/DeepEP README; SGLang layers/moe/ep_moe/token_dispatcher.py "
+     "(SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK)"},
+    {"deepep_auto", "deepep_normal for steps with prompts, deepep_low_latency for the others",
+     "as the two; SGLang's --deepep-mode auto", "SGLang layers/moe/ep_moe/token_dispatcher.py (DeepEPMode.resolve)"}};
+constexpr std::string_view kAuto = kTransports[4].name;
 
-Dedup read_dedup(ConfigReader& in, Transport transport) {
-  const std::string name(kTransportNames[static_cast<std::size_t>(transport)]);
-  if (transport == Transport::kAllGatherReduceScatter) {
-    in.check(!in.has("dedup"), "dedup", name + " sends every token to every GPU: there is nothing to send once.");
-    return Dedup::kEverywhere;
+// A section `dispatch`, and for what it leaves out another one that has been read.
+class DispatchReader {
+ public:
+  DispatchReader(ConfigReader in, std::optional<ConfigReader> other) : in_(std::move(in)), other_(std::move(other)) {}
+
+  DispatchOptions read(int hidden, const FabricOptions& fabric, NetworkModel model) {
+    std::vector<std::string> names;
+    for (const TransportEntry& entry : kTransports) {
+      names.emplace_back(entry.name);
+    }
+    const std::string name = choice("transport", names, names.front());
+    if (name != kAuto) {
+      const auto transport = static_cast<Transport>(std::find(names.begin(), names.end(), name) - names.begin());
+      return of(transport, name, hidden, fabric, model);
+    }
+    DispatchOptions out = of(Transport::kDeepEpNormal, name, hidden, fabric, model);
+    out.decode_steps =
+        std::make_shared<const DispatchOptions>(of(Transport::kDeepEpLowLatency, name, hidden, fabric, model));
+    return out;
   }
-  const std::string own = transport == Transport::kDeepEpNormal ? "node"
-                          : transport == Transport::kNcclP2p    ? "gpu"
-                                                                : "none";
-  const std::string dedup = in.choice("dedup", {"none", "gpu", "node"}, own);
-  in.check(transport == Transport::kNcclP2p || dedup == own, "dedup",
-           fmt::format("{} has its own way, which is '{}'; leave dedup out.", name, own));
-  return dedup == "none" ? Dedup::kNone : dedup == "gpu" ? Dedup::kGpu : Dedup::kNode;
-}
+
+ private:
+  std::string choice(const std::string& key, const std::vector<std::string>& allowed, const std::string& fallback) {
+    return in_.choice(key, allowed, other_ ? other_->required<std::string>(key) : fallback);
+  }
+  double element_bytes(const std::string& key) {
+    return choice(key, {"bf16", "fp8"}, "bf16") == "bf16" ? 2.0 : 1.0 + kScaleBytes / kScaledBlock;
+  }
+  // A key that transports have values of their own for: the other section's where it has the same transport.
+  template <class T>
+  std::optional<T> own(const std::string& key, const std::string& transport) {
+    if (in_.has(key) || !other_ || !other_->has(key) || other_->required<std::string>("transport") != transport) {
+      return in_.maybe<T>(key);
+    }
+    return other_->maybe<T>(key);
+  }
+
+  Dedup dedup(Transport transport, const std::string& name) {
+    const std::string given = own<std::string>("dedup", name).value_or("");
+    if (transport == Transport::kAllGatherReduceScatter) {
+      in_.check(given.empty(), "dedup", name + " sends every token to every GPU: there is nothing to send once.");
+      return Dedup::kEverywhere;
+    }
+    const std::string fixed = transport == Transport::kDeepEpNormal ? "node"
+                              : transport == Transport::kNcclP2p    ? "gpu"
+                                                                    : "none";
+    in_.check(name != kAuto || given.empty(), "dedup", name + " has its own way; leave dedup out.");
+    const std::string chosen =
+        name == kAuto ? fixed : in_.choice("dedup", {"none", "gpu", "node"}, given.empty() ? fixed : given);
+    in_.check(transport == Transport::kNcclP2p || chosen == fixed, "dedup",
+              fmt::format("{} has its own way, which is '{}'; leave dedup out.", name, fixed));
+    return chosen == "none" ? Dedup::kNone : chosen == "gpu" ? Dedup::kGpu : Dedup::kNode;
+  }
+
+  DispatchOptions of(Transport transport, const std::string& name, int hidden, const FabricOptions& fabric,
+                     NetworkModel model) {
+    DispatchOptions out;
+    out.network = {model, transport, fabric};
+    out.dedup = dedup(transport, name);
+    out.dispatch_bytes = element_bytes("dispatch_dtype");
+    out.combine_bytes = element_bytes("combine_dtype");
+    const bool deep_ep = transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
+    in_.check(!deep_ep || out.combine_bytes == 2.0, "combine_dtype", "DeepEP combines in bf16.");
+    if (transport == Transport::kDeepEpLowLatency) {
+      out.dispatch_bytes += kLowLatencyHeader / hidden;
+    }
+    const bool counts = own<bool>("exchange_counts", name).value_or(transport == Transport::kNcclP2p);
+    out.exchange_counts = in_.optional<bool>("exchange_counts", counts);
+    in_.check(!out.exchange_counts || transport == Transport::kNcclP2p, "exchange_counts",
+              "only nccl_p2p exchanges counts ahead; the other transports' times contain what they need.");
+    return out;
+  }
+
+  ConfigReader in_;
+  std::optional<ConfigReader> other_;
+};
 
 void read_gpus_per_node(ConfigReader& in, ClusterSpec& cluster) {
   NodeSpec& node = cluster.node;
@@ -123,33 +200,40 @@ Topology read_topology(const Config& config) {
   }
 }
 
+std::span<const TransportEntry> transport_entries() { return kTransports; }
+
+namespace {
+
+DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& in, const ClusterSpec& cluster,
+                        const NetworkProfile& profile) {
+  ConfigReader network = root.section("network");
+  ConfigReader cluster_section = root.section("cluster");
+  ConfigReader fabric = cluster_section.section("fabric");
+  for (const DispatchOptions* way = &out; way != nullptr; way = way->decode_steps.get()) {
+    network.check(
+        way->network.model != NetworkModel::kFairShare || way->dedup == Dedup::kGpu || way->dedup == Dedup::kNone,
+        "model",
+        "fair_share prices rows that are sent once per GPU or per expert (dispatch.dedup gpu or none); "
+        "two_tier and max_min price the others.");
+    try_network(cluster, profile, way->network, network, in, fabric);
+  }
+  return out;
+}
+
+}  // namespace
+
 DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile, int hidden,
                               const FabricOptions& fabric) {
   ConfigReader network = root.section("network"), in = root.section("dispatch");
-  DispatchOptions out;
-  out.network.fabric = fabric;
-  out.network.model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
-  const auto transport = read_enum<Transport>(in, "transport", kTransportNames);
-  out.network.transport = transport;
-  out.dedup = read_dedup(in, transport);
-  out.dispatch_bytes = read_element_bytes(in, "dispatch_dtype");
-  out.combine_bytes = read_element_bytes(in, "combine_dtype");
-  network.check(out.network.model != NetworkModel::kFairShare || out.dedup == Dedup::kGpu || out.dedup == Dedup::kNone,
-                "model",
-                "fair_share prices rows that are sent once per GPU or per expert (dispatch.dedup gpu or none); "
-                "two_tier and max_min price the others.");
-  const bool deep_ep = transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
-  in.check(!deep_ep || out.combine_bytes == 2.0, "combine_dtype", "DeepEP combines in bf16.");
-  if (transport == Transport::kDeepEpLowLatency) {
-    out.dispatch_bytes += kLowLatencyHeader / hidden;
-  }
-  out.exchange_counts = in.optional<bool>("exchange_counts", transport == Transport::kNcclP2p);
-  in.check(!out.exchange_counts || transport == Transport::kNcclP2p, "exchange_counts",
-           "only nccl_p2p exchanges counts ahead; the other transports' times contain what they need.");
-  ConfigReader cluster_section = root.section("cluster");
-  ConfigReader fabric_section = cluster_section.section("fabric");
-  try_network(cluster, profile, out.network, network, in, fabric_section);
-  return out;
+  const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
+  return checked(DispatchReader(in, std::nullopt).read(hidden, fabric, model), root, in, cluster, profile);
+}
+
+DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader& pool, const ClusterSpec& cluster,
+                                   const NetworkProfile& profile, int hidden, const FabricOptions& fabric) {
+  ConfigReader network = root.section("network"), in = pool.section("dispatch");
+  const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
+  return checked(DispatchReader(in, root.section("dispatch")).read(hidden, fabric, model), root, in, cluster, profile);
 }
 
 }  // namespace epsim

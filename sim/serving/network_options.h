@@ -13,12 +13,15 @@
 //   network:
 //     model: two_tier              the busiest link's bytes over its rate; or max_min: flows, slower
 //   dispatch:
-//     transport: nccl_p2p          or allgather_reducescatter, deepep_normal, deepep_low_latency
+//     transport: nccl_p2p          `epsim list transports`: all there are
 //     dedup: gpu                   nccl_p2p: what is sent once (none, gpu, node); the other transports have their own
 //     dispatch_dtype: bf16         or fp8 (a byte an element and a 4-byte scale for every 128)
 //     combine_dtype: bf16          or fp8 (nccl_p2p and allgather_reducescatter)
 //     exchange_counts: true        nccl_p2p: one more latency ahead, to tell how many rows will come
 #pragma once
+
+#include <span>
+#include <string_view>
 
 #include "models/network/network.h"
 #include "models/network/topology.h"
@@ -40,9 +43,20 @@ ClusterSection read_cluster_section(ConfigReader& root);
 // The graph that the section stands for; nothing else of the scenario is looked at.
 Topology read_topology(const Config& config);
 
+// What dispatch.transport may be: name, what it does, where it runs, and where that is stated.
+struct TransportEntry {
+  std::string_view name, summary, runs_on, source;
+};
+std::span<const TransportEntry> transport_entries();
+
 // Sections `network` and `dispatch` of `root`. Builds the network once, so that a topology that does not connect its
 // GPUs and a transport that the links' profiles do not know are refused here.
 DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile, int hidden,
                               const FabricOptions& fabric);
+
+// The `dispatch` of a pool: what it leaves out is as in the scenario's section, but for what only the scenario's
+// transport has.
+DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader& pool, const ClusterSpec& cluster,
+                                   const NetworkProfile& profile, int hidden, const FabricOptions& fabric);
 
 }  // namespace epsim

@@ -1,10 +1,9 @@
-#include "sim/serving/policy_pricer.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "sim/core/check.h"
 #include "sim/serving/policy_graph.h"
+#include "sim/serving/policy_pricer.h"
 
 namespace epsim {
 namespace {
@@ -138,6 +137,7 @@ void PolicyPricer::fill_layer(int l) {
 
 StepCost PolicyPricer::price(std::int64_t step, std::span<const RankBatch> ranks) {
   model_.begin(step, ranks);
+  reader_.set_dedup(model_.parts().dispatch().dedup);
   std::vector<std::int64_t> by_rank;
   for (const RankBatch& batch : ranks) {
     by_rank.push_back(batch.tokens());

@@ -1,5 +1,3 @@
-#include "sim/serving/scenario.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "sim/serving/expert_layout.h"
 #include "sim/serving/network_options.h"
 #include "sim/serving/read_names.h"
+#include "sim/serving/scenario.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
 #include "traces/routing/window_load_source.h"
@@ -205,8 +204,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   read_memory(root, engine.memory, s);
   s.dispatch = read_dispatch(root, s.cluster, s.network, s.model.hidden, s.dispatch.network.fabric);
   check_ep_size(root.section("parallelism"), s.parallelism, s.serving, s.dispatch);
-  ConfigReader deployment = root.section("deployment");
-  s.deployment = read_deployment(deployment, s);
+  s.deployment = read_deployment(root, s);
   s.execution = read_execution_options(root.section("execution"));
   s.faults = read_faults(root, faulty_sides(s));
   ConfigReader requests = root.required_section("requests");
