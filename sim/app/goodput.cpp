@@ -10,6 +10,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/inputs.h"
+#include "sim/app/seeds.h"
 #include "sim/core/files.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_tables.h"
@@ -23,29 +24,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kMarker = "resolved.yaml";
-constexpr int kMostSeeds = 100;
-
-// The scenario under each seed, from its own on. The file is read anew each time.
-std::vector<Scenario> scenarios_by_seed(const po::variables_map& values, const std::vector<std::string>& labels,
-                                        int seeds) {
-  std::vector<Scenario> out;
-  for (int s = 0; s < seeds; ++s) {
-    Config config = open_scenario(values);
-    if (s > 0) {
-      config.set(fmt::format("seed={}", static_cast<std::int64_t>(out.front().seed) + s));
-    }
-    out.push_back(read_scenario(config, labels));
-  }
-  return out;
-}
-
-bool same_arrivals(const RequestTrace& a, const RequestTrace& b) {
-  return std::equal(a.requests.begin(), a.requests.end(), b.requests.begin(), b.requests.end(),
-                    [](const Request& x, const Request& y) {
-                      return x.arrival == y.arrival && x.input_tokens == y.input_tokens &&
-                             x.output_tokens == y.output_tokens;
-                    });
-}
 
 GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options, bool quiet, bool strict) {
   std::mutex turn;
@@ -64,9 +42,7 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
   for (const PolicyChoice& policy : by_seed.front().policies) {
     study.policies.push_back(policy.label);
   }
-  study.same_requests = std::all_of(by_seed.begin(), by_seed.end(), [&](const Scenario& s) {
-    return same_arrivals(s.requests, by_seed.front().requests);
-  });
+  study.same_requests = same_requests(by_seed);
   study.searches = search_all(subjects_of(by_seed, control), options, quiet ? OnProbe{} : OnProbe{tell});
   return study;
 }
@@ -74,11 +50,7 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
 int goodput(const po::variables_map& values, const std::vector<std::string>& labels) {
   interrupted();  // from here on, Ctrl-C is ours
   const GoodputOptions options = read_goodput_options(values);
-  const int seeds = values["seeds"].as<int>();
-  if (seeds < 1 || seeds > kMostSeeds) {
-    throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeeds));
-  }
-  const std::vector<Scenario> by_seed = scenarios_by_seed(values, labels, seeds);
+  const std::vector<Scenario> by_seed = scenarios_by_seed(values, labels);
   const Scenario& scenario = by_seed.front();
   const fs::path target = values.count("output") > 0 ? fs::path(values["output"].as<std::string>())
                                                      : fs::path("out") / (scenario.name + "-goodput");
@@ -104,8 +76,8 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
 int goodput_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   const auto word = [] { return po::value<std::string>(); };
-  options.add_options()("policies", word(), "policies to compare, separated by commas")(
-      "seeds", po::value<int>()->default_value(3), "seeds of requests and routing, from the scenario's own on");
+  options.add_options()("policies", word(), "policies to compare, separated by commas");
+  add_seeds_option(options, 3);
   add_goodput_options(options);
   add_scenario_options(options);
   add_output_options(options);

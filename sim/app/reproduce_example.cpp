@@ -37,7 +37,12 @@ void keep_example_run(const fs::path& folder, const CraftEvidence& evidence) {
   const Scenario scenario = craft_example_scenario(*example);
   const std::vector<RunResult> runs = run_craft_example(scenario, interrupted());
   OutputFolder out(target, false, kTable);
-  write_comparison_folder(out.path(), runs, describe_inputs(scenario));
+  std::vector<RunSummary> summaries;
+  for (const RunResult& run : runs) {
+    summaries.push_back(summarize(run));
+  }
+  const auto seed = static_cast<std::uint64_t>(scenario.seed);
+  write_comparison_folder(out.path(), runs, one_seed(summaries, seed), describe_inputs(scenario));
   write_file_atomically(out.path() / kTable, chosen_by.str());
   out.commit();
 }

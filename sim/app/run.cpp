@@ -5,13 +5,16 @@
 #include <tbb/parallel_for.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <sstream>
 
 #include "sim/app/command_line.h"
 #include "sim/app/inputs.h"
 #include "sim/app/results_folder.h"
+#include "sim/app/seeds.h"
 #include "sim/core/files.h"
 #include "sim/report/perfetto.h"
 #include "sim/report/progress.h"
@@ -30,17 +33,20 @@ namespace {
 constexpr const char* kMarker = "resolved.yaml";
 constexpr const char* kTimelineFile = "timeline.json";
 
+struct RunSettings {
+  std::size_t workers = 1;
+  bool quiet = false, strict = false;
+};
+
+ProgressOptions progress_options(const RunSettings& settings) {
+  return {.terminal = !settings.quiet && isatty(STDERR_FILENO) == 1, .columns = terminal_columns()};
+}
+
 // Runs every policy of the scenario; a run that was interrupted is marked so in its result.
 // `recorder` may be null, and is for a single policy.
-std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bool quiet, bool strict,
-                               StepRecorder* recorder) {
-  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers);
+std::vector<RunResult> run_all(const Scenario& scenario, const RunSettings& settings, StepRecorder* recorder) {
   std::ofstream nowhere;
-  ProgressBoard board(quiet ? static_cast<std::ostream&>(nowhere) : std::cerr,
-                      {
-                          .terminal = !quiet && isatty(STDERR_FILENO) == 1,
-                          .columns = terminal_columns(),
-                      });
+  ProgressBoard board(settings.quiet ? static_cast<std::ostream&>(nowhere) : std::cerr, progress_options(settings));
   std::vector<ProgressLine*> lines;
   for (const PolicyChoice& policy : scenario.policies) {
     lines.push_back(&board.add(policy.label, static_cast<std::int64_t>(scenario.requests.requests.size())));
@@ -50,12 +56,61 @@ std::vector<RunResult> run_all(const Scenario& scenario, std::size_t workers, bo
     RunControl control;
     control.stop = &interrupted();
     control.recorder = recorder;
-    control.strict_calibration = strict;
+    control.strict_calibration = settings.strict;
     control.on_progress = [line = lines[i]](const Progress& p) { line->update(p.completed, p.now); };
     results[i] = run_policy(scenario, scenario.policies[i], control);
     lines[i]->finish(results[i].interrupted);
   });
   return results;
+}
+
+// Adds the runs under the seeds after the first to `compared`. Of each only its summary is kept. Seeds whose runs were
+// interrupted are left out.
+void add_other_seeds(std::span<const Scenario> by_seed, const RunSettings& settings, Comparison& compared) {
+  const std::size_t policies = compared.by_policy.size(), runs = (by_seed.size() - 1) * policies;
+  std::ofstream nowhere;
+  ProgressOptions options = progress_options(settings);
+  options.unit = "runs";
+  options.simulated = false;
+  ProgressBoard board(settings.quiet ? static_cast<std::ostream&>(nowhere) : std::cerr, options);
+  ProgressLine& line = board.add("other seeds", static_cast<std::int64_t>(runs));
+  std::vector<RunSummary> summaries(runs);
+  std::mutex turn;
+  std::int64_t done = 0;
+  tbb::parallel_for(std::size_t{0}, runs, [&](std::size_t i) {
+    const Scenario& scenario = by_seed[1 + i / policies];
+    RunControl control;
+    control.stop = &interrupted();
+    control.strict_calibration = settings.strict;
+    summaries[i] = summarize(run_policy(scenario, scenario.policies[i % policies], control));
+    const std::lock_guard lock(turn);
+    line.update(++done, Ticks{});
+  });
+  line.finish(interrupted());
+  for (std::size_t s = 1; s < by_seed.size(); ++s) {
+    const auto first = summaries.begin() + static_cast<std::ptrdiff_t>((s - 1) * policies);
+    const auto last = first + static_cast<std::ptrdiff_t>(policies);
+    if (std::none_of(first, last, [](const RunSummary& run) { return run.interrupted; })) {
+      compared.seeds.push_back(static_cast<std::uint64_t>(by_seed[s].seed));
+      for (std::size_t p = 0; p < policies; ++p) {
+        compared.by_policy[p].push_back(std::move(first[static_cast<std::ptrdiff_t>(p)]));
+      }
+    }
+  }
+}
+
+Comparison compare_runs(std::span<const Scenario> by_seed, const std::vector<RunResult>& first_seed,
+                        const RunSettings& settings) {
+  std::vector<RunSummary> summaries;
+  for (const RunResult& result : first_seed) {
+    summaries.push_back(summarize(result));
+  }
+  Comparison out = one_seed(summaries, static_cast<std::uint64_t>(by_seed.front().seed));
+  if (by_seed.size() > 1 && !interrupted()) {
+    out.same_requests = same_requests(by_seed);
+    add_other_seeds(by_seed, settings, out);
+  }
+  return out;
 }
 
 std::optional<TimelineRecorder> recorder_of(const po::variables_map& values) {
@@ -87,12 +142,26 @@ void write_timeline_file(const fs::path& folder, const TimelineRecorder& recorde
   write_file_atomically(folder / kTimelineFile, out.str());
 }
 
-int run_and_report(const po::variables_map& values, const std::vector<std::string>& labels, bool folders_by_label) {
+// What the terminal says of the runs.
+void tell_runs(const Comparison& compared) {
+  const TableStyle style{.colour = isatty(STDOUT_FILENO) == 1};
+  std::cout << comparison_table(compared, style);
+  if (compared.seeds.size() > 1) {
+    std::cout << fmt::format("\nDetails of the first of {} seeds, {}:\n", compared.seeds.size(),
+                             compared.seeds.front());
+  }
+  for (const std::vector<RunSummary>& by_seed : compared.by_policy) {
+    std::cout << "\n" << run_detail(by_seed.front(), style);
+  }
+  std::cout << "\n" << conclusion_text(compared);
+}
+
+int run_and_report(const po::variables_map& values, const std::vector<Scenario>& by_seed, bool folders_by_label) {
   interrupted();  // from here on, Ctrl-C is ours
-  const std::size_t workers = workers_of(values);
+  const RunSettings settings{workers_of(values), values["quiet"].as<bool>(), values["strict-calibration"].as<bool>()};
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, settings.workers);
   std::optional<TimelineRecorder> recorder = recorder_of(values);
-  const Config config = open_scenario(values);
-  const Scenario scenario = read_scenario(config, labels);
+  const Scenario& scenario = by_seed.front();
   for (const PolicyChoice& policy : scenario.policies) {
     prepare_run(scenario, policy);  // a plan that does not fit is told before any run starts
   }
@@ -100,12 +169,11 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
   const fs::path& target = results_folder.path();
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
   const RunInfo info = describe_inputs(scenario);
-  const std::vector<RunResult> results =
-      run_all(scenario, workers, values["quiet"].as<bool>(), values["strict-calibration"].as<bool>(),
-              recorder ? &*recorder : nullptr);
+  const std::vector<RunResult> results = run_all(scenario, settings, recorder ? &*recorder : nullptr);
+  const Comparison compared = compare_runs(by_seed, results, settings);
 
   if (folders_by_label) {
-    write_comparison_folder(folder.path(), results, info);
+    write_comparison_folder(folder.path(), results, compared, info);
   } else {
     write_run(folder.path(), results.front(), info);
   }
@@ -115,19 +183,11 @@ int run_and_report(const po::variables_map& values, const std::vector<std::strin
   folder.commit();
   results_folder.publish();
 
-  std::vector<RunSummary> summaries;
-  for (const RunResult& result : results) {
-    summaries.push_back(summarize(result));
-  }
-  const TableStyle style{.colour = isatty(STDOUT_FILENO) == 1};
-  std::cout << comparison_table(summaries, style);
-  for (const RunSummary& summary : summaries) {
-    std::cout << "\n" << run_detail(summary, style);
-  }
-  std::cout << "\n" << conclusions(summaries) << "\nresults: " << target.string() << "\n";
+  tell_runs(compared);
+  std::cout << "\nresults: " << target.string() << "\n";
   const bool drawn = tell_timeline(recorder, results.front(), target);
   if (interrupted()) {
-    std::cout << "interrupted: the figures above cover only the steps that were complete\n";
+    std::cout << "interrupted: the figures above cover only the seeds and steps that were complete\n";
     return kInterrupted;
   }
   return drawn ? 0 : 1;
@@ -146,12 +206,13 @@ int run_verb(const std::vector<std::string>& words) {
                                   "epsim run SCENARIO.yaml [options]\n\n"
                                   "Runs the scenario under its own `policy` and writes the results to a folder.\n",
                                   options, {"scenario"});
-  return values ? run_and_report(*values, {}, false) : 0;
+  return values ? run_and_report(*values, {read_scenario(open_scenario(*values), {})}, false) : 0;
 }
 
 int compare_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("policies", po::value<std::string>(), "policies to compare, separated by commas");
+  add_seeds_option(options, 1);
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
@@ -159,6 +220,9 @@ int compare_verb(const std::vector<std::string>& words) {
       words,
       "epsim compare SCENARIO.yaml --policies base,eplb [options]\n\n"
       "Runs several policies on the same requests and the same routing, ranks them, and writes one folder per policy.\n"
+      "With --seeds N, under N seeds: means with 95 % intervals, and differences to the first policy seed by seed. "
+      "The\n"
+      "folders are then of the first seed; comparison.csv has a row per policy and seed, intervals.csv the intervals.\n"
       "A policy is a name of `epsim list policies` or an entry of the scenario's `policies:` section.\n",
       options, {"scenario"});
   if (!values) {
@@ -169,7 +233,7 @@ int compare_verb(const std::vector<std::string>& words) {
   if (labels.empty()) {
     throw InputError({}, "name the policies to compare, as in --policies base,eplb");
   }
-  return run_and_report(*values, labels, true);
+  return run_and_report(*values, scenarios_by_seed(*values, labels), true);
 }
 
 }  // namespace epsim::app

@@ -246,9 +246,10 @@ void write_memory_csv(std::ostream& out, const RunResult& run) {
   }
 }
 
-void write_comparison_csv(std::ostream& out, std::span<const RunSummary> runs) {
+void write_comparison_csv(std::ostream& out, const Comparison& runs) {
   CsvTable csv(out, {"rank",
                      "policy",
+                     "seed",
                      "interrupted",
                      "completed_requests",
                      "requests_per_s",
@@ -272,17 +273,35 @@ void write_comparison_csv(std::ostream& out, std::span<const RunSummary> runs) {
                      "kv_tokens_change_share",
                      "copies_change_gib_per_gpu"});
   int rank = 0;
-  for (const std::size_t i : rank_runs(runs)) {
-    const RunSummary& r = runs[i];
-    const Change c = change(runs[0], r);
-    csv.integer(++rank).text(r.label).integer(r.interrupted ? 1 : 0).integer(r.completed);
-    csv.number(r.throughput.requests_per_s).number(r.throughput.output_tokens_per_s_per_gpu);
-    csv.number(r.ttft.mean_ms).number(r.ttft.p99_ms).number(r.itl.mean_ms).number(r.itl.p99_ms);
-    csv.number(r.tpot.mean_ms).number(r.e2e.mean_ms).number(r.balancedness.mean).number(r.straggler.share);
-    csv.integer(r.kv.tokens_per_rank).number(r.kv.gib_per_gpu).number(r.kv.lost_to_copies_share);
-    csv.number(r.kv.peak_use_share).number(c.requests_per_s).number(c.ttft_mean).number(c.itl_mean);
-    csv.number(c.e2e_mean).number(c.kv_tokens).number(c.copies_gib_per_gpu);
-    csv.end_row();
+  for (const std::size_t i : rank_policies(runs)) {
+    ++rank;
+    for (std::size_t seed = 0; seed < runs.seeds.size(); ++seed) {
+      const RunSummary& r = runs.by_policy[i][seed];
+      const Change c = change(runs.by_policy[0][seed], r);
+      csv.integer(rank).text(r.label).integer(static_cast<std::int64_t>(runs.seeds[seed]));
+      csv.integer(r.interrupted ? 1 : 0).integer(r.completed);
+      csv.number(r.throughput.requests_per_s).number(r.throughput.output_tokens_per_s_per_gpu);
+      csv.number(r.ttft.mean_ms).number(r.ttft.p99_ms).number(r.itl.mean_ms).number(r.itl.p99_ms);
+      csv.number(r.tpot.mean_ms).number(r.e2e.mean_ms).number(r.balancedness.mean).number(r.straggler.share);
+      csv.integer(r.kv.tokens_per_rank).number(r.kv.gib_per_gpu).number(r.kv.lost_to_copies_share);
+      csv.number(r.kv.peak_use_share).number(c.requests_per_s).number(c.ttft_mean).number(c.itl_mean);
+      csv.number(c.e2e_mean).number(c.kv_tokens).number(c.copies_gib_per_gpu);
+      csv.end_row();
+    }
+  }
+}
+
+void write_intervals_csv(std::ostream& out, const Comparison& runs) {
+  CsvTable csv(out, {"policy", "figure", "mean", "interval95_low", "interval95_high", "difference_mean",
+                     "difference_interval95_low", "difference_interval95_high"});
+  for (const std::size_t i : rank_policies(runs)) {
+    for (const ComparedFigure& figure : compared_figures()) {
+      csv.text(runs.first_seed(i).label).text(figure.key);
+      for (const Estimate& e : {over_seeds(runs, i, figure), difference(runs, i, figure)}) {
+        csv.number(e.mean).number(e.low()).number(e.high());
+      }
+      csv.end_row();
+    }
   }
 }
 

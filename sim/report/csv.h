@@ -4,22 +4,22 @@
 #pragma once
 
 #include <iosfwd>
-#include <span>
 
-#include "sim/report/summary.h"
+#include "sim/report/comparison.h"
 #include "sim/serving/run_result.h"
 
 namespace epsim {
 
-void write_requests_csv(std::ostream& out, const RunResult& run);     // one row per request, in the trace's order
-void write_step_kinds_csv(std::ostream& out, const RunResult& run);   // one row per pool and kind of step
-void write_layers_csv(std::ostream& out, const RunResult& run);       // one row per MoE layer
-void write_links_csv(std::ostream& out, const RunResult& run);        // one row per link and direction
-void write_gpus_csv(std::ostream& out, const RunResult& run);         // one row per GPU, over all layers
-void write_layer_gpu_csv(std::ostream& out, const RunResult& run);    // one row per MoE layer and GPU
-void write_layer_steps_csv(std::ostream& out, const RunResult& run);  // one row per MoE layer and column of steps
-void write_memory_csv(std::ostream& out, const RunResult& run);       // one row per GPU and item of its memory
-void write_rebalances_csv(std::ostream& out, const RunResult& run);   // one row per plan made during the run
-void write_comparison_csv(std::ostream& out, std::span<const RunSummary> runs);  // one row per run, best first
+void write_requests_csv(std::ostream& out, const RunResult& run);      // one row per request, in the trace's order
+void write_step_kinds_csv(std::ostream& out, const RunResult& run);    // one row per pool and kind of step
+void write_layers_csv(std::ostream& out, const RunResult& run);        // one row per MoE layer
+void write_links_csv(std::ostream& out, const RunResult& run);         // one row per link and direction
+void write_gpus_csv(std::ostream& out, const RunResult& run);          // one row per GPU, over all layers
+void write_layer_gpu_csv(std::ostream& out, const RunResult& run);     // one row per MoE layer and GPU
+void write_layer_steps_csv(std::ostream& out, const RunResult& run);   // one row per MoE layer and column of steps
+void write_memory_csv(std::ostream& out, const RunResult& run);        // one row per GPU and item of its memory
+void write_rebalances_csv(std::ostream& out, const RunResult& run);    // one row per plan made during the run
+void write_comparison_csv(std::ostream& out, const Comparison& runs);  // one row per policy, best first, and seed
+void write_intervals_csv(std::ostream& out, const Comparison& runs);   // one row per policy and figure
 
 }  // namespace epsim

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "sim/core/check.h"
-#include "sim/core/statistics.h"
 
 namespace epsim {
 namespace {
@@ -111,18 +110,6 @@ std::string conclusion(const PolicyGoodput& policy, const std::string& first, do
 }
 
 }  // namespace
-
-Estimate estimate(std::span<const double> by_seed) {
-  RunningStats stats;
-  for (const double value : by_seed) {
-    stats.add(value);
-  }
-  const auto n = static_cast<double>(by_seed.size());
-  if (by_seed.size() < 2) {
-    return {by_seed.empty() ? kUndefined : stats.mean(), kUndefined};
-  }
-  return {stats.mean(), student_t_95(static_cast<int>(by_seed.size()) - 1) * std::sqrt(stats.variance() / n)};
-}
 
 const KneeFigures& PolicyGoodput::searched() const {
   const auto found = std::find_if(knees.begin(), knees.end(), [](const KneeFigures& k) { return k.searched; });

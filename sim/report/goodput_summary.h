@@ -7,16 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/estimate.h"
 #include "sim/report/format.h"
 #include "sim/serving/goodput_result.h"
 
 namespace epsim {
-
-// Mean over seeds and half the width of its 95 % interval (Student's t); the latter is undefined for a single seed.
-struct Estimate {
-  double mean = kUndefined, half_width = kUndefined;
-};
-Estimate estimate(std::span<const double> by_seed);
 
 // The knee at one k.
 struct KneeFigures {

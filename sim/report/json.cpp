@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "sim/report/ranking.h"
 
@@ -228,12 +230,40 @@ Json change_of(const Change& c) {
           {"copies_change_gib_per_gpu", c.copies_gib_per_gpu}};
 }
 
+Json interval_of(const Estimate& e) { return std::isfinite(e.half_width) ? Json{e.low(), e.high()} : Json(nullptr); }
+
+Json over_seeds_of(const Comparison& runs, std::size_t policy) {
+  Json out;
+  for (const ComparedFigure& figure : compared_figures()) {
+    const Estimate own = over_seeds(runs, policy, figure), apart = difference(runs, policy, figure);
+    out[std::string(figure.key)] = {{"mean", own.mean},
+                                    {"interval95", interval_of(own)},
+                                    {"by_seed", by_seed(runs, policy, figure)},
+                                    {"difference", {{"mean", apart.mean}, {"interval95", interval_of(apart)}}}};
+  }
+  return out;
+}
+
+// Null where every policy serves what is offered.
+Json overload_of(const Comparison& runs) {
+  const std::optional<Overload> o = overload(runs);
+  if (!o) {
+    return nullptr;
+  }
+  return {{"overloaded_policies", o->policies},
+          {"offered_requests_per_s", o->offered_requests_per_s},
+          {"most_served_requests_per_s", o->most_served_requests_per_s},
+          {"rate_to_try_requests_per_s", o->rate_to_try_requests_per_s},
+          {"text", o->text}};
+}
+
 // The sections that a summary and a comparison share.
 void put_figures(Json& out, const RunSummary& run) {
   out["policy"] = run.label;
   out["plan"] = run.plan;
   out["fingerprint"] = run.fingerprint;
   out["interrupted"] = run.interrupted;
+  out["overloaded"] = run.overloaded;
   out["gpus"] = run.gpus;
   out["requests"] = requests_of(run);
   out["throughput"] = throughput_of(run);
@@ -266,24 +296,25 @@ std::string summary_json(const RunSummary& run, const RunInfo& info) {
   return text_of(out);
 }
 
-std::string comparison_json(std::span<const RunSummary> runs, const RunInfo& info) {
+std::string comparison_json(const Comparison& runs, const RunInfo& info) {
   Json out;
   put_info(out, info);
+  out["seeds"] = runs.seeds.size();
+  out["same_requests"] = runs.same_requests;
   out["ranking_rule"] = kRankingRule;
-  out["compared_with"] = runs.empty() ? Json(nullptr) : Json(runs[0].label);
+  out["compared_with"] = runs.by_policy.empty() ? Json(nullptr) : Json(runs.first_seed(0).label);
+  out["overload"] = overload_of(runs);
   out["runs"] = Json::array();
   int rank = 0;
-  for (const std::size_t i : rank_runs(runs)) {
+  for (const std::size_t i : rank_policies(runs)) {
     Json row;
     row["rank"] = ++rank;
-    put_figures(row, runs[i]);
-    row["change"] = change_of(change(runs[0], runs[i]));
+    put_figures(row, runs.first_seed(i));
+    row["change"] = change_of(change(runs.first_seed(0), runs.first_seed(i)));
+    row["over_seeds"] = over_seeds_of(runs, i);
     out["runs"].push_back(std::move(row));
   }
-  out["conclusions"] = Json::array();
-  for (std::size_t i = 1; i < runs.size(); ++i) {
-    out["conclusions"].push_back(conclusion(runs[0], runs[i]));
-  }
+  out["conclusions"] = conclusions(runs);
   return text_of(out);
 }
 

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "sim/report/summary.h"
+#include "sim/report/comparison.h"
 
 namespace epsim {
 
@@ -29,6 +28,6 @@ struct RunInfo {
 
 // Whole documents with a final newline. Text that is not UTF-8 has its bad bytes replaced.
 std::string summary_json(const RunSummary& run, const RunInfo& info);
-std::string comparison_json(std::span<const RunSummary> runs, const RunInfo& info);
+std::string comparison_json(const Comparison& runs, const RunInfo& info);
 
 }  // namespace epsim

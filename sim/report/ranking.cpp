@@ -11,19 +11,48 @@ namespace epsim {
 namespace {
 
 // Undefined figures rank last.
-double throughput_of(const RunSummary& run) {
-  return run.completed > 0 && std::isfinite(run.throughput.requests_per_s) ? run.throughput.requests_per_s : -1.0;
+double throughput_of(const Comparison& runs, std::size_t policy) {
+  const std::vector<RunSummary>& seeds = runs.by_policy[policy];
+  const double rate = over_seeds(runs, policy, compared_figure("requests_per_s")).mean;
+  const bool none = std::all_of(seeds.begin(), seeds.end(), [](const RunSummary& r) { return r.completed == 0; });
+  return !none && std::isfinite(rate) ? rate : -1.0;
 }
-double ttft_of(const RunSummary& run) {
-  return std::isfinite(run.ttft.mean_ms) ? run.ttft.mean_ms : std::numeric_limits<double>::infinity();
+double ttft_of(const Comparison& runs, std::size_t policy) {
+  const double ttft = over_seeds(runs, policy, compared_figure("ttft_mean_ms")).mean;
+  return std::isfinite(ttft) ? ttft : std::numeric_limits<double>::infinity();
 }
 
 double relative(double first, double run) { return ratio(run, first) - 1; }
 
-// "mean TTFT -12.3 % (812 against 926 ms)"; says so when a side is undefined.
-std::string against(std::string_view name, double first, double run, std::string_view unit) {
-  return fmt::format("{} {} % ({} against {} {})", name, signed_percent(relative(first, run)), rounded(run),
-                     rounded(first), unit);
+// "mean TTFT -12.3 % (812 against 926 ms)"; over several seeds "mean TTFT -12.3 % +- 2.1 (812 against 926 ms)", or
+// "mean TTFT no difference (-0.3 % +- 2.1)".
+std::string against(const Comparison& runs, std::size_t policy, std::string_view key) {
+  const ComparedFigure& figure = compared_figure(key);
+  const double first = over_seeds(runs, 0, figure).mean, own = over_seeds(runs, policy, figure).mean;
+  const std::string values = fmt::format("{} against {} {}", rounded(own), rounded(first), figure.unit);
+  const Estimate apart = difference(runs, policy, figure);
+  if (!std::isfinite(apart.half_width)) {
+    return fmt::format("{} {} % ({})", figure.title, signed_percent(relative(first, own)), values);
+  }
+  const std::string share =
+      fmt::format("{} % +- {}", signed_percent(ratio(apart.mean, first)), percent(ratio(apart.half_width, first)));
+  return holds_zero(apart) ? fmt::format("{} no difference ({})", figure.title, share)
+                           : fmt::format("{} {} ({})", figure.title, share, values);
+}
+
+// Percentages of what is served in overload, and of latencies that grow with the run, would mislead.
+std::string overloaded_against(const Comparison& runs, std::size_t policy) {
+  const ComparedFigure& served = compared_figure("requests_per_s");
+  const auto rate = [&](std::size_t p) {
+    const Estimate e = over_seeds(runs, p, served);
+    return rounded(e.mean) + (std::isfinite(e.half_width) ? " +- " + rounded(e.half_width) : "");
+  };
+  const bool both = is_overloaded(runs, 0) && is_overloaded(runs, policy);
+  const std::string& first = runs.first_seed(0).label;
+  const std::string& own = runs.first_seed(policy).label;
+  return fmt::format("{} against {}: {} requests/s completed against {}. {} overloaded, so latencies do not compare.",
+                     own, first, rate(policy), rate(0),
+                     both ? "Both are" : (is_overloaded(runs, 0) ? first : own) + " is");
 }
 
 std::string kv_cost(const RunSummary& first, const RunSummary& run, const Change& c) {
@@ -44,46 +73,26 @@ std::string kv_pressure(const RunSummary& first, const RunSummary& run) {
                      percent(run.kv.full_time_share), percent(first.kv.full_time_share));
 }
 
-// Beyond its capacity a service falls behind for as long as requests keep coming, so its latencies say how long the run
-// was. 0.95 is the bound of physics.md section 7; a short run misses it by its tail alone, so the queue must show it
-// too.
-bool overloaded(const RunSummary& run) {
-  constexpr double kServed = 0.95, kQueueShare = 0.05;
-  return run.throughput.requests_per_s < kServed * run.throughput.offered_requests_per_s &&
-         run.queue.p99_ms > kQueueShare * 1e3 * run.throughput.duration_s;
-}
-
-std::string overload_note(const RunSummary& first, const RunSummary& run) {
-  if (!overloaded(first) && !overloaded(run)) {
-    return "";
-  }
-  const std::string who = overloaded(first) && overloaded(run) ? "Both runs"
-                          : overloaded(first)                  ? first.label
-                                                               : run.label;
-  return fmt::format(
-      " {} could not keep up with {} requests/s: there, throughputs compare, while latencies grow with the length of "
-      "the run.",
-      who, rounded(run.throughput.offered_requests_per_s));
-}
-
 }  // namespace
 
-std::vector<std::size_t> rank_runs(std::span<const RunSummary> runs) {
-  std::vector<std::size_t> order(runs.size());
+std::vector<std::size_t> rank_policies(const Comparison& runs) {
+  std::vector<std::size_t> order(runs.by_policy.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<double> throughput, ttft;
+  for (const std::size_t p : order) {
+    throughput.push_back(throughput_of(runs, p));
+    ttft.push_back(ttft_of(runs, p));
+  }
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return throughput_of(runs[a]) > throughput_of(runs[b]); });
+                   [&](std::size_t a, std::size_t b) { return throughput[a] > throughput[b]; });
   // "Within 1 %" of each other is not transitive; within 1 % of the group's best is, so groups are cut from the top.
   for (auto group = order.begin(); group != order.end();) {
-    const double best = throughput_of(runs[*group]);
+    const double best = throughput[*group];
     const auto end = std::find_if(group, order.end(), [&](std::size_t i) {
-      const double rate = throughput_of(runs[i]);
+      const double rate = throughput[i];
       return best < 0 ? rate >= 0 : rate < best * (1 - kEqualThroughput);
     });
-    std::sort(group, end, [&](std::size_t a, std::size_t b) {
-      const double ta = ttft_of(runs[a]), tb = ttft_of(runs[b]);
-      return ta != tb ? ta < tb : a < b;
-    });
+    std::sort(group, end, [&](std::size_t a, std::size_t b) { return ttft[a] != ttft[b] ? ttft[a] < ttft[b] : a < b; });
     group = end;
   }
   return order;
@@ -100,16 +109,41 @@ Change change(const RunSummary& first, const RunSummary& run) {
   return out;
 }
 
-std::string conclusion(const RunSummary& first, const RunSummary& run) {
-  const Change c = change(first, run);
+std::string conclusion(const Comparison& runs, std::size_t policy) {
+  const RunSummary &first = runs.first_seed(0), &run = runs.first_seed(policy);
+  const ComparedFigure& balancedness = compared_figure("balancedness_mean");
   const std::string gains =
-      fmt::format("{} against {}: {}, {}, {}, {}, balancedness {} against {}.", run.label, first.label,
-                  against("throughput", first.throughput.requests_per_s, run.throughput.requests_per_s, "requests/s"),
-                  against("mean TTFT", first.ttft.mean_ms, run.ttft.mean_ms, "ms"),
-                  against("mean ITL", first.itl.mean_ms, run.itl.mean_ms, "ms"),
-                  against("mean end-to-end", first.e2e.mean_ms, run.e2e.mean_ms, "ms"), fixed(run.balancedness.mean, 3),
-                  fixed(first.balancedness.mean, 3));
-  return fmt::format("{} {} {}{}", gains, kv_cost(first, run, c), kv_pressure(first, run), overload_note(first, run));
+      is_overloaded(runs, 0) || is_overloaded(runs, policy)
+          ? overloaded_against(runs, policy)
+          : fmt::format("{} against {}: {}, {}, {}, {}, balancedness {} against {}.", run.label, first.label,
+                        against(runs, policy, "requests_per_s"), against(runs, policy, "ttft_mean_ms"),
+                        against(runs, policy, "itl_mean_ms"), against(runs, policy, "e2e_mean_ms"),
+                        fixed(over_seeds(runs, policy, balancedness).mean, 3),
+                        fixed(over_seeds(runs, 0, balancedness).mean, 3));
+  return fmt::format("{} {} {}", gains, kv_cost(first, run, change(first, run)), kv_pressure(first, run));
+}
+
+std::vector<std::string> conclusions(const Comparison& runs) {
+  std::vector<std::string> out;
+  for (std::size_t p = 1; p < runs.by_policy.size(); ++p) {
+    out.push_back(conclusion(runs, p));
+  }
+  if (out.empty()) {
+    return out;
+  }
+  const std::size_t seeds = runs.seeds.size();
+  if (seeds == 1) {
+    out.emplace_back(
+        "One seed: nothing tells how much of a difference is chance. Run --seeds 5 to see how sure this is.");
+    return out;
+  }
+  out.push_back(fmt::format(
+      "{} seeds, paired: each policy has the same {} under a seed. Means and 95 % intervals (Student's t); no "
+      "difference: the interval of the difference contains zero. KV figures are of the first seed.",
+      seeds,
+      runs.same_requests ? "routing (the requests are a recording, the same under all seeds)"
+                         : "requests and routing"));
+  return out;
 }
 
 }  // namespace epsim

@@ -1,4 +1,4 @@
-// Which of several runs of one scenario serves best, and what each costs against the first.
+// Which of several policies serves a scenario best, and what each costs against the first.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/report/summary.h"
+#include "sim/report/comparison.h"
 
 namespace epsim {
 
@@ -15,8 +15,9 @@ inline constexpr std::string_view kRankingRule =
     "Ranked by completed requests/s, highest first; runs within 1 % of the best of their group count as equal and are "
     "ranked by mean TTFT, lowest first, then in the order given.";
 
-// Positions of the runs, best first, as kRankingRule says. A run that completed nothing comes last.
-std::vector<std::size_t> rank_runs(std::span<const RunSummary> runs);
+// Positions of the policies, best first, as kRankingRule says of their means over seeds. One that completed nothing
+// comes last.
+std::vector<std::size_t> rank_policies(const Comparison& runs);
 
 // A run against the first one: shares are run / first - 1, undefined when the first's figure is.
 struct Change {
@@ -27,7 +28,12 @@ struct Change {
 };
 Change change(const RunSummary& first, const RunSummary& run);
 
-// What a run gains against the first and what it costs in KV cache, in words with numbers; one paragraph.
-std::string conclusion(const RunSummary& first, const RunSummary& run);
+// What a policy gains against the first and what it costs in KV cache, in words with numbers; one paragraph. A
+// difference whose interval contains zero is told as none. Where one of the two is overloaded, their latencies are not
+// compared.
+std::string conclusion(const Comparison& runs, std::size_t policy);
+
+// A conclusion for every policy after the first, and how sure they are; empty for a single policy.
+std::vector<std::string> conclusions(const Comparison& runs);
 
 }  // namespace epsim

@@ -1,6 +1,7 @@
 #include "sim/report/summary.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sim/core/check.h"
 #include "sim/serving/step_account.h"
@@ -45,6 +46,24 @@ double mean(std::span<const double> values) {
     sum += v;
   }
   return ratio(sum, static_cast<double>(values.size()));
+}
+
+// Behind: over the second half of the arrivals, when the service has filled, fewer requests end than arrive. 0.95 is
+// the bound of physics.md section 7; twice the deviation of a Poisson count allows for chance. Where stays are long
+// compared with the run a service that keeps up may still be filling: then requests do not wait for their first token.
+bool overloaded(const RunResult& run, const LatencyFigures& ttft, double duration_s) {
+  constexpr double kServed = 0.95, kTtftShare = 0.05;
+  constexpr std::size_t kLeast = 100;
+  if (run.interrupted || run.requests.size() < kLeast || !(ttft.p99_ms > kTtftShare * 1e3 * duration_s)) {
+    return false;
+  }
+  const std::span<const RequestRecord> later = std::span(run.requests).last(run.requests.size() / 2);
+  const auto ended =
+      static_cast<double>(std::count_if(run.requests.begin(), run.requests.end(), [&](const RequestRecord& r) {
+        return r.finished > later.front().arrival && r.finished <= later.back().arrival;
+      }));
+  const auto arrived = static_cast<double>(later.size());
+  return ended < kServed * arrived && ended < arrived - 2 * std::sqrt(arrived);
 }
 
 BalanceFigures balance(const RunResult& run) {
@@ -202,6 +221,7 @@ RunSummary summarize(const RunResult& run) {
   out.output_tokens = run.output_tokens;
   out.throughput = throughput(run);
   out.ttft = figures(run.latency.ttft_s);
+  out.overloaded = overloaded(run, out.ttft, out.throughput.duration_s);
   out.itl = figures(run.latency.itl_s);
   out.tpot = figures(run.latency.tpot_s);
   out.e2e = figures(run.latency.e2e_s);

@@ -92,6 +92,9 @@ struct LinkFigures {
 struct RunSummary {
   std::string label, plan, fingerprint;
   bool interrupted = false;
+  // More is offered than served: over the second half of the arrivals fewer than 95 % as many requests end as arrive,
+  // and requests wait long for their first token. Not told of runs that were interrupted or have few requests.
+  bool overloaded = false;
   int gpus = 0;
 
   std::int64_t offered = 0, completed = 0, failed = 0, running = 0, waiting = 0;  // requests, by their state at the end

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -258,25 +261,88 @@ std::string memory_line(const RunSummary& run) {
   return text.empty() ? "" : captioned("memory, GiB", text);
 }
 
-}  // namespace
-
-std::string comparison_table(std::span<const RunSummary> runs, TableStyle style) {
+TextTable table_of_one_seed(const Comparison& runs) {
   TextTable table = comparison_columns();
   int rank = 0;
-  bool any_interrupted = false;
-  for (const std::size_t i : rank_runs(runs)) {
-    const RunSummary& r = runs[i];
-    any_interrupted = any_interrupted || r.interrupted;
+  for (const std::size_t i : rank_policies(runs)) {
+    const RunSummary& r = runs.first_seed(i);
     table.add_row({fmt::format("{}", ++rank), label_of(r), rounded(r.throughput.requests_per_s),
                    rounded(r.ttft.mean_ms), rounded(r.ttft.p99_ms), rounded(r.itl.mean_ms), rounded(r.tpot.mean_ms),
                    rounded(r.e2e.mean_ms / 1e3), rounded(r.throughput.output_tokens_per_s_per_gpu),
                    fixed(r.balancedness.mean, 3), grouped(r.kv.tokens_per_rank), fixed(r.kv.gib_per_gpu, 3),
                    percent(r.kv.lost_to_copies_share)});
   }
-  std::string out = table.render(0, style.colour && runs.size() > 1 ? 0 : -1);
-  if (runs.size() > 1) {
+  return table;
+}
+
+// "3.021 +- 0.020": the interval with as many digits as the mean.
+std::string with_interval(const Estimate& e) {
+  const std::string mean = rounded(e.mean);
+  const std::size_t point = mean.find('.');
+  const int digits = point == std::string::npos ? 0 : static_cast<int>(mean.size() - point - 1);
+  return std::isfinite(e.half_width) ? fmt::format("{} +- {}", mean, fixed(e.half_width, digits)) : mean;
+}
+
+TextTable table_over_seeds(const Comparison& runs) {
+  struct Shown {
+    std::string_view key;
+    std::vector<std::string> header;
+    bool in_overload;  // whether it compares there
+  };
+  const Shown shown[] = {{"requests_per_s", {"served", "req/s"}, true},
+                         {"ttft_mean_ms", {"TTFT mean", "ms"}, false},
+                         {"ttft_p99_ms", {"TTFT p99", "ms"}, false},
+                         {"itl_mean_ms", {"ITL mean", "ms"}, false},
+                         {"e2e_mean_ms", {"E2E mean", "ms"}, false}};
+  TextTable table;
+  table.add_column({"", "#"});
+  table.add_column({"", "policy"}, Align::kLeft);
+  for (const Shown& column : shown) {
+    table.add_column(column.header);
+  }
+  table.add_column({"balanced-", "ness"});
+  int rank = 0;
+  for (const std::size_t i : rank_policies(runs)) {
+    std::vector<std::string> means{fmt::format("{}", ++rank), label_of(runs.first_seed(i))};
+    std::vector<std::string> apart{"",
+                                   shortened("  against " + printable(runs.first_seed(0).label), kLabelColumns + 2)};
+    for (const Shown& column : shown) {
+      const ComparedFigure& figure = compared_figure(column.key);
+      const Estimate e = difference(runs, i, figure);
+      const double first = over_seeds(runs, 0, figure).mean;
+      means.push_back(with_interval(over_seeds(runs, i, figure)));
+      const bool compares = column.in_overload || !(is_overloaded(runs, 0) || is_overloaded(runs, i));
+      apart.push_back(!compares
+                          ? "-"
+                          : fmt::format("{}{} +- {} %", holds_zero(e) ? "= " : "", signed_percent(ratio(e.mean, first)),
+                                        percent(ratio(e.half_width, first))));
+    }
+    means.push_back(fixed(over_seeds(runs, i, compared_figure("balancedness_mean")).mean, 3));
+    apart.emplace_back();
+    table.add_row(std::move(means));
+    if (i != 0) {
+      table.add_row(std::move(apart));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string comparison_table(const Comparison& runs, TableStyle style) {
+  const std::optional<Overload> over = overload(runs);
+  const bool several = runs.by_policy.size() > 1;
+  std::string out = over ? wrapped(printable(over->text), kColumns, 0) + "\n\n" : "";
+  out += (runs.seeds.size() > 1 ? table_over_seeds(runs) : table_of_one_seed(runs))
+             .render(0, style.colour && several ? 0 : -1);
+  if (runs.seeds.size() > 1) {
+    out += "Mean +- 95 % interval; =: no difference, the interval of the difference contains zero.\n";
+  }
+  if (several) {
     out += wrapped(kRankingRule, kColumns, 0) + "\n";
   }
+  const bool any_interrupted = std::any_of(runs.by_policy.begin(), runs.by_policy.end(),
+                                           [](const auto& by_seed) { return by_seed.front().interrupted; });
   if (any_interrupted) {
     out += "* interrupted: only what was complete is counted, so this row does not compare with the others.\n";
   }
@@ -291,10 +357,10 @@ std::string run_detail(const RunSummary& run, TableStyle style) {
                      regroup_line(run), memory_line(run));
 }
 
-std::string conclusions(std::span<const RunSummary> runs) {
+std::string conclusion_text(const Comparison& runs) {
   std::string out;
-  for (std::size_t i = 1; i < runs.size(); ++i) {
-    out += wrapped(printable(conclusion(runs[0], runs[i])), kColumns, 2) + "\n";
+  for (const std::string& line : conclusions(runs)) {
+    out += wrapped(printable(line), kColumns, 2) + "\n";
   }
   return out;
 }

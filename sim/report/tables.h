@@ -2,10 +2,9 @@
 // comparison comes to. At most 120 columns wide; colour only when the caller says that the output is a terminal.
 #pragma once
 
-#include <span>
 #include <string>
 
-#include "sim/report/summary.h"
+#include "sim/report/comparison.h"
 
 namespace epsim {
 
@@ -13,13 +12,14 @@ struct TableStyle {
   bool colour = false;
 };
 
-// One row per run, best first, and the rule of the ranking below.
-std::string comparison_table(std::span<const RunSummary> runs, TableStyle style = {});
+// Whether more is offered than served, then one row per policy, best first, and the rule of the ranking below. Over
+// several seeds means with 95 % intervals, and below each policy its differences from the first one.
+std::string comparison_table(const Comparison& runs, TableStyle style = {});
 
 // One run: requests, tokens, latencies, time by layer part, price origins, balancedness, links, KV pool, memory.
 std::string run_detail(const RunSummary& run, TableStyle style = {});
 
-// One paragraph per run after the first, with numbers relative to the first; empty for a single run.
-std::string conclusions(std::span<const RunSummary> runs);
+// conclusions() of ranking.h as paragraphs.
+std::string conclusion_text(const Comparison& runs);
 
 }  // namespace epsim

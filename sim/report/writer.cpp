@@ -53,20 +53,21 @@ void write_run(const std::filesystem::path& folder, const RunResult& run, const 
   }
 }
 
-void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info) {
+void write_comparison(const std::filesystem::path& folder, const Comparison& runs, const RunInfo& info) {
   write_file_atomically(folder / "comparison.json", comparison_json(runs, info));
   write_stream(folder / "comparison.csv", [&](std::ostream& out) { write_comparison_csv(out, runs); });
+  if (runs.seeds.size() > 1) {
+    write_stream(folder / "intervals.csv", [&](std::ostream& out) { write_intervals_csv(out, runs); });
+  }
 }
 
-void write_comparison_folder(const std::filesystem::path& folder, std::span<const RunResult> runs,
-                             const RunInfo& info) {
-  std::vector<RunSummary> summaries;
-  for (const RunResult& run : runs) {
-    summaries.push_back(summarize(run));
+void write_comparison_folder(const std::filesystem::path& folder, std::span<const RunResult> first_seed,
+                             const Comparison& runs, const RunInfo& info) {
+  for (const RunResult& run : first_seed) {
     std::filesystem::create_directories(folder / run.label);
     write_run(folder / run.label, run, info_of_run(info, run.label));
   }
-  write_comparison(folder, summaries, info);
+  write_comparison(folder, runs, info);
   write_file_atomically(folder / "resolved.yaml", info.resolved_yaml);
 }
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <span>
 
+#include "sim/report/comparison.h"
 #include "sim/report/json.h"
-#include "sim/report/summary.h"
 #include "sim/serving/run_result.h"
 
 namespace epsim {
@@ -15,11 +15,13 @@ namespace epsim {
 // bytes. Throws RunFailed, naming the file, when the disk does not take it.
 void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info);
 
-// Writes comparison.json and comparison.csv; changes are against the first run.
-void write_comparison(const std::filesystem::path& folder, std::span<const RunSummary> runs, const RunInfo& info);
+// Writes comparison.json and comparison.csv, and with several seeds intervals.csv; changes are against the first
+// policy.
+void write_comparison(const std::filesystem::path& folder, const Comparison& runs, const RunInfo& info);
 
-// The whole output of `epsim compare`: the files of a comparison, resolved.yaml, and a folder per run, by its label,
-// whose resolved.yaml names that policy, so that `epsim run` makes the same files of it.
-void write_comparison_folder(const std::filesystem::path& folder, std::span<const RunResult> runs, const RunInfo& info);
+// The whole output of `epsim compare`: the files of a comparison, resolved.yaml, and a folder per policy with its run
+// under the first seed, whose resolved.yaml names that policy, so that `epsim run` makes the same files of it.
+void write_comparison_folder(const std::filesystem::path& folder, std::span<const RunResult> first_seed,
+                             const Comparison& runs, const RunInfo& info);
 
 }  // namespace epsim

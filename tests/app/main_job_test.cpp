@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -140,6 +141,50 @@ TEST_CASE("a Hugging Face config.json beside the scenario is a model") {
   REQUIRE_MESSAGE(own.exit_code == 0, own.err);
   const std::string catalogued = run_epsim(dir, by_name).out;
   CHECK(own.out.substr(own.out.find("eplb: fits")) == catalogued.substr(catalogued.find("eplb: fits")));
+}
+
+TEST_CASE("compare --seeds: paired differences whose intervals follow from the values by seed") {
+  const TempDir dir;
+  const std::string compare = "compare " + small_scenario() + " --policies base,eplb -q ";
+  const Outcome done = run_epsim(dir, compare + "--seeds 3 --threads 1 -o three");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  CHECK(done.out.find("3 seeds, paired") != std::string::npos);
+  // Neither threads nor the other seeds show in the folders of the policies.
+  REQUIRE(run_epsim(dir, compare + "--seeds 3 --threads 4 -o again").exit_code == 0);
+  CHECK(files_below(dir / "three") == files_below(dir / "again"));
+  const Outcome one = run_epsim(dir, compare + "-o one");
+  CHECK(one.out.find("Run --seeds 5") != std::string::npos);
+  CHECK(files_below(dir / "three/eplb") == files_below(dir / "one/eplb"));
+  // Under seed 4 alone the figures are those of the second seed.
+  REQUIRE(run_epsim(dir, compare + "--seed 4 -o four").exit_code == 0);
+  const auto json = [&](const std::string& file) {
+    return nlohmann::json::parse(epsim::test::slurp(dir / file / "comparison.json"));
+  };
+  const auto ttft = [](const nlohmann::json& comparison, const std::string& policy) {
+    for (const nlohmann::json& run : comparison["runs"]) {
+      if (run["policy"] == policy) {
+        return run["over_seeds"]["ttft_mean_ms"];
+      }
+    }
+    return nlohmann::json();
+  };
+  const nlohmann::json all = json("three"), base = ttft(all, "base"), eplb = ttft(all, "eplb");
+  CHECK(eplb["by_seed"][1] == ttft(json("four"), "eplb")["mean"]);
+  // Three differences d: mean, and 4.303 (Student's t, 2 degrees) x their deviation / sqrt(3).
+  double d[3], mean = 0, squares = 0;
+  for (std::size_t s = 0; s < 3; ++s) {
+    d[s] = eplb["by_seed"][s].get<double>() - base["by_seed"][s].get<double>();
+    mean += d[s] / 3;
+  }
+  for (const double value : d) {
+    squares += (value - mean) * (value - mean);
+  }
+  const double half = 4.3027 * std::sqrt(squares / 2 / 3);
+  CHECK(half > 0);
+  CHECK(eplb["difference"]["mean"].get<double>() == doctest::Approx(mean));
+  CHECK(eplb["difference"]["interval95"][0].get<double>() == doctest::Approx(mean - half).epsilon(1e-3));
+  CHECK(eplb["difference"]["interval95"][1].get<double>() == doctest::Approx(mean + half).epsilon(1e-3));
+  CHECK(run_epsim(dir, compare + "--seeds 0 -o none").exit_code == 2);
 }
 
 TEST_CASE("screen predicts as well as the policy's own options say") {

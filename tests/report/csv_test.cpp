@@ -149,11 +149,11 @@ TEST_CASE("comparison.csv: best run first, changes against the run given first")
   eplb.throughput.requests_per_s = 0.625;  // 0.625 / 0.5 - 1 = 0.25
   eplb.kv.tokens_per_rank = 1200;          // 1200 / 1600 - 1 = -0.25
   std::ostringstream out;
-  write_comparison_csv(out, std::vector<RunSummary>{base, eplb});
+  write_comparison_csv(out, one_seed(std::vector{base, eplb}, 7));
   const std::vector<std::string> lines = rows(out.str());
   REQUIRE(lines.size() == 2);
-  CHECK(lines[0] == "1,eplb,0,2,0.625,0.75,375,500,250,250,250,875,0.75,0.25,1200,3,0.25,0.25,0.25,0,0,0,-0.25,0");
-  CHECK(lines[1] == "2,base,0,2,0.5,0.75,375,500,250,250,250,875,0.75,0.25,1600,3,0.25,0.25,0,0,0,0,0,0");
+  CHECK(lines[0] == "1,eplb,7,0,2,0.625,0.75,375,500,250,250,250,875,0.75,0.25,1200,3,0.25,0.25,0.25,0,0,0,-0.25,0");
+  CHECK(lines[1] == "2,base,7,0,2,0.5,0.75,375,500,250,250,250,875,0.75,0.25,1600,3,0.25,0.25,0,0,0,0,0,0");
 }
 
 TEST_CASE("requests.csv of many requests goes out in pieces and is complete") {

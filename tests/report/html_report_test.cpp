@@ -31,8 +31,8 @@ void write_sample(const fs::path& folder) {
     fs::create_directories(folder / label);
     write_run(folder / label, test::sample_run(label), kInfo);
   }
-  write_comparison(folder, std::vector{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))},
-                   kInfo);
+  const std::vector runs{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
+  write_comparison(folder, one_seed(runs), kInfo);
 }
 
 // What stands between two texts, each of which is there once.

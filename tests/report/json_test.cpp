@@ -101,7 +101,7 @@ TEST_CASE("names with quotes, line breaks, control characters and broken UTF-8 a
 TEST_CASE("comparison.json lists the runs, best first") {
   RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
   eplb.throughput.requests_per_s = 0.625;
-  const Json json = Json::parse(comparison_json(std::vector{base, eplb}, info()));
+  const Json json = Json::parse(comparison_json(one_seed(std::vector{base, eplb}), info()));
   CHECK(json["ranking_rule"] == kRankingRule);
   CHECK(json["compared_with"] == "base");
   REQUIRE(json["runs"].size() == 2);
@@ -110,8 +110,36 @@ TEST_CASE("comparison.json lists the runs, best first") {
   CHECK(json["runs"][0]["change"]["requests_per_s_change_share"] == 0.25);
   CHECK(json["runs"][1]["rank"] == 2);
   CHECK(json["runs"][1]["change"]["requests_per_s_change_share"] == 0.0);
-  REQUIRE(json["conclusions"].size() == 1);
-  CHECK(json["conclusions"][0] == conclusion(base, eplb));
+  CHECK(json["conclusions"] == Json(conclusions(one_seed(std::vector{base, eplb}))));
+  // One seed has no interval.
+  CHECK(json["seeds"] == 1);
+  const Json& served = json["runs"][0]["over_seeds"]["requests_per_s"];
+  CHECK(served["mean"] == 0.625);
+  CHECK(served["interval95"].is_null());
+  CHECK(served["by_seed"] == Json{0.625});
+  CHECK(served["difference"]["mean"] == 0.125);
+  CHECK(served["difference"]["interval95"].is_null());
+  CHECK(json["overload"].is_null());
+}
+
+TEST_CASE("comparison.json over seeds has the intervals of means and of paired differences") {
+  RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
+  Comparison runs{{7, 8}, {{base, base}, {eplb, eplb}}};
+  runs.by_policy[0][0].throughput.requests_per_s = 1;
+  runs.by_policy[0][1].throughput.requests_per_s = 3;
+  runs.by_policy[1][0].throughput.requests_per_s = 2;
+  runs.by_policy[1][1].throughput.requests_per_s = 4.5;
+  const Json json = Json::parse(comparison_json(runs, info()));
+  CHECK(json["seeds"] == 2);
+  CHECK(json["runs"][0]["throughput"]["requests_per_s"] == 2.0);  // of the first seed
+  const Json& served = json["runs"][0]["over_seeds"]["requests_per_s"];
+  // 2 and 4.5: mean 3.25, standard error 1.25; 1 and 1.5: mean 1.25, standard error 0.25; t of one degree is 12.706.
+  CHECK(served["by_seed"] == Json{2.0, 4.5});
+  CHECK(served["mean"] == 3.25);
+  CHECK(served["interval95"][0].get<double>() == doctest::Approx(3.25 - 12.706 * 1.25).epsilon(1e-4));
+  CHECK(served["interval95"][1].get<double>() == doctest::Approx(3.25 + 12.706 * 1.25).epsilon(1e-4));
+  CHECK(served["difference"]["mean"] == 1.25);
+  CHECK(served["difference"]["interval95"][1].get<double>() == doctest::Approx(1.25 + 12.706 * 0.25).epsilon(1e-4));
 }
 
 TEST_CASE("a comparison of nothing is still a document") {

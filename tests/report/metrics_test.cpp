@@ -47,8 +47,10 @@ void add_keys(const Json& json, Names& names) {
   }
 }
 
-std::vector<RunSummary> two_runs() {
-  return {summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
+Comparison two_runs() {
+  RunSummary overloaded = summarize(test::sample_run("eplb"));
+  overloaded.overloaded = true;
+  return one_seed(std::vector{summarize(test::sample_run("base")), overloaded});
 }
 
 Names json_keys() {
@@ -82,10 +84,12 @@ Names csv_columns() {
     }
   }
   names.insert({std::string(kPointColumn), std::string(kErrorColumn)});
-  std::ostringstream out;
-  write_comparison_csv(out, two_runs());
-  for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
-    names.insert(column);
+  for (const auto write : {write_comparison_csv, write_intervals_csv}) {
+    std::ostringstream out;
+    write(out, two_runs());
+    for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
+      names.insert(column);
+    }
   }
   return names;
 }
@@ -193,7 +197,14 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "balancedness_of_new_plan",
                        "moved_copies",
                        "paid",
-                       "fingerprint"};
+                       "fingerprint",
+                       "figure",
+                       "mean",
+                       "interval95_low",
+                       "interval95_high",
+                       "difference_mean",
+                       "difference_interval95_low",
+                       "difference_interval95_high"};
   for (const std::string& name : csv_columns()) {
     CAPTURE(name);
     const bool has_unit = std::any_of(kUnits.begin(), kUnits.end(), [&](const std::string& unit) {

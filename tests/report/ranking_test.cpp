@@ -23,26 +23,27 @@ using Order = std::vector<std::size_t>;
 }  // namespace
 
 TEST_CASE("more requests per second ranks higher") {
-  CHECK(rank_runs(std::vector{run_with(2.0, 10), run_with(3.0, 99)}) == Order{1, 0});
+  CHECK(rank_policies(one_seed(std::vector{run_with(2.0, 10), run_with(3.0, 99)})) == Order{1, 0});
 }
 
 TEST_CASE("within 1 % the lower mean TTFT ranks higher") {
   // 99 % of 3 is 2.97, which lies between the two.
-  CHECK(rank_runs(std::vector{run_with(3.0, 20), run_with(2.98, 10)}) == Order{1, 0});
-  CHECK(rank_runs(std::vector{run_with(3.0, 20), run_with(2.96, 10)}) == Order{0, 1});
+  CHECK(rank_policies(one_seed(std::vector{run_with(3.0, 20), run_with(2.98, 10)})) == Order{1, 0});
+  CHECK(rank_policies(one_seed(std::vector{run_with(3.0, 20), run_with(2.96, 10)})) == Order{0, 1});
 }
 
 TEST_CASE("groups of equals are cut from the best, so a chain of small steps does not join them all") {
   // 100 and 99.2 are equal, 98.5 is within 1 % of 99.2 but not of 100, so it ranks below both whatever its TTFT.
-  CHECK(rank_runs(std::vector{run_with(98.5, 1), run_with(100, 30), run_with(99.2, 20)}) == Order{2, 1, 0});
+  CHECK(rank_policies(one_seed(std::vector{run_with(98.5, 1), run_with(100, 30), run_with(99.2, 20)})) ==
+        Order{2, 1, 0});
 }
 
 TEST_CASE("equal in all: the order given; nothing completed: last") {
-  CHECK(rank_runs(std::vector{run_with(1, 5), run_with(1, 5)}) == Order{0, 1});
+  CHECK(rank_policies(one_seed(std::vector{run_with(1, 5), run_with(1, 5)})) == Order{0, 1});
   RunSummary none;
   none.throughput.requests_per_s = 0;
-  CHECK(rank_runs(std::vector{none, run_with(0.001, 5), none}) == Order{1, 0, 2});
-  CHECK(rank_runs(std::vector<RunSummary>{}).empty());
+  CHECK(rank_policies(one_seed(std::vector{none, run_with(0.001, 5), none})) == Order{1, 0, 2});
+  CHECK(rank_policies({}).empty());
 }
 
 TEST_CASE("changes are relative to the first run") {
@@ -65,7 +66,7 @@ TEST_CASE("the conclusion says what is gained and what it costs in KV cache") {
   eplb.ttft.mean_ms = 300;  // 300 / 375 - 1 = -20 %
   eplb.balancedness.mean = 0.9;
   CHECK(
-      conclusion(base, eplb) ==
+      conclusion(one_seed(std::vector{base, eplb}), 1) ==
       "eplb against base: throughput 0.0 % (0.5000 against 0.5000 requests/s), mean TTFT -20.0 % (300.0 against 375.0 "
       "ms), mean ITL 0.0 % (250.0 against 250.0 ms), mean end-to-end 0.0 % (875.0 against 875.0 ms), balancedness "
       "0.900 against 0.750. KV pool -20.0 % (1,600 against 2,000 tokens per rank): it gives up 1.000 GiB per GPU for "
@@ -77,21 +78,65 @@ TEST_CASE("the conclusion tells of a full pool, of saved copies and of none") {
   RunSummary first = summarize(test::sample_run("eplb")), second = summarize(test::sample_run("base"));
   second.kv.copies_gib_per_gpu = 0.25;
   second.kv.full_time_share = 0.125;
-  const std::string text = conclusion(first, second);
+  const std::string text = conclusion(one_seed(std::vector{first, second}), 1);
   CHECK(text.find("it saves 0.750 GiB per GPU") != std::string::npos);
   CHECK(text.find("lacked KV blocks in 12.5 % of the busy time (against 0.0 %)") != std::string::npos);
-  CHECK(conclusion(first, first).find("no memory goes to further copies") != std::string::npos);
+  CHECK(conclusion(one_seed(std::vector{first, first}), 1).find("no memory goes to further copies") !=
+        std::string::npos);
 }
 
-TEST_CASE("a run that cannot keep up says that its latencies grow with its length") {
-  RunSummary base = summarize(test::sample_run("base"));
-  RunSummary slow = base;
+TEST_CASE("in overload neither latencies nor percentages are compared") {
+  RunSummary base = summarize(test::sample_run("base")), slow = base;
   slow.label = "slow";
-  slow.throughput.offered_requests_per_s = 2 * base.throughput.requests_per_s;
-  slow.queue.p99_ms = 0.5e3 * base.throughput.duration_s;  // the last requests wait for half of the run
-  CHECK(conclusion(base, slow).find("slow could not keep up") != std::string::npos);
-  slow.queue.p99_ms = 0;  // nobody waits: only the tail after the last arrival
-  CHECK(conclusion(base, slow).find("could not keep up") == std::string::npos);
+  slow.overloaded = true;
+  slow.throughput.requests_per_s = 0.25;
+  const std::string text = conclusion(one_seed(std::vector{base, slow}), 1);
+  CHECK(text.starts_with(
+      "slow against base: 0.2500 requests/s completed against 0.5000. slow is overloaded, so latencies do not compare. "
+      "KV pool"));
+}
+
+TEST_CASE("over seeds a difference whose interval contains zero is none") {
+  RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
+  Comparison runs{{1, 2, 3}, {{base, base, base}, {eplb, eplb, eplb}}};
+  const double served[2][3] = {{1, 2, 3}, {2, 3.5, 4}}, ttft[2][3] = {{100, 200, 300}, {90, 215, 300}};
+  for (std::size_t p = 0; p < 2; ++p) {
+    for (std::size_t s = 0; s < 3; ++s) {
+      runs.by_policy[p][s].throughput.requests_per_s = served[p][s];
+      runs.by_policy[p][s].ttft.mean_ms = ttft[p][s];
+    }
+  }
+  // Differences 1, 1.5, 1: mean 1.167, deviation 0.2887, so 4.303 x 0.2887 / sqrt(3) = 0.717 = 35.9 % of the mean 2.
+  // Unpaired, the spread of 1 between seeds would hide it.
+  // TTFT: -10, 15, 0: mean 1.667 (0.8 % of 200), deviation 12.58, 31.3 = 15.6 %.
+  const std::string text = conclusion(runs, 1);
+  CHECK(text.find("throughput +58.3 % +- 35.9 (3.167 against 2.000 requests/s)") != std::string::npos);
+  CHECK(text.find("mean TTFT no difference (+0.8 % +- 15.6)") != std::string::npos);
+  CHECK(conclusions(runs).back().starts_with("3 seeds, paired"));
+  CHECK(conclusions(one_seed(std::vector{base, eplb})).back().find("Run --seeds 5") != std::string::npos);
+  CHECK(conclusions(one_seed(std::vector{base})).empty());
+}
+
+TEST_CASE("policies rank by their means over seeds") {
+  const Comparison runs{{1, 2}, {{run_with(3.0, 10), run_with(1.0, 10)}, {run_with(2.5, 10), run_with(2.5, 10)}}};
+  CHECK(rank_policies(runs) == Order{1, 0});
+}
+
+TEST_CASE("overload: what is offered, what is served, and a rate to try") {
+  RunSummary base = run_with(1.9, 10), eplb = run_with(2.8, 10);
+  base.label = "base";
+  eplb.label = "eplb";
+  base.throughput.offered_requests_per_s = eplb.throughput.offered_requests_per_s = 4;
+  CHECK(!overload(one_seed(std::vector{base, eplb})));
+  base.overloaded = eplb.overloaded = true;
+  const Overload both = *overload(one_seed(std::vector{base, eplb}));
+  CHECK(both.most_served_requests_per_s == 2.8);
+  CHECK(both.rate_to_try_requests_per_s == doctest::Approx(1.5));  // 0.8 x 1.9 = 1.52, two digits
+  CHECK(both.text.starts_with("4.000 requests/s are offered and at most 2.800 are served: this is overload."));
+  CHECK(both.text.find("epsim goodput") != std::string::npos);
+  CHECK(both.text.find("--set requests.rate=1.5/s") != std::string::npos);
+  eplb.overloaded = false;
+  CHECK(overload(one_seed(std::vector{base, eplb}))->policies == std::vector<std::string>{"base"});
 }
 
 }  // namespace epsim

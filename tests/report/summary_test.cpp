@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/core/check.h"
@@ -161,6 +162,41 @@ TEST_CASE("prefill and decode pools have step kinds of their own") {
   CHECK(kinds[7].pool == "decode");
   CHECK(kinds[7].kind == StepKind::kDecode);
   CHECK(kinds[7].steps == 1);
+}
+
+// `count` requests a second apart, each of which takes what `stay_ms` says of its number.
+template <class Stay>
+RunResult run_of(int count, Stay stay_ms) {
+  RunResult run = test::sample_run();
+  run.requests.clear();
+  for (int i = 0; i < count; ++i) {
+    const Ticks arrival = test::at_ms(1000 * i);
+    const Ticks finished = arrival + test::at_ms(stay_ms(i));
+    run.requests.push_back(test::request(RequestState::kCompleted, arrival, arrival, finished, finished, 1));
+    run.end = std::max(run.end, finished);
+  }
+  run.completed = count;
+  return run;
+}
+
+TEST_CASE("overload: fewer requests end than arrive, and they wait for their first token") {
+  const auto overloaded = [](RunResult run, double ttft_p99_s) {
+    run.latency.ttft_s.p99 = ttft_p99_s;
+    return summarize(run).overloaded;
+  };
+  // A server that takes 1.25 s for each of 200 requests, one a second: request i stays 1.25 + 0.25 i seconds. From 100
+  // s to 199 s 79 end (one each 1.25 s) and 100 arrive; 79 < 95 and 79 < 100 - 2 x 10. The run ends after 250 s.
+  const RunResult slow = run_of(200, [](int i) { return 1250 + 250 * i; });
+  CHECK(overloaded(slow, 13));
+  CHECK(!overloaded(slow, 12));  // less than 5 % of the run
+  // 1.2 s each: 83 end. That is less than 95 %, but not by more than chance.
+  CHECK(!overloaded(run_of(200, [](int i) { return 1200 + 200 * i; }), 13));
+  // The service fills during the first half and is steady then; the tail after the last arrival does not count.
+  CHECK(!overloaded(run_of(200, [](int i) { return 1250 + 500 * std::min(i, 90); }), 13));
+  CHECK(!overloaded(run_of(99, [](int i) { return 1000 + 1000 * i; }), 13));  // too few to tell
+  RunResult cut = slow;
+  cut.interrupted = true;
+  CHECK(!overloaded(cut, 13));
 }
 
 }  // namespace epsim

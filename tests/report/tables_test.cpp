@@ -73,7 +73,7 @@ TEST_CASE("a table aligns numbers to the right and names to the left") {
 TEST_CASE("the comparison is ranked and says by which rule") {
   RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
   eplb.throughput.requests_per_s = 0.625;
-  const std::string text = comparison_table(std::vector{base, eplb});
+  const std::string text = comparison_table(one_seed(std::vector{base, eplb}));
   const std::vector<std::string> rows = lines(text);
   REQUIRE(rows.size() >= 6);
   CHECK(rows[4].substr(0, 9) == "1  eplb  ");  // three header lines and a rule come first
@@ -85,16 +85,39 @@ TEST_CASE("the comparison is ranked and says by which rule") {
 
 TEST_CASE("the best row is bold on a terminal only, and not when it is the only one") {
   const std::vector runs{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
-  CHECK(has(comparison_table(runs, {true}), "\033[1m1  base"));
-  CHECK(!has(comparison_table(std::vector{runs[0]}, {true}), "\033"));
+  CHECK(has(comparison_table(one_seed(runs), {true}), "\033[1m1  base"));
+  CHECK(!has(comparison_table(one_seed(std::vector{runs[0]}), {true}), "\033"));
 }
 
 TEST_CASE("tables fit 120 columns with wide figures and long names") {
   const std::vector runs{wide_run("a_policy_with_a_rather_long_name_of_its_own"), wide_run("eplb")};
-  CHECK(widest(comparison_table(runs)) <= 120);
+  CHECK(widest(comparison_table(one_seed(runs))) <= 120);
   CHECK(widest(run_detail(runs[0])) <= 120);
-  CHECK(widest(conclusions(runs)) <= 120);
-  CHECK(has(comparison_table(runs), "a_policy_with_a~"));
+  CHECK(widest(conclusion_text(one_seed(runs))) <= 120);
+  CHECK(has(comparison_table(one_seed(runs)), "a_policy_with_a~"));
+}
+
+TEST_CASE("over seeds the table has means with intervals, and differences below") {
+  RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
+  Comparison runs{{7, 8}, {{base, base}, {eplb, eplb}}};
+  // Served: 1 and 1 against 2 and 2.5. Differences 1 and 1.5: mean 1.25, half width 12.706 x 0.25 = 3.1765, over 1.
+  runs.by_policy[0][0].throughput.requests_per_s = runs.by_policy[0][1].throughput.requests_per_s = 1;
+  runs.by_policy[1][0].throughput.requests_per_s = 2;
+  runs.by_policy[1][1].throughput.requests_per_s = 2.5;
+  runs.by_policy[1][0].ttft.mean_ms = runs.by_policy[1][1].ttft.mean_ms = 300;  // 375 in base: -20 %, no spread
+  const std::string text = comparison_table(runs);
+  CHECK(has(text, "2.250 +- 3.176"));
+  CHECK(has(text, "against base"));
+  CHECK(has(text, "= +125.0 +- 317.6 %"));
+  CHECK(has(text, "-20.0 +- 0.0 %"));
+  CHECK(has(text, "=: no difference"));
+  CHECK(widest(text) <= 120);
+}
+
+TEST_CASE("in overload the table begins by saying so") {
+  std::vector runs{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
+  runs[0].overloaded = true;  // base serves 0.5 of the 1 requests/s that are offered
+  CHECK(comparison_table(one_seed(runs)).starts_with("1.000 requests/s are offered and base serves at most 0.5000"));
 }
 
 TEST_CASE("the detail of a run states every group of figures with units") {
@@ -131,7 +154,7 @@ TEST_CASE("what lost GPUs did to the experts stands in the detail where any went
 
 TEST_CASE("an interrupted run is marked, and undefined figures are dashes") {
   const std::vector runs{summarize(test::empty_run()), summarize(test::sample_run())};
-  const std::string table = comparison_table(runs);
+  const std::string table = comparison_table(one_seed(runs));
   CHECK(has(table, "2  base *"));
   CHECK(has(table, "* interrupted: only what was complete is counted"));
   CHECK(!has(table, "nan"));
@@ -144,14 +167,14 @@ TEST_CASE("an interrupted run is marked, and undefined figures are dashes") {
 TEST_CASE("names cannot reach the terminal as control sequences") {
   const RunSummary run = summarize(test::sample_run("\033[2Jgone"));
   CHECK(!has(run_detail(run), "\033"));
-  CHECK(!has(comparison_table(std::vector{run}), "\033"));
-  CHECK(!has(conclusions(std::vector{run, run}), "\033"));
+  CHECK(!has(comparison_table(one_seed(std::vector{run})), "\033"));
+  CHECK(!has(conclusion_text(one_seed(std::vector{run, run})), "\033"));
 }
 
 TEST_CASE("conclusions: one paragraph per run after the first") {
   const RunSummary run = summarize(test::sample_run());
-  CHECK(conclusions(std::vector{run}).empty());
-  CHECK(has(conclusions(std::vector{run, run}), "eplb against eplb: throughput 0.0 %"));
+  CHECK(conclusion_text(one_seed(std::vector{run})).empty());
+  CHECK(has(conclusion_text(one_seed(std::vector{run, run})), "eplb against eplb: throughput 0.0 %"));
 }
 
 }  // namespace epsim

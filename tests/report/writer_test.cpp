@@ -62,14 +62,17 @@ TEST_CASE("an interrupted run without any step is written too") {
 TEST_CASE("a comparison is written as JSON and CSV") {
   const test::TempDir dir;
   const std::vector runs{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
-  write_comparison(dir.path(), runs, info());
+  write_comparison(dir.path(), one_seed(runs), info());
   CHECK(names_in(dir.path()) == std::set<std::string>{"comparison.json", "comparison.csv"});
-  CHECK(read_file(dir / "comparison.csv").rfind("rank,policy,", 0) == 0);
+  CHECK(read_file(dir / "comparison.csv").rfind("rank,policy,seed,", 0) == 0);
+  write_comparison(dir.path(), {{7, 8}, {{runs[0], runs[0]}, {runs[1], runs[1]}}}, info());
+  CHECK(names_in(dir.path()) == std::set<std::string>{"comparison.json", "comparison.csv", "intervals.csv"});
 }
 
 TEST_CASE("a comparison's folder has a folder per run, each of which can be run again") {
   const test::TempDir dir;
-  write_comparison_folder(dir.path(), std::vector{test::sample_run("base"), test::sample_run("eplb")}, info());
+  const std::vector runs{test::sample_run("base"), test::sample_run("eplb")};
+  write_comparison_folder(dir.path(), runs, one_seed(std::vector{summarize(runs[0]), summarize(runs[1])}), info());
   CHECK(names_in(dir.path()) ==
         std::set<std::string>{"base", "eplb", "comparison.json", "comparison.csv", "resolved.yaml"});
   CHECK(read_file(dir / "resolved.yaml") == "seed: 7\n");

@@ -1,0 +1,22 @@
+// --seeds: a scenario under several seeds.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/serving/scenario.h"
+
+namespace epsim::app {
+
+void add_seeds_option(boost::program_options::options_description& options, int fallback);
+
+// The scenario under each seed that --seeds asks for, from its own on. Throws InputError.
+std::vector<Scenario> scenarios_by_seed(const boost::program_options::variables_map& values,
+                                        const std::vector<std::string>& labels);
+
+// Whether all seeds have the same requests (a recorded trace): then only the routing differs.
+bool same_requests(std::span<const Scenario> by_seed);
+
+}  // namespace epsim::app
