@@ -27,13 +27,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of sweep.json
 
-// The scenario's name, from the first point that can be read: as a rule the very first. Refuses a sweep that has none
-// such: a key that is misspelt spoils all points, and the first error says it best.
-std::string name_of_scenario(const SweepRequest& request) {
+// The scenario of the first point that can be read: as a rule the very first. Refuses a sweep that has none such: a key
+// that is misspelt spoils all points, and the first error says it best.
+Scenario first_scenario(const SweepRequest& request) {
   std::optional<InputError> first;
   for (std::size_t i = 0; i < count_points(request); ++i) {
     try {
-      return scenario_at(request, i).name;
+      return scenario_at(request, i);
     } catch (const InputError& e) {
       if (!first) {
         first = e;
@@ -145,9 +145,9 @@ void write_hdf5(const fs::path& target, const std::vector<ResultTable>& tables, 
 }
 
 // The description of the inputs that a folder keeps, as JSON.
-std::string sweep_manifest(const SweepRequest& request) {
+std::string sweep_manifest(const SweepRequest& request, const std::string& scenario) {
   Json out{{"format", kFormat}, {"epsim_version", EPSIM_VERSION}};
-  out["scenario"] = name_of_scenario(request);
+  out["scenario"] = scenario;
   // Two builds of one version may compute different figures: a sweep is not to mix them.
   out["program_hash"] = describe_file("/proc/self/exe").hash;
   out["scenario_hash"] = describe_file(request.scenario).hash;
@@ -168,11 +168,13 @@ std::string sweep_manifest(const SweepRequest& request) {
 
 SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, const SweepControl& control) {
   check_axes(request.axes, request.overrides, request.policies.size());
-  const std::string manifest = sweep_manifest(request);
+  const Scenario first = first_scenario(request);
+  const std::string manifest = sweep_manifest(request, first.name);
   SweepFolder folder(target, manifest, control.overwrite);
   SweepOutcome out;
   out.points.resize(count_points(request));
   const std::vector<std::size_t> left = load_finished(folder, control.retry_failed, out.points);
+  write_file_atomically(folder.path() / "resolved.yaml", first.resolved);
   if (control.on_start) {
     control.on_start(left.size(), out.points.size() - left.size());
   }
