@@ -125,7 +125,7 @@ struct Point {
 // over the whole width.
 class Layout {
  public:
-  static constexpr double kBoxWidth = 60, kBoxHeight = 24, kColumn = 70, kRow = 84, kNodeGap = 36, kMargin = 24;
+  static constexpr double kBoxWidth = 60, kBoxHeight = 24, kColumn = 70, kRow = 92, kNodeGap = 36, kMargin = 24;
 
   Layout(const Topology& topology, const View& view) : topology_(topology), view_(view) {
     place_gpus();
@@ -245,7 +245,8 @@ std::vector<std::string> legend(const Topology& topology, const View& view) {
 }
 
 constexpr std::string_view kStyle =
-    "<style>text{font:11px sans-serif;text-anchor:middle;fill:#222}.legend{text-anchor:start}"
+    "<style>text{font:12px sans-serif;text-anchor:middle;fill:#222}.legend{text-anchor:start}"
+    ".rate{font-size:11px;paint-order:stroke;stroke:#fff;stroke-width:3px}svg{background:#fff}"
     "line{stroke:#888;stroke-width:1.2}rect{stroke:#444;rx:4}.node{fill:#f6f6f4;stroke:#bbb}.gpu{fill:#cfe8cf}"
     ".nvswitch{fill:#cfdff3}.host_bridge{fill:#e3d7f0}.nic{fill:#fbe3b8}.leaf{fill:#f5cfc8}.spine{fill:#f0b8ae}"
     "</style>\n";
@@ -262,6 +263,29 @@ std::string svg_boxes(const Topology& topology, const View& view, const Layout& 
         p.y - Layout::kBoxHeight / 2, Layout::kBoxWidth, Layout::kBoxHeight, p.x, p.y + 4, escaped(short_name(vertex)));
   }
   return out;
+}
+
+// Every cable with its rate beside it: near the end that has fewer cables, where they are furthest apart. Of a cable with
+// two rates, each stands near the end that sends.
+std::string svg_edges(const View& view, const Layout& layout) {
+  constexpr double kPlace = 0.23;  // from that end
+  std::map<int, int> degree;
+  for (const Edge& e : view.edges) {
+    ++degree[e.from];
+    ++degree[e.to];
+  }
+  std::string lines, rates;
+  for (const Edge& e : view.edges) {
+    const bool turned = e.both && degree[e.to] < degree[e.from];
+    const Point a = layout.at(turned ? e.to : e.from), b = layout.at(turned ? e.from : e.to);
+    lines += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"><title>{}: {}</title></line>\n",
+                         a.x, a.y, b.x, b.y, escaped(e.name), rate_text(e.rate));
+    if (e.rate != kUnlimited) {
+      rates += fmt::format("<text class=\"rate\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", a.x + kPlace * (b.x - a.x),
+                           a.y + kPlace * (b.y - a.y) + 4, rate_text(e.rate));
+    }
+  }
+  return lines + rates;
 }
 
 std::string svg_nodes(const View& view, const Layout& layout) {
@@ -312,11 +336,7 @@ std::string to_svg(const Topology& topology, int max_nodes) {
       width, height, width, height);
   out += kStyle;
   out += svg_nodes(view, layout);
-  for (const Edge& e : view.edges) {
-    const Point a = layout.at(e.from), b = layout.at(e.to);
-    out += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"><title>{}: {}</title></line>\n",
-                       a.x, a.y, b.x, b.y, escaped(e.name), rate_text(e.rate));
-  }
+  out += svg_edges(view, layout);
   out += svg_boxes(topology, view, layout);
   double y = layout.height() - kLine;
   for (const std::string& line : lines) {

@@ -8,13 +8,13 @@
 
 namespace epsim {
 
-inline constexpr int kDrawnNodes = 4;
+inline constexpr int kDrawnNodes = 2;  // of eight GPUs: as many as a window of 1280 pixels shows at full size
 
 // A `digraph` with one box per node; two directions of one rate are one edge with two heads, labelled with the rate.
 std::string to_dot(const Topology& topology, int max_nodes = kDrawnNodes);
 
-// A stand-alone SVG document: fabric on top, then NICs, then GPUs with the switch or bridge that joins them. Rates are
-// listed below it, and every line has its link's name as a tooltip.
+// A stand-alone SVG document: fabric on top, then NICs, then GPUs with the switch or bridge that joins them. Every
+// line has its rate beside it and its link's name as a tooltip; lines without a limit of their own have no rate.
 std::string to_svg(const Topology& topology, int max_nodes = kDrawnNodes);
 
 }  // namespace epsim

@@ -38,11 +38,11 @@ TEST_CASE("a cable with two rates is two edges") {
                              "\"node0.nvswitch\" -> \"gpu0\" [label=\"100 GB/s\"];"});
 }
 
-TEST_CASE("beyond four nodes the drawing is cut and says so") {
+TEST_CASE("beyond the nodes asked for the drawing is cut and says so") {
   const Topology topology(
       plan_topology(small_cluster(9), {.kind = FabricKind::kLeafSpine, .nodes_per_leaf = 3, .oversubscription = 2.0}));
   // Nodes 0 to 3 hang on leaves 0 and 1 of three; with the spine, 3 of 4 switches.
-  for (const std::string& drawing : {to_dot(topology), to_svg(topology)}) {
+  for (const std::string& drawing : {to_dot(topology, 4), to_svg(topology, 4)}) {
     test::check_contains(drawing, {"4 of 9 nodes and 3 of 4 switches between them are drawn; the others are alike."});
     CHECK(drawing.find("node4") == std::string::npos);
     CHECK(drawing.find("leaf2") == std::string::npos);
@@ -50,6 +50,7 @@ TEST_CASE("beyond four nodes the drawing is cut and says so") {
     CHECK(drawing.find("gpu15") != std::string::npos);
   }
   CHECK(count(to_dot(topology, 9), "subgraph") == 9);
+  CHECK(count(to_dot(topology), "subgraph") == 2);
 }
 
 TEST_CASE("SVG: every vertex a box, every cable a line, rates in words") {
@@ -58,6 +59,8 @@ TEST_CASE("SVG: every vertex a box, every cable a line, rates in words") {
   CHECK(count(svg, "<g><title>") == 8 + 2 + 4 + 2 + 1);  // GPUs, NVSwitches, NICs, rails, spine
   CHECK(count(svg, "<line ") == 8 + 8 + 4 + 2);
   CHECK(count(svg, "class=\"node\"") == 2);
+  CHECK(count(svg, "class=\"rate\"") == 8 + 4 + 2);  // GPU to NIC has no limit of its own
+  CHECK(count(svg, ">100 GB/s</text>") == 8);
   test::check_contains(svg, {"gpu - nvswitch: 100 GB/s each way", "nic - leaf: 10 GB/s each way",
                              "leaf - spine: 20 GB/s each way", "rail1.up: 20 GB/s", "</svg>"});
   CHECK(count(svg, "<g>") == count(svg, "</g>"));
