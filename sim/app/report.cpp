@@ -1,10 +1,13 @@
 // `epsim report`: the output of another verb as one HTML file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
+#include "models/catalogue.h"
 #include "sim/app/command_line.h"
 #include "sim/app/report_verb.h"
+#include "sim/core/config.h"
 #include "sim/core/files.h"
 #include "sim/report/html_report.h"
 
@@ -49,10 +52,32 @@ int report(const po::variables_map& values) {
   return 0;
 }
 
+// The nodes that scenarios name. One whose file is gone, or a scenario that cannot be read, is passed over: the report
+// then names the node alone.
+std::vector<ReportNode> nodes_of(const ReportInput& input) {
+  std::vector<ReportNode> out;
+  for (const ReportFile& file : input.files) {
+    if (fs::path(file.path).filename() != "resolved.yaml") {
+      continue;
+    }
+    try {
+      const auto name = Config::from_text(file.content, file.path).root().section("cluster").maybe<std::string>("node");
+      if (name && std::none_of(out.begin(), out.end(), [&](const ReportNode& node) { return node.name == *name; })) {
+        const NodeSpec node = find_node(*name).spec;
+        out.push_back({*name, node.gpu.name, node.gpus});
+      }
+    } catch (const InputError&) {
+      continue;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void write_report(const fs::path& place, const fs::path& target, bool overwrite) {
-  const ReportInput input = read_report_input(place);
+  ReportInput input = read_report_input(place);
+  input.nodes = nodes_of(input);
   check_target(target, overwrite);
   write_file_atomically(target, html_report(input, EPSIM_VERSION));
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -18,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMostDepth = 3;  // folders below the one given: a reproduction, its example run, a policy
-constexpr int kKnownFormat = 1;
+constexpr int kKnownFormat = 1, kGoodputFormat = 2;  // goodput.json is read in both
 constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 
 // A folder with one of these is an output.
@@ -47,7 +49,8 @@ Json parse(const fs::path& file, const std::string& text) {
 void check_document(const fs::path& file, const std::string& text) {
   const Json json = parse(file, text);
   const Json format = json.is_object() && json.contains("format") ? json.at("format") : Json(nullptr);
-  if (format != kKnownFormat) {
+  const bool of_slo = file.filename() == "goodput.json" && format == kGoodputFormat;
+  if (format != kKnownFormat && !of_slo) {
     throw InputError(
         {file.string(), 0, "format"},
         fmt::format("{} is not a format that this program reads; it reads {}.", format.dump(), kKnownFormat));
@@ -67,6 +70,56 @@ bool is_plan(const fs::path& file, const std::string& text) {
     }
   }
   return true;
+}
+
+std::vector<double> even_quantiles(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t count = std::min(values.size(), kQuantiles);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    out.push_back(values[count == 1 ? 0 : i * (values.size() - 1) / (count - 1)]);
+  }
+  return out;
+}
+
+std::vector<std::string_view> split(std::string_view line) {
+  std::vector<std::string_view> out;
+  for (std::size_t at = 0, end = 0; end != std::string_view::npos; at = end + 1) {
+    end = line.find(',', at);
+    out.push_back(line.substr(at, end - at));
+  }
+  return out;
+}
+
+// Of a file that epsim wrote: no field of these columns is quoted.
+std::vector<std::pair<std::string, std::vector<double>>> latency_quantiles(const fs::path& file) {
+  std::vector<std::pair<std::string, std::vector<double>>> out;
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  const std::vector<std::string_view> header = split(line);
+  std::vector<std::size_t> columns;
+  for (const std::string_view name : {"ttft_ms", "tpot_ms", "e2e_ms"}) {
+    const auto column = std::find(header.begin(), header.end(), name);
+    if (column != header.end()) {
+      columns.push_back(static_cast<std::size_t>(column - header.begin()));
+      out.emplace_back(name, std::vector<double>{});
+    }
+  }
+  while (std::getline(in, line)) {
+    const std::vector<std::string_view> fields = split(line);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::string_view field = columns[i] < fields.size() ? fields[columns[i]] : "";
+      double value = 0;
+      if (std::from_chars(field.data(), field.data() + field.size(), value).ec == std::errc{}) {
+        out[i].second.push_back(value);
+      }
+    }
+  }
+  for (auto& [name, values] : out) {
+    values = even_quantiles(std::move(values));
+  }
+  return out;
 }
 
 class Collector {
@@ -94,6 +147,10 @@ class Collector {
 
   void file(const fs::path& entry) {
     const std::string name = entry.filename().string();
+    if (name == "requests.csv") {
+      out_.quantiles.push_back({path_of(entry.parent_path()), latency_quantiles(entry)});
+      return;
+    }
     const bool document = holds(kDocuments, name);
     if (!document && !holds(kTables, name) && entry.extension() != ".json") {
       return;
@@ -122,7 +179,10 @@ class Collector {
   ReportInput take() { return std::move(out_); }
 
  private:
-  std::string path_of(const fs::path& entry) const { return entry.lexically_relative(root_).generic_string(); }
+  std::string path_of(const fs::path& entry) const {
+    const std::string path = entry.lexically_relative(root_).generic_string();
+    return path == "." ? "" : path;
+  }
 
   fs::path root_;
   ReportInput out_;

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
@@ -10,6 +13,8 @@
 #include <utility>
 
 #include "sim/core/check.h"
+#include "sim/core/config_json.h"
+#include "sim/core/error.h"
 #include "sim/domain/cost.h"
 #include "sim/domain/step.h"
 
@@ -25,9 +30,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The program's parts, in the order in which they build on each other.
-constexpr std::array<std::string_view, 11> kScripts = {"base.js",    "tables.js", "paper.js",   "charts.js",
-                                                       "heatmap.js", "runs.js",   "goodput.js", "sweep.js",
-                                                       "claims.js",  "plan.js",   "main.js"};
+constexpr std::array<std::string_view, 13> kScripts = {"base.js",    "tables.js", "paper.js",   "charts.js",
+                                                       "heatmap.js", "head.js",   "series.js",  "runs.js",
+                                                       "goodput.js", "sweep.js",  "claims.js",  "plan.js",
+                                                       "main.js"};
 
 std::string_view embedded_file(std::string_view name) {
   for (const auto& [path, content] : embedded::report_page()) {
@@ -88,13 +94,72 @@ Json definitions() {
   return out;
 }
 
+// Maps are drawn in colours: six digits of their numbers are enough, and they are most of a report's bytes.
+std::string content_of(const ReportFile& file) {
+  if (!file.path.ends_with("layer_gpu.csv") && !file.path.ends_with("layer_steps.csv")) {
+    return file.content;
+  }
+  constexpr std::size_t kLong = 8;  // shorter fields stay: they are whole numbers or have no more digits
+  std::string out;
+  for (std::size_t at = 0; at < file.content.size();) {
+    const std::size_t end = std::min(file.content.find_first_of(",\n", at), file.content.size());
+    const std::string field = file.content.substr(at, end - at);
+    double number = 0;
+    const bool shorter = field.size() > kLong && std::from_chars(field.data(), field.data() + field.size(), number).ec == std::errc{};
+    out += shorter ? fmt::format("{:.6g}", number) : field;
+    out += end < file.content.size() ? file.content.substr(end, 1) : "";
+    at = end + 1;
+  }
+  return out;
+}
+
+// What the first screen says of a scenario: `resolved.yaml` of each folder. One that cannot be read leaves a gap there.
+Json scenarios_of(const ReportInput& input) {
+  Json out = Json::object();
+  for (const ReportFile& file : input.files) {
+    const std::filesystem::path path(file.path);
+    if (path.filename() == "resolved.yaml") {
+      try {
+        out[path.parent_path().generic_string()] = Json::parse(yaml_to_json(file.content, file.path));
+      } catch (const InputError&) {
+        continue;
+      }
+    }
+  }
+  return out;
+}
+
+Json hardware_of(const ReportInput& input) {
+  Json out = Json::object();
+  for (const ReportNode& node : input.nodes) {
+    out[node.name] = {{"gpu", node.gpu}, {"gpus", node.gpus}};
+  }
+  return out;
+}
+
+Json quantiles_of(const ReportInput& input) {
+  Json out = Json::object();
+  for (const RunQuantiles& run : input.quantiles) {
+    for (const auto& [name, values] : run.latencies) {
+      for (const double value : values) {  // drawn, not tabulated: five digits are enough
+        out[run.folder][name].push_back(Json::parse(fmt::format("{:.5g}", value)));
+      }
+    }
+  }
+  return out;
+}
+
 Json data_of(const ReportInput& input, const std::string& version) {
   Json out;
   out["subtitle"] = fmt::format("Made by epsim {}. Hover or focus a dotted word for its definition.", version);
+  out["title"] = input.title;
   out["files"] = Json::object();
   for (const ReportFile& file : input.files) {
-    out["files"][file.path] = file.content;
+    out["files"][file.path] = content_of(file);
   }
+  out["scenarios"] = scenarios_of(input);
+  out["hardware"] = hardware_of(input);
+  out["quantiles"] = quantiles_of(input);
   out["plans"] = input.plans;
   out["left_out"] = input.left_out;
   out["layer_parts"] = kLayerPartNames;
@@ -119,7 +184,7 @@ std::string html_report(const ReportInput& input, const std::string& version) {
   const std::pair<std::string_view, std::string> parts[] = {
       {"title", escaped_for_html(Json::parse(dump(input.title)).get<std::string>())},
       {"style", std::string(embedded_file("style.css"))},
-      {"chart", std::string(embedded_file("chart.min.js"))},
+      {"chart", std::string(embedded_file("d3.min.js"))},
       {"script", scripts()},
       {"data", escaped_for_script(dump(data_of(input, version)))}};
   const std::string_view page = embedded_file("page.html");

@@ -1,5 +1,5 @@
-// A report: one HTML file that needs nothing but itself. Style, program, the chart library (Chart.js, MIT licence,
-// which the file names) and the data are in it; it makes no request, and its content security policy forbids any.
+// A report: one HTML file that needs nothing but itself. Style, program, the chart library (D3, BSD licence,
+// whose text is in the file) and the data are in it; it makes no request, and its content security policy forbids any.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: report_browser.sh EPSIM SCENARIO WORK_FOLDER
 # Opens a report of every kind of output in headless Chromium, at the width of a desktop and of a phone: everything is
-# drawn, nothing is written to the console, hostile names stay text, sorting, tooltips, maps, colours, themes and the
-# layout for paper work. Exits 77 (skipped) where no Chromium is installed.
+# drawn and can be saved as SVG, nothing is wider than the window or written to the console, hostile names stay text,
+# sorting, tooltips, maps, colours, themes and the layout for paper work. Exits 77 (skipped) where no Chromium is installed.
 set -euo pipefail
 epsim=$1 scenario=$2 work=$3
 browser=""
@@ -44,7 +44,7 @@ const paperChecks = (all) => {
   const rows = open.map((region) => region.querySelectorAll("tbody tr").length), columns = open.map(columnsOf), before = state();
   dispatchEvent(new Event("beforeprint"));
   const page = document.getElementById("main").clientWidth;
-  const charts = all("canvas").filter((canvas) => canvas.clientWidth > 0).every((canvas) => canvas.clientWidth > 0.9 * page && canvas.clientWidth < page);
+  const charts = all("svg.chart").map((svg) => svg.getBoundingClientRect().width).filter((width) => width > 0).every((width) => width > 0.9 * page && width < page);
   const fit = open.every((region) => [...region.querySelectorAll("table")].every((part) => part.offsetWidth <= region.clientWidth + 1));
   const whole = open.every((region, i) => columnsOf(region) === columns[i]);
   const cut = open.filter((region, i) => region.matches(".scroll") && rows[i] > 60);
@@ -55,17 +55,12 @@ const paperChecks = (all) => {
 };
 addEventListener("load", () => {
   const all = (what) => [...document.querySelectorAll(what)];
-  const painted = (canvas) => {  // read from a copy: Chromium comments on reading a canvas twice
-    const copy = document.createElement("canvas");
-    [copy.width, copy.height] = [canvas.width, canvas.height];
-    const pen = copy.getContext("2d", { willReadFrequently: true });
-    pen.drawImage(canvas, 0, 0);
-    return pen.getImageData(0, 0, copy.width, copy.height).data.some((v) => v !== 0);
-  };
-  const blank = all("canvas").filter((canvas) => !painted(canvas)).length;
+  const charts = () => all("svg.chart").filter((svg) => svg.getBoundingClientRect().width > 0);
+  const empty = () => charts().filter((svg) => svg.querySelectorAll("path[d], rect[width]").length < 2 || /NaN|undefined|Infinity/.test(svg.innerHTML)).length;
+  const blank = empty();
   document.getElementById("theme").click();
   const dark = document.documentElement.dataset.theme;
-  const blankInDark = all("canvas").filter((canvas) => !painted(canvas)).length;
+  const blankInDark = empty();
   document.getElementById("theme").click();
   const head = all("th button")[4], column = () => [...head.closest("table").querySelectorAll("tbody tr")].map((row) => parseFloat(row.children[4].textContent));
   head.click();
@@ -83,7 +78,7 @@ addEventListener("load", () => {
   const parts = all("section").map((part) => ({ title: part.querySelector("h2").textContent, part }));
   const mine = parts.filter(({ title }) => title.startsWith("ke6: ")), lead = parts[parts.indexOf(mine[0]) - 1];
   const told = /^One setup in detail: ke6 at [\d.]+ requests\/s$/.test(lead.title) && /^base, cra8 and eplb serve the same 500 requests of ke6, .* 90 % of the lowest/.test(lead.part.textContent.slice(lead.title.length));
-  const example = told + " " + mine.map(({ title, part }) => title.slice(5) + ["canvas", "svg.heat", "figure table"].map((what) => " " + part.querySelectorAll(what).length).join("")).join(", ");
+  const example = told + " " + mine.map(({ title, part }) => title.slice(5) + ["svg.chart:not(.heat)", "svg.heat", "figure table"].map((what) => " " + part.querySelectorAll(what).length).join("")).join(", ");
   const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelectorAll("tbody tr")].map((row) => row.children[at].textContent);
   const counted = all(".tile b").slice(0, 3).reduce((sum, tile) => sum + Number(tile.textContent), 0) === cells(0).length && cells(0).includes("C17");
   const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(told\sonly\))?$/.test(verdict));
@@ -91,24 +86,35 @@ addEventListener("load", () => {
   const choice = all("select[aria-label='setup of: balance']")[0], before = all("svg.heat").length;
   choice.selectedIndex = choice.options.length - 1;
   choice.dispatchEvent(new Event("change"));
-  const chosen = all("svg.heat").length === before && all("canvas").filter((canvas) => !painted(canvas)).length === 0;
+  const chosen = all("svg.heat").length === before && empty() === 0;
   const setups = [...choice.options].map((option) => option.value), ordered = setups.join() === "de8,da8,ke6,ke12,kj6";
-  const sets = all("canvas").map((canvas) => Chart.getChart(canvas).data.datasets), toneOf = (set) => set.backgroundColor;
-  const oneColour = ["base", "eplb"].every((policy) => new Set(sets.flat().filter((set) => set.label === policy).map(toneOf)).size === 1);
-  const stacked = sets.filter((mine) => mine.some((set) => set.label === "KV cache"));
-  const apart = stacked.length > 2 && stacked.every((mine) => new Set(mine.map(toneOf)).size === mine.length);
-  const labels = all("svg.heat text").map((text) => parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getBoundingClientRect().width / text.ownerSVGElement.viewBox.baseVal.width);
+  const legends = all("svg.chart .legend").map((legend) => [...legend.querySelectorAll("[data-series]")].map((entry) => entry.dataset)), coloursOf = (name) => new Set(legends.flat().filter((entry) => entry.series === name).map((entry) => entry.colour));
+  const oneColour = ["base", "eplb", "KV cache", "dispatch"].every((name) => coloursOf(name).size === 1) && [...coloursOf("base")][0] !== [...coloursOf("eplb")][0];
+  const stacked = legends.filter((mine) => mine.some((entry) => entry.series === "KV cache"));
+  const apart = stacked.length > 2 && stacked.every((mine) => new Set(mine.map((entry) => entry.colour)).size === mine.length);
+  const onlyPolicies = [...coloursOf("base"), ...coloursOf("eplb")].every((colour) => legends.flat().filter((entry) => entry.colour === colour).every((entry) => ["base", "eplb"].includes(entry.series)));
+  const labels = all("svg.chart text").filter((text) => text.getBoundingClientRect().width > 0).map((text) => parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getBoundingClientRect().width / text.ownerSVGElement.viewBox.baseVal.width);
   const heading = (name) => all("th button").find((button) => button.getAttribute("aria-description")?.startsWith(name))?.textContent;
   const headings = [heading("swept: cluster.nodes"), heading("near_knee_requests_per_s")].join();
+  // Every drawing can be saved as SVG: well-formed, with its title, and without what only the screen needs.
+  const saved = [], real = URL.createObjectURL;
+  URL.createObjectURL = (blob) => { saved.push(blob); return real(blob); };
+  HTMLAnchorElement.prototype.click = () => {};
+  const drawings = all("figure.drawn").filter((figure) => figure.getBoundingClientRect().width > 0);
+  drawings.forEach((figure) => figure.querySelector("button.svg").click());
+  URL.createObjectURL = real;
+  const keyTables = all(".wide[aria-label='Key figures'], .wide[aria-label='Goodput by policy']"), fits = keyTables.length === 3 && (innerWidth < 1000 || keyTables.every((region) => region.scrollWidth <= region.clientWidth));
   all("details").forEach((details) => { details.open = true; });
-  setTimeout(() => {
-    const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  setTimeout(async () => {
+    const wide = Math.max(0, document.documentElement.scrollWidth - innerWidth);
+    const documents = (await Promise.all(saved.map((blob) => blob.text()))).map((text) => new DOMParser().parseFromString(text, "image/svg+xml"));
+    const exported = documents.length === drawings.length && drawings.length === charts().length && documents.every((svg, i) => !svg.querySelector("parsererror, .cursor") && svg.querySelector("text").textContent === drawings[i].querySelector("h3").textContent);
     const outside = all("[src], [href]").filter((node) => !/^#/.test(node.getAttribute("href") ?? "")).length;
     const onPaper = paperChecks(all);
     document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
-      "images " + all("img").length, "canvases " + (all("canvas").length > 15), "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
+      "images " + all("img").length, "charts " + (charts().length > 15), "saved " + exported, "fits " + fits, "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
       "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + readout, "example " + example,
-      "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart, "labels " + labels.every((size) => size > 9), "headings " + headings, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
+      "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart + " " + onlyPolicies, "labels " + labels.every((size) => size > 9), "headings " + headings, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
   }, 200);
 });
 </script>
@@ -116,7 +122,7 @@ addEventListener("load", () => {
 CHECK
 } > checked.html
 
-expected='ready yes; owned undefined; images 0; canvases true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; example true results 0 0 1, where the time goes 2 0 0, stragglers 2 0 0, balance 2 6 0, links 1 0 1, memory and KV cache 4 0 0, latency 0 0 1, what it was made from 0 0 0; tables true; outside 0; wider than the page 0; setups true; colours true true; labels true; headings nodes,near knee request rate; paper true true true true true true; named true'
+expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; example true results 4 0 1, latency 3 0 1, where the time goes 4 0 0, stragglers 2 0 0, balance 2 6 0, links 1 0 1, memory and KV cache 2 0 0, what it was made from 0 0 0; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; headings nodes,near knee request rate; paper true true true true true true; named true'
 # No name resolves, so that not even the browser's own services reach the network.
 for size in 1280,900 390,844; do
   timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \

@@ -18,6 +18,7 @@ TEST_CASE("report: one file from a run, into the run's own folder or to where it
   const std::string html = slurp(dir / "own.html");
   CHECK(html.starts_with("<!DOCTYPE html>"));
   CHECK(html.find("<title>out</title>") != std::string::npos);
+  CHECK(html.find(R"("hardware":{"p4de.24xlarge":{"gpu":"A100-80","gpus":8}})") != std::string::npos);
   CHECK(run_epsim(dir, "report out").exit_code == 0);
   CHECK(slurp(dir / "out/report.html") == html);
   CHECK(run_epsim(dir, "report out").exit_code == 2);  // it is there already

@@ -30,7 +30,7 @@ const parseCsv = (text) => {
   return { names, rows: cells };
 };
 
-// A cell or JSON value as a number; NaN where it is not defined, which Chart.js leaves blank.
+// A cell or JSON value as a number; NaN where it is not defined, which charts leave blank.
 const num = (value) => (value === "" || value === null || value === undefined ? NaN : Number(value));
 
 // Rows of text cells whose columns have names.
@@ -89,10 +89,11 @@ const withUnit = (label, name) => (unitOf(name) ? `${label} [${unitOf(name)}]` :
 
 // One tooltip for the page, shown on hover and on focus.
 const tip = document.getElementById("tip");
-const showTip = (node, text) => {
+// At a node, or at a place of the window.
+const showTip = (node, text, x, y) => {
   tip.textContent = text;
   tip.hidden = false;
-  const box = node.getBoundingClientRect(), own = tip.getBoundingClientRect();
+  const box = x === undefined ? node.getBoundingClientRect() : { left: x + 12, top: y, bottom: y + 12 }, own = tip.getBoundingClientRect();
   const below = box.bottom + own.height + 6 < window.innerHeight;
   tip.style.left = Math.max(4, Math.min(box.left, window.innerWidth - own.width - 4)) + "px";
   tip.style.top = (below ? box.bottom + 4 : Math.max(4, box.top - own.height - 4)) + "px";

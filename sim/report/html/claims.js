@@ -60,26 +60,17 @@ const setupBars = (setups, policies, name, spec) => {
 // A figure against the extra copies on a GPU, a line per setup on which R was swept: BASE and CRAFT; EPLB stands apart.
 const againstCopies = (setups, swept, name, spec) => {
   const at = setups.texts("setup"), of = setups.texts("policy"), copies = setups.numbers("copies_per_gpu"), figures = setups.numbers(name);
-  const pointsOf = (setup, wanted) => [...at.keys()].filter((i) => at[i] === setup && wanted(of[i]) && Number.isFinite(figures[i])).sort((a, b) => copies[a] - copies[b]);
-  const series = swept.flatMap((setup, s) => [
-    { label: setup, points: pointsOf(setup, (policy) => policy !== "eplb"), style: { tone: s } },
-    { label: `${setup}, eplb`, points: pointsOf(setup, (policy) => policy === "eplb"), style: { tone: s, pointStyle: "star", pointRadius: 9, showLine: false } }]);
+  const rowsOf = (setup, wanted) => [...at.keys()].filter((i) => at[i] === setup && wanted(of[i]) && Number.isFinite(figures[i])).sort((a, b) => copies[a] - copies[b]);
+  const series = swept.flatMap((setup) => [
+    { label: setup, points: rowsOf(setup, (policy) => policy !== "eplb"), style: {} },
+    { label: `${setup}, eplb`, points: rowsOf(setup, (policy) => policy === "eplb"), style: { tone: setup, mark: d3.symbolStar, size: 10, line: false } }]);
   return chart({ type: "line", x: "extra copies per GPU, all layers (R)", term: name, near: true, ...spec, y: withUnit(spec.yText, name),
     datasets: series.map((one) => ({ label: one.label, data: one.points.map((i) => ({ x: copies[i], y: figures[i] })), ...one.style })),
     data: { names: ["setup", "policy", "copies_per_gpu", name], rows: series.flatMap((one) => one.points.map((i) => [at[i], of[i], copies[i], figures[i]])) } });
 };
 
 // What follows a choice of setup: `make(setup)` gives a node.
-const bySetup = (title, names, make) => {
-  const place = el("div"), select = el("select", { "aria-label": `setup of: ${title}`, onchange: () => update(true) }, ...names.map((name) => el("option", { value: name }, name)));
-  const update = (again) => {
-    const before = drawn.length;
-    place.replaceChildren(make(select.value));
-    if (again) drawn.slice(before).forEach((draw) => draw());
-  };
-  update(false);
-  return el("div", {}, el("div", { class: "tools" }, el("label", {}, "setup ", select)), place);
-};
+const bySetup = (title, names, make) => chosenChart([{ label: "setup", name: `setup of: ${title}`, value: names[0], options: names.map((name) => [name, name]) }], ([setup]) => make(setup));
 
 const inWords = (a = "", b = "") => a.localeCompare(b, "en", { numeric: true });
 // Setups by model, then workload from high to low skew, then number of nodes: ke8 before ke12 before kj6.
@@ -136,9 +127,9 @@ const balanceAgainstCopies = (gains) => {
     const mine = figures.filter((_, i) => packed[i] && at[i] === setup && copies[i] === count);
     return mine.length === 0 ? NaN : mine.reduce((a, b) => a + b, 0) / mine.length;
   };
-  return chart({ type: "line", category: true, near: true, tall: true, title: "Balancedness against the copies of a layer", term: "layer_balancedness", x: "copies of every layer", y: "mean / max GPU load", labels: counts,
+  return chart({ type: "line", near: true, tall: true, title: "Balancedness against the copies of a layer", term: "layer_balancedness", x: "copies of every layer", y: "mean / max GPU load", labels: counts,
     note: "Mean over layers, each with as many copies; 0 is placement alone, and a line's last point a copy per layer and GPU, EPLB's least.",
-    datasets: setups.map((setup) => ({ label: setup, data: counts.map((count) => mean(setup, count)), spanGaps: true })),
+    datasets: setups.map((setup) => ({ label: setup, data: counts.map((count) => mean(setup, count)) })),
     data: { names: ["setup", "layer_copies", "layer_balancedness"], rows: setups.flatMap((setup) => counts.map((count) => [setup, count, mean(setup, count)]).filter(([, , value]) => !Number.isNaN(value))) } });
 };
 
@@ -150,7 +141,7 @@ const balanceSplit = (setup, gains) => {
   const split = layers.map((l) => { const inOrder = value(l, "in_order", 0), packed = value(l, "packed", 0); return [inOrder, packed - inOrder, value(l, "packed", most) - packed]; });
   return chart({ type: "bar", stacked: true, title: `Balancedness by what brings it: ${setup}`, term: "layer_balancedness", x: "layer", y: "mean / max GPU load", labels: layers,
     note: `Experts in order, then what packing them and ${shown(most)} copies of the layer, one per GPU, add.`,
-    datasets: ["experts in order", "placement adds", "copies add"].map((label, k) => ({ label, data: split.map((row) => row[k]) })),
+    datasets: ["experts in order", "placement adds", "copies add"].map((label, k) => ({ label, item: true, data: split.map((row) => row[k]) })),
     data: { names: ["layer", "in_order", "placement_adds", "copies_add"], rows: layers.map((l, i) => [l, ...split[i]]) } });
 };
 
@@ -182,7 +173,7 @@ const timeOfSetups = (setups) => {
     const used = parts().filter((part) => mine.some((i) => value(i, part) > 0));
     return el("div", { class: "grid" },
       chart({ type: "bar", stacked: true, horizontal: true, most: 1, title: `Steps by layer part: ${setup}`, term: "time_by_part", x: "policy", y: "share of the step time", labels: mine.map((i) => of[i]),
-        datasets: used.map((part) => ({ label: part, data: mine.map((i) => value(i, part)), tone: parts().indexOf(part) })),
+        datasets: used.map((part) => ({ label: part, item: true, data: mine.map((i) => value(i, part)) })),
         data: { names: ["policy", "part", "share"], rows: mine.flatMap((i) => used.map((part) => [of[i], part, value(i, part)])) } }),
       table(`Near the knee: ${setup}`, [{ name: "policy", text: true }, ...["near_knee_requests_per_s", "itl_mean_ms", "balancedness_mean", "kv_full_time_share", "extrapolated_share"].map((name) => ({ name }))],
         mine.map((i) => [of[i], ...["near_knee_requests_per_s", "itl_mean_ms", "balancedness_mean", "kv_full_time_share", "extrapolated_share"].map((name) => setups.numbers(name)[i])])));
@@ -220,6 +211,7 @@ const exampleSections = (root) => {
 
 const claimsSections = (root) => {
   const document = jsonFile(join(root, "claims.json")), setups = setupsFile(join(root, "setups.csv"));
+  setTitle(`${document.study}, re-run`);
   claimsSection(document);
   if (!setups || setups.rows.length === 0) { section("Setups", absent("No setups.csv with rows in this folder, so there are no charts.")); return; }
   const policies = [...new Set(setups.texts("policy"))].sort(inWords);

@@ -2,6 +2,7 @@
 
 const planSections = (path) => {
   const plan = jsonFile(path);
+  setTitle(`Plan of ${plan.policy} for ${plan.num_layers} layers of ${plan.num_experts} experts on ${plan.num_gpus} GPUs`);
   const layers = plan.balancedness_before.map((_, l) => l);
   const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
   const copies = plan.logcnt.map((row) => row.reduce((a, b) => a + b, 0) - row.length);
@@ -35,8 +36,8 @@ const gainSection = (plan, layers) => {
       [{ label: "mean over layers", x: why.factors, y: why.factor_gains }]));
   }
   node.append(lines({ title: "Gain by number of copies, every layer", near: true, tall: true, x: "extra copies of the layer", xName: "copies", y: "gain in balancedness", yName: "gain", seriesName: "layer" },
-    layers.map((l) => ({ label: "layer " + l, x: why.copy_counts, y: why.gains.map((row) => row[l]),
-                         style: { pointRadius: why.copy_counts.map((_, c) => (c === chosenOf(l) ? 6 : 1)), pointStyle: "circle", borderWidth: 1 } }))),
+    layers.map((l) => ({ label: "layer " + l, x: why.copy_counts, y: why.gains.map((row) => row[l]), sizes: why.copy_counts.map((_, c) => (c === chosenOf(l) ? 7 : 0)),
+                         style: { colour: d3.interpolateViridis(l / layers.length), unlisted: true, mark: d3.symbolCircle, dash: "", thick: 1 } }))),
     table("Chosen copies", [{ name: "layer", label: "MoE layer" }, { name: "copies" }, { name: "gain" }],
       layers.map((l) => [l, why.layer_copies[l], chosenOf(l) < 0 ? 0 : why.gains[chosenOf(l)][l]]), { long: true, note: "A large point in the chart above is what was chosen." }));
 };

@@ -4,7 +4,7 @@ const parts = () => report.layer_parts;
 const origins = () => report.origins;
 
 // Every folder with a summary.json, the best first where a comparison ranks them.
-const collectRuns = (root) => {
+const collectRuns = (root, comparison) => {
   const folders = Object.keys(report.files).filter((path) => path === join(root, "summary.json") ||
     (path.startsWith(root === "" ? "" : root + "/") && path.endsWith("/summary.json") && folderOf(folderOf(path)) === root)).map(folderOf);
   const runs = folders.map((folder) => ({
@@ -12,8 +12,9 @@ const collectRuns = (root) => {
     layers: csvFile(join(folder, "layers.csv")), gpus: csvFile(join(folder, "gpus.csv")), links: csvFile(join(folder, "links.csv")),
     layerGpu: csvFile(join(folder, "layer_gpu.csv")), memory: csvFile(join(folder, "memory.csv")),
     layerSteps: csvFile(join(folder, "layer_steps.csv")), resolved: report.files[join(folder, "resolved.yaml")],
+    series: csvFile(join(folder, "series.csv")), compared: comparison?.runs?.find((row) => row.policy === lastPart(folder)) ?? null,
   }));
-  const order = (jsonFile(join(root, "comparison.json"))?.runs ?? []).map((run) => run.policy);
+  const order = (comparison?.runs ?? []).map((run) => run.policy);
   const rank = (run) => { const at = order.indexOf(run.summary.policy); return at < 0 ? order.length : at; };
   return runs.sort((a, b) => rank(a) - rank(b));
 };
@@ -21,49 +22,133 @@ const label = (run) => run.summary.policy;
 
 // Figures that the results table shows: [section of summary.json, key, label].
 const shownFigures = [
-  ["throughput", "requests_per_s", "Requests"], ["throughput", "output_tokens_per_s_per_gpu", "Output tokens per GPU"],
-  ["latency", "ttft_mean_ms", "TTFT mean"], ["latency", "ttft_p99_ms", "TTFT p99"], ["latency", "itl_mean_ms", "ITL mean"],
-  ["latency", "itl_p99_ms", "ITL p99"], ["latency", "e2e_mean_ms", "End to end mean"], ["balancedness", "balancedness_mean", "Balancedness"],
-  ["straggler", "straggler_share", "Straggler"], ["kv", "kv_tokens_per_rank", "KV per rank"],
-  ["kv", "kv_lost_to_copies_share", "KV lost to copies"], ["kv", "kv_peak_use_share", "KV peak use"],
+  ["throughput", "requests_per_s", "Served"], ["latency", "ttft_mean_ms", "TTFT mean"], ["latency", "ttft_p99_ms", "TTFT p99"], ["latency", "tpot_mean_ms", "TPOT mean"],
+  ["latency", "itl_p99_ms", "ITL p99"], ["latency", "e2e_mean_ms", "End to end"], ["throughput", "output_tokens_per_s_per_gpu", "Output tokens per GPU"],
+  ["balancedness", "balancedness_mean", "Balance"], ["straggler", "straggler_share", "Waiting for the slowest"],
+  ["kv", "kv_tokens_per_rank", "KV room per rank"], ["kv", "kv_peak_use_share", "KV peak use"],
 ];
-const figureOf = (run, [where, key]) => num(run.summary[where][key]);
+// A figure of a run: the mean over seeds where a comparison has several, else that of its one run.
+const overSeeds = (run, key) => run.compared?.over_seeds?.[key] ?? null;
+const figureOf = (run, [where, key]) => num(overSeeds(run, key)?.mean ?? run.summary[where][key]);
+const intervalOf = (run, [, key]) => overSeeds(run, key)?.interval95 ?? null;
+// How a run differs from the one compared with, as a share, and half the width of that difference's interval over seeds.
+const changeOf = (run, first, figure) => {
+  const apart = overSeeds(run, figure[1])?.difference, base = figureOf(first, figure);
+  return apart ? { share: num(apart.mean) / base, half: apart.interval95 ? (apart.interval95[1] - apart.interval95[0]) / 2 / base : NaN } : { share: figureOf(run, figure) / base - 1, half: NaN };
+};
+const changeText = ({ share, half }) => percent(share) + (Number.isFinite(half) ? ` ± ${(100 * half).toFixed(1)}` : "");
 
-const resultsSection = (runs, comparison) => {
-  const columns = [{ name: "policy", text: true }, ...shownFigures.map(([, name, text]) => ({ name, label: text })), { name: "plan", text: true }];
-  const rows = runs.map((run) => [label(run), ...shownFigures.map((figure) => figureOf(run, figure)), run.summary.plan]);
-  const node = section("Results");
-  if (runs.length === 1) {
-    node.append(el("div", { class: "tiles" }, ...shownFigures.map((figure) => el("div", { class: "tile" },
-      el("b", {}, cellText({ name: figure[1] }, figureOf(runs[0], figure)), el("span", {}, isShare({ name: figure[1] }) ? " %" : " " + unitOf(figure[1]))), term(figure[2], figure[1])))));
-  }
-  node.append(table("Key figures", columns, rows, { note: comparison?.ranking_rule }));
-  for (const text of comparison?.conclusions ?? []) node.append(el("p", {}, text));
+// Whether no difference of the first run from the one compared with is surer than chance.
+const isEven = (runs, comparison) => {
+  const first = runs.find((run) => label(run) === comparison?.compared_with);
+  return Boolean(first) && runs[0] !== first && ["requests_per_s", "ttft_mean_ms", "tpot_mean_ms"].every((name) => { const { share, half } = changeOf(runs[0], first, shownFigures.find(([, key]) => key === name)); return Math.abs(share) <= half; });
+};
+
+// The first run, what it gains over the policy compared with, why, how sure that is, and what it costs.
+const verdictOf = (runs, comparison) => {
+  const best = runs[0], first = runs.find((run) => label(run) === comparison?.compared_with) ?? best, figure = (name) => shownFigures.find(([, key]) => key === name);
+  const value = (run, name) => shown(figureOf(run, figure(name))), change = (name) => changeOf(best, first, figure(name)), lost = num(best.summary.kv.kv_lost_to_copies_share);
+  const cost = lost > 0 ? `copies take ${shown(num(best.summary.kv.kv_copies_gib_per_gpu))} GiB per GPU, ${shown(lost * 100)} % of the KV room: ${best.summary.plan}` : "no memory goes to copies";
+  const told = (name, words, unit) => `${words} ${value(best, name)} ${unit} (${changeText(change(name))})`, overload = comparison?.overload?.text ?? "";
+  if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean TPOT of ${value(best, "tpot_mean_ms")} ms.`],
+    [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : "");
+  const even = isEven(runs, comparison), figures = `${told("requests_per_s", "", "requests/s").trim()}, ${told("ttft_mean_ms", "mean TTFT", "ms")}, ${told("tpot_mean_ms", "mean TPOT", "ms")}`;
+  const over = best === first ? `No policy does better than ${label(best)}, which the others are compared with.` :
+    even ? `No difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
+  return verdict([over], [["Why", best === first ? "" : reasonOf(best, first)], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], overload);
+};
+
+// The part of a step that falls the most, per completed request, and the balance behind it.
+const reasonOf = (best, first) => {
+  const perRequest = (run, part) => (1e3 * num(run.summary.time_by_part[part + "_s"])) / run.summary.requests.completed_requests;
+  const gain = (part) => perRequest(first, part) - perRequest(best, part), part = parts().reduce((most, one) => (gain(one) > gain(most) ? one : most));
+  const balance = `balance ${shown(num(first.summary.balancedness.balancedness_mean))} to ${shown(num(best.summary.balancedness.balancedness_mean))} (mean / max GPU load)`;
+  return gain(part) > 0 ? `${part} take ${shown(perRequest(best, part))} ms of step time per request, ${shown(perRequest(first, part))} with ${label(first)}; ${balance}`.replace("experts take", "expert computation takes").replace(/^(\w+) take /, "$1 takes ") : balance;
+};
+const surenessOf = (runs, comparison) => {
+  const share = (origin) => num(runs[0].summary.time_by_origin[origin + "_share"]), sure = share("measured") + share("interpolated");
+  const seeds = seedsOf(comparison ?? {}) > 1 ? `${seedsOf(comparison)} seeds, ± is half the 95 % interval of the paired difference` : "one seed, so no interval: a difference of a few percent may be chance (--seeds 3 tells)";
+  return `${seeds}; ${shown(sure * 100)} % of the step time has prices inside what was measured, ${shown((1 - sure) * 100)} % is extrapolated or from data sheets`;
+};
+const seedsOf = (document) => (Array.isArray(document.seeds) ? document.seeds.length : num(document.seeds ?? 1));
+const seedsText = (document) => (seedsOf(document) > 1 ? `${seedsOf(document)}${Array.isArray(document.seeds) ? ` (${document.seeds.join(", ")})` : ""}` : `1 (seed ${document.seed})`);
+
+// A figure and, below it, its difference from the run compared with.
+const resultsTable = (runs, comparison) => {
+  const first = runs.find((run) => label(run) === comparison?.compared_with) ?? runs[0], best = comparison && !isEven(runs, comparison) ? runs[0] : null;
+  const columns = [{ name: "policy", text: true, show: (row) => el("span", { class: "policy" }, row[0] === (best && label(best)) ? "★ " : "", swatch(row[0]), row[0]) },
+    ...shownFigures.map((figure, i) => ({ name: figure[1], label: figure[2], show: (row) => {
+      const run = runs.find((one) => label(one) === row[0]), apart = changeOf(run, first, figure), differs = run === first || isShare({ name: figure[1] }) || figure[1] === "balancedness_mean" ? null : difference(figure[1], apart.share, apart.half);
+      return el("span", {}, cellText({ name: figure[1] }, row[i + 1]), differs);
+    } }))];
+  const rows = runs.map((run) => [label(run), ...shownFigures.map((figure) => figureOf(run, figure))]);
+  return table("Key figures", columns, rows, { winner: best ? 0 : -1, note: comparison ? `Small print: difference from ${label(first)}. ${comparison.ranking_rule}` : undefined });
+};
+const swatch = (name) => el("i", { class: "swatch", style: `background:${colour(toneOf(name))}` });
+
+const resultsSection = (root, runs, comparison) => {
+  const document = comparison ?? runs[0].summary, what = runs.length > 1 ? runs.map(label).join(", ") : label(runs[0]);
+  const node = section("Results", headOf(root, what, { seeds: seedsText(document), version: document.epsim_version }), verdictOf(runs, comparison), resultsTable(runs, comparison));
   if (runs.some((run) => run.summary.interrupted)) node.append(absent("A run was interrupted: its figures cover only the steps that were complete."));
+  if (runs.length > 1) {
+    const figures = [["requests_per_s", "served requests per second"], ["ttft_mean_ms", "mean TTFT [ms]"], ["tpot_mean_ms", "mean TPOT [ms]"], ["kv_tokens_per_rank", "KV room per rank [tokens]"]].map(([name, y]) => [shownFigures.find(([, key]) => key === name), y]);
+    node.append(el("div", { class: "grid four" }, ...figures.map(([figure, y]) => policyBars(runs, figure, y))));
+  }
+  if (comparison?.conclusions?.length > 0) node.append(el("details", {}, el("summary", {}, "Every comparison in words"), ...comparison.conclusions.map((text) => el("p", {}, text))));
+};
+
+// One bar per policy, in its colour, with its interval over seeds.
+const policyBars = (runs, figure, y) => {
+  const bar = (run) => { const [low, high] = intervalOf(run, figure) ?? []; return { y: figureOf(run, figure), low, high }; };
+  return chart({ type: "bar", stacked: true, small: true, title: sentence(y.replace(/ \[.*/, "")), term: figure[1], x: "policy", y, labels: runs.map(label),
+    datasets: runs.map((run) => ({ label: label(run), unlisted: true, data: runs.map((other) => (other === run ? bar(run) : NaN)) })),
+    data: { names: ["policy", figure[1], "interval95_low", "interval95_high"], rows: runs.map((run) => [label(run), figureOf(run, figure), ...(intervalOf(run, figure) ?? [NaN, NaN])]) } });
 };
 
 const latencySection = (runs) => {
   const kinds = ["ttft", "itl", "tpot", "e2e", "queue"], marksOf = ["mean", "p50", "p90", "p99", "max"];
-  const rows = runs.flatMap((run) => kinds.map((kind) => [label(run), kind.toUpperCase(), ...marksOf.map((m) => num(run.summary.latency[`${kind}_${m}_ms`])), num(run.summary.latency[kind + "_samples"])]));
-  section("Latency", table("Latencies of completed requests, in ms",
-    [{ name: "policy", text: true }, { name: "latency", label: "latency", text: true }, ...marksOf.map((m) => ({ name: m + "_ms", label: m, note: m + ", in ms" })), { name: "samples", note: "number of values" }], rows));
+  const rows = kinds.flatMap((kind) => runs.map((run) => [kind.toUpperCase(), label(run), ...marksOf.map((m) => num(run.summary.latency[`${kind}_${m}_ms`])), num(run.summary.latency[kind + "_samples"])]));
+  const curves = [["ttft_ms", "TTFT"], ["tpot_ms", "TPOT"], ["e2e_ms", "End-to-end latency"]].map(([name, text]) => distribution(runs, name, text)).filter((one) => one !== null);
+  section("Latency", curves.length > 0 ? el("div", { class: "grid three" }, ...curves) : absent("No requests.csv in this folder, so there are no distributions."),
+    table("Latencies of completed requests, in ms",
+      [{ name: "latency", label: "latency", text: true }, { name: "policy", text: true }, ...marksOf.map((m) => ({ name: m + "_ms", label: m, note: m + ", in ms" })), { name: "samples", note: "number of values" }], rows));
+};
+
+// The share of requests below each latency: report.quantiles[folder][name] holds quantiles at even steps from 0 to 1.
+const distribution = (runs, name, text) => {
+  const known = runs.filter((run) => report.quantiles[run.folder]?.[name]?.length > 1);
+  if (known.length === 0) return null;
+  const values = known.flatMap((run) => report.quantiles[run.folder][name]), wide = d3.min(values) > 0 && d3.max(values) / d3.median(values) > 8;
+  return lines({ title: `${text}, distribution`, term: name, x: `${text} [ms]`, xName: name, y: "share of requests below", yName: "share", most: 1, zeroX: true, logX: wide, near: true },
+    known.map((run) => { const all = report.quantiles[run.folder][name]; return { label: label(run), x: all, y: all.map((_, i) => i / (all.length - 1)), style: { size: 0 } }; }));
 };
 
 // A stacked bar per run: what its mean step is made of.
 const stackedByRun = (runs, spec, keys, valueOf) => {
   const used = keys.filter((key) => runs.some((run) => valueOf(run, key) > 0));
-  const datasets = used.map((key) => ({ label: key.replaceAll("_", " "), data: runs.map((run) => valueOf(run, key)), tone: keys.indexOf(key) }));
+  const datasets = used.map((key) => ({ label: key.replaceAll("_", " "), item: true, colour: spec.colours?.[keys.indexOf(key)], data: runs.map((run) => valueOf(run, key)) }));
   const rows = runs.flatMap((run) => used.map((key) => [label(run), key, valueOf(run, key)]));
   return chart({ type: "bar", stacked: true, horizontal: true, x: "policy", ...spec, labels: runs.map(label), datasets, data: { names: ["policy", spec.itemName, spec.valueName], rows } });
 };
 
+const surenessColours = ["#1a9850", "#a6d96a", "#fdae61", "#d7a5e0", "#f46d43"];  // of prices, from measured to declared
+// Step time by part: a chart for each kind of step of each pool; one for all steps where a folder does not split them.
+const stepCharts = (runs) => {
+  const note = "All layers together. Dispatch and combine are the exchange of tokens; experts is their computation.", named = { term: "time_by_part", y: "time of a step [ms]", itemName: "part", valueName: "time_per_step_ms" };
+  const perStep = (seconds, steps) => (steps > 0 ? (seconds / steps) * 1e3 : NaN), rowsOf = (run) => run.summary.step_kinds ?? [];
+  const apart = runs.some((run) => rowsOf(run).some((row) => row.pool !== "all")), all = runs.flatMap(rowsOf).filter((row) => row.steps > 0 && (row.pool !== "all") === apart);
+  const kinds = [...new Map(all.map((row) => [`${row.pool} ${row.step_kind}`, row])).values()];
+  if (kinds.length === 0) return [stackedByRun(runs, { ...named, title: "Mean step by layer part", note }, parts(), (run, part) => perStep(run.summary.time_by_part[part + "_s"], run.summary.step.steps))];
+  return kinds.map(({ pool, step_kind }) => {
+    const of = (run) => rowsOf(run).find((row) => row.pool === pool && row.step_kind === step_kind);
+    const told = runs.map((run) => `${label(run)} ${shown(num(of(run)?.step_time_share) * 100)} %`).join(", ");
+    return stackedByRun(runs, { ...named, title: `${sentence(step_kind)} step${apart ? `, ${pool} pool` : ""}`, note: `Mean by layer part. Share of the step time: ${told}.` }, parts(), (run, part) => perStep(num(of(run)?.[part + "_s"]), of(run)?.steps));
+  });
+};
+
 const timeSection = (runs) => {
-  const perStep = (run, seconds) => (run.summary.step.steps > 0 ? (seconds / run.summary.step.steps) * 1e3 : NaN);
-  section("Where the time goes", el("div", { class: "grid" },
-    stackedByRun(runs, { title: "Mean step by layer part", term: "time_by_part", y: "time of a step [ms]", itemName: "part", valueName: "time_per_step_ms",
-                         note: "All layers together. Dispatch and combine are the exchange of tokens; experts is their computation." },
-                 parts(), (run, part) => perStep(run, run.summary.time_by_part[part + "_s"])),
-    stackedByRun(runs, { title: "How the prices are known", term: "time_by_origin", y: "share of the step time", most: 1, itemName: "origin", valueName: "share",
+  section("Where the time goes", el("p", {}, "Dispatch and combine are the exchange of tokens, all layers together; experts is their computation."), el("div", { class: "grid" }, ...stepCharts(runs),
+    stackedByRun(runs, { title: "How the prices are known", term: "time_by_origin", y: "share of the step time", most: 1, itemName: "origin", valueName: "share", colours: surenessColours,
                          note: "Measured and interpolated prices are the surest; spec sheet is a data-sheet rate taken as reached." },
                  origins(), (run, origin) => num(run.summary.time_by_origin[origin + "_share"]))));
 };
@@ -76,7 +161,7 @@ const stragglerSection = (runs) => {
   const grid = el("div", { class: "grid" },
     layerLines(runs, { title: "Time lost to the slowest GPU or busiest link, by layer", term: "straggler_us", yText: "waiting per step" }, "straggler_us"));
   if (runs.some((run) => run.gpus)) {
-    grid.append(lines({ title: "Load of each GPU over the mean", term: "load_over_mean", x: "GPU", xName: "gpu", y: "load / mean", yName: "load_over_mean", note: "All layers and steps. Above 1: the other GPUs of its instance wait for it." },
+    grid.append(lines({ title: "Load of each GPU over the mean", term: "load_over_mean", x: "GPU", xName: "gpu", y: "load / mean", yName: "load_over_mean", rules: [{ y: 1, label: "mean" }], note: "All layers and steps. Above 1: the other GPUs of its instance wait for it." },
       runs.filter((run) => run.gpus).map((run) => ({ label: label(run), x: run.gpus.numbers("gpu"), y: run.gpus.numbers("load_over_mean") }))));
   }
   section("Stragglers", el("p", {}, ...runs.flatMap((run, i) => [i > 0 ? " · " : "", label(run) + ": ", term(`${shown(num(run.summary.straggler.straggler_share) * 100)} % of the step time`, "straggler_share")])), grid);
@@ -108,7 +193,7 @@ const balanceSection = (runs) => {
   for (const t of tables) t.values = t.values.map((row) => { const mean = row.reduce((a, b) => a + b, 0) / row.length; return row.map((v) => (mean > 0 ? v / mean : NaN)); });
   const ranges = tables.map((t) => range(t.values.flat()));
   const least = Math.min(...ranges.map((r) => r[0])), most = Math.max(...ranges.map((r) => r[1]));
-  node.append(el("div", { class: "grid" }, ...maps.map((run, i) => heatmap({ title: `Load by layer and GPU: ${label(run)}`, term: "load_over_mean", note: "Over the layer's mean, whole run. All maps share one scale.",
+  node.append(el("div", { class: "grid" }, ...maps.map((run, i) => heatmap({ title: `Load by layer and GPU: ${label(run)}`, term: "load_over_mean", note: "Over the layer's mean, whole run: white is the mean, red above it, blue below. All maps share one scale.", diverging: true,
     rowName: "layer", columnName: "GPU", valueName: "load / mean of the layer", rows: tables[i].rows, columns: tables[i].columns, values: tables[i].values, low: least, high: most }))));
   const steps = runs.filter((run) => run.layerSteps?.rows.length > 0);
   if (steps.length === 0) node.append(absent("No map of layer × step: layer_steps.csv is missing or, as with several instances, empty."));
@@ -122,16 +207,21 @@ const balanceSection = (runs) => {
 const linkSection = (runs) => {
   const having = runs.filter((run) => run.links);
   if (having.length === 0) { section("Links", absent("No links.csv in this folder.")); return; }
-  const kindOf = (name) => name.replace(/\d+/g, "").replaceAll(".", " ");
-  const kinds = [...new Set(having.flatMap((run) => run.links.texts("link").map(kindOf)))];
-  const column = "utilisation_of_steps_share";
-  const most = (run, kind) => Math.max(...run.links.texts("link").map((name, i) => (kindOf(name) === kind ? run.links.numbers(column)[i] : 0)));
-  const rows = having.flatMap((run) => run.links.rows.map((row) => [label(run), ...row.map((cell, i) => (run.links.names[i] === "link" ? cell : num(cell)))]));
+  const kindOf = (name) => name.replace(/\d+/g, "").replaceAll(".", " "), column = "utilisation_of_steps_share";
+  const most = new Map(having.map((run) => [run, new Map()]));
+  for (const run of having) {
+    const use = run.links.numbers(column), mine = most.get(run);
+    run.links.texts("link").forEach((name, i) => mine.set(kindOf(name), Math.max(mine.get(kindOf(name)) ?? 0, use[i])));
+  }
+  const highest = (kind) => Math.max(...having.map((run) => most.get(run).get(kind) ?? 0));
+  const kinds = [...new Set(having.flatMap((run) => [...most.get(run).keys()]))].sort((a, b) => highest(b) - highest(a));
+  const at = having[0].links.names.indexOf(column);
+  const rows = having.flatMap((run) => run.links.rows.map((row) => [label(run), ...row.map((cell, i) => (run.links.names[i] === "link" ? cell : num(cell)))])).sort((a, b) => b[at + 1] - a[at + 1]);
   section("Links",
-    chart({ type: "bar", title: "Use of the busiest link of each kind", term: column, x: "link", y: withUnit("bytes / (rate × step time)", column), labels: kinds,
-            datasets: having.map((run) => ({ label: label(run), data: kinds.map((kind) => most(run, kind)) })),
-            data: { names: ["policy", "link_kind", column], rows: having.flatMap((run) => kinds.map((kind) => [label(run), kind, most(run, kind)])) } }),
-    table("All links", [{ name: "policy", text: true }, ...having[0].links.names.map((name) => ({ name, text: name === "link" }))], rows, { long: true }));
+    chart({ type: "bar", horizontal: true, title: "Use of the busiest link of each kind", term: column, x: "link", y: "share of its rate while steps run", labels: kinds,
+            datasets: having.map((run) => ({ label: label(run), data: kinds.map((kind) => most.get(run).get(kind) ?? NaN) })),
+            data: { names: ["policy", "link_kind", column], rows: having.flatMap((run) => kinds.map((kind) => [label(run), kind, most.get(run).get(kind)])) } }),
+    table("All links, the busiest first", [{ name: "policy", text: true }, ...having[0].links.names.map((name) => ({ name, text: name === "link" }))], rows, { long: true }));
 };
 
 const memorySection = (runs) => {
@@ -144,12 +234,12 @@ const memorySection = (runs) => {
     stackedByRun(runs, { title: "Memory of the fullest GPU", term: "memory", y: "GiB", itemName: "memory_item", valueName: "memory_gib" }, items, amount));
   const having = runs.filter((run) => run.memory);
   if (having.length === 0) node.append(absent("No memory.csv in this folder, so memory is not shown for each GPU."));
-  node.append(el("div", { class: "grid" }, ...having.map((run) => {
-    const t = pivot(run.memory, "memory_item", "gpu", "memory_gib");
+  else node.append(chosenChart([{ label: "policy", name: "policy of the memory of every GPU", value: "0", options: having.map((run, i) => [String(i), label(run)]) }], ([i]) => {
+    const run = having[Number(i)], t = pivot(run.memory, "memory_item", "gpu", "memory_gib");
     return chart({ type: "bar", stacked: true, title: `Memory of every GPU: ${label(run)}`, term: "memory_gib", x: "GPU", y: "GiB", labels: t.columns,
-      datasets: items.filter((item) => t.rows.includes(item)).map((item) => ({ label: item, data: t.values[t.rows.indexOf(item)], tone: items.indexOf(item) })),
+      datasets: items.filter((item) => t.rows.includes(item)).map((item) => ({ label: item, item: true, data: t.values[t.rows.indexOf(item)] })),
       data: { names: ["memory_item", "gpu", "memory_gib"], rows: t.rows.flatMap((item, i) => t.columns.map((gpu, j) => [item, gpu, t.values[i][j]])) } });
-  })));
+  }));
 };
 
 const inputsSection = (documents) => {
@@ -165,14 +255,15 @@ const inputsSection = (documents) => {
 };
 
 const runSections = (root) => {
-  const runs = collectRuns(root), comparison = jsonFile(join(root, "comparison.json"));
+  const comparison = jsonFile(join(root, "comparison.json")), runs = collectRuns(root, comparison);
   seePolicies(runs.map(label));
-  resultsSection(runs, comparison);
+  resultsSection(root, runs, comparison);
+  overTimeSection(runs);
+  latencySection(runs);
   timeSection(runs);
   stragglerSection(runs);
   balanceSection(runs);
   linkSection(runs);
   memorySection(runs);
-  latencySection(runs);
   inputsSection(runs.map((run) => ({ name: label(run), document: run.summary, resolved: run.resolved })));
 };

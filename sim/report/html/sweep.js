@@ -1,6 +1,7 @@
-// A sweep: any figure against any key that varied, one line for each combination of the others.
+// A sweep: any figure against any key that varied, maps over two keys, and one figure against another.
 
-const leadOf = (sweep, results) => [...sweep.axes.map((axis) => axis.key), ...(results.has("policy") && sweep.policies.length > 0 ? ["policy"] : [])];
+// The keys that tell the points apart; with `all`, those of one value too.
+const leadOf = (sweep, results, all) => [...sweep.axes.map((axis) => axis.key), ...(results.has("policy") && sweep.policies.length > 0 ? ["policy"] : [])].filter((key) => all || valuesOf(sweep, key).length > 1);
 
 // "cluster.nodes" is "nodes", and "craft.replication_factor" "replication factor", where no other key ends like it.
 const shortKey = (sweep, key) => {
@@ -10,50 +11,96 @@ const shortKey = (sweep, key) => {
 // Which point a row is, in words, by the keys given.
 const nameOf = (sweep, results, i, keys) => keys.map((key) => (key === "policy" ? results.texts(key)[i] : `${shortKey(sweep, key)} ${results.texts(key)[i]}`)).join(", ");
 
-// "8/s" is 8; null unless every value begins with a number and no two are alike.
+// "8/s" is 8; null unless every value is a number with at most a unit, the same for all, and no two are alike.
 const numbersOf = (values) => {
-  const out = values.map((value) => parseFloat(value));
+  const parts = values.map((value) => /^(-?[\d.]+(?:e[-+]?\d+)?)(\D*)$/i.exec(value));
+  if (parts.some((part) => !part) || new Set(parts.map((part) => part[2])).size > 1) return null;
+  const out = parts.map((part) => Number(part[1]));
   return out.every(Number.isFinite) && new Set(out).size === values.length ? out : null;
 };
+const valuesOf = (sweep, key) => (key === "policy" ? sweep.policies : sweep.axes.find((axis) => axis.key === key).values);
 
-const meanOf = (values) => { const known = values.filter((v) => !Number.isNaN(v)); return known.length ? known.reduce((a, b) => a + b, 0) / known.length : NaN; };
-
-// One figure against one key. Seeds are averaged, unless they are what is drawn against.
-const sweepChart = (sweep, results, x, y) => {
-  const lead = leadOf(sweep, results);
-  const values = x === "policy" ? sweep.policies : sweep.axes.find((axis) => axis.key === x).values;
-  const numbers = x === "policy" ? null : numbersOf(values);
-  const others = lead.filter((key) => key !== x && !(key === "seed"));
-  const seeds = x === "seed" ? 1 : sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1;
-  const names = results.rows.map((_, i) => nameOf(sweep, results, i, others) || "all"), at = results.texts(x), figures = results.numbers(y);
-  const keys = [...new Set(names)];
-  const series = keys.map((key, i) => ({ label: key, tone: toneOf(key, i), y: values.map((value) => meanOf(figures.filter((_, i) => names[i] === key && at[i] === value))) }))
-    .filter((one) => one.y.some(Number.isFinite));  // points that failed have no line
-  const order = numbers ? [...numbers.keys()].sort((a, b) => numbers[a] - numbers[b]) : [...values.keys()];
-  return { type: "line", category: !numbers, title: `${sentence(wordsOf(y))} against ${shortKey(sweep, x)}`, term: y, note: seeds > 1 ? `Mean over ${seeds} seeds.` : undefined, x: shortKey(sweep, x), y: withUnit(wordsOf(y), y),
-    labels: numbers ? undefined : values,
-    datasets: series.map((one) => ({ label: one.label, tone: one.tone, data: order.map((i) => (numbers ? { x: numbers[i], y: one.y[i] } : one.y[i])) })),
-    data: { names: ["series", x, y], rows: series.flatMap((one) => order.map((i) => [one.label, values[i], one.y[i]])) } };
+// Mean over the points of one series and place (over seeds), with the 95 % interval of that mean.
+const studentT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+const meanOf = (values) => {
+  const known = values.filter((v) => !Number.isNaN(v)), n = known.length;
+  if (n === 0) return { y: NaN };
+  const y = d3.mean(known);
+  if (n === 1) return { y };
+  const half = ((studentT[n - 2] ?? 1.96) * d3.deviation(known)) / Math.sqrt(n);
+  return { y, low: y - half, high: y + half };
 };
 
+// One figure against one key: lines where the key is a number, bars where it is a name. Seeds are averaged, unless they are
+// what is drawn against.
+const sweepChart = (sweep, results, x, y) => {
+  const values = valuesOf(sweep, x), numbers = x === "policy" ? null : numbersOf(values);
+  const others = leadOf(sweep, results).filter((key) => key !== x && key !== "seed");
+  const seeds = x === "seed" ? 1 : sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1;
+  const names = results.rows.map((_, i) => nameOf(sweep, results, i, others) || wordsOf(y)), at = results.texts(x), figures = results.numbers(y);
+  const points = (key) => values.map((value) => meanOf(figures.filter((_, i) => names[i] === key && at[i] === value)));
+  const series = [...new Set(names)].map((key) => ({ label: key, points: points(key) })).filter((one) => one.points.some((p) => Number.isFinite(p.y)));  // points that failed have no line
+  const order = numbers ? d3.range(values.length).sort((a, b) => numbers[a] - numbers[b]) : d3.range(values.length);
+  const sorted = numbers ? order.map((i) => numbers[i]) : [];
+  const geometric = sorted.length > 3 && sorted[0] > 0 && sorted.at(-1) / sorted[0] >= 16;
+  return chart({ type: numbers ? "line" : "bar", title: `${sentence(wordsOf(y))} against ${shortKey(sweep, x)}`, term: y, note: seeds > 1 ? `Mean over ${seeds} seeds with its 95 % interval.` : undefined,
+    x: shortKey(sweep, x), y: withUnit(wordsOf(y), y), labels: numbers ? undefined : values, xTicks: sorted.length > 0 && sorted.length <= 9 ? sorted : undefined, logX: geometric,
+    datasets: series.map((one) => ({ label: one.label, data: order.map((i) => (numbers ? { x: numbers[i], ...one.points[i] } : one.points[i])) })),
+    data: { names: ["series", x, y], rows: series.flatMap((one) => order.map((i) => [one.label, values[i], one.points[i].y])) } });
+};
+const figureOptions = (figures) => figures.map((name) => [name, wordsOf(name)]);
 const chosenSweepChart = (sweep, results, figures, x, y) => chosenChart([
   { label: "against", value: x, options: leadOf(sweep, results).map((key) => [key, shortKey(sweep, key)]) },
-  { label: "figure", value: y, options: figures.map((name) => [name, wordsOf(name)]) },
+  { label: "figure", value: y, options: figureOptions(figures) },
 ], ([against, figure]) => sweepChart(sweep, results, against, figure));
+
+// A figure over two keys; points that agree in both are averaged.
+const sweepMap = (sweep, results, across, down, y) => {
+  const rows = valuesOf(sweep, down), columns = valuesOf(sweep, across), r = results.texts(down), c = results.texts(across), figures = results.numbers(y);
+  return heatmap({ title: `${sentence(wordsOf(y))} by ${shortKey(sweep, down)} and ${shortKey(sweep, across)}`, term: y, note: results.rows.length > rows.length * columns.length ? "Each cell is the mean of the points that have both values." : undefined,
+    rowName: shortKey(sweep, down), columnName: shortKey(sweep, across), valueName: withUnit(wordsOf(y), y), rows, columns, cells: true,
+    values: rows.map((row) => columns.map((column) => meanOf(figures.filter((_, i) => r[i] === row && c[i] === column)).y)) });
+};
+
+// One figure against another: every point, those that no other point beats in both joined by a line.
+const paretoChart = (sweep, results, x, y) => {
+  const lead = leadOf(sweep, results), xs = results.numbers(x), ys = results.numbers(y), better = (name, a, b) => (lowerIsBetter(name) ? a < b : a > b);
+  const all = d3.range(results.rows.length).filter((i) => Number.isFinite(xs[i]) && Number.isFinite(ys[i]));
+  const beaten = (i) => all.some((j) => !better(x, xs[i], xs[j]) && !better(y, ys[i], ys[j]) && (better(x, xs[j], xs[i]) || better(y, ys[j], ys[i])));
+  const front = all.filter((i) => !beaten(i)).sort((a, b) => xs[a] - xs[b]), policies = results.has("policy") && sweep.policies.length > 0;
+  const group = (i) => (policies ? results.texts("policy")[i] : "all points"), groups = [...new Set(all.map(group))], arrow = (name) => (lowerIsBetter(name) ? "lower is better" : "higher is better");
+  const point = (i) => ({ x: xs[i], y: ys[i], about: nameOf(sweep, results, i, lead) });
+  return chart({ type: "line", near: true, tall: true, title: `${sentence(wordsOf(y))} against ${wordsOf(x)}`, term: y, note: `Each mark is a point of the sweep. Those on the line are not beaten in both (${wordsOf(x)}: ${arrow(x)}; ${wordsOf(y)}: ${arrow(y)}).`,
+    x: withUnit(wordsOf(x), x), y: withUnit(wordsOf(y), y),
+    datasets: [{ label: "not beaten", colour: css("--faint"), dash: "4 3", mark: d3.symbolCircle, size: 0, thick: 1.5, data: front.map(point) },
+      ...groups.map((name) => ({ label: name, line: false, data: all.filter((i) => group(i) === name).map((i) => ({ ...point(i), size: front.includes(i) ? 8 : 5, hollow: !front.includes(i) })) }))],
+    data: { names: [...lead, x, y, "not_beaten"], rows: all.map((i) => [...lead.map((key) => results.texts(key)[i]), xs[i], ys[i], front.includes(i) ? 1 : 0]) } });
+};
 
 const sweepCurves = (root, sweep, results) => {
   const curve = csvFile(join(root, "curve.csv"));
   if (!curve) return;
-  const most = 24, lead = leadOf(sweep, results);
+  const most = 24, lead = leadOf(sweep, results), points = [...new Set(curve.texts("point"))].slice(0, most);
   const labels = new Map(results.texts("point").map((point, i) => [point, nameOf(sweep, results, i, lead)]));
-  const points = [...new Set(curve.texts("point"))].slice(0, most);
-  const kept = curve.where("point", (point) => points.includes(point));
-  const mine = kept.texts("point");
-  const knees = results.rows.map((_, i) => i).filter((i) => points.includes(results.texts("point")[i]))
-    .map((i) => ({ label: labels.get(results.texts("point")[i]), x: results.numbers("knee_requests_per_s")[i], y: results.numbers("knee_ttft_mean_ms")[i] }));
-  const node = section("Throughput and TTFT", curveChart(kept, knees, { title: "TTFT against offered load, by point", note: "Stars are knees; crosses are rates at which the run was not steady.",
-    seriesOf: (i) => labels.get(mine[i]), groupOf: (key) => key }));
+  const kept = curve.where("point", (point) => points.includes(point)), of = kept.texts("point");
+  const probes = probesOf(null, kept).map((probe, i) => ({ ...probe, policy: labels.get(of[i]), seed: "" }));
+  const stars = results.has("knee_ttft_mean_ms") ? d3.range(results.rows.length).filter((i) => points.includes(results.texts("point")[i]))
+    .map((i) => ({ policy: labels.get(results.texts("point")[i]), x: results.numbers("knee_requests_per_s")[i], y: results.numbers("knee_ttft_mean_ms")[i] })) : [];
+  const node = section("Against the offered load", againstRate(probes, (p) => p.ttft.mean, stars, { title: "TTFT against offered load, by point", term: "measured_ttft_mean_ms", yName: "ttft_mean_ms", y: "mean TTFT [ms]", log: true, tall: true, starText: "knee",
+    note: "Stars are knees; crosses are rates at which the run was not steady." }));
   if (points.length < new Set(curve.texts("point")).size) node.append(absent(`Only the first ${most} points are drawn; curve.csv has all of them.`));
+};
+
+// The best point by each of the figures given.
+const sweepVerdict = (sweep, results, figures) => {
+  const lead = leadOf(sweep, results), best = (name) => {
+    const values = results.numbers(name), known = d3.range(values.length).filter((i) => Number.isFinite(values[i]));
+    return known.length > 0 ? known.reduce((a, b) => ((lowerIsBetter(name) ? values[b] < values[a] : values[b] > values[a]) ? b : a)) : -1;
+  };
+  const told = figures.map((name) => [name, best(name)]).filter(([, i]) => i >= 0);
+  const text = ([name, i]) => `${lowerIsBetter(name) ? "lowest" : "highest"} ${wordsOf(name)}: ${shown(results.numbers(name)[i])}${unitOf(name) ? " " + unitOf(name) : ""} at ${nameOf(sweep, results, i, lead)}`;
+  const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1;
+  return told.length === 0 ? null : verdict([sentence(text(told[0])) + "."], [...told.slice(1).map((one) => ["And", text(one)]), ["How sure", seeds > 1 ? `${seeds} seeds; charts show the 95 % interval of their mean` : "one seed, so no interval (--vary seed=1,2,3 gives one)"]]);
 };
 
 const sweepSections = (root) => {
@@ -61,32 +108,39 @@ const sweepSections = (root) => {
   if (!results) { section("Sweep", absent("No results.csv in this folder: the sweep is not finished. The same command goes on where it stopped.")); return; }
   seePolicies(sweep.policies);
   for (const axis of sweep.axes) sweptKeys.add(axis.key);
-  const lead = leadOf(sweep, results);
+  const lead = leadOf(sweep, results, true);
   const isText = (name) => name === "error" || results.texts(name).some((cell) => cell !== "" && Number.isNaN(Number(cell)));
   const figures = results.names.filter((name) => !["point", "error", ...lead].includes(name) && !isText(name));
   const pick = (names) => names.find((name) => figures.includes(name)) ?? figures[0];
   const goodput = sweep.measure === "goodput";
-  const shownNames = goodput ? ["knee_requests_per_s", "knee_limit", "knee_ttft_mean_ms", "saturation_requests_per_s", "idle_ttft_mean_ms", "kv_tokens_per_rank", "kv_lost_to_copies_share"]
-    : ["requests_per_s", "ttft_mean_ms", "ttft_p99_ms", "itl_mean_ms", "balancedness_mean", "straggler_share", "kv_tokens_per_rank", "kv_lost_to_copies_share"];
-  const names = ["point", ...lead, ...shownNames.filter((name) => results.has(name))];
-  const labelOf = (name) => (lead.includes(name) ? shortKey(sweep, name) : undefined);
-  const columns = names.map((name) => ({ name, label: labelOf(name), text: lead.includes(name) || name === "knee_limit" }));
-  const rows = results.rows.map((row) => names.map((name) => (lead.includes(name) || name === "knee_limit" ? row[results.names.indexOf(name)] : num(row[results.names.indexOf(name)]))));
+  const wanted = goodput ? ["slo_requests_per_s", "slo_limit", "slo_ttft_mean_ms", "slo_tpot_mean_ms", "knee_requests_per_s", "knee_limit", "knee_ttft_mean_ms", "saturation_requests_per_s", "idle_ttft_mean_ms", "kv_tokens_per_rank", "kv_lost_to_copies_share"]
+    : ["requests_per_s", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "balancedness_mean", "straggler_share", "kv_tokens_per_rank", "kv_lost_to_copies_share"];
+  const names = ["point", ...lead, ...wanted.filter((name) => results.has(name))];
+  const labelOf = (name) => (lead.includes(name) ? shortKey(sweep, name) : undefined), asText = (name) => lead.includes(name) || name.endsWith("_limit");
+  const cellOf = (row, name) => { const cell = row[results.names.indexOf(name)]; return asText(name) ? cell : num(cell); };
   const failed = results.rows.filter((_, i) => results.texts("error")[i] !== "");
-  const node = section("Results", el("p", {}, `${sweep.scenario ? `${sweep.scenario}, ` : ""}${results.rows.length} points: ` + sweep.axes.map((axis) => `${axis.key} in ${axis.values.join(", ")}`).join("; ") +
-    (sweep.policies.length > 0 ? `; policies ${sweep.policies.join(", ")}` : "") + "."),
-    table("Points", columns, rows, { long: true, names: results.names, all: results.rows, file: "results", note: `The CSV has all ${results.names.length} columns.` }));
+  const varied = sweep.axes.map((axis) => `${shortKey(sweep, axis.key)} in ${axis.values.join(", ")}`).join("; ");
+  const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values;
+  const node = section("Results", headOf(root, `sweep of ${sweep.axes.map((axis) => shortKey(sweep, axis.key)).join(" × ")}`, { seeds: seeds ? seeds.join(", ") : "1", version: sweep.epsim_version, varied: sweep.axes }),
+    figures.length > 0 ? sweepVerdict(sweep, results, wanted.filter((name) => figures.includes(name)).slice(0, 2)) : null,
+    el("p", {}, `${sweep.scenario ? `${sweep.scenario}, ` : ""}${results.rows.length} points: ${varied}${sweep.policies.length > 0 ? `; policies ${sweep.policies.join(", ")}` : ""}.`),
+    table("Points", names.map((name) => ({ name, label: labelOf(name), text: asText(name) })), results.rows.map((row) => names.map((name) => cellOf(row, name))),
+      { long: true, names: results.names, all: results.rows, file: "results", note: `The CSV has all ${results.names.length} columns.` }));
   if (failed.length > 0) {
     node.append(table(`${failed.length} points failed`, ["point", ...lead, "error"].map((name) => ({ name, label: labelOf(name), text: true })),
       failed.map((row) => ["point", ...lead, "error"].map((name) => row[results.names.indexOf(name)])), { long: true }));
   }
   if (figures.length === 0) { section("Figures", absent("No point has a figure.")); return; }
-  const x = lead.find((key) => /replication_factor|redundant/.test(key)) ?? lead[0];
+  // Against the number with the most values; where none varies, the first key.
+  const numeric = lead.filter((key) => key !== "policy" && key !== "seed" && numbersOf(valuesOf(sweep, key))).sort((a, b) => valuesOf(sweep, b).length - valuesOf(sweep, a).length);
+  const x = lead.find((key) => /replication_factor|redundant/.test(key)) ?? numeric[0] ?? lead.find((key) => key !== "seed") ?? lead[0];
+  const main = pick(goodput ? ["slo_requests_per_s", "knee_requests_per_s"] : ["requests_per_s"]), latency = pick(["ttft_mean_ms", "slo_ttft_mean_ms", "knee_ttft_mean_ms"]);
   section("Figures against what varies", el("p", {}, "Each chart draws the figure chosen above it."), el("div", { class: "grid" },
-    chosenSweepChart(sweep, results, figures, x, pick(goodput ? ["knee_requests_per_s"] : ["requests_per_s"])),
-    chosenSweepChart(sweep, results, figures, x, pick(["kv_tokens_per_rank"])),
-    chosenSweepChart(sweep, results, figures, x, pick(["ttft_mean_ms", "knee_ttft_mean_ms"])),
-    chosenSweepChart(sweep, results, figures, x, pick(["balancedness_mean", "saturation_requests_per_s"]))));
+    ...[main, latency, pick(["tpot_mean_ms", "saturation_requests_per_s"]), pick(["kv_tokens_per_rank"])].map((figure) => chosenSweepChart(sweep, results, figures, x, figure))));
+  const keys = lead.filter((key) => key !== "seed" && valuesOf(sweep, key).length > 1), options = figureOptions(figures);
+  const map = (figure) => chosenChart([{ label: "figure", name: "figure of the map", value: figure, options }], ([y]) => sweepMap(sweep, results, keys[1], keys[0], y));
+  if (keys.length >= 2) section("Over two keys", el("div", { class: "grid" }, map(main), map(latency)));
+  section("One figure against another", chosenChart([{ label: "across", value: pick(["output_tokens_per_s_per_gpu", "kv_tokens_per_rank"]), options }, { label: "up", value: latency, options }], ([a, b]) => paretoChart(sweep, results, a, b)));
   sweepCurves(root, sweep, results);
   section("What it was made from", el("p", {}, `epsim ${sweep.epsim_version}; scenario file ${sweep.scenario_hash}; overrides: ${sweep.overrides.join(", ") || "none"}.`));
 };

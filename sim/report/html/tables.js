@@ -20,7 +20,7 @@ const table = (title, columns, rows, options = {}) => {
               unit ? el("span", { class: "unit" }, unit) : null);
   });
   const fill = (order) => {
-    body.replaceChildren(...order.map((row) => el("tr", {}, ...row.slice(0, columns.length).map((cell, at) =>
+    body.replaceChildren(...order.map((row) => el("tr", { class: row === rows[options.winner] && "winner" }, ...row.slice(0, columns.length).map((cell, at) =>
       el("td", { class: styleOf(columns[at], cell) }, columns[at].show ? columns[at].show(row) : cellText(columns[at], cell))))));
   };
   const sortBy = (at) => {

@@ -1,0 +1,65 @@
+// The first screen: what was simulated, the verdict, and how sure it is.
+
+// The scenario of a folder, or of the nearest one below it that has one.
+const scenarioOf = (root) => report.scenarios[root] ?? report.scenarios[Object.keys(report.scenarios).find((folder) => root === "" || folder.startsWith(root + "/"))] ?? null;
+const lastPart = (path) => String(path).split("/").filter((part) => part !== "" && part !== "config.json").at(-1);
+const percent = (share, digits = 1) => `${share >= 0 ? "+" : "−"}${Math.abs(share * 100).toFixed(digits)} %`;
+
+const engineName = (key) => String(key ?? "").replace(/^sglang_/, "SGLang ").replace(/^vllm_/, "vLLM ").replace(/^trtllm_/, "TensorRT-LLM ").replaceAll("_", ".");
+const modelName = (scenario) => lastPart(scenario.model?.architecture ?? scenario.model?.config ?? scenario.model?.path ?? "model");
+const gpusOf = (scenario) => {
+  const pools = [scenario.deployment?.prefill, scenario.deployment?.decode].filter((pool) => pool), node = scenario.cluster?.node, hardware = report.hardware[node];
+  const nodes = pools.length > 0 ? d3.sum(pools, (pool) => num(pool.instances ?? 1) * num(pool.nodes ?? scenario.cluster.nodes)) : num(scenario.cluster?.nodes) * num(scenario.deployment?.instances ?? 1);
+  return { nodes, node: lastPart(node ?? ""), gpu: hardware?.gpu, count: hardware ? hardware.gpus * nodes : NaN };
+};
+const clusterText = (scenario) => {
+  const { nodes, node, gpu, count } = gpusOf(scenario);
+  return gpu ? `${shown(count)} × ${gpu} (${nodes} × ${node})` : `${nodes} × ${node}`;
+};
+const deploymentText = (scenario) => {
+  const d = scenario.deployment ?? {}, p = scenario.parallelism ?? {};
+  const pool = (name, one) => `${one.instances ?? 1} ${name} of ${one.nodes ?? scenario.cluster.nodes} nodes`;
+  const sizes = [p.attention_tp ? `attention TP ${p.attention_tp}` : "", p.ep_size ? `EP ${p.ep_size}` : "experts over all GPUs", scenario.dispatch?.transport ?? ""].filter((text) => text !== "");
+  const shape = d.prefill ? `${pool("prefill", d.prefill)} + ${pool("decode", d.decode ?? {})}` : `${d.instances ?? 1} instance${num(d.instances ?? 1) === 1 ? "" : "s"}`;
+  return [shape, ...sizes].join(", ");
+};
+const requestsText = (scenario, rate) => {
+  const r = scenario.requests ?? {}, size = (value) => (typeof value === "object" && value !== null ? "varied" : value);
+  const lengths = r.input_tokens !== undefined && r.output_tokens !== undefined ? `${size(r.input_tokens)} in, ${size(r.output_tokens)} out` : "";
+  return [r.path ? lastPart(r.path) : r.kind, rate ?? (r.rate ? `at ${r.rate}` : r.concurrency ? `${r.concurrency} at a time` : ""), r.count ? `${shown(num(r.count))} requests` : "", lengths].filter((text) => text).join(", ");
+};
+
+// Title and facts. `rate`: instead of the scenario's; `seeds`: in words; `varied`: axes of a sweep, whose values are told.
+const headOf = (root, what, { rate, seeds, version, varied = [] }) => {
+  const scenario = structuredClone(scenarioOf(root));
+  for (const { key, values } of scenario ? varied : []) {
+    const names = key.split("."), place = names.slice(0, -1).reduce((node, name) => node?.[name], scenario);
+    if (place && typeof place === "object") place[names.at(-1)] = values.join(", ");
+  }
+  if (!scenario) { setTitle(`${what}: ${report.title}`); return null; }
+  setTitle(`${modelName(scenario)} on ${clusterText(scenario)}: ${what}`);
+  const facts = [["Model", [modelName(scenario), scenario.model?.dtype].filter((text) => text).join(", ")], ["GPUs", clusterText(scenario)], ["Engine", engineName(scenario.serving?.engine)],
+    ["Deployment", deploymentText(scenario)], ["Requests", requestsText(scenario, rate)], ["Seeds", seeds], ["Scenario", `${scenario.name ?? report.title}, epsim ${version}`]];
+  return el("dl", { class: "facts" }, ...facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(text)))));
+};
+// The first output of a folder names the page.
+let titled = false;
+const setTitle = (text) => {
+  if (titled) return;
+  titled = true;
+  document.querySelector("h1").textContent = text;
+  document.title = `${text} · epsim`;
+};
+
+// The answer: one sentence in bold, then why, how sure, and what it costs, each a line: [[label, text]]. A warning stands first.
+const verdict = (sentences, reasons, warning = "") => el("div", { class: "finding" }, warning ? el("p", { class: "warning" }, warning) : null, ...sentences.map((text) => el("p", { class: "answer" }, text)),
+  ...(reasons.length > 0 ? [el("dl", {}, ...reasons.filter(([, text]) => text).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))))] : []));
+
+// Lower is better of times, losses and spread; higher of the rest.
+const lowerIsBetter = (name) => /(_ms|_us|_s|_gib|_lost_to_copies_share|straggler_share|imbalance\w*|_failed\w*|retractions)$/.test(name) && !/_per_s$/.test(name);
+// A difference in words with the class that says whether it is for the better.
+const difference = (name, share, halfWidth) => {
+  if (!Number.isFinite(share)) return null;
+  const even = Number.isFinite(halfWidth) ? Math.abs(share) <= halfWidth : Math.abs(share) < 0.0005;
+  return el("span", { class: "change " + (even ? "even" : share < 0 === lowerIsBetter(name) ? "good" : "bad") }, percent(share) + (Number.isFinite(halfWidth) ? ` ± ${(halfWidth * 100).toFixed(1)}` : ""));
+};
