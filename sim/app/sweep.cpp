@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
@@ -49,6 +50,15 @@ std::string cell_text(const ResultColumn& column, const std::string& cell) {
   return number ? rounded(*number) : cell.empty() ? "-" : printable(cell);
 }
 
+// The rows of a table that are shown, and how many are not.
+std::string rendered(TextTable& table, const std::vector<std::vector<std::string>>& rows, const char* file) {
+  const std::size_t shown = std::min(rows.size(), kMostRowsShown);
+  for (std::size_t r = 0; r < shown; ++r) {
+    table.add_row(rows[r]);
+  }
+  return table.render(2) + (rows.size() > shown ? fmt::format("  and {} more in {}\n", rows.size() - shown, file) : "");
+}
+
 std::string results_table(const SweepRequest& request, const ResultTable& results) {
   TextTable table;
   std::vector<std::size_t> columns;
@@ -65,15 +75,66 @@ std::string results_table(const SweepRequest& request, const ResultTable& result
       columns.push_back(static_cast<std::size_t>(found - results.columns.begin()));
     }
   }
-  for (std::size_t r = 0; r < std::min(results.rows.size(), kMostRowsShown); ++r) {
-    std::vector<std::string> cells;
+  std::vector<std::vector<std::string>> rows;
+  for (const std::vector<std::string>& result : results.rows) {
+    std::vector<std::string>& cells = rows.emplace_back();
     for (const std::size_t c : columns) {
-      cells.push_back(c < lead ? printable(results.rows[r][c]) : cell_text(results.columns[c], results.rows[r][c]));
+      cells.push_back(c < lead ? printable(result[c]) : cell_text(results.columns[c], result[c]));
     }
-    table.add_row(std::move(cells));
   }
-  const std::size_t more = results.rows.size() - std::min(results.rows.size(), kMostRowsShown);
-  return table.render(2) + (more > 0 ? fmt::format("  and {} more in results.csv\n", more) : "");
+  return rendered(table, rows, "results.csv");
+}
+
+// "3.021 +- 0.020" of the three cells from `at` on.
+std::string interval_text(const std::vector<std::string>& row, std::size_t at) {
+  const std::optional<double> mean = parse_number(row[at]), high = parse_number(row[at + 2]);
+  return !mean ? "-" : !high ? rounded(*mean) : fmt::format("{} +- {}", rounded(*mean), rounded(*high - *mean));
+}
+
+// A row per combination of the axes but `seed`, and policy: means over seeds with their intervals, and the ratio of the
+// first figure shown to the first policy's.
+std::string intervals_table(const SweepRequest& request, const ResultTable& intervals) {
+  const std::size_t lead = request.axes.size() - 1 + (request.policies.empty() ? 0 : 1);
+  const bool ratios = request.policies.size() > 1;
+  TextTable table;
+  for (std::size_t c = 0; c < lead; ++c) {
+    table.add_column({printable(intervals.columns[c].name), ""}, Align::kLeft);
+  }
+  std::vector<Shown> columns;
+  for (const Shown& shown : shown_columns(request.measure)) {
+    if (std::any_of(intervals.rows.begin(), intervals.rows.end(),
+                    [&](const std::vector<std::string>& row) { return row[lead] == shown.column; })) {
+      table.add_column(shown.header);
+      if (ratios && columns.empty()) {
+        table.add_column({"times that", "of " + shortened(printable(request.policies.front()), 16)});
+      }
+      columns.push_back(shown);
+    }
+  }
+  const std::size_t per_policy = columns.size() + (ratios && !columns.empty() ? 1 : 0);
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> before;
+  for (const std::vector<std::string>& row : intervals.rows) {
+    const std::vector<std::string> combination(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(lead));
+    if (rows.empty() || combination != before) {
+      before = combination;
+      std::vector<std::string>& cells = rows.emplace_back();
+      std::transform(combination.begin(), combination.end(), std::back_inserter(cells),
+                     [](const std::string& cell) { return printable(cell); });
+      cells.resize(lead + per_policy, "-");
+    }
+    const auto found =
+        std::find_if(columns.begin(), columns.end(), [&](const Shown& shown) { return row[lead] == shown.column; });
+    if (found != columns.end()) {
+      const auto at = static_cast<std::size_t>(found - columns.begin());
+      rows.back()[lead + at + (ratios && at > 0 ? 1 : 0)] = interval_text(row, lead + 2);
+      if (ratios && at == 0) {
+        rows.back()[lead + 1] = interval_text(row, lead + 5);
+      }
+    }
+  }
+  return rendered(table, rows, "intervals.csv") +
+         "  mean +- 95 % interval (Student's t over seeds); ratios are taken seed by seed\n";
 }
 
 std::string failures(const SweepOutcome& done) {
@@ -174,7 +235,9 @@ int sweep(const po::variables_map& values) {
     std::cout << "interrupted: finished points are kept, and the same command goes on from there\n";
     return kInterrupted;
   }
-  std::cout << results_table(request, done.tables.front()) << "\nresults: " << target.string() << "\n";
+  const bool over_seeds = done.tables.back().name == "intervals";
+  std::cout << (over_seeds ? intervals_table(request, done.tables.back()) : results_table(request, done.tables.front()))
+            << "\nresults: " << target.string() << "\n";
   if (done.failed > 0) {
     std::cout << failures(done);
     return 1;
@@ -204,7 +267,9 @@ int sweep_verb(const std::vector<std::string>& words) {
       "Runs every combination of the values given, under every policy, and gathers their figures in results.csv and\n"
       "results.h5. Each finished point is kept at once: after a kill the same command goes on where it stopped. A "
       "point\n"
-      "that fails is recorded with its error and does not stop the rest; the exit code is then 1.\n",
+      "that fails is recorded with its error and does not stop the rest; the exit code is then 1.\n"
+      "With --vary seed=1,2,3 points that differ in their seed alone are shown as one, with 95 % intervals "
+      "(intervals.csv).\n",
       options, {"scenario"});
   return values ? sweep(*values) : 0;
 }

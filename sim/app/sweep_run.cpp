@@ -12,6 +12,7 @@
 
 #include "sim/app/goodput_options.h"
 #include "sim/app/sweep_point.h"
+#include "sim/app/sweep_seeds.h"
 #include "sim/core/files.h"
 #include "sim/serving/goodput.h"
 #include "traces/csv.h"
@@ -184,6 +185,9 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
   out.failed = static_cast<std::size_t>(
       std::count_if(out.points.begin(), out.points.end(), [](const SweepPoint& p) { return !p.error.empty(); }));
   out.tables = gather(request, out.points);
+  if (std::optional<ResultTable> intervals = intervals_over_seeds(request, out.tables.front())) {
+    out.tables.push_back(*std::move(intervals));
+  }
   for (const ResultTable& table : out.tables) {
     std::ostringstream csv;
     write_table_csv(csv, table);

@@ -43,7 +43,8 @@ struct SweepOutcome {
   bool interrupted = false;         // then only what was finished is on disk, and nothing else is filled in
   std::vector<SweepPoint> points;   // all of them
   std::size_t failed = 0;           // points that have an error
-  std::vector<ResultTable> tables;  // as written: "results" with a row per point; "knees" and "curve" with goodput
+  std::vector<ResultTable> tables;  // as written: "results" with a row per point; "knees" and "curve" with goodput;
+                                    // "intervals" over several seeds
 };
 
 // Runs what is not finished yet in `folder`, on as many threads as the caller lets oneTBB have; then writes the tables

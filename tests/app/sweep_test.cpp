@@ -1,6 +1,8 @@
 // `epsim sweep` through the program itself: what it writes and what it refuses.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -59,6 +61,58 @@ TEST_CASE("sweep: one thread and two give the same bytes, goodput too") {
   CHECK(slurp(dir / "one/results.csv").find(",ttft\n") != std::string::npos);  // knee_limit, the last column
   CHECK(slurp(dir / "one/curve.csv").starts_with("point,seed,policy,offered_requests_per_s,"));
   CHECK(slurp(dir / "one/knees.csv").starts_with("point,seed,policy,k,knee_requests_per_s,"));
+}
+
+TEST_CASE("sweep over seeds: one row for points that differ in their seed, with intervals and paired ratios") {
+  const TempDir dir;
+  const Outcome done =
+      run_epsim(dir, "sweep " + small_scenario() +
+                         " -q --vary seed=3,4,5 --vary requests.rate=10/s,20/s --policies base,eplb -o out");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  CHECK(done.out.find("mean +- 95 % interval") != std::string::npos);
+  CHECK(done.out.find("times that") != std::string::npos);
+  const auto rows_of = [&](const char* file) {
+    std::istringstream csv(slurp(dir / file));
+    std::vector<std::vector<std::string>> rows;
+    for (std::string line; std::getline(csv, line);) {
+      std::vector<std::string>& row = rows.emplace_back(1);
+      bool quoted = false;
+      for (const char c : line) {
+        quoted = quoted != (c == '"');
+        if (c == ',' && !quoted) {
+          row.emplace_back();
+        } else {
+          row.back() += c;
+        }
+      }
+    }
+    return rows;
+  };
+  const auto results = rows_of("out/results.csv"), intervals = rows_of("out/intervals.csv");
+  REQUIRE(results.size() == 1 + 12);
+  const auto column =
+      static_cast<std::size_t>(std::find(results[0].begin(), results[0].end(), "ttft_mean_ms") - results[0].begin());
+  // The second rate under eplb: of each seed's four points (2 rates x 2 policies) the last, and base the one before.
+  double own[3], ratio[3], mean = 0, ratio_mean = 0, squares = 0, ratio_squares = 0;
+  for (std::size_t s = 0; s < 3; ++s) {
+    own[s] = std::stod(results[1 + 4 * s + 3][column]);
+    ratio[s] = own[s] / std::stod(results[1 + 4 * s + 2][column]);
+    mean += own[s] / 3;
+    ratio_mean += ratio[s] / 3;
+  }
+  for (std::size_t s = 0; s < 3; ++s) {
+    squares += (own[s] - mean) * (own[s] - mean);
+    ratio_squares += (ratio[s] - ratio_mean) * (ratio[s] - ratio_mean);
+  }
+  const std::vector<std::string> lead{"20/s", "eplb", "ttft_mean_ms", "3"};
+  const auto row = std::find_if(intervals.begin(), intervals.end(), [&](const std::vector<std::string>& cells) {
+    return std::equal(lead.begin(), lead.end(), cells.begin());
+  });
+  REQUIRE(row != intervals.end());
+  CHECK(std::stod((*row)[4]) == doctest::Approx(mean));
+  CHECK(std::stod((*row)[6]) == doctest::Approx(mean + 4.3027 * std::sqrt(squares / 2 / 3)).epsilon(1e-3));
+  CHECK(std::stod((*row)[7]) == doctest::Approx(ratio_mean));
+  CHECK(std::stod((*row)[8]) == doctest::Approx(ratio_mean - 4.3027 * std::sqrt(ratio_squares / 2 / 3)).epsilon(1e-3));
 }
 
 TEST_CASE("sweep: a point that fails is recorded and does not stop the rest") {

@@ -84,6 +84,7 @@ Names csv_columns() {
     }
   }
   names.insert({std::string(kPointColumn), std::string(kErrorColumn)});
+  names.insert({"ratio_mean", "ratio_interval95_low", "ratio_interval95_high"});  // of a sweep over seeds
   for (const auto write : {write_comparison_csv, write_intervals_csv}) {
     std::ostringstream out;
     write(out, two_runs());
@@ -199,6 +200,9 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "paid",
                        "fingerprint",
                        "figure",
+                       "ratio_mean",
+                       "ratio_interval95_low",
+                       "ratio_interval95_high",
                        "mean",
                        "interval95_low",
                        "interval95_high",
