@@ -49,12 +49,12 @@ const verdictOf = (runs, comparison) => {
   const best = runs[0], first = runs.find((run) => label(run) === comparison?.compared_with) ?? best, figure = (name) => shownFigures.find(([, key]) => key === name);
   const value = (run, name) => shown(figureOf(run, figure(name))), change = (name) => changeOf(best, first, figure(name)), lost = num(best.summary.kv.kv_lost_to_copies_share);
   const cost = lost > 0 ? `copies take ${shown(num(best.summary.kv.kv_copies_gib_per_gpu))} GiB per GPU, ${shown(lost * 100)} % of the KV room: ${best.summary.plan}` : "no memory goes to copies";
-  const told = (name, words, unit) => `${words} ${value(best, name)} ${unit} (${changeText(change(name))})`, overload = comparison?.overload?.text ?? "";
+  const told = (name, words, unit) => `${words} ${value(best, name)} ${unit} (${changeText(change(name))})`, overload = (comparison?.overload?.text ?? "").replaceAll("`", "");
   if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean TPOT of ${value(best, "tpot_mean_ms")} ms.`],
     [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : "");
   const even = isEven(runs, comparison), figures = `${told("requests_per_s", "", "requests/s").trim()}, ${told("ttft_mean_ms", "mean TTFT", "ms")}, ${told("tpot_mean_ms", "mean TPOT", "ms")}`;
   const over = best === first ? `No policy does better than ${label(best)}, which the others are compared with.` :
-    even ? `No difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
+    even ? `No sure difference between ${label(best)} and ${label(first)} over ${seedsOf(comparison)} seeds: ${figures}.` : `${label(best)} comes first: ${figures}; differences are from ${label(first)}.`;
   return verdict([over], [["Why", best === first ? "" : reasonOf(best, first)], ["Cost", cost], ["How sure", surenessOf(runs, comparison)]], overload);
 };
 
@@ -67,7 +67,7 @@ const reasonOf = (best, first) => {
 };
 const surenessOf = (runs, comparison) => {
   const share = (origin) => num(runs[0].summary.time_by_origin[origin + "_share"]), sure = share("measured") + share("interpolated");
-  const seeds = seedsOf(comparison ?? {}) > 1 ? `${seedsOf(comparison)} seeds, ± is half the 95 % interval of the paired difference` : "one seed, so no interval: a difference of a few percent may be chance (--seeds 3 tells)";
+  const seeds = seedsOf(comparison ?? {}) > 1 ? `${seedsOf(comparison)} seeds, ± is half the 95 % interval of the paired difference` : runs.length > 1 ? "one seed, so no interval: a difference of a few percent may be chance (--seeds 3 tells)" : "one seed";
   return `${seeds}; ${shown(sure * 100)} % of the step time has prices inside what was measured, ${shown((1 - sure) * 100)} % is extrapolated or from data sheets`;
 };
 const seedsOf = (document) => (Array.isArray(document.seeds) ? document.seeds.length : num(document.seeds ?? 1));
@@ -82,7 +82,7 @@ const resultsTable = (runs, comparison) => {
       return el("span", {}, cellText({ name: figure[1] }, row[i + 1]), differs);
     } }))];
   const rows = runs.map((run) => [label(run), ...shownFigures.map((figure) => figureOf(run, figure))]);
-  return table("Key figures", columns, rows, { winner: best ? 0 : -1, note: comparison ? `Small print: difference from ${label(first)}. ${comparison.ranking_rule}` : undefined });
+  return table("Key figures", columns, rows, { winner: best ? 0 : -1, note: comparison ? `Small print: difference from ${label(first)}${seedsOf(comparison) > 1 ? "; figures without ± are of the first seed" : ""}. ${comparison.ranking_rule}` : undefined });
 };
 const swatch = (name) => el("i", { class: "swatch", style: `background:${colour(toneOf(name))}` });
 

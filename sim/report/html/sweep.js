@@ -98,7 +98,7 @@ const sweepVerdict = (sweep, results, figures) => {
     return known.length > 0 ? known.reduce((a, b) => ((lowerIsBetter(name) ? values[b] < values[a] : values[b] > values[a]) ? b : a)) : -1;
   };
   const told = figures.map((name) => [name, best(name)]).filter(([, i]) => i >= 0);
-  const text = ([name, i]) => `${lowerIsBetter(name) ? "lowest" : "highest"} ${wordsOf(name)}: ${shown(results.numbers(name)[i])}${unitOf(name) ? " " + unitOf(name) : ""} at ${nameOf(sweep, results, i, lead)}`;
+  const text = ([name, i]) => `${lowerIsBetter(name) ? "lowest" : "highest"} ${wordsOf(name)}: ${shown(results.numbers(name)[i])}${unitOf(name) === "1/s" ? "/s" : unitOf(name) ? " " + unitOf(name) : ""} at ${nameOf(sweep, results, i, lead)}`;
   const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1;
   return told.length === 0 ? null : verdict([sentence(text(told[0])) + "."], [...told.slice(1).map((one) => ["And", text(one)]), ["How sure", seeds > 1 ? `${seeds} seeds; charts show the 95 % interval of their mean` : "one seed, so no interval (--vary seed=1,2,3 gives one)"]]);
 };
