@@ -137,6 +137,23 @@ std::string intervals_table(const SweepRequest& request, const ResultTable& inte
          "  mean +- 95 % interval (Student's t over seeds); ratios are taken seed by seed\n";
 }
 
+// Latencies of points at which more is offered than served do not compare with the others'.
+std::string overload_note(const ResultTable& results) {
+  const auto column = std::find_if(results.columns.begin(), results.columns.end(),
+                                   [](const ResultColumn& c) { return c.name == "overloaded"; });
+  if (column == results.columns.end()) {
+    return "";
+  }
+  const auto at = column - results.columns.begin();
+  const auto count = std::count_if(results.rows.begin(), results.rows.end(),
+                                   [&](const auto& row) { return row[static_cast<std::size_t>(at)] == "1"; });
+  return count == 0 ? ""
+                    : fmt::format(
+                          "{} of {} points are overloaded: latencies there grow with the length of the run "
+                          "(column overloaded of results.csv)\n",
+                          count, results.rows.size());
+}
+
 std::string failures(const SweepOutcome& done) {
   std::string out;
   std::size_t told = 0;
@@ -237,7 +254,7 @@ int sweep(const po::variables_map& values) {
   }
   const bool over_seeds = done.tables.back().name == "intervals";
   std::cout << (over_seeds ? intervals_table(request, done.tables.back()) : results_table(request, done.tables.front()))
-            << "\nresults: " << target.string() << "\n";
+            << overload_note(done.tables.front()) << "\nresults: " << target.string() << "\n";
   if (done.failed > 0) {
     std::cout << failures(done);
     return 1;

@@ -50,26 +50,26 @@ std::string overloaded_against(const Comparison& runs, std::size_t policy) {
   const bool both = is_overloaded(runs, 0) && is_overloaded(runs, policy);
   const std::string& first = runs.first_seed(0).label;
   const std::string& own = runs.first_seed(policy).label;
-  return fmt::format("{} against {}: {} requests/s completed against {}. {} overloaded, so latencies do not compare.",
-                     own, first, rate(policy), rate(0),
-                     both ? "Both are" : (is_overloaded(runs, 0) ? first : own) + " is");
+  return fmt::format(
+      "{} against {}: {} requests/s completed against {}. {} overloaded, so their latencies cannot be compared.", own,
+      first, rate(policy), rate(0), both ? "Both are" : (is_overloaded(runs, 0) ? first : own) + " is");
 }
 
 std::string kv_cost(const RunSummary& first, const RunSummary& run, const Change& c) {
   const std::string tokens = fmt::format("({} against {} tokens per rank)", grouped(run.kv.tokens_per_rank),
                                          grouped(first.kv.tokens_per_rank));
   if (c.copies_gib_per_gpu == 0) {
-    return fmt::format("KV pool {} % {}; no memory goes to further copies.", signed_percent(c.kv_tokens), tokens);
+    return fmt::format("KV pool {} % {}; copies take the same GPU memory.", signed_percent(c.kv_tokens), tokens);
   }
-  return fmt::format("KV pool {} % {}: {} {} GiB per GPU for copies.", signed_percent(c.kv_tokens), tokens,
-                     c.copies_gib_per_gpu > 0 ? "it gives up" : "it saves", fixed(std::abs(c.copies_gib_per_gpu), 3));
+  return fmt::format("KV pool {} % {}: copies take {} GiB {} per GPU.", signed_percent(c.kv_tokens), tokens,
+                     fixed(std::abs(c.copies_gib_per_gpu), 3), c.copies_gib_per_gpu > 0 ? "more" : "less");
 }
 
 std::string kv_pressure(const RunSummary& first, const RunSummary& run) {
   if (first.kv.full_time_share == 0 && run.kv.full_time_share == 0) {
     return "No request waited for KV blocks in either run, so the size of the pool made no difference at this load.";
   }
-  return fmt::format("A request at the head of a queue lacked KV blocks in {} % of the busy time (against {} %).",
+  return fmt::format("The first request of a queue waited for KV blocks in {} % of the busy time (against {} %).",
                      percent(run.kv.full_time_share), percent(first.kv.full_time_share));
 }
 
@@ -133,8 +133,7 @@ std::vector<std::string> conclusions(const Comparison& runs) {
   }
   const std::size_t seeds = runs.seeds.size();
   if (seeds == 1) {
-    out.emplace_back(
-        "One seed: nothing tells how much of a difference is chance. Run --seeds 5 to see how sure this is.");
+    out.emplace_back("One seed: a difference may be chance. Run --seeds 5 to see how sure this is.");
     return out;
   }
   out.push_back(fmt::format(

@@ -187,6 +187,23 @@ TEST_CASE("compare --seeds: paired differences whose intervals follow from the v
   CHECK(run_epsim(dir, compare + "--seeds 0 -o none").exit_code == 2);
 }
 
+TEST_CASE("compare says first that more is offered than served, and names a rate that is served") {
+  const TempDir dir;
+  const auto compare = [&](const std::string& rate) {
+    const Outcome done = run_epsim(dir, "compare " + small_scenario() + " --policies base,eplb -q --overwrite -o out " +
+                                            "--set requests.count=400 --set requests.rate=" + rate);
+    REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    return done.out;
+  };
+  const std::string text = compare("2000/s"), option = "--set requests.rate=";
+  const std::size_t offered = text.find("requests/s are offered and at most "), to_try = text.find(option);
+  REQUIRE(to_try != std::string::npos);
+  CHECK(offered < text.find("policy"));  // before the table
+  CHECK(text.find("eplb against base: throughput +") == std::string::npos);
+  const std::size_t from = to_try + option.size();
+  CHECK(compare(text.substr(from, text.find("/s", from) + 2 - from)).find("overload") == std::string::npos);
+}
+
 TEST_CASE("screen predicts as well as the policy's own options say") {
   const TempDir dir;
   // Lina copies the experts that it predicts to be popular: right predictions balance better than stale ones.

@@ -69,8 +69,8 @@ TEST_CASE("the conclusion says what is gained and what it costs in KV cache") {
       conclusion(one_seed(std::vector{base, eplb}), 1) ==
       "eplb against base: throughput 0.0 % (0.5000 against 0.5000 requests/s), mean TTFT -20.0 % (300.0 against 375.0 "
       "ms), mean ITL 0.0 % (250.0 against 250.0 ms), mean end-to-end 0.0 % (875.0 against 875.0 ms), balancedness "
-      "0.900 against 0.750. KV pool -20.0 % (1,600 against 2,000 tokens per rank): it gives up 1.000 GiB per GPU for "
-      "copies. No request waited for KV blocks in either run, so the size of the pool made no difference at this "
+      "0.900 against 0.750. KV pool -20.0 % (1,600 against 2,000 tokens per rank): copies take 1.000 GiB more per "
+      "GPU. No request waited for KV blocks in either run, so the size of the pool made no difference at this "
       "load.");
 }
 
@@ -79,9 +79,9 @@ TEST_CASE("the conclusion tells of a full pool, of saved copies and of none") {
   second.kv.copies_gib_per_gpu = 0.25;
   second.kv.full_time_share = 0.125;
   const std::string text = conclusion(one_seed(std::vector{first, second}), 1);
-  CHECK(text.find("it saves 0.750 GiB per GPU") != std::string::npos);
-  CHECK(text.find("lacked KV blocks in 12.5 % of the busy time (against 0.0 %)") != std::string::npos);
-  CHECK(conclusion(one_seed(std::vector{first, first}), 1).find("no memory goes to further copies") !=
+  CHECK(text.find("copies take 0.750 GiB less per GPU") != std::string::npos);
+  CHECK(text.find("waited for KV blocks in 12.5 % of the busy time (against 0.0 %)") != std::string::npos);
+  CHECK(conclusion(one_seed(std::vector{first, first}), 1).find("copies take the same GPU memory") !=
         std::string::npos);
 }
 
@@ -91,9 +91,10 @@ TEST_CASE("in overload neither latencies nor percentages are compared") {
   slow.overloaded = true;
   slow.throughput.requests_per_s = 0.25;
   const std::string text = conclusion(one_seed(std::vector{base, slow}), 1);
-  CHECK(text.starts_with(
-      "slow against base: 0.2500 requests/s completed against 0.5000. slow is overloaded, so latencies do not compare. "
-      "KV pool"));
+  CHECK(
+      text.starts_with("slow against base: 0.2500 requests/s completed against 0.5000. slow is overloaded, so their "
+                       "latencies cannot be compared. "
+                       "KV pool"));
 }
 
 TEST_CASE("over seeds a difference whose interval contains zero is none") {
