@@ -53,6 +53,7 @@ class Breakdown {
     out_.expert = parallelism.one_gpu_of(model).expert_bytes();
     out_.experts_base = out_.expert * (static_cast<double>(model.experts) * model.moe_layers() / parallelism.ep_size());
     out_.kv_per_token = model.kv_bytes_per_token(parallelism.attention_tp);
+    out_.kv_per_sequence = model.kv_bytes_per_sequence(parallelism.attention_tp);
   }
 
   MemoryBreakdown build() {
@@ -113,8 +114,9 @@ WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism
   const double tp = parallelism.attention_tp;
   const auto share = [&](Sharding sharding) { return sharding == Sharding::kTensorParallel ? 1.0 / tp : 1.0; };
   WeightBytes out;
-  out.attention_replicated = model.attention_replicated_bytes() * model.layers;
-  out.attention_split = model.attention_split_bytes() * (model.layers / tp);
+  const int linear = model.layers_of(AttentionReach::kLinear), softmax = model.layers - linear;
+  out.attention_replicated = model.attention_replicated_bytes() * softmax;
+  out.attention_split = model.attention_split_bytes() * (softmax / tp) + model.linear_attention_bytes() * (linear / tp);
   out.shared_experts = model.shared_expert_bytes() * (model.moe_layers() * share(parallelism.shared_experts));
   out.dense_ffn = model.dense_ffn_bytes() * (model.dense_layers() * share(parallelism.dense_ffn));
   out.router = model.router_bytes() * model.moe_layers();

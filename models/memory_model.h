@@ -61,7 +61,11 @@ struct MemoryBreakdown {
   int tightest_gpu = 0;   // of the instance
   Bytes expert_copies{};  // there, what it holds over experts_base
   Bytes kv_per_token{};   // on one GPU
-  Bytes kv_pool{};        // on the tightest GPU
+  // There besides, of every sequence that holds KV memory: windows and linear states. Taken out of the same pool, as
+  // vLLM's hybrid KV cache manager does (vllm/v1/core/kv_cache_utils.py: one pool of pages for all kinds of layers);
+  // SGLang sets a share of the pool aside (mamba_full_memory_ratio).
+  Bytes kv_per_sequence{};
+  Bytes kv_pool{};  // on the tightest GPU
   Bytes kv_pool_without_copies{};
   double copies_loss = 0;  // share of kv_pool_without_copies that the copies took; 0 when num_gpu_blocks is given
   std::vector<RankKv> ranks;

@@ -10,6 +10,36 @@ namespace {
 
 constexpr char kFolder[] = "architectures";
 
+// Layers that do not attend to all tokens; the others do.
+void read_limited_attention(ConfigReader& in, AttentionSpec& out) {
+  struct Row {
+    const char* section;
+    AttentionReach reach;
+    const char* tokens;
+  };
+  for (const Row& row :
+       {Row{"sliding", AttentionReach::kSliding, "window"}, Row{"chunked", AttentionReach::kChunked, "chunk"},
+        Row{"sparse", AttentionReach::kSparse, "top_k"}, Row{"linear", AttentionReach::kLinear, nullptr}}) {
+    if (!in.has(row.section)) {
+      continue;
+    }
+    ConfigReader layers = in.required_section(row.section);
+    out.limited.push_back({row.reach, layers.required<int>("layers", Bound::kPositive),
+                           row.tokens != nullptr ? layers.required<int>(row.tokens, Bound::kPositive) : 0});
+    if (row.reach == AttentionReach::kSparse) {
+      out.indexer.heads = layers.required<int>("index_heads", Bound::kPositive);
+      out.indexer.head_dim = layers.required<int>("index_head_dim", Bound::kPositive);
+    } else if (row.reach == AttentionReach::kLinear) {
+      out.linear.key_heads = layers.required<int>("key_heads", Bound::kPositive);
+      out.linear.value_heads = layers.required<int>("value_heads", Bound::kPositive);
+      out.linear.key_head_dim = layers.required<int>("key_head_dim", Bound::kPositive);
+      out.linear.value_head_dim = layers.required<int>("value_head_dim", Bound::kPositive);
+      out.linear.conv_kernel = layers.required<int>("conv_kernel", Bound::kPositive);
+      out.linear.bytes_per_state = layers.optional("bytes_per_state", out.linear.bytes_per_state, Bound::kPositive);
+    }
+  }
+}
+
 AttentionSpec read_attention(ConfigReader in) {
   AttentionSpec out;
   const bool mla = in.choice("kind", {"mla", "gqa"}) == "mla";
@@ -24,7 +54,9 @@ AttentionSpec read_attention(ConfigReader in) {
   } else {
     out.kv_heads = in.required<int>("kv_heads", Bound::kPositive);
     out.head_dim = in.required<int>("head_dim", Bound::kPositive);
+    out.output_gate = in.optional("output_gate", false);
   }
+  read_limited_attention(in, out);
   return out;
 }
 

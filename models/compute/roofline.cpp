@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/compute/attention_reach.h"
+
 namespace epsim {
 namespace {
 
 Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; }
+Price times(const Price& price, double factor) { return {price.time * factor, price.origin}; }
+Price extrapolated(const Price& price) { return {price.time, weaker(price.origin, Origin::kExtrapolated)}; }
 
 // Rows per expert from 1 to 2^20, eight steps to an octave: a step is 9 %, and the measured shares change by less.
 constexpr int kGroupedOctaves = 20;
@@ -19,32 +23,46 @@ constexpr int kNormKernels = 3;
 constexpr int kNormKernelsBefore = 2;  // of them ahead of the scores
 // Router scores to top-k ids and weights.
 constexpr int kGateKernels = 1;
-
-// The weight matrices of one layer's attention on one GPU of `tp`.
-std::vector<WeightMatrix> attention_matrices(const MoeSpec& model, double tp) {
-  const AttentionSpec& a = model.attention;
-  const double hidden = model.hidden, heads = a.heads / tp;
-  if (a.kind == AttentionKind::kMla) {
-    const double query_in = a.q_lora_rank > 0 ? a.q_lora_rank : hidden;
-    return {{static_cast<double>(a.q_lora_rank + a.kv_lora_rank + a.qk_rope_head_dim), hidden},
-            {heads * (a.qk_nope_head_dim + a.qk_rope_head_dim), query_in},
-            {heads * (a.qk_nope_head_dim + a.v_head_dim), static_cast<double>(a.kv_lora_rank)},
-            {hidden, heads * a.v_head_dim}};
-  }
-  const double kv_heads = std::max(1.0, a.kv_heads / tp);
-  return {{(heads + 2 * kv_heads) * a.head_dim, hidden}, {hidden, heads * a.head_dim}};
-}
-
-// The share of each that is multiplied ahead of the scores. With MLA the queries take in the key half of the latents'
-// expansion before (the absorbed form), and the values' half comes behind.
-std::vector<double> shares_before_scores(const AttentionSpec& a) {
-  if (a.kind == AttentionKind::kMla) {
-    return {1, 1, static_cast<double>(a.qk_nope_head_dim) / (a.qk_nope_head_dim + a.v_head_dim), 0};
-  }
-  return {1, 0};
-}
+// Of linear attention: the convolution, the delta rule, the gated norm of its output.
+constexpr int kLinearKernels = 3;
+// Tokens that the delta rule works on at once, in flash-linear-attention's kernels.
+constexpr double kLinearChunk = 64;
+constexpr double kActivationBytes = 2;  // bf16
+constexpr double kIndexScoreBytes = 8;  // float32, written and read by the choice of the top k
 
 }  // namespace
+
+// With MLA the queries take in the key half of the latents' expansion before the scores (the absorbed form), and the
+// values' half comes behind. The indexer's matrices are whole on every GPU.
+std::vector<ComputeModel::AttentionMatrix> ComputeModel::attention_matrices(const MoeSpec& model, double tp) {
+  const AttentionSpec& a = model.attention;
+  const double hidden = model.hidden, heads = a.heads / tp;
+  const auto share = [&](AttentionReach reach) { return static_cast<double>(model.layers_of(reach)) / model.layers; };
+  const double linear = share(AttentionReach::kLinear), softmax = 1 - linear, sparse = share(AttentionReach::kSparse);
+  std::vector<AttentionMatrix> out;
+  if (a.kind == AttentionKind::kMla) {
+    const double query_in = a.q_lora_rank > 0 ? a.q_lora_rank : hidden;
+    const double keys = static_cast<double>(a.qk_nope_head_dim) / (a.qk_nope_head_dim + a.v_head_dim);
+    out = {{{static_cast<double>(a.q_lora_rank + a.kv_lora_rank + a.qk_rope_head_dim), hidden}, 1, softmax},
+           {{heads * (a.qk_nope_head_dim + a.qk_rope_head_dim), query_in}, 1, softmax},
+           {{heads * (a.qk_nope_head_dim + a.v_head_dim), static_cast<double>(a.kv_lora_rank)}, keys, softmax},
+           {{hidden, heads * a.v_head_dim}, 0, softmax}};
+  } else {
+    const double kv_heads = std::max(1.0, a.kv_heads / tp), queries = a.output_gate ? 2 * heads : heads;
+    out = {{{(queries + 2 * kv_heads) * a.head_dim, hidden}, 1, softmax}, {{hidden, heads * a.head_dim}, 0, softmax}};
+  }
+  if (sparse > 0) {
+    const double index_heads = a.indexer.heads, width = a.indexer.head_dim;
+    out.push_back({{index_heads * width, static_cast<double>(a.q_lora_rank)}, 1, sparse});
+    out.push_back({{width + index_heads, hidden}, 1, sparse});
+  }
+  if (linear > 0) {
+    const LinearAttentionSpec& l = a.linear;
+    out.push_back({{(l.conv_width() + l.value_width() + 2.0 * l.value_heads) / tp, hidden}, 1, linear});
+    out.push_back({{hidden, l.value_width() / tp}, 0, linear});
+  }
+  return out;
+}
 
 ComputeModel::ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Parallelism& parallelism,
                            ComputeProfile profile)
@@ -55,8 +73,9 @@ ComputeModel::ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Paral
       flops_per_row_(6.0 * model.hidden * model.moe_intermediate),
       expert_bytes_(model.expert_bytes()),
       weight_rate_(gpu.memory_bandwidth * profile_.weight_read.value) {
+  layers_ = model.attention_layers();
   attention_matrices_ = attention_matrices(model, parallelism.attention_tp);
-  before_scores_ = shares_before_scores(model.attention);
+  linear_layers_ = static_cast<double>(model.layers_of(AttentionReach::kLinear)) / model.layers;
   if (profile_.fitted != nullptr) {
     fitted_.emplace(*profile_.fitted, profile_.carried_over, model, gpu, parallelism);
   }
@@ -100,12 +119,14 @@ Price ComputeModel::norms(double tokens, int kernels) const {
 
 Price ComputeModel::projections(double tokens) const {
   if (!fitted_ || !fitted_->has_dense()) {
-    return gemm(tokens, model_.attention_replicated_bytes()) +
-           gemm(tokens, model_.attention_split_bytes() / parallelism_.attention_tp);
+    const double tp = parallelism_.attention_tp, softmax = 1 - linear_layers_;
+    return times(gemm(tokens, model_.attention_replicated_bytes()), softmax) +
+           times(gemm(tokens, model_.attention_split_bytes() / tp), softmax) +
+           times(gemm(tokens, model_.linear_attention_bytes() / tp), linear_layers_);
   }
   Price total;
-  for (const WeightMatrix& matrix : attention_matrices_) {
-    total = total + fitted_->product(tokens, matrix);
+  for (const AttentionMatrix& matrix : attention_matrices_) {
+    total = total + times(fitted_->product(tokens, matrix.shape), matrix.layers);
   }
   return total;
 }
@@ -113,13 +134,12 @@ Price ComputeModel::projections(double tokens) const {
 Price ComputeModel::projections_before_scores(double tokens) const {
   Price total;
   double before = 0, all = 0;
-  for (std::size_t i = 0; i < attention_matrices_.size(); ++i) {
-    const double weights = attention_matrices_[i].n * attention_matrices_[i].k;
-    before += weights * before_scores_[i];
+  for (const AttentionMatrix& matrix : attention_matrices_) {
+    const double weights = matrix.shape.n * matrix.shape.k * matrix.layers;
+    before += weights * matrix.before;
     all += weights;
-    if (fitted_ && fitted_->has_dense() && before_scores_[i] > 0) {
-      const Price whole = fitted_->product(tokens, attention_matrices_[i]);
-      total = total + Price{whole.time * before_scores_[i], whole.origin};
+    if (fitted_ && fitted_->has_dense() && matrix.before > 0) {
+      total = total + times(fitted_->product(tokens, matrix.shape), matrix.before * matrix.layers);
     }
   }
   if (fitted_ && fitted_->has_dense()) {
@@ -166,8 +186,63 @@ Price ComputeModel::decode_scores(const RankBatch& batch) const {
   if (const std::optional<Price> price = fitted_ ? fitted_->decode(batch) : std::nullopt) {
     return *price;
   }
-  const Bytes cached = model_.kv_bytes_per_token(parallelism_.attention_tp) / model_.layers * batch.decode_context;
+  const Bytes cached = model_.layer_kv_bytes(parallelism_.attention_tp) * batch.decode_context;
   return {cached / (gpu_.memory_bandwidth * profile_.attention_decode.value), profile_.attention_decode.origin};
+}
+
+// Scores of layers that attend to all tokens of the batch.
+Price ComputeModel::scores(const RankBatch& batch) const {
+  return context_expansion(batch.prefill_context) + prefill_scores(batch) + decode_scores(batch);
+}
+
+// Every query scores the index keys of all tokens before it, in fp8 where the GPU has it.
+Price ComputeModel::indexer_scores(const RankBatch& batch) const {
+  const double pairs = batch.prefill_pairs + batch.decode_context;
+  if (pairs <= 0) {
+    return {};
+  }
+  const IndexerSpec& indexer = model_.attention.indexer;
+  const FlopsPerSecond peak = gpu_.fp8_peak.count() > 0 ? gpu_.fp8_peak : gpu_.bf16_peak;
+  const Flops work(2.0 * pairs * indexer.heads * indexer.head_dim);
+  const Bytes keys = model_.index_key_bytes() * (batch.prefill_context + batch.decode_context);
+  const Price products{work / (peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
+  const Price read{keys / (gpu_.memory_bandwidth * profile_.attention_decode.value), profile_.attention_decode.origin};
+  return longer(products, read) + memory_bound(Bytes(pairs * kIndexScoreBytes), 1);
+}
+
+// DeepSeek Sparse Attention: the indexer's scores, then attention to the tokens that it picks, in the absorbed form
+// also for prompts (FlashMLA's sparse kernels). Prompts that lie within the top k have full attention and no scores of
+// the indexer, as in SGLang 0.5.14 (dense MHA up to index_topk tokens).
+Price ComputeModel::sparse_scores(const RankBatch& batch, const AttentionLayers& layers) const {
+  RankBatch prompts = batch, decodes = batch;
+  prompts.decode_context = 0;
+  decodes.prefill_pairs = decodes.prefill_context = 0;
+  const RankBatch picked = within_reach(batch, layers);
+  if (picked.prefill_pairs == batch.prefill_pairs) {
+    return scores(prompts) + indexer_scores(decodes) + decode_scores(picked);
+  }
+  const AttentionSpec& a = model_.attention;
+  const double heads = static_cast<double>(a.heads) / parallelism_.attention_tp;
+  const Flops work(2.0 * picked.prefill_pairs * heads * (2.0 * a.kv_lora_rank + a.qk_rope_head_dim));
+  const Price absorbed{work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
+  return indexer_scores(batch) + absorbed + decode_scores(picked);
+}
+
+// The gated delta rule. Of every token and value head, multiply-adds with the state (its prediction, its update, the
+// query: 3 x key x value width), and in a chunk of c tokens keys with keys, queries with keys, scores with values, and
+// the triangular solve's keys and values: c x (3 x key + 2 x value width).
+Price ComputeModel::linear_attention(const RankBatch& batch) const {
+  const LinearAttentionSpec& a = model_.attention.linear;
+  const double tp = parallelism_.attention_tp, heads = a.value_heads / tp;
+  const double key = a.key_head_dim, value = a.value_head_dim;
+  const Flops work(2.0 * static_cast<double>(batch.prefill_tokens) * heads *
+                   (3 * key * value + kLinearChunk * (3 * key + 2 * value)));
+  const Price prompts{work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
+  // In and out of the convolution; values, gate and output of what follows.
+  const double activations = (2 * a.conv_width() + 3 * a.value_width()) / tp * kActivationBytes;
+  const Bytes states = model_.linear_state_bytes() * (2.0 / tp * static_cast<double>(batch.decode_tokens));
+  const Bytes moved = Bytes(activations * static_cast<double>(batch.tokens())) + states;
+  return prompts + memory_bound(moved, kLinearKernels);
 }
 
 Price ComputeModel::attention(const RankBatch& batch) const {
@@ -175,8 +250,23 @@ Price ComputeModel::attention(const RankBatch& batch) const {
   if (tokens <= 0) {
     return {};
   }
-  const Price total =
-      projections(tokens) + context_expansion(batch.prefill_context) + prefill_scores(batch) + decode_scores(batch);
+  double whole = 0;  // share of the layers that attend to all tokens of this batch
+  Price limited;
+  for (const AttentionLayers& layers : layers_) {
+    const double share = static_cast<double>(layers.layers) / model_.layers;
+    if (layers.reach == AttentionReach::kLinear) {
+      limited = limited + times(linear_attention(batch), share);
+    } else if (layers.reach == AttentionReach::kSparse) {
+      limited = limited + times(sparse_scores(batch, layers), share);
+    } else if (const RankBatch reached = within_reach(batch, layers);
+               reached.prefill_pairs == batch.prefill_pairs && reached.decode_context == batch.decode_context) {
+      whole += share;
+    } else {
+      limited = limited + times(scores(reached), share);
+    }
+  }
+  const Price total = projections(tokens) + times(context_expansion(batch.prefill_context), whole) +
+                      times(prefill_scores(batch), whole) + times(decode_scores(batch), whole) + extrapolated(limited);
   return total + norms(tokens, kNormKernels);
 }
 

@@ -4,10 +4,16 @@
 //   Models : attention (MLA, GQA; prefill with context, decode reading the KV cache), gate, dense FFN and shared
 //            experts, grouped expert GEMMs, norms, output head. Without fits the grouped GEMM has the weight bytes of
 //            the touched experts as a floor, and its share of the peak is measured over rows per touched expert, for
-//            the shape nearest in size.
-//   Ignores: quantisation kernels, the CPU; without fits also tile padding, waves and skew between a GPU's experts.
+//            the shape nearest in size. A model that mixes kinds of attention has the mean over its layers in each.
+//            Windows, chunks and sparse attention: the kernels of full attention over the tokens within reach. Sparse
+//            attention besides: the indexer's scores, whole on every GPU. Linear attention: products in chunks of 64
+//            tokens, the state read and written for each decode. These are extrapolated: none was measured here.
+//   Ignores: quantisation kernels, the CPU; without fits also tile padding, waves and skew between a GPU's experts. The
+//            indexer's choice of its top k.
 //   Source : shares and constants from a ComputeProfile (models/hardware/compute); kernel counts per layer part
-//            are stated beside the code.
+//            are stated beside the code. Sparse attention: DeepSeek-V3.2-Exp's report (section 2) and SGLang 0.5.14.
+//            Linear attention: Yang et al., "Gated Delta Networks" (arXiv 2412.06464, section 3.3), as in
+//            flash-linear-attention.
 //   Valid  : every Price carries the weakest origin of the figures that made it.
 #pragma once
 
@@ -28,7 +34,7 @@ class ComputeModel {
  public:
   ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Parallelism& parallelism, ComputeProfile profile);
 
-  // One layer each, on one GPU of the DP rank; zero work takes no time.
+  // One layer each, the mean one where layers differ, on one GPU of the DP rank; zero work takes no time.
   Price attention(const RankBatch& batch) const;  // norm, projections, scores; no collective
   // What of it comes ahead of the scores: norm, the projections of queries, keys and latents, the cache's write.
   Price before_scores(const RankBatch& batch) const;
@@ -43,23 +49,35 @@ class ComputeModel {
   Price head(std::int64_t sampled) const;
 
  private:
+  struct AttentionMatrix {
+    WeightMatrix shape;  // on one GPU
+    double before = 1;   // share of it that is multiplied ahead of the scores
+    double layers = 1;   // share of the model's layers that have it
+  };
+
   Price gemm(double rows, Bytes weights) const;
   Price memory_bound(Bytes moved, int kernels) const;
   Price norms(double tokens, int kernels) const;
   Price ffn(std::int64_t tokens, double intermediate, Sharding sharding) const;
+  static std::vector<AttentionMatrix> attention_matrices(const MoeSpec& model, double tp);
   Price projections(double tokens) const;
   Price projections_before_scores(double tokens) const;
   Price context_expansion(double tokens) const;
   Price prefill_scores(const RankBatch& batch) const;
   Price decode_scores(const RankBatch& batch) const;
+  Price scores(const RankBatch& batch) const;
+  Price sparse_scores(const RankBatch& batch, const AttentionLayers& layers) const;
+  Price indexer_scores(const RankBatch& batch) const;
+  Price linear_attention(const RankBatch& batch) const;
 
   MoeSpec model_;
   GpuSpec gpu_;
   Parallelism parallelism_;
   ComputeProfile profile_;
   std::optional<FittedCompute> fitted_;
-  std::vector<WeightMatrix> attention_matrices_;  // on one GPU
-  std::vector<double> before_scores_;             // share of each of them that is multiplied ahead of the scores
+  std::vector<AttentionMatrix> attention_matrices_;
+  std::vector<AttentionLayers> layers_;  // by reach
+  double linear_layers_ = 0;             // share of the model's layers
   // Constants of the hot function experts().
   Flops flops_per_row_;
   Bytes expert_bytes_;

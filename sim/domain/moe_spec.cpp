@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "sim/core/error.h"
 
@@ -22,6 +23,38 @@ std::vector<int> MoeSpec::moe_layer_numbers() const {
   }
   return numbers;
 }
+
+namespace {
+
+// `need(holds, problem)` complains.
+template <class Need>
+void validate_attention(const AttentionSpec& a, int layers, const Need& need) {
+  need(a.heads > 0, "attention heads must be positive.");
+  if (a.kind == AttentionKind::kMla) {
+    need(a.kv_lora_rank > 0 && a.qk_nope_head_dim > 0 && a.qk_rope_head_dim >= 0 && a.v_head_dim > 0,
+         "MLA needs kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim and v_head_dim.");
+  } else {
+    need(a.kv_heads > 0 && a.head_dim > 0 && a.heads % a.kv_heads == 0,
+         "GQA needs head_dim and kv_heads that divide the heads.");
+  }
+  int limited = 0;
+  for (const AttentionLayers& l : a.limited) {
+    need(l.layers > 0, "each kind of attention needs a positive number of layers.");
+    need(l.tokens > 0 || l.reach == AttentionReach::kLinear, "a window, chunk or top_k must be positive.");
+    need(l.reach != AttentionReach::kSparse ||
+             (a.kind == AttentionKind::kMla && a.q_lora_rank > 0 && a.indexer.heads > 0 && a.indexer.head_dim > 0),
+         "sparse attention needs MLA with q_lora_rank, index_heads and index_head_dim.");
+    const LinearAttentionSpec& s = a.linear;
+    need(l.reach != AttentionReach::kLinear || (s.key_heads > 0 && s.value_heads > 0 && s.key_head_dim > 0 &&
+                                                s.value_head_dim > 0 && s.conv_kernel > 0 && s.bytes_per_state > 0),
+         "linear attention needs key and value heads, their widths, conv_kernel and bytes_per_state.");
+    limited += l.layers;
+  }
+  need(limited <= layers,
+       fmt::format("sliding, chunked, sparse and linear attention take {} layers; the model has {}.", limited, layers));
+}
+
+}  // namespace
 
 void MoeSpec::validate() const {
   const auto need = [&](bool holds, const std::string& what) {
@@ -43,15 +76,24 @@ void MoeSpec::validate() const {
   need(shared_intermediate >= 0 && dense_intermediate >= 0 && attention.q_lora_rank >= 0,
        "shared_intermediate, dense_intermediate and q_lora_rank must not be negative.");
   need(bytes_per_weight > 0 && bytes_per_kv > 0, "bytes per weight and per KV element must be positive.");
-  const AttentionSpec& a = attention;
-  need(a.heads > 0, "attention heads must be positive.");
-  if (a.kind == AttentionKind::kMla) {
-    need(a.kv_lora_rank > 0 && a.qk_nope_head_dim > 0 && a.qk_rope_head_dim >= 0 && a.v_head_dim > 0,
-         "MLA needs kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim and v_head_dim.");
-  } else {
-    need(a.kv_heads > 0 && a.head_dim > 0 && a.heads % a.kv_heads == 0,
-         "GQA needs head_dim and kv_heads that divide the heads.");
+  validate_attention(attention, layers, need);
+}
+
+std::vector<AttentionLayers> MoeSpec::attention_layers() const {
+  std::vector<AttentionLayers> out;
+  if (const int full = layers_of(AttentionReach::kFull); full > 0) {
+    out.push_back({AttentionReach::kFull, full});
   }
+  out.insert(out.end(), attention.limited.begin(), attention.limited.end());
+  return out;
+}
+
+int MoeSpec::layers_of(AttentionReach reach) const {
+  const bool full = reach == AttentionReach::kFull;
+  return std::accumulate(attention.limited.begin(), attention.limited.end(), full ? layers : 0,
+                         [&](int sum, const AttentionLayers& l) {
+                           return full ? sum - l.layers : l.reach == reach ? sum + l.layers : sum;
+                         });
 }
 
 Bytes MoeSpec::expert_bytes() const { return Bytes(3.0 * hidden * moe_intermediate * bytes_per_weight); }
@@ -62,7 +104,11 @@ Bytes MoeSpec::attention_replicated_bytes() const {
     return Bytes(0);
   }
   const double columns = a.q_lora_rank + a.kv_lora_rank + a.qk_rope_head_dim;
-  return Bytes(hidden * columns * bytes_per_weight);
+  // The indexer's queries come from the compressed query, its key and the weights of its heads from the hidden state;
+  // SGLang (layers/attention/nsa/nsa_indexer.py) and vLLM (models/deepseek_v2.py) keep all three on every rank.
+  const double indexer = static_cast<double>(a.q_lora_rank) * a.indexer.heads * a.indexer.head_dim +
+                         static_cast<double>(hidden) * (a.indexer.head_dim + a.indexer.heads);
+  return Bytes((hidden * columns + indexer) * bytes_per_weight);
 }
 
 Bytes MoeSpec::attention_split_bytes() const {
@@ -74,7 +120,8 @@ Bytes MoeSpec::attention_split_bytes() const {
               static_cast<double>(a.kv_lora_rank) * a.heads * (a.qk_nope_head_dim + a.v_head_dim) +
               static_cast<double>(a.heads) * a.v_head_dim * hidden;
   } else {
-    weights = static_cast<double>(hidden) * a.head_dim * (2.0 * a.heads + 2.0 * a.kv_heads);
+    const double queries = a.output_gate ? 2.0 * a.heads : a.heads;
+    weights = static_cast<double>(hidden) * a.head_dim * (queries + a.heads + 2.0 * a.kv_heads);
   }
   return Bytes(weights * bytes_per_weight);
 }
@@ -86,16 +133,52 @@ Bytes MoeSpec::embedding_bytes() const {
   return Bytes((tied_embeddings ? 1.0 : 2.0) * vocab * hidden * bytes_per_weight);
 }
 
-Bytes MoeSpec::kv_bytes_per_token(int tensor_parallel) const {
+// Queries, keys, values and output gate; two scalars per value head (decay and step); the convolution; the output.
+Bytes MoeSpec::linear_attention_bytes() const {
+  const LinearAttentionSpec& a = attention.linear;
+  const double columns = a.conv_width() + a.value_width() + 2.0 * a.value_heads;
+  return Bytes((hidden * columns + a.conv_width() * a.conv_kernel + a.value_width() * hidden) * bytes_per_weight);
+}
+
+Bytes MoeSpec::layer_kv_bytes(int tensor_parallel) const {
   const AttentionSpec& a = attention;
-  double elements = 0;
   if (a.kind == AttentionKind::kMla) {
-    elements = a.kv_lora_rank + a.qk_rope_head_dim;
-  } else {
-    const int heads_here = std::max(1, (a.kv_heads + tensor_parallel - 1) / tensor_parallel);
-    elements = 2.0 * heads_here * a.head_dim;
+    return Bytes((a.kv_lora_rank + a.qk_rope_head_dim) * bytes_per_kv);
   }
-  return Bytes(elements * layers * bytes_per_kv);
+  const int heads_here = std::max(1, (a.kv_heads + tensor_parallel - 1) / tensor_parallel);
+  return Bytes(2.0 * heads_here * a.head_dim * bytes_per_kv);
+}
+
+// fp8 with a float32 scale per 128, whatever the KV cache's type: SGLang's NSATokenToKVPool, vLLM's
+// DeepseekV32IndexerCache.
+Bytes MoeSpec::index_key_bytes() const {
+  constexpr int kScaledTogether = 128, kScaleBytes = 4;
+  const int width = attention.indexer.head_dim;
+  return Bytes(width + (width + kScaledTogether - 1) / kScaledTogether * kScaleBytes);
+}
+
+Bytes MoeSpec::linear_state_bytes() const {
+  const LinearAttentionSpec& a = attention.linear;
+  constexpr double kConvStateBytes = 2;  // bf16
+  return Bytes(a.value_width() * a.key_head_dim * a.bytes_per_state +
+               a.conv_width() * (a.conv_kernel - 1) * kConvStateBytes);
+}
+
+Bytes MoeSpec::kv_bytes_per_token(int tensor_parallel) const {
+  const int caching = layers - layers_of(AttentionReach::kSliding) - layers_of(AttentionReach::kLinear);
+  return layer_kv_bytes(tensor_parallel) * caching + index_key_bytes() * layers_of(AttentionReach::kSparse);
+}
+
+Bytes MoeSpec::kv_bytes_per_sequence(int tensor_parallel) const {
+  Bytes out;
+  for (const AttentionLayers& l : attention.limited) {
+    if (l.reach == AttentionReach::kSliding) {
+      out += layer_kv_bytes(tensor_parallel) * (static_cast<double>(l.layers) * l.tokens);
+    } else if (l.reach == AttentionReach::kLinear) {
+      out += linear_state_bytes() * (static_cast<double>(l.layers) / tensor_parallel);
+    }
+  }
+  return out;
 }
 
 }  // namespace epsim
