@@ -3,86 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "models/hf_keys.h"
+#include "models/hf_object.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
 
 namespace epsim {
 namespace {
-
-// One JSON object, read key by key.
-class Object {
- public:
-  Object(const nlohmann::json& json, std::string file, std::string prefix)
-      : json_(json), file_(std::move(file)), prefix_(std::move(prefix)) {}
-
-  [[noreturn]] void fail(const std::string& key, const std::string& problem) const {
-    throw InputError({file_, 0, prefix_ + key}, problem);
-  }
-  bool has(const std::string& key) const { return json_.contains(key); }
-  bool given(const std::string& key) const { return has(key) && !json_.at(key).is_null(); }
-
-  int integer(const std::string& key, int smallest, int largest = 10'000'000) const {
-    const nlohmann::json& value = need(key);
-    if (!value.is_number_integer()) {
-      fail(key, fmt::format("is {}, which is not a whole number.", value.dump()));
-    }
-    if (value < smallest || value > largest) {
-      fail(key, fmt::format("is {}, which must be in {}..{}.", value.dump(), smallest, largest));
-    }
-    return value.get<int>();
-  }
-  // For keys that a config may set to null, which then means `if_null`; the key itself must be there.
-  int integer_or_null(const std::string& key, int smallest, int if_null, int largest = 10'000'000) const {
-    return need(key).is_null() ? if_null : integer(key, smallest, largest);
-  }
-  bool boolean(const std::string& key) const {
-    const nlohmann::json& value = need(key);
-    if (!value.is_boolean()) {
-      fail(key, fmt::format("is {}, which is neither true nor false.", value.dump()));
-    }
-    return value.get<bool>();
-  }
-  std::string word(const std::string& key) const {
-    const nlohmann::json& value = need(key);
-    if (!value.is_string()) {
-      fail(key, fmt::format("is {}, which is not a word in quotes.", value.dump()));
-    }
-    return value.get<std::string>();
-  }
-  std::vector<int> integers(const std::string& key) const {
-    const nlohmann::json& value = need(key);
-    std::vector<int> out;
-    for (const nlohmann::json& item : value) {
-      if (!item.is_number_integer() || item < 0 || item > 1'000'000) {
-        fail(key, fmt::format("holds {}, which is not a layer number.", item.dump()));
-      }
-      out.push_back(item.get<int>());
-    }
-    return value.is_array() ? out : (fail(key, "must be a list of layer numbers."), out);
-  }
-  Object object(const std::string& key) const {
-    const nlohmann::json& value = need(key);
-    if (!value.is_object()) {
-      fail(key, "must be an object of keys and values.");
-    }
-    return {value, file_, prefix_ + key + "."};
-  }
-
- private:
-  const nlohmann::json& need(const std::string& key) const {
-    if (!has(key)) {
-      fail(key, "this key is required and missing.");
-    }
-    return json_.at(key);
-  }
-
-  const nlohmann::json& json_;
-  std::string file_, prefix_;
-};
 
 enum class SharedExperts {
   kNone,
@@ -96,97 +29,123 @@ enum class MoeLayers {
   kSparseStep,  // every decoder_sparse_step-th, without mlp_only_layers
   kInterleave   // moe_layers, or every interleave_moe_layer_step-th
 };
+// Which layers do not attend to all tokens, where layer_types does not say it.
+enum class Limits {
+  kNone,
+  kWindows,          // all layers, where sliding_window is given
+  kOptionalWindows,  // use_sliding_window
+  kAlternating,      // every second layer has sliding_window
+  kChunks,           // layers with rotary embedding: no_rope_layers, or all but every no_rope_layer_interval-th
+  kSparse,           // all layers
+  kHybrid            // linear attention in all but every full_attention_interval-th
+};
 
-// How a family of models names things.
+// How a family of models names things. `first_dense`: first_k_dense_replace where a config leaves it out.
 struct Dialect {
-  std::string_view model_type, experts, expert_width, dense_width;
+  std::string_view model_type;
+  std::string_view architecture;  // `architectures` without "ForCausalLM" and the like
+  std::string_view experts, expert_width, dense_width;
   SharedExperts shared;
   MoeLayers layers;
+  Limits limits;
   bool groups;  // n_group and topk_group
+  int first_dense;
 };
 
+// Defaults: configuration_<model_type>.py of huggingface/transformers v4.57 (deepseek_v32: v5); kimi_k2:
+// configuration_deepseek.py beside its weights. In all of them tie_word_embeddings is false, decoder_sparse_step and
+// interleave_moe_layer_step are 1.
 constexpr Dialect kDialects[] = {
-    {"deepseek_v2", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
-     MoeLayers::kFirstDense, true},
-    {"deepseek_v3", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
-     MoeLayers::kFirstDense, true},
-    {"kimi_k2", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
-     MoeLayers::kFirstDense, true},
-    {"glm4_moe", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
-     MoeLayers::kFirstDense, true},
-    {"qwen2_moe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kWidth,
-     MoeLayers::kSparseStep, false},
-    {"qwen3_moe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kNone,
-     MoeLayers::kSparseStep, false},
-    {"olmoe", "num_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll, false},
-    {"mixtral", "num_local_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll, false},
-    {"gpt_oss", "num_local_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll, false},
-    {"llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
-     MoeLayers::kInterleave, false},
-    {"llama4_text", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
-     MoeLayers::kInterleave, false},
+    {"deepseek_v2", "DeepseekV2", "n_routed_experts", "moe_intermediate_size", "intermediate_size",
+     SharedExperts::kCount, MoeLayers::kFirstDense, Limits::kNone, true, 0},
+    {"deepseek_v3", "DeepseekV3", "n_routed_experts", "moe_intermediate_size", "intermediate_size",
+     SharedExperts::kCount, MoeLayers::kFirstDense, Limits::kNone, true, 3},
+    {"deepseek_v32", "DeepseekV32", "n_routed_experts", "moe_intermediate_size", "intermediate_size",
+     SharedExperts::kCount, MoeLayers::kFirstDense, Limits::kSparse, true, 3},
+    {"kimi_k2", "DeepseekV3", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
+     MoeLayers::kFirstDense, Limits::kNone, true, 0},
+    {"glm4_moe", "Glm4Moe", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
+     MoeLayers::kFirstDense, Limits::kNone, true, 1},
+    {"qwen2_moe", "Qwen2Moe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kWidth,
+     MoeLayers::kSparseStep, Limits::kOptionalWindows, false, 0},
+    {"qwen3_moe", "Qwen3Moe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kNone,
+     MoeLayers::kSparseStep, Limits::kOptionalWindows, false, 0},
+    {"qwen3_next", "Qwen3Next", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kWidth,
+     MoeLayers::kSparseStep, Limits::kHybrid, false, 0},
+    {"olmoe", "Olmoe", "num_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll, Limits::kNone,
+     false, 0},
+    {"mixtral", "Mixtral", "num_local_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll,
+     Limits::kWindows, false, 0},
+    {"minimax_m2", "MiniMaxM2", "num_local_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll,
+     Limits::kWindows, false, 0},
+    {"gpt_oss", "GptOss", "num_local_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll,
+     Limits::kAlternating, false, 0},
+    {"llama4", "Llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
+     MoeLayers::kInterleave, Limits::kChunks, false, 0},
+    {"llama4_text", "Llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
+     MoeLayers::kInterleave, Limits::kChunks, false, 0},
 };
 
-// The one of `keys` that the object has; which of several is meant would be a guess.
-std::string the_one_of(const Object& in, const std::string& what, const std::vector<std::string>& keys) {
-  std::vector<std::string> found;
-  std::copy_if(keys.begin(), keys.end(), std::back_inserter(found), [&](const auto& k) { return in.given(k); });
-  if (found.size() != 1) {
-    in.fail(keys.front(),
-            fmt::format("{} is not clear for this model_type: {} of the keys {} are there, and exactly one "
-                        "is needed.",
-                        what, found.size(), fmt::join(keys, ", ")));
+const Dialect& dialect_of(const HfObject& in) {
+  const std::string model_type = in.word("model_type");
+  const auto found = std::find_if(std::begin(kDialects), std::end(kDialects),
+                                  [&](const Dialect& known) { return known.model_type == model_type; });
+  if (found == std::end(kDialects)) {
+    std::vector<std::string_view> known;
+    std::transform(std::begin(kDialects), std::end(kDialects), std::back_inserter(known),
+                   [](const Dialect& d) { return d.model_type; });
+    in.fail("model_type",
+            fmt::format("'{}' is not a model_type that epsim can price; known are {}. Describe the model in a .yaml "
+                        "file instead (models/architectures shows how).",
+                        model_type, fmt::join(known, ", ")));
   }
-  return found.front();
+  return *found;
 }
 
-// The dialect of a model_type that is not in the table, from the keys it uses. `experts_key` keeps the key's name
-// alive.
-Dialect dialect_by_keys(const Object& in, std::string& experts_key) {
-  experts_key = the_one_of(in, "the number of experts", {"n_routed_experts", "num_experts", "num_local_experts"});
-  const std::string rule = the_one_of(in, "which layers have experts",
-                                      {"first_k_dense_replace", "decoder_sparse_step", "interleave_moe_layer_step"});
-  Dialect out{"",   experts_key, "moe_intermediate_size", "intermediate_size", SharedExperts::kNone, MoeLayers::kAll,
-              false};
-  out.layers = rule == "first_k_dense_replace" ? MoeLayers::kFirstDense
-               : rule == "decoder_sparse_step" ? MoeLayers::kSparseStep
-                                               : MoeLayers::kInterleave;
-  if (in.given("n_shared_experts")) {
-    out.shared = SharedExperts::kCount;
-  } else if (in.given("shared_expert_intermediate_size")) {
-    out.shared = SharedExperts::kWidth;
+void check_architecture(const HfObject& in, const Dialect& dialect) {
+  if (!in.given("architectures")) {
+    in.skip("architectures");
+    return;
   }
-  out.groups = in.given("n_group");
-  return out;
-}
-
-Dialect dialect_of(const Object& in, const std::string& model_type, std::string& experts_key) {
-  for (const Dialect& known : kDialects) {
-    if (known.model_type == model_type) {
-      return known;
+  for (const std::string& name : in.words("architectures")) {
+    if (name.substr(0, name.find("For")) != dialect.architecture) {
+      in.fail("architectures",
+              fmt::format("holds {}, but a model_type '{}' is a {}ForCausalLM. epsim does not price one as the other; "
+                          "describe the model in a .yaml file (models/architectures shows how).",
+                          name, dialect.model_type, dialect.architecture));
     }
   }
-  return dialect_by_keys(in, experts_key);
 }
 
-std::vector<int> moe_layers_of(const Object& in, MoeLayers rule, int layers) {
-  if (rule == MoeLayers::kInterleave && in.given("moe_layers")) {
+std::vector<int> moe_layers_of(const HfObject& in, const Dialect& dialect, int layers) {
+  if (dialect.layers == MoeLayers::kInterleave && in.given("moe_layers")) {
+    in.skip("interleave_moe_layer_step");
     return in.integers("moe_layers");
+  }
+  std::vector<int> out;
+  if (dialect.layers == MoeLayers::kFirstDense && in.given("mlp_layer_types")) {
+    in.skip("first_k_dense_replace");
+    const std::vector<std::string> types = in.words("mlp_layer_types");
+    for (std::size_t l = 0; l < types.size(); ++l) {
+      if (types[l] == "sparse") {
+        out.push_back(static_cast<int>(l));
+      }
+    }
+    return out;
   }
   int first = 0, step = 1, remainder = 0;
   std::vector<int> dense;
-  if (rule == MoeLayers::kFirstDense) {
-    first = in.integer("first_k_dense_replace", 0);
-    step = in.given("moe_layer_freq") ? in.integer("moe_layer_freq", 1) : 1;
-  } else if (rule == MoeLayers::kSparseStep) {
-    step = in.integer("decoder_sparse_step", 1);
+  if (dialect.layers == MoeLayers::kFirstDense) {
+    first = in.integer_or("first_k_dense_replace", 0, dialect.first_dense);
+    step = in.integer_or("moe_layer_freq", 1, 1);
+  } else if (dialect.layers == MoeLayers::kSparseStep) {
+    step = in.integer_or("decoder_sparse_step", 1, 1);
     remainder = step - 1;
     dense = in.given("mlp_only_layers") ? in.integers("mlp_only_layers") : dense;
-  } else if (rule == MoeLayers::kInterleave) {
-    step = in.integer("interleave_moe_layer_step", 1);
+  } else if (dialect.layers == MoeLayers::kInterleave) {
+    step = in.integer_or("interleave_moe_layer_step", 1, 1);
     remainder = step - 1;
   }
-  std::vector<int> out;
   for (int l = first; l < layers; ++l) {
     if (l % step == remainder && std::find(dense.begin(), dense.end(), l) == dense.end()) {
       out.push_back(l);
@@ -196,9 +155,9 @@ std::vector<int> moe_layers_of(const Object& in, MoeLayers rule, int layers) {
 }
 
 // MoeSpec knows leading dense layers and a regular stride after them.
-void set_layers(const Object& in, MoeLayers rule, MoeSpec& out) {
+void set_layers(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
   out.layers = in.integer("num_hidden_layers", 1, 10'000);
-  const std::vector<int> moe = moe_layers_of(in, rule, out.layers);
+  const std::vector<int> moe = moe_layers_of(in, dialect, out.layers);
   if (moe.empty()) {
     in.fail("num_hidden_layers", "none of the layers has experts, by the keys that say which have.");
   }
@@ -212,7 +171,113 @@ void set_layers(const Object& in, MoeLayers rule, MoeSpec& out) {
   }
 }
 
-AttentionSpec read_attention(const Object& in, int hidden) {
+// Sliding, chunked and so on: as many layers of each reach as the config says.
+std::vector<AttentionReach> reach_by_layer_types(const HfObject& in, int layers) {
+  constexpr std::array<std::pair<std::string_view, AttentionReach>, 5> kKnown = {{
+      {"full_attention", AttentionReach::kFull},
+      {"sliding_attention", AttentionReach::kSliding},
+      {"chunked_attention", AttentionReach::kChunked},
+      {"deepseek_sparse_attention", AttentionReach::kSparse},
+      {"linear_attention", AttentionReach::kLinear},
+  }};
+  std::vector<AttentionReach> out;
+  for (const std::string& type : in.words("layer_types")) {
+    const auto known = std::find_if(kKnown.begin(), kKnown.end(), [&](const auto& k) { return k.first == type; });
+    if (known == kKnown.end()) {
+      in.fail("layer_types", fmt::format("holds '{}'; known are full_attention, sliding_attention, chunked_attention, "
+                                         "deepseek_sparse_attention and linear_attention.",
+                                         type));
+    }
+    out.push_back(known->second);
+  }
+  if (static_cast<int>(out.size()) != layers) {
+    in.fail("layer_types", fmt::format("names {} layers; num_hidden_layers is {}.", out.size(), layers));
+  }
+  return out;
+}
+
+std::vector<AttentionReach> reach_by_rule(const HfObject& in, Limits rule, int layers) {
+  std::vector<AttentionReach> out(static_cast<std::size_t>(layers), AttentionReach::kFull);
+  const auto all_but = [&](int every, AttentionReach reach) {  // every n-th stays as it is
+    for (int l = 0; l < layers; ++l) {
+      out[static_cast<std::size_t>(l)] = (l + 1) % every != 0 ? reach : AttentionReach::kFull;
+    }
+  };
+  if (rule == Limits::kWindows && in.given("sliding_window")) {
+    out.assign(out.size(), AttentionReach::kSliding);
+  } else if ((rule == Limits::kOptionalWindows || rule == Limits::kHybrid) &&
+             in.boolean_or("use_sliding_window", false)) {
+    in.fail("use_sliding_window", "is true: layer_types has to say which layers have the window.");
+  } else if (rule == Limits::kAlternating && (in.given("sliding_window") || !in.has("sliding_window"))) {
+    all_but(2, AttentionReach::kSliding);
+  } else if (rule == Limits::kChunks && (in.given("attention_chunk_size") || !in.has("attention_chunk_size"))) {
+    const std::vector<int> rotary = in.given("no_rope_layers") ? in.integers("no_rope_layers") : std::vector<int>{};
+    const int interval = in.integer_or("no_rope_layer_interval", 1, 4);
+    all_but(interval, AttentionReach::kChunked);
+    for (std::size_t l = 0; l < std::min(rotary.size(), out.size()); ++l) {
+      out[l] = rotary[l] != 0 ? AttentionReach::kChunked : AttentionReach::kFull;
+    }
+  } else if (rule == Limits::kSparse) {
+    out.assign(out.size(), AttentionReach::kSparse);
+  } else if (rule == Limits::kHybrid) {
+    all_but(in.integer_or("full_attention_interval", 1, 4), AttentionReach::kLinear);
+  }
+  return out;
+}
+
+// Read by a rule, or without a say: a window that is switched off, a rule that layer_types stands above.
+constexpr std::pair<Limits, std::string_view> kLimitKeys[] = {
+    {Limits::kWindows, "sliding_window"},
+    {Limits::kWindows, "attn_type_list"},
+    {Limits::kAlternating, "sliding_window"},
+    {Limits::kOptionalWindows, "sliding_window"},
+    {Limits::kOptionalWindows, "use_sliding_window"},
+    {Limits::kOptionalWindows, "max_window_layers"},
+    {Limits::kHybrid, "use_sliding_window"},
+    {Limits::kHybrid, "full_attention_interval"},
+    {Limits::kChunks, "no_rope_layers"},
+    {Limits::kChunks, "no_rope_layer_interval"},
+    {Limits::kChunks, "attention_chunk_size"},
+};
+
+void read_limits(const HfObject& in, Limits rule, int layers, AttentionSpec& out) {
+  const std::vector<AttentionReach> reach =
+      in.given("layer_types") ? reach_by_layer_types(in, layers) : reach_by_rule(in, rule, layers);
+  for (const auto& [family, key] : kLimitKeys) {
+    if (family == rule) {
+      in.skip(std::string(key));
+    }
+  }
+  if (rule == Limits::kWindows && in.given("attn_type_list")) {
+    for (const int type : in.integers("attn_type_list")) {
+      if (type != 1) {
+        in.fail("attn_type_list", fmt::format("holds {}; only softmax attention (1) is known.", type));
+      }
+    }
+  }
+  const auto add = [&](AttentionReach which, const char* key, int otherwise) {
+    if (const auto n = std::count(reach.begin(), reach.end(), which); n > 0) {
+      const int tokens = key == nullptr ? 0 : otherwise > 0 ? in.integer_or(key, 1, otherwise) : in.integer(key, 1);
+      out.limited.push_back({which, static_cast<int>(n), tokens});
+    }
+  };
+  add(AttentionReach::kSliding, "sliding_window", rule == Limits::kAlternating ? 128 : 0);  // gpt_oss's default
+  add(AttentionReach::kChunked, "attention_chunk_size", 8192);                              // llama4_text's default
+  add(AttentionReach::kSparse, "index_topk", 0);
+  add(AttentionReach::kLinear, nullptr, 0);
+  if (std::find(reach.begin(), reach.end(), AttentionReach::kSparse) != reach.end()) {
+    out.indexer = {in.integer("index_n_heads", 1), in.integer("index_head_dim", 1)};
+  }
+  if (std::find(reach.begin(), reach.end(), AttentionReach::kLinear) != reach.end()) {
+    out.linear.key_heads = in.integer("linear_num_key_heads", 1);
+    out.linear.value_heads = in.integer("linear_num_value_heads", 1);
+    out.linear.key_head_dim = in.integer("linear_key_head_dim", 1);
+    out.linear.value_head_dim = in.integer("linear_value_head_dim", 1);
+    out.linear.conv_kernel = in.integer("linear_conv_kernel_dim", 1);
+  }
+}
+
+AttentionSpec read_attention(const HfObject& in, const Dialect& dialect, const MoeSpec& model) {
   AttentionSpec out;
   out.heads = in.integer("num_attention_heads", 1);
   if (in.given("kv_lora_rank")) {
@@ -222,21 +287,26 @@ AttentionSpec read_attention(const Object& in, int hidden) {
     out.qk_nope_head_dim = in.integer("qk_nope_head_dim", 1);
     out.qk_rope_head_dim = in.integer("qk_rope_head_dim", 0);
     out.v_head_dim = in.integer("v_head_dim", 1);
-    return out;
-  }
-  out.kv_heads = in.integer_or_null("num_key_value_heads", 1, out.heads);
-  if (in.given("head_dim")) {
-    out.head_dim = in.integer("head_dim", 1);
-  } else if (hidden % out.heads == 0) {
-    out.head_dim = hidden / out.heads;  // what every GQA family of the table means by leaving it out
+    for (const char* key : {"num_key_value_heads", "head_dim", "qk_head_dim"}) {
+      in.skip(key);  // as many as heads; a width that follows from the others
+    }
   } else {
-    in.fail("head_dim",
-            fmt::format("is missing, and hidden_size {} does not divide into {} heads.", hidden, out.heads));
+    out.kv_heads = in.integer_or_null("num_key_value_heads", 1, out.heads);
+    if (in.given("head_dim")) {
+      out.head_dim = in.integer("head_dim", 1);
+    } else if (model.hidden % out.heads == 0) {
+      out.head_dim = model.hidden / out.heads;  // what every GQA family of the table means by leaving it out
+    } else {
+      in.fail("head_dim",
+              fmt::format("is missing, and hidden_size {} does not divide into {} heads.", model.hidden, out.heads));
+    }
+    out.output_gate = dialect.limits == Limits::kHybrid;  // Qwen3NextAttention: q_proj has a gate beside the queries
   }
+  read_limits(in, dialect.limits, model.layers, out);
   return out;
 }
 
-void read_experts(const Object& in, const Dialect& dialect, MoeSpec& out) {
+void read_experts(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
   out.experts = in.integer(std::string(dialect.experts), 1);
   out.top_k = in.integer("num_experts_per_tok", 1);
   out.moe_intermediate = in.integer(std::string(dialect.expert_width), 1);
@@ -246,19 +316,26 @@ void read_experts(const Object& in, const Dialect& dialect, MoeSpec& out) {
     out.shared_intermediate = in.integer("shared_expert_intermediate_size", 0);
   } else if (dialect.shared == SharedExperts::kOne) {
     out.shared_intermediate = out.moe_intermediate;
+  } else if (dialect.model_type == "minimax_m2") {
+    out.shared_intermediate = in.integer_or("shared_intermediate_size", 0, 0);
   }
   // Plain top-k over all experts ignores the groups.
   const bool plain = in.given("topk_method") && in.word("topk_method") == "greedy";
   if (dialect.groups && !plain) {
     out.expert_groups = in.integer_or_null("n_group", 1, 1);
     out.top_groups = in.integer_or_null("topk_group", 1, 1);
+  } else if (dialect.groups) {
+    in.skip("n_group");
+    in.skip("topk_group");
   }
   if (out.dense_layers() > 0) {
     out.dense_intermediate = in.integer(std::string(dialect.dense_width), 1);
+  } else {
+    in.skip(std::string(dialect.dense_width));
   }
 }
 
-double bytes_of_dtype(const Object& in, const std::string& key) {
+double bytes_of_dtype(const HfObject& in, const std::string& key) {
   const std::string dtype = in.word(key);
   if (dtype == "bfloat16" || dtype == "float16") {
     return 2;
@@ -270,18 +347,22 @@ double bytes_of_dtype(const Object& in, const std::string& key) {
 }
 
 // `outer` is the whole document, `in` the object with the text model; either may hold these keys.
-void read_precision(const Object& outer, const Object& in, const HfOptions& options, MoeSpec& out) {
-  const auto holder = [&](const char* key) -> const Object& { return in.given(key) ? in : outer; };
-  out.tied_embeddings = holder("tie_word_embeddings").boolean("tie_word_embeddings");
+void read_precision(const HfObject& outer, const HfObject& in, const HfOptions& options, MoeSpec& out) {
+  const auto holder = [&](const char* key) -> const HfObject& { return in.given(key) ? in : outer; };
+  out.tied_embeddings = holder("tie_word_embeddings").boolean_or("tie_word_embeddings", false);
   const char* dtype = holder("dtype").given("dtype") ? "dtype" : "torch_dtype";
   if (!options.bytes_per_weight || holder(dtype).given(dtype)) {
     out.bytes_per_kv = bytes_of_dtype(holder(dtype), dtype);
   }
   out.bytes_per_weight = options.bytes_per_weight.value_or(out.bytes_per_kv);
+  for (const char* key : {"tie_word_embeddings", "dtype", "torch_dtype", "quantization_config"}) {
+    in.skip(key);
+    outer.skip(key);
+  }
   if (options.bytes_per_weight || !holder("quantization_config").given("quantization_config")) {
     return;
   }
-  const Object quantisation = holder("quantization_config").object("quantization_config");
+  const HfObject quantisation = holder("quantization_config").object("quantization_config");
   const std::string method = quantisation.word("quant_method");
   if (method != "fp8") {
     quantisation.fail("quant_method",
@@ -311,21 +392,29 @@ nlohmann::json parse(const std::string& text, const std::string& file) {
 
 MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file, const HfOptions& options) {
   const nlohmann::json json = parse(text, file.string());
-  const Object outer(json, file.string(), "");
-  const Object in = outer.given("text_config") ? outer.object("text_config") : outer;
-  const std::string model_type = (in.given("model_type") ? in : outer).word("model_type");
-  std::string experts_key;
-  const Dialect dialect = dialect_of(in, model_type, experts_key);
+  const HfObject outer(json, file.string(), "");
+  std::optional<HfObject> nested;
+  if (outer.given("text_config")) {
+    dialect_of(outer);  // a wrapper of a kind that is not known may change its text model
+    nested.emplace(outer.object("text_config"));
+  }
+  const HfObject& in = nested ? *nested : outer;
+  const Dialect& dialect = dialect_of(nested && !nested->given("model_type") ? outer : in);
+  check_architecture(outer, dialect);
   MoeSpec out;
   out.name =
       (file.filename() == "config.json" ? std::filesystem::absolute(file).parent_path().filename() : file.stem());
   out.source = file.string();
   out.hidden = in.integer("hidden_size", 1);
   out.vocab = in.integer("vocab_size", 1);
-  set_layers(in, dialect.layers, out);
+  set_layers(in, dialect, out);
   read_experts(in, dialect, out);
-  out.attention = read_attention(in, out.hidden);
+  out.attention = read_attention(in, dialect, out);
   read_precision(outer, in, options, out);
+  outer.finish(harmless_keys(outer.word("model_type")));
+  if (nested) {
+    nested->finish(harmless_keys(dialect.model_type));
+  }
   out.validate();
   return out;
 }

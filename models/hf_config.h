@@ -1,9 +1,12 @@
 // A model's shape from the config.json that Hugging Face repositories ship.
-//   Knows  : deepseek_v2, deepseek_v3, kimi_k2, glm4_moe, qwen2_moe, qwen3_moe, olmoe, mixtral, gpt_oss, llama4 (nested
-//            text_config). Another model_type is read by the same keys where they leave no doubt.
-//   Ignores: multi-token-prediction layers, sliding and chunked attention windows, the router's scoring.
-//   Strict : a missing key, a wrong type or an impossible number is an InputError with file and key; nothing is
-//            guessed.
+//   Knows  : deepseek_v2, deepseek_v3, deepseek_v32, kimi_k2, glm4_moe, qwen2_moe, qwen3_moe, qwen3_next, olmoe,
+//            mixtral, minimax_m2, gpt_oss, llama4 (nested text_config). Another model_type, or another class in
+//            `architectures`, is refused by name.
+//   Strict : a missing key, a wrong type or an impossible number is an InputError with file and key. So is a key that
+//   is
+//            neither read nor in the list of harmless ones: it might change weights, attention or cache. What a config
+//            may leave out has the default that transformers gives it for its model_type.
+//   Ignores: multi-token-prediction layers, vision towers, the router's scoring.
 #pragma once
 
 #include <filesystem>

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -235,8 +236,15 @@ TEST_CASE("models: expert size and KV cache of a token, all in bf16") {
         Row{"DeepSeek-V2-Lite", 16.5, 31104, 26}, Row{"Qwen3-235B-A22B", 36, 192512, 94},
         Row{"Qwen3-30B-A3B", 9, 98304, 48}, Row{"GLM-4.5", 45, 376832, 89}, Row{"OLMoE-1B-7B", 12, 131072, 16},
         Row{"Qwen2-57B-A14B", 52.5, 57344, 28}, Row{"Mixtral-8x7B", 336, 131072, 32},
-        Row{"Mixtral-8x22B", 576, 229376, 56}, Row{"gpt-oss-120b", 47.4609375, 73728, 36},
-        Row{"Llama-4-Maverick", 240, 196608, 24}}) {
+        Row{"Mixtral-8x22B", 576, 229376, 56},
+        // Every other layer has a window of 128 tokens: 18 layers x 2 x 8 heads x 64 x 2 B grow with the context.
+        Row{"gpt-oss-120b", 47.4609375, 18 * 2 * 8 * 64 * 2, 36}, Row{"Llama-4-Maverick", 240, 196608, 24},
+        Row{"Llama-4-Scout", 240, 48 * 2 * 8 * 128 * 2, 48}, Row{"GLM-4.6", 45, 92 * 2 * 8 * 128 * 2, 89},
+        Row{"MiniMax-M2", 27, 62 * 2 * 8 * 128 * 2, 62},
+        // Full attention in 12 of 48 layers.
+        Row{"Qwen3-Next-80B-A3B", 6, 12 * 2 * 2 * 256 * 2, 48},
+        // R1's latent in bf16, and an index key of 128 B with a scale of 4 B.
+        Row{"DeepSeek-V3.2", 84, 61 * (576 * 2 + 128 + 4), 58}}) {
     CAPTURE(r.name);
     const MoeSpec m = find_model(r.name);
     CHECK(m.expert_bytes().count() == r.expert_mib * kMiB);
@@ -257,13 +265,50 @@ TEST_CASE("models: the parts add up to the published number of parameters") {
        {Row{"DeepSeek-R1", 671}, Row{"Kimi-K2", 1026}, Row{"DeepSeek-V2", 236}, Row{"DeepSeek-V2-Lite", 15.7},
         Row{"Qwen3-235B-A22B", 235}, Row{"Qwen3-30B-A3B", 30.5}, Row{"GLM-4.5", 355}, Row{"OLMoE-1B-7B", 6.92},
         Row{"Qwen2-57B-A14B", 57.4}, Row{"Mixtral-8x7B", 46.7}, Row{"Mixtral-8x22B", 141}, Row{"gpt-oss-120b", 117},
-        Row{"Llama-4-Maverick", 400}}) {
+        Row{"Llama-4-Maverick", 400}, Row{"Llama-4-Scout", 109 - 0.9},  // its vision tower apart
+        Row{"GLM-4.6", 355}, Row{"MiniMax-M2", 230}, Row{"Qwen3-Next-80B-A3B", 80},
+        Row{"DeepSeek-V3.2", 671 + 0.85}}) {  // V3 and 61 indexers of 14 million
     CAPTURE(r.name);
     const MoeSpec m = find_model(r.name);
-    const Bytes attention = (m.attention_replicated_bytes() + m.attention_split_bytes()) * m.layers;
+    const int linear = m.layers_of(AttentionReach::kLinear);
+    const Bytes attention = (m.attention_replicated_bytes() + m.attention_split_bytes()) * (m.layers - linear) +
+                            m.linear_attention_bytes() * linear;
     const Bytes moe = (m.expert_bytes() * m.experts + m.shared_expert_bytes() + m.router_bytes()) * m.moe_layers();
     const Bytes total = attention + moe + m.dense_ffn_bytes() * m.dense_layers() + m.embedding_bytes();
     CHECK(total.count() / m.bytes_per_weight / 1e9 == doctest::Approx(r.billions).epsilon(0.012));
+  }
+}
+
+TEST_CASE("models: the published number of active parameters, to the billion") {
+  struct Row {
+    const char* name;
+    double billions;
+    bool with_embeddings;  // whether the publisher counts them
+  };
+  for (const Row& r : {Row{"Qwen3-Next-80B-A3B", 3, false}, Row{"MiniMax-M2", 10, false}, Row{"GLM-4.6", 32, false},
+                       Row{"DeepSeek-V3.2", 37, false}, Row{"Llama-4-Scout", 17, true}}) {
+    CAPTURE(r.name);
+    const MoeSpec m = find_model(r.name);
+    const int linear = m.layers_of(AttentionReach::kLinear);
+    const Bytes attention = (m.attention_replicated_bytes() + m.attention_split_bytes()) * (m.layers - linear) +
+                            m.linear_attention_bytes() * linear;
+    const Bytes moe = (m.expert_bytes() * m.top_k + m.shared_expert_bytes() + m.router_bytes()) * m.moe_layers();
+    const Bytes active = attention + moe + m.dense_ffn_bytes() * m.dense_layers() +
+                         m.embedding_bytes() * (r.with_embeddings ? 1.0 : 0.0);
+    CHECK(std::round(active.count() / m.bytes_per_weight / 1e9) == r.billions);
+  }
+}
+
+TEST_CASE("models: the cache of a sequence beside that of its tokens") {
+  // Windows: 18 layers x 128 tokens x 2 x 8 heads x 64 x 2 B; KV heads split over GPUs.
+  CHECK(find_model("gpt-oss-120b").kv_bytes_per_sequence(1).count() == 18.0 * 128 * 2 * 8 * 64 * 2);
+  CHECK(find_model("gpt-oss-120b").kv_bytes_per_sequence(8).count() == 18.0 * 128 * 2 * 64 * 2);
+  // Gated DeltaNet: 32 states of 128 x 128 in float32 and 3 steps of a convolution over 2 x 16 x 128 + 32 x 128 columns
+  // in bf16, in 36 layers.
+  CHECK(find_model("Qwen3-Next").kv_bytes_per_sequence(1).count() == 36.0 * (32 * 128 * 128 * 4 + 3 * 8192 * 2));
+  CHECK(find_model("Qwen3-Next").kv_bytes_per_sequence(4).count() == 9.0 * (32 * 128 * 128 * 4 + 3 * 8192 * 2));
+  for (const char* name : {"DeepSeek-R1", "DeepSeek-V3.2", "Llama-4-Scout", "MiniMax-M2", "GLM-4.6"}) {
+    CHECK(find_model(name).kv_bytes_per_sequence(1).count() == 0);
   }
 }
 
@@ -294,4 +339,14 @@ TEST_CASE("a model file of the user") {
   refused("experts_per_token: 2\n", 14, "experts_per_token");
   refused("expert_groups: 3\n", 1, "");  // 4 experts do not divide into 3 groups
   refused("dense_intermediate: -1\n", 14, "dense_intermediate");
+  const std::string attention = "attention: {kind: gqa, heads: 4, kv_heads: 2, head_dim: 16";
+  const auto with = [&](const std::string& more) {
+    std::ofstream(file) << text.substr(0, text.find("attention:")) << attention << ", " << more << "}\n";
+    return find_model(file.string());
+  };
+  CHECK(with("sliding: {layers: 1, window: 32}").layers_of(AttentionReach::kFull) == 1);
+  CHECK_THROWS_AS(with("sliding: {layers: 3, window: 32}"), InputError);  // of two layers
+  CHECK_THROWS_AS(with("sliding: {layers: 1}"), InputError);
+  CHECK_THROWS_AS(with("linear: {layers: 1}"), InputError);
+  CHECK_THROWS_AS(with("sparse: {layers: 2, top_k: 8, index_heads: 2, index_head_dim: 8}"), InputError);  // not MLA
 }

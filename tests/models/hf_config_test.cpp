@@ -42,6 +42,16 @@ void check_same(const MoeSpec& a, const MoeSpec& b) {
   CHECK(a.attention.qk_nope_head_dim == b.attention.qk_nope_head_dim);
   CHECK(a.attention.qk_rope_head_dim == b.attention.qk_rope_head_dim);
   CHECK(a.attention.v_head_dim == b.attention.v_head_dim);
+  CHECK(a.attention.output_gate == b.attention.output_gate);
+  CHECK(a.attention.indexer.heads == b.attention.indexer.heads);
+  REQUIRE(a.attention.limited.size() == b.attention.limited.size());
+  for (std::size_t i = 0; i < a.attention.limited.size(); ++i) {
+    CHECK(a.attention.limited[i].reach == b.attention.limited[i].reach);
+    CHECK(a.attention.limited[i].layers == b.attention.limited[i].layers);
+    CHECK(a.attention.limited[i].tokens == b.attention.limited[i].tokens);
+  }
+  CHECK(a.kv_bytes_per_token(1) == b.kv_bytes_per_token(1));
+  CHECK(a.kv_bytes_per_sequence(1) == b.kv_bytes_per_sequence(1));
 }
 
 // What all configs say alike.
@@ -98,19 +108,71 @@ json qwen3(int layers, int hidden, int heads, int width) {
                  {"mlp_only_layers", json::array()}});
   return config;
 }
-json llama4() {
+json llama4(int experts = 128, int step = 2) {
   json text = with_gqa(common("llama4_text", 48, 5120, 202048), 40, 8);
   text.erase("tie_word_embeddings");
   text.update({{"head_dim", 128},
-               {"num_local_experts", 128},
+               {"num_local_experts", experts},
                {"num_experts_per_tok", 1},
                {"intermediate_size", 8192},
                {"intermediate_size_mlp", 16384},
-               {"interleave_moe_layer_step", 2}});
+               {"attention_chunk_size", 8192},
+               {"interleave_moe_layer_step", step}});
   return {{"model_type", "llama4"},
+          {"architectures", {"Llama4ForConditionalGeneration"}},
           {"tie_word_embeddings", false},
           {"text_config", text},
           {"vision_config", json::object()}};
+}
+
+json glm() {
+  json config =
+      with_deepseek_experts(with_gqa(common("glm4_moe", 92, 5120, 151552), 96, 8), 3, 12288, 160, 8, 1536, 1, 1, 1);
+  config["head_dim"] = 128;
+  return config;
+}
+json deepseek_v32() {
+  json config = deepseek_r1();
+  config.update({{"model_type", "deepseek_v32"},
+                 {"architectures", {"DeepseekV32ForCausalLM"}},
+                 {"index_n_heads", 64},
+                 {"index_head_dim", 128},
+                 {"index_topk", 2048}});
+  return config;
+}
+json minimax() {
+  json config = with_gqa(common("minimax_m2", 62, 3072, 200064), 48, 8);
+  config.update({{"head_dim", 128},
+                 {"num_local_experts", 256},
+                 {"num_experts_per_tok", 8},
+                 {"intermediate_size", 1536},
+                 {"mlp_intermediate_size", 8192},
+                 {"shared_intermediate_size", 0},
+                 {"sliding_window", nullptr},
+                 {"attn_type_list", std::vector<int>(62, 1)},
+                 {"num_mtp_modules", 3},
+                 {"use_mtp", true}});
+  return config;
+}
+json qwen3_next() {
+  json config = with_gqa(common("qwen3_next", 48, 2048, 151936), 16, 2);
+  config.update({{"head_dim", 256},
+                 {"num_experts", 512},
+                 {"num_experts_per_tok", 10},
+                 {"moe_intermediate_size", 512},
+                 {"shared_expert_intermediate_size", 512},
+                 {"intermediate_size", 5120},
+                 {"decoder_sparse_step", 1},
+                 {"mlp_only_layers", json::array()},
+                 {"full_attention_interval", 4},
+                 {"linear_conv_kernel_dim", 4},
+                 {"linear_key_head_dim", 128},
+                 {"linear_value_head_dim", 128},
+                 {"linear_num_key_heads", 16},
+                 {"linear_num_value_heads", 32},
+                 {"use_sliding_window", false},
+                 {"partial_rotary_factor", 0.25}});
+  return config;
 }
 
 struct Known {
@@ -124,9 +186,6 @@ std::vector<Known> known_configs() {
                                     1408, 2, 1, 1);
   json kimi =
       with_deepseek_experts(with_mla(common("kimi_k2", 61, 7168, 163840), 64, 1536), 1, 18432, 384, 8, 2048, 1, 1, 1);
-  json glm =
-      with_deepseek_experts(with_gqa(common("glm4_moe", 92, 5120, 151552), 96, 8), 3, 12288, 160, 8, 1536, 1, 1, 1);
-  glm["head_dim"] = 128;
   json olmoe = with_gqa(common("olmoe", 16, 2048, 50304), 16, 16);
   olmoe.update({{"num_experts", 64}, {"num_experts_per_tok", 8}, {"intermediate_size", 1024}});
   json qwen2 = with_gqa(common("qwen2_moe", 28, 3584, 151936), 28, 4);
@@ -148,13 +207,18 @@ std::vector<Known> known_configs() {
           {"DeepSeek-V2-Lite", lite},
           {"Qwen3-235B-A22B", qwen3(94, 4096, 64, 1536)},
           {"Qwen3-30B-A3B", qwen3(48, 2048, 32, 768)},
-          {"GLM-4.5", glm},
+          {"GLM-4.5", glm()},
           {"OLMoE-1B-7B", olmoe},
           {"Qwen2-57B-A14B", qwen2},
           {"Mixtral-8x7B", mixtral(32, 4096, 14336, 32)},
           {"Mixtral-8x22B", mixtral(56, 6144, 16384, 48)},
           {"gpt-oss-120b", gpt_oss},
-          {"Llama-4-Maverick", llama4()}};
+          {"Llama-4-Maverick", llama4()},
+          {"Llama-4-Scout", llama4(16, 1)},
+          {"GLM-4.6", glm()},
+          {"DeepSeek-V3.2", deepseek_v32()},
+          {"MiniMax-M2", minimax()},
+          {"Qwen3-Next-80B-A3B", qwen3_next()}};
 }
 
 MoeSpec parsed(const json& config) { return parse_hf_config(config.dump(2), "some-model/config.json"); }
@@ -205,14 +269,14 @@ TEST_CASE("read from a file, by the model catalogue too") {
 }
 
 TEST_CASE("missing keys are named, not guessed") {
-  for (const char* key : {"num_hidden_layers", "hidden_size", "vocab_size", "n_routed_experts", "num_experts_per_tok",
-                          "moe_intermediate_size", "n_shared_experts", "first_k_dense_replace", "intermediate_size",
-                          "num_attention_heads", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
-                          "n_group", "topk_group", "torch_dtype", "tie_word_embeddings", "model_type"}) {
+  for (const char* key :
+       {"num_hidden_layers", "hidden_size", "vocab_size", "n_routed_experts", "num_experts_per_tok",
+        "moe_intermediate_size", "n_shared_experts", "intermediate_size", "num_attention_heads", "q_lora_rank",
+        "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_group", "topk_group", "torch_dtype", "model_type"}) {
     check_refused(without(deepseek_r1(), key), key, "required and missing");
   }
-  check_refused(without(qwen3(48, 2048, 32, 768), "decoder_sparse_step"), "decoder_sparse_step",
-                "required and missing");
+  check_refused(without(deepseek_v32(), "index_topk"), "index_topk", "required and missing");
+  check_refused(without(qwen3_next(), "linear_key_head_dim"), "linear_key_head_dim", "required and missing");
   check_refused(without(qwen3(48, 2048, 32, 768), "num_key_value_heads"), "num_key_value_heads",
                 "required and missing");
   json nested = llama4();
@@ -311,13 +375,93 @@ TEST_CASE("defaults that the formats themselves define") {
   CHECK(parsed(changed(deepseek_r1(), "topk_method", "greedy")).expert_groups == 1);
 }
 
-TEST_CASE("another model_type is read by its keys where they leave no doubt") {
-  check_same(parsed(changed(deepseek_r1(), "model_type", "deepseek_v9")), find_model("DeepSeek-R1"));
-  check_same(parsed(changed(qwen3(48, 2048, 32, 768), "model_type", "qwen9")), find_model("Qwen3-30B-A3B"));
-  check_refused(changed(changed(deepseek_r1(), "model_type", "x"), "num_experts", 4), "n_routed_experts",
-                "exactly one");
-  // Without a rule for the layers, or a width of the experts apart from the dense one, nothing is guessed.
-  check_refused(changed(mixtral(32, 4096, 14336, 32), "model_type", "x"), "first_k_dense_replace", "exactly one");
-  check_refused(without(changed(deepseek_r1(), "model_type", "x"), "moe_intermediate_size"), "moe_intermediate_size",
-                "required and missing");
+// Defaults of transformers v4.57: configuration_deepseek_v3.py (first_k_dense_replace 3), configuration_deepseek_v2.py
+// (0), configuration_glm4_moe.py (1), configuration_qwen3_moe.py (decoder_sparse_step 1), and false for
+// tie_word_embeddings in all of them.
+TEST_CASE("what a config leaves out has its model_type's default") {
+  const auto bare = [](json config) {
+    config.erase("first_k_dense_replace");
+    config.erase("tie_word_embeddings");
+    config.erase("torch_dtype");
+    config["dtype"] = "bfloat16";
+    return config;
+  };
+  check_same(parsed(bare(deepseek_r1())), find_model("DeepSeek-R1"));
+  CHECK(parsed(bare(changed(deepseek_r1(), "model_type", "deepseek_v2"))).first_dense_layers == 0);
+  CHECK(parsed(bare(glm())).first_dense_layers == 1);
+  CHECK(parsed(bare(glm())).dense_intermediate == 12288);
+  check_same(parsed(bare(without(qwen3(48, 2048, 32, 768), "decoder_sparse_step"))), find_model("Qwen3-30B-A3B"));
+  check_same(parsed(without(qwen3_next(), "full_attention_interval")), find_model("Qwen3-Next"));
+  json scout = llama4(16, 1);
+  for (const char* key : {"interleave_moe_layer_step", "attention_chunk_size", "torch_dtype"}) {
+    scout["text_config"].erase(key);
+  }
+  scout["dtype"] = "bfloat16";
+  check_same(parsed(scout), find_model("Llama-4-Scout"));
+}
+
+TEST_CASE("a key that nobody understands is refused by name") {
+  check_refused(changed(deepseek_r1(), "foo_bar", 1), "foo_bar", "unknown key 'foo_bar'");
+  check_refused(changed(deepseek_r1(), "foo_bar", 1), "foo_bar", "Remove what changes none of them");
+  check_refused(changed(changed(deepseek_r1(), "b", 1), "a", 2), "a", "unknown keys 'a', 'b'");
+  // Sparse attention in a model_type that has none: R1's figures would be wrong for it.
+  check_refused(changed(deepseek_r1(), "index_topk", 2048), "index_topk", "unknown key");
+  check_refused(changed(qwen3(48, 2048, 32, 768), "full_attention_interval", 4), "full_attention_interval",
+                "unknown key");
+  check_refused(changed(mixtral(32, 4096, 14336, 32), "experts_per_token", 2), "experts_per_token", "unknown key");
+  check_refused(changed(deepseek_r1(), "sliding_window", 4096), "sliding_window", "unknown key");
+  json nested = llama4();
+  nested["text_config"]["foo"] = true;
+  check_refused(nested, "text_config.foo", "unknown key");
+  // What says nothing passes: null, and the harmless keys.
+  json harmless = changed(deepseek_r1(), "foo_bar", nullptr);
+  harmless.update(
+      {{"rope_theta", 10000}, {"transformers_version", "4.57.1"}, {"bos_token_id", 0}, {"use_cache", true}});
+  check_same(parsed(harmless), find_model("DeepSeek-R1"));
+}
+
+TEST_CASE("a model_type or architecture that is not known is refused by name") {
+  check_refused(changed(deepseek_r1(), "model_type", "deepseek_v9"), "model_type", "'deepseek_v9' is not a model_type");
+  check_refused(changed(deepseek_r1(), "model_type", "deepseek_v9"), "model_type", "deepseek_v32, kimi_k2");
+  check_refused(changed(deepseek_r1(), "architectures", {"DeepseekV32ForCausalLM"}), "architectures",
+                "holds DeepseekV32ForCausalLM");
+  check_refused(changed(llama4(), "model_type", "llama9"), "model_type", "'llama9'");
+  CHECK(parsed(changed(deepseek_r1(), "architectures", {"DeepseekV3ForCausalLM"})).layers == 61);
+}
+
+TEST_CASE("which layers attend to what") {
+  const auto layers = [](const json& config, AttentionReach reach) { return parsed(config).layers_of(reach); };
+  // By layer_types, in any family; by its own rule otherwise.
+  json types = json::array();
+  for (int l = 0; l < 48; ++l) {
+    types.push_back(l % 6 == 5 ? "full_attention" : "sliding_attention");
+  }
+  json windows = changed(qwen3(48, 2048, 32, 768), "layer_types", types);
+  check_refused(windows, "sliding_window", "required and missing");
+  windows["sliding_window"] = 1024;
+  CHECK(layers(windows, AttentionReach::kFull) == 8);
+  CHECK(parsed(windows).kv_bytes_per_token(1).count() == 8 * 2 * 4 * 128 * 2);
+  CHECK(parsed(windows).kv_bytes_per_sequence(1).count() == 40.0 * 1024 * 2 * 4 * 128 * 2);
+  windows["layer_types"][0] = "lightning_attention";
+  check_refused(windows, "layer_types", "lightning_attention");
+  windows["layer_types"] = {"full_attention"};
+  check_refused(windows, "layer_types", "names 1 layers");
+  // A window that is switched off, as Qwen's configs have it; one that is on without layers to go with it.
+  json qwen = qwen3(48, 2048, 32, 768);
+  qwen.update({{"use_sliding_window", false}, {"sliding_window", 32768}, {"max_window_layers", 28}});
+  CHECK(layers(qwen, AttentionReach::kFull) == 48);
+  qwen["use_sliding_window"] = true;
+  check_refused(qwen, "use_sliding_window", "layer_types");
+  CHECK(layers(changed(mixtral(32, 4096, 14336, 32), "sliding_window", 4096), AttentionReach::kSliding) == 32);
+  CHECK(layers(changed(mixtral(32, 4096, 14336, 32), "sliding_window", nullptr), AttentionReach::kFull) == 32);
+  check_refused(changed(minimax(), "attn_type_list", {0, 1}), "attn_type_list", "softmax attention");
+  // Llama 4: layers with rotary embedding attend in chunks; the list says which, else all but every fourth.
+  json llama = llama4();
+  CHECK(layers(llama, AttentionReach::kChunked) == 36);
+  llama["text_config"]["no_rope_layer_interval"] = 2;
+  CHECK(layers(llama, AttentionReach::kChunked) == 24);
+  llama["text_config"]["no_rope_layers"] = std::vector<int>(48, 1);
+  CHECK(layers(llama, AttentionReach::kChunked) == 48);
+  llama["text_config"]["attention_chunk_size"] = nullptr;
+  CHECK(layers(llama, AttentionReach::kFull) == 48);
 }

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include "models/catalogue.h"
+#include "models/model_catalogue.h"
 #include "tests/models/profiles.h"
 
 using namespace epsim;
@@ -129,6 +131,96 @@ TEST_CASE("the grouped GEMM's share follows its measured curve over rows per exp
   // log(share) is straight in log(rows): at 64 rows, half way, sqrt(0.1 x 0.4) = 0.2. The table's steps cost under 1 %.
   CHECK(share(64) == doctest::Approx(0.2).epsilon(0.01));
   CHECK(c.experts(4096.0 * 4, 4).origin == Origin::kExtrapolated);
+}
+
+// Half of the layers have a window of 100 tokens: half of what the scores of full attention take, and half of 100
+// tokens each. The projections stay.
+TEST_CASE("windows: a layer's mean over both kinds") {
+  MoeSpec windowed = gqa();
+  windowed.attention.limited = {{AttentionReach::kSliding, 2, 100}};
+  windowed.validate();
+  RankBatch none{.decode_tokens = 10, .sampled = 10}, some = none;
+  some.decode_context = 10 * 5000.0;
+  const ComputeModel full = compute(gqa(), 1), mixed = compute(windowed, 1);
+  CHECK(seconds(mixed.attention(none)) == seconds(full.attention(none)));
+  const double per_token = 2 * 2 * 50 * 2 / kBytes;  // K and V of 2 heads of 50 in bf16
+  CHECK(seconds(mixed.attention(some)) - seconds(mixed.attention(none)) ==
+        doctest::Approx((0.5 * 5000 + 0.5 * 100) * 10 * per_token).epsilon(1e-9));
+  CHECK(mixed.attention(some).origin == Origin::kExtrapolated);
+  // Within the window nothing changes, to the bit.
+  some.decode_context = 10 * 99.0;
+  CHECK(seconds(mixed.attention(some)) == seconds(full.attention(some)));
+  CHECK(mixed.attention(some).origin == full.attention(some).origin);
+  CHECK(seconds(mixed.before_scores(some)) == seconds(full.before_scores(some)));
+}
+
+TEST_CASE("sparse attention: the indexer scores all tokens, the latents of the top k are read") {
+  MoeSpec sparse = mla();
+  sparse.attention.limited = {{AttentionReach::kSparse, 4, 200}};
+  sparse.attention.indexer = {.heads = 16, .head_dim = 128};
+  sparse.validate();
+  const ComputeModel c = compute(sparse, 2);
+  RankBatch none{.decode_tokens = 10, .sampled = 10}, some = none;
+  some.decode_context = 10 * 7000.0;
+  // Keys of 128 + 4 B take longer to read than 2 x 16 x 128 flops to multiply; scores are written and read in float32.
+  const double indexer = 10 * 7000 * (132 / kBytes + 8 / kBytes);
+  CHECK(10 * 7000 * 132 / kBytes > 10 * 7000 * 2.0 * 16 * 128 / kFlops);
+  CHECK(seconds(c.attention(some)) - seconds(c.attention(none)) ==
+        doctest::Approx(indexer + 10 * 200 * 110 * 2 / kBytes).epsilon(1e-9));
+  // Its weights are whole on every GPU: queries 300 x 16 x 128, key and weights of the heads 1000 x (128 + 16).
+  const double weights = 300.0 * 16 * 128 + 1000.0 * 144;
+  CHECK(seconds(c.attention(none)) - seconds(compute(mla(), 2).attention(none)) ==
+        doctest::Approx(2 * weights / kBytes).epsilon(1e-9));
+  // A prompt of 1000 tokens: 200 x 201 / 2 + 800 x 200 pairs in the absorbed form, 4 heads x (2 x 100 + 10); 500500
+  // pairs for the indexer. One of 150 tokens has full attention and no scores of the indexer.
+  const auto prompt = [&](const ComputeModel& of, double n) {
+    const RankBatch b{.prefill_tokens = static_cast<std::int64_t>(n), .prefill_pairs = n * (n + 1) / 2, .sampled = 1};
+    RankBatch bare = b;
+    bare.prefill_pairs = 0;
+    return seconds(of.attention(b)) - seconds(of.attention(bare));
+  };
+  const double picked = 2 * (200.0 * 201 / 2 + 800 * 200) * 4 * 210 / kFlops;
+  CHECK(prompt(c, 1000) == doctest::Approx(picked + 500500 * (2.0 * 16 * 128 / kFlops + 8 / kBytes)).epsilon(1e-6));
+  CHECK(prompt(c, 150) == doctest::Approx(prompt(compute(mla(), 2), 150)).epsilon(1e-6));
+}
+
+TEST_CASE("linear attention: no context, a state read and written for each decode") {
+  MoeSpec hybrid = gqa();
+  hybrid.attention.limited = {{AttentionReach::kLinear, 3}};  // of 4 layers
+  hybrid.attention.linear = {
+      .key_heads = 4, .value_heads = 8, .key_head_dim = 64, .value_head_dim = 32, .conv_kernel = 4};
+  hybrid.validate();
+  const ComputeModel c = compute(hybrid, 2), full = compute(gqa(), 2);
+  RankBatch none{.decode_tokens = 10, .sampled = 10}, some = none;
+  some.decode_context = 1e6;
+  // A quarter of the layers reads the cache.
+  CHECK(seconds(c.attention(some)) - seconds(c.attention(none)) ==
+        doctest::Approx((seconds(full.attention(some)) - seconds(full.attention(none))) / 4).epsilon(1e-6));
+  // A state: 8 x 64 x 32 in float32, 3 steps of 2 x 4 x 64 + 8 x 32 = 768 columns in bf16; half of it on each GPU.
+  CHECK(hybrid.linear_state_bytes().count() == 8 * 64 * 32 * 4 + 3 * 768 * 2);
+  const double states = 10 * 2 * (8 * 64 * 32 * 4 + 3 * 768 * 2) / 2;
+  const double activations = 10 * (2 * 768 + 3 * 256) / 2 * 2;
+  // Projections of a linear layer: 1000 x (768 + 256 + 2 x 8) in, 256 x 1000 out, and 768 x 4 of the convolution.
+  const double linear = (1000.0 * 1040 + 256 * 1000 + 768 * 4) / 2 * 2, softmax = 2 * (1000.0 * 50 * (16 + 4)) / 2;
+  CHECK(seconds(c.attention(none)) ==
+        doctest::Approx(0.25 * softmax / kBytes + 0.75 * (linear + states + activations) / kBytes + norms(10))
+            .epsilon(1e-6));
+}
+
+// 64 requests at 64k tokens of context, attention over 8 H200. R1's layer reads 64 x 65,536 latents of 576 bf16 values,
+// 4.8 GB: 1.0 ms at the H200's 4.8 TB/s. V3.2's reads as many index keys of 132 B, 0.55 GB, and 64 x 2048 latents.
+TEST_CASE("a decode at 64k: sparse attention is several times cheaper, and dearer below the top k") {
+  const NodeEntry node = find_node("DGX-H200");
+  const Parallelism p{.gpus = 8, .attention_tp = 8};
+  const auto layer = [&](const char* name, double context) {
+    const ComputeModel c(find_model(name), node.spec.gpu, p, node.compute);
+    return seconds(c.attention({.decode_tokens = 64, .decode_context = 64 * context, .sampled = 64}));
+  };
+  MESSAGE("R1, V3.2 at 64k: ", layer("DeepSeek-R1", 65536), " ", layer("DeepSeek-V3.2", 65536));
+  CHECK(layer("DeepSeek-R1", 65536) > 64.0 * 65536 * 1152 / 4.8e12);
+  CHECK(layer("DeepSeek-V3.2", 65536) < layer("DeepSeek-R1", 65536) / 3);
+  CHECK(layer("DeepSeek-V3.2", 65536) > layer("DeepSeek-V3.2", 4096));  // the indexer's keys still grow
+  CHECK(layer("DeepSeek-V3.2", 1024) > layer("DeepSeek-R1", 1024));
 }
 
 TEST_CASE("nothing to do takes no time") {

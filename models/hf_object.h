@@ -1,0 +1,48 @@
+// One object of a Hugging Face config.json, read key by key, that knows which keys nobody has read.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace epsim {
+
+class HfObject {
+ public:
+  // Keeps a reference to `json`. `prefix` stands ahead of its keys in messages.
+  HfObject(const nlohmann::json& json, std::string file, std::string prefix)
+      : json_(json), file_(std::move(file)), prefix_(std::move(prefix)) {}
+
+  [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
+  bool has(const std::string& key) const { return json_.contains(key); }
+  bool given(const std::string& key) const { return has(key) && !json_.at(key).is_null(); }
+
+  // Each reads its key: a missing key, a wrong type or a value out of range is an InputError with file and key.
+  int integer(const std::string& key, int smallest, int largest = 10'000'000) const;
+  // For keys that a config may set to null, which then means `if_null`; the key itself must be there.
+  int integer_or_null(const std::string& key, int smallest, int if_null, int largest = 10'000'000) const;
+  // For keys that a config may leave out or set to null.
+  int integer_or(const std::string& key, int smallest, int otherwise) const;
+  bool boolean(const std::string& key) const;
+  bool boolean_or(const std::string& key, bool otherwise) const;
+  std::string word(const std::string& key) const;
+  std::vector<std::string> words(const std::string& key) const;
+  std::vector<int> integers(const std::string& key) const;  // layer numbers and the like: 0 to 1,000,000
+  HfObject object(const std::string& key) const;
+
+  // Counts the key as read: it says nothing in this model.
+  void skip(const std::string& key) const { read_.insert(key); }
+  // Refuses keys that nobody has read, other than null ones and those in `harmless`.
+  void finish(const std::set<std::string_view>& harmless) const;
+
+ private:
+  const nlohmann::json& need(const std::string& key) const;
+
+  const nlohmann::json& json_;
+  std::string file_, prefix_;
+  mutable std::set<std::string> read_;
+};
+
+}  // namespace epsim

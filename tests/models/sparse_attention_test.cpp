@@ -1,0 +1,87 @@
+// The size of sparse attention's prices against SGLang 0.5.14's DeepSeek-V3.2 layers as measured on an H200 (NVIDIA
+// AIConfigurator, commit 095f58a: bf16 cache, fp8 weights). No kernel of it is fitted, so bars are wide: whole prompt
+// layers within 40 %, what a longer context adds within a factor of 2, from 16 sequences on (one alone waits for
+// launches, not for bytes).
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "models/catalogue.h"
+#include "models/compute/roofline.h"
+#include "models/model_catalogue.h"
+#include "tests/support/paths.h"
+#include "traces/csv.h"
+
+using namespace epsim;
+
+namespace {
+
+// Milliseconds of one layer by (sequences, new tokens of each, tokens before them).
+using Key = std::array<std::int64_t, 3>;
+
+std::map<Key, double> measured(const std::string& file, std::int64_t tp, bool decode) {
+  ByteInput input(test::shared_dir() / "data/aiconfigurator/h200_sxm/sparse_attention/sglang/0.5.14" / file);
+  CsvReader csv(input);
+  std::map<Key, double> out;
+  while (csv.next()) {
+    const auto is = [&](const char* column, const char* value) { return csv.text(csv.column(column)) == value; };
+    if (is("architecture", "DeepseekV32ForCausalLM") && is("kv_cache_dtype", "bfloat16") &&
+        is("gemm_type", "fp8_block") && csv.integer(csv.column("tp_size")) == tp) {
+      const std::int64_t isl = csv.integer(csv.column("isl")), step = csv.integer(csv.column("step"));
+      const Key key = decode ? Key{csv.integer(csv.column("batch_size")), 1, isl + step}
+                             : Key{csv.integer(csv.column("batch_size")), isl, step};
+      out[key] = csv.number(csv.column("latency"));
+    }
+  }
+  return out;
+}
+
+double priced(int tp, const Key& key, bool decode) {
+  MoeSpec model = find_model("DeepSeek-V3.2");
+  model.bytes_per_weight = 1;
+  const NodeEntry node = find_node("DGX-H200");
+  const ComputeModel c(model, node.spec.gpu, {.gpus = 8, .attention_tp = tp}, node.compute);
+  const auto s = static_cast<double>(key[0]), n = static_cast<double>(key[1]), before = static_cast<double>(key[2]);
+  const RankBatch batch = decode ? RankBatch{.decode_tokens = key[0], .decode_context = s * before, .sampled = key[0]}
+                                 : RankBatch{.prefill_tokens = key[0] * key[1],
+                                             .prefill_pairs = s * (n * before + n * (n + 1) / 2),
+                                             .prefill_context = s * before,
+                                             .sampled = key[0]};
+  return c.attention(batch).time.count() * 1e3;
+}
+
+}  // namespace
+
+TEST_CASE("DeepSeek-V3.2 on an H200: prompts") {
+  const std::map<Key, double> table = measured("dsa_context_module_perf.csv.gz", 1, false);
+  for (const Key& key : {Key{1, 4096, 2048}, Key{1, 4096, 12288}, Key{1, 8192, 2048}, Key{1, 8192, 12288}}) {
+    const double here = priced(1, key, false), there = table.at(key);
+    MESSAGE(fmt::format("{} tokens behind {}: {:.2f} ms, measured {:.2f}", key[1], key[2], here, there));
+    CHECK(here / there > 1 / 1.4);
+    CHECK(here / there < 1.4);
+  }
+  for (const std::int64_t fresh : {4096, 8192}) {
+    const double here = priced(1, {1, fresh, 12288}, false) - priced(1, {1, fresh, 2048}, false);
+    const double there = table.at({1, fresh, 12288}) - table.at({1, fresh, 2048});
+    MESSAGE(fmt::format("{} tokens, 10,240 more before them: {:.2f} ms, measured {:.2f}", fresh, here, there));
+    CHECK(here / there > 0.5);
+    CHECK(here / there < 2);
+  }
+}
+
+TEST_CASE("DeepSeek-V3.2 on an H200: decodes") {
+  for (const int tp : {1, 8}) {
+    const std::map<Key, double> table = measured("dsa_generation_module_perf.csv.gz", tp, true);
+    for (const Key& key : {Key{16, 1, 16385}, Key{64, 1, 4097}}) {
+      const Key shorter{key[0], 1, 2049};
+      const double here = priced(tp, key, true) - priced(tp, shorter, true), there = table.at(key) - table.at(shorter);
+      MESSAGE(fmt::format("TP{}, {} sequences, 2049 -> {}: {:.1f} us, measured {:.1f}", tp, key[0], key[2], here * 1e3,
+                          there * 1e3));
+      CHECK(here / there > 0.5);
+      CHECK(here / there < 2);
+    }
+  }
+}
