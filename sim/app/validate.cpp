@@ -45,9 +45,13 @@ int validate_verb(const std::vector<std::string>& words) {
   }
   for (const PolicyChoice& policy : scenario.policies) {
     const PreparedRun run = prepare_run(scenario, policy);
-    std::cout << fmt::format("  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank, {:.1f} % lost to copies\n",
-                             policy.label, to_gib(run.memory.kv_pool),
-                             run.serving.kv_blocks * run.serving.kv_block_tokens, run.memory.copies_loss * 100);
+    const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
+    std::cout << fmt::format(
+        "  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to copies\n", policy.label,
+        to_gib(run.memory.kv_pool), run.serving.kv_blocks * run.serving.kv_block_tokens,
+        state > 0 ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", state)
+                  : "",
+        run.memory.copies_loss * 100);
   }
   std::cout << "the scenario is valid\n";
   return 0;

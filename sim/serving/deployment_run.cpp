@@ -101,16 +101,22 @@ void append_totals(StepTotals& all, const StepTotals& one, std::size_t instance)
   }
 }
 
+// What prompts leave in the cache, on all GPUs of a rank together.
+Bytes cache_of(const MoeSpec& model, std::int64_t prompts, std::int64_t tokens) {
+  return model.kv_bytes_per_token(1) * static_cast<double>(tokens) +
+         model.kv_bytes_per_sequence(1) * static_cast<double>(prompts);
+}
+
 // What prompts on their way put on the lanes of an instance (KvLanes), which no exchange of tokens waits for; lanes
 // that carried nothing are left out.
 void append_lanes(StepTotals& all, const Scenario& s, std::size_t instance, const TransferStats& transfers) {
   const auto before = std::ssize(all.links);
   const BytesPerSecond rate = kv_lanes(s).rate;
-  const auto add = [&](const std::vector<std::int64_t>& tokens, const char* way) {
-    for (std::size_t lane = 0; lane < tokens.size(); ++lane) {
-      if (tokens[lane] > 0) {
+  const auto add = [&](const std::vector<TransferStats::Carried>& carried, const char* way) {
+    for (std::size_t lane = 0; lane < carried.size(); ++lane) {
+      if (carried[lane].tokens > 0) {
         all.links.push_back({fmt::format("i{}.kv_lane{}.{}", instance, lane, way), rate,
-                             s.model.kv_bytes_per_token(1) * static_cast<double>(tokens[lane])});
+                             cache_of(s.model, carried[lane].prompts, carried[lane].tokens)});
       }
     }
   };
@@ -168,7 +174,7 @@ KvLanes kv_lanes(const Scenario& s) {
 }
 
 Seconds KvLanes::transfer_time(const Scenario& s, std::int64_t tokens, double speed) const {
-  const Bytes bytes = s.model.kv_bytes_per_token(1) * static_cast<double>(tokens);
+  const Bytes bytes = cache_of(s.model, 1, tokens);
   return s.network.inter.time(CollectiveKind::kAllToAll, 2, bytes / (rate * speed)).time;
 }
 

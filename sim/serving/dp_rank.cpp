@@ -70,13 +70,14 @@ bool DpRank::head_lacks_blocks() const {
 // Pages that come into use when the request enters with all of its input and output reserved.
 std::int64_t DpRank::whole_need(std::int32_t request, std::int64_t hit) const {
   const auto lent = path_of(request).first(static_cast<std::size_t>(hit));
-  return kv_.blocks_for(tokens_of(record(request))) - hit * kv_.pages_per_prefix_block() + kv_.newly_used(lent);
+  return options_.kv_blocks_per_request + kv_.blocks_for(tokens_of(record(request))) -
+         hit * kv_.pages_per_prefix_block() + kv_.newly_used(lent);
 }
 
 // Pages that the request holds besides lent ones, with `tokens` tokens in KV memory.
 std::int64_t DpRank::own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const {
   const std::int64_t held = reserves_all() ? tokens_of(record(request)) : tokens;
-  return kv_.blocks_for(held) - a.lent * kv_.pages_per_prefix_block();
+  return options_.kv_blocks_per_request + kv_.blocks_for(held) - a.lent * kv_.pages_per_prefix_block();
 }
 
 // Prompt tokens that memory allows for now.
@@ -114,6 +115,8 @@ DpRank::Active& DpRank::admit(std::int32_t request, std::int64_t hit, Ticks now)
   }
   if (reserves_all()) {
     kv_.reserve(own_blocks(request, a, 0));
+  } else if (options_.kv_blocks_per_request > 0) {
+    kv_.reserve(options_.kv_blocks_per_request);
   }
   r.state = RequestState::kRunning;
   return active_.emplace(request, a).first->second;

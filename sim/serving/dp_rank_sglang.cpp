@@ -124,7 +124,8 @@ bool DpRank::fits_estimate(std::int32_t request, std::int64_t hit, const Budget&
   const bool idle = active_.empty();
   const std::int64_t hit_tokens = hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
   const std::int64_t out = std::min<std::int64_t>(r.output_tokens, options_.admission.clip_tokens);
-  const double need = static_cast<double>(prompt_of(request) - hit_tokens + out);
+  const double need =
+      static_cast<double>(prompt_of(request) - hit_tokens + out + options_.kv_blocks_per_request * kv_.block_tokens());
   const double lent =
       static_cast<double>(kv_.newly_used(path_of(request).first(static_cast<std::size_t>(hit))) * kv_.block_tokens());
   return idle || need < room_left(budget) - lent;

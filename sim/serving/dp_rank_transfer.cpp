@@ -41,7 +41,7 @@ bool DpRank::remote_fits(std::int32_t request, std::int64_t context) const {
     return kv_.has_room(whole_need(request, 0));
   }
   const std::int64_t kept = options_.loop == SchedulerLoop::kSglang ? options_.reserved_decode_tokens : 0;
-  return kv_.has_room(kv_.blocks_for(context + kept * (running() + 1)));
+  return kv_.has_room(options_.kv_blocks_per_request + kv_.blocks_for(context + kept * (running() + 1)));
 }
 
 std::optional<std::int32_t> DpRank::admit_remote() {

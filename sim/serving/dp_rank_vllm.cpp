@@ -93,7 +93,7 @@ void DpRank::enter_waiting_vllm(std::int64_t& budget, Ticks now) {
     if (!options_.chunked_prefill && n < rest) {
       return;
     }
-    const std::int64_t blocks = kv_.blocks_for(found + n) - kv_.blocks_for(found);
+    const std::int64_t blocks = options_.kv_blocks_per_request + kv_.blocks_for(found + n) - kv_.blocks_for(found);
     if (!kv_.has_room(blocks + kv_.newly_used(path_of(request).first(static_cast<std::size_t>(hit))))) {
       head_refused_ = true;
       return;

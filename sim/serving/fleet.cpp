@@ -205,8 +205,11 @@ void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) 
   lane = start + duration;
   ++result_.transfers.count;
   result_.transfers.tokens += tokens;
-  result_.transfers.sent[from][static_cast<std::size_t>(out)] += tokens;
-  result_.transfers.received[to][static_cast<std::size_t>(in)] += tokens;
+  for (TransferStats::Carried* carried : {&result_.transfers.sent[from][static_cast<std::size_t>(out)],
+                                          &result_.transfers.received[to][static_cast<std::size_t>(in)]}) {
+    ++carried->prompts;
+    carried->tokens += tokens;
+  }
   result_.transfers.time += to_seconds(duration);
   result_.transfers.wait += to_seconds(start - now_);
   queue_.push(lane, Phase::Complete, KvArrived{request, result_.requests[static_cast<std::size_t>(request)].retries});

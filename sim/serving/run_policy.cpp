@@ -119,6 +119,18 @@ void check_fair_share(const Scenario& s, const PolicyChoice& policy) {
   }
 }
 
+// A prefix can be lent to another request only with the states of linear layers as they were behind it, which no cache
+// here keeps (nor vLLM's unless asked to).
+void check_prefix_cache(const Scenario& s) {
+  if (s.serving.prefix_caching && s.requests.prefixes.known() && s.model.layers_of(AttentionReach::kLinear) > 0) {
+    throw InputError({"", 0, "serving"},
+                     fmt::format("the requests share prefixes, and {}'s linear-attention layers have no prefix cache "
+                                 "here. Turn it off: disable_radix_cache: true (SGLang) or enable_prefix_caching: "
+                                 "false (vLLM).",
+                                 s.model.name));
+  }
+}
+
 }  // namespace
 
 const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy) {
@@ -144,6 +156,7 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
                                  policy.label));
   }
   check_fair_share(s, policy);
+  check_prefix_cache(s);
   const ClusterShape shape = s.parallelism.ep_shape(shape_of(s.cluster));
   const LoadWindow& window = planning_window(s, policy);
   PlacementPlan plan = policy.placement->plan(window, shape);
@@ -173,6 +186,8 @@ PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
                         return a.blocks < b.blocks;
                       })->blocks;
   serving.kv_block_tokens = s.memory.kv_block_tokens;
+  serving.kv_blocks_per_request =
+      static_cast<std::int64_t>(std::ceil(memory.kv_per_sequence / (memory.kv_per_token * serving.kv_block_tokens)));
   return {std::move(plan),  std::move(placement), std::move(memory), serving, options.resident_extra, {},
           std::move(shares)};
 }

@@ -89,8 +89,11 @@ struct TransferStats {
   std::int64_t tokens = 0;
   Seconds time{};  // on the link, summed over transfers
   Seconds wait{};  // for the link, likewise
-  // [instance][lane] tokens that left by it, or came in; a lane that carried none may be missing.
-  std::vector<std::vector<std::int64_t>> sent = {}, received = {};
+  struct Carried {
+    std::int64_t prompts = 0, tokens = 0;
+  };
+  // [instance][lane] what left by it, or came in; a lane that carried nothing may be missing.
+  std::vector<std::vector<Carried>> sent = {}, received = {};
 };
 
 // One line of the memory account of a GPU.

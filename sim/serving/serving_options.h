@@ -92,7 +92,9 @@ struct ServingOptions {
   int max_running_requests = 0;  // admitted and unfinished, per rank; 0 = as many as the KV pool holds
   std::int64_t kv_blocks = 0;    // per rank; from the memory model
   int kv_block_tokens = 1;       // SGLang's page_size, vLLM's block_size
-  bool prefix_caching = true;    // where the trace names prefix blocks
+  // Blocks that a request holds besides those of its tokens, however long it is: windows and linear-attention states.
+  std::int64_t kv_blocks_per_request = 0;
+  bool prefix_caching = true;  // where the trace names prefix blocks
   SchedulePolicy schedule_policy = SchedulePolicy::kFirstCome;
   Router router = Router::kRoundRobin;
   AdmissionOptions admission;

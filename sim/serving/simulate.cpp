@@ -15,12 +15,15 @@ void require_that_requests_fit(const RequestTrace& trace, const ServingOptions& 
   for (std::size_t i = 0; i < trace.requests.size(); ++i) {
     const Request& r = trace.requests[i];
     const std::int64_t tokens = std::int64_t{r.input_tokens} + r.output_tokens;
-    if (!pool.has_room(pool.blocks_for(tokens))) {
+    if (!pool.has_room(options.kv_blocks_per_request + pool.blocks_for(tokens))) {
+      const std::int64_t state = options.kv_blocks_per_request * options.kv_block_tokens;
       throw InputError(
           {trace.source, 0, ""},
-          fmt::format("request {} needs {} tokens of KV cache ({} input + {} output), but the pool of a DP "
+          fmt::format("request {} needs {} tokens of KV cache ({} input + {} output{}), but the pool of a DP "
                       "rank holds {}; a request must fit an empty pool.",
-                      i + 1, tokens, r.input_tokens, r.output_tokens, options.kv_blocks * options.kv_block_tokens));
+                      i + 1, tokens + state, r.input_tokens, r.output_tokens,
+                      state > 0 ? fmt::format(" + {} for windows and linear-attention states", state) : "",
+                      options.kv_blocks * options.kv_block_tokens));
     }
   }
 }

@@ -49,6 +49,30 @@ class Runner {
 
 }  // namespace
 
+TEST_CASE("what a request holds beside its tokens is taken when it enters and given back when it ends") {
+  // 60 tokens of memory, of which each request takes 15 whatever its length: A (10 in, 3 out) and B need 28 each.
+  ServingOptions options = on_estimate(60, 1.0);
+  options.kv_blocks_per_request = 15;
+  auto records = records_of({{0, 10, 3}, {0, 10, 3}, {0, 10, 3}});
+  DpRank rank(options, records);
+  Runner run(rank);
+  for (std::int32_t r = 0; r < 3; ++r) {
+    rank.enqueue(r);
+  }
+  // A leaves 35 and promises 3: B's 28 fit, C's do not fit the 10 - 6 behind it.
+  run.check({20, 0, 50});
+  run.check({0, 2, 52});
+  run.check({0, 2, 54});  // A and B end, and all is free
+  run.check({10, 0, 25});
+  run.check({0, 1, 26});
+  run.check({0, 1, 27});
+  CHECK(rank.kv().used() == 0);
+  CHECK_FALSE(rank.has_work());
+  for (const RequestRecord& r : records) {
+    CHECK(r.retractions == 0);
+  }
+}
+
 TEST_CASE("decodes that run out of memory retract the request with the fewest tokens, which starts again") {
   // 30 tokens of memory. A and B (10 in, 8 out) both enter, since the estimate expects no further output (ratio 0).
   auto records = records_of({{0, 10, 8}, {0, 10, 8}});

@@ -79,6 +79,25 @@ TEST_CASE("the latest request is preempted when blocks run out, goes to the head
   CHECK(gaps.count() == 8 + 8);
 }
 
+TEST_CASE("what a request holds beside its tokens is preempted and taken again with it") {
+  // 60 blocks of a token, of which each request takes 15 whatever its length. A and B: 14 in, 8 out.
+  ServingOptions options = vllm(100, 60, 1);
+  options.kv_blocks_per_request = 15;
+  auto records = records_of({{0, 14, 8}, {0, 14, 8}});
+  DpRank rank(options, records);
+  rank.enqueue(0);
+  rank.enqueue(1);
+  GapSamples gaps;
+  std::int64_t at = 0;
+  check_steps(rank, at, {{28, 0, 58}, {0, 2, 60}}, gaps);
+  // Two more do not fit: B gives back 30 and, with its 2 tokens, needs 31 of the 29 and less that A leaves.
+  check_steps(rank, at, {{0, 1, 31}, {0, 1, 32}, {0, 1, 33}, {0, 1, 34}, {0, 1, 35}, {0, 1, 36}}, gaps);
+  CHECK(records[1].retractions == 1);
+  check_steps(rank, at, {{16, 0, 31}, {0, 1, 32}, {0, 1, 33}, {0, 1, 34}, {0, 1, 35}, {0, 1, 36}}, gaps);
+  CHECK_FALSE(rank.has_work());
+  CHECK(rank.kv().used() == 0);
+}
+
 TEST_CASE("max_num_seqs, chunks of limited length, and prompts that may not be cut") {
   auto records = records_of({{0, 20, 1}, {0, 20, 1}, {0, 20, 1}});
   ServingOptions limited = vllm(100, 100, 4);
