@@ -97,6 +97,7 @@ const pointsOf = (spec, set) => set.data.map((one, i) => (typeof one === "object
 const valueScale = (spec, sets, room) => {
   const all = sets.flatMap((set) => set.points.flatMap((p) => [p.y, p.low, p.high])).concat((spec.rules ?? []).map((rule) => rule.y)).filter((v) => Number.isFinite(v));
   let [low, high] = d3.extent(all.length > 0 ? all : [0, 1]);
+  if (sets.every((set) => set.points.every((p) => p.y >= 0))) low = Math.max(0, low);  // an interval may reach below
   if (spec.stacked) {
     const sums = new Map();
     for (const point of sets.flatMap((set) => set.points)) sums.set(point.x, (sums.get(point.x) ?? 0) + Math.max(0, point.y));
@@ -160,7 +161,7 @@ const drawBars = (plot, spec, sets, position, value) => {
     if (set.item && spec.horizontal && length > widthOf(set.label) + 8) {
       plot.append("text").attr("x", start + length / 2).attr("y", at + thick / 2).attr("dy", "0.35em").attr("text-anchor", "middle").attr("fill", "#1b1f24").text(set.label);
     }
-    if (Number.isFinite(point.low)) drawInterval(plot, point.px, value(point.low), value(point.high), text);
+    if (Number.isFinite(point.low)) drawInterval(plot, point.px, value(Math.max(point.low, value.domain()[0])), value(point.high), text);
   }));
 };
 const drawInterval = (plot, x, low, high, stroke) =>
@@ -174,7 +175,7 @@ const drawLines = (plot, sets, position, value) => {
         .attr("d", d3.line().x((p) => p.px).y((p) => p.py).curve(set.steps ? d3.curveStepAfter : d3.curveLinear)(set.points));
     }
     set.points.forEach((point, i) => {
-      if (Number.isFinite(point.low)) drawInterval(plot, point.px, value(point.low), value(point.high), set.colour);
+      if (Number.isFinite(point.low)) drawInterval(plot, point.px, value(Math.max(point.low, value.domain()[0])), value(point.high), set.colour);
       const mark = point.mark ?? set.mark, size = point.size ?? set.size;
       if (size === 0 || (set.points.length > 80 && size <= 5 && set.line)) return;
       plot.append("path").attr("transform", `translate(${point.px},${point.py})${mark === cross ? "rotate(45)" : ""}`).attr("d", symbol(mark === cross ? d3.symbolCross : mark, size * size * 1.6))
@@ -249,7 +250,7 @@ const drawChart = (svg, spec, width) => {
   const below = plot.append("g").attr("transform", `translate(0,${inside})`);
   drawAxis(below, bottom, { key: "y2", length: -inside }, spec.horizontal || !bars);
   drawAxis(plot.append("g"), side, { key: "x2", length: across }, !spec.horizontal);
-  const slanted = !spec.horizontal && !position.ticks && d3.sum(xTicks, (t) => widthOf(String(xFormat(t))) + 8) > across;
+  const slanted = !spec.horizontal && !position.ticks && d3.max(xTicks, (t) => widthOf(String(xFormat(t))) + 6) > across / xTicks.length;
   const widest = slanted ? Math.min(90, d3.max(xTicks, (t) => widthOf(String(xFormat(t))))) : 0;
   if (slanted) below.selectAll("text").attr("text-anchor", "end").attr("transform", "rotate(-40)").attr("dx", "-0.5em").attr("dy", "0.3em");
   if (bars) drawBars(plot, spec, sets, position, value); else drawLines(plot, sets, position, value);
