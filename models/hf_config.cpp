@@ -40,7 +40,8 @@ enum class Limits {
   kHybrid            // linear attention in all but every full_attention_interval-th
 };
 
-// How a family of models names things. `first_dense`: first_k_dense_replace where a config leaves it out.
+// How a family of models names things. `first_dense`: first_k_dense_replace where a config leaves it out; negative: it
+// may not.
 struct Dialect {
   std::string_view model_type;
   std::string_view architecture;  // `architectures` without "ForCausalLM" and the like
@@ -52,9 +53,8 @@ struct Dialect {
   int first_dense;
 };
 
-// Defaults: configuration_<model_type>.py of huggingface/transformers v4.57 (deepseek_v32: v5); kimi_k2:
-// configuration_deepseek.py beside its weights. In all of them tie_word_embeddings is false, decoder_sparse_step and
-// interleave_moe_layer_step are 1.
+// Defaults: configuration_<model_type>.py of huggingface/transformers v4.57 (deepseek_v32, minimax_m2: v5). In all of
+// them tie_word_embeddings is false, decoder_sparse_step and interleave_moe_layer_step are 1.
 constexpr Dialect kDialects[] = {
     {"deepseek_v2", "DeepseekV2", "n_routed_experts", "moe_intermediate_size", "intermediate_size",
      SharedExperts::kCount, MoeLayers::kFirstDense, Limits::kNone, true, 0},
@@ -63,7 +63,7 @@ constexpr Dialect kDialects[] = {
     {"deepseek_v32", "DeepseekV32", "n_routed_experts", "moe_intermediate_size", "intermediate_size",
      SharedExperts::kCount, MoeLayers::kFirstDense, Limits::kSparse, true, 3},
     {"kimi_k2", "DeepseekV3", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
-     MoeLayers::kFirstDense, Limits::kNone, true, 0},
+     MoeLayers::kFirstDense, Limits::kNone, true, -1},
     {"glm4_moe", "Glm4Moe", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
      MoeLayers::kFirstDense, Limits::kNone, true, 1},
     {"qwen2_moe", "Qwen2Moe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kWidth,
@@ -136,7 +136,8 @@ std::vector<int> moe_layers_of(const HfObject& in, const Dialect& dialect, int l
   int first = 0, step = 1, remainder = 0;
   std::vector<int> dense;
   if (dialect.layers == MoeLayers::kFirstDense) {
-    first = in.integer_or("first_k_dense_replace", 0, dialect.first_dense);
+    first = dialect.first_dense < 0 ? in.integer("first_k_dense_replace", 0)
+                                    : in.integer_or("first_k_dense_replace", 0, dialect.first_dense);
     step = in.integer_or("moe_layer_freq", 1, 1);
   } else if (dialect.layers == MoeLayers::kSparseStep) {
     step = in.integer_or("decoder_sparse_step", 1, 1);

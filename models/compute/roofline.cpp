@@ -27,6 +27,9 @@ constexpr int kGateKernels = 1;
 constexpr int kLinearKernels = 3;
 // Tokens that the delta rule works on at once, in flash-linear-attention's kernels.
 constexpr double kLinearChunk = 64;
+// FlashMLA's sparse prefill works on whole groups of so many query heads: SGLang pads to them on Hopper, and its layers
+// take as long at 16 heads as at 64 (AIConfigurator, H200).
+constexpr double kSparseHeads = 64;
 constexpr double kActivationBytes = 2;  // bf16
 constexpr double kIndexScoreBytes = 8;  // float32, written and read by the choice of the top k
 
@@ -222,7 +225,8 @@ Price ComputeModel::sparse_scores(const RankBatch& batch, const AttentionLayers&
     return scores(prompts) + indexer_scores(decodes) + decode_scores(picked);
   }
   const AttentionSpec& a = model_.attention;
-  const double heads = static_cast<double>(a.heads) / parallelism_.attention_tp;
+  const double heads =
+      std::ceil(static_cast<double>(a.heads) / parallelism_.attention_tp / kSparseHeads) * kSparseHeads;
   const Flops work(2.0 * picked.prefill_pairs * heads * (2.0 * a.kv_lora_rank + a.qk_rope_head_dim));
   const Price absorbed{work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
   return indexer_scores(batch) + absorbed + decode_scores(picked);

@@ -276,6 +276,8 @@ TEST_CASE("missing keys are named, not guessed") {
     check_refused(without(deepseek_r1(), key), key, "required and missing");
   }
   check_refused(without(deepseek_v32(), "index_topk"), "index_topk", "required and missing");
+  check_refused(without(changed(deepseek_r1(), "model_type", "kimi_k2"), "first_k_dense_replace"),
+                "first_k_dense_replace", "required and missing");
   check_refused(without(qwen3_next(), "linear_key_head_dim"), "linear_key_head_dim", "required and missing");
   check_refused(without(qwen3(48, 2048, 32, 768), "num_key_value_heads"), "num_key_value_heads",
                 "required and missing");

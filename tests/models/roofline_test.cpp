@@ -171,15 +171,15 @@ TEST_CASE("sparse attention: the indexer scores all tokens, the latents of the t
   const double weights = 300.0 * 16 * 128 + 1000.0 * 144;
   CHECK(seconds(c.attention(none)) - seconds(compute(mla(), 2).attention(none)) ==
         doctest::Approx(2 * weights / kBytes).epsilon(1e-9));
-  // A prompt of 1000 tokens: 200 x 201 / 2 + 800 x 200 pairs in the absorbed form, 4 heads x (2 x 100 + 10); 500500
-  // pairs for the indexer. One of 150 tokens has full attention and no scores of the indexer.
+  // A prompt of 1000 tokens: 200 x 201 / 2 + 800 x 200 pairs in the absorbed form, 4 heads padded to 64 x (2 x 100 +
+  // 10); 500500 pairs for the indexer. One of 150 tokens has full attention and no scores of the indexer.
   const auto prompt = [&](const ComputeModel& of, double n) {
     const RankBatch b{.prefill_tokens = static_cast<std::int64_t>(n), .prefill_pairs = n * (n + 1) / 2, .sampled = 1};
     RankBatch bare = b;
     bare.prefill_pairs = 0;
     return seconds(of.attention(b)) - seconds(of.attention(bare));
   };
-  const double picked = 2 * (200.0 * 201 / 2 + 800 * 200) * 4 * 210 / kFlops;
+  const double picked = 2 * (200.0 * 201 / 2 + 800 * 200) * 64 * 210 / kFlops;
   CHECK(prompt(c, 1000) == doctest::Approx(picked + 500500 * (2.0 * 16 * 128 / kFlops + 8 / kBytes)).epsilon(1e-6));
   CHECK(prompt(c, 150) == doctest::Approx(prompt(compute(mla(), 2), 150)).epsilon(1e-6));
 }
