@@ -64,9 +64,6 @@ std::array<std::size_t, 4> knot_limits(OpKind kind) {
     case OpKind::kGqaPrefill:
     case OpKind::kGqaDecode:
       return {11, 7, 4, 3};
-    case OpKind::kMlaPrefillContext:
-    case OpKind::kGqaPrefillContext:
-      return {8, 4, 5, 3};
     default:  // along one axis or two, what is measured is smooth
       return {12, 6, 1, 1};
   }

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "calibration/correction_fit.h"
+#include "models/profile/profiles.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "sim/core/fingerprint.h"
@@ -217,6 +218,32 @@ void state_errors(FitResult& result, std::span<const Sample> samples) {
   result.op.noise = noise_of(samples);
 }
 
+bool is_attention(const FittedOp& op) { return op.op.starts_with("mla_") || op.op.starts_with("gqa_"); }
+
+// epsim-calibrate does not measure attention, whose speed is that of an engine's own kernels. The fit of public tables
+// for the same GPU has it.
+void add_attention(FittedProfile& profile, const std::function<void(const std::string&)>& note) {
+  if (profile.ops.empty() || std::any_of(profile.ops.begin(), profile.ops.end(), is_attention)) {
+    return;
+  }
+  for (const std::string& name : fitted_profile_names()) {
+    const FittedProfile other = fitted_profile(name);
+    if (!same_gpu(other.gpu, profile.gpu)) {
+      continue;
+    }
+    std::copy_if(other.ops.begin(), other.ops.end(), std::back_inserter(profile.ops), is_attention);
+    const std::string taken =
+        fmt::format("attention: not measured; its operators are those of the committed fit '{}' of the same GPU ({})",
+                    name, other.licence);
+    profile.notes += (profile.notes.empty() ? "" : " ") + taken + ".";
+    return note(taken);
+  }
+  note(
+      fmt::format("attention: not measured, and there is no committed fit of this GPU ('{}'): runs price it by the "
+                  "compute profile's attention_prefill and attention_decode",
+                  profile.gpu));
+}
+
 std::vector<const Sample*> choose_training(std::span<const Sample> samples, std::size_t max_points) {
   std::vector<const Sample*> training;
   for (const Sample& s : samples) {
@@ -295,6 +322,7 @@ FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
     source += file == table.attributes.end() ? "" : (source.empty() ? "" : ", ") + file->second;
     out.ops.push_back(fit_op(table, rates, source, options).op);
   }
+  add_attention(out, note);
   return out;
 }
 

@@ -52,7 +52,9 @@ std::size_t min_points(const OpInfo& info);
 FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
                  const FitOptions& options = {});
 
-// Every operator of the file that can be fitted; `note` hears, in words, of those that cannot, and why.
+// Every operator of the file that can be fitted; `note` hears, in words, of those that cannot, and why. A file without
+// any attention (`epsim-calibrate` measures none) gets the attention operators of the committed fit of the same GPU, if
+// there is one; `note` hears which.
 FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
                           const std::function<void(const std::string&)>& note, const FitOptions& options = {});
 

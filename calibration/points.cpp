@@ -188,8 +188,10 @@ void append_points(PointFile& into, const PointFile& more, const std::string& fi
   }
 }
 
+bool same_gpu(const std::string& a, const std::string& b) { return gpu_key(a) == gpu_key(b); }
+
 void check_gpu(const Provenance& provenance, const std::string& gpu, const std::string& file) {
-  if (gpu_key(provenance.gpu) != gpu_key(gpu)) {
+  if (!same_gpu(provenance.gpu, gpu)) {
     throw InputError({file, 0, "gpu"}, fmt::format("the points were taken on '{}', not on '{}'.", provenance.gpu, gpu));
   }
 }

@@ -76,8 +76,9 @@ PointFile read_points(const std::filesystem::path& file);
 // when the machines, GPUs, columns or attributes differ; `file` names `more`.
 void append_points(PointFile& into, const PointFile& more, const std::string& file);
 
-// Throws InputError unless the points were taken on this GPU. Case, blanks and vendor do not matter: "NVIDIA H200"
-// matches "h200".
+// Whether two names are of the same GPU. Case, blanks and vendor do not matter: "NVIDIA H200" is "h200".
+bool same_gpu(const std::string& a, const std::string& b);
+// Throws InputError unless the points were taken on this GPU.
 void check_gpu(const Provenance& provenance, const std::string& gpu, const std::string& file);
 
 }  // namespace epsim

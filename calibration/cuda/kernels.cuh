@@ -20,9 +20,6 @@ void fill_words(std::uint64_t* out, std::size_t count, std::uint64_t seed, cudaS
 void empty_kernel(cudaStream_t stream);
 // Keeps the stream busy, so that the host can queue what is to be timed behind it.
 void spin_kernel(std::int64_t nanoseconds, cudaStream_t stream);
-// Sum (modulo 2^64) of `count` words, one partial sum per block into `partial` (kReadBlocks of them).
-inline constexpr int kReadBlocks = 2048;
-void sum_words(const std::uint64_t* in, std::size_t count, std::uint64_t* partial, cudaStream_t stream);
 
 // --- matrix products (grouped_gemm.cu) ------------------------------------------------------------------------------
 struct RowTile;
@@ -35,17 +32,6 @@ struct GroupedGemm {
   int tile_count = 0, tile_rows = 128, n = 0, k = 0;
 };
 void grouped_gemm_mma(const GroupedGemm& product, cudaStream_t stream);
-
-// --- attention (attention.cu) ---------------------------------------------------------------------------------------
-struct PrefillArguments;
-struct DecodeArguments;
-// False when there is no kernel for these head sizes.
-bool has_prefill(int qk_dim, int v_dim);
-bool has_decode(int qk_dim, int v_dim, bool latent);
-void prefill(const PrefillArguments& arguments, int batch, int qk_dim, int v_dim, cudaStream_t stream);
-// Fills in `splits` and `keys_per_split` for about two blocks a multiprocessor.
-void choose_splits(DecodeArguments& arguments, int batch, bool latent, int multiprocessors);
-void decode(const DecodeArguments& arguments, int batch, int qk_dim, int v_dim, bool latent, cudaStream_t stream);
 
 // --- tokens (token.cu); shapes as in kernels/token.cuh --------------------------------------------------------------
 void silu_mul(const Bf16* in, Bf16* out, std::int64_t rows, int width, cudaStream_t stream);

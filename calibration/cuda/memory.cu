@@ -49,30 +49,6 @@ __global__ void spin(std::int64_t nanoseconds) {
   } while (now - start < nanoseconds);
 }
 
-// Four independent 16-byte loads a step keep enough bytes in flight.
-__global__ void sum_kernel(const ulonglong2* in, std::size_t pairs, std::uint64_t* partial) {
-  __shared__ unsigned long long total;
-  if (threadIdx.x == 0) {
-    total = 0;
-  }
-  __syncthreads();
-  unsigned long long sum = 0;
-  const std::size_t step = stride();
-  std::size_t i = first_index();
-  for (; i + 3 * step < pairs; i += 4 * step) {
-    const ulonglong2 a = in[i], b = in[i + step], c = in[i + 2 * step], d = in[i + 3 * step];
-    sum += a.x + a.y + b.x + b.y + c.x + c.y + d.x + d.y;
-  }
-  for (; i < pairs; i += step) {
-    sum += in[i].x + in[i].y;
-  }
-  atomicAdd(&total, sum);
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    partial[blockIdx.x] = total;
-  }
-}
-
 }  // namespace
 
 void fill_bf16(Bf16* out, std::size_t count, std::uint64_t seed, cudaStream_t stream) {
@@ -103,11 +79,6 @@ void empty_kernel(cudaStream_t stream) {
 void spin_kernel(std::int64_t nanoseconds, cudaStream_t stream) {
   spin<<<1, 1, 0, stream>>>(nanoseconds);
   cuda_check(cudaGetLastError(), "spin kernel");
-}
-
-void sum_words(const std::uint64_t* in, std::size_t count, std::uint64_t* partial, cudaStream_t stream) {
-  sum_kernel<<<kReadBlocks, kThreads, 0, stream>>>(reinterpret_cast<const ulonglong2*>(in), count / 2, partial);
-  cuda_check(cudaGetLastError(), "sum_words");
 }
 
 }  // namespace epsim::measure

@@ -1,4 +1,4 @@
-// Copies inside device memory, reads of it, copies to and from the host and to a second GPU.
+// Copies inside device memory, copies to and from the host and to a second GPU.
 #include <algorithm>
 #include <cstring>
 
@@ -47,40 +47,6 @@ class Copy : public CudaWorkload {
  private:
   std::size_t words_;
   std::vector<Buffer<std::uint64_t>> from_, to_;
-};
-
-class Read : public CudaWorkload {
- public:
-  Read(CudaContext& context, std::size_t bytes) : CudaWorkload(context), words_(bytes / 8), partial_(kReadBlocks) {
-    choose_sets(static_cast<double>(bytes));
-    for (int s = 0; s < sets_; ++s) {
-      from_.emplace_back(words_);
-      fill_words(from_.back().data(), words_, kSeed, context.stream);
-    }
-    synchronize();
-  }
-
- protected:
-  void enqueue(std::size_t, int set) override {
-    sum_words(from_[static_cast<std::size_t>(set)].data(), words_, partial_.data(), context_.stream);
-  }
-  void poison() override {
-    cuda_check(cudaMemsetAsync(partial_.data(), 0xff, partial_.bytes(), context_.stream), "poison");
-  }
-  CheckReport compare(std::size_t) override {
-    std::uint64_t sum = 0;
-    for (const std::uint64_t part : read(partial_.data(), 0, kReadBlocks)) {
-      sum += part;
-    }
-    OutputError error;
-    error.add(sum == word_sum_reference(kSeed, words_) ? 0 : 1, 0, "the sum");
-    return error.report(0);
-  }
-
- private:
-  std::size_t words_;
-  std::vector<Buffer<std::uint64_t>> from_;
-  Buffer<std::uint64_t> partial_;
 };
 
 // Between pinned host memory and the GPU, in either direction.
@@ -186,9 +152,6 @@ class PeerCopy : public CudaWorkload {
 
 std::unique_ptr<Workload> make_memory_workload(CudaContext& context, const PlannedPoint& point) {
   const auto bytes = static_cast<std::size_t>(point.value("bytes"));
-  if (point.op->name == "memory_read") {
-    return std::make_unique<Read>(context, bytes);
-  }
   return std::make_unique<Copy>(context, bytes);
 }
 

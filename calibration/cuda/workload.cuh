@@ -18,7 +18,7 @@ namespace epsim::measure {
 struct CudaContext {
   GpuFacts facts;
   int gpu = 0;
-  Stream stream, copy_stream;
+  Stream stream;
   Event start, stop;
   cublasHandle_t cublas = nullptr;
   cublasLtHandle_t cublas_lt = nullptr;
@@ -78,8 +78,6 @@ std::unique_ptr<Workload> make_memory_workload(CudaContext& context, const Plann
 std::unique_ptr<Workload> make_transfer_workload(CudaContext& context, const PlannedPoint& point);
 std::unique_ptr<Workload> make_launch_workload(CudaContext& context, const PlannedPoint& point);
 std::unique_ptr<Workload> make_gemm_workload(CudaContext& context, const PlannedPoint& point);
-std::unique_ptr<Workload> make_interference_workload(CudaContext& context, const PlannedPoint& point);
-std::unique_ptr<Workload> make_attention_workload(CudaContext& context, const PlannedPoint& point);
 std::unique_ptr<Workload> make_token_workload(CudaContext& context, const PlannedPoint& point);
 
 }  // namespace epsim::measure

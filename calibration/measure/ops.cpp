@@ -8,10 +8,6 @@ namespace {
 
 using Values = std::span<const double>;
 
-// DeepSeek's multi-head latent attention: a query and key of 128 + 64 and a value of 128 in prefill; in decode, with
-// absorbed projections, a cached latent of 512 and 64 more entries of the key.
-constexpr double kMlaQueryWidth = 192, kMlaValueWidth = 128, kMlaLatent = 512, kMlaKeyWidth = 576;
-
 // rows, groups, rows_max, hidden, intermediate, tokens, local_experts, tiles_64, tiles_128, distribution; `groups` are
 // those with rows, and tokens equals rows: every row is read and written once.
 template <int kWeightBytes>
@@ -29,31 +25,6 @@ Work gemm_work(Values v) {
   return {Flops(2 * v[0] * v[1] * v[2]), Bytes((v[0] * v[2] + v[2] * v[1]) * kBytes + v[0] * v[1] * 2), {}, 1};
 }
 
-// Causal attention of `fresh` tokens of each sequence after `context` others.
-Work prefill(double batch, double fresh, double context, double heads, double kv_heads, double qk, double v) {
-  const double queries = batch * fresh, keys = batch * (fresh + context);
-  const double pairs = queries * (context + (fresh + 1) / 2);
-  return {
-      Flops(2 * pairs * heads * (qk + v)), Bytes(2 * (queries * heads * (qk + v) + keys * kv_heads * (qk + v))), {}, 1};
-}
-
-// batch, length [, context], heads [, kv_heads, head_dim]
-Work mla_prefill_work(Values v) { return prefill(v[0], v[1], 0, v[2], v[2], kMlaQueryWidth, kMlaValueWidth); }
-Work mla_context_work(Values v) { return prefill(v[0], v[1], v[2], v[3], v[3], kMlaQueryWidth, kMlaValueWidth); }
-Work gqa_prefill_work(Values v) { return prefill(v[0], v[1], 0, v[2], v[3], v[4], v[4]); }
-Work gqa_context_work(Values v) { return prefill(v[0], v[1], v[2], v[3], v[4], v[5], v[5]); }
-
-// batch, length, heads: the values are the latent's first entries, so that it is read once.
-Work mla_decode_work(Values v) {
-  const double keys = v[0] * v[1], widths = kMlaKeyWidth + kMlaLatent;
-  return {Flops(2 * keys * v[2] * widths), Bytes(2 * (keys * kMlaKeyWidth + v[0] * v[2] * widths)), {}, 2};
-}
-// batch, length, heads, kv_heads, head_dim
-Work gqa_decode_work(Values v) {
-  const double keys = v[0] * v[1];
-  return {Flops(4 * keys * v[2] * v[4]), Bytes(4 * (keys * v[3] + v[0] * v[2]) * v[4]), {}, 2};
-}
-
 // tokens, hidden, experts, top_k
 Work gate_work(Values v) {
   return {Flops(2 * v[0] * v[1] * v[2]), Bytes(2 * (v[0] * v[1] + v[1] * v[2]) + v[0] * (4 * v[2] + 8 * v[3])), {}, 2};
@@ -65,12 +36,8 @@ Work permute_work(Values v) { return {{}, Bytes(2 * v[0] * v[1] * (1 + v[2])), {
 Work activation_work(Values v) { return {Flops(v[0] * v[1] * 4), Bytes(2 * v[0] * v[1] * 3), {}, 1}; }
 Work norm_work(Values v) { return {Flops(v[0] * v[1] * 4), Bytes(2 * v[0] * v[1] * 2), {}, 1}; }
 Work copy_work(Values v) { return {{}, Bytes(2 * v[0]), {}, 1}; }
-Work read_work(Values v) { return {{}, Bytes(v[0]), {}, 1}; }
 Work launch_work(Values v) { return {{}, {}, {}, v[0]}; }
 Work transfer_work(Values v) { return {{}, {}, Bytes(v[0]), 1}; }
-// m, n, k, bytes: a dense product and a copy from the host at once
-Work gemm_beside_copy_work(Values v) { return gemm_work<2>(v.first(3)); }
-Work copy_beside_gemm_work(Values v) { return {{}, {}, Bytes(v[3]), 1}; }
 
 // bytes, ranks, nodes: what leaves the busiest GPU
 Work spread_work(Values v) { return {{}, Bytes(2 * v[0]), Bytes(v[0] * (v[1] - 1) / v[1]), 1}; }
@@ -103,54 +70,6 @@ std::vector<OpSpec> gemm_ops() {
        {"m", "n", "k"},
        gemm_work<1>,
        6},
-  };
-}
-
-// Attention.
-std::vector<OpSpec> attention_ops() {
-  return {
-      {"mla_prefill",
-       "MLA's causal attention of new tokens, by a kernel of our own",
-       K::kCompute,
-       "bf16",
-       {"batch", "length", "heads"},
-       mla_prefill_work,
-       3},
-      {"mla_prefill_context",
-       "the same after a context",
-       K::kCompute,
-       "bf16",
-       {"batch", "length", "context", "heads"},
-       mla_context_work,
-       2},
-      {"mla_decode",
-       "MLA's attention of one new token over the latent cache, projections absorbed",
-       K::kCompute,
-       "bf16",
-       {"batch", "length", "heads"},
-       mla_decode_work,
-       4},
-      {"gqa_prefill",
-       "grouped-query causal attention of new tokens, by a kernel of our own",
-       K::kCompute,
-       "bf16",
-       {"batch", "length", "heads", "kv_heads", "head_dim"},
-       gqa_prefill_work,
-       3},
-      {"gqa_prefill_context",
-       "the same after a context",
-       K::kCompute,
-       "bf16",
-       {"batch", "length", "context", "heads", "kv_heads", "head_dim"},
-       gqa_context_work,
-       2},
-      {"gqa_decode",
-       "grouped-query attention of one new token over its KV cache",
-       K::kCompute,
-       "bf16",
-       {"batch", "length", "heads", "kv_heads", "head_dim"},
-       gqa_decode_work,
-       4},
   };
 }
 
@@ -193,26 +112,11 @@ std::vector<OpSpec> token_ops() {
 std::vector<OpSpec> device_ops() {
   return {
       {"device_copy", "copy inside device memory", K::kMemory, "bytes", {"bytes"}, copy_work, 1},
-      {"memory_read", "device memory read once and summed", K::kMemory, "bytes", {"bytes"}, read_work, 1},
       {"launch", "empty kernels launched one by one", K::kLaunch, "bytes", {"launches"}, launch_work, 0.5},
       {"graph_launch", "one graph of empty kernels", K::kLaunch, "bytes", {"launches"}, launch_work, 0.5},
       {"host_to_device", "copy from pinned host memory", K::kTransfer, "bytes", {"bytes"}, transfer_work, 1},
       {"device_to_host", "copy to pinned host memory", K::kTransfer, "bytes", {"bytes"}, transfer_work, 1},
       {"peer_copy", "copy from GPU 0 to GPU 1", K::kTransfer, "bytes", {"bytes"}, transfer_work, 1},
-      {"gemm_beside_copy",
-       "dense product while the host's memory is being copied in",
-       K::kCompute,
-       "bf16",
-       {"m", "n", "k", "bytes"},
-       gemm_beside_copy_work,
-       1.5},
-      {"copy_beside_gemm",
-       "copy from the host while dense products run",
-       K::kTransfer,
-       "bf16",
-       {"m", "n", "k", "bytes"},
-       copy_beside_gemm_work,
-       1.5},
   };
 }
 
@@ -233,7 +137,7 @@ std::vector<OpSpec> collective_ops() {
 const std::vector<OpSpec>& table() {
   static const std::vector<OpSpec> ops = [] {
     std::vector<OpSpec> all;
-    for (const auto& family : {gemm_ops(), attention_ops(), token_ops(), device_ops(), collective_ops()}) {
+    for (const auto& family : {gemm_ops(), token_ops(), device_ops(), collective_ops()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

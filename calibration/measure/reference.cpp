@@ -53,38 +53,4 @@ double dot_reference(std::int64_t length, const std::function<double(std::int64_
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
-std::vector<double> attention_reference(const AttentionInputs& in) {
-  std::vector<double> scores(static_cast<std::size_t>(in.keys));
-  double largest = -std::numeric_limits<double>::infinity();
-  for (std::int64_t k = 0; k < in.keys; ++k) {
-    double sum = 0;
-    for (int d = 0; d < in.qk_dim; ++d) {
-      sum += in.query(d) * in.key(k, d);
-    }
-    scores[static_cast<std::size_t>(k)] = sum / std::sqrt(in.qk_dim);
-    largest = std::max(largest, scores[static_cast<std::size_t>(k)]);
-  }
-  double total = 0;
-  std::vector<double> out(static_cast<std::size_t>(in.v_dim), 0.0);
-  for (std::int64_t k = 0; k < in.keys; ++k) {
-    const double weight = std::exp(scores[static_cast<std::size_t>(k)] - largest);
-    total += weight;
-    for (int d = 0; d < in.v_dim; ++d) {
-      out[static_cast<std::size_t>(d)] += weight * in.value(k, d);
-    }
-  }
-  for (double& x : out) {
-    x /= total;
-  }
-  return out;
-}
-
-std::uint64_t word_sum_reference(std::uint64_t seed, std::size_t count) {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    sum += mix_bits(seed + i);
-  }
-  return sum;
-}
-
 }  // namespace epsim::measure

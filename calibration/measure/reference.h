@@ -1,7 +1,7 @@
 // Expected results in float64, for sampled outputs, from the inputs that numbers.h defines; and how far outputs are.
 //   Bounds : bf16 rounds an output by 2^-9 at most and matrix units add in float32, so 0.4 % of the outputs' norm holds
-//            both; attention rounds its probabilities to bf16 too (1 %); Hopper's fp8 units keep about 14 bits of a sum
-//            (DeepSeek-V3 technical report, section 3.3.2), which 1 % holds.
+//            both; Hopper's fp8 units keep about 14 bits of a sum (DeepSeek-V3 technical report, section 3.3.2), which
+//            1 % holds.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@
 namespace epsim::measure {
 
 inline constexpr double kBf16Bound = 4e-3;
-inline constexpr double kAttentionBound = 1e-2;
 inline constexpr double kFp8Bound = 1e-2;
 inline constexpr double kFp8StorageBound = 5e-2;  // of a value stored with three bits of mantissa
 
@@ -44,17 +43,5 @@ std::vector<Sample> sample_outputs(std::int64_t rows, std::int64_t columns, int 
 double dot_reference(std::int64_t length, const std::function<double(std::int64_t)>& a,
                      const std::function<double(std::int64_t)>& b);
 double silu(double x);
-
-// Softmax-weighted mean of `values` (keys x v_dim) by query . key / sqrt(qk_dim).
-struct AttentionInputs {
-  std::int64_t keys = 0;
-  int qk_dim = 0, v_dim = 0;
-  std::function<double(int)> query;
-  std::function<double(std::int64_t, int)> key, value;
-};
-std::vector<double> attention_reference(const AttentionInputs& inputs);
-
-// Sum of mix_bits(seed + i) modulo 2^64.
-std::uint64_t word_sum_reference(std::uint64_t seed, std::size_t count);
 
 }  // namespace epsim::measure

@@ -28,16 +28,12 @@ void add_mla(SweepShapes& out, const AttentionSpec& a, int hidden, int tp) {
   out.projections.push_back({a.kv_lora_rank + a.qk_rope_head_dim, hidden});
   out.projections.push_back({heads * (a.qk_nope_head_dim + a.v_head_dim), a.kv_lora_rank});
   out.projections.push_back({hidden, heads * a.v_head_dim});
-  out.prefill.push_back({heads, heads, query, a.v_head_dim, false});
-  out.decode.push_back({heads, 1, a.kv_lora_rank + a.qk_rope_head_dim, a.kv_lora_rank, true});
 }
 
 void add_gqa(SweepShapes& out, const AttentionSpec& a, int hidden, int tp) {
   const int heads = a.heads / tp, kv_heads = std::max(1, a.kv_heads / tp);
   out.projections.push_back({(heads + 2 * kv_heads) * a.head_dim, hidden});
   out.projections.push_back({hidden, heads * a.head_dim});
-  out.prefill.push_back({heads, kv_heads, a.head_dim, a.head_dim, false});
-  out.decode.push_back({heads, kv_heads, a.head_dim, a.head_dim, false});
 }
 
 }  // namespace
@@ -59,8 +55,6 @@ SweepShapes shapes_of(std::span<const MoeSpec> models) {
   sort_unique(out.experts);
   sort_unique(out.projections);
   sort_unique(out.heads);
-  sort_unique(out.prefill);
-  sort_unique(out.decode);
   return out;
 }
 

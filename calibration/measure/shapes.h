@@ -17,20 +17,12 @@ struct Projection {
   int n = 0, k = 0;  // outputs and inputs
   auto operator<=>(const Projection&) const = default;
 };
-// `latent`: MLA with absorbed projections, whose values are the keys' first v_dim entries.
-struct AttentionShape {
-  int heads = 0, kv_heads = 0, qk_dim = 0, v_dim = 0;
-  bool latent = false;
-  auto operator<=>(const AttentionShape&) const = default;
-};
-
-// Sorted and without repeats. Attention and dense shapes are those of one GPU at tensor parallelism 1 and 8 where the
+// Sorted and without repeats. Projections are those of one GPU at tensor parallelism 1 and 8 where the
 // heads and widths divide.
 struct SweepShapes {
   std::vector<ExpertShape> experts;
   std::vector<Projection> projections;
   std::vector<Projection> heads;  // output heads: as many outputs as the vocabulary, for few rows
-  std::vector<AttentionShape> prefill, decode;
 };
 SweepShapes shapes_of(std::span<const MoeSpec> models);
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
 
 #include "calibration/measure/rows.h"
@@ -90,55 +89,6 @@ void gemm_grid(Grid& grid, const SweepShapes& shapes) {
   }
 }
 
-// Values of an attention point in the order of its operator's columns.
-std::vector<double> attention_values(double batch, double length, std::optional<double> context,
-                                     const AttentionShape& a, bool mla) {
-  std::vector<double> out = {batch, length};
-  if (context) {
-    out.push_back(*context);
-  }
-  out.push_back(a.heads);
-  if (!mla) {
-    out.push_back(a.kv_heads);
-    out.push_back(a.qk_dim);
-  }
-  return out;
-}
-
-bool is_mla(const AttentionShape& a) { return a.qk_dim != a.v_dim; }
-
-void prefill_grid(Grid& grid, const SweepShapes& shapes) {
-  const bool mla = grid.op.name.starts_with("mla"), with_context = grid.op.name.ends_with("_context");
-  std::vector<std::optional<double>> contexts = {std::nullopt};
-  if (with_context) {
-    contexts = {512, 2048, 8192, 32768};
-  }
-  for (const AttentionShape& a : shapes.prefill) {
-    for (const double batch : powers(1, 16, 2)) {
-      for (const double length : powers(with_context ? 128 : 32, 16384, with_context ? 4 : 2)) {
-        for (const auto& context : contexts) {
-          if (is_mla(a) == mla) {
-            grid.add(attention_values(batch, length, context, a, mla));
-          }
-        }
-      }
-    }
-  }
-}
-
-void decode_grid(Grid& grid, const SweepShapes& shapes) {
-  const bool mla = grid.op.name.starts_with("mla");
-  for (const AttentionShape& a : shapes.decode) {
-    for (const double batch : powers(1, 256, 2)) {
-      for (const double length : powers(64, 65536, 2)) {
-        if (a.latent == mla) {
-          grid.add(attention_values(batch, length, std::nullopt, a, mla));
-        }
-      }
-    }
-  }
-}
-
 void token_grid(Grid& grid, const SweepShapes& shapes) {
   std::set<std::vector<double>> seen;
   const auto add_once = [&](std::vector<double> values) {
@@ -159,20 +109,6 @@ void token_grid(Grid& grid, const SweepShapes& shapes) {
       } else if (grid.op.name == "norm") {
         add_once({rows, hidden});
       }
-    }
-  }
-}
-
-void interference_grid(Grid& grid, const SweepShapes& shapes) {
-  // The widest product is the one beside which experts are prefetched.
-  const auto widest = std::max_element(shapes.projections.begin(), shapes.projections.end(),
-                                       [](const auto& a, const auto& b) { return 1.0 * a.n * a.k < 1.0 * b.n * b.k; });
-  if (widest == shapes.projections.end()) {
-    return;
-  }
-  for (const double m : powers(16, 4096, 2)) {
-    for (const double bytes : powers(1 << 20, 256 << 20, 2)) {
-      grid.add({m, 1. * widest->n, 1. * widest->k, bytes});
     }
   }
 }
@@ -208,8 +144,6 @@ void simple_grid(Grid& grid) {
   std::vector<double> sizes = powers(512, 1 << 30, 2);
   if (name == "launch" || name == "graph_launch") {
     sizes = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
-  } else if (name == "memory_read") {
-    sizes = powers(1 << 20, 1 << 30, 2);
   }
   for (const double x : sizes) {
     grid.add({x});
@@ -225,12 +159,6 @@ std::vector<PlannedPoint> grid_of(const OpSpec& op, const SweepRequest& request,
     grouped_grid(grid, shapes, request.expert_load);
   } else if (op.name.starts_with("dense_gemm")) {
     gemm_grid(grid, shapes);
-  } else if (op.name.find("prefill") != std::string_view::npos) {
-    prefill_grid(grid, shapes);
-  } else if (op.name.ends_with("_decode")) {
-    decode_grid(grid, shapes);
-  } else if (op.name.ends_with("_beside_copy") || op.name.ends_with("_beside_gemm")) {
-    interference_grid(grid, shapes);
   } else if (op.kind == OpKind::kCollective) {
     collective_grid(grid);
   } else if (op.columns.size() == 1) {

@@ -53,7 +53,6 @@ FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& ca
   const bool mla = attention_.kind == AttentionKind::kMla;
   if (mla ? is_deepseek_mla(attention_) : attention_.head_dim == 128) {
     prefill_ = take(profile, mla ? "mla_prefill" : "gqa_prefill", gpu);
-    prefill_context_ = take(profile, mla ? "mla_prefill_context" : "gqa_prefill_context", gpu);
     decode_ = take(profile, mla ? "mla_decode" : "gqa_decode", gpu);
     if (decode_ && model.bytes_per_kv != decode_->rates.weight_bytes) {
       decode_.reset();  // measured with another cache
@@ -138,14 +137,9 @@ Price FittedCompute::new_product(double rows, const WeightMatrix& matrix, bool b
   return {std::max(price.time, peak), price.origin};
 }
 
-std::vector<double> FittedCompute::attention_parameters(double batch, double length,
-                                                        std::optional<double> context) const {
+std::vector<double> FittedCompute::attention_parameters(double batch, double length) const {
   const double heads = std::max(1.0, attention_.heads / tensor_parallel_);
-  std::vector<double> out = {batch, length};
-  if (context) {
-    out.push_back(*context);
-  }
-  out.push_back(heads);
+  std::vector<double> out = {batch, length, heads};
   if (attention_.kind != AttentionKind::kMla) {
     const double kv_heads = std::max(1.0, attention_.kv_heads / tensor_parallel_);
     out.push_back(std::min(kv_heads, heads));
@@ -154,25 +148,9 @@ std::vector<double> FittedCompute::attention_parameters(double batch, double len
   return out;
 }
 
-// Chunks of sequences that are partly cached, taken as equally long: s sequences of n new tokens behind c cached ones
-// have s (n c + n (n + 1) / 2) pairs; with N = s n and C = s c that is N C / s + N^2 / (2 s) + N / 2.
-std::optional<Price> FittedCompute::prefill_with_context(const RankBatch& batch) const {
-  if (!prefill_context_ || batch.prefill_context <= 0) {
-    return std::nullopt;
-  }
-  const auto tokens = static_cast<double>(batch.prefill_tokens);
-  const double beyond = batch.prefill_pairs - tokens / 2;
-  const double sequences = std::max(1.0, tokens * (batch.prefill_context + tokens / 2) / std::max(beyond, 1.0));
-  return marked(prefill_context_->price(attention_parameters(sequences, std::max(1.0, tokens / sequences),
-                                                             std::max(1.0, batch.prefill_context / sequences))));
-}
-
 std::optional<Price> FittedCompute::prefill(const RankBatch& batch) const {
   if (!prefill_ || batch.prefill_tokens <= 0 || batch.prefill_pairs <= 0) {
     return std::nullopt;
-  }
-  if (const std::optional<Price> price = prefill_with_context(batch)) {
-    return price;
   }
   const auto tokens = static_cast<double>(batch.prefill_tokens);
   // Sequences of n tokens have n (n + 1) / 2 pairs. A chunk behind a long context is a part of one such sequence.

@@ -59,20 +59,19 @@ class FittedCompute {
 
  private:
   std::optional<Price> price_of(const std::optional<FittedOp>& op, std::span<const double> parameters) const;
-  std::optional<Price> prefill_with_context(const RankBatch& batch) const;
   Price permutation(double rows) const;
   std::optional<FittedOp> take(const FittedProfile& profile, const std::string& op, const GpuSpec& gpu) const;
   Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups) const;
   void tabulate_experts(const FittedOp& op, const MoeSpec& model);
   Price marked(Price price) const;
   Price new_product(double rows, const WeightMatrix& matrix, bool bf16) const;
-  std::vector<double> attention_parameters(double batch, double length, std::optional<double> context = {}) const;
+  std::vector<double> attention_parameters(double batch, double length) const;
 
   AttentionSpec attention_;
   double hidden_ = 0, routed_experts_ = 0, top_k_ = 0;
   double tensor_parallel_ = 1;
   bool borrowed_ = false;
-  std::optional<FittedOp> dense_, dense_bf16_, prefill_, prefill_context_, decode_;
+  std::optional<FittedOp> dense_, dense_bf16_, prefill_, decode_;
   std::optional<FittedOp> gate_, norm_, activation_, permute_, unpermute_, copy_;
   ExpertTable experts_;
   // Products asked for before: a run asks for the same few matrices at the same numbers of tokens again and again. A

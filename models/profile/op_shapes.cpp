@@ -36,16 +36,6 @@ constexpr std::array<OpInfo, 22> kOps = {{
      {"batch", "length", "heads", "kv_heads", "head_dim"},
      {"launch", "bytes", "products", "sequences"},
      {"length", "batch", "kv_heads", "queries_per_kv_head"}},
-    {OpKind::kMlaPrefillContext,
-     "mla_prefill_context",
-     {"batch", "length", "context", "heads"},
-     {"launch", "bytes", "products"},
-     {"length", "context", "batch", "heads"}},
-    {OpKind::kGqaPrefillContext,
-     "gqa_prefill_context",
-     {"batch", "length", "context", "heads", "kv_heads", "head_dim"},
-     {"launch", "bytes", "products"},
-     {"length", "context", "batch", "heads"}},
     {OpKind::kGate,
      "gate",
      {"tokens", "hidden", "experts", "top_k"},
@@ -56,18 +46,11 @@ constexpr std::array<OpInfo, 22> kOps = {{
     {OpKind::kActivation, "activation", {"rows", "width"}, {"launch", "bytes"}, {"rows", "width"}},
     {OpKind::kNorm, "norm", {"rows", "width"}, {"launch", "bytes"}, {"rows", "width"}},
     {OpKind::kDeviceCopy, "device_copy", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
-    {OpKind::kMemoryRead, "memory_read", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kLaunch, "launch", {"launches"}, {"launch", "each"}, {"launches"}},
     {OpKind::kGraphLaunch, "graph_launch", {"launches"}, {"launch", "each"}, {"launches"}},
     {OpKind::kHostToDevice, "host_to_device", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kDeviceToHost, "device_to_host", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kPeerCopy, "peer_copy", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
-    {OpKind::kGemmBesideCopy,
-     "gemm_beside_copy",
-     {"m", "n", "k", "bytes"},
-     {"launch", "bytes", "products"},
-     {"m", "copied_bytes"}},
-    {OpKind::kCopyBesideGemm, "copy_beside_gemm", {"m", "n", "k", "bytes"}, {"launch", "bytes"}, {"m", "copied_bytes"}},
 }};
 
 // DeepSeek's multi-head latent attention: a query and key of 128 + 64, a value of 128; the cached latent is 512 + 64.
@@ -96,18 +79,13 @@ OpPlace dense_gemm(std::span<const double> p, const OpRates& r) {
 }
 
 // `context`: tokens before the new ones, of which keys and values alone are read.
-OpPlace mla_prefill(double batch, double length, double context, double heads, const OpRates& r) {
-  const double pairs = batch * length * (context + (length + 1) / 2);
-  const double moved = batch * heads * (2 * length + context) * (kMlaQueryWidth + kMlaValueWidth) * kActivationBytes;
+OpPlace mla_prefill(std::span<const double> p, const OpRates& r) {
+  const double batch = p[0], length = p[1], heads = p[2];
+  const double pairs = batch * length * ((length + 1) / 2);
+  const double moved = batch * heads * (2 * length) * (kMlaQueryWidth + kMlaValueWidth) * kActivationBytes;
   return {
       {kMicrosecond, moved / r.bytes_per_s, 2 * pairs * heads * (kMlaQueryWidth + kMlaValueWidth) / r.flops_per_s, 0},
       {std::log2(length), std::log2(batch), std::log2(heads), 0}};
-}
-
-OpPlace mla_prefill_context(std::span<const double> p, const OpRates& r) {
-  OpPlace out = mla_prefill(p[0], p[1], p[2], p[3], r);
-  out.axes = {std::log2(p[1]), std::log2(p[2]), std::log2(p[0]), std::log2(p[3])};
-  return out;
 }
 
 OpPlace mla_decode(std::span<const double> p, const OpRates& r) {
@@ -118,19 +96,12 @@ OpPlace mla_decode(std::span<const double> p, const OpRates& r) {
           {std::log2(length), std::log2(batch), std::log2(heads), 0}};
 }
 
-OpPlace gqa_prefill(double batch, double length, double context, std::span<const double, 3> heads, const OpRates& r) {
-  const auto [query_heads, kv_heads, width] = std::array{heads[0], heads[1], heads[2]};
-  const double pairs = batch * length * (context + (length + 1) / 2);
-  const double moved =
-      batch * (length * 2 * query_heads + (length + context) * 2 * kv_heads) * width * kActivationBytes;
-  return {{kMicrosecond, moved / r.bytes_per_s, 4 * pairs * query_heads * width / r.flops_per_s, 0},
-          {std::log2(length), std::log2(batch), std::log2(query_heads), std::log2(query_heads / kv_heads)}};
-}
-
-OpPlace gqa_prefill_context(std::span<const double> p, const OpRates& r) {
-  OpPlace out = gqa_prefill(p[0], p[1], p[2], p.subspan<3, 3>(), r);
-  out.axes = {std::log2(p[1]), std::log2(p[2]), std::log2(p[0]), std::log2(p[3])};
-  return out;
+OpPlace gqa_prefill(std::span<const double> p, const OpRates& r) {
+  const double batch = p[0], length = p[1], heads = p[2], kv_heads = p[3], width = p[4];
+  const double pairs = batch * length * ((length + 1) / 2);
+  const double moved = batch * (length * 2 * heads + length * 2 * kv_heads) * width * kActivationBytes;
+  return {{kMicrosecond, moved / r.bytes_per_s, 4 * pairs * heads * width / r.flops_per_s, 0},
+          {std::log2(length), std::log2(batch), std::log2(heads), std::log2(heads / kv_heads)}};
 }
 
 OpPlace gqa_decode(std::span<const double> p, const OpRates& r) {
@@ -154,14 +125,6 @@ OpPlace moving(double bytes, const OpRates& r) { return {{kMicrosecond, bytes / 
 // `arrays` of rows x width are read or written.
 OpPlace row_by_row(std::span<const double> p, double arrays, const OpRates& r) {
   return {{kMicrosecond, arrays * p[0] * p[1] * kActivationBytes / r.bytes_per_s}, {std::log2(p[0]), std::log2(p[1])}};
-}
-
-OpPlace gemm_beside_copy(std::span<const double> p, const OpRates& r) {
-  return {dense_gemm(p, r).terms, {std::log2(p[0]), std::log2(p[3])}};
-}
-
-OpPlace copy_beside_gemm(std::span<const double> p, const OpRates& r) {
-  return {moving(p[3], r).terms, {std::log2(p[0]), std::log2(p[3])}};
 }
 
 }  // namespace
@@ -197,17 +160,13 @@ OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates) {
     case OpKind::kDenseGemm:
       return dense_gemm(p, rates);
     case OpKind::kMlaPrefill:
-      return mla_prefill(p[0], p[1], 0, p[2], rates);
+      return mla_prefill(p, rates);
     case OpKind::kMlaDecode:
       return mla_decode(p, rates);
     case OpKind::kGqaPrefill:
-      return gqa_prefill(p[0], p[1], 0, p.subspan<2, 3>(), rates);
+      return gqa_prefill(p, rates);
     case OpKind::kGqaDecode:
       return gqa_decode(p, rates);
-    case OpKind::kMlaPrefillContext:
-      return mla_prefill_context(p, rates);
-    case OpKind::kGqaPrefillContext:
-      return gqa_prefill_context(p, rates);
     case OpKind::kGate:
       return gate(p, rates);
     case OpKind::kPermute:
@@ -219,7 +178,6 @@ OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates) {
       return row_by_row(p, 2, rates);
     case OpKind::kDeviceCopy:
       return {moving(2 * p[0], rates).terms, {std::log2(p[0])}};
-    case OpKind::kMemoryRead:
     case OpKind::kHostToDevice:
     case OpKind::kDeviceToHost:
     case OpKind::kPeerCopy:
@@ -227,10 +185,6 @@ OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates) {
     case OpKind::kLaunch:
     case OpKind::kGraphLaunch:
       return {{kMicrosecond, p[0] * kMicrosecond}, {std::log2(p[0])}};
-    case OpKind::kGemmBesideCopy:
-      return gemm_beside_copy(p, rates);
-    case OpKind::kCopyBesideGemm:
-      return copy_beside_gemm(p, rates);
   }
   EPSIM_CHECK(false, "an operator of no known kind");
   return {};

@@ -20,22 +20,17 @@ enum class OpKind {
   kMlaDecode,
   kGqaPrefill,
   kGqaDecode,
-  kMlaPrefillContext,
-  kGqaPrefillContext,
   kGate,
   kPermute,
   kUnpermute,
   kActivation,
   kNorm,
   kDeviceCopy,
-  kMemoryRead,
   kLaunch,
   kGraphLaunch,
   kHostToDevice,
   kDeviceToHost,
-  kPeerCopy,
-  kGemmBesideCopy,
-  kCopyBesideGemm
+  kPeerCopy
 };
 
 inline constexpr std::size_t kMaxTerms = 5, kMaxAxes = 4;
@@ -73,12 +68,10 @@ struct OpPlace {
 //                 in and go out; less than rows where a token has several experts here)
 //   dense gemm:   m (tokens), n, k
 //   attention:    batch, length (new tokens of a sequence; decode: cached tokens), heads [, kv_heads, head_dim]
-//   .._context:   the same with the tokens before the new ones behind `length`
 //   gate:         tokens, hidden, experts, top_k: router logits, softmax and choice
 //   (un)permute:  tokens, hidden, top_k: each token's row to its top_k places, or their weighted sum
 //   activation:   rows, width: gate half times up half; norm the same
 //   copies:       bytes; launches: number of empty kernels one by one, or in one graph
-//   .._beside_..: m, n, k of a dense gemm and bytes of a copy from the host under way at once
 OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates);
 
 // Rows after padding every group to whole tiles. Even groups exactly; uneven ones lose half a tile each on average.

@@ -12,8 +12,8 @@ namespace epsim::test {
 namespace {
 
 const std::string kOps =
-    "grouped_gemm,dense_gemm,gqa_prefill,gqa_decode,gate,norm,permute,unpermute,device_copy,nccl_all_to_all,"
-    "nccl_all_gather,nccl_reduce_scatter";
+    "grouped_gemm,dense_gemm,gate,norm,permute,unpermute,device_copy,nccl_all_to_all,nccl_all_gather,"
+    "nccl_reduce_scatter";
 
 // A node of eight such GPUs on links of 10 GB/s: its compute profile is the A100's with the fit in place of the A100's
 // own, its links' profile is the fit's.
@@ -74,6 +74,8 @@ TEST_CASE("a device is measured, its points fitted, and a run priced from the fi
                                   "--link-rate 10GB/s");
     CAPTURE(fit.err);
     REQUIRE(fit.exit_code == 0);
+    CHECK(fit.out.find("attention: not measured, and there is no committed fit of this GPU ('NVIDIA Fake-1000')") !=
+          std::string::npos);
     check_product(dir, slower);
     write_node(dir);
     seconds[i] = priced_parts(dir);

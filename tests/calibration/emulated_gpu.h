@@ -66,25 +66,16 @@ inline Meeting* block_barrier = nullptr;
 inline int lane_of_thread() { return threadIdx.x % 32; }
 inline void sync_block() { block_barrier->arrive_and_wait(); }
 
-template <class Element>
-void load_any(std::uint32_t (&r)[4], const void* row, Element element) {
+inline void load_matrices(std::uint32_t (&r)[4], const void* row) {
   EmulatedWarp& w = *warp_of_thread;
-  const int lane = lane_of_thread();
+  const int lane = lane_of_thread(), g = lane / 4, t = lane % 4;
   w.rows[static_cast<std::size_t>(lane)] = static_cast<const std::uint16_t*>(row);
   w.meet.arrive_and_wait();
   for (int i = 0; i < 4; ++i) {
-    const auto at = [&](int line, int column) {
-      return static_cast<std::uint32_t>(w.rows[static_cast<std::size_t>(8 * i + line)][column]);
-    };
-    r[i] = element(at, lane / 4, lane % 4);
+    const std::uint16_t* line = w.rows[static_cast<std::size_t>(8 * i + g)];
+    r[i] = static_cast<std::uint32_t>(line[2 * t]) | static_cast<std::uint32_t>(line[2 * t + 1]) << 16;
   }
   w.meet.arrive_and_wait();
-}
-inline void load_matrices(std::uint32_t (&r)[4], const void* row) {
-  load_any(r, row, [](auto at, int g, int t) { return at(g, 2 * t) | at(g, 2 * t + 1) << 16; });
-}
-inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) {
-  load_any(r, row, [](auto at, int g, int t) { return at(2 * t, g) | at(2 * t + 1, g) << 16; });
 }
 
 inline void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
@@ -133,7 +124,6 @@ T shuffle_xor(T x, int mask) {
 inline std::uint32_t pack(float low, float high) {
   return static_cast<std::uint32_t>(bf16_bits(low)) | static_cast<std::uint32_t>(bf16_bits(high)) << 16;
 }
-inline float exp2_fast(float x) { return std::exp2(x); }
 inline float exp_fast(float x) { return std::exp(x); }
 inline float root_inverse(float x) { return 1.0f / std::sqrt(x); }
 inline float fmaxf(float a, float b) { return std::max(a, b); }

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 
 #include "calibration/profile_writer.h"
+#include "models/profile/profiles.h"
 #include "sim/core/error.h"
 #include "sim/core/rng.h"
 #include "tests/support/errors.h"
@@ -173,6 +175,47 @@ TEST_CASE("operators that cannot be fitted are refused") {
   file.tables = {PointTable{"nccl_all_to_all", {"bytes"}, {{1}}, {1}, {0}, {1}, {}}};
   CHECK(fit_profile(file, kRates, [&](const std::string& note) { notes += note; }).ops.empty());
   test::check_contains(notes, {"nccl_all_to_all", "not fitted"});
+}
+
+// Decode attention of an engine's kernel: 5 us and twice the KV cache's bytes.
+PointTable decode_points() {
+  PointTable table{"gqa_decode", {"batch", "length", "heads", "kv_heads", "head_dim"}, {}, {}, {}, {}, {}};
+  for (double batch = 1; batch <= 64; batch *= 2) {
+    for (double length = 64; length <= 8192; length *= 2) {
+      table.add(std::vector<double>{batch, length, 32, 4, 128}, 5e-6 + 2 * batch * length * 2 * 4 * 128 * 2 / 1e12);
+    }
+  }
+  return table;
+}
+
+TEST_CASE("attention that was not measured is that of the committed fit of the same GPU") {
+  std::string notes;
+  const auto fit = [&](const std::string& gpu, std::vector<PointTable> tables) {
+    PointFile file;
+    file.provenance.gpu = gpu;
+    file.tables = std::move(tables);
+    notes.clear();
+    return fit_profile(file, kRates, [&](const std::string& note) { notes += note; });
+  };
+  const FittedProfile committed = fitted_profile("h200"), own = fit("NVIDIA H200", {dense_points(0)});
+  CHECK(own.find("dense_gemm")->kernel == "made up");
+  CHECK(own.find("grouped_gemm") == nullptr);  // attention alone is taken
+  for (const char* op : {"mla_prefill", "mla_decode", "gqa_prefill", "gqa_decode"}) {
+    CAPTURE(op);
+    REQUIRE(own.find(op) != nullptr);
+    const std::array<double, 5> place{4, 2048, 16, 4, 128};
+    CHECK(own.find(op)->price(place).time == committed.find(op)->price(place).time);
+    CHECK(own.find(op)->source == committed.find(op)->source);
+  }
+  test::check_contains(notes, {"attention: not measured", "committed fit 'h200'"});
+  test::check_contains(own.notes, {"committed fit 'h200'", "Apache-2.0"});
+
+  CHECK(fit("NVIDIA B200", {dense_points(0)}).ops.size() == 1);
+  test::check_contains(notes, {"no committed fit", "NVIDIA B200", "attention_prefill and attention_decode"});
+
+  const FittedProfile brought = fit("NVIDIA H200", {dense_points(0), decode_points()});
+  CHECK(brought.ops.size() == 2);  // attention of one's own is not mixed with others'
+  CHECK(notes.empty());
 }
 
 TEST_CASE("least squares never takes a negative coefficient") {

@@ -3,8 +3,6 @@
 
 #include "tests/calibration/emulated_gpu.h"
 // After the emulated tools.
-#include "calibration/cuda/kernels/attention_decode.cuh"
-#include "calibration/cuda/kernels/attention_prefill.cuh"
 #include "calibration/cuda/kernels/grouped_gemm.cuh"
 #include "calibration/cuda/kernels/token.cuh"
 #include "calibration/measure/reference.h"
@@ -65,87 +63,6 @@ TEST_CASE("grouped products of ragged groups, tiles of 32 rows") {
 
 TEST_CASE("grouped products of ragged groups, tiles of 128 rows") {
   CHECK(grouped_error<128>({130, 7}, 64, 160) < kBf16Bound);  // five steps over three stages
-}
-
-struct AttentionCase {
-  int batch, fresh, context, heads, kv_heads;
-};
-
-template <int kQk, int kV>
-double prefill_error(const AttentionCase& c) {
-  const int keys = c.context + c.fresh;
-  const Bits q = random_bits(static_cast<std::size_t>(c.batch * c.fresh * c.heads * kQk), 3);
-  const Bits k = random_bits(static_cast<std::size_t>(c.batch * keys * c.kv_heads * kQk), 4);
-  const Bits v = random_bits(static_cast<std::size_t>(c.batch * keys * c.kv_heads * kV), 5);
-  Bits out(static_cast<std::size_t>(c.batch * c.fresh * c.heads * kV), kPoison);
-  const PrefillArguments arguments{q.data(), k.data(), v.data(), out.data(), c.fresh, c.context, c.heads, c.kv_heads};
-  kernel::run_grid({(c.fresh + 63) / 64, c.heads, c.batch}, kernel::kPrefillThreads, kernel::kPrefillShared<kQk, kV>,
-                   [&](std::uint16_t* shared) { kernel::attention_prefill<kQk, kV>(arguments, shared); });
-  OutputError error;
-  for (int row = 0; row < c.batch * c.fresh * c.heads; ++row) {
-    const int head = row % c.heads, query = row / c.heads % c.fresh, sequence = row / c.heads / c.fresh;
-    const int kv = head / (c.heads / c.kv_heads);
-    const auto line = [&, sequence, kv](std::int64_t key) { return (sequence * keys + key) * c.kv_heads + kv; };
-    const auto expected =
-        attention_reference({c.context + query + 1, kQk, kV, [&](int d) { return at(q, row * kQk + d); },
-                             [&](auto key, int d) { return at(k, line(key) * kQk + d); },
-                             [&](auto key, int d) { return at(v, line(key) * kV + d); }});
-    for (int d = 0; d < kV; ++d) {
-      error.add(at(out, row * kV + d), expected[static_cast<std::size_t>(d)], "row " + std::to_string(row));
-    }
-  }
-  return error.relative();
-}
-
-TEST_CASE("prefill: causal, with context, grouped heads, more than one block and tile") {
-  CHECK(prefill_error<64, 64>({2, 70, 0, 2, 1}) < kAttentionBound);
-  CHECK(prefill_error<64, 64>({1, 5, 130, 2, 2}) < kAttentionBound);
-  CHECK(prefill_error<128, 128>({1, 20, 9, 2, 1}) < kAttentionBound);
-  CHECK(prefill_error<192, 128>({1, 17, 50, 1, 1}) < kAttentionBound);  // MLA's prefill heads
-}
-
-template <int kQk, int kV, int kRows, bool kLatent>
-double decode_error(int batch, int keys, int heads, int kv_heads, int splits) {
-  const Bits q = random_bits(static_cast<std::size_t>(batch * heads * kQk), 6);
-  const Bits k = random_bits(static_cast<std::size_t>(batch * keys * kv_heads * kQk), 7);
-  const Bits v = random_bits(static_cast<std::size_t>(kLatent ? 0 : batch * keys * kv_heads * kV), 8);
-  const auto parts = static_cast<std::size_t>(batch * heads * splits);
-  std::vector<float> sums(parts * kV), largest(parts), total(parts);
-  Bits out(static_cast<std::size_t>(batch * heads * kV), kPoison);
-  DecodeArguments p{q.data(), k.data(), v.data(), sums.data(), largest.data(), total.data(), out.data()};
-  p.keys = keys;
-  p.heads = heads;
-  p.kv_heads = kv_heads;
-  p.splits = splits;
-  p.keys_per_split = ((keys + splits - 1) / splits + 63) / 64 * 64;
-  const int group = heads / kv_heads, blocks = kv_heads * ((group + kRows - 1) / kRows);
-  kernel::run_grid({splits, blocks, batch}, kernel::kDecodeThreads, kernel::kDecodeShared<kQk, kV, kRows, kLatent>,
-                   [&](std::uint16_t* s) { kernel::attention_decode<kQk, kV, kRows, kLatent>(p, s); });
-  kernel::run_grid({heads, batch, 1}, 32, 16, [&](std::uint16_t*) { kernel::combine_splits<kV>(p); });
-  OutputError error;
-  for (int row = 0; row < batch * heads; ++row) {
-    const int head = row % heads, sequence = row / heads, kv = head / group;
-    const auto line = [&, sequence, kv](std::int64_t key) { return (sequence * keys + key) * kv_heads + kv; };
-    const auto value = [&](std::int64_t key, int d) {
-      return kLatent ? at(k, line(key) * kQk + d) : at(v, line(key) * kV + d);
-    };
-    const auto expected = attention_reference({keys, kQk, kV, [&](int d) { return at(q, row * kQk + d); },
-                                               [&](auto key, int d) { return at(k, line(key) * kQk + d); }, value});
-    for (int d = 0; d < kV; ++d) {
-      error.add(at(out, row * kV + d), expected[static_cast<std::size_t>(d)], "row " + std::to_string(row));
-    }
-  }
-  return error.relative();
-}
-
-TEST_CASE("decode: grouped heads, ragged last tile, splits that are put together") {
-  CHECK(decode_error<64, 64, 16, false>(2, 100, 4, 2, 1) < kAttentionBound);
-  CHECK(decode_error<64, 64, 16, false>(1, 200, 20, 1, 3) < kAttentionBound);  // 20 heads: a second block of rows
-  CHECK(decode_error<128, 128, 16, false>(1, 70, 8, 1, 2) < kAttentionBound);
-}
-
-TEST_CASE("decode of MLA: values are the keys' first 512 entries") {
-  CHECK(decode_error<576, 512, 32, true>(1, 80, 33, 1, 1) < kAttentionBound);
 }
 
 TEST_CASE("activation: SiLU of the gate half times the up half") {

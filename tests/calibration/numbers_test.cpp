@@ -97,15 +97,7 @@ TEST_CASE("samples hold the corners and stay inside") {
   CHECK(sample_outputs(0, 9, 40, 1).empty());
 }
 
-TEST_CASE("attention of two keys by hand") {
-  // Scores 0 and ln 3 (times sqrt(1)): weights 1/4 and 3/4 of the values 8 and 4.
-  const AttentionInputs in{2,
-                           1,
-                           1,
-                           [](int) { return 1.0; },
-                           [](std::int64_t key, int) { return key == 0 ? 0.0 : std::log(3.0); },
-                           [](std::int64_t key, int) { return key == 0 ? 8.0 : 4.0; }};
-  CHECK(attention_reference(in)[0] == doctest::Approx(8 * 0.25 + 4 * 0.75));
+TEST_CASE("SiLU is x times its sigmoid") {
   CHECK(silu(0) == 0);
   CHECK(silu(2) == doctest::Approx(2 / (1 + std::exp(-2.0))));
 }

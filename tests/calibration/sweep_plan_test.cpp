@@ -95,8 +95,6 @@ TEST_CASE("grouped products vary groups, rows and skew over the models' experts"
 TEST_CASE("shapes of the catalogue: DeepSeek-R1 on one GPU and on eight") {
   const SweepShapes s = shapes_of(std::vector<MoeSpec>{find_model("DeepSeek-R1")});
   CHECK(s.experts == std::vector<ExpertShape>{{7168, 2048, 256, 8}});
-  CHECK(s.decode == std::vector<AttentionShape>{{16, 1, 576, 512, true}, {128, 1, 576, 512, true}});
-  CHECK(s.prefill == std::vector<AttentionShape>{{16, 16, 192, 128, false}, {128, 128, 192, 128, false}});
   const auto has = [&](int n, int k) {
     return std::count(s.projections.begin(), s.projections.end(), Projection{n, k});
   };

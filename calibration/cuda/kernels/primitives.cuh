@@ -32,14 +32,6 @@ EPSIM_DEVICE void load_matrices(std::uint32_t (&r)[4], const void* row) {
                : "r"(shared_address(row))
                : "memory");
 }
-// The same, each matrix transposed.
-EPSIM_DEVICE void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(row))
-               : "memory");
-}
-
 // c += A B in float, bf16 operands.
 EPSIM_DEVICE void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   asm volatile(
@@ -72,7 +64,6 @@ EPSIM_DEVICE std::uint32_t pack(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
   return out;
 }
-EPSIM_DEVICE float exp2_fast(float x) { return exp2f(x); }
 EPSIM_DEVICE float root_inverse(float x) { return rsqrtf(x); }
 EPSIM_DEVICE float exp_fast(float x) { return __expf(x); }
 
