@@ -128,11 +128,13 @@ const positionScale = (spec, sets, room) => {
   const [low, high] = d3.extent(all.length > 0 ? all : [0, 1]);
   if (spec.logX && low > 0) return d3.scaleLog().domain([low, high]).range(room);
   const start = spec.zeroX ? Math.min(0, low) : low;
-  return d3.scaleLinear().domain(low === high ? [start - 0.5, high + 0.5] : [start, high]).range(room);
+  const scale = d3.scaleLinear().domain(low === high ? [start - 0.5, high + 0.5] : [start, high]).range(room);
+  scale.whole = all.every(Number.isInteger);
+  return scale;
 };
 const positionTicks = (spec, scale, length) => {
   if (spec.xTicks) return spec.xTicks;
-  if (scale.ticks) return valueTicks(scale, Math.max(2, Math.floor(length / 70)));
+  if (scale.ticks) return valueTicks(scale, Math.max(2, Math.floor(length / 70))).filter((tick) => !scale.whole || Number.isInteger(tick));
   const widest = d3.max(scale.domain(), (label) => widthOf(String(label))) ?? 0, step = spec.horizontal ? 1 : Math.max(1, Math.ceil((scale.domain().length * (widest + 10)) / length));
   // Names are all written, slanted where they lack room; numbers may be left out.
   return step > 1 && scale.domain().every((label) => Number.isFinite(Number(label))) ? scale.domain().filter((_, i) => i % step === 0) : scale.domain();

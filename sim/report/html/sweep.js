@@ -99,8 +99,9 @@ const sweepVerdict = (sweep, results, figures) => {
   };
   const told = figures.map((name) => [name, best(name)]).filter(([, i]) => i >= 0);
   const text = ([name, i]) => `${lowerIsBetter(name) ? "lowest" : "highest"} ${wordsOf(name)}: ${shown(results.numbers(name)[i])}${unitOf(name) === "1/s" ? "/s" : unitOf(name) ? " " + unitOf(name) : ""} at ${nameOf(sweep, results, i, lead)}`;
-  const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1;
-  return told.length === 0 ? null : verdict([sentence(text(told[0])) + "."], [...told.slice(1).map((one) => ["And", text(one)]), ["How sure", seeds > 1 ? `${seeds} seeds; charts show the 95 % interval of their mean` : "one seed, so no interval (--vary seed=1,2,3 gives one)"]]);
+  const seeds = sweep.axes.find((axis) => axis.key === "seed")?.values.length ?? 1, overloaded = results.has("overloaded") ? results.texts("overloaded").filter((cell) => cell === "1" || cell === "true").length : 0;
+  const warning = overloaded > 0 ? `${overloaded} of ${results.rows.length} points are offered more than they serve: their latencies grow with the length of the run.` : "";
+  return told.length === 0 ? null : verdict([sentence(text(told[0])) + "."], [...told.slice(1).map((one) => ["And", text(one)]), ["How sure", seeds > 1 ? `${seeds} seeds; charts show the 95 % interval of their mean` : "one seed, so no interval (--vary seed=1,2,3 gives one)"]], warning);
 };
 
 const sweepSections = (root) => {
