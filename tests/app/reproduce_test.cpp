@@ -142,7 +142,7 @@ TEST_CASE("reproduce refuses wrong input with a clear error and writes nothing")
   std::ofstream(dir / "taken/thesis.txt") << "mine";
   for (const Wrong& wrong :
        {Wrong{"", {"name the paper", "as in"}}, Wrong{"kraft", {"kraft", "craft"}},
-        Wrong{"craft more", {"words too many"}}, Wrong{"craft --only C99", {"C99", "C09"}},
+        Wrong{"craft more", {"too many arguments"}}, Wrong{"craft --only C99", {"C99", "C09"}},
         Wrong{"craft --only ,", {"only", "no claim"}}, Wrong{"craft --memory papre", {"papre", "paper"}},
         Wrong{"craft --seeds 0", {"seeds", "1 to 100"}}, Wrong{"craft --seeds two", {"seeds", "two"}},
         Wrong{"craft --threads -1", {"threads", "0 (all cores)"}}, Wrong{"craft --quikc", {"quikc", "quick"}},
