@@ -42,7 +42,7 @@ void StepModel::set_placement(const Placement& placement) {
   parts_.set_prompts(true);
 }
 
-void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int batches) {
+void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int batches) {
   EPSIM_CHECK(ranks.size() == tokens_.size(), "one batch per DP rank");
   batches_ = batches;
   step_tokens_ = 0;
@@ -52,7 +52,7 @@ void StepModel::begin(std::int64_t step, std::span<const RankBatch> ranks, int b
     step_tokens_ += tokens_[r];
   }
   parts_.set_prompts(tokens_ != decodes_);
-  loads_.draw_mixed(step, tokens_, decodes_, step_loads_);
+  loads_.draw_mixed(at, tokens_, decodes_, step_loads_);
   parts_.ranks(ranks, ranks_);
 }
 
@@ -144,8 +144,8 @@ void StepModel::moe_layer(int l, StepSum& sum) {
   tally_.time(l, LayerPart::kCombine, layer_.combine.time);
 }
 
-StepCost StepModel::price(std::int64_t step, std::span<const RankBatch> ranks) {
-  begin(step, ranks);
+StepCost StepModel::price(const StepAt& at, std::span<const RankBatch> ranks) {
+  begin(at, ranks);
   for (std::size_t d = 0; d < stretches_.size(); ++d) {
     stretches_[d] = slowest_rank(static_cast<int>(d), false);
   }

@@ -32,7 +32,7 @@ class StepModel final : public StepPricer {
             const DispatchOptions& dispatch, const Placement& placement, const LoadSource& loads,
             ComputeProfile compute, NetworkProfile network);
 
-  StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override;
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override { parts_.set_conditions(conditions); }
   // For the steps from now on: another placement of the same experts on the same GPUs. It outlives the model.
   void set_placement(const Placement& placement);
@@ -44,7 +44,7 @@ class StepModel final : public StepPricer {
   // For a pricer that puts the same pieces together in another way. begin() draws the loads of a step, or of one of the
   // `batches` that it is split into, and prices the ranks' pieces; layer() then prices MoE layer `l`, once each, and
   // enters its load and bytes into the tally.
-  void begin(std::int64_t step, std::span<const RankBatch> ranks, int batches = 1);
+  void begin(const StepAt& at, std::span<const RankBatch> ranks, int batches = 1);
   const std::vector<RankParts>& ranks() const { return ranks_; }
   const LayerParts& layer(int l);
   const StepLoads& loads() const { return step_loads_; }    // as begin() drew them

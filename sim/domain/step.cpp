@@ -12,8 +12,6 @@ StepKind kind_of(std::span<const RankBatch> ranks) {
   return !prompts ? StepKind::kDecode : decodes ? StepKind::kMixed : StepKind::kPrefill;
 }
 
-void StepPricer::advance_to(Ticks) {}
-
 void StepPricer::set_conditions(const StepConditions&) {
   EPSIM_CHECK(false, "this pricer of steps knows no slowed or straggling hardware");
 }

@@ -11,6 +11,7 @@
 #include "sim/core/units.h"
 #include "sim/domain/cost.h"
 #include "sim/domain/layer_series.h"
+#include "sim/domain/step_at.h"
 
 namespace epsim {
 
@@ -74,9 +75,7 @@ StepKind kind_of(std::span<const RankBatch> ranks);
 class StepPricer {
  public:
   virtual ~StepPricer() = default;
-  virtual StepCost price(std::int64_t step, std::span<const RankBatch> ranks) = 0;
-  // The next step begins at `now`, counted from the start of the run. Nothing to a pricer without a clock.
-  virtual void advance_to(Ticks now);
+  virtual StepCost price(const StepAt& at, std::span<const RankBatch> ranks) = 0;
   // Holds for the steps priced from now on. A pricer that knows no conditions refuses them (InvariantBroken).
   virtual void set_conditions(const StepConditions& conditions);
 };

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/domain/step_at.h"
+
 namespace epsim {
 
 // Assignments per token, [layer][source][expert]: the chance pi_e that a token of that source uses the expert, so a row
@@ -41,12 +43,12 @@ class LoadSource {
   virtual int layers() const = 0;  // MoE layers
   virtual int experts() const = 0;
   // Fills `out` for one step in which DP rank r brings tokens[r] tokens.
-  virtual void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const = 0;
+  virtual void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const = 0;
   // The same where decodes[r] of a rank's tokens are of as many sequences; the others are prompts'. Sources that do not
   // tell sequences apart draw as ever.
-  virtual void draw_mixed(std::int64_t step, std::span<const std::int64_t> tokens,
+  virtual void draw_mixed(const StepAt& at, std::span<const std::int64_t> tokens,
                           std::span<const std::int64_t> /*decodes*/, StepLoads& out) const {
-    draw(step, tokens, out);
+    draw(at, tokens, out);
   }
 };
 

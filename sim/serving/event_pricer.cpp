@@ -92,20 +92,20 @@ void EventPricer::fill_layer(const StepGraph& graph, int batch, int l, TaskTimes
   }
 }
 
-void EventPricer::fill(Played& played, int batch, std::int64_t step, std::span<const RankBatch> ranks) {
+void EventPricer::fill(Played& played, int batch, const StepAt& at, std::span<const RankBatch> ranks) {
   const StepGraph& graph = played.step;
-  model_.begin(step, ranks, graph.batches);
+  model_.begin(at, ranks, graph.batches);
   played.times.set_ranks(graph, batch, model_.ranks(), graph.batches > 1 ? full_ : model_.ranks());
   for (int l = 0; l < model_.parts().model().moe_layers(); ++l) {
     fill_layer(graph, batch, l, played.times);
   }
 }
 
-StepCost EventPricer::price(std::int64_t step, std::span<const RankBatch> ranks) {
+StepCost EventPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
   Played& played = graph_for(ranks);
   const StepGraph& graph = played.step;
   if (graph.batches == 1) {
-    fill(played, 0, step, ranks);
+    fill(played, 0, at, ranks);
   } else {
     model_.parts().ranks(ranks, full_);
     for (int b = 0; b < 2; ++b) {
@@ -113,7 +113,7 @@ StepCost EventPricer::price(std::int64_t step, std::span<const RankBatch> ranks)
       for (const RankBatch& batch : ranks) {
         half_.push_back(half_of(batch, b));
       }
-      fill(played, b, step, half_);
+      fill(played, b, at, half_);
     }
   }
   played.run.run(played.times.duration);

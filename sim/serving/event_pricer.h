@@ -25,7 +25,7 @@ class EventPricer final : public StepPricer {
   // Keeps a reference to `model`, whose tally it fills.
   EventPricer(StepModel& model, const ExecutionOptions& options);
 
-  StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override;
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override { model_.set_conditions(conditions); }
   void record_to(StepRecorder* recorder) { recorder_ = recorder; }
 
@@ -41,7 +41,7 @@ class EventPricer final : public StepPricer {
     Played& operator=(const Played&) = delete;
   };
   Played& graph_for(std::span<const RankBatch> ranks);
-  void fill(Played& played, int batch, std::int64_t step, std::span<const RankBatch> ranks);
+  void fill(Played& played, int batch, const StepAt& at, std::span<const RankBatch> ranks);
   void fill_layer(const StepGraph& graph, int batch, int l, TaskTimes& times);
 
   StepModel& model_;

@@ -214,16 +214,16 @@ StepConditions conditions_at(std::span<const Fault> faults, Ticks now, const Clu
   return out;
 }
 
-void FaultyPricer::advance_to(Ticks now) {
+StepCost FaultyPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
   std::vector<bool> active;
   for (const Fault& fault : faults_) {
-    active.push_back(holds(fault, now));
+    active.push_back(holds(fault, at.start));
   }
   if (active != active_) {
-    pricer_.set_conditions(conditions_at(faults_, now, cluster_));
+    pricer_.set_conditions(conditions_at(faults_, at.start, cluster_));
     active_ = std::move(active);
   }
-  pricer_.advance_to(now);
+  return pricer_.price(at, ranks);
 }
 
 }  // namespace epsim

@@ -59,8 +59,7 @@ class FaultyPricer final : public StepPricer {
   FaultyPricer(StepPricer& pricer, std::vector<Fault> faults, ClusterSpec cluster)
       : pricer_(pricer), faults_(std::move(faults)), cluster_(std::move(cluster)) {}
 
-  void advance_to(Ticks now) override;
-  StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override { return pricer_.price(step, ranks); }
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
 
  private:
   StepPricer& pricer_;

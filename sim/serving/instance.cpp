@@ -87,8 +87,8 @@ StepCost Instance::price(Ticks now, const RunControl& control) {
     }
     control.recorder->kv(reserved);
   }
-  spec_.pricer->advance_to(now);
-  const StepCost cost = with_gap(spec_.pricer->price(totals_.steps, batches_), declared_gap(spec_.options, replayed));
+  const StepCost cost =
+      with_gap(spec_.pricer->price({totals_.steps, now}, batches_), declared_gap(spec_.options, replayed));
   check_cost(cost);
   if (!(cost.total < to_seconds(kLastTime - now))) {
     throw RunFailed("The run passes 106 days of simulated time, the most that picoseconds in 64 bits can count.");

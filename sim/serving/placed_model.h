@@ -22,7 +22,7 @@ class PlacedModel {
 
   // For the steps from now on. That it fits into memory is the caller's to know.
   void place(const PlanInPlace& plan);
-  StepCost price(std::int64_t step, std::span<const RankBatch> ranks) { return pricing_.pricer().price(step, ranks); }
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) { return pricing_.pricer().price(at, ranks); }
   void set_conditions(const StepConditions& conditions) { pricing_.pricer().set_conditions(conditions); }
   StepModel& model() { return *pricing_.model; }
 

@@ -135,8 +135,8 @@ void PolicyPricer::fill_layer(int l) {
   }
 }
 
-StepCost PolicyPricer::price(std::int64_t step, std::span<const RankBatch> ranks) {
-  model_.begin(step, ranks);
+StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
+  model_.begin(at, ranks);
   reader_.set_dedup(model_.parts().dispatch().dedup);
   std::vector<std::int64_t> by_rank;
   for (const RankBatch& batch : ranks) {
@@ -145,7 +145,7 @@ StepCost PolicyPricer::price(std::int64_t step, std::span<const RankBatch> ranks
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.parts().parallelism());
   times_.set_ranks(graph_, 0, model_.ranks(), model_.ranks());
   for (int l = 0; l < model_.parts().model().moe_layers(); ++l) {
-    decide(step, l);
+    decide(at.number, l);
     price_exchanges();
     model_.tally().bottlenecks(l, parts_);
     price_copies();

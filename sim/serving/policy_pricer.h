@@ -31,7 +31,7 @@ class PolicyPricer final : public StepPricer {
   PolicyPricer(StepModel& model, const StepPolicy& policy, const ClusterSpec& cluster,
                const ExecutionOptions& execution, const StepPolicyRun& options, const LoadWindow& stale, Seed seed);
 
-  StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override;
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override { model_.set_conditions(conditions); }
   void record_to(StepRecorder* recorder) { recorder_ = recorder; }
 

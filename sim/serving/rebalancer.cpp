@@ -79,14 +79,15 @@ void RebalancingPricer::advance_to(Ticks now) {
   now_ = now;
 }
 
-StepCost RebalancingPricer::price(std::int64_t step, std::span<const RankBatch> ranks) {
+StepCost RebalancingPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
+  advance_to(at.start);
   StepSum besides;
   wait(besides);
   place_arrived();
-  StepCost cost = live_.price(step, ranks);
-  compare(step, ranks, cost);
-  observe(step, ranks, cost);
-  run_beside(step, ranks, cost, besides);
+  StepCost cost = live_.price(at, ranks);
+  compare(at, ranks, cost);
+  observe(at, ranks, cost);
+  run_beside(at, ranks, cost, besides);
   add_cost(cost, besides.cost());
   ++steps_;
   ended_ = now_ + to_ticks(cost.total);
@@ -199,7 +200,7 @@ Ticks RebalancingPricer::still_to_move() const {
 
 // async: what goes on beside a step, and by how much the step takes longer for that. The step that `alone` prices is
 // stretched evenly over the part of it that has transfers beside.
-void RebalancingPricer::run_beside(std::int64_t step, std::span<const RankBatch> ranks, const StepCost& alone,
+void RebalancingPricer::run_beside(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& alone,
                                    StepSum& sum) {
   if (migration_ == nullptr || !policy_.rebalance->background) {
     return;
@@ -213,7 +214,7 @@ void RebalancingPricer::run_beside(std::int64_t step, std::span<const RankBatch>
   if (slowed_ == nullptr) {
     slowed_ = shadow(beside_transfers());
   }
-  const StepCost slow = slowed_->price(step, ranks);
+  const StepCost slow = slowed_->price(at, ranks);
   const Seconds moved_in_step = slow.total - exchange_of(slow) * (1 - policy_.rebalance->link_share);
   const double free_part = 1.0 - to_seconds(planning) / to_seconds(length);
   const Seconds to_move = to_seconds(still_to_move());
@@ -225,22 +226,22 @@ void RebalancingPricer::run_beside(std::int64_t step, std::span<const RankBatch>
 }
 
 // What the step would have taken with the plans that this one stands in the place of.
-void RebalancingPricer::compare(std::int64_t step, std::span<const RankBatch> ranks, const StepCost& cost) {
+void RebalancingPricer::compare(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost) {
   if (!serving_) {
     return;
   }
-  const Ticks now = to_ticks(cost.total), first = to_ticks(first_->price(step, ranks).total);
-  const Ticks replaced = replaced_ != nullptr ? to_ticks(replaced_->price(step, ranks).total) : first;
+  const Ticks now = to_ticks(cost.total), first = to_ticks(first_->price(at, ranks).total);
+  const Ticks replaced = replaced_ != nullptr ? to_ticks(replaced_->price(at, ranks).total) : first;
   report_.gained += first - now;
   report_.events[*serving_].gained += replaced - now;
 }
 
-void RebalancingPricer::observe(std::int64_t step, std::span<const RankBatch> ranks, const StepCost& cost) {
+void RebalancingPricer::observe(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     tokens_[r] = ranks[r].tokens();
     decodes_[r] = ranks[r].decode_tokens;
   }
-  scenario_.loads->draw_mixed(step, tokens_, decodes_, loads_);
+  scenario_.loads->draw_mixed(at, tokens_, decodes_, loads_);
   double balance = 0;
   for (const LayerTotals& layer : live_.model().totals().layers) {
     balance += layer.balancedness_sum;

@@ -37,8 +37,7 @@ class RebalancingPricer final : public StepPricer {
   RebalancingPricer(const Scenario& scenario, const PolicyChoice& policy, PlanInPlace first, StepRecorder* recorder);
   ~RebalancingPricer() override;
 
-  void advance_to(Ticks now) override;
-  StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override;
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override;
 
   // These EP ranks are gone from now on (regroup.h); for how long the instance stands still, none where it cannot go
@@ -58,15 +57,16 @@ class RebalancingPricer final : public StepPricer {
     Seconds time{}, experts{}, exchange{};
   };
 
+  void advance_to(Ticks now);
   void progress(Ticks time, std::size_t last_layer, StepSum& sum);
   void arrive();
   void wait(StepSum& sum);
   void place_arrived();
   void begin_to_serve(std::size_t event);
-  void run_beside(std::int64_t step, std::span<const RankBatch> ranks, const StepCost& alone, StepSum& sum);
+  void run_beside(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& alone, StepSum& sum);
   Ticks still_to_move() const;
-  void compare(std::int64_t step, std::span<const RankBatch> ranks, const StepCost& cost);
-  void observe(std::int64_t step, std::span<const RankBatch> ranks, const StepCost& cost);
+  void compare(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost);
+  void observe(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost);
   bool due() const;
   void look();
   PlanInPlace plan_again(const LoadWindow& window) const;

@@ -11,7 +11,7 @@ namespace {
 
 class FixedPricer : public StepPricer {
  public:
-  StepCost price(std::int64_t, std::span<const RankBatch>) override {
+  StepCost price(const StepAt&, std::span<const RankBatch>) override {
     StepCost cost;
     cost.total = 100_ms;
     cost.by_part[static_cast<std::size_t>(LayerPart::kExperts)] = cost.total;

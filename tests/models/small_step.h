@@ -17,7 +17,7 @@ class FixedLoads final : public LoadSource {
   FixedLoads(int layers, std::vector<float> pi) : layers_(layers), pi_(std::move(pi)) {}
   int layers() const override { return layers_; }
   int experts() const override { return static_cast<int>(pi_.size()); }
-  void draw(std::int64_t, std::span<const std::int64_t>, StepLoads& out) const override {
+  void draw(const StepAt&, std::span<const std::int64_t>, StepLoads& out) const override {
     out.resize(layers_, 1, experts());
     for (int l = 0; l < layers_; ++l) {
       std::copy(pi_.begin(), pi_.end(), out.row(l, 0).begin());

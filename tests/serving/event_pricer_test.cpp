@@ -20,11 +20,11 @@ class RandomLoads final : public LoadSource {
       : layers_(layers), experts_(experts), top_k_(top_k), sources_(sources), key_(key) {}
   int layers() const override { return layers_; }
   int experts() const override { return experts_; }
-  void draw(std::int64_t step, std::span<const std::int64_t>, StepLoads& out) const override {
+  void draw(const StepAt& at, std::span<const std::int64_t>, StepLoads& out) const override {
     out.resize(layers_, sources_, experts_);
     for (int l = 0; l < layers_; ++l) {
       for (int s = 0; s < sources_; ++s) {
-        RandomStream random(Seed{key_}, "loads", static_cast<std::uint64_t>(step),
+        RandomStream random(Seed{key_}, "loads", static_cast<std::uint64_t>(at.number),
                             static_cast<std::uint64_t>(l * 64 + s));
         double sum = 0;
         for (float& pi : out.row(l, s)) {

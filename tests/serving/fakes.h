@@ -27,7 +27,7 @@ inline StepCost declared_cost(Seconds total) {
 class FixedPricer : public StepPricer {
  public:
   explicit FixedPricer(Seconds each, bool keep = false) : each_(each), keep_(keep) {}
-  StepCost price(std::int64_t, std::span<const RankBatch> ranks) override {
+  StepCost price(const StepAt&, std::span<const RankBatch> ranks) override {
     if (keep_) {
       batches.emplace_back(ranks.begin(), ranks.end());
     }

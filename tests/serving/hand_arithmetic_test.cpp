@@ -12,7 +12,7 @@ namespace {
 
 class LinearPricer : public StepPricer {
  public:
-  StepCost price(std::int64_t, std::span<const RankBatch> ranks) override {
+  StepCost price(const StepAt&, std::span<const RankBatch> ranks) override {
     const RankBatch& r = ranks[0];
     return test::declared_cost(Seconds{5e-3 + 10e-6 * static_cast<double>(r.tokens()) + 0.1e-6 * r.decode_context});
   }

@@ -93,7 +93,7 @@ class NeighbourLoads final : public LoadSource {
   explicit NeighbourLoads(const MoeSpec& model) : model_(model) {}
   int layers() const override { return model_.moe_layers(); }
   int experts() const override { return model_.experts; }
-  void draw(std::int64_t, std::span<const std::int64_t> tokens, StepLoads& out) const override {
+  void draw(const StepAt&, std::span<const std::int64_t> tokens, StepLoads& out) const override {
     const int gpus = static_cast<int>(tokens.size()), per_gpu = model_.experts / gpus;
     out.resize(layers(), gpus, model_.experts);
     const double rest = (model_.top_k - 8 * 0.25) / (model_.experts - 8);

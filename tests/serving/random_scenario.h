@@ -14,8 +14,8 @@ namespace epsim::test {
 // Costs that depend on the batches and jump about, so that gaps and step lengths differ.
 class UnevenPricer : public StepPricer {
  public:
-  StepCost price(std::int64_t step, std::span<const RankBatch> ranks) override {
-    double seconds = 1e-4 * static_cast<double>(1 + step % 7);
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override {
+    double seconds = 1e-4 * static_cast<double>(1 + at.number % 7);
     for (const RankBatch& r : ranks) {
       seconds += 1e-6 * static_cast<double>(r.tokens()) +
                  1e-9 * (r.prefill_pairs + r.decode_context + 3 * r.prefill_context) +

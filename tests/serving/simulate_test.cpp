@@ -186,8 +186,8 @@ namespace {
 class StoppingPricer : public StepPricer {
  public:
   StoppingPricer(std::atomic<bool>& stop, std::int64_t at) : stop_(stop), at_(at) {}
-  StepCost price(std::int64_t step, std::span<const RankBatch>) override {
-    if (step == at_) {
+  StepCost price(const StepAt& at, std::span<const RankBatch>) override {
+    if (at.number == at_) {
       stop_ = true;
     }
     return test::declared_cost(10_ms);

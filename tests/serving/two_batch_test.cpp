@@ -21,7 +21,7 @@ class EvenLoads final : public LoadSource {
   explicit EvenLoads(const MoeSpec& model) : model_(model) {}
   int layers() const override { return model_.moe_layers(); }
   int experts() const override { return model_.experts; }
-  void draw(std::int64_t, std::span<const std::int64_t>, StepLoads& out) const override {
+  void draw(const StepAt&, std::span<const std::int64_t>, StepLoads& out) const override {
     out.resize(layers(), 1, experts());
     std::fill(out.per_token.begin(), out.per_token.end(),
               static_cast<float>(static_cast<double>(model_.top_k) / model_.experts));

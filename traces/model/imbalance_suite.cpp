@@ -121,13 +121,13 @@ void ImbalanceSource::fill(int layer, std::int64_t step, std::size_t source, std
   EPSIM_CHECK(false, "every kind has its loads");
 }
 
-void ImbalanceSource::draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const {
+void ImbalanceSource::draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const {
   const bool by_source = spec_.kind == Imbalance::kSourceRagged && tokens.size() > 1;
   const std::size_t sources = by_source ? tokens.size() : 1;
   out.resize(layers_, static_cast<int>(sources), experts_);
   for (int l = 0; l < layers_; ++l) {
     for (std::size_t s = 0; s < sources; ++s) {
-      fill(l, step, s, sources, out.row(l, static_cast<int>(s)));
+      fill(l, at.number, s, sources, out.row(l, static_cast<int>(s)));
     }
   }
 }

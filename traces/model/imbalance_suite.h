@@ -55,7 +55,7 @@ class ImbalanceSource final : public LoadSource {
   ImbalanceSource(const ImbalanceSpec& spec, int layers, int experts, int top_k, Seed seed);
   int layers() const override { return layers_; }
   int experts() const override { return experts_; }
-  void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const override;
+  void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
   // Steps after which the loads begin anew.
   std::int64_t cycle() const;
 

@@ -153,11 +153,11 @@ void ModelLoadSource::draw_step(std::int64_t step, std::span<const Brought> brou
   }
 }
 
-void ModelLoadSource::draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const {
-  draw_mixed(step, tokens, {}, out);
+void ModelLoadSource::draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const {
+  draw_mixed(at, tokens, {}, out);
 }
 
-void ModelLoadSource::draw_mixed(std::int64_t step, std::span<const std::int64_t> tokens,
+void ModelLoadSource::draw_mixed(const StepAt& at, std::span<const std::int64_t> tokens,
                                  std::span<const std::int64_t> decodes, StepLoads& out) const {
   EPSIM_CHECK(decodes.empty() || decodes.size() == tokens.size(), "decodes are given for every rank");
   std::vector<Brought> brought(one_mix_ || tokens.size() <= 1 ? 1 : tokens.size());
@@ -167,7 +167,7 @@ void ModelLoadSource::draw_mixed(std::int64_t step, std::span<const std::int64_t
     source.decodes += decodes.empty() ? 0 : decodes[r];
   }
   out.resize(layers(), static_cast<int>(brought.size()), experts());
-  draw_step(step, brought, false, out.per_token);
+  draw_step(at.number, brought, false, out.per_token);
 }
 
 void ModelLoadSource::draw_counts(std::int64_t step, std::span<const std::int64_t> tokens, std::span<float> out) const {

@@ -34,8 +34,8 @@ class ModelLoadSource final : public LoadSource {
   int layers() const override { return law_->layers(); }
   int experts() const override { return law_->experts(); }
   // A rank without tokens gets the model's mean mix.
-  void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const override;
-  void draw_mixed(std::int64_t step, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes,
+  void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
+  void draw_mixed(const StepAt& at, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes,
                   StepLoads& out) const override;
 
   // The same as whole counts, [layer][source][expert]: each row sums to tokens x top-k, no count exceeds the tokens (at

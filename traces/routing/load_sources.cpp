@@ -10,6 +10,7 @@
 #include "traces/model/model_load_source.h"
 #include "traces/routing/sglang_counts.h"
 #include "traces/routing/synthetic.h"
+#include "traces/routing/timed_load_source.h"
 #include "traces/routing/trace_file_loads.h"
 #include "traces/routing/window_load_source.h"
 
@@ -65,13 +66,7 @@ LoadWindow read_checked(const LoadReader& reader, ConfigReader& in, const MoeSpe
   return window;
 }
 
-}  // namespace
-
-LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
-  return read_checked(chosen_reader(in), in, model, seed);
-}
-
-std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+std::unique_ptr<LoadSource> make_one_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const LoadReader& reader = chosen_reader(in);
   const std::string variation = reader.replay == nullptr
                                     ? in.choice("variation", {"sampled", "none"}, "sampled")
@@ -81,6 +76,44 @@ std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& mo
   }
   const double overdispersion = variation == "sampled" ? in.optional("overdispersion", 1.0) : 0.0;
   return std::make_unique<WindowLoadSource>(read_checked(reader, in, model, seed), model.top_k, overdispersion, seed);
+}
+
+// The entries of `windows`, at least one.
+std::vector<ConfigReader> windows_of(ConfigReader& in) {
+  std::vector<ConfigReader> out = in.list_of_sections("windows");
+  in.check(!out.empty(), "windows", "this list is empty; name at least one source of loads.");
+  return out;
+}
+
+Seconds length_of(ConfigReader& window) { return window.required<Seconds>("for", Bound::kPositive); }
+
+}  // namespace
+
+LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  if (!in.has("windows")) {
+    return read_checked(chosen_reader(in), in, model, seed);
+  }
+  std::vector<LoadWindow> windows;
+  std::vector<Seconds> lengths;
+  for (ConfigReader& window : windows_of(in)) {
+    windows.push_back(read_checked(chosen_reader(window), window, model, seed));
+    lengths.push_back(length_of(window));
+  }
+  return mean_of(windows, lengths);
+}
+
+std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  if (!in.has("windows")) {
+    return make_one_source(in, model, seed);
+  }
+  std::vector<TimedLoadSource::Window> windows;
+  Seconds end{};
+  for (ConfigReader& window : windows_of(in)) {
+    end += length_of(window);
+    window.check(end.count() < 9e6, "for", "the windows last longer than a run can be (106 days).");
+    windows.push_back({to_ticks(end), make_one_source(window, model, seed)});
+  }
+  return std::make_unique<TimedLoadSource>(std::move(windows));
 }
 
 }  // namespace epsim

@@ -33,6 +33,8 @@ LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 //                    every step; replay (default of trace_file, model and imbalance): steps as the kind has them
 //                    itself, for a trace_file row s of the trace in step s, over again after the last
 //   overdispersion   sampled only: variance of a count over the binomial one (default 1)
+// Or the key `windows` alone, a list of such sections, each with `for`: how long its loads hold (the last one's hold
+// on). read_load_window() then gives the mean mix over that time, without batches.
 std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim

@@ -173,7 +173,7 @@ std::shared_ptr<const ReplayLoadSource::Block> ReplayLoadSource::block(std::int6
   return cache_.back().second;
 }
 
-void ReplayLoadSource::draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const {
+void ReplayLoadSource::draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const {
   if (sources_ > 1 && static_cast<std::size_t>(sources_) != tokens.size()) {
     throw InputError(
         {rows_->name(), 0, "sources"},
@@ -181,7 +181,7 @@ void ReplayLoadSource::draw(std::int64_t step, std::span<const std::int64_t> tok
                     "draw from one mix.",
                     sources_, tokens.size()));
   }
-  const std::int64_t row = step % rows_->rows();
+  const std::int64_t row = at.number % rows_->rows();
   const std::shared_ptr<const Block> rows = block(row / rows_per_block_);
   out.resize(rows_->layers(), sources_, rows_->experts());
   const float* from = rows->data() + static_cast<std::size_t>(row % rows_per_block_) * row_size_;

@@ -47,7 +47,7 @@ class ReplayLoadSource final : public LoadSource {
   int layers() const override { return rows_->layers(); }
   int experts() const override { return rows_->experts(); }
   // Throws InputError when the trace has several sources and the run another number of DP ranks.
-  void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const override;
+  void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
 
  private:
   using Block = std::vector<float>;  // rows as they are given out: [row][layer][source][expert], summing to top-k

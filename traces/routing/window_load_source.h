@@ -28,7 +28,7 @@ class WindowLoadSource final : public LoadSource {
   int experts() const override { return experts_; }
   // One source: all DP ranks draw from the same mix. Depends on the seed, the step and the sum of `tokens` alone; with
   // no tokens at all the loads are the mean mix.
-  void draw(std::int64_t step, std::span<const std::int64_t> tokens, StepLoads& out) const override;
+  void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
 
  private:
   const float* mean_of(int layer) const { return mean_.data() + static_cast<std::size_t>(layer) * stride_; }
