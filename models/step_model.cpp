@@ -201,19 +201,32 @@ void StepModel::record_ranks(int l, int dense_layers, Ticks start) const {
   }
 }
 
+StepExchange StepModel::exchange_of(int l, LayerPart part, int batch, const LayerTraffic& t,
+                                    const LayerParts& parts) const {
+  const bool forth = part == LayerPart::kDispatch;
+  const int link = forth ? parts.dispatch_bottleneck : parts.combine_bottleneck;
+  return {.layer = model_layer(l),
+          .part = part,
+          .micro_batch = batch,
+          .row_bytes = (forth ? parts_.dispatch_row() : parts_.combine_row()).count(),
+          .intra_out = forth ? t.intra_out : t.intra_in,
+          .intra_in = forth ? t.intra_in : t.intra_out,
+          .inter_out = forth ? t.inter_out : t.inter_in,
+          .inter_in = forth ? t.inter_in : t.inter_out,
+          .slowest_link = link >= 0 ? std::string_view(parts_.network().links()[static_cast<std::size_t>(link)].name)
+                                    : std::string_view(),
+          .duration = (forth ? parts.dispatch : parts.combine).time};
+}
+
 // The layer's exchanges and experts; `start`: all ranks have reached the dispatch.
 void StepModel::record_layer(int l, Ticks start) const {
   const int gpus = parts_.parallelism().gpus, tp = parts_.parallelism().attention_tp, layer = model_layer(l);
-  const auto exchange = [&](LayerPart part, Ticks at, Ticks length, Bytes row) {
+  const auto exchange = [&](LayerPart part, Ticks at, Ticks length) {
     recorder_->span({layer, part, StepLane::kNetwork, 0, 0, gpus, at, length});
-    const bool forth = part == LayerPart::kDispatch;
-    const LayerTraffic& t = traffic_;
-    recorder_->exchange({layer, part, 0, row.count(), forth ? t.intra_out : t.intra_in,
-                         forth ? t.intra_in : t.intra_out, forth ? t.inter_out : t.inter_in,
-                         forth ? t.inter_in : t.inter_out});
+    recorder_->exchange(exchange_of(l, part, 0, traffic_, layer_));
   };
   const Ticks sent = layer_.counts.time + layer_.dispatch.time;
-  exchange(LayerPart::kDispatch, start, sent, parts_.dispatch_row());
+  exchange(LayerPart::kDispatch, start, sent);
   Ticks end = start + sent;
   for (int r = 0; r * tp < gpus; ++r) {
     Ticks experts{};
@@ -230,7 +243,7 @@ void StepModel::record_layer(int l, Ticks start) const {
     }
     end = std::max(end, start + sent + experts + shared);
   }
-  exchange(LayerPart::kCombine, end, layer_.combine.time, parts_.combine_row());
+  exchange(LayerPart::kCombine, end, layer_.combine.time);
 }
 
 }  // namespace epsim

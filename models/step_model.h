@@ -53,6 +53,9 @@ class StepModel final : public StepPricer {
   StepTally& tally() { return tally_; }
   // Dense layers between MoE layer l and the one before; for l = MoE layers, those after the last.
   int model_layer(int l) const;  // number of MoE layer l in the model; for l = MoE layers, one past the last layer
+  // What a recorder is told of MoE layer l's dispatch or combine. The result refers to `traffic`.
+  StepExchange exchange_of(int l, LayerPart part, int batch, const LayerTraffic& traffic,
+                           const LayerParts& parts) const;
   int dense_before(int l) const { return dense_before_[static_cast<std::size_t>(l)]; }
 
  private:

@@ -9,14 +9,13 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
-#include <sstream>
 
 #include "sim/app/command_line.h"
 #include "sim/app/inputs.h"
+#include "sim/app/recordings.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
 #include "sim/core/files.h"
-#include "sim/report/perfetto.h"
 #include "sim/report/progress.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
@@ -31,7 +30,6 @@ namespace {
 
 // Present in every output folder; what --overwrite looks for before it replaces one.
 constexpr const char* kMarker = "resolved.yaml";
-constexpr const char* kTimelineFile = "timeline.json";
 
 struct RunSettings {
   std::size_t workers = 1;
@@ -113,35 +111,6 @@ Comparison compare_runs(std::span<const Scenario> by_seed, const std::vector<Run
   return out;
 }
 
-std::optional<TimelineRecorder> recorder_of(const po::variables_map& values) {
-  if (values.count("timeline") == 0) {
-    return std::nullopt;
-  }
-  return TimelineRecorder(parse_timeline(values["timeline"].as<std::string>()));
-}
-
-// What became of the timeline, in a sentence; false when there is none.
-bool tell_timeline(const std::optional<TimelineRecorder>& recorder, const RunResult& run, const fs::path& target) {
-  if (!recorder) {
-    return true;
-  }
-  if (recorder->steps().empty()) {
-    std::cout << fmt::format("timeline: the run has {} steps, counted from 0, so there is no step {} to draw\n",
-                             run.steps, recorder->window().first);
-    return false;
-  }
-  std::cout << fmt::format("timeline: {} (steps {} to {}{}; open it in ui.perfetto.dev)\n",
-                           (target / kTimelineFile).string(), recorder->steps().front().step,
-                           recorder->steps().back().step, recorder->cut_short() ? ", cut short for its size" : "");
-  return true;
-}
-
-void write_timeline_file(const fs::path& folder, const TimelineRecorder& recorder, const RunResult& run) {
-  std::ostringstream out;
-  write_timeline(out, recorder, run.label, run.gpus);
-  write_file_atomically(folder / kTimelineFile, out.str());
-}
-
 // What the terminal says of the runs.
 void tell_runs(const Comparison& compared) {
   const TableStyle style{.colour = isatty(STDOUT_FILENO) == 1};
@@ -160,7 +129,6 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   interrupted();  // from here on, Ctrl-C is ours
   const RunSettings settings{workers_of(values), values["quiet"].as<bool>(), values["strict-calibration"].as<bool>()};
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, settings.workers);
-  std::optional<TimelineRecorder> recorder = recorder_of(values);
   const Scenario& scenario = by_seed.front();
   for (const PolicyChoice& policy : scenario.policies) {
     prepare_run(scenario, policy);  // a plan that does not fit is told before any run starts
@@ -168,8 +136,9 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   const ResultsFolder results_folder(values, scenario.name);
   const fs::path& target = results_folder.path();
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
+  Recordings recordings(values, folder.path());
   const RunInfo info = describe_inputs(scenario);
-  const std::vector<RunResult> results = run_all(scenario, settings, recorder ? &*recorder : nullptr);
+  const std::vector<RunResult> results = run_all(scenario, settings, recordings.all.empty() ? nullptr : &recordings.all);
   const Comparison compared = compare_runs(by_seed, results, settings);
 
   if (folders_by_label) {
@@ -177,15 +146,13 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   } else {
     write_run(folder.path(), results.front(), info);
   }
-  if (recorder && !recorder->steps().empty()) {
-    write_timeline_file(folder.path(), *recorder, results.front());
-  }
+  recordings.finish(folder.path(), results.front());
   folder.commit();
   results_folder.publish();
 
   tell_runs(compared);
   std::cout << "\nresults: " << target.string() << "\n";
-  const bool drawn = tell_timeline(recorder, results.front(), target);
+  const bool drawn = recordings.tell_timeline(results.front(), target);
   if (interrupted()) {
     std::cout << "interrupted: the figures above cover only the seeds and steps that were complete\n";
     return kInterrupted;
@@ -198,7 +165,9 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
 int run_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("timeline", po::value<std::string>(),
-                        "N or N:k: draw steps N to N + k as timeline.json, for ui.perfetto.dev");
+                        "N or N:k: draw steps N to N + k as timeline.json, for ui.perfetto.dev; slowest, or "
+                        "slowest-prefill, slowest-decode, slowest-mixed: the longest step")(
+      "steps", "write steps.csv: one row per step with its kind, tokens, parts, slowest GPU and link");
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);

@@ -23,6 +23,7 @@ struct RankBatch {
   double prefill_context = 0;      // cached tokens that the chunks attend to, before their own
   double decode_context = 0;       // cached tokens that the decoding sequences read
   std::int64_t sampled = 0;        // sequences that get a token out of this step
+  std::int64_t sequences = 0;      // requests that the step works on
 
   std::int64_t tokens() const { return prefill_tokens + decode_tokens; }
 };

@@ -2,13 +2,15 @@
 //
 // A run hands a recorder to the pricer of its steps; a pricer without one pays for a test of a pointer. For every step
 // the calls come in this order: begin_step(), then span() and exchange() in no particular order, then end_step(). Times
-// inside a step count from its start.
+// inside a step count from its start. Steps of several instances come one after another, in the order in which they
+// begin.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "sim/core/units.h"
 #include "sim/domain/step.h"
@@ -38,19 +40,59 @@ struct StepExchange {
   std::int32_t micro_batch = 0;
   double row_bytes = 0;  // the rows below times this are bytes
   std::span<const double> intra_out, intra_in, inter_out, inter_in;
+  std::string_view slowest_link = {};  // that set the time of the exchange; empty where nothing moved
+  Ticks duration{};                    // without the exchange of counts
+};
+
+// A step that begins now.
+struct StepStart {
+  std::int32_t instance = 0;
+  std::int64_t step = 0;  // of that instance
+  Ticks start{};          // from the start of the run
+  std::span<const RankBatch> ranks;
 };
 
 class StepRecorder {
  public:
   virtual ~StepRecorder() = default;
-  // `start` counts from the start of the run; `ranks` is what each DP rank brings.
-  virtual void begin_step(std::int64_t step, Ticks start, std::span<const RankBatch> ranks) = 0;
+  virtual void begin_step(const StepStart& start) = 0;
   // KV blocks that each DP rank has reserved while the step runs; told after begin_step() by whoever has a KV pool.
   virtual void kv(std::span<const std::int64_t> reserved) { static_cast<void>(reserved); }
   virtual void span(const StepSpan& span) = 0;
   virtual void exchange(const StepExchange& exchange) = 0;
-  // The step's length, the scenario's declared gap included.
-  virtual void end_step(Ticks length) = 0;
+  // The step's length and cost, the scenario's declared gap included.
+  virtual void end_step(Ticks length, const StepCost& cost) = 0;
+};
+
+// Several recorders of one run, each told of everything. They outlive it.
+class StepRecorders final : public StepRecorder {
+ public:
+  void add(StepRecorder& recorder) { all_.push_back(&recorder); }
+  bool empty() const { return all_.empty(); }
+  void begin_step(const StepStart& start) override {
+    tell([&](StepRecorder& r) { r.begin_step(start); });
+  }
+  void kv(std::span<const std::int64_t> reserved) override {
+    tell([&](StepRecorder& r) { r.kv(reserved); });
+  }
+  void span(const StepSpan& span) override {
+    tell([&](StepRecorder& r) { r.span(span); });
+  }
+  void exchange(const StepExchange& exchange) override {
+    tell([&](StepRecorder& r) { r.exchange(exchange); });
+  }
+  void end_step(Ticks length, const StepCost& cost) override {
+    tell([&](StepRecorder& r) { r.end_step(length, cost); });
+  }
+
+ private:
+  template <class What>
+  void tell(What what) {
+    for (StepRecorder* recorder : all_) {
+      what(*recorder);
+    }
+  }
+  std::vector<StepRecorder*> all_;
 };
 
 }  // namespace epsim

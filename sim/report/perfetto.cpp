@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "sim/core/error.h"
@@ -16,7 +17,8 @@ std::int64_t whole_number(const std::string& text, std::string_view digits) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size() || value < 0) {
     throw InputError({"", 0, "timeline"}, fmt::format("'{}' is neither a step, as in 100, nor steps N to N + k, as in "
-                                                      "100:3.",
+                                                      "100:3, nor slowest, slowest-prefill, slowest-decode or "
+                                                      "slowest-mixed.",
                                                       text));
   }
   return value;
@@ -24,7 +26,15 @@ std::int64_t whole_number(const std::string& text, std::string_view digits) {
 
 }  // namespace
 
-TimelineWindow parse_timeline(const std::string& text) {
+TimelineChoice parse_timeline(const std::string& text) {
+  if (text == "slowest") {
+    return {.slowest = true};
+  }
+  for (std::size_t k = 0; k < kStepKindNames.size(); ++k) {
+    if (text == fmt::format("slowest-{}", kStepKindNames[k])) {
+      return {.slowest = true, .kind = static_cast<StepKind>(k)};
+    }
+  }
   const std::size_t colon = text.find(':');
   const std::string_view all = text;
   const std::int64_t first = whole_number(text, all.substr(0, colon));
@@ -35,12 +45,14 @@ TimelineWindow parse_timeline(const std::string& text) {
   return {first, first + more};
 }
 
-void TimelineRecorder::begin_step(std::int64_t step, Ticks start, std::span<const RankBatch> ranks) {
-  recording_ = step >= window_.first && step <= window_.last && !cut_short();
+void TimelineRecorder::begin_step(const StepStart& s) {
+  const bool wanted = choice_.slowest ? !choice_.kind || kind_of(s.ranks) == *choice_.kind
+                                      : s.instance == 0 && s.step >= choice_.first && s.step <= choice_.last;
+  recording_ = wanted && !cut_short();
   if (recording_) {
     first_slice_ = slices_.size();
     exchanges_.clear();
-    steps_.push_back({step, start, {}, {ranks.begin(), ranks.end()}, {}});
+    steps_.push_back({s.instance, s.step, s.start, {}, 0, {s.ranks.begin(), s.ranks.end()}, {}});
   }
 }
 
@@ -54,7 +66,8 @@ void TimelineRecorder::span(const StepSpan& span) {
   if (!recording_) {
     return;
   }
-  const TimelineStep& step = steps_.back();
+  TimelineStep& step = steps_.back();
+  step.gpus = std::max(step.gpus, span.first_gpu + span.gpus);
   for (std::int32_t g = span.first_gpu; g < span.first_gpu + span.gpus; ++g) {
     slices_.push_back({step.step, step.start + span.start, span.duration, g, span.layer, span.micro_batch, span.part,
                        span.lane, -1, -1});
@@ -73,11 +86,23 @@ void TimelineRecorder::exchange(const StepExchange& e) {
   exchanges_.push_back(std::move(bytes));
 }
 
-void TimelineRecorder::end_step(Ticks length) {
+// Of the slowest step so far and the one that has just ended, the slower stays.
+void TimelineRecorder::keep_slower() {
+  const bool slower = steps_.back().length > steps_.front().length;
+  const auto first = slices_.begin() + static_cast<std::ptrdiff_t>(first_slice_);
+  slower ? slices_.erase(slices_.begin(), first) : slices_.erase(first, slices_.end());
+  steps_.erase(slower ? steps_.begin() : steps_.end() - 1);
+  first_slice_ = slower ? 0 : slices_.size();
+}
+
+void TimelineRecorder::end_step(Ticks length, const StepCost&) {
   if (!recording_) {
     return;
   }
   steps_.back().length = length;
+  if (choice_.slowest && steps_.size() > 1) {
+    keep_slower();
+  }
   for (std::size_t i = first_slice_; i < slices_.size(); ++i) {
     TimelineSlice& slice = slices_[i];
     const auto gpu = static_cast<std::size_t>(slice.gpu);

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,17 @@
 
 namespace epsim {
 
-// Steps first .. last of a run, both included.
-struct TimelineWindow {
+// What a timeline shows: steps first .. last of the first instance, both included; or the slowest step of all
+// instances, of one kind or of any.
+struct TimelineChoice {
   std::int64_t first = 0, last = 0;
+  bool slowest = false;
+  std::optional<StepKind> kind = {};
 };
 
-// "N" is step N, "N:k" are steps N to N + k. Throws InputError.
-TimelineWindow parse_timeline(const std::string& text);
+// "N" is step N, "N:k" are steps N to N + k; "slowest", "slowest-prefill", "slowest-decode", "slowest-mixed". Throws
+// InputError.
+TimelineChoice parse_timeline(const std::string& text);
 
 struct TimelineSlice {
   std::int64_t step = 0;
@@ -39,29 +44,32 @@ struct TimelineSlice {
 };
 
 struct TimelineStep {
+  std::int32_t instance = 0;
   std::int64_t step = 0;
   Ticks start{}, length{};
+  int gpus = 0;  // of the instance
   std::vector<RankBatch> ranks;
   std::vector<std::int64_t> kv_blocks;  // reserved, by rank
 };
 
 class TimelineRecorder final : public StepRecorder {
  public:
-  // A run of thousands of GPUs could fill any memory: recording ends with the step that passes this many slices.
+  // A run of thousands of GPUs could fill any memory: recording of several steps ends with the one that passes this
+  // many slices. Of the slowest step, the slowest one so far is kept, the first of several equal ones.
   static constexpr std::size_t kMostSlices = 500'000;
 
-  explicit TimelineRecorder(TimelineWindow window) : window_(window) {}
+  explicit TimelineRecorder(TimelineChoice choice) : choice_(choice) {}
 
-  void begin_step(std::int64_t step, Ticks start, std::span<const RankBatch> ranks) override;
+  void begin_step(const StepStart& start) override;
   void kv(std::span<const std::int64_t> reserved) override;
   void span(const StepSpan& span) override;
   void exchange(const StepExchange& exchange) override;
-  void end_step(Ticks length) override;
+  void end_step(Ticks length, const StepCost& cost) override;
 
-  const TimelineWindow& window() const { return window_; }
+  const TimelineChoice& choice() const { return choice_; }
   const std::vector<TimelineStep>& steps() const { return steps_; }
   const std::vector<TimelineSlice>& slices() const { return slices_; }  // of complete steps
-  bool cut_short() const { return slices_.size() >= kMostSlices; }
+  bool cut_short() const { return !choice_.slowest && slices_.size() >= kMostSlices; }
 
  private:
   struct Exchange {
@@ -70,7 +78,9 @@ class TimelineRecorder final : public StepRecorder {
     std::vector<double> sent, received;  // [GPU] bytes
   };
 
-  TimelineWindow window_;
+  void keep_slower();
+
+  TimelineChoice choice_;
   bool recording_ = false;
   std::size_t first_slice_ = 0;  // of the step that is going on
   std::vector<TimelineStep> steps_;
@@ -79,6 +89,6 @@ class TimelineRecorder final : public StepRecorder {
 };
 
 // The trace as JSON: metadata, then events by time. `label` names the run. Equal arguments give equal bytes.
-void write_timeline(std::ostream& out, const TimelineRecorder& recorder, const std::string& label, int gpus);
+void write_timeline(std::ostream& out, const TimelineRecorder& recorder, const std::string& label);
 
 }  // namespace epsim

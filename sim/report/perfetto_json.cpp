@@ -38,9 +38,12 @@ struct Event {
 
 class Trace {
  public:
-  Trace(const TimelineRecorder& recorder, int gpus) : recorder_(recorder), gpus_(gpus) {
+  explicit Trace(const TimelineRecorder& recorder) : recorder_(recorder) {
+    for (const TimelineStep& step : recorder.steps()) {
+      gpus_ = std::max(gpus_, step.gpus);
+    }
     const std::size_t ranks = recorder.steps().empty() ? 1 : std::max<std::size_t>(1, recorder.steps()[0].ranks.size());
-    gpus_per_rank_ = std::max(1, gpus / static_cast<int>(ranks));
+    gpus_per_rank_ = std::max(1, gpus_ / static_cast<int>(ranks));
     add_steps();
     add_slices();
     add_flows();
@@ -50,6 +53,7 @@ class Trace {
 
   void write(std::ostream& out, const std::string& label) const {
     out << "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"run\":" << quoted(label)
+        << ",\"instance\":" << (recorder_.steps().empty() ? 0 : recorder_.steps()[0].instance)
         << ",\"cut_short\":" << (recorder_.cut_short() ? "true" : "false") << "},\"traceEvents\":[\n";
     const char* separator = "";
     for (const std::string& line : metadata()) {
@@ -205,7 +209,7 @@ class Trace {
   }
 
   const TimelineRecorder& recorder_;
-  int gpus_, gpus_per_rank_ = 1;
+  int gpus_ = 1, gpus_per_rank_ = 1;
   std::vector<std::size_t> order_;  // of the slices, by start
   std::vector<int> threads_;        // of each slice
   std::map<Track, int> tracks_;
@@ -214,8 +218,8 @@ class Trace {
 
 }  // namespace
 
-void write_timeline(std::ostream& out, const TimelineRecorder& recorder, const std::string& label, int gpus) {
-  Trace(recorder, gpus).write(out, label);
+void write_timeline(std::ostream& out, const TimelineRecorder& recorder, const std::string& label) {
+  Trace(recorder).write(out, label);
 }
 
 }  // namespace epsim

@@ -146,7 +146,6 @@ void append(RebalanceReport& all, const RebalanceReport& one, int instance) {
   }
 }
 
-// The recorder is told of the first instance alone.
 std::vector<Running> start_models(const std::vector<Scenario>& scenarios, const std::vector<PolicyChoice>& policies,
                                   const Scenario& s, const PreparedRun& prepared, StepRecorder* recorder) {
   std::vector<Running> out;
@@ -155,7 +154,7 @@ std::vector<Running> start_models(const std::vector<Scenario>& scenarios, const 
       const PreparedRun& plan = prepared.pools[p];
       const auto number = static_cast<int>(out.size());
       out.push_back({&scenarios[p], &policies[p], &plan,
-                     price_instance(scenarios[p], policies[p], plan, number == 0 ? recorder : nullptr, number)});
+                     price_instance(scenarios[p], policies[p], plan, recorder, number)});
     }
   }
   return out;
@@ -209,7 +208,6 @@ RunResult run_deployment(const Scenario& s, const PolicyChoice& policy, const Pr
   std::vector<InstanceSpec> specs;
   for (Running& r : running) {
     specs.push_back(spec_of(r, static_cast<int>(specs.size())));
-    specs.back().recorded = specs.size() == 1;
   }
   RunResult result = simulate(requests, specs, s.deployment.router, control, s.deployment.retry_limit);
   ConservationReport sent = result.conservation;

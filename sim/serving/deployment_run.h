@@ -10,8 +10,7 @@ PreparedRun prepare_deployment(const Scenario& scenario, const PolicyChoice& pol
 
 // Instances of the same pool draw the same routing in steps of the same number. Per-GPU and per-link figures of the
 // result are those of all instances side by side, links named "i0.", "i1.", ...; prompts' keys and values show as links
-// of their own, "i0.kv_lane3.out" and "i2.kv_lane0.in", which share the NICs (KvLanes); a recorder sees the first
-// instance.
+// of their own, "i0.kv_lane3.out" and "i2.kv_lane0.in", which share the NICs (KvLanes).
 RunResult run_deployment(const Scenario& scenario, const PolicyChoice& policy, const PreparedRun& prepared,
                          const RequestTrace& requests, const RunControl& control);
 

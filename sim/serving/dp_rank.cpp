@@ -133,6 +133,7 @@ void DpRank::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) {
   counts_.recomputed_tokens += std::max<std::int64_t>(0, std::min(a.done + tokens, a.known) - a.done);
   a.done += tokens;
   chunks_.push_back(request);
+  ++batch_.sequences;
   if (a.done == a.prompt) {
     prompt_ends_.push_back(request);
     ++batch_.sampled;
@@ -155,6 +156,7 @@ void DpRank::add_decodes() {
   batch_.decode_tokens = decodes_->step_tokens();
   batch_.decode_context = static_cast<double>(decodes_->context());
   batch_.sampled += decodes_->step_tokens();
+  batch_.sequences += decodes_->size();
 }
 
 const RankBatch& DpRank::begin_step(Ticks now) {

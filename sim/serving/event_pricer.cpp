@@ -88,7 +88,7 @@ void EventPricer::fill_layer(const StepGraph& graph, int batch, int l, TaskTimes
     }
   }
   if (recorder_ != nullptr) {
-    tell_exchanges(*recorder_, model_, l, batch, model_.traffic());
+    tell_exchanges(*recorder_, model_, l, batch, model_.traffic(), parts);
   }
 }
 

@@ -47,7 +47,8 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
     for (int r = 0; r < options.dp_ranks; ++r) {
       ranks_.emplace_back(options, result_.requests, &trace.prefixes, static_cast<std::int32_t>(ranks_.size()));
     }
-    instances_.emplace_back(specs[i], std::span(ranks_).last(static_cast<std::size_t>(options.dp_ranks)));
+    instances_.emplace_back(specs[i], static_cast<std::int32_t>(i),
+                            std::span(ranks_).last(static_cast<std::size_t>(options.dp_ranks)));
     (options.role == InstanceRole::kDecode ? decoders_ : fronts_).push_back(i);
     standing_.push_back({std::vector<bool>(static_cast<std::size_t>(options.dp_ranks), false)});
     lane_free_.emplace_back(static_cast<std::size_t>(options.dp_ranks));

@@ -15,8 +15,8 @@ constexpr Ticks kLastTime{9'200'000'000'000'000'000};
 
 }  // namespace
 
-Instance::Instance(const InstanceSpec& spec, std::span<DpRank> ranks)
-    : spec_(spec), ranks_(ranks), router_(spec.options.router), batches_(ranks.size()) {
+Instance::Instance(const InstanceSpec& spec, std::int32_t number, std::span<DpRank> ranks)
+    : spec_(spec), number_(number), ranks_(ranks), router_(spec.options.router), batches_(ranks.size()) {
   EPSIM_CHECK(!ranks.empty() && spec.pricer != nullptr, "an instance has DP ranks and a price for its steps");
   totals_.role = spec.options.role;
 }
@@ -79,8 +79,8 @@ Instance::Formed Instance::form_batches(Ticks now, RunTally& tally, Fingerprint&
 StepCost Instance::price(Ticks now, const RunControl& control) {
   const bool replayed = replay_padded(spec_.options.graphs, batches_);
   totals_.replayed_steps += replayed ? 1 : 0;
-  if (spec_.recorded && control.recorder != nullptr) {
-    control.recorder->begin_step(totals_.steps, now, batches_);
+  if (control.recorder != nullptr) {
+    control.recorder->begin_step({number_, totals_.steps, now, batches_});
     std::vector<std::int64_t> reserved;
     for (const DpRank& rank : ranks_) {
       reserved.push_back(rank.kv().used());
@@ -104,8 +104,8 @@ Ticks Instance::start_step(Ticks now, const RunControl& control, RunTally& tally
   const StepCost cost = price(now, control);
   const Ticks duration = to_ticks(cost.total);
   EPSIM_CHECK(duration > Ticks{}, "a step with work in it takes time");
-  if (spec_.recorded && control.recorder != nullptr) {
-    control.recorder->end_step(duration);
+  if (control.recorder != nullptr) {
+    control.recorder->end_step(duration, cost);
   }
   add_cost(totals_.time, cost);
   KindTotals& alike = totals_.by_kind[static_cast<std::size_t>(kind_of(batches_))];

@@ -24,7 +24,6 @@ namespace epsim {
 struct InstanceSpec {
   ServingOptions options;
   StepPricer* pricer = nullptr;
-  bool recorded = true;  // the run's recorder is told of its steps
   // The links that prompts leave a prefill instance by, or reach a decode instance. A rank uses lane (rank /
   // ranks_per_lane). On a prefill instance a lane carries one prompt after another; `transfer_time` is what a prompt of
   // so many tokens takes at a share of the links' rate, and `lane_speed` that share of a lane at a time, 1 if empty.
@@ -39,8 +38,8 @@ struct InstanceSpec {
 
 class Instance {
  public:
-  // `ranks` are this instance's, in the order of their numbers.
-  Instance(const InstanceSpec& spec, std::span<DpRank> ranks);
+  // `ranks` are instance `number`'s, in the order of their numbers.
+  Instance(const InstanceSpec& spec, std::int32_t number, std::span<DpRank> ranks);
 
   // Routes the request to one of the ranks; returns which.
   std::size_t enqueue(std::int32_t request);
@@ -78,6 +77,7 @@ class Instance {
   StepCost price(Ticks now, const RunControl& control);
 
   const InstanceSpec& spec_;
+  std::int32_t number_;
   std::span<DpRank> ranks_;
   RequestRouter router_;
   std::vector<RankBatch> batches_;

@@ -151,7 +151,7 @@ StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks)
     price_copies();
     fill_layer(l);
     if (recorder_ != nullptr) {
-      tell_exchanges(*recorder_, model_, l, 0, work_.tokens);
+      tell_exchanges(*recorder_, model_, l, 0, work_.tokens, parts_);
     }
   }
   run_->run(times_.duration);

@@ -103,12 +103,11 @@ StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, const Task
   return sum.cost();
 }
 
-void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const LayerTraffic& t) {
-  const int layer = model.model_layer(l);
-  recorder.exchange({layer, LayerPart::kDispatch, batch, model.parts().dispatch_row().count(), t.intra_out, t.intra_in,
-                     t.inter_out, t.inter_in});
-  recorder.exchange({layer, LayerPart::kCombine, batch, model.parts().combine_row().count(), t.intra_in, t.intra_out,
-                     t.inter_in, t.inter_out});
+void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const LayerTraffic& traffic,
+                    const LayerParts& parts) {
+  for (const LayerPart part : {LayerPart::kDispatch, LayerPart::kCombine}) {
+    recorder.exchange(model.exchange_of(l, part, batch, traffic, parts));
+  }
 }
 
 void record_spans(const StepGraph& graph, const TaskRun& run, StepRecorder& recorder) {

@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/app/process.h"
 #include "tests/report/timeline_checks.h"
@@ -62,4 +64,54 @@ TEST_CASE("timeline: what is not a step is refused before anything runs") {
   CHECK(done.exit_code == 2);
   CHECK(done.err.find("'twenty' is neither a step") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(dir / "out"));
+}
+
+TEST_CASE("timeline: the slowest decode step is the longest of steps.csv") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "run " + small_scenario() + " -q -o out --steps --timeline slowest-decode");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  std::istringstream rows(slurp(dir / "out/steps.csv"));
+  std::string row, slowest;
+  double longest_us = 0;
+  int steps = -1;  // the header
+  for (; std::getline(rows, row); ++steps) {
+    std::vector<std::string> cells;
+    std::istringstream line(row);
+    for (std::string cell; std::getline(line, cell, ',');) {
+      cells.push_back(cell);
+    }
+    if (cells[3] == "decode" && std::stod(cells[17]) > longest_us) {
+      longest_us = std::stod(cells[17]);
+      slowest = cells[1];
+    }
+  }
+  CHECK(steps == nlohmann::json::parse(slurp(dir / "out/summary.json"))["step"]["steps"]);
+  CHECK(done.out.find("step " + slowest + " of instance 0 takes") != std::string::npos);
+  const auto trace = nlohmann::json::parse(slurp(dir / "out/timeline.json"));
+  epsim::test::check_timeline(trace);
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "X" && event["cat"] == "step") {
+      CHECK(event["name"] == "step " + slowest);
+      CHECK(event["dur"].get<double>() == doctest::Approx(longest_us));
+    }
+  }
+}
+
+TEST_CASE("timeline: of prefill and decode instances, the slowest decode step is a decode instance's") {
+  const TempDir dir;
+  const Outcome done = run_epsim(
+      dir, "run " + small_scenario() +
+               " -q -o out --steps --timeline slowest-decode --set 'deployment={prefill: {instances: 1, nodes: "
+               "1}, decode: {instances: 1, nodes: 2}}'");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  const auto trace = nlohmann::json::parse(slurp(dir / "out/timeline.json"));
+  epsim::test::check_timeline(trace);
+  CHECK(trace["otherData"]["instance"] == 1);
+  std::set<std::string> processes;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") {
+      processes.insert(event["args"]["name"]);
+    }
+  }
+  CHECK(processes == std::set<std::string>{"DP rank 0", "DP rank 1", "steps"});  // of two nodes, not of all three
 }

@@ -15,7 +15,7 @@ namespace {
 
 class Keep final : public StepRecorder {
  public:
-  void begin_step(std::int64_t, Ticks, std::span<const RankBatch>) override {}
+  void begin_step(const StepStart&) override {}
   void span(const StepSpan& span) override { spans.push_back(span); }
   void exchange(const StepExchange& e) override {
     const auto sum = [](std::span<const double> rows) {
@@ -28,7 +28,7 @@ class Keep final : public StepRecorder {
     sent += (sum(e.intra_out) + sum(e.inter_out)) * e.row_bytes;
     received += (sum(e.intra_in) + sum(e.inter_in)) * e.row_bytes;
   }
-  void end_step(Ticks) override {}
+  void end_step(Ticks, const StepCost&) override {}
 
   std::vector<StepSpan> spans;
   double sent = 0, received = 0;

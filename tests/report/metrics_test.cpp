@@ -13,6 +13,7 @@
 #include "sim/report/csv.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/json.h"
+#include "sim/report/steps_csv.h"
 #include "sim/report/sweep_table.h"
 #include "sim/reproduce/claim.h"
 #include "sim/reproduce/craft_example.h"
@@ -75,6 +76,11 @@ Names csv_columns() {
     for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
       names.insert(column);
     }
+  }
+  std::ostringstream steps;
+  { const StepsCsv csv(steps); }
+  for (const std::string& column : split(split(steps.str(), '\n')[0], ',')) {
+    names.insert(column);
   }
   for (const auto write : {write_goodput_csv, write_curve_csv}) {
     std::ostringstream out;
@@ -192,6 +198,10 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "instance",
                        "pool",
                        "step_kind",
+                       "step",
+                       "sequences",
+                       "slowest_gpu",
+                       "slowest_link",
                        "rebalanced_after_steps",
                        "outcome",
                        "balancedness_in_place",

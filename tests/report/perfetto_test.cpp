@@ -22,7 +22,7 @@ Ticks us(std::int64_t n) { return Ticks{n * 1'000'000}; }
 // whose dispatch runs while the first's experts do.
 void record_step(TimelineRecorder& recorder, std::int64_t step, Ticks start) {
   const std::vector<RankBatch> ranks{{.prefill_tokens = 512}, {.decode_tokens = 7}};
-  recorder.begin_step(step, start, ranks);
+  recorder.begin_step({0, step, start, ranks});
   recorder.kv(std::vector<std::int64_t>{100 + step, 0});
   recorder.span({3, LayerPart::kAttention, StepLane::kCompute, 0, 0, 2, us(0), us(10)});
   recorder.span({3, LayerPart::kAttention, StepLane::kCompute, 0, 2, 2, us(0), us(8)});
@@ -33,16 +33,16 @@ void record_step(TimelineRecorder& recorder, std::int64_t step, Ticks start) {
   recorder.span({-1, LayerPart::kOther, StepLane::kCompute, 0, 0, 4, us(40), Ticks{1'500'001}});
   const std::vector<double> out{1, 2, 3, 4}, in{4, 3, 2, 1}, none(4, 0.0);
   recorder.exchange({3, LayerPart::kDispatch, 0, 1e6, out, in, none, none});
-  recorder.end_step(us(42));
+  recorder.end_step(us(42), {});
 }
 
-Json recorded(TimelineWindow window, std::int64_t steps) {
+Json recorded(TimelineChoice window, std::int64_t steps) {
   TimelineRecorder recorder(window);
   for (std::int64_t s = 0; s < steps; ++s) {
     record_step(recorder, s, us(50 * s));
   }
   std::ostringstream out;
-  write_timeline(out, recorder, "eplb \"quoted\"", 4);
+  write_timeline(out, recorder, "eplb \"quoted\"");
   return Json::parse(out.str());
 }
 
@@ -135,6 +135,36 @@ TEST_CASE("timeline: the window as it is written") {
     CAPTURE(wrong);
     test::check_contains(test::error_of<InputError>([&] { parse_timeline(wrong); }).what(), {"timeline"});
   }
+}
+
+TEST_CASE("timeline: of the slowest step, the first of the longest of its kind is kept, whatever instance ran it") {
+  const std::vector<RankBatch> prompts{{.prefill_tokens = 512}}, decodes{{.decode_tokens = 7}};
+  struct Row {
+    std::int32_t instance;
+    std::int64_t step;
+    bool decode;
+    std::int64_t length_us;
+  };
+  const auto kept = [&](const std::string& choice) {
+    TimelineRecorder recorder(parse_timeline(choice));
+    for (const Row& r :
+         {Row{0, 0, false, 90}, Row{1, 0, true, 30}, Row{0, 1, true, 40}, Row{1, 1, true, 40}, Row{0, 2, true, 10}}) {
+      recorder.begin_step({r.instance, r.step, us(100 * r.step), r.decode ? decodes : prompts});
+      recorder.span({3, LayerPart::kExperts, StepLane::kCompute, 0, 0, 2, us(0), us(r.length_us)});
+      recorder.end_step(us(r.length_us), {});
+    }
+    REQUIRE(recorder.steps().size() == 1);
+    REQUIRE(recorder.slices().size() == 2);  // of two GPUs
+    CHECK(recorder.slices()[0].duration == recorder.steps()[0].length);
+    return recorder.steps()[0];
+  };
+  CHECK(kept("slowest-decode").instance == 0);
+  CHECK(kept("slowest-decode").step == 1);
+  CHECK(kept("slowest").length == us(90));
+  CHECK(kept("slowest-prefill").step == 0);
+  CHECK(kept("slowest-prefill").gpus == 2);
+  TimelineRecorder none(parse_timeline("slowest-mixed"));
+  CHECK(none.steps().empty());
 }
 
 }  // namespace epsim

@@ -50,12 +50,12 @@ void check_order(std::map<std::string, double> seconds) {
 // What the layers of a step take by part: the mean GPU's kernels, and exchanges.
 class Spans final : public StepRecorder {
  public:
-  void begin_step(std::int64_t, Ticks, std::span<const RankBatch>) override {}
+  void begin_step(const StepStart&) override {}
   void span(const StepSpan& s) override {
     gpu_time_[s.part] += s.lane == StepLane::kCopy ? Ticks{} : s.duration * s.gpus;
   }
   void exchange(const StepExchange&) override {}
-  void end_step(Ticks) override {}
+  void end_step(Ticks, const StepCost&) override {}
   Seconds per_layer(LayerPart part, const Scenario& s) {
     return to_seconds(gpu_time_[part]) / s.model.moe_layers() / s.cluster.gpus();
   }

@@ -1,0 +1,75 @@
+#include "sim/app/recordings.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include "sim/core/error.h"
+#include "sim/core/files.h"
+#include "sim/report/format.h"
+
+namespace epsim::app {
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kTimelineFile = "timeline.json";
+constexpr const char* kStepsFile = "steps.csv";
+
+}  // namespace
+
+Recordings::Recordings(const po::variables_map& values, const fs::path& folder) {
+  if (values.count("timeline") > 0) {
+    all.add(timeline.emplace(parse_timeline(values["timeline"].as<std::string>())));
+  }
+  if (values.count("steps") > 0) {
+    steps_file.open(folder / kStepsFile, std::ios::binary | std::ios::trunc);
+    all.add(steps.emplace(steps_file));
+  }
+}
+
+void Recordings::finish(const fs::path& folder, const RunResult& run) {
+  if (timeline && !timeline->steps().empty()) {
+    std::ostringstream out;
+    write_timeline(out, *timeline, run.label);
+    write_file_atomically(folder / kTimelineFile, out.str());
+  }
+  if (steps) {
+    steps.reset();  // writes what it still holds
+    steps_file.close();
+    if (!steps_file) {
+      throw RunFailed(fmt::format("{}: cannot be written; is the disk full?", (folder / kStepsFile).string()));
+    }
+  }
+}
+
+bool Recordings::tell_timeline(const RunResult& run, const fs::path& target) const {
+  if (!timeline) {
+    return true;
+  }
+  const TimelineChoice& choice = timeline->choice();
+  if (timeline->steps().empty()) {
+    std::cout << (choice.slowest ? "timeline: the run has no step of that kind to draw\n"
+                                 : fmt::format("timeline: the run has {} steps, counted from 0, so there is no step {} "
+                                               "to draw\n",
+                                               run.steps, choice.first));
+    return false;
+  }
+  const TimelineStep &first = timeline->steps().front(), &last = timeline->steps().back();
+  const std::string what =
+      choice.slowest
+          ? fmt::format(
+                "step {} of instance {} takes {} ms, the longest{}", first.step, first.instance,
+                rounded(to_ms(to_seconds(first.length))),
+                choice.kind ? fmt::format(" {} step", kStepKindNames[static_cast<std::size_t>(*choice.kind)]) : "")
+          : fmt::format("steps {} to {}{}", first.step, last.step,
+                        timeline->cut_short() ? ", cut short for its size" : "");
+  std::cout << fmt::format("timeline: {} ({}; open it in ui.perfetto.dev)\n", (target / kTimelineFile).string(), what);
+  return true;
+}
+
+}  // namespace epsim::app

@@ -1,0 +1,32 @@
+// What a run writes step by step, as far as it was asked for: --timeline and --steps.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "sim/report/perfetto.h"
+#include "sim/report/steps_csv.h"
+#include "sim/serving/run_result.h"
+
+namespace epsim::app {
+
+struct Recordings {
+  std::optional<TimelineRecorder> timeline;
+  std::ofstream steps_file;
+  std::optional<StepsCsv> steps;
+  StepRecorders all;
+
+  // steps.csv is written to `folder` while the run goes on. Throws InputError.
+  Recordings(const boost::program_options::variables_map& values, const std::filesystem::path& folder);
+  Recordings(const Recordings&) = delete;
+  Recordings& operator=(const Recordings&) = delete;
+
+  // After the run: completes the files in `folder`. Throws RunFailed.
+  void finish(const std::filesystem::path& folder, const RunResult& run);
+  // Prints what became of the timeline; false when there is none although it was asked for.
+  bool tell_timeline(const RunResult& run, const std::filesystem::path& target) const;
+};
+
+}  // namespace epsim::app

@@ -1,0 +1,76 @@
+#include "sim/report/steps_csv.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "sim/report/format.h"
+
+namespace epsim {
+
+StepsCsv::StepsCsv(std::ostream& out)
+    : csv_(out, {"instance",     "step",           "start_s",
+                 "step_kind",    "prompt_tokens",  "decode_tokens",
+                 "sequences",    "attention_us",   "gate_us",
+                 "dispatch_us",  "experts_us",     "combine_us",
+                 "dense_us",     "planning_us",    "prefetch_us",
+                 "migration_us", "other_us",       "total_us",
+                 "straggler_us", "slowest_gpu",    "slowest_gpu_compute_us",
+                 "slowest_link", "slowest_link_us"}) {}
+
+void StepsCsv::begin_step(const StepStart& s) {
+  std::int64_t prompt_tokens = 0, decode_tokens = 0, sequences = 0;
+  for (const RankBatch& batch : s.ranks) {
+    prompt_tokens += batch.prefill_tokens;
+    decode_tokens += batch.decode_tokens;
+    sequences += batch.sequences;
+  }
+  csv_.integer(s.instance).integer(s.step).raw(exact_seconds(s.start));
+  csv_.text(kStepKindNames[static_cast<std::size_t>(kind_of(s.ranks))]);
+  csv_.integer(prompt_tokens).integer(decode_tokens).integer(sequences);
+  computes_.clear();
+  awaited_.clear();
+}
+
+void StepsCsv::span(const StepSpan& s) {
+  if (s.lane != StepLane::kCompute) {
+    return;
+  }
+  const auto first = static_cast<std::size_t>(s.first_gpu), end = static_cast<std::size_t>(s.first_gpu + s.gpus);
+  computes_.resize(std::max(computes_.size(), end));
+  for (std::size_t g = first; g < end; ++g) {
+    computes_[g] += s.duration;
+  }
+}
+
+void StepsCsv::exchange(const StepExchange& e) {
+  if (!e.slowest_link.empty()) {
+    auto place = awaited_.find(e.slowest_link);
+    if (place == awaited_.end()) {
+      place = awaited_.emplace(e.slowest_link, Ticks{}).first;
+    }
+    place->second += e.duration;
+  }
+}
+
+void StepsCsv::end_step(Ticks, const StepCost& cost) {
+  for (const Seconds part : cost.by_part) {
+    csv_.number(to_us(part));
+  }
+  csv_.number(to_us(cost.total)).number(to_us(cost.straggler));
+  const auto gpu = std::max_element(computes_.begin(), computes_.end());
+  if (gpu != computes_.end()) {
+    csv_.integer(gpu - computes_.begin()).number(to_us(to_seconds(*gpu)));
+  } else {
+    csv_.empty().empty();
+  }
+  const auto link = std::max_element(awaited_.begin(), awaited_.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (link != awaited_.end()) {
+    csv_.text(link->first).number(to_us(to_seconds(link->second)));
+  } else {
+    csv_.empty().empty();
+  }
+  csv_.end_row();
+}
+
+}  // namespace epsim
