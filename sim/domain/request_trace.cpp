@@ -47,6 +47,7 @@ void RequestTrace::validate() const {
 
 RequestTrace RequestTrace::select(std::span<const std::size_t> positions) const {
   RequestTrace out{source, {}};
+  out.closed_loop = closed_loop;
   out.prefixes.block_tokens = prefixes.block_tokens;
   out.prefixes.distinct = prefixes.distinct;
   if (prefixes.known()) {

@@ -36,10 +36,19 @@ struct PrefixBlocks {
   }
 };
 
+// Clients that each send their next request when the last one has ended, as benchmarks with a largest concurrency have
+// them. Which client sends a request does not matter: the next one in the trace goes when any request ends.
+struct ClosedLoop {
+  int concurrency = 0;      // clients; 0: requests arrive at the times of the trace
+  std::int64_t warmup = 0;  // first requests that no figure counts; the others start when all of these have ended
+  Ticks ramp{};             // the clients begin evenly over this time, at the start and again after the warm-up
+};
+
 struct RequestTrace {
   std::string source;             // file or recipe, for reports
   std::vector<Request> requests;  // by arrival time
   PrefixBlocks prefixes{};
+  ClosedLoop closed_loop{};  // with clients, arrivals are 0 here: a request arrives when its client sends it
 
   // Throws InputError unless arrivals are in order, every request has input and output tokens, and its prefix blocks
   // are ones that its input fills.

@@ -107,7 +107,7 @@ void write_requests_csv(std::ostream& out, const RunResult& run) {
   CsvTable csv(
       out, {"request", "dp_rank", "state", "input_tokens", "output_tokens", "arrival_s", "admitted_s", "first_token_s",
             "finished_s", "queue_ms", "ttft_ms", "tpot_ms", "e2e_ms", "cached_tokens", "retractions", "retries"});
-  for (std::size_t i = 0; i < run.requests.size(); ++i) {
+  for (auto i = static_cast<std::size_t>(run.warmup); i < run.requests.size(); ++i) {
     const RequestRecord& r = run.requests[i];
     csv.integer(static_cast<std::int64_t>(i));
     if (r.rank < 0) {
@@ -168,7 +168,7 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
 }
 
 void write_links_csv(std::ostream& out, const RunResult& run) {
-  const double duration = duration_of(run).count();
+  const double duration = whole_duration_of(run).count();
   const double step_time = run.time.total.count();
   const std::string busiest = summarize(run).busiest_link.name;
   CsvTable csv(out, {"link", "rate_GBps", "bytes_GB", "utilisation_of_run_share", "utilisation_of_steps_share",

@@ -29,7 +29,9 @@ void put_info(Json& out, const RunInfo& info) {
 }
 
 Json requests_of(const RunSummary& run) {
-  return {{"offered_requests", run.offered},
+  return {{"closed_loop_clients", run.concurrency > 0 ? Json(run.concurrency) : Json(nullptr)},
+          {"warmup_requests", run.warmup},
+          {"offered_requests", run.offered},
           {"completed_requests", run.completed},
           {"failed_requests", run.failed},
           {"retried_requests", run.retries},

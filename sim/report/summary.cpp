@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "sim/core/check.h"
 #include "sim/serving/step_account.h"
@@ -17,12 +18,13 @@ LatencyFigures figures(const Summary& s) {
 }
 
 std::int64_t in_state(const RunResult& run, RequestState state) {
-  return std::count_if(run.requests.begin(), run.requests.end(),
-                       [state](const RequestRecord& r) { return r.state == state; });
+  const auto requests = run.measured();
+  return std::count_if(requests.begin(), requests.end(), [state](const RequestRecord& r) { return r.state == state; });
 }
 
 Seconds arrivals_span(const RunResult& run) {
-  return run.requests.empty() ? Seconds{} : to_seconds(run.requests.back().arrival - run.requests.front().arrival);
+  const bool none = run.requests.empty() || run.concurrency > 0;  // clients offer what is served
+  return none ? Seconds{} : to_seconds(run.requests.back().arrival - run.requests.front().arrival);
 }
 
 ThroughputFigures throughput(const RunResult& run) {
@@ -109,7 +111,7 @@ KvFigures kv_figures(const RunResult& run) {
 }
 
 LinkFigures busiest_link(const RunResult& run) {
-  const double duration = duration_of(run).count();
+  const double duration = whole_duration_of(run).count();
   LinkFigures out;
   for (const LinkTotals& link : run.detail.links) {
     const double use = ratio(link.bytes.count(), link.rate.count() * duration);
@@ -171,7 +173,7 @@ void add_times(const RunResult& run, RunSummary& out) {
   out.step_time_s = total;
   out.step_kinds = step_kinds(run);
   out.step_mean_ms = ratio(total * 1e3, static_cast<double>(run.steps));
-  const double duration = duration_of(run).count();
+  const double duration = whole_duration_of(run).count();
   out.busy_share = ratio(total, duration * static_cast<double>(std::max<std::size_t>(1, run.instances.size())));
   for (const InstanceTotals& i : run.instances) {
     const double busy = i.time.total.count();
@@ -189,6 +191,10 @@ void add_times(const RunResult& run, RunSummary& out) {
 }  // namespace
 
 Seconds duration_of(const RunResult& run) {
+  return run.measured().empty() ? Seconds{} : to_seconds(run.end - run.measured().front().arrival);
+}
+
+Seconds whole_duration_of(const RunResult& run) {
   return run.requests.empty() ? Seconds{} : to_seconds(run.end - run.requests.front().arrival);
 }
 
@@ -208,10 +214,12 @@ RunSummary summarize(const RunResult& run) {
   out.fingerprint = run.fingerprint;
   out.interrupted = run.interrupted;
   out.gpus = run.gpus;
-  out.offered = static_cast<std::int64_t>(run.requests.size());
+  out.concurrency = run.concurrency;
+  out.warmup = run.warmup;
+  out.offered = std::ssize(run.measured());
   out.completed = run.completed;
   out.failed = run.failed;
-  for (const RequestRecord& r : run.requests) {
+  for (const RequestRecord& r : run.measured()) {
     out.retries += r.retries;
   }
   out.running = in_state(run, RequestState::kRunning);

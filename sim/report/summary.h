@@ -98,8 +98,10 @@ struct RunSummary {
   int gpus = 0;
 
   std::int64_t offered = 0, completed = 0, failed = 0, running = 0, waiting = 0;  // requests, by their state at the end
-  std::int64_t retries = 0;                                                       // of requests whose rank was lost
-  std::int64_t input_tokens = 0, output_tokens = 0;                               // of completed requests
+  int concurrency = 0;                               // clients of a closed loop; 0: requests arrive by themselves
+  std::int64_t warmup = 0;                           // requests, in no other figure
+  std::int64_t retries = 0;                          // of requests whose rank was lost
+  std::int64_t input_tokens = 0, output_tokens = 0;  // of completed requests
   ThroughputFigures throughput;
   LatencyFigures ttft, itl, tpot, e2e, queue;
 
@@ -128,8 +130,9 @@ struct RunSummary {
 
 RunSummary summarize(const RunResult& run);
 
-// First arrival to last event; zero when there is no request.
+// First arrival to last event, without the warm-up of a closed loop and with it; zero when there is no request.
 Seconds duration_of(const RunResult& run);
+Seconds whole_duration_of(const RunResult& run);
 
 // The largest over the mean of the values; 1 when all are zero, kUndefined when there is none.
 double imbalance(std::span<const double> loads);

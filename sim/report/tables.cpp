@@ -53,9 +53,13 @@ TextTable comparison_columns() {
 
 std::string requests_line(const RunSummary& run) {
   const ThroughputFigures& t = run.throughput;
-  std::string text =
-      fmt::format("{} of {} completed in {} s; offered {}/s, served {}/s", grouped(run.completed), grouped(run.offered),
-                  rounded(t.duration_s), rounded(t.offered_requests_per_s), rounded(t.requests_per_s));
+  const std::string load = run.concurrency > 0 ? fmt::format("{} clients in a closed loop", grouped(run.concurrency))
+                                               : fmt::format("offered {}/s", rounded(t.offered_requests_per_s));
+  std::string text = fmt::format("{} of {} completed in {} s; {}, served {}/s", grouped(run.completed),
+                                 grouped(run.offered), rounded(t.duration_s), load, rounded(t.requests_per_s));
+  if (run.warmup > 0) {
+    text += fmt::format("; {} of warm-up left out", grouped(run.warmup));
+  }
   if (run.failed + run.retries > 0) {
     text += fmt::format("; with lost hardware {} started anew, {} failed", grouped(run.retries), grouped(run.failed));
   }

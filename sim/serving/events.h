@@ -14,7 +14,7 @@ struct StepDone {
   std::int64_t step;  // of that instance
   std::int64_t number() const { return (static_cast<std::int64_t>(instance) << 40) + step; }
 };
-// A request reaches the router (Phase::Arrive). Only the next one is ever pending.
+// A request reaches the router (Phase::Arrive). Without a closed loop only the next one is ever pending.
 struct RequestArrived {
   std::int32_t request;  // position in the trace
   std::int64_t number() const { return request; }

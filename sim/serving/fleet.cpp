@@ -60,11 +60,46 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
                   HardwareChanged{static_cast<std::int32_t>(i), static_cast<std::int32_t>(l)});
     }
   }
-  expect_arrival(0);
+  result_.concurrency = trace.closed_loop.concurrency;
+  result_.warmup = trace.closed_loop.warmup;
+  warming_up_ = trace.closed_loop.warmup > 0;
+  if (result_.concurrency > 0) {
+    start_clients();
+  } else {
+    expect_arrival(0);
+  }
+}
+
+// Every client sends its first request of the warm-up, or of the part that is measured.
+void Fleet::start_clients() {
+  const ClosedLoop& loop = trace_.closed_loop;
+  for (int client = 0; client < loop.concurrency; ++client) {
+    const Ticks later = loop.ramp / loop.concurrency * client;
+    if (sent_ < (warming_up_ ? loop.warmup : std::ssize(trace_.requests))) {
+      queue_.push(now_ + later, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
+    }
+  }
+}
+
+// So many requests have ended: as many clients of a closed loop send their next.
+void Fleet::send_next(std::int64_t requests) {
+  if (trace_.closed_loop.concurrency == 0) {
+    return;
+  }
+  const std::int64_t end = warming_up_ ? trace_.closed_loop.warmup : std::ssize(trace_.requests);
+  for (; requests > 0 && sent_ < end; --requests) {
+    queue_.push(now_, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
+  }
+  if (warming_up_ && arrived_ == end && tally_.requests.in_system() == 0) {
+    warming_up_ = false;
+    tally_.warmup_gaps = tally_.gaps.count();
+    tally_.gaps = {};
+    start_clients();
+  }
 }
 
 void Fleet::expect_arrival(std::size_t request) {
-  if (request < trace_.requests.size()) {
+  if (trace_.closed_loop.concurrency == 0 && request < trace_.requests.size()) {
     queue_.push(trace_.requests[request].arrival, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(request)});
   }
 }
@@ -112,6 +147,7 @@ std::size_t Fleet::route(std::int32_t request) {
 void Fleet::on(const RequestArrived& event) {
   tally_.requests.arrived();
   ++arrived_;
+  result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
   if (!can_serve()) {
     expect_arrival(static_cast<std::size_t>(event.request) + 1);
     fail(event.request);
@@ -126,6 +162,7 @@ void Fleet::ended(std::int64_t requests) {
   result_.completed += requests;
   tally_.requests.left(requests);
   fingerprint_.add(requests);
+  send_next(requests);
 }
 
 void Fleet::on(const StepDone& event) {
@@ -316,10 +353,22 @@ void Fleet::add_totals() {
   }
 }
 
+void Fleet::leave_out_warmup() {
+  for (const RequestRecord& r : std::span(result_.requests).first(static_cast<std::size_t>(result_.warmup))) {
+    if (r.state == RequestState::kCompleted) {
+      --result_.completed;
+      result_.input_tokens -= r.input_tokens;
+      result_.output_tokens -= r.output_tokens;
+    }
+    result_.failed -= r.state == RequestState::kFailed ? 1 : 0;
+  }
+}
+
 RunResult Fleet::take_result() {
   add_totals();
   audit_run(result_, tally_, ranks_);
-  result_.latency = summarize_latency(result_.requests, tally_.gaps);
+  leave_out_warmup();
+  result_.latency = summarize_latency(result_.measured(), tally_.gaps);
   result_.kv = kv_stats();
   result_.fingerprint = fingerprint_.hex();
   return std::move(result_);

@@ -14,6 +14,7 @@
 //           recovery time. What a request had handed out is generated again: its answer and its latencies are those of
 //           its last start, but for the gaps between tokens, which were real, and its arrival. A rank that comes back
 //           is empty, takes new requests, and steps with its instance after the time that it takes to rejoin.
+//   Clients: in a closed loop, the next request of the trace arrives when one has ended or failed.
 //   Source : SGLang v0.4.8 disaggregation/prefill.py, decode.py (pages are set aside before the transfer; the decode
 //            server streams the answer).
 //   Ignores: handshake latency, transfer of finished chunks while a prompt is still computed.
@@ -65,6 +66,8 @@ class Fleet {
   void on(const HardwareChanged& event);
 
   void expect_arrival(std::size_t request);
+  void start_clients();
+  void send_next(std::int64_t requests);
   void expect_step(std::size_t instance);
   bool stop_wanted() const;
   std::size_t pick(std::span<const std::size_t> among, std::size_t& next, Router rule, std::int32_t request) const;
@@ -91,6 +94,7 @@ class Fleet {
   void report_progress() const;
   KvStats kv_stats() const;
   void add_totals();
+  void leave_out_warmup();
 
   const RequestTrace& trace_;
   std::span<const InstanceSpec> specs_;
@@ -118,6 +122,8 @@ class Fleet {
   RunTally tally_;
   Fingerprint fingerprint_;
   std::int64_t arrived_ = 0, in_flight_ = 0;  // steps
+  bool warming_up_ = false;                   // of a closed loop
+  std::int64_t sent_ = 0;                     // of its requests
 };
 
 }  // namespace epsim

@@ -145,6 +145,7 @@ void Fleet::fail(std::int32_t request) {
   ++result_.failed;
   tally_.requests.left(1);
   fingerprint_.add(static_cast<std::int64_t>(request));
+  send_next(1);
 }
 
 }  // namespace epsim

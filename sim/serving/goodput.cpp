@@ -239,6 +239,12 @@ GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
 }
 
 std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control) {
+  if (by_seed.front().requests.closed_loop.concurrency > 0) {
+    throw InputError({"", 0, "requests.kind"},
+                     "the clients of a closed loop send at the rate at which they are answered, so there is no rate to "
+                     "search. Compare concurrencies with `epsim sweep --vary requests.concurrency=16,64,256`, or give "
+                     "requests a rate (kind: poisson).");
+  }
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
   std::vector<GoodputSubject> out(policies * seeds);
   for_each_index(0, out.size(), [&](std::size_t i, auto) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -127,6 +128,11 @@ struct RunResult {
   std::string fingerprint;                // of the event sequence
 
   std::vector<RequestRecord> requests;
+  int concurrency = 0;      // clients of a closed loop, 0 = requests arrived by themselves
+  std::int64_t warmup = 0;  // first requests, which counts, latencies and rates leave out
+  std::span<const RequestRecord> measured() const {
+    return std::span(requests).last(requests.size() - static_cast<std::size_t>(warmup));
+  }
   std::int64_t completed = 0, failed = 0;
   LatencySummary latency;
   Ticks end{};                    // last event

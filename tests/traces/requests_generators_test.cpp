@@ -301,4 +301,52 @@ TEST_CASE("generators refuse what cannot be") {
 }
 
 }  // namespace
+TEST_CASE("closed loop: all prompts at the start, the warm-up as long as the first") {
+  const RequestTrace trace = table_of(
+                                 "{kind: closed_loop, concurrency: 8, count: 50, warmup: 16, ramp: 2s, lengths: "
+                                 "{input: {kind: uniform, min: 10, max: 20}, output: {kind: fixed, tokens: 5}}}")
+                                 .trace;
+  CHECK(trace.closed_loop.concurrency == 8);
+  CHECK(trace.closed_loop.warmup == 16);
+  CHECK(seconds_of(trace.closed_loop.ramp) == 2);
+  REQUIRE(trace.requests.size() == 66);
+  for (std::size_t i = 0; i < 66; ++i) {
+    CHECK(trace.requests[i].arrival == Ticks{});
+    CHECK((i > 16 || trace.requests[i].input_tokens == trace.requests[0].input_tokens));
+  }
+  // The warm-up does not move what is measured.
+  const RequestTrace without = table_of(
+                                   "{kind: closed_loop, concurrency: 8, count: 50, lengths: {input: {kind: uniform, "
+                                   "min: 10, max: 20}, output: {kind: fixed, tokens: 5}}}")
+                                   .trace;
+  for (std::size_t i = 0; i < 50; ++i) {
+    CHECK(trace.requests[16 + i].input_tokens == without.requests[i].input_tokens);
+  }
+}
+
+TEST_CASE("closed loop: it has no rate, and needs a count") {
+  const std::string lengths = ", input_tokens: 1, output_tokens: 1}";
+  CHECK(contains(message([&] { table_of("{kind: closed_loop, concurrency: 8, count: 5, rate: 3/s" + lengths); }),
+                 "at which they are answered"));
+  CHECK(contains(message([&] { table_of("{kind: closed_loop, concurrency: 8" + lengths); }), "count"));
+  CHECK(contains(message([&] { table_of("{kind: closed_loop, count: 8" + lengths); }), "concurrency"));
+}
+
+TEST_CASE("random lengths are whole numbers from the ratio's share, rounded down, to all of the tokens") {
+  const auto lengths = [](const std::string& rule) {
+    std::set<std::int32_t> out;
+    for (const Request& r : table_of("{kind: constant, rate: 1/s, count: 3000, lengths: {input: " + rule +
+                                     ", output: {kind: fixed, tokens: 1}}}")
+                                .trace.requests) {
+      out.insert(r.input_tokens);
+    }
+    return out;
+  };
+  // int(13 x 0.8) = 10; each of four lengths is missed by 3000 draws with chance 0.75^3000.
+  CHECK(lengths("{kind: random, tokens: 13, range_ratio: 0.8}") == std::set<std::int32_t>{10, 11, 12, 13});
+  CHECK(lengths("{kind: random, tokens: 4}") == std::set<std::int32_t>{1, 2, 3, 4});  // at least 1
+  CHECK(lengths("{kind: random, tokens: 9, range_ratio: 1}") == std::set<std::int32_t>{9});
+  CHECK(contains(message([&] { lengths("{kind: random, tokens: 9, range_ratio: 1.5}"); }), "range_ratio"));
+}
+
 }  // namespace epsim

@@ -22,7 +22,7 @@ void read_range(ConfigReader& in, Rule& rule) {
 constexpr double kLongestMean = 1e9;  // tokens; of a lognormal before it is cut
 
 LengthRule read_rule(ConfigReader in) {
-  const std::string kind = in.choice("kind", {"fixed", "lognormal", "uniform"});
+  const std::string kind = in.choice("kind", {"fixed", "lognormal", "random", "uniform"});
   if (kind == "fixed") {
     return FixedLength{in.required<int>("tokens", Bound::kPositive)};
   }
@@ -30,6 +30,12 @@ LengthRule read_rule(ConfigReader in) {
     UniformLength rule;
     read_range(in, rule);
     return rule;
+  }
+  if (kind == "random") {
+    const int longest = in.required<int>("tokens", Bound::kPositive);
+    const double ratio = in.optional("range_ratio", 0.0);
+    in.check(ratio <= 1, "range_ratio", "this is the shortest length as a share of `tokens`, within 0 and 1.");
+    return UniformLength{std::max(1, static_cast<int>(longest * ratio)), longest};
   }
   LognormalLength rule;
   read_range(in, rule);

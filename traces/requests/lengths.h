@@ -51,10 +51,13 @@ class LengthSampler {
 
 // The short form `input_tokens` and `output_tokens` (fixed), or a section `lengths`:
 //   lengths: {input: RULE, output: RULE}                   RULE: {kind: fixed, tokens}, {kind: uniform, min, max},
+//                                                          {kind: random, tokens, range_ratio (0)},
 //                                                          {kind: lognormal, mean, sigma, min, max}
 //   lengths: {empirical: {kind: azure_csv, path: ...}}     any requests section
-// A lognormal's `mean` is the distribution's before clipping (min defaults to 1, max is required), which moves it; it
-// may lie beyond max, as that of documents that are cut.
+// `random` is the dataset of that name of sglang.bench_serving and of InferenceX: uniform from tokens x range_ratio,
+// rounded down, to tokens. (vLLM's later versions draw from tokens x (1 - range_ratio) to tokens x (1 + range_ratio):
+// `uniform` with these bounds.) A lognormal's `mean` is the distribution's before clipping (min defaults to 1, max is
+// required), which moves it; it may lie beyond max, as that of documents that are cut.
 LengthSampler read_lengths(ConfigReader& in, Seed seed);
 
 }  // namespace epsim

@@ -20,6 +20,7 @@ constexpr RequestSource kSources[] = {
     {"gamma", "gamma-distributed gaps with a burstiness, as vLLM's bench serve", make_gamma},
     {"onoff", "Poisson arrivals at two rates in turns: bursts and quiet", make_onoff},
     {"diurnal", "Poisson arrivals whose rate follows the hour of the day", make_diurnal},
+    {"closed_loop", "clients with one request in flight each, as benchmarks with --max-concurrency", make_closed_loop},
     {"sessions", "conversations: turns, think time, growing context, shared prefixes", make_sessions},
     {"auto", "a recorded trace (path), its kind told from its first bytes", make_detected},
     {"azure_csv", "Azure LLM inference traces (TIMESTAMP,ContextTokens,GeneratedTokens)", make_azure_csv},

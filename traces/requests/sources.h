@@ -36,6 +36,11 @@ RequestTable make_onoff(ConfigReader& in, Seed seed);
 // the hours of a day, or `rate` with `amplitude` (0 to 1), `period` (default 24h) and `peak_at` (default 14h):
 // rate x (1 + amplitude cos(2 pi (t - peak_at) / period)). `start_at` (default 0s): the time of day at time 0.
 RequestTable make_diurnal(ConfigReader& in, Seed seed);
+// Clients that each wait for an answer before they send the next request, as sglang.bench_serving and vllm bench serve
+// do with --max-concurrency and InferenceX always: all prompts are there at the start, `concurrency` are in flight,
+// and the next goes when one has ended; its arrival is when it is sent. `count` prompts after `warmup` (0) prompts,
+// which are as long as the first, and which no figure counts; `ramp` (0s): the clients begin evenly over this time.
+RequestTable make_closed_loop(ConfigReader& in, Seed seed);
 // Conversations: sessions start at `session_rate` (Poisson) and have a geometric number of turns of mean `turns`. The
 // next turn comes `think_time` (exponential, this mean; it includes the time of the answer) after the one before. Its
 // input is all that went before (inputs and answers) and the new tokens that the lengths section draws;

@@ -1,10 +1,12 @@
-// Requests made by rule: Poisson, evenly spaced, gamma, on/off and daily arrivals.
+// Requests made by rule: Poisson, evenly spaced, gamma, on/off and daily arrivals, and the clients of a closed loop.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "traces/requests/arrivals.h"
+#include "traces/requests/lengths.h"
+#include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 
 namespace epsim {
@@ -164,6 +166,34 @@ RequestTable make_diurnal(ConfigReader& in, Seed seed) {
                     } while (gaps.uniform() * daily.peak() >= daily.at(at_s) && at_s < 9.2e6);
                     return at_s;
                   });
+}
+
+RequestTable make_closed_loop(ConfigReader& in, Seed seed) {
+  RequestTable table;
+  ClosedLoop& loop = table.trace.closed_loop;
+  loop.concurrency = in.required<int>("concurrency", Bound::kPositive);
+  loop.warmup = in.optional<std::int64_t>("warmup", 0);
+  loop.ramp = to_ticks(in.optional("ramp", Seconds{0}));
+  const auto count = in.required<std::int64_t>("count", Bound::kPositive);
+  in.check(static_cast<double>(count) + static_cast<double>(loop.warmup) <= kMaxRequests, "count",
+           fmt::format("at most {:.0e} requests are allowed, warm-up included.", kMaxRequests));
+  for (const char* key : {"rate", "duration"}) {
+    in.check(!in.has(key), key,
+             "the clients of a closed loop send at the rate at which they are answered; state "
+             "`concurrency` and `count`.");
+  }
+  const LengthSampler lengths = read_lengths(in, seed);
+  RandomStream draws(seed, "requests.lengths");
+  std::vector<Request>& requests = table.trace.requests;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const RequestLengths n = lengths.draw(draws);
+    requests.push_back({Ticks{}, n.input_tokens, n.output_tokens});
+  }
+  const Request first = requests.front();
+  requests.insert(requests.begin(), static_cast<std::size_t>(loop.warmup), first);
+  table.trace.source = fmt::format("closed loop: {} clients, {} requests after {} of warm-up, {}", loop.concurrency,
+                                   count, loop.warmup, lengths.description());
+  return table;
 }
 
 }  // namespace epsim
