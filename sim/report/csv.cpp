@@ -103,6 +103,16 @@ void write_step_kinds_csv(std::ostream& out, const RunResult& run) {
   }
 }
 
+void write_series_csv(std::ostream& out, const RunResult& run) {
+  CsvTable csv(out, {"start_s", "length_s", "running_requests", "queued_requests", "kv_use_share",
+                     "output_tokens_per_s", "ttft_mean_ms"});
+  for (const SeriesPoint& p : run.series.points) {
+    csv.number(p.start.count()).number(p.length.count()).number(p.running).number(p.queued).number(p.kv_use);
+    csv.number(ratio(static_cast<double>(p.output_tokens), p.length.count()));
+    csv.number(ratio(p.ttft_sum.count() * 1e3, static_cast<double>(p.first_tokens))).end_row();
+  }
+}
+
 void write_requests_csv(std::ostream& out, const RunResult& run) {
   CsvTable csv(
       out, {"request", "dp_rank", "state", "input_tokens", "output_tokens", "arrival_s", "admitted_s", "first_token_s",

@@ -12,6 +12,7 @@ namespace epsim {
 
 void write_requests_csv(std::ostream& out, const RunResult& run);      // one row per request, in the trace's order
 void write_step_kinds_csv(std::ostream& out, const RunResult& run);    // one row per pool and kind of step
+void write_series_csv(std::ostream& out, const RunResult& run);        // one row per stretch of time
 void write_layers_csv(std::ostream& out, const RunResult& run);        // one row per MoE layer
 void write_links_csv(std::ostream& out, const RunResult& run);         // one row per link and direction
 void write_gpus_csv(std::ostream& out, const RunResult& run);          // one row per GPU, over all layers

@@ -29,7 +29,8 @@ constexpr std::string_view kDocuments[] = {"claims.json", "comparison.json", "go
 constexpr std::string_view kTables[] = {
     "curve.csv",     "example_run.csv", "fixed_rates.csv", "goodput.csv",      "gpus.csv",        "intervals.csv",
     "layer_gpu.csv", "layer_steps.csv", "layers.csv",      "links.csv",        "memory.csv",      "resolved.yaml",
-    "results.csv",   "setup_gains.csv", "setups.csv",      "setup_layers.csv", "sensitivity.csv", "step_kinds.csv"};
+    "results.csv",   "setup_gains.csv", "setups.csv",      "setup_layers.csv", "sensitivity.csv", "step_kinds.csv",
+    "series.csv"};
 
 template <class Names>
 bool holds(const Names& names, const std::string& name) {

@@ -42,6 +42,7 @@ void write_run(const std::filesystem::path& folder, const RunResult& run, const 
   };
   csv("requests.csv", write_requests_csv);
   csv("step_kinds.csv", write_step_kinds_csv);
+  csv("series.csv", write_series_csv);
   csv("layers.csv", write_layers_csv);
   csv("links.csv", write_links_csv);
   csv("gpus.csv", write_gpus_csv);

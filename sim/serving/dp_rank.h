@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -77,6 +78,10 @@ class DpRank {
   // Whether the request at the head of the queue waits for KV blocks.
   bool head_lacks_blocks() const;
   const KvPool& kv() const { return kv_; }
+  // Requests that hold KV memory here. One whose keys and values are on their way counts where they come from.
+  std::int64_t running_requests() const {
+    return running() - (options_.role == InstanceRole::kDecode ? std::ssize(in_transfer_) : 0);
+  }
   double new_token_ratio() const { return new_token_ratio_; }
   // Tokens of a request's input that the prefix cache holds.
   std::int64_t cached_tokens(std::int32_t request) const;

@@ -32,7 +32,8 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
       rule_(router),
       control_(control),
       retry_limit_(retry_limit),
-      unnoticed_(specs.size()) {
+      unnoticed_(specs.size()),
+      levels_(specs.size()) {
   EPSIM_CHECK(control.progress_every_steps > 0, "progress is told every so many steps");
   result_.requests = records_of(trace);
   std::size_t ranks = 0;
@@ -182,6 +183,7 @@ void Fleet::on(const StepDone& event) {
     lose_instance(i);
   }
   settle(i);
+  observe(i);
 }
 
 // After memory or work of an instance has changed: what it can start.
@@ -224,6 +226,7 @@ void Fleet::start_transfers(std::size_t to) {
       transfer(*request, to, r);
     }
   }
+  observe(to);
 }
 
 void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) {
@@ -265,6 +268,8 @@ void Fleet::on(const KvArrived& event) {
   instances_[to].ranks()[static_cast<std::size_t>(route.to_rank)].receive(event.request, now_);
   result_.requests[static_cast<std::size_t>(event.request)].rank =
       static_cast<std::int32_t>(first_rank(to)) + route.to_rank;
+  observe(from);
+  observe(to);
   if (instances_[from].any_work()) {
     expect_step(from);
   }
@@ -286,6 +291,7 @@ void Fleet::on(const StepDue& event) {
     return;
   }
   const Ticks duration = instance.start_step(now_, control_, tally_, fingerprint_);
+  observe(static_cast<std::size_t>(event.instance));
   if (duration == Ticks{}) {  // all of its work waits for a transfer
     instance.step_expected = false;
     return;
@@ -298,11 +304,29 @@ void Fleet::on(const StepDue& event) {
   }
 }
 
+// Requests and memory of an instance have changed; the series is told with the next event.
+void Fleet::observe(std::size_t i) {
+  SeriesRecorder::Levels now;
+  const bool last_pool = instances_[i].role() == instances_.back().role();
+  for (const DpRank& rank : instances_[i].ranks()) {
+    now.running += rank.running_requests();
+    now.kv_blocks += last_pool ? rank.kv().used() : 0;
+  }
+  SeriesRecorder::Levels& before = levels_[i];
+  level_.running += now.running - before.running;
+  level_.kv_blocks += now.kv_blocks - before.kv_blocks;
+  before = now;
+}
+
 void Fleet::run() {
   const auto handle = [this](const EventKey& key, const ServingEvent& event) {
     now_ = key.at;
     tally_.requests.advance(now_);
+    level_.queued = tally_.requests.in_system() - level_.running;
+    series_.advance(now_, level_);
+    const std::int64_t tokens = tally_.all_gaps();
     std::visit([this](const auto& what) { on(what); }, event);
+    series_.hand_out(tally_.all_gaps() - tokens);
   };
   // Only a StepDue looks at the control's wish, and steps under way end, so that none is left half done.
   run_events(queue_, handle, fingerprint_,
@@ -370,6 +394,11 @@ RunResult Fleet::take_result() {
   leave_out_warmup();
   result_.latency = summarize_latency(result_.measured(), tally_.gaps);
   result_.kv = kv_stats();
+  std::int64_t blocks = 0;
+  for (const InstanceSpec& spec : specs_) {
+    blocks += spec.options.role == specs_.back().options.role ? spec.options.kv_blocks * spec.options.dp_ranks : 0;
+  }
+  result_.series = series_.finish(result_.end, blocks, result_.requests);
   result_.fingerprint = fingerprint_.hex();
   return std::move(result_);
 }

@@ -34,6 +34,7 @@
 #include "sim/serving/instance.h"
 #include "sim/serving/run_control.h"
 #include "sim/serving/run_result.h"
+#include "sim/serving/run_series.h"
 #include "sim/serving/run_tally.h"
 
 namespace epsim {
@@ -92,6 +93,7 @@ class Fleet {
   void ended(std::int64_t requests);
   std::int64_t first_rank(std::size_t instance) const { return first_rank_[instance]; }
   void report_progress() const;
+  void observe(std::size_t instance);
   KvStats kv_stats() const;
   void add_totals();
   void leave_out_warmup();
@@ -120,6 +122,9 @@ class Fleet {
   bool may_lose_ = false;
   std::size_t next_front_ = 0, next_decoder_ = 0;
   RunTally tally_;
+  SeriesRecorder series_;
+  std::vector<SeriesRecorder::Levels> levels_;  // [instance]
+  SeriesRecorder::Levels level_;                // their sum
   Fingerprint fingerprint_;
   std::int64_t arrived_ = 0, in_flight_ = 0;  // steps
   bool warming_up_ = false;                   // of a closed loop

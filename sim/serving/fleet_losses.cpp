@@ -48,6 +48,7 @@ void Fleet::strike(std::size_t i, const Loss& loss) {
     } else if (instances_[j].role() == InstanceRole::kPrefill && any_alive(decoders_)) {
       revive(j);
     }
+    observe(j);
   }
 }
 

@@ -97,6 +97,21 @@ struct TransferStats {
   std::vector<std::vector<Carried>> sent = {}, received = {};
 };
 
+// A stretch of a run. Means are over its time.
+struct SeriesPoint {
+  Seconds start{}, length{};
+  double running = 0;              // requests that hold KV memory
+  double queued = 0;               // requests that wait for it
+  double kv_use = 0;               // share of the last pool (decode instances, where there are any)
+  std::int64_t output_tokens = 0;  // handed out
+  std::int64_t first_tokens = 0;   // of these
+  Seconds ttft_sum{};              // of the requests that these belong to
+};
+struct RunSeries {
+  Ticks width{};  // of every stretch but the last, which ends with the run
+  std::vector<SeriesPoint> points;
+};
+
 // One line of the memory account of a GPU.
 struct MemoryItem {
   std::string name;
@@ -150,6 +165,7 @@ struct RunResult {
   std::vector<double> planned_balancedness;  // by MoE layer, on the window that the plan was made from
   std::vector<std::int64_t> extra_copies;    // by MoE layer: physical experts over logical ones
   KvStats kv;
+  RunSeries series;
   MemoryReport memory;
   RebalanceReport rebalance;
   RegroupReport regroup;

@@ -69,8 +69,9 @@ Names json_keys() {
 Names csv_columns() {
   Names names;
   const RunResult run = test::sample_run();
-  for (const auto write : {write_requests_csv, write_layers_csv, write_links_csv, write_gpus_csv, write_layer_gpu_csv,
-                           write_layer_steps_csv, write_memory_csv, write_rebalances_csv, write_step_kinds_csv}) {
+  for (const auto write :
+       {write_requests_csv, write_layers_csv, write_links_csv, write_gpus_csv, write_layer_gpu_csv,
+        write_layer_steps_csv, write_memory_csv, write_rebalances_csv, write_step_kinds_csv, write_series_csv}) {
     std::ostringstream out;
     write(out, run);
     for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {

@@ -35,7 +35,7 @@ TEST_CASE("a run's folder holds its files and nothing else") {
   write_run(dir.path(), test::sample_run(), info());
   CHECK(names_in(dir.path()) == std::set<std::string>{"resolved.yaml", "summary.json", "requests.csv", "layers.csv",
                                                       "links.csv", "gpus.csv", "memory.csv", "layer_gpu.csv",
-                                                      "layer_steps.csv", "step_kinds.csv"});
+                                                      "layer_steps.csv", "step_kinds.csv", "series.csv"});
   CHECK(read_file(dir / "resolved.yaml") == "seed: 7\n");
   CHECK(nlohmann::json::parse(read_file(dir / "summary.json"))["seed"] == 7);
   std::ostringstream requests;
@@ -77,7 +77,7 @@ TEST_CASE("a comparison's folder has a folder per run, each of which can be run 
         std::set<std::string>{"base", "eplb", "comparison.json", "comparison.csv", "resolved.yaml"});
   CHECK(read_file(dir / "resolved.yaml") == "seed: 7\n");
   CHECK(read_file(dir / "eplb/resolved.yaml") == "seed: 7\npolicy: eplb\n");
-  CHECK(names_in(dir / "eplb").size() == 10);  // those of a run
+  CHECK(names_in(dir / "eplb").size() == 11);  // those of a run
 }
 
 TEST_CASE("a folder that cannot be written is named in the error") {
