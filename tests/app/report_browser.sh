@@ -78,7 +78,9 @@ addEventListener("load", () => {
   const parts = all("section").map((part) => ({ title: part.querySelector("h2").textContent, part }));
   const mine = parts.filter(({ title }) => title.startsWith("ke6: ")), lead = parts[parts.indexOf(mine[0]) - 1];
   const told = /^One setup in detail: ke6 at [\d.]+ requests\/s$/.test(lead.title) && /^base, cra8 and eplb serve the same 500 requests of ke6, .* 90 % of the lowest/.test(lead.part.textContent.slice(lead.title.length));
-  const example = told + " " + mine.map(({ title, part }) => title.slice(5) + ["svg.chart:not(.heat)", "svg.heat", "figure table"].map((what) => " " + part.querySelectorAll(what).length).join("")).join(", ");
+  const overTime = parts.filter(({ title }) => title.endsWith("ver time"));
+  const timeAxis = overTime.every(({ part }) => part.querySelectorAll("svg.chart").length === 5);  // folders of older versions have none
+  const example = told + " " + mine.filter((one) => !overTime.includes(one)).map(({ title, part }) => title.slice(5) + ["svg.chart:not(.heat)", "svg.heat", "figure table"].map((what) => " " + part.querySelectorAll(what).length).join("")).join(", ");
   const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelectorAll("tbody tr")].map((row) => row.children[at].textContent);
   const counted = all(".tile b").slice(0, 3).reduce((sum, tile) => sum + Number(tile.textContent), 0) === cells(0).length && cells(0).includes("C17");
   const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(told\sonly\))?$/.test(verdict));
@@ -112,7 +114,7 @@ addEventListener("load", () => {
     const outside = all("[src], [href]").filter((node) => !/^#/.test(node.getAttribute("href") ?? "")).length;
     const onPaper = paperChecks(all);
     document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
-      "images " + all("img").length, "charts " + (charts().length > 15), "saved " + exported, "fits " + fits, "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
+      "images " + all("img").length, "charts " + (charts().length > 15), "saved " + exported, "fits " + fits, "time axis " + timeAxis, "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
       "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + readout, "example " + example,
       "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart + " " + onlyPolicies, "labels " + labels.every((size) => size > 9), "headings " + headings, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
   }, 200);
@@ -122,7 +124,7 @@ addEventListener("load", () => {
 CHECK
 } > checked.html
 
-expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; example true results 4 0 1, latency 3 0 1, where the time goes 4 0 0, stragglers 2 0 0, balance 2 6 0, links 1 0 1, memory and KV cache 2 0 0, what it was made from 0 0 0; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; headings nodes,near knee request rate; paper true true true true true true; named true'
+expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; time axis true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; example true results 4 0 1, latency 3 0 1, where the time goes 4 0 0, stragglers 2 0 0, balance 2 6 0, links 1 0 1, memory and KV cache 2 0 0, what it was made from 0 0 0; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; headings nodes,near knee request rate; paper true true true true true true; named true'
 # No name resolves, so that not even the browser's own services reach the network.
 for size in 1280,900 390,844; do
   timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \

@@ -8,6 +8,6 @@ const overTimeSection = (runs) => {
   if (known.length === 0) return;
   const curve = ([name, title, y]) => lines({ title: `${title} over time`, term: name, x: "time [s]", xName: "start_s", y, yName: name, zero: true, zeroX: true, most: name === "kv_use_share" ? 1 : undefined },
     known.map((run) => ({ label: label(run), x: run.series.numbers("start_s"), y: run.series.numbers(name), style: { size: 0, steps: true, thick: 1.5 } })));
-  section("Over time", el("p", {}, "Means over stretches of equal length. A queue that grows to the end is overload: latencies then depend on how long the run is."),
+  section("Over time", el("p", {}, "Means over stretches of equal length. A queue that grows for as long as requests arrive is overload: latencies then depend on how long that is."),
     el("div", { class: "grid" }, ...seriesFigures.filter(([name]) => known.some((run) => run.series.has(name) && run.series.numbers(name).some(Number.isFinite))).map(curve)));
 };
