@@ -20,7 +20,7 @@ using test::message;
 
 const std::string kTwo =
     "windows:\n"
-    "  - {kind: zipf, exponent: 0, variation: none, for: 10min}\n"
+    "  - {kind: uniform, variation: none, for: 10min}\n"
     "  - {kind: zipf, exponent: 0.5, variation: none, for: 5min}\n";
 
 std::unique_ptr<LoadSource> source_of(const std::string& yaml, const MoeSpec& model) {
@@ -37,7 +37,7 @@ LoadWindow window_of_text(const std::string& yaml, const MoeSpec& model) {
   return read_load_window(in, model, Seed{1});
 }
 
-// Load per token of the hottest expert of layer 0 in a step that starts at `at`; top-1 of 4 experts.
+// Load per token of the hottest expert of layer 0 in a step that starts at `at`; top-2 of 4 experts.
 float hottest(const LoadSource& source, std::int64_t step, Seconds at) {
   StepLoads loads;
   source.draw_mixed({step, to_ticks(at)}, std::vector<std::int64_t>{100}, std::vector<std::int64_t>{0}, loads);
@@ -48,20 +48,20 @@ float hottest(const LoadSource& source, std::int64_t step, Seconds at) {
 }  // namespace
 
 TEST_CASE("load windows: a step's start says whose loads it has, and the last one's hold on") {
-  const MoeSpec model = test::small_model(3, 0, 4, 1);
+  const MoeSpec model = test::small_model(3, 0, 4, 2);
   const auto source = source_of(kTwo, model);
-  // Even loads: 1/4. Exponent 1/2: 1 / (1 + 2^-1/2 + 3^-1/2 + 4^-1/2) = 0.3591.
+  // Even loads: 2/4. Exponent 1/2: 2 / (1 + 2^-1/2 + 3^-1/2 + 4^-1/2) = 0.7182.
   for (const std::int64_t step : {0, 1000}) {  // the number of the step says nothing
-    CHECK(hottest(*source, step, 0_s) == doctest::Approx(0.25));
-    CHECK(hottest(*source, step, 599.999_s) == doctest::Approx(0.25));
-    CHECK(hottest(*source, step, 600_s) == doctest::Approx(0.3591).epsilon(1e-3));
-    CHECK(hottest(*source, step, 899_s) == doctest::Approx(0.3591).epsilon(1e-3));
-    CHECK(hottest(*source, step, 1e6_s) == doctest::Approx(0.3591).epsilon(1e-3));
+    CHECK(hottest(*source, step, 0_s) == doctest::Approx(0.5));
+    CHECK(hottest(*source, step, 599.999_s) == doctest::Approx(0.5));
+    CHECK(hottest(*source, step, 600_s) == doctest::Approx(0.7182).epsilon(1e-3));
+    CHECK(hottest(*source, step, 899_s) == doctest::Approx(0.7182).epsilon(1e-3));
+    CHECK(hottest(*source, step, 1e6_s) == doctest::Approx(0.7182).epsilon(1e-3));
   }
 }
 
 TEST_CASE("load windows: to plan from, their mean over the time that they hold") {
-  const MoeSpec model = test::small_model(3, 0, 4, 1);
+  const MoeSpec model = test::small_model(3, 0, 4, 2);
   const LoadWindow mean = window_of_text(kTwo, model);
   const auto row = mean.layer(0);
   // (600 s x 0.25 + 300 s x 0.3591) / 900 s
@@ -70,7 +70,7 @@ TEST_CASE("load windows: to plan from, their mean over the time that they hold")
 }
 
 TEST_CASE("load windows: what is missing is named") {
-  const MoeSpec model = test::small_model(3, 0, 4, 1);
+  const MoeSpec model = test::small_model(3, 0, 4, 2);
   CHECK(contains(message([&] { source_of("windows: []", model); }), "windows"));
   CHECK(contains(message([&] { source_of("windows: [{kind: uniform}]", model); }), "for"));
   CHECK(contains(message([&] { source_of("windows: [{kind: uniform, for: 1s}]\nkind: uniform", model); }), "kind"));
