@@ -1,10 +1,9 @@
-#include "models/memory_model.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "models/memory_model.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 
@@ -26,14 +25,48 @@ void validate(const MemoryOptions& options) {
   need(!options.num_gpu_blocks || *options.num_gpu_blocks >= 1, "num_gpu_blocks", "must be at least 1.");
 }
 
-Bytes reserves_of(const ClusterSpec& cluster, const MemoryOptions& options) {
-  return options.reserve + options.reserve_per_node * cluster.nodes + options.resident_extra;
+constexpr double kScaleShare = 4.0 / (128.0 * 128.0);  // bytes of scales a byte of fp8 weights
+
+Bytes engine_extra(const MoeSpec& model, const Parallelism& parallelism) {
+  Bytes out{};
+  if (const AttentionSpec& a = model.attention; a.kind == AttentionKind::kMla) {
+    const double columns =
+        static_cast<double>(a.heads) / parallelism.attention_tp * (a.qk_nope_head_dim + a.v_head_dim);
+    out += Bytes(2.0 * a.kv_lora_rank * columns * model.layers);
+  }
+  if (model.bytes_per_weight < 2) {
+    const WeightBytes w = weights_per_gpu(model, parallelism);
+    const double experts = static_cast<double>(model.experts) * model.moe_layers() / parallelism.ep_size();
+    out += (w.attention_replicated + w.attention_split + w.shared_experts + w.dense_ffn +
+            parallelism.one_gpu_of(model).expert_bytes() * experts) *
+           kScaleShare;
+  }
+  return out;
+}
+
+Bytes reserves_of(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+                  const MemoryOptions& options) {
+  const Bytes stated = options.reserve + options.reserve_per_node * cluster.nodes + options.resident_extra;
+  return options.account == MemoryAccount::kPlain ? stated : stated + engine_extra(model, parallelism);
+}
+
+Bytes static_pool(const ClusterSpec& cluster, const MemoryOptions& options) {
+  const Bytes usable = cluster.node.gpu.memory;
+  switch (options.account) {
+    case MemoryAccount::kSglang:
+      return (usable - kGoneBeforeLoad) * options.static_fraction;
+    case MemoryAccount::kVllm:
+      return usable * options.static_fraction - kGoneBeforeLoad;
+    case MemoryAccount::kPlain:
+      break;
+  }
+  return usable * options.static_fraction;
 }
 
 // What is left for routed experts and KV cache, without the check that it is enough.
 Bytes room_for_experts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                        const MemoryOptions& options) {
-  return cluster.node.gpu.memory * options.static_fraction - reserves_of(cluster, options) -
+  return static_pool(cluster, options) - reserves_of(model, cluster, parallelism, options) -
          weights_per_gpu(model, parallelism).without_experts();
 }
 
@@ -47,8 +80,8 @@ class Breakdown {
         block_(model.kv_bytes_per_token(parallelism.attention_tp) * options.kv_block_tokens),
         room_(room_for_experts(model, cluster, parallelism, options)) {
     out_.usable = cluster.node.gpu.memory;
-    out_.static_pool = out_.usable * options.static_fraction;
-    out_.reserves = reserves_of(cluster, options);
+    out_.static_pool = static_pool(cluster, options);
+    out_.reserves = reserves_of(model, cluster, parallelism, options);
     out_.weights = weights_per_gpu(model, parallelism);
     out_.expert = parallelism.one_gpu_of(model).expert_bytes();
     out_.experts_base = out_.expert * (static_cast<double>(model.experts) * model.moe_layers() / parallelism.ep_size());
@@ -129,7 +162,7 @@ Bytes expert_memory(const MoeSpec& model, const ClusterSpec& cluster, const Para
   validate(options);
   const Bytes room = room_for_experts(model, cluster, parallelism, options);
   if (room < Bytes(0)) {
-    const Bytes pool = cluster.node.gpu.memory * options.static_fraction;
+    const Bytes pool = static_pool(cluster, options);
     throw DoesNotFit(0, pool - room, pool, "its reserves and the weights besides routed experts in the static pool");
   }
   return room;

@@ -6,8 +6,8 @@
 //            (MLA down-projections) on every GPU; shared experts, dense FFN and embedding split or whole as Parallelism
 //            says; the router whole on every GPU; routed experts and their copies where the placement puts them, whole
 //            or, where EP ranks have several GPUs, each GPU's share of them.
-//   Ignores: normalisation weights, fragmentation, quantisation scales, pipeline parallelism.
-//   Source : CRAFT's setups as worked out in this model's tests.
+//   Ignores: normalisation weights, fragmentation, pipeline parallelism, the peak of activations (vLLM measures it).
+//   Source : CRAFT's setups as worked out in this model's tests; MemoryAccount for the engines' own.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,22 @@
 
 namespace epsim {
 
+// What the fraction is a share of, and what of it is neither weights nor KV cache.
+enum class MemoryAccount {
+  kPlain,   // usable memory x fraction, less the reserves that the scenario states
+  kSglang,  // what is free when weights start to load x fraction (model_runner.py, profile_max_num_token)
+  kVllm     // usable memory x fraction, less what was gone when weights started to load (gpu_worker.py)
+};
+// What is gone of a GPU's memory when weights start to load: the driver's share, CUDA context, NCCL communicators.
+//   Source : 8 H200 under SGLang, TP8: 140.40 GiB listed, 125.65 + 12.25 = 137.90 GiB free (github.com/SemiAnalysisAI/
+//            InferenceX issue 2128); 138.29 with TP4 (sglang pull request 17392). Carried over to the other GPUs.
+inline constexpr Bytes kGoneBeforeLoad{(140.40 - 137.90) * 1073741824.0};
+
 struct MemoryOptions {
-  double static_fraction = 0;  // of the usable memory, for weights, reserves and KV cache; in (0, 1]
+  double static_fraction = 0;  // for weights, reserves and KV cache; in (0, 1]
+  // The engines' accounts count what the engine holds beside a checkpoint's weights: MLA's up-projections a second time
+  // in bf16, taken apart for absorption, and the scales of fp8 weights (a float32 for 128 x 128).
+  MemoryAccount account = MemoryAccount::kPlain;
   Bytes reserve{};             // on every GPU: activations, communication buffers
   Bytes reserve_per_node{};    // on every GPU, once per node of the cluster: buffers that grow with the ranks
   Bytes resident_extra{};      // on every GPU: prefetch double buffers

@@ -293,7 +293,7 @@ Price ComputeModel::gate(std::int64_t tokens) const {
   const Bytes scores(here * model_.experts * 4.0);  // float32
   const bool fits = fitted_ && fitted_->has_dense();
   const Price router = fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden}, true)
-                            : gemm(here, model_.router_bytes());
+                            : gemm(here, Bytes(1.0 * model_.hidden * model_.experts * model_.bytes_per_weight));
   return router + memory_bound(scores, kGateKernels);
 }
 

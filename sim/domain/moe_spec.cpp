@@ -1,13 +1,17 @@
-#include "sim/domain/moe_spec.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "sim/core/error.h"
+#include "sim/domain/moe_spec.h"
 
 namespace epsim {
+namespace {
+
+constexpr double kUnquantised = 2;  // bytes a weight: bf16, whatever the rest of the model is in
+
+}  // namespace
 
 int MoeSpec::moe_layers() const {
   const int after_dense = layers - first_dense_layers;
@@ -128,10 +132,8 @@ Bytes MoeSpec::attention_split_bytes() const {
 
 Bytes MoeSpec::dense_ffn_bytes() const { return Bytes(3.0 * hidden * dense_intermediate * bytes_per_weight); }
 Bytes MoeSpec::shared_expert_bytes() const { return Bytes(3.0 * hidden * shared_intermediate * bytes_per_weight); }
-Bytes MoeSpec::router_bytes() const { return Bytes(static_cast<double>(hidden) * experts * bytes_per_weight); }
-Bytes MoeSpec::embedding_bytes() const {
-  return Bytes((tied_embeddings ? 1.0 : 2.0) * vocab * hidden * bytes_per_weight);
-}
+Bytes MoeSpec::router_bytes() const { return Bytes(static_cast<double>(hidden) * experts * kUnquantised); }
+Bytes MoeSpec::embedding_bytes() const { return Bytes((tied_embeddings ? 1.0 : 2.0) * vocab * hidden * kUnquantised); }
 
 // Queries, keys, values and output gate; two scalars per value head (decay and step); the convolution; the output.
 Bytes MoeSpec::linear_attention_bytes() const {
