@@ -1,5 +1,3 @@
-#include "sim/app/command_line.h"
-
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -8,6 +6,8 @@
 #include <iostream>
 #include <sstream>
 #include <thread>
+
+#include "sim/app/command_line.h"
 
 namespace epsim::app {
 
@@ -63,6 +63,12 @@ void add_scenario_options(po::options_description& options) {
       "seed", po::value<std::string>(), "seed of every random stream; short for --set seed=N");
 }
 
+void print_warnings(const Scenario& scenario) {
+  for (const std::string& warning : scenario.warnings) {
+    std::cerr << "warning: " << warning << "\n";
+  }
+}
+
 Config open_scenario(const po::variables_map& values) {
   if (values.count("scenario") == 0) {
     throw InputError({}, "name the scenario file, as in: epsim run experiments/quickstart/deepseek-r1-p4de.yaml");
@@ -80,7 +86,8 @@ Config open_scenario(const po::variables_map& values) {
 }
 
 void add_output_options(po::options_description& options) {
-  options.add_options()("output,o", po::value<std::string>(), "folder for the results; default: a new one below out/, named after the scenario")(
+  options.add_options()("output,o", po::value<std::string>(),
+                        "folder for the results; default: a new one below out/, named after the scenario")(
       "overwrite", po::bool_switch(), "replace the folder if it holds results")(
       "threads", po::value<int>()->default_value(0),
       "threads for independent runs; 0 = all cores; results do not "

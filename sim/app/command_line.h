@@ -9,6 +9,7 @@
 
 #include "sim/core/config.h"
 #include "sim/core/interrupt.h"
+#include "sim/serving/scenario.h"
 
 namespace epsim::app {
 
@@ -26,6 +27,7 @@ int compare_verb(const std::vector<std::string>& words);
 int plan_verb(const std::vector<std::string>& words);
 int calibrate_verb(const std::vector<std::string>& words);
 int reproduce_verb(const std::vector<std::string>& words);
+int init_verb(const std::vector<std::string>& words);
 int validate_verb(const std::vector<std::string>& words);
 int report_verb(const std::vector<std::string>& words);
 int sweep_verb(const std::vector<std::string>& words);
@@ -45,6 +47,8 @@ std::optional<boost::program_options::variables_map> parse_words(const std::vect
 // Options of every verb that reads a scenario: --set (repeatable), --seed.
 void add_scenario_options(boost::program_options::options_description& options);
 // The scenario file with its overrides applied.
+// The scenario's warnings, on standard error.
+void print_warnings(const Scenario& scenario);
 Config open_scenario(const boost::program_options::variables_map& values);
 
 // Options of every verb that writes a folder: --output, --overwrite, --threads.

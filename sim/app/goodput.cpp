@@ -52,6 +52,7 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
   const GoodputOptions options = read_goodput_options(values);
   const std::vector<Scenario> by_seed = scenarios_by_seed(values, labels);
   const Scenario& scenario = by_seed.front();
+  print_warnings(scenario);
   const fs::path target = values.count("output") > 0 ? fs::path(values["output"].as<std::string>())
                                                      : fs::path("out") / (scenario.name + "-goodput");
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);

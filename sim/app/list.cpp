@@ -98,6 +98,9 @@ void list_engines() {
     line(engine.name, engine.summary);
     line("", fmt::format("knobs: {}", fmt::join(engine.knobs, ", ")));
   }
+  for (const EngineAlias& alias : kEngineAliases) {
+    line(alias.name, fmt::format("the newest of them: {}", alias.engine));
+  }
 }
 
 void list_transports() {

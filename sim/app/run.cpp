@@ -130,6 +130,7 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   const RunSettings settings{workers_of(values), values["quiet"].as<bool>(), values["strict-calibration"].as<bool>()};
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, settings.workers);
   const Scenario& scenario = by_seed.front();
+  print_warnings(scenario);
   for (const PolicyChoice& policy : scenario.policies) {
     prepare_run(scenario, policy);  // a plan that does not fit is told before any run starts
   }

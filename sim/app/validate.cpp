@@ -35,6 +35,7 @@ int validate_verb(const std::vector<std::string>& words) {
   }
   const Config config = open_scenario(*values);
   const Scenario scenario = read_scenario(config, split_list((*values)["policies"].as<std::string>()));
+  print_warnings(scenario);
   std::cout << fmt::format("{}: {} on {} x {} ({} GPUs), {} requests from {}\n", scenario.name, scenario.model.name,
                            all_gpus(scenario) / scenario.cluster.node.gpus, scenario.cluster.node.name,
                            all_gpus(scenario), scenario.requests.requests.size(), scenario.requests.source);

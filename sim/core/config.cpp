@@ -1,5 +1,3 @@
-#include "sim/core/config.h"
-
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
@@ -7,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "sim/core/config.h"
 #include "sim/core/config_convert.h"
 #include "sim/core/config_document.h"
 
@@ -94,9 +93,33 @@ ConfigReader Config::root() const {
   return ConfigReader(std::move(node));
 }
 
+namespace {
+
+// Mappings in block style, so that a comment can stand behind a value.
+void emit(YAML::Emitter& out, const YAML::Node& node, const std::string& path,
+          const std::map<std::string, std::string>& defaults) {
+  if (!node.IsMap() || node.size() == 0) {
+    out << node;
+    return;
+  }
+  out << YAML::Block << YAML::BeginMap;
+  for (const auto& entry : node) {
+    const auto key = entry.first.as<std::string>();
+    const std::string full = path.empty() ? key : path + "." + key;
+    out << YAML::Key << entry.first << YAML::Value;
+    emit(out, entry.second, full, defaults);
+    if (const auto found = defaults.find(full); found != defaults.end()) {
+      out << YAML::Comment(found->second.empty() ? "default" : "default: " + found->second);
+    }
+  }
+  out << YAML::EndMap;
+}
+
+}  // namespace
+
 std::string Config::resolved() const {
   YAML::Emitter out;
-  out << document_->root;
+  emit(out, document_->root, "", document_->defaults);
   return std::string(out.c_str()) + "\n";
 }
 
@@ -145,6 +168,16 @@ void ConfigReader::check(bool condition, const std::string& key, const std::stri
 bool ConfigReader::has(const std::string& key) const {
   const YAML::Node found = node_->find(key);
   return found.IsDefined() && !found.IsNull();
+}
+
+bool ConfigReader::is_default(const std::string& key) const {
+  return node_->document->defaults.contains(node_->full(key));
+}
+
+void ConfigReader::default_from(const std::string& key, const std::string& source) {
+  if (const auto found = node_->document->defaults.find(node_->full(key)); found != node_->document->defaults.end()) {
+    found->second = source;
+  }
 }
 
 bool ConfigReader::is_section(const std::string& key) const {
@@ -288,6 +321,7 @@ T ConfigReader::optional(const std::string& key, T fallback, Bound bound) {
     return *std::move(value);
   }
   node_->yaml[key] = yaml::Convert<T>::write(fallback);  // the echo shows defaults too
+  node_->document->defaults[node_->full(key)] = "";
   return fallback;
 }
 

@@ -72,7 +72,8 @@ class Config {
   void extend(Config base);
 
   ConfigReader root() const;
-  // The document with every default that was read filled in, as YAML.
+  // The document with every default that was read filled in, as YAML; a comment marks what is a default, with its
+  // source where there is one.
   std::string resolved() const;
   // The files that the document extends, then every file that a key named, in the order they were read; its own is left
   // out.
@@ -120,6 +121,10 @@ class ConfigReader {
   // Keys of this mapping in the file's order, for maps whose keys are data (catalogue entries).
   std::vector<std::string> keys() const;
   bool has(const std::string& key) const;
+  // The value came from a fallback, not from the document.
+  bool is_default(const std::string& key) const;
+  // Where the fallback comes from: Config::resolved() tells it. Nothing where the document gives the key.
+  void default_from(const std::string& key, const std::string& source);
   bool is_section(const std::string& key) const;
   // What reading the key as `type` would refuse; std::nullopt when it is absent or fine. Asks for nothing.
   std::optional<std::string> problem_of(const std::string& key, ValueType type, Bound bound) const;

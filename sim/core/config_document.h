@@ -34,10 +34,11 @@ struct Config::Document {
 
   YAML::Node root;
   Source own;
-  std::map<std::string, Source> elsewhere;   // by dotted path: what did not come from the document itself
+  std::map<std::string, Source> elsewhere;      // by dotted path: what did not come from the document itself
+  std::map<std::string, std::string> defaults;  // by dotted path: values that were filled in, and their source
   bool recording = false;
   std::map<std::pair<std::string, std::string>, KeyRead> reads;  // by path and variant
-  std::vector<std::filesystem::path> files;  // those it extends, and every one that a key named
+  std::vector<std::filesystem::path> files;                      // those it extends, and every one that a key named
 
  private:
   void come_from(const std::string& path, const Source& source);

@@ -290,6 +290,7 @@ std::string summary_json(const RunSummary& run, const RunInfo& info) {
   out["straggler"] = {{"straggler_s", run.straggler.seconds}, {"straggler_share", run.straggler.share}};
   put_shares(out["time_by_origin"], run.origins, kOriginNames);
   out["carried_over"] = run.carried_over;
+  out["warnings"] = run.warnings;
   out["memory"] = memory_of(run);
   out["busiest_link"] = busiest_link_of(run);
   out["dispatch_bottleneck"] = bottleneck_of(run.dispatch_bottleneck, "dispatch");

@@ -211,6 +211,7 @@ RunSummary summarize(const RunResult& run) {
   out.label = run.label;
   out.plan = run.plan_summary;
   out.carried_over = run.carried_over;
+  out.warnings = run.warnings;
   out.fingerprint = run.fingerprint;
   out.interrupted = run.interrupted;
   out.gpus = run.gpus;

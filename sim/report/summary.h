@@ -113,6 +113,7 @@ struct RunSummary {
   double busy_share = kUndefined;           // step_time_s / (duration_s x instances)
   std::array<TimeShare, kLayerParts> parts;
   std::array<TimeShare, kOrigins> origins;
+  std::vector<std::string> warnings;      // settings that the engine would refuse or change
   std::vector<std::string> carried_over;  // what was measured on other hardware, and why that stands in
   TimeShare straggler;
 

@@ -39,6 +39,9 @@ void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
 }
 
 void read_pool_memory(ConfigReader& in, const EngineMemory& engine, InstancePool& pool) {
+  if (in.has("static_fraction") || engine.static_fraction) {
+    pool.memory.account = in.has("static_fraction") ? MemoryAccount::kPlain : engine.account;
+  }
   const auto fraction = in.maybe<double>("static_fraction", Bound::kPositive);
   in.check(!fraction || *fraction <= 1, "static_fraction", "a share of the memory is at most 1.");
   const auto blocks = in.maybe<std::int64_t>("num_gpu_blocks", Bound::kPositive);
@@ -53,10 +56,21 @@ InstancePool read_pool(ConfigReader& root, const std::string& key, InstanceRole 
   ConfigReader in = root.section("deployment").required_section(key);
   InstancePool pool{role, 1, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving};
   read_layout(in, s, pool);
-  EngineMemory engine;
-  if (in.has("serving")) {
+  const bool has_serving = in.has("serving");
+  const int dp_ranks = pool.parallelism.dp_ranks();
+  std::string_view named = s.serving.engine;
+  if (has_serving) {
     ConfigReader serving = in.section("serving");
-    EngineSettings settings = read_engine_settings(serving, pool.parallelism.dp_ranks(), s.serving.engine);
+    named = read_engine_profile(serving, s.serving.engine).name;
+  }
+  pool.dispatch = read_pool_dispatch(root, in, pool.cluster, s.network, s.model, s.dispatch.network.fabric,
+                                     default_transport(named, pool.cluster, s.network, dp_ranks, role));
+  EngineMemory engine;
+  if (has_serving) {
+    const bool stated = in.has("static_fraction") || s.memory.account == MemoryAccount::kPlain;
+    ConfigReader serving = in.section("serving");
+    EngineSettings settings =
+        read_engine_settings(serving, site_of(pool.cluster, dp_ranks, pool.dispatch, stated), s.serving.engine);
     settings.serving.seed = s.serving.seed;
     pool.serving = settings.serving;
     engine = settings.memory;
@@ -65,9 +79,12 @@ InstancePool read_pool(ConfigReader& root, const std::string& key, InstanceRole 
              fmt::format("this pool has {} DP ranks an instance and the scenario's own sections describe {}; give the "
                          "pool a `serving` section of its own.",
                          pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
+    if (root.section("serving").is_default("disable_cuda_graph") ||
+        root.section("serving").is_default("enforce_eager")) {
+      pool.serving.graphs.enabled = can_capture(pool.dispatch);
+    }
   }
   read_pool_memory(in, engine, pool);
-  pool.dispatch = read_pool_dispatch(root, in, pool.cluster, s.network, s.model.hidden, s.dispatch.network.fabric);
   check_ep_size(in, pool.parallelism, pool.serving, pool.dispatch);
   pool.serving.role = role;
   return pool;

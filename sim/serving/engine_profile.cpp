@@ -1,5 +1,3 @@
-#include "sim/serving/engine_profile.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +5,8 @@
 #include <array>
 #include <limits>
 #include <vector>
+
+#include "sim/serving/engine_profile.h"
 
 namespace epsim {
 namespace {
@@ -41,15 +41,6 @@ bool has_knob(const EngineProfile& profile, std::string_view knob) {
   return std::find(profile.knobs.begin(), profile.knobs.end(), knob) != profile.knobs.end();
 }
 
-const EngineProfile& read_profile(ConfigReader& in, const std::string& engine) {
-  std::vector<std::string> names;
-  for (const EngineProfile& profile : kProfiles) {
-    names.emplace_back(profile.name);
-  }
-  const std::string name = in.choice("engine", names, engine);
-  return *std::find_if(std::begin(kProfiles), std::end(kProfiles), [&](const auto& p) { return p.name == name; });
-}
-
 void refuse_other_engines_knobs(const ConfigReader& in, const EngineProfile& own) {
   for (const std::string& key : in.keys()) {
     if (has_knob(own, key)) {
@@ -79,10 +70,24 @@ std::vector<std::int64_t> captured_sizes(ConfigReader& in, const std::string& ke
   return sizes;
 }
 
-void read_sglang_graphs(ConfigReader& in, GraphOptions& out) {
-  out.enabled = !in.optional("disable_cuda_graph", true);
+template <class T>
+T or_engine(ConfigReader& in, const std::string& key, const EngineDefault<T>& fallback, Bound bound) {
+  const T value = in.optional<T>(key, fallback.value, bound);
+  in.default_from(key, fallback.source);
+  return value;
+}
+
+EngineDefault<bool> no_graphs(const EngineSite& site) {
+  return {!site.can_capture, site.can_capture ? "the engine captures decode steps"
+                                              : "this transport's messages vary in size and cannot be captured"};
+}
+
+void read_sglang_graphs(ConfigReader& in, const EngineSite& site, GraphOptions& out) {
+  out.enabled = !or_engine(in, "disable_cuda_graph", no_graphs(site), Bound::kAny);
   const auto largest = in.maybe<std::int64_t>("cuda_graph_max_bs", Bound::kPositive);
-  out.sizes = captured_sizes(in, "cuda_graph_bs", steps_of_8({1, 2, 4, 8}, largest.value_or(160)));
+  const EngineDefault<std::int64_t> most = sglang_largest_graph(site);
+  out.sizes = captured_sizes(in, "cuda_graph_bs", steps_of_8({1, 2, 4, 8}, largest.value_or(most.value)));
+  in.default_from("cuda_graph_bs", most.source);
   std::erase_if(out.sizes, [&](std::int64_t n) { return largest && n > *largest; });
   in.check(!out.sizes.empty(), "cuda_graph_max_bs", "no size of cuda_graph_bs is this small.");
   out.pad = !in.optional("disable_cuda_graph_padding", false);
@@ -112,9 +117,18 @@ void read_sglang_admission(ConfigReader& in, ServingOptions& out) {
   a.ratio_decay = (a.init_ratio - a.min_ratio) / 600.0;
 }
 
-void read_sglang(ConfigReader& in, const Budgets& budgets, EngineSettings& out) {
+// SGLang divides its default by the DP ranks; one that is given counts as `budgets` says.
+std::int64_t read_chunk(ConfigReader& in, const Budgets& budgets, const EngineSite& site) {
+  EngineDefault<std::int64_t> fallback = sglang_chunk(site);
+  if (!budgets.divided) {
+    fallback.value = std::max<std::int64_t>(1, fallback.value / site.dp_ranks);
+  }
+  return or_engine(in, "chunked_prefill_size", fallback, Bound::kAny);
+}
+
+void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
-  const auto chunk = in.optional<std::int64_t>("chunked_prefill_size", 4096, Bound::kAny);
+  const std::int64_t chunk = read_chunk(in, budgets, site);
   in.check(chunk > 0 || chunk == -1, "chunked_prefill_size", "this must be positive, or -1 for no limit.");
   s.chunked_prefill_size =
       chunk == -1 ? std::numeric_limits<std::int32_t>::max() : budgets.per_rank(in, "chunked_prefill_size", chunk);
@@ -130,29 +144,38 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, EngineSettings& out) 
                                                                                      : SchedulePolicy::kFirstCome;
   s.prefix_caching = !in.optional("disable_radix_cache", false);
   s.overlap_schedule = !in.optional("disable_overlap_schedule", false);
-  read_sglang_graphs(in, s.graphs);
-  out.memory.static_fraction = in.maybe<double>("mem_fraction_static", Bound::kPositive);
+  read_sglang_graphs(in, site, s.graphs);
+  const EngineDefault<double> fraction = sglang_static_fraction(site, in.has("speculative"));
+  out.memory.static_fraction = site.fraction_stated || fraction.value <= 0
+                                   ? in.maybe<double>("mem_fraction_static", Bound::kPositive)
+                                   : or_engine(in, "mem_fraction_static", fraction, Bound::kPositive);
+  out.memory.account = MemoryAccount::kSglang;
   out.memory.static_fraction_key = "mem_fraction_static";
   out.memory.kv_block_tokens = in.maybe<int>("page_size", Bound::kPositive);
 }
 
-void read_vllm(ConfigReader& in, const Budgets& budgets, EngineSettings& out) {
+void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
   s.admission.rule = AdmissionRule::kOnDemand;
-  s.chunked_prefill_size = budgets.per_rank(
-      in, "max_num_batched_tokens", in.optional<std::int64_t>("max_num_batched_tokens", 8192, Bound::kPositive));
+  s.chunked_prefill_size =
+      budgets.per_rank(in, "max_num_batched_tokens",
+                       or_engine(in, "max_num_batched_tokens", vllm_batched_tokens(site), Bound::kPositive));
   s.max_running_requests = static_cast<int>(
-      budgets.per_rank(in, "max_num_seqs", in.optional<std::int64_t>("max_num_seqs", 1024, Bound::kPositive)));
+      budgets.per_rank(in, "max_num_seqs", or_engine(in, "max_num_seqs", vllm_sequences(site), Bound::kPositive)));
   in.check(s.max_running_requests <= s.chunked_prefill_size, "max_num_seqs",
            fmt::format("{} sequences do not fit a step of {} tokens (max_num_batched_tokens).", s.max_running_requests,
                        s.chunked_prefill_size));
   s.chunked_prefill = in.optional("enable_chunked_prefill", true);
   s.long_prefill_token_threshold = in.optional<std::int64_t>("long_prefill_token_threshold", 0);
   s.prefix_caching = in.optional("enable_prefix_caching", true);
-  s.graphs.enabled = !in.optional("enforce_eager", true);
+  s.graphs.enabled = !or_engine(in, "enforce_eager", no_graphs(site), Bound::kAny);
   s.graphs.decode_only = false;
   s.graphs.sizes = captured_sizes(in, "cuda_graph_sizes", steps_of_8({1, 2, 4}, 512));
-  out.memory.static_fraction = in.maybe<double>("gpu_memory_utilization", Bound::kPositive);
+  const EngineDefault<double> fraction{0.9, "vLLM (config.py, CacheConfig)"};
+  out.memory.static_fraction = site.fraction_stated
+                                   ? in.maybe<double>("gpu_memory_utilization", Bound::kPositive)
+                                   : or_engine(in, "gpu_memory_utilization", fraction, Bound::kPositive);
+  out.memory.account = MemoryAccount::kVllm;
   out.memory.static_fraction_key = "gpu_memory_utilization";
   out.memory.kv_block_tokens = in.maybe<int>("block_size", Bound::kPositive);
   out.memory.default_block_tokens = 16;
@@ -196,21 +219,36 @@ void read_common(ConfigReader& in, ServingOptions& out) {
 
 std::span<const EngineProfile> engine_profiles() { return kProfiles; }
 
-EngineSettings read_engine_settings(ConfigReader& in, int dp_ranks, const std::string& engine) {
-  const EngineProfile& profile = read_profile(in, engine);
+const EngineProfile& read_engine_profile(ConfigReader& in, const std::string& engine) {
+  std::vector<std::string> names;
+  for (const EngineProfile& profile : kProfiles) {
+    names.emplace_back(profile.name);
+  }
+  for (const EngineAlias& alias : kEngineAliases) {
+    names.emplace_back(alias.name);
+  }
+  std::string name = in.choice("engine", names, engine);
+  for (const EngineAlias& alias : kEngineAliases) {
+    name = name == alias.name ? alias.engine : name;
+  }
+  return *std::find_if(std::begin(kProfiles), std::end(kProfiles), [&](const auto& p) { return p.name == name; });
+}
+
+EngineSettings read_engine_settings(ConfigReader& in, const EngineSite& site, const std::string& engine) {
+  const EngineProfile& profile = read_engine_profile(in, engine);
   refuse_other_engines_knobs(in, profile);
   EngineSettings out;
   ServingOptions& s = out.serving;
   s.engine = profile.name;
   s.loop = profile.loop;
-  s.dp_ranks = dp_ranks;
+  s.dp_ranks = site.dp_ranks;
   s.graphs.size = profile.graph_size;
   const bool divided = in.choice("budgets", {"per_rank", "divided_by_dp"}, "per_rank") == "divided_by_dp";
-  const Budgets budgets{divided, dp_ranks};
+  const Budgets budgets{divided, site.dp_ranks};
   if (profile.loop == SchedulerLoop::kSglang) {
-    read_sglang(in, budgets, out);
+    read_sglang(in, budgets, site, out);
   } else {
-    read_vllm(in, budgets, out);
+    read_vllm(in, budgets, site, out);
   }
   read_common(in, s);
   read_speculation(in, s);

@@ -44,30 +44,36 @@ constexpr std::string_view kAuto = kTransports[4].name;
 // A section `dispatch`, and for what it leaves out another one that has been read.
 class DispatchReader {
  public:
-  DispatchReader(ConfigReader in, std::optional<ConfigReader> other) : in_(std::move(in)), other_(std::move(other)) {}
+  DispatchReader(ConfigReader in, std::optional<ConfigReader> other, const EngineDefault<std::string>& transport,
+                 const MoeSpec& model)
+      : in_(std::move(in)), other_(std::move(other)), transport_(transport), model_(model) {}
 
-  DispatchOptions read(int hidden, const FabricOptions& fabric, NetworkModel model) {
+  DispatchOptions read(const FabricOptions& fabric, NetworkModel model) {
     std::vector<std::string> names;
     for (const TransportEntry& entry : kTransports) {
       names.emplace_back(entry.name);
     }
-    const std::string name = choice("transport", names, names.front());
+    const std::string name = choice("transport", names, transport_.value, transport_.source);
     if (name != kAuto) {
       const auto transport = static_cast<Transport>(std::find(names.begin(), names.end(), name) - names.begin());
-      return of(transport, name, hidden, fabric, model);
+      return of(transport, name, fabric, model);
     }
-    DispatchOptions out = of(Transport::kDeepEpNormal, name, hidden, fabric, model);
-    out.decode_steps =
-        std::make_shared<const DispatchOptions>(of(Transport::kDeepEpLowLatency, name, hidden, fabric, model));
+    DispatchOptions out = of(Transport::kDeepEpNormal, name, fabric, model);
+    out.decode_steps = std::make_shared<const DispatchOptions>(of(Transport::kDeepEpLowLatency, name, fabric, model));
     return out;
   }
 
  private:
-  std::string choice(const std::string& key, const std::vector<std::string>& allowed, const std::string& fallback) {
-    return in_.choice(key, allowed, other_ ? other_->required<std::string>(key) : fallback);
+  std::string choice(const std::string& key, const std::vector<std::string>& allowed, const std::string& fallback,
+                     const std::string& source) {
+    const bool stated = other_ && !other_->is_default(key);
+    std::string value = in_.choice(key, allowed, stated ? other_->required<std::string>(key) : fallback);
+    in_.default_from(key, stated ? "the scenario's dispatch" : source);
+    return value;
   }
-  double element_bytes(const std::string& key) {
-    return choice(key, {"bf16", "fp8"}, "bf16") == "bf16" ? 2.0 : 1.0 + kScaleBytes / kScaledBlock;
+  double element_bytes(const std::string& key, bool fp8, const std::string& source) {
+    return choice(key, {"bf16", "fp8"}, fp8 ? "fp8" : "bf16", source) == "bf16" ? 2.0
+                                                                                : 1.0 + kScaleBytes / kScaledBlock;
   }
   // A key that transports have values of their own for: the other section's where it has the same transport.
   template <class T>
@@ -95,17 +101,18 @@ class DispatchReader {
     return chosen == "none" ? Dedup::kNone : chosen == "gpu" ? Dedup::kGpu : Dedup::kNode;
   }
 
-  DispatchOptions of(Transport transport, const std::string& name, int hidden, const FabricOptions& fabric,
-                     NetworkModel model) {
+  DispatchOptions of(Transport transport, const std::string& name, const FabricOptions& fabric, NetworkModel model) {
     DispatchOptions out;
     out.network = {model, transport, fabric};
     out.dedup = dedup(transport, name);
-    out.dispatch_bytes = element_bytes("dispatch_dtype");
-    out.combine_bytes = element_bytes("combine_dtype");
     const bool deep_ep = transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
+    const bool fp8 = deep_ep && model_.bytes_per_weight < 2;
+    out.dispatch_bytes =
+        element_bytes("dispatch_dtype", fp8, fp8 ? "DeepEP dispatches fp8 models in fp8 (README)" : "");
+    out.combine_bytes = element_bytes("combine_dtype", false, "");
     in_.check(!deep_ep || out.combine_bytes == 2.0, "combine_dtype", "DeepEP combines in bf16.");
     if (transport == Transport::kDeepEpLowLatency) {
-      out.dispatch_bytes += kLowLatencyHeader / hidden;
+      out.dispatch_bytes += kLowLatencyHeader / model_.hidden;
     }
     const bool counts = own<bool>("exchange_counts", name).value_or(transport == Transport::kNcclP2p);
     out.exchange_counts = in_.optional<bool>("exchange_counts", counts);
@@ -116,6 +123,8 @@ class DispatchReader {
 
   ConfigReader in_;
   std::optional<ConfigReader> other_;
+  const EngineDefault<std::string>& transport_;
+  const MoeSpec& model_;
 };
 
 void read_gpus_per_node(ConfigReader& in, ClusterSpec& cluster) {
@@ -222,18 +231,21 @@ DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& i
 
 }  // namespace
 
-DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile, int hidden,
-                              const FabricOptions& fabric) {
+DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile,
+                              const MoeSpec& spec, const FabricOptions& fabric,
+                              const EngineDefault<std::string>& transport) {
   ConfigReader network = root.section("network"), in = root.section("dispatch");
   const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
-  return checked(DispatchReader(in, std::nullopt).read(hidden, fabric, model), root, in, cluster, profile);
+  return checked(DispatchReader(in, std::nullopt, transport, spec).read(fabric, model), root, in, cluster, profile);
 }
 
 DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader& pool, const ClusterSpec& cluster,
-                                   const NetworkProfile& profile, int hidden, const FabricOptions& fabric) {
+                                   const NetworkProfile& profile, const MoeSpec& spec, const FabricOptions& fabric,
+                                   const EngineDefault<std::string>& transport) {
   ConfigReader network = root.section("network"), in = pool.section("dispatch");
   const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
-  return checked(DispatchReader(in, root.section("dispatch")).read(hidden, fabric, model), root, in, cluster, profile);
+  return checked(DispatchReader(in, root.section("dispatch"), transport, spec).read(fabric, model), root, in, cluster,
+                 profile);
 }
 
 }  // namespace epsim

@@ -15,7 +15,8 @@
 //   dispatch:
 //     transport: nccl_p2p          `epsim list transports`: all there are
 //     dedup: gpu                   nccl_p2p: what is sent once (none, gpu, node); the other transports have their own
-//     dispatch_dtype: bf16         or fp8 (a byte an element and a 4-byte scale for every 128)
+//     dispatch_dtype: bf16         or fp8 (a byte an element and a 4-byte scale for every 128): the default of DeepEP
+//                                  with fp8 models
 //     combine_dtype: bf16          or fp8 (nccl_p2p and allgather_reducescatter)
 //     exchange_counts: true        nccl_p2p: one more latency ahead, to tell how many rows will come
 #pragma once
@@ -28,6 +29,7 @@
 #include "models/step_model.h"
 #include "sim/core/config.h"
 #include "sim/domain/cluster_spec.h"
+#include "sim/serving/engine_defaults.h"
 
 namespace epsim {
 
@@ -51,12 +53,14 @@ std::span<const TransportEntry> transport_entries();
 
 // Sections `network` and `dispatch` of `root`. Builds the network once, so that a topology that does not connect its
 // GPUs and a transport that the links' profiles do not know are refused here.
-DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile, int hidden,
-                              const FabricOptions& fabric);
+DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile,
+                              const MoeSpec& model, const FabricOptions& fabric,
+                              const EngineDefault<std::string>& transport);
 
-// The `dispatch` of a pool: what it leaves out is as in the scenario's section, but for what only the scenario's
-// transport has.
+// The `dispatch` of a pool: what it leaves out is as the scenario's section states it, but for what only the scenario's
+// transport has; what neither states is the engine's default. `transport`: of this pool.
 DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader& pool, const ClusterSpec& cluster,
-                                   const NetworkProfile& profile, int hidden, const FabricOptions& fabric);
+                                   const NetworkProfile& profile, const MoeSpec& model, const FabricOptions& fabric,
+                                   const EngineDefault<std::string>& transport);
 
 }  // namespace epsim

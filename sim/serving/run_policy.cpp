@@ -307,6 +307,7 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
                        const RequestTrace& requests, const RunControl& control) {
   if (!s.deployment.single()) {
     RunResult result = run_deployment(s, policy, prepared, requests, control);
+    result.warnings = s.warnings;
     if (control.strict_calibration) {
       refuse_extrapolation(result);
     }
@@ -319,6 +320,7 @@ RunResult run_prepared(const Scenario& s, const PolicyChoice& policy, const Prep
   tell_losses(s, policy, pricing, spec);
   RunResult result = simulate(requests, {&spec, 1}, spec.options.router, control, s.deployment.retry_limit);
   describe_run(s, policy, prepared, pricing, result.time.total, result);
+  result.warnings = s.warnings;
   if (control.strict_calibration) {
     refuse_extrapolation(result);
   }

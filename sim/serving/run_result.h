@@ -138,6 +138,7 @@ struct ConservationReport {
 struct RunResult {
   std::string label;                      // what the comparison calls this run, usually the policy's name
   std::string plan_summary;               // what the policy did, one line
+  std::vector<std::string> warnings;      // settings that the engine would refuse or change
   std::vector<std::string> carried_over;  // what was measured on other hardware, and why that stands in
   bool interrupted = false;               // cut short (Ctrl-C): only complete steps are in it
   std::string fingerprint;                // of the event sequence

@@ -78,6 +78,7 @@ void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
   MemoryOptions& m = s.memory;
   const std::optional<double> fraction = knob_or_key(in, engine.static_fraction, "static_fraction");
   m.static_fraction = fraction ? *fraction : in.required<double>("static_fraction", Bound::kPositive);
+  m.account = engine.static_fraction ? engine.account : MemoryAccount::kPlain;
   in.check(m.static_fraction <= 1.0, "static_fraction", "a share of the memory is at most 1.");
   m.reserve = in.optional<Bytes>("reserve", Bytes(0));
   m.reserve_per_node = in.optional<Bytes>("reserve_per_node", Bytes(0));
@@ -198,11 +199,16 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   read_cluster(root, s);
   read_parallelism(root, s);
   ConfigReader serving = root.section("serving");
-  const EngineSettings engine = read_engine_settings(serving, s.parallelism.dp_ranks());
+  const int dp_ranks = s.parallelism.dp_ranks();
+  s.dispatch = read_dispatch(
+      root, s.cluster, s.network, s.model, s.dispatch.network.fabric,
+      default_transport(read_engine_profile(serving).name, s.cluster, s.network, dp_ranks, InstanceRole::kWhole));
+  const bool fraction_stated = root.section("memory").has("static_fraction");
+  const EngineSettings engine =
+      read_engine_settings(serving, site_of(s.cluster, dp_ranks, s.dispatch, fraction_stated));
   s.serving = engine.serving;
   s.serving.seed = static_cast<std::uint64_t>(s.seed);
   read_memory(root, engine.memory, s);
-  s.dispatch = read_dispatch(root, s.cluster, s.network, s.model.hidden, s.dispatch.network.fabric);
   check_ep_size(root.section("parallelism"), s.parallelism, s.serving, s.dispatch);
   s.deployment = read_deployment(root, s);
   s.execution = read_execution_options(root.section("execution"));
@@ -230,6 +236,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
     read_policy(policies, label, s);  // checked even when it is not run
   }
   root.finish();
+  s.warnings = engine_warnings(s);
   s.resolved = config.resolved();
   s.input_files = config.files();
   return s;

@@ -73,6 +73,7 @@ struct Scenario {
   std::shared_ptr<const LoadSource> loads;           // what the run is scored on
   std::shared_ptr<const LoadSource> balanced_loads;  // for `perfect`
   std::vector<PolicyChoice> policies;
+  std::vector<std::string> warnings;  // settings that the engine would refuse or change (engine_warnings)
   std::vector<std::filesystem::path> input_files;
   std::string resolved;  // the document with overrides and defaults filled in, as YAML
 };

@@ -13,7 +13,7 @@ namespace {
 EngineSettings read_all(const std::string& text, int dp_ranks = 8) {
   ConfigReader root = Config::from_text(text, "test.yaml").root();
   ConfigReader serving = root.section("serving");
-  const EngineSettings out = read_engine_settings(serving, dp_ranks);
+  const EngineSettings out = read_engine_settings(serving, {.dp_ranks = dp_ranks});
   root.finish();
   return out;
 }
@@ -27,7 +27,7 @@ TEST_CASE("SGLang's defaults") {
   CHECK(options.engine == "sglang_0_4_8");
   CHECK(options.loop == SchedulerLoop::kSglang);
   CHECK(options.dp_ranks == 8);
-  CHECK(options.chunked_prefill_size == 4096);
+  CHECK(options.chunked_prefill_size == 8192 / 8);  // over the DP ranks
   CHECK(options.max_prefill_tokens == 16384);
   CHECK_FALSE(options.mixed_chunk);
   CHECK(options.max_running_requests == 0);

@@ -33,7 +33,7 @@ std::string random_job(const Draw& draw, bool by_step) {
   return fmt::format(
       "name: fuzz\nseed: {}\ncluster: {{node: {}, nodes: {}}}\nmodel: {{architecture: {}}}\n"
       "parallelism: {{attention_tp: {}}}\nmemory: {{static_fraction: 0.8, num_gpu_blocks: 4000}}\n"
-      "serving: {{chunked_prefill_size: {}}}\ndispatch: {{dedup: {}, exchange_counts: {}}}\n"
+      "serving: {{chunked_prefill_size: {}}}\ndispatch: {{transport: nccl_p2p, dedup: {}, exchange_counts: {}}}\n"
       "requests: {{kind: poisson, rate: 200/s, count: {}, input_tokens: {}, output_tokens: {}}}\n"
       "loads: {}\nplan_loads: {{kind: skew, low: 1.2, high: 3.5, high_share: 0.4}}\nexecution: {}\n{}{}",
       random.below(1000), draw.one_of({"p4de.24xlarge", "DGX-H100"}), nodes,

@@ -199,7 +199,7 @@ Scenario scenario(const std::string& more,
       Config::from_text(
           fmt::format(
               "name: losses\nseed: 2\ncluster: {{node: DGX-H200, nodes: 2}}\nmodel: {{architecture: olmoe-1b-7b}}\n"
-              "parallelism: {{attention_tp: 2}}\nmemory: {{static_fraction: 0.5}}\n"
+              "parallelism: {{attention_tp: 2}}\ndispatch: {{transport: nccl_p2p}}\nmemory: {{static_fraction: 0.5}}\n"
               "serving: {{chunked_prefill_size: 2048}}\n"
               "requests: {{kind: constant, rate: 1000/s, count: 200, input_tokens: 2048, output_tokens: 8}}\n"
               "loads: {{kind: uniform}}\nplan_loads: {{kind: uniform}}\npolicies: {{tested: {}}}\n{}",

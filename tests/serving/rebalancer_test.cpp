@@ -31,7 +31,7 @@ Scenario scenario(const std::string& entry, const std::string& loads = kHot, con
           fmt::format(
               "name: rebalancing\nseed: 5\ncluster: {{node: p4de.24xlarge, nodes: 2}}\n"
               "model: {{architecture: olmoe-1b-7b}}\nparallelism: {{attention_tp: 8}}\n"
-              "memory: {{static_fraction: 0.8, num_gpu_blocks: 100000}}\n"
+              "dispatch: {{transport: nccl_p2p}}\nmemory: {{static_fraction: 0.8, num_gpu_blocks: 100000}}\n"
               "serving: {{engine: sglang_0_4_8, chunked_prefill_size: 2048}}\n"
               "requests: {{kind: constant, rate: 1000000000/s, count: 200, input_tokens: 1500, output_tokens: 20}}\n"
               "loads: {}\nplan_loads: {{kind: uniform}}\npolicies: {{tested: {}}}\n{}",

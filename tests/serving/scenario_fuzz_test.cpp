@@ -24,7 +24,7 @@ std::string random_scenario(RandomStream& random) {
       "parallelism: {{attention_tp: {}, shared_experts: {}, dense_ffn: {}, embedding: {}}}\n"
       "memory: {{static_fraction: 0.8, kv_block_tokens: {}, num_gpu_blocks: {}}}\n"
       "serving: {{chunked_prefill_size: {}, mixed_chunk: {}, max_running_requests: {}, router: {}}}\n"
-      "dispatch: {{dedup: {}, exchange_counts: {}}}\n"
+      "dispatch: {{transport: nccl_p2p, dedup: {}, exchange_counts: {}}}\n"
       "requests: {{kind: poisson, rate: {}/s, count: {}, input_tokens: {}, output_tokens: {}}}\n"
       "loads: {}\nplan_loads: {{kind: skew, low: 1.2, high: 3.5, high_share: 0.4}}\n",
       random.below(1000), pick({"p4de.24xlarge", "DGX-H100", "p5en.48xlarge"}), nodes, model,

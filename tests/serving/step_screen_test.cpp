@@ -12,7 +12,7 @@ Scenario one_node() {
   return read_scenario(
       Config::from_text(
           "name: libra\nseed: 2\ncluster: {node: DGX-H200, nodes: 1}\nmodel: {architecture: qwen3-235b-a22b}\n"
-          "memory: {static_fraction: 0.9}\nserving: {chunked_prefill_size: 8192}\n"
+          "dispatch: {transport: nccl_p2p}\nmemory: {static_fraction: 0.9}\nserving: {chunked_prefill_size: 8192}\n"
           "requests: {kind: constant, rate: 1/s, count: 1, input_tokens: 8, output_tokens: 1}\n"
           "loads: {kind: skew, low: 2, high: 9, high_share: 0.5}\n"
           "plan_loads: {kind: skew, low: 2, high: 9, high_share: 0.5}\n",
