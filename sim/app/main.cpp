@@ -22,6 +22,7 @@ constexpr Verb kVerbs[] = {
     {"plan", "run a placement policy alone: loads in, slots out", plan_verb},
     {"trace", "look at, import, cut, fit, generate and compare routing traces", trace_verb},
     {"calibrate", "import measurements, fit what runs are priced from, show how wrong it is", calibrate_verb},
+    {"init", "write a scenario with the engine's defaults on that hardware", init_verb},
     {"validate", "check a scenario without running it", validate_verb},
     {"list", "models, hardware, policies and readers, each with its sentence", list_verb},
 };

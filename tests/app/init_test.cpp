@@ -1,0 +1,27 @@
+// `epsim init`: what it writes is accepted by the other verbs.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/app/process.h"
+#include "tests/support/errors.h"
+
+namespace epsim::test {
+
+TEST_CASE("init writes a scenario that validate and run accept, with the engine's defaults and their sources") {
+  const TempDir dir;
+  const std::string model = "init --model olmoe-1b-7b --node DGX-H200 --dtype bf16 ";
+  REQUIRE(run_epsim(dir, model + "--engine sglang --nodes 2 -o whole.yaml").exit_code == 0);
+  // 8192 over 16 DP ranks.
+  check_contains(slurp(dir / "whole.yaml"), {"engine: sglang", "# chunked_prefill_size: 512  # default: SGLang on H200",
+                                             "# transport: deepep_auto  # default: "});
+  check_contains(run_epsim(dir, "validate whole.yaml").out, {"2 x DGX-H200 (16 GPUs)", "the scenario is valid"});
+  CHECK(run_epsim(dir, "run whole.yaml -q --set requests.count=5").exit_code == 0);
+  REQUIRE(run_epsim(dir, model + "--pd 1:2 -o apart.yaml").exit_code == 0);
+  check_contains(run_epsim(dir, "validate apart.yaml").out, {"(24 GPUs)", "1 x prefill", "1 x decode"});
+  CHECK(run_epsim(dir, model + "--pd 1:2 -o apart.yaml").exit_code == 2);
+  CHECK(run_epsim(dir, model + "--pd 1-2").exit_code == 2);
+  CHECK(run_epsim(dir, "init --node DGX-H200").exit_code == 2);
+}
+
+}  // namespace epsim::test
