@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds epsim and answers: BASE or EPLB for DeepSeek-R1 on 8 p4de nodes, and what does it cost?
+# Installs what is missing, builds epsim and answers: should load balancing be on for DeepSeek-R1 on 8 p4de nodes, by
+# which policy, and what does it cost in KV room?
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,7 +8,9 @@ cd "$(dirname "$0")/.."
 echo "== build"
 cmake --preset release -DEPSIM_TESTS=OFF -DEPSIM_BENCHMARKS=OFF -B build/quickstart >/dev/null
 cmake --build build/quickstart --target epsim
-echo "== epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb --output out/quickstart --overwrite"
-build/quickstart/sim/app/epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb \
-  --output out/quickstart --overwrite
-build/quickstart/sim/app/epsim report out/quickstart --overwrite
+epsim=build/quickstart/sim/app/epsim
+search=(goodput experiments/quickstart/deepseek-r1-p4de.yaml --policies contiguous,base,eplb,craft
+        --slo 'ttft.p99<10s,tpot.mean<500ms' --output out/quickstart --overwrite)
+echo "== epsim ${search[*]@Q}"
+"$epsim" "${search[@]}" --quiet
+"$epsim" report out/quickstart --overwrite

@@ -6,13 +6,16 @@
 
 #include <iostream>
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/inputs.h"
 #include "sim/app/seeds.h"
-#include "sim/core/files.h"
+#include "sim/app/work_folder.h"
+#include "sim/core/fingerprint.h"
 #include "sim/report/format.h"
+#include "sim/report/goodput_store.h"
 #include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
 
@@ -23,16 +26,62 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kMarker = "resolved.yaml";
+constexpr WorkKind kKind{"goodput study", "study.json", "searches"};
+constexpr int kStudyFormat = 1;  // of study.json
 
-GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options, bool quiet, bool strict) {
-  std::mutex turn;
-  const auto tell = [&](const GoodputSubject& subject, const Probe& p) {
-    const std::lock_guard lock(turn);
-    std::cerr << fmt::format("{}, seed {}: {:.4g} req/s offered, {:.4g} completed, TTFT {} ms{}\n",
-                             printable(subject.policy), subject.seed, p.offered, p.completed,
-                             rounded(p.ttft_mean_s * 1e3), p.stable ? "" : ", unstable");
+// The description of the inputs that the folder keeps, as JSON. A changed one is told by its key and both values.
+std::string manifest_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options,
+                        const std::vector<std::string>& assignments) {
+  using Json = nlohmann::ordered_json;
+  const Scenario& scenario = by_seed.front();
+  Json out{{"format", kStudyFormat}, {"epsim_version", EPSIM_VERSION}, {"scenario", scenario.name}};
+  // Two builds of one version may compute different figures: a study is not to mix them.
+  out["program_hash"] = describe_file("/proc/self/exe").hash;
+  out["set"] = assignments;
+  Fingerprint resolved;
+  resolved.add(std::string_view(scenario.resolved));
+  out["scenario_hash"] = resolved.hex();
+  out["files"] = Json::array();
+  for (const fs::path& file : scenario.input_files) {
+    const InputFile described = describe_file(file);
+    out["files"].push_back(fmt::format("{} {}", described.name, described.hash));
+  }
+  out["options"] = goodput_options_json(options);
+  out["seed"] = static_cast<std::int64_t>(scenario.seed);
+  out["seeds"] = by_seed.size();
+  out["policies"] = Json::array();
+  for (const PolicyChoice& policy : scenario.policies) {
+    out["policies"].push_back(policy.label);
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// Finished searches are kept in the folder and taken from there.
+SearchControl control_of(const WorkFolder& folder, bool quiet, std::mutex& turn) {
+  const auto part_of = [](const std::string& policy, int seed_index) {
+    return fmt::format("{}-{}", policy, seed_index + 1);
   };
+  SearchControl out;
+  out.finished = [&folder, part_of](const GoodputSubject& subject) -> std::optional<GoodputSearch> {
+    const std::optional<std::string> text = folder.load(part_of(subject.policy, subject.seed_index));
+    return text ? stored_goodput_search(*text) : std::nullopt;
+  };
+  out.on_finished = [&folder, part_of](const GoodputSearch& search) {
+    folder.save(part_of(search.policy, search.seed_index), stored_text(search));
+  };
+  if (!quiet) {
+    out.on_probe = [&turn](const GoodputSubject& subject, const Probe& p) {
+      const std::lock_guard lock(turn);
+      std::cerr << fmt::format("{}, seed {}: {} requests at {:.4g}/s, {:.4g}/s completed, TTFT {} ms{}\n",
+                               printable(subject.policy), subject.seed, p.requests, p.offered, p.completed,
+                               rounded(p.ttft_s.mean * 1e3), p.stable ? "" : ", unstable");
+    };
+  }
+  return out;
+}
+
+GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options, bool strict,
+                      const SearchControl& searches) {
   RunControl control;
   control.stop = &interrupted();
   control.strict_calibration = strict;
@@ -43,7 +92,7 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
     study.policies.push_back(policy.label);
   }
   study.same_requests = same_requests(by_seed);
-  study.searches = search_all(subjects_of(by_seed, control), options, quiet ? OnProbe{} : OnProbe{tell});
+  study.searches = search_all(subjects_of(by_seed, control), options, searches);
   return study;
 }
 
@@ -55,19 +104,23 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
   print_warnings(scenario);
   const fs::path target = values.count("output") > 0 ? fs::path(values["output"].as<std::string>())
                                                      : fs::path("out") / (scenario.name + "-goodput");
-  OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
+  const std::vector<std::string> assignments =
+      values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
+  const WorkFolder folder(target, kKind, manifest_of(by_seed, options, assignments), values["overwrite"].as<bool>());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   GoodputStudy study;
+  std::mutex turn;
   try {
-    study = study_of(by_seed, options, values["quiet"].as<bool>(), values["strict-calibration"].as<bool>());
+    study = study_of(by_seed, options, values["strict-calibration"].as<bool>(),
+                     control_of(folder, values["quiet"].as<bool>(), turn));
   } catch (const SearchInterrupted&) {
-    std::cout << "interrupted: the search was not complete, and nothing was written\n";
+    std::cout << fmt::format("interrupted: finished searches are kept in {}; the same command goes on from there\n",
+                             target.string());
     return kInterrupted;
   }
   write_goodput(folder.path(), study, describe_inputs(scenario));
-  folder.commit();
-  std::cout << fmt::format("goodput of {}: {} on {} GPUs, {} requests\n\n", scenario.name, scenario.model.name,
-                           scenario.cluster.gpus(), scenario.requests.requests.size())
+  std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}\n\n", scenario.name, scenario.model.name,
+                           scenario.cluster.gpus(), scenario.requests.source)
             << goodput_tables(study) << "\nresults: " << target.string() << "\n";
   return 0;
 }
@@ -86,10 +139,11 @@ int goodput_verb(const std::vector<std::string>& words) {
   const auto values = parse_words(
       words,
       "epsim goodput SCENARIO.yaml --policies base,eplb,craft [options]\n\n"
-      "Finds the request rate that each policy sustains: the knee of mean TTFT, the saturation throughput and, with\n"
-      "--slo, the requests per second that meet every bound. Rates scale the arrivals of the scenario's own requests, "
-      "so\n"
-      "every policy sees the same ones; ratios between policies are taken seed by seed.\n",
+      "Finds the request rate that each policy sustains: with --slo the highest at which the SLO holds, or else the\n"
+      "knee of mean TTFT and the saturation throughput. Rates scale the arrivals of the scenario's requests, so every\n"
+      "policy sees the same ones; ratios between policies are taken seed by seed. Generated requests are as many as it\n"
+      "takes to tell (1,000,000 at most), whatever requests.count says. Finished searches are kept: after Ctrl-C or a\n"
+      "kill the same command goes on where it stopped.\n",
       options, {"scenario"});
   if (!values) {
     return 0;

@@ -32,36 +32,17 @@ std::vector<double> numbers_of(const std::string& option, const std::string& tex
   return out;
 }
 
-// "ttft=2s,itl=100ms,e2e=30s"; each at most once.
-SloBounds slo_of(const std::string& text) {
-  SloBounds slo;
-  const std::vector<std::string> names = {"ttft", "itl", "e2e"};
-  std::optional<Seconds>* const bounds[] = {&slo.ttft, &slo.itl, &slo.e2e};
-  for (const std::string& word : split_list(text)) {
-    const std::size_t at = word.find('=');
-    const std::string name = word.substr(0, at);
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      throw InputError({"", 0, "slo"}, unknown_name("bound", name, names));
-    }
-    std::optional<Seconds>& bound = *bounds[found - names.begin()];
-    std::string problem = "a bound is written as in ttft=2s.";
-    const auto value = at == std::string::npos ? std::nullopt : parse_quantity(word.substr(at + 1), "time", problem);
-    if (!value || bound) {
-      throw InputError({"", 0, "slo"}, bound ? fmt::format("{} is given twice.", name) : problem);
-    }
-    bound = Seconds{*value};
-  }
-  return slo;
-}
-
 }  // namespace
 
 void add_goodput_options(po::options_description& options) {
   const auto word = [] { return po::value<std::string>(); };
   options.add_options()("k", word(), "the knee is where mean TTFT is k times that of an idle instance; default 5")(
-      "slo", word(), "bounds, as in ttft=2s,itl=100ms,e2e=60s; itl is a request's mean gap between tokens")(
-      "tolerance", word(), "relative width at which the search for the knee ends; default 0.02")(
+      "slo", word(),
+      "search for the highest rate at which this holds, instead of the knee: 'ttft.p99<2s,tpot.p99<50ms,e2e.mean<30s' "
+      "bounds statistics (mean, p50, p90, p95, p99); 'ttft<2s,tpot<50ms,attainment>=0.99' bounds each request, and the "
+      "share of requests that must meet all such bounds (0.99 unless given). ttft: arrival to first token; tpot (or "
+      "itl): a request's mean gap between tokens; e2e: arrival to last token. Quote it: < is the shell's")(
+      "tolerance", word(), "relative width at which the search ends; default 0.02")(
       "sensitivity", word(), "other values of k to report; default 1.5,2,2.5,4,5,8,16")(
       "rates", word(), "requests/s to probe besides those that the search chooses, as in 2,2.5,3")(
       "warmup", word(),
@@ -69,7 +50,7 @@ void add_goodput_options(po::options_description& options) {
       "system; default 0.1")("drain", word(), "likewise at the end; default 0.1")(
       "min-completed", word(), "completed / offered rate that an acceptable rate must reach; default 0.95")(
       "max-drift", word(), "growth between the halves of a run that still counts as steady; default 0.25")(
-      "min-requests-ratio", word(), "requests of the trace for each one in the system at the knee; default 20");
+      "min-requests-ratio", word(), "requests of the trace for each one in the system at an acceptable rate; default 20");
 }
 
 GoodputOptions read_goodput_options(const po::variables_map& values) {
@@ -94,15 +75,13 @@ GoodputOptions read_goodput_options(const po::variables_map& values) {
   read_list("sensitivity", o.sensitivity);
   read_list("rates", o.rates);
   if (values.count("slo") > 0) {
-    o.slo = slo_of(values["slo"].as<std::string>());
+    o.slo = parse_slo(values["slo"].as<std::string>());
   }
   validate(o);
   return o;
 }
 
 nlohmann::ordered_json goodput_options_json(const GoodputOptions& o) {
-  using Json = nlohmann::ordered_json;
-  const auto bound = [](const std::optional<Seconds>& b) { return b ? Json(b->count()) : Json(nullptr); };
   return {{"k", o.k},
           {"sensitivity", o.sensitivity},
           {"sensitivity_of_first_seed", o.sensitivity_of_first_seed},
@@ -112,9 +91,7 @@ nlohmann::ordered_json goodput_options_json(const GoodputOptions& o) {
           {"drain_share", o.drain_share},
           {"max_drift", o.max_drift},
           {"min_requests_ratio", o.min_requests_ratio},
-          {"slo_ttft_s", bound(o.slo.ttft)},
-          {"slo_itl_s", bound(o.slo.itl)},
-          {"slo_e2e_s", bound(o.slo.e2e)},
+          {"slo", name_of(o.slo)},
           {"rates", o.rates}};
 }
 

@@ -31,7 +31,7 @@ struct Shown {
 };
 
 // What the terminal shows of a point; results.csv has the rest.
-const std::vector<Shown>& shown_columns(SweepMeasure measure) {
+const std::vector<Shown>& shown_columns(const SweepRequest& request) {
   static const std::vector<Shown> run{{"requests_per_s", {"requests", "1/s"}},
                                       {"ttft_mean_ms", {"TTFT mean", "ms"}},
                                       {"itl_mean_ms", {"ITL mean", "ms"}},
@@ -42,7 +42,12 @@ const std::vector<Shown>& shown_columns(SweepMeasure measure) {
                                           {"knee_ttft_mean_ms", {"TTFT there", "ms"}},
                                           {"saturation_requests_per_s", {"saturation", "requests/s"}},
                                           {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
-  return measure == SweepMeasure::kRun ? run : goodput;
+  static const std::vector<Shown> slo{{"slo_requests_per_s", {"meets the SLO", "up to requests/s"}},
+                                      {"slo_limit", {"limit", ""}},
+                                      {"slo_ttft_p99_ms", {"TTFT p99", "ms"}},
+                                      {"slo_tpot_p99_ms", {"TPOT p99", "ms"}},
+                                      {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
+  return request.measure == SweepMeasure::kRun ? run : request.goodput.slo.any() ? slo : goodput;
 }
 
 std::string cell_text(const ResultColumn& column, const std::string& cell) {
@@ -67,7 +72,7 @@ std::string results_table(const SweepRequest& request, const ResultTable& result
     table.add_column({printable(results.columns[c].name), ""}, c == 0 ? Align::kRight : Align::kLeft);
     columns.push_back(c);
   }
-  for (const Shown& shown : shown_columns(request.measure)) {
+  for (const Shown& shown : shown_columns(request)) {
     const auto found = std::find_if(results.columns.begin(), results.columns.end(),
                                     [&](const ResultColumn& c) { return c.name == shown.column; });
     if (found != results.columns.end()) {  // absent when every point failed

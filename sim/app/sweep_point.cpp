@@ -34,9 +34,8 @@ std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atom
 }
 
 // What a search of one policy has no use for: ratios to another, and what the point's own columns say.
-constexpr std::array<std::string_view, 5> kDropped = {"policy", "seed", "knee_ratio", "saturation_ratio",
-                                                      "slo_goodput_ratio"};
-constexpr std::array<std::string_view, 2> kTexts = {"knee_limit", "fingerprint"};
+constexpr std::array<std::string_view, 5> kDropped = {"policy", "seed", "knee_ratio", "saturation_ratio", "slo_ratio"};
+constexpr std::array<std::string_view, 3> kTexts = {"knee_limit", "slo_limit", "fingerprint"};
 
 std::vector<ResultTable> tables_of_search(const Scenario& scenario, const GoodputOptions& options,
                                           const std::atomic<bool>* stop) {
@@ -51,8 +50,10 @@ std::vector<ResultTable> tables_of_search(const Scenario& scenario, const Goodpu
   write_goodput_csv(knees, study);
   write_curve_csv(curve, study);
   ResultTable results = figures_of_json("results", goodput_json(study, {}), "/policies/0");
-  results.columns.push_back({"knee_limit", true});  // of the one search; goodput.json has means over seeds
-  results.rows.front().emplace_back(name_of(study.searches.front().knee.limit));
+  // Of the one search; goodput.json has means over seeds.
+  const GoodputSearch& search = study.searches.front();
+  results.columns.push_back({options.slo.any() ? "slo_limit" : "knee_limit", true});
+  results.rows.front().emplace_back(options.slo.any() ? search.slo.limit : name_of(search.knee.limit));
   return {std::move(results), table_of_csv("knees", knees.str(), kDropped, kTexts),
           table_of_csv("curve", curve.str(), kDropped, kTexts)};
 }

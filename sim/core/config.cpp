@@ -86,6 +86,12 @@ void Config::extend(Config base) {
   document_->merge(document_->root, base.document_->root, "", *base.document_);
 }
 
+Config Config::clone() const {
+  auto document = std::make_shared<Document>(*document_);
+  document->root = YAML::Clone(document_->root);
+  return Config(std::move(document));
+}
+
 ConfigReader Config::root() const {
   auto node = std::make_shared<ConfigReader::Node>();
   node->document = document_;

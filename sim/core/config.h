@@ -71,6 +71,9 @@ class Config {
   // those parts from then on, so `base` is of no other use.
   void extend(Config base);
 
+  // A document of its own with what this one holds now.
+  Config clone() const;
+
   ConfigReader root() const;
   // The document with every default that was read filled in, as YAML; a comment marks what is a default, with its
   // source where there is one.

@@ -28,6 +28,7 @@ Summary summarize(std::vector<double> samples) {
   out.mean = sum / static_cast<double>(samples.size());
   out.p50 = quantile_of_sorted(samples, 0.50);
   out.p90 = quantile_of_sorted(samples, 0.90);
+  out.p95 = quantile_of_sorted(samples, 0.95);
   out.p99 = quantile_of_sorted(samples, 0.99);
   out.max = samples.back();
   return out;
@@ -59,6 +60,7 @@ Summary WeightedSamples::summary() const {
   };
   out.p50 = at(0.50);
   out.p90 = at(0.90);
+  out.p95 = at(0.95);
   out.p99 = at(0.99);
   out.max = sorted.back().value;
   return out;

@@ -34,7 +34,7 @@ class RunningStats {
 
 struct Summary {
   std::int64_t count = 0;
-  double mean = 0, p50 = 0, p90 = 0, p99 = 0, max = 0;
+  double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;
 };
 Summary summarize(std::vector<double> samples);
 

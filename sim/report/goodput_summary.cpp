@@ -20,6 +20,10 @@ std::vector<double> by_seed(const GoodputStudy& study, std::size_t policy, Figur
   return out;
 }
 
+double rate_of(const GoodputStudy& study, const GoodputSearch& s) {
+  return study.options.slo.any() ? s.slo.rate : s.knee.rate;
+}
+
 // A policy's figure over the first policy's, seed by seed.
 template <class Figure>
 Estimate ratio_estimate(const GoodputStudy& study, std::size_t policy, Figure figure) {
@@ -47,26 +51,48 @@ KneeFigures knee_figures(const GoodputStudy& study, std::size_t policy, double k
   return out;
 }
 
+SloFigures slo_figures(const GoodputStudy& study, std::size_t policy) {
+  SloFigures out;
+  std::vector<std::string> limits;
+  for (int s = 0; s < study.seeds; ++s) {
+    limits.push_back(search_of(study, policy, s).slo.limit);
+    out.held_seeds += search_of(study, policy, s).slo.holds ? 1 : 0;
+  }
+  out.limit = *std::max_element(limits.begin(), limits.end(), [&](const std::string& a, const std::string& b) {
+    return std::count(limits.begin(), limits.end(), a) < std::count(limits.begin(), limits.end(), b);
+  });
+  const auto over_seeds = [&](auto figure) { return estimate(by_seed(study, policy, figure)); };
+  if (study.options.slo.per_request()) {
+    out.attainment = over_seeds([](const GoodputSearch& s) { return s.best.slo.attainment; });
+  }
+  out.ttft_mean_ms = over_seeds([](const GoodputSearch& s) { return s.best.ttft_s.mean * 1e3; });
+  out.ttft_p99_ms = over_seeds([](const GoodputSearch& s) { return s.best.ttft_s.p99 * 1e3; });
+  out.tpot_mean_ms = over_seeds([](const GoodputSearch& s) { return s.best.tpot_s.mean * 1e3; });
+  out.tpot_p99_ms = over_seeds([](const GoodputSearch& s) { return s.best.tpot_s.p99 * 1e3; });
+  return out;
+}
+
 PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
   const auto over_seeds = [&](auto figure) { return estimate(by_seed(study, policy, figure)); };
   const auto saturation = [](const GoodputSearch& s) { return s.saturation; };
   PolicyGoodput out;
   out.policy = study.policies[policy];
+  out.rate = over_seeds([&](const GoodputSearch& s) { return rate_of(study, s); });
+  out.ratio = ratio_estimate(study, policy, [&](const GoodputSearch& s) { return rate_of(study, s); });
+  out.concurrency = over_seeds([](const GoodputSearch& s) { return s.best.concurrency; });
+  out.kv_lost_share = search_of(study, policy, 0).kv_lost_share;
+  out.kv_tokens_per_rank = search_of(study, policy, 0).kv_tokens_per_rank;
+  if (study.options.slo.any()) {
+    out.slo = slo_figures(study, policy);
+    return out;
+  }
   for (const double k : values_of_k(study.options)) {
     out.knees.push_back(knee_figures(study, policy, k));
   }
   out.saturation = over_seeds(saturation);
   out.saturation_ratio = ratio_estimate(study, policy, saturation);
   out.idle_ttft_ms = over_seeds([](const GoodputSearch& s) { return s.idle_ttft_s * 1e3; });
-  out.tpot_ms = over_seeds([](const GoodputSearch& s) { return s.below_knee.tpot_mean_s * 1e3; });
-  out.concurrency = over_seeds([](const GoodputSearch& s) { return s.below_knee.concurrency; });
-  if (study.options.slo.any()) {
-    const auto slo = [](const GoodputSearch& s) { return s.slo_best; };
-    out.slo = over_seeds(slo);
-    out.slo_ratio = ratio_estimate(study, policy, slo);
-  }
-  out.kv_lost_share = search_of(study, policy, 0).kv_lost_share;
-  out.kv_tokens_per_rank = search_of(study, policy, 0).kv_tokens_per_rank;
+  out.tpot_ms = over_seeds([](const GoodputSearch& s) { return s.best.tpot_s.mean * 1e3; });
   return out;
 }
 
@@ -150,8 +176,19 @@ std::vector<PolicyGoodput> summarize(const GoodputStudy& study) {
 std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
   std::vector<std::string> out;
   const std::vector<PolicyGoodput> policies = summarize(study);
-  for (std::size_t p = 1; p < policies.size(); ++p) {
+  for (std::size_t p = 1; p < policies.size() && !study.options.slo.any(); ++p) {
     out.push_back(conclusion(policies[p], policies[0].policy, study.options.tolerance));
+  }
+  for (std::size_t p = 0; p < policies.size() && study.options.slo.any(); ++p) {
+    if (policies[p].slo.held_seeds < study.seeds) {
+      out.push_back(fmt::format("{} does not meet the SLO{}, not even with one request in the system: {} fails.",
+                                plain_name(policies[p].policy),
+                                policies[p].slo.held_seeds == 0
+                                    ? ""
+                                    : fmt::format(" under {} of {} seeds", study.seeds - policies[p].slo.held_seeds,
+                                                  study.seeds),
+                                policies[p].slo.limit));
+    }
   }
   if (study.same_requests && study.seeds > 1) {
     out.push_back("The requests are the same under all seeds (a recording): the intervals cover the routing alone.");
@@ -168,6 +205,18 @@ std::string knee_rule(const GoodputOptions& o) {
       "completed >= {:g} x offered, and a steady state; found by bisection to {:g} %, interpolated inside the last "
       "bracket (logarithm of the TTFT linear in the rate). Other values of k are interpolated between probes.",
       o.k, o.min_completed, o.tolerance * 100);
+}
+
+std::string slo_rule(const GoodputOptions& o) {
+  return fmt::format(
+      "SLO: {}. The rate is the highest at which every term holds in a steady state that completes >= {:g} x offered; "
+      "found by bisection to {:g} %, with as many requests as it takes to tell (50,000 at most, unless the number in the "
+      "system asks for more), interpolated inside the last bracket.{}",
+      name_of(o.slo), o.min_completed, o.tolerance * 100,
+      o.slo.per_request() ? fmt::format(" attainment: the share of requests that meet every bound without a statistic; "
+                                        "{:g} is required.",
+                                        o.slo.attainment)
+                          : "");
 }
 
 std::string measured_part_rule(const GoodputOptions& o) {

@@ -24,13 +24,24 @@ struct KneeFigures {
   bool reached = true;    // in every seed: false when the knee may lie above the highest rate probed
 };
 
+// The highest rate at which the SLO holds, and the latencies of the highest such rate probed.
+struct SloFigures {
+  std::string limit;   // what most seeds' searches were limited by
+  int held_seeds = 0;  // seeds under which it holds at some rate
+  Estimate attainment; // share; undefined without per-request bounds
+  Estimate ttft_mean_ms, ttft_p99_ms, tpot_mean_ms, tpot_p99_ms;
+};
+
 struct PolicyGoodput {
   std::string policy;
+  Estimate rate;   // requests/s: at the SLO where there is one, or else at the searched knee
+  Estimate ratio;  // to the first policy's, seed by seed
+  SloFigures slo;  // with an SLO; the following four without
   std::vector<KneeFigures> knees;  // by k, the searched one among them
   Estimate saturation, saturation_ratio;
   Estimate idle_ttft_ms;
-  Estimate tpot_ms, concurrency;  // at the highest acceptable rate probed
-  Estimate slo, slo_ratio;        // undefined without bounds
+  Estimate tpot_ms;
+  Estimate concurrency;  // at the highest acceptable rate probed, as the TPOT
   double kv_lost_share = 0;
   std::int64_t kv_tokens_per_rank = 0;
 
@@ -46,6 +57,19 @@ const GoodputSearch& search_of(const GoodputStudy& study, std::size_t policy, in
 std::vector<double> values_of_k(const GoodputOptions& options);
 const Knee& knee_at(const GoodputSearch& search, const GoodputOptions& options, double k);
 
+// Which policy to choose. A policy is better than another when the interval of their ratio, taken seed by seed, does not
+// hold 1 (with a single seed: when they differ by more than the search's tolerance). Of those better than the first, the
+// fastest is chosen, or one not told apart from it that takes less KV room.
+struct GoodputVerdict {
+  std::size_t policy = 0;  // the chosen one
+  bool difference = false; // it is told apart from the first policy
+  std::string text;        // one sentence
+};
+GoodputVerdict goodput_verdict(const GoodputStudy& study);
+
+// A policy's name in plain words ("load balancing off" for contiguous); its label where it has none.
+std::string plain_name(const std::string& policy);
+
 // What the study comes to, a paragraph per policy after the first, and what readers must know about it. A verdict
 // (better or worse than the first, by more than the interval and the search's tolerance) that changes sides as k
 // changes is told as such.
@@ -53,6 +77,7 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study);
 
 // The definitions behind the figures, with the values of the options in them.
 std::string knee_rule(const GoodputOptions& options);
+std::string slo_rule(const GoodputOptions& options);
 std::string measured_part_rule(const GoodputOptions& options);
 
 std::string_view name_of(KneeLimit limit);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kColumns = 110;
 constexpr std::size_t kLabelColumns = 16;
+constexpr std::size_t kPlainColumns = 20;
 
 std::string label_of(const std::string& policy) { return shortened(printable(policy), kLabelColumns); }
 
@@ -22,7 +23,45 @@ std::string half_width(const Estimate& e) { return std::isfinite(e.half_width) ?
 std::string ratio_text(const Estimate& e) { return fixed(e.mean, 3); }
 std::string ratio_half_width(const Estimate& e) { return std::isfinite(e.half_width) ? fixed(e.half_width, 3) : "-"; }
 
-TextTable policy_table(const GoodputStudy& study, const std::vector<PolicyGoodput>& policies) {
+// The unsigned change of a ratio, as a signed percentage.
+std::string change_text(const Estimate& e) { return std::isfinite(e.mean) ? signed_percent(e.mean - 1) : "-"; }
+
+TextTable slo_table(const GoodputStudy& study, const std::vector<PolicyGoodput>& policies) {
+  TextTable table;
+  table.add_column({"", "", "policy"}, Align::kLeft);
+  table.add_column({"meets", "the SLO up to", "req/s"});
+  table.add_column({"", "95 %", "+-"});
+  table.add_column({"against", "the first", "%"});
+  table.add_column({"", "95 %", "+-"});
+  table.add_column({"", "", "limited by"}, Align::kLeft);
+  if (study.options.slo.per_request()) {
+    table.add_column({"attain-", "ment", "%"});
+  }
+  for (const char* name : {"TTFT", "TPOT"}) {
+    table.add_column({name, "mean", "ms"});
+    table.add_column({name, "p99", "ms"});
+  }
+  table.add_column({"in", "system", "requests"});
+  table.add_column({"KV", "lost", "%"});
+  for (const PolicyGoodput& p : policies) {
+    std::vector<std::string> row = {
+        shortened(printable(plain_name(p.policy)), kPlainColumns), p.rate.mean > 0 ? rounded(p.rate.mean) : "never",
+        half_width(p.rate), change_text(p.ratio),
+        std::isfinite(p.ratio.half_width) ? percent(p.ratio.half_width) : "-", p.slo.limit};
+    if (study.options.slo.per_request()) {
+      row.push_back(percent(p.slo.attainment.mean));
+    }
+    for (const Estimate& e : {p.slo.ttft_mean_ms, p.slo.ttft_p99_ms, p.slo.tpot_mean_ms, p.slo.tpot_p99_ms,
+                              p.concurrency}) {
+      row.push_back(rounded(e.mean));
+    }
+    row.push_back(percent(p.kv_lost_share));
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+TextTable knee_table(const std::vector<PolicyGoodput>& policies) {
   TextTable table;
   table.add_column({"", "", "policy"}, Align::kLeft);
   table.add_column({"knee", "", "req/s"});
@@ -35,11 +74,6 @@ TextTable policy_table(const GoodputStudy& study, const std::vector<PolicyGoodpu
   table.add_column({"TPOT", "at knee", "ms"});
   table.add_column({"in", "system", "requests"});
   table.add_column({"KV", "lost", "%"});
-  const bool slo = study.options.slo.any();
-  if (slo) {
-    table.add_column({"within", "bounds", "req/s"});
-    table.add_column({"", "95 %", "+-"});
-  }
   for (const PolicyGoodput& p : policies) {
     const KneeFigures& knee = p.searched();
     std::vector<std::string> row = {
@@ -47,10 +81,6 @@ TextTable policy_table(const GoodputStudy& study, const std::vector<PolicyGoodpu
         ratio_text(knee.ratio),       ratio_half_width(knee.ratio), rounded(p.saturation.mean),
         rounded(p.idle_ttft_ms.mean), rounded(knee.ttft_ms.mean),   rounded(p.tpot_ms.mean),
         rounded(p.concurrency.mean),  percent(p.kv_lost_share)};
-    if (slo) {
-      row.push_back(rounded(p.slo.mean));
-      row.push_back(half_width(p.slo));
-    }
     table.add_row(std::move(row));
   }
   return table;
@@ -75,27 +105,31 @@ TextTable sensitivity_table(const std::vector<PolicyGoodput>& policies) {
   return table;
 }
 
+std::string paragraph(const std::string& text) { return wrapped(text, kColumns, 0) + "\n"; }
+
+std::string knee_tables(const GoodputStudy& study, const std::vector<PolicyGoodput>& policies) {
+  return knee_table(policies).render() + paragraph(knee_rule(study.options)) +
+         paragraph(measured_part_rule(study.options)) +
+         "\nknee against k: the first policy in req/s, the others relative to it\n" +
+         sensitivity_table(policies).render() +
+         paragraph("> = the knee lies above the rates that were probed; * = a rate beside the knee was not steady, or had "
+                   "too few requests.");
+}
+
 }  // namespace
 
 std::string goodput_tables(const GoodputStudy& study, TableStyle) {
   const std::vector<PolicyGoodput> policies = summarize(study);
-  std::string out = policy_table(study, policies).render();
-  out += wrapped(knee_rule(study.options), kColumns, 0) + "\n";
-  out += wrapped(measured_part_rule(study.options), kColumns, 0) + "\n";
-  out += wrapped(fmt::format("Means over {} seed{}; ratios are taken seed by seed, on the same requests.", study.seeds,
-                             study.seeds == 1 ? "" : "s"),
-                 kColumns, 0) +
-         "\n\nknee against k: the first policy in req/s, the others relative to it\n";
-  out += sensitivity_table(policies).render();
-  out += wrapped(
-             "> = the knee lies above the rates that were probed; * = a rate beside the knee was not steady, or had "
-             "too few requests.",
-             kColumns, 0) +
-         "\n";
+  std::string out = study.options.slo.any()
+                        ? slo_table(study, policies).render() + paragraph(slo_rule(study.options)) +
+                              paragraph(measured_part_rule(study.options))
+                        : knee_tables(study, policies);
+  out += paragraph(fmt::format("Means over {} seed{}; ratios are taken seed by seed, on the same requests.", study.seeds,
+                               study.seeds == 1 ? "" : "s"));
   for (const std::string& line : goodput_conclusions(study)) {
-    out += fmt::format("\n{}\n", wrapped(line, kColumns, 0));
+    out += fmt::format("\n{}", paragraph(line));
   }
-  return out;
+  return fmt::format("{}\n{}", out, paragraph(goodput_verdict(study).text));
 }
 
 }  // namespace epsim

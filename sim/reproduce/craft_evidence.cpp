@@ -85,10 +85,10 @@ class NearKneeSearch {
     PolicySearch out;
     out.by_seed = search_all(subjects, options, {});
     for (const GoodputSearch& search : out.by_seed) {
-      const auto found = by_fingerprint_.find(search.below_knee.fingerprint);
+      const auto found = by_fingerprint_.find(search.best.fingerprint);
       EPSIM_CHECK(found != by_fingerprint_.end(), "the run below a knee is one that the search made");
       out.near_knee.push_back(found->second);
-      out.near_knee.back().rate = search.below_knee.offered;
+      out.near_knee.back().rate = search.best.offered;
     }
     return out;
   }
@@ -273,9 +273,9 @@ class SetupWork {
   // With as many times the requests in the system as the search has.
   FixedRate run_fixed_rate(const GoodputSubject& subject, const GoodputSearch& lowest) {
     const double rate = kNearSaturation * lowest.knee.rate;
-    const auto enough = static_cast<std::size_t>(options_.goodput.min_requests_ratio * lowest.below_knee.concurrency);
+    const auto enough = static_cast<std::size_t>(options_.goodput.min_requests_ratio * lowest.best.concurrency);
     const RequestTrace trace = at_rate(first_of(*subject.trace, std::max(enough, kLeastRequests)), rate);
-    return {rate, measure_probe(serve_whole(subject, trace), rate, options_.goodput).ttft_mean_s};
+    return {rate, measure_probe(serve_whole(subject, trace), rate, options_.goodput).ttft_s.mean};
   }
 
   void serve_fixed_rate(const std::string& policy, const PolicyNeed& need) {

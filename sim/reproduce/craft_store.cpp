@@ -5,94 +5,21 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/core/check.h"
+#include "sim/report/goodput_store.h"
 
 namespace epsim {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 4;  // raised when the figures below change
-
-// A structured binding names every member, so that this file does not compile when one is added and not stored.
+constexpr int kFormat = 5;  // raised when the figures below change
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 double number_in(const Json& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
-Json json_of(const Knee& knee) {
-  const auto& [k, rate, ttft_s, limit, bracket_share, interpolated, steady] = knee;
-  return Json::array({k, rate, number(ttft_s), static_cast<int>(limit), number(bracket_share), interpolated, steady});
-}
-Knee knee_in(const Json& json) {
-  return {json.at(0),
-          json.at(1),
-          number_in(json.at(2)),
-          static_cast<KneeLimit>(json.at(3).get<int>()),
-          number_in(json.at(4)),
-          json.at(5),
-          json.at(6)};
-}
-
-Json json_of(const Probe& probe) {
-  const auto& [offered, measured_offered, completed, ttft_mean_s, ttft_p99_s, tpot_mean_s, e2e_mean_s, concurrency,
-               slo_requests_per_s, stable, enough_requests, requests, measured_requests, steps, fingerprint] = probe;
-  return Json::array({offered, measured_offered, completed, number(ttft_mean_s), number(ttft_p99_s),
-                      number(tpot_mean_s), number(e2e_mean_s), concurrency, slo_requests_per_s, stable, enough_requests,
-                      requests, measured_requests, steps, fingerprint});
-}
-Probe probe_in(const Json& json) {
-  return {json.at(0),
-          json.at(1),
-          json.at(2),
-          number_in(json.at(3)),
-          number_in(json.at(4)),
-          number_in(json.at(5)),
-          number_in(json.at(6)),
-          json.at(7),
-          json.at(8),
-          json.at(9),
-          json.at(10),
-          json.at(11),
-          json.at(12),
-          json.at(13),
-          json.at(14)};
-}
-
-Json json_of(const GoodputSearch& search) {
-  const auto& [policy, seed_index, seed, idle_ttft_s, saturation, knee, below_knee, sensitivity, slo_best,
-               slo_best_rate, curve, kv_lost_share, kv_tokens_per_rank] = search;
-  Json knees = Json::array(), probes = Json::array();
-  for (const Knee& at : sensitivity) {
-    knees.push_back(json_of(at));
-  }
-  for (const Probe& probe : curve) {
-    probes.push_back(json_of(probe));
-  }
-  return Json::array({policy, seed_index, seed, idle_ttft_s, saturation, json_of(knee), json_of(below_knee), knees,
-                      slo_best, slo_best_rate, probes, kv_lost_share, kv_tokens_per_rank});
-}
-GoodputSearch search_in(const Json& json) {
-  GoodputSearch out;
-  out.policy = json.at(0);
-  out.seed_index = json.at(1);
-  out.seed = json.at(2);
-  out.idle_ttft_s = json.at(3);
-  out.saturation = json.at(4);
-  out.knee = knee_in(json.at(5));
-  out.below_knee = probe_in(json.at(6));
-  for (const Json& knee : json.at(7)) {
-    out.sensitivity.push_back(knee_in(knee));
-  }
-  out.slo_best = json.at(8);
-  out.slo_best_rate = json.at(9);
-  for (const Json& probe : json.at(10)) {
-    out.curve.push_back(probe_in(probe));
-  }
-  out.kv_lost_share = json.at(11);
-  out.kv_tokens_per_rank = json.at(12);
-  return out;
-}
+// A structured binding names every member, so that this file does not compile when one is added and not stored.
 
 Json json_of(const NearKnee& near) {
   const auto& [rate, itl_mean_s, decode_step_s, balancedness, part_share, kv_full_share, extrapolated_share] = near;
@@ -133,7 +60,7 @@ std::string stored_text(const PolicySearch& search) {
   EPSIM_CHECK(search.near_knee.size() == search.by_seed.size(), "every search has a run near its knee");
   Json out{{"format", kFormat}, {"searches", Json::array()}, {"near_knee", Json::array()}};
   for (const GoodputSearch& one : search.by_seed) {
-    out["searches"].push_back(json_of(one));
+    out["searches"].push_back(stored_json(one));
   }
   for (const NearKnee& one : search.near_knee) {
     out["near_knee"].push_back(json_of(one));
@@ -145,7 +72,7 @@ std::optional<PolicySearch> stored_search(const std::string& text) {
   return read_stored(text, [](const Json& json) {
     PolicySearch out;
     for (const Json& search : json.at("searches")) {
-      out.by_seed.push_back(search_in(search));
+      out.by_seed.push_back(goodput_search_in(search));
       out.near_knee.push_back(near_knee_in(json.at("near_knee").at(out.near_knee.size())));
     }
     return out;

@@ -12,6 +12,7 @@
 #include "sim/core/error.h"
 #include "sim/serving/goodput_curve.h"
 #include "sim/serving/probe.h"
+#include "sim/serving/slo_curve.h"
 
 namespace epsim {
 namespace {
@@ -32,20 +33,31 @@ constexpr std::size_t kPilotPart = 4;
 constexpr std::size_t kPilotLeast = 500;  // requests; a trace that has no such part goes without
 constexpr double kPilotTolerance = 0.08;
 
+constexpr std::size_t kSloRequests = 1000;  // of a rate of which nothing is known
+constexpr double kSloStep = 1.5;
+constexpr std::size_t kKneeRequests = 4000;  // of a generated trace to begin with
+
+// Too few requests to tell a steady state; a trace of `needed` would do.
+struct TooFewRequests : InputError {
+  TooFewRequests(InputPlace at, const std::string& what, std::size_t requests)
+      : InputError(std::move(at), what), needed(requests) {}
+  std::size_t needed;
+};
+
 void require_enough_requests(const Probe& probe, const GoodputSubject& subject, const GoodputOptions& options) {
   if (probe.enough_requests) {
     return;
   }
   // The number in the system may still rise with a longer trace, so ask for a quarter more, in whole hundreds.
   const double needed = std::ceil(1.25 * options.min_requests_ratio * probe.concurrency / 100) * 100;
-  throw InputError(
+  throw TooFewRequests(
       {subject.trace->source, 0, "requests"},
       fmt::format("at {:.4g} requests/s, {} keeps {:.0f} requests in the system, so the trace's {} are too "
                   "few to tell a steady state from a slow build-up: about {:.0f} are needed ({:g} times "
-                  "the number in the system, and a margin). Set requests.count={:.0f}, or give a longer "
-                  "recording.",
-                  probe.offered, subject.policy, probe.concurrency, subject.trace->requests.size(), needed,
-                  options.min_requests_ratio, needed));
+                  "the number in the system, and a margin). Give a longer recording, resample it to a higher rate "
+                  "(rate_by: resample), or lower --min-requests-ratio.",
+                  probe.offered, subject.policy, probe.concurrency, probe.requests, needed, options.min_requests_ratio),
+      static_cast<std::size_t>(needed));
 }
 
 // Runs `task(index, give_up)` for each index in parallel; afterwards throws the error of the lowest index that has one.
@@ -90,29 +102,30 @@ RunResult serve_all(const GoodputSubject& subject, const RequestTrace& trace) {
   return run;
 }
 
-GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& options, GoodputCurve curve) {
+GoodputSearch search_of(const GoodputSubject& subject) {
   GoodputSearch out;
   out.policy = subject.policy;
   out.seed_index = subject.seed_index;
   out.seed = subject.seed;
+  out.kv_lost_share = subject.kv_lost_share;
+  out.kv_tokens_per_rank = subject.kv_tokens_per_rank;
+  return out;
+}
+
+GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& options, GoodputCurve curve) {
+  GoodputSearch out = search_of(subject);
   out.idle_ttft_s = curve.idle_ttft_s;
   out.knee = knee_of(curve, options.k, options);
   for (const double k : options.sensitivity) {
     out.sensitivity.push_back(knee_of(curve, k, options));
   }
-  if (const Probe* best = options.slo.any() ? best_for_bounds(curve) : nullptr) {
-    out.slo_best = best->slo_requests_per_s;
-    out.slo_best_rate = best->offered;
-  }
   for (const Probe& p : curve.probes) {
     if (!acceptable(p, curve.idle_ttft_s, options)) {
       break;
     }
-    out.below_knee = p;
+    out.best = p;
   }
   out.curve = std::move(curve.probes);
-  out.kv_lost_share = subject.kv_lost_share;
-  out.kv_tokens_per_rank = subject.kv_tokens_per_rank;
   return out;
 }
 
@@ -163,11 +176,45 @@ GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions
   return out;
 }
 
+GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
+                         const OnProbe& on_probe) {
+  const std::size_t available = subject.longer ? kMostGoodputRequests : subject.trace->requests.size();
+  SloCurve curve{.start = start.rate > 0 ? start.rate : arrival_rate(*subject.trace),
+                 .step = start.step,
+                 .usual = std::min(start.requests > 0 ? start.requests : kSloRequests, available),
+                 .available = available,
+                 .probes = {}};
+  std::shared_ptr<const RequestTrace> longer;
+  const auto first = [&](std::size_t count) {
+    if (count > subject.trace->requests.size() && (longer == nullptr || count > longer->requests.size())) {
+      longer = subject.longer(count);
+    }
+    return first_of(count <= subject.trace->requests.size() ? *subject.trace : *longer, count);
+  };
+  while (const auto step = next_slo_step(curve, options)) {
+    const RequestTrace requests = at_rate(first(step->requests), step->rate);
+    Probe probe = measure_probe(serve_all(subject, requests), step->rate, options);
+    if (on_probe) {
+      on_probe(subject, probe);
+    }
+    if (probe.slo.holds && step->requests >= available) {
+      require_enough_requests(probe, subject, options);
+    }
+    curve.add(std::move(probe));
+  }
+  GoodputSearch out = search_of(subject);
+  out.slo = slo_finding(curve, options);
+  const Probe* best = best_for_slo(curve);
+  out.best = best != nullptr ? *best : curve.probes.front();
+  out.curve = std::move(curve.probes);
+  return out;
+}
+
 namespace {
 
 // Just below a knee that another search found, with the requests that a rate needs which holds so many, and a reserve.
 SearchStart start_near(const GoodputSearch& known, const GoodputOptions& options, const RequestTrace& trace) {
-  const double needed = kFollowerReserve * options.min_requests_ratio * known.below_knee.concurrency;
+  const double needed = kFollowerReserve * options.min_requests_ratio * known.best.concurrency;
   return {.rate = known.knee.rate / std::sqrt(kFollowerStep),
           .step = kFollowerStep,
           .requests = std::max(trace.requests.size() / kLeastPart, static_cast<std::size_t>(std::ceil(needed)))};
@@ -187,7 +234,6 @@ SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& opt
   GoodputOptions coarse = options;
   coarse.sensitivity.clear();
   coarse.rates.clear();
-  coarse.slo = {};
   coarse.tolerance = std::max(options.tolerance, kPilotTolerance);
   // The system still fills up while a part of the trace runs: the TTFT alone must do.
   coarse.min_requests_ratio = 0;
@@ -201,24 +247,67 @@ SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& opt
 
 }  // namespace
 
+namespace {
+
+// Of a subject whose first seed's search is `led`, or of a first seed.
+GoodputSearch search_once(const GoodputSubject& subject, const GoodputSearch* led, const GoodputOptions& options,
+                          const OnProbe& on_probe, const OnProbe& quiet) {
+  if (options.slo.any()) {
+    const bool near = led != nullptr && led->slo.holds;
+    const SearchStart start{.rate = near ? led->slo.rate / std::sqrt(kFollowerStep) : 0,
+                            .step = near ? kFollowerStep : kSloStep,
+                            .requests = near ? static_cast<std::size_t>(led->best.requests) : 0};
+    return search_slo(subject, options, start, on_probe);
+  }
+  const SearchStart start =
+      led != nullptr ? start_near(*led, options, *subject.trace) : pilot_start(subject, options, quiet);
+  return search_goodput(subject, options, start, on_probe);
+}
+
+// On a generated trace the number of requests is the search's own: what a rate takes, whatever the scenario says.
+GoodputSearch search_subject(GoodputSubject subject, const GoodputSearch* led, const GoodputOptions& options,
+                             const OnProbe& on_probe, const OnProbe& quiet) {
+  if (!subject.longer) {
+    return search_once(subject, led, options, on_probe, quiet);
+  }
+  std::shared_ptr<const RequestTrace> made = subject.longer(options.slo.any() ? kSloRequests : kKneeRequests);
+  for (;;) {
+    subject.trace = made.get();
+    try {
+      return search_once(subject, led, options, on_probe, quiet);
+    } catch (const TooFewRequests& e) {
+      if (e.needed > kMostGoodputRequests) {
+        throw;
+      }
+      made = subject.longer(e.needed);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
-                                      const OnProbe& on_probe) {
+                                      const SearchControl& control) {
   validate(options);
   std::vector<std::size_t> first, others;
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     (subjects[i].seed_index == 0 ? first : others).push_back(i);
   }
   std::vector<GoodputSearch> out(subjects.size());
-  for_each_index(0, first.size(), [&](std::size_t i, auto give_up) {
-    const GoodputSubject& subject = subjects[first[i]];
-    const SearchStart start = pilot_start(subject, options, abandonable({}, give_up));
-    out[first[i]] = search_goodput(subject, options, start, abandonable(on_probe, give_up));
-  });
+  const auto search = [&](std::size_t i, const GoodputSearch* led, auto give_up) {
+    std::optional<GoodputSearch> known = control.finished ? control.finished(subjects[i]) : std::nullopt;
+    if (known) {
+      out[i] = std::move(*known);
+      return;
+    }
+    out[i] = search_subject(subjects[i], led, options, abandonable(control.on_probe, give_up), abandonable({}, give_up));
+    if (control.on_finished) {
+      control.on_finished(out[i]);
+    }
+  };
+  for_each_index(0, first.size(), [&](std::size_t i, auto give_up) { search(first[i], nullptr, give_up); });
   for_each_index(0, others.size(), [&](std::size_t i, auto give_up) {
-    const GoodputSubject& subject = subjects[others[i]];
-    const GoodputSearch& led = out[others[i] - static_cast<std::size_t>(subject.seed_index)];
-    out[others[i]] =
-        search_goodput(subject, options, start_near(led, options, *subject.trace), abandonable(on_probe, give_up));
+    search(others[i], &out[others[i] - static_cast<std::size_t>(subjects[others[i]].seed_index)], give_up);
   });
   return out;
 }
@@ -230,6 +319,11 @@ GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
   out.seed_index = seed_index;
   out.seed = static_cast<std::uint64_t>(scenario.seed);
   out.trace = &scenario.requests;
+  if (scenario.make_requests) {
+    out.longer = [&scenario](std::size_t count) {
+      return std::make_shared<const RequestTrace>(scenario.make_requests(count));
+    };
+  }
   out.kv_lost_share = prepared->memory.copies_loss;
   out.kv_tokens_per_rank = prepared->serving.kv_blocks * prepared->serving.kv_block_tokens;
   out.serve = [&scenario, &policy, &control, prepared = std::move(prepared)](const RequestTrace& trace) {
@@ -277,9 +371,6 @@ void validate(const GoodputOptions& o) {
           "requests per request in the system: a number that is not negative.");
   for (const double rate : o.rates) {
     require(std::isfinite(rate) && rate > 0, "rates", "rates to probe must be positive.");
-  }
-  for (const auto& bound : {o.slo.ttft, o.slo.itl, o.slo.e2e}) {
-    require(!bound || (bound->count() > 0 && std::isfinite(bound->count())), "slo", "a bound must be positive.");
   }
 }
 

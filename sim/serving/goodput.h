@@ -1,5 +1,5 @@
-// The goodput search: for every policy and seed, the knee of mean TTFT against request rate, the saturation throughput
-// and the requests per second that meet given bounds.
+// The goodput search: for every policy and seed, the highest request rate at which an SLO holds (slo_curve.h), or
+// without one the knee of mean TTFT against request rate (goodput_curve.h) and the saturation throughput.
 //
 // All policies of a seed see the same requests at every rate (probe.h); seeds differ in requests and routing. A search
 // is a chain of probes, each chosen from the ones before it, so that neither threads nor timing can change it; searches
@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,26 @@ struct GoodputSubject {
   int seed_index = 0;
   std::uint64_t seed = 0;
   const RequestTrace* trace = nullptr;
+  // The same trace with at least so many requests: the first ones are those of `trace`. Empty: there are no more.
+  std::function<std::shared_ptr<const RequestTrace>(std::size_t)> longer = {};
   std::function<RunResult(const RequestTrace&)> serve;
   double kv_lost_share = 0;
   std::int64_t kv_tokens_per_rank = 0;
 };
 
+// Requests that a trace is made as long as, at most: about 100 bytes each for every run at a time.
+inline constexpr std::size_t kMostGoodputRequests = 1'000'000;
+
 // How a caller follows a search; called from several threads at once. May be empty.
 using OnProbe = std::function<void(const GoodputSubject&, const Probe&)>;
+
+// What a caller does with searches of several subjects. Called from several threads at once; each may be empty.
+struct SearchControl {
+  OnProbe on_probe = {};
+  // A search that was finished before, or nothing; and one that has just been finished.
+  std::function<std::optional<GoodputSearch>(const GoodputSubject&)> finished = {};
+  std::function<void(const GoodputSearch&)> on_finished = {};
+};
 
 struct SearchStart {
   double rate = 0;           // requests/s; 0: from the saturation throughput
@@ -50,16 +64,23 @@ struct SearchStart {
   double idle_ttft_s = 0;
 };
 
-// Searches one subject.
+// Searches one subject for the knee.
 // Throws InputError when a rate within its bounds keeps so many requests in the system that the trace is too short to
 // tell (naming how many are needed), SearchInterrupted, and what next_rate() throws.
 GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
                              const OnProbe& on_probe);
 
-// All subjects, in the order [policy][seed]. Uses as many threads as the caller lets oneTBB have; the result does not
+// Searches one subject for the highest rate at which `options.slo` holds; of `start`, `rate`, `step` and `requests`
+// count. Rates take as many requests as it takes to tell. Throws InputError when there are not as many, SearchInterrupted,
+// and what next_slo_step() throws.
+GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
+                         const OnProbe& on_probe);
+
+// All subjects, in the order [policy][seed], for the SLO or else the knee; with longer traces where they are too short.
+// Uses as many threads as the caller lets oneTBB have; the result does not
 // depend on it. Throws the error of the first subject that has one.
 std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
-                                      const OnProbe& on_probe);
+                                      const SearchControl& control);
 
 // A policy of a scenario with its plan made. `control` is that of every run; it, the scenario and the policy outlive
 // the subject.

@@ -66,7 +66,7 @@ double rate_below(const GoodputCurve& curve, const Probe& failed, const GoodputO
     throw RunFailed(fmt::format(
         "no request rate down to {:.3g}/s is acceptable: the mean TTFT is {:.3g} s there, and {:.3g} s for a "
         "request that is alone. Do requests of the trace arrive at the same instant?",
-        failed.offered, failed.ttft_mean_s, curve.idle_ttft_s));
+        failed.offered, failed.ttft_s.mean, curve.idle_ttft_s));
   }
   return std::clamp(guess, rate / 2, rate);
 }
@@ -87,7 +87,7 @@ double rate_above(const GoodputCurve& curve, const Probe& passed) {
 double rate_inside(const GoodputCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
   const double low = std::log(bracket.low->offered), width = std::log(bracket.high->offered) - low;
   const Knee guess = knee_of(curve, options.k, options);
-  if (guess.limit != KneeLimit::kTtft || bracket.high->ttft_mean_s > kSteep * bracket.low->ttft_mean_s) {
+  if (guess.limit != KneeLimit::kTtft || bracket.high->ttft_s.mean > kSteep * bracket.low->ttft_s.mean) {
     return std::exp(low + width / 2);
   }
   const double at = std::log(guess.rate), half = 0.45 * std::log1p(options.tolerance);
@@ -115,40 +115,15 @@ std::optional<double> sensitivity_rate(const GoodputCurve& curve, const Bracket&
   }
   const Probe& lowest = curve.probes.front();
   const double below = lowest.offered / kDownStep;
-  if (lowest.ttft_mean_s > options.sensitivity.front() * curve.idle_ttft_s &&
+  if (lowest.ttft_s.mean > options.sensitivity.front() * curve.idle_ttft_s &&
       below * kDownSpan >= bracket.low->offered) {
     return below;
   }
   const Probe& highest = curve.probes.back();
   const double above = highest.offered * kUpStep;
-  const bool goes_on = highest.ttft_mean_s < options.sensitivity.back() * curve.idle_ttft_s &&
+  const bool goes_on = highest.ttft_s.mean < options.sensitivity.back() * curve.idle_ttft_s &&
                        completes(highest, options) && highest.stable;
   return goes_on && above <= bracket.low->offered * kUpSpan ? std::optional(above) : std::nullopt;
-}
-
-// Between the best probe for the bounds and its neighbours, until they are within the tolerance.
-std::optional<double> bounds_rate(const GoodputCurve& curve, const GoodputOptions& options) {
-  const Probe* best = options.slo.any() ? best_for_bounds(curve) : nullptr;
-  if (best == nullptr) {
-    return std::nullopt;
-  }
-  const auto between = [&](const Probe& low, const Probe& high) {
-    return high.offered > low.offered * (1 + options.tolerance) ? std::optional(std::sqrt(low.offered * high.offered))
-                                                                : std::nullopt;
-  };
-  const Probe* end = curve.probes.data() + curve.probes.size();
-  if (best + 1 < end) {
-    if (const auto rate = between(*best, best[1])) {
-      return rate;
-    }
-  }
-  if (best == curve.probes.data()) {
-    // Nothing met the bounds more often than the lowest rate: go on down, as far as a bracket would.
-    const double below = best->offered / kUpStep;
-    return best->slo_requests_per_s < best->measured_offered && below >= curve.start / kReach ? std::optional(below)
-                                                                                              : std::nullopt;
-  }
-  return between(best[-1], *best);
 }
 
 }  // namespace
@@ -160,7 +135,7 @@ void GoodputCurve::add(Probe probe) {
 }
 
 bool in_bounds(const Probe& probe, double idle_ttft_s, const GoodputOptions& options) {
-  return probe.ttft_mean_s <= options.k * idle_ttft_s && completes(probe, options);
+  return probe.ttft_s.mean <= options.k * idle_ttft_s && completes(probe, options);
 }
 
 bool acceptable(const Probe& probe, double idle_ttft_s, const GoodputOptions& options) {
@@ -171,7 +146,7 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
   const double bound = k * curve.idle_ttft_s;
   Knee knee{.k = k, .rate = 0, .ttft_s = curve.idle_ttft_s, .steady = true};
   for (const Probe& p : curve.probes) {
-    const double low = knee.rate, ttft = std::max(p.ttft_mean_s, knee.ttft_s);
+    const double low = knee.rate, ttft = std::max(p.ttft_s.mean, knee.ttft_s);
     knee.bracket_share = low > 0 ? p.offered / low - 1 : 1;
     knee.interpolated = knee.bracket_share > options.tolerance;
     if (ttft > bound) {
@@ -215,7 +190,7 @@ std::optional<std::size_t> requests_after(const Probe& probe, const GoodputCurve
   const auto taken = static_cast<std::size_t>(probe.requests);
   const bool fits = in_bounds(probe, curve.idle_ttft_s, options);
   const bool good = probe.enough_requests && acceptable(probe, curve.idle_ttft_s, options);
-  const bool late = probe.ttft_mean_s > options.k * curve.idle_ttft_s;
+  const bool late = probe.ttft_s.mean > options.k * curve.idle_ttft_s;
   if (taken >= trace.all || good || (taken >= trace.usual && late)) {
     return std::nullopt;
   }
@@ -226,16 +201,6 @@ std::optional<std::size_t> requests_after(const Probe& probe, const GoodputCurve
   return std::min(most, std::max(kMore * taken, static_cast<std::size_t>(needed)));
 }
 
-const Probe* best_for_bounds(const GoodputCurve& curve) {
-  const Probe* best = nullptr;
-  for (const Probe& p : curve.probes) {
-    if (p.stable && p.enough_requests && (best == nullptr || p.slo_requests_per_s > best->slo_requests_per_s)) {
-      best = &p;
-    }
-  }
-  return best;
-}
-
 std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions& options) {
   if (const auto rate = asked_rate(curve, options)) {
     return rate;
@@ -244,10 +209,7 @@ std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions&
   if (const auto rate = bracket_rate(curve, bracket, options)) {
     return rate;
   }
-  if (const auto rate = sensitivity_rate(curve, bracket, options)) {
-    return rate;
-  }
-  return bounds_rate(curve, options);
+  return sensitivity_rate(curve, bracket, options);
 }
 
 }  // namespace epsim

@@ -32,8 +32,7 @@ bool acceptable(const Probe& probe, double idle_ttft_s, const GoodputOptions& op
 Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options);
 
 // The next rate to probe; none when the search is complete. In order: the rates asked for; a bracket of the knee, in
-// geometric steps; its division, where interpolation puts the knee; rates below and above for the sensitivity; with
-// bounds, the neighbours of the rate that met them most often. Throws RunFailed when no rate down to a thousandth of
+// geometric steps; its division, where interpolation puts the knee; rates below and above for the sensitivity. Throws RunFailed when no rate down to a thousandth of
 // the start is acceptable, or when even a thousandfold is.
 std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions& options);
 
@@ -47,8 +46,5 @@ struct TraceSize {
 };
 std::optional<std::size_t> requests_after(const Probe& probe, const GoodputCurve& curve, const TraceSize& trace,
                                           const GoodputOptions& options);
-
-// The steady probe at which most requests per second met all bounds; null without one.
-const Probe* best_for_bounds(const GoodputCurve& curve);
 
 }  // namespace epsim

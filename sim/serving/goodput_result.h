@@ -1,8 +1,8 @@
 // What a goodput search asks and what it leaves behind: plain values, written by sim/serving, read by sim/report.
 //
 // The knee is the largest request rate at which the mean TTFT is at most k times that of an idle instance and requests
-// complete at 95 % or more of the rate at which they arrive. A goodput by bounds (SLO) counts the requests per second
-// that meet every bound.
+// complete at 95 % or more of the rate at which they arrive. Where an SLO (slo.h) is given, it takes the knee's place:
+// the search is for the highest rate at which the SLO holds in a steady state.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/statistics.h"
 #include "sim/core/units.h"
+#include "sim/serving/slo.h"
 
 namespace epsim {
-
-// Bounds that a request must meet, all of those given. ITL here is a request's own mean gap between tokens.
-struct SloBounds {
-  std::optional<Seconds> ttft, itl, e2e;
-  bool any() const { return ttft || itl || e2e; }
-};
 
 struct GoodputOptions {
   double k = 5;                                               // > 1; one value for all policies
@@ -30,8 +26,20 @@ struct GoodputOptions {
   double drain_share = 0.1;                // likewise, the last ones
   double max_drift = 0.25;         // growth from the first to the second half that a steady state may show by chance
   double min_requests_ratio = 20;  // requests of the trace / mean number in the system, for a rate to be accepted
-  SloBounds slo;
+  Slo slo;                         // without terms: the search is for the knee
   std::vector<double> rates;  // requests/s to probe besides those that the search chooses
+};
+
+// How a run stands to the SLO. Each of its conditions compares a value with what is allowed: a mean with its bound, a
+// share of requests with the share that may exceed the bound. The excess is ln(value / allowed), at most 0 where the
+// condition holds.
+struct SloScore {
+  double attainment = 0;         // share of measured requests that meet every per-request bound; 0 without any
+  double excess = 0;             // of the condition that is furthest off
+  double excess_half_width = 0;  // of its 95 % interval, from batch means
+  int limit = 0;                 // index into Slo::terms of that condition; of per-request bounds the most missed
+  bool holds = false;            // every condition, in a steady state that completes what arrives
+  bool decided = false;          // the verdict stands outside the intervals
 };
 
 // The trace served at one rate. Means are over the measured part: what warm-up and drain leave of the requests, and the
@@ -41,9 +49,9 @@ struct Probe {
   double offered = 0;           // requests/s of the whole trace
   double measured_offered = 0;  // of the measured part
   double completed = 0;         // requests/s at which the measured ones end; less than offered where their stays grow
-  double ttft_mean_s = 0, ttft_p99_s = 0, tpot_mean_s = 0, e2e_mean_s = 0;
+  Summary ttft_s, tpot_s, e2e_s;  // TPOT of requests with more than one output token
   double concurrency = 0;         // mean number of requests in the system
-  double slo_requests_per_s = 0;  // measured requests that met every bound / measured time; 0 without bounds
+  SloScore slo;
   // Neither TTFT nor the number in the system grew (GoodputOptions::max_drift), and requests stay for less than is
   // measured.
   bool stable = false;
@@ -72,6 +80,14 @@ struct Knee {
   bool steady = false;        // the probes around it are stable, and the lower one has enough requests
 };
 
+// What ends the rates at which an SLO holds.
+struct SloFinding {
+  bool holds = false;         // at some rate; otherwise not even where requests are alone in the system
+  double rate = 0;            // requests/s: the highest at which it holds; 0 when it never does
+  double low = 0, high = 0;   // an approximate 95 % interval of this search: requests of this seed alone
+  std::string limit;          // the term that fails first above ("ttft.p99<2s"), or "overload"
+};
+
 // One policy under one seed.
 struct GoodputSearch {
   std::string policy;
@@ -81,10 +97,9 @@ struct GoodputSearch {
   // requests/s served when the trace's first third (2000 requests or more) arrives at once, warm-up and tail cut
   double saturation = 0;
   Knee knee;         // at GoodputOptions::k
-  Probe below_knee;  // the highest rate probed that is acceptable
+  Probe best;  // the highest rate probed that is acceptable, or at which the SLO holds
   std::vector<Knee> sensitivity;
-  double slo_best = 0;       // most requests/s that met all bounds at any steady probe; 0 without bounds
-  double slo_best_rate = 0;  // the rate at which
+  SloFinding slo;            // with an SLO; then there is no knee, no saturation and no idle TTFT
   std::vector<Probe> curve;  // by rate
   // Of the plan.
   double kv_lost_share = 0;

@@ -29,7 +29,7 @@ RequestTrace one_at_a_time(const RequestTrace& trace);
 double idle_ttft_s(const RunResult& run);
 
 // Completions per second of the run of as_burst(), from the end of the warm-up share of them to the start of the drain
-// share.
+// share; of the whole burst where all of that ends at once.
 double saturation_rate(const RunResult& run, const GoodputOptions& options);
 
 // Throws InputError when the measured part has too few requests for the two halves of the stability check.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 #include "models/model_catalogue.h"
@@ -97,6 +98,21 @@ void read_loads(ConfigReader root, Scenario& s) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
   s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
+}
+
+std::function<RequestTrace(std::size_t)> request_maker(const Config& config, Seed seed) {
+  if (!is_generated(config.root().required_section("requests").required<std::string>("kind"))) {
+    return {};
+  }
+  const auto turn = std::make_shared<std::mutex>();
+  return [document = config.clone(), seed, turn](std::size_t count) {
+    const std::lock_guard lock(*turn);
+    Config own = document.clone();
+    own.set(fmt::format("requests.count={}", count));
+    own.set("requests.duration=null");
+    ConfigReader in = own.root().required_section("requests");
+    return read_requests(in, seed);
+  };
 }
 
 // What a policy's `kind` may be.
@@ -215,6 +231,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   s.faults = read_faults(root, faulty_sides(s));
   ConfigReader requests = root.required_section("requests");
   s.requests = read_requests(requests, s.seed);
+  s.make_requests = request_maker(config, s.seed);
   read_loads(root, s);
   ConfigReader policies = root.section("policies");
   std::optional<PolicyChoice> in_place;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,6 +69,9 @@ struct Scenario {
   ComputeProfile compute;
   NetworkProfile network;
   RequestTrace requests;
+  // Where requests are generated: as many as asked for, by the same rule. The first ones are those of `requests`. Safe
+  // to call from several threads. Empty for recordings.
+  std::function<RequestTrace(std::size_t)> make_requests;
   LoadWindow plan_window;                            // what policies plan from
   LoadWindow run_window;                             // the mean of what the run is scored on
   std::shared_ptr<const LoadSource> loads;           // what the run is scored on

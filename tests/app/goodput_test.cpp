@@ -1,29 +1,37 @@
 // `epsim goodput` through the program itself.
 #include <doctest/doctest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "tests/app/process.h"
+#include "tests/app/resume_support.h"
 
+using epsim::test::contents;
+using epsim::test::finished_parts;
 using epsim::test::Outcome;
 using epsim::test::run_epsim;
+using epsim::test::signal_after;
 using epsim::test::slurp;
 using epsim::test::small_scenario;
 using epsim::test::TempDir;
 
 namespace {
 
-const std::string kJob = "goodput " + small_scenario() + " -q --set requests.count=1600 --seeds 2 --sensitivity 2,8 ";
+const std::string kJob = "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.1 --sensitivity 2,8 ";
+const std::string kSloJob =
+    "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.05 --policies contiguous,eplb --slo 'ttft.p95<80ms' ";
+// Of study.json, resolved.yaml and the rest.
+const std::vector<std::string> kFiles = {"resolved.yaml", "goodput.json", "goodput.csv", "curve.csv"};
 
 }  // namespace
 
 TEST_CASE("goodput writes its files and shows the knee of every policy") {
   const TempDir dir;
-  const Outcome done = run_epsim(dir, kJob + "--policies base,eplb -o out --slo ttft=60ms,itl=1s");
+  const Outcome done = run_epsim(dir, kJob + "--policies base,eplb -o out");
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
-  for (const char* file : {"resolved.yaml", "goodput.json", "goodput.csv", "curve.csv"}) {
+  for (const std::string& file : kFiles) {
     CHECK(std::filesystem::exists(dir / "out" / file));
   }
   const auto json = nlohmann::json::parse(slurp(dir / "out/goodput.json"));
@@ -47,7 +55,7 @@ TEST_CASE("goodput: the same bytes with one thread and with two") {
   const TempDir dir;
   REQUIRE(run_epsim(dir, kJob + "--policies base,eplb -o a --threads 1").exit_code == 0);
   REQUIRE(run_epsim(dir, kJob + "--policies base,eplb -o b --threads 2").exit_code == 0);
-  for (const char* file : {"resolved.yaml", "goodput.json", "goodput.csv", "curve.csv"}) {
+  for (const std::string& file : kFiles) {
     CAPTURE(file);
     CHECK(slurp(dir / "a" / file) == slurp(dir / "b" / file));
   }
@@ -64,9 +72,7 @@ TEST_CASE("goodput refuses wrong options with a clear error and writes nothing")
         Wrong{"--seeds 0", {"seeds", "1 to 100"}}, Wrong{"--slo tftt=2s", {"tftt", "ttft"}},
         Wrong{"--slo ttft=2", {"slo", "unit", "ms"}}, Wrong{"--slo ttft=2s,ttft=3s", {"ttft", "twice"}},
         Wrong{"--rates -1", {"rates", "positive"}}, Wrong{"--tolerance 0", {"tolerance"}},
-        Wrong{"--warmup 0.9", {"warmup"}}, Wrong{"--policies base,elpb", {"elpb", "eplb"}},
-        Wrong{"--set requests.count=30", {"30 requests", "at least 40"}},
-        Wrong{"--set requests.count=200 --set requests.output_tokens=200", {"200", "too few", "requests.count="}}}) {
+        Wrong{"--warmup 0.9", {"warmup"}}, Wrong{"--policies base,elpb", {"elpb", "eplb"}}}) {
     CAPTURE(wrong.arguments);
     const std::string policies = std::string(wrong.arguments).find("--policies") == 0 ? "" : "--policies base ";
     const Outcome refused = run_epsim(dir, "goodput " + small_scenario() + " -q -o out " + policies + wrong.arguments);
@@ -76,4 +82,111 @@ TEST_CASE("goodput refuses wrong options with a clear error and writes nothing")
     }
     CHECK_FALSE(std::filesystem::exists(dir / "out"));
   }
+}
+
+TEST_CASE("goodput --slo: rate, limit and verdict, and none of the knee") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, kSloJob + "-o out");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  const auto json = nlohmann::json::parse(slurp(dir / "out/goodput.json"));
+  CHECK(json.at("slo").at("text") == "ttft.p95<80ms");
+  for (const auto& search : json.at("searches")) {
+    const double rate = search.at("slo").at("rate");
+    CHECK(rate > 0);
+    CHECK(search.at("slo").at("limit_term") == "ttft.p95<80ms");
+    for (const auto& probe : search.at("curve")) {
+      const double offered = probe.at("offered_requests_per_s");
+      // Beside the interval of the rate, every probe is on its side.
+      if (offered < search.at("slo").at("interval").at(0) || offered > search.at("slo").at("interval").at(1)) {
+        CHECK((probe.at("ttft").at("p95") <= 0.08) == (offered < rate));
+      }
+    }
+  }
+  CHECK(done.out.find("knee") == std::string::npos);
+  CHECK(done.out.find(json.at("verdict").at("text").get<std::string>().substr(0, 40)) != std::string::npos);
+  CHECK(done.out.find("load balancing off") != std::string::npos);
+}
+
+TEST_CASE("goodput takes as many generated requests as it needs, whatever the scenario says") {
+  const TempDir dir;
+  for (const char* run : {"--set requests.count=30 -o few", "--set requests.count=5000 -o many",
+                          "--set requests.count=null --set requests.duration=1s -o time"}) {
+    const Outcome done = run_epsim(dir, kSloJob + run);
+    REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  }
+  CHECK(slurp(dir / "few/curve.csv") == slurp(dir / "many/curve.csv"));
+  CHECK(slurp(dir / "few/curve.csv") == slurp(dir / "time/curve.csv"));
+}
+
+TEST_CASE("goodput: a recording that is too short is told once, with what is missing") {
+  const TempDir dir;
+  {
+    std::ofstream csv(dir / "r.csv");
+    csv << "t,i,o\n";
+    for (int i = 0; i < 200; ++i) {
+      csv << 0.05 * i + 0.001 * (i * i % 37) << ",300,200\n";
+    }
+  }
+  const Outcome done =
+      run_epsim(dir, "goodput " + small_scenario() +
+                         " --policies base,eplb --seeds 2 --slo 'tpot.mean<1s' -o out --set 'requests={kind: csv, path: "
+                         "r.csv, arrival_column: t, input_column: i, output_column: o}'");
+  CHECK(done.exit_code == 2);
+  for (const char* word : {"200", "too few", "are needed", "longer recording"}) {
+    CHECK_MESSAGE(done.err.find(word) != std::string::npos, done.err, " does not say ", word);
+  }
+  CHECK(done.err.find("too few") == done.err.rfind("too few"));
+}
+
+TEST_CASE("goodput: an SLO that is never met is an answer") {
+  const TempDir dir;
+  const Outcome done =
+      run_epsim(dir, "goodput " + small_scenario() + " -q --seeds 1 --policies base,eplb --slo 'ttft.p50<10us' -o out");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  CHECK(done.out.find("No policy meets the SLO, not even with one request in the system") != std::string::npos);
+}
+
+TEST_CASE("goodput: killed or interrupted, it goes on to the same bytes from the searches it finished") {
+  const TempDir dir;
+  REQUIRE(run_epsim(dir, kSloJob + "--threads 1 -o whole").exit_code == 0);
+  const auto whole = contents(dir / "whole");
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    CAPTURE(signal);
+    const std::string name = "cut" + std::to_string(signal);
+    signal_after(signal, dir, kSloJob + "--threads 1 -o " + name, dir / name / "searches", 2);
+    const std::size_t finished = finished_parts(dir / name / "searches");
+    CHECK(finished >= 2);
+    CHECK(finished < 4);
+    CHECK_FALSE(std::filesystem::exists(dir / name / "goodput.json"));
+    std::map<std::filesystem::path, std::filesystem::file_time_type> written;
+    for (const auto& entry : std::filesystem::directory_iterator(dir / name / "searches")) {
+      written[entry.path()] = entry.last_write_time();
+    }
+    const Outcome resumed = run_epsim(dir, kSloJob + "--threads 2 -o " + name);
+    REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
+    CHECK(contents(dir / name) == whole);
+    for (const auto& [file, time] : written) {
+      CHECK(std::filesystem::last_write_time(file) == time);
+    }
+  }
+}
+
+TEST_CASE("goodput: goes on only with the inputs it began with") {
+  const TempDir dir;
+  std::ofstream(dir / "own.yaml") << slurp(epsim::test::data_dir() / "small.yaml");
+  const std::string job = "goodput own.yaml -q --seeds 1 --tolerance 0.1 -o out ";
+  REQUIRE(run_epsim(dir, job + "--slo 'ttft.p95<80ms'").exit_code == 0);
+  const auto before = contents(dir / "out");
+  const auto refused = [&](const std::string& arguments, const std::string& says) {
+    const Outcome done = run_epsim(dir, job + arguments);
+    CHECK(done.exit_code == 2);
+    CHECK_MESSAGE(done.err.find(says) != std::string::npos, done.err, " does not say ", says);
+    CHECK(done.err.find("--overwrite") != std::string::npos);
+    CHECK(contents(dir / "out") == before);
+  };
+  refused("--slo 'ttft.p95<90ms'", "options/slo was \"ttft.p95<80ms\" and is \"ttft.p95<90ms\"");
+  refused("--slo 'ttft.p95<80ms' --policies eplb", "policies/0");
+  refused("--slo 'ttft.p95<80ms' --set requests.rate=9/s", "set/0 was absent and is \"requests.rate=9/s\"");
+  CHECK(run_epsim(dir, job + "--slo 'ttft.p95<80ms'").exit_code == 0);
+  CHECK(contents(dir / "out") == before);
 }

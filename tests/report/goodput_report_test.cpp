@@ -37,7 +37,6 @@ TEST_CASE("ratios between policies are taken seed by seed") {
   // Deviation of 1.5 and 1.8: 0.3 / sqrt 2; over sqrt 2 seeds: 0.15; t with 1 degree of freedom 12.706.
   CHECK(eplb.ratio.half_width == doctest::Approx(12.706 * 0.15));
   CHECK(figures[1].knees[0].ratio.mean == doctest::Approx((0.5 + 0.52) / 2));
-  CHECK(figures[1].slo.mean == doctest::Approx((3 + 4.5) / 2));
   CHECK(figures[1].kv_lost_share == 0.25);
 }
 
@@ -61,33 +60,32 @@ TEST_CASE("goodput.csv has a row for each policy, seed and k; curve.csv for each
   std::ostringstream knees, curve;
   write_goodput_csv(knees, sample_study());
   write_curve_csv(curve, sample_study());
-  check_contains(knees.str(), {"\neplb,8,5,9,1.8,2500,ttft,0.02,1,0,1,500,10,1,4.5,1.8,9,0.25,1000\n",
-                               "\neplb,7,2,1,0.5,1000,ttft,0.5,0,1,1,500,10,1,3,1.5,6,0.25,1000\n"});
+  check_contains(knees.str(), {"\neplb,8,5,9,1.8,2500,ttft,0.02,1,0,1,500,10,1,0.25,1000\n",
+                               "\neplb,7,2,1,0.5,1000,ttft,0.5,0,1,1,500,10,1,0.25,1000\n"});
   const std::string rows = knees.str(), probes = curve.str();
   CHECK(std::count(rows.begin(), rows.end(), '\n') == 1 + 2 * 2 * 2);
   CHECK(std::count(probes.begin(), probes.end(), '\n') == 1 + 2 * 2 * 2);
-  check_contains(probes, {"\nbase,7,4,1000,4,4,800,2400,4800,4.8,100,30000,120,2,1,1,5000,00000000deadbeef\n"});
+  check_contains(probes, {"\nbase,7,4,1000,4,4,800,2400,4800,4.8,100,125,30000,120,,,1,1,5000,00000000deadbeef\n"});
 }
 
 TEST_CASE("goodput.json holds the method and the figures, with null for what is not defined") {
   GoodputStudy study = sample_study();
-  study.options.slo = {};
   study.seeds = 1;
   study.searches = {study.searches[0], study.searches[2]};
   const auto json = nlohmann::json::parse(goodput_json(study, {"0.1.0", "s", 7, "", {}}));
   CHECK(json.at("method").at("k") == 5);
-  CHECK(json.at("method").at("slo_ttft_ms").is_null());
+  CHECK(json.at("slo").is_null());
   const auto& eplb = json.at("policies").at(1);
   CHECK(eplb.at("knee").at("knee_requests_per_s").at("mean") == 6);
   CHECK(eplb.at("knee").at("knee_requests_per_s").at("half_width").is_null());
-  CHECK(eplb.at("slo_goodput_requests_per_s").at("mean").is_null());
+  CHECK_FALSE(eplb.contains("slo_requests_per_s"));
   CHECK(eplb.at("sensitivity").size() == 2);
   CHECK(json.at("conclusions").size() == 2);  // the second one: there is but one seed
 }
 
 TEST_CASE("the terminal shows knees, ratios, bounds and the rules behind them within its width") {
   const std::string text = goodput_tables(sample_study());
-  check_contains(text, {"base", "eplb", "4.500", "1.650", "within", "Knee: the largest", "2 (interp.)", "x 1.650"});
+  check_contains(text, {"base", "eplb", "4.500", "1.650", "Knee: the largest", "2 (interp.)", "x 1.650"});
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     CAPTURE(line);
@@ -97,6 +95,87 @@ TEST_CASE("the terminal shows knees, ratios, bounds and the rules behind them wi
   beyond.searches[0].sensitivity[0].limit = KneeLimit::kBeyond;
   beyond.searches[3].sensitivity[0].steady = false;
   check_contains(goodput_tables(beyond), {">2.250", "x 0.510*"});
+}
+
+TEST_CASE("with an SLO, tables, CSV and JSON speak of the SLO and not of the knee") {
+  const GoodputStudy study = test::sample_slo_study(1.2);
+  std::ostringstream rates, curve;
+  write_goodput_csv(rates, study);
+  write_curve_csv(curve, study);
+  check_contains(rates.str(), {"\nbase,8,5,1,3.75,6.25,ttft<2s,1,0,1000\n", "\neplb,7,4.8,1.2,3.6"});
+  CHECK(rates.str().find("knee") == std::string::npos);
+  check_contains(curve.str(), {"\nbase,7,4,1000,4,4,800,2400,4800,4.8,100,125,30000,120,0.5,1,1,1,5000,"});
+  const auto json = nlohmann::json::parse(goodput_json(study, {"0.1.0", "s", 7, "", {}}));
+  CHECK(json.at("slo").at("text") == "ttft<2s, attainment>=0.95");
+  CHECK(json.at("slo").at("terms").at(0).dump() == R"({"bound_s":2.0,"metric":"ttft","stat":"each"})");
+  CHECK(json.at("slo").at("attainment") == 0.95);
+  const auto& eplb = json.at("policies").at(1);
+  CHECK(eplb.at("slo_requests_per_s").at("mean") == doctest::Approx(5.4));  // (4.8 + 6) / 2
+  CHECK(eplb.at("slo_ratio").at("mean") == doctest::Approx(1.2));
+  CHECK(eplb.at("slo_limit") == "ttft<2s");
+  CHECK_FALSE(eplb.contains("knee"));
+  const auto& search = json.at("searches").at(3);
+  CHECK(search.at("seed") == 8);
+  CHECK(search.at("slo").at("limit_term") == "ttft<2s");
+  CHECK(search.at("slo").at("interval").at(0).get<double>() == doctest::Approx(0.75 * 6));
+  CHECK(search.at("curve").at(0).at("ttft").at("p99") == 2.0);  // sample_probe(): twice the mean of 1 s
+  CHECK(search.at("curve").at(0).at("slo_holds") == true);
+  const std::string text = goodput_tables(study);
+  check_contains(text, {"the SLO up to", "placement alone", "5.400", "+20.0", "ttft<2s", "SLO: ttft<2s, attainment>=0.95"});
+  CHECK(text.find("knee") == std::string::npos);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(display_width(line) <= 120);
+  }
+}
+
+TEST_CASE("the verdict: one sentence, which says which, by how much, how sure and at what cost") {
+  CHECK(goodput_verdict(test::sample_slo_study(1.2)).text ==
+        "Use eplb: it sustains 5.400 requests/s within the SLO, 20.0 % more than placement alone (95 % interval +20.0 to "
+        "+20.0 %, 2 seeds), for 25.0 % of the KV room.");
+  // 1.21 and 1.19: deviation 0.02 / sqrt 2, over sqrt 2 seeds 0.01, t with 1 degree of freedom 12.706: +- 0.127.
+  const GoodputVerdict apart = goodput_verdict(test::sample_slo_study(1.2, 0.01));
+  CHECK(apart.difference);
+  CHECK(apart.policy == 1);
+  check_contains(apart.text, {"20.0 % more", "+7.3 to +32.7 %"});
+  const GoodputVerdict alike = goodput_verdict(test::sample_slo_study(1.2, 0.02));
+  CHECK_FALSE(alike.difference);
+  CHECK(alike.policy == 0);
+  CHECK(alike.text ==
+        "Keep placement alone: it sustains 4.500 requests/s within the SLO, and nothing sustains more (eplb: no "
+        "difference, 20.0 % more (95 % interval -5.4 to +45.4 %, 2 seeds)).");
+  check_contains(goodput_verdict(test::sample_slo_study(0.9)).text, {"Keep placement alone", "eplb: 10.0 % less"});
+  check_contains(goodput_verdict(sample_study()).text, {"Keep placement alone", "at most 5 times the idle one"});
+}
+
+TEST_CASE("the verdict: of policies that do equally well the one that takes less KV room") {
+  GoodputStudy study = test::sample_slo_study(1.2);
+  study.policies.push_back("craft");
+  for (int s = 0; s < 2; ++s) {
+    GoodputSearch craft = search_of(study, 1, s);
+    craft.policy = "craft";
+    craft.kv_lost_share = 0.03;
+    craft.slo.rate *= s == 0 ? 0.99 : 1.0;
+    study.searches.push_back(craft);
+  }
+  // eplb / craft: 1.0101 and 1: not told apart.
+  check_contains(goodput_verdict(study).text, {"Use craft", "for 3.0 % of the KV room", "no difference to eplb (25.0 %"});
+}
+
+TEST_CASE("the verdict where the SLO is never met") {
+  GoodputStudy study = test::sample_slo_study(1.2);
+  const auto never = [](GoodputSearch& s) { s.slo = {false, 0, 0, 0, "ttft<2s"}; };
+  never(study.searches[0]);
+  never(study.searches[1]);
+  check_contains(goodput_verdict(study).text,
+                 {"Use eplb: it sustains 5.400 requests/s", "placement alone does not meet it", "ttft<2s fails"});
+  check_contains(goodput_conclusions(study).at(0), {"placement alone does not meet the SLO, not even with one request"});
+  check_contains(goodput_tables(study), {"never"});
+  never(study.searches[2]);
+  never(study.searches[3]);
+  CHECK(goodput_verdict(study).text ==
+        "No policy meets the SLO, not even with one request in the system: ttft<2s fails.");
 }
 
 }  // namespace epsim

@@ -63,6 +63,7 @@ Names json_keys() {
   add_keys(Json::parse(summary_json(summarize(rebalanced), info)), names);
   add_keys(Json::parse(comparison_json(two_runs(), info)), names);
   add_keys(Json::parse(goodput_json(test::sample_study(), info)), names);
+  add_keys(Json::parse(goodput_json(test::sample_slo_study(1.2), info)), names);
   return names;
 }
 
@@ -83,9 +84,16 @@ Names csv_columns() {
   for (const std::string& column : split(split(steps.str(), '\n')[0], ',')) {
     names.insert(column);
   }
-  for (const auto write : {write_goodput_csv, write_curve_csv}) {
+  for (const auto& study : {test::sample_study(), test::sample_slo_study(1.2)}) {
     std::ostringstream out;
-    write(out, test::sample_study());
+    write_goodput_csv(out, study);
+    for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
+      names.insert(column);
+    }
+  }
+  {
+    std::ostringstream out;
+    write_curve_csv(out, test::sample_study());
     for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
       names.insert(column);
     }

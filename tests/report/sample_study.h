@@ -10,12 +10,13 @@ namespace epsim::test {
 inline Probe sample_probe(double offered, double ttft_s) {
   Probe p;
   p.offered = p.measured_offered = p.completed = offered;
-  p.ttft_mean_s = ttft_s;
-  p.ttft_p99_s = 2 * ttft_s;
-  p.tpot_mean_s = 0.1;
-  p.e2e_mean_s = 30;
+  p.ttft_s.mean = ttft_s;
+  p.ttft_s.p99 = 2 * ttft_s;
+  p.tpot_s.mean = 0.1;
+  p.tpot_s.p99 = 0.125;
+  p.e2e_s.mean = 30;
   p.concurrency = 30 * offered;
-  p.slo_requests_per_s = offered / 2;
+  p.slo = {0.5, -0.25, 0.1, 0, true, true};
   p.stable = p.enough_requests = true;
   p.requests = 1000;
   p.measured_requests = 800;
@@ -34,10 +35,8 @@ inline GoodputSearch sample_search(const std::string& policy, int seed_index, do
   s.saturation = 10;
   s.knee = {5, at_5, 2.5, KneeLimit::kTtft, 0.02, false, true};
   s.sensitivity = {{2, at_2, 1.0, KneeLimit::kTtft, 0.5, true, true}};
-  s.below_knee = sample_probe(at_5, 2.4);
-  s.slo_best = at_5 / 2;
-  s.slo_best_rate = at_5;
-  s.curve = {sample_probe(at_2, 1.0), s.below_knee};
+  s.best = sample_probe(at_5, 2.4);
+  s.curve = {sample_probe(at_2, 1.0), s.best};
   s.kv_lost_share = policy == "base" ? 0 : 0.25;
   s.kv_tokens_per_rank = 1000;
   return s;
@@ -47,11 +46,24 @@ inline GoodputSearch sample_search(const std::string& policy, int seed_index, do
 inline GoodputStudy sample_study() {
   GoodputStudy study;
   study.options.sensitivity = {2};
-  study.options.slo.ttft = Seconds{2};
   study.policies = {"base", "eplb"};
   study.seeds = 2;
   study.searches = {sample_search("base", 0, 2, 4), sample_search("base", 1, 2.5, 5), sample_search("eplb", 0, 1, 6),
                     sample_search("eplb", 1, 1.3, 9)};
+  return study;
+}
+
+// The same policies under an SLO: base meets it up to 4 and 5 requests/s, eplb up to `ratio` times as many, but for
+// what `apart` adds to and takes from it under the two seeds.
+inline GoodputStudy sample_slo_study(double ratio, double apart = 0) {
+  GoodputStudy study = sample_study();
+  study.options.slo = {{{LatencyMetric::kTtft, LatencyStat::kEach, Seconds{2}}}, 0.95};
+  for (GoodputSearch& s : study.searches) {
+    const double base = s.seed_index == 0 ? 4 : 5;
+    const double own = s.policy == "base" ? base : base * (ratio + (s.seed_index == 0 ? apart : -apart));
+    s.slo = {true, own, 0.75 * own, 1.25 * own, "ttft<2s"};
+    s.best = sample_probe(own, 1.5);
+  }
   return study;
 }
 

@@ -45,7 +45,7 @@ TEST_CASE("near the knee are the figures of the search's own run, and the fixed 
   for (std::size_t p = 0; p < std::size(kPolicies); ++p) {
     CAPTURE(kPolicies[p]);
     const PolicyEvidence& of = found.of(kPolicies[p]);
-    const Probe& below = of.searches.front().below_knee;
+    const Probe& below = of.searches.front().best;
     const GoodputSubject subject = subject_again(scenario, p);
     const RunResult run =
         subject.serve(at_rate(first_of(*subject.trace, static_cast<std::size_t>(below.requests)), below.offered));

@@ -14,7 +14,7 @@ PolicySearch sample() {
   PolicySearch out;
   out.by_seed = {test::sample_search("cra8", 0, 1.0 / 3, 6.1), test::sample_search("cra8", 1, 2.7, 1e-9)};
   out.by_seed[0].knee.limit = KneeLimit::kUnstable;
-  out.by_seed[0].curve[0].tpot_mean_s = std::nan("");  // no request with a second token
+  out.by_seed[0].curve[0].tpot_s.mean = std::nan("");  // no request with a second token
   out.near_knee.resize(2);
   out.near_knee[0].rate = 6.1;
   out.near_knee[0].part_share[3] = 0.1;
@@ -37,9 +37,9 @@ TEST_CASE("a stored search has every figure, to the last bit") {
   CHECK(a.knee.rate == b.knee.rate);
   CHECK(a.knee.limit == KneeLimit::kUnstable);
   CHECK(a.sensitivity[0].rate == 1.0 / 3);
-  CHECK(a.below_knee.fingerprint == b.below_knee.fingerprint);
+  CHECK(a.best.fingerprint == b.best.fingerprint);
   CHECK(a.curve.size() == 2);
-  CHECK(std::isnan(a.curve[0].tpot_mean_s));
+  CHECK(std::isnan(a.curve[0].tpot_s.mean));
   CHECK(a.curve[1].measured_requests == 800);
   CHECK(a.kv_tokens_per_rank == 1000);
   REQUIRE(after->near_knee.size() == 2);

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -105,8 +106,8 @@ TEST_CASE("M/D/1: the knee is where Pollaczek and Khinchine put it") {
     CHECK_FALSE(found.knee.interpolated);
     CHECK(found.knee.bracket_share <= options.tolerance);
     CHECK(found.knee.steady);
-    CHECK(found.below_knee.offered <= found.knee.rate);
-    CHECK(found.below_knee.ttft_mean_s <= k * kStep);
+    CHECK(found.best.offered <= found.knee.rate);
+    CHECK(found.best.ttft_s.mean <= k * kStep);
   }
 }
 
@@ -206,7 +207,37 @@ TEST_CASE("too few requests for the number in the system is an error that says h
   options.max_drift = 1e9;
   options.min_completed = 0.01;
   const InputError error = error_of<InputError>([&] { search_goodput(subject, options, {}, {}); });
-  check_contains(error.what(), {"queue", "400", "too few", "are needed", "requests.count="});
+  check_contains(error.what(), {"queue", "400", "too few", "are needed", "longer recording"});
+}
+
+TEST_CASE("a trace that can be made longer is made as long as the knee takes") {
+  // Each request decodes for 40 steps, 50 at a time: near capacity 50 are in the system, and 20 x 50 = 1000 are needed.
+  const auto make = [](std::size_t requests) {
+    RequestTrace trace = poisson(static_cast<int>(requests), 5);
+    for (Request& r : trace.requests) {
+      r.output_tokens = 40;
+    }
+    return std::make_shared<const RequestTrace>(std::move(trace));
+  };
+  const auto search_from = [&](std::size_t requests) {
+    const auto trace = make(requests);
+    GoodputSubject subject = queue(*trace);
+    subject.longer = make;
+    subject.serve = [](const RequestTrace& all) {
+      test::FixedPricer pricer(Seconds{kStep});
+      ServingOptions serving = test::one_rank(4096);
+      serving.max_running_requests = 50;
+      return simulate(all, serving, pricer, {});
+    };
+    GoodputOptions options;
+    options.min_requests_ratio = 200;  // 10,000 requests
+    options.tolerance = 0.1;
+    return search_all({subject}, options, {}).front();
+  };
+  const GoodputSearch found = search_from(100);
+  CHECK(found.knee.steady);
+  CHECK(found.best.requests > 4000);
+  CHECK(found.knee.rate == search_from(3000).knee.rate);  // however long the trace was
 }
 
 TEST_CASE("of several failing searches the first one's error is told, on any number of threads") {
@@ -225,9 +256,9 @@ TEST_CASE("warm-up and drain are not counted") {
   // TTFT 9 s in the first and last ten of a hundred requests, 1 s between; every stay is 2 s.
   const Probe probe = measure_probe(steady_run([](int i) { return i < 10 || i >= 90 ? 9.0 : 1.0; }, 2.0), 1.0, {});
   CHECK(probe.measured_requests == 80);
-  CHECK(probe.ttft_mean_s == doctest::Approx(1.0));
-  CHECK(probe.e2e_mean_s == doctest::Approx(2.0));
-  CHECK(probe.tpot_mean_s == doctest::Approx(0.5));  // (2 s - 1 s) / 2 gaps
+  CHECK(probe.ttft_s.mean == doctest::Approx(1.0));
+  CHECK(probe.e2e_s.mean == doctest::Approx(2.0));
+  CHECK(probe.tpot_s.mean == doctest::Approx(0.5));  // (2 s - 1 s) / 2 gaps
   CHECK(probe.concurrency == doctest::Approx(2.0));  // Little: 1/s x 2 s
   CHECK(probe.measured_offered == doctest::Approx(1.0));
   CHECK(probe.completed == doctest::Approx(1.0));
@@ -240,7 +271,7 @@ TEST_CASE("a system that is still filling is not measured") {
   const auto ttft = [](int i) { return i < 387 ? 9.0 : 1.0; };
   const Probe probe = measure_probe(run_of(1000, ttft, [](int) { return 200.0; }), 1.0, {});
   CHECK(probe.measured_requests == 900 - 387);
-  CHECK(probe.ttft_mean_s == doctest::Approx(1.0));
+  CHECK(probe.ttft_s.mean == doctest::Approx(1.0));
   CHECK(probe.concurrency == doctest::Approx(200.0));
   CHECK(probe.stable);
   // Stays of 600 s: half of the requests warm up at most, and what is left, 400 s, cannot tell.
@@ -260,35 +291,6 @@ TEST_CASE("requests complete at the rate at which the measured ones end") {
   CHECK(completed(0) == doctest::Approx(1.0));
   CHECK(completed(0.1) == doctest::Approx(1 / 1.1).epsilon(1e-3));  // one ends every 1.1 s
   CHECK(completed(-0.1) == doctest::Approx(1.0));                   // the run is over before the requests have come
-}
-
-TEST_CASE("requests per second that meet every bound") {
-  // Every fourth request has its first token after 1.5 s, the others after 0.5 s; gaps of 0.25 s and 0.75 s.
-  const RunResult run = steady_run([](int i) { return i % 4 == 0 ? 1.5 : 0.5; }, 2.0);
-  const auto good = [&](std::optional<Seconds> ttft, std::optional<Seconds> itl, std::optional<Seconds> e2e) {
-    GoodputOptions options;
-    options.slo = {ttft, itl, e2e};
-    return measure_probe(run, 1.0, options).slo_requests_per_s;
-  };
-  CHECK(good(std::nullopt, std::nullopt, std::nullopt) == 0);
-  CHECK(good(1_s, std::nullopt, std::nullopt) == doctest::Approx(0.75));
-  CHECK(good(std::nullopt, 500_ms, std::nullopt) == doctest::Approx(0.25));
-  CHECK(good(1_s, 500_ms, std::nullopt) == 0);
-  CHECK(good(2_s, 1_s, 2_s) == doctest::Approx(1.0));
-  CHECK(good(2_s, 1_s, 1_s) == 0);
-}
-
-TEST_CASE("the search for bounds ends between rates that meet them less often") {
-  GoodputOptions options;
-  options.slo.ttft = Seconds{3 * kStep};
-  const GoodputSearch found = search(poisson(20'000, 6), options);
-  CHECK(found.slo_best > 0);
-  CHECK(found.slo_best <= found.slo_best_rate * 1.02);
-  for (const Probe& p : found.curve) {
-    if (p.stable && p.enough_requests) {
-      CHECK(p.slo_requests_per_s <= found.slo_best);
-    }
-  }
 }
 
 TEST_CASE("rates that were asked for are on the curve") {
@@ -322,7 +324,7 @@ TEST_CASE("the knee between two probes, by hand") {
   for (const auto& [rate, ttft] : {std::pair{1.0, 2.0}, std::pair{2.0, 8.0}}) {
     Probe p;
     p.offered = p.measured_offered = p.completed = rate;
-    p.ttft_mean_s = ttft;
+    p.ttft_s.mean = ttft;
     p.stable = p.enough_requests = true;
     curve.add(p);
   }
@@ -355,8 +357,7 @@ TEST_CASE("traces without a rate, and options that mean nothing, are refused") {
                       {"min-completed", [](GoodputOptions& o) { o.min_completed = 1.5; }},
                       {"warmup", [](GoodputOptions& o) { o.warmup_share = 0.9; }},
                       {"max-drift", [](GoodputOptions& o) { o.max_drift = 0; }},
-                      {"rates", [](GoodputOptions& o) { o.rates = {-1}; }},
-                      {"slo", [](GoodputOptions& o) { o.slo.ttft = Seconds{0}; }}};
+                      {"rates", [](GoodputOptions& o) { o.rates = {-1}; }}};
   for (const Row& row : rows) {
     CAPTURE(row.option);
     GoodputOptions options;
@@ -364,6 +365,12 @@ TEST_CASE("traces without a rate, and options that mean nothing, are refused") {
     CHECK(error_of<InputError>([&] { validate(options); }).place.key == row.option);
   }
   CHECK_NOTHROW(validate({}));
+}
+
+TEST_CASE("a burst of equal requests that all fit in tells the saturation, too") {
+  RunResult run;
+  run.requests.assign(2000, record(0, 0.01, 0.05, 5));
+  CHECK(saturation_rate(run, {}) == doctest::Approx(2000 / 0.05));
 }
 
 TEST_CASE("scaling keeps the pattern of arrivals, and requests that are alone have the idle TTFT") {
@@ -389,7 +396,7 @@ TEST_CASE("when a rate is asked again, and with how many requests") {
   const auto after = [&](std::int64_t requests, double ttft_s, double in_system, bool stable) {
     Probe p;
     p.measured_offered = p.completed = 1;
-    p.ttft_mean_s = ttft_s;
+    p.ttft_s.mean = ttft_s;
     p.concurrency = in_system;
     p.requests = requests;
     p.stable = stable;

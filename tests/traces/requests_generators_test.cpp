@@ -262,6 +262,40 @@ TEST_CASE("empirical lengths come in the pairs of the trace") {
   CHECK(contains(t.source, "lengths of"));
 }
 
+TEST_CASE("a longer trace begins with the shorter one, for every generator") {
+  const std::map<std::string, std::string> keys = {
+      {"poisson", "rate: 3/s"},
+      {"constant", "rate: 3/s"},
+      {"gamma", "rate: 3/s, burstiness: 0.5"},
+      {"onoff", "on_rate: 9/s, off_rate: 1/s, on_time: 2s, off_time: 5s"},
+      {"diurnal", "rate: 3/s, amplitude: 0.8, period: 60s"},
+      {"sessions", "session_rate: 1/s, turns: 4, think_time: 3s, max_context: 4000, block_tokens: 64"}};
+  for (const RequestSource& source : request_sources()) {
+    CHECK(is_generated(source.name) == keys.contains(std::string(source.name)));
+  }
+  for (const auto& [kind, own] : keys) {
+    CAPTURE(kind);
+    const auto trace_of = [&](int count) {
+      Config config = Config::from_text("{kind: " + kind + ", " + own + ", count: " + std::to_string(count) +
+                                            ", lengths: {input: {kind: lognormal, mean: 300, sigma: 0.7, max: 4000}, "
+                                            "output: {kind: uniform, min: 5, max: 50}}}",
+                                        "requests.yaml");
+      ConfigReader in = config.root();
+      return read_requests(in, Seed{4});
+    };
+    const RequestTrace shorter = trace_of(700), longer = trace_of(1500);
+    REQUIRE(shorter.requests.size() == 700);
+    REQUIRE(longer.requests.size() == 1500);
+    CHECK(std::equal(shorter.requests.begin(), shorter.requests.end(), longer.requests.begin(),
+                     [](const Request& a, const Request& b) {
+                       return a.arrival == b.arrival && a.input_tokens == b.input_tokens &&
+                              a.output_tokens == b.output_tokens;
+                     }));
+    CHECK(std::equal(shorter.prefixes.ids.begin(), shorter.prefixes.ids.end(), longer.prefixes.ids.begin()));
+    CHECK(std::equal(shorter.prefixes.start.begin(), shorter.prefixes.start.end(), longer.prefixes.start.begin()));
+  }
+}
+
 TEST_CASE("arrivals stay as they are when the lengths change") {
   const std::string head = "{kind: poisson, rate: 4/s, count: 100, ";
   const RequestTrace fixed = table_of(head + "input_tokens: 1, output_tokens: 1}").trace;

@@ -1,5 +1,7 @@
 #include "traces/requests/read_requests.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,13 +17,13 @@ namespace {
 RequestTable make_detected(ConfigReader& in, Seed seed);
 
 constexpr RequestSource kSources[] = {
-    {"poisson", "independent arrivals at a mean rate", make_poisson},
-    {"constant", "evenly spaced arrivals", make_constant},
-    {"gamma", "gamma-distributed gaps with a burstiness, as vLLM's bench serve", make_gamma},
-    {"onoff", "Poisson arrivals at two rates in turns: bursts and quiet", make_onoff},
-    {"diurnal", "Poisson arrivals whose rate follows the hour of the day", make_diurnal},
+    {"poisson", "independent arrivals at a mean rate", make_poisson, true},
+    {"constant", "evenly spaced arrivals", make_constant, true},
+    {"gamma", "gamma-distributed gaps with a burstiness, as vLLM's bench serve", make_gamma, true},
+    {"onoff", "Poisson arrivals at two rates in turns: bursts and quiet", make_onoff, true},
+    {"diurnal", "Poisson arrivals whose rate follows the hour of the day", make_diurnal, true},
     {"closed_loop", "clients with one request in flight each, as benchmarks with --max-concurrency", make_closed_loop},
-    {"sessions", "conversations: turns, think time, growing context, shared prefixes", make_sessions},
+    {"sessions", "conversations: turns, think time, growing context, shared prefixes", make_sessions, true},
     {"auto", "a recorded trace (path), its kind told from its first bytes", make_detected},
     {"azure_csv", "Azure LLM inference traces (TIMESTAMP,ContextTokens,GeneratedTokens)", make_azure_csv},
     {"burstgpt_csv", "BurstGPT (Timestamp,Model,Request tokens,Response tokens,...)", make_burstgpt_csv},
@@ -49,6 +51,11 @@ RequestTable make_detected(ConfigReader& in, Seed seed) {
 }  // namespace
 
 std::span<const RequestSource> request_sources() { return kSources; }
+
+bool is_generated(std::string_view kind) {
+  return std::any_of(std::begin(kSources), std::end(kSources),
+                     [&](const RequestSource& source) { return source.generated && source.name == kind; });
+}
 
 RequestTable read_request_table(ConfigReader& in, Seed seed) {
   const RequestSource& source = source_of(in, in.required<std::string>("kind"));

@@ -1,0 +1,137 @@
+#include "sim/report/goodput_store.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace epsim {
+namespace {
+
+using Stored = nlohmann::json;
+
+constexpr int kStoreFormat = 1;  // raised when the figures below change
+
+// A structured binding names every member, so that this file does not compile when one is added and not stored.
+
+Stored number(double value) { return std::isfinite(value) ? Stored(value) : Stored(nullptr); }
+double number_in(const Stored& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+Stored json_of(const Knee& knee) {
+  const auto& [k, rate, ttft_s, limit, bracket_share, interpolated, steady] = knee;
+  return Stored::array({k, rate, number(ttft_s), static_cast<int>(limit), number(bracket_share), interpolated, steady});
+}
+Knee knee_in(const Stored& json) {
+  return {json.at(0),
+          json.at(1),
+          number_in(json.at(2)),
+          static_cast<KneeLimit>(json.at(3).get<int>()),
+          number_in(json.at(4)),
+          json.at(5),
+          json.at(6)};
+}
+
+Stored json_of(const Summary& summary) {
+  const auto& [count, mean, p50, p90, p95, p99, max] = summary;
+  return Stored::array({count, number(mean), number(p50), number(p90), number(p95), number(p99), number(max)});
+}
+Summary summary_in(const Stored& json) {
+  return {json.at(0),           number_in(json.at(1)), number_in(json.at(2)), number_in(json.at(3)),
+          number_in(json.at(4)), number_in(json.at(5)), number_in(json.at(6))};
+}
+
+Stored json_of(const SloScore& score) {
+  const auto& [attainment, excess, excess_half_width, limit, holds, decided] = score;
+  return Stored::array({attainment, number(excess), number(excess_half_width), limit, holds, decided});
+}
+SloScore score_in(const Stored& json) {
+  return {json.at(0), number_in(json.at(1)), number_in(json.at(2)), json.at(3), json.at(4), json.at(5)};
+}
+
+Stored json_of(const SloFinding& found) {
+  const auto& [holds, rate, low, high, limit] = found;
+  return Stored::array({holds, rate, low, high, limit});
+}
+SloFinding finding_in(const Stored& json) { return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4)}; }
+
+Stored json_of(const Probe& probe) {
+  const auto& [offered, measured_offered, completed, ttft_s, tpot_s, e2e_s, concurrency, slo, stable, enough_requests,
+               requests, measured_requests, steps, fingerprint] = probe;
+  return Stored::array({offered, measured_offered, completed, json_of(ttft_s), json_of(tpot_s), json_of(e2e_s),
+                      concurrency, json_of(slo), stable, enough_requests, requests, measured_requests, steps,
+                      fingerprint});
+}
+Probe probe_in(const Stored& json) {
+  return {json.at(0),
+          json.at(1),
+          json.at(2),
+          summary_in(json.at(3)),
+          summary_in(json.at(4)),
+          summary_in(json.at(5)),
+          json.at(6),
+          score_in(json.at(7)),
+          json.at(8),
+          json.at(9),
+          json.at(10),
+          json.at(11),
+          json.at(12),
+          json.at(13)};
+}
+
+}  // namespace
+
+Stored stored_json(const GoodputSearch& search) {
+  const auto& [policy, seed_index, seed, idle_ttft_s, saturation, knee, best, sensitivity, slo, curve, kv_lost_share,
+               kv_tokens_per_rank] = search;
+  Stored knees = Stored::array(), probes = Stored::array();
+  for (const Knee& at : sensitivity) {
+    knees.push_back(json_of(at));
+  }
+  for (const Probe& probe : curve) {
+    probes.push_back(json_of(probe));
+  }
+  return Stored::array({policy, seed_index, seed, idle_ttft_s, saturation, json_of(knee), json_of(best), knees,
+                      json_of(slo), probes, kv_lost_share, kv_tokens_per_rank});
+}
+
+GoodputSearch goodput_search_in(const Stored& json) {
+  GoodputSearch out;
+  out.policy = json.at(0);
+  out.seed_index = json.at(1);
+  out.seed = json.at(2);
+  out.idle_ttft_s = json.at(3);
+  out.saturation = json.at(4);
+  out.knee = knee_in(json.at(5));
+  out.best = probe_in(json.at(6));
+  for (const Stored& knee : json.at(7)) {
+    out.sensitivity.push_back(knee_in(knee));
+  }
+  out.slo = finding_in(json.at(8));
+  for (const Stored& probe : json.at(9)) {
+    out.curve.push_back(probe_in(probe));
+  }
+  out.kv_lost_share = json.at(10);
+  out.kv_tokens_per_rank = json.at(11);
+  return out;
+}
+
+std::string stored_text(const GoodputSearch& search) {
+  return Stored{{"format", kStoreFormat}, {"search", stored_json(search)}}.dump(1, ' ', false,
+                                                                         Stored::error_handler_t::replace) +
+         "\n";
+}
+
+std::optional<GoodputSearch> stored_goodput_search(const std::string& text) {
+  try {
+    const Stored json = Stored::parse(text);
+    if (json.at("format") == kStoreFormat) {
+      return goodput_search_in(json.at("search"));
+    }
+  } catch (const Stored::exception&) {
+    // Damaged, by a crash of the machine, say: as good as absent.
+  }
+  return std::nullopt;
+}
+
+}  // namespace epsim
