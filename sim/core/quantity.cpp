@@ -1,4 +1,6 @@
 // Quantities as people write them: a number and a unit.
+#include "sim/core/quantity.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -49,6 +51,22 @@ std::string allowed_units(const UnitTable& units) {
 }
 
 }  // namespace
+
+std::vector<std::string> units_of(ValueType type) {
+  const char* dimension = type == ValueType::kTime          ? "time"
+                          : type == ValueType::kBytes       ? "bytes"
+                          : type == ValueType::kByteRate    ? "byte rate"
+                          : type == ValueType::kFlopRate    ? "flop rate"
+                          : type == ValueType::kRequestRate ? "request rate"
+                                                            : nullptr;
+  std::vector<std::string> out;
+  if (dimension != nullptr) {
+    for (const auto& [name, scale] : units_by_dimension().at(dimension)) {
+      out.push_back(name);
+    }
+  }
+  return out;
+}
 
 std::optional<double> parse_quantity(const std::string& text, const std::string& dimension, std::string& problem) {
   const UnitTable& units = units_by_dimension().at(dimension);

@@ -1,8 +1,11 @@
+#include "sim/serving/scenario.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "models/model_catalogue.h"
 #include "policies/registry.h"
@@ -11,7 +14,7 @@
 #include "sim/serving/expert_layout.h"
 #include "sim/serving/network_options.h"
 #include "sim/serving/read_names.h"
-#include "sim/serving/scenario.h"
+#include "sim/serving/scenario_keys.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
 #include "traces/routing/window_load_source.h"
@@ -25,6 +28,9 @@ void read_cluster(ConfigReader root, Scenario& s) {
   s.compute = std::move(section.compute);
   s.network = std::move(section.network);
   s.dispatch.network.fabric = std::move(section.fabric);
+}
+
+void check_fp8(ConfigReader root, const Scenario& s) {
   const ConfigReader in = root.section("cluster");
   const FittedProfile* fits = s.compute.fitted.get();
   const bool fp8 =
@@ -202,37 +208,8 @@ std::vector<FaultySide> faulty_sides(const Scenario& s) {
   return out;
 }
 
-}  // namespace
-
-Scenario read_scenario(const Config& config, const std::vector<std::string>& labels) {
-  ConfigReader root = config.root();
-  Scenario s;
-  s.name = root.required<std::string>("name");
-  root.check(!s.name.empty() && s.name.find('/') == std::string::npos, "name",
-             "a scenario's name becomes the name of its output folder: it must not be empty or hold a slash.");
-  s.seed = static_cast<Seed>(root.optional<std::int64_t>("seed", 0));
-  read_model(root, s);
-  read_cluster(root, s);
-  read_parallelism(root, s);
-  ConfigReader serving = root.section("serving");
-  const int dp_ranks = s.parallelism.dp_ranks();
-  s.dispatch = read_dispatch(
-      root, s.cluster, s.network, s.model, s.dispatch.network.fabric,
-      default_transport(read_engine_profile(serving).name, s.cluster, s.network, dp_ranks, InstanceRole::kWhole));
-  const bool fraction_stated = root.section("memory").has("static_fraction");
-  const EngineSettings engine =
-      read_engine_settings(serving, site_of(s.cluster, dp_ranks, s.dispatch, fraction_stated));
-  s.serving = engine.serving;
-  s.serving.seed = static_cast<std::uint64_t>(s.seed);
-  read_memory(root, engine.memory, s);
-  check_ep_size(root.section("parallelism"), s.parallelism, s.serving, s.dispatch);
-  s.deployment = read_deployment(root, s);
-  s.execution = read_execution_options(root.section("execution"));
-  s.faults = read_faults(root, faulty_sides(s));
-  ConfigReader requests = root.required_section("requests");
-  s.requests = read_requests(requests, s.seed);
-  s.make_requests = request_maker(config, s.seed);
-  read_loads(root, s);
+// Those that run, in the order of `labels`, and those that only stand in the file.
+void read_policies(ConfigReader root, const std::vector<std::string>& labels, Scenario& s) {
   ConfigReader policies = root.section("policies");
   std::optional<PolicyChoice> in_place;
   if (root.is_section("policy")) {
@@ -252,7 +229,100 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   for (const std::string& label : policies.keys()) {
     read_policy(policies, label, s);  // checked even when it is not run
   }
-  root.finish();
+}
+
+// Reads a scenario's sections one by one, so that all of their errors are told at once: a section is left out when it
+// is known to be wrong or needs one that is.
+class Sections {
+ public:
+  explicit Sections(ConfigReader root) : root_(std::move(root)), check_(check_scenario_keys(root_)) {
+    for (const InputError& error : check_.errors) {
+      wrong_.insert(error.place.key.substr(0, error.place.key.find_first_of(".[")));
+    }
+  }
+
+  template <class Read>
+  void read(const std::string& name, const std::vector<std::string>& needs, Read reader) {
+    const bool possible = !wrong_.contains(name) && std::none_of(needs.begin(), needs.end(), [&](const auto& other) {
+      return wrong_.contains(other);
+    });
+    if (!possible) {
+      wrong_.insert(name);
+      return;
+    }
+    try {
+      reader();
+    } catch (const InputError& error) {
+      check_.errors.push_back(error);
+      wrong_.insert(name);
+    }
+  }
+
+  void finish() {
+    std::vector<InputError>& all = check_.errors;
+    if (all.empty()) {
+      root_.finish();
+      return;
+    }
+    all.insert(all.end(), check_.unknown.begin(), check_.unknown.end());
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.place.line < b.place.line; });
+    throw_all(std::move(all));
+  }
+
+ private:
+  ConfigReader root_;
+  ScenarioCheck check_;
+  std::set<std::string> wrong_;
+};
+
+}  // namespace
+
+Scenario read_scenario(const Config& config, const std::vector<std::string>& labels) {
+  ConfigReader root = config.root();
+  Sections sections(root);
+  Scenario s;
+  sections.read("name", {}, [&] {
+    s.name = root.required<std::string>("name");
+    root.check(!s.name.empty() && s.name.find('/') == std::string::npos, "name",
+               "a scenario's name becomes the name of its output folder: it must not be empty or hold a slash.");
+  });
+  sections.read("seed", {}, [&] { s.seed = static_cast<Seed>(root.optional<std::int64_t>("seed", 0)); });
+  sections.read("model", {}, [&] { read_model(root, s); });
+  sections.read("cluster", {}, [&] { read_cluster(root, s); });
+  sections.read("parallelism", {"model", "cluster"}, [&] {
+    check_fp8(root, s);
+    read_parallelism(root, s);
+  });
+  EngineSettings engine;
+  sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
+    ConfigReader serving = root.section("serving");
+    s.dispatch = read_dispatch(root, s.cluster, s.network, s.model, s.dispatch.network.fabric,
+                               default_transport(read_engine_profile(serving).name, s.cluster, s.network,
+                                                 s.parallelism.dp_ranks(), InstanceRole::kWhole));
+  });
+  sections.read("serving", {"dispatch"}, [&] {
+    ConfigReader serving = root.section("serving");
+    const bool fraction_stated = root.section("memory").has("static_fraction");
+    engine =
+        read_engine_settings(serving, site_of(s.cluster, s.parallelism.dp_ranks(), s.dispatch, fraction_stated));
+    s.serving = engine.serving;
+    s.serving.seed = static_cast<std::uint64_t>(s.seed);
+  });
+  sections.read("memory", {"serving"}, [&] { read_memory(root, engine.memory, s); });
+  sections.read("deployment", {"memory"}, [&] {
+    check_ep_size(root.section("parallelism"), s.parallelism, s.serving, s.dispatch);
+    s.deployment = read_deployment(root, s);
+  });
+  sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section("execution")); });
+  sections.read("faults", {"deployment"}, [&] { s.faults = read_faults(root, faulty_sides(s)); });
+  sections.read("requests", {}, [&] {
+    ConfigReader requests = root.required_section("requests");
+    s.requests = read_requests(requests, s.seed);
+    s.make_requests = request_maker(config, s.seed);
+  });
+  sections.read("loads", {"model", "plan_loads"}, [&] { read_loads(root, s); });
+  sections.read("policies", {"deployment", "policy"}, [&] { read_policies(root, labels, s); });
+  sections.finish();
   s.warnings = engine_warnings(s);
   s.resolved = config.resolved();
   s.input_files = config.files();
