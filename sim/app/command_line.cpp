@@ -69,11 +69,21 @@ void print_warnings(const Scenario& scenario) {
   }
 }
 
+std::filesystem::path shipped_file(const std::string& name) {
+  std::error_code none;
+  if (std::filesystem::exists(name, none)) {
+    return name;
+  }
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
+  const std::filesystem::path shipped = program.parent_path().parent_path() / "share/epsim" / name;
+  return std::filesystem::exists(shipped, none) ? shipped : std::filesystem::path(name);
+}
+
 Config open_scenario(const po::variables_map& values) {
   if (values.count("scenario") == 0) {
     throw InputError({}, "name the scenario file, as in: epsim run experiments/quickstart/deepseek-r1-p4de.yaml");
   }
-  Config config = Config::from_file(values["scenario"].as<std::string>());
+  Config config = Config::from_file(shipped_file(values["scenario"].as<std::string>()));
   if (values.count("set") > 0) {
     for (const std::string& assignment : values["set"].as<std::vector<std::string>>()) {
       config.set(assignment);
@@ -97,6 +107,29 @@ void add_output_options(po::options_description& options) {
 void add_calibration_option(po::options_description& options) {
   options.add_options()("strict-calibration", po::bool_switch(),
                         "refuse runs priced outside what was measured, or from other hardware's measurements");
+}
+
+void add_json_option(po::options_description& options) {
+  options.add_options()("json", po::bool_switch(),
+                        "print the result as JSON on standard output; everything else goes to standard error");
+}
+
+JsonOutput::JsonOutput(const po::variables_map& values) {
+  if (values["json"].as<bool>()) {
+    out_ = std::cout.rdbuf(std::cerr.rdbuf());
+  }
+}
+
+JsonOutput::~JsonOutput() {
+  if (wanted()) {
+    std::cout.rdbuf(out_);
+  }
+}
+
+void JsonOutput::print(const std::string& json) const {
+  if (wanted()) {
+    std::ostream(out_) << json << std::flush;
+  }
 }
 
 std::size_t workers_of(const po::variables_map& values) {

@@ -3,6 +3,7 @@
 
 #include <boost/program_options.hpp>
 #include <filesystem>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ int report_verb(const std::vector<std::string>& words);
 int sweep_verb(const std::vector<std::string>& words);
 int screen_verb(const std::vector<std::string>& words);
 int trace_verb(const std::vector<std::string>& words);
+int schema_verb(const std::vector<std::string>& words);
 int list_verb(const std::vector<std::string>& words);
 
 inline constexpr int kInterrupted = 130;
@@ -46,9 +48,12 @@ std::optional<boost::program_options::variables_map> parse_words(const std::vect
 
 // Options of every verb that reads a scenario: --set (repeatable), --seed.
 void add_scenario_options(boost::program_options::options_description& options);
-// The scenario file with its overrides applied.
 // The scenario's warnings, on standard error.
 void print_warnings(const Scenario& scenario);
+// `name`, or, where there is no such file or folder, that of the installed share/epsim: "experiments/quickstart/..." works
+// from any folder.
+std::filesystem::path shipped_file(const std::string& name);
+// The scenario file, a shipped one where there is none of that name, with its overrides applied.
 Config open_scenario(const boost::program_options::variables_map& values);
 
 // Options of every verb that writes a folder: --output, --overwrite, --threads.
@@ -62,6 +67,24 @@ int terminal_columns();
 
 // --strict-calibration, of the verbs that run.
 void add_calibration_option(boost::program_options::options_description& options);
+
+// --json, of the verbs that tell a result.
+void add_json_option(boost::program_options::options_description& options);
+
+// With --json what is told on standard output goes to the error stream instead, as long as this lives.
+class JsonOutput {
+ public:
+  explicit JsonOutput(const boost::program_options::variables_map& values);
+  ~JsonOutput();
+  JsonOutput(const JsonOutput&) = delete;
+  JsonOutput& operator=(const JsonOutput&) = delete;
+  bool wanted() const { return out_ != nullptr; }
+  // Writes the result to standard output when it is wanted.
+  void print(const std::string& json) const;
+
+ private:
+  std::streambuf* out_ = nullptr;
+};
 
 std::vector<std::string> split_list(const std::string& text);
 

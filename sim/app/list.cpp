@@ -13,6 +13,7 @@
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
 #include "sim/app/command_line.h"
+#include "sim/app/keys.h"
 #include "sim/core/files.h"
 #include "sim/serving/engine_profile.h"
 #include "sim/serving/network_options.h"
@@ -121,12 +122,12 @@ constexpr Topic kTopics[] = {{"models", list_models},   {"hardware", list_hardwa
 
 // Draws the cluster of a scenario: DOT on standard output, or a file of the kind that its name says.
 int draw_topology(const boost::program_options::variables_map& values) {
-  const Topology topology = read_topology(Config::from_file(values["topology"].as<std::string>()));
+  const Topology topology = read_topology(Config::from_file(shipped_file(values["topology"].as<std::string>())));
   const int nodes = values["nodes"].as<int>();
   if (nodes < 1) {
     throw InputError({"", 0, "nodes"}, fmt::format("{} nodes cannot be drawn; 1 or more can.", nodes));
   }
-  if (values.count("output") == 0) {
+  if (values.count("output") == 0 || values["output"].as<std::string>() == "-") {
     std::cout << to_dot(topology, nodes);
     return 0;
   }
@@ -150,14 +151,17 @@ int list_verb(const std::vector<std::string>& words) {
   options.add_options()("topology", po::value<std::string>(), "draw the cluster of this scenario instead")(
       "output,o", po::value<std::string>(), "the drawing's file, .svg or .dot; default: DOT on standard output")(
       "nodes", po::value<int>()->default_value(kDrawnNodes), "draw at most so many nodes")(
-      "overwrite", po::bool_switch(), "replace the file if it exists");
+      "overwrite", po::bool_switch(), "replace the file if it exists")("markdown", po::bool_switch(),
+                                                                       "with keys: docs/keys.md");
   const auto values =
       parse_words(words,
                   "epsim list [models|hardware|policies|readers|engines|transports]\n"
+                  "epsim list keys [PREFIX]\n"
                   "epsim list --topology SCENARIO.yaml [-o cluster.svg]\n\n"
                   "Everything that a scenario can name, each with its sentence; all of it by default.\n"
+                  "keys: every key of a scenario, or those that begin with PREFIX: type, range, default, meaning.\n"
                   "Or a drawing of a scenario's network: nodes, NICs, switches, and the rates between.\n",
-                  options, {"topic"});
+                  options, {"topic", "prefix"});
   if (!values) {
     return 0;
   }
@@ -165,7 +169,15 @@ int list_verb(const std::vector<std::string>& words) {
     return draw_topology(*values);
   }
   const std::string wanted = values->count("topic") > 0 ? (*values)["topic"].as<std::string>() : "";
-  std::vector<std::string> names;
+  if (wanted != "keys" && values->count("prefix") > 0) {
+    throw InputError({}, "too many arguments: only `epsim list keys` takes a second one.");
+  }
+  if (wanted == "keys") {
+    const std::string prefix = values->count("prefix") > 0 ? (*values)["prefix"].as<std::string>() : "";
+    std::cout << ((*values)["markdown"].as<bool>() ? keys_markdown() : keys_text(prefix));
+    return 0;
+  }
+  std::vector<std::string> names{"keys"};
   for (const Topic& topic : kTopics) {
     names.emplace_back(topic.name);
     if (wanted.empty() || wanted == topic.name) {

@@ -3,8 +3,10 @@
 
 #include <iostream>
 #include <new>
+#include <sstream>
 
 #include "sim/app/command_line.h"
+#include "sim/app/manual.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 
@@ -24,7 +26,8 @@ constexpr Verb kVerbs[] = {
     {"calibrate", "import measurements, fit what runs are priced from, show how wrong it is", calibrate_verb},
     {"init", "write a scenario with the engine's defaults on that hardware", init_verb},
     {"validate", "check a scenario without running it", validate_verb},
-    {"list", "models, hardware, policies and readers, each with its sentence", list_verb},
+    {"schema", "print the JSON Schema of scenario files, for editors", schema_verb},
+    {"list", "models, hardware, engines, policies, readers and scenario keys", list_verb},
 };
 
 void print_help(std::ostream& out) {
@@ -38,12 +41,21 @@ void print_help(std::ostream& out) {
          "  epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb\n"
          "  epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb --set requests.rate=6/s\n"
          "  epsim list policies\n\n"
-         "`epsim <verb> --help` explains a verb. Exit codes: 0 done, 1 the run failed, 2 bad input, 130 interrupted.\n";
+         "`epsim <verb> --help` explains a verb; `man epsim` has all of it. A file that is not found\n"
+         "in the working folder is looked for among the scenarios that were installed with the program. Exit codes: 0 "
+         "done, 1 the run failed, 2 bad input, 130 interrupted.\n";
 }
 
 int dispatch(std::vector<std::string> words) {
+  if (words.size() == 2 && words[0] == "help" && words[1] == "--man") {
+    std::ostringstream introduction;
+    print_help(introduction);
+    std::cout << manual_page(kVerbs, introduction.str());
+    return 0;
+  }
   if (words.size() > 1 && words[0] == "help") {
-    words = {words[1], "--help"};
+    words.erase(words.begin());
+    words.emplace_back("--help");
   }
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     print_help(std::cout);

@@ -45,6 +45,10 @@ int report(const po::variables_map& values) {
     throw InputError({}, "name the output of another verb, as in: epsim report out/quickstart -o report.html");
   }
   const fs::path place = values["folder"].as<std::string>();
+  if (values.count("output") > 0 && values["output"].as<std::string>() == "-") {
+    std::cout << html_report(read_report_input(place), EPSIM_VERSION);
+    return 0;
+  }
   const fs::path target =
       values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : default_target(place);
   write_report(place, target, values["overwrite"].as<bool>());
@@ -85,8 +89,8 @@ void write_report(const fs::path& place, const fs::path& target, bool overwrite)
 int report_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("output,o", po::value<std::string>(),
-                        "file for the report; default: report.html in the folder")("overwrite", po::bool_switch(),
-                                                                                   "replace the file if it exists");
+                        "file for the report, - for standard output; default: report.html in the folder")(
+      "overwrite", po::bool_switch(), "replace the file if it exists");
   const auto values = parse_words(
       words,
       "epsim report DIR [-o report.html] [options]\n\n"

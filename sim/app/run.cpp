@@ -127,6 +127,7 @@ void tell_runs(const Comparison& compared) {
 
 int run_and_report(const po::variables_map& values, const std::vector<Scenario>& by_seed, bool folders_by_label) {
   interrupted();  // from here on, Ctrl-C is ours
+  const JsonOutput json(values);
   const RunSettings settings{workers_of(values), values["quiet"].as<bool>(), values["strict-calibration"].as<bool>()};
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, settings.workers);
   const Scenario& scenario = by_seed.front();
@@ -153,6 +154,7 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
 
   tell_runs(compared);
   std::cout << "\nresults: " << target.string() << "\n";
+  json.print(read_file(target / (folders_by_label ? "comparison.json" : "summary.json")));
   const bool drawn = recordings.tell_timeline(results.front(), target);
   if (interrupted()) {
     std::cout << "interrupted: the figures above cover only the seeds and steps that were complete\n";
@@ -172,6 +174,7 @@ int run_verb(const std::vector<std::string>& words) {
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
+  add_json_option(options);
   const auto values = parse_words(words,
                                   "epsim run SCENARIO.yaml [options]\n\n"
                                   "Runs the scenario under its own `policy` and writes the results to a folder.\n",
@@ -186,6 +189,7 @@ int compare_verb(const std::vector<std::string>& words) {
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
+  add_json_option(options);
   const auto values = parse_words(
       words,
       "epsim compare SCENARIO.yaml --policies base,eplb [options]\n\n"

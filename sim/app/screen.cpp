@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "sim/app/command_line.h"
 #include "sim/serving/run_policy.h"
@@ -25,26 +27,52 @@ Score score(const Placement& placement, const LoadWindow& window) {
           static_cast<int>(worst - by_layer.begin())};
 }
 
-std::string line(const Scenario& s, const std::string& label, const std::string& copies, const MemoryBreakdown& memory,
-                 const std::string& planned, const Score& scored) {
-  return fmt::format("{:<16} {:>8} {:>9.3f} {:>8.1f} {:>9} {:>8.3f} {:>8.3f} {:>7}\n", label, copies,
-                     to_gib(memory.kv_pool), memory.copies_loss * 100, planned, scored.mean, scored.worst,
-                     s.model.moe_layer_numbers()[static_cast<std::size_t>(scored.worst_layer)]);
+struct Row {
+  std::string policy;
+  bool per_step = false;
+  int copies = 0;  // per GPU; of a per-step policy those brought to one GPU in one layer
+  MemoryBreakdown memory;
+  std::optional<double> planned;  // balancedness on the planning window
+  Score scored;
+};
+
+std::string line(const Scenario& s, const Row& row) {
+  return fmt::format("{:<16} {:>8} {:>9.3f} {:>8.1f} {:>9} {:>8.3f} {:>8.3f} {:>7}\n", row.policy,
+                     fmt::format("{}{}", row.copies, row.per_step ? "/step" : ""), to_gib(row.memory.kv_pool),
+                     row.memory.copies_loss * 100, row.planned ? fmt::format("{:.3f}", *row.planned) : "-",
+                     row.scored.mean, row.scored.worst,
+                     s.model.moe_layer_numbers()[static_cast<std::size_t>(row.scored.worst_layer)]);
 }
 
-std::string placement_row(const Scenario& s, const PolicyChoice& policy) {
+nlohmann::ordered_json json_of(const Scenario& s, const Row& row) {
+  nlohmann::ordered_json out{
+      {"policy", row.policy},
+      {row.per_step ? "copies_per_gpu_and_step" : "copies_per_gpu", row.copies},
+      {"kv_pool_gib_per_gpu", to_gib(row.memory.kv_pool)},
+      {"kv_lost_to_copies_share", row.memory.copies_loss},
+      {"balancedness_planned", nullptr},
+      {"balancedness_mean", row.scored.mean},
+      {"balancedness_worst", row.scored.worst},
+      {"worst_layer", s.model.moe_layer_numbers()[static_cast<std::size_t>(row.scored.worst_layer)]}};
+  if (row.planned) {
+    out["balancedness_planned"] = *row.planned;
+  }
+  return out;
+}
+
+Row placement_row(const Scenario& s, const PolicyChoice& policy) {
   const PreparedRun run = prepare_run(s, policy);
   LoadWindow even(s.run_window.layers(), s.run_window.experts());
   for (int l = 0; l < even.layers(); ++l) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
   const Score planned = score(run.placement, planning_window(s, policy));
-  return line(s, policy.label, fmt::format("{}", std::max(0, run.plan.copies_on_fullest_gpu())), run.memory,
-              fmt::format("{:.3f}", planned.mean), score(run.placement, policy.perfect_balance ? even : s.run_window));
+  return {policy.label, false,        std::max(0, run.plan.copies_on_fullest_gpu()),
+          run.memory,   planned.mean, score(run.placement, policy.perfect_balance ? even : s.run_window)};
 }
 
 // A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
-std::string step_row(const Scenario& s, const PolicyChoice& policy) {
+Row step_row(const Scenario& s, const PolicyChoice& policy) {
   const StepScore steps = screen_steps(s, policy);
   MemoryOptions options = s.memory;
   options.resident_extra = buffer_bytes(s, *policy.per_step, steps.most_extra);
@@ -54,8 +82,8 @@ std::string step_row(const Scenario& s, const PolicyChoice& policy) {
   MemoryBreakdown memory = memory_breakdown(s.model, s.cluster, s.parallelism, options, resident);
   const Bytes without = memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident).kv_pool;
   memory.copies_loss = 1.0 - memory.kv_pool / without;  // here: what the buffers take
-  return line(s, policy.label, fmt::format("{}/step", steps.most_extra), memory, "-",
-              {steps.mean, steps.worst, steps.worst_layer});
+  return {policy.label, true,         static_cast<int>(steps.most_extra),
+          memory,       std::nullopt, {steps.mean, steps.worst, steps.worst_layer}};
 }
 
 }  // namespace
@@ -65,6 +93,7 @@ int screen_verb(const std::vector<std::string>& words) {
   options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
                         "policies to screen, separated by commas; default: the scenario's own");
   add_scenario_options(options);
+  add_json_option(options);
   const auto values = parse_words(
       words,
       "epsim screen SCENARIO.yaml --policies base,eplb,craft [options]\n\n"
@@ -78,14 +107,19 @@ int screen_verb(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
+  const JsonOutput json(*values);
   const Config config = open_scenario(*values);
   const Scenario scenario = read_scenario(config, split_list((*values)["policies"].as<std::string>()));
   std::cout << fmt::format("{}: {} on {} GPUs\n", scenario.name, scenario.model.name, scenario.cluster.gpus())
             << "                   copies   KV pool     lost   balancedness: mean / max GPU load\n"
                "policy              /GPU   GiB/GPU        %   planned   scored    worst   layer\n";
+  nlohmann::ordered_json rows;
   for (const PolicyChoice& policy : scenario.policies) {
-    std::cout << (policy.per_step != nullptr ? step_row(scenario, policy) : placement_row(scenario, policy));
+    const Row row = policy.per_step != nullptr ? step_row(scenario, policy) : placement_row(scenario, policy);
+    std::cout << line(scenario, row);
+    rows.push_back(json_of(scenario, row));
   }
+  json.print(nlohmann::ordered_json{{"format", 1}, {"scenario", scenario.name}, {"policies", rows}}.dump(2) + "\n");
   return 0;
 }
 

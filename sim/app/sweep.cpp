@@ -173,7 +173,7 @@ std::string failures(const SweepOutcome& done) {
 SweepRequest request_of(const po::variables_map& values) {
   SweepRequest request;
   open_scenario(values);  // its errors first: no file, a file that is not YAML, an override that is no assignment
-  request.scenario = values["scenario"].as<std::string>();
+  request.scenario = shipped_file(values["scenario"].as<std::string>());
   if (values.count("set") > 0) {
     request.overrides = values["set"].as<std::vector<std::string>>();
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "sim/app/accuracy.h"
 #include "sim/app/command_line.h"
@@ -12,6 +13,7 @@ namespace epsim::app {
 int validate_verb(const std::vector<std::string>& words) {
   boost::program_options::options_description options("options");
   add_scenario_options(options);
+  add_json_option(options);
   options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
                         "policies to plan, separated by commas; default: the scenario's own");
   options.add_options()("accuracy",
@@ -29,10 +31,12 @@ int validate_verb(const std::vector<std::string>& words) {
     return 0;
   }
   if (values->count("accuracy") > 0) {
-    const AccuracyTable table = compute_accuracy((*values)["accuracy"].as<std::string>());
+    const AccuracyTable table = compute_accuracy(shipped_file((*values)["accuracy"].as<std::string>()));
     std::cout << accuracy_text(table);
     return table.failures() == 0 ? 0 : 1;
   }
+  const JsonOutput json(*values);
+  nlohmann::ordered_json result{{"format", 1}};
   const Config config = open_scenario(*values);
   const Scenario scenario = read_scenario(config, split_list((*values)["policies"].as<std::string>()));
   print_warnings(scenario);
@@ -44,6 +48,9 @@ int validate_verb(const std::vector<std::string>& words) {
                              kInstanceRoleNames[static_cast<std::size_t>(pool.role)], pool.cluster.nodes,
                              pool.cluster.gpus());
   }
+  result["scenario"] = scenario.name;
+  result["gpus"] = all_gpus(scenario);
+  result["requests"] = scenario.requests.requests.size();
   for (const PolicyChoice& policy : scenario.policies) {
     const PreparedRun run = prepare_run(scenario, policy);
     const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
@@ -53,8 +60,14 @@ int validate_verb(const std::vector<std::string>& words) {
         state > 0 ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", state)
                   : "",
         run.memory.copies_loss * 100);
+    result["policies"].push_back({{"policy", policy.label},
+                                  {"kv_pool_gib_per_gpu", to_gib(run.memory.kv_pool)},
+                                  {"kv_tokens_per_dp_rank", run.serving.kv_blocks * run.serving.kv_block_tokens},
+                                  {"kv_tokens_of_each_request_state", state},
+                                  {"kv_lost_to_copies_share", run.memory.copies_loss}});
   }
   std::cout << "the scenario is valid\n";
+  json.print(result.dump(2) + "\n");
   return 0;
 }
 
