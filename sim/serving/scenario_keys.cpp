@@ -23,6 +23,7 @@ namespace epsim {
 namespace {
 
 constexpr SameKeys kSameKeys[] = {{"plan_loads", "loads"},
+                                  {"loads.windows[]", "loads"},
                                   {"deployment.decode", "deployment.prefill"},
                                   {"deployment.prefill.serving", "serving"},
                                   {"deployment.prefill.dispatch", "dispatch"},
@@ -202,7 +203,7 @@ class Check {
     }
     if (row->type == ValueType::kSections && in.has(key)) {
       for (ConfigReader& item : in.list_of_sections(key)) {
-        look(item, path + "[]", "");
+        look(item, described_as(path + "[]"), "");
       }
     } else if (row->type == ValueType::kText && !row->choices.empty() && !open_choices(*row) && in.has(key)) {
       const std::string value = *in.maybe<std::string>(key);

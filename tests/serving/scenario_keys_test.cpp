@@ -67,6 +67,12 @@ std::vector<std::vector<std::string>> visits(const std::string& trace) {
        "requests.output_tokens=~"},
       {"requests.lengths={input: {kind: lognormal, mean: 50, sigma: 1, max: 90}, output: {kind: fixed, tokens: 2}}",
        "requests.input_tokens=~", "requests.output_tokens=~"},
+      {"requests={kind: closed_loop, concurrency: 2, count: 4, input_tokens: 70, output_tokens: 2}"},
+      {"requests.lengths={input: {kind: random, tokens: 9}, output: {kind: fixed, tokens: 2}}",
+       "requests.input_tokens=~", "requests.output_tokens=~"},
+      {"requests={kind: closed_loop, concurrency: 2, count: 4, lengths: {input: {kind: fixed, tokens: 9}, "
+       "output: {kind: fixed, tokens: 2}}}"},
+      {"loads={windows: [{kind: uniform, for: 10s}, {kind: zipf, exponent: 0.1, for: 10s}]}"},
       {"requests.lengths={empirical: {kind: azure_csv, path: " + corpus("azure_csv/three.csv") + "}}",
        "requests.input_tokens=~", "requests.output_tokens=~"},
   };
