@@ -106,7 +106,7 @@ std::string intervals_table(const SweepRequest& request, const ResultTable& inte
     table.add_column({printable(intervals.columns[c].name), ""}, Align::kLeft);
   }
   std::vector<Shown> columns;
-  for (const Shown& shown : shown_columns(request.measure)) {
+  for (const Shown& shown : shown_columns(request)) {
     if (std::any_of(intervals.rows.begin(), intervals.rows.end(),
                     [&](const std::vector<std::string>& row) { return row[lead] == shown.column; })) {
       table.add_column(shown.header);

@@ -53,6 +53,7 @@ struct StepCost {
   // combine): the part of `total` that perfect balance would save.
   Seconds straggler{};
 };
+void add_cost(StepCost& sum, const StepCost& step);
 
 // What has changed about the hardware since the run began: the share of its speed, in (0, 1] or above for an
 // overclocked GPU, at which each GPU computes and at which its links run. Empty: all at 1.

@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "sim/core/check.h"
-#include "sim/serving/step_account.h"
 
 namespace epsim {
 namespace {

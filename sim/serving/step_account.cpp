@@ -42,15 +42,4 @@ void check_cost(const StepCost& cost) {
               fmt::format("a step of {} s waits {} s for stragglers", total, waiting));
 }
 
-void add_cost(StepCost& sum, const StepCost& step) {
-  sum.total += step.total;
-  for (std::size_t i = 0; i < sum.by_part.size(); ++i) {
-    sum.by_part[i] += step.by_part[i];
-  }
-  for (std::size_t i = 0; i < sum.by_origin.size(); ++i) {
-    sum.by_origin[i] += step.by_origin[i];
-  }
-  sum.straggler += step.straggler;
-}
-
 }  // namespace epsim

@@ -1,4 +1,4 @@
-// Adds up what the steps of a run cost, and refuses a price that contradicts itself.
+// Adds declared gaps to a step's price, and refuses a price that contradicts itself.
 #pragma once
 
 #include "sim/domain/step.h"
@@ -11,7 +11,5 @@ StepCost with_gap(StepCost cost, Seconds gap);
 // Throws InvariantBroken unless every share is finite and not negative, the parts and the origins each sum to the total
 // (relative 1e-9), and waiting is not longer than the step.
 void check_cost(const StepCost& cost);
-
-void add_cost(StepCost& sum, const StepCost& step);
 
 }  // namespace epsim
