@@ -61,13 +61,16 @@ std::optional<SloStep> doubled(const SloCurve& curve, const Probe& p) {
   return requests_of(p) < most ? std::optional(SloStep{p.offered, std::min(most, 2 * requests_of(p))}) : std::nullopt;
 }
 
-// What the next rate without a bracket is. Steps grow with the distance from the start.
+// Below all rates that fail. A latency over its bound by a factor asks for a step of about its square at least, and
+// each further rate that fails for one of a higher power; an overload for what was served.
 double rate_below(const SloCurve& curve, const Probe& failed) {
-  const double gone = std::max(1.0, curve.start / failed.offered);
-  const double rate = failed.offered / std::clamp(gone * gone, curve.step, kMostDownStep);
+  const auto missed = std::count_if(curve.probes.begin(), curve.probes.end(),
+                                    [](const Probe& p) { return !p.slo.holds && !overloaded(p); });
+  const double step = std::max(curve.step, std::exp(2 * std::max(0.0, failed.slo.excess)));
+  const double rate = failed.offered / std::min(std::pow(step, static_cast<double>(missed)), kMostDownStep);
   const double served = 0.9 * failed.completed;
   const double guess = overloaded(failed) || failed.completed < failed.measured_offered * 0.95 ? served : rate;
-  return std::max(curve.start / kReach, std::min(guess, rate));
+  return std::max(curve.start / kReach, std::min(guess, failed.offered / curve.step));
 }
 
 double rate_above(const SloCurve& curve, const Probe& passed) {
@@ -114,15 +117,17 @@ double uncertainty(const SloCurve& curve, const Bracket& bracket, const GoodputO
 
 // The ends of a bracket that is narrow enough, asked again until they stand.
 std::optional<SloStep> confirmation(const SloCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
-  const std::size_t least =
-      std::max(std::min(2 * curve.usual, most_of(curve)), std::min(level_of(curve, bracket), curve.available));
+  const std::size_t least = level_of(curve, bracket);
   for (const Probe* end : {bracket.high, bracket.low}) {
     if (requests_of(*end) < least) {
       return SloStep{end->offered, least};
     }
   }
-  const bool decided = bracket.low->slo.decided && (bracket.high->slo.decided || overloaded(*bracket.high));
-  if (decided || overloaded(*bracket.high) || uncertainty(curve, bracket, options) <= kAccuracy * options.tolerance) {
+  // A run that meets every bound may look unsteady by chance: asked again twice, with twice as many requests each time.
+  if (overloaded(*bracket.high)) {
+    return requests_of(*bracket.high) < 4 * least ? doubled(curve, *bracket.high) : std::nullopt;
+  }
+  if ((bracket.low->slo.decided && bracket.high->slo.decided) || uncertainty(curve, bracket, options) <= kAccuracy * options.tolerance) {
     return std::nullopt;
   }
   const bool low_first = bracket.low->requests <= bracket.high->requests;

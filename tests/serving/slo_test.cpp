@@ -45,7 +45,7 @@ class LinearPricer : public StepPricer {
  public:
   LinearPricer(double fixed, double per_token, double per_request)
       : fixed_(fixed), per_token_(per_token), per_request_(per_request) {}
-  StepCost price(std::int64_t, std::span<const RankBatch> ranks) override {
+  StepCost price(const StepAt&, std::span<const RankBatch> ranks) override {
     double s = fixed_;
     for (const RankBatch& r : ranks) {
       s += per_token_ * static_cast<double>(r.prefill_tokens) + per_request_ * static_cast<double>(r.decode_tokens);
