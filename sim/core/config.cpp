@@ -88,7 +88,7 @@ void Config::extend(Config base) {
 
 Config Config::clone() const {
   auto document = std::make_shared<Document>(*document_);
-  document->root = YAML::Clone(document_->root);
+  document->root.reset(YAML::Clone(document_->root));  // an assignment would turn the original into the copy
   return Config(std::move(document));
 }
 
