@@ -223,6 +223,7 @@ class SetupWork {
       describe_plan(*prepared, s.plan_window, of(policy.label));
     }
     subjects_[policy.label].push_back(subject_of(s, policy, std::move(prepared), static_cast<int>(seed), control_));
+    subjects_[policy.label].back().longer = {};  // the study states how many requests a rate takes
   }
 
   // Setups run side by side already; a thread that waits here must not begin another one inside this one. The more
