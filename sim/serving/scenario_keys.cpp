@@ -53,13 +53,20 @@ std::vector<std::string> policy_names() {
   return out;
 }
 
+std::vector<std::string> engine_names() {
+  std::vector<std::string> out = names_of(engine_profiles());
+  const std::vector<std::string> aliases = names_of(kEngineAliases);
+  out.insert(out.end(), aliases.begin(), aliases.end());
+  return out;
+}
+
 std::vector<std::string> catalogue(std::string_view name) {
   using Names = std::vector<std::string> (*)();
   static const std::map<std::string_view, Names> table = {
       {"@models", [] { return names_of(list_models()); }},
       {"@nodes", [] { return names_of(list_nodes()); }},
       {"@transports", [] { return names_of(transport_entries()); }},
-      {"@engines", [] { return names_of(engine_profiles()); }},
+      {"@engines", engine_names},
       {"@requests", [] { return names_of(request_sources()); }},
       {"@loads", [] { return names_of(load_readers()); }},
       {"@presets", [] { return names_of(routing_presets()); }},

@@ -102,7 +102,7 @@ TEST_CASE("with an SLO, tables, CSV and JSON speak of the SLO and not of the kne
   std::ostringstream rates, curve;
   write_goodput_csv(rates, study);
   write_curve_csv(curve, study);
-  check_contains(rates.str(), {"\nbase,8,5,1,3.75,6.25,ttft<2s,1,0,1000\n", "\neplb,7,4.8,1.2,3.6"});
+  check_contains(rates.str(), {"\nbase,8,5,1,3.75,6.25,ttft<2s,1,0,1000\n", "\neplb,8,6,1.2,4.5,7.5,"});
   CHECK(rates.str().find("knee") == std::string::npos);
   check_contains(curve.str(), {"\nbase,7,4,1000,4,4,800,2400,4800,4.8,100,125,30000,120,0.5,1,1,1,5000,"});
   const auto json = nlohmann::json::parse(goodput_json(study, {"0.1.0", "s", 7, "", {}}));

@@ -227,7 +227,10 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "interval95_high",
                        "difference_mean",
                        "difference_interval95_low",
-                       "difference_interval95_high"};
+                       "difference_interval95_high",
+                       "slo_holds",
+                       "slo_limit",
+                       "slo_ratio"};
   for (const std::string& name : csv_columns()) {
     CAPTURE(name);
     const bool has_unit = std::any_of(kUnits.begin(), kUnits.end(), [&](const std::string& unit) {
