@@ -1,9 +1,10 @@
+#include "models/memory_model.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "models/memory_model.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 

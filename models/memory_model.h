@@ -37,10 +37,10 @@ struct MemoryOptions {
   // The engines' accounts count what the engine holds beside a checkpoint's weights: MLA's up-projections a second time
   // in bf16, taken apart for absorption, and the scales of fp8 weights (a float32 for 128 x 128).
   MemoryAccount account = MemoryAccount::kPlain;
-  Bytes reserve{};             // on every GPU: activations, communication buffers
-  Bytes reserve_per_node{};    // on every GPU, once per node of the cluster: buffers that grow with the ranks
-  Bytes resident_extra{};      // on every GPU: prefetch double buffers
-  int kv_block_tokens = 1;     // tokens of one KV block
+  Bytes reserve{};           // on every GPU: activations, communication buffers
+  Bytes reserve_per_node{};  // on every GPU, once per node of the cluster: buffers that grow with the ranks
+  Bytes resident_extra{};    // on every GPU: prefetch double buffers
+  int kv_block_tokens = 1;   // tokens of one KV block
   std::optional<std::int64_t> num_gpu_blocks;  // KV blocks per DP rank instead of what fits; checked against memory
 };
 

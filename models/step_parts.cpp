@@ -1,7 +1,8 @@
+#include "models/step_parts.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "models/step_parts.h"
 #include "sim/core/check.h"
 #include "sim/core/sum_and_most.h"
 

@@ -265,8 +265,8 @@ std::string svg_boxes(const Topology& topology, const View& view, const Layout& 
   return out;
 }
 
-// Every cable with its rate beside it: near the end that has fewer cables, where they are furthest apart. Of a cable with
-// two rates, each stands near the end that sends.
+// Every cable with its rate beside it: near the end that has fewer cables, where they are furthest apart. Of a cable
+// with two rates, each stands near the end that sends.
 std::string svg_edges(const View& view, const Layout& layout) {
   constexpr double kPlace = 0.23;  // from that end
   std::map<int, int> degree;

@@ -1,3 +1,5 @@
+#include "sim/app/command_line.h"
+
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -6,8 +8,6 @@
 #include <iostream>
 #include <sstream>
 #include <thread>
-
-#include "sim/app/command_line.h"
 
 namespace epsim::app {
 

@@ -50,8 +50,8 @@ std::optional<boost::program_options::variables_map> parse_words(const std::vect
 void add_scenario_options(boost::program_options::options_description& options);
 // The scenario's warnings, on standard error.
 void print_warnings(const Scenario& scenario);
-// `name`, or, where there is no such file or folder, that of the installed share/epsim: "experiments/quickstart/..." works
-// from any folder.
+// `name`, or, where there is no such file or folder, that of the installed share/epsim: "experiments/quickstart/..."
+// works from any folder.
 std::filesystem::path shipped_file(const std::string& name);
 // The scenario file, a shipped one where there is none of that name, with its overrides applied.
 Config open_scenario(const boost::program_options::variables_map& values);

@@ -141,7 +141,8 @@ int goodput_verb(const std::vector<std::string>& words) {
       "epsim goodput SCENARIO.yaml --policies base,eplb,craft [options]\n\n"
       "Finds the request rate that each policy sustains: with --slo the highest at which the SLO holds, or else the\n"
       "knee of mean TTFT and the saturation throughput. Rates scale the arrivals of the scenario's requests, so every\n"
-      "policy sees the same ones; ratios between policies are taken seed by seed. Generated requests are as many as it\n"
+      "policy sees the same ones; ratios between policies are taken seed by seed. Generated requests are as many as "
+      "it\n"
       "takes to tell (1,000,000 at most), whatever requests.count says. Finished searches are kept: after Ctrl-C or a\n"
       "kill the same command goes on where it stopped.\n",
       options, {"scenario"});

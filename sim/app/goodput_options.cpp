@@ -50,7 +50,8 @@ void add_goodput_options(po::options_description& options) {
       "system; default 0.1")("drain", word(), "likewise at the end; default 0.1")(
       "min-completed", word(), "completed / offered rate that an acceptable rate must reach; default 0.95")(
       "max-drift", word(), "growth between the halves of a run that still counts as steady; default 0.25")(
-      "min-requests-ratio", word(), "requests of the trace for each one in the system at an acceptable rate; default 20");
+      "min-requests-ratio", word(),
+      "requests of the trace for each one in the system at an acceptable rate; default 20");
 }
 
 GoodputOptions read_goodput_options(const po::variables_map& values) {

@@ -112,7 +112,7 @@ std::string new_scenario(const Request& r) {
   const std::string serving = defaults_of(plain.resolved, "serving"),
                     dispatch = r.prefill > 0 ? "" : defaults_of(plain.resolved, "dispatch");
   return document(r, "  # What the engine chooses here; take the '#' away to change it.\n" + serving,
-                  dispatch.empty() ? "" : dispatch + "  {}  # nothing changed\n");
+                  dispatch);
 }
 
 }  // namespace

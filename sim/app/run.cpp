@@ -140,7 +140,8 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
   Recordings recordings(values, folder.path());
   const RunInfo info = describe_inputs(scenario);
-  const std::vector<RunResult> results = run_all(scenario, settings, recordings.all.empty() ? nullptr : &recordings.all);
+  const std::vector<RunResult> results =
+      run_all(scenario, settings, recordings.all.empty() ? nullptr : &recordings.all);
   const Comparison compared = compare_runs(by_seed, results, settings);
 
   if (folders_by_label) {

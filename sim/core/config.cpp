@@ -1,3 +1,5 @@
+#include "sim/core/config.h"
+
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
@@ -5,7 +7,6 @@
 #include <cmath>
 #include <set>
 
-#include "sim/core/config.h"
 #include "sim/core/config_convert.h"
 #include "sim/core/config_document.h"
 

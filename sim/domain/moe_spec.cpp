@@ -1,10 +1,11 @@
+#include "sim/domain/moe_spec.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 
 #include "sim/core/error.h"
-#include "sim/domain/moe_spec.h"
 
 namespace epsim {
 namespace {

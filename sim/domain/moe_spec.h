@@ -74,7 +74,7 @@ struct MoeSpec {
   // bf16; 1 = fp8 but for embedding, head and router, which fp8 checkpoints keep in bf16 (DeepSeek-V3's, Qwen3's
   // modules_to_not_convert).
   double bytes_per_weight = 2;
-  double bytes_per_kv = 2;      // bf16
+  double bytes_per_kv = 2;  // bf16
   AttentionSpec attention;
   std::string source;  // where the figures come from
 

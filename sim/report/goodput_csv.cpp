@@ -20,9 +20,9 @@ void write_probe(CsvTable& csv, const GoodputSearch& search, const Probe& p, con
 }
 
 void write_slo_csv(std::ostream& out, const GoodputStudy& study) {
-  CsvTable csv(out, {"policy", "seed", "slo_requests_per_s", "slo_ratio", "slo_low_requests_per_s",
-                     "slo_high_requests_per_s", "slo_limit", "slo_holds", "kv_lost_to_copies_share",
-                     "kv_tokens_per_rank"});
+  CsvTable csv(
+      out, {"policy", "seed", "slo_requests_per_s", "slo_ratio", "slo_low_requests_per_s", "slo_high_requests_per_s",
+            "slo_limit", "slo_holds", "kv_lost_to_copies_share", "kv_tokens_per_rank"});
   for (const GoodputSearch& s : study.searches) {
     csv.text(s.policy).integer(static_cast<std::int64_t>(s.seed)).number(s.slo.rate);
     csv.number(ratio(s.slo.rate, search_of(study, 0, s.seed_index).slo.rate)).number(s.slo.low).number(s.slo.high);
@@ -41,8 +41,7 @@ void write_goodput_csv(std::ostream& out, const GoodputStudy& study) {
   }
   CsvTable csv(out, {"policy", "seed", "k", "knee_requests_per_s", "knee_ratio", "knee_ttft_mean_ms", "knee_limit",
                      "knee_bracket_share", "knee_searched", "knee_interpolated", "knee_steady", "idle_ttft_mean_ms",
-                     "saturation_requests_per_s", "saturation_ratio", "kv_lost_to_copies_share",
-                     "kv_tokens_per_rank"});
+                     "saturation_requests_per_s", "saturation_ratio", "kv_lost_to_copies_share", "kv_tokens_per_rank"});
   for (const GoodputSearch& s : study.searches) {
     const GoodputSearch& first = search_of(study, 0, s.seed_index);
     for (const double k : values_of_k(options)) {
@@ -59,11 +58,26 @@ void write_goodput_csv(std::ostream& out, const GoodputStudy& study) {
 }
 
 void write_curve_csv(std::ostream& out, const GoodputStudy& study) {
-  CsvTable csv(out, {"policy", "seed", "offered_requests_per_s", "offered_requests", "measured_offered_requests_per_s",
-                     "measured_completed_requests_per_s", "measured_requests", "measured_ttft_mean_ms",
-                     "measured_ttft_p99_ms", "ttft_over_idle", "measured_tpot_mean_ms", "measured_tpot_p99_ms",
-                     "measured_e2e_mean_ms", "in_system_requests", "attainment_share", "slo_holds", "stable",
-                     "enough_requests", "steps", "fingerprint"});
+  CsvTable csv(out, {"policy",
+                     "seed",
+                     "offered_requests_per_s",
+                     "offered_requests",
+                     "measured_offered_requests_per_s",
+                     "measured_completed_requests_per_s",
+                     "measured_requests",
+                     "measured_ttft_mean_ms",
+                     "measured_ttft_p99_ms",
+                     "ttft_over_idle",
+                     "measured_tpot_mean_ms",
+                     "measured_tpot_p99_ms",
+                     "measured_e2e_mean_ms",
+                     "in_system_requests",
+                     "attainment_share",
+                     "slo_holds",
+                     "stable",
+                     "enough_requests",
+                     "steps",
+                     "fingerprint"});
   for (const GoodputSearch& search : study.searches) {
     for (const Probe& probe : search.curve) {
       write_probe(csv, search, probe, study.options.slo);

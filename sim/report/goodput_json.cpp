@@ -31,8 +31,8 @@ Json slo_of(const Slo& slo) {
   }
   Json out{{"text", name_of(slo)}, {"terms", Json::array()}};
   for (const SloTerm& term : slo.terms) {
-    out["terms"].push_back({{"metric", name_of(term.metric)}, {"stat", name_of(term.stat)},
-                            {"bound_s", term.bound.count()}});
+    out["terms"].push_back(
+        {{"metric", name_of(term.metric)}, {"stat", name_of(term.stat)}, {"bound_s", term.bound.count()}});
   }
   out["attainment"] = slo.per_request() ? Json(slo.attainment) : Json(nullptr);
   return out;

@@ -37,8 +37,13 @@ Stored json_of(const Summary& summary) {
   return Stored::array({count, number(mean), number(p50), number(p90), number(p95), number(p99), number(max)});
 }
 Summary summary_in(const Stored& json) {
-  return {json.at(0),           number_in(json.at(1)), number_in(json.at(2)), number_in(json.at(3)),
-          number_in(json.at(4)), number_in(json.at(5)), number_in(json.at(6))};
+  return {json.at(0),
+          number_in(json.at(1)),
+          number_in(json.at(2)),
+          number_in(json.at(3)),
+          number_in(json.at(4)),
+          number_in(json.at(5)),
+          number_in(json.at(6))};
 }
 
 Stored json_of(const SloScore& score) {
@@ -59,8 +64,8 @@ Stored json_of(const Probe& probe) {
   const auto& [offered, measured_offered, completed, ttft_s, tpot_s, e2e_s, concurrency, slo, stable, enough_requests,
                requests, measured_requests, steps, fingerprint] = probe;
   return Stored::array({offered, measured_offered, completed, json_of(ttft_s), json_of(tpot_s), json_of(e2e_s),
-                      concurrency, json_of(slo), stable, enough_requests, requests, measured_requests, steps,
-                      fingerprint});
+                        concurrency, json_of(slo), stable, enough_requests, requests, measured_requests, steps,
+                        fingerprint});
 }
 Probe probe_in(const Stored& json) {
   return {json.at(0),
@@ -92,7 +97,7 @@ Stored stored_json(const GoodputSearch& search) {
     probes.push_back(json_of(probe));
   }
   return Stored::array({policy, seed_index, seed, idle_ttft_s, saturation, json_of(knee), json_of(best), knees,
-                      json_of(slo), probes, kv_lost_share, kv_tokens_per_rank});
+                        json_of(slo), probes, kv_lost_share, kv_tokens_per_rank});
 }
 
 GoodputSearch goodput_search_in(const Stored& json) {
@@ -118,7 +123,7 @@ GoodputSearch goodput_search_in(const Stored& json) {
 
 std::string stored_text(const GoodputSearch& search) {
   return Stored{{"format", kStoreFormat}, {"search", stored_json(search)}}.dump(1, ' ', false,
-                                                                         Stored::error_handler_t::replace) +
+                                                                                Stored::error_handler_t::replace) +
          "\n";
 }
 

@@ -181,13 +181,13 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
   }
   for (std::size_t p = 0; p < policies.size() && study.options.slo.any(); ++p) {
     if (policies[p].slo.held_seeds < study.seeds) {
-      out.push_back(fmt::format("{} does not meet the SLO{}, not even with one request in the system: {} fails.",
-                                plain_name(policies[p].policy),
-                                policies[p].slo.held_seeds == 0
-                                    ? ""
-                                    : fmt::format(" under {} of {} seeds", study.seeds - policies[p].slo.held_seeds,
-                                                  study.seeds),
-                                policies[p].slo.limit));
+      out.push_back(
+          fmt::format("{} does not meet the SLO{}, not even with one request in the system: {} fails.",
+                      plain_name(policies[p].policy),
+                      policies[p].slo.held_seeds == 0
+                          ? ""
+                          : fmt::format(" under {} of {} seeds", study.seeds - policies[p].slo.held_seeds, study.seeds),
+                      policies[p].slo.limit));
     }
   }
   if (study.same_requests && study.seeds > 1) {
@@ -210,7 +210,8 @@ std::string knee_rule(const GoodputOptions& o) {
 std::string slo_rule(const GoodputOptions& o) {
   return fmt::format(
       "SLO: {}. The rate is the highest at which every term holds in a steady state that completes >= {:g} x offered; "
-      "found by bisection to {:g} %, with as many requests as it takes to tell (50,000 at most, unless the number in the "
+      "found by bisection to {:g} %, with as many requests as it takes to tell (50,000 at most, unless the number in "
+      "the "
       "system asks for more), interpolated inside the last bracket.{}",
       name_of(o.slo), o.min_completed, o.tolerance * 100,
       o.slo.per_request() ? fmt::format(" attainment: the share of requests that meet every bound without a statistic; "

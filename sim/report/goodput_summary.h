@@ -26,17 +26,17 @@ struct KneeFigures {
 
 // The highest rate at which the SLO holds, and the latencies of the highest such rate probed.
 struct SloFigures {
-  std::string limit;   // what most seeds' searches were limited by
-  int held_seeds = 0;  // seeds under which it holds at some rate
-  Estimate attainment; // share; undefined without per-request bounds
+  std::string limit;    // what most seeds' searches were limited by
+  int held_seeds = 0;   // seeds under which it holds at some rate
+  Estimate attainment;  // share; undefined without per-request bounds
   Estimate ttft_mean_ms, ttft_p99_ms, tpot_mean_ms, tpot_p99_ms;
 };
 
 struct PolicyGoodput {
   std::string policy;
-  Estimate rate;   // requests/s: at the SLO where there is one, or else at the searched knee
-  Estimate ratio;  // to the first policy's, seed by seed
-  SloFigures slo;  // with an SLO; the following four without
+  Estimate rate;                   // requests/s: at the SLO where there is one, or else at the searched knee
+  Estimate ratio;                  // to the first policy's, seed by seed
+  SloFigures slo;                  // with an SLO; the following four without
   std::vector<KneeFigures> knees;  // by k, the searched one among them
   Estimate saturation, saturation_ratio;
   Estimate idle_ttft_ms;
@@ -57,13 +57,13 @@ const GoodputSearch& search_of(const GoodputStudy& study, std::size_t policy, in
 std::vector<double> values_of_k(const GoodputOptions& options);
 const Knee& knee_at(const GoodputSearch& search, const GoodputOptions& options, double k);
 
-// Which policy to choose. A policy is better than another when the interval of their ratio, taken seed by seed, does not
-// hold 1 (with a single seed: when they differ by more than the search's tolerance). Of those better than the first, the
-// fastest is chosen, or one not told apart from it that takes less KV room.
+// Which policy to choose. A policy is better than another when the interval of their ratio, taken seed by seed, does
+// not hold 1 (with a single seed: when they differ by more than the search's tolerance). Of those better than the
+// first, the fastest is chosen, or one not told apart from it that takes less KV room.
 struct GoodputVerdict {
-  std::size_t policy = 0;  // the chosen one
-  bool difference = false; // it is told apart from the first policy
-  std::string text;        // one sentence
+  std::size_t policy = 0;   // the chosen one
+  bool difference = false;  // it is told apart from the first policy
+  std::string text;         // one sentence
 };
 GoodputVerdict goodput_verdict(const GoodputStudy& study);
 

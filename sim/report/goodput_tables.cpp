@@ -44,15 +44,17 @@ TextTable slo_table(const GoodputStudy& study, const std::vector<PolicyGoodput>&
   table.add_column({"in", "system", "requests"});
   table.add_column({"KV", "lost", "%"});
   for (const PolicyGoodput& p : policies) {
-    std::vector<std::string> row = {
-        shortened(printable(plain_name(p.policy)), kPlainColumns), p.rate.mean > 0 ? rounded(p.rate.mean) : "never",
-        half_width(p.rate), change_text(p.ratio),
-        std::isfinite(p.ratio.half_width) ? percent(p.ratio.half_width) : "-", p.slo.limit};
+    std::vector<std::string> row = {shortened(printable(plain_name(p.policy)), kPlainColumns),
+                                    p.rate.mean > 0 ? rounded(p.rate.mean) : "never",
+                                    half_width(p.rate),
+                                    change_text(p.ratio),
+                                    std::isfinite(p.ratio.half_width) ? percent(p.ratio.half_width) : "-",
+                                    p.slo.limit};
     if (study.options.slo.per_request()) {
       row.push_back(percent(p.slo.attainment.mean));
     }
-    for (const Estimate& e : {p.slo.ttft_mean_ms, p.slo.ttft_p99_ms, p.slo.tpot_mean_ms, p.slo.tpot_p99_ms,
-                              p.concurrency}) {
+    for (const Estimate& e :
+         {p.slo.ttft_mean_ms, p.slo.ttft_p99_ms, p.slo.tpot_mean_ms, p.slo.tpot_p99_ms, p.concurrency}) {
       row.push_back(rounded(e.mean));
     }
     row.push_back(percent(p.kv_lost_share));
@@ -112,20 +114,20 @@ std::string knee_tables(const GoodputStudy& study, const std::vector<PolicyGoodp
          paragraph(measured_part_rule(study.options)) +
          "\nknee against k: the first policy in req/s, the others relative to it\n" +
          sensitivity_table(policies).render() +
-         paragraph("> = the knee lies above the rates that were probed; * = a rate beside the knee was not steady, or had "
-                   "too few requests.");
+         paragraph(
+             "> = the knee lies above the rates that were probed; * = a rate beside the knee was not steady, or had "
+             "too few requests.");
 }
 
 }  // namespace
 
 std::string goodput_tables(const GoodputStudy& study, TableStyle) {
   const std::vector<PolicyGoodput> policies = summarize(study);
-  std::string out = study.options.slo.any()
-                        ? slo_table(study, policies).render() + paragraph(slo_rule(study.options)) +
-                              paragraph(measured_part_rule(study.options))
-                        : knee_tables(study, policies);
-  out += paragraph(fmt::format("Means over {} seed{}; ratios are taken seed by seed, on the same requests.", study.seeds,
-                               study.seeds == 1 ? "" : "s"));
+  std::string out = study.options.slo.any() ? slo_table(study, policies).render() + paragraph(slo_rule(study.options)) +
+                                                  paragraph(measured_part_rule(study.options))
+                                            : knee_tables(study, policies);
+  out += paragraph(fmt::format("Means over {} seed{}; ratios are taken seed by seed, on the same requests.",
+                               study.seeds, study.seeds == 1 ? "" : "s"));
   for (const std::string& line : goodput_conclusions(study)) {
     out += fmt::format("\n{}", paragraph(line));
   }

@@ -107,10 +107,11 @@ std::string never_text(const Choice& choice, std::size_t held) {
     return fmt::format("No policy meets the SLO, not even with one request in the system: {} fails.",
                        choice.policies[0].slo.limit);
   }
-  return fmt::format("Use {}: it sustains {} requests/s within the SLO, {}; {} does not meet it, not even with one "
-                     "request in the system ({} fails).",
-                     choice.name(held), rounded(choice.policies[held].rate.mean),
-                     kv_text(choice.policies[held].kv_lost_share), choice.name(0), choice.policies[0].slo.limit);
+  return fmt::format(
+      "Use {}: it sustains {} requests/s within the SLO, {}; {} does not meet it, not even with one "
+      "request in the system ({} fails).",
+      choice.name(held), rounded(choice.policies[held].rate.mean), kv_text(choice.policies[held].kv_lost_share),
+      choice.name(0), choice.policies[0].slo.limit);
 }
 
 }  // namespace
@@ -130,8 +131,8 @@ GoodputVerdict goodput_verdict(const GoodputStudy& study) {
     return {none ? 0 : held, !none, never_text(choice, none ? policies.size() : held)};
   }
   const std::size_t chosen = choice.best();
-  const std::string rate = fmt::format("{} requests/s {}", rounded(policies[chosen].rate.mean),
-                                       condition_text(study.options));
+  const std::string rate =
+      fmt::format("{} requests/s {}", rounded(policies[chosen].rate.mean), condition_text(study.options));
   if (policies.size() == 1) {
     return {0, false, fmt::format("{} sustains {}.", choice.name(0), rate)};
   }

@@ -26,11 +26,11 @@ constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 // A folder with one of these is an output.
 constexpr std::string_view kDocuments[] = {"claims.json", "comparison.json", "goodput.json", "summary.json",
                                            "sweep.json"};
-constexpr std::string_view kTables[] = {
-    "curve.csv",     "example_run.csv", "fixed_rates.csv", "goodput.csv",      "gpus.csv",        "intervals.csv",
-    "layer_gpu.csv", "layer_steps.csv", "layers.csv",      "links.csv",        "memory.csv",      "resolved.yaml",
-    "results.csv",   "setup_gains.csv", "setups.csv",      "setup_layers.csv", "sensitivity.csv", "step_kinds.csv",
-    "series.csv"};
+constexpr std::string_view kTables[] = {"curve.csv",       "example_run.csv", "fixed_rates.csv", "goodput.csv",
+                                        "gpus.csv",        "intervals.csv",   "layer_gpu.csv",   "layer_steps.csv",
+                                        "layers.csv",      "links.csv",       "memory.csv",      "resolved.yaml",
+                                        "results.csv",     "setup_gains.csv", "setups.csv",      "setup_layers.csv",
+                                        "sensitivity.csv", "step_kinds.csv",  "series.csv"};
 
 template <class Names>
 bool holds(const Names& names, const std::string& name) {

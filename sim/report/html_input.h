@@ -29,12 +29,12 @@ struct ReportNode {
 };
 
 struct ReportInput {
-  std::string title;                  // name of the folder, or of the plan's file
-  std::vector<ReportFile> files;      // by path
-  std::vector<std::string> plans;     // those of `files` that are plans
+  std::string title;                    // name of the folder, or of the plan's file
+  std::vector<ReportFile> files;        // by path
+  std::vector<std::string> plans;       // those of `files` that are plans
   std::vector<RunQuantiles> quantiles;  // by folder
-  std::vector<ReportNode> nodes;  // that scenarios name; whoever knows the hardware fills them in
-  std::vector<std::string> left_out;  // sentences: files that are too large to go into a report
+  std::vector<ReportNode> nodes;        // that scenarios name; whoever knows the hardware fills them in
+  std::vector<std::string> left_out;    // sentences: files that are too large to go into a report
 };
 
 // A report stays small enough to be sent by mail: larger files are left out, and the report says so.
@@ -42,8 +42,8 @@ inline constexpr std::uintmax_t kMostReportFileBytes = 8u << 20, kMostReportByte
 
 // Reads what `place` holds: the output of run, compare, goodput, sweep or reproduce, several of them in subfolders
 // (three levels at most), or the file of a plan. Of requests.csv only the quantiles are taken; files
-// that a report does not show (results.h5, steps.csv) are not read. Throws InputError when there is nothing to report on, when a JSON file is damaged or of a format that is not
-// known.
+// that a report does not show (results.h5, steps.csv) are not read. Throws InputError when there is nothing to report
+// on, when a JSON file is damaged or of a format that is not known.
 ReportInput read_report_input(const std::filesystem::path& place);
 
 }  // namespace epsim

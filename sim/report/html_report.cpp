@@ -30,10 +30,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The program's parts, in the order in which they build on each other.
-constexpr std::array<std::string_view, 13> kScripts = {"base.js",    "tables.js", "paper.js",   "charts.js",
-                                                       "heatmap.js", "head.js",   "series.js",  "runs.js",
-                                                       "goodput.js", "sweep.js",  "claims.js",  "plan.js",
-                                                       "main.js"};
+constexpr std::array<std::string_view, 13> kScripts = {"base.js",   "tables.js", "paper.js", "charts.js",  "heatmap.js",
+                                                       "head.js",   "series.js", "runs.js",  "goodput.js", "sweep.js",
+                                                       "claims.js", "plan.js",   "main.js"};
 
 std::string_view embedded_file(std::string_view name) {
   for (const auto& [path, content] : embedded::report_page()) {
@@ -105,7 +104,8 @@ std::string content_of(const ReportFile& file) {
     const std::size_t end = std::min(file.content.find_first_of(",\n", at), file.content.size());
     const std::string field = file.content.substr(at, end - at);
     double number = 0;
-    const bool shorter = field.size() > kLong && std::from_chars(field.data(), field.data() + field.size(), number).ec == std::errc{};
+    const bool shorter =
+        field.size() > kLong && std::from_chars(field.data(), field.data() + field.size(), number).ec == std::errc{};
     out += shorter ? fmt::format("{:.6g}", number) : field;
     out += end < file.content.size() ? file.content.substr(end, 1) : "";
     at = end + 1;

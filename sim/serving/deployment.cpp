@@ -1,8 +1,9 @@
+#include "sim/serving/deployment.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "sim/serving/deployment.h"
 #include "sim/serving/engine_profile.h"
 #include "sim/serving/expert_layout.h"
 #include "sim/serving/network_options.h"

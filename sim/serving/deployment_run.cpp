@@ -1,9 +1,10 @@
+#include "sim/serving/deployment_run.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "sim/core/check.h"
-#include "sim/serving/deployment_run.h"
 #include "sim/serving/simulate.h"
 
 namespace epsim {
@@ -153,8 +154,8 @@ std::vector<Running> start_models(const std::vector<Scenario>& scenarios, const 
     for (int i = 0; i < s.deployment.pools[p].instances; ++i) {
       const PreparedRun& plan = prepared.pools[p];
       const auto number = static_cast<int>(out.size());
-      out.push_back({&scenarios[p], &policies[p], &plan,
-                     price_instance(scenarios[p], policies[p], plan, recorder, number)});
+      out.push_back(
+          {&scenarios[p], &policies[p], &plan, price_instance(scenarios[p], policies[p], plan, recorder, number)});
     }
   }
   return out;

@@ -1,3 +1,5 @@
+#include "sim/serving/engine_defaults.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <iterator>
 #include <limits>
 
-#include "sim/serving/engine_defaults.h"
 #include "sim/serving/scenario.h"
 
 namespace epsim {

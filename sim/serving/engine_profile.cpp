@@ -1,3 +1,5 @@
+#include "sim/serving/engine_profile.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -5,8 +7,6 @@
 #include <array>
 #include <limits>
 #include <vector>
-
-#include "sim/serving/engine_profile.h"
 
 namespace epsim {
 namespace {

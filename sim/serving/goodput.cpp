@@ -300,7 +300,8 @@ std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subject
       out[i] = std::move(*known);
       return;
     }
-    out[i] = search_subject(subjects[i], led, options, abandonable(control.on_probe, give_up), abandonable({}, give_up));
+    out[i] =
+        search_subject(subjects[i], led, options, abandonable(control.on_probe, give_up), abandonable({}, give_up));
     if (control.on_finished) {
       control.on_finished(out[i]);
     }

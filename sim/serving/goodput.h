@@ -71,8 +71,8 @@ GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions
                              const OnProbe& on_probe);
 
 // Searches one subject for the highest rate at which `options.slo` holds; of `start`, `rate`, `step` and `requests`
-// count. Rates take as many requests as it takes to tell. Throws InputError when there are not as many, SearchInterrupted,
-// and what next_slo_step() throws.
+// count. Rates take as many requests as it takes to tell. Throws InputError when there are not as many,
+// SearchInterrupted, and what next_slo_step() throws.
 GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
                          const OnProbe& on_probe);
 

@@ -32,8 +32,8 @@ bool acceptable(const Probe& probe, double idle_ttft_s, const GoodputOptions& op
 Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options);
 
 // The next rate to probe; none when the search is complete. In order: the rates asked for; a bracket of the knee, in
-// geometric steps; its division, where interpolation puts the knee; rates below and above for the sensitivity. Throws RunFailed when no rate down to a thousandth of
-// the start is acceptable, or when even a thousandfold is.
+// geometric steps; its division, where interpolation puts the knee; rates below and above for the sensitivity. Throws
+// RunFailed when no rate down to a thousandth of the start is acceptable, or when even a thousandfold is.
 std::optional<double> next_rate(const GoodputCurve& curve, const GoodputOptions& options);
 
 // How many of the trace's `all` requests a probe at `rate` takes first: fewer below a rate that is acceptable, where

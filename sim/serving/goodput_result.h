@@ -27,7 +27,7 @@ struct GoodputOptions {
   double max_drift = 0.25;         // growth from the first to the second half that a steady state may show by chance
   double min_requests_ratio = 20;  // requests of the trace / mean number in the system, for a rate to be accepted
   Slo slo;                         // without terms: the search is for the knee
-  std::vector<double> rates;  // requests/s to probe besides those that the search chooses
+  std::vector<double> rates;       // requests/s to probe besides those that the search chooses
 };
 
 // How a run stands to the SLO. Each of its conditions compares a value with what is allowed: a mean with its bound, a
@@ -46,9 +46,9 @@ struct SloScore {
 // time from the arrival of its first request to that of the first one after it. The warm-up takes twice as many
 // requests as are in the system, where that is more than its share, but at most half of all.
 struct Probe {
-  double offered = 0;           // requests/s of the whole trace
-  double measured_offered = 0;  // of the measured part
-  double completed = 0;         // requests/s at which the measured ones end; less than offered where their stays grow
+  double offered = 0;             // requests/s of the whole trace
+  double measured_offered = 0;    // of the measured part
+  double completed = 0;           // requests/s at which the measured ones end; less than offered where their stays grow
   Summary ttft_s, tpot_s, e2e_s;  // TPOT of requests with more than one output token
   double concurrency = 0;         // mean number of requests in the system
   SloScore slo;
@@ -82,10 +82,10 @@ struct Knee {
 
 // What ends the rates at which an SLO holds.
 struct SloFinding {
-  bool holds = false;         // at some rate; otherwise not even where requests are alone in the system
-  double rate = 0;            // requests/s: the highest at which it holds; 0 when it never does
-  double low = 0, high = 0;   // an approximate 95 % interval of this search: requests of this seed alone
-  std::string limit;          // the term that fails first above ("ttft.p99<2s"), or "overload"
+  bool holds = false;        // at some rate; otherwise not even where requests are alone in the system
+  double rate = 0;           // requests/s: the highest at which it holds; 0 when it never does
+  double low = 0, high = 0;  // an approximate 95 % interval of this search: requests of this seed alone
+  std::string limit;         // the term that fails first above ("ttft.p99<2s"), or "overload"
 };
 
 // One policy under one seed.
@@ -96,7 +96,7 @@ struct GoodputSearch {
   double idle_ttft_s = 0;  // mean TTFT of requests that are alone in the system
   // requests/s served when the trace's first third (2000 requests or more) arrives at once, warm-up and tail cut
   double saturation = 0;
-  Knee knee;         // at GoodputOptions::k
+  Knee knee;   // at GoodputOptions::k
   Probe best;  // the highest rate probed that is acceptable, or at which the SLO holds
   std::vector<Knee> sensitivity;
   SloFinding slo;            // with an SLO; then there is no knee, no saturation and no idle TTFT

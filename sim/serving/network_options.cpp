@@ -1,10 +1,11 @@
+#include "sim/serving/network_options.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "models/catalogue.h"
-#include "sim/serving/network_options.h"
 #include "sim/serving/read_names.h"
 
 namespace epsim {

@@ -1,9 +1,10 @@
+#include "sim/serving/policy_pricer.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include "sim/core/check.h"
 #include "sim/serving/policy_graph.h"
-#include "sim/serving/policy_pricer.h"
 
 namespace epsim {
 namespace {

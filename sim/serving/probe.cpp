@@ -233,9 +233,8 @@ SloScore score_of(std::span<const RequestRecord> measured, const Slo& slo) {
       conditions.push_back(term_condition(measured, slo.terms[t], static_cast<int>(t)));
     }
   }
-  const Condition& worst = *std::max_element(conditions.begin(), conditions.end(), [](const auto& a, const auto& b) {
-    return a.excess() < b.excess();
-  });
+  const Condition& worst = *std::max_element(conditions.begin(), conditions.end(),
+                                             [](const auto& a, const auto& b) { return a.excess() < b.excess(); });
   out.excess = worst.excess();
   out.excess_half_width = worst.half_width / worst.value;
   out.limit = worst.term;

@@ -303,8 +303,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   sections.read("serving", {"dispatch"}, [&] {
     ConfigReader serving = root.section("serving");
     const bool fraction_stated = root.section("memory").has("static_fraction");
-    engine =
-        read_engine_settings(serving, site_of(s.cluster, s.parallelism.dp_ranks(), s.dispatch, fraction_stated));
+    engine = read_engine_settings(serving, site_of(s.cluster, s.parallelism.dp_ranks(), s.dispatch, fraction_stated));
     s.serving = engine.serving;
     s.serving.seed = static_cast<std::uint64_t>(s.seed);
   });

@@ -138,9 +138,8 @@ Slo parse_slo(const std::string& text) {
       continue;
     }
     const SloTerm next = term_of(term, words);
-    const bool known = std::any_of(slo.terms.begin(), slo.terms.end(), [&](const SloTerm& t) {
-      return t.metric == next.metric && t.stat == next.stat;
-    });
+    const bool known = std::any_of(slo.terms.begin(), slo.terms.end(),
+                                   [&](const SloTerm& t) { return t.metric == next.metric && t.stat == next.stat; });
     if (known) {
       fail(fmt::format("'{}' bounds what another term bounds: the same latency and statistic is given twice.", term));
     }
@@ -150,8 +149,9 @@ Slo parse_slo(const std::string& text) {
     fail("name at least one latency and its bound, as in ttft.p99<2s.");
   }
   if (attainment && !slo.per_request()) {
-    fail("attainment is the share of requests that meet the bounds of each request, and there are none; write ttft<2s "
-         "for such a bound (ttft.p99<2s bounds a percentile).");
+    fail(
+        "attainment is the share of requests that meet the bounds of each request, and there are none; write ttft<2s "
+        "for such a bound (ttft.p99<2s bounds a percentile).");
   }
   return slo;
 }

@@ -38,9 +38,9 @@ struct Slo {
 };
 
 std::string_view name_of(LatencyMetric metric);
-std::string_view name_of(LatencyStat stat);   // "each", "mean", "p50", ...
-std::string name_of(const SloTerm& term);     // "ttft.p99<2s"
-std::string name_of(const Slo& slo);          // all terms, with the attainment where it counts
+std::string_view name_of(LatencyStat stat);  // "each", "mean", "p50", ...
+std::string name_of(const SloTerm& term);    // "ttft.p99<2s"
+std::string name_of(const Slo& slo);         // all terms, with the attainment where it counts
 
 // Throws InputError, naming the key `slo`.
 Slo parse_slo(const std::string& text);

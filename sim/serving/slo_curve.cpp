@@ -11,16 +11,16 @@
 namespace epsim {
 namespace {
 
-constexpr double kReach = 1000;         // how far from the start a bracket is looked for
-constexpr double kMostStep = 4;         // up, between rates without a bracket
+constexpr double kReach = 1000;        // how far from the start a bracket is looked for
+constexpr double kMostStep = 4;        // up, between rates without a bracket
 constexpr double kMostDownStep = 4;    // and down
-constexpr std::size_t kMost = 50'000;   // requests of a probe, unless the number in the system asks for more
-constexpr std::size_t kFewest = 400;    // 3 / 400 < 1 %: a 99 % share can be told
-constexpr double kReserve = 1.25;       // over the requests that a number in the system asks for
-constexpr double kSteep = 1.0;          // excess between the ends of a bracket from which it is halved
-constexpr double kMargin = 0.1;  // a guess inside a bracket keeps this share of its logarithmic width from the ends
-constexpr double kSlopeSpan = 4;        // tolerances around the bracket whose probes tell the slope of the excess
-constexpr double kAccuracy = 2;         // tolerances: half width of the interval that a single search is content with
+constexpr std::size_t kMost = 50'000;  // requests of a probe, unless the number in the system asks for more
+constexpr std::size_t kFewest = 400;   // 3 / 400 < 1 %: a 99 % share can be told
+constexpr double kReserve = 1.25;      // over the requests that a number in the system asks for
+constexpr double kSteep = 1.0;         // excess between the ends of a bracket from which it is halved
+constexpr double kMargin = 0.1;   // a guess inside a bracket keeps this share of its logarithmic width from the ends
+constexpr double kSlopeSpan = 4;  // tolerances around the bracket whose probes tell the slope of the excess
+constexpr double kAccuracy = 2;   // tolerances: half width of the interval that a single search is content with
 
 // The highest rate at which the SLO holds and the lowest at which it does not. Consistent when in this order.
 struct Bracket {
@@ -127,7 +127,8 @@ std::optional<SloStep> confirmation(const SloCurve& curve, const Bracket& bracke
   if (overloaded(*bracket.high)) {
     return requests_of(*bracket.high) < 4 * least ? doubled(curve, *bracket.high) : std::nullopt;
   }
-  if ((bracket.low->slo.decided && bracket.high->slo.decided) || uncertainty(curve, bracket, options) <= kAccuracy * options.tolerance) {
+  if ((bracket.low->slo.decided && bracket.high->slo.decided) ||
+      uncertainty(curve, bracket, options) <= kAccuracy * options.tolerance) {
     return std::nullopt;
   }
   const bool low_first = bracket.low->requests <= bracket.high->requests;

@@ -127,10 +127,10 @@ TEST_CASE("goodput: a recording that is too short is told once, with what is mis
       csv << 0.05 * i + 0.001 * (i * i % 37) << ",300,200\n";
     }
   }
-  const Outcome done =
-      run_epsim(dir, "goodput " + small_scenario() +
-                         " --policies base,eplb --seeds 2 --slo 'tpot.mean<1s' -o out --set 'requests={kind: csv, path: "
-                         "r.csv, arrival_column: t, input_column: i, output_column: o}'");
+  const Outcome done = run_epsim(
+      dir, "goodput " + small_scenario() +
+               " --policies base,eplb --seeds 2 --slo 'tpot.mean<1s' -o out --set 'requests={kind: csv, path: "
+               "r.csv, arrival_column: t, input_column: i, output_column: o}'");
   CHECK(done.exit_code == 2);
   for (const char* word : {"200", "too few", "are needed", "longer recording"}) {
     CHECK_MESSAGE(done.err.find(word) != std::string::npos, done.err, " does not say ", word);

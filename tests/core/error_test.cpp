@@ -58,8 +58,9 @@ TEST_CASE("a misspelling is up to two edits away, and not most of the name") {
 TEST_CASE("several errors are thrown as one, a single one as itself, none not at all") {
   CHECK_NOTHROW(throw_all({}));
   CHECK(test::error_of<InputError>([] { throw_all({InputError({"f", 1, "a"}, "x.")}); }).problem == "x.");
-  const auto two = test::error_of<InputErrors>(
-      [] { throw_all({InputError({"f", 1, "a"}, "x."), InputError({"f", 2, "b"}, "y.")}); });
+  const auto two = test::error_of<InputErrors>([] {
+    throw_all({InputError({"f", 1, "a"}, "x."), InputError({"f", 2, "b"}, "y.")});
+  });
   CHECK(std::string(two.what()) == "2 errors:\n  f:1: `a`: x.\n  f:2: `b`: y.");
   CHECK(two.place.key == "a");
 }

@@ -46,11 +46,12 @@ Scenario scenario_with(const std::vector<std::string>& settings, const std::vect
 }
 
 std::string line_of(const std::string& name, const std::string& policy, const RunResult& r) {
-  return fmt::format("{} {} {} steps={} replayed={} completed={} failed={} retractions={} hit={} end_s={:.9g} ttft_s={:.9g} "
-                     "tpot_s={:.9g} imbalance_s={:.9g} moved={}",
-                     name, policy, r.fingerprint, r.steps, r.replayed_steps, r.completed, r.failed, r.kv.retractions,
-                     r.kv.hit_tokens, to_seconds(r.end).count(), r.latency.ttft_s.mean, r.latency.tpot_s.mean,
-                     r.time.straggler.count(), r.rebalance.sum().moved_copies);
+  return fmt::format(
+      "{} {} {} steps={} replayed={} completed={} failed={} retractions={} hit={} end_s={:.9g} ttft_s={:.9g} "
+      "tpot_s={:.9g} imbalance_s={:.9g} moved={}",
+      name, policy, r.fingerprint, r.steps, r.replayed_steps, r.completed, r.failed, r.kv.retractions, r.kv.hit_tokens,
+      to_seconds(r.end).count(), r.latency.ttft_s.mean, r.latency.tpot_s.mean, r.time.straggler.count(),
+      r.rebalance.sum().moved_copies);
 }
 
 std::vector<std::string> lines_of(const Case& c) {

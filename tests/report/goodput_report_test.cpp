@@ -121,7 +121,8 @@ TEST_CASE("with an SLO, tables, CSV and JSON speak of the SLO and not of the kne
   CHECK(search.at("curve").at(0).at("ttft").at("p99") == 2.0);  // sample_probe(): twice the mean of 1 s
   CHECK(search.at("curve").at(0).at("slo_holds") == true);
   const std::string text = goodput_tables(study);
-  check_contains(text, {"the SLO up to", "placement alone", "5.400", "+20.0", "ttft<2s", "SLO: ttft<2s, attainment>=0.95"});
+  check_contains(text,
+                 {"the SLO up to", "placement alone", "5.400", "+20.0", "ttft<2s", "SLO: ttft<2s, attainment>=0.95"});
   CHECK(text.find("knee") == std::string::npos);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -131,9 +132,10 @@ TEST_CASE("with an SLO, tables, CSV and JSON speak of the SLO and not of the kne
 }
 
 TEST_CASE("the verdict: one sentence, which says which, by how much, how sure and at what cost") {
-  CHECK(goodput_verdict(test::sample_slo_study(1.2)).text ==
-        "Use eplb: it sustains 5.400 requests/s within the SLO, 20.0 % more than placement alone (95 % interval +20.0 to "
-        "+20.0 %, 2 seeds), for 25.0 % of the KV room.");
+  CHECK(
+      goodput_verdict(test::sample_slo_study(1.2)).text ==
+      "Use eplb: it sustains 5.400 requests/s within the SLO, 20.0 % more than placement alone (95 % interval +20.0 to "
+      "+20.0 %, 2 seeds), for 25.0 % of the KV room.");
   // 1.21 and 1.19: deviation 0.02 / sqrt 2, over sqrt 2 seeds 0.01, t with 1 degree of freedom 12.706: +- 0.127.
   const GoodputVerdict apart = goodput_verdict(test::sample_slo_study(1.2, 0.01));
   CHECK(apart.difference);
@@ -160,7 +162,8 @@ TEST_CASE("the verdict: of policies that do equally well the one that takes less
     study.searches.push_back(craft);
   }
   // eplb / craft: 1.0101 and 1: not told apart.
-  check_contains(goodput_verdict(study).text, {"Use craft", "for 3.0 % of the KV room", "no difference to eplb (25.0 %"});
+  check_contains(goodput_verdict(study).text,
+                 {"Use craft", "for 3.0 % of the KV room", "no difference to eplb (25.0 %"});
 }
 
 TEST_CASE("the verdict where the SLO is never met") {
@@ -170,7 +173,8 @@ TEST_CASE("the verdict where the SLO is never met") {
   never(study.searches[1]);
   check_contains(goodput_verdict(study).text,
                  {"Use eplb: it sustains 5.400 requests/s", "placement alone does not meet it", "ttft<2s fails"});
-  check_contains(goodput_conclusions(study).at(0), {"placement alone does not meet the SLO, not even with one request"});
+  check_contains(goodput_conclusions(study).at(0),
+                 {"placement alone does not meet the SLO, not even with one request"});
   check_contains(goodput_tables(study), {"never"});
   never(study.searches[2]);
   never(study.searches[3]);

@@ -85,7 +85,8 @@ TEST_CASE("report: maps keep six digits, latencies go in as quantiles, the scena
     requests << i << ',' << 1001 - i << '\n';
   }
   requests.close();
-  std::ofstream(dir / "out/base/resolved.yaml") << "cluster: {node: p4de.24xlarge, nodes: 8}\nserving: {engine: vllm_v1}\n";
+  std::ofstream(dir / "out/base/resolved.yaml")
+      << "cluster: {node: p4de.24xlarge, nodes: 8}\nserving: {engine: vllm_v1}\n";
   std::ofstream(dir / "out/eplb/resolved.yaml") << "cluster: [\n";
   ReportInput input = read_report_input(dir / "out");
   input.nodes = {{"p4de.24xlarge", "A100-80", 8}};

@@ -1,4 +1,6 @@
 // What engines choose, and the KV tokens that they log.
+#include "sim/serving/engine_defaults.h"
+
 #include <doctest/doctest.h>
 
 #include <string>
@@ -7,7 +9,6 @@
 #include "models/catalogue.h"
 #include "models/memory_model.h"
 #include "models/model_catalogue.h"
-#include "sim/serving/engine_defaults.h"
 #include "sim/serving/run_policy.h"
 #include "tests/serving/small_scenario.h"
 

@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kScenario =
     "name: by-step\nseed: 2\ncluster: {node: DGX-H200, nodes: 1}\nmodel: {architecture: olmoe-1b-7b}\n"
-    "parallelism: {attention_tp: 2}\ndispatch: {transport: nccl_p2p}\nmemory: {static_fraction: 0.5}\nserving: {chunked_prefill_size: 2048}\n"
+    "parallelism: {attention_tp: 2}\ndispatch: {transport: nccl_p2p}\nmemory: {static_fraction: 0.5}\nserving: "
+    "{chunked_prefill_size: 2048}\n"
     "requests: {kind: poisson, rate: 200/s, count: 24, input_tokens: 3000, output_tokens: 6}\n"
     "loads: {kind: skew, low: 2, high: 7, high_share: 0.5}\n"
     "plan_loads: {kind: skew, low: 2, high: 7, high_share: 0.5}\n";

@@ -92,8 +92,10 @@ bool brute_force_holds(const RunResult& run, const Slo& slo) {
       }
       continue;
     }
-    const std::map<LatencyStat, double> needed = {{LatencyStat::kEach, slo.attainment}, {LatencyStat::kP50, 0.5},
-                                                  {LatencyStat::kP90, 0.9},            {LatencyStat::kP95, 0.95},
+    const std::map<LatencyStat, double> needed = {{LatencyStat::kEach, slo.attainment},
+                                                  {LatencyStat::kP50, 0.5},
+                                                  {LatencyStat::kP90, 0.9},
+                                                  {LatencyStat::kP95, 0.95},
                                                   {LatencyStat::kP99, 0.99}};
     if (share_within(values, bound) < needed.at(term.stat)) {
       return false;
@@ -220,14 +222,13 @@ TEST_CASE("SLO: terms, their names, and what is refused") {
     const char* text;
     std::vector<std::string> says;
   };
-  for (const Wrong& wrong : {Wrong{"tftt<2s", {"tftt", "ttft"}}, Wrong{"ttft.p98<2s", {"p98", "p99"}},
-                             Wrong{"ttft<2", {"unit", "ms"}}, Wrong{"ttft>2s", {"upper bound"}},
-                             Wrong{"ttft<2s,ttft<3s", {"twice"}}, Wrong{"ttft.p99<0s", {"positive"}},
-                             Wrong{"attainment>=0.9", {"name at least one"}},
-                             Wrong{"ttft.p99<2s,attainment>=0.9", {"there are none", "ttft<2s"}},
-                             Wrong{"ttft<2s,attainment>=99", {"between 0 and 1"}},
-                             Wrong{"ttft<2s,attainment<0.9", {"lower bound"}}, Wrong{"ttft", {"no bound"}},
-                             Wrong{"", {"name at least one"}}}) {
+  for (const Wrong& wrong :
+       {Wrong{"tftt<2s", {"tftt", "ttft"}}, Wrong{"ttft.p98<2s", {"p98", "p99"}}, Wrong{"ttft<2", {"unit", "ms"}},
+        Wrong{"ttft>2s", {"upper bound"}}, Wrong{"ttft<2s,ttft<3s", {"twice"}}, Wrong{"ttft.p99<0s", {"positive"}},
+        Wrong{"attainment>=0.9", {"name at least one"}},
+        Wrong{"ttft.p99<2s,attainment>=0.9", {"there are none", "ttft<2s"}},
+        Wrong{"ttft<2s,attainment>=99", {"between 0 and 1"}}, Wrong{"ttft<2s,attainment<0.9", {"lower bound"}},
+        Wrong{"ttft", {"no bound"}}, Wrong{"", {"name at least one"}}}) {
     CAPTURE(wrong.text);
     const InputError error = error_of<InputError>([&] { parse_slo(wrong.text); });
     CHECK(error.place.key == "slo");
@@ -290,10 +291,10 @@ TEST_CASE("SLO: the highest rate at which it holds, though more requests meet it
 }
 
 TEST_CASE("SLO: rates that are hard to tell take more requests, and the interval covers the truth") {
-  // The share that is late grows as rate^2: 1 % at 5/s; 2 % away it is 0.96 % or 1.04 %, which 1000 requests do not tell.
+  // The share that is late grows as rate^2: 1 % at 5/s; 2 % away it is 0.96 % or 1.04 %, which 1000 requests do not
+  // tell.
   const RequestTrace trace = random_trace(60'000, 4, 10, 10);
-  const GoodputSubject subject =
-      chance_subject(trace, [](double rate) { return 1 - 0.01 * (rate / 5) * (rate / 5); });
+  const GoodputSubject subject = chance_subject(trace, [](double rate) { return 1 - 0.01 * (rate / 5) * (rate / 5); });
   const GoodputSearch found = search_slo(subject, options_of("ttft<1s"), {.rate = 2, .step = 1.5}, {});
   CHECK(found.slo.rate == doctest::Approx(5).epsilon(0.08));
   CHECK(found.slo.low <= 5);
@@ -433,9 +434,8 @@ TEST_CASE("SLO: too few recorded requests is an error that says how many are nee
     serving.max_running_requests = 50;
     return simulate(requests, serving, pricer, {});
   };
-  const InputError error = error_of<InputError>([&] {
-    search_slo(subject, options_of("e2e.mean<10s"), {.rate = 5, .step = 1.5}, {});
-  });
+  const InputError error =
+      error_of<InputError>([&] { search_slo(subject, options_of("e2e.mean<10s"), {.rate = 5, .step = 1.5}, {}); });
   check_contains(error.what(), {"400", "too few", "are needed", "longer recording"});
 }
 

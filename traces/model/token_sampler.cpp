@@ -19,7 +19,7 @@ constexpr double kMostSigma = 4;  // as RoutingModel allows
 constexpr float kLeastRate = 1e-7F;
 
 constexpr float kMostExpertChance = 0.9995F;  // of an expert within an open group
-constexpr float kHeavy = 1.5F;          // rate (draws per choice) from which an expert would come again and again
+constexpr float kHeavy = 1.5F;                // rate (draws per choice) from which an expert would come again and again
 
 // Kinds decide on most of a token's experts, so topics must act more strongly to show as much in a sequence's loads.
 RoutingLaw token_law(const RoutingLaw& law) {
@@ -142,7 +142,8 @@ void TokenSampler::set_groups() {
   scale_capped(group_chance_, law_.model().top_groups);
   // A group that is open no more often than its hottest expert is taken would have to give it every time, and more.
   for (std::size_t e = 0; e < chances_.size(); ++e) {
-    group_chance_[group_of_[e]] = std::max(group_chance_[group_of_[e]], std::min(1.0F, chances_[e] / kMostExpertChance));
+    group_chance_[group_of_[e]] =
+        std::max(group_chance_[group_of_[e]], std::min(1.0F, chances_[e] / kMostExpertChance));
   }
 }
 
