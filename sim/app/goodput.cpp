@@ -11,8 +11,10 @@
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/inputs.h"
+#include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
 #include "sim/app/work_folder.h"
+#include "sim/core/files.h"
 #include "sim/core/fingerprint.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_store.h"
@@ -98,15 +100,18 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
 
 int goodput(const po::variables_map& values, const std::vector<std::string>& labels) {
   interrupted();  // from here on, Ctrl-C is ours
+  const JsonOutput json(values);
   const GoodputOptions options = read_goodput_options(values);
   const std::vector<Scenario> by_seed = scenarios_by_seed(values, labels);
   const Scenario& scenario = by_seed.front();
   print_warnings(scenario);
-  const fs::path target = values.count("output") > 0 ? fs::path(values["output"].as<std::string>())
-                                                     : fs::path("out") / (scenario.name + "-goodput");
   const std::vector<std::string> assignments =
       values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
-  const WorkFolder folder(target, kKind, manifest_of(by_seed, options, assignments), values["overwrite"].as<bool>());
+  const std::string manifest = manifest_of(by_seed, options, assignments);
+  const ResultsFolder results(values, scenario.name + "-goodput",
+                              [&](const fs::path& earlier) { return holds_work(earlier, kKind, manifest); });
+  const fs::path& target = results.path();
+  const WorkFolder folder(target, kKind, manifest, values["overwrite"].as<bool>());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   GoodputStudy study;
   std::mutex turn;
@@ -119,9 +124,11 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
     return kInterrupted;
   }
   write_goodput(folder.path(), study, describe_inputs(scenario));
+  results.publish();
   std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}\n\n", scenario.name, scenario.model.name,
                            scenario.cluster.gpus(), scenario.requests.source)
             << goodput_tables(study) << "\nresults: " << target.string() << "\n";
+  json.print(read_file((folder.path() / "goodput.json").string()));
   return 0;
 }
 
@@ -136,6 +143,7 @@ int goodput_verb(const std::vector<std::string>& words) {
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
+  add_json_option(options);
   const auto values = parse_words(
       words,
       "epsim goodput SCENARIO.yaml --policies base,eplb,craft [options]\n\n"

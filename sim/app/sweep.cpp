@@ -10,6 +10,8 @@
 
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
+#include "sim/app/results_folder.h"
+#include "sim/app/sweep_folder.h"
 #include "sim/app/sweep_run.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
@@ -246,8 +248,9 @@ int sweep(const po::variables_map& values) {
     refuse_search_options(values);
   }
   check_policies(request.policies);
-  const fs::path target = values.count("output") > 0 ? fs::path(values["output"].as<std::string>())
-                                                     : fs::path("out") / (request.scenario.stem().string() + "-sweep");
+  const ResultsFolder results(values, request.scenario.stem().string() + "-sweep",
+                              [&](const fs::path& earlier) { return holds_sweep(earlier, manifest_of(request)); });
+  const fs::path& target = results.path();
   SweepControl control;
   control.overwrite = values["overwrite"].as<bool>();
   control.retry_failed = values["retry-failed"].as<bool>();
@@ -257,6 +260,7 @@ int sweep(const po::variables_map& values) {
     std::cout << "interrupted: finished points are kept, and the same command goes on from there\n";
     return kInterrupted;
   }
+  results.publish();
   const bool over_seeds = done.tables.back().name == "intervals";
   std::cout << (over_seeds ? intervals_table(request, done.tables.back()) : results_table(request, done.tables.front()))
             << overload_note(done.tables.front()) << "\nresults: " << target.string() << "\n";

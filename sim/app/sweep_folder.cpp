@@ -60,6 +60,8 @@ SweepPoint point_of(const Json& json, std::size_t index) {
 
 }  // namespace
 
+bool holds_sweep(const fs::path& folder, const std::string& manifest) { return holds_work(folder, kKind, manifest); }
+
 SweepFolder::SweepFolder(const fs::path& target, const std::string& manifest, bool overwrite)
     : folder_(target, kKind, manifest, overwrite) {}
 

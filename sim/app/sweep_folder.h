@@ -26,6 +26,9 @@ struct SweepPoint {
   std::vector<ResultTable> tables;  // "results" with one row; with goodput, "knees" and "curve" too
 };
 
+// Whether the folder holds a sweep with this manifest.
+bool holds_sweep(const std::filesystem::path& folder, const std::string& manifest);
+
 class SweepFolder {
  public:
   // As WorkFolder.

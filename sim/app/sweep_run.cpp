@@ -167,6 +167,11 @@ std::string sweep_manifest(const SweepRequest& request, const std::string& scena
 
 }  // namespace
 
+std::string manifest_of(const SweepRequest& request) {
+  check_axes(request.axes, request.overrides, request.policies.size());
+  return sweep_manifest(request, first_scenario(request).name);
+}
+
 SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, const SweepControl& control) {
   check_axes(request.axes, request.overrides, request.policies.size());
   const Scenario first = first_scenario(request);

@@ -47,6 +47,9 @@ struct SweepOutcome {
                                     // "intervals" over several seeds
 };
 
+// The inputs of the sweep as a folder keeps them (JSON). Throws as run_sweep() does.
+std::string manifest_of(const SweepRequest& request);
+
 // Runs what is not finished yet in `folder`, on as many threads as the caller lets oneTBB have; then writes the tables
 // (NAME.csv, and all of them in results.h5). Neither threads nor kills nor restarts show in any file. A point whose
 // scenario cannot be read or run is recorded with its error. Throws InputError when no combination can be read at all,

@@ -73,6 +73,15 @@ WorkFolder::WorkFolder(const fs::path& target, const WorkKind& kind, const std::
   remove_leftovers();
 }
 
+bool holds_work(const fs::path& folder, const WorkKind& kind, const std::string& manifest) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(folder / kind.manifest, ignored)) {
+    return false;
+  }
+  const Json before = Json::parse(read_file((folder / kind.manifest).string()), nullptr, false);
+  return before == Json::parse(manifest);
+}
+
 WorkFolder::~WorkFolder() {
   if (lock_ >= 0) {
     close(lock_);

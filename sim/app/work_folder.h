@@ -50,6 +50,9 @@ class WorkFolder {
   int lock_ = -1;
 };
 
+// Whether the folder holds work of this kind on the same inputs.
+bool holds_work(const std::filesystem::path& folder, const WorkKind& kind, const std::string& manifest);
+
 // Name, size and content's hash of a file; its name as an absolute path.
 InputFile describe_file(const std::filesystem::path& file);
 

@@ -164,3 +164,16 @@ TEST_CASE("sweep refuses wrong options with a clear error and writes nothing") {
   }
   CHECK(slurp(dir / "taken/thesis.txt") == "mine");
 }
+
+TEST_CASE("without --output a sweep goes on in its own folder, and another one gets the next number") {
+  const TempDir dir;
+  const auto results_of = [&](const std::string& seeds) {
+    const Outcome run = run_epsim(dir, "sweep " + small_scenario() + " --policies base -q --vary seed=" + seeds);
+    CHECK(run.exit_code == 0);
+    return run.out.substr(run.out.rfind("results: "));
+  };
+  CHECK(results_of("1,2") == "results: out/small-sweep\n");
+  CHECK(results_of("1,2") == "results: out/small-sweep\n");
+  CHECK(results_of("1,3") == "results: out/small-sweep-2\n");
+  CHECK(std::filesystem::read_symlink(dir / "out/last") == "small-sweep-2");
+}
