@@ -7,12 +7,14 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/sweep_folder.h"
 #include "sim/app/sweep_run.h"
+#include "sim/report/estimate.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
 #include "sim/report/text_table.h"
@@ -25,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostRowsShown = 40, kMostErrorsShown = 10;
+constexpr std::size_t kMostRowsShown = 40, kMostErrorsShown = 10, kColumns = 110;
 
 struct Shown {
   const char* column;
@@ -64,6 +66,61 @@ std::string rendered(TextTable& table, const std::vector<std::vector<std::string
     table.add_row(rows[r]);
   }
   return table.render(2) + (rows.size() > shown ? fmt::format("  and {} more in {}\n", rows.size() - shown, file) : "");
+}
+
+// What a row varies, but for the seed: "cluster.nodes=8, base".
+std::string place_of(const SweepRequest& request, const ResultTable& results, const std::vector<std::string>& row) {
+  std::string out;
+  for (std::size_t a = 0; a < request.axes.size() + (request.policies.empty() ? 0 : 1); ++a) {
+    const std::string& name = results.columns[1 + a].name;
+    if (name != "seed") {
+      out += (out.empty() ? "" : ", ") + (name == "policy" ? row[1 + a] : name + "=" + row[1 + a]);
+    }
+  }
+  return printable(out);
+}
+
+// Of a goodput sweep: which place sustains the highest rate, and how sure that is. Empty where there is nothing to
+// tell.
+std::string best_sentence(const SweepRequest& request, const ResultTable& results) {
+  const std::string figure = request.goodput.slo.any() ? "slo_requests_per_s" : "knee_requests_per_s";
+  const auto column = std::find_if(results.columns.begin(), results.columns.end(),
+                                   [&](const ResultColumn& c) { return c.name == figure; });
+  if (request.measure == SweepMeasure::kRun || column == results.columns.end()) {
+    return "";
+  }
+  std::map<std::string, std::vector<double>> rates;  // [place] by seed, in the order of the points
+  for (const std::vector<std::string>& row : results.rows) {
+    const auto rate = parse_number(row[static_cast<std::size_t>(column - results.columns.begin())]);
+    if (rate && *rate > 0) {
+      rates[place_of(request, results, row)].push_back(*rate);
+    }
+  }
+  std::vector<std::pair<double, std::string>> ranked;
+  for (const auto& [place, values] : rates) {
+    ranked.emplace_back(-estimate(values).mean, place);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  if (ranked.size() < 2) {
+    return "";
+  }
+  const std::vector<double>&best = rates[ranked[0].second], &next = rates[ranked[1].second];
+  std::vector<double> changes;
+  for (std::size_t i = 0; i < std::min(best.size(), next.size()); ++i) {
+    changes.push_back(best[i] / next[i] - 1);
+  }
+  const Estimate change = estimate(changes);
+  const bool told = changes.size() > 1 && change.mean - change.half_width > 0;
+  const std::string text = fmt::format(
+      "Highest rate{}: {} requests/s with {}; {} the next, {}{}.",
+      request.goodput.slo.any() ? " within the SLO" : " at the knee", rounded(-ranked[0].first), ranked[0].second,
+      changes.size() > 1 && !told ? "no sure difference to" : fmt::format("{} % more than", percent(change.mean)),
+      ranked[1].second,
+      changes.size() > 1
+          ? fmt::format(" (95 % interval {} to {} %, {} seeds)", signed_percent(change.mean - change.half_width),
+                        signed_percent(change.mean + change.half_width), changes.size())
+          : " (one seed: --vary seed=1,2,3 shows how sure this is)");
+  return "\n" + wrapped(text, kColumns, 0) + "\n";
 }
 
 std::string results_table(const SweepRequest& request, const ResultTable& results) {
@@ -263,7 +320,8 @@ int sweep(const po::variables_map& values) {
   results.publish();
   const bool over_seeds = done.tables.back().name == "intervals";
   std::cout << (over_seeds ? intervals_table(request, done.tables.back()) : results_table(request, done.tables.front()))
-            << overload_note(done.tables.front()) << "\nresults: " << target.string() << "\n";
+            << overload_note(done.tables.front()) << best_sentence(request, done.tables.front())
+            << "\nresults: " << target.string() << "\n";
   if (done.failed > 0) {
     std::cout << failures(done);
     return 1;

@@ -177,3 +177,17 @@ TEST_CASE("without --output a sweep goes on in its own folder, and another one g
   CHECK(results_of("1,3") == "results: out/small-sweep-2\n");
   CHECK(std::filesystem::read_symlink(dir / "out/last") == "small-sweep-2");
 }
+
+TEST_CASE("a goodput sweep ends with the highest rate, where it is, and how sure that is") {
+  const TempDir dir;
+  const std::string search = "sweep " + small_scenario() +
+                             " --policies base -q --measure goodput --slo 'ttft.p99<300ms' --tolerance 0.2 "
+                             "--vary cluster.nodes=1,4 -o ";
+  const Outcome one = run_epsim(dir, search + "one");
+  CHECK_MESSAGE(one.out.find("Highest rate within the SLO: ") != std::string::npos, one.out, one.err);
+  CHECK(one.out.find(" % more than the next,") != std::string::npos);
+  CHECK(one.out.find("(one seed:") != std::string::npos);
+  const Outcome three = run_epsim(dir, search + "three --vary seed=1,2,3");
+  CHECK(three.out.find("3 seeds)") != std::string::npos);
+  CHECK(three.out.find("seed=1") == std::string::npos);  // a place is what varies besides the seed
+}
