@@ -125,8 +125,8 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
   }
   write_goodput(folder.path(), study, describe_inputs(scenario));
   results.publish();
-  std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}\n\n", scenario.name, scenario.model.name,
-                           scenario.cluster.gpus(), scenario.requests.source)
+  std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate\n\n", scenario.name,
+                           scenario.model.name, scenario.cluster.gpus(), scenario.requests.source)
             << goodput_tables(study) << "\nresults: " << target.string() << "\n";
   json.print(read_file((folder.path() / "goodput.json").string()));
   return 0;

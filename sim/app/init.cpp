@@ -36,7 +36,7 @@ std::string document(const Request& r, const std::string& serving, const std::st
       "# {0} on {1} x {2}, served by {3}. Written by epsim init; nothing in it is measured on your cluster.\n"
       "#   epsim validate FILE\n"
       "#   epsim compare FILE --policies contiguous,base,eplb\n"
-      "#   epsim goodput FILE --policies base,eplb --slo ttft=2s,itl=50ms\n"
+      "#   epsim goodput FILE --policies base,eplb --slo 'ttft.p99<2s,tpot.p99<50ms'\n"
       "# What to change first: requests (your rate and lengths), then loads (a recording of your experts).\n"
       "name: {0}-{2}\nseed: 1\n\n"
       "cluster:\n"
@@ -111,8 +111,7 @@ std::string new_scenario(const Request& r) {
   const Scenario plain = read(document(r, "", ""));
   const std::string serving = defaults_of(plain.resolved, "serving"),
                     dispatch = r.prefill > 0 ? "" : defaults_of(plain.resolved, "dispatch");
-  return document(r, "  # What the engine chooses here; take the '#' away to change it.\n" + serving,
-                  dispatch);
+  return document(r, "  # What the engine chooses here; take the '#' away to change it.\n" + serving, dispatch);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -92,28 +93,36 @@ std::string best_sentence(const SweepRequest& request, const ResultTable& result
   std::map<std::string, std::vector<double>> rates;  // [place] by seed, in the order of the points
   for (const std::vector<std::string>& row : results.rows) {
     const auto rate = parse_number(row[static_cast<std::size_t>(column - results.columns.begin())]);
-    if (rate && *rate > 0) {
-      rates[place_of(request, results, row)].push_back(*rate);
-    }
+    rates[place_of(request, results, row)].push_back(rate.value_or(kUndefined));
   }
+  // What failed is listed elsewhere. What never meets the SLO under some seed is not to be recommended.
+  std::erase_if(rates, [](const auto& place) {
+    return std::any_of(place.second.begin(), place.second.end(), [](double r) { return !std::isfinite(r); });
+  });
+  const std::size_t places = rates.size();
+  std::erase_if(rates,
+                [](const auto& place) { return *std::min_element(place.second.begin(), place.second.end()) <= 0; });
   std::vector<std::pair<double, std::string>> ranked;
   for (const auto& [place, values] : rates) {
     ranked.emplace_back(-estimate(values).mean, place);
   }
   std::sort(ranked.begin(), ranked.end());
+  const std::string within = request.goodput.slo.any() ? " within the SLO" : " at the knee";
   if (ranked.size() < 2) {
-    return "";
+    return places < 2       ? ""
+           : ranked.empty() ? "\nNo combination sustains any rate" + within + " under every seed.\n"
+                            : fmt::format("\nOnly {} sustains a rate{} under every seed: {} requests/s.\n",
+                                          ranked[0].second, within, rounded(-ranked[0].first));
   }
   const std::vector<double>&best = rates[ranked[0].second], &next = rates[ranked[1].second];
   std::vector<double> changes;
-  for (std::size_t i = 0; i < std::min(best.size(), next.size()); ++i) {
+  for (std::size_t i = 0; i < best.size(); ++i) {
     changes.push_back(best[i] / next[i] - 1);
   }
   const Estimate change = estimate(changes);
   const bool told = changes.size() > 1 && change.mean - change.half_width > 0;
   const std::string text = fmt::format(
-      "Highest rate{}: {} requests/s with {}; {} the next, {}{}.",
-      request.goodput.slo.any() ? " within the SLO" : " at the knee", rounded(-ranked[0].first), ranked[0].second,
+      "Highest rate{}: {} requests/s with {}; {} the next, {}{}.", within, rounded(-ranked[0].first), ranked[0].second,
       changes.size() > 1 && !told ? "no sure difference to" : fmt::format("{} % more than", percent(change.mean)),
       ranked[1].second,
       changes.size() > 1

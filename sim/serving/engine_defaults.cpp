@@ -13,10 +13,9 @@ namespace epsim {
 namespace {
 
 // SGLang's classes of GPUs, by the memory that nvidia-smi lists.
-//   Source : SGLang v0.4.8 to v0.5.2, server_args.py: reserved memory is base + share x GPUs of the instance, 4 GiB
-//   more
-//            with DP attention, 2 GiB more with speculative decoding; chunk and largest graph as its comments state.
-//            acceptance: 80 GB with DP attention over 48, 64, 96 GPUs gives 0.531, 0.431, 0.231.
+//   Source : SGLang v0.4.8 to v0.5.2, server_args.py: reserved memory is base + share x GPUs of the instance, plus
+//            4 GiB with DP attention and 2 GiB with speculative decoding; chunk and largest graph as its comments
+//            state. 80 GB with DP attention over 48, 64, 96 GPUs gives 0.531, 0.431, 0.231.
 struct MemoryClass {
   double below_gib, base_gib, gib_per_gpu;
   std::int64_t chunk, largest_graph;

@@ -191,3 +191,17 @@ TEST_CASE("a goodput sweep ends with the highest rate, where it is, and how sure
   CHECK(three.out.find("3 seeds)") != std::string::npos);
   CHECK(three.out.find("seed=1") == std::string::npos);  // a place is what varies besides the seed
 }
+
+TEST_CASE("a goodput sweep says which combination alone meets the SLO, and that none does") {
+  const TempDir dir;
+  const auto last_lines = [&](const std::string& slo) {
+    const Outcome run =
+        run_epsim(dir, "sweep " + small_scenario() + " --policies base -q --measure goodput --tolerance 0.2 --slo '" +
+                           slo + "' --vary requests.input_tokens=100,8000 -o '" + slo + "'");
+    CHECK_MESSAGE(run.exit_code == 0, run.err);
+    return run.out;
+  };
+  CHECK(last_lines("ttft.mean<40ms").find("\nOnly requests.input_tokens=100, base sustains a rate within the SLO") !=
+        std::string::npos);
+  CHECK(last_lines("ttft.mean<1us").find("\nNo combination sustains any rate within the SLO") != std::string::npos);
+}
