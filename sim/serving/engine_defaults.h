@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,13 +34,22 @@ struct EngineDefault {
   std::string source;
 };
 
-// SGLang: tokens of a chunk, for all DP ranks together; captured batch sizes; the fraction of static memory.
+// What a scenario says of its CUDA graphs.
+struct GraphWishes {
+  std::optional<std::int64_t> largest;  // cuda_graph_max_bs
+  bool pad = true, speculative = false;
+};
+
+// SGLang: tokens of a chunk, for all DP ranks together; captured batch sizes in requests, ascending, none where
+// `largest` is below 1; requests of a DP rank, 0 = no limit of its own; the fraction of static memory.
 EngineDefault<std::int64_t> sglang_chunk(const EngineSite& site);
-EngineDefault<std::int64_t> sglang_largest_graph(const EngineSite& site);
+EngineDefault<std::vector<std::int64_t>> sglang_graph_sizes(const EngineSite& site, const GraphWishes& wishes);
+EngineDefault<std::int64_t> sglang_running(int dp_ranks, bool speculative);
 EngineDefault<double> sglang_static_fraction(const EngineSite& site, bool speculative);
-// vLLM's API server: tokens and sequences of a step.
+// vLLM's API server: tokens and sequences of a step, and the captured sizes in tokens.
 EngineDefault<std::int64_t> vllm_batched_tokens(const EngineSite& site);
 EngineDefault<std::int64_t> vllm_sequences(const EngineSite& site);
+EngineDefault<std::vector<std::int64_t>> vllm_graph_sizes(std::int64_t sequences);
 
 // dispatch.transport of an instance with this role. DeepEP wherever its kernels were measured on the cluster's links,
 // as those are the links that it runs on.

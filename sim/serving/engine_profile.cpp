@@ -55,16 +55,10 @@ void refuse_other_engines_knobs(const ConfigReader& in, const EngineProfile& own
   }
 }
 
-std::vector<std::int64_t> steps_of_8(std::vector<std::int64_t> first, std::int64_t to) {
-  for (std::int64_t n = first.back() / 8 * 8 + 8; n <= to; n += 8) {
-    first.push_back(n);
-  }
-  return first;
-}
-
 std::vector<std::int64_t> captured_sizes(ConfigReader& in, const std::string& key,
-                                         const std::vector<std::int64_t>& fallback) {
-  std::vector<std::int64_t> sizes = in.optional(key, fallback, Bound::kPositive);
+                                         const EngineDefault<std::vector<std::int64_t>>& fallback) {
+  std::vector<std::int64_t> sizes = in.optional(key, fallback.value, Bound::kPositive);
+  in.default_from(key, fallback.source);
   std::sort(sizes.begin(), sizes.end());
   in.check(!sizes.empty(), key, "at least one size is captured.");
   return sizes;
@@ -82,15 +76,16 @@ EngineDefault<bool> no_graphs(const EngineSite& site) {
                                               : "this transport's messages vary in size and cannot be captured"};
 }
 
-void read_sglang_graphs(ConfigReader& in, const EngineSite& site, GraphOptions& out) {
+void read_sglang_graphs(ConfigReader& in, const EngineSite& site, int drafts, GraphOptions& out) {
   out.enabled = !or_engine(in, "disable_cuda_graph", no_graphs(site), Bound::kAny);
   const auto largest = in.maybe<std::int64_t>("cuda_graph_max_bs", Bound::kPositive);
-  const EngineDefault<std::int64_t> most = sglang_largest_graph(site);
-  out.sizes = captured_sizes(in, "cuda_graph_bs", steps_of_8({1, 2, 4, 8}, largest.value_or(most.value)));
-  in.default_from("cuda_graph_bs", most.source);
+  out.pad = !in.optional("disable_cuda_graph_padding", false);
+  out.sizes = captured_sizes(in, "cuda_graph_bs", sglang_graph_sizes(site, {largest, out.pad, drafts > 0}));
   std::erase_if(out.sizes, [&](std::int64_t n) { return largest && n > *largest; });
   in.check(!out.sizes.empty(), "cuda_graph_max_bs", "no size of cuda_graph_bs is this small.");
-  out.pad = !in.optional("disable_cuda_graph_padding", false);
+  for (std::int64_t& size : out.sizes) {
+    size *= 1 + drafts;  // sizes count requests; each has a token and its drafts in a step
+  }
 }
 
 // The engine's value for all DP ranks or for one, as `budgets` says; 0 stays 0.
@@ -126,6 +121,8 @@ std::int64_t read_chunk(ConfigReader& in, const Budgets& budgets, const EngineSi
   return or_engine(in, "chunked_prefill_size", fallback, Bound::kAny);
 }
 
+int draft_tokens(ConfigReader& in) { return in.section("speculative").optional<int>("draft_tokens", 0); }
+
 void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
   const std::int64_t chunk = read_chunk(in, budgets, site);
@@ -137,15 +134,17 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   in.check(!older_name || !in.has("enable_mixed_chunk"), "mixed_chunk",
            "this is enable_mixed_chunk; give one of them.");
   s.mixed_chunk = older_name ? in.required<bool>("mixed_chunk") : in.optional("enable_mixed_chunk", false);
-  const auto running = in.optional<std::int64_t>("max_running_requests", 0);
+  const int drafts = draft_tokens(in);
+  const auto running = or_engine(in, "max_running_requests",
+                                 sglang_running(budgets.divided ? 1 : site.dp_ranks, drafts > 0), Bound::kNotNegative);
   s.max_running_requests = static_cast<int>(budgets.per_rank(in, "max_running_requests", running));
   read_sglang_admission(in, s);
   s.schedule_policy = in.choice("schedule_policy", {"fcfs", "lpm"}, "fcfs") == "lpm" ? SchedulePolicy::kLongestPrefix
                                                                                      : SchedulePolicy::kFirstCome;
   s.prefix_caching = !in.optional("disable_radix_cache", false);
   s.overlap_schedule = !in.optional("disable_overlap_schedule", false);
-  read_sglang_graphs(in, site, s.graphs);
-  const EngineDefault<double> fraction = sglang_static_fraction(site, in.has("speculative"));
+  read_sglang_graphs(in, site, drafts, s.graphs);
+  const EngineDefault<double> fraction = sglang_static_fraction(site, drafts > 0);
   out.memory.static_fraction = site.fraction_stated || fraction.value <= 0
                                    ? in.maybe<double>("mem_fraction_static", Bound::kPositive)
                                    : or_engine(in, "mem_fraction_static", fraction, Bound::kPositive);
@@ -170,7 +169,7 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
   s.prefix_caching = in.optional("enable_prefix_caching", true);
   s.graphs.enabled = !or_engine(in, "enforce_eager", no_graphs(site), Bound::kAny);
   s.graphs.decode_only = false;
-  s.graphs.sizes = captured_sizes(in, "cuda_graph_sizes", steps_of_8({1, 2, 4}, 512));
+  s.graphs.sizes = captured_sizes(in, "cuda_graph_sizes", vllm_graph_sizes(s.max_running_requests));
   const EngineDefault<double> fraction{0.9, "vLLM (config.py, CacheConfig)"};
   out.memory.static_fraction = site.fraction_stated
                                    ? in.maybe<double>("gpu_memory_utilization", Bound::kPositive)
@@ -187,7 +186,7 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
 
 void read_speculation(ConfigReader& all, ServingOptions& out) {
   ConfigReader in = all.section("speculative");
-  out.speculative.draft_tokens = in.optional<int>("draft_tokens", 0);
+  out.speculative.draft_tokens = draft_tokens(all);
   if (out.speculative.draft_tokens == 0) {
     return;
   }

@@ -118,8 +118,6 @@ TEST_CASE("chunks, graphs and budgets by GPU") {
   CHECK(sglang_chunk(site(24, 8, 1)).value == 2048);
   CHECK(sglang_chunk(site(140, 8, 1)).value == 8192);
   CHECK(sglang_chunk(site(180, 8, 1)).value == 16384);
-  CHECK(sglang_largest_graph(site(80, 8, 1)).value == 160);
-  CHECK(sglang_largest_graph(site(140, 8, 1)).value == 256);
   EngineSite a100 = site(80, 8, 1), h100 = a100;
   a100.gpu = "A100-80";
   h100.gpu = "H100";
@@ -127,6 +125,51 @@ TEST_CASE("chunks, graphs and budgets by GPU") {
   CHECK(vllm_sequences(a100).value == 256);
   CHECK(vllm_batched_tokens(h100).value == 8192);
   CHECK(vllm_sequences(h100).value == 1024);
+}
+
+// SGLang v0.4.8 to v0.4.10: server_args.py (cuda_graph_max_bs), cuda_graph_runner.py (get_batch_sizes_to_capture).
+TEST_CASE("SGLang captures batches of these sizes") {
+  using Sizes = std::vector<std::int64_t>;
+  const auto of = [](double gib, int gpus, GraphWishes wishes = {}) {
+    return sglang_graph_sizes(site(gib, gpus, 1), wishes).value;
+  };
+  CHECK(of(24, 2) == Sizes{1, 2, 4, 8});
+  CHECK(of(24, 4) == Sizes{1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80});
+  // 1, 2, 4 and 8 to 160 in steps of 8; H200 to 256 in the same steps; B200 on to 512 in steps of 16.
+  CHECK(of(80, 8).size() == 3 + 20);
+  CHECK(of(140, 8).size() == 3 + 32);
+  CHECK(of(140, 8).back() == 256);
+  const Sizes b200 = of(179, 8);
+  CHECK(b200.size() == 3 + 32 + 16);
+  CHECK(b200[35] == 272);
+  CHECK(b200.back() == 512);
+  // A smaller cuda_graph_max_bs cuts the list; a larger one goes on in steps of 16.
+  CHECK(of(80, 8, {.largest = 20, .pad = true, .speculative = false}) == Sizes{1, 2, 4, 8, 16});
+  CHECK(of(80, 8, {.largest = 200, .pad = true, .speculative = false}).size() == 3 + 20 + 2);
+  CHECK(of(80, 8, {.largest = 200, .pad = true, .speculative = false}).back() == 192);
+  // Without padding, and with speculative decoding.
+  CHECK(of(80, 8, {.largest = {}, .pad = false, .speculative = false}).size() == 32 + 8);
+  CHECK(of(80, 8, {.largest = {}, .pad = true, .speculative = true}).size() == 8 + 12 + 3 + 6);
+}
+
+TEST_CASE("speculative decoding changes what SGLang may run at once and captures") {
+  const auto serving = [](const std::string& more) {
+    return small({"serving.enable_mixed_chunk=false", more}).serving;
+  };
+  const ServingOptions off = serving("serving.speculative={draft_tokens: 0}");
+  const ServingOptions on = serving("serving.speculative={draft_tokens: 2, acceptance: 0.8}");
+  CHECK(off.max_running_requests == 0);
+  CHECK(on.max_running_requests == 48 / on.dp_ranks);
+  // A graph of one request takes its token and two drafts.
+  CHECK(on.graphs.sizes.front() == 3);
+  CHECK(off.graphs.sizes.front() == 1);
+}
+
+TEST_CASE("vLLM captures twice as many tokens as sequences may run") {
+  CHECK(vllm_graph_sizes(1024).value.back() == 512);
+  CHECK(vllm_graph_sizes(1024).value.size() == 3 + 64);
+  CHECK(vllm_graph_sizes(30).value.back() == 56);
+  CHECK(vllm_graph_sizes(1).value == std::vector<std::int64_t>{1, 2, 4});
 }
 
 TEST_CASE("the transport is the engine's on that network") {
