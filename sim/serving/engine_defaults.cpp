@@ -52,11 +52,9 @@ constexpr TransportRow kTransportRows[] = {
      "SGLang v0.4.8 with --enable-deepep-moe (its auto mode excludes DP attention, server_args.py)"},
     {"sglang", true, false, "deepep_auto",
      "SGLang with DeepEP turned on, --deepep-mode auto (server_args.py; with DP attention since its PR 7222)"},
-    {"sglang_0_4_8", false, false, "allgather_reducescatter",
-     "SGLang without DeepEP; v0.4.8 all-reduces in place of both, twice the bytes (layers/dp_attention.py, "
-     "_dp_gather)"},
     {"sglang", false, false, "allgather_reducescatter",
-     "SGLang without DeepEP: no InfiniBand, no measured DeepEP kernels, or one DP rank (layers/dp_attention.py)"},
+     "SGLang without DeepEP: no InfiniBand, no measured DeepEP kernels, or one DP rank; since its PR 8539, before that "
+     "all-reduces (layers/dp_attention.py)"},
     {"vllm", false, false, "allgather_reducescatter",
      "vLLM from v0.11 (envs.py, VLLM_ALL2ALL_BACKEND); v0.9 and v0.10 broadcast and all-reduce ('naive'), unpriced"}};
 

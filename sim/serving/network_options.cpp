@@ -28,8 +28,8 @@ constexpr TransportEntry kTransports[] = {
      "any GPUs and network; research engines, not a release of SGLang or vLLM",
      "CRAFT (arXiv 2603.28768), section 4: dynamic all-to-all over NCCL"},
     {kTransportNames[1], "every token to every GPU by all-gather, the outputs added up by reduce-scatter",
-     "any GPUs and network; SGLang without DeepEP, vLLM's default",
-     "SGLang v0.4.10 layers/dp_attention.py; vLLM v0.11 envs.py (VLLM_ALL2ALL_BACKEND)"},
+     "any GPUs and network; SGLang without DeepEP, vLLM's default; older releases all-reduce: up to twice the bytes",
+     "SGLang PR 8539 (layers/dp_attention.py); vLLM v0.11 envs.py (VLLM_ALL2ALL_BACKEND)"},
     {kTransportNames[2], "DeepEP's high-throughput kernels: a row a node over RDMA, fanned out over NVLink",
      "Hopper or later with InfiniBand or RoCE; no CUDA graphs",
      "github.com/deepseek-ai/DeepEP README; SGLang "
