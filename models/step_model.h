@@ -5,7 +5,7 @@
 //     ranks    the slowest DP rank's dense layers since the last MoE layer, attention and gate: ranks meet nowhere else
 //     experts  the slowest DP rank's slowest GPU, then the rank's shared experts
 //     rest     dense layers after the last MoE layer, output head
-//   Ignores: overlap of any kind, pairwise synchronisation (task graphs of sim/serving), the CPU.
+//   Ignores: overlap of any kind, pairwise synchronisation (task graphs of sim/step), the CPU.
 //   Every piece is a whole number of picoseconds, so that a task graph of the same pieces takes exactly as long.
 #pragma once
 

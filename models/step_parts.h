@@ -6,7 +6,7 @@
 //            exchange of tokens, and of counts before it. GPUs and links may run at a share of their speed
 //            (StepConditions): a tensor-parallel group goes at the pace of its slowest GPU, an exchange at that of its
 //            busiest slowed resource.
-//   Ignores: what waits for what (StepModel, and the task graphs of sim/serving), the CPU.
+//   Ignores: what waits for what (StepModel, and the task graphs of sim/step), the CPU.
 //   Source : ComputeModel and Network.
 #pragma once
 

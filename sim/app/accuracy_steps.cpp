@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/serving/run_policy.h"
+#include "sim/cluster/run_policy.h"
 
 namespace epsim::app {
 namespace {

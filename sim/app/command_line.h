@@ -10,7 +10,7 @@
 
 #include "sim/core/config.h"
 #include "sim/core/interrupt.h"
-#include "sim/serving/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace epsim::app {
 

@@ -1,5 +1,5 @@
 // `epsim goodput`: how many requests per second each policy sustains.
-#include "sim/serving/goodput.h"
+#include "sim/study/goodput.h"
 
 #include <fmt/format.h>
 #include <tbb/global_control.h>

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
-#include "sim/serving/goodput.h"
+#include "sim/study/goodput.h"
 
 namespace epsim::app {
 

@@ -4,7 +4,7 @@
 #include <boost/program_options.hpp>
 #include <nlohmann/json_fwd.hpp>
 
-#include "sim/serving/goodput_result.h"
+#include "sim/study/goodput_result.h"
 
 namespace epsim::app {
 

@@ -7,7 +7,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/core/files.h"
-#include "sim/serving/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace epsim::app {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sim/report/json.h"
-#include "sim/serving/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace epsim::app {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/core/error.h"
-#include "sim/serving/scenario_keys.h"
+#include "sim/scenario/scenario_keys.h"
 
 namespace epsim::app {
 namespace {

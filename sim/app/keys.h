@@ -1,4 +1,4 @@
-// The table of scenario keys (sim/serving/scenario_keys.h) as text, as a page and as a JSON Schema.
+// The table of scenario keys (sim/scenario/scenario_keys.h) as text, as a page and as a JSON Schema.
 #pragma once
 
 #include <string>

@@ -15,9 +15,9 @@
 #include "sim/app/command_line.h"
 #include "sim/app/keys.h"
 #include "sim/core/files.h"
-#include "sim/serving/engine_profile.h"
-#include "sim/serving/network_options.h"
-#include "sim/serving/scenario.h"
+#include "sim/scenario/engine_profile.h"
+#include "sim/scenario/network_options.h"
+#include "sim/scenario/scenario.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
 
@@ -94,7 +94,7 @@ void list_readers() {
 }
 
 void list_engines() {
-  std::cout << "serving engines (serving.engine); sim/serving/README.md explains the knobs\n";
+  std::cout << "serving engines (serving.engine); docs/serving.md explains the knobs\n";
   for (const EngineProfile& engine : engine_profiles()) {
     line(engine.name, engine.summary);
     line("", fmt::format("knobs: {}", fmt::join(engine.knobs, ", ")));

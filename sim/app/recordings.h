@@ -6,9 +6,9 @@
 #include <fstream>
 #include <optional>
 
+#include "sim/cluster/run_result.h"
 #include "sim/report/perfetto.h"
 #include "sim/report/steps_csv.h"
-#include "sim/serving/run_result.h"
 
 namespace epsim::app {
 

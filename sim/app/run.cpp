@@ -15,11 +15,11 @@
 #include "sim/app/recordings.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
+#include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
 #include "sim/report/progress.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
-#include "sim/serving/run_policy.h"
 
 namespace epsim::app {
 

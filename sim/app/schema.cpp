@@ -8,7 +8,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/keys.h"
 #include "sim/core/quantity.h"
-#include "sim/serving/scenario_keys.h"
+#include "sim/scenario/scenario_keys.h"
 
 namespace epsim::app {
 namespace {

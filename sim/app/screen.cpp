@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "sim/app/command_line.h"
-#include "sim/serving/run_policy.h"
-#include "sim/serving/step_screen.h"
+#include "sim/cluster/run_policy.h"
+#include "sim/step/step_screen.h"
 
 namespace epsim::app {
 namespace {

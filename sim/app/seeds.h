@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/serving/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace epsim::app {
 

@@ -7,11 +7,11 @@
 #include <sstream>
 
 #include "sim/app/inputs.h"
+#include "sim/cluster/run_policy.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/summary.h"
-#include "sim/serving/goodput.h"
-#include "sim/serving/run_policy.h"
+#include "sim/study/goodput.h"
 #include "traces/csv.h"
 
 namespace epsim::app {

@@ -14,7 +14,7 @@
 #include "sim/app/sweep_point.h"
 #include "sim/app/sweep_seeds.h"
 #include "sim/core/files.h"
-#include "sim/serving/goodput.h"
+#include "sim/study/goodput.h"
 #include "traces/csv.h"
 #include "traces/hdf5_file.h"
 

@@ -10,7 +10,7 @@
 #include "sim/app/sweep_axes.h"
 #include "sim/app/sweep_folder.h"
 #include "sim/report/sweep_table.h"
-#include "sim/serving/goodput_result.h"
+#include "sim/study/goodput_result.h"
 
 namespace epsim::app {
 

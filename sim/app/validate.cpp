@@ -6,7 +6,7 @@
 
 #include "sim/app/accuracy.h"
 #include "sim/app/command_line.h"
-#include "sim/serving/run_policy.h"
+#include "sim/cluster/run_policy.h"
 
 namespace epsim::app {
 

@@ -5,8 +5,8 @@
 
 #include <iosfwd>
 
+#include "sim/cluster/run_result.h"
 #include "sim/report/comparison.h"
-#include "sim/serving/run_result.h"
 
 namespace epsim {
 

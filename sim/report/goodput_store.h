@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/serving/goodput_result.h"
+#include "sim/study/goodput_result.h"
 
 namespace epsim {
 

@@ -9,7 +9,7 @@
 
 #include "sim/report/estimate.h"
 #include "sim/report/format.h"
-#include "sim/serving/goodput_result.h"
+#include "sim/study/goodput_result.h"
 
 namespace epsim {
 

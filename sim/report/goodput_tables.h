@@ -4,7 +4,7 @@
 #include <string>
 
 #include "sim/report/tables.h"
-#include "sim/serving/goodput_result.h"
+#include "sim/study/goodput_result.h"
 
 namespace epsim {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "sim/report/json.h"
-#include "sim/serving/goodput_result.h"
+#include "sim/study/goodput_result.h"
 
 namespace epsim {
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "sim/cluster/run_result.h"
 #include "sim/core/units.h"
 #include "sim/domain/cost.h"
 #include "sim/domain/step.h"
 #include "sim/report/bottleneck.h"
 #include "sim/report/format.h"
-#include "sim/serving/run_result.h"
 
 namespace epsim {
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <span>
 
+#include "sim/cluster/run_result.h"
 #include "sim/report/comparison.h"
 #include "sim/report/json.h"
-#include "sim/serving/run_result.h"
 
 namespace epsim {
 

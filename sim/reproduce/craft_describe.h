@@ -1,8 +1,8 @@
 // What a setup and its plans are, before anything is served.
 #pragma once
 
+#include "sim/cluster/run_policy.h"
 #include "sim/reproduce/craft_evidence.h"
-#include "sim/serving/run_policy.h"
 
 namespace epsim {
 

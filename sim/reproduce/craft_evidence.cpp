@@ -13,7 +13,7 @@
 #include "sim/core/check.h"
 #include "sim/reproduce/craft_describe.h"
 #include "sim/reproduce/craft_store.h"
-#include "sim/serving/probe.h"
+#include "sim/study/probe.h"
 
 namespace epsim {
 namespace {

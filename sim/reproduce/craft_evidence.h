@@ -13,7 +13,7 @@
 
 #include "policies/placement/craft/benefit.h"
 #include "sim/reproduce/craft_setups.h"
-#include "sim/serving/goodput.h"
+#include "sim/study/goodput.h"
 
 namespace epsim {
 

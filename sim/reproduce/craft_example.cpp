@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
+#include "sim/cluster/run_policy.h"
 #include "sim/core/config.h"
 #include "sim/report/csv_table.h"
-#include "sim/serving/goodput.h"
-#include "sim/serving/probe.h"
-#include "sim/serving/run_policy.h"
+#include "sim/study/goodput.h"
+#include "sim/study/probe.h"
 #include "traces/requests/read_requests.h"
 
 namespace epsim {

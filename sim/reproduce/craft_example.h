@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/cluster/run_result.h"
 #include "sim/reproduce/craft_evidence.h"
-#include "sim/serving/run_result.h"
-#include "sim/serving/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace epsim {
 

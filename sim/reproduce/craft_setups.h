@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/serving/scenario.h"
+#include "sim/scenario/scenario.h"
 
 namespace epsim {
 

@@ -3,8 +3,8 @@
 
 #include <span>
 
+#include "sim/cluster/simulate.h"
 #include "sim/core/rng.h"
-#include "sim/serving/simulate.h"
 
 namespace epsim {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "models/catalogue.h"
 #include "models/model_catalogue.h"
-#include "sim/serving/event_pricer.h"
+#include "sim/step/event_pricer.h"
 #include "traces/routing/window_load_source.h"
 
 namespace epsim {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
-#include "sim/serving/goodput.h"
-#include "sim/serving/run_policy.h"
+#include "sim/study/goodput.h"
 #include "tests/support/paths.h"
 
 namespace epsim::test {

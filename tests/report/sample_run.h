@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/serving/run_result.h"
+#include "sim/cluster/run_result.h"
 
 namespace epsim::test {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "sim/serving/goodput_result.h"
+#include "sim/study/goodput_result.h"
 
 namespace epsim::test {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "sim/serving/probe.h"
-#include "sim/serving/run_policy.h"
+#include "sim/cluster/run_policy.h"
+#include "sim/study/probe.h"
 
 namespace epsim {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "sim/serving/probe.h"
-#include "sim/serving/run_policy.h"
+#include "sim/cluster/run_policy.h"
+#include "sim/study/probe.h"
 
 namespace epsim {
 namespace {

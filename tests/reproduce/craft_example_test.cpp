@@ -6,8 +6,8 @@
 
 #include <sstream>
 
-#include "sim/serving/goodput.h"
-#include "sim/serving/probe.h"
+#include "sim/study/goodput.h"
+#include "sim/study/probe.h"
 
 namespace epsim {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "sim/serving/run_policy.h"
+#include "sim/cluster/run_policy.h"
 
 namespace epsim {
 namespace {

@@ -120,12 +120,19 @@ const std::vector<IncludeRule>& include_rules() {
       {"traces", {"sim/core", "sim/domain"}},
       {"models", {"sim/core", "sim/domain"}},
       {"policies", {"sim/core", "sim/domain"}},
-      {"sim/serving", {"sim/core", "sim/domain", "sim/engine", "traces", "models", "policies"}},
+      {"sim/scenario", {"sim/core", "sim/domain", "traces", "models", "policies"}},
+      {"sim/scheduler", {"sim/core", "sim/domain", "sim/scenario"}},
+      {"sim/step", {"sim/core", "sim/domain", "sim/engine", "models", "policies", "sim/scenario"}},
+      {"sim/cluster",
+       {"sim/core", "sim/domain", "sim/engine", "models", "policies", "sim/scenario", "sim/scheduler", "sim/step"}},
+      {"sim/study", {"sim/core", "sim/domain", "sim/scenario", "sim/cluster"}},
       {"calibration",
        {"sim/core", "sim/domain", "models/profile", "models/hardware_profile.h", "models/model_catalogue.h",
         "traces/hdf5_file.h", "traces/csv.h", "traces/text_input.h", "traces/routing/load_sources.h"}},
-      {"sim/report", {"sim/core", "sim/domain", "sim/serving/goodput_result.h", "sim/serving/run_result.h"}},
-      {"sim/reproduce", {"sim/core", "sim/domain", "traces", "models", "policies", "sim/serving", "sim/report"}},
+      {"sim/report", {"sim/core", "sim/domain", "sim/study/goodput_result.h", "sim/cluster/run_result.h"}},
+      {"sim/reproduce",
+       {"sim/core", "sim/domain", "traces", "models", "policies", "sim/scenario", "sim/step", "sim/cluster",
+        "sim/study", "sim/report"}},
   };
   return rules;
 }

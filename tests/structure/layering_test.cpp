@@ -77,8 +77,8 @@ TEST_CASE("the checker takes what the layers allow") {
   CHECK(violation_in("sim/core/a.h", "#include <vector>\n#include \"sim/core/b.h\"\n") == "");
   CHECK(violation_in("sim/domain/a.cpp", "#include \"sim/core/b.h\"\n") == "");
   CHECK(violation_in("models/network/a.h", "#include \"models/compute/b.h\"\n#include \"sim/domain/c.h\"\n") == "");
-  CHECK(violation_in("sim/serving/a.h", "#include \"policies/b.h\"\n#include \"traces/c.h\"\n") == "");
-  CHECK(violation_in("sim/report/a.h", "#include \"sim/serving/run_result.h\"\n") == "");
+  CHECK(violation_in("sim/cluster/a.h", "#include \"policies/b.h\"\n#include \"sim/scenario/c.h\"\n") == "");
+  CHECK(violation_in("sim/report/a.h", "#include \"sim/cluster/run_result.h\"\n") == "");
   CHECK(violation_in("calibration/cuda/a.cu", "#include \"models/profile/b.h\"\n") == "");
   CHECK(violation_in("sim/app/a.cpp", "#include \"sim/report/b.h\"\n") == "");
   CHECK(violation_in("tests/models/a.cpp", "#include \"sim/app/b.h\"\n#include <yaml-cpp/yaml.h>\n") == "");
@@ -106,9 +106,9 @@ TEST_CASE("the checker refuses what goes up, aside or around") {
       {"traces/a.h", "#include \"models/b.h\"", "not below"},
       {"models/a.h", "#include \"policies/b.h\"", "not below"},
       {"policies/a.h", "#include \"sim/engine/b.h\"", "not below"},
-      {"policies/a.h", "#include \"sim/serving/b.h\"", "not below"},
-      {"sim/serving/a.h", "#include \"sim/report/b.h\"", "not below"},
-      {"sim/report/a.h", "#include \"sim/serving/simulate.h\"", "not below"},
+      {"policies/a.h", "#include \"sim/cluster/b.h\"", "not below"},
+      {"sim/cluster/a.h", "#include \"sim/report/b.h\"", "not below"},
+      {"sim/report/a.h", "#include \"sim/cluster/simulate.h\"", "not below"},
       {"sim/report/a.h", "#include \"models/b.h\"", "not below"},
       {"models/a.h", "#include \"calibration/b.h\"", "not below"},
       {"calibration/a.h", "#include \"models/step_model.h\"", "not below"},

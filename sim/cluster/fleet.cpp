@@ -1,0 +1,410 @@
+#include "sim/cluster/fleet.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/cluster/audit.h"
+#include "sim/cluster/latency.h"
+#include "sim/core/check.h"
+#include "sim/engine/run_loop.h"
+#include "sim/step/step_account.h"
+
+namespace epsim {
+namespace {
+
+std::vector<RequestRecord> records_of(const RequestTrace& trace) {
+  std::vector<RequestRecord> out(trace.requests.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Request& r = trace.requests[i];
+    out[i].input_tokens = r.input_tokens;
+    out[i].output_tokens = r.output_tokens;
+    out[i].arrival = r.arrival;
+  }
+  return out;
+}
+
+}  // namespace
+
+Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control,
+             int retry_limit)
+    : trace_(trace),
+      specs_(specs),
+      rule_(router),
+      control_(control),
+      retry_limit_(retry_limit),
+      unnoticed_(specs.size()),
+      levels_(specs.size()) {
+  EPSIM_CHECK(control.progress_every_steps > 0, "progress is told every so many steps");
+  result_.requests = records_of(trace);
+  std::size_t ranks = 0;
+  for (const InstanceSpec& spec : specs) {
+    first_rank_.push_back(static_cast<std::int64_t>(ranks));
+    ranks += static_cast<std::size_t>(spec.options.dp_ranks);
+  }
+  ranks_.reserve(ranks);
+  instances_.reserve(specs.size());
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const ServingOptions& options = specs[i].options;
+    for (int r = 0; r < options.dp_ranks; ++r) {
+      ranks_.emplace_back(options, result_.requests, &trace.prefixes, static_cast<std::int32_t>(ranks_.size()));
+    }
+    instances_.emplace_back(specs[i], static_cast<std::int32_t>(i),
+                            std::span(ranks_).last(static_cast<std::size_t>(options.dp_ranks)));
+    (options.role == InstanceRole::kDecode ? decoders_ : fronts_).push_back(i);
+    standing_.push_back({std::vector<bool>(static_cast<std::size_t>(options.dp_ranks), false)});
+    lane_free_.emplace_back(static_cast<std::size_t>(options.dp_ranks));
+    result_.transfers.sent.emplace_back(static_cast<std::size_t>(options.dp_ranks));
+    result_.transfers.received.emplace_back(static_cast<std::size_t>(options.dp_ranks));
+    for (std::size_t l = 0; l < specs[i].losses.size(); ++l) {
+      may_lose_ = true;
+      queue_.push(specs[i].losses[l].at, Phase::Rebalance,
+                  HardwareChanged{static_cast<std::int32_t>(i), static_cast<std::int32_t>(l)});
+    }
+  }
+  result_.concurrency = trace.closed_loop.concurrency;
+  result_.warmup = trace.closed_loop.warmup;
+  warming_up_ = trace.closed_loop.warmup > 0;
+  if (result_.concurrency > 0) {
+    start_clients();
+  } else {
+    expect_arrival(0);
+  }
+}
+
+// Every client sends its first request of the warm-up, or of the part that is measured.
+void Fleet::start_clients() {
+  const ClosedLoop& loop = trace_.closed_loop;
+  for (int client = 0; client < loop.concurrency; ++client) {
+    const Ticks later = loop.ramp / loop.concurrency * client;
+    if (sent_ < (warming_up_ ? loop.warmup : std::ssize(trace_.requests))) {
+      queue_.push(now_ + later, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
+    }
+  }
+}
+
+// So many requests have ended: as many clients of a closed loop send their next.
+void Fleet::send_next(std::int64_t requests) {
+  if (trace_.closed_loop.concurrency == 0) {
+    return;
+  }
+  const std::int64_t end = warming_up_ ? trace_.closed_loop.warmup : std::ssize(trace_.requests);
+  for (; requests > 0 && sent_ < end; --requests) {
+    queue_.push(now_, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
+  }
+  if (warming_up_ && arrived_ == end && tally_.requests.in_system() == 0) {
+    warming_up_ = false;
+    tally_.warmup_gaps = tally_.gaps.count();
+    tally_.gaps = {};
+    start_clients();
+  }
+}
+
+void Fleet::expect_arrival(std::size_t request) {
+  if (trace_.closed_loop.concurrency == 0 && request < trace_.requests.size()) {
+    queue_.push(trace_.requests[request].arrival, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(request)});
+  }
+}
+
+void Fleet::expect_step(std::size_t instance) {
+  if (!instances_[instance].step_expected) {
+    queue_.push(now_, Phase::Schedule, StepDue{static_cast<std::int32_t>(instance)});
+    instances_[instance].step_expected = true;
+  }
+}
+
+// Nothing is left to happen but losses that concern nobody.
+bool Fleet::all_ended() const {
+  return arrived_ == std::ssize(trace_.requests) && tally_.requests.in_system() == 0 && in_flight_ == 0;
+}
+
+bool Fleet::stop_wanted() const { return control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed); }
+
+// One of the instances; the rules are those of DP ranks (router.h), over the sums of their ranks.
+std::size_t Fleet::pick(std::span<const std::size_t> among, std::size_t& next, Router rule,
+                        std::int32_t request) const {
+  if (rule == Router::kRoundRobin || among.size() == 1) {
+    const std::size_t chosen = among[next];
+    next = (next + 1) % among.size();
+    return chosen;
+  }
+  std::vector<RouterChoice> choices;
+  for (const std::size_t i : among) {
+    choices.push_back(
+        {instances_[i].outstanding_tokens(), rule == Router::kCacheAware ? instances_[i].cached_tokens(request) : 0});
+  }
+  return among[pick_choice(choices, result_.requests[static_cast<std::size_t>(request)].input_tokens)];
+}
+
+// Queues the request at a rank; its instance.
+std::size_t Fleet::route(std::int32_t request) {
+  const std::size_t instance = pick_alive(fronts_, next_front_, request);
+  const std::size_t rank = instances_[instance].enqueue(request);
+  const auto number = static_cast<std::int32_t>(first_rank(instance) + static_cast<std::int64_t>(rank));
+  result_.requests[static_cast<std::size_t>(request)].rank = number;
+  fingerprint_.add(static_cast<std::uint64_t>(number));
+  return instance;
+}
+
+void Fleet::on(const RequestArrived& event) {
+  tally_.requests.arrived();
+  ++arrived_;
+  result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
+  if (!can_serve()) {
+    expect_arrival(static_cast<std::size_t>(event.request) + 1);
+    fail(event.request);
+    return;
+  }
+  const std::size_t instance = route(event.request);
+  expect_arrival(static_cast<std::size_t>(event.request) + 1);
+  expect_step(instance);
+}
+
+void Fleet::ended(std::int64_t requests) {
+  result_.completed += requests;
+  tally_.requests.left(requests);
+  fingerprint_.add(requests);
+  send_next(requests);
+}
+
+void Fleet::on(const StepDone& event) {
+  const auto i = static_cast<std::size_t>(event.instance);
+  EPSIM_CHECK(event.step == instances_[i].totals().steps, "steps end in the order in which they start");
+  instances_[i].step_expected = instances_[i].stepping = false;
+  ended(instances_[i].end_step(now_, tally_));
+  --in_flight_;
+  ++result_.steps;
+  if (control_.on_progress && result_.steps % control_.progress_every_steps == 0) {
+    report_progress();
+  }
+  for (const std::size_t loss : std::exchange(unnoticed_[i], {})) {
+    strike(i, specs_[i].losses[loss]);
+  }
+  if (may_lose_ && stranded(i)) {
+    lose_instance(i);
+  }
+  settle(i);
+  observe(i);
+}
+
+// After memory or work of an instance has changed: what it can start.
+void Fleet::settle(std::size_t i) {
+  if (!instances_[i].alive()) {
+    return;
+  }
+  if (instances_[i].role() == InstanceRole::kPrefill) {
+    hand_over(i);
+  } else if (instances_[i].role() == InstanceRole::kDecode) {
+    start_transfers(i);
+  }
+  if (instances_[i].any_work()) {
+    expect_step(i);
+  } else {
+    instances_[i].on_idle();
+  }
+}
+
+// Prompts that ended on a prefill instance queue up at a decode instance.
+void Fleet::hand_over(std::size_t from) {
+  const auto ranks = instances_[from].ranks();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (const std::int32_t request : ranks[r].take_handed_over()) {
+      const std::size_t to = pick_alive(decoders_, next_decoder_, request);
+      Route& route = routes_[request] = {static_cast<std::int32_t>(from), static_cast<std::int32_t>(r)};
+      route.to_instance = static_cast<std::int32_t>(to);
+      route.to_rank = static_cast<std::int32_t>(instances_[to].enqueue_remote(request));
+      start_transfers(to);
+      expect_step(to);
+    }
+  }
+}
+
+// The decode instance sets pages aside for the prompts that wait for it, in their order.
+void Fleet::start_transfers(std::size_t to) {
+  const auto ranks = instances_[to].ranks();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    while (const std::optional<std::int32_t> request = ranks[r].admit_remote()) {
+      transfer(*request, to, r);
+    }
+  }
+  observe(to);
+}
+
+void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) {
+  const Route& route = routes_.at(request);
+  EPSIM_CHECK(route.to_instance == static_cast<std::int32_t>(to) && route.to_rank == static_cast<std::int32_t>(to_rank),
+              "a prompt travels to the rank that it was routed to");
+  const auto from = static_cast<std::size_t>(route.from_instance);
+  const InstanceSpec& spec = specs_[from];
+  const std::int64_t tokens = result_.requests[static_cast<std::size_t>(request)].input_tokens;
+  const int out = route.from_rank / spec.ranks_per_lane, in = route.to_rank / specs_[to].ranks_per_lane;
+  Ticks& lane = lane_free_[from][static_cast<std::size_t>(out)];
+  const Ticks start = std::max(now_, lane);
+  const auto speed = [start](const InstanceSpec& at, int along) {
+    return at.lane_speed ? at.lane_speed(along, start) : 1.0;
+  };
+  const Ticks duration = to_ticks(spec.transfer_time(tokens, std::min(speed(spec, out), speed(specs_[to], in))));
+  lane = start + duration;
+  ++result_.transfers.count;
+  result_.transfers.tokens += tokens;
+  for (TransferStats::Carried* carried : {&result_.transfers.sent[from][static_cast<std::size_t>(out)],
+                                          &result_.transfers.received[to][static_cast<std::size_t>(in)]}) {
+    ++carried->prompts;
+    carried->tokens += tokens;
+  }
+  result_.transfers.time += to_seconds(duration);
+  result_.transfers.wait += to_seconds(start - now_);
+  queue_.push(lane, Phase::Complete, KvArrived{request, result_.requests[static_cast<std::size_t>(request)].retries});
+}
+
+void Fleet::on(const KvArrived& event) {
+  const auto entry = routes_.find(event.request);
+  if (entry == routes_.end() || event.attempt != result_.requests[static_cast<std::size_t>(event.request)].retries) {
+    return;  // one of its ends was lost on the way
+  }
+  const Route route = entry->second;
+  routes_.erase(entry);
+  const auto from = static_cast<std::size_t>(route.from_instance), to = static_cast<std::size_t>(route.to_instance);
+  instances_[from].ranks()[static_cast<std::size_t>(route.from_rank)].release_handed_over(event.request);
+  instances_[to].ranks()[static_cast<std::size_t>(route.to_rank)].receive(event.request, now_);
+  result_.requests[static_cast<std::size_t>(event.request)].rank =
+      static_cast<std::int32_t>(first_rank(to)) + route.to_rank;
+  observe(from);
+  observe(to);
+  if (instances_[from].any_work()) {
+    expect_step(from);
+  }
+  expect_step(to);
+}
+
+void Fleet::on(const StepDue& event) {
+  result_.interrupted = result_.interrupted || stop_wanted();
+  if (result_.interrupted) {
+    return;
+  }
+  Instance& instance = instances_[static_cast<std::size_t>(event.instance)];
+  if (!instance.alive()) {
+    instance.step_expected = false;
+    return;
+  }
+  if (now_ < instance.blocked_until) {
+    queue_.push(instance.blocked_until, Phase::Schedule, event);
+    return;
+  }
+  const Ticks duration = instance.start_step(now_, control_, tally_, fingerprint_);
+  observe(static_cast<std::size_t>(event.instance));
+  if (duration == Ticks{}) {  // all of its work waits for a transfer
+    instance.step_expected = false;
+    return;
+  }
+  ++in_flight_;
+  instance.stepping = true;
+  queue_.push(now_ + duration, Phase::Complete, StepDone{event.instance, instance.totals().steps});
+  if (instance.role() == InstanceRole::kDecode) {
+    start_transfers(static_cast<std::size_t>(event.instance));  // a retraction may have made room
+  }
+}
+
+// Requests and memory of an instance have changed; the series is told with the next event.
+void Fleet::observe(std::size_t i) {
+  SeriesRecorder::Levels now;
+  const bool last_pool = instances_[i].role() == instances_.back().role();
+  for (const DpRank& rank : instances_[i].ranks()) {
+    now.running += rank.running_requests();
+    now.kv_blocks += last_pool ? rank.kv().used() : 0;
+  }
+  SeriesRecorder::Levels& before = levels_[i];
+  level_.running += now.running - before.running;
+  level_.kv_blocks += now.kv_blocks - before.kv_blocks;
+  before = now;
+}
+
+void Fleet::run() {
+  const auto handle = [this](const EventKey& key, const ServingEvent& event) {
+    now_ = key.at;
+    tally_.requests.advance(now_);
+    level_.queued = tally_.requests.in_system() - level_.running;
+    series_.advance(now_, level_);
+    const std::int64_t tokens = tally_.all_gaps();
+    std::visit([this](const auto& what) { on(what); }, event);
+    series_.hand_out(tally_.all_gaps() - tokens);
+  };
+  // Only a StepDue looks at the control's wish, and steps under way end, so that none is left half done.
+  run_events(queue_, handle, fingerprint_,
+             [this] { return (result_.interrupted && in_flight_ == 0) || (may_lose_ && all_ended()); });
+  result_.end = now_;
+}
+
+KvStats Fleet::kv_stats() const {
+  KvStats out;
+  const ServingOptions& served = specs_.back().options;  // of a decode instance, where there are any
+  out.blocks_per_rank = served.kv_blocks;
+  out.block_tokens = served.kv_block_tokens;
+  double blocks = 0;
+  for (const DpRank& rank : instances_.back().ranks()) {
+    out.peak_blocks = std::max(out.peak_blocks, rank.kv().peak());
+  }
+  for (const DpRank& rank : ranks_) {
+    const DpRank::Counts& c = rank.counts();
+    blocks += static_cast<double>(rank.kv().blocks());
+    out.lookup_tokens += c.lookup_tokens;
+    out.hit_tokens += c.hit_tokens;
+    out.retractions += c.retractions;
+    out.recomputed_tokens += c.recomputed_tokens;
+    out.evicted_prefix_blocks += rank.kv().evicted_prefix_blocks();
+  }
+  const double pool_seconds = blocks * to_seconds(result_.end).count();
+  out.mean_use = pool_seconds > 0 ? tally_.kv_block_seconds / pool_seconds : 0;
+  out.time_full_share = tally_.busy > Ticks{} ? to_seconds(tally_.blocked) / to_seconds(tally_.busy) : 0;
+  return out;
+}
+
+void Fleet::add_totals() {
+  for (const Instance& instance : instances_) {
+    const InstanceTotals& totals = instance.totals();
+    result_.instances.push_back(totals);
+    result_.replayed_steps += totals.replayed_steps;
+    add_cost(result_.time, totals.time);
+    for (std::size_t k = 0; k < totals.by_kind.size(); ++k) {
+      result_.by_kind[k].steps += totals.by_kind[k].steps;
+      add_cost(result_.by_kind[k].time, totals.by_kind[k].time);
+    }
+  }
+  for (const RequestRecord& r : result_.requests) {
+    if (r.state == RequestState::kCompleted) {
+      result_.input_tokens += r.input_tokens;
+      result_.output_tokens += r.output_tokens;
+    }
+  }
+}
+
+void Fleet::leave_out_warmup() {
+  for (const RequestRecord& r : std::span(result_.requests).first(static_cast<std::size_t>(result_.warmup))) {
+    if (r.state == RequestState::kCompleted) {
+      --result_.completed;
+      result_.input_tokens -= r.input_tokens;
+      result_.output_tokens -= r.output_tokens;
+    }
+    result_.failed -= r.state == RequestState::kFailed ? 1 : 0;
+  }
+}
+
+RunResult Fleet::take_result() {
+  add_totals();
+  audit_run(result_, tally_, ranks_);
+  leave_out_warmup();
+  result_.latency = summarize_latency(result_.measured(), tally_.gaps);
+  result_.kv = kv_stats();
+  std::int64_t blocks = 0;
+  for (const InstanceSpec& spec : specs_) {
+    blocks += spec.options.role == specs_.back().options.role ? spec.options.kv_blocks * spec.options.dp_ranks : 0;
+  }
+  result_.series = series_.finish(result_.end, blocks, result_.requests);
+  result_.fingerprint = fingerprint_.hex();
+  return std::move(result_);
+}
+
+void Fleet::report_progress() const {
+  control_.on_progress({now_, result_.steps, arrived_, result_.completed, std::ssize(trace_.requests)});
+}
+
+}  // namespace epsim

@@ -1,0 +1,134 @@
+// All instances of a deployment in one event queue: requests arrive and are routed to an instance, instances step each
+// at its own pace, and where prompts and decodes run on instances of their own, keys and values travel between them.
+//
+//   Prefill/decode: a request is routed to a prefill instance, which computes its prompt and holds the keys and values.
+//   A decode instance, chosen then, sets pages aside as soon as it can; the transfer follows, one after another on the
+//   lane that the source rank leaves by. The request's first token counts when the transfer has ended, since the decode
+//   instance hands it out; the pages of the prefill instance are free from then on. A request of one output token ends
+//   on its prefill instance.
+//           A transfer goes at the share of its rate that faults leave to the slower of its ends when it begins.
+//   Losses: a DP rank that is lost takes its requests' keys and values with it; they start anew, as arrivals do, on a
+//   rank
+//           that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The step
+//           under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
+//           recovery time. What a request had handed out is generated again: its answer and its latencies are those of
+//           its last start, but for the gaps between tokens, which were real, and its arrival. A rank that comes back
+//           is empty, takes new requests, and steps with its instance after the time that it takes to rejoin.
+//   Clients: in a closed loop, the next request of the trace arrives when one has ended or failed.
+//   Source : SGLang v0.4.8 disaggregation/prefill.py, decode.py (pages are set aside before the transfer; the decode
+//            server streams the answer).
+//   Ignores: handshake latency, transfer of finished chunks while a prompt is still computed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/cluster/events.h"
+#include "sim/cluster/instance.h"
+#include "sim/cluster/run_control.h"
+#include "sim/cluster/run_result.h"
+#include "sim/cluster/run_series.h"
+#include "sim/cluster/run_tally.h"
+#include "sim/core/fingerprint.h"
+#include "sim/domain/request_trace.h"
+#include "sim/engine/event_queue.h"
+
+namespace epsim {
+
+class Fleet {
+ public:
+  // All arguments must outlive the fleet; every request of the trace must fit a rank's KV pool of every instance.
+  // Instances of one role stand together, those that decode for others last.
+  Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control,
+        int retry_limit = 0);
+  Fleet(const Fleet&) = delete;
+  Fleet& operator=(const Fleet&) = delete;
+
+  // Runs to the end of the trace's last request, or until told to stop. Once.
+  void run();
+  // After run(): the audited result.
+  RunResult take_result();
+
+ private:
+  // Where a request's keys and values come from and go to.
+  struct Route {
+    std::int32_t from_instance, from_rank;
+    std::int32_t to_instance = -1, to_rank = -1;
+  };
+
+  void on(const StepDone& event);
+  void on(const RequestArrived& event);
+  void on(const StepDue& event);
+  void on(const KvArrived& event);
+  void on(const HardwareChanged& event);
+
+  void expect_arrival(std::size_t request);
+  void start_clients();
+  void send_next(std::int64_t requests);
+  void expect_step(std::size_t instance);
+  bool stop_wanted() const;
+  std::size_t pick(std::span<const std::size_t> among, std::size_t& next, Router rule, std::int32_t request) const;
+  std::size_t pick_alive(std::span<const std::size_t> among, std::size_t& next, std::int32_t request) const;
+  bool any_alive(std::span<const std::size_t> among) const;
+  bool can_serve() const { return any_alive(fronts_) && (decoders_.empty() || any_alive(decoders_)); }
+  bool stranded(std::size_t instance) const;
+  bool all_ended() const;
+  std::size_t route(std::int32_t request);
+  void strike(std::size_t instance, const Loss& loss);
+  std::optional<Ticks> still_for(std::size_t instance, const Loss& loss);
+  void lose_ranks(std::size_t instance, std::span<const int> ranks);
+  void revive(std::size_t instance);
+  void lose_instance(std::size_t instance);
+  void cut_route(std::int32_t request, std::size_t lost_instance);
+  void retry(std::int32_t request);
+  void fail(std::int32_t request);
+  void settle(std::size_t instance);
+  void hand_over(std::size_t from);
+  void start_transfers(std::size_t to);
+  void transfer(std::int32_t request, std::size_t to, std::size_t to_rank);
+  void ended(std::int64_t requests);
+  std::int64_t first_rank(std::size_t instance) const { return first_rank_[instance]; }
+  void report_progress() const;
+  void observe(std::size_t instance);
+  KvStats kv_stats() const;
+  void add_totals();
+  void leave_out_warmup();
+
+  const RequestTrace& trace_;
+  std::span<const InstanceSpec> specs_;
+  Router rule_;
+  const RunControl& control_;
+  int retry_limit_;
+
+  EventQueue<ServingEvent> queue_;
+  Ticks now_{};
+  RunResult result_;  // its records are the ranks' table: never resized
+  std::vector<DpRank> ranks_;
+  std::vector<Instance> instances_;
+  std::vector<std::int64_t> first_rank_;             // [instance] the number of its first rank among all
+  std::vector<std::size_t> fronts_, decoders_;       // instances that take arrivals; those that decode for others
+  std::vector<std::vector<Ticks>> lane_free_;        // [instance][lane]
+  std::unordered_map<std::int32_t, Route> routes_;   // of requests between prefill and decode
+  std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] losses that wait for the end of its step
+  struct Standing {
+    std::vector<bool> broken;  // [DP rank] it has lost a GPU
+    bool down = false;         // the instance cannot serve, whatever ranks are whole
+  };
+  std::vector<Standing> standing_;  // [instance]
+  bool may_lose_ = false;
+  std::size_t next_front_ = 0, next_decoder_ = 0;
+  RunTally tally_;
+  SeriesRecorder series_;
+  std::vector<SeriesRecorder::Levels> levels_;  // [instance]
+  SeriesRecorder::Levels level_;                // their sum
+  Fingerprint fingerprint_;
+  std::int64_t arrived_ = 0, in_flight_ = 0;  // steps
+  bool warming_up_ = false;                   // of a closed loop
+  std::int64_t sent_ = 0;                     // of its requests
+};
+
+}  // namespace epsim

@@ -1,0 +1,152 @@
+// What a fleet does when hardware is lost or comes back (fleet.h).
+#include <algorithm>
+#include <utility>
+
+#include "sim/cluster/fleet.h"
+#include "sim/core/check.h"
+
+namespace epsim {
+
+bool Fleet::any_alive(std::span<const std::size_t> among) const {
+  return std::any_of(among.begin(), among.end(), [this](std::size_t i) { return instances_[i].alive(); });
+}
+
+std::size_t Fleet::pick_alive(std::span<const std::size_t> among, std::size_t& next, std::int32_t request) const {
+  if (!may_lose_) {
+    return pick(among, next, rule_, request);
+  }
+  std::vector<std::size_t> alive;
+  std::copy_if(among.begin(), among.end(), std::back_inserter(alive),
+               [this](std::size_t i) { return instances_[i].alive(); });
+  EPSIM_CHECK(!alive.empty(), "somebody is left who can serve");
+  next %= alive.size();
+  return pick(alive, next, rule_, request);
+}
+
+void Fleet::on(const HardwareChanged& event) {
+  const auto i = static_cast<std::size_t>(event.instance), loss = static_cast<std::size_t>(event.loss);
+  if (instances_[i].stepping) {
+    unnoticed_[i].push_back(loss);
+  } else {
+    strike(i, specs_[i].losses[loss]);
+  }
+}
+
+void Fleet::strike(std::size_t i, const Loss& loss) {
+  const std::optional<Ticks> still = still_for(i, loss);
+  standing_[i].down = !still;
+  if (still) {
+    instances_[i].blocked_until = std::max(instances_[i].blocked_until, now_ + loss.recovery + *still);
+    revive(i);  // first: what others lose at the same instant may go to who is back
+    lose_ranks(i, loss.ranks);
+  } else {
+    lose_instance(i);
+  }
+  for (std::size_t j = 0; j < instances_.size(); ++j) {
+    if (stranded(j) && !instances_[j].stepping) {  // those whose step is under way go when it has ended
+      lose_instance(j);
+    } else if (instances_[j].role() == InstanceRole::kPrefill && any_alive(decoders_)) {
+      revive(j);
+    }
+    observe(j);
+  }
+}
+
+// Enters the loss; for how long the instance stands still besides its recovery, none where it cannot go on.
+std::optional<Ticks> Fleet::still_for(std::size_t i, const Loss& loss) {
+  std::vector<bool>& broken = standing_[i].broken;
+  for (const int r : loss.ranks) {
+    broken[static_cast<std::size_t>(r)] = true;
+  }
+  for (const int r : loss.back) {
+    broken[static_cast<std::size_t>(r)] = false;
+  }
+  const std::optional<Ticks> still = specs_[i].on_loss(static_cast<std::size_t>(&loss - specs_[i].losses.data()));
+  return loss.fatal ? std::nullopt : still;
+}
+
+// Ranks that are whole serve again, unless their instance cannot, or nobody decodes for them.
+void Fleet::revive(std::size_t i) {
+  const auto ranks = instances_[i].ranks();
+  for (std::size_t r = 0; r < ranks.size() && !standing_[i].down; ++r) {
+    if (!ranks[r].alive() && !standing_[i].broken[r]) {
+      ranks[r].revive();
+    }
+  }
+}
+
+// A prefill instance without anyone to decode for it. A decode instance ends what it has.
+bool Fleet::stranded(std::size_t i) const {
+  return instances_[i].role() == InstanceRole::kPrefill && instances_[i].alive() && !any_alive(decoders_);
+}
+
+void Fleet::lose_instance(std::size_t i) {
+  std::vector<int> all(instances_[i].ranks().size());
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    all[r] = static_cast<int>(r);
+  }
+  lose_ranks(i, all);
+}
+
+void Fleet::lose_ranks(std::size_t i, std::span<const int> ranks) {
+  std::vector<std::int32_t> orphans;
+  for (const int r : ranks) {
+    DpRank& rank = instances_[i].ranks()[static_cast<std::size_t>(r)];
+    if (rank.alive()) {
+      const std::vector<std::int32_t> lost = rank.die();
+      orphans.insert(orphans.end(), lost.begin(), lost.end());
+    }
+  }
+  std::sort(orphans.begin(), orphans.end());
+  for (const std::int32_t request : orphans) {
+    cut_route(request, i);
+  }
+  for (const std::int32_t request : orphans) {
+    retry(request);
+  }
+}
+
+// A request that was lost at one end of a transfer leaves the other end too.
+void Fleet::cut_route(std::int32_t request, std::size_t lost_instance) {
+  const auto entry = routes_.find(request);
+  if (entry == routes_.end()) {
+    return;
+  }
+  const Route route = entry->second;
+  routes_.erase(entry);
+  const bool source_lost = static_cast<std::size_t>(route.from_instance) == lost_instance;
+  const auto other = static_cast<std::size_t>(source_lost ? route.to_instance : route.from_instance);
+  const auto rank = static_cast<std::size_t>(source_lost ? route.to_rank : route.from_rank);
+  instances_[other].ranks()[rank].drop(request);
+  if (instances_[other].any_work()) {
+    expect_step(other);
+  }
+  if (source_lost) {
+    start_transfers(other);  // its memory may be what another prompt waits for
+  }
+}
+
+void Fleet::retry(std::int32_t request) {
+  RequestRecord& r = result_.requests[static_cast<std::size_t>(request)];
+  r.state = RequestState::kWaiting;
+  r.admitted = r.first_token = Ticks{};
+  r.cached_tokens = 0;
+  if (r.retries >= retry_limit_ || !can_serve()) {
+    fail(request);
+    return;
+  }
+  ++r.retries;
+  expect_step(route(request));
+}
+
+void Fleet::fail(std::int32_t request) {
+  RequestRecord& r = result_.requests[static_cast<std::size_t>(request)];
+  r.state = RequestState::kFailed;
+  r.finished = now_;
+  ++result_.failed;
+  tally_.requests.left(1);
+  fingerprint_.add(static_cast<std::int64_t>(request));
+  send_next(1);
+}
+
+}  // namespace epsim

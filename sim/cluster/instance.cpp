@@ -1,0 +1,130 @@
+#include "sim/cluster/instance.h"
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+#include "sim/scheduler/step_shape.h"
+#include "sim/step/step_account.h"
+
+namespace epsim {
+namespace {
+
+// As late as to_ticks() goes.
+constexpr Ticks kLastTime{9'200'000'000'000'000'000};
+
+}  // namespace
+
+Instance::Instance(const InstanceSpec& spec, std::int32_t number, std::span<DpRank> ranks)
+    : spec_(spec), number_(number), ranks_(ranks), router_(spec.options.router), batches_(ranks.size()) {
+  EPSIM_CHECK(!ranks.empty() && spec.pricer != nullptr, "an instance has DP ranks and a price for its steps");
+  totals_.role = spec.options.role;
+}
+
+std::size_t Instance::enqueue(std::int32_t request) {
+  const std::size_t rank = router_.pick(ranks_, request);
+  ranks_[rank].enqueue(request);
+  return rank;
+}
+
+std::size_t Instance::enqueue_remote(std::int32_t request) {
+  const std::size_t rank = router_.pick(ranks_, request);
+  ranks_[rank].enqueue_remote(request);
+  return rank;
+}
+
+bool Instance::any_work() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const DpRank& rank) { return rank.has_work(); });
+}
+
+bool Instance::alive() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const DpRank& rank) { return rank.alive(); });
+}
+
+void Instance::on_idle() {
+  std::for_each(ranks_.begin(), ranks_.end(), [](DpRank& rank) { rank.on_idle(); });
+}
+
+std::int64_t Instance::outstanding_tokens() const {
+  std::int64_t sum = 0;
+  for (const DpRank& rank : ranks_) {
+    sum += rank.outstanding_tokens();
+  }
+  return sum;
+}
+
+std::int64_t Instance::cached_tokens(std::int32_t request) const {
+  std::int64_t most = 0;
+  for (const DpRank& rank : ranks_) {
+    most = std::max(most, rank.cached_tokens(request));
+  }
+  return most;
+}
+
+Instance::Formed Instance::form_batches(Ticks now, RunTally& tally, Fingerprint& fingerprint) {
+  Formed out;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    batches_[r] = ranks_[r].begin_step(now);
+    tally.prefill_tokens += batches_[r].prefill_tokens;
+    tally.decode_tokens += batches_[r].decode_tokens;
+    fingerprint.add(batches_[r].prefill_tokens);
+    fingerprint.add(batches_[r].decode_tokens);
+    out.tokens += batches_[r].tokens();
+    out.kv_blocks += ranks_[r].kv().used();
+    out.blocked = out.blocked || ranks_[r].head_lacks_blocks();
+  }
+  return out;
+}
+
+StepCost Instance::price(Ticks now, const RunControl& control) {
+  const bool replayed = replay_padded(spec_.options.graphs, batches_);
+  totals_.replayed_steps += replayed ? 1 : 0;
+  if (control.recorder != nullptr) {
+    control.recorder->begin_step({number_, totals_.steps, now, batches_});
+    std::vector<std::int64_t> reserved;
+    for (const DpRank& rank : ranks_) {
+      reserved.push_back(rank.kv().used());
+    }
+    control.recorder->kv(reserved);
+  }
+  const StepCost cost =
+      with_gap(spec_.pricer->price({totals_.steps, now}, batches_), declared_gap(spec_.options, replayed));
+  check_cost(cost);
+  if (!(cost.total < to_seconds(kLastTime - now))) {
+    throw RunFailed("The run passes 106 days of simulated time, the most that picoseconds in 64 bits can count.");
+  }
+  return cost;
+}
+
+Ticks Instance::start_step(Ticks now, const RunControl& control, RunTally& tally, Fingerprint& fingerprint) {
+  const Formed formed = form_batches(now, tally, fingerprint);
+  if (formed.tokens == 0) {
+    return Ticks{};
+  }
+  const StepCost cost = price(now, control);
+  const Ticks duration = to_ticks(cost.total);
+  EPSIM_CHECK(duration > Ticks{}, "a step with work in it takes time");
+  if (control.recorder != nullptr) {
+    control.recorder->end_step(duration, cost);
+  }
+  add_cost(totals_.time, cost);
+  KindTotals& alike = totals_.by_kind[static_cast<std::size_t>(kind_of(batches_))];
+  ++alike.steps;
+  add_cost(alike.time, cost);
+  tally.busy += duration;
+  tally.blocked += formed.blocked ? duration : Ticks{};
+  tally.kv_block_seconds += static_cast<double>(formed.kv_blocks) * to_seconds(duration).count();
+  fingerprint.add(duration.count());
+  return duration;
+}
+
+std::int64_t Instance::end_step(Ticks now, RunTally& tally) {
+  ++totals_.steps;
+  std::int64_t finished = 0;
+  for (DpRank& rank : ranks_) {
+    finished += rank.end_step(now, tally.gaps);
+  }
+  return finished;
+}
+
+}  // namespace epsim

@@ -1,0 +1,65 @@
+#include "sim/cluster/simulate.h"
+
+#include <fmt/format.h>
+
+#include "sim/cluster/fleet.h"
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+#include "sim/scheduler/kv_pool.h"
+
+namespace epsim {
+namespace {
+
+void require_that_requests_fit(const RequestTrace& trace, const ServingOptions& options) {
+  const KvPool pool(options.kv_blocks, options.kv_block_tokens);
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    const Request& r = trace.requests[i];
+    const std::int64_t tokens = std::int64_t{r.input_tokens} + r.output_tokens;
+    if (!pool.has_room(options.kv_blocks_per_request + pool.blocks_for(tokens))) {
+      const std::int64_t state = options.kv_blocks_per_request * options.kv_block_tokens;
+      throw InputError(
+          {trace.source, 0, ""},
+          fmt::format("request {} needs {} tokens of KV cache ({} input + {} output{}), but the pool of a DP "
+                      "rank holds {}; a request must fit an empty pool.",
+                      i + 1, tokens + state, r.input_tokens, r.output_tokens,
+                      state > 0 ? fmt::format(" + {} for windows and linear-attention states", state) : "",
+                      options.kv_blocks * options.kv_block_tokens));
+    }
+  }
+}
+
+void require_whole_pages(const RequestTrace& trace, const ServingOptions& options) {
+  if (options.prefix_caching && trace.prefixes.known() && trace.prefixes.block_tokens % options.kv_block_tokens != 0) {
+    throw InputError(
+        {trace.source, 0, ""},
+        fmt::format("its prefix blocks of {} tokens are no whole number of KV pages of {} tokens; choose a "
+                    "page size that divides them, or turn the prefix cache off.",
+                    trace.prefixes.block_tokens, options.kv_block_tokens));
+  }
+}
+
+}  // namespace
+
+RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
+                   const RunControl& control, int retry_limit) {
+  trace.validate();
+  EPSIM_CHECK(!instances.empty(), "a deployment has at least one instance");
+  for (const InstanceSpec& spec : instances) {
+    EPSIM_CHECK(spec.options.dp_ranks > 0, "an instance has at least one DP rank");
+    require_that_requests_fit(trace, spec.options);
+    require_whole_pages(trace, spec.options);
+  }
+  Fleet fleet(trace, instances, router, control, retry_limit);
+  fleet.run();
+  return fleet.take_result();
+}
+
+RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
+                   const RunControl& control) {
+  InstanceSpec spec;
+  spec.options = options;
+  spec.pricer = &pricer;
+  return simulate(trace, std::span<const InstanceSpec>(&spec, 1), options.router, control);
+}
+
+}  // namespace epsim

@@ -1,0 +1,30 @@
+// The serving simulation as one function.
+#pragma once
+
+#include <span>
+
+#include "sim/cluster/instance.h"
+#include "sim/cluster/run_control.h"
+#include "sim/cluster/run_result.h"
+#include "sim/domain/request_trace.h"
+#include "sim/domain/step.h"
+#include "sim/scenario/serving_options.h"
+
+namespace epsim {
+
+// Serves the trace from empty to empty on one instance. Equal arguments (and a pricer that prices equal steps alike)
+// give equal results, fingerprint included. Of the result's fields, the pricer's `detail`, the plan's and the memory's
+// are the caller's.
+//
+// Throws InputError when the trace is not valid or holds a request that no KV pool can hold (naming it), and
+// InvariantBroken when the run contradicts itself.
+RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
+                   const RunControl& control);
+
+// The same on several instances (fleet.h), requests routed to them by `router`. Instances of one role stand together,
+// decode instances last; with prefill instances there are decode instances, and no whole ones.
+// A request that is lost with hardware starts anew up to `retry_limit` times.
+RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
+                   const RunControl& control, int retry_limit = 0);
+
+}  // namespace epsim

@@ -1,0 +1,66 @@
+// How many instances serve a scenario, and what each of them does.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/memory_model.h"
+#include "models/step_parts.h"
+#include "sim/core/config.h"
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/parallelism.h"
+#include "sim/scenario/serving_options.h"
+
+namespace epsim {
+
+// Instances that are alike: their hardware and layout, with a KV pool of its own size.
+struct InstancePool {
+  InstanceRole role = InstanceRole::kWhole;
+  int instances = 1;
+  ClusterSpec cluster;  // of one instance
+  Parallelism parallelism;
+  MemoryOptions memory;
+  DispatchOptions dispatch;
+  ServingOptions serving;
+};
+
+// What becomes of experts that lose copies with hardware (regroup.h).
+enum class AfterLoss {
+  kKeep,    // the copies that are left serve; without one the instance is lost
+  kRepair,  // an expert without a copy takes a slot of one with several, and is loaded from outside
+  kReplan   // all slots that are left are planned anew, and weights move
+};
+inline constexpr std::array<std::string_view, 3> kAfterLossNames = {"keep", "repair", "replan"};
+
+struct Deployment {
+  Router router = Router::kRoundRobin;  // which instance takes a request
+  // Empty: one instance, as the scenario's own sections describe it. One pool: several of these. Two: those that
+  // prefill, and those that decode.
+  std::vector<InstancePool> pools;
+  int retry_limit = 3;  // times that a request starts anew when its rank is lost
+  AfterLoss after_loss = AfterLoss::kKeep;
+  BytesPerSecond reload_rate{};  // of each GPU, from outside; 0 = lost weights are nowhere to be had
+  bool single() const { return pools.empty(); }
+  int instances() const;
+};
+
+struct Scenario;
+
+// Reads the section `deployment` of a scenario whose other sections have been read:
+//   retry_limit                           3; how often a request whose rank is lost starts anew before it fails
+//   after_loss, reload_rate               keep, none; see below
+//   instances, router                     several instances of the scenario's own cluster
+//   prefill: {...}, decode: {...}, router  instances, nodes, attention_tp, ep_size, static_fraction, num_gpu_blocks,
+//                                         serving, dispatch; what is left out is as in the scenario's own sections
+// Throws InputError, also when prompts would have no link to travel by.
+Deployment read_deployment(ConfigReader& root, const Scenario& scenario);
+
+// GPUs of all instances.
+int all_gpus(const Scenario& scenario);
+
+// The scenario as an instance of the pool sees it.
+Scenario scenario_of(const Scenario& scenario, const InstancePool& pool);
+
+}  // namespace epsim

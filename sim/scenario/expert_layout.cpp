@@ -1,0 +1,66 @@
+#include "sim/scenario/expert_layout.h"
+
+#include <fmt/format.h>
+
+#include "sim/scenario/engine_profile.h"
+
+namespace epsim {
+namespace {
+
+bool has_partial_ep(const std::string& engine) {
+  for (const EngineProfile& profile : engine_profiles()) {
+    if (profile.name == engine) {
+      return profile.partial_ep;
+    }
+  }
+  return false;
+}
+
+void check_slots_of(const ConfigReader& in, int copies, const MoeSpec& model, const Parallelism& parallelism) {
+  const int ranks = parallelism.ep_size();
+  const bool whole = model.experts % ranks == 0, made_up = copies > 0 && (model.experts + copies) % ranks == 0;
+  in.check(whole || made_up, "nodes",
+           fmt::format("{} experts do not divide over {} {}; choose a node count that divides them or policies whose "
+                       "num_redundant_experts make up for it.",
+                       model.experts, ranks, parallelism.moe_tp == 1 ? "GPUs" : "EP ranks"));
+}
+
+}  // namespace
+
+void read_ep_size(ConfigReader& in, int moe_tp, Parallelism& parallelism) {
+  const auto ep_size = in.maybe<int>("ep_size", Bound::kPositive);
+  in.check(!ep_size || parallelism.gpus % *ep_size == 0, "ep_size",
+           fmt::format("{} GPUs do not divide over {} EP ranks.", parallelism.gpus, ep_size.value_or(1)));
+  parallelism.moe_tp = ep_size ? parallelism.gpus / *ep_size : moe_tp;
+}
+
+void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const ServingOptions& serving,
+                   const DispatchOptions& dispatch) {
+  const int ranks = parallelism.ep_size();
+  in.check(
+      ranks == 1 || parallelism.moe_tp == 1 || has_partial_ep(serving.engine), "ep_size",
+      fmt::format("{} has experts over all GPUs or none: ep_size {} or 1, not {}; sglang_0_4_10 takes any divisor.",
+                  serving.engine, parallelism.gpus, ranks));
+  in.check(parallelism.moe_tp == 1 || dispatch.network.transport == Transport::kAllGatherReduceScatter, "ep_size",
+           fmt::format("EP ranks of {} GPUs get their tokens by an all-gather: set dispatch.transport to "
+                       "allgather_reducescatter. Engines send tokens expert by expert only with ep_size {}, one GPU an "
+                       "EP rank.",
+                       parallelism.moe_tp, parallelism.gpus));
+}
+
+void check_slots(ConfigReader root, ConfigReader policy, const Scenario& s) {
+  const char* const kCopies = "num_redundant_experts";
+  const int copies = policy.has(kCopies) ? policy.required<int>(kCopies, Bound::kNotNegative) : 0;
+  ConfigReader deployment = root.section("deployment");
+  if (s.deployment.single()) {
+    check_slots_of(root.section("cluster"), copies, s.model, s.parallelism);
+  }
+  for (const InstancePool& pool : s.deployment.pools) {
+    const ConfigReader in = pool.role == InstanceRole::kWhole     ? root.section("cluster")
+                            : pool.role == InstanceRole::kPrefill ? deployment.section("prefill")
+                                                                  : deployment.section("decode");
+    check_slots_of(in, copies, s.model, pool.parallelism);
+  }
+}
+
+}  // namespace epsim

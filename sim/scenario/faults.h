@@ -1,0 +1,71 @@
+// Hardware that slows down or goes during a run: the scenario's `faults:`, a list of
+//
+//   {at: 10s, gpu: 3, speed: 0.5}                         everything on GPU 3 takes twice as long from 10 s on
+//   {at: 20s, until: 30s, node: 1, link_speed: 0.25}      ports and NICs of a node at a quarter of their rate
+//   {at: 20s, until: 30s, node: 1, nic: 2, lost: true}    a NIC is gone, the node's others carry its traffic too
+//   {at: 40s, gpu: 3, lost: true, recovery: 5s}           a GPU is gone for good; also node, or instance alone
+//   {at: 40s, until: 90s, gpu: 3, lost: true, rejoin: 8s} and back, with memory as empty as at the start
+//
+//   Models : GPUs and links at a share of their speed, from the first step, or transfer of a prompt to a decode
+//            instance, that begins at or after `at` to the last that begins before `until`. Faults of one GPU multiply.
+//            A rank waits for its slowest GPU, an exchange for its busiest link, so one straggler slows the instance.
+//            What is lost is the fleet's to deal with (losses.h).
+//   Ignores: copies of weights by per-step policies, which keep the full rate of their links.
+#pragma once
+
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "sim/core/config.h"
+#include "sim/core/units.h"
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/step.h"
+#include "sim/scenario/serving_options.h"
+
+namespace epsim {
+
+struct Fault {
+  Ticks at{};
+  Ticks until{std::numeric_limits<std::int64_t>::max()};  // not included
+  int first_gpu = 0, gpus = 1;
+  double speed = 1.0, link_speed = 1.0;
+  int instance = 0;
+  int nic = -1;  // a NIC of that node alone
+  bool lost = false;
+  Ticks recovery{}, rejoin{};  // of lost GPUs: for which the instance stands when they go, and when they are back
+  bool for_good() const { return until == Ticks{std::numeric_limits<std::int64_t>::max()}; }
+  bool takes_gpus() const { return lost && nic < 0; }
+};
+
+// What faults may name.
+struct FaultySide {
+  ClusterSpec cluster;
+  InstanceRole role = InstanceRole::kWhole;
+};
+
+// Reads the list `faults` of the scenario; none by default. `instances`: all of the deployment. Throws InputError, also
+// when nobody is left in the end.
+std::vector<Fault> read_faults(ConfigReader& root, std::span<const FaultySide> instances);
+
+// What holds of one instance's faults at `now`; empty vectors where nothing does. GPUs that are gone are at full speed:
+// nobody waits for them.
+StepConditions conditions_at(std::span<const Fault> faults, Ticks now, const ClusterSpec& cluster);
+
+// Prices steps on the hardware as it is when they begin.
+class FaultyPricer final : public StepPricer {
+ public:
+  // Keeps a reference to the pricer.
+  FaultyPricer(StepPricer& pricer, std::vector<Fault> faults, ClusterSpec cluster)
+      : pricer_(pricer), faults_(std::move(faults)), cluster_(std::move(cluster)) {}
+
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
+
+ private:
+  StepPricer& pricer_;
+  std::vector<Fault> faults_;
+  ClusterSpec cluster_;
+  std::vector<bool> active_;  // [fault]
+};
+
+}  // namespace epsim

@@ -1,0 +1,89 @@
+// A scenario: everything a run depends on, read from one YAML document and checked before anything runs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/hardware_profile.h"
+#include "models/memory_model.h"
+#include "models/step_model.h"
+#include "policies/placement_policy.h"
+#include "policies/replica_choice.h"
+#include "policies/step_policy.h"
+#include "sim/core/config.h"
+#include "sim/core/rng.h"
+#include "sim/domain/cluster_spec.h"
+#include "sim/domain/load_window.h"
+#include "sim/domain/moe_spec.h"
+#include "sim/domain/parallelism.h"
+#include "sim/domain/request_trace.h"
+#include "sim/domain/step_loads.h"
+#include "sim/scenario/deployment.h"
+#include "sim/scenario/execution_options.h"
+#include "sim/scenario/faults.h"
+#include "sim/scenario/rebalance_options.h"
+#include "sim/scenario/serving_options.h"
+#include "sim/scenario/step_policy_run.h"
+
+namespace epsim {
+
+// One policy of a comparison, under the label that reports use.
+struct PolicyChoice {
+  std::string label;
+  std::shared_ptr<const PlacementPolicy> placement;
+  // The two ceilings of a comparison; no deployment can have either.
+  bool knows_run_loads = false;  // `oracle`: plans from the loads that the run is scored on
+  bool perfect_balance = false;  // `perfect`: every expert takes the same load in every step
+  // A policy that acts in every step, over experts in order; null for placement policies.
+  std::shared_ptr<const StepPolicy> per_step = nullptr;
+  StepPolicyRun step_run = {};                                    // of such a policy
+  std::shared_ptr<const ReplicaChoice> replica_choice = nullptr;  // null: copies share evenly
+  std::shared_ptr<const RebalanceOptions> rebalance = nullptr;    // null: the first plan stays
+};
+
+// Policies that are not placement rules but ceilings: name, sentence, options.
+struct CeilingEntry {
+  std::string_view name, summary, options;
+};
+inline constexpr CeilingEntry kCeilings[] = {
+    {"oracle", "EPLB fitted on the very loads that the run is scored on: what better forecasts could give.",
+     "those of eplb"},
+    {"perfect", "Every expert takes the same load in every step, no copies: what perfect balance could give.", "none"}};
+
+struct Scenario {
+  std::string name;
+  Seed seed{};
+  MoeSpec model;
+  ClusterSpec cluster;
+  Parallelism parallelism;
+  MemoryOptions memory;
+  DispatchOptions dispatch;
+  ServingOptions serving;
+  ExecutionOptions execution;
+  std::vector<Fault> faults;
+  Deployment deployment;
+  ComputeProfile compute;
+  NetworkProfile network;
+  RequestTrace requests;
+  // Where requests are generated: as many as asked for, by the same rule. The first ones are those of `requests`. Safe
+  // to call from several threads. Empty for recordings.
+  std::function<RequestTrace(std::size_t)> make_requests;
+  LoadWindow plan_window;                            // what policies plan from
+  LoadWindow run_window;                             // the mean of what the run is scored on
+  std::shared_ptr<const LoadSource> loads;           // what the run is scored on
+  std::shared_ptr<const LoadSource> balanced_loads;  // for `perfect`
+  std::vector<PolicyChoice> policies;
+  std::vector<std::string> warnings;  // settings that the engine would refuse or change (engine_warnings)
+  std::vector<std::filesystem::path> input_files;
+  std::string resolved;  // the document with overrides and defaults filled in, as YAML
+};
+
+// Reads the scenario; `labels` names the policies to compare, and none means the scenario's own `policy`. A label is an
+// entry of `policies:` or the plain name of a policy. Throws InputError for anything that cannot be run.
+Scenario read_scenario(const Config& config, const std::vector<std::string>& labels);
+
+}  // namespace epsim

@@ -1,0 +1,298 @@
+#include "sim/scenario/scenario_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "models/catalogue.h"
+#include "models/model_catalogue.h"
+#include "policies/rebalance/rules.h"
+#include "policies/registry.h"
+#include "policies/replica_choice/registry.h"
+#include "sim/scenario/engine_profile.h"
+#include "sim/scenario/network_options.h"
+#include "sim/scenario/scenario.h"
+#include "traces/model/imbalance_suite.h"
+#include "traces/model/presets.h"
+#include "traces/requests/read_requests.h"
+#include "traces/routing/load_sources.h"
+
+namespace epsim {
+namespace {
+
+constexpr SameKeys kSameKeys[] = {{"plan_loads", "loads"},
+                                  {"loads.windows[]", "loads"},
+                                  {"deployment.decode", "deployment.prefill"},
+                                  {"deployment.prefill.serving", "serving"},
+                                  {"deployment.prefill.dispatch", "dispatch"},
+                                  {"requests.lengths.output", "requests.lengths.input"},
+                                  {"requests.lengths.empirical", "requests"},
+                                  {"policy", "policies.*"}};
+
+std::vector<std::string> words(std::string_view text) {
+  std::istringstream in{std::string(text)};
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+template <class Items>
+std::vector<std::string> names_of(const Items& items) {
+  std::vector<std::string> out;
+  for (const auto& item : items) {
+    out.emplace_back(item.name);
+  }
+  return out;
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> out = names_of(placement_policies());
+  for (const auto& more : {names_of(step_policies()), names_of(kCeilings), {std::string(plugin_policy().name)}}) {
+    out.insert(out.end(), more.begin(), more.end());
+  }
+  return out;
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> out = names_of(engine_profiles());
+  const std::vector<std::string> aliases = names_of(kEngineAliases);
+  out.insert(out.end(), aliases.begin(), aliases.end());
+  return out;
+}
+
+std::vector<std::string> catalogue(std::string_view name) {
+  using Names = std::vector<std::string> (*)();
+  static const std::map<std::string_view, Names> table = {
+      {"@models", [] { return names_of(list_models()); }},
+      {"@nodes", [] { return names_of(list_nodes()); }},
+      {"@transports", [] { return names_of(transport_entries()); }},
+      {"@engines", engine_names},
+      {"@requests", [] { return names_of(request_sources()); }},
+      {"@loads", [] { return names_of(load_readers()); }},
+      {"@presets", [] { return names_of(routing_presets()); }},
+      {"@patterns", [] { return std::vector<std::string>(std::begin(kImbalanceNames), std::end(kImbalanceNames)); }},
+      {"@policies", policy_names},
+      {"@replica_choices", [] { return names_of(replica_choices()); }},
+      {"@rules", [] { return names_of(rebalance_rules()); }}};
+  return table.at(name)();
+}
+
+// The section that the table describes in place of one with the same keys.
+std::string described_as(std::string section) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const SameKeys& same : kSameKeys) {
+      if (section == same.section) {
+        section = same.as;
+        again = true;
+      }
+    }
+  }
+  return section;
+}
+
+bool below(const std::string& path, std::string_view section) {
+  return path.starts_with(section) && path.size() > section.size() &&
+         (path[section.size()] == '.' || path[section.size()] == '[');
+}
+
+using Rows = std::multimap<std::string_view, const ScenarioKey*>;
+
+const Rows& rows_by_path() {
+  static const Rows rows = [] {
+    Rows out;
+    for (const ScenarioKey& key : scenario_keys()) {
+      out.emplace(key.path, &key);
+    }
+    return out;
+  }();
+  return rows;
+}
+
+// The row of a path for a variant: one that names the variant before one for all.
+const ScenarioKey* row_of(const std::string& path, std::string_view variant) {
+  const ScenarioKey* any = nullptr;
+  const auto [first, last] = rows_by_path().equal_range(path);
+  for (auto at = first; at != last; ++at) {
+    if (at->second->variants.empty()) {
+      any = at->second;
+    } else if (has_variant(*at->second, variant)) {
+      return at->second;
+    }
+  }
+  return any;
+}
+
+class Check {
+ public:
+  explicit Check(const ConfigReader& root) { look(root, "", ""); }
+  ScenarioCheck result;
+
+ private:
+  // The keys that a section may have, by what it says of its kind.
+  static std::vector<std::string> known_keys(const std::string& section, std::string_view variant) {
+    std::vector<std::string> out;
+    for (const ScenarioKey& key : scenario_keys()) {
+      const std::size_t dot = key.path.rfind('.');
+      const std::string_view parent = dot == std::string_view::npos ? "" : key.path.substr(0, dot);
+      const std::string name(key.path.substr(dot == std::string_view::npos ? 0 : dot + 1));
+      if (parent == section && row_of(std::string(key.path), variant) == &key) {
+        out.push_back(name);
+      }
+    }
+    return out;
+  }
+
+  // What decides which keys a section has. std::nullopt: nobody knows, so that its reader has to say.
+  static std::optional<std::string> variant_of(ConfigReader& in, const std::string& section, const std::string& label) {
+    for (const char* which : {"kind", "engine", "rule"}) {
+      const ScenarioKey* row = row_of(section.empty() ? which : section + "." + which, "");
+      if (row == nullptr) {
+        continue;
+      }
+      std::string value(row->fallback == "required" || row->fallback.starts_with("(") ? "" : row->fallback);
+      if (section == "policies.*") {
+        value = in.has("plugin") ? "plugin" : label;
+      }
+      if (in.problem_of(which, ValueType::kText, Bound::kAny)) {
+        return std::nullopt;
+      }
+      value = in.maybe<std::string>(which).value_or(value);
+      const std::vector<std::string> all = choices_of(*row);
+      const bool plugin = value == plugin_policy().name && section == "policies.*";
+      return plugin || std::find(all.begin(), all.end(), value) == all.end() ? std::nullopt : std::optional(value);
+    }
+    return "";
+  }
+
+  void look(ConfigReader in, const std::string& section, const std::string& label) {
+    const std::optional<std::string> variant = variant_of(in, section, label);
+    if (!variant) {
+      return;
+    }
+    std::vector<std::string> strangers;
+    for (const std::string& key : in.keys()) {
+      const std::string path =
+          section == "policies" ? "policies.*" : table_path(section.empty() ? key : section + "." + key);
+      if (const ScenarioKey* row = row_of(path, *variant); row != nullptr || path == "policies.*") {
+        look_at(in, key, path, row);
+      } else {
+        strangers.push_back(key);
+      }
+    }
+    for (const std::string& key : known_keys(section, *variant)) {
+      const ScenarioKey* row = row_of(section.empty() ? key : section + "." + key, *variant);
+      if (row->fallback != "required" || in.has(key)) {
+        continue;
+      }
+      const std::optional<std::string> meant = misspelling(key, strangers);
+      result.errors.emplace_back(in.place(key), in.missing(key, strangers));
+      std::erase(strangers, meant.value_or(""));  // told with the key that is missing
+    }
+    for (const std::string& key : strangers) {
+      result.unknown.emplace_back(in.place(key), unknown_name("key", key, known_keys(section, *variant)));
+    }
+  }
+
+  void look_at(ConfigReader& in, const std::string& key, const std::string& path, const ScenarioKey* row) {
+    const bool section = row == nullptr || row->type == ValueType::kSection || path == "policies.*";
+    if (section || (row != nullptr && row->path == "policy" && in.is_section(key))) {
+      if (in.is_section(key)) {
+        look(in.section(key), described_as(path), key);
+      } else if (in.has(key)) {
+        result.errors.emplace_back(in.place(key), *in.problem_of(key, ValueType::kSection, Bound::kAny));
+      }
+      return;
+    }
+    if (const auto problem = in.problem_of(key, row->type, row->bound)) {
+      result.errors.emplace_back(in.place(key), *problem);
+      return;
+    }
+    if (row->type == ValueType::kSections && in.has(key)) {
+      for (ConfigReader& item : in.list_of_sections(key)) {
+        look(item, described_as(path + "[]"), "");
+      }
+    } else if (row->type == ValueType::kText && !row->choices.empty() && !open_choices(*row) && in.has(key)) {
+      const std::string value = *in.maybe<std::string>(key);
+      const std::vector<std::string> allowed = choices_of(*row);
+      if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
+        result.errors.emplace_back(in.place(key), unknown_name("value", value, allowed));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+const std::vector<ScenarioKey>& scenario_keys() {
+  static const std::vector<ScenarioKey> all = [] {
+    std::vector<ScenarioKey> out;
+    for (const auto part : {system_keys(), input_keys(), policy_keys()}) {
+      out.insert(out.end(), part.begin(), part.end());
+    }
+    return out;
+  }();
+  return all;
+}
+
+bool open_choices(const ScenarioKey& key) { return key.choices.starts_with('@'); }
+
+std::vector<std::string> choices_of(const ScenarioKey& key) {
+  return open_choices(key) ? catalogue(key.choices) : words(key.choices);
+}
+
+bool has_variant(const ScenarioKey& key, std::string_view variant) {
+  const std::vector<std::string> all = words(key.variants);
+  return all.empty() || std::find(all.begin(), all.end(), variant) != all.end();
+}
+
+std::string type_text(const ScenarioKey& key) {
+  static constexpr const char* kNames[] = {"true or false",
+                                           "whole number",
+                                           "number",
+                                           "text",
+                                           "time",
+                                           "bytes",
+                                           "byte rate",
+                                           "flop rate",
+                                           "request rate",
+                                           "list of numbers",
+                                           "list of whole numbers",
+                                           "list of texts",
+                                           "list of lists of numbers",
+                                           "path",
+                                           "section",
+                                           "list of sections"};
+  std::string out = kNames[static_cast<std::size_t>(key.type)];
+  const bool number = (key.type >= ValueType::kTime && key.type <= ValueType::kWholes) ||
+                      key.type == ValueType::kWhole || key.type == ValueType::kNumber;
+  if (number && key.most > 0) {
+    return fmt::format("{}, {} {:.15g}", out, key.bound == Bound::kPositive ? "> 0 and <=" : "0 to", key.most);
+  }
+  return number && key.bound != Bound::kAny ? fmt::format("{}, {} 0", out, key.bound == Bound::kPositive ? ">" : ">=")
+                                            : out;
+}
+
+std::span<const SameKeys> same_keys() { return kSameKeys; }
+
+std::string table_path(const std::string& given) {
+  std::string path = given;
+  if (path.starts_with("policies.")) {
+    const std::size_t end = path.find('.', 9);
+    path = "policies.*" + (end == std::string::npos ? "" : path.substr(end));
+  }
+  for (bool again = true; again;) {
+    again = false;
+    for (const SameKeys& same : kSameKeys) {
+      if (below(path, same.section)) {
+        path = std::string(same.as) + path.substr(same.section.size());
+        again = true;
+      }
+    }
+  }
+  return path;
+}
+
+ScenarioCheck check_scenario_keys(const ConfigReader& root) { return Check(root).result; }
+
+}  // namespace epsim

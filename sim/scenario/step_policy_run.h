@@ -1,0 +1,34 @@
+// What a run adds to a policy that acts in every step: how well it predicts, how long it plans, how fast weights
+// travel.
+//   Source : planning: the default is what a plan is allowed, for every policy. Libra's own, measured on one core for
+//            8 GPUs with 128, 160 and 256 experts: 13, 15 and 38 us (bench_policies libra_layer); experiments/libra
+//            uses these. Copies: 380 of 450 GB/s by the copy engine of an H100 (p2pBandwidthLatencyTest,
+//            github.com/NVIDIA/nccl issue 1264). Accuracy: Libra, Table 1, means over data sets on Qwen3.
+#pragma once
+
+#include <string>
+
+#include "sim/core/config.h"
+#include "sim/core/units.h"
+
+namespace epsim {
+
+// A predictor of experts: step_routing.h has what it is taken to get wrong.
+struct PredictorOptions {
+  // Share of assignments predicted right: Libra's mean on Qwen3 is 0.88, on GLM-4.5 0.75; Lina's 0.44 and 0.12.
+  double accuracy = 0.87;
+  // Sigma of the lognormal factor on the popularity that the predictor gets wrong; assumed, as no paper states one.
+  double distortion = 0.2;
+};
+
+struct StepPolicyRun {
+  PredictorOptions predictor;
+  Seconds planning{50e-6};                 // host time from the ids to the plan, in every layer; origin `declared`
+  double copy_efficiency = 380.0 / 450.0;  // share of a port's rate that copies of weights reach
+};
+
+// Reads accuracy, distortion, planning_time and copy_efficiency of a policy of this kind; leaves finish() to the
+// caller.
+StepPolicyRun read_step_policy_run(const std::string& kind, ConfigReader& in);
+
+}  // namespace epsim

@@ -1,0 +1,329 @@
+#include "sim/scheduler/dp_rank.h"
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+#include "sim/scheduler/speculative_set.h"
+
+namespace epsim {
+namespace {
+
+std::int64_t tokens_of(const RequestRecord& r) { return std::int64_t{r.input_tokens} + r.output_tokens; }
+
+std::unique_ptr<Decodes> make_decodes(const ServingOptions& options, std::int32_t rank) {
+  if (options.speculative.draft_tokens > 0) {
+    return std::make_unique<SpeculativeSet>(options.speculative, options.kv_block_tokens, Seed{options.seed}, rank);
+  }
+  return std::make_unique<DecodeSet>(options.kv_block_tokens);
+}
+
+}  // namespace
+
+DpRank::DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes,
+               std::int32_t number)
+    : options_(options),
+      records_(records),
+      // What a decode instance holds came whole from a prefill instance.
+      prefixes_(options.prefix_caching && options.role != InstanceRole::kDecode && prefixes != nullptr &&
+                        prefixes->known()
+                    ? prefixes
+                    : nullptr),
+      kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
+      decodes_(make_decodes(options, number)),
+      new_token_ratio_(options.admission.init_ratio) {
+  EPSIM_CHECK(options.chunked_prefill_size > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
+}
+
+std::span<const std::int32_t> DpRank::path_of(std::int32_t request) const {
+  return prefixes_ != nullptr ? prefixes_->of(static_cast<std::size_t>(request)) : std::span<const std::int32_t>();
+}
+
+void DpRank::enqueue(std::int32_t request) {
+  waiting_.push(request);
+  outstanding_tokens_ += tokens_of(record(request));
+}
+
+std::int64_t DpRank::prompt_of(std::int32_t request) const {
+  const auto resumed = resumed_.find(request);
+  return record(request).input_tokens + (resumed != resumed_.end() ? resumed->second.generated : 0);
+}
+
+// At least one token of a prompt is computed, since its end yields the next token.
+std::int64_t DpRank::hit_blocks(std::int32_t request) const {
+  return prefixes_ == nullptr ? 0 : kv_.match(path_of(request), (prompt_of(request) - 1) / prefixes_->block_tokens);
+}
+
+std::int64_t DpRank::cached_tokens(std::int32_t request) const {
+  return prefixes_ == nullptr ? 0 : hit_blocks(request) * prefixes_->block_tokens;
+}
+
+bool DpRank::head_lacks_blocks() const {
+  if (waiting_.empty()) {
+    return false;
+  }
+  if (!reserves_all()) {
+    return head_refused_;
+  }
+  return !kv_.has_room(whole_need(waiting_.front(), hit_blocks(waiting_.front())));
+}
+
+// Pages that come into use when the request enters with all of its input and output reserved.
+std::int64_t DpRank::whole_need(std::int32_t request, std::int64_t hit) const {
+  const auto lent = path_of(request).first(static_cast<std::size_t>(hit));
+  return options_.kv_blocks_per_request + kv_.blocks_for(tokens_of(record(request))) -
+         hit * kv_.pages_per_prefix_block() + kv_.newly_used(lent);
+}
+
+// Pages that the request holds besides lent ones, with `tokens` tokens in KV memory.
+std::int64_t DpRank::own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const {
+  const std::int64_t held = reserves_all() ? tokens_of(record(request)) : tokens;
+  return options_.kv_blocks_per_request + kv_.blocks_for(held) - a.lent * kv_.pages_per_prefix_block();
+}
+
+// Prompt tokens that memory allows for now.
+std::int64_t DpRank::room_tokens(const Active& a) const {
+  if (reserves_all()) {
+    return a.prompt - a.done;
+  }
+  return (kv_.blocks_for(a.done) + kv_.room()) * kv_.block_tokens() - a.done;
+}
+
+void DpRank::grow(const Active& a, std::int64_t tokens) {
+  const std::int64_t blocks = kv_.blocks_for(a.done + tokens) - kv_.blocks_for(a.done);
+  if (!reserves_all() && blocks > 0) {
+    kv_.reserve(blocks);
+  }
+}
+
+DpRank::Active& DpRank::admit(std::int32_t request, std::int64_t hit, Ticks now) {
+  RequestRecord& r = record(request);
+  Active a;
+  a.prompt = prompt_of(request);
+  a.lent = hit;
+  a.done = hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
+  a.order = admissions_++;
+  kv_.lend(path_of(request).first(static_cast<std::size_t>(hit)));
+  if (const auto resumed = resumed_.find(request); resumed != resumed_.end()) {
+    a.generated = resumed->second.generated;
+    a.known = resumed->second.computed;
+    counts_.rehit_tokens += a.done;
+  } else {
+    r.admitted = now;
+    r.cached_tokens = static_cast<std::int32_t>(a.done);
+    counts_.lookup_tokens += r.input_tokens;
+    counts_.hit_tokens += a.done;
+  }
+  if (reserves_all()) {
+    kv_.reserve(own_blocks(request, a, 0));
+  } else if (options_.kv_blocks_per_request > 0) {
+    kv_.reserve(options_.kv_blocks_per_request);
+  }
+  r.state = RequestState::kRunning;
+  return active_.emplace(request, a).first->second;
+}
+
+// Puts the next `tokens` tokens of a prompt into the batch.
+void DpRank::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) {
+  grow(a, tokens);
+  const auto n = static_cast<double>(tokens);
+  const auto context = static_cast<double>(a.done);
+  batch_.prefill_tokens += tokens;
+  batch_.prefill_pairs += n * context + n * (n + 1) / 2;
+  batch_.prefill_context += context;
+  counts_.recomputed_tokens += std::max<std::int64_t>(0, std::min(a.done + tokens, a.known) - a.done);
+  a.done += tokens;
+  chunks_.push_back(request);
+  ++batch_.sequences;
+  if (a.done == a.prompt) {
+    prompt_ends_.push_back(request);
+    ++batch_.sampled;
+  }
+}
+
+// Makes room for the tokens that the decodes of this step put into KV memory; false when there is too little.
+bool DpRank::reserve_decodes() {
+  const std::int64_t blocks = reserves_all() ? 0 : decodes_->pages_to_begin();
+  if (!kv_.has_room(blocks)) {
+    return false;
+  }
+  if (blocks > 0) {
+    kv_.reserve(blocks);
+  }
+  return true;
+}
+
+void DpRank::add_decodes() {
+  batch_.decode_tokens = decodes_->step_tokens();
+  batch_.decode_context = static_cast<double>(decodes_->context());
+  batch_.sampled += decodes_->step_tokens();
+  batch_.sequences += decodes_->size();
+}
+
+const RankBatch& DpRank::begin_step(Ticks now) {
+  batch_ = {};
+  chunks_.clear();
+  head_refused_ = false;
+  for (const Decodes::Member& m : joining_) {
+    decodes_->join(m.request, m.context, m.left, m.last_token);
+  }
+  joining_.clear();
+  if (options_.loop == SchedulerLoop::kSglang) {
+    begin_sglang(now);
+  } else {
+    begin_vllm(now);
+  }
+  // Nothing running means that all blocks are free or evictable, and every request fits an empty pool.
+  EPSIM_CHECK(batch_.tokens() > 0 || !has_work() || !in_transfer_.empty(), "a rank with work must make progress");
+  return batch_;
+}
+
+// Blocks of the prompt that are complete become the prefix cache's.
+void DpRank::publish(std::int32_t request, Active& a) {
+  if (prefixes_ == nullptr) {
+    return;
+  }
+  const auto path = path_of(request);
+  const std::int64_t complete = std::min(a.done / prefixes_->block_tokens, std::ssize(path));
+  for (; a.lent < complete; ++a.lent) {
+    kv_.publish(path[static_cast<std::size_t>(a.lent)]);
+  }
+}
+
+void DpRank::finish(std::int32_t request, Ticks now) {
+  RequestRecord& r = record(request);
+  r.state = RequestState::kCompleted;
+  r.finished = now;
+  const auto entry = active_.find(request);
+  const Active& a = entry->second;
+  // The last token is never put into KV memory.
+  if (const std::int64_t own = own_blocks(request, a, tokens_of(r) - 1); own > 0) {
+    kv_.release(own);
+  }
+  kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
+  counts_.resumed_tokens += a.done - r.input_tokens;  // of its prompt, what it had generated
+  active_.erase(entry);
+  outstanding_tokens_ -= tokens_of(r);
+  full_ = false;
+}
+
+// Takes a request's memory back; what it leaves behind.
+DpRank::Resumed DpRank::suspend(std::int32_t request) {
+  const auto entry = active_.find(request);
+  const Active a = entry->second;
+  Resumed out;
+  out.generated = a.generated;
+  std::int64_t held = a.done;
+  if (std::erase(partial_, request) > 0) {
+    out.last_token = a.generated > 0 ? resumed_.at(request).last_token : Ticks{};
+  } else {
+    const Decodes::Member m = decodes_->remove(request);
+    out.generated = static_cast<std::int32_t>(record(request).output_tokens - m.left);
+    held = m.context;
+    out.last_token = m.last_token;
+  }
+  out.computed = std::max(held, a.known);
+  forget(request, a, held);
+  return out;
+}
+
+// The request, with `held` tokens in KV memory, gives all of its memory back.
+void DpRank::forget(std::int32_t request, const Active& a, std::int64_t held) {
+  if (const std::int64_t own = own_blocks(request, a, held); own > 0) {
+    kv_.release(own);
+  }
+  kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
+  counts_.dropped_prompt_tokens += a.done;
+  active_.erase(request);
+}
+
+void DpRank::retract(std::int32_t request, bool to_front) {
+  resumed_[request] = suspend(request);
+  RequestRecord& r = record(request);
+  r.state = RequestState::kWaiting;
+  ++r.retractions;
+  ++counts_.retractions;
+  if (options_.role == InstanceRole::kDecode && options_.loop == SchedulerLoop::kSglang) {
+    remote_.push_front(request);
+  } else {
+    to_front ? waiting_.push_front(request) : waiting_.push(request);
+  }
+  full_ = false;
+}
+
+void DpRank::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
+  RequestRecord& r = record(request);
+  const Active& a = active_.at(request);
+  ++counts_.prompt_ends;
+  if (a.generated == 0) {
+    // The decode instance hands out the first of several tokens.
+    r.first_token = options_.role == InstanceRole::kPrefill && r.output_tokens > 1 ? Ticks{} : now;
+  } else {
+    gaps.add(now - resumed_.at(request).last_token, 1);
+  }
+  resumed_.erase(request);
+  const std::int64_t left = r.output_tokens - a.generated - 1;
+  if (left == 0) {
+    finished_.push_back(request);
+  } else if (options_.role == InstanceRole::kPrefill) {
+    in_transfer_.push_back(request);
+    handed_over_.push_back(request);
+  } else {
+    decodes_->join(request, a.prompt, left, now);
+  }
+}
+
+std::int64_t DpRank::end_step(Ticks now, GapSamples& gaps) {
+  finished_.clear();
+  if (batch_.decode_tokens > 0) {
+    const std::int64_t unused = decodes_->advance(now, gaps, finished_);
+    if (!reserves_all() && unused > 0) {
+      kv_.release(unused);
+    }
+    counts_.rejected_tokens = decodes_->rejected();
+  }
+  for (const std::int32_t request : chunks_) {
+    publish(request, active_.at(request));
+  }
+  for (const std::int32_t request : prompt_ends_) {
+    std::erase(partial_, request);
+    end_prompt(request, now, gaps);
+  }
+  prompt_ends_.clear();
+  for (const std::int32_t request : finished_) {
+    finish(request, now);
+  }
+  return static_cast<std::int64_t>(finished_.size());
+}
+
+DpRank::UnfinishedWork DpRank::unfinished() const {
+  UnfinishedWork out;
+  const auto add_generated = [&](std::int64_t tokens) {
+    out.output_tokens += tokens;
+    out.gaps += std::max<std::int64_t>(0, tokens - 1);
+  };
+  std::vector<Decodes::Member> decoding = decodes_->members();
+  decoding.insert(decoding.end(), joining_.begin(), joining_.end());
+  for (const Decodes::Member& m : decoding) {
+    const Active& a = active_.at(m.request);
+    out.prompt_tokens += a.done;
+    out.kv_blocks += own_blocks(m.request, a, m.context);
+    add_generated(record(m.request).output_tokens - m.left);
+  }
+  for (const std::int32_t request : partial_) {
+    const Active& a = active_.at(request);
+    out.prompt_tokens += a.done;
+    out.kv_blocks += own_blocks(request, a, a.done);
+  }
+  for (const std::int32_t request : in_transfer_) {
+    const Active& a = active_.at(request);
+    out.prompt_tokens += a.done;
+    out.kv_blocks += own_blocks(request, a, a.done);
+    add_generated(options_.role == InstanceRole::kPrefill ? 1 : 0);  // counted where the token was made
+  }
+  for (const auto& [request, left_behind] : resumed_) {  // waiting again, or at work on their prompt again
+    add_generated(left_behind.generated);
+  }
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,209 @@
+// SGLang's loop for one DP rank.
+//
+//   Source : sgl-project/sglang v0.4.8 and v0.4.10. managers/scheduler.py: get_next_batch_to_run (a new prefill batch
+//            first, else decode), get_new_batch_prefill, update_running_batch (decay of the ratio in decode steps
+//            without retraction), _extend_requests_to_queue (retracted requests go to the end of the queue).
+//            managers/schedule_policy.py: PrefillAdder (token budgets, `total_tokens >= rem_total_tokens` refuses,
+//            chunks cut to whole pages), SchedulePolicy (fcfs; lpm, which falls back to fcfs above 128 waiting
+//            requests). managers/schedule_batch.py: retract_decode (fewest generated tokens first, of equals the
+//            longest input; until 20 more tokens of each remaining request fit; new ratio from what they generated).
+//   Differs: a request that finds the rank idle always enters (the engine would cut its output to fit); with mixed
+//            chunks the decodes' memory is set aside ahead of the prompts', and decodes without memory retract, where
+//            the engine would stop with "out of memory"; the prompt under way is retracted as a last resort.
+#include <algorithm>
+#include <numeric>
+
+#include "sim/core/check.h"
+#include "sim/scheduler/dp_rank.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::size_t kLongestSortedQueue = 128;  // above it lpm does without
+
+std::int64_t round_up(std::int64_t tokens, int page) { return (tokens + page - 1) / page * page; }
+
+}  // namespace
+
+void DpRank::begin_sglang(Ticks now) {
+  const bool mixed = options_.mixed_chunk;
+  // Nobody enters in a step that retracts: what has just been freed is for those that stayed.
+  const bool short_of_memory = mixed && decodes_->size() > 0 && secure_decodes();
+  head_refused_ = short_of_memory;
+  if (!short_of_memory) {
+    add_prompts_sglang(now);
+  }
+  const bool decodes_alone = batch_.prefill_tokens == 0 && decodes_->size() > 0;
+  const bool retracted = mixed ? short_of_memory : decodes_alone && secure_decodes();
+  if (decodes_alone && !retracted) {
+    const AdmissionOptions& o = options_.admission;
+    new_token_ratio_ = std::max(new_token_ratio_ - o.ratio_decay, o.min_ratio);
+  }
+  if (mixed || decodes_alone) {
+    add_decodes();
+  }
+}
+
+// Tokens that can still be promised to newcomers.
+double DpRank::room_left(const Budget& budget) const {
+  return static_cast<double>(kv_.room() * kv_.block_tokens()) - budget.promised;
+}
+
+void DpRank::add_prompts_sglang(Ticks now) {
+  if (partial_.empty() && (waiting_.empty() || (full_ && decodes_->size() > 0))) {
+    head_refused_ = full_ && !waiting_.empty();
+    return;
+  }
+  order_queue();
+  const std::int64_t with = options_.mixed_chunk ? decodes_->step_tokens() : 0;
+  const AdmissionOptions& admission = options_.admission;
+  Budget budget{options_.chunked_prefill_size - with, options_.max_prefill_tokens - with};
+  if (!reserves_all()) {
+    budget.promised = static_cast<double>(decodes_->tokens_to_come(admission.clip_tokens)) * new_token_ratio_;
+  }
+  if (!partial_.empty()) {
+    continue_prompt(budget);
+  }
+  Entry entry = Entry::kNext;
+  while (entry == Entry::kNext && budget.chunk > 0 && !waiting_.empty()) {
+    entry = enter_head(budget, now);
+  }
+  if (entry == Entry::kNoMemory) {
+    head_refused_ = true;
+    full_ = !reserves_all();
+  }
+}
+
+void DpRank::continue_prompt(Budget& budget) {
+  const std::int32_t request = partial_.front();
+  Active& a = active_.at(request);
+  const std::int64_t n = std::min({a.prompt - a.done, budget.chunk, room_tokens(a)});
+  if (n <= 0) {
+    return;
+  }
+  add_chunk(request, a, n);
+  charge(budget, request, n, a.done == a.prompt);
+}
+
+// Takes a chunk off the budgets. Only a prompt that ends promises its output.
+void DpRank::charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends) {
+  const std::int64_t rounded = round_up(tokens, kv_.block_tokens());
+  // A request that reserved all of its memory may stop inside a page.
+  budget.chunk -= reserves_all() ? tokens : rounded;
+  budget.input -= rounded;
+  ++budget.entered;
+  if (ends) {
+    budget.promised +=
+        static_cast<double>(std::min<std::int64_t>(record(request).output_tokens, options_.admission.clip_tokens));
+  }
+}
+
+// lpm: longest prefix match first, in the order of the queue among equals. Its place in the queue stays.
+void DpRank::order_queue() {
+  const auto waiting = waiting_.waiting();
+  if (options_.schedule_policy != SchedulePolicy::kLongestPrefix || prefixes_ == nullptr || waiting.size() < 2 ||
+      waiting.size() > kLongestSortedQueue) {
+    return;
+  }
+  std::vector<std::pair<std::int64_t, std::int32_t>> order;
+  order.reserve(waiting.size());
+  for (const std::int32_t request : waiting) {
+    order.emplace_back(-hit_blocks(request), request);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::transform(order.begin(), order.end(), waiting.begin(), [](const auto& entry) { return entry.second; });
+}
+
+// Whether the request may enter: its prompt and its output against what is left after all promises. The blocks that it
+// would be lent cannot be evicted for it.
+bool DpRank::fits_estimate(std::int32_t request, std::int64_t hit, const Budget& budget) const {
+  const RequestRecord& r = record(request);
+  if (reserves_all()) {
+    return kv_.has_room(whole_need(request, hit));
+  }
+  const bool idle = active_.empty();
+  const std::int64_t hit_tokens = hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
+  const std::int64_t out = std::min<std::int64_t>(r.output_tokens, options_.admission.clip_tokens);
+  const double need =
+      static_cast<double>(prompt_of(request) - hit_tokens + out + options_.kv_blocks_per_request * kv_.block_tokens());
+  const double lent =
+      static_cast<double>(kv_.newly_used(path_of(request).first(static_cast<std::size_t>(hit))) * kv_.block_tokens());
+  return idle || need < room_left(budget) - lent;
+}
+
+DpRank::Entry DpRank::enter_head(Budget& budget, Ticks now) {
+  if (options_.max_running_requests > 0 && running() >= options_.max_running_requests) {
+    full_ = !reserves_all();
+    return Entry::kStop;
+  }
+  const std::int32_t request = waiting_.front();
+  const std::int64_t hit = hit_blocks(request);
+  if (!fits_estimate(request, hit, budget)) {
+    return Entry::kNoMemory;
+  }
+  return take_head(budget, hit, now);
+}
+
+DpRank::Entry DpRank::take_head(Budget& budget, std::int64_t hit, Ticks now) {
+  const std::int32_t request = waiting_.front();
+  const int page = kv_.block_tokens();
+  const std::int64_t rest = prompt_of(request) - hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
+  const std::int64_t rounded = round_up(rest, page);
+  if (rounded >= budget.input && budget.entered > 0) {
+    return Entry::kStop;
+  }
+  const bool whole = (reserves_all() ? rest : rounded) <= budget.chunk;
+  const std::int64_t n = whole ? rest : reserves_all() ? budget.chunk : budget.chunk / page * page;
+  if (n <= 0) {
+    return Entry::kStop;
+  }
+  waiting_.pop();
+  Active& a = admit(request, hit, now);
+  partial_.push_back(request);
+  add_chunk(request, a, n);
+  charge(budget, request, n, whole);
+  if (!reserves_all() && room_left(budget) <= 0) {
+    return Entry::kNoMemory;
+  }
+  return budget.input > 0 ? Entry::kNext : Entry::kStop;
+}
+
+// Memory for the decodes of this step, by retraction if need be; true when some request was retracted.
+bool DpRank::secure_decodes() {
+  if (reserve_decodes()) {
+    return false;
+  }
+  retract_decodes();
+  while (!reserve_decodes()) {  // the prompt under way holds the rest, or prompts on their way do
+    EPSIM_CHECK(!partial_.empty() || !in_transfer_.empty(), "the last request of a rank fits its pool");
+    retract(!partial_.empty() ? partial_.front() : decodes_->members().front().request, false);
+  }
+  return true;
+}
+
+void DpRank::retract_decodes() {
+  std::vector<Decodes::Member> order = decodes_->members();
+  const auto generated = [&](const Decodes::Member& m) { return record(m.request).output_tokens - m.left; };
+  std::sort(order.begin(), order.end(), [&](const Decodes::Member& a, const Decodes::Member& b) {
+    if (generated(a) != generated(b)) {
+      return generated(a) > generated(b);
+    }
+    const std::int32_t in_a = record(a.request).input_tokens, in_b = record(b.request).input_tokens;
+    return in_a != in_b ? in_a < in_b : a.request < b.request;
+  });
+  const std::int64_t steps = options_.admission.retract_steps;
+  bool first = true;
+  while (order.size() > 1 && (first || kv_.room() * kv_.block_tokens() < std::ssize(order) * steps)) {
+    first = false;
+    retract(order.back().request, false);
+    order.pop_back();
+  }
+  double made = 0, wanted = 0;
+  for (const Decodes::Member& m : order) {
+    made += static_cast<double>(generated(m) + steps);
+    wanted += record(m.request).output_tokens;
+  }
+  new_token_ratio_ = std::min(1.0, made / wanted);
+}
+
+}  // namespace epsim

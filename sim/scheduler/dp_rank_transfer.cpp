@@ -1,0 +1,150 @@
+// Requests that come to a rank, or leave it, between prompt and decode.
+//
+//   Source : sgl-project/sglang v0.4.8 disaggregation/decode.py: DecodePreallocQueue (memory for the prompt beside
+//            num_reserved_decode_tokens, 512, of every running request and of this one; retracted requests first, from
+//            host memory); disaggregation/prefill.py: a request's memory is freed when its transfer has ended.
+//   Differs: a request that finds the rank idle always enters.
+#include <algorithm>
+#include <utility>
+
+#include "sim/core/check.h"
+#include "sim/scheduler/dp_rank.h"
+
+namespace epsim {
+
+std::vector<std::int32_t> DpRank::take_handed_over() { return std::exchange(handed_over_, {}); }
+
+void DpRank::release_handed_over(std::int32_t request) {
+  EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt that was handed over can be released");
+  const Active a = active_.at(request);
+  forget(request, a, a.done);
+  const RequestRecord& r = record(request);
+  outstanding_tokens_ -= std::int64_t{r.input_tokens} + r.output_tokens;
+  full_ = false;
+}
+
+void DpRank::enqueue_remote(std::int32_t request) {
+  remote_.push(request);
+  const RequestRecord& r = record(request);
+  outstanding_tokens_ += std::int64_t{r.input_tokens} + r.output_tokens;
+}
+
+// Whether a request with this many cached tokens may come here.
+bool DpRank::remote_fits(std::int32_t request, std::int64_t context) const {
+  if (options_.max_running_requests > 0 && running() >= options_.max_running_requests) {
+    return false;
+  }
+  if (active_.empty()) {
+    return true;
+  }
+  if (reserves_all()) {
+    return kv_.has_room(whole_need(request, 0));
+  }
+  const std::int64_t kept = options_.loop == SchedulerLoop::kSglang ? options_.reserved_decode_tokens : 0;
+  return kv_.has_room(options_.kv_blocks_per_request + kv_.blocks_for(context + kept * (running() + 1)));
+}
+
+std::optional<std::int32_t> DpRank::admit_remote() {
+  while (!remote_.empty()) {
+    const std::int32_t request = remote_.front();
+    const auto resumed = resumed_.find(request);
+    const bool on_host = resumed != resumed_.end();
+    Active a;
+    a.generated = on_host ? resumed->second.generated : 0;
+    a.prompt = a.done = record(request).input_tokens + (on_host ? a.generated - 1 : 0);
+    if (!remote_fits(request, a.done)) {
+      return std::nullopt;
+    }
+    remote_.pop();
+    a.order = admissions_++;
+    counts_.received_tokens += a.done;
+    kv_.reserve(own_blocks(request, a, a.done));
+    active_.emplace(request, a);
+    if (!on_host) {
+      in_transfer_.push_back(request);
+      return request;
+    }
+    resume_from_host(request);
+  }
+  return std::nullopt;
+}
+
+void DpRank::resume_from_host(std::int32_t request) {
+  RequestRecord& r = record(request);
+  const Resumed left_behind = resumed_.at(request);
+  resumed_.erase(request);
+  r.state = RequestState::kRunning;
+  joining_.push_back(
+      {request, active_.at(request).done, r.output_tokens - left_behind.generated, left_behind.last_token});
+}
+
+void DpRank::receive(std::int32_t request, Ticks now) {
+  EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt on its way can arrive");
+  RequestRecord& r = record(request);
+  r.first_token = now;
+  joining_.push_back({request, r.input_tokens, std::int64_t{r.output_tokens} - 1, now});
+}
+
+// Takes the request's memory back wherever it is in its life here; the tokens that it had generated.
+std::int32_t DpRank::give_up(std::int32_t request) {
+  const auto resumed = resumed_.find(request);
+  const std::int32_t before = resumed != resumed_.end() ? resumed->second.generated : 0;
+  const auto entry = active_.find(request);
+  if (entry == active_.end()) {
+    waiting_.erase(request);
+    remote_.erase(request);
+    return before;
+  }
+  const Active a = entry->second;
+  if (std::erase(in_transfer_, request) > 0) {
+    std::erase(handed_over_, request);
+    forget(request, a, a.done);
+    return options_.role == InstanceRole::kPrefill ? 1 : 0;  // counted where the token was made
+  }
+  const auto joining = std::find_if(joining_.begin(), joining_.end(),
+                                    [request](const Decodes::Member& m) { return m.request == request; });
+  if (joining != joining_.end()) {
+    const Decodes::Member m = *joining;
+    joining_.erase(joining);
+    forget(request, a, m.context);
+    return static_cast<std::int32_t>(record(request).output_tokens - m.left);
+  }
+  return suspend(request).generated;
+}
+
+void DpRank::drop(std::int32_t request) {
+  const std::int32_t generated = give_up(request);
+  resumed_.erase(request);
+  counts_.lost_tokens += generated;
+  counts_.lost_gaps += std::max(0, generated - 1);
+  const RequestRecord& r = record(request);
+  outstanding_tokens_ -= std::int64_t{r.input_tokens} + r.output_tokens;
+  full_ = false;
+}
+
+std::vector<std::int32_t> DpRank::die() {
+  std::vector<std::int32_t> out;
+  for (const RequestQueue* queue : {&waiting_, &remote_}) {
+    out.insert(out.end(), queue->waiting().begin(), queue->waiting().end());
+  }
+  for (const auto& [request, a] : active_) {
+    out.push_back(request);
+  }
+  std::sort(out.begin(), out.end());
+  for (const std::int32_t request : out) {
+    drop(request);
+  }
+  EPSIM_CHECK(kv_.used() == 0 && outstanding_tokens_ == 0, "a rank that is gone holds nothing");
+  kv_.forget_prefixes();
+  alive_ = false;
+  return out;
+}
+
+void DpRank::revive() {
+  EPSIM_CHECK(!alive_ && !has_work(), "only a rank that is gone can come back");
+  alive_ = true;
+  full_ = head_refused_ = false;
+  on_idle();
+}
+
+}  // namespace epsim

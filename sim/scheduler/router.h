@@ -1,0 +1,43 @@
+// Chooses the DP rank of an arriving request, or the instance (fleet.h).
+//
+//   cache_aware : the rank whose prefix cache holds most of the request's input, when that is over half of it and the
+//                 ranks are balanced; else the least loaded one. Balanced: the most loaded rank has at most 1.5 x as
+//                 many unfinished requests' tokens as the least loaded one.
+//   Source : sgl-project/sglang sgl-router v0.1.4, src/policies/cache_aware.rs and its README: cache threshold 0.5,
+//            relative balance threshold 1.5 (the balance in requests there, here in tokens; its approximate tree is the
+//            router's own guess of what a worker holds, here the truth).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/scenario/serving_options.h"
+#include "sim/scheduler/dp_rank.h"
+
+namespace epsim {
+
+// What is known of a rank or an instance that could take a request.
+struct RouterChoice {
+  std::int64_t outstanding_tokens = 0;  // input and output tokens of its unfinished requests
+  std::int64_t cached_tokens = 0;       // of the request's input; 0 throughout for least_tokens
+};
+
+// The choice of cache_aware, and with nothing cached that of least_tokens.
+std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t input_tokens);
+
+class RequestRouter {
+ public:
+  explicit RequestRouter(Router rule) : rule_(rule) {}
+  // Position of the chosen rank; one of `ranks` is alive.
+  std::size_t pick(std::span<const DpRank> ranks, std::int32_t request);
+
+ private:
+  Router rule_;
+  std::size_t next_ = 0;               // round robin
+  std::vector<RouterChoice> choices_;  // scratch: of the ranks that are alive
+  std::vector<std::size_t> alive_;     // likewise: their positions
+};
+
+}  // namespace epsim

@@ -1,0 +1,56 @@
+#include "sim/scheduler/step_shape.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+namespace epsim {
+namespace {
+
+std::optional<std::int64_t> captured(const GraphOptions& options, std::int64_t tokens) {
+  const auto size = std::lower_bound(options.sizes.begin(), options.sizes.end(), tokens);
+  if (size == options.sizes.end() || (!options.pad && *size != tokens)) {
+    return std::nullopt;
+  }
+  return *size;
+}
+
+// Tokens that a common graph is chosen by.
+std::int64_t common_tokens(const GraphOptions& options, std::span<const RankBatch> ranks) {
+  std::int64_t sum = 0, most = 0;
+  for (const RankBatch& r : ranks) {
+    sum += r.tokens();
+    most = std::max(most, r.tokens());
+  }
+  return options.size == GraphSize::kSum ? sum : most;
+}
+
+}  // namespace
+
+bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks) {
+  const auto has_prompt = [](const RankBatch& r) { return r.prefill_tokens > 0; };
+  if (!options.enabled || (options.decode_only && std::any_of(ranks.begin(), ranks.end(), has_prompt))) {
+    return false;
+  }
+  std::vector<std::int64_t> sizes(ranks.size());
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::int64_t tokens =
+        options.size == GraphSize::kOwn ? std::max<std::int64_t>(1, ranks[r].tokens()) : common_tokens(options, ranks);
+    const std::optional<std::int64_t> size = captured(options, tokens);
+    if (!size) {
+      return false;
+    }
+    sizes[r] = *size;
+  }
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    ranks[r].decode_tokens += sizes[r] - ranks[r].tokens();
+  }
+  return true;
+}
+
+Seconds declared_gap(const ServingOptions& options, bool replayed) {
+  return options.step_gap + (replayed ? options.gaps.graph : options.gaps.eager) +
+         (options.overlap_schedule ? Seconds{} : options.gaps.scheduler);
+}
+
+}  // namespace epsim

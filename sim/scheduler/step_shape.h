@@ -1,0 +1,22 @@
+// What CUDA graphs and scheduling add to a step: padding of the ranks' batches, and time between steps.
+//
+//   Models : replay where all ranks together fit a captured size, padded to it, idle ranks too; gaps as declared.
+//   Ignores: what padding changes in the memory traffic of attention (padded sequences have no context); that padded
+//            tokens may share experts (they are routed like any token).
+#pragma once
+
+#include <span>
+
+#include "sim/core/units.h"
+#include "sim/domain/step.h"
+#include "sim/scenario/serving_options.h"
+
+namespace epsim {
+
+// Pads the batches of a step that a CUDA graph replays; false when the step runs kernel by kernel.
+bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks);
+
+// The declared time that a step takes beside its price.
+Seconds declared_gap(const ServingOptions& options, bool replayed);
+
+}  // namespace epsim

@@ -1,0 +1,121 @@
+#include "sim/step/decision_work.h"
+
+#include <algorithm>
+
+namespace epsim {
+namespace {
+
+void clear(LayerTraffic& traffic, std::size_t gpus, bool with_pairs) {
+  traffic.pairs.assign(with_pairs ? gpus * gpus : 0, 0.0);
+  for (std::vector<double>* rows : {&traffic.executed, &traffic.touched, &traffic.intra_out, &traffic.intra_in,
+                                    &traffic.inter_out, &traffic.inter_in}) {
+    rows->assign(gpus, 0.0);
+  }
+}
+
+// `amount` rows from one GPU to another, over the tier that joins them.
+void carry(LayerTraffic& traffic, const ClusterShape& shape, std::size_t from, std::size_t to, double amount) {
+  if (from == to) {
+    return;
+  }
+  const bool inside = shape.node_of(static_cast<int>(from)) == shape.node_of(static_cast<int>(to));
+  (inside ? traffic.intra_out : traffic.inter_out)[from] += amount;
+  (inside ? traffic.intra_in : traffic.inter_in)[to] += amount;
+  if (!traffic.pairs.empty()) {
+    traffic.pairs[from * traffic.intra_out.size() + to] += amount;
+  }
+}
+
+}  // namespace
+
+void DecisionReader::place_expert(int expert, const RequestMatrix& requests, const StepDecision& decision,
+                                  const Residency& home, DecisionWork& out) {
+  const int gpus = requests.gpus;
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  double asked = 0, offered = 0;  // elsewhere than at home
+  for (int g = 0; g < gpus; ++g) {
+    const std::int64_t local = std::min(requests.at(g, expert), decision.tokens.at(g, expert));
+    asked += static_cast<double>(requests.at(g, expert) - local);
+    offered += static_cast<double>(decision.tokens.at(g, expert) - local);
+  }
+  for (int d = 0; d < gpus; ++d) {
+    const std::int64_t here = decision.tokens.at(d, expert);
+    if (here == 0) {
+      continue;
+    }
+    const std::int64_t local = std::min(requests.at(d, expert), here);
+    const double free = static_cast<double>(here - local);
+    for (int s = 0; s < gpus; ++s) {
+      const double remote =
+          static_cast<double>(requests.at(s, expert) - std::min(requests.at(s, expert), decision.tokens.at(s, expert)));
+      const double sent = (s == d ? static_cast<double>(local) : 0.0) + (offered > 0 ? remote * free / offered : 0.0);
+      if (sent > 0) {
+        const std::size_t pair = at(s) * at(gpus) + at(d);
+        rows_[pair] += sent;
+        missed_[pair] *= std::max(0.0, 1.0 - sent / static_cast<double>(gpu_tokens_[at(s)]));
+      }
+    }
+    const double first = profile_.two_stage                                       ? static_cast<double>(local)
+                         : profile_.copies_on_demand && home.home_of(expert) != d ? 0.0
+                                                                                  : static_cast<double>(here);
+    const double rest = static_cast<double>(here) - first;
+    out.first[at(d)].rows += first;
+    out.first[at(d)].touched += first > 0 ? 1 : 0;
+    out.then[at(d)].rows += rest;
+    out.then[at(d)].touched += rest > 0 ? 1 : 0;
+    out.tokens.executed[at(d)] += static_cast<double>(here);
+    out.tokens.touched[at(d)] += 1;
+  }
+}
+
+void DecisionReader::send_tokens(std::span<const std::int64_t> gpu_tokens, LayerTraffic& out) {
+  const auto gpus = static_cast<std::size_t>(shape_.gpus), per_node = static_cast<std::size_t>(shape_.gpus_per_node);
+  const bool by_node = dedup_ == Dedup::kNode || all_gather_;
+  for (std::size_t s = 0; s < gpus; ++s) {
+    const auto tokens = static_cast<double>(gpu_tokens[s]);
+    const auto rows = [&](std::size_t d) {
+      const std::size_t pair = s * gpus + d;
+      return all_gather_ ? tokens : dedup_ == Dedup::kNone ? rows_[pair] : tokens * (1.0 - missed_[pair]);
+    };
+    for (std::size_t first = 0; first < gpus; first += per_node) {
+      const bool own = s / per_node == first / per_node;
+      // One row per token and node lands on the GPU of the sender's index and is fanned out from there.
+      const std::size_t landing = by_node && !own ? first + s % per_node : s;
+      double missed = 1.0;
+      for (std::size_t d = first; d < first + per_node; ++d) {
+        carry(out, shape_, landing, d, rows(d));
+        missed *= missed_[s * gpus + d];
+      }
+      if (landing != s) {
+        carry(out, shape_, s, landing, all_gather_ ? tokens : tokens * (1.0 - missed));
+      }
+    }
+  }
+}
+
+void DecisionReader::move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const {
+  for (const ExpertCopy& copy : decision.copies) {
+    const int from = profile_.broadcasts ? (copy.gpu + shape_.gpus - 1) % shape_.gpus : home.home_of(copy.expert);
+    carry(out.weights, shape_, static_cast<std::size_t>(from), static_cast<std::size_t>(copy.gpu), 1.0);
+  }
+  out.copies = static_cast<double>(decision.copies.size());
+}
+
+void DecisionReader::read(const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
+                          std::span<const std::int64_t> gpu_tokens, DecisionWork& out) {
+  const auto gpus = static_cast<std::size_t>(shape_.gpus);
+  clear(out.tokens, gpus, with_pairs_);
+  clear(out.weights, gpus, with_pairs_);
+  out.first.assign(gpus, {});
+  out.then.assign(gpus, {});
+  missed_.assign(gpus * gpus, 1.0);
+  rows_.assign(gpus * gpus, 0.0);
+  gpu_tokens_ = gpu_tokens;
+  for (int e = 0; e < requests.experts; ++e) {
+    place_expert(e, requests, decision, home, out);
+  }
+  send_tokens(gpu_tokens, out.tokens);
+  move_weights(decision, home, out);
+}
+
+}  // namespace epsim

@@ -1,0 +1,31 @@
+// What the ports of GPUs and ranks take for one exchange of tokens, pair by pair: the pieces of a pairwise exchange.
+//
+//   Models : a port needs the time that its own bytes take alone; the rows that it receives come from the ranks in
+//            proportion to their tokens on other GPUs (dispatch) or to the rows that they compute (combine).
+//   Ignores: which rank's tokens like which experts, where the ranks' mixes differ.
+#pragma once
+
+#include <vector>
+
+#include "models/step_model.h"
+#include "sim/step/step_graph.h"
+
+namespace epsim {
+
+class PortPieces {
+ public:
+  // For the layer that `model` priced last.
+  void price(const StepModel& model);
+  // Of a task of kind kDispatchIn, kDispatchOut, kCombineIn or kCombineOut.
+  Piece piece(const StepTask& task) const;
+
+ private:
+  int tp_ = 1;
+  LayerTraffic slowed_;
+  Network::PortPrices gpu_dispatch_, gpu_combine_, rank_combine_;
+  std::vector<Price> rank_dispatch_out_;
+  std::vector<double> tokens_, executed_;  // [rank]
+  double all_tokens_ = 0, all_executed_ = 0;
+};
+
+}  // namespace epsim

@@ -1,0 +1,71 @@
+#include "sim/step/step_routing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace epsim {
+namespace {
+
+// Running sums rounded down from a random start, so that the total is `assignments` and each part is off by less than
+// one. What single precision leaves over goes to the last expert that was asked for.
+void draw_row(std::span<const float> pi, std::int64_t assignments, RandomStream& random, RequestMatrix& out, int gpu) {
+  const double sum = std::accumulate(pi.begin(), pi.end(), 0.0);
+  const double scale = static_cast<double>(assignments) / sum;
+  double exact = random.uniform();
+  std::int64_t given = 0;
+  int last = 0;
+  for (int e = 0; e < out.experts; ++e) {
+    const auto chance = static_cast<double>(pi[static_cast<std::size_t>(e)]);
+    exact += chance * scale;
+    const std::int64_t upto = std::min(static_cast<std::int64_t>(exact), assignments);
+    out.at(gpu, e) = upto - given;
+    given = upto;
+    last = chance > 0 ? e : last;
+  }
+  out.at(gpu, last) += assignments - given;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> tokens_by_gpu(std::span<const std::int64_t> by_rank, const Parallelism& parallelism) {
+  std::vector<std::int64_t> out;
+  const std::int64_t tp = parallelism.attention_tp;
+  for (const std::int64_t tokens : by_rank) {
+    for (std::int64_t i = 0; i < tp; ++i) {
+      out.push_back(tokens * (i + 1) / tp - tokens * i / tp);
+    }
+  }
+  return out;
+}
+
+RequestMatrix draw_requests(const StepLoads& loads, int layer, const Parallelism& parallelism,
+                            std::span<const std::int64_t> gpu_tokens, int top_k, RandomStream& random) {
+  RequestMatrix out(parallelism.gpus, loads.experts);
+  for (int g = 0; g < out.gpus; ++g) {
+    const int source = loads.sources == 1 ? 0 : parallelism.rank_of(g);
+    draw_row(loads.row(layer, source), gpu_tokens[static_cast<std::size_t>(g)] * top_k, random, out, g);
+  }
+  return out;
+}
+
+RequestMatrix predict(const RequestMatrix& truth, std::span<const double> stale, const PredictorOptions& options,
+                      RandomStream& random) {
+  std::vector<double> wrong(stale.begin(), stale.end());
+  double sum = 0;
+  for (double& share : wrong) {
+    share *= random.lognormal(0.0, options.distortion);
+    sum += share;
+  }
+  RequestMatrix out(truth.gpus, truth.experts);
+  for (int g = 0; g < truth.gpus; ++g) {
+    const double missed = (1.0 - options.accuracy) * static_cast<double>(truth.of_gpu(g));
+    for (int e = 0; e < truth.experts; ++e) {
+      out.at(g, e) = std::llround(options.accuracy * static_cast<double>(truth.at(g, e)) +
+                                  missed * wrong[static_cast<std::size_t>(e)] / sum);
+    }
+  }
+  return out;
+}
+
+}  // namespace epsim

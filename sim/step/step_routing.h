@@ -1,0 +1,36 @@
+// What policies that act in every step are shown: how the tokens of each GPU choose experts in one layer of one step,
+// in whole assignments, and what a predictor would have said of it.
+//
+//   Models : the tokens of a GPU choose experts by the step's mix; counts are the expected ones, rounded so that every
+//            token makes top-k assignments. A predictor of a stated accuracy gets that share of the assignments right;
+//            the rest follows the loads that the scenario plans from (stale popularity), with every expert's popularity
+//            distorted by a lognormal factor.
+//   Ignores: which token chose which expert. Misses that are independent from token to token would hardly matter; it is
+//            the distorted popularity that costs balance.
+//   Source : Libra, Table 1, for the accuracy of such predictors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "policies/prefetch/residency.h"
+#include "sim/core/rng.h"
+#include "sim/domain/parallelism.h"
+#include "sim/domain/step_loads.h"
+#include "sim/scenario/step_policy_run.h"
+
+namespace epsim {
+
+// Tokens of each GPU when the ranks have these: a rank's tokens lie evenly over its GPUs, in whole tokens.
+std::vector<std::int64_t> tokens_by_gpu(std::span<const std::int64_t> by_rank, const Parallelism& parallelism);
+
+// Exactly top_k assignments per token, and no expert off its expected count by more than one.
+RequestMatrix draw_requests(const StepLoads& loads, int layer, const Parallelism& parallelism,
+                            std::span<const std::int64_t> gpu_tokens, int top_k, RandomStream& random);
+
+// `stale` [expert]: loads of the layer in the window that is planned from.
+RequestMatrix predict(const RequestMatrix& truth, std::span<const double> stale, const PredictorOptions& options,
+                      RandomStream& random);
+
+}  // namespace epsim

@@ -1,0 +1,47 @@
+#include "sim/step/step_screen.h"
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+#include "sim/core/rng.h"
+#include "sim/step/step_routing.h"
+
+namespace epsim {
+
+StepScore screen_steps(const Scenario& s, const PolicyChoice& policy, int steps) {
+  EPSIM_CHECK(policy.per_step != nullptr, "only policies that act in every step are screened on steps");
+  const int gpus = s.cluster.gpus();
+  const Residency home = Residency::contiguous(s.model.experts, gpus);
+  const std::vector<std::int64_t> by_rank(static_cast<std::size_t>(s.parallelism.dp_ranks()),
+                                          s.serving.chunked_prefill_size);
+  const std::vector<std::int64_t> by_gpu = tokens_by_gpu(by_rank, s.parallelism);
+  std::vector<double> by_layer(static_cast<std::size_t>(s.model.moe_layers()), 0.0);
+  StepLoads loads;
+  StepScore score;
+  for (int step = 0; step < steps; ++step) {
+    s.loads->draw(step, by_rank, loads);
+    for (int l = 0; l < loads.layers; ++l) {
+      RandomStream random(s.seed, "step-screen", static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(l));
+      const RequestMatrix requests = draw_requests(loads, l, s.parallelism, by_gpu, s.model.top_k, random);
+      const RequestMatrix predicted = predict(requests, s.plan_window.layer(l), policy.step_run.predictor, random);
+      const StepDecision decision = policy.per_step->decide(requests, predicted, home);
+      by_layer[static_cast<std::size_t>(l)] += 1.0 / imbalance(decision.tokens) / steps;
+      score.home += 1.0 / imbalance(local_or_home(requests, home)) / steps / loads.layers;
+      score.most_extra = std::max(score.most_extra, decision.most_extra);
+    }
+  }
+  const auto worst = std::min_element(by_layer.begin(), by_layer.end());
+  score.worst = *worst;
+  score.worst_layer = static_cast<int>(worst - by_layer.begin());
+  for (const double b : by_layer) {
+    score.mean += b / static_cast<double>(by_layer.size());
+  }
+  return score;
+}
+
+Bytes buffer_bytes(const Scenario& s, const StepPolicy& policy, int extra) {
+  const double experts = static_cast<double>(s.model.experts) / s.cluster.gpus() + extra;
+  return s.model.expert_bytes() * (policy.profile().resident_buffers * experts);
+}
+
+}  // namespace epsim

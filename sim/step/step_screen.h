@@ -1,0 +1,26 @@
+// How well a per-step policy balances a scenario's loads: the routing of some steps is drawn, the policy acts in each
+// layer, and the tokens each GPU computes are counted. Nothing is priced.
+//
+//   Models : steps in which every DP rank brings a full prefill chunk; requests of step_routing.h, and predictions as
+//            good as the policy's entry in the scenario says (`accuracy`, `distortion`).
+#pragma once
+
+#include "sim/scenario/scenario.h"
+
+namespace epsim {
+
+struct StepScore {
+  double mean = 0;      // balancedness, mean over layers and steps
+  double worst = 1;     // lowest layer mean
+  int worst_layer = 0;  // MoE layer
+  double home = 0;      // balancedness of the same steps without the policy
+  int most_extra = 0;   // experts brought to one GPU in one layer, at most
+};
+
+// `policy` acts in every step. Draws `steps` steps.
+StepScore screen_steps(const Scenario& scenario, const PolicyChoice& policy, int steps = 2);
+
+// Weights that the policy keeps on every GPU for its double buffers: sets x (experts / GPUs + extra) experts.
+Bytes buffer_bytes(const Scenario& scenario, const StepPolicy& policy, int extra);
+
+}  // namespace epsim

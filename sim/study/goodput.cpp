@@ -1,0 +1,378 @@
+#include "sim/study/goodput.h"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <memory>
+
+#include "sim/core/error.h"
+#include "sim/study/goodput_curve.h"
+#include "sim/study/probe.h"
+#include "sim/study/slo_curve.h"
+
+namespace epsim {
+namespace {
+
+// Of the saturation throughput, where the knees of the main setups lie: a burst keeps all ranks in step with each
+// other, which Poisson arrivals do not.
+constexpr double kFirstStart = 0.55;
+constexpr std::size_t kBurstPart = 3;      // of the trace, which shows the saturation throughput
+constexpr std::size_t kBurstLeast = 2000;  // requests
+// The least part of the trace that a rate is asked with, however few are in the system.
+constexpr std::size_t kLeastPart = 12;
+constexpr double kFirstStep = 1.25;
+constexpr double kFollowerStep = 1.06;    // around a knee that is known from a pilot or another seed
+constexpr double kFollowerReserve = 1.5;  // over the requests that such a knee asks for: more may be in the system
+
+// The pilot: the same search, coarsely, with the first requests of the trace.
+constexpr std::size_t kPilotPart = 4;
+constexpr std::size_t kPilotLeast = 500;  // requests; a trace that has no such part goes without
+constexpr double kPilotTolerance = 0.08;
+
+constexpr std::size_t kSloRequests = 1000;  // of a rate of which nothing is known
+constexpr double kSloStep = 1.5;
+constexpr std::size_t kKneeRequests = 4000;  // of a generated trace to begin with
+
+// Too few requests to tell a steady state; a trace of `needed` would do.
+struct TooFewRequests : InputError {
+  TooFewRequests(InputPlace at, const std::string& what, std::size_t requests)
+      : InputError(std::move(at), what), needed(requests) {}
+  std::size_t needed;
+};
+
+void require_enough_requests(const Probe& probe, const GoodputSubject& subject, const GoodputOptions& options) {
+  if (probe.enough_requests) {
+    return;
+  }
+  // The number in the system may still rise with a longer trace, so ask for a quarter more, in whole hundreds.
+  const double needed = std::ceil(1.25 * options.min_requests_ratio * probe.concurrency / 100) * 100;
+  throw TooFewRequests(
+      {subject.trace->source, 0, "requests"},
+      fmt::format("at {:.4g} requests/s, {} keeps {:.0f} requests in the system, so the trace's {} are too "
+                  "few to tell a steady state from a slow build-up: about {:.0f} are needed ({:g} times "
+                  "the number in the system, and a margin). Give a longer recording, resample it to a higher rate "
+                  "(rate_by: resample), or lower --min-requests-ratio.",
+                  probe.offered, subject.policy, probe.concurrency, probe.requests, needed, options.min_requests_ratio),
+      static_cast<std::size_t>(needed));
+}
+
+// Runs `task(index, give_up)` for each index in parallel; afterwards throws the error of the lowest index that has one.
+// give_up() says that a lower index has failed, so that nobody will ask for this one's result.
+template <class Task>
+void for_each_index(std::size_t begin, std::size_t end, Task task) {
+  std::vector<std::exception_ptr> errors(end);
+  std::atomic<std::size_t> first_failed{end};
+  tbb::parallel_for(begin, end, [&](std::size_t i) {
+    try {
+      task(i, [&] { return first_failed.load() < i; });
+    } catch (...) {
+      errors[i] = std::current_exception();
+      std::size_t seen = first_failed.load();
+      while (i < seen && !first_failed.compare_exchange_weak(seen, i)) {
+      }
+    }
+  });
+  if (first_failed < end) {
+    std::rethrow_exception(errors[first_failed]);
+  }
+}
+
+// `on_probe`, and the end of a search that nobody will ask for.
+template <class GiveUp>
+OnProbe abandonable(const OnProbe& on_probe, GiveUp give_up) {
+  return [on_probe, give_up](const GoodputSubject& subject, const Probe& probe) {
+    if (on_probe) {
+      on_probe(subject, probe);
+    }
+    if (give_up()) {
+      throw SearchInterrupted();
+    }
+  };
+}
+
+RunResult serve_all(const GoodputSubject& subject, const RequestTrace& trace) {
+  RunResult run = subject.serve(trace);
+  if (run.interrupted) {
+    throw SearchInterrupted();
+  }
+  return run;
+}
+
+GoodputSearch search_of(const GoodputSubject& subject) {
+  GoodputSearch out;
+  out.policy = subject.policy;
+  out.seed_index = subject.seed_index;
+  out.seed = subject.seed;
+  out.kv_lost_share = subject.kv_lost_share;
+  out.kv_tokens_per_rank = subject.kv_tokens_per_rank;
+  return out;
+}
+
+GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& options, GoodputCurve curve) {
+  GoodputSearch out = search_of(subject);
+  out.idle_ttft_s = curve.idle_ttft_s;
+  out.knee = knee_of(curve, options.k, options);
+  for (const double k : options.sensitivity) {
+    out.sensitivity.push_back(knee_of(curve, k, options));
+  }
+  for (const Probe& p : curve.probes) {
+    if (!acceptable(p, curve.idle_ttft_s, options)) {
+      break;
+    }
+    out.best = p;
+  }
+  out.curve = std::move(curve.probes);
+  return out;
+}
+
+// Completions per second when a part of the trace, large enough to fill the KV pools several times, comes at once.
+double saturation_of(const GoodputSubject& subject, const GoodputOptions& options) {
+  const std::size_t requests = std::max(kBurstLeast, subject.trace->requests.size() / kBurstPart);
+  return saturation_rate(serve_all(subject, as_burst(first_of(*subject.trace, requests))), options);
+}
+
+double idle_ttft_of(const GoodputSubject& subject) {
+  return idle_ttft_s(serve_all(subject, one_at_a_time(*subject.trace)));
+}
+
+}  // namespace
+
+GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
+                             const OnProbe& on_probe) {
+  const double saturation = start.saturation > 0 ? start.saturation : saturation_of(subject, options);
+  GoodputCurve curve{.idle_ttft_s = start.idle_ttft_s > 0 ? start.idle_ttft_s : idle_ttft_of(subject),
+                     .start = start.rate > 0 ? start.rate : kFirstStart * saturation,
+                     .start_step = start.step,
+                     .probes = {}};
+  GoodputOptions wanted = options;
+  if (options.sensitivity_of_first_seed && subject.seed_index > 0) {
+    wanted.sensitivity.clear();
+  }
+  const std::size_t all = subject.trace->requests.size();
+  const std::size_t usual = start.requests > 0 ? std::min(start.requests, all) : all;
+  while (const auto rate = next_rate(curve, wanted)) {
+    const auto probe_with = [&](std::size_t count) {
+      const RequestTrace requests = at_rate(first_of(*subject.trace, count), *rate);
+      return measure_probe(serve_all(subject, requests), *rate, options);
+    };
+    Probe probe = probe_with(requests_for(curve, *rate, usual, options));
+    while (const auto more = requests_after(probe, curve, {usual, all}, options)) {
+      probe = probe_with(*more);
+    }
+    if (on_probe) {
+      on_probe(subject, probe);
+    }
+    if (in_bounds(probe, curve.idle_ttft_s, options)) {
+      require_enough_requests(probe, subject, options);
+    }
+    curve.add(std::move(probe));
+  }
+  GoodputSearch out = conclude(subject, options, std::move(curve));
+  out.saturation = saturation;
+  return out;
+}
+
+GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
+                         const OnProbe& on_probe) {
+  const std::size_t available = subject.longer ? kMostGoodputRequests : subject.trace->requests.size();
+  SloCurve curve{.start = start.rate > 0 ? start.rate : arrival_rate(*subject.trace),
+                 .step = start.step,
+                 .usual = std::min(start.requests > 0 ? start.requests : kSloRequests, available),
+                 .available = available,
+                 .probes = {}};
+  std::shared_ptr<const RequestTrace> longer;
+  const auto first = [&](std::size_t count) {
+    if (count > subject.trace->requests.size() && (longer == nullptr || count > longer->requests.size())) {
+      longer = subject.longer(count);
+    }
+    return first_of(count <= subject.trace->requests.size() ? *subject.trace : *longer, count);
+  };
+  while (const auto step = next_slo_step(curve, options)) {
+    const RequestTrace requests = at_rate(first(step->requests), step->rate);
+    Probe probe = measure_probe(serve_all(subject, requests), step->rate, options);
+    if (on_probe) {
+      on_probe(subject, probe);
+    }
+    if (probe.slo.holds && step->requests >= available) {
+      require_enough_requests(probe, subject, options);
+    }
+    curve.add(std::move(probe));
+  }
+  GoodputSearch out = search_of(subject);
+  out.slo = slo_finding(curve, options);
+  const Probe* best = best_for_slo(curve);
+  out.best = best != nullptr ? *best : curve.probes.front();
+  out.curve = std::move(curve.probes);
+  return out;
+}
+
+namespace {
+
+// Just below a knee that another search found, with the requests that a rate needs which holds so many, and a reserve.
+SearchStart start_near(const GoodputSearch& known, const GoodputOptions& options, const RequestTrace& trace) {
+  const double needed = kFollowerReserve * options.min_requests_ratio * known.best.concurrency;
+  return {.rate = known.knee.rate / std::sqrt(kFollowerStep),
+          .step = kFollowerStep,
+          .requests = std::max(trace.requests.size() / kLeastPart, static_cast<std::size_t>(std::ceil(needed)))};
+}
+
+// Where to begin: anywhere when the trace is too short to ask a part of it.
+SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& options, const OnProbe& on_probe) {
+  const SearchStart anywhere{
+      .step = kFirstStep, .saturation = saturation_of(subject, options), .idle_ttft_s = idle_ttft_of(subject)};
+  const std::size_t requests = subject.trace->requests.size() / kPilotPart;
+  if (requests < kPilotLeast) {
+    return anywhere;
+  }
+  const RequestTrace part = first_of(*subject.trace, requests);
+  GoodputSubject pilot = subject;
+  pilot.trace = &part;
+  GoodputOptions coarse = options;
+  coarse.sensitivity.clear();
+  coarse.rates.clear();
+  coarse.tolerance = std::max(options.tolerance, kPilotTolerance);
+  // The system still fills up while a part of the trace runs: the TTFT alone must do.
+  coarse.min_requests_ratio = 0;
+  coarse.min_completed = 1e-9;
+  coarse.max_drift = 1e9;
+  SearchStart out = start_near(search_goodput(pilot, coarse, anywhere, on_probe), options, *subject.trace);
+  out.saturation = anywhere.saturation;
+  out.idle_ttft_s = anywhere.idle_ttft_s;
+  return out;
+}
+
+}  // namespace
+
+namespace {
+
+// Of a subject whose first seed's search is `led`, or of a first seed.
+GoodputSearch search_once(const GoodputSubject& subject, const GoodputSearch* led, const GoodputOptions& options,
+                          const OnProbe& on_probe, const OnProbe& quiet) {
+  if (options.slo.any()) {
+    const bool near = led != nullptr && led->slo.holds;
+    const SearchStart start{.rate = near ? led->slo.rate / std::sqrt(kFollowerStep) : 0,
+                            .step = near ? kFollowerStep : kSloStep,
+                            .requests = near ? static_cast<std::size_t>(led->best.requests) : 0};
+    return search_slo(subject, options, start, on_probe);
+  }
+  const SearchStart start =
+      led != nullptr ? start_near(*led, options, *subject.trace) : pilot_start(subject, options, quiet);
+  return search_goodput(subject, options, start, on_probe);
+}
+
+// On a generated trace the number of requests is the search's own: what a rate takes, whatever the scenario says.
+GoodputSearch search_subject(GoodputSubject subject, const GoodputSearch* led, const GoodputOptions& options,
+                             const OnProbe& on_probe, const OnProbe& quiet) {
+  if (!subject.longer) {
+    return search_once(subject, led, options, on_probe, quiet);
+  }
+  std::shared_ptr<const RequestTrace> made = subject.longer(options.slo.any() ? kSloRequests : kKneeRequests);
+  for (;;) {
+    subject.trace = made.get();
+    try {
+      return search_once(subject, led, options, on_probe, quiet);
+    } catch (const TooFewRequests& e) {
+      if (e.needed > kMostGoodputRequests) {
+        throw;
+      }
+      made = subject.longer(e.needed);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
+                                      const SearchControl& control) {
+  validate(options);
+  std::vector<std::size_t> first, others;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    (subjects[i].seed_index == 0 ? first : others).push_back(i);
+  }
+  std::vector<GoodputSearch> out(subjects.size());
+  const auto search = [&](std::size_t i, const GoodputSearch* led, auto give_up) {
+    std::optional<GoodputSearch> known = control.finished ? control.finished(subjects[i]) : std::nullopt;
+    if (known) {
+      out[i] = std::move(*known);
+      return;
+    }
+    out[i] =
+        search_subject(subjects[i], led, options, abandonable(control.on_probe, give_up), abandonable({}, give_up));
+    if (control.on_finished) {
+      control.on_finished(out[i]);
+    }
+  };
+  for_each_index(0, first.size(), [&](std::size_t i, auto give_up) { search(first[i], nullptr, give_up); });
+  for_each_index(0, others.size(), [&](std::size_t i, auto give_up) {
+    search(others[i], &out[others[i] - static_cast<std::size_t>(subjects[others[i]].seed_index)], give_up);
+  });
+  return out;
+}
+
+GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
+                          std::shared_ptr<const PreparedRun> prepared, int seed_index, const RunControl& control) {
+  GoodputSubject out;
+  out.policy = policy.label;
+  out.seed_index = seed_index;
+  out.seed = static_cast<std::uint64_t>(scenario.seed);
+  out.trace = &scenario.requests;
+  if (scenario.make_requests) {
+    out.longer = [&scenario](std::size_t count) {
+      return std::make_shared<const RequestTrace>(scenario.make_requests(count));
+    };
+  }
+  out.kv_lost_share = prepared->memory.copies_loss;
+  out.kv_tokens_per_rank = prepared->serving.kv_blocks * prepared->serving.kv_block_tokens;
+  out.serve = [&scenario, &policy, &control, prepared = std::move(prepared)](const RequestTrace& trace) {
+    return run_prepared(scenario, policy, *prepared, trace, control);
+  };
+  return out;
+}
+
+std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control) {
+  if (by_seed.front().requests.closed_loop.concurrency > 0) {
+    throw InputError({"", 0, "requests.kind"},
+                     "the clients of a closed loop send at the rate at which they are answered, so there is no rate to "
+                     "search. Compare concurrencies with `epsim sweep --vary requests.concurrency=16,64,256`, or give "
+                     "requests a rate (kind: poisson).");
+  }
+  const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
+  std::vector<GoodputSubject> out(policies * seeds);
+  for_each_index(0, out.size(), [&](std::size_t i, auto) {
+    const Scenario& scenario = by_seed[i % seeds];
+    const PolicyChoice& policy = scenario.policies[i / seeds];
+    out[i] = subject_of(scenario, policy, std::make_shared<const PreparedRun>(prepare_run(scenario, policy)),
+                        static_cast<int>(i % seeds), control);
+  });
+  return out;
+}
+
+void validate(const GoodputOptions& o) {
+  const auto require = [](bool holds, const char* option, const std::string& problem) {
+    if (!holds) {
+      throw InputError({"", 0, option}, problem);
+    }
+  };
+  const auto share = [](double value) { return value >= 0 && value < 1; };
+  require(std::isfinite(o.k) && o.k > 1, "k", "the knee's TTFT is k times that of an idle instance: k must exceed 1.");
+  for (const double k : o.sensitivity) {
+    require(std::isfinite(k) && k > 1, "sensitivity", "every k must exceed 1.");
+  }
+  require(std::is_sorted(o.sensitivity.begin(), o.sensitivity.end()), "sensitivity", "the k must ascend.");
+  require(o.tolerance > 0 && o.tolerance < 1, "tolerance", "the relative tolerance lies between 0 and 1, as in 0.02.");
+  require(o.min_completed > 0 && o.min_completed <= 1, "min-completed", "the share lies between 0 and 1, as in 0.95.");
+  require(share(o.warmup_share) && share(o.drain_share) && o.warmup_share + o.drain_share <= 0.8, "warmup",
+          "warm-up and drain are shares of the requests, together at most 0.8, as in 0.1 each.");
+  require(o.max_drift > 0 && std::isfinite(o.max_drift), "max-drift", "the allowed growth must be positive.");
+  require(o.min_requests_ratio >= 0 && std::isfinite(o.min_requests_ratio), "min-requests-ratio",
+          "requests per request in the system: a number that is not negative.");
+  for (const double rate : o.rates) {
+    require(std::isfinite(rate) && rate > 0, "rates", "rates to probe must be positive.");
+  }
+}
+
+}  // namespace epsim

@@ -1,0 +1,97 @@
+// The goodput search: for every policy and seed, the highest request rate at which an SLO holds (slo_curve.h), or
+// without one the knee of mean TTFT against request rate (goodput_curve.h) and the saturation throughput.
+//
+// All policies of a seed see the same requests at every rate (probe.h); seeds differ in requests and routing. A search
+// is a chain of probes, each chosen from the ones before it, so that neither threads nor timing can change it; searches
+// run in parallel. Those of the first seed come first, and tell the others where to begin.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/run_control.h"
+#include "sim/cluster/run_policy.h"
+#include "sim/cluster/run_result.h"
+#include "sim/core/error.h"
+#include "sim/domain/request_trace.h"
+#include "sim/scenario/scenario.h"
+#include "sim/study/goodput_result.h"
+
+namespace epsim {
+
+// A run was cut short by its control, so the search has no result.
+struct SearchInterrupted : RunFailed {
+  SearchInterrupted() : RunFailed("the search was interrupted.") {}
+};
+
+// One policy under one seed: the requests, and how to serve a trace made from them. `serve` is called from several
+// threads at once.
+struct GoodputSubject {
+  std::string policy;
+  int seed_index = 0;
+  std::uint64_t seed = 0;
+  const RequestTrace* trace = nullptr;
+  // The same trace with at least so many requests: the first ones are those of `trace`. Empty: there are no more.
+  std::function<std::shared_ptr<const RequestTrace>(std::size_t)> longer = {};
+  std::function<RunResult(const RequestTrace&)> serve;
+  double kv_lost_share = 0;
+  std::int64_t kv_tokens_per_rank = 0;
+};
+
+// Requests that a trace is made as long as, at most: about 100 bytes each for every run at a time.
+inline constexpr std::size_t kMostGoodputRequests = 1'000'000;
+
+// How a caller follows a search; called from several threads at once. May be empty.
+using OnProbe = std::function<void(const GoodputSubject&, const Probe&)>;
+
+// What a caller does with searches of several subjects. Called from several threads at once; each may be empty.
+struct SearchControl {
+  OnProbe on_probe = {};
+  // A search that was finished before, or nothing; and one that has just been finished.
+  std::function<std::optional<GoodputSearch>(const GoodputSubject&)> finished = {};
+  std::function<void(const GoodputSearch&)> on_finished = {};
+};
+
+struct SearchStart {
+  double rate = 0;           // requests/s; 0: from the saturation throughput
+  double step = 1.25;        // factor between rates until there is a bracket
+  std::size_t requests = 0;  // of the trace, that a rate takes of which nothing is known; 0: all
+  // Of the subject, where they are known already; 0: to be measured.
+  double saturation = 0;  // requests/s
+  double idle_ttft_s = 0;
+};
+
+// Searches one subject for the knee.
+// Throws InputError when a rate within its bounds keeps so many requests in the system that the trace is too short to
+// tell (naming how many are needed), SearchInterrupted, and what next_rate() throws.
+GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
+                             const OnProbe& on_probe);
+
+// Searches one subject for the highest rate at which `options.slo` holds; of `start`, `rate`, `step` and `requests`
+// count. Rates take as many requests as it takes to tell. Throws InputError when there are not as many,
+// SearchInterrupted, and what next_slo_step() throws.
+GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
+                         const OnProbe& on_probe);
+
+// All subjects, in the order [policy][seed], for the SLO or else the knee; with longer traces where they are too short.
+// Uses as many threads as the caller lets oneTBB have; the result does not
+// depend on it. Throws the error of the first subject that has one.
+std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
+                                      const SearchControl& control);
+
+// A policy of a scenario with its plan made. `control` is that of every run; it, the scenario and the policy outlive
+// the subject.
+GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
+                          std::shared_ptr<const PreparedRun> prepared, int seed_index, const RunControl& control);
+
+// Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Plans each
+// once; throws what prepare_run() throws. `control` is that of every run. It and the scenarios outlive the subjects.
+std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control);
+
+// Throws InputError, naming the option, unless the values can be searched with.
+void validate(const GoodputOptions& options);
+
+}  // namespace epsim

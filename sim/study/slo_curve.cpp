@@ -1,0 +1,233 @@
+#include "sim/study/slo_curve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/core/error.h"
+
+namespace epsim {
+namespace {
+
+constexpr double kReach = 1000;        // how far from the start a bracket is looked for
+constexpr double kMostStep = 4;        // up, between rates without a bracket
+constexpr double kMostDownStep = 4;    // and down
+constexpr std::size_t kMost = 50'000;  // requests of a probe, unless the number in the system asks for more
+constexpr std::size_t kFewest = 400;   // 3 / 400 < 1 %: a 99 % share can be told
+constexpr double kReserve = 1.25;      // over the requests that a number in the system asks for
+constexpr double kSteep = 1.0;         // excess between the ends of a bracket from which it is halved
+constexpr double kMargin = 0.1;   // a guess inside a bracket keeps this share of its logarithmic width from the ends
+constexpr double kSlopeSpan = 4;  // tolerances around the bracket whose probes tell the slope of the excess
+constexpr double kAccuracy = 2;   // tolerances: half width of the interval that a single search is content with
+
+// The highest rate at which the SLO holds and the lowest at which it does not. Consistent when in this order.
+struct Bracket {
+  const Probe* low = nullptr;
+  const Probe* high = nullptr;
+
+  bool contradicts() const { return low != nullptr && high != nullptr && low->offered > high->offered; }
+};
+
+Bracket bracket_of(const SloCurve& curve) {
+  Bracket out;
+  for (const Probe& p : curve.probes) {
+    if (p.slo.holds) {
+      out.low = &p;
+    } else if (out.high == nullptr) {
+      out.high = &p;
+    }
+  }
+  return out;
+}
+
+std::size_t requests_of(const Probe& p) { return static_cast<std::size_t>(p.requests); }
+
+// Overloaded, or not steady, though every bound is met.
+bool overloaded(const Probe& p) { return !p.slo.holds && p.slo.excess <= 0; }
+
+std::size_t most_of(const SloCurve& curve) { return std::min(kMost, curve.available); }
+
+// As many requests as the rate just below takes.
+std::size_t level_of(const SloCurve& curve, const Bracket& bracket) {
+  const std::size_t low = bracket.low != nullptr ? requests_of(*bracket.low) : 0;
+  return std::min(curve.available, std::max(curve.usual, low));
+}
+
+// The same rate with twice as many requests; none when it has as many as can be had.
+std::optional<SloStep> doubled(const SloCurve& curve, const Probe& p) {
+  const std::size_t most = std::max(most_of(curve), std::min(curve.usual, curve.available));
+  return requests_of(p) < most ? std::optional(SloStep{p.offered, std::min(most, 2 * requests_of(p))}) : std::nullopt;
+}
+
+// Below all rates that fail. A latency over its bound by a factor asks for a step of about its square at least, and
+// each further rate that fails for one of a higher power; an overload for what was served.
+double rate_below(const SloCurve& curve, const Probe& failed) {
+  const auto missed = std::count_if(curve.probes.begin(), curve.probes.end(),
+                                    [](const Probe& p) { return !p.slo.holds && !overloaded(p); });
+  const double step = std::max(curve.step, std::exp(2 * std::max(0.0, failed.slo.excess)));
+  const double rate = failed.offered / std::min(std::pow(step, static_cast<double>(missed)), kMostDownStep);
+  const double served = 0.9 * failed.completed;
+  const double guess = overloaded(failed) || failed.completed < failed.measured_offered * 0.95 ? served : rate;
+  return std::max(curve.start / kReach, std::min(guess, failed.offered / curve.step));
+}
+
+double rate_above(const SloCurve& curve, const Probe& passed) {
+  if (passed.offered > curve.start * kReach) {
+    throw RunFailed(fmt::format("the SLO holds at every request rate up to {:.3g}/s.", passed.offered));
+  }
+  return passed.offered * std::clamp(passed.offered / curve.start, curve.step, std::max(curve.step, kMostStep));
+}
+
+// Low rates take few requests: fewer are in the system, and steps are as many as ever.
+std::size_t requests_below(const SloCurve& curve, double rate, const Probe& failed) {
+  const double share = rate / failed.offered;
+  const auto wanted = static_cast<std::size_t>(share * static_cast<double>(failed.requests));
+  return std::min(curve.available, std::clamp(wanted, std::min(kFewest, curve.usual), curve.usual));
+}
+
+double rate_inside(const Bracket& bracket, const GoodputOptions& options) {
+  const double low = std::log(bracket.low->offered), width = std::log(bracket.high->offered) - low;
+  const double from = bracket.low->slo.excess, to = bracket.high->slo.excess;
+  if (overloaded(*bracket.high) || to - from > kSteep || to <= from) {
+    return std::exp(low + width / 2);
+  }
+  const double at = low - from / (to - from) * width, half = 0.45 * std::log1p(options.tolerance);
+  const double target = at - low > 2 * half ? at - half : at + half;
+  return std::exp(std::clamp(target, low + kMargin * width, low + (1 - kMargin) * width));
+}
+
+// The half width of the rate's interval, relative: that of the excess over the excess's slope against the logarithm of
+// the rate. Infinite where the probes show no slope.
+double uncertainty(const SloCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
+  const double span = 1 + kSlopeSpan * options.tolerance;
+  const Probe *a = bracket.low, *b = bracket.high;
+  for (const Probe& p : curve.probes) {
+    const bool near = p.offered >= bracket.low->offered / span && p.offered <= bracket.high->offered * span;
+    if (near && !overloaded(p)) {
+      a = p.offered < a->offered ? &p : a;
+      b = p.offered > b->offered ? &p : b;
+    }
+  }
+  const double slope = (b->slo.excess - a->slo.excess) / std::log(b->offered / a->offered);
+  const double half = std::max(bracket.low->slo.excess_half_width, bracket.high->slo.excess_half_width);
+  return slope > 0 ? half / slope : std::numeric_limits<double>::infinity();
+}
+
+// The ends of a bracket that is narrow enough, asked again until they stand.
+std::optional<SloStep> confirmation(const SloCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
+  const std::size_t least = level_of(curve, bracket);
+  for (const Probe* end : {bracket.high, bracket.low}) {
+    if (requests_of(*end) < least) {
+      return SloStep{end->offered, least};
+    }
+  }
+  // A run that meets every bound may look unsteady by chance: asked again twice, with twice as many requests each time.
+  if (overloaded(*bracket.high)) {
+    return requests_of(*bracket.high) < 4 * least ? doubled(curve, *bracket.high) : std::nullopt;
+  }
+  if ((bracket.low->slo.decided && bracket.high->slo.decided) ||
+      uncertainty(curve, bracket, options) <= kAccuracy * options.tolerance) {
+    return std::nullopt;
+  }
+  const bool low_first = bracket.low->requests <= bracket.high->requests;
+  const auto first = doubled(curve, low_first ? *bracket.low : *bracket.high);
+  return first ? first : doubled(curve, low_first ? *bracket.high : *bracket.low);
+}
+
+std::optional<SloStep> without_low(const SloCurve& curve, const Probe* failed) {
+  if (failed == nullptr) {
+    return SloStep{curve.start, std::min(curve.usual, curve.available)};
+  }
+  if (failed->offered > curve.start / kReach * 1.001) {
+    const double rate = rate_below(curve, *failed);
+    return SloStep{rate, requests_below(curve, rate, *failed)};
+  }
+  // Requests are alone here: the SLO never holds, unless by chance.
+  return failed->slo.decided || requests_of(*failed) >= 2 * kFewest ? std::nullopt : doubled(curve, *failed);
+}
+
+}  // namespace
+
+void SloCurve::add(Probe probe) {
+  const auto at = std::lower_bound(probes.begin(), probes.end(), probe,
+                                   [](const Probe& a, const Probe& b) { return a.offered < b.offered; });
+  if (at != probes.end() && at->offered == probe.offered) {
+    *at = std::move(probe);
+  } else {
+    probes.insert(at, std::move(probe));
+  }
+}
+
+std::size_t requests_needed(const Probe& probe, const GoodputOptions& options) {
+  return static_cast<std::size_t>(std::ceil(kReserve * options.min_requests_ratio * probe.concurrency));
+}
+
+std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions& options) {
+  const Bracket bracket = bracket_of(curve);
+  for (const Probe& p : curve.probes) {
+    // What holds with too few requests for the number in the system may not once it has filled.
+    if (p.slo.holds && !p.enough_requests && requests_of(p) < curve.available) {
+      const std::size_t wanted = std::max(requests_needed(p, options), requests_of(p) + requests_of(p) / 4 + 1);
+      return SloStep{p.offered, std::min(curve.available, wanted)};
+    }
+  }
+  for (const double rate : options.rates) {
+    if (std::none_of(curve.probes.begin(), curve.probes.end(), [&](const Probe& p) { return p.offered == rate; })) {
+      return SloStep{rate, std::min(curve.usual, curve.available)};
+    }
+  }
+  if (bracket.low == nullptr) {
+    return without_low(curve, bracket.high);
+  }
+  if (bracket.contradicts()) {
+    const bool low_first = bracket.low->requests < bracket.high->requests;
+    const auto first = doubled(curve, low_first ? *bracket.low : *bracket.high);
+    return first ? first : doubled(curve, low_first ? *bracket.high : *bracket.low);
+  }
+  if (bracket.high == nullptr) {
+    return SloStep{rate_above(curve, *bracket.low), level_of(curve, bracket)};
+  }
+  if (bracket.high->offered > bracket.low->offered * (1 + options.tolerance)) {
+    return SloStep{rate_inside(bracket, options), level_of(curve, bracket)};
+  }
+  return confirmation(curve, bracket, options);
+}
+
+const Probe* best_for_slo(const SloCurve& curve) {
+  const Probe* out = nullptr;
+  for (const Probe& p : curve.probes) {
+    if (!p.slo.holds) {
+      break;
+    }
+    out = &p;
+  }
+  return out;
+}
+
+SloFinding slo_finding(const SloCurve& curve, const GoodputOptions& options) {
+  const Bracket bracket = bracket_of(curve);
+  const Probe& high = *bracket.high;
+  SloFinding out;
+  out.limit = overloaded(high) ? "overload" : name_of(options.slo.terms[static_cast<std::size_t>(high.slo.limit)]);
+  const Probe* low = best_for_slo(curve);
+  out.holds = low != nullptr;
+  if (bracket.contradicts()) {
+    out.rate = out.low = low != nullptr ? low->offered : 0;
+    out.high = bracket.low->offered;
+    return out;
+  }
+  if (!out.holds) {
+    return out;
+  }
+  const double from = low->slo.excess, to = high.slo.excess;
+  const double share = overloaded(high) || to <= from ? 0 : -from / (to - from);
+  out.rate = low->offered * std::pow(high.offered / low->offered, share);
+  const double chance = overloaded(high) ? 0 : uncertainty(curve, bracket, options);
+  out.low = std::min(low->offered, out.rate / (1 + chance));
+  out.high = std::max(high.offered, out.rate * (1 + std::min(chance, 1.0)));
+  return out;
+}
+
+}  // namespace epsim

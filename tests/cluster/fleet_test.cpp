@@ -1,0 +1,171 @@
+// Several instances: routing, separate clocks, prefill and decode apart.
+#include "sim/cluster/fleet.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sim/cluster/simulate.h"
+#include "sim/core/rng.h"
+#include "tests/cluster/random_fleet.h"
+
+namespace epsim {
+namespace {
+
+using test::FixedPricer;
+using test::kMs;
+using test::trace_of;
+
+InstanceSpec instance_of(StepPricer& pricer, const ServingOptions& options) {
+  InstanceSpec spec;
+  spec.options = options;
+  spec.pricer = &pricer;
+  return spec;
+}
+
+ServingOptions engine(InstanceRole role, std::int64_t blocks = 1000) {
+  ServingOptions out = test::one_rank(100, false);
+  out.admission.rule = AdmissionRule::kNewTokenRatio;
+  out.role = role;
+  out.kv_blocks = blocks;
+  out.reserved_decode_tokens = 4;
+  return out;
+}
+
+// A prefill instance whose prompts take 1 ms a token on the link.
+InstanceSpec prefill_of(StepPricer& pricer, std::int64_t blocks = 1000) {
+  InstanceSpec spec = instance_of(pricer, engine(InstanceRole::kPrefill, blocks));
+  spec.transfer_time = [](std::int64_t tokens, double speed) {
+    return Seconds{1.0 / speed * 1e-3 * static_cast<double>(tokens)};
+  };
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("instances step at their own pace, and ranks are numbered over all of them") {
+  FixedPricer fast(10_ms), slow(20_ms);
+  const std::vector<InstanceSpec> specs = {instance_of(fast, engine(InstanceRole::kWhole)),
+                                           instance_of(slow, engine(InstanceRole::kWhole))};
+  const RunResult run = simulate(trace_of({{0, 5, 3}, {0, 5, 3}}), specs, Router::kRoundRobin, {});
+  CHECK(run.requests[0].rank == 0);
+  CHECK(run.requests[0].first_token == 10 * kMs);
+  CHECK(run.requests[0].finished == 30 * kMs);
+  CHECK(run.requests[1].rank == 1);
+  CHECK(run.requests[1].first_token == 20 * kMs);
+  CHECK(run.requests[1].finished == 60 * kMs);
+  REQUIRE(run.instances.size() == 2);
+  CHECK(run.instances[0].time.total.count() == doctest::Approx(0.03));
+  CHECK(run.instances[1].time.total.count() == doctest::Approx(0.06));
+  CHECK(run.steps == 6);
+  CHECK(run.of_kind(StepKind::kPrefill).steps == 2);  // one of each
+  CHECK(run.of_kind(StepKind::kDecode).steps == 4);   // two of each
+  CHECK(run.of_kind(StepKind::kDecode).time.total.count() == doctest::Approx(2 * 0.010 + 2 * 0.020));
+}
+
+TEST_CASE("a fleet of one is an instance") {
+  RandomStream random(Seed{5}, "fleet-of-one");
+  const RequestTrace trace = test::random_trace(random);
+  const ServingOptions options = test::random_options(random);
+  test::UnevenPricer pricer;
+  const std::vector<InstanceSpec> specs = {instance_of(pricer, options)};
+  CHECK(simulate(trace, specs, Router::kLeastTokens, {}).fingerprint ==
+        simulate(trace, options, pricer, {}).fingerprint);
+}
+
+TEST_CASE("least_tokens and cache_aware among instances") {
+  FixedPricer pricer(10_ms);
+  const std::vector<InstanceSpec> specs(2, instance_of(pricer, engine(InstanceRole::kWhole)));
+  const RunResult least = simulate(trace_of({{0, 50, 1}, {0, 9, 1}, {0, 9, 1}}), specs, Router::kLeastTokens, {});
+  CHECK(least.requests[1].rank == 1);
+  CHECK(least.requests[2].rank == 1);
+  // B has A's prefix, which instance 0 holds; C has none. Both instances are empty by then.
+  RequestTrace trace = trace_of({{0, 10, 1}, {100, 10, 1}, {200, 10, 1}});
+  trace.prefixes = {4, 3, {0, 2, 4, 5}, {0, 1, 0, 1, 2}};
+  const RunResult aware = simulate(trace, specs, Router::kCacheAware, {});
+  CHECK(aware.requests[1].rank == 0);
+  CHECK(aware.requests[1].cached_tokens == 8);
+  CHECK(aware.kv.hit_tokens == 8);
+}
+
+TEST_CASE("prefill and decode apart: the first token counts when the keys and values have arrived") {
+  FixedPricer prefill(10_ms, true), decode(5_ms, true);
+  const std::vector<InstanceSpec> specs = {prefill_of(prefill), instance_of(decode, engine(InstanceRole::kDecode))};
+  // All prompts end at 10 ms. C wants one token and is done. A (4 tokens) travels until 14, B (6) from then until 20. A
+  // decodes 14..19..24; B joins at 24 and ends at 29.
+  const RunResult run = simulate(trace_of({{0, 4, 3}, {0, 6, 2}, {0, 2, 1}}), specs, Router::kRoundRobin, {});
+  CHECK(run.requests[0].first_token == 14 * kMs);
+  CHECK(run.requests[0].finished == 24 * kMs);
+  CHECK(run.requests[1].first_token == 20 * kMs);
+  CHECK(run.requests[1].finished == 29 * kMs);
+  CHECK(run.requests[2].first_token == 10 * kMs);
+  CHECK(run.requests[2].finished == 10 * kMs);
+  CHECK(run.requests[0].rank == 1);
+  CHECK(run.requests[2].rank == 0);
+  CHECK(run.transfers.count == 2);
+  CHECK(run.transfers.tokens == 10);
+  CHECK(run.transfers.time.count() == doctest::Approx(0.010));
+  CHECK(run.transfers.wait.count() == doctest::Approx(0.004));
+  CHECK(run.latency.itl_s.count == 3);
+  CHECK(run.latency.itl_s.max == doctest::Approx(9e-3));
+  CHECK(prefill.batches.size() == 1);
+  CHECK(decode.batches.size() == 3);
+  CHECK(decode.batches[0][0].decode_context == 4);
+}
+
+TEST_CASE("prompts wait on the prefill instance for memory of the decode instance, and the other way round") {
+  FixedPricer prefill(1_ms), decode(1_ms);
+  // Each pool holds one request of 10 + 10 tokens and not two.
+  const std::vector<InstanceSpec> specs = {prefill_of(prefill, 21),
+                                           instance_of(decode, engine(InstanceRole::kDecode, 21))};
+  const RunResult run =
+      simulate(trace_of({{0, 10, 10}, {0, 10, 10}, {0, 10, 10}, {0, 10, 10}}), specs, Router::kRoundRobin, {});
+  CHECK(run.completed == 4);
+  CHECK(run.transfers.count == 4);
+  CHECK(run.kv.peak_blocks <= 21);
+}
+
+TEST_CASE("a decode instance short of memory retracts to the host and computes nothing again") {
+  FixedPricer prefill(1_ms), decode(1_ms);
+  ServingOptions tight = engine(InstanceRole::kDecode, 40);
+  tight.reserved_decode_tokens = 0;
+  const std::vector<InstanceSpec> specs = {prefill_of(prefill), instance_of(decode, tight)};
+  const RunResult run = simulate(trace_of({{0, 10, 20}, {0, 10, 20}, {0, 10, 20}}), specs, Router::kRoundRobin, {});
+  CHECK(run.completed == 3);
+  CHECK(run.kv.retractions > 0);
+  CHECK(run.kv.recomputed_tokens == 0);
+}
+
+using test::RandomFleet;
+
+TEST_CASE("random fleets conserve requests, tokens and memory, and a second run equals the first") {
+  test::FleetSums sums;
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    CAPTURE(i);
+    CHECK(test::check_random_fleet(i, sums) == "");
+  }
+  CHECK(sums.transfers > 1000);
+  CHECK(sums.retractions > 100);
+}
+
+TEST_CASE("a random fleet may be stopped at any step and still adds up") {
+  int cut_short = 0;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    CAPTURE(i);
+    RandomStream random(Seed{2028}, "fleet-stop", i);
+    const RequestTrace trace = test::random_trace(random);
+    RandomFleet fleet(random);
+    const test::StopAfter stop(static_cast<std::int64_t>(1 + random.below(30)));
+    if (random.below(2) == 0) {
+      test::add_random_losses(random, fleet.specs);
+    }
+    const RunResult run = simulate(trace, fleet.specs, fleet.router, stop.control, 1);
+    CHECK((run.interrupted || run.completed + run.failed == std::ssize(trace.requests)));
+    cut_short += run.interrupted ? 1 : 0;
+  }
+  CHECK(cut_short > 50);
+}
+
+}  // namespace epsim

@@ -1,0 +1,150 @@
+// Random deployments on random traces, and what every run of one must hold. simulate() audits each run itself
+// (audit.h); the rest is what a run's figures must agree on however they were added up.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/simulate.h"
+#include "tests/cluster/random_scenario.h"
+
+namespace epsim::test {
+
+// Whole instances, or prefill and decode apart, of either engine.
+struct RandomFleet {
+  UnevenPricer pricer;
+  std::vector<InstanceSpec> specs;
+  Router router;
+
+  explicit RandomFleet(RandomStream& random) : router(static_cast<Router>(random.below(3))) {
+    const bool apart = random.below(2) == 0;
+    ServingOptions options = random_options(random);
+    choose_engine(random, options);
+    options.reserved_decode_tokens = static_cast<std::int64_t>(random.below(20));
+    options.speculative.draft_tokens = static_cast<int>(random.below(3));
+    options.speculative.acceptance = random.uniform();
+    options.seed = random.bits();
+    for (const InstanceRole role : {InstanceRole::kPrefill, InstanceRole::kDecode}) {
+      options.role = apart ? role : InstanceRole::kWhole;
+      // The longest request of random_trace() has 72 tokens.
+      options.kv_blocks =
+          72 / options.kv_block_tokens + 1 + static_cast<std::int64_t>(random.below(40)) / options.kv_block_tokens;
+      InstanceSpec spec;
+      spec.options = options;
+      spec.pricer = &pricer;
+      spec.ranks_per_lane = static_cast<int>(1 + random.below(2));
+      spec.transfer_time = [](std::int64_t tokens, double speed) {
+        return Seconds{1.0 / speed * 1e-6 * static_cast<double>(1 + tokens)};
+      };
+      specs.insert(specs.end(), 1 + random.below(2), spec);
+    }
+  }
+  RandomFleet(const RandomFleet&) = delete;  // the instances point at its pricer
+  RandomFleet& operator=(const RandomFleet&) = delete;
+};
+
+// Losses of ranks and of whole instances at random times, most of them while requests are about, and what comes back.
+inline void add_random_losses(RandomStream& random, std::vector<InstanceSpec>& specs) {
+  for (InstanceSpec& spec : specs) {
+    Ticks at{};
+    std::vector<int> left(static_cast<std::size_t>(spec.options.dp_ranks));
+    std::iota(left.begin(), left.end(), 0);
+    while (!left.empty() && random.below(3) != 0) {
+      at += Ticks{static_cast<std::int64_t>(random.below(20'000'000'000))};  // up to 20 ms
+      Loss loss{.at = at, .recovery = Ticks{static_cast<std::int64_t>(random.below(3) * 1'000'000'000)}, .ranks = {}};
+      loss.ranks.push_back(left.back());
+      left.pop_back();
+      loss.fatal = left.empty() || random.below(6) == 0;
+      spec.losses.push_back(loss);
+    }
+    // What went comes back, some of it, in the order in which it went.
+    const std::size_t gone = spec.losses.size();
+    for (std::size_t l = 0; l < gone && random.below(2) == 0; ++l) {
+      at += Ticks{static_cast<std::int64_t>(random.below(20'000'000'000))};
+      spec.losses.push_back({.at = at, .recovery = {}, .ranks = {}, .fatal = false, .back = spec.losses[l].ranks});
+    }
+    // Copies are made again, or cannot be.
+    std::vector<std::optional<Ticks>> still;
+    for (std::size_t l = 0; l < spec.losses.size(); ++l) {
+      still.emplace_back(Ticks{static_cast<std::int64_t>(random.below(2) * 700'000'000)});
+      if (random.below(8) == 0) {
+        still.back().reset();
+      }
+    }
+    spec.on_loss = [still](std::size_t l) { return still[l]; };
+  }
+}
+
+struct FleetSums {
+  std::int64_t transfers = 0, retractions = 0, hits = 0;
+  std::int64_t completed = 0, failed = 0, retries = 0;
+};
+
+// Runs random deployment number i with random losses twice; what is wrong with it, or nothing.
+inline std::string check_random_losses(std::uint64_t i, FleetSums& sums) {
+  RandomStream random(Seed{2029}, "fleet-losses", i);
+  RequestTrace trace = random_trace(random);
+  RandomFleet fleet(random);
+  add_random_losses(random, fleet.specs);
+  if (random.below(2) == 0) {
+    trace.prefixes = random_prefixes(random, trace, fleet.specs[0].options.kv_block_tokens * 2);
+  }
+  const auto limit = static_cast<int>(random.below(4));
+  const RunResult run = simulate(trace, fleet.specs, fleet.router, {}, limit);
+  std::int64_t retries = 0;
+  for (const RequestRecord& r : run.requests) {
+    retries += r.retries;
+    if (r.state != RequestState::kCompleted && r.state != RequestState::kFailed) {
+      return "a request ended neither completed nor failed";
+    }
+    if (r.retries > limit) {
+      return "a request started anew too often";
+    }
+  }
+  sums.completed += run.completed;
+  sums.failed += run.failed;
+  sums.retries += retries;
+  if (run.completed + run.failed != std::ssize(trace.requests)) {
+    return "a request was lost";
+  }
+  if (std::abs(run.conservation.little_l - run.conservation.little_lambda_w) > 1e-9 * (1 + run.conservation.little_l)) {
+    return "Little's law does not hold";
+  }
+  return simulate(trace, fleet.specs, fleet.router, {}, limit).fingerprint == run.fingerprint
+             ? ""
+             : "the second run differs";
+}
+
+// Runs random deployment number i twice; what is wrong with it, or nothing.
+inline std::string check_random_fleet(std::uint64_t i, FleetSums& sums) {
+  RandomStream random(Seed{2027}, "fleet-fuzz", i);
+  RequestTrace trace = random_trace(random);
+  const RandomFleet fleet(random);
+  if (random.below(2) == 0) {
+    trace.prefixes = random_prefixes(random, trace, fleet.specs[0].options.kv_block_tokens * 2);
+  }
+  const RunResult run = simulate(trace, fleet.specs, fleet.router, {});
+  double between = 0;
+  for (const RequestRecord& r : run.requests) {
+    between += to_seconds(r.finished - r.first_token).count();
+  }
+  sums.transfers += run.transfers.count;
+  sums.retractions += run.kv.retractions;
+  sums.hits += run.kv.hit_tokens;
+  const double gaps = run.latency.itl_s.mean * static_cast<double>(run.latency.itl_s.count);
+  if (run.completed != std::ssize(trace.requests)) {
+    return "a request was lost";
+  }
+  if (std::abs(gaps - between) > 1e-9 * (1 + between)) {
+    return "the gaps between tokens do not add up";
+  }
+  if (std::abs(run.conservation.little_l - run.conservation.little_lambda_w) > 1e-9 * (1 + run.conservation.little_l)) {
+    return "Little's law does not hold";
+  }
+  return simulate(trace, fleet.specs, fleet.router, {}).fingerprint == run.fingerprint ? "" : "the second run differs";
+}
+
+}  // namespace epsim::test

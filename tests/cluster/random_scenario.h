@@ -1,0 +1,115 @@
+// Small random serving scenarios, each from a stream of its own.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/core/rng.h"
+#include "tests/support/fakes.h"
+
+namespace epsim::test {
+
+// Costs that depend on the batches and jump about, so that gaps and step lengths differ.
+class UnevenPricer : public StepPricer {
+ public:
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override {
+    double seconds = 1e-4 * static_cast<double>(1 + at.number % 7);
+    for (const RankBatch& r : ranks) {
+      seconds += 1e-6 * static_cast<double>(r.tokens()) +
+                 1e-9 * (r.prefill_pairs + r.decode_context + 3 * r.prefill_context) +
+                 1e-8 * static_cast<double>(r.sampled);
+    }
+    StepCost cost;
+    cost.total = Seconds{seconds};
+    cost.by_part[0] = Seconds{seconds / 4};
+    cost.by_part[3] = Seconds{seconds * 3 / 4};
+    cost.by_origin[0] = Seconds{seconds / 3};
+    cost.by_origin[1] = Seconds{seconds * 2 / 3};
+    return cost;
+  }
+};
+
+inline RequestTrace random_trace(RandomStream& random) {
+  RequestTrace trace{"fuzz", {}};
+  const std::uint64_t requests = 1 + random.below(40);
+  const double spacing = random.below(3) == 0 ? 0.0 : 1e-5 * static_cast<double>(1 + random.below(1000));
+  Seconds at{};
+  for (std::uint64_t i = 0; i < requests; ++i) {
+    at += Seconds{spacing > 0 ? random.exponential(spacing) : 0.0};
+    trace.requests.push_back({to_ticks(at), static_cast<std::int32_t>(1 + random.below(60)),
+                              static_cast<std::int32_t>(1 + random.below(12))});
+  }
+  return trace;
+}
+
+// Prefix blocks for a random trace: each request follows the path of an earlier one for a while, then its own.
+inline PrefixBlocks random_prefixes(RandomStream& random, const RequestTrace& trace, int block_tokens) {
+  PrefixBlocks out;
+  out.block_tokens = block_tokens;
+  out.start.push_back(0);
+  for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+    const auto fills = static_cast<std::size_t>(trace.requests[i].input_tokens / block_tokens);
+    std::vector<std::int32_t> path;
+    if (i > 0 && random.below(4) != 0) {
+      const auto other = out.of(random.below(i));
+      path.assign(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(random.below(other.size() + 1)));
+    }
+    path.resize(std::min(path.size(), fills));
+    while (path.size() < fills && random.below(5) != 0) {
+      path.push_back(out.distinct++);
+    }
+    out.ids.insert(out.ids.end(), path.begin(), path.end());
+    out.start.push_back(std::ssize(out.ids));
+  }
+  return out;
+}
+
+// The knobs that every engine has; the pool holds the longest request of random_trace(), and often little more.
+inline ServingOptions random_options(RandomStream& random) {
+  ServingOptions out;
+  out.dp_ranks = static_cast<int>(1 + random.below(4));
+  out.chunked_prefill_size = static_cast<std::int64_t>(1 + random.below(80));
+  out.mixed_chunk = random.below(2) == 0;
+  out.max_running_requests = static_cast<int>(random.below(6));
+  out.kv_block_tokens = static_cast<int>(1 + random.below(16));
+  out.kv_blocks = (72 + out.kv_block_tokens - 1) / out.kv_block_tokens + static_cast<std::int64_t>(random.below(100));
+  out.router = random.below(2) == 0 ? Router::kRoundRobin : Router::kLeastTokens;
+  out.step_gap = Seconds{1e-5 * static_cast<double>(random.below(3))};
+  return out;
+}
+
+// Turns the options into those of one of the engines, memory tight as often as not.
+inline void choose_engine(RandomStream& random, ServingOptions& options) {
+  options.prefix_caching = random.below(4) != 0;
+  options.router = random.below(3) == 0 ? Router::kCacheAware : options.router;
+  options.kv_blocks = random.below(2) == 0 ? options.kv_blocks : options.kv_blocks - (options.kv_blocks - 72) * 9 / 10;
+  options.kv_blocks = std::max<std::int64_t>(options.kv_blocks, 72 / options.kv_block_tokens + 1);
+  options.graphs.enabled = random.below(2) == 0;
+  options.graphs.sizes = {1, 2, 4, 8};
+  options.graphs.size = static_cast<GraphSize>(random.below(3));
+  if (random.below(3) == 0) {
+    options.engine = "vllm_v1";
+    options.loop = SchedulerLoop::kVllm;
+    options.admission.rule = AdmissionRule::kOnDemand;
+    options.max_running_requests = static_cast<int>(1 + random.below(8));
+    options.chunked_prefill_size = std::max<std::int64_t>(options.chunked_prefill_size, options.max_running_requests);
+    options.long_prefill_token_threshold = random.below(2) == 0 ? 0 : static_cast<std::int64_t>(1 + random.below(40));
+    return;
+  }
+  options.max_prefill_tokens = static_cast<std::int64_t>(1 + random.below(200));
+  options.schedule_policy = random.below(2) == 0 ? SchedulePolicy::kFirstCome : SchedulePolicy::kLongestPrefix;
+  if (random.below(4) != 0) {
+    AdmissionOptions& a = options.admission;
+    a.rule = AdmissionRule::kNewTokenRatio;
+    a.init_ratio = random.uniform();
+    a.min_ratio = 0.14 * a.init_ratio;
+    a.ratio_decay = (a.init_ratio - a.min_ratio) / static_cast<double>(1 + random.below(20));
+    a.clip_tokens = static_cast<std::int64_t>(1 + random.below(20));
+    a.retract_steps = static_cast<std::int64_t>(1 + random.below(20));
+    options.chunked_prefill_size = std::max<std::int64_t>(options.chunked_prefill_size, options.kv_block_tokens);
+  }
+}
+
+}  // namespace epsim::test

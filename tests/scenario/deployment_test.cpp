@@ -1,0 +1,135 @@
+#include "sim/scenario/deployment.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/cluster/deployment_run.h"
+#include "sim/core/error.h"
+#include "sim/scenario/scenario.h"
+#include "tests/support/small_scenario.h"
+
+namespace epsim {
+using test::small;
+
+TEST_CASE("a scenario without a deployment is one instance") {
+  CHECK(small({}).deployment.single());
+  CHECK(small({"deployment={instances: 1}"}).deployment.single());
+  CHECK(small({}).deployment.instances() == 1);
+}
+
+TEST_CASE("two instances share the requests and report side by side") {
+  const Scenario one = small({}), two = small({"deployment={instances: 2, router: least_tokens}"});
+  CHECK(two.deployment.instances() == 2);
+  CHECK(two.deployment.router == Router::kLeastTokens);
+  const RunResult a = run_policy(one, one.policies[0], {}), b = run_policy(two, two.policies[0], {});
+  CHECK(b.completed == a.completed);
+  CHECK(b.gpus == 2 * a.gpus);
+  CHECK(b.detail.gpus == 2 * a.detail.gpus);
+  CHECK(b.detail.gpu_load.size() == 2 * a.detail.gpu_load.size());
+  CHECK(b.detail.links.size() == 2 * a.detail.links.size());
+  CHECK(b.detail.links.front().name == "i0." + a.detail.links.front().name);
+  CHECK(b.latency.ttft_s.mean <= a.latency.ttft_s.mean);
+  // Prompt and decode tokens are the same, whoever computes them.
+  CHECK(b.conservation.assignments_routed == doctest::Approx(a.conservation.assignments_routed));
+  CHECK(run_policy(two, two.policies[0], {}).fingerprint == b.fingerprint);
+}
+
+TEST_CASE("prefill and decode pools of their own sizes") {
+  const Scenario s =
+      small({"deployment={prefill: {instances: 2, nodes: 1, serving: {chunked_prefill_size: 512}}, "
+             "decode: {instances: 1, nodes: 2, attention_tp: 4, num_gpu_blocks: 20000, serving: {}}}"});
+  REQUIRE(s.deployment.pools.size() == 2);
+  CHECK(s.deployment.pools[0].serving.role == InstanceRole::kPrefill);
+  CHECK(s.deployment.pools[0].serving.chunked_prefill_size == 512);
+  CHECK(s.deployment.pools[0].parallelism.dp_ranks() == 1);
+  CHECK(s.deployment.pools[1].parallelism.dp_ranks() == 4);
+  const PreparedRun prepared = prepare_run(s, s.policies[0]);
+  REQUIRE(prepared.pools.size() == 2);
+  CHECK(prepared.serving.kv_blocks == 20000);
+  CHECK(prepared.pools[0].serving.kv_blocks != 20000);
+  const RunResult run = run_policy(s, s.policies[0], {});
+  CHECK(run.completed == 40);
+  CHECK(run.gpus == 2 * 8 + 16);
+  CHECK(run.transfers.count == 40);
+  CHECK(run.transfers.tokens == 40 * 700);
+  REQUIRE(run.instances.size() == 3);
+  CHECK(run.instances[0].role == InstanceRole::kPrefill);
+  CHECK(run.instances[2].role == InstanceRole::kDecode);
+  // What left by the lanes came in by them: 40 prompts of 700 tokens.
+  const auto carried = [&](const std::string& way) {
+    Bytes sum{};
+    for (const LinkTotals& link : run.detail.links) {
+      const bool lane = link.name.find(".kv_lane") != std::string::npos && link.name.ends_with(way);
+      sum += lane ? link.bytes : Bytes{};
+    }
+    return sum;
+  };
+  CHECK(carried(".out") == s.model.kv_bytes_per_token(1) * (40.0 * 700));
+  CHECK(carried(".in") == carried(".out"));
+  CHECK(run.detail.bottleneck_s.size() == run.detail.layers.size() * 2 * run.detail.links.size());
+  // Each of the 40 first tokens came no earlier than its transfer allows.
+  const KvLanes lanes = kv_lanes(scenario_of(s, s.deployment.pools[0]));
+  CHECK(lanes.ranks_per_lane == 1);
+  CHECK(run.transfers.time.count() == doctest::Approx(40 * lanes.transfer_time(s, 700).count()));
+}
+
+TEST_CASE("a pool that names no engine has the scenario's") {
+  const Scenario s = small({"serving={engine: sglang_0_4_10}",
+                            "deployment={prefill: {serving: {chunked_prefill_size: 512}}, "
+                            "decode: {serving: {engine: vllm_v1}}}"});
+  CHECK(s.deployment.pools[0].serving.engine == "sglang_0_4_10");
+  CHECK(s.deployment.pools[1].serving.engine == "vllm_v1");
+}
+
+TEST_CASE("a KV transfer takes its bytes over the NICs' rate and measured efficiency") {
+  const Scenario s = small({});
+  const KvLanes lanes = kv_lanes(s);
+  CHECK(lanes.per_node == 1);  // one DP rank of 8 GPUs has all NICs
+  CHECK(lanes.rate.count() == doctest::Approx(s.cluster.node.node_rate().count()));
+  const double bytes = s.model.kv_bytes_per_token(1).count() * 100'000;
+  const double wire = bytes / lanes.rate.count(), time = lanes.transfer_time(s, 100'000).count();
+  CHECK(time > wire);  // no more than the data sheet's rate
+  const Efficiency reached = s.network.inter.efficiency(CollectiveKind::kAllToAll, 2, Seconds{wire});
+  CHECK(wire / time == doctest::Approx(reached.fraction));
+}
+
+TEST_CASE("attention may be spread over a node, a GPU or any divisor") {
+  for (const int tp : {1, 2, 4, 8}) {
+    CAPTURE(tp);
+    const Scenario s = small({"parallelism.attention_tp=" + std::to_string(tp)});
+    CHECK(s.serving.dp_ranks == 16 / tp);
+    CHECK(run_policy(s, s.policies[0], {}).completed == 40);
+  }
+}
+
+TEST_CASE("impossible deployments are refused where they stand") {
+  struct Bad {
+    const char* setting;
+    const char* key;
+    const char* word;
+  };
+  for (const Bad& bad :
+       {Bad{"deployment={prefill: {nodes: 1}}", "deployment.prefill", "decode"},
+        Bad{"deployment={decode: {nodes: 1}}", "deployment.decode", "prefill"},
+        Bad{"deployment={instances: 0}", "deployment.instances", "positive"},
+        Bad{"deployment={instances: 2, prefill: {}, decode: {}}", "deployment.instances", "own count"},
+        Bad{"deployment={prefill: {nodes: 3, serving: {}}, decode: {}}", "deployment.prefill.nodes", "divide"},
+        Bad{"deployment={prefill: {attention_tp: 3}, decode: {}}", "deployment.prefill.attention_tp", "divide"},
+        Bad{"deployment={prefill: {nodes: 1}, decode: {}}", "deployment.prefill.serving", "DP ranks"},
+        Bad{"deployment={replicas: 2}", "deployment.replicas", "instances"},
+        Bad{"deployment={prefill: {serving: {max_num_seqs: 4}}, decode: {}}", "deployment.prefill.serving.max_num_seqs",
+            "vllm_v1"}}) {
+    CAPTURE(bad.setting);
+    try {
+      small({bad.setting});
+      FAIL("the deployment was accepted");
+    } catch (const InputError& error) {
+      CHECK(error.place.key == bad.key);
+      CHECK(error.problem.find(bad.word) != std::string::npos);
+    }
+  }
+}
+
+}  // namespace epsim

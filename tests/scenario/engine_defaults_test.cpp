@@ -1,0 +1,228 @@
+// What engines choose, and the KV tokens that they log.
+#include "sim/scenario/engine_defaults.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "models/catalogue.h"
+#include "models/memory_model.h"
+#include "models/model_catalogue.h"
+#include "sim/cluster/run_policy.h"
+#include "tests/support/small_scenario.h"
+
+namespace epsim {
+using test::small;
+
+namespace {
+
+constexpr double kGib = 1073741824.0;
+
+EngineSite site(double gib, int gpus, int dp_ranks) {
+  return {.dp_ranks = dp_ranks, .gpus = gpus, .gpu = "", .gpu_memory = Bytes(gib * kGib)};
+}
+
+// A log line of SGLang, and the deployment that wrote it.
+struct Logged {
+  const char *model, *node;
+  double bytes_per_weight;
+  int gpus, attention_tp;
+  Sharding embedding;
+  double fraction;
+  std::int64_t tokens;
+  double within;
+};
+
+std::int64_t predicted(const Logged& log) {
+  MoeSpec model = find_model(log.model);
+  model.bytes_per_weight = log.bytes_per_weight;
+  ClusterSpec cluster{find_node(log.node).spec, 1};
+  cluster.node.gpus = cluster.node.nics = log.gpus;
+  Parallelism parallelism;
+  parallelism.gpus = log.gpus;
+  parallelism.attention_tp = log.attention_tp;
+  parallelism.embedding = log.embedding;
+  MemoryOptions options;
+  options.static_fraction = log.fraction;
+  options.account = MemoryAccount::kSglang;
+  const std::int64_t each = std::int64_t{model.experts} * model.moe_layers() / log.gpus;
+  const std::vector<std::int64_t> resident(static_cast<std::size_t>(log.gpus), each);
+  return memory_breakdown(model, cluster, parallelism, options, resident).ranks[0].tokens;
+}
+
+// Everything left to the engine.
+Scenario left_to(const std::string& engine, const std::string& node, const std::string& more = "") {
+  const std::string text =
+      "name: defaults\nseed: 1\ncluster: {node: " + node + ", nodes: 2}\n" +
+      "model: {architecture: olmoe-1b-7b, dtype: bf16}\nparallelism: {attention_tp: 1}\nserving: {engine: " + engine +
+      "}\nrequests: {kind: constant, rate: 1/s, count: 2, input_tokens: 64, output_tokens: 4}\n"
+      "loads: {kind: uniform}\nplan_loads: {kind: uniform}\n" +
+      more;
+  return read_scenario(Config::from_text(text, "defaults.yaml"), {});
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("KV tokens as SGLang logs them") {
+  for (const Logged& log :
+       {// SGLang 0.5.12 (InferenceX, dsr1_fp8_h200), published by ai-dynamo/aisimulate pull request 263.
+        Logged{"deepseek-r1", "DGX-H200", 1, 8, 8, Sharding::kTensorParallel, 0.82, 509'285, 0.03},
+        // sglang pull request 17392: DP4 TP4 EP4, 138.29 GiB free, 16.39 of weights: (138.29 f - 16.39) GiB over
+        // 98,304 B a token is the logged count for f = 0.8.
+        Logged{"qwen3-30b-a3b", "DGX-H200", 2, 4, 1, Sharding::kReplicated, 0.8, 1'029'388, 0.03},
+        // vllm issue 21348: TP4, memory before loading not told; 80 GB cards list 79.65 GiB and not 80.
+        Logged{"qwen3-235b-a22b", "DGX-H100", 1, 4, 4, Sharding::kTensorParallel, 0.93, 367'404, 0.05}}) {
+    const std::int64_t tokens = predicted(log);
+    MESSAGE(std::string(log.model), ": ", tokens, " tokens, logged ", log.tokens);
+    CHECK(static_cast<double>(tokens) == doctest::Approx(static_cast<double>(log.tokens)).epsilon(log.within));
+  }
+}
+
+TEST_CASE("SGLang's account of R1 on H200, worked out") {
+  // Per GPU with TP8, GiB: what a step's weights come to (memory_model_test.cpp), embedding, head and router in bf16.
+  MoeSpec model = find_model("deepseek-r1");
+  model.bytes_per_weight = 1;
+  CHECK(to_gib(model.embedding_bytes()) == doctest::Approx(2.0 * 129280 * 7168 * 2 / kGib));
+  CHECK(to_gib(model.router_bytes()) == doctest::Approx(256.0 * 7168 * 2 / kGib));
+  Parallelism tp8;
+  tp8.gpus = tp8.attention_tp = 8;
+  const ClusterSpec cluster{find_node("DGX-H200").spec, 1};
+  const std::vector<std::int64_t> resident(8, 256 * 58 / 8);
+  MemoryOptions options;
+  options.static_fraction = 0.82;
+  options.account = MemoryAccount::kSglang;
+  const MemoryBreakdown m = memory_breakdown(model, cluster, tp8, options, resident);
+  // Absorbed up-projections once more in bf16: 61 layers x 512 x 16 heads x (128 + 128) x 2 B = 0.238 GiB; scales: 4 B
+  // for 128 x 128 of the 78.6 GiB in fp8 = 0.019 GiB.
+  CHECK(to_gib(m.reserves) == doctest::Approx(0.238 + 0.019).epsilon(0.01));
+  // 143771 MiB less 2.5 GiB, times 0.82.
+  CHECK(to_gib(m.static_pool) == doctest::Approx((143771.0 / 1024 - 2.5) * 0.82));
+  // SGLang logs 79.80 GiB for the weights.
+  CHECK(to_gib(m.weights_total() + m.reserves) == doctest::Approx(79.80).epsilon(0.005));
+}
+
+TEST_CASE("SGLang's fraction of static memory") {
+  // 80 GB with DP attention over 48, 64, 96 GPUs: (80 - 9.5 - n / 2 - 4) / 80.
+  CHECK(sglang_static_fraction(site(80, 48, 6), false).value == doctest::Approx(0.531));
+  CHECK(sglang_static_fraction(site(80, 64, 8), false).value == doctest::Approx(0.431));
+  CHECK(sglang_static_fraction(site(80, 96, 12), false).value == doctest::Approx(0.231));
+  // H200, TP8 alone, 143771 MiB = 140.401 GiB: (140.401 - 12 - 4) / 140.401; 2 GiB less with speculation.
+  CHECK(sglang_static_fraction(site(140.401, 8, 1), false).value == doctest::Approx(0.886));
+  CHECK(sglang_static_fraction(site(140.401, 8, 1), true).value == doctest::Approx(0.872));
+}
+
+TEST_CASE("chunks, graphs and budgets by GPU") {
+  CHECK(sglang_chunk(site(24, 8, 1)).value == 2048);
+  CHECK(sglang_chunk(site(140, 8, 1)).value == 8192);
+  CHECK(sglang_chunk(site(180, 8, 1)).value == 16384);
+  EngineSite a100 = site(80, 8, 1), h100 = a100;
+  a100.gpu = "A100-80";
+  h100.gpu = "H100";
+  CHECK(vllm_batched_tokens(a100).value == 2048);
+  CHECK(vllm_sequences(a100).value == 256);
+  CHECK(vllm_batched_tokens(h100).value == 8192);
+  CHECK(vllm_sequences(h100).value == 1024);
+}
+
+// SGLang v0.4.8 to v0.4.10: server_args.py (cuda_graph_max_bs), cuda_graph_runner.py (get_batch_sizes_to_capture).
+TEST_CASE("SGLang captures batches of these sizes") {
+  using Sizes = std::vector<std::int64_t>;
+  const auto of = [](double gib, int gpus, GraphWishes wishes = {}) {
+    return sglang_graph_sizes(site(gib, gpus, 1), wishes).value;
+  };
+  CHECK(of(24, 2) == Sizes{1, 2, 4, 8});
+  CHECK(of(24, 4) == Sizes{1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80});
+  // 1, 2, 4 and 8 to 160 in steps of 8; H200 to 256 in the same steps; B200 on to 512 in steps of 16.
+  CHECK(of(80, 8).size() == 3 + 20);
+  CHECK(of(140, 8).size() == 3 + 32);
+  CHECK(of(140, 8).back() == 256);
+  const Sizes b200 = of(179, 8);
+  CHECK(b200.size() == 3 + 32 + 16);
+  CHECK(b200[35] == 272);
+  CHECK(b200.back() == 512);
+  // A smaller cuda_graph_max_bs cuts the list; a larger one goes on in steps of 16.
+  CHECK(of(80, 8, {.largest = 20, .pad = true, .speculative = false}) == Sizes{1, 2, 4, 8, 16});
+  CHECK(of(80, 8, {.largest = 200, .pad = true, .speculative = false}).size() == 3 + 20 + 2);
+  CHECK(of(80, 8, {.largest = 200, .pad = true, .speculative = false}).back() == 192);
+  // Without padding, and with speculative decoding.
+  CHECK(of(80, 8, {.largest = {}, .pad = false, .speculative = false}).size() == 32 + 8);
+  CHECK(of(80, 8, {.largest = {}, .pad = true, .speculative = true}).size() == 8 + 12 + 3 + 6);
+}
+
+TEST_CASE("speculative decoding changes what SGLang may run at once and captures") {
+  const auto serving = [](const std::string& more) {
+    return small({"serving.enable_mixed_chunk=false", more}).serving;
+  };
+  const ServingOptions off = serving("serving.speculative={draft_tokens: 0}");
+  const ServingOptions on = serving("serving.speculative={draft_tokens: 2, acceptance: 0.8}");
+  CHECK(off.max_running_requests == 0);
+  CHECK(on.max_running_requests == 48 / on.dp_ranks);
+  // A graph of one request takes its token and two drafts.
+  CHECK(on.graphs.sizes.front() == 3);
+  CHECK(off.graphs.sizes.front() == 1);
+}
+
+TEST_CASE("vLLM captures twice as many tokens as sequences may run") {
+  CHECK(vllm_graph_sizes(1024).value.back() == 512);
+  CHECK(vllm_graph_sizes(1024).value.size() == 3 + 64);
+  CHECK(vllm_graph_sizes(30).value.back() == 56);
+  CHECK(vllm_graph_sizes(1).value == std::vector<std::int64_t>{1, 2, 4});
+}
+
+TEST_CASE("the transport is the engine's on that network") {
+  const auto transport = [](const Scenario& s) { return s.dispatch.network.transport; };
+  const Scenario older = left_to("sglang_0_4_8", "DGX-H200"), newer = left_to("sglang_0_4_10", "DGX-H200");
+  CHECK(transport(older) == Transport::kDeepEpNormal);
+  CHECK_FALSE(older.serving.graphs.enabled);
+  CHECK(transport(newer) == Transport::kDeepEpNormal);
+  REQUIRE(newer.dispatch.decode_steps != nullptr);
+  CHECK(newer.serving.graphs.enabled);
+  CHECK(transport(left_to("sglang_0_4_10", "p4de.24xlarge")) == Transport::kAllGatherReduceScatter);
+  CHECK(transport(left_to("vllm_v1", "DGX-H200")) == Transport::kAllGatherReduceScatter);
+  const Scenario apart = left_to("sglang_0_4_8", "DGX-H200", "deployment: {prefill: {}, decode: {}}\n");
+  CHECK(transport(scenario_of(apart, apart.deployment.pools[0])) == Transport::kDeepEpNormal);
+  CHECK(transport(scenario_of(apart, apart.deployment.pools[1])) == Transport::kDeepEpLowLatency);
+  CHECK_FALSE(apart.deployment.pools[0].serving.graphs.enabled);
+  CHECK(apart.deployment.pools[1].serving.graphs.enabled);
+}
+
+TEST_CASE("a resolved scenario tells its defaults, and is the same scenario") {
+  const Scenario s = left_to("sglang_0_4_10", "DGX-H200");
+  CHECK(has(s.resolved, "chunked_prefill_size: 512  # default: SGLang on H200, divided by the DP ranks"));
+  CHECK(has(s.resolved, "transport: deepep_auto  # default: SGLang with DeepEP"));
+  // (140.401 - 12 - 16 / 2 - 4) / 140.401
+  CHECK(has(s.resolved, "mem_fraction_static: 0.829  # default: SGLang on H200, 16 GPUs"));
+  CHECK_FALSE(has(s.resolved, "architecture: olmoe-1b-7b  #"));
+  const Scenario again = read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {});
+  const PreparedRun a = prepare_run(s, s.policies[0]), b = prepare_run(again, again.policies[0]);
+  CHECK(a.serving.kv_blocks == b.serving.kv_blocks);
+  CHECK(run_policy(s, s.policies[0], {}).fingerprint == run_policy(again, again.policies[0], {}).fingerprint);
+}
+
+TEST_CASE("what an engine would refuse or change is a warning with the reason") {
+  const auto warnings = [](const std::vector<std::string>& settings) {
+    std::string all;
+    for (const std::string& warning : small(settings).warnings) {
+      all += warning + "\n";
+    }
+    return all;
+  };
+  CHECK(warnings({}).empty());
+  CHECK(has(warnings({"serving.disable_cuda_graph=false"}), "nccl_p2p"));
+  const std::string h200 = "cluster.node=DGX-H200";
+  CHECK(has(warnings({h200, "dispatch.transport=deepep_auto"}), "v0.4.8 refuses deepep_auto"));
+  CHECK(warnings({h200, "dispatch.transport=deepep_auto", "serving.engine=sglang_0_4_10"}).empty());
+  // 128 tokens a GPU, 8 GPUs a DP rank.
+  CHECK(warnings({h200, "dispatch.transport=deepep_low_latency", "serving.chunked_prefill_size=1024"}).empty());
+  CHECK(has(warnings({h200, "dispatch.transport=deepep_low_latency", "serving.chunked_prefill_size=1025"}), "1024"));
+  const RunResult run = [&] {
+    const Scenario s = small({"serving.disable_cuda_graph=false"});
+    return run_policy(s, s.policies[0], {});
+  }();
+  CHECK(run.warnings.size() == 1);
+}
+
+}  // namespace epsim

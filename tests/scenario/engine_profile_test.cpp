@@ -1,0 +1,155 @@
+#include "sim/scenario/engine_profile.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "sim/core/error.h"
+
+namespace epsim {
+namespace {
+
+EngineSettings read_all(const std::string& text, int dp_ranks = 8) {
+  ConfigReader root = Config::from_text(text, "test.yaml").root();
+  ConfigReader serving = root.section("serving");
+  const EngineSettings out = read_engine_settings(serving, {.dp_ranks = dp_ranks});
+  root.finish();
+  return out;
+}
+
+ServingOptions read(const std::string& text, int dp_ranks = 8) { return read_all(text, dp_ranks).serving; }
+
+}  // namespace
+
+TEST_CASE("SGLang's defaults") {
+  const ServingOptions options = read("{}");
+  CHECK(options.engine == "sglang_0_4_8");
+  CHECK(options.loop == SchedulerLoop::kSglang);
+  CHECK(options.dp_ranks == 8);
+  CHECK(options.chunked_prefill_size == 8192 / 8);  // over the DP ranks
+  CHECK(options.max_prefill_tokens == 16384);
+  CHECK_FALSE(options.mixed_chunk);
+  CHECK(options.max_running_requests == 0);
+  CHECK(options.prefix_caching);
+  CHECK(options.overlap_schedule);
+  CHECK_FALSE(options.graphs.enabled);
+  CHECK(options.router == Router::kRoundRobin);
+  CHECK(options.schedule_policy == SchedulePolicy::kFirstCome);
+  CHECK(options.step_gap == Seconds{0});
+}
+
+TEST_CASE("SGLang's new-token ratio: 0.7 x conservativeness, x 0.3 with several DP ranks, floor x 0.14") {
+  const AdmissionOptions several = read("{}").admission;
+  CHECK(several.rule == AdmissionRule::kNewTokenRatio);
+  CHECK(several.init_ratio == doctest::Approx(0.21));
+  CHECK(several.min_ratio == doctest::Approx(0.21 * 0.14));
+  CHECK(several.ratio_decay == doctest::Approx((0.21 - 0.0294) / 600));
+  const AdmissionOptions one = read("serving: {schedule_conservativeness: 1.2}", 1).admission;
+  CHECK(one.init_ratio == doctest::Approx(0.84));
+  CHECK(read("serving: {schedule_conservativeness: 9}", 1).admission.init_ratio == 1.0);
+  CHECK(read("serving: {admission: reserve_full}").admission.rule == AdmissionRule::kReserveFull);
+}
+
+TEST_CASE("SGLang's knobs are read") {
+  const EngineSettings settings = read_all(
+      "serving: {engine: sglang_0_4_10, chunked_prefill_size: 512, enable_mixed_chunk: true,\n"
+      "          max_running_requests: 64, max_prefill_tokens: 1024, router: least_tokens, step_gap: 250us,\n"
+      "          schedule_policy: lpm, disable_radix_cache: true, disable_overlap_schedule: true,\n"
+      "          disable_cuda_graph: false, cuda_graph_max_bs: 24, mem_fraction_static: 0.8, page_size: 64}");
+  const ServingOptions& options = settings.serving;
+  CHECK(options.chunked_prefill_size == 512);
+  CHECK(options.mixed_chunk);
+  CHECK(options.max_running_requests == 64);
+  CHECK(options.max_prefill_tokens == 1024);
+  CHECK(options.router == Router::kLeastTokens);
+  CHECK(options.step_gap.count() == doctest::Approx(250e-6));
+  CHECK(options.schedule_policy == SchedulePolicy::kLongestPrefix);
+  CHECK_FALSE(options.prefix_caching);
+  CHECK_FALSE(options.overlap_schedule);
+  CHECK(options.graphs.enabled);
+  CHECK(options.graphs.size == GraphSize::kMax);
+  CHECK(options.graphs.sizes == std::vector<std::int64_t>{1, 2, 4, 8, 16, 24});
+  CHECK(settings.memory.static_fraction == 0.8);
+  CHECK(settings.memory.kv_block_tokens == 64);
+}
+
+TEST_CASE("vLLM's defaults and knobs") {
+  const EngineSettings defaults = read_all("serving: {engine: vllm_v1}");
+  CHECK(defaults.serving.loop == SchedulerLoop::kVllm);
+  CHECK(defaults.serving.chunked_prefill_size == 8192);
+  CHECK(defaults.serving.max_running_requests == 1024);
+  CHECK(defaults.serving.admission.rule == AdmissionRule::kOnDemand);
+  CHECK(defaults.serving.prefix_caching);
+  CHECK(defaults.memory.default_block_tokens == 16);
+  const EngineSettings settings = read_all(
+      "serving: {engine: vllm_v1, max_num_batched_tokens: 2048, max_num_seqs: 256, gpu_memory_utilization: 0.9,\n"
+      "          num_gpu_blocks_override: 1000, block_size: 32, enable_prefix_caching: false,\n"
+      "          enable_chunked_prefill: false, long_prefill_token_threshold: 512, enforce_eager: false}");
+  CHECK(settings.serving.chunked_prefill_size == 2048);
+  CHECK(settings.serving.max_running_requests == 256);
+  CHECK_FALSE(settings.serving.prefix_caching);
+  CHECK_FALSE(settings.serving.chunked_prefill);
+  CHECK(settings.serving.long_prefill_token_threshold == 512);
+  CHECK(settings.serving.graphs.enabled);
+  CHECK(settings.serving.graphs.sizes.back() == 512);
+  CHECK(settings.memory.static_fraction == 0.9);
+  CHECK(settings.memory.num_gpu_blocks == 1000);
+  CHECK(settings.memory.kv_block_tokens == 32);
+}
+
+TEST_CASE("budgets hold for a DP rank, or are divided among them") {
+  CHECK(read("serving: {chunked_prefill_size: 4096, max_running_requests: 80}").chunked_prefill_size == 4096);
+  const ServingOptions divided =
+      read("serving: {chunked_prefill_size: 4096, max_running_requests: 80, budgets: divided_by_dp}");
+  CHECK(divided.chunked_prefill_size == 512);
+  CHECK(divided.max_running_requests == 10);
+}
+
+TEST_CASE("a knob of another engine is refused by name, with the knobs that there are") {
+  const auto problem_of = [](const std::string& text) {
+    try {
+      read(text);
+    } catch (const InputError& error) {
+      return error.problem;
+    }
+    return std::string("accepted");
+  };
+  const std::string problem = problem_of("serving: {engine: vllm_v1, chunked_prefill_size: 4096}");
+  CHECK(problem.find("knob of sglang_0_4_8") != std::string::npos);
+  CHECK(problem.find("max_num_batched_tokens") != std::string::npos);
+  CHECK(problem_of("serving: {max_num_seqs: 4}").find("knob of vllm_v1") != std::string::npos);
+  const std::string unknown = problem_of("serving: {engine: vllm_v1, max_num_seq: 4}");
+  CHECK(unknown.find("max_num_seqs") != std::string::npos);
+}
+
+TEST_CASE("serving options that make no sense are refused where they stand") {
+  struct Bad {
+    const char* text;
+    const char* key;
+  };
+  for (const Bad& bad :
+       {Bad{"serving: {engine: vllm_v9}", "serving.engine"},
+        Bad{"serving: {chunked_prefill_size: 0}", "serving.chunked_prefill_size"},
+        Bad{"serving: {max_running_requests: -1}", "serving.max_running_requests"},
+        Bad{"serving: {mixed_chunk: 3}", "serving.mixed_chunk"},
+        Bad{"serving: {mixed_chunk: true, enable_mixed_chunk: true}", "serving.mixed_chunk"},
+        Bad{"serving: {chunked_prefill_size: 4, budgets: divided_by_dp}", "serving.chunked_prefill_size"},
+        Bad{"serving: {admission: greedy}", "serving.admission"},
+        Bad{"serving: {cuda_graph_bs: [0]}", "serving.cuda_graph_bs"},
+        Bad{"serving: {engine: vllm_v1, max_num_seqs: 512, max_num_batched_tokens: 256}", "serving.max_num_seqs"},
+        Bad{"serving: {engine: vllm_v1, num_gpu_blocks: 5, num_gpu_blocks_override: 5}", "serving.num_gpu_blocks"},
+        Bad{"serving: {router: random}", "serving.router"}, Bad{"serving: {step_gap: 5}", "serving.step_gap"},
+        Bad{"serving: {chunk_prefill_size: 4096}", "serving.chunk_prefill_size"}}) {
+    CAPTURE(bad.text);
+    try {
+      read(bad.text);
+      FAIL("the options were accepted");
+    } catch (const InputError& error) {
+      CHECK(error.place.key == bad.key);
+      CHECK(error.place.line == 1);
+    }
+  }
+}
+
+}  // namespace epsim

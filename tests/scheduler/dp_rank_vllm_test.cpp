@@ -1,0 +1,143 @@
+// vLLM V1's loop. Step i runs from i to i + 1 ms.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "sim/scheduler/dp_rank.h"
+#include "tests/support/fakes.h"
+
+namespace epsim {
+namespace {
+
+using test::kMs;
+using test::records_of;
+
+ServingOptions vllm(std::int64_t budget, std::int64_t blocks, int block_tokens) {
+  ServingOptions out = test::one_rank(budget);
+  out.engine = "vllm_v1";
+  out.loop = SchedulerLoop::kVllm;
+  out.admission.rule = AdmissionRule::kOnDemand;
+  out.kv_blocks = blocks;
+  out.kv_block_tokens = block_tokens;
+  return out;
+}
+
+struct Step {
+  std::int64_t prefill, decode, used;
+};
+
+void check_steps(DpRank& rank, std::int64_t& at, const std::vector<Step>& steps, GapSamples& gaps) {
+  for (const Step& want : steps) {
+    CAPTURE(at);
+    const RankBatch batch = rank.begin_step(at * kMs);
+    CHECK(batch.prefill_tokens == want.prefill);
+    CHECK(batch.decode_tokens == want.decode);
+    CHECK(rank.kv().used() == want.used);
+    rank.end_step(++at * kMs, gaps);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one budget: decodes first, then the prompt under way, then new ones") {
+  auto records = records_of({{0, 6, 3}, {0, 12, 2}, {0, 5, 1}});
+  DpRank rank(vllm(10, 100, 4), records);
+  for (int i = 0; i < 3; ++i) {
+    rank.enqueue(i);
+  }
+  GapSamples gaps;
+  std::int64_t at = 0;
+  check_steps(rank, at,
+              {{10, 0, 2 + 1},         // A whole, 4 of B
+               {8 + 1, 1, 2 + 3 + 1},  // A's decode; B's other 8; 1 of C
+               {4, 2, 2 + 4 + 2}},     // A ends (8 cached), B's 13th token begins a page; C's other 4
+              gaps);
+  CHECK_FALSE(rank.has_work());
+  CHECK(records[0].finished == 3 * kMs);
+  CHECK(records[1].first_token == 2 * kMs);
+  CHECK(records[2].first_token == 3 * kMs);
+}
+
+TEST_CASE("the latest request is preempted when blocks run out, goes to the head, and computes all again") {
+  // 6 blocks of 4 tokens. A and B (8 in, 9 out): two blocks each, then three; a fourth each does not fit.
+  auto records = records_of({{0, 8, 9}, {0, 8, 9}, {0, 4, 1}});
+  DpRank rank(vllm(100, 6, 4), records);
+  rank.enqueue(0);
+  rank.enqueue(1);
+  GapSamples gaps;
+  std::int64_t at = 0;
+  check_steps(rank, at, {{16, 0, 4}, {0, 2, 6}, {0, 2, 6}, {0, 2, 6}, {0, 2, 6}}, gaps);
+  rank.enqueue(2);
+  // B is preempted; C would fit the free block, but nothing new enters in such a step, and then B stands before it.
+  check_steps(rank, at, {{0, 1, 4}, {0, 1, 4}, {0, 1, 4}, {0, 1, 4}}, gaps);
+  CHECK(records[0].finished == 9 * kMs);
+  CHECK(records[1].retractions == 1);
+  check_steps(rank, at, {{13 + 4, 0, 4 + 1}, {0, 1, 4}, {0, 1, 4}, {0, 1, 4}}, gaps);  // B's input and its 5 tokens; C
+  CHECK_FALSE(rank.has_work());
+  CHECK(records[1].finished == 13 * kMs);
+  CHECK(rank.counts().recomputed_tokens == 12);
+  CHECK(gaps.count() == 8 + 8);
+}
+
+TEST_CASE("what a request holds beside its tokens is preempted and taken again with it") {
+  // 60 blocks of a token, of which each request takes 15 whatever its length. A and B: 14 in, 8 out.
+  ServingOptions options = vllm(100, 60, 1);
+  options.kv_blocks_per_request = 15;
+  auto records = records_of({{0, 14, 8}, {0, 14, 8}});
+  DpRank rank(options, records);
+  rank.enqueue(0);
+  rank.enqueue(1);
+  GapSamples gaps;
+  std::int64_t at = 0;
+  check_steps(rank, at, {{28, 0, 58}, {0, 2, 60}}, gaps);
+  // Two more do not fit: B gives back 30 and, with its 2 tokens, needs 31 of the 29 and less that A leaves.
+  check_steps(rank, at, {{0, 1, 31}, {0, 1, 32}, {0, 1, 33}, {0, 1, 34}, {0, 1, 35}, {0, 1, 36}}, gaps);
+  CHECK(records[1].retractions == 1);
+  check_steps(rank, at, {{16, 0, 31}, {0, 1, 32}, {0, 1, 33}, {0, 1, 34}, {0, 1, 35}, {0, 1, 36}}, gaps);
+  CHECK_FALSE(rank.has_work());
+  CHECK(rank.kv().used() == 0);
+}
+
+TEST_CASE("max_num_seqs, chunks of limited length, and prompts that may not be cut") {
+  auto records = records_of({{0, 20, 1}, {0, 20, 1}, {0, 20, 1}});
+  ServingOptions limited = vllm(100, 100, 4);
+  limited.max_running_requests = 2;
+  limited.long_prefill_token_threshold = 12;
+  DpRank rank(limited, records);
+  ServingOptions whole = vllm(30, 100, 4);
+  whole.chunked_prefill = false;
+  auto records_whole = records;
+  DpRank uncut(whole, records_whole);
+  for (int i = 0; i < 3; ++i) {
+    rank.enqueue(i);
+    uncut.enqueue(i);
+  }
+  GapSamples gaps;
+  std::int64_t at = 0;
+  check_steps(rank, at, {{24, 0, 6}, {16, 0, 10}, {12, 0, 3}, {8, 0, 5}}, gaps);
+  at = 0;
+  check_steps(uncut, at, {{20, 0, 5}, {20, 0, 5}, {20, 0, 5}}, gaps);
+}
+
+TEST_CASE("a prompt that finds no blocks gives way itself when it is the latest") {
+  // 5 blocks of 4. A (8 in, 10 out) holds 2; B (16 in) gets its first chunk of 8, then its second does not fit.
+  auto records = records_of({{0, 8, 10}, {0, 16, 1}});
+  ServingOptions options = vllm(100, 5, 4);
+  options.long_prefill_token_threshold = 8;
+  DpRank rank(options, records);
+  rank.enqueue(0);
+  rank.enqueue(1);
+  GapSamples gaps;
+  std::int64_t at = 0;
+  check_steps(rank, at, {{16, 0, 4}, {0, 1, 3}}, gaps);  // A's decode takes the last block; B steps back
+  CHECK(records[1].state == RequestState::kWaiting);
+  CHECK(records[1].retractions == 1);
+  while (rank.has_work()) {
+    rank.begin_step(at * kMs);
+    rank.end_step(++at * kMs, gaps);
+  }
+  CHECK(records[1].state == RequestState::kCompleted);
+  CHECK(rank.counts().recomputed_tokens >= 8);
+}
+
+}  // namespace epsim

@@ -1,0 +1,76 @@
+#include "sim/scheduler/step_shape.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+namespace epsim {
+namespace {
+
+std::vector<RankBatch> decodes(std::vector<std::int64_t> tokens) {
+  std::vector<RankBatch> out(tokens.size());
+  for (std::size_t r = 0; r < out.size(); ++r) {
+    out[r].decode_tokens = tokens[r];
+  }
+  return out;
+}
+
+GraphOptions graphs(GraphSize size) {
+  GraphOptions out;
+  out.enabled = true;
+  out.size = size;
+  out.sizes = {1, 2, 4, 8, 16};
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a replayed step is padded to a captured size, idle ranks too") {
+  struct Row {
+    GraphSize size;
+    std::vector<std::int64_t> tokens, padded;
+  };
+  for (const Row& row : {Row{GraphSize::kMax, {3, 0, 5}, {8, 8, 8}}, Row{GraphSize::kSum, {3, 0, 6}, {16, 16, 16}},
+                         Row{GraphSize::kOwn, {3, 0, 16}, {4, 1, 16}}}) {
+    std::vector<RankBatch> batches = decodes(row.tokens);
+    CHECK(replay_padded(graphs(row.size), batches));
+    for (std::size_t r = 0; r < batches.size(); ++r) {
+      CHECK(batches[r].tokens() == row.padded[r]);
+    }
+  }
+}
+
+TEST_CASE("steps that were not captured run kernel by kernel, unpadded") {
+  const auto stays = [](const GraphOptions& options, std::vector<RankBatch> batches) {
+    const std::int64_t before = batches[0].tokens();
+    return !replay_padded(options, batches) && batches[0].tokens() == before;
+  };
+  CHECK(stays(graphs(GraphSize::kMax), decodes({17, 1})));
+  CHECK(stays(graphs(GraphSize::kSum), decodes({9, 8})));
+  GraphOptions exact = graphs(GraphSize::kMax);
+  exact.pad = false;
+  CHECK(stays(exact, decodes({3, 1})));
+  GraphOptions off = graphs(GraphSize::kMax);
+  off.enabled = false;
+  CHECK(stays(off, decodes({1})));
+  std::vector<RankBatch> prompt = decodes({1, 1});
+  prompt[1].prefill_tokens = 3;
+  CHECK(stays(graphs(GraphSize::kMax), prompt));
+  GraphOptions piecewise = graphs(GraphSize::kOwn);
+  piecewise.decode_only = false;
+  CHECK(replay_padded(piecewise, prompt));
+  CHECK(prompt[1].tokens() == 4);
+  CHECK(prompt[1].prefill_tokens == 3);
+}
+
+TEST_CASE("declared gaps: by mode, and the schedule's when it is not overlapped") {
+  ServingOptions options;
+  options.step_gap = 1_ms;
+  options.gaps = {10_ms, 100_ms, 1_s};
+  CHECK(declared_gap(options, true).count() == doctest::Approx(0.011));
+  CHECK(declared_gap(options, false).count() == doctest::Approx(0.101));
+  options.overlap_schedule = false;
+  CHECK(declared_gap(options, false).count() == doctest::Approx(1.101));
+}
+
+}  // namespace epsim

@@ -1,0 +1,147 @@
+#include "sim/step/decision_work.h"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "sim/core/rng.h"
+#include "sim/step/step_routing.h"
+
+using namespace epsim;
+
+namespace {
+
+double sum(const std::vector<double>& rows) { return std::accumulate(rows.begin(), rows.end(), 0.0); }
+
+// Two GPUs of one node, experts 0 and 1 at home on them; 10 tokens on each GPU, top-1.
+struct TwoGpus {
+  Residency home = Residency::contiguous(2, 2);
+  RequestMatrix requests{2, 2};
+  std::vector<std::int64_t> tokens{10, 10};
+  TwoGpus() {
+    requests.at(0, 0) = 8;
+    requests.at(0, 1) = 2;
+    requests.at(1, 0) = 6;
+    requests.at(1, 1) = 4;
+  }
+  DecisionWork read(const StepDecision& decision, const ExecutionProfile& profile, Dedup dedup = Dedup::kNone) const {
+    DecisionReader reader({2, 2}, dedup, profile);
+    DecisionWork out;
+    reader.read(requests, decision, home, tokens, out);
+    return out;
+  }
+};
+
+// Expert 0 is also on GPU 1, which computes 9 of its 14 tokens.
+StepDecision hot_expert_copied() {
+  StepDecision d{TokenAssignment(2, 2), 1, {{0, 1}}};
+  d.tokens.at(0, 0) = 5;
+  d.tokens.at(1, 0) = 9;
+  d.tokens.at(1, 1) = 6;
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("tokens are computed where they live as far as the decision has it, the others go where there is room") {
+  const DecisionWork w = TwoGpus().read(hot_expert_copied(), {});
+  // GPU 0 computes 5 of its 8 tokens for expert 0, GPU 1 all 6 of its own and the 3 left; expert 1: 2 go from 0 to 1.
+  CHECK(w.tokens.executed == std::vector<double>{5, 15});
+  CHECK(w.tokens.intra_out == std::vector<double>{5, 0});
+  CHECK(w.tokens.intra_in == std::vector<double>{0, 5});
+  CHECK(w.weights.intra_out == std::vector<double>{1, 0});
+  CHECK(w.weights.intra_in == std::vector<double>{0, 1});
+  CHECK(w.first[1].rows == 15);
+  CHECK(w.first[1].touched == 2);
+  CHECK(w.then[1].rows == 0);
+}
+
+TEST_CASE("first stages: local tokens with two stages, experts at home with copies on demand") {
+  const DecisionWork local = TwoGpus().read(hot_expert_copied(), {.two_stage = true});
+  CHECK(local.first[0].rows == 5);
+  CHECK(local.then[0].rows == 0);
+  CHECK(local.first[1].rows == 6 + 4);  // its own tokens of both experts
+  CHECK(local.then[1].rows == 3 + 2);
+  const DecisionWork home = TwoGpus().read(hot_expert_copied(), {.copies_on_demand = true});
+  CHECK(home.first[1].rows == 6);  // expert 1
+  CHECK(home.then[1].rows == 9);   // expert 0, fetched
+  CHECK(home.then[1].touched == 1);
+}
+
+TEST_CASE("an all-gather brings every token everywhere, de-duplication one row per token and GPU") {
+  const DecisionWork gathered =
+      TwoGpus().read(hot_expert_copied(), {.dispatch = ExecutionProfile::Dispatch::kAllGather});
+  CHECK(gathered.tokens.intra_out == std::vector<double>{10, 10});
+  CHECK(gathered.tokens.intra_in == std::vector<double>{10, 10});
+  // 10 tokens of GPU 0; 3 of them use expert 0 and 2 expert 1 on GPU 1: each misses it with 0.7 x 0.8.
+  const DecisionWork once = TwoGpus().read(hot_expert_copied(), {}, Dedup::kGpu);
+  CHECK(once.tokens.intra_out[0] == doctest::Approx(10 * (1 - 0.7 * 0.8)));
+}
+
+TEST_CASE("a broadcast passes weights along a ring: no GPU sends an expert twice") {
+  TwoGpus two;
+  StepDecision d{TokenAssignment(4, 4), 1, {{0, 1}, {0, 2}, {0, 3}}};
+  const Residency home = Residency::contiguous(4, 4);
+  const RequestMatrix none(4, 4);
+  DecisionReader reader({4, 4}, Dedup::kNone, {.copies_on_demand = true, .broadcasts = true});
+  DecisionWork w;
+  reader.read(none, d, home, std::vector<std::int64_t>(4, 0), w);
+  CHECK(w.weights.intra_out == std::vector<double>{1, 1, 1, 0});
+  CHECK(w.weights.intra_in == std::vector<double>{0, 1, 1, 1});
+}
+
+TEST_CASE("random decisions: every assignment computed once, what is sent is received, on one node and on several") {
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    RandomStream random(Seed{3}, "decision", i);
+    const int gpus = 8, experts = 16;
+    const ClusterShape shape{gpus, 2 << random.below(3)};
+    RequestMatrix requests(gpus, experts);
+    std::vector<std::int64_t> tokens(gpus, 0);
+    StepDecision d{TokenAssignment(gpus, experts), 0, {}};
+    for (int g = 0; g < gpus; ++g) {
+      for (int e = 0; e < experts; ++e) {
+        const auto n = static_cast<std::int64_t>(random.below(4) == 0 ? 0 : random.below(50));
+        requests.at(g, e) = n;
+        tokens[static_cast<std::size_t>(g)] = std::max(tokens[static_cast<std::size_t>(g)], n);
+        d.tokens.at(static_cast<int>(random.below(gpus)), e) += n;
+      }
+    }
+    const bool gather = random.below(3) == 0;
+    const Dedup dedup = std::array{Dedup::kNone, Dedup::kGpu, Dedup::kNode}[random.below(3)];
+    DecisionReader reader(
+        shape, dedup,
+        {.dispatch = gather ? ExecutionProfile::Dispatch::kAllGather : ExecutionProfile::Dispatch::kAllToAll,
+         .two_stage = random.below(2) == 0});
+    DecisionWork w;
+    reader.read(requests, d, Residency::contiguous(experts, gpus), tokens, w);
+    CHECK(sum(w.tokens.executed) == static_cast<double>(requests.total()));
+    CHECK(sum(w.tokens.intra_out) == doctest::Approx(sum(w.tokens.intra_in)));
+    CHECK(sum(w.tokens.inter_out) == doctest::Approx(sum(w.tokens.inter_in)));
+    double staged = 0;
+    for (std::size_t g = 0; g < static_cast<std::size_t>(gpus); ++g) {
+      CHECK(w.first[g].rows + w.then[g].rows == doctest::Approx(w.tokens.executed[g]));
+      staged += w.first[g].rows + w.then[g].rows;
+    }
+    CHECK(staged == doctest::Approx(static_cast<double>(requests.total())));
+  }
+}
+
+TEST_CASE("requests are exact: top-k per token, no expert off its expectation by more than one") {
+  StepLoads loads;
+  loads.resize(1, 1, 7);
+  const std::vector<float> pi{0.9F, 0.5F, 0.3F, 0.15F, 0.1F, 0.05F, 0.0F};  // top-2
+  std::copy(pi.begin(), pi.end(), loads.row(0, 0).begin());
+  const Parallelism parallelism{.gpus = 4, .attention_tp = 2};
+  const std::vector<std::int64_t> tokens = tokens_by_gpu(std::vector<std::int64_t>{1001, 3}, parallelism);
+  CHECK(tokens == std::vector<std::int64_t>{500, 501, 1, 2});
+  RandomStream random(Seed{1}, "requests");
+  const RequestMatrix requests = draw_requests(loads, 0, parallelism, tokens, 2, random);
+  for (int g = 0; g < 4; ++g) {
+    const std::int64_t here = tokens[static_cast<std::size_t>(g)];
+    CHECK(requests.of_gpu(g) == 2 * here);
+    for (int e = 0; e < 7; ++e) {
+      CHECK(std::abs(static_cast<double>(requests.at(g, e)) -
+                     static_cast<double>(here) * static_cast<double>(pi[static_cast<std::size_t>(e)])) <= 1.0 + 1e-3);
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// What the serving tests put in the place of a priced cluster, and short ways to say a scenario.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "sim/cluster/run_control.h"
+#include "sim/cluster/run_result.h"
+#include "sim/domain/request_trace.h"
+#include "sim/domain/step.h"
+#include "sim/scenario/serving_options.h"
+
+namespace epsim::test {
+
+inline StepCost declared_cost(Seconds total) {
+  StepCost cost;
+  cost.total = total;
+  cost.by_part[static_cast<std::size_t>(LayerPart::kExperts)] = total;
+  cost.by_origin[static_cast<std::size_t>(Origin::kDeclared)] = total;
+  return cost;
+}
+
+// Every step costs the same. Keeps the batches when asked to.
+class FixedPricer : public StepPricer {
+ public:
+  explicit FixedPricer(Seconds each, bool keep = false) : each_(each), keep_(keep) {}
+  StepCost price(const StepAt&, std::span<const RankBatch> ranks) override {
+    if (keep_) {
+      batches.emplace_back(ranks.begin(), ranks.end());
+    }
+    return declared_cost(each_);
+  }
+  std::vector<std::vector<RankBatch>> batches;  // [step][rank]
+
+ private:
+  Seconds each_;
+  bool keep_;
+};
+
+// Has a run stop after so many steps.
+class StopAfter {
+ public:
+  explicit StopAfter(std::int64_t steps) {
+    control.stop = &stop_;
+    control.progress_every_steps = 1;
+    control.on_progress = [this, steps](const Progress& p) { stop_ = p.steps >= steps; };
+  }
+  StopAfter(const StopAfter&) = delete;  // its control points at it
+  StopAfter& operator=(const StopAfter&) = delete;
+  RunControl control;
+
+ private:
+  std::atomic<bool> stop_ = false;
+};
+
+inline constexpr Ticks kMs{1'000'000'000};
+
+// One request: arrival in milliseconds, input and output tokens.
+struct Row {
+  std::int64_t at_ms;
+  std::int32_t input, output;
+};
+inline RequestTrace trace_of(std::initializer_list<Row> rows) {
+  RequestTrace out{"test", {}};
+  for (const Row& r : rows) {
+    out.requests.push_back({r.at_ms * kMs, r.input, r.output});
+  }
+  return out;
+}
+
+inline std::vector<RequestRecord> records_of(std::initializer_list<Row> rows) {
+  std::vector<RequestRecord> out;
+  for (const Row& r : rows) {
+    RequestRecord record;
+    record.input_tokens = r.input;
+    record.output_tokens = r.output;
+    record.arrival = r.at_ms * kMs;
+    out.push_back(record);
+  }
+  return out;
+}
+
+// One rank with room for everything unless told otherwise.
+inline ServingOptions one_rank(std::int64_t chunk, bool mixed = true) {
+  ServingOptions out;
+  out.dp_ranks = 1;
+  out.chunked_prefill_size = chunk;
+  out.mixed_chunk = mixed;
+  out.kv_blocks = 1'000'000;
+  return out;
+}
+
+}  // namespace epsim::test
