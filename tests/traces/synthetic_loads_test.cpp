@@ -65,6 +65,24 @@ TEST_CASE("zipf: stated exponent, hot experts drawn for every layer") {
   CHECK(contains(message([&] { read("{kind: zipf, exponent: 2}", model); }), "gives the hottest expert 4.87"));
 }
 
+TEST_CASE("a top-1 model: any exponent, up to every token on one expert") {
+  const MoeSpec model = test::small_model(4, 1, 16, 1);
+  // Exponent 1 on 16 ranks: the hottest share is 1 over the 16th harmonic number, 3.38073.
+  const LoadWindow w = read("{kind: zipf, exponent: 1, tokens: 1000}", model);
+  CHECK(max_over_mean(w, 0) == doctest::Approx(16 / 3.38073).epsilon(1e-5));
+  CHECK(max_over_mean(read("{kind: zipf, exponent: 80}", model), 0) == doctest::Approx(16));
+  CHECK(max_over_mean(read("{kind: skew, max_over_mean: [16, 16, 16]}", model), 2) == doctest::Approx(16));
+  // What drifts above every token is cut to it, and nothing is left for the others.
+  for (const char* window : {"1", "2", "3", "4"}) {
+    const LoadWindow moved =
+        read(std::string("{kind: zipf, exponent: 80, drift: 1, tokens: 1000, window: ") + window + "}", model);
+    for (int l = 0; l < moved.layers(); ++l) {
+      CHECK(moved.total(l) == doctest::Approx(1000));
+      CHECK(std::all_of(moved.layer(l).begin(), moved.layer(l).end(), [](double x) { return x >= 0 && x <= 1000; }));
+    }
+  }
+}
+
 TEST_CASE("skew: a list is met layer by layer, up to every token on one expert") {
   const MoeSpec model = test::small_model(4, 1, 64, 4);
   const LoadWindow w = read("{kind: skew, max_over_mean: [1, 2.5, 16]}", model);  // 64 / 4 = 16 is the limit

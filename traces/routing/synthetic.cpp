@@ -53,8 +53,10 @@ void drift(std::span<double> loads, const Window& window, int layer, Seed seed) 
     for (const double x : loads) {
       (x >= tokens ? capped : rest) += std::min(x, tokens);
     }
+    // Nothing is left for the others where the capped experts of a top-1 model take all.
+    const double scale = rest > 0 ? std::max(0.0, total - capped) / rest : 0;
     for (double& x : loads) {
-      x = x >= tokens ? tokens : x * ((total - capped) / rest);
+      x = x >= tokens ? tokens : x * scale;
       over = over || x > tokens;
     }
   }
@@ -143,11 +145,12 @@ std::vector<double> power_law_shares(int experts, double exponent) {
 }
 
 double power_law_exponent(int experts, double max_over_mean) {
-  EPSIM_CHECK(max_over_mean >= 1 && (max_over_mean < experts || experts == 1), "no power law has that max / mean");
+  EPSIM_CHECK(max_over_mean >= 1 && max_over_mean <= experts, "no power law has that max / mean");
   if (max_over_mean == 1) {
     return 0;
   }
-  // The hottest share grows with the exponent, from 1 / experts to 1 (at 64, 2^-64 is below double's resolution).
+  // The hottest share grows with the exponent, from 1 / experts to 1 (at 64, 2^-64 is below double's resolution): a
+  // top-1 model may send every token to one expert.
   double low = 0, high = 64;
   for (int i = 0; i < 200 && low < high; ++i) {
     const double middle = 0.5 * (low + high);

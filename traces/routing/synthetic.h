@@ -33,7 +33,8 @@ LoadWindow make_skew_loads(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 // Shares of a power law over `experts` ranks, hottest first, summing to 1.
 std::vector<double> power_law_shares(int experts, double exponent);
-// The exponent whose hottest share is `max_over_mean` / experts, for 1 <= max_over_mean < experts.
+// The exponent whose hottest share is `max_over_mean` / experts, for 1 <= max_over_mean <= experts. At the upper end the
+// other shares are below what a double adds to 1.
 double power_law_exponent(int experts, double max_over_mean);
 
 }  // namespace epsim
