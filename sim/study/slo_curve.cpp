@@ -136,6 +136,18 @@ std::optional<SloStep> confirmation(const SloCurve& curve, const Bracket& bracke
   return first ? first : doubled(curve, low_first ? *bracket.high : *bracket.low);
 }
 
+// The probe at the highest rate at which the SLO holds below every rate at which it does not.
+const Probe* uncontradicted(const SloCurve& curve) {
+  const Probe* out = nullptr;
+  for (const Probe& p : curve.probes) {
+    if (!p.slo.holds) {
+      break;
+    }
+    out = &p;
+  }
+  return out;
+}
+
 std::optional<SloStep> without_low(const SloCurve& curve, const Probe* failed) {
   if (failed == nullptr) {
     return SloStep{curve.start, std::min(curve.usual, curve.available)};
@@ -184,7 +196,9 @@ std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions
   if (bracket.contradicts()) {
     const bool low_first = bracket.low->requests < bracket.high->requests;
     const auto first = doubled(curve, low_first ? *bracket.low : *bracket.high);
-    return first ? first : doubled(curve, low_first ? *bracket.high : *bracket.low);
+    const auto asked = first ? first : doubled(curve, low_first ? *bracket.high : *bracket.low);
+    // Both stand: the rate that counts lies below the one that fails.
+    return asked || uncontradicted(curve) != nullptr ? asked : without_low(curve, bracket.high);
   }
   if (bracket.high == nullptr) {
     return SloStep{rate_above(curve, *bracket.low), level_of(curve, bracket)};
@@ -196,14 +210,12 @@ std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions
 }
 
 const Probe* best_for_slo(const SloCurve& curve) {
-  const Probe* out = nullptr;
-  for (const Probe& p : curve.probes) {
-    if (!p.slo.holds) {
-      break;
-    }
-    out = &p;
+  if (const Probe* const below = uncontradicted(curve)) {
+    return below;
   }
-  return out;
+  const auto lowest =
+      std::find_if(curve.probes.begin(), curve.probes.end(), [](const Probe& p) { return p.slo.holds; });
+  return lowest != curve.probes.end() ? &*lowest : nullptr;
 }
 
 SloFinding slo_finding(const SloCurve& curve, const GoodputOptions& options) {
@@ -214,7 +226,8 @@ SloFinding slo_finding(const SloCurve& curve, const GoodputOptions& options) {
   const Probe* low = best_for_slo(curve);
   out.holds = low != nullptr;
   if (bracket.contradicts()) {
-    out.rate = out.low = low != nullptr ? low->offered : 0;
+    out.rate = low->offered;
+    out.low = std::min(low->offered, high.offered);
     out.high = bracket.low->offered;
     return out;
   }

@@ -35,11 +35,12 @@ struct SloStep {
 std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions& options);
 
 // Of a complete search. Inside the last bracket the excess (SloScore) is taken as linear in the logarithm of the rate.
-// Where the search ended with verdicts that contradict each other, the rate is the highest that none contradicts, and
-// the interval spans them.
+// Where the search ended with verdicts that contradict each other, the rate is that of best_for_slo(), and the interval
+// spans them.
 SloFinding slo_finding(const SloCurve& curve, const GoodputOptions& options);
 
-// The probe at the highest rate at which the SLO holds that none contradicts; null when it never does.
+// The probe at the highest rate at which the SLO holds that none contradicts; where every one that holds is contradicted
+// by a lower rate, the lowest of them. Null when it never does.
 const Probe* best_for_slo(const SloCurve& curve);
 
 // Requests that a rate needs to be told steady, with a reserve.

@@ -420,6 +420,37 @@ TEST_CASE("SLO: verdicts that contradict each other are asked again with more re
   CHECK(found.high == 6);
 }
 
+TEST_CASE("SLO: where the lowest rate fails for good and a higher one holds, the search goes on below") {
+  const GoodputOptions options = options_of("ttft<1s");
+  SloCurve curve{.start = 2, .usual = 1000, .available = 100'000, .probes = {}};
+  const auto add = [&](double rate, bool holds) {
+    Probe p;
+    p.offered = p.measured_offered = p.completed = rate;
+    p.requests = 50'000;
+    p.enough_requests = true;
+    p.slo = {0.9, holds ? -0.5 : 0.5, 0.1, 0, holds, true};
+    curve.add(p);
+  };
+  add(2, false);
+  add(6, true);
+  const auto below = next_slo_step(curve, options);
+  REQUIRE(below.has_value());
+  CHECK(below->rate < 2);
+  // It held at some rate: never is not what was found, even where nothing below holds.
+  SloFinding found = slo_finding(curve, options);
+  CHECK(found.holds);
+  CHECK(found.rate == 6);
+  CHECK(found.low == 2);
+  CHECK(found.high == 6);
+  CHECK(best_for_slo(curve)->offered == 6);
+  add(1, true);
+  CHECK_FALSE(next_slo_step(curve, options).has_value());
+  found = slo_finding(curve, options);
+  CHECK(found.rate == 1);
+  CHECK(found.low == 1);
+  CHECK(found.high == 6);
+}
+
 TEST_CASE("SLO: too few recorded requests is an error that says how many are needed") {
   RequestTrace trace = random_trace(400, 5, 1, 1);
   for (Request& r : trace.requests) {
