@@ -1,8 +1,8 @@
 #include "sim/report/goodput_store.h"
 
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "sim/report/store_json.h"
 
 namespace epsim {
 namespace {
@@ -13,14 +13,10 @@ constexpr int kStoreFormat = 1;  // raised when the figures below change
 
 // A structured binding names every member, so that this file does not compile when one is added and not stored.
 
-Stored number(double value) { return std::isfinite(value) ? Stored(value) : Stored(nullptr); }
-double number_in(const Stored& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
-}
-
 Stored json_of(const Knee& knee) {
   const auto& [k, rate, ttft_s, limit, bracket_share, interpolated, steady] = knee;
-  return Stored::array({k, rate, number(ttft_s), static_cast<int>(limit), number(bracket_share), interpolated, steady});
+  return Stored::array(
+      {k, rate, stored_number(ttft_s), static_cast<int>(limit), stored_number(bracket_share), interpolated, steady});
 }
 Knee knee_in(const Stored& json) {
   return {json.at(0),
@@ -34,7 +30,8 @@ Knee knee_in(const Stored& json) {
 
 Stored json_of(const Summary& summary) {
   const auto& [count, mean, p50, p90, p95, p99, max] = summary;
-  return Stored::array({count, number(mean), number(p50), number(p90), number(p95), number(p99), number(max)});
+  return Stored::array({count, stored_number(mean), stored_number(p50), stored_number(p90), stored_number(p95),
+                        stored_number(p99), stored_number(max)});
 }
 Summary summary_in(const Stored& json) {
   return {json.at(0),
@@ -48,7 +45,7 @@ Summary summary_in(const Stored& json) {
 
 Stored json_of(const SloScore& score) {
   const auto& [attainment, excess, excess_half_width, limit, holds, decided] = score;
-  return Stored::array({attainment, number(excess), number(excess_half_width), limit, holds, decided});
+  return Stored::array({attainment, stored_number(excess), stored_number(excess_half_width), limit, holds, decided});
 }
 SloScore score_in(const Stored& json) {
   return {json.at(0), number_in(json.at(1)), number_in(json.at(2)), json.at(3), json.at(4), json.at(5)};
@@ -122,21 +119,11 @@ GoodputSearch goodput_search_in(const Stored& json) {
 }
 
 std::string stored_text(const GoodputSearch& search) {
-  return Stored{{"format", kStoreFormat}, {"search", stored_json(search)}}.dump(1, ' ', false,
-                                                                                Stored::error_handler_t::replace) +
-         "\n";
+  return store_text(kStoreFormat, {{"search", stored_json(search)}});
 }
 
 std::optional<GoodputSearch> stored_goodput_search(const std::string& text) {
-  try {
-    const Stored json = Stored::parse(text);
-    if (json.at("format") == kStoreFormat) {
-      return goodput_search_in(json.at("search"));
-    }
-  } catch (const Stored::exception&) {
-    // Damaged, by a crash of the machine, say: as good as absent.
-  }
-  return std::nullopt;
+  return read_stored(text, kStoreFormat, [](const Stored& json) { return goodput_search_in(json.at("search")); });
 }
 
 }  // namespace epsim

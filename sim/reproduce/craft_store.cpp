@@ -1,11 +1,10 @@
 #include "sim/reproduce/craft_store.h"
 
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sim/core/check.h"
 #include "sim/report/goodput_store.h"
+#include "sim/report/store_json.h"
 
 namespace epsim {
 namespace {
@@ -14,17 +13,12 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 5;  // raised when the figures below change
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-double number_in(const Json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
-}
-
 // A structured binding names every member, so that this file does not compile when one is added and not stored.
 
 Json json_of(const NearKnee& near) {
   const auto& [rate, itl_mean_s, decode_step_s, balancedness, part_share, kv_full_share, extrapolated_share] = near;
-  return Json::array(
-      {rate, number(itl_mean_s), number(decode_step_s), balancedness, part_share, kv_full_share, extrapolated_share});
+  return Json::array({rate, stored_number(itl_mean_s), stored_number(decode_step_s), balancedness, part_share,
+                      kv_full_share, extrapolated_share});
 }
 NearKnee near_knee_in(const Json& json) {
   NearKnee out;
@@ -38,38 +32,22 @@ NearKnee near_knee_in(const Json& json) {
   return out;
 }
 
-// `read` of the text, or nothing when it is not what dump() wrote.
-template <class Read>
-auto read_stored(const std::string& text, Read read) -> std::optional<decltype(read(Json()))> {
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("format") == kFormat) {
-      return read(json);
-    }
-  } catch (const Json::exception&) {
-    // Damaged, by a crash of the machine, say: as good as absent.
-  }
-  return std::nullopt;
-}
-
-std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
 }  // namespace
 
 std::string stored_text(const PolicySearch& search) {
   EPSIM_CHECK(search.near_knee.size() == search.by_seed.size(), "every search has a run near its knee");
-  Json out{{"format", kFormat}, {"searches", Json::array()}, {"near_knee", Json::array()}};
+  Json out{{"searches", Json::array()}, {"near_knee", Json::array()}};
   for (const GoodputSearch& one : search.by_seed) {
     out["searches"].push_back(stored_json(one));
   }
   for (const NearKnee& one : search.near_knee) {
     out["near_knee"].push_back(json_of(one));
   }
-  return dump(out);
+  return store_text(kFormat, std::move(out));
 }
 
 std::optional<PolicySearch> stored_search(const std::string& text) {
-  return read_stored(text, [](const Json& json) {
+  return read_stored(text, kFormat, [](const Json& json) {
     PolicySearch out;
     for (const Json& search : json.at("searches")) {
       out.by_seed.push_back(goodput_search_in(search));
@@ -80,15 +58,15 @@ std::optional<PolicySearch> stored_search(const std::string& text) {
 }
 
 std::string stored_text(const std::vector<FixedRate>& by_seed) {
-  Json out{{"format", kFormat}, {"fixed", Json::array()}};
+  Json out{{"fixed", Json::array()}};
   for (const auto& [rate, ttft_mean_s] : by_seed) {
-    out["fixed"].push_back({rate, number(ttft_mean_s)});
+    out["fixed"].push_back({rate, stored_number(ttft_mean_s)});
   }
-  return dump(out);
+  return store_text(kFormat, std::move(out));
 }
 
 std::optional<std::vector<FixedRate>> stored_fixed(const std::string& text) {
-  return read_stored(text, [](const Json& json) {
+  return read_stored(text, kFormat, [](const Json& json) {
     std::vector<FixedRate> out;
     for (const Json& run : json.at("fixed")) {
       out.push_back({run.at(0), number_in(run.at(1))});
@@ -98,15 +76,15 @@ std::optional<std::vector<FixedRate>> stored_fixed(const std::string& text) {
 }
 
 std::string stored_text(const std::vector<Saturated>& by_seed) {
-  Json out{{"format", kFormat}, {"saturated", Json::array()}};
+  Json out{{"saturated", Json::array()}};
   for (const auto& [kv_wait_share, exchange_share] : by_seed) {
     out["saturated"].push_back({kv_wait_share, exchange_share});
   }
-  return dump(out);
+  return store_text(kFormat, std::move(out));
 }
 
 std::optional<std::vector<Saturated>> stored_saturated(const std::string& text) {
-  return read_stored(text, [](const Json& json) {
+  return read_stored(text, kFormat, [](const Json& json) {
     std::vector<Saturated> out;
     for (const Json& run : json.at("saturated")) {
       out.push_back({run.at(0), run.at(1)});
