@@ -4,20 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <map>
 
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/sweep_folder.h"
 #include "sim/app/sweep_run.h"
-#include "sim/report/estimate.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
+#include "sim/report/rate_verdict.h"
 #include "sim/report/text_table.h"
 #include "traces/csv.h"
 
@@ -84,52 +82,24 @@ std::string place_of(const SweepRequest& request, const ResultTable& results, co
 // Of a goodput sweep: which place sustains the highest rate, and how sure that is. Empty where there is nothing to
 // tell.
 std::string best_sentence(const SweepRequest& request, const ResultTable& results) {
-  const std::string figure = request.goodput.slo.any() ? "slo_requests_per_s" : "knee_requests_per_s";
-  const auto column = std::find_if(results.columns.begin(), results.columns.end(),
-                                   [&](const ResultColumn& c) { return c.name == figure; });
+  const bool slo = request.goodput.slo.any();
+  const auto column = std::find_if(results.columns.begin(), results.columns.end(), [&](const ResultColumn& c) {
+    return c.name == (slo ? "slo_requests_per_s" : "knee_requests_per_s");
+  });
   if (request.measure == SweepMeasure::kRun || column == results.columns.end()) {
     return "";
   }
-  std::map<std::string, std::vector<double>> rates;  // [place] by seed, in the order of the points
+  std::vector<RateChoice> choices;  // seeds in the order of the points
   for (const std::vector<std::string>& row : results.rows) {
-    const auto rate = parse_number(row[static_cast<std::size_t>(column - results.columns.begin())]);
-    rates[place_of(request, results, row)].push_back(rate.value_or(kUndefined));
+    const std::string place = place_of(request, results, row);
+    auto at = std::find_if(choices.begin(), choices.end(), [&](const RateChoice& c) { return c.name == place; });
+    at = at != choices.end() ? at : choices.insert(at, RateChoice{place});
+    at->by_seed.push_back(
+        parse_number(row[static_cast<std::size_t>(column - results.columns.begin())]).value_or(kUndefined));
   }
-  // What failed is listed elsewhere. What never meets the SLO under some seed is not to be recommended.
-  std::erase_if(rates, [](const auto& place) {
-    return std::any_of(place.second.begin(), place.second.end(), [](double r) { return !std::isfinite(r); });
-  });
-  const std::size_t places = rates.size();
-  std::erase_if(rates,
-                [](const auto& place) { return *std::min_element(place.second.begin(), place.second.end()) <= 0; });
-  std::vector<std::pair<double, std::string>> ranked;
-  for (const auto& [place, values] : rates) {
-    ranked.emplace_back(-estimate(values).mean, place);
-  }
-  std::sort(ranked.begin(), ranked.end());
-  const std::string within = request.goodput.slo.any() ? " within the SLO" : " at the knee";
-  if (ranked.size() < 2) {
-    return places < 2       ? ""
-           : ranked.empty() ? "\nNo combination sustains any rate" + within + " under every seed.\n"
-                            : fmt::format("\nOnly {} sustains a rate{} under every seed: {} requests/s.\n",
-                                          ranked[0].second, within, rounded(-ranked[0].first));
-  }
-  const std::vector<double>&best = rates[ranked[0].second], &next = rates[ranked[1].second];
-  std::vector<double> changes;
-  for (std::size_t i = 0; i < best.size(); ++i) {
-    changes.push_back(best[i] / next[i] - 1);
-  }
-  const Estimate change = estimate(changes);
-  const bool told = changes.size() > 1 && change.mean - change.half_width > 0;
-  const std::string text = fmt::format(
-      "Highest rate{}: {} requests/s with {}; {} the next, {}{}.", within, rounded(-ranked[0].first), ranked[0].second,
-      changes.size() > 1 && !told ? "no sure difference to" : fmt::format("{} % more than", percent(change.mean)),
-      ranked[1].second,
-      changes.size() > 1
-          ? fmt::format(" (95 % interval {} to {} %, {} seeds)", signed_percent(change.mean - change.half_width),
-                        signed_percent(change.mean + change.half_width), changes.size())
-          : " (one seed: --vary seed=1,2,3 shows how sure this is)");
-  return "\n" + wrapped(text, kColumns, 0) + "\n";
+  return verdict_against_next(choices,
+                              {slo ? "within the SLO" : "at the knee", request.goodput.tolerance, "--vary seed=1,2,3"})
+      .text;
 }
 
 std::string results_table(const SweepRequest& request, const ResultTable& results) {
@@ -327,9 +297,11 @@ int sweep(const po::variables_map& values) {
     return kInterrupted;
   }
   results.publish();
+  const std::string best = best_sentence(request, done.tables.front());
   const bool over_seeds = done.tables.back().name == "intervals";
   std::cout << (over_seeds ? intervals_table(request, done.tables.back()) : results_table(request, done.tables.front()))
-            << overload_note(done.tables.front()) << best_sentence(request, done.tables.front())
+            << overload_note(done.tables.front())
+            << (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0)))
             << "\nresults: " << target.string() << "\n";
   if (done.failed > 0) {
     std::cout << failures(done);

@@ -132,8 +132,8 @@ Json search_json(const GoodputSearch& s, const Slo& slo) {
 }
 
 Json verdict_of(const GoodputStudy& study) {
-  const GoodputVerdict verdict = goodput_verdict(study);
-  return {{"policy", study.policies[verdict.policy]}, {"difference", verdict.difference}, {"text", verdict.text}};
+  const RateVerdict verdict = goodput_verdict(study);
+  return {{"policy", study.policies[verdict.chosen]}, {"difference", verdict.difference}, {"text", verdict.text}};
 }
 
 template <class Write>

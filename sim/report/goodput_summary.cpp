@@ -20,10 +20,6 @@ std::vector<double> by_seed(const GoodputStudy& study, std::size_t policy, Figur
   return out;
 }
 
-double rate_of(const GoodputStudy& study, const GoodputSearch& s) {
-  return study.options.slo.any() ? s.slo.rate : s.knee.rate;
-}
-
 // A policy's figure over the first policy's, seed by seed.
 template <class Figure>
 Estimate ratio_estimate(const GoodputStudy& study, std::size_t policy, Figure figure) {
@@ -145,6 +141,10 @@ const KneeFigures& PolicyGoodput::searched() const {
 
 const GoodputSearch& search_of(const GoodputStudy& study, std::size_t policy, int seed) {
   return study.searches.at(policy * static_cast<std::size_t>(study.seeds) + static_cast<std::size_t>(seed));
+}
+
+double rate_of(const GoodputStudy& study, const GoodputSearch& search) {
+  return study.options.slo.any() ? search.slo.rate : search.knee.rate;
 }
 
 std::vector<double> values_of_k(const GoodputOptions& options) {

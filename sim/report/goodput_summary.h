@@ -9,6 +9,7 @@
 
 #include "sim/report/estimate.h"
 #include "sim/report/format.h"
+#include "sim/report/rate_verdict.h"
 #include "sim/study/goodput_result.h"
 
 namespace epsim {
@@ -52,20 +53,15 @@ std::vector<PolicyGoodput> summarize(const GoodputStudy& study);
 
 // The search of one policy under one seed.
 const GoodputSearch& search_of(const GoodputStudy& study, std::size_t policy, int seed);
+// Its rate, requests/s: at the SLO where there is one, or else at the searched knee.
+double rate_of(const GoodputStudy& study, const GoodputSearch& search);
 
 // All values of k that the study reports, ascending, each once; the searched one among them.
 std::vector<double> values_of_k(const GoodputOptions& options);
 const Knee& knee_at(const GoodputSearch& search, const GoodputOptions& options, double k);
 
-// Which policy to choose. A policy is better than another when the interval of their ratio, taken seed by seed, does
-// not hold 1 (with a single seed: when they differ by more than the search's tolerance). Of those better than the
-// first, the fastest is chosen, or one not told apart from it that takes less KV room.
-struct GoodputVerdict {
-  std::size_t policy = 0;   // the chosen one
-  bool difference = false;  // it is told apart from the first policy
-  std::string text;         // one sentence
-};
-GoodputVerdict goodput_verdict(const GoodputStudy& study);
+// Which policy to choose, against the first one.
+RateVerdict goodput_verdict(const GoodputStudy& study);
 
 // A policy's name in plain words ("load balancing off" for contiguous); its label where it has none.
 std::string plain_name(const std::string& policy);

@@ -137,13 +137,13 @@ TEST_CASE("the verdict: one sentence, which says which, by how much, how sure an
       "Use eplb: it sustains 5.400 requests/s within the SLO, 20.0 % more than placement alone (95 % interval +20.0 to "
       "+20.0 %, 2 seeds), for 25.0 % of the KV room.");
   // 1.21 and 1.19: deviation 0.02 / sqrt 2, over sqrt 2 seeds 0.01, t with 1 degree of freedom 12.706: +- 0.127.
-  const GoodputVerdict apart = goodput_verdict(test::sample_slo_study(1.2, 0.01));
+  const RateVerdict apart = goodput_verdict(test::sample_slo_study(1.2, 0.01));
   CHECK(apart.difference);
-  CHECK(apart.policy == 1);
+  CHECK(apart.chosen == 1);
   check_contains(apart.text, {"20.0 % more", "+7.3 to +32.7 %"});
-  const GoodputVerdict alike = goodput_verdict(test::sample_slo_study(1.2, 0.02));
+  const RateVerdict alike = goodput_verdict(test::sample_slo_study(1.2, 0.02));
   CHECK_FALSE(alike.difference);
-  CHECK(alike.policy == 0);
+  CHECK(alike.chosen == 0);
   CHECK(alike.text ==
         "Keep placement alone: it sustains 4.500 requests/s within the SLO, and nothing sustains more (eplb: no "
         "difference, 20.0 % more (95 % interval -5.4 to +45.4 %, 2 seeds)).");

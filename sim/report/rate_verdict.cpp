@@ -1,0 +1,170 @@
+#include "sim/report/rate_verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/report/estimate.h"
+#include "sim/report/format.h"
+
+namespace epsim {
+namespace {
+
+double mean_of(const RateChoice& choice) { return estimate(choice.by_seed).mean; }
+
+// Of the rates, seed by seed.
+Estimate ratio_of(const RateChoice& choice, const RateChoice& other) {
+  std::vector<double> ratios;
+  for (std::size_t s = 0; s < choice.by_seed.size(); ++s) {
+    ratios.push_back(ratio(choice.by_seed[s], other.by_seed[s]));
+  }
+  return estimate(ratios);
+}
+
+// +1 above 1, -1 below, 0 not told apart.
+int side(const Estimate& e, const RateQuestion& question) {
+  const double margin = std::isfinite(e.half_width) ? e.half_width : question.tolerance;
+  return e.mean - margin > 1 ? 1 : e.mean + margin < 1 ? -1 : 0;
+}
+
+std::string change_words(const Estimate& e) {
+  const double change = (e.mean - 1) * 100;
+  return fmt::format("{:.1f} % {}", std::abs(change), change < 0 ? "less" : "more");
+}
+
+std::string interval_text(const Estimate& e, std::size_t seeds, const RateQuestion& question) {
+  return std::isfinite(e.half_width) ? fmt::format("95 % interval {:+.1f} to {:+.1f} %, {} seeds", (e.low() - 1) * 100,
+                                                   (e.high() - 1) * 100, seeds)
+                                     : fmt::format("one seed: {} shows how sure this is", question.more_seeds);
+}
+
+std::string kv_text(double share) {
+  return share > 0.0005 ? fmt::format("for {} % of the KV room", percent(share)) : "at no cost in KV room";
+}
+
+// The choices for which `wanted` holds, the highest rate first; equal ones as they were given.
+template <class Wanted>
+std::vector<std::size_t> ranked(std::span<const RateChoice> choices, Wanted wanted) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (wanted(choices[i])) {
+      out.push_back(i);
+    }
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::size_t a, std::size_t b) { return mean_of(choices[a]) > mean_of(choices[b]); });
+  return out;
+}
+
+// The others that are as good as the chosen one.
+std::string as_good_as(std::span<const RateChoice> choices, std::size_t chosen, const RateQuestion& question) {
+  std::string out;
+  for (std::size_t i = 1; i < choices.size(); ++i) {
+    if (i != chosen && side(ratio_of(choices[i], choices[0]), question) > 0 &&
+        side(ratio_of(choices[i], choices[chosen]), question) == 0) {
+      out += fmt::format("{}{} ({} % of the KV room)", out.empty() ? "; no difference to " : ", ", choices[i].name,
+                         percent(choices[i].kv_lost_share));
+    }
+  }
+  return out;
+}
+
+// Everyone's difference to the first.
+std::string differences(std::span<const RateChoice> choices, const RateQuestion& question) {
+  std::string out;
+  for (const RateChoice& choice : choices.subspan(1)) {
+    const Estimate ratio = ratio_of(choice, choices[0]);
+    out += fmt::format("{}{}: {}{} ({})", out.empty() ? "" : "; ", choice.name,
+                       side(ratio, question) < 0 ? "" : "no difference, ", change_words(ratio),
+                       interval_text(ratio, choice.by_seed.size(), question));
+  }
+  return out;
+}
+
+// Where the first choice sustains no rate at all.
+RateVerdict without_first(std::span<const RateChoice> choices, const RateQuestion& question) {
+  const auto held = std::max_element(choices.begin(), choices.end(),
+                                     [](const RateChoice& a, const RateChoice& b) { return mean_of(a) < mean_of(b); });
+  if (!(mean_of(*held) > 0)) {
+    return {
+        0, false,
+        fmt::format("No policy meets the SLO, not even with one request in the system: {} fails.", choices[0].limit)};
+  }
+  return {static_cast<std::size_t>(held - choices.begin()), true,
+          fmt::format("Use {}: it sustains {} requests/s {}, {}; {} does not meet it, not even with one request in the "
+                      "system ({} fails).",
+                      held->name, rounded(mean_of(*held)), question.condition, kv_text(held->kv_lost_share),
+                      choices[0].name, choices[0].limit)};
+}
+
+// The fastest choice that is better than the first, or one as good that takes less KV room; the first where none is.
+std::size_t best_of(std::span<const RateChoice> choices, const RateQuestion& question) {
+  const std::vector<std::size_t> better =
+      ranked(choices, [&](const RateChoice& choice) { return side(ratio_of(choice, choices[0]), question) > 0; });
+  std::size_t out = better.empty() ? 0 : better[0];
+  for (const std::size_t i : better) {
+    if (side(ratio_of(choices[better[0]], choices[i]), question) <= 0 &&
+        choices[i].kv_lost_share < choices[out].kv_lost_share) {
+      out = i;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+RateVerdict verdict_against_first(std::span<const RateChoice> choices, const RateQuestion& question) {
+  if (!(mean_of(choices[0]) > 0)) {
+    return without_first(choices, question);
+  }
+  const std::size_t chosen = best_of(choices, question);
+  const RateChoice& best = choices[chosen];
+  const std::string rate = fmt::format("{} requests/s {}", rounded(mean_of(best)), question.condition);
+  if (choices.size() == 1) {
+    return {0, false, fmt::format("{} sustains {}.", best.name, rate)};
+  }
+  if (chosen == 0) {
+    return {0, false,
+            fmt::format("Keep {}: it sustains {}, and nothing sustains more ({}).", best.name, rate,
+                        differences(choices, question))};
+  }
+  const Estimate ratio = ratio_of(best, choices[0]);
+  return {chosen, true,
+          fmt::format("Use {}: it sustains {}, {} than {} ({}), {}{}.", best.name, rate, change_words(ratio),
+                      choices[0].name, interval_text(ratio, best.by_seed.size(), question), kv_text(best.kv_lost_share),
+                      as_good_as(choices, chosen, question))};
+}
+
+RateVerdict verdict_against_next(std::span<const RateChoice> choices, const RateQuestion& question) {
+  const auto all = [](const RateChoice& choice, auto holds) {
+    return std::all_of(choice.by_seed.begin(), choice.by_seed.end(), holds);
+  };
+  const auto searched = std::count_if(choices.begin(), choices.end(), [&](const RateChoice& choice) {
+    return all(choice, [](double rate) { return std::isfinite(rate); });
+  });
+  const std::vector<std::size_t> held =
+      ranked(choices, [&](const RateChoice& choice) { return all(choice, [](double rate) { return rate > 0; }); });
+  if (searched < 2) {
+    return {};
+  }
+  if (held.empty()) {
+    return {0, false, fmt::format("No combination sustains any rate {} under every seed.", question.condition)};
+  }
+  const RateChoice& best = choices[held[0]];
+  const std::string rate = rounded(mean_of(best));
+  if (held.size() == 1) {
+    return {held[0], true,
+            fmt::format("Only {} sustains a rate {} under every seed: {} requests/s.", best.name, question.condition,
+                        rate)};
+  }
+  const RateChoice& next = choices[held[1]];
+  const Estimate ratio = ratio_of(best, next);
+  const bool told = side(ratio, question) > 0;
+  return {held[0], told,
+          fmt::format("Highest rate {}: {} requests/s with {}; {} the next, {} ({}).", question.condition, rate,
+                      best.name, told ? change_words(ratio) + " than" : "no sure difference to", next.name,
+                      interval_text(ratio, best.by_seed.size(), question))};
+}
+
+}  // namespace epsim

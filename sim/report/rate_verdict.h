@@ -1,0 +1,41 @@
+// Which of several choices serves the highest rate, by how much, how sure that is and at what cost: one sentence, for
+// the policies of a goodput study and for the combinations of a sweep.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace epsim {
+
+struct RateChoice {
+  std::string name;
+  std::vector<double> by_seed{};  // requests/s; 0: none is served under that seed; undefined: the search failed
+  double kv_lost_share = 0;       // to copies
+  std::string limit{};            // the term of the SLO that fails first
+};
+
+struct RateQuestion {
+  std::string condition;     // that holds at the rates: "within the SLO"
+  double tolerance = 0;      // relative; what a difference under a single seed must exceed
+  std::string more_seeds{};  // the option that gives more than one seed
+};
+
+struct RateVerdict {
+  std::size_t chosen = 0;   // index into the choices
+  bool difference = false;  // it is told apart from what it is held against
+  std::string text;         // one sentence; empty where there is nothing to tell
+};
+
+// Ratios are taken seed by seed. A choice is better than another when the interval of their ratio does not hold 1 (with
+// a single seed: when they differ by more than the tolerance).
+
+// Against the first choice, which is what there is without doing anything: of those better than it the fastest is
+// chosen, or one not told apart from that which takes less KV room.
+RateVerdict verdict_against_first(std::span<const RateChoice> choices, const RateQuestion& question);
+
+// The fastest of those that sustain a rate under every seed, against the next. Choices that failed do not take part.
+RateVerdict verdict_against_next(std::span<const RateChoice> choices, const RateQuestion& question);
+
+}  // namespace epsim

@@ -1,0 +1,54 @@
+#include "sim/report/rate_verdict.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/support/errors.h"
+
+namespace epsim {
+
+using test::check_contains;
+
+namespace {
+
+const RateQuestion kQuestion{"within the SLO", 0.02, "--vary seed=1,2,3"};
+constexpr double kFailed = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("rates against the next: the highest under every seed, by how much and how sure") {
+  // 6 / 4 and 7.5 / 5: 1.5 both.
+  const std::vector<RateChoice> choices{{"a", {3, 4}}, {"b", {6, 7.5}}, {"c", {4, 5}}};
+  const RateVerdict verdict = verdict_against_next(choices, kQuestion);
+  CHECK(verdict.chosen == 1);
+  CHECK(verdict.difference);
+  CHECK(verdict.text ==
+        "Highest rate within the SLO: 6.750 requests/s with b; 50.0 % more than the next, c (95 % interval +50.0 to "
+        "+50.0 %, 2 seeds).");
+  // 1.5 and 1.1: deviation 0.4 / sqrt 2, over sqrt 2 seeds 0.2, t with 1 degree of freedom 12.706: far beyond 0.3.
+  const std::vector<RateChoice> unsure{{"b", {6, 5.5}}, {"c", {4, 5}}};
+  CHECK_FALSE(verdict_against_next(unsure, kQuestion).difference);
+  check_contains(verdict_against_next(unsure, kQuestion).text, {"with b; no sure difference to the next, c (95 %"});
+}
+
+TEST_CASE("rates against the next: one seed tells a difference beyond the search's tolerance") {
+  const auto text_of = [](double rate) {
+    const std::vector<RateChoice> choices{{"a", {rate}}, {"b", {4}}};
+    return verdict_against_next(choices, kQuestion).text;
+  };
+  check_contains(text_of(4.2), {"with a; 5.0 % more than the next, b (one seed: --vary seed=1,2,3 shows"});
+  check_contains(text_of(4.04), {"with a; no sure difference to the next, b (one seed"});
+}
+
+TEST_CASE("rates against the next: what failed is not compared, and what fails under a seed is not recommended") {
+  const auto text_of = [](const std::vector<RateChoice>& choices) {
+    return verdict_against_next(choices, kQuestion).text;
+  };
+  CHECK(text_of({{"a", {3, 4}}, {"b", {kFailed, 9}}}).empty());
+  CHECK(text_of({{"a", {3, 4}}, {"b", {0, 9}}}) ==
+        "Only a sustains a rate within the SLO under every seed: 3.500 requests/s.");
+  CHECK(text_of({{"a", {0, 4}}, {"b", {0, 9}}}) == "No combination sustains any rate within the SLO under every seed.");
+}
+
+}  // namespace epsim
