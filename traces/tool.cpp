@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "sim/core/error.h"
 #include "traces/export/exporter.h"
@@ -206,6 +207,48 @@ std::string trace_summary(const TraceFile& trace, const std::string& title, int 
     out += skew_lines(skew_summary(window)) + bar_lines(trace, window, width);
   }
   return out;
+}
+
+std::string trace_summary_json(const TraceFile& trace) {
+  using Json = nlohmann::ordered_json;
+  const TraceInfo& i = trace.info();
+  Json out{{"format", 1},
+           {"model", i.model},
+           {"source", i.source},
+           {"licence", i.licence},
+           {"recipe", i.recipe},
+           {"layers", i.layers()},
+           {"experts", i.experts},
+           {"top_k", i.top_k},
+           {"load_rows", trace.load_rows()},
+           {"sources", trace.sources()},
+           {"tokens", trace.token_count()},
+           {"requests", trace.has_requests() ? trace.requests().trace.requests.size() : 0}};
+  if (trace.load_rows() + trace.token_count() == 0) {
+    return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  const LoadWindow window = whole_window(trace);
+  const SkewSummary s = skew_summary(window);
+  out["assignments"] = s.assignments;
+  out["max_over_mean"] = {{"least", s.min}, {"median", s.median}, {"mean", s.mean}, {"p90", s.p90}, {"most", s.max}};
+  out["top1_share"] = s.average.top1_share;
+  out["top2_share"] = s.average.top2_share;
+  out["top_tenth_share"] = s.average.top_tenth_share;
+  out["gini"] = s.average.gini;
+  out["effective_experts"] = s.average.effective_experts;
+  out["balancedness"] = Json::array();
+  for (std::size_t g = 0; g < kBalancednessGpus.size(); ++g) {
+    if (s.average.balancedness[g]) {
+      out["balancedness"].push_back({{"gpus", kBalancednessGpus[g]},
+                                     {"mean", *s.average.balancedness[g]},
+                                     {"worst_layer", *s.worst_balancedness[g]}});
+    }
+  }
+  for (int l = 0; l < window.layers(); ++l) {
+    out["by_layer"].push_back({{"layer", i.layer_numbers[static_cast<std::size_t>(l)]},
+                               {"max_over_mean", layer_skew(window.layer(l)).max_over_mean}});
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string trace_heatmap_svg(const TraceFile& trace) {

@@ -16,6 +16,9 @@ namespace epsim {
 // columns, under the title.
 std::string trace_summary(const TraceFile& trace, const std::string& title, int width = 100);
 
+// The same figures as a JSON object, shares of the hottest experts and max / mean by layer included.
+std::string trace_summary_json(const TraceFile& trace);
+
 // The load of every layer (rows) and expert (columns) over the layer's mean, as a picture: white at 0, the mean pale,
 // dark at four times the mean and above. A cell's title gives its figures.
 std::string trace_heatmap_svg(const TraceFile& trace);

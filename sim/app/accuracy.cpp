@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "calibration/row_counts.h"
 #include "models/hardware_profile.h"
@@ -170,6 +171,37 @@ std::string accuracy_text(const AccuracyTable& table) {
   out += fmt::format("\nworst row that is held to a band: {} ({:.1f} %)\n{} of {} rows left their bands\n", where,
                      worst * 100, table.failures(), table.held_out.size() + table.rows.size());
   return out;
+}
+
+std::string accuracy_json(const AccuracyTable& table) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"format", 1}, {"failures", table.failures()}, {"held_out", Json::array()}, {"rows", Json::array()}};
+  for (const HeldOutRow& r : table.held_out) {
+    out["held_out"].push_back({{"gpu", r.machine},
+                               {"operator", r.what},
+                               {"points", r.points},
+                               {"median_share", r.median},
+                               {"p95_share", r.p95},
+                               {"worst_share", r.worst},
+                               {"median_band_share", r.median_band},
+                               {"p95_band_share", r.p95_band},
+                               {"repeats_p95_share", r.noise_p95 ? Json(*r.noise_p95) : Json()},
+                               {"inside", r.inside()},
+                               {"outside_reason", r.outside}});
+  }
+  for (const AccuracyRow& r : table.rows) {
+    out["rows"].push_back({{"group", r.group},
+                           {"what", r.what},
+                           {"unit", r.unit},
+                           {"predicted", r.predicted},
+                           {"measured", r.measured},
+                           {"error_share", r.error()},
+                           {"band_share", r.band},
+                           {"inside", r.inside()},
+                           {"outside_reason", r.outside},
+                           {"note", r.note}});
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace epsim::app

@@ -41,5 +41,6 @@ struct AccuracyTable {
 // Predicts everything that `folder`/facts.yaml states (its schema is at its head).
 AccuracyTable compute_accuracy(const std::filesystem::path& folder);
 std::string accuracy_text(const AccuracyTable& table);
+std::string accuracy_json(const AccuracyTable& table);
 
 }  // namespace epsim::app

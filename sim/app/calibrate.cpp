@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "calibration/fit.h"
 #include "calibration/import.h"
@@ -50,9 +51,17 @@ LinkRates read_link_rates(const po::variables_map& values) {
   return {rate("link-rate"), rate("nic-rate")};
 }
 
+std::filesystem::path required_folder(const po::variables_map& values) {
+  const std::optional<std::filesystem::path> folder = named_folder(values);
+  if (!folder) {
+    throw InputError({"", 0, "output"}, "name the folder to write, as in -o FOLDER.");
+  }
+  return *folder;
+}
+
 int import_words(const std::vector<std::string>& words) {
   po::options_description options("options");
-  add_file_output(options);
+  add_file_output(options, "the file of points to write");
   options.add_options()("machine", po::value<std::string>(), "whose measurements to read")(
       "from", po::value<std::string>(), "the collection's folder");
   const auto values =
@@ -64,7 +73,7 @@ int import_words(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  const std::filesystem::path out = output_file(*values);
+  const std::filesystem::path out = hdf5_output(*values);
   const PointFile points = import_public(argument(*values, "collection", "the collection to import"),
                                          argument(*values, "machine", "the machine with --machine"),
                                          argument(*values, "from", "the collection's folder with --from"));
@@ -96,7 +105,7 @@ int fit_words(const std::vector<std::string>& words) {
   }
   const PointFile points = read_points(argument(*values, "points", "the points to fit"));
   const MachineRates rates = read_rates(*values, points.provenance.machine);
-  OutputFolder out((*values)["output"].as<std::string>(), (*values)["overwrite"].as<bool>(), "fit.yaml");
+  OutputFolder out(required_folder(*values), (*values)["overwrite"].as<bool>(), "fit.yaml");
   const auto note = [](const std::string& text) { std::cout << text << "\n"; };
   const FittedProfile profile = fit_profile(points, rates, note);
   std::string errors = errors_csv(profile), links;
@@ -141,14 +150,20 @@ int show_words(const std::vector<std::string>& words) {
   return 0;
 }
 
+// One operator or collective; no errors where the profile lacks the operator.
+struct ComparedErrors {
+  std::string what;
+  std::optional<ErrorSummary> errors;
+  double outside = 0;  // share of the points outside what was measured
+};
+
 // Errors of a profile on points that need not be its own.
-std::string compare_with_points(const FittedProfile& profile, const PointFile& points) {
-  std::string out = fmt::format("{:<24} {:>7} {:>8} {:>8} {:>8} {:>9}\n", "op", "points", "median %", "p95 %",
-                                "worst %", "outside %");
+std::vector<ComparedErrors> compare_with_points(const FittedProfile& profile, const PointFile& points) {
+  std::vector<ComparedErrors> out;
   for (const PointTable& table : points.tables) {
     const FittedOp* op = profile.find(table.op);
     if (op == nullptr) {
-      out += fmt::format("{:<24} not in the profile\n", table.op);
+      out.push_back({table.op, std::nullopt});
       continue;
     }
     std::vector<double> errors;
@@ -162,37 +177,67 @@ std::string compare_with_points(const FittedProfile& profile, const PointFile& p
       errors.push_back(std::fabs(price.time.count() / table.time_s[i] - 1));
       outside += price.origin == Origin::kExtrapolated ? 1 : 0;
     }
-    const ErrorSummary e = summarise_errors(errors);
-    out += fmt::format("{:<24} {:>7} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}\n", table.op, e.points, e.median * 100,
-                       e.p95 * 100, e.worst * 100, 100 * outside / static_cast<double>(table.size()));
+    out.push_back({table.op, summarise_errors(errors), outside / static_cast<double>(table.size())});
   }
   return out;
 }
 
-std::string compare_links_with_points(const LinkProfile& link, bool inter, const PointFile& points) {
-  std::string out = fmt::format("{:<32} {:>7} {:>8} {:>8} {:>8} {:>9}\n", "collective", "points", "median %", "p95 %",
-                                "worst %", "outside %");
+std::vector<ComparedErrors> compare_links_with_points(const LinkProfile& link, bool inter, const PointFile& points) {
+  std::vector<ComparedErrors> out;
   for (const LinkErrors& e : compare_link(link, inter, points)) {
-    out += fmt::format("{:<32} {:>7} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}\n", e.what, e.errors.points,
-                       e.errors.median * 100, e.errors.p95 * 100, e.errors.worst * 100, e.extrapolated * 100);
+    out.push_back({e.what, e.errors, e.extrapolated});
   }
   return out;
+}
+
+std::string errors_text(const std::vector<ComparedErrors>& rows) {
+  std::string out = fmt::format("{:<32} {:>7} {:>8} {:>8} {:>8} {:>9}\n", "operator or collective", "points",
+                                "median %", "p95 %", "worst %", "outside %");
+  for (const ComparedErrors& row : rows) {
+    out += !row.errors ? fmt::format("{:<32} not in the profile\n", row.what)
+                       : fmt::format("{:<32} {:>7} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}\n", row.what, row.errors->points,
+                                     row.errors->median * 100, row.errors->p95 * 100, row.errors->worst * 100,
+                                     row.outside * 100);
+  }
+  return out;
+}
+
+std::string errors_json(const std::vector<ComparedErrors>& rows) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"format", 1}, {"errors", Json::array()}};
+  for (const ComparedErrors& row : rows) {
+    Json& json = out["errors"].emplace_back(Json{{"what", row.what}, {"in_profile", row.errors.has_value()}});
+    if (row.errors) {
+      json["points"] = row.errors->points;
+      json["median_share"] = row.errors->median;
+      json["p95_share"] = row.errors->p95;
+      json["worst_share"] = row.errors->worst;
+      json["outside_share"] = row.outside;
+    }
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 int compare_words(const std::vector<std::string>& words) {
+  po::options_description options("options");
+  add_json_option(options, "points and errors of each operator or collective");
   const auto values = parse_words(
       words,
       "epsim calibrate compare PROFILE POINTS.h5\n\n"
       "How far a profile (by machine, a fit.yaml, or a file of links) is from points, operator by operator.\n",
-      po::options_description("options"), {"profile", "points"});
+      options, {"profile", "points"});
   if (!values) {
     return 0;
   }
   const std::string name = argument(*values, "profile", "the profile");
   const PointFile points = read_points(argument(*values, "points", "the points to compare with"));
   const std::optional<std::string> tier = tier_of(name);
-  std::cout << (tier ? compare_links_with_points(link_profile(name, ""), *tier == "inter", points)
-                     : compare_with_points(fitted_profile(name), points));
+  const std::vector<ComparedErrors> rows =
+      tier ? compare_links_with_points(link_profile(name, ""), *tier == "inter", points)
+           : compare_with_points(fitted_profile(name), points);
+  const JsonOutput json(*values);
+  std::cout << errors_text(rows);
+  json.print(errors_json(rows));
   return 0;
 }
 
@@ -207,7 +252,7 @@ int export_words(const std::vector<std::string>& words) {
     return 0;
   }
   const PointFile points = read_points(argument(*values, "points", "the points to export"));
-  OutputFolder out((*values)["output"].as<std::string>(), (*values)["overwrite"].as<bool>(), "points.txt");
+  OutputFolder out(required_folder(*values), (*values)["overwrite"].as<bool>(), "points.txt");
   write_file_atomically(out.path() / "points.txt", points_text(points));
   for (const PointTable& table : points.tables) {
     write_file_atomically(out.path() / (table.op + ".csv"), points_csv(table));

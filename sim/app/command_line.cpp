@@ -109,29 +109,6 @@ void add_calibration_option(po::options_description& options) {
                         "refuse runs priced outside what was measured, or from other hardware's measurements");
 }
 
-void add_json_option(po::options_description& options) {
-  options.add_options()("json", po::bool_switch(),
-                        "print the result as JSON on standard output; everything else goes to standard error");
-}
-
-JsonOutput::JsonOutput(const po::variables_map& values) {
-  if (values["json"].as<bool>()) {
-    out_ = std::cout.rdbuf(std::cerr.rdbuf());
-  }
-}
-
-JsonOutput::~JsonOutput() {
-  if (wanted()) {
-    std::cout.rdbuf(out_);
-  }
-}
-
-void JsonOutput::print(const std::string& json) const {
-  if (wanted()) {
-    std::ostream(out_) << json << std::flush;
-  }
-}
-
 std::size_t workers_of(const po::variables_map& values) {
   const int threads = values["threads"].as<int>();
   if (threads < 0 || threads > 4096) {

@@ -3,11 +3,11 @@
 
 #include <boost/program_options.hpp>
 #include <filesystem>
-#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/app/output.h"
 #include "sim/core/config.h"
 #include "sim/core/interrupt.h"
 #include "sim/scenario/scenario.h"
@@ -67,24 +67,6 @@ int terminal_columns();
 
 // --strict-calibration, of the verbs that run.
 void add_calibration_option(boost::program_options::options_description& options);
-
-// --json, of the verbs that tell a result.
-void add_json_option(boost::program_options::options_description& options);
-
-// With --json what is told on standard output goes to the error stream instead, as long as this lives.
-class JsonOutput {
- public:
-  explicit JsonOutput(const boost::program_options::variables_map& values);
-  ~JsonOutput();
-  JsonOutput(const JsonOutput&) = delete;
-  JsonOutput& operator=(const JsonOutput&) = delete;
-  bool wanted() const { return out_ != nullptr; }
-  // Writes the result to standard output when it is wanted.
-  void print(const std::string& json) const;
-
- private:
-  std::streambuf* out_ = nullptr;
-};
 
 std::vector<std::string> split_list(const std::string& text);
 

@@ -143,7 +143,7 @@ int goodput_verb(const std::vector<std::string>& words) {
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
-  add_json_option(options);
+  add_json_option(options, "rates by policy, the verdict and every probe, as goodput.json");
   const auto values = parse_words(
       words,
       "epsim goodput SCENARIO.yaml --policies base,eplb,craft [options]\n\n"

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "sim/app/command_line.h"
-#include "sim/core/files.h"
 #include "sim/scenario/scenario.h"
 
 namespace epsim::app {
@@ -123,9 +122,8 @@ int init_verb(const std::vector<std::string>& words) {
       "node", po::value<std::string>(), "epsim list hardware")("nodes", po::value<int>()->default_value(1),
                                                                "nodes of the instance")(
       "pd", po::value<std::string>(), "nodes of a prefill and of a decode instance, as in 4:8, in place of --nodes")(
-      "dtype", po::value<std::string>()->default_value(""), "bf16 or fp8; default: fp8 where the GPU has it")(
-      "output,o", po::value<std::string>(), "the scenario's file; default: standard output")(
-      "overwrite", po::bool_switch(), "replace the file if it exists");
+      "dtype", po::value<std::string>()->default_value(""), "bf16 or fp8; default: fp8 where the GPU has it");
+  add_file_output(options, "the scenario's file; default: -, standard output");
   const auto values = parse_words(words,
                                   "epsim init --model MODEL --node NODE [--nodes N | --pd P:D] [options]\n\n"
                                   "Writes a scenario that epsim validate and epsim run accept, with the engine's\n"
@@ -145,18 +143,13 @@ int init_verb(const std::vector<std::string>& words) {
   if (values->count("pd") > 0) {
     read_pd((*values)["pd"].as<std::string>(), request);
   }
+  const FileOutput out(*values, "-");
   const std::string text = new_scenario(with_dtype(request));
   print_warnings(read(text));
-  if (values->count("output") == 0) {
-    std::cout << text;
-    return 0;
+  out.write(text, "scenario");
+  if (!out.to_standard_output()) {
+    std::cout << "next: epsim validate " << out.path().string() << "\n";
   }
-  const std::filesystem::path file((*values)["output"].as<std::string>());
-  if (std::filesystem::exists(file) && !(*values)["overwrite"].as<bool>()) {
-    throw InputError({file.string(), 0, "output"}, "the file exists; name another one or add --overwrite.");
-  }
-  write_file_atomically(file, text);
-  std::cout << "wrote " << file.string() << "; next: epsim validate " << file.string() << "\n";
   return 0;
 }
 

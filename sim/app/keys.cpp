@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "sim/core/error.h"
@@ -71,14 +72,20 @@ std::string cell(const std::string& text) {
   return out;
 }
 
-}  // namespace
+// What the table says of the value that a key has unless it is given: "required", nothing, a text.
+std::string fallback_text(const ScenarioKey& key) {
+  const std::string fallback(key.fallback == "none" ? "" : key.fallback);
+  return fallback.starts_with("(") ? fallback.substr(1, fallback.size() - 2) : fallback;
+}
 
-std::string keys_text(const std::string& prefix) {
-  std::string out;
+// Throws InputError when there are none.
+std::vector<const ScenarioKey*> keys_below(const std::string& prefix) {
+  std::vector<const ScenarioKey*> out;
   std::vector<std::string> sections;
   for (const ScenarioKey& key : scenario_keys()) {
-    const bool wanted = key.path.starts_with(prefix) || key.path.starts_with(table_path(prefix));
-    out += wanted ? entry(key) : "";
+    if (key.path.starts_with(prefix) || key.path.starts_with(table_path(prefix))) {
+      out.push_back(&key);
+    }
     if (std::find(sections.begin(), sections.end(), top_of(key.path)) == sections.end()) {
       sections.push_back(top_of(key.path));
     }
@@ -87,6 +94,29 @@ std::string keys_text(const std::string& prefix) {
     throw InputError({}, unknown_name("key", prefix, sections));
   }
   return out;
+}
+
+}  // namespace
+
+std::string keys_text(const std::string& prefix) {
+  std::string out;
+  for (const ScenarioKey* key : keys_below(prefix)) {
+    out += entry(*key);
+  }
+  return out;
+}
+
+std::string keys_json(const std::string& prefix) {
+  nlohmann::ordered_json out{{"format", 1}, {"keys", nlohmann::ordered_json::array()}};
+  for (const ScenarioKey* key : keys_below(prefix)) {
+    nlohmann::ordered_json row{{"key", key->path}, {"value", value_text(*key)}, {"default", fallback_text(*key)}};
+    row["meaning"] = key->sentence;
+    if (!key->variants.empty()) {
+      row["for"] = with_commas(key->variants);
+    }
+    out["keys"].push_back(std::move(row));
+  }
+  return out.dump(2) + "\n";
 }
 
 std::string keys_markdown() {
@@ -111,9 +141,7 @@ std::string keys_markdown() {
       section = top;
       out += fmt::format("\n## {}\n\n| key | value | default | meaning |\n|---|---|---|---|\n", section);
     }
-    const std::string fallback(key.fallback == "none" ? "" : key.fallback);
-    out += fmt::format("| `{}` | {} | {} | {}{} |\n", key.path, cell(value_text(key)),
-                       fallback.starts_with("(") ? fallback.substr(1, fallback.size() - 2) : fallback,
+    out += fmt::format("| `{}` | {} | {} | {}{} |\n", key.path, cell(value_text(key)), fallback_text(key),
                        cell(std::string(key.sentence)),
                        key.variants.empty() ? "" : fmt::format(" *{}*", with_commas(key.variants)));
   }

@@ -1,158 +1,132 @@
 // `epsim list`: everything that a scenario can name, each with its sentence.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 
-#include "models/catalogue.h"
-#include "models/model_catalogue.h"
 #include "models/network/topology_drawing.h"
-#include "policies/rebalance/rules.h"
-#include "policies/registry.h"
-#include "policies/replica_choice/registry.h"
 #include "sim/app/command_line.h"
 #include "sim/app/keys.h"
+#include "sim/app/list_topics.h"
 #include "sim/core/files.h"
-#include "sim/scenario/engine_profile.h"
 #include "sim/scenario/network_options.h"
-#include "sim/scenario/scenario.h"
-#include "traces/requests/read_requests.h"
-#include "traces/routing/load_sources.h"
 
 namespace epsim::app {
 namespace {
 
-void line(std::string_view name, std::string_view sentence) {
-  std::cout << fmt::format("  {:<22} {}\n", name, sentence);
+namespace po = boost::program_options;
+using Json = nlohmann::ordered_json;
+
+void print_line(const std::string& name, const std::string& text) {
+  std::cout << fmt::format("  {:<22} {}\n", name, text);
 }
 
-void list_models() {
-  std::cout << "models (model.architecture); the path of a Hugging Face config.json works too\n";
-  for (const ModelItem& model : epsim::list_models()) {
-    line(model.name, model.summary);
+std::string words_of(const std::string& key) {
+  std::string out = key;
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+// A text, or a list of texts.
+std::string text_of(const Json& value) {
+  if (value.is_string()) {
+    return value.get<std::string>();
   }
-}
-
-void list_hardware() {
-  std::cout << "nodes (cluster.node)\n";
-  for (const CatalogueItem& node : list_nodes()) {
-    line(node.name, node.summary);
+  std::string out;
+  for (const Json& item : value) {
+    out += (out.empty() ? "" : ", ") + item.get<std::string>();
   }
-  std::cout << "GPUs\n";
-  for (const CatalogueItem& gpu : list_gpus()) {
-    line(gpu.name, gpu.summary);
-  }
+  return out;
 }
 
-template <class Entry>
-void list_named(const Entry& entry) {
-  line(entry.name, entry.summary);
-  line("", fmt::format("options: {}", entry.options));
-  line("", fmt::format("ignores: {}", entry.ignores));
-}
-
-void list_policies() {
-  std::cout << "policies (--policies, policy, or kind in an entry of policies:)\n";
-  for (const PlacementPolicyEntry& entry : placement_policies()) {
-    list_named(entry);
-    if (!entry.replica_choice.empty()) {
-      line("", fmt::format("replica_choice: {} unless the entry names another", entry.replica_choice));
+void print_section(const ListSection& section) {
+  std::cout << section.title << "\n";
+  for (const Json& row : section.rows) {
+    print_line(row.at("name"), row.at("summary"));
+    for (const auto& [key, value] : row.items()) {
+      if (key != "name" && key != "summary") {
+        print_line("", words_of(key) + ": " + text_of(value));
+      }
     }
   }
-  list_named(plugin_policy());
-  std::cout << "replica choices (replica_choice.kind in an entry of policies:)\n";
-  for (const ReplicaChoiceEntry& entry : replica_choices()) {
-    list_named(entry);
-  }
-  std::cout << "when to plan again during a run (rebalance.rule in an entry of policies:)\n";
-  for (const RebalanceRuleEntry& entry : rebalance_rules()) {
-    list_named(entry);
-  }
-  std::cout << "policies that act in every step (epsim screen)\n";
-  for (const StepPolicyEntry& entry : step_policies()) {
-    line(entry.name, entry.summary);
-    line("", fmt::format("options: {}", entry.options));
-  }
-  std::cout << "ceilings, named like policies\n";
-  for (const CeilingEntry& entry : kCeilings) {
-    line(entry.name, entry.summary);
-    line("", fmt::format("options: {}", entry.options));
-  }
 }
 
-void list_readers() {
-  std::cout << "requests (requests.kind)\n";
-  for (const RequestSource& source : request_sources()) {
-    line(source.name, source.summary);
+// The topics of that name, all without one.
+int list_topic(const std::string& wanted, const JsonOutput& json) {
+  std::vector<std::string> names{"keys"};
+  Json all{{"format", 1}};
+  for (const ListTopic& topic : list_topics()) {
+    names.emplace_back(topic.name);
+    if (!wanted.empty() && wanted != topic.name) {
+      continue;
+    }
+    for (const ListSection& section : topic.sections()) {
+      if (!json.wanted()) {
+        print_section(section);
+      }
+      all[section.key] = section.rows;
+    }
   }
-  std::cout << "expert loads (loads.kind, plan_loads.kind)\n";
-  for (const LoadReader& reader : load_readers()) {
-    line(reader.name, reader.summary);
+  if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
+    throw InputError({}, unknown_name("topic", wanted, names));
   }
+  json.print(all.dump(2) + "\n");
+  return 0;
 }
 
-void list_engines() {
-  std::cout << "serving engines (serving.engine); docs/serving.md explains the knobs\n";
-  for (const EngineProfile& engine : engine_profiles()) {
-    line(engine.name, engine.summary);
-    line("", fmt::format("knobs: {}", fmt::join(engine.knobs, ", ")));
+int list_keys(const po::variables_map& values, const JsonOutput& json) {
+  const std::string prefix = values.count("prefix") > 0 ? values["prefix"].as<std::string>() : "";
+  if (json.wanted()) {
+    json.print(keys_json(prefix));
+  } else {
+    std::cout << (values["markdown"].as<bool>() ? keys_markdown() : keys_text(prefix));
   }
-  for (const EngineAlias& alias : kEngineAliases) {
-    line(alias.name, fmt::format("the newest of them: {}", alias.engine));
-  }
+  return 0;
 }
-
-void list_transports() {
-  std::cout << "transports (dispatch.transport): who moves tokens to their experts and back\n";
-  for (const TransportEntry& entry : transport_entries()) {
-    line(entry.name, entry.summary);
-    line("", fmt::format("runs on: {}", entry.runs_on));
-    line("", fmt::format("source: {}", entry.source));
-  }
-}
-
-struct Topic {
-  const char* name;
-  void (*print)();
-};
-constexpr Topic kTopics[] = {{"models", list_models},   {"hardware", list_hardware}, {"policies", list_policies},
-                             {"readers", list_readers}, {"engines", list_engines},   {"transports", list_transports}};
 
 // Draws the cluster of a scenario: DOT on standard output, or a file of the kind that its name says.
-int draw_topology(const boost::program_options::variables_map& values) {
+int draw_topology(const po::variables_map& values) {
   const Topology topology = read_topology(Config::from_file(shipped_file(values["topology"].as<std::string>())));
   const int nodes = values["nodes"].as<int>();
   if (nodes < 1) {
     throw InputError({"", 0, "nodes"}, fmt::format("{} nodes cannot be drawn; 1 or more can.", nodes));
   }
-  if (values.count("output") == 0 || values["output"].as<std::string>() == "-") {
-    std::cout << to_dot(topology, nodes);
-    return 0;
+  const FileOutput out(values, "-");
+  const std::string kind = out.path().extension().string();
+  if (!out.to_standard_output() && kind != ".svg" && kind != ".dot") {
+    throw InputError({out.path().string(), 0, "output"},
+                     "a topology is drawn as .svg or .dot; end the file's name so.");
   }
-  const std::filesystem::path file(values["output"].as<std::string>());
-  const std::string kind = file.extension().string();
-  if (kind != ".svg" && kind != ".dot") {
-    throw InputError({file.string(), 0, "output"}, "a topology is drawn as .svg or .dot; end the file's name so.");
-  }
-  if (std::filesystem::exists(file) && !values["overwrite"].as<bool>()) {
-    throw InputError({file.string(), 0, "output"}, "the file exists; name another one or add --overwrite.");
-  }
-  write_file_atomically(file, kind == ".svg" ? to_svg(topology, nodes) : to_dot(topology, nodes));
+  out.write(kind == ".svg" ? to_svg(topology, nodes) : to_dot(topology, nodes), "topology");
   return 0;
+}
+
+// Options that only one of the uses takes would be passed over in silence by the others.
+void check_use(const po::variables_map& values, bool topology, bool keys) {
+  if (!topology && values.count("output") > 0) {
+    throw InputError({"", 0, "output"}, "this option is for --topology; lists go to standard output.");
+  }
+  if (topology && (values["json"].as<bool>() || values.count("topic") > 0)) {
+    throw InputError({"", 0, "topology"}, "a drawing takes neither --json nor a topic.");
+  }
+  if (values["markdown"].as<bool>() && (!keys || values["json"].as<bool>() || values.count("prefix") > 0)) {
+    throw InputError({"", 0, "markdown"}, "this option is for `epsim list keys` alone.");
+  }
+  if (!keys && values.count("prefix") > 0) {
+    throw InputError({}, "too many arguments: only `epsim list keys` takes a second one.");
+  }
 }
 
 }  // namespace
 
 int list_verb(const std::vector<std::string>& words) {
-  namespace po = boost::program_options;
   po::options_description options("options");
-  options.add_options()("topology", po::value<std::string>(), "draw the cluster of this scenario instead")(
-      "output,o", po::value<std::string>(), "the drawing's file, .svg or .dot; default: DOT on standard output")(
-      "nodes", po::value<int>()->default_value(kDrawnNodes), "draw at most so many nodes")(
-      "overwrite", po::bool_switch(), "replace the file if it exists")("markdown", po::bool_switch(),
-                                                                       "with keys: docs/keys.md");
+  options.add_options()("topology", po::value<std::string>(), "draw the cluster of this scenario instead");
+  add_file_output(options, "the drawing's file, .svg or .dot; default: -, DOT on standard output");
+  options.add_options()("nodes", po::value<int>()->default_value(kDrawnNodes), "draw at most so many nodes")(
+      "markdown", po::bool_switch(), "with keys: docs/keys.md");
+  add_json_option(options, "a list of objects (name, summary, options, ...) for each catalogue of the topic");
   const auto values =
       parse_words(words,
                   "epsim list [models|hardware|policies|readers|engines|transports]\n"
@@ -165,29 +139,14 @@ int list_verb(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  if (values->count("topology") > 0) {
+  const bool topology = values->count("topology") > 0;
+  const std::string wanted = values->count("topic") > 0 ? (*values)["topic"].as<std::string>() : "";
+  check_use(*values, topology, wanted == "keys");
+  if (topology) {
     return draw_topology(*values);
   }
-  const std::string wanted = values->count("topic") > 0 ? (*values)["topic"].as<std::string>() : "";
-  if (wanted != "keys" && values->count("prefix") > 0) {
-    throw InputError({}, "too many arguments: only `epsim list keys` takes a second one.");
-  }
-  if (wanted == "keys") {
-    const std::string prefix = values->count("prefix") > 0 ? (*values)["prefix"].as<std::string>() : "";
-    std::cout << ((*values)["markdown"].as<bool>() ? keys_markdown() : keys_text(prefix));
-    return 0;
-  }
-  std::vector<std::string> names{"keys"};
-  for (const Topic& topic : kTopics) {
-    names.emplace_back(topic.name);
-    if (wanted.empty() || wanted == topic.name) {
-      topic.print();
-    }
-  }
-  if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
-    throw InputError({}, unknown_name("topic", wanted, names));
-  }
-  return 0;
+  const JsonOutput json(*values);
+  return wanted == "keys" ? list_keys(*values, json) : list_topic(wanted, json);
 }
 
 }  // namespace epsim::app

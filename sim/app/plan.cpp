@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -18,7 +18,6 @@
 namespace epsim::app {
 
 namespace po = boost::program_options;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -51,26 +50,6 @@ Config open_request(const po::variables_map& values) {
   return Config::from_file(name);
 }
 
-void check_target(const std::string& target, bool overwrite) {
-  std::error_code ignored;
-  const fs::path file(target);
-  if (target == "-" || target.empty()) {
-    return;
-  }
-  if (fs::is_directory(file, ignored)) {
-    throw InputError({target, 0, ""}, "this is a folder; name a file for the plan.");
-  }
-  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) {
-    throw InputError({target, 0, ""}, "this is a device or a pipe, which a plan would replace; name a file.");
-  }
-  if (fs::exists(file, ignored) && !overwrite) {
-    throw InputError({target, 0, ""}, "the file exists; name another, or add --overwrite to replace it.");
-  }
-  if (file.has_parent_path() && !fs::is_directory(file.parent_path(), ignored)) {
-    throw InputError({target, 0, ""}, "there is no such folder to write the plan into.");
-  }
-}
-
 // Which layers of the model the request's layers are; without a model they are taken to be all.
 ModelLayers model_layers(const PlanRequest& request) {
   if (request.model) {
@@ -91,31 +70,31 @@ std::string checked_format(const std::string& format) {
 }
 
 int plan_request(const po::variables_map& values) {
-  const std::string target = values.count("output") > 0 ? values["output"].as<std::string>() : "";
   const std::string format = checked_format(values["format"].as<std::string>());
-  const bool explain = values["explain"].as<bool>();
-  if (target.empty() && !explain) {
-    throw InputError({}, "name the file for the plan, as in -o plan.json, or -o - for the terminal");
+  const bool explain = values["explain"].as<bool>(), to_file = values.count("output") > 0;
+  const JsonOutput json(values);
+  if (!to_file && !explain && !json.wanted()) {
+    throw InputError({}, "name the file for the plan, as in -o plan.json, or -o - for standard output");
   }
-  check_target(target, values["overwrite"].as<bool>());
+  const auto target = to_file ? std::make_unique<FileOutput>(values) : nullptr;
+  if (json.wanted() && to_file && target->to_standard_output()) {
+    throw InputError({}, "both --json and -o - write to standard output; name a file for the plan.");
+  }
   const PlanRequest request = read_plan_request(open_request(values));
   const PlacementPlan plan = make_plan(request);
   const PlanFigures figures = plan_figures(plan, request);
-  const std::string text =
-      format == kOwnFormat ? plan_json(plan, request, figures) : export_plan(plan, model_layers(request), format);
-  // Where the plan goes to the terminal, what is told about it goes to the error stream.
-  std::ostream& told = target == "-" ? std::cerr : std::cout;
+  const std::string own = plan_json(plan, request, figures);
+  const std::string text = format == kOwnFormat ? own : export_plan(plan, model_layers(request), format);
   if (explain) {
-    told << explain_plan(plan, request, figures) << "\n";
+    std::cout << explain_plan(plan, request, figures) << "\n";
   }
-  if (target == "-") {
-    std::cout << text;
-    return 0;
+  if (!target || !target->to_standard_output()) {
+    std::cout << plan_summary(plan, request, figures);
   }
-  if (!target.empty()) {
-    write_file_atomically(target, text);
+  if (target) {
+    target->write(text, "plan");
   }
-  told << plan_summary(plan, request, figures) << (target.empty() ? "" : "plan: " + target + "\n");
+  json.print(own);
   return 0;
 }
 
@@ -123,11 +102,11 @@ int plan_request(const po::variables_map& values) {
 
 int plan_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
-  options.add_options()("output,o", po::value<std::string>(), "file for the plan; - is the terminal")(
-      "overwrite", po::bool_switch(), "replace the file if it exists")(
-      "format", po::value<std::string>()->default_value(kOwnFormat),
-      "epsim, or the file of an engine: sglang, trtllm, vllm, vllm-ascend")(
-      "explain", po::bool_switch(), "show layer by layer why; without -o, nothing else");
+  add_file_output(options, "file for the plan, - for standard output");
+  add_json_option(options, "slots, balancedness, memory and moves by layer or GPU, as a plan file");
+  options.add_options()("format", po::value<std::string>()->default_value(kOwnFormat),
+                        "epsim, or the file of an engine: sglang, trtllm, vllm, vllm-ascend")(
+      "explain", po::bool_switch(), "show layer by layer why; then -o may be left out");
   const auto values = parse_words(
       words,
       "epsim plan REQUEST.json -o PLAN.json [options]\n\n"

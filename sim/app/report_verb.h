@@ -2,11 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace epsim::app {
 
-// Writes the report on `place` (an output folder, or a plan's file) to `target`. Throws InputError when there is
-// nothing to report on, or when the target exists and `overwrite` is not set.
-void write_report(const std::filesystem::path& place, const std::filesystem::path& target, bool overwrite);
+// The report on `place` (an output folder, or a plan's file) as HTML. Throws InputError when there is nothing to report
+// on.
+std::string report_of(const std::filesystem::path& place);
 
 }  // namespace epsim::app

@@ -241,6 +241,7 @@ void check_paper(const po::variables_map& values) {
 int reproduce(const po::variables_map& values) {
   check_paper(values);
   interrupted();  // from here on, Ctrl-C is ours
+  const JsonOutput json(values);
   const CraftScope scope{values["quick"].as<bool>()};
   const std::vector<CraftClaim> claims = chosen_claims(values);
   const CraftStudyOptions options = study_options(values, scope.quick);
@@ -248,8 +249,7 @@ int reproduce(const po::variables_map& values) {
   const std::vector<CraftNeed> needs = needs_of(claims, scope);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const std::vector<InputFile> inputs = inputs_of(needs, options);
-  const fs::path target =
-      values.count("output") > 0 ? fs::path(values["output"].as<std::string>()) : fs::path("out") / "craft";
+  const fs::path target = named_folder(values).value_or(fs::path("out") / "craft");
   const WorkFolder folder(target, kKind, manifest_of(options, inputs), values["overwrite"].as<bool>());
   check_keeps_claims(folder.path(), claims);
   FolderStore store(folder);
@@ -271,7 +271,8 @@ int reproduce(const po::variables_map& values) {
   add_movements(rows, movements);
   write_craft_folder(folder.path(), rows, info, evidence, options, movements);
   const fs::path page = folder.path() / "report.html";
-  write_report(folder.path(), page, true);
+  write_file_atomically(page, report_of(folder.path()));
+  json.print(read_file(folder.path() / "claims.json"));
   std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true)
             << what_must_hold(rows);
   if (!info.not_run.empty()) {
@@ -295,6 +296,7 @@ int reproduce_verb(const std::vector<std::string>& words) {
       "seeds", po::value<int>(), "seeds of requests and routing; default 2")(
       "set", po::value<std::vector<std::string>>(), "override a key of every setup, as in --set dispatch.dedup=node");
   add_output_options(options);
+  add_json_option(options, "the claims with value, tolerance and verdict, as claims.json");
   const auto values = parse_words(
       words,
       "epsim reproduce craft [options]\n\n"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/app/output.h"
 #include "sim/core/error.h"
 
 namespace epsim::app {
@@ -10,8 +11,8 @@ namespace fs = std::filesystem;
 
 ResultsFolder::ResultsFolder(const boost::program_options::variables_map& values, const std::string& name,
                              const std::function<bool(const fs::path&)>& ours) {
-  if (values.count("output") > 0) {
-    path_ = values["output"].as<std::string>();
+  if (const std::optional<fs::path> named = named_folder(values)) {
+    path_ = *named;
     return;
   }
   own_name_ = true;

@@ -175,7 +175,7 @@ int run_verb(const std::vector<std::string>& words) {
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
-  add_json_option(options);
+  add_json_option(options, "the figures of summary.json");
   const auto values = parse_words(words,
                                   "epsim run SCENARIO.yaml [options]\n\n"
                                   "Runs the scenario under its own `policy` and writes the results to a folder.\n",
@@ -190,7 +190,7 @@ int compare_verb(const std::vector<std::string>& words) {
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
-  add_json_option(options);
+  add_json_option(options, "ranked runs, differences and conclusions, as comparison.json");
   const auto values = parse_words(
       words,
       "epsim compare SCENARIO.yaml --policies base,eplb [options]\n\n"

@@ -134,6 +134,7 @@ std::string scenario_schema() {
 
 int schema_verb(const std::vector<std::string>& words) {
   boost::program_options::options_description options("options");
+  add_file_output(options, "the schema's file; default: -, standard output");
   const auto values = parse_words(
       words,
       "epsim schema > epsim.schema.json\n\n"
@@ -141,7 +142,7 @@ int schema_verb(const std::vector<std::string>& words) {
       "scenario, the first line `# yaml-language-server: $schema=epsim.schema.json` names it.\n",
       options, {});
   if (values) {
-    std::cout << scenario_schema();
+    FileOutput(*values, "-").write(scenario_schema(), "schema");
   }
   return 0;
 }

@@ -93,7 +93,7 @@ int screen_verb(const std::vector<std::string>& words) {
   options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
                         "policies to screen, separated by commas; default: the scenario's own");
   add_scenario_options(options);
-  add_json_option(options);
+  add_json_option(options, "copies, KV room and balancedness by policy");
   const auto values = parse_words(
       words,
       "epsim screen SCENARIO.yaml --policies base,eplb,craft [options]\n\n"

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
@@ -276,8 +277,20 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
   return out;
 }
 
+// The tables that are written, by name.
+std::string sweep_json(const SweepOutcome& done, const std::string& best) {
+  using Json = nlohmann::ordered_json;
+  Json out{{"format", 1}, {"epsim_version", EPSIM_VERSION}, {"points", done.points.size()}, {"failed", done.failed}};
+  out["verdict"] = best.empty() ? Json() : Json(best);
+  for (const ResultTable& table : done.tables) {
+    out[table.name] = json_rows(table);
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 int sweep(const po::variables_map& values) {
   interrupted();  // from here on, Ctrl-C is ours
+  const JsonOutput json(values);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const SweepRequest request = request_of(values);
   if (request.measure == SweepMeasure::kRun) {
@@ -303,6 +316,7 @@ int sweep(const po::variables_map& values) {
             << overload_note(done.tables.front())
             << (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0)))
             << "\nresults: " << target.string() << "\n";
+  json.print(sweep_json(done, best));
   if (done.failed > 0) {
     std::cout << failures(done);
     return 1;
@@ -322,6 +336,7 @@ int sweep_verb(const std::vector<std::string>& words) {
       "retry-failed", po::bool_switch(), "run the points again that failed before");
   add_scenario_options(options);
   add_output_options(options);
+  add_json_option(options, "results, a row for each point, and as they apply intervals, knees, curve and the verdict");
   po::options_description search("options of --measure goodput");
   add_goodput_options(search);
   options.add(search);

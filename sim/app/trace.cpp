@@ -42,22 +42,6 @@ bool is_hdf5(const std::string& file) {
 
 }  // namespace
 
-void add_file_output(po::options_description& options) {
-  options.add_options()("output,o", po::value<std::string>(), "the file to write")("overwrite", po::bool_switch(),
-                                                                                   "replace it if it exists");
-}
-
-std::filesystem::path output_file(const po::variables_map& values) {
-  if (values.count("output") == 0) {
-    throw InputError({}, "name the file to write with -o FILE.");
-  }
-  const std::filesystem::path file = values["output"].as<std::string>();
-  if (std::filesystem::exists(file) && !values["overwrite"].as<bool>()) {
-    throw InputError({file.string(), 0, ""}, "this file exists; name another, or add --overwrite to replace it.");
-  }
-  return file;
-}
-
 void add_import_options(po::options_description& options) {
   options.add_options()("format", po::value<std::string>()->default_value("auto"),
                         "of the recording: auto, or one that `epsim trace import --help` lists")(

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <sstream>
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
@@ -50,6 +51,7 @@ int trace_info_words(const std::vector<std::string>& words) {
   options.add_options()("heatmap", po::value<std::string>(), "write layer x expert loads as an SVG picture")(
       "overwrite", po::bool_switch(), "replace the picture if it exists");
   add_import_options(options);
+  add_json_option(options, "shape, totals, skew and the max / mean of every layer");
   const auto values = parse_words(words,
                                   "epsim trace info TRACE [--heatmap OUT.svg]\n\n"
                                   "TRACE is a file in our format, or a recording that `epsim trace import` reads.\n",
@@ -60,7 +62,9 @@ int trace_info_words(const std::vector<std::string>& words) {
   const std::string file = argument(*values, "trace", "the trace to look at");
   const OpenedTrace opened(file, recording_format(*values), import_options(*values));
   const TraceFile trace(opened.path());
+  const JsonOutput json(*values);
   std::cout << trace_summary(trace, file);
+  json.print(trace_summary_json(trace));
   if (values->count("heatmap") > 0) {
     const std::filesystem::path picture = (*values)["heatmap"].as<std::string>();
     if (std::filesystem::exists(picture) && !(*values)["overwrite"].as<bool>()) {
@@ -74,7 +78,7 @@ int trace_info_words(const std::vector<std::string>& words) {
 
 int trace_import_words(const std::vector<std::string>& words) {
   po::options_description options("options; figures that the file does not say about itself");
-  add_file_output(options);
+  add_file_output(options, "the trace to write");
   add_import_options(options);
   const auto values = parse_words(
       words, "epsim trace import RECORDING -o TRACE.h5 [options]\n\nFormats:" + names_of(trace_importers()) + "\n",
@@ -82,7 +86,7 @@ int trace_import_words(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  const std::filesystem::path out = output_file(*values);
+  const std::filesystem::path out = hdf5_output(*values);
   trace_import(argument(*values, "recording", "the recording to import"), recording_format(*values),
                import_options(*values), out);
   std::cout << "trace: " << out.string() << "\n";
@@ -91,7 +95,7 @@ int trace_import_words(const std::vector<std::string>& words) {
 
 int trace_convert_words(const std::vector<std::string>& words) {
   po::options_description options("options");
-  add_file_output(options);
+  add_file_output(options, "the file to write, - for standard output");
   options.add_options()("format", po::value<std::string>(), "to write");
   const auto values = parse_words(
       words, "epsim trace convert TRACE.h5 --format NAME -o OUT\n\nFormats:" + names_of(trace_exporters()) + "\n",
@@ -99,16 +103,23 @@ int trace_convert_words(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  const std::filesystem::path out = output_file(*values);
-  trace_convert(argument(*values, "trace", "the trace to convert"),
-                argument(*values, "format", "the format with --format"), out);
-  std::cout << "written: " << out.string() << "\n";
+  const FileOutput out(*values);
+  const std::string trace = argument(*values, "trace", "the trace to convert"),
+                    format = argument(*values, "format", "the format with --format");
+  if (out.to_standard_output()) {
+    std::ostringstream text;
+    export_trace(TraceFile(trace), format, text);
+    out.write(text.str(), "written");
+    return 0;
+  }
+  trace_convert(trace, format, out.path());
+  std::cout << "written: " << out.path().string() << "\n";
   return 0;
 }
 
 int trace_slice_words(const std::vector<std::string>& words) {
   po::options_description options("options");
-  add_file_output(options);
+  add_file_output(options, "the trace to write");
   options.add_options()("rows", po::value<std::string>(), "load rows first:end, the end left out")(
       "tokens", po::value<std::string>(), "tokens first:end, the end left out")(
       "layers", po::value<std::string>(), "model layer numbers, separated by commas");
@@ -120,7 +131,7 @@ int trace_slice_words(const std::vector<std::string>& words) {
   read_range(*values, "rows", slice.first_row, slice.rows);
   read_range(*values, "tokens", slice.first_token, slice.tokens);
   slice.layers = number_list(*values, "layers");
-  const std::filesystem::path out = output_file(*values);
+  const std::filesystem::path out = hdf5_output(*values);
   trace_slice(argument(*values, "trace", "the trace to cut"), slice, out);
   std::cout << "trace: " << out.string() << "\n";
   return 0;

@@ -3,6 +3,7 @@
 
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
@@ -27,6 +28,22 @@ TraceProfile profile_of(const std::string& file, const po::variables_map& values
   return profiler.finish();
 }
 
+std::string comparison_json(const Comparison& compared, const TraceProfile& a, const TraceProfile& b, bool by_layer) {
+  nlohmann::ordered_json out{{"format", 1}, {"a", compared.a}, {"b", compared.b}, {"goodness", compared.goodness}};
+  for (const ComparisonRow& row : compared.rows) {
+    out["statistics"].push_back({{"statistic", row.name},
+                                 {"a", row.a},
+                                 {"b", row.b},
+                                 {row.relative ? "deviation_share" : "deviation", row.deviation}});
+  }
+  for (std::size_t l = 0; by_layer && l < a.layers.size(); ++l) {
+    out["layers"].push_back({{"layer", a.info.layer_numbers[l]},
+                             {"a_max_over_mean", a.layers[l].max_over_mean},
+                             {"b_max_over_mean", b.layers[l].max_over_mean}});
+  }
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 RoutingModel model_or_preset(const std::string& name) {
   return std::filesystem::exists(name) ? read_routing_model(std::filesystem::path(name)) : routing_preset(name);
 }
@@ -35,7 +52,7 @@ RoutingModel model_or_preset(const std::string& name) {
 
 int trace_fit_words(const std::vector<std::string>& words) {
   po::options_description options("options");
-  add_file_output(options);
+  add_file_output(options, "the model to write, - for standard output");
   options.add_options()("name", po::value<std::string>()->default_value(""),
                         "of the model; default: the file's, without its ending");
   add_import_options(options);
@@ -48,7 +65,7 @@ int trace_fit_words(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  const std::filesystem::path out = output_file(*values);
+  const FileOutput out(*values);
   const std::string file = argument(*values, "trace", "the trace to fit");
   const OpenedTrace opened(file, recording_format(*values), import_options(*values));
   TraceCollector collector;
@@ -58,14 +75,13 @@ int trace_fit_words(const std::vector<std::string>& words) {
   if (fit.name.empty()) {
     fit.name = std::filesystem::path(file).stem().string();
   }
-  write_file_atomically(out, to_yaml(collector.fit(fit)));
-  std::cout << "model: " << out.string() << "\n";
+  out.write(to_yaml(collector.fit(fit)), "model");
   return 0;
 }
 
 int trace_generate_words(const std::vector<std::string>& words) {
   po::options_description options("options");
-  add_file_output(options);
+  add_file_output(options, "the trace to write");
   options.add_options()("rows", po::value<std::int64_t>(), "load rows (steps) to generate")(
       "sources", po::value<int>()->default_value(8), "source ranks of a row")(
       "tokens-per-row", po::value<std::int64_t>()->default_value(4096), "tokens of each source in a row")(
@@ -85,7 +101,7 @@ int trace_generate_words(const std::vector<std::string>& words) {
   if (rows == tokens) {
     throw InputError({}, "say what to generate: either --rows N or --tokens N.");
   }
-  const std::filesystem::path out = output_file(*values);
+  const std::filesystem::path out = hdf5_output(*values);
   const RoutingLaw law(model_or_preset(argument(*values, "model", "a model file or a preset")));
   const auto seed = static_cast<Seed>((*values)["seed"].as<std::uint64_t>());
   const auto positive = [&](const char* name, std::int64_t value) {
@@ -115,6 +131,7 @@ int trace_compare_words(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("by-layer", po::bool_switch(), "max / mean of every layer too");
   add_import_options(options);
+  add_json_option(options, "the statistics of both traces, their deviations and, with --by-layer, every layer's");
   const auto values = parse_words(words,
                                   "epsim trace compare A B [--by-layer]\n\n"
                                   "The statistics of two traces that matter for expert parallelism, side by side.\n",
@@ -122,12 +139,16 @@ int trace_compare_words(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
+  const JsonOutput json(*values);
   const TraceProfile a = profile_of(argument(*values, "a", "two traces"), *values);
   const TraceProfile b = profile_of(argument(*values, "b", "a second trace"), *values);
-  std::cout << to_text(compare(a, b));
-  if ((*values)["by-layer"].as<bool>()) {
+  const Comparison compared = compare(a, b);
+  const bool by_layer = (*values)["by-layer"].as<bool>();
+  std::cout << to_text(compared);
+  if (by_layer) {
     std::cout << "\n" << layers_to_text(a, b);
   }
+  json.print(comparison_json(compared, a, b, by_layer));
   return 0;
 }
 

@@ -21,10 +21,6 @@ int trace_fit_words(const std::vector<std::string>& words);
 int trace_generate_words(const std::vector<std::string>& words);
 int trace_compare_words(const std::vector<std::string>& words);
 
-// --output (required) and --overwrite.
-void add_file_output(boost::program_options::options_description& options);
-// The output file, checked: refuses an existing one without --overwrite.
-std::filesystem::path output_file(const boost::program_options::variables_map& values);
 // A positional argument; InputError saying what it names when it is missing.
 std::string argument(const boost::program_options::variables_map& values, const std::string& name,
                      const std::string& what);

@@ -139,6 +139,18 @@ void append_rows(ResultTable& all, const std::vector<std::string>& lead, const R
   }
 }
 
+nlohmann::ordered_json json_rows(const ResultTable& table) {
+  Json out = Json::array();
+  for (const std::vector<std::string>& cells : table.rows) {
+    Json& row = out.emplace_back(Json::object());
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const Json number = table.columns[c].text ? Json() : Json::parse(cells[c], nullptr, false);
+      row[table.columns[c].name] = number.is_number() ? number : cells[c].empty() ? Json() : Json(cells[c]);
+    }
+  }
+  return out;
+}
+
 void write_table_csv(std::ostream& out, const ResultTable& table) {
   std::vector<std::string_view> names;
   for (const ResultColumn& column : table.columns) {

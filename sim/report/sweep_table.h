@@ -3,6 +3,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ ResultTable table_of_csv(const std::string& name, const std::string& csv, std::s
 // The rows of `table` at the end of `all`, each after the cells `lead`, whose columns are the first of `all`. Columns
 // that `all` does not have yet are added, empty in earlier rows.
 void append_rows(ResultTable& all, const std::vector<std::string>& lead, const ResultTable& table);
+
+// The rows as JSON objects by column: numbers as numbers, null where a cell is empty.
+nlohmann::ordered_json json_rows(const ResultTable& table);
 
 void write_table_csv(std::ostream& out, const ResultTable& table);
 

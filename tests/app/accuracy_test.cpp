@@ -1,6 +1,8 @@
 // `epsim validate --accuracy`: the committed facts hold, and a row that leaves its band shows.
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/app/process.h"
 #include "tests/support/errors.h"
 
@@ -26,6 +28,9 @@ TEST_CASE("a row outside its band ends with exit code 1, unless it says why") {
       "band: 0.2, source: made up";
   std::ofstream(dir / "facts.yaml") << "operators:\n  - " << row << "}\n";
   const Outcome left = run_epsim(dir, "validate --accuracy=.");
+  const auto json = nlohmann::json::parse(run_epsim(dir, "validate --accuracy=. --json").out);
+  CHECK(json.at("failures") == 1);
+  CHECK(json.at("rows").at(0).at("inside") == false);
   CHECK(left.exit_code == 1);
   check_contains(left.out, {"wrong", "LEFT ITS BAND", "1 of 1 rows left"});
   std::ofstream(dir / "facts.yaml") << "operators:\n  - " << row << ", outside: a reason}\n";

@@ -1,6 +1,8 @@
 // `epsim calibrate`, and runs that insist on what was measured.
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/app/process.h"
 #include "tests/support/errors.h"
 
@@ -52,6 +54,9 @@ TEST_CASE("points are imported, fitted, compared and exported") {
   check_contains(fit.out, {"grouped_gemm_fp8: not fitted: 2 points", "dense_gemm_fp8"});
   check_contains(slurp(dir / "fit/errors.csv"), {"op,groups,points,median,p95,worst", "dense_gemm_fp8,,"});
   CHECK(run_epsim(dir, "calibrate compare fit/fit.yaml p.h5").exit_code == 0);
+  const auto compared = nlohmann::json::parse(run_epsim(dir, "calibrate compare fit/fit.yaml p.h5 --json").out);
+  CHECK(compared.at("errors").at(0).at("in_profile") == true);
+  CHECK(compared.at("errors").at(0).at("points") > 0);
   REQUIRE(run_epsim(dir, "calibrate export p.h5 -o csv").exit_code == 0);
   check_contains(slurp(dir / "csv/dense_gemm_fp8.csv"), {"m,n,k,time_s,rel_error,repeats\n1,512,1024,"});
   CHECK(run_epsim(dir, "calibrate import infersim --machine h100 --from bench -o q.h5").exit_code == 2);

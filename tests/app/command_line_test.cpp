@@ -43,15 +43,115 @@ TEST_CASE("--json prints the result alone on standard output") {
   }
 }
 
-TEST_CASE("-o - writes the one file of a verb to standard output") {
+TEST_CASE("sweep --json holds the rows of its tables, and the verdict of a search") {
   const TempDir dir;
-  const Outcome drawn = run_epsim(dir, "list --topology " + small_scenario() + " -o -");
-  CHECK(drawn.out.find("graph") != std::string::npos);
+  const std::string sweep = "sweep " + small_scenario() + " --policies base -q --json ";
+  const Outcome runs = run_epsim(dir, sweep + "--vary seed=3,4 -o runs");
+  REQUIRE_MESSAGE(runs.exit_code == 0, runs.err);
+  const auto json = nlohmann::json::parse(runs.out);
+  REQUIRE(json.at("results").size() == 2);
+  CHECK(json["results"][1].at("point") == 1);
+  CHECK(json["results"][1].at("policy") == "base");
+  CHECK(json["results"][1].at("error").is_null());
+  CHECK(json["results"][1].at("ttft_mean_ms").is_number());
+  CHECK(json.at("intervals")[0].at("seeds") == 2);
+  CHECK(json.at("verdict").is_null());
+  CHECK(runs.err.find("results: runs") != std::string::npos);
+  const Outcome failed = run_epsim(dir, sweep + "--vary cluster.nodes=1,3 -o failed");
+  CHECK(failed.exit_code == 1);
+  const auto points = nlohmann::json::parse(failed.out);
+  CHECK(points.at("failed") == 1);
+  CHECK(points.at("results")[1].at("error").get<std::string>().find("64 experts") != std::string::npos);
+  const Outcome search = run_epsim(dir, sweep +
+                                            "--measure goodput --slo 'ttft.p99<300ms' --tolerance 0.2 "
+                                            "--vary cluster.nodes=1,4 -o search");
+  REQUIRE_MESSAGE(search.exit_code == 0, search.err);
+  CHECK(nlohmann::json::parse(search.out).at("verdict").get<std::string>().starts_with("Highest rate within the SLO"));
+}
+
+TEST_CASE("list --json has the rows that list prints") {
+  const TempDir dir;
+  const auto all = nlohmann::json::parse(run_epsim(dir, "list --json").out);
+  const std::string text = run_epsim(dir, "list").out;
+  std::size_t rows = 0;
+  for (const auto& [catalogue, items] : all.items()) {
+    for (std::size_t i = 0; catalogue != "format" && i < items.size(); ++i, ++rows) {
+      const auto name = items[i].at("name").get<std::string>(), summary = items[i].at("summary").get<std::string>();
+      CHECK_MESSAGE(text.find("\n  " + name) != std::string::npos, name);
+      CHECK_MESSAGE(text.find(" " + summary + "\n") != std::string::npos, summary);
+    }
+  }
+  CHECK(rows > 80);
+  struct Row {
+    const char *topic, *key;
+  };
+  for (const Row& row :
+       {Row{"models", "/models/0/summary"}, Row{"hardware", "/gpus/0/name"}, Row{"policies", "/policies/0/options"},
+        Row{"readers", "/loads/0/name"}, Row{"engines", "/engines/0/knobs/0"},
+        Row{"transports", "/transports/0/runs_on"}, Row{"keys cluster.nodes", "/keys/0/meaning"}}) {
+    CAPTURE(row.topic);
+    const auto topic = nlohmann::json::parse(run_epsim(dir, std::string("list --json ") + row.topic).out);
+    CHECK(topic.contains(nlohmann::json::json_pointer(row.key)));
+    CHECK(topic.size() < all.size());
+  }
+}
+
+TEST_CASE("-o - writes the one file of a verb to standard output, and nothing else") {
+  const TempDir dir;
+  const std::string trace =
+      "'" + (epsim::test::source_dir() / "traces/samples/deepseek-r1-like-plan.json").string() + "'";
+  REQUIRE(run_epsim(dir, "trace import " + trace + " -o t.h5 --top-k 8").exit_code == 0);
   REQUIRE(run_epsim(dir, "run " + small_scenario() + " -q -o out").exit_code == 0);
-  const Outcome report = run_epsim(dir, "report out -o -");
-  REQUIRE_MESSAGE(report.exit_code == 0, report.err);
-  CHECK(report.out.find("<!") == 0);
-  CHECK(report.out.find("</html>") != std::string::npos);
+  struct Row {
+    std::string arguments, ending;
+  };
+  for (const Row& row : {Row{"list --topology " + small_scenario(), "dot"}, Row{"report out", "html"},
+                         Row{"trace convert t.h5 --format wide_csv", "csv"},
+                         Row{"trace convert t.h5 --format sglang", "json"}, Row{"trace fit t.h5", "yaml"},
+                         Row{"init --model olmoe-1b-7b --node DGX-H200 --dtype bf16", "yaml"}, Row{"schema", "json"}}) {
+    CAPTURE(row.arguments);
+    const Outcome shown = run_epsim(dir, row.arguments + " -o -");
+    REQUIRE_MESSAGE(shown.exit_code == 0, shown.err);
+    const std::string file = "file." + row.ending;
+    const Outcome written = run_epsim(dir, row.arguments + " --overwrite -o " + file);
+    CHECK(written.out.find(file) != std::string::npos);
+    CHECK_FALSE(shown.out.empty());
+    const bool same = shown.out == slurp(dir / file);
+    CHECK(same);
+    CHECK(run_epsim(dir, row.arguments + " -o " + file).exit_code == 2);  // it exists
+  }
+  CHECK_FALSE(std::filesystem::exists(dir / "-"));
+}
+
+TEST_CASE("-o - is refused for HDF5 and for folders, and with --json") {
+  const TempDir dir;
+  const std::string small = small_scenario();
+  std::ofstream(dir / "request.json")
+      << R"({"policy": "eplb", "weights": [[4, 3, 2, 1]], "num_gpus": 2, "num_replicas": 6})";
+  struct Row {
+    std::string arguments;
+    const char* says;
+  };
+  for (const Row& row :
+       {Row{"trace generate olmoe --rows 1", "HDF5"}, Row{"trace slice t.h5", "HDF5"}, Row{"trace import x", "HDF5"},
+        Row{"calibrate import infersim --machine h20 --from .", "HDF5"}, Row{"run " + small, "folder"},
+        Row{"compare --policies base " + small, "folder"}, Row{"goodput " + small, "folder"},
+        Row{"sweep --vary seed=1,2 " + small, "folder"}, Row{"reproduce craft --quick", "folder"},
+        Row{"plan request.json --json", "both --json and -o -"}, Row{"list policies", "--topology"}}) {
+    CAPTURE(row.arguments);
+    const Outcome refused = run_epsim(dir, row.arguments + " -o -");
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.out.empty());
+    CHECK_MESSAGE(refused.err.find(row.says) != std::string::npos, refused.err);
+    CHECK_FALSE(std::filesystem::exists(dir / "-"));
+  }
+  const Outcome plan = run_epsim(dir, "plan request.json --json");
+  REQUIRE_MESSAGE(plan.exit_code == 0, plan.err);
+  CHECK(nlohmann::json::parse(plan.out).at("format") == "epsim-plan-v1");
+  CHECK(plan.err.find("balancedness") != std::string::npos);
+  const Outcome both = run_epsim(dir, "plan request.json --json -o plan.json");
+  CHECK(both.out == plan.out);
+  CHECK(slurp(dir / "plan.json") == plan.out);
 }
 
 TEST_CASE("list keys shows one section's keys, and says which exist") {

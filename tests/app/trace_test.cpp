@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/app/process.h"
@@ -31,6 +32,11 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
   must(info);
   CHECK(info.out.find("58 MoE layers (3 to 60), 256 experts, top-8") != std::string::npos);
   CHECK(slurp(dir / "t.svg").find("<svg") != std::string::npos);
+  const auto figures = nlohmann::json::parse(run_epsim(dir, "trace info t.h5 --json").out);
+  CHECK(figures.at("layers") == 58);
+  CHECK(figures.at("by_layer").size() == 58);
+  CHECK(figures.at("by_layer").at(0).at("layer") == 3);
+  CHECK(figures.at("max_over_mean").at("most") >= figures.at("max_over_mean").at("mean"));
   // The same figures straight from the recording.
   const Outcome direct = run_epsim(dir, "trace info " + sample() + " --top-k 8");
   must(direct);
@@ -46,6 +52,10 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
   const Outcome same = run_epsim(dir, "trace compare t.h5 again.h5");
   must(same);
   CHECK(same.out.find("goodness") != std::string::npos);
+  const auto json = nlohmann::json::parse(run_epsim(dir, "trace compare t.h5 again.h5 --by-layer --json").out);
+  CHECK(json.at("goodness") == doctest::Approx(1));
+  CHECK(json.at("statistics").at(0).contains("deviation_share"));
+  CHECK(json.at("layers").size() == 58);
 }
 
 TEST_CASE("a model is fitted, sampled, looked at and run on") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "sim/core/error.h"
@@ -56,6 +57,12 @@ TEST_CASE("rows of points with other columns: the union, empty where a point has
   const std::vector<ResultColumn> columns{{"point"}, {"error", true}, {"x"}, {"y"}, {"z", true}};
   CHECK(all.columns == columns);
   CHECK(all.rows == Rows{{"0", "", "1", "2", ""}, {"1", "does not fit", "", "", ""}, {"2", "", "", "3", "w"}});
+}
+
+TEST_CASE("rows as JSON: numbers as they are written, words as words, null where there is nothing") {
+  const ResultTable table{"results", {{"point"}, {"rate", true}, {"x_s"}, {"error", true}}, {{"0", "10", "0.1", ""}}};
+  CHECK(json_rows(table).dump() == R"([{"point":0,"rate":"10","x_s":0.1,"error":null}])");
+  CHECK(json_rows({"curve", {{"x"}}, {}}).dump() == "[]");
 }
 
 }  // namespace epsim
