@@ -71,15 +71,15 @@ void check_counts(const RecordSums& sums, const RunResult& result, const RunTall
 
 // What the ranks say, to be held against records and tally.
 struct RankSums {
-  DpRank::Counts counts;
-  DpRank::UnfinishedWork open;
+  Scheduler::Counts counts;
+  Scheduler::UnfinishedWork open;
 };
 
-RankSums sum_ranks(std::span<const DpRank> ranks) {
+RankSums sum_ranks(std::span<const std::unique_ptr<Scheduler>> ranks) {
   RankSums sums;
-  for (const DpRank& rank : ranks) {
-    const DpRank::UnfinishedWork open = rank.unfinished();
-    const DpRank::Counts& c = rank.counts();
+  for (const auto& rank : ranks) {
+    const Scheduler::UnfinishedWork open = rank->unfinished();
+    const Scheduler::Counts& c = rank->counts();
     sums.open.prompt_tokens += open.prompt_tokens;
     sums.open.output_tokens += open.output_tokens;
     sums.open.gaps += open.gaps;
@@ -91,15 +91,16 @@ RankSums sum_ranks(std::span<const DpRank> ranks) {
     sums.counts.resumed_tokens += c.resumed_tokens;
     sums.counts.lost_tokens += c.lost_tokens;
     sums.counts.lost_gaps += c.lost_gaps;
-    EPSIM_CHECK(rank.kv().used() == open.kv_blocks + rank.kv().lent(), "KV blocks were leaked or returned too early");
+    EPSIM_CHECK(rank->kv().used() == open.kv_blocks + rank->kv().lent(), "KV blocks were leaked or returned too early");
     EPSIM_CHECK(
-        rank.kv().used() + rank.kv().evictable() <= rank.kv().blocks() && rank.kv().peak() <= rank.kv().blocks(),
+        rank->kv().used() + rank->kv().evictable() <= rank->kv().blocks() && rank->kv().peak() <= rank->kv().blocks(),
         "KV blocks in use passed the pool");
   }
   return sums;
 }
 
-void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally, std::span<const DpRank> ranks) {
+void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally,
+                         std::span<const std::unique_ptr<Scheduler>> ranks) {
   const RankSums of_ranks = sum_ranks(ranks);
   // Each life of a request from admission on computes its prompt but for what the prefix cache or another rank had. A
   // later life's prompt holds what the request had generated.
@@ -118,7 +119,7 @@ void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally, std::spa
 
 }  // namespace
 
-void audit_run(RunResult& result, const RunTally& tally, std::span<const DpRank> ranks) {
+void audit_run(RunResult& result, const RunTally& tally, std::span<const std::unique_ptr<Scheduler>> ranks) {
   const RecordSums sums = sum_records(result);
   check_counts(sums, result, tally);
   check_tokens_and_kv(sums, tally, ranks);

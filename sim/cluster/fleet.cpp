@@ -7,6 +7,7 @@
 #include "sim/cluster/latency.h"
 #include "sim/core/check.h"
 #include "sim/engine/run_loop.h"
+#include "sim/scheduler/engines.h"
 #include "sim/step/step_account.h"
 
 namespace epsim {
@@ -46,7 +47,8 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const ServingOptions& options = specs[i].options;
     for (int r = 0; r < options.dp_ranks; ++r) {
-      ranks_.emplace_back(options, result_.requests, &trace.prefixes, static_cast<std::int32_t>(ranks_.size()));
+      ranks_.push_back(
+          make_scheduler(options, {result_.requests, &trace.prefixes, static_cast<std::int32_t>(ranks_.size())}));
     }
     instances_.emplace_back(specs[i], static_cast<std::int32_t>(i),
                             std::span(ranks_).last(static_cast<std::size_t>(options.dp_ranks)));
@@ -207,7 +209,7 @@ void Fleet::settle(std::size_t i) {
 void Fleet::hand_over(std::size_t from) {
   const auto ranks = instances_[from].ranks();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    for (const std::int32_t request : ranks[r].take_handed_over()) {
+    for (const std::int32_t request : ranks[r]->take_handed_over()) {
       const std::size_t to = pick_alive(decoders_, next_decoder_, request);
       Route& route = routes_[request] = {static_cast<std::int32_t>(from), static_cast<std::int32_t>(r)};
       route.to_instance = static_cast<std::int32_t>(to);
@@ -222,7 +224,7 @@ void Fleet::hand_over(std::size_t from) {
 void Fleet::start_transfers(std::size_t to) {
   const auto ranks = instances_[to].ranks();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    while (const std::optional<std::int32_t> request = ranks[r].admit_remote()) {
+    while (const std::optional<std::int32_t> request = ranks[r]->admit_remote()) {
       transfer(*request, to, r);
     }
   }
@@ -264,8 +266,8 @@ void Fleet::on(const KvArrived& event) {
   const Route route = entry->second;
   routes_.erase(entry);
   const auto from = static_cast<std::size_t>(route.from_instance), to = static_cast<std::size_t>(route.to_instance);
-  instances_[from].ranks()[static_cast<std::size_t>(route.from_rank)].release_handed_over(event.request);
-  instances_[to].ranks()[static_cast<std::size_t>(route.to_rank)].receive(event.request, now_);
+  instances_[from].ranks()[static_cast<std::size_t>(route.from_rank)]->release_handed_over(event.request);
+  instances_[to].ranks()[static_cast<std::size_t>(route.to_rank)]->receive(event.request, now_);
   result_.requests[static_cast<std::size_t>(event.request)].rank =
       static_cast<std::int32_t>(first_rank(to)) + route.to_rank;
   observe(from);
@@ -308,9 +310,9 @@ void Fleet::on(const StepDue& event) {
 void Fleet::observe(std::size_t i) {
   SeriesRecorder::Levels now;
   const bool last_pool = instances_[i].role() == instances_.back().role();
-  for (const DpRank& rank : instances_[i].ranks()) {
-    now.running += rank.running_requests();
-    now.kv_blocks += last_pool ? rank.kv().used() : 0;
+  for (const auto& rank : instances_[i].ranks()) {
+    now.running += rank->running_requests();
+    now.kv_blocks += last_pool ? rank->kv().used() : 0;
   }
   SeriesRecorder::Levels& before = levels_[i];
   level_.running += now.running - before.running;
@@ -340,17 +342,17 @@ KvStats Fleet::kv_stats() const {
   out.blocks_per_rank = served.kv_blocks;
   out.block_tokens = served.kv_block_tokens;
   double blocks = 0;
-  for (const DpRank& rank : instances_.back().ranks()) {
-    out.peak_blocks = std::max(out.peak_blocks, rank.kv().peak());
+  for (const auto& rank : instances_.back().ranks()) {
+    out.peak_blocks = std::max(out.peak_blocks, rank->kv().peak());
   }
-  for (const DpRank& rank : ranks_) {
-    const DpRank::Counts& c = rank.counts();
-    blocks += static_cast<double>(rank.kv().blocks());
+  for (const auto& rank : ranks_) {
+    const Scheduler::Counts& c = rank->counts();
+    blocks += static_cast<double>(rank->kv().blocks());
     out.lookup_tokens += c.lookup_tokens;
     out.hit_tokens += c.hit_tokens;
     out.retractions += c.retractions;
     out.recomputed_tokens += c.recomputed_tokens;
-    out.evicted_prefix_blocks += rank.kv().evicted_prefix_blocks();
+    out.evicted_prefix_blocks += rank->kv().evicted_prefix_blocks();
   }
   const double pool_seconds = blocks * to_seconds(result_.end).count();
   out.mean_use = pool_seconds > 0 ? tally_.kv_block_seconds / pool_seconds : 0;

@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -107,7 +108,7 @@ class Fleet {
   EventQueue<ServingEvent> queue_;
   Ticks now_{};
   RunResult result_;  // its records are the ranks' table: never resized
-  std::vector<DpRank> ranks_;
+  std::vector<std::unique_ptr<Scheduler>> ranks_;
   std::vector<Instance> instances_;
   std::vector<std::int64_t> first_rank_;             // [instance] the number of its first rank among all
   std::vector<std::size_t> fronts_, decoders_;       // instances that take arrivals; those that decode for others

@@ -69,8 +69,8 @@ std::optional<Ticks> Fleet::still_for(std::size_t i, const Loss& loss) {
 void Fleet::revive(std::size_t i) {
   const auto ranks = instances_[i].ranks();
   for (std::size_t r = 0; r < ranks.size() && !standing_[i].down; ++r) {
-    if (!ranks[r].alive() && !standing_[i].broken[r]) {
-      ranks[r].revive();
+    if (!ranks[r]->alive() && !standing_[i].broken[r]) {
+      ranks[r]->revive();
     }
   }
 }
@@ -91,7 +91,7 @@ void Fleet::lose_instance(std::size_t i) {
 void Fleet::lose_ranks(std::size_t i, std::span<const int> ranks) {
   std::vector<std::int32_t> orphans;
   for (const int r : ranks) {
-    DpRank& rank = instances_[i].ranks()[static_cast<std::size_t>(r)];
+    Scheduler& rank = *instances_[i].ranks()[static_cast<std::size_t>(r)];
     if (rank.alive()) {
       const std::vector<std::int32_t> lost = rank.die();
       orphans.insert(orphans.end(), lost.begin(), lost.end());
@@ -117,7 +117,7 @@ void Fleet::cut_route(std::int32_t request, std::size_t lost_instance) {
   const bool source_lost = static_cast<std::size_t>(route.from_instance) == lost_instance;
   const auto other = static_cast<std::size_t>(source_lost ? route.to_instance : route.from_instance);
   const auto rank = static_cast<std::size_t>(source_lost ? route.to_rank : route.from_rank);
-  instances_[other].ranks()[rank].drop(request);
+  instances_[other].ranks()[rank]->drop(request);
   if (instances_[other].any_work()) {
     expect_step(other);
   }

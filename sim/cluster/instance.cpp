@@ -4,7 +4,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
-#include "sim/scheduler/step_shape.h"
+#include "sim/scheduler/cuda_graph.h"
 #include "sim/step/step_account.h"
 
 namespace epsim {
@@ -15,7 +15,7 @@ constexpr Ticks kLastTime{9'200'000'000'000'000'000};
 
 }  // namespace
 
-Instance::Instance(const InstanceSpec& spec, std::int32_t number, std::span<DpRank> ranks)
+Instance::Instance(const InstanceSpec& spec, std::int32_t number, std::span<const std::unique_ptr<Scheduler>> ranks)
     : spec_(spec), number_(number), ranks_(ranks), router_(spec.options.router), batches_(ranks.size()) {
   EPSIM_CHECK(!ranks.empty() && spec.pricer != nullptr, "an instance has DP ranks and a price for its steps");
   totals_.role = spec.options.role;
@@ -23,40 +23,40 @@ Instance::Instance(const InstanceSpec& spec, std::int32_t number, std::span<DpRa
 
 std::size_t Instance::enqueue(std::int32_t request) {
   const std::size_t rank = router_.pick(ranks_, request);
-  ranks_[rank].enqueue(request);
+  ranks_[rank]->enqueue(request);
   return rank;
 }
 
 std::size_t Instance::enqueue_remote(std::int32_t request) {
   const std::size_t rank = router_.pick(ranks_, request);
-  ranks_[rank].enqueue_remote(request);
+  ranks_[rank]->enqueue_remote(request);
   return rank;
 }
 
 bool Instance::any_work() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const DpRank& rank) { return rank.has_work(); });
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->has_work(); });
 }
 
 bool Instance::alive() const {
-  return std::any_of(ranks_.begin(), ranks_.end(), [](const DpRank& rank) { return rank.alive(); });
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->alive(); });
 }
 
 void Instance::on_idle() {
-  std::for_each(ranks_.begin(), ranks_.end(), [](DpRank& rank) { rank.on_idle(); });
+  std::for_each(ranks_.begin(), ranks_.end(), [](const auto& rank) { rank->on_idle(); });
 }
 
 std::int64_t Instance::outstanding_tokens() const {
   std::int64_t sum = 0;
-  for (const DpRank& rank : ranks_) {
-    sum += rank.outstanding_tokens();
+  for (const auto& rank : ranks_) {
+    sum += rank->outstanding_tokens();
   }
   return sum;
 }
 
 std::int64_t Instance::cached_tokens(std::int32_t request) const {
   std::int64_t most = 0;
-  for (const DpRank& rank : ranks_) {
-    most = std::max(most, rank.cached_tokens(request));
+  for (const auto& rank : ranks_) {
+    most = std::max(most, rank->cached_tokens(request));
   }
   return most;
 }
@@ -64,14 +64,14 @@ std::int64_t Instance::cached_tokens(std::int32_t request) const {
 Instance::Formed Instance::form_batches(Ticks now, RunTally& tally, Fingerprint& fingerprint) {
   Formed out;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    batches_[r] = ranks_[r].begin_step(now);
+    batches_[r] = ranks_[r]->begin_step(now);
     tally.prefill_tokens += batches_[r].prefill_tokens;
     tally.decode_tokens += batches_[r].decode_tokens;
     fingerprint.add(batches_[r].prefill_tokens);
     fingerprint.add(batches_[r].decode_tokens);
     out.tokens += batches_[r].tokens();
-    out.kv_blocks += ranks_[r].kv().used();
-    out.blocked = out.blocked || ranks_[r].head_lacks_blocks();
+    out.kv_blocks += ranks_[r]->kv().used();
+    out.blocked = out.blocked || ranks_[r]->head_lacks_blocks();
   }
   return out;
 }
@@ -82,8 +82,8 @@ StepCost Instance::price(Ticks now, const RunControl& control) {
   if (control.recorder != nullptr) {
     control.recorder->begin_step({number_, totals_.steps, now, batches_});
     std::vector<std::int64_t> reserved;
-    for (const DpRank& rank : ranks_) {
-      reserved.push_back(rank.kv().used());
+    for (const auto& rank : ranks_) {
+      reserved.push_back(rank->kv().used());
     }
     control.recorder->kv(reserved);
   }
@@ -121,8 +121,8 @@ Ticks Instance::start_step(Ticks now, const RunControl& control, RunTally& tally
 std::int64_t Instance::end_step(Ticks now, RunTally& tally) {
   ++totals_.steps;
   std::int64_t finished = 0;
-  for (DpRank& rank : ranks_) {
-    finished += rank.end_step(now, tally.gaps);
+  for (const auto& rank : ranks_) {
+    finished += rank->end_step(now, tally.gaps);
   }
   return finished;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,8 +16,8 @@
 #include "sim/core/fingerprint.h"
 #include "sim/domain/step.h"
 #include "sim/scenario/serving_options.h"
-#include "sim/scheduler/dp_rank.h"
 #include "sim/scheduler/router.h"
+#include "sim/scheduler/scheduler.h"
 
 namespace epsim {
 
@@ -39,7 +40,7 @@ struct InstanceSpec {
 class Instance {
  public:
   // `ranks` are instance `number`'s, in the order of their numbers.
-  Instance(const InstanceSpec& spec, std::int32_t number, std::span<DpRank> ranks);
+  Instance(const InstanceSpec& spec, std::int32_t number, std::span<const std::unique_ptr<Scheduler>> ranks);
 
   // Routes the request to one of the ranks; returns which.
   std::size_t enqueue(std::int32_t request);
@@ -58,8 +59,7 @@ class Instance {
 
   InstanceRole role() const { return spec_.options.role; }
   const InstanceSpec& spec() const { return spec_; }
-  std::span<DpRank> ranks() { return ranks_; }
-  std::span<const DpRank> ranks() const { return ranks_; }
+  std::span<const std::unique_ptr<Scheduler>> ranks() const { return ranks_; }
   const InstanceTotals& totals() const { return totals_; }
   // A step is under way or due.
   bool step_expected = false;
@@ -78,7 +78,7 @@ class Instance {
 
   const InstanceSpec& spec_;
   std::int32_t number_;
-  std::span<DpRank> ranks_;
+  std::span<const std::unique_ptr<Scheduler>> ranks_;
   RequestRouter router_;
   std::vector<RankBatch> batches_;
   InstanceTotals totals_;

@@ -26,7 +26,7 @@ enum class Router {
   kCacheAware,   // the rank that holds the most of its prefix, unless others are much less loaded (router.h)
 };
 
-// In which order a step's batch is put together (dp_rank.h).
+// In which order a step's batch is put together (scheduler.h).
 enum class SchedulerLoop { kSglang, kVllm };
 
 // In which order waiting requests are looked at.

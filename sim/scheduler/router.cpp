@@ -36,9 +36,9 @@ std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t inpu
   return balanced && enough ? cached : least;
 }
 
-std::size_t RequestRouter::pick(std::span<const DpRank> ranks, std::int32_t request) {
+std::size_t RequestRouter::pick(std::span<const std::unique_ptr<Scheduler>> ranks, std::int32_t request) {
   if (rule_ == Router::kRoundRobin) {
-    while (!ranks[next_].alive()) {
+    while (!ranks[next_]->alive()) {
       next_ = (next_ + 1) % ranks.size();
     }
     const std::size_t rank = next_;
@@ -48,13 +48,13 @@ std::size_t RequestRouter::pick(std::span<const DpRank> ranks, std::int32_t requ
   choices_.clear();
   alive_.clear();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].alive()) {
-      const std::int64_t cached = rule_ == Router::kCacheAware ? ranks[r].cached_tokens(request) : 0;
-      choices_.push_back({ranks[r].outstanding_tokens(), cached});
+    if (ranks[r]->alive()) {
+      const std::int64_t cached = rule_ == Router::kCacheAware ? ranks[r]->cached_tokens(request) : 0;
+      choices_.push_back({ranks[r]->outstanding_tokens(), cached});
       alive_.push_back(r);
     }
   }
-  return alive_[pick_choice(choices_, ranks[0].input_tokens(request))];
+  return alive_[pick_choice(choices_, ranks[0]->input_tokens(request))];
 }
 
 }  // namespace epsim

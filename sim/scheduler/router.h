@@ -10,11 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "sim/scenario/serving_options.h"
-#include "sim/scheduler/dp_rank.h"
+#include "sim/scheduler/scheduler.h"
 
 namespace epsim {
 
@@ -31,7 +32,7 @@ class RequestRouter {
  public:
   explicit RequestRouter(Router rule) : rule_(rule) {}
   // Position of the chosen rank; one of `ranks` is alive.
-  std::size_t pick(std::span<const DpRank> ranks, std::int32_t request);
+  std::size_t pick(std::span<const std::unique_ptr<Scheduler>> ranks, std::int32_t request);
 
  private:
   Router rule_;

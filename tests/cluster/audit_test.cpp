@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "sim/core/check.h"
+#include "sim/scheduler/engines.h"
 #include "tests/support/fakes.h"
 
 namespace epsim {
@@ -18,24 +20,24 @@ using test::kMs;
 struct Run {
   RunResult result;
   RunTally tally;
-  std::vector<DpRank> ranks;
+  std::vector<std::unique_ptr<Scheduler>> ranks;
 
   Run() {
     result.requests = test::records_of({{1, 4, 2}, {1, 3, 1}});
-    ranks.emplace_back(test::one_rank(10), result.requests);
+    ranks.push_back(make_scheduler(test::one_rank(10), {result.requests}));
     tally.requests.advance(1 * kMs);
     for (int i = 0; i < 2; ++i) {
       result.requests[static_cast<std::size_t>(i)].rank = 0;
-      ranks[0].enqueue(i);
+      ranks[0]->enqueue(i);
       tally.requests.arrived();
     }
     for (int step = 1; step <= 2; ++step) {
-      const RankBatch& batch = ranks[0].begin_step(step * kMs);
+      const RankBatch& batch = ranks[0]->begin_step(step * kMs);
       tally.prefill_tokens += batch.prefill_tokens;
       tally.decode_tokens += batch.decode_tokens;
       result.end = (step + 1) * kMs;
       tally.requests.advance(result.end);
-      const std::int64_t finished = ranks[0].end_step(result.end, tally.gaps);
+      const std::int64_t finished = ranks[0]->end_step(result.end, tally.gaps);
       tally.requests.left(finished);
       result.completed += finished;
     }
@@ -65,8 +67,9 @@ TEST_CASE("the audit refuses a damaged run") {
       [](Run& r) { r.result.requests[1].rank = -1; },
       [](Run& r) { r.result.requests[1].state = RequestState::kRunning; },
       [](Run& r) {
-        r.ranks[0] = DpRank(test::one_rank(10), r.result.requests), r.ranks[0].enqueue(0),
-        r.ranks[0].begin_step(Ticks{});
+        r.ranks[0] = make_scheduler(test::one_rank(10), {r.result.requests});
+        r.ranks[0]->enqueue(0);
+        r.ranks[0]->begin_step(Ticks{});
       }};  // KV blocks held by nobody
   for (std::size_t i = 0; i < damage.size(); ++i) {
     CAPTURE(i);

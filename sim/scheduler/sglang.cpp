@@ -10,11 +10,13 @@
 //   Differs: a request that finds the rank idle always enters (the engine would cut its output to fit); with mixed
 //            chunks the decodes' memory is set aside ahead of the prompts', and decodes without memory retract, where
 //            the engine would stop with "out of memory"; the prompt under way is retracted as a last resort.
+#include "sim/scheduler/sglang.h"
+
 #include <algorithm>
-#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "sim/core/check.h"
-#include "sim/scheduler/dp_rank.h"
 
 namespace epsim {
 namespace {
@@ -25,43 +27,52 @@ std::int64_t round_up(std::int64_t tokens, int page) { return (tokens + page - 1
 
 }  // namespace
 
-void DpRank::begin_sglang(Ticks now) {
-  const bool mixed = options_.mixed_chunk;
+SglangScheduler::SglangScheduler(const ServingOptions& options, const SchedulerSeat& seat)
+    : Scheduler(options, seat,
+                {.reserve_full = options.admission.rule == AdmissionRule::kReserveFull,
+                 .reserved_decode_tokens = options.reserved_decode_tokens}),
+      new_token_ratio_(options.admission.init_ratio),
+      retracted_to_(options.role == InstanceRole::kDecode ? Requeue::kHost : Requeue::kBack) {}
+
+void SglangScheduler::form_batch(Ticks now) {
+  const bool mixed = options().mixed_chunk;
   // Nobody enters in a step that retracts: what has just been freed is for those that stayed.
-  const bool short_of_memory = mixed && decodes_->size() > 0 && secure_decodes();
+  const bool short_of_memory = mixed && decodes().size() > 0 && secure_decodes();
   head_refused_ = short_of_memory;
   if (!short_of_memory) {
-    add_prompts_sglang(now);
+    add_prompts(now);
   }
-  const bool decodes_alone = batch_.prefill_tokens == 0 && decodes_->size() > 0;
+  const bool decodes_alone = batch().prefill_tokens == 0 && decodes().size() > 0;
   const bool retracted = mixed ? short_of_memory : decodes_alone && secure_decodes();
   if (decodes_alone && !retracted) {
-    const AdmissionOptions& o = options_.admission;
-    new_token_ratio_ = std::max(new_token_ratio_ - o.ratio_decay, o.min_ratio);
+    new_token_ratio_ = std::max(new_token_ratio_ - admission().ratio_decay, admission().min_ratio);
   }
   if (mixed || decodes_alone) {
     add_decodes();
   }
+  if (reserve_full() && !waiting_.empty()) {
+    const std::int32_t head = waiting_.front();
+    head_refused_ = !kv().has_room(whole_need(head, hit_blocks(head)));
+  }
 }
 
 // Tokens that can still be promised to newcomers.
-double DpRank::room_left(const Budget& budget) const {
-  return static_cast<double>(kv_.room() * kv_.block_tokens()) - budget.promised;
+double SglangScheduler::room_left(const Budget& budget) const {
+  return static_cast<double>(kv().room() * kv().block_tokens()) - budget.promised;
 }
 
-void DpRank::add_prompts_sglang(Ticks now) {
-  if (partial_.empty() && (waiting_.empty() || (full_ && decodes_->size() > 0))) {
-    head_refused_ = full_ && !waiting_.empty();
+void SglangScheduler::add_prompts(Ticks now) {
+  if (partial().empty() && (waiting_.empty() || (full() && decodes().size() > 0))) {
+    head_refused_ = full() && !waiting_.empty();
     return;
   }
   order_queue();
-  const std::int64_t with = options_.mixed_chunk ? decodes_->step_tokens() : 0;
-  const AdmissionOptions& admission = options_.admission;
-  Budget budget{options_.chunked_prefill_size - with, options_.max_prefill_tokens - with};
-  if (!reserves_all()) {
-    budget.promised = static_cast<double>(decodes_->tokens_to_come(admission.clip_tokens)) * new_token_ratio_;
+  const std::int64_t with = options().mixed_chunk ? decodes().step_tokens() : 0;
+  Budget budget{options().chunked_prefill_size - with, options().max_prefill_tokens - with};
+  if (!reserve_full()) {
+    budget.promised = static_cast<double>(decodes().tokens_to_come(admission().clip_tokens)) * new_token_ratio_;
   }
-  if (!partial_.empty()) {
+  if (!partial().empty()) {
     continue_prompt(budget);
   }
   Entry entry = Entry::kNext;
@@ -70,13 +81,13 @@ void DpRank::add_prompts_sglang(Ticks now) {
   }
   if (entry == Entry::kNoMemory) {
     head_refused_ = true;
-    full_ = !reserves_all();
+    stop_admission();
   }
 }
 
-void DpRank::continue_prompt(Budget& budget) {
-  const std::int32_t request = partial_.front();
-  Active& a = active_.at(request);
+void SglangScheduler::continue_prompt(Budget& budget) {
+  const std::int32_t request = partial().front();
+  Active& a = active(request);
   const std::int64_t n = std::min({a.prompt - a.done, budget.chunk, room_tokens(a)});
   if (n <= 0) {
     return;
@@ -86,22 +97,22 @@ void DpRank::continue_prompt(Budget& budget) {
 }
 
 // Takes a chunk off the budgets. Only a prompt that ends promises its output.
-void DpRank::charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends) {
-  const std::int64_t rounded = round_up(tokens, kv_.block_tokens());
+void SglangScheduler::charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends) {
+  const std::int64_t rounded = round_up(tokens, kv().block_tokens());
   // A request that reserved all of its memory may stop inside a page.
-  budget.chunk -= reserves_all() ? tokens : rounded;
+  budget.chunk -= reserve_full() ? tokens : rounded;
   budget.input -= rounded;
   ++budget.entered;
   if (ends) {
     budget.promised +=
-        static_cast<double>(std::min<std::int64_t>(record(request).output_tokens, options_.admission.clip_tokens));
+        static_cast<double>(std::min<std::int64_t>(record(request).output_tokens, admission().clip_tokens));
   }
 }
 
 // lpm: longest prefix match first, in the order of the queue among equals. Its place in the queue stays.
-void DpRank::order_queue() {
+void SglangScheduler::order_queue() {
   const auto waiting = waiting_.waiting();
-  if (options_.schedule_policy != SchedulePolicy::kLongestPrefix || prefixes_ == nullptr || waiting.size() < 2 ||
+  if (options().schedule_policy != SchedulePolicy::kLongestPrefix || !caches_prefixes() || waiting.size() < 2 ||
       waiting.size() > kLongestSortedQueue) {
     return;
   }
@@ -116,24 +127,22 @@ void DpRank::order_queue() {
 
 // Whether the request may enter: its prompt and its output against what is left after all promises. The blocks that it
 // would be lent cannot be evicted for it.
-bool DpRank::fits_estimate(std::int32_t request, std::int64_t hit, const Budget& budget) const {
+bool SglangScheduler::fits_estimate(std::int32_t request, std::int64_t hit, const Budget& budget) const {
   const RequestRecord& r = record(request);
-  if (reserves_all()) {
-    return kv_.has_room(whole_need(request, hit));
+  if (reserve_full()) {
+    return kv().has_room(whole_need(request, hit));
   }
-  const bool idle = active_.empty();
-  const std::int64_t hit_tokens = hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
-  const std::int64_t out = std::min<std::int64_t>(r.output_tokens, options_.admission.clip_tokens);
-  const double need =
-      static_cast<double>(prompt_of(request) - hit_tokens + out + options_.kv_blocks_per_request * kv_.block_tokens());
-  const double lent =
-      static_cast<double>(kv_.newly_used(path_of(request).first(static_cast<std::size_t>(hit))) * kv_.block_tokens());
+  const bool idle = active().empty();
+  const std::int64_t out = std::min<std::int64_t>(r.output_tokens, admission().clip_tokens);
+  const double need = static_cast<double>(prompt_of(request) - tokens_of_hit(hit) + out +
+                                          options().kv_blocks_per_request * kv().block_tokens());
+  const double lent = static_cast<double>(newly_used(request, hit) * kv().block_tokens());
   return idle || need < room_left(budget) - lent;
 }
 
-DpRank::Entry DpRank::enter_head(Budget& budget, Ticks now) {
-  if (options_.max_running_requests > 0 && running() >= options_.max_running_requests) {
-    full_ = !reserves_all();
+SglangScheduler::Entry SglangScheduler::enter_head(Budget& budget, Ticks now) {
+  if (at_request_limit()) {
+    stop_admission();
     return Entry::kStop;
   }
   const std::int32_t request = waiting_.front();
@@ -144,45 +153,43 @@ DpRank::Entry DpRank::enter_head(Budget& budget, Ticks now) {
   return take_head(budget, hit, now);
 }
 
-DpRank::Entry DpRank::take_head(Budget& budget, std::int64_t hit, Ticks now) {
+SglangScheduler::Entry SglangScheduler::take_head(Budget& budget, std::int64_t hit, Ticks now) {
   const std::int32_t request = waiting_.front();
-  const int page = kv_.block_tokens();
-  const std::int64_t rest = prompt_of(request) - hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
+  const int page = kv().block_tokens();
+  const std::int64_t rest = prompt_of(request) - tokens_of_hit(hit);
   const std::int64_t rounded = round_up(rest, page);
   if (rounded >= budget.input && budget.entered > 0) {
     return Entry::kStop;
   }
-  const bool whole = (reserves_all() ? rest : rounded) <= budget.chunk;
-  const std::int64_t n = whole ? rest : reserves_all() ? budget.chunk : budget.chunk / page * page;
+  const bool whole = (reserve_full() ? rest : rounded) <= budget.chunk;
+  const std::int64_t n = whole ? rest : reserve_full() ? budget.chunk : budget.chunk / page * page;
   if (n <= 0) {
     return Entry::kStop;
   }
-  waiting_.pop();
-  Active& a = admit(request, hit, now);
-  partial_.push_back(request);
+  Active& a = admit_head(hit, now);
   add_chunk(request, a, n);
   charge(budget, request, n, whole);
-  if (!reserves_all() && room_left(budget) <= 0) {
+  if (!reserve_full() && room_left(budget) <= 0) {
     return Entry::kNoMemory;
   }
   return budget.input > 0 ? Entry::kNext : Entry::kStop;
 }
 
 // Memory for the decodes of this step, by retraction if need be; true when some request was retracted.
-bool DpRank::secure_decodes() {
+bool SglangScheduler::secure_decodes() {
   if (reserve_decodes()) {
     return false;
   }
   retract_decodes();
   while (!reserve_decodes()) {  // the prompt under way holds the rest, or prompts on their way do
-    EPSIM_CHECK(!partial_.empty() || !in_transfer_.empty(), "the last request of a rank fits its pool");
-    retract(!partial_.empty() ? partial_.front() : decodes_->members().front().request, false);
+    EPSIM_CHECK(!partial().empty() || !in_transfer().empty(), "the last request of a rank fits its pool");
+    retract(!partial().empty() ? partial().front() : decodes().members().front().request, retracted_to_);
   }
   return true;
 }
 
-void DpRank::retract_decodes() {
-  std::vector<Decodes::Member> order = decodes_->members();
+void SglangScheduler::retract_decodes() {
+  std::vector<Decodes::Member> order = decodes().members();
   const auto generated = [&](const Decodes::Member& m) { return record(m.request).output_tokens - m.left; };
   std::sort(order.begin(), order.end(), [&](const Decodes::Member& a, const Decodes::Member& b) {
     if (generated(a) != generated(b)) {
@@ -191,11 +198,11 @@ void DpRank::retract_decodes() {
     const std::int32_t in_a = record(a.request).input_tokens, in_b = record(b.request).input_tokens;
     return in_a != in_b ? in_a < in_b : a.request < b.request;
   });
-  const std::int64_t steps = options_.admission.retract_steps;
+  const std::int64_t steps = admission().retract_steps;
   bool first = true;
-  while (order.size() > 1 && (first || kv_.room() * kv_.block_tokens() < std::ssize(order) * steps)) {
+  while (order.size() > 1 && (first || kv().room() * kv().block_tokens() < std::ssize(order) * steps)) {
     first = false;
-    retract(order.back().request, false);
+    retract(order.back().request, retracted_to_);
     order.pop_back();
   }
   double made = 0, wanted = 0;

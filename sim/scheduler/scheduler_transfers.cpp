@@ -1,4 +1,5 @@
-// Requests that come to a rank, or leave it, between prompt and decode.
+// Requests that come to a scheduler, or leave it, between prompt and decode, and what happens when its rank is lost. A
+// request that was retracted to host memory resumes from there; the copies take no time here.
 //
 //   Source : sgl-project/sglang v0.4.8 disaggregation/decode.py: DecodePreallocQueue (memory for the prompt beside
 //            num_reserved_decode_tokens, 512, of every running request and of this one; retracted requests first, from
@@ -8,43 +9,43 @@
 #include <utility>
 
 #include "sim/core/check.h"
-#include "sim/scheduler/dp_rank.h"
+#include "sim/scheduler/scheduler.h"
 
 namespace epsim {
 
-std::vector<std::int32_t> DpRank::take_handed_over() { return std::exchange(handed_over_, {}); }
+std::vector<std::int32_t> Scheduler::take_handed_over() { return std::exchange(handed_over_, {}); }
 
-void DpRank::release_handed_over(std::int32_t request) {
+void Scheduler::release_handed_over(std::int32_t request) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt that was handed over can be released");
   const Active a = active_.at(request);
   forget(request, a, a.done);
   const RequestRecord& r = record(request);
   outstanding_tokens_ -= std::int64_t{r.input_tokens} + r.output_tokens;
-  full_ = false;
+  ++departures_;
 }
 
-void DpRank::enqueue_remote(std::int32_t request) {
+void Scheduler::enqueue_remote(std::int32_t request) {
   remote_.push(request);
   const RequestRecord& r = record(request);
   outstanding_tokens_ += std::int64_t{r.input_tokens} + r.output_tokens;
 }
 
 // Whether a request with this many cached tokens may come here.
-bool DpRank::remote_fits(std::int32_t request, std::int64_t context) const {
-  if (options_.max_running_requests > 0 && running() >= options_.max_running_requests) {
+bool Scheduler::remote_fits(std::int32_t request, std::int64_t context) const {
+  if (at_request_limit()) {
     return false;
   }
   if (active_.empty()) {
     return true;
   }
-  if (reserves_all()) {
+  if (rules_.reserve_full) {
     return kv_.has_room(whole_need(request, 0));
   }
-  const std::int64_t kept = options_.loop == SchedulerLoop::kSglang ? options_.reserved_decode_tokens : 0;
-  return kv_.has_room(options_.kv_blocks_per_request + kv_.blocks_for(context + kept * (running() + 1)));
+  const std::int64_t kept = rules_.reserved_decode_tokens * (std::ssize(active_) + 1);
+  return kv_.has_room(options_.kv_blocks_per_request + kv_.blocks_for(context + kept));
 }
 
-std::optional<std::int32_t> DpRank::admit_remote() {
+std::optional<std::int32_t> Scheduler::admit_remote() {
   while (!remote_.empty()) {
     const std::int32_t request = remote_.front();
     const auto resumed = resumed_.find(request);
@@ -69,8 +70,8 @@ std::optional<std::int32_t> DpRank::admit_remote() {
   return std::nullopt;
 }
 
-void DpRank::resume_from_host(std::int32_t request) {
-  RequestRecord& r = record(request);
+void Scheduler::resume_from_host(std::int32_t request) {
+  RequestRecord& r = mutable_record(request);
   const Resumed left_behind = resumed_.at(request);
   resumed_.erase(request);
   r.state = RequestState::kRunning;
@@ -78,15 +79,15 @@ void DpRank::resume_from_host(std::int32_t request) {
       {request, active_.at(request).done, r.output_tokens - left_behind.generated, left_behind.last_token});
 }
 
-void DpRank::receive(std::int32_t request, Ticks now) {
+void Scheduler::receive(std::int32_t request, Ticks now) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt on its way can arrive");
-  RequestRecord& r = record(request);
+  RequestRecord& r = mutable_record(request);
   r.first_token = now;
   joining_.push_back({request, r.input_tokens, std::int64_t{r.output_tokens} - 1, now});
 }
 
 // Takes the request's memory back wherever it is in its life here; the tokens that it had generated.
-std::int32_t DpRank::give_up(std::int32_t request) {
+std::int32_t Scheduler::give_up(std::int32_t request) {
   const auto resumed = resumed_.find(request);
   const std::int32_t before = resumed != resumed_.end() ? resumed->second.generated : 0;
   const auto entry = active_.find(request);
@@ -112,17 +113,17 @@ std::int32_t DpRank::give_up(std::int32_t request) {
   return suspend(request).generated;
 }
 
-void DpRank::drop(std::int32_t request) {
+void Scheduler::drop(std::int32_t request) {
   const std::int32_t generated = give_up(request);
   resumed_.erase(request);
   counts_.lost_tokens += generated;
   counts_.lost_gaps += std::max(0, generated - 1);
   const RequestRecord& r = record(request);
   outstanding_tokens_ -= std::int64_t{r.input_tokens} + r.output_tokens;
-  full_ = false;
+  ++departures_;
 }
 
-std::vector<std::int32_t> DpRank::die() {
+std::vector<std::int32_t> Scheduler::die() {
   std::vector<std::int32_t> out;
   for (const RequestQueue* queue : {&waiting_, &remote_}) {
     out.insert(out.end(), queue->waiting().begin(), queue->waiting().end());
@@ -140,10 +141,11 @@ std::vector<std::int32_t> DpRank::die() {
   return out;
 }
 
-void DpRank::revive() {
+void Scheduler::revive() {
   EPSIM_CHECK(!alive_ && !has_work(), "only a rank that is gone can come back");
   alive_ = true;
-  full_ = head_refused_ = false;
+  head_refused_ = false;
+  ++departures_;
   on_idle();
 }
 

@@ -1,9 +1,10 @@
 // vLLM V1's loop. Step i runs from i to i + 1 ms.
+#include "sim/scheduler/vllm.h"
+
 #include <doctest/doctest.h>
 
 #include <vector>
 
-#include "sim/scheduler/dp_rank.h"
 #include "tests/support/fakes.h"
 
 namespace epsim {
@@ -26,7 +27,7 @@ struct Step {
   std::int64_t prefill, decode, used;
 };
 
-void check_steps(DpRank& rank, std::int64_t& at, const std::vector<Step>& steps, GapSamples& gaps) {
+void check_steps(Scheduler& rank, std::int64_t& at, const std::vector<Step>& steps, GapSamples& gaps) {
   for (const Step& want : steps) {
     CAPTURE(at);
     const RankBatch batch = rank.begin_step(at * kMs);
@@ -41,7 +42,7 @@ void check_steps(DpRank& rank, std::int64_t& at, const std::vector<Step>& steps,
 
 TEST_CASE("one budget: decodes first, then the prompt under way, then new ones") {
   auto records = records_of({{0, 6, 3}, {0, 12, 2}, {0, 5, 1}});
-  DpRank rank(vllm(10, 100, 4), records);
+  VllmScheduler rank(vllm(10, 100, 4), {records});
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
   }
@@ -61,7 +62,7 @@ TEST_CASE("one budget: decodes first, then the prompt under way, then new ones")
 TEST_CASE("the latest request is preempted when blocks run out, goes to the head, and computes all again") {
   // 6 blocks of 4 tokens. A and B (8 in, 9 out): two blocks each, then three; a fourth each does not fit.
   auto records = records_of({{0, 8, 9}, {0, 8, 9}, {0, 4, 1}});
-  DpRank rank(vllm(100, 6, 4), records);
+  VllmScheduler rank(vllm(100, 6, 4), {records});
   rank.enqueue(0);
   rank.enqueue(1);
   GapSamples gaps;
@@ -84,7 +85,7 @@ TEST_CASE("what a request holds beside its tokens is preempted and taken again w
   ServingOptions options = vllm(100, 60, 1);
   options.kv_blocks_per_request = 15;
   auto records = records_of({{0, 14, 8}, {0, 14, 8}});
-  DpRank rank(options, records);
+  VllmScheduler rank(options, {records});
   rank.enqueue(0);
   rank.enqueue(1);
   GapSamples gaps;
@@ -103,11 +104,11 @@ TEST_CASE("max_num_seqs, chunks of limited length, and prompts that may not be c
   ServingOptions limited = vllm(100, 100, 4);
   limited.max_running_requests = 2;
   limited.long_prefill_token_threshold = 12;
-  DpRank rank(limited, records);
+  VllmScheduler rank(limited, {records});
   ServingOptions whole = vllm(30, 100, 4);
   whole.chunked_prefill = false;
   auto records_whole = records;
-  DpRank uncut(whole, records_whole);
+  VllmScheduler uncut(whole, {records_whole});
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
     uncut.enqueue(i);
@@ -124,7 +125,7 @@ TEST_CASE("a prompt that finds no blocks gives way itself when it is the latest"
   auto records = records_of({{0, 8, 10}, {0, 16, 1}});
   ServingOptions options = vllm(100, 5, 4);
   options.long_prefill_token_threshold = 8;
-  DpRank rank(options, records);
+  VllmScheduler rank(options, {records});
   rank.enqueue(0);
   rank.enqueue(1);
   GapSamples gaps;

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sim/scheduler/dp_rank.h"
+#include "sim/scheduler/sglang.h"
 #include "tests/support/fakes.h"
 
 namespace epsim {
@@ -29,7 +29,7 @@ struct Step {
 
 class Runner {
  public:
-  explicit Runner(DpRank& rank) : rank_(rank) {}
+  explicit Runner(Scheduler& rank) : rank_(rank) {}
   const RankBatch& check(const Step& want) {
     CAPTURE(step_);
     batch_ = rank_.begin_step(step_ * kMs);
@@ -42,7 +42,7 @@ class Runner {
   GapSamples gaps;
 
  private:
-  DpRank& rank_;
+  Scheduler& rank_;
   RankBatch batch_;
   std::int64_t step_ = 0;
 };
@@ -54,7 +54,7 @@ TEST_CASE("what a request holds beside its tokens is taken when it enters and gi
   ServingOptions options = on_estimate(60, 1.0);
   options.kv_blocks_per_request = 15;
   auto records = records_of({{0, 10, 3}, {0, 10, 3}, {0, 10, 3}});
-  DpRank rank(options, records);
+  SglangScheduler rank(options, {records});
   Runner run(rank);
   for (std::int32_t r = 0; r < 3; ++r) {
     rank.enqueue(r);
@@ -76,7 +76,7 @@ TEST_CASE("what a request holds beside its tokens is taken when it enters and gi
 TEST_CASE("decodes that run out of memory retract the request with the fewest tokens, which starts again") {
   // 30 tokens of memory. A and B (10 in, 8 out) both enter, since the estimate expects no further output (ratio 0).
   auto records = records_of({{0, 10, 8}, {0, 10, 8}});
-  DpRank rank(on_estimate(30, 0.0), records);
+  SglangScheduler rank(on_estimate(30, 0.0), {records});
   Runner run(rank);
   rank.enqueue(0);
   run.check({10, 0, 10});  // A
@@ -98,7 +98,7 @@ TEST_CASE("decodes that run out of memory retract the request with the fewest to
   CHECK_FALSE(rank.has_work());
   CHECK(records[1].first_token == 2 * kMs);
   CHECK(records[1].finished == 11 * kMs);
-  const DpRank::Counts& counts = rank.counts();
+  const Scheduler::Counts& counts = rank.counts();
   CHECK(counts.retractions == 1);
   CHECK(counts.recomputed_tokens == 15);  // 10 of input and 5 of the 6 tokens were cached
   CHECK(counts.prompt_ends == 3);
@@ -117,7 +117,7 @@ TEST_CASE("a request may be retracted while it decodes again") {
   ServingOptions options = on_estimate(60, 0.0);
   options.admission.clip_tokens = 1;
   options.admission.retract_steps = 0;
-  DpRank rank(options, records);
+  SglangScheduler rank(options, {records});
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
   }
@@ -138,7 +138,7 @@ TEST_CASE("the estimate: a request enters when it fits beside what the running o
   for (const auto& [ratio, enters] : {std::pair{1.0, true}, std::pair{1.03, false}}) {
     CAPTURE(ratio);  // 80 - 39 = 41 > 40; 80 - 40.17 = 39.83 < 40
     auto records = records_of({{0, 20, 40}, {0, 30, 10}});
-    DpRank rank(on_estimate(100, ratio), records);
+    SglangScheduler rank(on_estimate(100, ratio), {records});
     Runner run(rank);
     rank.enqueue(0);
     run.check({20, 0, 20});
@@ -150,7 +150,7 @@ TEST_CASE("the estimate: a request enters when it fits beside what the running o
 TEST_CASE("requests of one step promise all of their output, and a full rank waits for a request to leave") {
   // 60 tokens: A (10 + 3), B (10 + 30): 10 + 30 < 60 - 10 - 3; C (1 + 9) of 60 - 20 - 3 - 30 = 7 does not fit.
   auto records = records_of({{0, 10, 3}, {0, 10, 30}, {0, 1, 9}});
-  DpRank rank(on_estimate(60, 0.0), records);
+  SglangScheduler rank(on_estimate(60, 0.0), {records});
   Runner run(rank);
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
@@ -170,7 +170,7 @@ TEST_CASE("the ratio decays with every step of decodes alone, and an idle instan
     options.mixed_chunk = mixed;
     options.admission.min_ratio = 0.35;
     options.admission.ratio_decay = 0.1;
-    DpRank rank(options, records);
+    SglangScheduler rank(options, {records});
     Runner run(rank);
     rank.enqueue(0);
     run.check({10, 0, 10});
@@ -191,7 +191,7 @@ TEST_CASE("with mixed chunks, a step in which a prompt enters leaves the ratio")
   options.mixed_chunk = true;
   options.admission.min_ratio = 0.1;
   options.admission.ratio_decay = 0.1;
-  DpRank rank(options, records);
+  SglangScheduler rank(options, {records});
   Runner run(rank);
   rank.enqueue(0);
   run.check({10, 0, 10});
@@ -207,7 +207,7 @@ TEST_CASE("pages: a decode begins one when its tokens fill the last, chunks are 
   ServingOptions options = on_estimate(100, 0.0);
   options.kv_block_tokens = 4;
   options.chunked_prefill_size = 18;
-  DpRank rank(options, records);
+  SglangScheduler rank(options, {records});
   Runner run(rank);
   rank.enqueue(0);
   rank.enqueue(1);
@@ -240,7 +240,7 @@ PrefixBlocks blocks_of_4(const std::vector<std::vector<std::int32_t>>& paths) {
 TEST_CASE("a prompt is computed from where the prefix cache ends; finished requests stay evictable") {
   auto records = records_of({{0, 10, 1}, {0, 10, 1}, {0, 8, 1}, {0, 10, 1}});
   const PrefixBlocks prefixes = blocks_of_4({{0, 1}, {0, 1}, {0, 1}, {0, 2}});
-  DpRank rank(on_estimate(20, 0.0), records, &prefixes);
+  SglangScheduler rank(on_estimate(20, 0.0), {records, &prefixes});
   Runner run(rank);
   rank.enqueue(0);
   run.check({10, 0, 10});
@@ -264,7 +264,7 @@ TEST_CASE("a prompt is computed from where the prefix cache ends; finished reque
 TEST_CASE("the prefix cache gives way to running requests, and can be turned off") {
   auto records = records_of({{0, 10, 1}, {0, 15, 1}, {0, 10, 1}});
   const PrefixBlocks prefixes = blocks_of_4({{0, 1}, {}, {0, 1}});
-  DpRank rank(on_estimate(20, 0.0), records, &prefixes);
+  SglangScheduler rank(on_estimate(20, 0.0), {records, &prefixes});
   Runner run(rank);
   rank.enqueue(0);
   run.check({10, 0, 10});
@@ -275,7 +275,7 @@ TEST_CASE("the prefix cache gives way to running requests, and can be turned off
   run.check({6, 0, 10});
   ServingOptions off = on_estimate(20, 0.0);
   off.prefix_caching = false;
-  DpRank without(off, records, &prefixes);
+  SglangScheduler without(off, {records, &prefixes});
   Runner plain(without);
   for (int i = 0; i < 2; ++i) {
     without.enqueue(0);
@@ -291,7 +291,7 @@ TEST_CASE("lpm takes the longest cached prefix first") {
     ServingOptions options = on_estimate(100, 0.0);
     options.schedule_policy = policy;
     options.max_running_requests = 1;
-    DpRank rank(options, records, &prefixes);
+    SglangScheduler rank(options, {records, &prefixes});
     Runner run(rank);
     rank.enqueue(0);
     run.check({10, 0, 10});

@@ -1,19 +1,11 @@
 // The scheduler of one DP rank: which waiting requests enter, which chunk of which prompt and which decodes make up a
-// step's batch, and whose KV memory is taken back when it runs short. The engines differ in begin_step() alone:
+// step's batch, and whose KV memory is taken back when it runs short.
 //
-//   SGLang (dp_rank_sglang.cpp)  prompts first, a step of decodes only when there is no prompt to work on (or both,
-//                                with mixed chunks); requests enter on an estimate of what the running ones will still
-//                                need, and some are retracted when the estimate fails
-//   vLLM V1 (dp_rank_vllm.cpp)   decodes first, then prompts, out of one token budget; requests enter while blocks are
-//                                free, and the latest are preempted when they run out
-//
-// On instances that prefill only or decode only, a request comes and goes in the middle (dp_rank_transfer.cpp). A
-// retracted request of an SGLang decode instance keeps its keys and values in host memory and goes on from there; the
-// copies take no time here.
-//
-// Common to all: continuous batching, chunked prefill, paged KV memory with a prefix cache (kv_pool.h). The step that
-// ends a request's prompt yields a token. A request that lost its memory waits again; its prompt is then all that it
-// had, input and generated tokens, less what the prefix cache still holds.
+// An engine derives its rules from Scheduler and overrides form_batch() (sglang.h, vllm.h; engines.h makes them). Common
+// to all: continuous batching, chunked prefill, paged KV memory with a prefix cache (kv_pool.h). The step that ends a
+// request's prompt yields a token. A request that lost its memory waits again; its prompt is then all that it had,
+// input and generated tokens, less what the prefix cache still holds. On instances that prefill only or decode only, a
+// request comes and goes in the middle (scheduler_transfers.cpp).
 //   Ignores: rejection of requests by queue length, priorities, LoRA, multi-modal input; the one decode step too many
 //            that overlapped scheduling runs for a request whose end it learns late.
 #pragma once
@@ -37,13 +29,20 @@
 
 namespace epsim {
 
-class DpRank {
+// A scheduler's place in a run.
+struct SchedulerSeat {
+  // The table of all requests of the run; the scheduler writes the times and states of those routed to it.
+  std::span<RequestRecord> records;
+  // Null when the trace names no prefix blocks. Outlives the scheduler, as the records do.
+  const PrefixBlocks* prefixes = nullptr;
+  std::int32_t rank = 0;  // among all DP ranks of the run; names its random draws
+};
+
+class Scheduler {
  public:
-  // `records` is the table of all requests of the run; the rank writes the times and states of those routed to it.
-  // `prefixes`: null when the trace names no prefix blocks. Both must outlive the rank.
-  // `number`: the rank's among all of the run, which names its random draws.
-  DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes = nullptr,
-         std::int32_t number = 0);
+  virtual ~Scheduler() = default;
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
 
   void enqueue(std::int32_t request);
   bool has_work() const { return !active_.empty() || !waiting_.empty(); }
@@ -71,18 +70,17 @@ class DpRank {
   // The step has ended: hands out its tokens and the gaps between them. Returns how many requests ended with it.
   std::int64_t end_step(Ticks now, GapSamples& gaps);
   // The whole instance is idle.
-  void on_idle() { new_token_ratio_ = options_.admission.init_ratio; }
+  virtual void on_idle() {}
 
   // Input and output tokens of the requests that were routed here and have not ended.
   std::int64_t outstanding_tokens() const { return outstanding_tokens_; }
-  // Whether the request at the head of the queue waits for KV blocks.
-  bool head_lacks_blocks() const;
+  // Whether the head of the queue waited for KV blocks in the latest step.
+  bool head_lacks_blocks() const { return head_refused_ && !waiting_.empty(); }
   const KvPool& kv() const { return kv_; }
   // Requests that hold KV memory here. One whose keys and values are on their way counts where they come from.
   std::int64_t running_requests() const {
-    return running() - (options_.role == InstanceRole::kDecode ? std::ssize(in_transfer_) : 0);
+    return std::ssize(active_) - (options_.role == InstanceRole::kDecode ? std::ssize(in_transfer_) : 0);
   }
-  double new_token_ratio() const { return new_token_ratio_; }
   // Tokens of a request's input that the prefix cache holds.
   std::int64_t cached_tokens(std::int32_t request) const;
   std::int32_t input_tokens(std::int32_t request) const { return record(request).input_tokens; }
@@ -113,7 +111,20 @@ class DpRank {
   };
   UnfinishedWork unfinished() const;
 
- private:
+ protected:
+  // What an engine does its own way with KV memory.
+  struct MemoryRules {
+    // A request enters with pages for all of its input and output, else it takes pages as it grows.
+    bool reserve_full = false;
+    // Tokens kept free for each running request before a prompt from elsewhere enters (decode instances).
+    std::int64_t reserved_decode_tokens = 0;
+  };
+  Scheduler(const ServingOptions& options, const SchedulerSeat& seat, const MemoryRules& rules);
+
+  // Puts the chunks and decodes of the step that starts now into the batch, by the functions below. The one decision
+  // that is the engine's. Sets head_refused_ when the head of the queue waits for KV blocks.
+  virtual void form_batch(Ticks now) = 0;
+
   // A request that holds KV memory.
   struct Active {
     std::int64_t prompt = 0;     // tokens to compute before the next one is sampled: input, and what it had generated
@@ -123,75 +134,90 @@ class DpRank {
     std::int64_t order = 0;      // of admission on this rank
     std::int64_t known = 0;      // leading tokens whose keys and values had been computed before a retraction
   };
+  // Where a request goes that lost its memory.
+  enum class Requeue {
+    kFront,
+    kBack,
+    kHost,  // its keys and values stay in host memory, and it resumes from there (decode instances)
+  };
+
+  const ServingOptions& options() const { return options_; }
+  const RequestRecord& record(std::int32_t request) const { return records_[static_cast<std::size_t>(request)]; }
+  // Tokens to compute before the request's next one is sampled.
+  std::int64_t prompt_of(std::int32_t request) const;
+  // Prefix blocks of the request that the cache holds, and their tokens.
+  std::int64_t hit_blocks(std::int32_t request) const;
+  std::int64_t tokens_of_hit(std::int64_t hit) const {
+    return prefixes_ != nullptr ? hit * prefixes_->block_tokens : 0;
+  }
+  // Pages that come into use when these prefix blocks are lent to the request.
+  std::int64_t newly_used(std::int32_t request, std::int64_t hit) const;
+  // Pages that come into use when the request enters with all of its input and output reserved.
+  std::int64_t whole_need(std::int32_t request, std::int64_t hit) const;
+  // Prompt tokens that memory allows for now.
+  std::int64_t room_tokens(const Active& a) const;
+  // As many requests as the engine admits hold memory here.
+  bool at_request_limit() const {
+    return options_.max_running_requests > 0 && std::ssize(active_) >= options_.max_running_requests;
+  }
+
+  // The head of the queue enters, with `hit` prefix blocks from the cache; its prompt is under way.
+  Active& admit_head(std::int64_t hit, Ticks now);
+  // Puts the next `tokens` tokens of a prompt into the batch.
+  void add_chunk(std::int32_t request, Active& a, std::int64_t tokens);
+  // Sets pages aside for the tokens that the decodes of this step make; false when there are too few.
+  bool reserve_decodes();
+  // Puts all decodes into the batch.
+  void add_decodes();
+  // Takes a request's memory back.
+  void retract(std::int32_t request, Requeue to);
+
+  Active& active(std::int32_t request) { return active_.at(request); }
+  const std::unordered_map<std::int32_t, Active>& active() const { return active_; }
+  const std::vector<std::int32_t>& partial() const { return partial_; }
+  const std::vector<std::int32_t>& in_transfer() const { return in_transfer_; }
+  const Decodes& decodes() const { return *decodes_; }
+  const RankBatch& batch() const { return batch_; }
+  // Requests that have given their memory back so far.
+  std::int64_t departures() const { return departures_; }
+  bool caches_prefixes() const { return prefixes_ != nullptr; }
+
+  RequestQueue waiting_;
+  bool head_refused_ = false;  // the head of the queue lacked memory in this step
+
+ private:
   // What a retracted request keeps.
   struct Resumed {
     std::int32_t generated = 0;
     Ticks last_token{};
     std::int64_t computed = 0;  // tokens in KV memory when it was retracted
   };
-  // What is left of a step's budgets for prompts.
-  struct Budget {
-    std::int64_t chunk, input;
-    double promised = 0;  // tokens that running requests and those of this step are expected to generate
-    std::int64_t entered = 0;
-  };
-  enum class Entry { kNext, kStop, kNoMemory };
 
-  RequestRecord& record(std::int32_t request) { return records_[static_cast<std::size_t>(request)]; }
-  const RequestRecord& record(std::int32_t request) const { return records_[static_cast<std::size_t>(request)]; }
+  RequestRecord& mutable_record(std::int32_t request) { return records_[static_cast<std::size_t>(request)]; }
   std::span<const std::int32_t> path_of(std::int32_t request) const;
-  std::int64_t running() const { return static_cast<std::int64_t>(active_.size()); }
-  std::int64_t prompt_of(std::int32_t request) const;
-  std::int64_t hit_blocks(std::int32_t request) const;
+  std::span<const std::int32_t> path_of(std::int32_t request, std::int64_t blocks) const {
+    return path_of(request).first(static_cast<std::size_t>(blocks));
+  }
 
   // KV memory.
-  bool reserves_all() const { return options_.admission.rule == AdmissionRule::kReserveFull; }
   std::int64_t own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const;
-  std::int64_t whole_need(std::int32_t request, std::int64_t hit) const;
-  std::int64_t room_tokens(const Active& a) const;
   void grow(const Active& a, std::int64_t tokens);
   void publish(std::int32_t request, Active& a);
 
   // Life of a request.
   bool remote_fits(std::int32_t request, std::int64_t context) const;
   void resume_from_host(std::int32_t request);
-  Active& admit(std::int32_t request, std::int64_t hit, Ticks now);
-  void add_chunk(std::int32_t request, Active& a, std::int64_t tokens);
   void finish(std::int32_t request, Ticks now);
   Resumed suspend(std::int32_t request);
-  void retract(std::int32_t request, bool to_front);
   std::int32_t give_up(std::int32_t request);
   void forget(std::int32_t request, const Active& a, std::int64_t held);
   void end_prompt(std::int32_t request, Ticks now, GapSamples& gaps);
-  void add_decodes();
-  bool reserve_decodes();
-
-  // SGLang.
-  void begin_sglang(Ticks now);
-  void add_prompts_sglang(Ticks now);
-  void continue_prompt(Budget& budget);
-  void charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends);
-  void order_queue();
-  Entry enter_head(Budget& budget, Ticks now);
-  bool fits_estimate(std::int32_t request, std::int64_t hit, const Budget& budget) const;
-  Entry take_head(Budget& budget, std::int64_t hit, Ticks now);
-  double room_left(const Budget& budget) const;
-  bool secure_decodes();
-  void retract_decodes();
-
-  // vLLM.
-  void begin_vllm(Ticks now);
-  bool preempt_for_decodes();
-  bool continue_prompts_vllm(std::int64_t& budget);
-  void enter_waiting_vllm(std::int64_t& budget, Ticks now);
-  std::optional<std::int32_t> latest() const;
-  std::int64_t chunk_vllm(std::int64_t rest, std::int64_t budget) const;
 
   ServingOptions options_;
+  MemoryRules rules_;
   std::span<RequestRecord> records_;
   const PrefixBlocks* prefixes_;
   KvPool kv_;
-  RequestQueue waiting_;
   std::unordered_map<std::int32_t, Active> active_;
   std::unordered_map<std::int32_t, Resumed> resumed_;
   std::vector<std::int32_t> partial_;      // admitted, prompt not ended, in order of admission
@@ -204,11 +230,8 @@ class DpRank {
   std::vector<std::int32_t> finished_;     // scratch of end_step
   std::unique_ptr<Decodes> decodes_;
   RankBatch batch_;
-  std::int64_t outstanding_tokens_ = 0, admissions_ = 0;
-  double new_token_ratio_;
+  std::int64_t outstanding_tokens_ = 0, admissions_ = 0, departures_ = 0;
   bool alive_ = true;
-  bool full_ = false;          // nothing enters until a running request leaves
-  bool head_refused_ = false;  // the head of the queue lacked memory in this step
   Counts counts_;
 };
 

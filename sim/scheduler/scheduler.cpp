@@ -1,4 +1,4 @@
-#include "sim/scheduler/dp_rank.h"
+#include "sim/scheduler/scheduler.h"
 
 #include <algorithm>
 
@@ -19,90 +19,79 @@ std::unique_ptr<Decodes> make_decodes(const ServingOptions& options, std::int32_
 
 }  // namespace
 
-DpRank::DpRank(const ServingOptions& options, std::span<RequestRecord> records, const PrefixBlocks* prefixes,
-               std::int32_t number)
+Scheduler::Scheduler(const ServingOptions& options, const SchedulerSeat& seat, const MemoryRules& rules)
     : options_(options),
-      records_(records),
+      rules_(rules),
+      records_(seat.records),
       // What a decode instance holds came whole from a prefill instance.
-      prefixes_(options.prefix_caching && options.role != InstanceRole::kDecode && prefixes != nullptr &&
-                        prefixes->known()
-                    ? prefixes
+      prefixes_(options.prefix_caching && options.role != InstanceRole::kDecode && seat.prefixes != nullptr &&
+                        seat.prefixes->known()
+                    ? seat.prefixes
                     : nullptr),
       kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
-      decodes_(make_decodes(options, number)),
-      new_token_ratio_(options.admission.init_ratio) {
+      decodes_(make_decodes(options, seat.rank)) {
   EPSIM_CHECK(options.chunked_prefill_size > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
 }
 
-std::span<const std::int32_t> DpRank::path_of(std::int32_t request) const {
+std::span<const std::int32_t> Scheduler::path_of(std::int32_t request) const {
   return prefixes_ != nullptr ? prefixes_->of(static_cast<std::size_t>(request)) : std::span<const std::int32_t>();
 }
 
-void DpRank::enqueue(std::int32_t request) {
+void Scheduler::enqueue(std::int32_t request) {
   waiting_.push(request);
   outstanding_tokens_ += tokens_of(record(request));
 }
 
-std::int64_t DpRank::prompt_of(std::int32_t request) const {
+std::int64_t Scheduler::prompt_of(std::int32_t request) const {
   const auto resumed = resumed_.find(request);
   return record(request).input_tokens + (resumed != resumed_.end() ? resumed->second.generated : 0);
 }
 
 // At least one token of a prompt is computed, since its end yields the next token.
-std::int64_t DpRank::hit_blocks(std::int32_t request) const {
+std::int64_t Scheduler::hit_blocks(std::int32_t request) const {
   return prefixes_ == nullptr ? 0 : kv_.match(path_of(request), (prompt_of(request) - 1) / prefixes_->block_tokens);
 }
 
-std::int64_t DpRank::cached_tokens(std::int32_t request) const {
-  return prefixes_ == nullptr ? 0 : hit_blocks(request) * prefixes_->block_tokens;
+std::int64_t Scheduler::cached_tokens(std::int32_t request) const { return tokens_of_hit(hit_blocks(request)); }
+
+std::int64_t Scheduler::newly_used(std::int32_t request, std::int64_t hit) const {
+  return kv_.newly_used(path_of(request, hit));
 }
 
-bool DpRank::head_lacks_blocks() const {
-  if (waiting_.empty()) {
-    return false;
-  }
-  if (!reserves_all()) {
-    return head_refused_;
-  }
-  return !kv_.has_room(whole_need(waiting_.front(), hit_blocks(waiting_.front())));
-}
-
-// Pages that come into use when the request enters with all of its input and output reserved.
-std::int64_t DpRank::whole_need(std::int32_t request, std::int64_t hit) const {
-  const auto lent = path_of(request).first(static_cast<std::size_t>(hit));
+std::int64_t Scheduler::whole_need(std::int32_t request, std::int64_t hit) const {
   return options_.kv_blocks_per_request + kv_.blocks_for(tokens_of(record(request))) -
-         hit * kv_.pages_per_prefix_block() + kv_.newly_used(lent);
+         hit * kv_.pages_per_prefix_block() + newly_used(request, hit);
 }
 
 // Pages that the request holds besides lent ones, with `tokens` tokens in KV memory.
-std::int64_t DpRank::own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const {
-  const std::int64_t held = reserves_all() ? tokens_of(record(request)) : tokens;
+std::int64_t Scheduler::own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const {
+  const std::int64_t held = rules_.reserve_full ? tokens_of(record(request)) : tokens;
   return options_.kv_blocks_per_request + kv_.blocks_for(held) - a.lent * kv_.pages_per_prefix_block();
 }
 
-// Prompt tokens that memory allows for now.
-std::int64_t DpRank::room_tokens(const Active& a) const {
-  if (reserves_all()) {
+std::int64_t Scheduler::room_tokens(const Active& a) const {
+  if (rules_.reserve_full) {
     return a.prompt - a.done;
   }
   return (kv_.blocks_for(a.done) + kv_.room()) * kv_.block_tokens() - a.done;
 }
 
-void DpRank::grow(const Active& a, std::int64_t tokens) {
+void Scheduler::grow(const Active& a, std::int64_t tokens) {
   const std::int64_t blocks = kv_.blocks_for(a.done + tokens) - kv_.blocks_for(a.done);
-  if (!reserves_all() && blocks > 0) {
+  if (!rules_.reserve_full && blocks > 0) {
     kv_.reserve(blocks);
   }
 }
 
-DpRank::Active& DpRank::admit(std::int32_t request, std::int64_t hit, Ticks now) {
-  RequestRecord& r = record(request);
+Scheduler::Active& Scheduler::admit_head(std::int64_t hit, Ticks now) {
+  const std::int32_t request = waiting_.front();
+  RequestRecord& r = mutable_record(request);
   Active a;
   a.prompt = prompt_of(request);
   a.lent = hit;
-  a.done = hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
+  a.done = tokens_of_hit(hit);
   a.order = admissions_++;
-  kv_.lend(path_of(request).first(static_cast<std::size_t>(hit)));
+  kv_.lend(path_of(request, hit));
   if (const auto resumed = resumed_.find(request); resumed != resumed_.end()) {
     a.generated = resumed->second.generated;
     a.known = resumed->second.computed;
@@ -113,17 +102,18 @@ DpRank::Active& DpRank::admit(std::int32_t request, std::int64_t hit, Ticks now)
     counts_.lookup_tokens += r.input_tokens;
     counts_.hit_tokens += a.done;
   }
-  if (reserves_all()) {
+  if (rules_.reserve_full) {
     kv_.reserve(own_blocks(request, a, 0));
   } else if (options_.kv_blocks_per_request > 0) {
     kv_.reserve(options_.kv_blocks_per_request);
   }
   r.state = RequestState::kRunning;
+  waiting_.pop();
+  partial_.push_back(request);
   return active_.emplace(request, a).first->second;
 }
 
-// Puts the next `tokens` tokens of a prompt into the batch.
-void DpRank::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) {
+void Scheduler::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) {
   grow(a, tokens);
   const auto n = static_cast<double>(tokens);
   const auto context = static_cast<double>(a.done);
@@ -140,9 +130,8 @@ void DpRank::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) {
   }
 }
 
-// Makes room for the tokens that the decodes of this step put into KV memory; false when there is too little.
-bool DpRank::reserve_decodes() {
-  const std::int64_t blocks = reserves_all() ? 0 : decodes_->pages_to_begin();
+bool Scheduler::reserve_decodes() {
+  const std::int64_t blocks = rules_.reserve_full ? 0 : decodes_->pages_to_begin();
   if (!kv_.has_room(blocks)) {
     return false;
   }
@@ -152,14 +141,14 @@ bool DpRank::reserve_decodes() {
   return true;
 }
 
-void DpRank::add_decodes() {
+void Scheduler::add_decodes() {
   batch_.decode_tokens = decodes_->step_tokens();
   batch_.decode_context = static_cast<double>(decodes_->context());
   batch_.sampled += decodes_->step_tokens();
   batch_.sequences += decodes_->size();
 }
 
-const RankBatch& DpRank::begin_step(Ticks now) {
+const RankBatch& Scheduler::begin_step(Ticks now) {
   batch_ = {};
   chunks_.clear();
   head_refused_ = false;
@@ -167,18 +156,14 @@ const RankBatch& DpRank::begin_step(Ticks now) {
     decodes_->join(m.request, m.context, m.left, m.last_token);
   }
   joining_.clear();
-  if (options_.loop == SchedulerLoop::kSglang) {
-    begin_sglang(now);
-  } else {
-    begin_vllm(now);
-  }
+  form_batch(now);
   // Nothing running means that all blocks are free or evictable, and every request fits an empty pool.
   EPSIM_CHECK(batch_.tokens() > 0 || !has_work() || !in_transfer_.empty(), "a rank with work must make progress");
   return batch_;
 }
 
 // Blocks of the prompt that are complete become the prefix cache's.
-void DpRank::publish(std::int32_t request, Active& a) {
+void Scheduler::publish(std::int32_t request, Active& a) {
   if (prefixes_ == nullptr) {
     return;
   }
@@ -189,8 +174,8 @@ void DpRank::publish(std::int32_t request, Active& a) {
   }
 }
 
-void DpRank::finish(std::int32_t request, Ticks now) {
-  RequestRecord& r = record(request);
+void Scheduler::finish(std::int32_t request, Ticks now) {
+  RequestRecord& r = mutable_record(request);
   r.state = RequestState::kCompleted;
   r.finished = now;
   const auto entry = active_.find(request);
@@ -199,15 +184,15 @@ void DpRank::finish(std::int32_t request, Ticks now) {
   if (const std::int64_t own = own_blocks(request, a, tokens_of(r) - 1); own > 0) {
     kv_.release(own);
   }
-  kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
+  kv_.take_back(path_of(request, a.lent));
   counts_.resumed_tokens += a.done - r.input_tokens;  // of its prompt, what it had generated
   active_.erase(entry);
   outstanding_tokens_ -= tokens_of(r);
-  full_ = false;
+  ++departures_;
 }
 
-// Takes a request's memory back; what it leaves behind.
-DpRank::Resumed DpRank::suspend(std::int32_t request) {
+// Takes a request out, with its memory; what it leaves behind.
+Scheduler::Resumed Scheduler::suspend(std::int32_t request) {
   const auto entry = active_.find(request);
   const Active a = entry->second;
   Resumed out;
@@ -227,31 +212,31 @@ DpRank::Resumed DpRank::suspend(std::int32_t request) {
 }
 
 // The request, with `held` tokens in KV memory, gives all of its memory back.
-void DpRank::forget(std::int32_t request, const Active& a, std::int64_t held) {
+void Scheduler::forget(std::int32_t request, const Active& a, std::int64_t held) {
   if (const std::int64_t own = own_blocks(request, a, held); own > 0) {
     kv_.release(own);
   }
-  kv_.take_back(path_of(request).first(static_cast<std::size_t>(a.lent)));
+  kv_.take_back(path_of(request, a.lent));
   counts_.dropped_prompt_tokens += a.done;
   active_.erase(request);
 }
 
-void DpRank::retract(std::int32_t request, bool to_front) {
+void Scheduler::retract(std::int32_t request, Requeue to) {
   resumed_[request] = suspend(request);
-  RequestRecord& r = record(request);
+  RequestRecord& r = mutable_record(request);
   r.state = RequestState::kWaiting;
   ++r.retractions;
   ++counts_.retractions;
-  if (options_.role == InstanceRole::kDecode && options_.loop == SchedulerLoop::kSglang) {
-    remote_.push_front(request);
+  if (to == Requeue::kBack) {
+    waiting_.push(request);
   } else {
-    to_front ? waiting_.push_front(request) : waiting_.push(request);
+    (to == Requeue::kHost ? remote_ : waiting_).push_front(request);
   }
-  full_ = false;
+  ++departures_;
 }
 
-void DpRank::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
-  RequestRecord& r = record(request);
+void Scheduler::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
+  RequestRecord& r = mutable_record(request);
   const Active& a = active_.at(request);
   ++counts_.prompt_ends;
   if (a.generated == 0) {
@@ -272,11 +257,11 @@ void DpRank::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
   }
 }
 
-std::int64_t DpRank::end_step(Ticks now, GapSamples& gaps) {
+std::int64_t Scheduler::end_step(Ticks now, GapSamples& gaps) {
   finished_.clear();
   if (batch_.decode_tokens > 0) {
     const std::int64_t unused = decodes_->advance(now, gaps, finished_);
-    if (!reserves_all() && unused > 0) {
+    if (!rules_.reserve_full && unused > 0) {
       kv_.release(unused);
     }
     counts_.rejected_tokens = decodes_->rejected();
@@ -295,7 +280,7 @@ std::int64_t DpRank::end_step(Ticks now, GapSamples& gaps) {
   return static_cast<std::int64_t>(finished_.size());
 }
 
-DpRank::UnfinishedWork DpRank::unfinished() const {
+Scheduler::UnfinishedWork Scheduler::unfinished() const {
   UnfinishedWork out;
   const auto add_generated = [&](std::int64_t tokens) {
     out.output_tokens += tokens;

@@ -9,31 +9,30 @@
 //            matters only with long_prefill_token_threshold), and are not preempted for these; prefix blocks can be
 //            shared from the end of the step on, not within it, and a block that two requests computed at once is kept
 //            once.
-#include <algorithm>
+#include "sim/scheduler/vllm.h"
 
-#include "sim/core/check.h"
-#include "sim/scheduler/dp_rank.h"
+#include <algorithm>
 
 namespace epsim {
 
-void DpRank::begin_vllm(Ticks now) {
+void VllmScheduler::form_batch(Ticks now) {
   const bool preempted = preempt_for_decodes();
   add_decodes();
-  std::int64_t budget = options_.chunked_prefill_size - decodes_->step_tokens();
-  const bool lacked = continue_prompts_vllm(budget);
+  std::int64_t budget = options().chunked_prefill_size - decodes().step_tokens();
+  const bool lacked = continue_prompts(budget);
   if (!preempted && !lacked) {
-    enter_waiting_vllm(budget, now);
+    enter_waiting(budget, now);
   } else {
     head_refused_ = !waiting_.empty();
   }
 }
 
 // The running request that was admitted last; one on its way cannot give way.
-std::optional<std::int32_t> DpRank::latest() const {
+std::optional<std::int32_t> VllmScheduler::latest() const {
   std::optional<std::int32_t> out;
   std::int64_t last = -1;
-  for (const auto& [request, a] : active_) {
-    if (a.order > last && std::find(in_transfer_.begin(), in_transfer_.end(), request) == in_transfer_.end()) {
+  for (const auto& [request, a] : active()) {
+    if (a.order > last && std::find(in_transfer().begin(), in_transfer().end(), request) == in_transfer().end()) {
       out = request;
       last = a.order;
     }
@@ -42,28 +41,28 @@ std::optional<std::int32_t> DpRank::latest() const {
 }
 
 // Each decode that begins a page needs one; the latest requests give up theirs until the rest have enough.
-bool DpRank::preempt_for_decodes() {
+bool VllmScheduler::preempt_for_decodes() {
   bool preempted = false;
   while (!reserve_decodes()) {
-    retract(latest().value(), true);
+    retract(latest().value(), Requeue::kFront);
     preempted = true;
   }
   return preempted;
 }
 
-std::int64_t DpRank::chunk_vllm(std::int64_t rest, std::int64_t budget) const {
-  const std::int64_t longest = options_.long_prefill_token_threshold;
+std::int64_t VllmScheduler::chunk(std::int64_t rest, std::int64_t budget) const {
+  const std::int64_t longest = options().long_prefill_token_threshold;
   return std::min(longest > 0 ? std::min(rest, longest) : rest, budget);
 }
 
 // Goes on with the prompts under way; true when one of them lacked blocks. The latest admitted gives way; while that is
 // a request that decodes in this step, the prompt waits.
-bool DpRank::continue_prompts_vllm(std::int64_t& budget) {
+bool VllmScheduler::continue_prompts(std::int64_t& budget) {
   bool lacked = false;
-  for (std::size_t i = 0; i < partial_.size() && budget > 0;) {
-    const std::int32_t request = partial_[i];
-    Active& a = active_.at(request);
-    const std::int64_t n = chunk_vllm(a.prompt - a.done, budget);
+  for (std::size_t i = 0; i < partial().size() && budget > 0;) {
+    const std::int32_t request = partial()[i];
+    Active& a = active(request);
+    const std::int64_t n = chunk(a.prompt - a.done, budget);
     if (n <= room_tokens(a)) {
       add_chunk(request, a, n);
       budget -= n;
@@ -71,8 +70,8 @@ bool DpRank::continue_prompts_vllm(std::int64_t& budget) {
       continue;
     }
     lacked = true;
-    if (const std::int32_t last = latest().value(); last == partial_.back()) {
-      retract(last, true);
+    if (const std::int32_t last = latest().value(); last == partial().back()) {
+      retract(last, Requeue::kFront);
     } else {
       ++i;
     }
@@ -80,28 +79,25 @@ bool DpRank::continue_prompts_vllm(std::int64_t& budget) {
   return lacked;
 }
 
-void DpRank::enter_waiting_vllm(std::int64_t& budget, Ticks now) {
+void VllmScheduler::enter_waiting(std::int64_t& budget, Ticks now) {
   while (budget > 0 && !waiting_.empty()) {
-    if (options_.max_running_requests > 0 && running() >= options_.max_running_requests) {
+    if (at_request_limit()) {
       return;
     }
     const std::int32_t request = waiting_.front();
     const std::int64_t hit = hit_blocks(request);
-    const std::int64_t found = hit * (prefixes_ != nullptr ? prefixes_->block_tokens : 0);
+    const std::int64_t found = tokens_of_hit(hit);
     const std::int64_t rest = prompt_of(request) - found;
-    const std::int64_t n = chunk_vllm(rest, budget);
-    if (!options_.chunked_prefill && n < rest) {
+    const std::int64_t n = chunk(rest, budget);
+    if (!options().chunked_prefill && n < rest) {
       return;
     }
-    const std::int64_t blocks = options_.kv_blocks_per_request + kv_.blocks_for(found + n) - kv_.blocks_for(found);
-    if (!kv_.has_room(blocks + kv_.newly_used(path_of(request).first(static_cast<std::size_t>(hit))))) {
+    const std::int64_t blocks = options().kv_blocks_per_request + kv().blocks_for(found + n) - kv().blocks_for(found);
+    if (!kv().has_room(blocks + newly_used(request, hit))) {
       head_refused_ = true;
       return;
     }
-    waiting_.pop();
-    Active& a = admit(request, hit, now);
-    partial_.push_back(request);
-    add_chunk(request, a, n);
+    add_chunk(request, admit_head(hit, now), n);
     budget -= n;
   }
 }

@@ -1,4 +1,4 @@
-#include "sim/scheduler/dp_rank.h"
+#include "sim/scheduler/sglang.h"
 
 #include <doctest/doctest.h>
 
@@ -31,7 +31,7 @@ void check_batch(const RankBatch& got, const Batch& want) {
 }
 
 // Runs steps of 1 ms each, from 0, and checks the batches; returns the gaps between tokens.
-GapSamples check_steps(DpRank& rank, const std::vector<Batch>& steps) {
+GapSamples check_steps(Scheduler& rank, const std::vector<Batch>& steps) {
   GapSamples gaps;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     CAPTURE(i);
@@ -47,7 +47,7 @@ GapSamples check_steps(DpRank& rank, const std::vector<Batch>& steps) {
 // n * c + n * (n + 1) / 2 query-key pairs.
 TEST_CASE("mixed: prompts are cut at the budget that decodes leave, and finish in order") {
   auto records = records_of({{0, 25, 2}, {0, 7, 1}, {0, 6, 3}});
-  DpRank rank(one_rank(10), records);
+  SglangScheduler rank(one_rank(10), {records});
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
   }
@@ -76,7 +76,7 @@ TEST_CASE("mixed: prompts are cut at the budget that decodes leave, and finish i
 
 TEST_CASE("not mixed: decodes wait while there is a prompt to work on") {
   auto records = records_of({{0, 25, 2}, {0, 7, 1}, {0, 6, 3}});
-  DpRank rank(one_rank(10, false), records);
+  SglangScheduler rank(one_rank(10, false), {records});
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
   }
@@ -101,7 +101,7 @@ TEST_CASE("the head of the queue waits for KV blocks, and everyone behind it wai
   ServingOptions options = one_rank(100);
   options.kv_blocks = 10;
   options.kv_block_tokens = 4;
-  DpRank rank(options, records);
+  SglangScheduler rank(options, {records});
   GapSamples gaps;
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
@@ -123,7 +123,7 @@ TEST_CASE("max_running_requests counts every admitted request that has not ended
   auto records = records_of({{0, 3, 2}, {0, 15, 1}, {0, 3, 1}});
   ServingOptions options = one_rank(10);
   options.max_running_requests = 2;
-  DpRank rank(options, records);
+  SglangScheduler rank(options, {records});
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
   }
@@ -135,7 +135,7 @@ TEST_CASE("max_running_requests counts every admitted request that has not ended
 
 TEST_CASE("decodes that fill the budget leave none for prompts, which then wait their turn") {
   auto records = records_of({{0, 1, 3}, {0, 1, 4}, {0, 1, 1}});
-  DpRank rank(one_rank(2), records);
+  SglangScheduler rank(one_rank(2), {records});
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
   }
@@ -148,7 +148,7 @@ TEST_CASE("decodes that fill the budget leave none for prompts, which then wait 
 
 TEST_CASE("an idle rank brings an empty batch") {
   auto records = records_of({{0, 1, 1}});
-  DpRank rank(one_rank(10), records);
+  SglangScheduler rank(one_rank(10), {records});
   check_steps(rank, {{0, 0, 0, 0, 0, 0}});
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("a rank that could make no progress is a broken invariant, not an endl
   auto records = records_of({{0, 9, 2}});
   ServingOptions options = one_rank(10);
   options.kv_blocks = 10;  // 9 + 2 = 11 tokens never fit
-  DpRank rank(options, records);
+  SglangScheduler rank(options, {records});
   rank.enqueue(0);
   CHECK_THROWS_AS(rank.begin_step(Ticks{}), InvariantBroken);
 }

@@ -1,4 +1,4 @@
-#include "sim/scheduler/step_shape.h"
+#include "sim/scheduler/cuda_graph.h"
 
 #include <doctest/doctest.h>
 

@@ -1,0 +1,25 @@
+// vLLM V1's rules: decodes first, then prompts, out of one token budget; requests enter while blocks are free, and the
+// latest are preempted when they run out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "sim/scheduler/scheduler.h"
+
+namespace epsim {
+
+class VllmScheduler final : public Scheduler {
+ public:
+  VllmScheduler(const ServingOptions& options, const SchedulerSeat& seat) : Scheduler(options, seat, {}) {}
+
+ private:
+  void form_batch(Ticks now) override;
+  bool preempt_for_decodes();
+  bool continue_prompts(std::int64_t& budget);
+  void enter_waiting(std::int64_t& budget, Ticks now);
+  std::optional<std::int32_t> latest() const;
+  std::int64_t chunk(std::int64_t rest, std::int64_t budget) const;
+};
+
+}  // namespace epsim
