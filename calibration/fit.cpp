@@ -9,7 +9,7 @@
 #include <map>
 
 #include "calibration/correction_fit.h"
-#include "models/profile/profiles.h"
+#include "models/catalogue/profiles.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "sim/core/fingerprint.h"

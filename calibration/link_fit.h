@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "calibration/fit.h"
-#include "models/hardware_profile.h"
+#include "models/catalogue/hardware_profile.h"
 
 namespace epsim {
 

@@ -6,7 +6,7 @@
 #include <ostream>
 
 #include "calibration/measure/provenance.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "sim/core/error.h"
 #include "traces/routing/load_sources.h"
 

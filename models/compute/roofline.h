@@ -22,8 +22,8 @@
 #include <span>
 #include <vector>
 
+#include "models/catalogue/hardware_profile.h"
 #include "models/compute/fitted_compute.h"
-#include "models/hardware_profile.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/parallelism.h"
 #include "sim/domain/step.h"

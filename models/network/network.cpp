@@ -1,44 +1,8 @@
 #include "models/network/network.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "models/network/fabric_network.h"
-#include "models/network/two_tier.h"
 #include "sim/core/check.h"
-#include "sim/core/error.h"
 
 namespace epsim {
-namespace {
-
-// Ports and NICs are all there is to wait for: one switch between the nodes, and a GPU reaches its NIC beside its port.
-bool plain(const ClusterSpec& cluster, const FabricOptions& fabric) {
-  const bool shared_port = cluster.node.intra == IntraLink::kPcie && (cluster.nodes > 1 || fabric.host_bridges > 1);
-  // Options that do not fit one switch are refused by the topology, not passed over here.
-  return fabric.kind == FabricKind::kSingleSwitch && fabric.nodes_per_leaf == 0 && fabric.oversubscription == 1.0 &&
-         fabric.host_bridges == 1 && fabric.nic_attach_rate == kUnlimited && fabric.missing_links.empty() &&
-         !shared_port;
-}
-
-// A transport that was never measured on a link has no price there: DeepEP's kernels are not an all-to-all of NCCL.
-void check_measured(const LinkProfile& link, Transport transport, const char* where) {
-  for (const Direction direction : {Direction::kDispatch, Direction::kCombine}) {
-    const CollectiveKind kind = collective_of(transport, direction);
-    const bool stands_in = kind < CollectiveKind::kDeepEpDispatch;  // LinkProfile::time takes the all-to-all's curve
-    if (!stands_in && std::none_of(link.curves.begin(), link.curves.end(),
-                                   [&](const CollectiveCurve& curve) { return curve.kind == kind; })) {
-      throw InputError({"", 0, "transport"},
-                       fmt::format("{} was not measured {} ({} has no {} curve); choose nccl_p2p or "
-                                   "allgather_reducescatter, or a node whose link profile has it.",
-                                   kTransportNames[static_cast<std::size_t>(transport)], where, link.name,
-                                   kCollectiveNames[static_cast<std::size_t>(kind)]));
-    }
-  }
-}
-
-}  // namespace
-
 CollectiveKind collective_of(Transport transport, Direction direction) {
   const bool forth = direction == Direction::kDispatch;
   switch (transport) {
@@ -89,24 +53,6 @@ Network::TierPrice Network::slower_tier(const Tiers& wire, Direction direction) 
     }
   }
   return out;
-}
-
-std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile profile,
-                                      const NetworkOptions& options) {
-  if (cluster.node.gpus > 1) {
-    check_measured(profile.intra, options.transport, "inside the node");
-  }
-  if (cluster.nodes > 1) {
-    check_measured(profile.inter, options.transport, "between the nodes");
-  }
-  if (options.model == NetworkModel::kFairShare && !plain(cluster, options.fabric)) {
-    throw InputError({"", 0, "model"}, "fair_share knows GPU ports and NICs on one switch alone; max_min any fabric.");
-  }
-  if (options.model == NetworkModel::kMaxMin || !plain(cluster, options.fabric)) {
-    return std::make_unique<FabricNetwork>(cluster, std::move(profile), options);
-  }
-  return std::make_unique<TwoTierNetwork>(cluster, std::move(profile), options.transport,
-                                          options.model == NetworkModel::kFairShare);
 }
 
 }  // namespace epsim

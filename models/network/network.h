@@ -7,12 +7,11 @@
 #pragma once
 
 #include <array>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "models/hardware_profile.h"
+#include "models/catalogue/hardware_profile.h"
 #include "models/network/fabric.h"
 #include "models/network/traffic.h"
 #include "sim/domain/cluster_spec.h"
@@ -132,10 +131,5 @@ class Network {
   NicGroups groups_;  // of a node
   std::vector<Link> links_;
 };
-
-// TwoTierNetwork where nothing but ports and NICs can be busy; FabricNetwork for max_min and for every other fabric.
-// Throws InputError when a profile has no curve for the transport.
-std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile profile,
-                                      const NetworkOptions& options = {});
 
 }  // namespace epsim

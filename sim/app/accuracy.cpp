@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/row_counts.h"
-#include "models/hardware_profile.h"
-#include "models/profile/profiles.h"
+#include "models/catalogue/hardware_profile.h"
+#include "models/catalogue/profiles.h"
 #include "sim/app/accuracy_steps.h"
 
 namespace epsim::app {

@@ -9,9 +9,9 @@
 #include "calibration/import.h"
 #include "calibration/link_fit.h"
 #include "calibration/profile_writer.h"
-#include "models/catalogue.h"
-#include "models/data_files.h"
-#include "models/profile/profiles.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/data_files.h"
+#include "models/catalogue/profiles.h"
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
 

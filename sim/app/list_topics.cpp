@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "models/catalogue.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "policies/rebalance/rules.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"

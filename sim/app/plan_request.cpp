@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "models/data_files.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/data_files.h"
+#include "models/catalogue/model_catalogue.h"
 #include "policies/placement/eplb.h"
 #include "policies/plan_io.h"
 #include "policies/registry.h"

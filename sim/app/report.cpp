@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
 #include "sim/app/command_line.h"
 #include "sim/app/report_verb.h"
 #include "sim/core/config.h"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "models/memory_model.h"
-#include "models/step_parts.h"
+#include "models/memory/memory_model.h"
+#include "models/step/step_parts.h"
 #include "sim/core/config.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/parallelism.h"

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "models/hardware_profile.h"
-#include "models/step_parts.h"
+#include "models/catalogue/hardware_profile.h"
+#include "models/step/step_parts.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/scenario/serving_options.h"
 

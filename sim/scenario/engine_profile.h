@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/memory_model.h"
+#include "models/memory/memory_model.h"
 #include "sim/core/config.h"
 #include "sim/scenario/engine_defaults.h"
 #include "sim/scenario/serving_options.h"

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/network/make_network.h"
 #include "sim/scenario/read_names.h"
 
 namespace epsim {

@@ -26,7 +26,7 @@
 
 #include "models/network/network.h"
 #include "models/network/topology.h"
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "sim/core/config.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/scenario/engine_defaults.h"

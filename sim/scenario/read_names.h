@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "models/data_files.h"
+#include "models/catalogue/data_files.h"
 #include "sim/core/config.h"
 
 namespace epsim {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "models/model_catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
 #include "sim/scenario/engine_profile.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware_profile.h"
-#include "models/memory_model.h"
-#include "models/step_model.h"
+#include "models/catalogue/hardware_profile.h"
+#include "models/memory/memory_model.h"
+#include "models/step/step_model.h"
 #include "policies/placement_policy.h"
 #include "policies/replica_choice.h"
 #include "policies/step_policy.h"

@@ -6,8 +6,8 @@
 #include <map>
 #include <sstream>
 
-#include "models/catalogue.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "policies/rebalance/rules.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"

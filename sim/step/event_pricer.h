@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "sim/engine/task_graph.h"
 #include "sim/scenario/execution_options.h"
 #include "sim/step/port_pieces.h"

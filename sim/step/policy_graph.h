@@ -14,7 +14,7 @@
 //   Ignores: two-batch and shared-expert overlap, copies of a GPU's own experts into a double buffer.
 #pragma once
 
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "policies/step_policy.h"
 #include "sim/step/step_graph.h"
 

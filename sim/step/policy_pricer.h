@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "policies/step_policy.h"
 #include "sim/core/rng.h"
 #include "sim/domain/load_window.h"

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "sim/step/step_graph.h"
 
 namespace epsim {

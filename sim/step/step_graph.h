@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "sim/engine/task_graph.h"
 #include "sim/scenario/execution_options.h"
 

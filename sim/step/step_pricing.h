@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "sim/scenario/scenario.h"
 
 namespace epsim {

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "models/step_model.h"
-#include "models/step_sum.h"
-#include "models/step_tally.h"
+#include "models/step/step_model.h"
+#include "models/step/step_sum.h"
+#include "models/step/step_tally.h"
 #include "sim/domain/step_recorder.h"
 #include "sim/engine/task_graph.h"
 #include "sim/step/step_graph.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "models/network/make_network.h"
 #include "sim/core/check.h"
 
 namespace epsim {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "models/network/network.h"
-#include "models/step_parts.h"
+#include "models/step/step_parts.h"
 #include "policies/rebalance/migration.h"
 #include "sim/domain/moe_spec.h"
 

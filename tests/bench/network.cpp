@@ -1,8 +1,6 @@
 // The network's reference model: topologies, routes and max-min flows of all-to-alls.
 //   bench_network --benchmark_filter=layer    a layer's price, closed form, on a graph, and by flows
 //   bench_network             the bar: 4032 flows of a 64-GPU all-to-all in milliseconds when they are symmetric
-#include "models/network/network.h"
-
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -10,8 +8,9 @@
 #include <numeric>
 #include <vector>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
 #include "models/network/fabric.h"
+#include "models/network/make_network.h"
 #include "models/network/max_min.h"
 #include "models/network/traffic.h"
 #include "sim/core/rng.h"

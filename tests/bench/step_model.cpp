@@ -2,14 +2,14 @@
 //   bench_step_model          the bars on one core, for Args({64, 3000}): prefill and decode 0.3 s, played event by
 //   event
 //                             1.5 s; time grows in proportion to steps and GPUs
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 
-#include "models/catalogue.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "sim/step/event_pricer.h"
 #include "traces/routing/window_load_source.h"
 

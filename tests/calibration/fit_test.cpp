@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "calibration/profile_writer.h"
-#include "models/profile/profiles.h"
+#include "models/catalogue/profiles.h"
 #include "sim/core/error.h"
 #include "sim/core/rng.h"
 #include "tests/support/errors.h"

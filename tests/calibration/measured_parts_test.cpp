@@ -4,8 +4,8 @@
 
 #include "calibration/fit.h"
 #include "calibration/profile_writer.h"
+#include "models/catalogue/model_catalogue.h"
 #include "models/compute/roofline.h"
-#include "models/model_catalogue.h"
 #include "tests/calibration/fake_sweep.h"
 #include "tests/models/profiles.h"
 #include "tests/support/errors.h"

@@ -1,11 +1,11 @@
 // The profiles that come with the program keep to the errors that the project holds them to.
-#include "models/profile/profiles.h"
+#include "models/catalogue/profiles.h"
 
 #include <doctest/doctest.h>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "models/compute/roofline.h"
-#include "models/model_catalogue.h"
 
 namespace epsim {
 namespace {

@@ -6,7 +6,7 @@
 #include "calibration/fit.h"
 #include "calibration/import.h"
 #include "calibration/row_counts.h"
-#include "models/profile/profiles.h"
+#include "models/catalogue/profiles.h"
 #include "tests/support/paths.h"
 
 namespace epsim {

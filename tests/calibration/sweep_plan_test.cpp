@@ -9,7 +9,7 @@
 
 #include "calibration/measure/rows.h"
 #include "calibration/measure/shapes.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "tests/calibration/fake_device.h"
 
 namespace epsim::test {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/network/make_network.h"
 #include "sim/cluster/deployment_run.h"
 #include "sim/cluster/regroup.h"
 #include "sim/cluster/run_policy.h"

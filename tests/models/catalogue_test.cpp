@@ -1,4 +1,4 @@
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/model_catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "sim/core/error.h"
 #include "tests/support/paths.h"
 

@@ -1,10 +1,10 @@
 // Experts over EP ranks of several GPUs: what each GPU holds and computes, and what travels, worked out by hand.
 #include <doctest/doctest.h>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "models/compute/fitted_compute.h"
-#include "models/memory_model.h"
-#include "models/model_catalogue.h"
+#include "models/memory/memory_model.h"
 #include "tests/models/small_step.h"
 
 using namespace epsim;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/network/make_network.h"
 #include "models/network/traffic_matrix.h"
 #include "models/network/two_tier.h"
 #include "sim/core/error.h"

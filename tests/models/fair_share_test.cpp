@@ -7,8 +7,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
 #include "models/network/fabric.h"
+#include "models/network/make_network.h"
 #include "models/network/max_min.h"
 #include "models/network/traffic_matrix.h"
 #include "models/network/two_tier.h"

@@ -1,4 +1,4 @@
-#include "models/hf_config.h"
+#include "models/catalogue/hf_config.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/model_catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "sim/core/error.h"
 #include "tests/support/paths.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware_profile.h"
+#include "models/catalogue/hardware_profile.h"
 #include "sim/core/units.h"
 #include "tests/support/paths.h"
 #include "traces/csv.h"

@@ -1,5 +1,5 @@
 // The KV-cache arithmetic of CRAFT's setups (paper sections 3 and 5), worked out from the models' shapes.
-#include "models/memory_model.h"
+#include "models/memory/memory_model.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "models/catalogue.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "sim/core/error.h"
 
 using namespace epsim;

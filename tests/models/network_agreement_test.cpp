@@ -14,7 +14,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
 #include "models/network/fabric.h"
 #include "models/network/max_min.h"
 #include "models/network/traffic_matrix.h"

@@ -1,7 +1,7 @@
 // Made-up hardware profiles with round numbers, so that tests can work prices out by hand.
 #pragma once
 
-#include "models/hardware_profile.h"
+#include "models/catalogue/hardware_profile.h"
 
 namespace epsim::test {
 

@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include "models/catalogue.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "tests/models/profiles.h"
 
 using namespace epsim;

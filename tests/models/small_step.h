@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "tests/models/profiles.h"
 
 namespace epsim::test {

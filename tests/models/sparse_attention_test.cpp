@@ -9,9 +9,9 @@
 #include <map>
 #include <string>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "models/compute/roofline.h"
-#include "models/model_catalogue.h"
 #include "tests/support/paths.h"
 #include "traces/csv.h"
 

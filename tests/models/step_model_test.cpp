@@ -1,4 +1,4 @@
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 
 #include <doctest/doctest.h>
 
@@ -52,7 +52,7 @@ TEST_CASE("expert, dispatch and head times of a small step, worked out by hand")
   CHECK(totals.gpu_load[7] == doctest::Approx(25e3));
   CHECK(totals.assignments_routed == doctest::Approx(2 * 2 * 1e5));
   CHECK(totals.layers[1].layer_number == 2);
-  CHECK(totals.balancedness.mean(0, 0) == doctest::Approx(0.5));  // of the one step
+  CHECK(totals.balancedness.mean(0, 0) == doctest::Approx(0.5));     // of the one step
   CHECK(totals.layers[0].balancedness_sum == doctest::Approx(0.5));  // mean of 1, .5, .25, .25 over max 1
 }
 

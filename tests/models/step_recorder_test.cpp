@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 #include "tests/models/small_step.h"
 
 using namespace epsim;

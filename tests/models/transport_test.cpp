@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/catalogue.h"
-#include "models/network/network.h"
+#include "models/catalogue/catalogue.h"
+#include "models/network/make_network.h"
 #include "sim/core/rng.h"
 
 using namespace epsim;

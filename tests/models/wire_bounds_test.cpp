@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
 #include "models/network/fabric.h"
 #include "models/network/token_traffic.h"
 #include "models/network/traffic_matrix.h"

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "models/compute/roofline.h"
-#include "models/model_catalogue.h"
 #include "models/network/two_tier.h"
 #include "tests/policies/grace_support.h"
 #include "traces/model/presets.h"

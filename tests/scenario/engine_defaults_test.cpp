@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "models/catalogue.h"
-#include "models/memory_model.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
+#include "models/memory/memory_model.h"
 #include "sim/cluster/run_policy.h"
 #include "tests/support/small_scenario.h"
 

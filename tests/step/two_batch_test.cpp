@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "models/catalogue.h"
-#include "models/model_catalogue.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "sim/step/event_pricer.h"
 
 using namespace epsim;

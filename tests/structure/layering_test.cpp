@@ -76,7 +76,7 @@ std::string violation_in(const std::string& path, const std::string& text) {
 TEST_CASE("the checker takes what the layers allow") {
   CHECK(violation_in("sim/core/a.h", "#include <vector>\n#include \"sim/core/b.h\"\n") == "");
   CHECK(violation_in("sim/domain/a.cpp", "#include \"sim/core/b.h\"\n") == "");
-  CHECK(violation_in("models/network/a.h", "#include \"models/compute/b.h\"\n#include \"sim/domain/c.h\"\n") == "");
+  CHECK(violation_in("models/step/a.h", "#include \"models/compute/b.h\"\n#include \"sim/domain/c.h\"\n") == "");
   CHECK(violation_in("sim/cluster/a.h", "#include \"policies/b.h\"\n#include \"sim/scenario/c.h\"\n") == "");
   CHECK(violation_in("sim/report/a.h", "#include \"sim/cluster/run_result.h\"\n") == "");
   CHECK(violation_in("calibration/cuda/a.cu", "#include \"models/profile/b.h\"\n") == "");
@@ -104,14 +104,15 @@ TEST_CASE("the checker refuses what goes up, aside or around") {
       {"sim/domain/a.h", "#include \"sim/engine/b.h\"", "not below"},
       {"sim/engine/a.h", "#include \"traces/b.h\"", "not below"},
       {"traces/a.h", "#include \"models/b.h\"", "not below"},
-      {"models/a.h", "#include \"policies/b.h\"", "not below"},
+      {"models/network/a.h", "#include \"models/compute/b.h\"", "not below"},
+      {"models/step/a.h", "#include \"policies/b.h\"", "not below"},
       {"policies/a.h", "#include \"sim/engine/b.h\"", "not below"},
       {"policies/a.h", "#include \"sim/cluster/b.h\"", "not below"},
       {"sim/cluster/a.h", "#include \"sim/report/b.h\"", "not below"},
       {"sim/report/a.h", "#include \"sim/cluster/simulate.h\"", "not below"},
       {"sim/report/a.h", "#include \"models/b.h\"", "not below"},
-      {"models/a.h", "#include \"calibration/b.h\"", "not below"},
-      {"calibration/a.h", "#include \"models/step_model.h\"", "not below"},
+      {"models/step/a.h", "#include \"calibration/b.h\"", "not below"},
+      {"calibration/a.h", "#include \"models/step/step_model.h\"", "not below"},
       {"sim/core/a.h", "#include \"tests/support/b.h\"", "not below"},
       {"sim/corex/a.h", "#include \"sim/core/b.h\"", "has no layer"},
       {"sim/core/a.h", "  #  include\t\"sim/app/b.h\"  // why not", "not below"},
@@ -120,7 +121,7 @@ TEST_CASE("the checker refuses what goes up, aside or around") {
       {"sim/core/a.h", "#include \"../core/b.h\"", "from the repository's root"},
       {"sim/core/a.h", "#include \"sim/core/../domain/b.h\"", "from the repository's root"},
       {"sim/core/a.h", "#include \"fmt/format.h\"", "from the repository's root"},
-      {"models/a.cpp", "#include <yaml-cpp/yaml.h>", "ConfigReader"},
+      {"models/step/a.cpp", "#include <yaml-cpp/yaml.h>", "ConfigReader"},
   };
   for (const Row& row : rows) {
     check_contains(violation_in(row.path, std::string(row.line) + "\n"), {row.path, ":1: ", row.says});

@@ -1,8 +1,9 @@
-#include "models/step_parts.h"
+#include "models/step/step_parts.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "models/network/make_network.h"
 #include "sim/core/check.h"
 #include "sim/core/sum_and_most.h"
 

@@ -1,9 +1,9 @@
-#include "models/model_catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 
 #include <algorithm>
 
-#include "models/data_files.h"
-#include "models/hf_config.h"
+#include "models/catalogue/data_files.h"
+#include "models/catalogue/hf_config.h"
 
 namespace epsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/step_model.h"
+#include "models/step/step_model.h"
 
 #include <algorithm>
 #include <utility>

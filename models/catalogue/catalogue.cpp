@@ -1,11 +1,11 @@
-#include "models/catalogue.h"
+#include "models/catalogue/catalogue.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <optional>
 
-#include "models/data_files.h"
+#include "models/catalogue/data_files.h"
 
 namespace epsim {
 namespace {

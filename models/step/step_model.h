@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "models/network/traffic.h"
-#include "models/step_parts.h"
-#include "models/step_sum.h"
-#include "models/step_tally.h"
+#include "models/step/step_parts.h"
+#include "models/step/step_sum.h"
+#include "models/step/step_tally.h"
 #include "sim/domain/placement.h"
 #include "sim/domain/step.h"
 #include "sim/domain/step_loads.h"

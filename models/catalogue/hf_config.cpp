@@ -1,4 +1,4 @@
-#include "models/hf_config.h"
+#include "models/catalogue/hf_config.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "models/hf_keys.h"
-#include "models/hf_object.h"
+#include "models/catalogue/hf_keys.h"
+#include "models/catalogue/hf_object.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
 

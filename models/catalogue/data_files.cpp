@@ -1,4 +1,4 @@
-#include "models/data_files.h"
+#include "models/catalogue/data_files.h"
 
 #include <cctype>
 #include <span>

@@ -1,4 +1,4 @@
-#include "models/hardware_profile.h"
+#include "models/catalogue/hardware_profile.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/step_tally.h"
+#include "models/step/step_tally.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-#include "models/profile/profiles.h"
+#include "models/catalogue/profiles.h"
 
 #include <span>
 #include <utility>
 
-#include "models/data_files.h"
+#include "models/catalogue/data_files.h"
 
 namespace epsim::embedded {
 // Defined by the source that EpsimEmbed.cmake generates.

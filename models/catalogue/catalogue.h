@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware_profile.h"
+#include "models/catalogue/hardware_profile.h"
 #include "sim/domain/cluster_spec.h"
 
 namespace epsim {

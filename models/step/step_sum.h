@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "models/step_parts.h"
+#include "models/step/step_parts.h"
 #include "sim/domain/step.h"
 
 namespace epsim {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "models/data_files.h"
-#include "models/hardware_profile.h"
-#include "models/profile/profiles.h"
+#include "models/catalogue/data_files.h"
+#include "models/catalogue/hardware_profile.h"
+#include "models/catalogue/profiles.h"
 
 namespace epsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/hf_keys.h"
+#include "models/catalogue/hf_keys.h"
 
 namespace epsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/memory_model.h"
+#include "models/memory/memory_model.h"
 
 #include <fmt/format.h>
 

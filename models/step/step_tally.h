@@ -7,7 +7,7 @@
 
 #include "models/network/network.h"
 #include "models/network/traffic.h"
-#include "models/step_parts.h"
+#include "models/step/step_parts.h"
 #include "sim/domain/step.h"
 
 namespace epsim {

@@ -1,4 +1,4 @@
-#include "models/hf_object.h"
+#include "models/catalogue/hf_object.h"
 
 #include <fmt/format.h>
 
