@@ -88,7 +88,7 @@ void add_other_seeds(std::span<const Scenario> by_seed, const RunSettings& setti
   for (std::size_t s = 1; s < by_seed.size(); ++s) {
     const auto first = summaries.begin() + static_cast<std::ptrdiff_t>((s - 1) * policies);
     const auto last = first + static_cast<std::ptrdiff_t>(policies);
-    if (std::none_of(first, last, [](const RunSummary& run) { return run.interrupted; })) {
+    if (std::none_of(first, last, [](const RunSummary& run) { return run.flag("interrupted"); })) {
       compared.seeds.push_back(static_cast<std::uint64_t>(by_seed[s].seed));
       for (std::size_t p = 0; p < policies; ++p) {
         compared.by_policy[p].push_back(std::move(first[static_cast<std::ptrdiff_t>(p)]));

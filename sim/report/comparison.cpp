@@ -5,22 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+#include <limits>
 
 namespace epsim {
 namespace {
-
-constexpr ComparedFigure kFigures[] = {
-    {"requests_per_s", "throughput", "requests/s", [](const RunSummary& r) { return r.throughput.requests_per_s; }},
-    {"output_tokens_per_s_per_gpu", "output tokens", "1/s per GPU",
-     [](const RunSummary& r) { return r.throughput.output_tokens_per_s_per_gpu; }},
-    {"ttft_mean_ms", "mean TTFT", "ms", [](const RunSummary& r) { return r.ttft.mean_ms; }},
-    {"ttft_p99_ms", "p99 TTFT", "ms", [](const RunSummary& r) { return r.ttft.p99_ms; }},
-    {"itl_mean_ms", "mean ITL", "ms", [](const RunSummary& r) { return r.itl.mean_ms; }},
-    {"tpot_mean_ms", "mean TPOT", "ms", [](const RunSummary& r) { return r.tpot.mean_ms; }},
-    {"e2e_mean_ms", "mean end-to-end", "ms", [](const RunSummary& r) { return r.e2e.mean_ms; }},
-    {"balancedness_mean", "balancedness", "", [](const RunSummary& r) { return r.balancedness.mean; }},
-};
 
 // Rounded down to two significant digits.
 double rate_below(double rate) {
@@ -53,32 +41,21 @@ Comparison one_seed(std::span<const RunSummary> runs, std::uint64_t seed) {
   return out;
 }
 
-std::span<const ComparedFigure> compared_figures() { return kFigures; }
-
-const ComparedFigure& compared_figure(std::string_view key) {
-  const auto found =
-      std::find_if(std::begin(kFigures), std::end(kFigures), [&](const ComparedFigure& f) { return f.key == key; });
-  if (found == std::end(kFigures)) {
-    throw std::out_of_range("no figure is compared under the name " + std::string(key));
-  }
-  return *found;
-}
-
-std::vector<double> by_seed(const Comparison& runs, std::size_t policy, const ComparedFigure& figure) {
+std::vector<double> by_seed(const Comparison& runs, std::size_t policy, const Metric& m) {
   std::vector<double> out;
   for (const RunSummary& run : runs.by_policy[policy]) {
-    out.push_back(figure.of(run));
+    out.push_back(run.numbers[m.index]);
   }
   return out;
 }
 
-Estimate over_seeds(const Comparison& runs, std::size_t policy, const ComparedFigure& figure) {
-  return estimate(by_seed(runs, policy, figure));
+Estimate over_seeds(const Comparison& runs, std::size_t policy, const Metric& m) {
+  return estimate(by_seed(runs, policy, m));
 }
 
-Estimate difference(const Comparison& runs, std::size_t policy, const ComparedFigure& figure) {
-  std::vector<double> own = by_seed(runs, policy, figure);
-  const std::vector<double> first = by_seed(runs, 0, figure);
+Estimate difference(const Comparison& runs, std::size_t policy, const Metric& m) {
+  std::vector<double> own = by_seed(runs, policy, m);
+  const std::vector<double> first = by_seed(runs, 0, m);
   for (std::size_t s = 0; s < own.size(); ++s) {
     own[s] -= first[s];
   }
@@ -89,11 +66,11 @@ bool holds_zero(const Estimate& difference) { return std::abs(difference.mean) <
 
 bool is_overloaded(const Comparison& runs, std::size_t policy) {
   return std::any_of(runs.by_policy[policy].begin(), runs.by_policy[policy].end(),
-                     [](const RunSummary& run) { return run.overloaded; });
+                     [](const RunSummary& run) { return run.flag("overloaded"); });
 }
 
 std::optional<Overload> overload(const Comparison& runs) {
-  const ComparedFigure& served = compared_figure("requests_per_s");
+  const Metric& served = metric("requests_per_s");
   Overload out;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t p = 0; p < runs.by_policy.size(); ++p) {
@@ -108,7 +85,7 @@ std::optional<Overload> overload(const Comparison& runs) {
     return std::nullopt;
   }
   constexpr double kSafe = 0.8;  // short of what is served in overload, where batches are larger than a service wants
-  out.offered_requests_per_s = runs.first_seed(0).throughput.offered_requests_per_s;
+  out.offered_requests_per_s = runs.first_seed(0).number("offered_requests_per_s");
   out.rate_to_try_requests_per_s = rate_below(kSafe * least);
   out.text = overload_text(out, runs.by_policy.size());
   return out;

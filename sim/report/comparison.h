@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/report/estimate.h"
@@ -24,21 +23,10 @@ struct Comparison {
 // All of one seed.
 Comparison one_seed(std::span<const RunSummary> runs, std::uint64_t seed = 0);
 
-// A figure that is compared over seeds.
-struct ComparedFigure {
-  std::string_view key;    // in files; metrics.md defines it
-  std::string_view title;  // in sentences
-  std::string_view unit;
-  double (*of)(const RunSummary& run);
-};
-std::span<const ComparedFigure> compared_figures();
-// Throws std::out_of_range for a key that is not among them.
-const ComparedFigure& compared_figure(std::string_view key);
-
-std::vector<double> by_seed(const Comparison& runs, std::size_t policy, const ComparedFigure& figure);
-Estimate over_seeds(const Comparison& runs, std::size_t policy, const ComparedFigure& figure);
+std::vector<double> by_seed(const Comparison& runs, std::size_t policy, const Metric& m);
+Estimate over_seeds(const Comparison& runs, std::size_t policy, const Metric& m);
 // The policy's figure less the first policy's.
-Estimate difference(const Comparison& runs, std::size_t policy, const ComparedFigure& figure);
+Estimate difference(const Comparison& runs, std::size_t policy, const Metric& m);
 // Whether the interval of a difference contains zero; false for a single seed, which has no interval.
 bool holds_zero(const Estimate& difference);
 

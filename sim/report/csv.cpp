@@ -7,6 +7,7 @@
 #include "sim/core/check.h"
 #include "sim/report/bottleneck.h"
 #include "sim/report/csv_table.h"
+#include "sim/report/metric_rows.h"
 #include "sim/report/ranking.h"
 
 namespace epsim {
@@ -93,13 +94,13 @@ void write_step_kinds_csv(std::ostream& out, const RunResult& run) {
   CsvTable csv(out, {"pool", "step_kind", "steps", "step_mean_ms", "step_time_s", "step_time_share", "attention_s",
                      "gate_s", "dispatch_s", "experts_s", "combine_s", "dense_s", "planning_s", "prefetch_s",
                      "migration_s", "other_s", "straggler_s"});
-  for (const StepKindFigures& f : summarize(run).step_kinds) {
+  for (const StepKindFigures& f : step_kinds(run)) {
     csv.text(f.pool).text(kStepKindNames[static_cast<std::size_t>(f.kind)]).integer(f.steps).number(f.mean_ms);
     csv.number(f.time.seconds).number(f.time.share);
-    for (const TimeShare& part : f.parts) {
-      csv.number(part.seconds);
+    for (const double seconds : f.part_s) {
+      csv.number(seconds);
     }
-    csv.number(f.straggler.seconds).end_row();
+    csv.number(f.straggler_s).end_row();
   }
 }
 
@@ -180,7 +181,7 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
 void write_links_csv(std::ostream& out, const RunResult& run) {
   const double duration = whole_duration_of(run).count();
   const double step_time = run.time.total.count();
-  const std::string busiest = summarize(run).busiest_link.name;
+  const std::string busiest = busiest_link(run).name;
   CsvTable csv(out, {"link", "rate_GBps", "bytes_GB", "utilisation_of_run_share", "utilisation_of_steps_share",
                      "dispatch_bound_s", "combine_bound_s", "busiest"});
   for (std::size_t i = 0; i < run.detail.links.size(); ++i) {
@@ -257,45 +258,30 @@ void write_memory_csv(std::ostream& out, const RunResult& run) {
 }
 
 void write_comparison_csv(std::ostream& out, const Comparison& runs) {
-  CsvTable csv(out, {"rank",
-                     "policy",
-                     "seed",
-                     "interrupted",
-                     "completed_requests",
-                     "requests_per_s",
-                     "output_tokens_per_s_per_gpu",
-                     "ttft_mean_ms",
-                     "ttft_p99_ms",
-                     "itl_mean_ms",
-                     "itl_p99_ms",
-                     "tpot_mean_ms",
-                     "e2e_mean_ms",
-                     "balancedness_mean",
-                     "straggler_share",
-                     "kv_tokens_per_rank",
-                     "kv_pool_gib_per_gpu",
-                     "kv_lost_to_copies_share",
-                     "kv_peak_use_share",
-                     "requests_per_s_change_share",
-                     "ttft_mean_change_share",
-                     "itl_mean_change_share",
-                     "e2e_mean_change_share",
-                     "kv_tokens_change_share",
-                     "copies_change_gib_per_gpu"});
+  std::vector<std::string_view> names{"rank", "policy", "seed"};
+  for (const Metric& m : metrics()) {
+    if (m.key.csv) {
+      names.push_back(m.name);
+    }
+  }
+  for (const Metric* m : changing_metrics()) {
+    names.push_back(m->key.change);
+  }
+  CsvTable csv(out, names);
   int rank = 0;
   for (const std::size_t i : rank_policies(runs)) {
     ++rank;
     for (std::size_t seed = 0; seed < runs.seeds.size(); ++seed) {
       const RunSummary& r = runs.by_policy[i][seed];
-      const Change c = change(runs.by_policy[0][seed], r);
       csv.integer(rank).text(r.label).integer(static_cast<std::int64_t>(runs.seeds[seed]));
-      csv.integer(r.interrupted ? 1 : 0).integer(r.completed);
-      csv.number(r.throughput.requests_per_s).number(r.throughput.output_tokens_per_s_per_gpu);
-      csv.number(r.ttft.mean_ms).number(r.ttft.p99_ms).number(r.itl.mean_ms).number(r.itl.p99_ms);
-      csv.number(r.tpot.mean_ms).number(r.e2e.mean_ms).number(r.balancedness.mean).number(r.straggler.share);
-      csv.integer(r.kv.tokens_per_rank).number(r.kv.gib_per_gpu).number(r.kv.lost_to_copies_share);
-      csv.number(r.kv.peak_use_share).number(c.requests_per_s).number(c.ttft_mean).number(c.itl_mean);
-      csv.number(c.e2e_mean).number(c.kv_tokens).number(c.copies_gib_per_gpu);
+      for (const Metric& m : metrics()) {
+        if (m.key.csv) {
+          csv.number(r.numbers[m.index]);
+        }
+      }
+      for (const Metric* m : changing_metrics()) {
+        csv.number(change(*m, runs.by_policy[0][seed], r));
+      }
       csv.end_row();
     }
   }
@@ -305,9 +291,9 @@ void write_intervals_csv(std::ostream& out, const Comparison& runs) {
   CsvTable csv(out, {"policy", "figure", "mean", "interval95_low", "interval95_high", "difference_mean",
                      "difference_interval95_low", "difference_interval95_high"});
   for (const std::size_t i : rank_policies(runs)) {
-    for (const ComparedFigure& figure : compared_figures()) {
-      csv.text(runs.first_seed(i).label).text(figure.key);
-      for (const Estimate& e : {over_seeds(runs, i, figure), difference(runs, i, figure)}) {
+    for (const Metric* m : compared_metrics()) {
+      csv.text(runs.first_seed(i).label).text(m->name);
+      for (const Estimate& e : {over_seeds(runs, i, *m), difference(runs, i, *m)}) {
         csv.number(e.mean).number(e.low()).number(e.high());
       }
       csv.end_row();

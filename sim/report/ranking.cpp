@@ -13,36 +13,42 @@ namespace {
 // Undefined figures rank last.
 double throughput_of(const Comparison& runs, std::size_t policy) {
   const std::vector<RunSummary>& seeds = runs.by_policy[policy];
-  const double rate = over_seeds(runs, policy, compared_figure("requests_per_s")).mean;
-  const bool none = std::all_of(seeds.begin(), seeds.end(), [](const RunSummary& r) { return r.completed == 0; });
+  const double rate = over_seeds(runs, policy, metric("requests_per_s")).mean;
+  const bool none = std::all_of(seeds.begin(), seeds.end(),
+                                [](const RunSummary& r) { return !(r.number("completed_requests") > 0); });
   return !none && std::isfinite(rate) ? rate : -1.0;
 }
 double ttft_of(const Comparison& runs, std::size_t policy) {
-  const double ttft = over_seeds(runs, policy, compared_figure("ttft_mean_ms")).mean;
+  const double ttft = over_seeds(runs, policy, metric("ttft_mean_ms")).mean;
   return std::isfinite(ttft) ? ttft : std::numeric_limits<double>::infinity();
 }
 
 double relative(double first, double run) { return ratio(run, first) - 1; }
 
+// "1/s" of requests_per_s is "requests/s".
+std::string unit_in_words(const Metric& m) {
+  return m.unit == "1/s" ? m.name.substr(0, m.name.find("_per_s")) + "/s" : m.unit;
+}
+
 // "mean TTFT -12.3 % (812 against 926 ms)"; over several seeds "mean TTFT -12.3 % +- 2.1 (812 against 926 ms)", or
 // "mean TTFT no difference (-0.3 % +- 2.1)".
 std::string against(const Comparison& runs, std::size_t policy, std::string_view key) {
-  const ComparedFigure& figure = compared_figure(key);
+  const Metric& figure = metric(key);
   const double first = over_seeds(runs, 0, figure).mean, own = over_seeds(runs, policy, figure).mean;
-  const std::string values = fmt::format("{} against {} {}", rounded(own), rounded(first), figure.unit);
+  const std::string values = fmt::format("{} against {} {}", rounded(own), rounded(first), unit_in_words(figure));
   const Estimate apart = difference(runs, policy, figure);
   if (!std::isfinite(apart.half_width)) {
-    return fmt::format("{} {} % ({})", figure.title, signed_percent(relative(first, own)), values);
+    return fmt::format("{} {} % ({})", figure.key.title, signed_percent(relative(first, own)), values);
   }
   const std::string share =
       fmt::format("{} % +- {}", signed_percent(ratio(apart.mean, first)), percent(ratio(apart.half_width, first)));
-  return holds_zero(apart) ? fmt::format("{} no difference ({})", figure.title, share)
-                           : fmt::format("{} {} ({})", figure.title, share, values);
+  return holds_zero(apart) ? fmt::format("{} no difference ({})", figure.key.title, share)
+                           : fmt::format("{} {} ({})", figure.key.title, share, values);
 }
 
 // Percentages of what is served in overload, and of latencies that grow with the run, would mislead.
 std::string overloaded_against(const Comparison& runs, std::size_t policy) {
-  const ComparedFigure& served = compared_figure("requests_per_s");
+  const Metric& served = metric("requests_per_s");
   const auto rate = [&](std::size_t p) {
     const Estimate e = over_seeds(runs, p, served);
     return rounded(e.mean) + (std::isfinite(e.half_width) ? " +- " + rounded(e.half_width) : "");
@@ -55,22 +61,22 @@ std::string overloaded_against(const Comparison& runs, std::size_t policy) {
       first, rate(policy), rate(0), both ? "Both are" : (is_overloaded(runs, 0) ? first : own) + " is");
 }
 
-std::string kv_cost(const RunSummary& first, const RunSummary& run, const Change& c) {
-  const std::string tokens = fmt::format("({} against {} tokens per rank)", grouped(run.kv.tokens_per_rank),
-                                         grouped(first.kv.tokens_per_rank));
-  if (c.copies_gib_per_gpu == 0) {
-    return fmt::format("KV pool {} % {}; copies take the same GPU memory.", signed_percent(c.kv_tokens), tokens);
-  }
-  return fmt::format("KV pool {} % {}: copies take {} GiB {} per GPU.", signed_percent(c.kv_tokens), tokens,
-                     fixed(std::abs(c.copies_gib_per_gpu), 3), c.copies_gib_per_gpu > 0 ? "more" : "less");
+std::string kv_cost(const RunSummary& first, const RunSummary& run) {
+  const std::string pool = fmt::format("KV pool {} % ({} against {} tokens per rank)",
+                                       signed_percent(change(metric("kv_tokens_per_rank"), first, run)),
+                                       shown(run, "kv_tokens_per_rank"), shown(first, "kv_tokens_per_rank"));
+  const double copies_gib = change(metric("kv_copies_gib_per_gpu"), first, run);
+  return copies_gib == 0 ? fmt::format("{}; copies take the same GPU memory.", pool)
+                         : fmt::format("{}: copies take {} GiB {} per GPU.", pool, fixed(std::abs(copies_gib), 3),
+                                       copies_gib > 0 ? "more" : "less");
 }
 
 std::string kv_pressure(const RunSummary& first, const RunSummary& run) {
-  if (first.kv.full_time_share == 0 && run.kv.full_time_share == 0) {
+  if (first.number("kv_full_time_share") == 0 && run.number("kv_full_time_share") == 0) {
     return "No request waited for KV blocks in either run, so the size of the pool made no difference at this load.";
   }
   return fmt::format("The first request of a queue waited for KV blocks in {} % of the busy time (against {} %).",
-                     percent(run.kv.full_time_share), percent(first.kv.full_time_share));
+                     shown(run, "kv_full_time_share"), shown(first, "kv_full_time_share"));
 }
 
 }  // namespace
@@ -98,20 +104,14 @@ std::vector<std::size_t> rank_policies(const Comparison& runs) {
   return order;
 }
 
-Change change(const RunSummary& first, const RunSummary& run) {
-  Change out;
-  out.requests_per_s = relative(first.throughput.requests_per_s, run.throughput.requests_per_s);
-  out.ttft_mean = relative(first.ttft.mean_ms, run.ttft.mean_ms);
-  out.itl_mean = relative(first.itl.mean_ms, run.itl.mean_ms);
-  out.e2e_mean = relative(first.e2e.mean_ms, run.e2e.mean_ms);
-  out.kv_tokens = relative(static_cast<double>(first.kv.tokens_per_rank), static_cast<double>(run.kv.tokens_per_rank));
-  out.copies_gib_per_gpu = run.kv.copies_gib_per_gpu - first.kv.copies_gib_per_gpu;
-  return out;
+double change(const Metric& m, const RunSummary& first, const RunSummary& run) {
+  const double before = first.numbers[m.index], after = run.numbers[m.index];
+  return m.key.change.ends_with("_share") ? relative(before, after) : after - before;
 }
 
 std::string conclusion(const Comparison& runs, std::size_t policy) {
   const RunSummary &first = runs.first_seed(0), &run = runs.first_seed(policy);
-  const ComparedFigure& balancedness = compared_figure("balancedness_mean");
+  const Metric& balancedness = metric("balancedness_mean");
   const std::string gains =
       is_overloaded(runs, 0) || is_overloaded(runs, policy)
           ? overloaded_against(runs, policy)
@@ -120,7 +120,7 @@ std::string conclusion(const Comparison& runs, std::size_t policy) {
                         against(runs, policy, "itl_mean_ms"), against(runs, policy, "e2e_mean_ms"),
                         fixed(over_seeds(runs, policy, balancedness).mean, 3),
                         fixed(over_seeds(runs, 0, balancedness).mean, 3));
-  return fmt::format("{} {} {}", gains, kv_cost(first, run, change(first, run)), kv_pressure(first, run));
+  return fmt::format("{} {} {}", gains, kv_cost(first, run), kv_pressure(first, run));
 }
 
 std::vector<std::string> conclusions(const Comparison& runs) {

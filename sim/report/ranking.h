@@ -19,14 +19,9 @@ inline constexpr std::string_view kRankingRule =
 // comes last.
 std::vector<std::size_t> rank_policies(const Comparison& runs);
 
-// A run against the first one: shares are run / first - 1, undefined when the first's figure is.
-struct Change {
-  double requests_per_s = kUndefined;
-  double ttft_mean = kUndefined, itl_mean = kUndefined, e2e_mean = kUndefined;
-  double kv_tokens = kUndefined;  // of the KV pool of a rank
-  double copies_gib_per_gpu = 0;  // extra memory for copies, GiB
-};
-Change change(const RunSummary& first, const RunSummary& run);
+// A metric of a run against the first run's, as its KeyFigure::change says: run / first - 1 (not defined when the
+// first's is not, or is zero), or run - first.
+double change(const Metric& m, const RunSummary& first, const RunSummary& run);
 
 // What a policy gains against the first and what it costs in KV cache, in words with numbers; one paragraph. A
 // difference whose interval contains zero is told as none. Where one of the two is overloaded, their latencies are not

@@ -20,7 +20,7 @@ constexpr std::size_t kLabelColumns = 16;
 constexpr std::size_t kCaptionColumns = 16;
 
 std::string label_of(const RunSummary& run) {
-  return shortened(printable(run.label), kLabelColumns) + (run.interrupted ? " *" : "");
+  return shortened(printable(run.label), kLabelColumns) + (run.flag("interrupted") ? " *" : "");
 }
 
 std::string bold(const std::string& text, TableStyle style) {
@@ -33,67 +33,52 @@ std::string captioned(std::string_view caption, std::string_view text) {
                      wrapped(text, kColumns, kCaptionColumns, kCaptionColumns));
 }
 
-TextTable comparison_columns() {
-  TextTable table;
-  table.add_column({"", "", "#"});
-  table.add_column({"", "", "policy"}, Align::kLeft);
-  table.add_column({"", "served", "req/s"});
-  table.add_column({"TTFT", "mean", "ms"});
-  table.add_column({"TTFT", "p99", "ms"});
-  table.add_column({"ITL", "mean", "ms"});
-  table.add_column({"TPOT", "mean", "ms"});
-  table.add_column({"E2E", "mean", "s"});
-  table.add_column({"output", "tokens", "/s/GPU"});
-  table.add_column({"balanced-", "ness", "mean/max"});
-  table.add_column({"KV pool", "tokens", "/rank"});
-  table.add_column({"KV pool", "GiB", "/GPU"});
-  table.add_column({"lost to", "copies", "%"});
-  return table;
-}
-
 std::string requests_line(const RunSummary& run) {
-  const ThroughputFigures& t = run.throughput;
-  const std::string load = run.concurrency > 0 ? fmt::format("{} clients in a closed loop", grouped(run.concurrency))
-                                               : fmt::format("offered {}/s", rounded(t.offered_requests_per_s));
-  std::string text = fmt::format("{} of {} completed in {} s; {}, served {}/s", grouped(run.completed),
-                                 grouped(run.offered), rounded(t.duration_s), load, rounded(t.requests_per_s));
-  if (run.warmup > 0) {
-    text += fmt::format("; {} of warm-up left out", grouped(run.warmup));
+  const auto f = [&](const char* name) { return shown(run, name); };
+  const std::string load = run.number("closed_loop_clients") > 0
+                               ? fmt::format("{} clients in a closed loop", f("closed_loop_clients"))
+                               : fmt::format("offered {}/s", f("offered_requests_per_s"));
+  std::string text = fmt::format("{} of {} completed in {} s; {}, served {}/s", f("completed_requests"),
+                                 f("offered_requests"), f("duration_s"), load, f("requests_per_s"));
+  if (run.number("warmup_requests") > 0) {
+    text += fmt::format("; {} of warm-up left out", f("warmup_requests"));
   }
-  if (run.failed + run.retries > 0) {
-    text += fmt::format("; with lost hardware {} started anew, {} failed", grouped(run.retries), grouped(run.failed));
+  if (run.number("failed_requests") + run.number("retried_requests") > 0) {
+    text += fmt::format("; with lost hardware {} started anew, {} failed", f("retried_requests"), f("failed_requests"));
   }
-  if (run.interrupted) {
-    text += fmt::format("; interrupted with {} running and {} waiting: only complete steps count", grouped(run.running),
-                        grouped(run.waiting));
+  if (run.flag("interrupted")) {
+    text += fmt::format("; interrupted with {} running and {} waiting: only complete steps count",
+                        f("running_requests"), f("waiting_requests"));
   }
   return captioned("requests", text);
 }
 
 std::string tokens_line(const RunSummary& run) {
-  const ThroughputFigures& t = run.throughput;
-  return captioned("tokens", fmt::format("{} in/s, {} out/s; per GPU {} in/s, {} out/s", rounded(t.input_tokens_per_s),
-                                         rounded(t.output_tokens_per_s), rounded(t.input_tokens_per_s_per_gpu),
-                                         rounded(t.output_tokens_per_s_per_gpu)));
+  const auto f = [&](const char* name) { return shown(run, name); };
+  return captioned("tokens", fmt::format("{} in/s, {} out/s; per GPU {} in/s, {} out/s", f("input_tokens_per_s"),
+                                         f("output_tokens_per_s"), f("input_tokens_per_s_per_gpu"),
+                                         f("output_tokens_per_s_per_gpu")));
 }
 
 std::string latency_table(const RunSummary& run) {
+  static constexpr std::pair<const char*, const char*> kLatencies[] = {
+      {"ttft", "TTFT"}, {"itl", "ITL"}, {"tpot", "TPOT"}, {"e2e", "end-to-end"}, {"queue", "queue"}};
   TextTable table;
   table.add_column({"latency in ms"}, Align::kLeft);
   for (const char* name : {"mean", "p50", "p90", "p99", "max", "samples"}) {
     table.add_column({name});
   }
-  const auto add = [&](const char* name, const LatencyFigures& l) {
-    table.add_row({name, rounded(l.mean_ms), rounded(l.p50_ms), rounded(l.p90_ms), rounded(l.p99_ms), rounded(l.max_ms),
-                   grouped(l.samples)});
-  };
-  add("TTFT", run.ttft);
-  add("ITL", run.itl);
-  add("TPOT", run.tpot);
-  add("end-to-end", run.e2e);
-  add("queue", run.queue);
+  for (const auto& [name, words] : kLatencies) {
+    std::vector<std::string> row{words};
+    for (const char* statistic : {"mean_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms", "samples"}) {
+      row.push_back(shown(run, fmt::format("{}_{}", name, statistic)));
+    }
+    table.add_row(std::move(row));
+  }
   return table.render(2);
 }
+
+std::string_view name_of(LayerPart part) { return kLayerPartNames[static_cast<std::size_t>(part)]; }
 
 // A part of the step time under its column's header, and where to find it.
 struct PartColumn {
@@ -110,7 +95,7 @@ std::vector<PartColumn> part_columns(const RunSummary& run) {
   std::erase_if(out, [&](const PartColumn& c) {  // only policies that act in every step, or plan again, have these
     const bool by_policies =
         c.part == LayerPart::kPlanning || c.part == LayerPart::kPrefetch || c.part == LayerPart::kMigration;
-    return by_policies && run.parts[static_cast<std::size_t>(c.part)].seconds == 0;
+    return by_policies && run.number(fmt::format("{}_s", name_of(c.part))) == 0;
   });
   return out;
 }
@@ -127,44 +112,43 @@ std::string time_table(const RunSummary& run) {
     table.add_column(column.header);
   }
   table.add_column({"of it", "straggler"});
-  const auto add = [&](const std::string& name, std::int64_t steps, double share, double mean_ms,
-                       const std::array<TimeShare, kLayerParts>& parts, const TimeShare& straggler) {
-    const auto per_step = [steps](const TimeShare& time) {
-      return rounded(ratio(time.seconds * 1e3, static_cast<double>(steps)));
-    };
-    std::vector<std::string> row{name, grouped(steps), percent(share), rounded(mean_ms)};
+  // `seconds` of a part, or of "straggler".
+  const auto add = [&](const std::string& name, double steps, double share, double mean_ms, auto seconds) {
+    std::vector<std::string> row{name, shown(Form::kCount, steps), percent(share), rounded(mean_ms)};
     for (const PartColumn& column : columns) {
-      row.push_back(per_step(parts[static_cast<std::size_t>(column.part)]));
+      row.push_back(rounded(ratio(seconds(name_of(column.part)) * 1e3, steps)));
     }
-    row.push_back(per_step(straggler));
+    row.push_back(rounded(ratio(seconds("straggler") * 1e3, steps)));
     table.add_row(std::move(row));
   };
   for (const StepKindFigures& f : run.step_kinds) {
     const std::string_view kind = kStepKindNames[static_cast<std::size_t>(f.kind)];
     if (f.steps > 0) {
-      add(f.pool == "all" ? std::string(kind) : fmt::format("{} pool: {}", f.pool, kind), f.steps, f.time.share,
-          f.mean_ms, f.parts, f.straggler);
+      add(f.pool == "all" ? std::string(kind) : fmt::format("{} pool: {}", f.pool, kind), static_cast<double>(f.steps),
+          f.time.share, f.mean_ms, [&](std::string_view part) { return f.seconds(part); });
     }
   }
-  add("all", run.steps, ratio(run.step_time_s, run.step_time_s), run.step_mean_ms, run.parts, run.straggler);
-  std::vector<std::string> shares{"share, %", "", "", percent(ratio(run.step_time_s, run.step_time_s))};
+  const double whole = ratio(run.number("step_time_s"), run.number("step_time_s"));
+  add("all", run.number("steps"), whole, run.number("step_mean_ms"),
+      [&](std::string_view part) { return run.number(fmt::format("{}_s", part)); });
+  std::vector<std::string> shares{"share, %", "", "", percent(whole)};
   for (const PartColumn& column : columns) {
-    shares.push_back(percent(run.parts[static_cast<std::size_t>(column.part)].share));
+    shares.push_back(shown(run, fmt::format("{}_share", name_of(column.part))));
   }
-  shares.push_back(percent(run.straggler.share));
+  shares.push_back(shown(run, "straggler_share"));
   table.add_row(std::move(shares));
   return table.render(2);
 }
 
 std::string steps_line(const RunSummary& run) {
-  return captioned("steps", fmt::format("{} of {} ms on average; busy {} % of the time", grouped(run.steps),
-                                        rounded(run.step_mean_ms), percent(run.busy_share)));
+  return captioned("steps", fmt::format("{} of {} ms on average; busy {} % of the time", shown(run, "steps"),
+                                        shown(run, "step_mean_ms"), shown(run, "busy_share")));
 }
 
 std::string origins_line(const RunSummary& run) {
   std::string text;
-  for (std::size_t i = 0; i < run.origins.size(); ++i) {
-    text += fmt::format("{}{} {} %", i > 0 ? ", " : "", kOriginNames[i], percent(run.origins[i].share));
+  for (const std::string_view origin : kOriginNames) {
+    text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", origin, shown(run, fmt::format("{}_share", origin)));
   }
   std::string out = captioned("price origins", text);
   for (const std::string& reason : run.carried_over) {
@@ -174,107 +158,112 @@ std::string origins_line(const RunSummary& run) {
 }
 
 std::string balancedness_line(const RunSummary& run) {
-  const BalanceFigures& b = run.balancedness;
+  const auto f = [&](const char* name) { return shown(run, name); };
   const std::string worst =
-      b.worst_layer >= 0 ? fmt::format("{} in layer {}", fixed(b.worst_layer_mean, 3), b.worst_layer) : "-";
-  return captioned("balancedness", fmt::format("mean {}, worst {}, lowest step {}; planned {}", fixed(b.mean, 3), worst,
-                                               fixed(b.lowest_step, 3), fixed(b.planned, 3)));
+      run.number("balancedness_worst_layer") >= 0
+          ? fmt::format("{} in layer {}", f("balancedness_worst_layer_mean"), f("balancedness_worst_layer"))
+          : "-";
+  return captioned("balancedness", fmt::format("mean {}, worst {}, lowest step {}; planned {}", f("balancedness_mean"),
+                                               worst, f("balancedness_lowest_step"), f("balancedness_planned")));
 }
 
 std::string link_line(const RunSummary& run) {
-  if (run.busiest_link.name.empty()) {
+  if (run.text("link_name").empty()) {
     return "";
   }
-  std::string text = fmt::format("{}, {} % of its rate on average", printable(run.busiest_link.name),
-                                 percent(run.busiest_link.utilisation_share));
-  const std::pair<const char*, const BottleneckFigures*> directions[] = {{"dispatch", &run.dispatch_bottleneck},
-                                                                         {"combine", &run.combine_bottleneck}};
-  for (const auto& [name, bottleneck] : directions) {
-    if (!bottleneck->link.empty()) {
-      text += fmt::format("; {} waits for {} in {} % of its time", name, printable(bottleneck->link),
-                          percent(bottleneck->share));
+  std::string text = fmt::format("{}, {} % of its rate on average", printable(run.text("link_name")),
+                                 shown(run, "link_utilisation_share"));
+  for (const std::string direction : {"dispatch", "combine"}) {
+    const std::string& link = run.text(direction + "_bottleneck_link");
+    if (!link.empty()) {
+      text += fmt::format("; {} waits for {} in {} % of its time", direction, printable(link),
+                          shown(run, direction + "_bottleneck_share"));
     }
   }
   return captioned("busiest link", text);
 }
 
 std::string kv_lines(const RunSummary& run) {
-  const KvFigures& kv = run.kv;
-  const std::string size =
+  const auto f = [&](const char* name) { return shown(run, name); };
+  std::string out = captioned(
+      "KV pool",
       fmt::format("{} tokens per rank, {} GiB per GPU ({} B per token and GPU); {} % lost to copies ({} GiB per GPU)",
-                  grouped(kv.tokens_per_rank), fixed(kv.gib_per_gpu, 3), rounded(kv.bytes_per_token_per_gpu),
-                  percent(kv.lost_to_copies_share), fixed(kv.copies_gib_per_gpu, 3));
-  const std::string use =
-      fmt::format("peak {} %, mean {} %; full with a request waiting {} % of the busy time", percent(kv.peak_use_share),
-                  percent(kv.mean_use_share), percent(kv.full_time_share));
-  std::string more;
-  if (kv.hit_tokens > 0) {
-    more += captioned("prefix cache", fmt::format("{} of {} input tokens found, {} %", grouped(kv.hit_tokens),
-                                                  grouped(kv.lookup_tokens), percent(kv.hit_share)));
+                  f("kv_tokens_per_rank"), f("kv_pool_gib_per_gpu"), f("kv_bytes_per_token_per_gpu"),
+                  f("kv_lost_to_copies_share"), f("kv_copies_gib_per_gpu")));
+  out += captioned("KV use", fmt::format("peak {} %, mean {} %; full with a request waiting {} % of the busy time",
+                                         f("kv_peak_use_share"), f("kv_mean_use_share"), f("kv_full_time_share")));
+  if (run.number("prefix_hit_tokens") > 0) {
+    out += captioned("prefix cache", fmt::format("{} of {} input tokens found, {} %", f("prefix_hit_tokens"),
+                                                 f("prefix_lookup_tokens"), f("prefix_hit_share")));
   }
-  if (kv.retractions > 0) {
-    more += captioned("retractions", fmt::format("{} for lack of KV blocks, {} tokens computed again",
-                                                 grouped(kv.retractions), grouped(kv.recomputed_tokens)));
+  if (run.number("retractions") > 0) {
+    out += captioned("retractions", fmt::format("{} for lack of KV blocks, {} tokens computed again", f("retractions"),
+                                                f("recomputed_tokens")));
   }
-  if (run.transfers.count > 0) {
-    more +=
-        captioned("KV transfers", fmt::format("{} of {} tokens in all, {} ms each on average, after {} ms for the link",
-                                              grouped(run.transfers.count), grouped(run.transfers.tokens),
-                                              rounded(run.transfers.mean_ms), rounded(run.transfers.wait_mean_ms)));
+  if (run.number("transfers") > 0) {
+    out +=
+        captioned("KV transfers",
+                  fmt::format("{} of {} tokens in all, {} ms each on average, after {} ms for the link", f("transfers"),
+                              f("transferred_tokens"), f("transfer_mean_ms"), f("transfer_wait_mean_ms")));
   }
-  return captioned("KV pool", size) + captioned("KV use", use) + more;
+  return out;
 }
 
 // Whether planning again was worth it, as far as the steps themselves tell.
 std::string rebalance_line(const RunSummary& run) {
-  const RebalanceReport& r = run.rebalance;
-  if (!r.active) {
+  const auto f = [&](const char* name) { return shown(run, name); };
+  if (!run.defined(metric("rebalance_plans"))) {
     return "";
   }
-  if (r.events.empty()) {
+  if (run.number("rebalance_plans") == 0) {
     return captioned("rebalancing", "the rule never asked for a new plan");
   }
-  const RebalanceEvent sum = r.sum();
-  const auto seconds = [](Ticks time) { return fixed(to_seconds(time).count(), 3); };
+  const bool paid = run.number("rebalance_gained_s") > run.number("rebalance_lost_s");
   return captioned(
       "rebalancing",
       fmt::format("{} plans, {} taken, {} copies moved ({} GiB); steps gained {} s on the first plan and lost {} s "
                   "(planning {}, moving {}, slowed {}): {}",
-                  r.events.size(), r.count(RebalanceOutcome::kTaken), grouped(sum.moved_copies),
-                  fixed(to_gib(sum.moved), 3), seconds(r.gained), seconds(sum.lost()), seconds(sum.planning),
-                  seconds(sum.moving), seconds(sum.slowed), r.gained > sum.lost() ? "it paid" : "it did not pay"));
+                  f("rebalance_plans"), f("rebalance_taken"), f("rebalance_moved_copies"), f("rebalance_moved_gib"),
+                  f("rebalance_gained_s"), f("rebalance_lost_s"), f("rebalance_planning_s"), f("rebalance_moving_s"),
+                  f("rebalance_slowed_s"), paid ? "it paid" : "it did not pay"));
 }
 
 // What lost GPUs and their return did to where experts are.
 std::string regroup_line(const RunSummary& run) {
-  const RegroupReport& r = run.regroup;
-  if (r.changes == 0) {
+  const auto f = [&](const char* name) { return shown(run, name); };
+  if (!run.defined(metric("gpu_changes"))) {
     return "";
   }
-  return captioned("lost GPUs", fmt::format("{} changes; {} copies made again ({} GiB from other GPUs, {} GiB from "
-                                            "outside), for which instances stood still {} s",
-                                            r.changes, grouped(r.remade_copies), fixed(to_gib(r.moved), 3),
-                                            fixed(to_gib(r.reloaded), 3), fixed(to_seconds(r.remaking).count(), 3)));
+  return captioned("lost GPUs",
+                   fmt::format("{} changes; {} copies made again ({} GiB from other GPUs, {} GiB from outside), for "
+                               "which instances stood still {} s",
+                               f("gpu_changes"), f("remade_copies"), f("remade_moved_gib"), f("remade_reloaded_gib"),
+                               f("remaking_s")));
 }
 
 std::string memory_line(const RunSummary& run) {
   std::string text;
-  for (const MemoryItem& item : run.memory.items) {
+  for (const MemoryItem& item : run.memory) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", printable(item.name), fixed(to_gib(item.size), 3));
   }
   return text.empty() ? "" : captioned("memory, GiB", text);
 }
 
 TextTable table_of_one_seed(const Comparison& runs) {
-  TextTable table = comparison_columns();
+  TextTable table;
+  table.add_column({"", "", "#"});
+  table.add_column({"", "", "policy"}, Align::kLeft);
+  for (const Metric* m : key_columns()) {
+    table.add_column({m->key.header.begin(), m->key.header.end()});
+  }
   int rank = 0;
   for (const std::size_t i : rank_policies(runs)) {
     const RunSummary& r = runs.first_seed(i);
-    table.add_row({fmt::format("{}", ++rank), label_of(r), rounded(r.throughput.requests_per_s),
-                   rounded(r.ttft.mean_ms), rounded(r.ttft.p99_ms), rounded(r.itl.mean_ms), rounded(r.tpot.mean_ms),
-                   rounded(r.e2e.mean_ms / 1e3), rounded(r.throughput.output_tokens_per_s_per_gpu),
-                   fixed(r.balancedness.mean, 3), grouped(r.kv.tokens_per_rank), fixed(r.kv.gib_per_gpu, 3),
-                   percent(r.kv.lost_to_copies_share)});
+    std::vector<std::string> row{fmt::format("{}", ++rank), label_of(r)};
+    for (const Metric* m : key_columns()) {
+      row.push_back(shown(m->form, r.numbers[m->index] * m->key.scale));
+    }
+    table.add_row(std::move(row));
   }
   return table;
 }
@@ -287,42 +276,46 @@ std::string with_interval(const Estimate& e) {
   return std::isfinite(e.half_width) ? fmt::format("{} +- {}", mean, fixed(e.half_width, digits)) : mean;
 }
 
+// Two lines over a column in the metric's own unit: {"TTFT mean", "ms"}, {"balanced-", "ness"}.
+std::vector<std::string> short_header(const Metric& m) {
+  const auto& [first, second, unit] = m.key.header;
+  if (first.ends_with('-')) {
+    return {first, second};
+  }
+  return {first + (first.empty() ? "" : " ") + second, m.key.scale == 1 ? unit : m.unit};
+}
+
+// A figure's difference from the first policy's, in percent of that.
+std::string apart_text(const Comparison& runs, std::size_t policy, const Metric& m) {
+  if (m.section == "latency" && (is_overloaded(runs, 0) || is_overloaded(runs, policy))) {
+    return "-";  // it grows with the run
+  }
+  const Estimate e = difference(runs, policy, m);
+  const double first = over_seeds(runs, 0, m).mean;
+  return fmt::format("{}{} +- {} %", holds_zero(e) ? "= " : "", signed_percent(ratio(e.mean, first)),
+                     percent(ratio(e.half_width, first)));
+}
+
 TextTable table_over_seeds(const Comparison& runs) {
-  struct Shown {
-    std::string_view key;
-    std::vector<std::string> header;
-    bool in_overload;  // whether it compares there
-  };
-  const Shown shown[] = {{"requests_per_s", {"served", "req/s"}, true},
-                         {"ttft_mean_ms", {"TTFT mean", "ms"}, false},
-                         {"ttft_p99_ms", {"TTFT p99", "ms"}, false},
-                         {"itl_mean_ms", {"ITL mean", "ms"}, false},
-                         {"e2e_mean_ms", {"E2E mean", "ms"}, false}};
+  std::vector<const Metric*> columns = key_columns();
+  std::erase_if(columns, [](const Metric* m) { return !m->key.over_seeds; });
   TextTable table;
   table.add_column({"", "#"});
   table.add_column({"", "policy"}, Align::kLeft);
-  for (const Shown& column : shown) {
-    table.add_column(column.header);
+  for (const Metric* m : columns) {
+    table.add_column(short_header(*m));
   }
-  table.add_column({"balanced-", "ness"});
   int rank = 0;
   for (const std::size_t i : rank_policies(runs)) {
     std::vector<std::string> means{fmt::format("{}", ++rank), label_of(runs.first_seed(i))};
     std::vector<std::string> apart{"",
                                    shortened("  against " + printable(runs.first_seed(0).label), kLabelColumns + 2)};
-    for (const Shown& column : shown) {
-      const ComparedFigure& figure = compared_figure(column.key);
-      const Estimate e = difference(runs, i, figure);
-      const double first = over_seeds(runs, 0, figure).mean;
-      means.push_back(with_interval(over_seeds(runs, i, figure)));
-      const bool compares = column.in_overload || !(is_overloaded(runs, 0) || is_overloaded(runs, i));
-      apart.push_back(!compares
-                          ? "-"
-                          : fmt::format("{}{} +- {} %", holds_zero(e) ? "= " : "", signed_percent(ratio(e.mean, first)),
-                                        percent(ratio(e.half_width, first))));
+    for (const Metric* m : columns) {
+      const bool interval = m->form == Form::kNumber;
+      const Estimate e = over_seeds(runs, i, *m);
+      means.push_back(interval ? with_interval(e) : shown(m->form, e.mean));
+      apart.push_back(interval ? apart_text(runs, i, *m) : "");
     }
-    means.push_back(fixed(over_seeds(runs, i, compared_figure("balancedness_mean")).mean, 3));
-    apart.emplace_back();
     table.add_row(std::move(means));
     if (i != 0) {
       table.add_row(std::move(apart));
@@ -346,7 +339,7 @@ std::string comparison_table(const Comparison& runs, TableStyle style) {
     out += wrapped(kRankingRule, kColumns, 0) + "\n";
   }
   const bool any_interrupted = std::any_of(runs.by_policy.begin(), runs.by_policy.end(),
-                                           [](const auto& by_seed) { return by_seed.front().interrupted; });
+                                           [](const auto& by_seed) { return by_seed.front().flag("interrupted"); });
   if (any_interrupted) {
     out += "* interrupted: only what was complete is counted, so this row does not compare with the others.\n";
   }
@@ -354,7 +347,7 @@ std::string comparison_table(const Comparison& runs, TableStyle style) {
 }
 
 std::string run_detail(const RunSummary& run, TableStyle style) {
-  const std::string plan = run.plan.empty() ? "" : captioned("plan", printable(run.plan));
+  const std::string plan = run.text("plan").empty() ? "" : captioned("plan", printable(run.text("plan")));
   return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style),
                      plan, requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
                      origins_line(run), balancedness_line(run), link_line(run), kv_lines(run), rebalance_line(run),

@@ -146,8 +146,8 @@ TEST_CASE("detail of the wrong size is a broken invariant") {
 
 TEST_CASE("comparison.csv: best run first, changes against the run given first") {
   RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
-  eplb.throughput.requests_per_s = 0.625;  // 0.625 / 0.5 - 1 = 0.25
-  eplb.kv.tokens_per_rank = 1200;          // 1200 / 1600 - 1 = -0.25
+  eplb.set("requests_per_s", 0.625);     // 0.625 / 0.5 - 1 = 0.25
+  eplb.set("kv_tokens_per_rank", 1200);  // 1200 / 1600 - 1 = -0.25
   std::ostringstream out;
   write_comparison_csv(out, one_seed(std::vector{base, eplb}, 7));
   const std::vector<std::string> lines = rows(out.str());

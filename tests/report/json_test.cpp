@@ -100,7 +100,7 @@ TEST_CASE("names with quotes, line breaks, control characters and broken UTF-8 a
 
 TEST_CASE("comparison.json lists the runs, best first") {
   RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
-  eplb.throughput.requests_per_s = 0.625;
+  eplb.set("requests_per_s", 0.625);
   const Json json = Json::parse(comparison_json(one_seed(std::vector{base, eplb}), info()));
   CHECK(json["ranking_rule"] == kRankingRule);
   CHECK(json["compared_with"] == "base");
@@ -125,10 +125,10 @@ TEST_CASE("comparison.json lists the runs, best first") {
 TEST_CASE("comparison.json over seeds has the intervals of means and of paired differences") {
   RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
   Comparison runs{{7, 8}, {{base, base}, {eplb, eplb}}};
-  runs.by_policy[0][0].throughput.requests_per_s = 1;
-  runs.by_policy[0][1].throughput.requests_per_s = 3;
-  runs.by_policy[1][0].throughput.requests_per_s = 2;
-  runs.by_policy[1][1].throughput.requests_per_s = 4.5;
+  runs.by_policy[0][0].set("requests_per_s", 1);
+  runs.by_policy[0][1].set("requests_per_s", 3);
+  runs.by_policy[1][0].set("requests_per_s", 2);
+  runs.by_policy[1][1].set("requests_per_s", 4.5);
   const Json json = Json::parse(comparison_json(runs, info()));
   CHECK(json["seeds"] == 2);
   CHECK(json["runs"][0]["throughput"]["requests_per_s"] == 2.0);  // of the first seed

@@ -50,7 +50,7 @@ void add_keys(const Json& json, Names& names) {
 
 Comparison two_runs() {
   RunSummary overloaded = summarize(test::sample_run("eplb"));
-  overloaded.overloaded = true;
+  overloaded.set("overloaded", true);
   return one_seed(std::vector{summarize(test::sample_run("base")), overloaded});
 }
 

@@ -12,9 +12,9 @@ namespace {
 
 RunSummary run_with(double requests_per_s, double ttft_mean_ms) {
   RunSummary out;
-  out.completed = 10;
-  out.throughput.requests_per_s = requests_per_s;
-  out.ttft.mean_ms = ttft_mean_ms;
+  out.set("completed_requests", 10);
+  out.set("requests_per_s", requests_per_s);
+  out.set("ttft_mean_ms", ttft_mean_ms);
   return out;
 }
 
@@ -41,30 +41,31 @@ TEST_CASE("groups of equals are cut from the best, so a chain of small steps doe
 TEST_CASE("equal in all: the order given; nothing completed: last") {
   CHECK(rank_policies(one_seed(std::vector{run_with(1, 5), run_with(1, 5)})) == Order{0, 1});
   RunSummary none;
-  none.throughput.requests_per_s = 0;
+  none.set("requests_per_s", 0);
   CHECK(rank_policies(one_seed(std::vector{none, run_with(0.001, 5), none})) == Order{1, 0, 2});
   CHECK(rank_policies({}).empty());
 }
 
 TEST_CASE("changes are relative to the first run") {
   RunSummary first = run_with(2.0, 400), second = run_with(2.5, 300);
-  first.kv.tokens_per_rank = 1000;
-  second.kv.tokens_per_rank = 810;
-  second.kv.copies_gib_per_gpu = 4.758;
-  const Change c = change(first, second);
-  CHECK(c.requests_per_s == 0.25);
-  CHECK(c.ttft_mean == -0.25);
-  CHECK(c.kv_tokens == doctest::Approx(-0.19));
-  CHECK(c.copies_gib_per_gpu == 4.758);
-  CHECK(std::isnan(c.itl_mean));
+  first.set("kv_tokens_per_rank", 1000);
+  second.set("kv_tokens_per_rank", 810);
+  first.set("kv_copies_gib_per_gpu", 0);
+  second.set("kv_copies_gib_per_gpu", 4.758);
+  const auto changed = [&](const char* name) { return change(metric(name), first, second); };
+  CHECK(changed("requests_per_s") == 0.25);
+  CHECK(changed("ttft_mean_ms") == -0.25);
+  CHECK(changed("kv_tokens_per_rank") == doctest::Approx(-0.19));
+  CHECK(changed("kv_copies_gib_per_gpu") == 4.758);
+  CHECK(std::isnan(changed("itl_mean_ms")));
 }
 
 TEST_CASE("the conclusion says what is gained and what it costs in KV cache") {
   RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
-  base.kv.copies_gib_per_gpu = 0;
-  base.kv.tokens_per_rank = 2000;
-  eplb.ttft.mean_ms = 300;  // 300 / 375 - 1 = -20 %
-  eplb.balancedness.mean = 0.9;
+  base.set("kv_copies_gib_per_gpu", 0);
+  base.set("kv_tokens_per_rank", 2000);
+  eplb.set("ttft_mean_ms", 300);  // 300 / 375 - 1 = -20 %
+  eplb.set("balancedness_mean", 0.9);
   CHECK(
       conclusion(one_seed(std::vector{base, eplb}), 1) ==
       "eplb against base: throughput 0.0 % (0.5000 against 0.5000 requests/s), mean TTFT -20.0 % (300.0 against 375.0 "
@@ -76,8 +77,8 @@ TEST_CASE("the conclusion says what is gained and what it costs in KV cache") {
 
 TEST_CASE("the conclusion tells of a full pool, of saved copies and of none") {
   RunSummary first = summarize(test::sample_run("eplb")), second = summarize(test::sample_run("base"));
-  second.kv.copies_gib_per_gpu = 0.25;
-  second.kv.full_time_share = 0.125;
+  second.set("kv_copies_gib_per_gpu", 0.25);
+  second.set("kv_full_time_share", 0.125);
   const std::string text = conclusion(one_seed(std::vector{first, second}), 1);
   CHECK(text.find("copies take 0.750 GiB less per GPU") != std::string::npos);
   CHECK(text.find("waited for KV blocks in 12.5 % of the busy time (against 0.0 %)") != std::string::npos);
@@ -88,8 +89,8 @@ TEST_CASE("the conclusion tells of a full pool, of saved copies and of none") {
 TEST_CASE("in overload neither latencies nor percentages are compared") {
   RunSummary base = summarize(test::sample_run("base")), slow = base;
   slow.label = "slow";
-  slow.overloaded = true;
-  slow.throughput.requests_per_s = 0.25;
+  slow.set("overloaded", true);
+  slow.set("requests_per_s", 0.25);
   const std::string text = conclusion(one_seed(std::vector{base, slow}), 1);
   CHECK(
       text.starts_with("slow against base: 0.2500 requests/s completed against 0.5000. slow is overloaded, so their "
@@ -103,8 +104,8 @@ TEST_CASE("over seeds a difference whose interval contains zero is none") {
   const double served[2][3] = {{1, 2, 3}, {2, 3.5, 4}}, ttft[2][3] = {{100, 200, 300}, {90, 215, 300}};
   for (std::size_t p = 0; p < 2; ++p) {
     for (std::size_t s = 0; s < 3; ++s) {
-      runs.by_policy[p][s].throughput.requests_per_s = served[p][s];
-      runs.by_policy[p][s].ttft.mean_ms = ttft[p][s];
+      runs.by_policy[p][s].set("requests_per_s", served[p][s]);
+      runs.by_policy[p][s].set("ttft_mean_ms", ttft[p][s]);
     }
   }
   // Differences 1, 1.5, 1: mean 1.167, deviation 0.2887, so 4.303 x 0.2887 / sqrt(3) = 0.717 = 35.9 % of the mean 2.
@@ -127,16 +128,18 @@ TEST_CASE("overload: what is offered, what is served, and a rate to try") {
   RunSummary base = run_with(1.9, 10), eplb = run_with(2.8, 10);
   base.label = "base";
   eplb.label = "eplb";
-  base.throughput.offered_requests_per_s = eplb.throughput.offered_requests_per_s = 4;
+  base.set("offered_requests_per_s", 4);
+  eplb.set("offered_requests_per_s", 4);
   CHECK(!overload(one_seed(std::vector{base, eplb})));
-  base.overloaded = eplb.overloaded = true;
+  base.set("overloaded", true);
+  eplb.set("overloaded", true);
   const Overload both = *overload(one_seed(std::vector{base, eplb}));
   CHECK(both.most_served_requests_per_s == 2.8);
   CHECK(both.rate_to_try_requests_per_s == doctest::Approx(1.5));  // 0.8 x 1.9 = 1.52, two digits
   CHECK(both.text.starts_with("4.000 requests/s are offered and at most 2.800 are served: this is overload."));
   CHECK(both.text.find("epsim goodput") != std::string::npos);
   CHECK(both.text.find("--set requests.rate=1.5/s") != std::string::npos);
-  eplb.overloaded = false;
+  eplb.set("overloaded", false);
   CHECK(overload(one_seed(std::vector{base, eplb}))->policies == std::vector<std::string>{"base"});
 }
 

@@ -45,11 +45,13 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 // A run with figures as wide as a real one's.
 RunSummary wide_run(const std::string& label) {
   RunSummary s = summarize(test::sample_run(label));
-  s.throughput.requests_per_s = 12345.6;
-  s.throughput.output_tokens_per_s_per_gpu = 123456.7;
-  s.ttft.mean_ms = s.ttft.p99_ms = s.itl.mean_ms = s.tpot.mean_ms = s.e2e.mean_ms = 1234567.8;
-  s.kv.tokens_per_rank = 12345678;
-  s.kv.gib_per_gpu = 123.456;
+  s.set("requests_per_s", 12345.6);
+  s.set("output_tokens_per_s_per_gpu", 123456.7);
+  for (const char* latency : {"ttft_mean_ms", "ttft_p99_ms", "itl_mean_ms", "tpot_mean_ms", "e2e_mean_ms"}) {
+    s.set(latency, 1234567.8);
+  }
+  s.set("kv_tokens_per_rank", 12345678);
+  s.set("kv_pool_gib_per_gpu", 123.456);
   return s;
 }
 
@@ -72,7 +74,7 @@ TEST_CASE("a table aligns numbers to the right and names to the left") {
 
 TEST_CASE("the comparison is ranked and says by which rule") {
   RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
-  eplb.throughput.requests_per_s = 0.625;
+  eplb.set("requests_per_s", 0.625);
   const std::string text = comparison_table(one_seed(std::vector{base, eplb}));
   const std::vector<std::string> rows = lines(text);
   REQUIRE(rows.size() >= 6);
@@ -101,10 +103,12 @@ TEST_CASE("over seeds the table has means with intervals, and differences below"
   RunSummary base = summarize(test::sample_run("base")), eplb = summarize(test::sample_run("eplb"));
   Comparison runs{{7, 8}, {{base, base}, {eplb, eplb}}};
   // Served: 1 and 1 against 2 and 2.5. Differences 1 and 1.5: mean 1.25, half width 12.706 x 0.25 = 3.1765, over 1.
-  runs.by_policy[0][0].throughput.requests_per_s = runs.by_policy[0][1].throughput.requests_per_s = 1;
-  runs.by_policy[1][0].throughput.requests_per_s = 2;
-  runs.by_policy[1][1].throughput.requests_per_s = 2.5;
-  runs.by_policy[1][0].ttft.mean_ms = runs.by_policy[1][1].ttft.mean_ms = 300;  // 375 in base: -20 %, no spread
+  runs.by_policy[0][0].set("requests_per_s", 1);
+  runs.by_policy[0][1].set("requests_per_s", 1);
+  runs.by_policy[1][0].set("requests_per_s", 2);
+  runs.by_policy[1][1].set("requests_per_s", 2.5);
+  runs.by_policy[1][0].set("ttft_mean_ms", 300);
+  runs.by_policy[1][1].set("ttft_mean_ms", 300);  // 375 in base: -20 %, no spread
   const std::string text = comparison_table(runs);
   CHECK(has(text, "2.250 +- 3.176"));
   CHECK(has(text, "against base"));
@@ -116,7 +120,7 @@ TEST_CASE("over seeds the table has means with intervals, and differences below"
 
 TEST_CASE("in overload the table begins by saying so") {
   std::vector runs{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
-  runs[0].overloaded = true;  // base serves 0.5 of the 1 requests/s that are offered
+  runs[0].set("overloaded", true);  // base serves 0.5 of the 1 requests/s that are offered
   CHECK(comparison_table(one_seed(runs)).starts_with("1.000 requests/s are offered and base serves at most 0.5000"));
 }
 

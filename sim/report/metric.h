@@ -1,0 +1,84 @@
+// The metrics of a run, each declared once: name, unit, sentence, value, which way is better, and where it is shown.
+// From this table come summary.json and comparison.json, comparison.csv and intervals.csv, the columns of a sweep and
+// the terminal's figures. A new metric is a row in service_metrics.cpp or system_metrics.cpp, and one in metrics.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/cluster/run_result.h"
+
+namespace epsim {
+
+enum class Better : std::uint8_t { kNeither, kLower, kHigher };
+
+// How a figure is written. Files keep every digit: a count as an integer, a flag as true or false (1 or 0 in CSV).
+enum class Form : std::uint8_t {
+  kNumber,       // about four digits on a terminal
+  kThreeDigits,  // after the decimal point
+  kPercent,      // a share
+  kCount,
+  kFlag,
+  kText
+};
+
+// Where a metric is shown besides summary.json, the tables of a sweep and metrics.md.
+struct KeyFigure {
+  int place = 0;                           // among the key figures of a terminal's table and of the page
+  std::string label = {};                  // of its column on the page; "" = none
+  std::array<std::string, 3> header = {};  // of its column in the terminal's table, the unit last; "" = none
+  double scale = 1;                        // from the metric's unit to that of `header`
+  bool over_seeds = false;                 // a column of the table over several seeds, which has room for few
+  bool csv = false;                        // a column of comparison.csv
+  std::string title = {};                  // in sentences; compared over seeds; "" = not compared
+  std::string change = {};                 // name of its change from the first policy's, a share (`_share`) or a
+                                           // difference; "" = none
+  bool has_column() const { return !header.back().empty(); }
+};
+
+struct Metric {
+  std::string name;  // ends in its unit; the same in every file
+  std::string unit;  // as metrics.md has it
+  std::string text;  // definition, in Markdown
+  Form form = Form::kNumber;
+  Better better = Better::kNeither;
+  std::function<double(const RunResult&)> number = {};      // kUndefined where it has no value
+  std::function<std::string(const RunResult&)> words = {};  // of Form::kText, in place of `number`
+  KeyFigure key = {};
+  std::string section = {};  // of summary.json; "" = the top of the document
+  std::size_t index = 0;     // in metrics()
+
+  bool is_text() const { return form == Form::kText; }
+};
+
+// A group of metrics: an object of summary.json.
+struct MetricSection {
+  std::string_view name, text;
+  bool in_comparison = false;  // comparison.json has it too
+  bool may_be_null = false;    // it is null where nothing in it is defined
+};
+
+std::span<const MetricSection> metric_sections();  // in the order of summary.json
+const std::vector<Metric>& metrics();
+std::vector<const Metric*> metrics_of(std::string_view section);
+// Throws std::out_of_range for a name that is not in the table.
+const Metric& metric(std::string_view name);
+
+// In the order of their places: those that the terminal's table, or the page, has a column for.
+std::vector<const Metric*> key_columns();
+std::vector<const Metric*> page_figures();
+// In the order of the table: compared over seeds; those with a change.
+std::vector<const Metric*> compared_metrics();
+std::vector<const Metric*> changing_metrics();
+
+// A value as a terminal has it; "-" where it is not defined.
+std::string shown(Form form, double value);
+
+std::string_view name_of(Better better);  // "lower", "higher", ""
+
+}  // namespace epsim

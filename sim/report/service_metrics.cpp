@@ -1,0 +1,419 @@
+// What a service does: requests, rates, latencies, steps and their time, balance.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "sim/report/metric_rows.h"
+
+namespace epsim {
+namespace {
+
+using enum Better;
+using enum Form;
+using Run = const RunResult&;
+
+auto in_state(RequestState state) {
+  return [state](Run r) {
+    const auto all = r.measured();
+    return std::count_if(all.begin(), all.end(), [state](const RequestRecord& q) { return q.state == state; });
+  };
+}
+
+double retries(Run r) {
+  const auto all = r.measured();
+  return std::accumulate(all.begin(), all.end(), 0.0,
+                         [](double sum, const RequestRecord& q) { return sum + q.retries; });
+}
+
+double per_second(Run r, std::int64_t count) { return ratio(static_cast<double>(count), duration_of(r).count()); }
+
+double offered_rate(Run r) {
+  if (r.requests.empty() || r.concurrency > 0) {  // clients offer what is served
+    return kUndefined;
+  }
+  const Seconds span = to_seconds(r.requests.back().arrival - r.requests.front().arrival);
+  return ratio(static_cast<double>(r.requests.size()) - 1, span.count());
+}
+
+// Behind: over the second half of the arrivals, when the service has filled, fewer requests end than arrive. 0.95 is
+// the bound of physics.md section 7; twice the deviation of a Poisson count allows for chance. Where stays are long
+// compared with the run a service that keeps up may still be filling: then requests do not wait for their first token.
+bool overloaded(Run r) {
+  constexpr double kServed = 0.95, kTtftShare = 0.05;
+  constexpr std::size_t kLeast = 100;
+  const bool waits = r.latency.ttft_s.count > 0 && r.latency.ttft_s.p99 > kTtftShare * duration_of(r).count();
+  if (r.interrupted || r.requests.size() < kLeast || !waits) {
+    return false;
+  }
+  const std::span<const RequestRecord> later = std::span(r.requests).last(r.requests.size() / 2);
+  const auto ended =
+      static_cast<double>(std::count_if(r.requests.begin(), r.requests.end(), [&](const RequestRecord& q) {
+        return q.finished > later.front().arrival && q.finished <= later.back().arrival;
+      }));
+  const auto arrived = static_cast<double>(later.size());
+  return ended < kServed * arrived && ended < arrived - 2 * std::sqrt(arrived);
+}
+
+void add_run(MetricRows& rows) {
+  add_rows(
+      rows, "",
+      {{"plan", "text", "What the policy did, in a line.", kText, kNeither, {}, [](Run r) { return r.plan_summary; }},
+       {"fingerprint",
+        "text",
+        "Hash of all events in their order. Equal fingerprints: equal runs.",
+        kText,
+        kNeither,
+        {},
+        [](Run r) { return r.fingerprint; }},
+       {"interrupted",
+        "true, false",
+        "Whether the run was cut short; 1 or 0 in CSV. Then only complete steps are in it.",
+        kFlag,
+        kNeither,
+        [](Run r) { return r.interrupted; },
+        {},
+        {.csv = true}},
+       {"overloaded", "true, false",
+        "More is offered than served: over the second half of the arrivals fewer than 95 % as many requests end as "
+        "arrive (and fewer by more than twice the square root of their number, which chance explains), and "
+        "`ttft_p99_ms` exceeds 5 % of `duration_s`. Always false for fewer than 100 requests and for interrupted runs.",
+        kFlag, kLower, overloaded},
+       {"gpus", "", "GPUs of the instance.", kCount, kNeither, [](Run r) { return r.gpus; }}});
+}
+
+void add_requests(MetricRows& rows) {
+  add_rows(
+      rows, "requests",
+      {{"closed_loop_clients", "",
+        "Clients of a closed loop, each with one request in flight; `null` where requests arrive by themselves.",
+        kCount, kNeither, [](Run r) { return r.concurrency > 0 ? r.concurrency : kUndefined; }},
+       {"warmup_requests", "requests",
+        "First requests of a closed loop, which all other counts, rates and latencies leave out. Steps, links, "
+        "balance, "
+        "KV pool and `series.csv` include them.",
+        kCount, kNeither, [](Run r) { return r.warmup; }},
+       {"offered_requests", "requests", "Requests in the trace.", kCount, kNeither,
+        [](Run r) { return r.measured().size(); }},
+       {"completed_requests",
+        "requests",
+        "Those whose last token was made.",
+        kCount,
+        kHigher,
+        [](Run r) { return r.completed; },
+        {},
+        {.csv = true}},
+       {"failed_requests", "requests",
+        "Those that were lost with hardware and not retried, or as often as `deployment.retry_limit` allows.", kCount,
+        kLower, [](Run r) { return r.failed; }},
+       {"retried_requests", "requests", "Starts anew of requests whose rank was lost.", kCount, kLower, retries},
+       {"running_requests", "requests",
+        "Those that held KV blocks when the run ended; 0 unless it was interrupted. In `series.csv` the mean number of "
+        "requests that hold KV blocks, each counted once.",
+        kCount, kNeither, in_state(RequestState::kRunning)},
+       {"waiting_requests", "requests", "The rest; 0 unless it was interrupted.", kCount, kLower,
+        in_state(RequestState::kWaiting)},
+       {"completed_input_tokens", "tokens", "Input tokens of completed requests.", kCount, kHigher,
+        [](Run r) { return r.input_tokens; }},
+       {"completed_output_tokens", "tokens", "Output tokens of completed requests.", kCount, kHigher,
+        [](Run r) { return r.output_tokens; }}});
+}
+
+void add_throughput(MetricRows& rows) {
+  add_rows(
+      rows, "throughput",
+      {{"duration_s", "s", "First arrival to the last event of the run. It includes the drain after the last arrival.",
+        kNumber, kLower, [](Run r) { return duration_of(r).count(); }},
+       {"offered_requests_per_s", "1/s",
+        "(requests - 1) / (last arrival - first arrival); not defined for fewer than two, and in a closed loop.",
+        kNumber, kNeither, offered_rate},
+       {"requests_per_s",
+        "1/s",
+        "`completed_requests` / `duration_s`.",
+        kNumber,
+        kHigher,
+        [](Run r) { return per_second(r, r.completed); },
+        {},
+        {.place = 1,
+         .label = "Served",
+         .header = {"", "served", "req/s"},
+         .over_seeds = true,
+         .csv = true,
+         .title = "throughput",
+         .change = "requests_per_s_change_share"}},
+       {"input_tokens_per_s", "1/s", "`completed_input_tokens` / `duration_s`.", kNumber, kHigher,
+        [](Run r) { return per_second(r, r.input_tokens); }},
+       {"output_tokens_per_s", "1/s", "`completed_output_tokens` / `duration_s`.", kNumber, kHigher,
+        [](Run r) { return per_second(r, r.output_tokens); }},
+       {"input_tokens_per_s_per_gpu", "1/s", "`input_tokens_per_s` / `gpus`.", kNumber, kHigher,
+        [](Run r) { return ratio(per_second(r, r.input_tokens), r.gpus); }},
+       {"output_tokens_per_s_per_gpu",
+        "1/s",
+        "`output_tokens_per_s` / `gpus`.",
+        kNumber,
+        kHigher,
+        [](Run r) { return ratio(per_second(r, r.output_tokens), r.gpus); },
+        {},
+        {.place = 8,
+         .label = "Output tokens per GPU",
+         .header = {"output", "tokens", "/s/GPU"},
+         .csv = true,
+         .title = "output tokens"}}});
+}
+
+// The key figures among the latencies, by name.
+std::map<std::string_view, KeyFigure> latency_keys() {
+  return {{"ttft_mean_ms",
+           {.place = 2,
+            .label = "TTFT mean",
+            .header = {"TTFT", "mean", "ms"},
+            .over_seeds = true,
+            .csv = true,
+            .title = "mean TTFT",
+            .change = "ttft_mean_change_share"}},
+          {"ttft_p99_ms",
+           {.place = 3,
+            .label = "TTFT p99",
+            .header = {"TTFT", "p99", "ms"},
+            .over_seeds = true,
+            .csv = true,
+            .title = "p99 TTFT"}},
+          {"itl_mean_ms",
+           {.place = 4,
+            .header = {"ITL", "mean", "ms"},
+            .over_seeds = true,
+            .csv = true,
+            .title = "mean ITL",
+            .change = "itl_mean_change_share"}},
+          {"tpot_mean_ms",
+           {.place = 5, .label = "TPOT mean", .header = {"TPOT", "mean", "ms"}, .csv = true, .title = "mean TPOT"}},
+          {"itl_p99_ms", {.place = 6, .label = "ITL p99", .csv = true}},
+          {"e2e_mean_ms",
+           {.place = 7,
+            .label = "End to end",
+            .header = {"E2E", "mean", "s"},
+            .scale = 1e-3,
+            .over_seeds = true,
+            .csv = true,
+            .title = "mean end-to-end",
+            .change = "e2e_mean_change_share"}}};
+}
+
+void add_latency(MetricRows& rows, const std::string& name, const std::string& words, Summary LatencySummary::*of,
+                 const std::string& sample) {
+  static constexpr struct {
+    const char *name, *text;
+    double Summary::*value;
+  } kStatistics[] = {{"mean", "mean", &Summary::mean},
+                     {"p50", "50 % quantile", &Summary::p50},
+                     {"p90", "90 % quantile", &Summary::p90},
+                     {"p99", "99 % quantile", &Summary::p99},
+                     {"max", "largest", &Summary::max}};
+  const std::map<std::string_view, KeyFigure> keys = latency_keys();
+  for (const auto& s : kStatistics) {
+    Metric row{fmt::format("{}_{}_ms", name, s.name),
+               "ms",
+               fmt::format("{}: {}.", words, s.text),
+               kNumber,
+               kLower,
+               [of, value = s.value](Run r) {
+                 const Summary& latency = r.latency.*of;
+                 return latency.count > 0 ? latency.*value * 1e3 : kUndefined;
+               }};
+    if (const auto key = keys.find(row.name); key != keys.end()) {
+      row.key = key->second;
+    }
+    add_rows(rows, "latency", {std::move(row)});
+  }
+  add_rows(rows, "latency",
+           {{name + "_samples", "", fmt::format("{}: number of samples, one per {}.", words, sample), kCount, kNeither,
+             [of](Run r) { return (r.latency.*of).count; }}});
+}
+
+void add_latencies(MetricRows& rows) {
+  add_latency(rows, "ttft", "TTFT", &LatencySummary::ttft_s, "completed request");
+  add_latency(rows, "itl", "ITL", &LatencySummary::itl_s, "gap");
+  add_latency(rows, "tpot", "TPOT", &LatencySummary::tpot_s, "completed request with more than one output token");
+  add_latency(rows, "e2e", "End-to-end", &LatencySummary::e2e_s, "completed request");
+  add_latency(rows, "queue", "Queue", &LatencySummary::queue_s, "completed request");
+}
+
+void add_steps(MetricRows& rows) {
+  add_rows(rows, "step",
+           {{"steps", "", "Steps of the run; in `layer_steps.csv` those of the stretch.", kCount, kNeither,
+             [](Run r) { return r.steps; }},
+            {"graph_steps", "", "Of these, replayed from a CUDA graph.", kCount, kNeither,
+             [](Run r) { return r.replayed_steps; }},
+            {"step_mean_ms", "ms", "Step time / `steps`.", kNumber, kLower,
+             [](Run r) { return ratio(r.time.total.count() * 1e3, static_cast<double>(r.steps)); }},
+            {"step_time_s", "s", "Time of all steps together; in `step_kinds` of the steps of the row.", kNumber,
+             kLower, [](Run r) { return r.time.total.count(); }},
+            {"busy_share", "share",
+             "`step_time_s` / (time of the run x instances). The time of the run is `duration_s`, and that of the "
+             "warm-up of "
+             "a closed loop.",
+             kPercent, kNeither, [](Run r) {
+               const std::size_t instances = std::max<std::size_t>(1, r.instances.size());
+               return ratio(r.time.total.count(), whole_duration_of(r).count() * static_cast<double>(instances));
+             }}});
+  for (std::size_t k = 0; k < kStepKinds; ++k) {
+    const std::string name(kStepKindNames[k]), title(k == 0 ? "Prefill" : k == 1 ? "Decode" : "Mixed");
+    add_rows(
+        rows, "step",
+        {{name + "_steps", "", fmt::format("{} steps of all instances{}.", title, k == 0 ? " (below)" : ""), kCount,
+          kNeither, [k](Run r) { return r.by_kind[k].steps; }},
+         {name + "_step_mean_ms", "ms", "Their mean time.", kNumber, kLower,
+          [k](Run r) { return ratio(r.by_kind[k].time.total.count() * 1e3, static_cast<double>(r.by_kind[k].steps)); }},
+         {name + "_step_time_share", "share", "Their time / step time.", kPercent, kNeither,
+          [k](Run r) { return ratio(r.by_kind[k].time.total.count(), r.time.total.count()); }}});
+  }
+}
+
+// Seconds of the step time, and their share of it.
+void add_time(MetricRows& rows, std::string_view section, const std::string& name, std::string text, Better better,
+              std::function<double(Run)> seconds, std::string share_text = "The same / step time.",
+              KeyFigure key = {}) {
+  add_rows(rows, section,
+           {{name + "_s", "s", std::move(text), kNumber, better, seconds},
+            {name + "_share",
+             "share",
+             std::move(share_text),
+             kPercent,
+             better,
+             [seconds](Run r) { return ratio(seconds(r), r.time.total.count()); },
+             {},
+             std::move(key)}});
+}
+
+void add_step_time(MetricRows& rows) {
+  static constexpr std::array<const char*, kLayerParts> kParts = {
+      "Attention, with its tensor-parallel all-gather and reduce-scatter.",
+      "Router and top-k.",
+      "Tokens to the GPUs of their experts.",
+      "Routed experts.",
+      "Expert outputs back to the tokens' GPUs.",
+      "Shared experts, and the dense FFN of the layers without experts, with their tensor-parallel collectives.",
+      "Policies that act in every step: planning on the host that the step waits for. Placement policies: of plans "
+      "made "
+      "during the run.",
+      "Policies that act in every step: expert weights on their way that the step waits for, and prediction on the "
+      "GPU.",
+      "Expert weights moved to a new placement: while steps stand still, or what steps take longer beside them.",
+      "What no part covers: embedding, head, sampling, launches, scheduler."};
+  static constexpr std::array<const char*, kOrigins> kOriginTexts = {
+      "Priced from a measured point.", "Priced between measured points, or by a fitted curve inside its range.",
+      "Priced beyond the measured range, or from measurements on other hardware.",
+      "Priced by a data-sheet rate, taken as reached.", "A constant that the scenario or an engine profile states."};
+  for (std::size_t p = 0; p < kParts.size(); ++p) {
+    add_time(rows, "time_by_part", std::string(kLayerPartNames[p]), kParts[p], kLower,
+             [p](Run r) { return r.time.by_part[p].count(); });
+  }
+  for (std::size_t o = 0; o < kOriginTexts.size(); ++o) {
+    add_time(rows, "time_by_origin", std::string(kOriginNames[o]), kOriginTexts[o], kNeither,
+             [o](Run r) { return r.time.by_origin[o].count(); });
+  }
+}
+
+struct WorstLayer {
+  int number = -1;  // in the model; the first of several equal ones; -1 = no layer
+  double mean = kUndefined;
+};
+WorstLayer worst_layer(Run r) {
+  WorstLayer out;
+  for (const LayerTotals& layer : r.detail.layers) {
+    const double mean = ratio(layer.balancedness_sum, static_cast<double>(r.detail.steps));
+    if (r.detail.steps > 0 && (out.number < 0 || mean < out.mean)) {
+      out = {layer.layer_number, mean};
+    }
+  }
+  return out;
+}
+
+double mean_balancedness(Run r) {
+  double sum = 0;
+  for (const LayerTotals& layer : r.detail.layers) {
+    sum += layer.balancedness_sum / static_cast<double>(r.detail.steps);
+  }
+  return r.detail.steps > 0 ? ratio(sum, static_cast<double>(r.detail.layers.size())) : kUndefined;
+}
+
+double lowest_balancedness(Run r) {
+  double out = kUndefined;
+  for (const LayerTotals& layer : r.detail.layers) {
+    out = r.detail.steps > 0 ? std::fmin(out, layer.balancedness_min) : kUndefined;
+  }
+  return out;
+}
+
+void add_balance(MetricRows& rows) {
+  add_rows(rows, "balancedness",
+           {{"balancedness_mean",
+             "",
+             "`summary.json`: mean over MoE layers of the mean over steps. `layers.csv`: mean over steps.",
+             kThreeDigits,
+             kHigher,
+             mean_balancedness,
+             {},
+             {.place = 9,
+              .label = "Balance",
+              .header = {"balanced-", "ness", "mean/max"},
+              .over_seeds = true,
+              .csv = true,
+              .title = "balancedness"}},
+            {"balancedness_worst_layer_mean", "", "The lowest mean over steps of any layer.", kThreeDigits, kHigher,
+             [](Run r) { return worst_layer(r).mean; }},
+            {"balancedness_worst_layer", "",
+             "That layer's number in the model, from 0, dense layers counted; of several equal ones the first.", kCount,
+             kNeither,
+             [](Run r) {
+               const int number = worst_layer(r).number;
+               return number < 0 ? kUndefined : number;
+             }},
+            {"balancedness_lowest_step", "", "The lowest value of any layer in any step.", kThreeDigits, kHigher,
+             lowest_balancedness},
+            {"balancedness_planned", "", "Mean over layers, on the loads that the plan was made from.", kThreeDigits,
+             kHigher, [](Run r) {
+               const std::vector<double>& by_layer = r.planned_balancedness;
+               return ratio(std::accumulate(by_layer.begin(), by_layer.end(), 0.0),
+                            static_cast<double>(by_layer.size()));
+             }}});
+}
+
+void add_straggler(MetricRows& rows) {
+  add_time(
+      rows, "straggler", "straggler",
+      "What the GPUs lose on average to the slowest GPU (attention, experts) or the busiest link (dispatch, "
+      "combine): the part of the step time that perfect balance would save. It is contained in the parts, not added "
+      "to them.",
+      kLower, [](Run r) { return r.time.straggler.count(); }, "`straggler_s` / step time.",
+      {.place = 10, .label = "Waiting for the slowest", .csv = true});
+}
+
+}  // namespace
+
+void add_rows(MetricRows& rows, std::string_view section, MetricRows more) {
+  for (Metric& row : more) {
+    row.section = section;
+    rows.push_back(std::move(row));
+  }
+}
+
+void add_service_metrics(MetricRows& rows) {
+  for (const auto part :
+       {add_run, add_requests, add_throughput, add_latencies, add_steps, add_step_time, add_balance, add_straggler}) {
+    part(rows);
+  }
+}
+
+Seconds duration_of(const RunResult& run) {
+  return run.measured().empty() ? Seconds{} : to_seconds(run.end - run.measured().front().arrival);
+}
+
+Seconds whole_duration_of(const RunResult& run) {
+  return run.requests.empty() ? Seconds{} : to_seconds(run.end - run.requests.front().arrival);
+}
+
+}  // namespace epsim
