@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "calibration/measure/command.h"
-#include "sim/core/config.h"
 #include "sim/core/error.h"
+#include "sim/core/quantity.h"
 
 namespace epsim::measure {
 namespace {

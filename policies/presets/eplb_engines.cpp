@@ -10,8 +10,8 @@ std::unique_ptr<PlacementPolicy> make_eplb_placement(ConfigReader& options);
 namespace {
 
 std::unique_ptr<PlacementPolicy> as_engine(const char* name, const char* variant, ConfigReader& options) {
-  options.optional<std::string>("variant", variant);
-  options.optional<std::string>("mode", "auto");
+  options.preset<std::string>("variant", variant);
+  options.preset<std::string>("mode", "auto");
   return std::make_unique<RenamedPlacement>(name, make_eplb_placement(options));
 }
 

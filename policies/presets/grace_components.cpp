@@ -14,7 +14,7 @@ std::unique_ptr<PlacementPolicy> make_grace_placement(ConfigReader& options);
 namespace {
 
 std::unique_ptr<PlacementPolicy> grouped(const char* name, const char* replication, ConfigReader& options) {
-  options.optional<std::string>("replication", replication);
+  options.preset<std::string>("replication", replication);
   return std::make_unique<RenamedPlacement>(name, make_grace_placement(options));
 }
 

@@ -14,6 +14,7 @@
 #include "models/catalogue/profiles.h"
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
+#include "sim/core/quantity.h"
 
 namespace epsim::app {
 

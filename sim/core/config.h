@@ -11,51 +11,21 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "sim/core/error.h"
+#include "sim/core/key.h"
 #include "sim/core/units.h"
 
 namespace epsim {
 
-// What a number may be; applies to plain numbers and to quantities.
-enum class Bound { kPositive, kNotNegative, kAny };
-
-// What a key holds.
-enum class ValueType {
-  kBool,
-  kWhole,
-  kNumber,
-  kText,
-  kTime,
-  kBytes,
-  kByteRate,
-  kFlopRate,
-  kRequestRate,
-  kNumbers,  // lists
-  kWholes,
-  kTexts,
-  kTable,     // a list of lists of numbers
-  kPath,      // a file or a folder
-  kSection,   // a mapping
-  kSections,  // a list of mappings
-};
-
-// One key as readers asked for it.
-struct KeyRead {
-  std::string path;     // dotted; items of a list as "faults[].at"
-  std::string variant;  // what the mapping's `kind`, `engine` or `rule` says, which may decide what its keys mean
-  ValueType type = ValueType::kText;
-  Bound bound = Bound::kNotNegative;
-  bool required = false;
-  std::optional<std::string> fallback;  // the default as text; std::nullopt: none, or the reader works one out
-  std::vector<std::string> choices;
-};
-
+struct ConfigDocument;
+struct ConfigSection;
 class ConfigReader;
 
-// One YAML document with its overrides. Cheap to copy (shared, the echo included).
+// One YAML document with its overrides, and a record of what was read from it. Cheap to copy (shared, record included).
 class Config {
  public:
   // A file may say `extends: other.yaml` (relative to itself): every key that it lacks is then taken from there,
@@ -75,8 +45,8 @@ class Config {
   Config clone() const;
 
   ConfigReader root() const;
-  // The document with every default that was read filled in, as YAML; a comment marks what is a default, with its
-  // source where there is one.
+  // The document and every default that was read, as YAML; a comment marks what is a default, with its source where
+  // there is one. File names are absolute.
   std::string resolved() const;
   // The files that the document extends, then every file that a key named, in the order they were read; its own is left
   // out.
@@ -87,11 +57,9 @@ class Config {
   void record_reads();
   std::vector<KeyRead> reads() const;
 
-  struct Document;
-
  private:
-  explicit Config(std::shared_ptr<Document> document) : document_(std::move(document)) {}
-  std::shared_ptr<Document> document_;
+  explicit Config(std::shared_ptr<ConfigDocument> document) : document_(std::move(document)) {}
+  std::shared_ptr<ConfigDocument> document_;
 };
 
 // One mapping of a document. Each of its keys is read by name; finish() then refuses keys that nobody asked for.
@@ -101,15 +69,51 @@ class ConfigReader {
   ConfigReader& operator=(const ConfigReader&);
   ~ConfigReader();
 
-  // T: bool, int, std::int64_t, double, std::string, Seconds, Bytes, BytesPerSecond, FlopsPerSecond,
+  // Through the key's row (key.h), which says type, default, range and choices. T is as below or, for names of one, an
+  // enumeration (choice.h). A key that is required, or has a default of its own:
+  template <class T>
+  T read(const Key& key) {
+    if constexpr (std::is_enum_v<T>) {
+      return *value_named<T>(read_value<std::string>(key));
+    } else {
+      return read_value<T>(key);
+    }
+  }
+  // A default that the caller works out; `source`: where it comes from, for Config::resolved().
+  template <class T>
+  T read(const Key& key, const T& fallback, const std::string& source = "") {
+    if constexpr (std::is_enum_v<T>) {
+      return *value_named<T>(read_value<std::string>(key, std::string(name_of(fallback)), source));
+    } else {
+      return read_value<T>(key, fallback, source);
+    }
+  }
+  // Nothing where the document does not say.
+  template <class T>
+  std::optional<T> maybe(const Key& key) {
+    if constexpr (std::is_enum_v<T>) {
+      const std::optional<std::string> name = maybe_value<std::string>(key);
+      return name ? value_named<T>(*name) : std::nullopt;
+    } else {
+      return maybe_value<T>(key);
+    }
+  }
+  std::filesystem::path path(const Key& key);
+  std::optional<std::filesystem::path> maybe_path(const Key& key);
+  ConfigReader section(const Key& key);  // an absent one reads as empty unless the row says that it is required
+  std::vector<ConfigReader> list_of_sections(const Key& key);
+  // The row's default in place of the one that another reader of the same key has.
+  void preset(const Key& key);
+
+  // By name, for documents that are not scenarios. T: bool, int, std::int64_t, double, std::string, Seconds, Bytes, BytesPerSecond, FlopsPerSecond,
   // RequestsPerSecond, std::vector of double, std::int64_t or std::string, and a table: std::vector of std::vector of
   // double.
   template <class T>
-  T required(const std::string& key, Bound bound = Bound::kNotNegative);
+  T required(const std::string& key, Range range = {});
   template <class T>
-  T optional(const std::string& key, T fallback, Bound bound = Bound::kNotNegative);
+  T optional(const std::string& key, T fallback, Range range = {});
   template <class T>
-  std::optional<T> maybe(const std::string& key, Bound bound = Bound::kNotNegative);
+  std::optional<T> maybe(const std::string& key, Range range = {});
   // One of `allowed`; the error lists them, the nearest first.
   std::string choice(const std::string& key, const std::vector<std::string>& allowed,
                      const std::optional<std::string>& fallback = std::nullopt);
@@ -124,13 +128,14 @@ class ConfigReader {
   // Keys of this mapping in the file's order, for maps whose keys are data (catalogue entries).
   std::vector<std::string> keys() const;
   bool has(const std::string& key) const;
-  // The value came from a fallback, not from the document.
-  bool is_default(const std::string& key) const;
-  // Where the fallback comes from: Config::resolved() tells it. Nothing where the document gives the key.
+  // The default of a key that another reader reads, in place of that reader's own.
+  template <class T>
+  void preset(const std::string& key, const T& fallback);
+  // Where the default comes from, for Config::resolved(). Does nothing where the document gives the key.
   void default_from(const std::string& key, const std::string& source);
   bool is_section(const std::string& key) const;
   // What reading the key as `type` would refuse; std::nullopt when it is absent or fine. Asks for nothing.
-  std::optional<std::string> problem_of(const std::string& key, ValueType type, Bound bound) const;
+  std::optional<std::string> problem_of(const std::string& key, ValueType type, Range range) const;
   // "this key is required and missing", and which key beside it may be meant: one of `candidates`.
   std::string missing(const std::string& key, const std::vector<std::string>& candidates) const;
   // Keys that nobody reads by name, and their values as YAML text: for options that someone else reads (plug-ins). They
@@ -147,18 +152,22 @@ class ConfigReader {
 
  private:
   friend class Config;
-  struct Node;
-  explicit ConfigReader(std::shared_ptr<Node> node);
+  explicit ConfigReader(std::shared_ptr<ConfigSection> node);
   template <class T>
-  std::optional<T> get(const std::string& key, Bound bound);
+  T read_value(const Key& key);
+  template <class T>
+  T read_value(const Key& key, const T& fallback, const std::string& source);
+  template <class T>
+  std::optional<T> maybe_value(const Key& key);
+  template <class T>
+  std::optional<T> get(const std::string& key, Range range);
+  template <class T>
+  T get_or(const std::string& key, const T& fallback, Range range);
+  template <class T>
+  T checked_choice(const Key& key, T value) const;
+  void note(const std::string& key, const Key* row = nullptr) const;
   std::vector<std::string> unread_keys() const;
-  void note(const std::string& key, ValueType type, Bound bound, bool required,
-            std::optional<std::string> fallback = std::nullopt, std::vector<std::string> choices = {}) const;
-  std::shared_ptr<Node> node_;
+  std::shared_ptr<ConfigSection> node_;
 };
-
-// "60s", "10min", "250ms", "3us" / "4GiB", "512MB" / "50GB/s", "100Gb/s" / "312TF/s" / "2.5/s": std::nullopt with
-// `problem` filled in when the text is not such a quantity.
-std::optional<double> parse_quantity(const std::string& text, const std::string& dimension, std::string& problem);
 
 }  // namespace epsim

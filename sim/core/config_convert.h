@@ -1,5 +1,5 @@
-// How each type that a configuration may hold is read from YAML and written back for the echo. Only config.cpp includes
-// this: yaml-cpp stays hidden from everybody else.
+// How each type that a configuration may hold is read from YAML and written back for the echo. Private to
+// sim/core: yaml-cpp stays hidden from everybody else.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/core/config.h"
+#include "sim/core/key.h"
+#include "sim/core/quantity.h"
+#include "sim/core/units.h"
 
 namespace epsim::yaml {
 
@@ -52,15 +54,20 @@ inline constexpr ValueType kTypeOf<std::vector<std::vector<double>>> = ValueType
   throw std::invalid_argument(fmt::format("'{}' is not {}.", text, expected));
 }
 
-inline void check_bound(double value, Bound bound, const std::string& text) {
+inline void check_range(double value, const Range& range, const std::string& text) {
   if (!std::isfinite(value)) {
     wrong_type(text, "a finite number");
   }
-  if (bound == Bound::kPositive && !(value > 0)) {
-    wrong_type(text, "positive; it must be greater than 0");
+  if (range.above ? !(value > range.least) : !(value >= range.least)) {
+    if (range.least == 0) {
+      wrong_type(text, range.above ? "positive; it must be greater than 0" : "allowed here: it must not be negative");
+    }
+    throw std::invalid_argument(
+        fmt::format("'{}' is too small: it must be {} {}.", text, range.above ? "above" : "at least", range.least));
   }
-  if (bound == Bound::kNotNegative && !(value >= 0)) {
-    wrong_type(text, "allowed here: it must not be negative");
+  if (range.below ? !(value < range.most) : !(value <= range.most)) {
+    throw std::invalid_argument(
+        fmt::format("'{}' is too large: it must be {} {}.", text, range.below ? "below" : "at most", range.most));
   }
 }
 
@@ -73,12 +80,12 @@ inline std::string scalar_text(const YAML::Node& node, const std::string& expect
 
 template <>
 struct Convert<std::string> {
-  static std::string read(const YAML::Node& n, Bound) { return scalar_text(n, "a word"); }
+  static std::string read(const YAML::Node& n, const Range&) { return scalar_text(n, "a word"); }
   static YAML::Node write(const std::string& v) { return YAML::Node(v); }
 };
 template <>
 struct Convert<bool> {
-  static bool read(const YAML::Node& n, Bound) {
+  static bool read(const YAML::Node& n, const Range&) {
     const std::string text = scalar_text(n, "true or false");
     bool value = false;
     if (!YAML::convert<bool>::decode(n, value)) {
@@ -90,7 +97,7 @@ struct Convert<bool> {
 };
 template <>
 struct Convert<std::int64_t> {
-  static std::int64_t read(const YAML::Node& n, Bound bound) {
+  static std::int64_t read(const YAML::Node& n, const Range& range) {
     const std::string text = scalar_text(n, "a whole number");
     std::int64_t value = 0;
     if (!YAML::convert<std::int64_t>::decode(n, value)) {
@@ -100,15 +107,15 @@ struct Convert<std::int64_t> {
       }
       value = static_cast<std::int64_t>(real);
     }
-    check_bound(static_cast<double>(value), bound, text);
+    check_range(static_cast<double>(value), range, text);
     return value;
   }
   static YAML::Node write(std::int64_t v) { return YAML::Node(v); }
 };
 template <>
 struct Convert<int> {
-  static int read(const YAML::Node& n, Bound bound) {
-    const std::int64_t value = Convert<std::int64_t>::read(n, bound);
+  static int read(const YAML::Node& n, const Range& range) {
+    const std::int64_t value = Convert<std::int64_t>::read(n, range);
     if (value > 2147483647 || value < -2147483647) {
       wrong_type(n.Scalar(), "within +-2147483647");
     }
@@ -118,13 +125,13 @@ struct Convert<int> {
 };
 template <>
 struct Convert<double> {
-  static double read(const YAML::Node& n, Bound bound) {
+  static double read(const YAML::Node& n, const Range& range) {
     const std::string text = scalar_text(n, "a number");
     double value = 0;
     if (!YAML::convert<double>::decode(n, value)) {
       wrong_type(text, "a number");
     }
-    check_bound(value, bound, text);
+    check_range(value, range, text);
     return value;
   }
   static YAML::Node write(double v) { return YAML::Node(fmt::format("{}", v)); }
@@ -133,14 +140,14 @@ struct Convert<double> {
 // Quantities: text with a unit in, text with the base unit out.
 template <class T, const char* Dimension, const char* Unit>
 struct ConvertQuantity {
-  static T read(const YAML::Node& n, Bound bound) {
+  static T read(const YAML::Node& n, const Range& range) {
     const std::string text = scalar_text(n, std::string("a ") + Dimension);
     std::string problem;
     const std::optional<double> value = parse_quantity(text, Dimension, problem);
     if (!value) {
       throw std::invalid_argument(problem);
     }
-    check_bound(*value, bound, text);
+    check_range(*value, range, text);
     return T(*value);
   }
   static YAML::Node write(const T& v) { return YAML::Node(fmt::format("{}{}", v.count(), Unit)); }
@@ -168,13 +175,13 @@ struct Convert<FlopsPerSecond> : ConvertQuantity<FlopsPerSecond, kFlopRate, kTer
 
 template <class T>
 struct Convert<std::vector<T>> {
-  static std::vector<T> read(const YAML::Node& n, Bound bound) {
+  static std::vector<T> read(const YAML::Node& n, const Range& range) {
     if (!n.IsSequence()) {
       wrong_type(n.IsScalar() ? n.Scalar() : "a mapping", "a list in [brackets]");
     }
     std::vector<T> out;
     for (const YAML::Node& item : n) {
-      out.push_back(Convert<T>::read(item, bound));
+      out.push_back(Convert<T>::read(item, range));
     }
     return out;
   }
@@ -187,5 +194,12 @@ struct Convert<std::vector<T>> {
     return list;
   }
 };
+
+// A value as a document would say it.
+inline std::string text_of(const YAML::Node& value) {
+  YAML::Emitter out;
+  out << value;
+  return value.IsScalar() ? value.Scalar() : value.IsNull() ? "" : out.c_str();
+}
 
 }  // namespace epsim::yaml

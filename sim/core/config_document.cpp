@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
 #include <sstream>
 
+#include "sim/core/error.h"
 #include "sim/core/files.h"
 
 namespace epsim {
@@ -83,11 +86,33 @@ std::vector<std::string> keys_of_path(const std::string& path, const InputPlace&
   return parts;
 }
 
+std::string joined(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
+
+// Mappings in block style, so that a comment can stand behind a value.
+void emit(YAML::Emitter& out, const YAML::Node& node, const std::string& path,
+          const std::map<std::string, std::string>& comments) {
+  if (!node.IsMap() || node.size() == 0) {
+    out << node;
+    return;
+  }
+  out << YAML::Block << YAML::BeginMap;
+  for (const auto& entry : node) {
+    const std::string full = joined(path, entry.first.Scalar());
+    out << YAML::Key << entry.first << YAML::Value;
+    emit(out, entry.second, full, comments);
+    if (const auto found = comments.find(full); found != comments.end()) {
+      out << YAML::Comment(found->second);
+    }
+  }
+  out << YAML::EndMap;
+}
+
 }  // namespace
 
-Config::Document::Document(const std::string& text, const std::string& name) : root(parse(text, name)), own{name, {}} {}
+ConfigDocument::ConfigDocument(const std::string& text, const std::string& name)
+    : root(parse(text, name)), own{name, {}} {}
 
-const Config::Document::Source& Config::Document::source_of(const std::string& path) const {
+const ConfigDocument::Source& ConfigDocument::source_of(const std::string& path) const {
   for (std::string at = path; !at.empty(); at = parent_of(at)) {
     if (const auto found = elsewhere.find(at); found != elsewhere.end()) {
       return found->second;
@@ -96,16 +121,17 @@ const Config::Document::Source& Config::Document::source_of(const std::string& p
   return own;
 }
 
-void Config::Document::come_from(const std::string& path, const Source& source) {
+void ConfigDocument::come_from(const std::string& path, const Source& source) {
   std::erase_if(elsewhere, [&](const auto& entry) {
     return entry.first.starts_with(path + ".") || entry.first.starts_with(path + "[");
   });
   elsewhere[path] = source;
 }
 
-void Config::Document::merge(YAML::Node into, const YAML::Node& from, const std::string& path, const Document& base) {
+void ConfigDocument::merge(YAML::Node into, const YAML::Node& from, const std::string& path,
+                           const ConfigDocument& base) {
   for (const auto& entry : from) {
-    const std::string key = entry.first.as<std::string>(), full = path.empty() ? key : path + "." + key;
+    const std::string key = entry.first.as<std::string>(), full = joined(path, key);
     const YAML::Node mine = into[key];
     if (!mine.IsDefined()) {
       into[key] = entry.second;  // shared, not cloned: a clone has no line numbers
@@ -116,7 +142,7 @@ void Config::Document::merge(YAML::Node into, const YAML::Node& from, const std:
   }
 }
 
-void Config::Document::set(const std::string& assignment, const std::string& option) {
+void ConfigDocument::set(const std::string& assignment, const std::string& option) {
   const std::string place = option + " " + assignment;
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -141,8 +167,8 @@ void Config::Document::set(const std::string& assignment, const std::string& opt
 }
 
 // Takes out `extends` and merges what it names; `depth` files extend each other already.
-std::shared_ptr<Config::Document> Config::Document::read(const std::filesystem::path& file, int depth) {
-  auto document = std::make_shared<Document>(read_file(file), file.string());
+std::shared_ptr<ConfigDocument> ConfigDocument::read(const std::filesystem::path& file, int depth) {
+  auto document = std::make_shared<ConfigDocument>(read_file(file), file.string());
   document->own.folder = file.parent_path();
   const YAML::Node base_name = document->root["extends"];
   if (!base_name.IsDefined()) {
@@ -160,11 +186,64 @@ std::shared_ptr<Config::Document> Config::Document::read(const std::filesystem::
     throw InputError(place, fmt::format("there is no file {}.", base_file.string()));
   }
   document->root.remove("extends");
-  const std::shared_ptr<Document> base = read(base_file, depth + 1);
+  const std::shared_ptr<ConfigDocument> base = read(base_file, depth + 1);
   document->merge(document->root, base->root, "", *base);
   document->files = base->files;
   document->files.push_back(base_file);
   return document;
+}
+
+void ConfigDocument::note_default(const std::string& path, const std::string& key, const YAML::Node& value) {
+  std::vector<Default>& all = defaults[path];
+  if (std::none_of(all.begin(), all.end(), [&](const Default& known) { return known.key == key; })) {
+    all.push_back({key, value, ""});
+  }
+}
+
+// A copy: mappings, and lists with mappings in them, are new nodes; values are shared.
+YAML::Node ConfigDocument::with_defaults(const YAML::Node& node, const std::string& path) const {
+  if (const auto found = absolute_paths.find(path); found != absolute_paths.end()) {
+    return YAML::Node(found->second);
+  }
+  if (node.IsSequence() && node.size() > 0 && node[0].IsMap()) {
+    YAML::Node out(YAML::NodeType::Sequence);
+    out.SetStyle(node.Style());
+    for (std::size_t i = 0; i < node.size(); ++i) {
+      out.push_back(with_defaults(node[i], fmt::format("{}[{}]", path, i)));
+    }
+    return out;
+  }
+  if (!node.IsMap()) {
+    return node;
+  }
+  YAML::Node out(YAML::NodeType::Map);
+  out.SetStyle(node.Style());
+  for (const auto& entry : node) {
+    out.force_insert(entry.first, with_defaults(entry.second, joined(path, entry.first.Scalar())));
+  }
+  if (const auto found = defaults.find(path); found != defaults.end()) {
+    for (const Default& taken : found->second) {
+      const YAML::Node given = out[taken.key];
+      if (!given.IsDefined() || given.IsNull()) {
+        out[taken.key] = with_defaults(taken.value, joined(path, taken.key));
+      }
+    }
+  }
+  return out;
+}
+
+std::string ConfigDocument::resolved() const {
+  std::map<std::string, std::string> comments;
+  for (const auto& [path, all] : defaults) {
+    for (const Default& taken : all) {
+      if (!taken.value.IsMap()) {
+        comments[joined(path, taken.key)] = taken.source.empty() ? "default" : "default: " + taken.source;
+      }
+    }
+  }
+  YAML::Emitter out;
+  emit(out, with_defaults(root, ""), "", comments);
+  return std::string(out.c_str()) + "\n";
 }
 
 }  // namespace epsim

@@ -1,4 +1,5 @@
-// A YAML document as config.cpp holds it: the tree, and where each part of it came from. Private to sim/core.
+// A YAML document as config.cpp holds it: the tree, where each part of it came from, and a record of what was read.
+// Private to sim/core.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -6,14 +7,16 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "sim/core/config.h"
+#include "sim/core/key.h"
 
 namespace epsim {
 
-struct Config::Document {
+struct ConfigDocument {
   // Who wrote a key: what messages call it, the folder that its relative file names start from, and whether it has
   // lines (an override has none).
   struct Source {
@@ -22,26 +25,83 @@ struct Config::Document {
     bool has_lines = true;
   };
 
-  Document(const std::string& text, const std::string& name);
+  ConfigDocument(const std::string& text, const std::string& name);
   // The file, with the keys of those it extends.
-  static std::shared_ptr<Document> read(const std::filesystem::path& file, int depth = 0);
+  static std::shared_ptr<ConfigDocument> read(const std::filesystem::path& file, int depth = 0);
 
   void set(const std::string& assignment, const std::string& option);
   // Gives `into` what `from`, a part of `base`, has and it lacks; mappings are merged key by key, anything else is
   // taken whole.
-  void merge(YAML::Node into, const YAML::Node& from, const std::string& path, const Document& base);
+  void merge(YAML::Node into, const YAML::Node& from, const std::string& path, const ConfigDocument& base);
   const Source& source_of(const std::string& path) const;
+  // Notes that a reader took `value` for a key that the section at `path` lacks. The first note of a key counts.
+  void note_default(const std::string& path, const std::string& key, const YAML::Node& value);
+  // The document and the record, as YAML. See Config::resolved().
+  std::string resolved() const;
 
-  YAML::Node root;
+  // A value that a reader took where the document has none. A section that is absent is an empty mapping.
+  struct Default {
+    std::string key;
+    YAML::Node value;
+    std::string source;
+  };
+
+  YAML::Node root;  // as written, with overrides: readers leave it alone
   Source own;
-  std::map<std::string, Source> elsewhere;      // by dotted path: what did not come from the document itself
-  std::map<std::string, std::string> defaults;  // by dotted path: values that were filled in, and their source
+  std::map<std::string, Source> elsewhere;  // by dotted path: what did not come from the document itself
+  // The record of what was read, by dotted path: defaults of each section in the order of reading, defaults that one
+  // reader sets for another, and absolute file names.
+  std::map<std::string, std::vector<Default>> defaults;
+  std::map<std::string, YAML::Node> presets;
+  std::map<std::string, std::string> absolute_paths;
   bool recording = false;
   std::map<std::pair<std::string, std::string>, KeyRead> reads;  // by path and variant
   std::vector<std::filesystem::path> files;                      // those it extends, and every one that a key named
 
  private:
   void come_from(const std::string& path, const Source& source);
+  YAML::Node with_defaults(const YAML::Node& node, const std::string& path) const;
+};
+
+// A mapping, its place in the document and the keys read so far. Children are kept so that finish() reaches them.
+struct ConfigSection {
+  static constexpr const char* kNotMapping = "this must be a mapping of keys to values.";
+  static constexpr const char* kNotList = "this must be a list.";
+
+  std::shared_ptr<ConfigDocument> document;
+  YAML::Node yaml;
+  std::string path;
+  std::set<std::string> read;
+  std::vector<std::shared_ptr<ConfigSection>> children;
+  std::set<std::string> handed_on = {};  // keys that rest() gave out
+
+  std::string full(const std::string& key) const { return path.empty() ? key : path + "." + key; }
+  // The reader's node of a section: the same one each time, so that it knows all keys that were read.
+  std::shared_ptr<ConfigSection> child(const std::string& child_path, const YAML::Node& child_yaml) {
+    for (const std::shared_ptr<ConfigSection>& known : children) {
+      if (known->path == child_path) {
+        return known;
+      }
+    }
+    children.push_back(std::make_shared<ConfigSection>(ConfigSection{document, child_yaml, child_path, {}, {}}));
+    return children.back();
+  }
+  YAML::Node find(const std::string& key) const {
+    return yaml.IsMap() ? static_cast<const YAML::Node&>(yaml)[key] : YAML::Node(YAML::NodeType::Undefined);
+  }
+  // What a reader that asked for the key was given.
+  YAML::Node find_or_default(const std::string& key) const {
+    const YAML::Node value = find(key);
+    if (value.IsDefined() && !value.IsNull()) {
+      return value;
+    }
+    for (const ConfigDocument::Default& taken : document->defaults[path]) {
+      if (taken.key == key) {
+        return taken.value;
+      }
+    }
+    return value;
+  }
 };
 
 }  // namespace epsim

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-
-#include "sim/core/config.h"
+#include <utility>
 
 namespace epsim {
 namespace {

@@ -64,7 +64,7 @@ InstancePool read_pool(ConfigReader& root, const std::string& key, InstanceRole 
     ConfigReader serving = in.section("serving");
     named = read_engine_profile(serving, s.serving.engine).name;
   }
-  pool.dispatch = read_pool_dispatch(root, in, pool.cluster, s.network, s.model, s.dispatch.network.fabric,
+  pool.dispatch = read_pool_dispatch(root, in, pool.cluster, s.network, s.model, s.dispatch,
                                      default_transport(named, pool.cluster, s.network, dp_ranks, role));
   EngineMemory engine;
   if (has_serving) {
@@ -80,8 +80,7 @@ InstancePool read_pool(ConfigReader& root, const std::string& key, InstanceRole 
              fmt::format("this pool has {} DP ranks an instance and the scenario's own sections describe {}; give the "
                          "pool a `serving` section of its own.",
                          pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
-    if (root.section("serving").is_default("disable_cuda_graph") ||
-        root.section("serving").is_default("enforce_eager")) {
+    if (!root.section("serving").has("disable_cuda_graph") && !root.section("serving").has("enforce_eager")) {
       pool.serving.graphs.enabled = can_capture(pool.dispatch);
     }
   }

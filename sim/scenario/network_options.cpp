@@ -43,10 +43,22 @@ constexpr TransportEntry kTransports[] = {
      "as the two; SGLang's --deepep-mode auto", "SGLang layers/moe/ep_moe/token_dispatcher.py (DeepEPMode.resolve)"}};
 constexpr std::string_view kAuto = kTransports[4].name;
 
-// A section `dispatch`, and for what it leaves out another one that has been read.
+// As `dispatch.transport` names it.
+std::string_view transport_name(const DispatchOptions& dispatch) {
+  return dispatch.decode_steps != nullptr ? kAuto
+                                          : kTransports[static_cast<std::size_t>(dispatch.network.transport)].name;
+}
+
+// The scenario's own `dispatch`, for what a pool's leaves out.
+struct ScenarioDispatch {
+  ConfigReader in;
+  std::string_view transport;
+};
+
+// A section `dispatch`, and for what it leaves out that of the scenario.
 class DispatchReader {
  public:
-  DispatchReader(ConfigReader in, std::optional<ConfigReader> other, const EngineDefault<std::string>& transport,
+  DispatchReader(ConfigReader in, std::optional<ScenarioDispatch> other, const EngineDefault<std::string>& transport,
                  const MoeSpec& model)
       : in_(std::move(in)), other_(std::move(other)), transport_(transport), model_(model) {}
 
@@ -68,8 +80,8 @@ class DispatchReader {
  private:
   std::string choice(const std::string& key, const std::vector<std::string>& allowed, const std::string& fallback,
                      const std::string& source) {
-    const bool stated = other_ && !other_->is_default(key);
-    std::string value = in_.choice(key, allowed, stated ? other_->required<std::string>(key) : fallback);
+    const bool stated = other_ && other_->in.has(key);
+    std::string value = in_.choice(key, allowed, stated ? other_->in.required<std::string>(key) : fallback);
     in_.default_from(key, stated ? "the scenario's dispatch" : source);
     return value;
   }
@@ -80,10 +92,8 @@ class DispatchReader {
   // A key that transports have values of their own for: the other section's where it has the same transport.
   template <class T>
   std::optional<T> own(const std::string& key, const std::string& transport) {
-    if (in_.has(key) || !other_ || !other_->has(key) || other_->required<std::string>("transport") != transport) {
-      return in_.maybe<T>(key);
-    }
-    return other_->maybe<T>(key);
+    const bool scenarios = !in_.has(key) && other_ && other_->transport == transport;
+    return scenarios ? other_->in.maybe<T>(key) : in_.maybe<T>(key);
   }
 
   Dedup dedup(Transport transport, const std::string& name) {
@@ -124,7 +134,7 @@ class DispatchReader {
   }
 
   ConfigReader in_;
-  std::optional<ConfigReader> other_;
+  std::optional<ScenarioDispatch> other_;
   const EngineDefault<std::string>& transport_;
   const MoeSpec& model_;
 };
@@ -242,11 +252,12 @@ DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, co
 }
 
 DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader& pool, const ClusterSpec& cluster,
-                                   const NetworkProfile& profile, const MoeSpec& spec, const FabricOptions& fabric,
+                                   const NetworkProfile& profile, const MoeSpec& spec, const DispatchOptions& scenario,
                                    const EngineDefault<std::string>& transport) {
   ConfigReader network = root.section("network"), in = pool.section("dispatch");
   const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
-  return checked(DispatchReader(in, root.section("dispatch"), transport, spec).read(fabric, model), root, in, cluster,
+  const ScenarioDispatch other{root.section("dispatch"), transport_name(scenario)};
+  return checked(DispatchReader(in, other, transport, spec).read(scenario.network.fabric, model), root, in, cluster,
                  profile);
 }
 

@@ -163,7 +163,7 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   const PlacementPolicyEntry& entry = placement_policy_entry(kind, in);
   // Hierarchical modes balance the model's own expert groups unless the options say otherwise.
   if (entry.expert_groups != ExpertGroups::kUnknown) {
-    in.optional<int>("num_groups", s.model.expert_groups, Bound::kPositive);
+    in.preset<int>("num_groups", s.model.expert_groups);
   }
   std::shared_ptr<const PlacementPolicy> policy = entry.make(in);
   PolicyChoice out{label, std::move(policy), oracle, perfect, std::move(per_step)};
@@ -172,10 +172,10 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   }
   if (in.has("replica_choice") || !entry.replica_choice.empty()) {
     ConfigReader choice = in.section("replica_choice");
-    if (!entry.replica_choice.empty()) {
-      choice.optional<std::string>("kind", std::string(entry.replica_choice));
-    }
-    out.replica_choice = make_replica_choice(choice.required<std::string>("kind"), choice);
+    const std::string rule = entry.replica_choice.empty()
+                                 ? choice.required<std::string>("kind")
+                                 : choice.optional<std::string>("kind", std::string(entry.replica_choice));
+    out.replica_choice = make_replica_choice(rule, choice);
   }
   if (in.has("rebalance")) {
     in.check(!oracle && !perfect && out.per_step == nullptr, "rebalance",

@@ -9,8 +9,8 @@
 #include <optional>
 #include <sstream>
 
-#include "sim/core/config.h"
 #include "sim/core/error.h"
+#include "sim/core/quantity.h"
 
 namespace epsim {
 namespace {

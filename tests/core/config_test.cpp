@@ -104,7 +104,7 @@ TEST_CASE("file names: relative to the document, or to the working directory whe
   CHECK(nested.path("over") == "f.csv");
   CHECK(in.list_of_sections("list").at(0).path("file") == "g.csv");
   CHECK(!in.maybe_path("absent").has_value());
-  CHECK(in.path("over") == std::filesystem::current_path() / "e.csv");  // a second look
+  CHECK(in.path("over") == "e.csv");  // a second look
   in.finish();
   // Every file once, in the order of reading.
   const std::vector<std::filesystem::path> files = c.files();

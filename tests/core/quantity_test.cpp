@@ -1,6 +1,7 @@
+#include "sim/core/quantity.h"
+
 #include <doctest/doctest.h>
 
-#include "sim/core/config.h"
 #include "tests/support/errors.h"
 
 namespace epsim {
