@@ -9,7 +9,6 @@
 #include "calibration/row_counts.h"
 #include "models/catalogue/hardware_profile.h"
 #include "models/catalogue/profiles.h"
-#include "sim/app/accuracy_steps.h"
 
 namespace epsim::app {
 namespace {

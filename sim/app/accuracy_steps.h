@@ -1,11 +1,23 @@
-// Rows of `epsim validate --accuracy` about whole steps of published systems: their times, what a policy or an overlap
+// A row of `epsim validate --accuracy`, and those about whole steps of published systems: their times, what a policy or an overlap
 // gains, and how uneven the loads are. Keys: experiments/validation/facts.yaml.
 #pragma once
 
-#include "sim/app/accuracy.h"
+#include <string>
+
 #include "sim/core/config.h"
 
 namespace epsim::app {
+
+// One line of the table. `outside`: the reason why the row is shown but not held to its band.
+struct AccuracyRow {
+  std::string group, what;
+  std::string unit = "ms";
+  double predicted = 0, measured = 0;
+  double band = 0;  // of |predicted / measured - 1|
+  std::string note, outside;
+  double error() const { return predicted / measured - 1; }
+  bool inside() const { return error() <= band && error() >= -band; }
+};
 
 // The keys that every row has: what, measured (`key`), band, source, note, outside. Calls finish().
 AccuracyRow read_accuracy_row(ConfigReader& in, const std::string& group, double predicted,

@@ -15,8 +15,8 @@
 #include "sim/report/format.h"
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_folder.h"
+#include "sim/reproduce/craft_gather.h"
 #include "sim/reproduce/craft_sensitivity.h"
-#include "sim/reproduce/craft_store.h"
 
 namespace epsim::app {
 
@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr WorkKind kKind{"reproduction", "reproduce.json", "searches"};
-constexpr int kFormat = 1;  // of reproduce.json
+constexpr WorkKind kReproduceWork{"reproduction", "reproduce.json", "searches"};
+constexpr int kReproduceFormat = 1;  // of reproduce.json
 // Searches that tell ratios between policies, not each knee to the last per cent.
 constexpr double kTolerance = 0.06;
 const std::vector<double> kSensitivity{2.5, 4, 8, 16};
@@ -97,7 +97,7 @@ std::string setting_of(const CraftStudyOptions& options, bool quick) {
 // What finished searches depend on; which claims are asked for is not part of it. The setups are part of the program:
 // `inputs` are files that overrides name.
 std::string manifest_of(const CraftStudyOptions& options, const std::vector<InputFile>& inputs) {
-  nlohmann::ordered_json out{{"format", kFormat}, {"epsim_version", EPSIM_VERSION}};
+  nlohmann::ordered_json out{{"format", kReproduceFormat}, {"epsim_version", EPSIM_VERSION}};
   // Two builds of one version may compute different figures: a reproduction is not to mix them.
   out["program_hash"] = describe_file("/proc/self/exe").hash;
   out["paper"] = "craft";
@@ -250,7 +250,7 @@ int reproduce(const po::variables_map& values) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const std::vector<InputFile> inputs = inputs_of(needs, options);
   const fs::path target = named_folder(values).value_or(fs::path("out") / "craft");
-  const WorkFolder folder(target, kKind, manifest_of(options, inputs), values["overwrite"].as<bool>());
+  const WorkFolder folder(target, kReproduceWork, manifest_of(options, inputs), values["overwrite"].as<bool>());
   check_keeps_claims(folder.path(), claims);
   FolderStore store(folder);
   const bool quiet = values["quiet"].as<bool>();

@@ -394,26 +394,11 @@ void add_straggler(MetricRows& rows) {
 
 }  // namespace
 
-void add_rows(MetricRows& rows, std::string_view section, MetricRows more) {
-  for (Metric& row : more) {
-    row.section = section;
-    rows.push_back(std::move(row));
-  }
-}
-
 void add_service_metrics(MetricRows& rows) {
   for (const auto part :
        {add_run, add_requests, add_throughput, add_latencies, add_steps, add_step_time, add_balance, add_straggler}) {
     part(rows);
   }
-}
-
-Seconds duration_of(const RunResult& run) {
-  return run.measured().empty() ? Seconds{} : to_seconds(run.end - run.measured().front().arrival);
-}
-
-Seconds whole_duration_of(const RunResult& run) {
-  return run.requests.empty() ? Seconds{} : to_seconds(run.end - run.requests.front().arrival);
 }
 
 }  // namespace epsim

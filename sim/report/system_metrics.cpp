@@ -225,16 +225,4 @@ void add_system_metrics(MetricRows& rows) {
   }
 }
 
-LinkUse busiest_link(const RunResult& run) {
-  const double duration = whole_duration_of(run).count();
-  LinkUse out;
-  for (const LinkTotals& link : run.detail.links) {
-    const double use = ratio(link.bytes.count(), link.rate.count() * duration);
-    if (out.name.empty() || use > out.share) {
-      out = {link.name, use};
-    }
-  }
-  return out;
-}
-
 }  // namespace epsim

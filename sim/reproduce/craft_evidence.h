@@ -1,13 +1,9 @@
-// What CRAFT's setups come to: plans, goodput searches and runs below the knee, gathered once for all claims.
+// What CRAFT's setups come to: plans, goodput searches and runs below the knee; craft_gather.h gathers them.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
-#include <functional>
 #include <map>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -105,19 +101,5 @@ struct SetupEvidence {
 };
 
 using CraftEvidence = std::map<std::string, SetupEvidence, std::less<>>;
-
-class CraftStore;
-
-struct GatherControl {
-  const std::atomic<bool>* stop = nullptr;  // once true, runs end and SearchInterrupted is thrown
-  CraftStore* store = nullptr;              // what it has is not done again, and what is done goes there at once
-  // Told of each setup that is done, one at a time.
-  std::function<void(const std::string& setup, std::size_t all)> on_setup;
-};
-
-// Gathers what is needed, setups in parallel; the result depends neither on threads nor on what was in the store.
-// Throws what its parts throw (an InputError names the setup), SearchInterrupted when `stop` was set.
-CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const CraftStudyOptions& options,
-                                    const GatherControl& control);
 
 }  // namespace epsim

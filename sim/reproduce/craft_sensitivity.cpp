@@ -8,7 +8,6 @@
 
 #include "sim/core/check.h"
 #include "sim/report/csv_table.h"
-#include "sim/reproduce/craft_store.h"
 
 namespace epsim {
 namespace {

@@ -16,6 +16,7 @@
 
 #include "sim/reproduce/claim.h"
 #include "sim/reproduce/craft_claims.h"
+#include "sim/reproduce/craft_gather.h"
 
 namespace epsim {
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/reproduce/craft_gather.h"
 #include "sim/study/probe.h"
 
 namespace epsim {

@@ -1,5 +1,5 @@
 // What is gathered of a policy beside its search: the run next below its knee, and one at a rate that all share.
-#include "sim/reproduce/craft_evidence.h"
+#include "sim/reproduce/craft_gather.h"
 
 #include <doctest/doctest.h>
 
