@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr WorkKind kKind{"goodput study", "study.json", "searches"};
+constexpr WorkKind kGoodputWork{"goodput study", "study.json", "searches"};
 constexpr int kStudyFormat = 1;  // of study.json
 
 // The description of the inputs that the folder keeps, as JSON. A changed one is told by its key and both values.
@@ -109,9 +109,9 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
       values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
   const std::string manifest = manifest_of(by_seed, options, assignments);
   const ResultsFolder results(values, scenario.name + "-goodput",
-                              [&](const fs::path& earlier) { return holds_work(earlier, kKind, manifest); });
+                              [&](const fs::path& earlier) { return holds_work(earlier, kGoodputWork, manifest); });
   const fs::path& target = results.path();
-  const WorkFolder folder(target, kKind, manifest, values["overwrite"].as<bool>());
+  const WorkFolder folder(target, kGoodputWork, manifest, values["overwrite"].as<bool>());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   GoodputStudy study;
   std::mutex turn;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -17,8 +18,8 @@
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
 #include "sim/report/rate_verdict.h"
+#include "sim/report/tables.h"
 #include "sim/report/text_table.h"
-#include "traces/csv.h"
 
 namespace epsim::app {
 
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostRowsShown = 40, kMostErrorsShown = 10, kColumns = 110;
+constexpr std::size_t kMostRowsShown = 40, kMostErrorsShown = 10;
 
 struct Shown {
   const char* column;
@@ -54,9 +55,9 @@ const std::vector<Shown>& shown_columns(const SweepRequest& request) {
   return request.measure == SweepMeasure::kRun ? run : request.goodput.slo.any() ? slo : goodput;
 }
 
-std::string cell_text(const ResultColumn& column, const std::string& cell) {
-  const std::optional<double> number = column.text ? std::nullopt : parse_number(cell);
-  return number ? rounded(*number) : cell.empty() ? "-" : printable(cell);
+std::string cell_text(const Cell& cell) {
+  const auto* number = std::get_if<double>(&cell);
+  return number != nullptr ? rounded(*number) : text_of(cell).empty() ? "-" : printable(text_of(cell));
 }
 
 // The rows of a table that are shown, and how many are not.
@@ -69,12 +70,12 @@ std::string rendered(TextTable& table, const std::vector<std::vector<std::string
 }
 
 // What a row varies, but for the seed: "cluster.nodes=8, base".
-std::string place_of(const SweepRequest& request, const ResultTable& results, const std::vector<std::string>& row) {
+std::string place_of(const SweepRequest& request, const ResultTable& results, const std::vector<Cell>& row) {
   std::string out;
   for (std::size_t a = 0; a < request.axes.size() + (request.policies.empty() ? 0 : 1); ++a) {
     const std::string& name = results.columns[1 + a].name;
     if (name != "seed") {
-      out += (out.empty() ? "" : ", ") + (name == "policy" ? row[1 + a] : name + "=" + row[1 + a]);
+      out += (out.empty() ? "" : ", ") + (name == "policy" ? "" : name + "=") + text_of(row[1 + a]);
     }
   }
   return printable(out);
@@ -91,12 +92,11 @@ std::string best_sentence(const SweepRequest& request, const ResultTable& result
     return "";
   }
   std::vector<RateChoice> choices;  // seeds in the order of the points
-  for (const std::vector<std::string>& row : results.rows) {
+  for (const std::vector<Cell>& row : results.rows) {
     const std::string place = place_of(request, results, row);
     auto at = std::find_if(choices.begin(), choices.end(), [&](const RateChoice& c) { return c.name == place; });
     at = at != choices.end() ? at : choices.insert(at, RateChoice{place});
-    at->by_seed.push_back(
-        parse_number(row[static_cast<std::size_t>(column - results.columns.begin())]).value_or(kUndefined));
+    at->by_seed.push_back(number_of(row[static_cast<std::size_t>(column - results.columns.begin())]));
   }
   return verdict_against_next(choices,
                               {slo ? "within the SLO" : "at the knee", request.goodput.tolerance, "--vary seed=1,2,3"})
@@ -120,19 +120,19 @@ std::string results_table(const SweepRequest& request, const ResultTable& result
     }
   }
   std::vector<std::vector<std::string>> rows;
-  for (const std::vector<std::string>& result : results.rows) {
+  for (const std::vector<Cell>& result : results.rows) {
     std::vector<std::string>& cells = rows.emplace_back();
     for (const std::size_t c : columns) {
-      cells.push_back(c < lead ? printable(result[c]) : cell_text(results.columns[c], result[c]));
+      cells.push_back(c < lead ? printable(text_of(result[c])) : cell_text(result[c]));
     }
   }
   return rendered(table, rows, "results.csv");
 }
 
 // "3.021 +- 0.020" of the three cells from `at` on.
-std::string interval_text(const std::vector<std::string>& row, std::size_t at) {
-  const std::optional<double> mean = parse_number(row[at]), high = parse_number(row[at + 2]);
-  return !mean ? "-" : !high ? rounded(*mean) : fmt::format("{} +- {}", rounded(*mean), rounded(*high - *mean));
+std::string interval_text(const std::vector<Cell>& row, std::size_t at) {
+  const double mean = number_of(row[at]), high = number_of(row[at + 2]);
+  return std::isfinite(high) ? fmt::format("{} +- {}", rounded(mean), rounded(high - mean)) : rounded(mean);
 }
 
 // A row per combination of the axes but `seed`, and policy: means over seeds with their intervals, and the ratio of the
@@ -147,7 +147,7 @@ std::string intervals_table(const SweepRequest& request, const ResultTable& inte
   std::vector<Shown> columns;
   for (const Shown& shown : shown_columns(request)) {
     if (std::any_of(intervals.rows.begin(), intervals.rows.end(),
-                    [&](const std::vector<std::string>& row) { return row[lead] == shown.column; })) {
+                    [&](const std::vector<Cell>& row) { return text_of(row[lead]) == shown.column; })) {
       table.add_column(shown.header);
       if (ratios && columns.empty()) {
         table.add_column({"times that", "of " + shortened(printable(request.policies.front()), 16)});
@@ -157,18 +157,18 @@ std::string intervals_table(const SweepRequest& request, const ResultTable& inte
   }
   const std::size_t per_policy = columns.size() + (ratios && !columns.empty() ? 1 : 0);
   std::vector<std::vector<std::string>> rows;
-  std::vector<std::string> before;
-  for (const std::vector<std::string>& row : intervals.rows) {
-    const std::vector<std::string> combination(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(lead));
+  std::vector<Cell> before;
+  for (const std::vector<Cell>& row : intervals.rows) {
+    const std::vector<Cell> combination(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(lead));
     if (rows.empty() || combination != before) {
       before = combination;
       std::vector<std::string>& cells = rows.emplace_back();
       std::transform(combination.begin(), combination.end(), std::back_inserter(cells),
-                     [](const std::string& cell) { return printable(cell); });
+                     [](const Cell& cell) { return printable(text_of(cell)); });
       cells.resize(lead + per_policy, "-");
     }
-    const auto found =
-        std::find_if(columns.begin(), columns.end(), [&](const Shown& shown) { return row[lead] == shown.column; });
+    const auto found = std::find_if(columns.begin(), columns.end(),
+                                    [&](const Shown& shown) { return text_of(row[lead]) == shown.column; });
     if (found != columns.end()) {
       const auto at = static_cast<std::size_t>(found - columns.begin());
       rows.back()[lead + at + (ratios && at > 0 ? 1 : 0)] = interval_text(row, lead + 2);
@@ -190,7 +190,7 @@ std::string overload_note(const ResultTable& results) {
   }
   const auto at = column - results.columns.begin();
   const auto count = std::count_if(results.rows.begin(), results.rows.end(),
-                                   [&](const auto& row) { return row[static_cast<std::size_t>(at)] == "1"; });
+                                   [&](const auto& row) { return number_of(row[static_cast<std::size_t>(at)]) == 1; });
   return count == 0 ? ""
                     : fmt::format(
                           "{} of {} points are overloaded: latencies there grow with the length of the run "

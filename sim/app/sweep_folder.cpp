@@ -15,29 +15,39 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr WorkKind kKind{"sweep", "sweep.json", "points"};
-constexpr int kFormat = 1;  // of a point's file
+constexpr WorkKind kSweepWork{"sweep", "sweep.json", "points"};
+constexpr int kPointFormat = 1;  // of a point's file
 
 std::string part_name(std::size_t index) { return fmt::format("{:06}", index); }
 
 std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 Json json_of(const ResultTable& table) {
-  Json out{{"table", table.name}, {"columns", Json::array()}, {"text_columns", Json::array()}, {"rows", table.rows}};
+  Json out{{"table", table.name}, {"columns", Json::array()}, {"text_columns", Json::array()}, {"rows", Json::array()}};
   for (const ResultColumn& column : table.columns) {
     out["columns"].push_back(column.name);
     if (column.text) {
       out["text_columns"].push_back(column.name);
     }
   }
+  for (const std::vector<Cell>& cells : table.rows) {
+    Json& row = out["rows"].emplace_back(Json::array());
+    std::transform(cells.begin(), cells.end(), std::back_inserter(row), text_of);
+  }
   return out;
 }
 
 ResultTable table_of(const Json& json) {
-  ResultTable out{json.at("table"), {}, json.at("rows")};
+  ResultTable out{json.at("table"), {}, {}};
   const std::vector<std::string> text = json.at("text_columns");
   for (const std::string column : json.at("columns")) {
     out.columns.push_back({column, std::find(text.begin(), text.end(), column) != text.end()});
+  }
+  for (const std::vector<std::string> cells : json.at("rows")) {
+    std::vector<Cell>& row = out.rows.emplace_back();
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      row.push_back(out.columns.at(c).text ? Cell(cells[c]) : Cell(number_of(cells[c])));
+    }
   }
   return out;
 }
@@ -45,7 +55,7 @@ ResultTable table_of(const Json& json) {
 SweepPoint point_of(const Json& json, std::size_t index) {
   SweepPoint out;
   out.index = json.at("point");
-  if (json.at("format") != kFormat || out.index != index) {
+  if (json.at("format") != kPointFormat || out.index != index) {
     throw std::invalid_argument("another format, or another point");
   }
   out.error = json.at("error").is_null() ? "" : json.at("error");
@@ -60,10 +70,12 @@ SweepPoint point_of(const Json& json, std::size_t index) {
 
 }  // namespace
 
-bool holds_sweep(const fs::path& folder, const std::string& manifest) { return holds_work(folder, kKind, manifest); }
+bool holds_sweep(const fs::path& folder, const std::string& manifest) {
+  return holds_work(folder, kSweepWork, manifest);
+}
 
 SweepFolder::SweepFolder(const fs::path& target, const std::string& manifest, bool overwrite)
-    : folder_(target, kKind, manifest, overwrite) {}
+    : folder_(target, kSweepWork, manifest, overwrite) {}
 
 std::optional<SweepPoint> SweepFolder::load(std::size_t index) {
   const std::optional<std::string> text = folder_.load(part_name(index));
@@ -99,7 +111,7 @@ void SweepFolder::check_inputs(const SweepPoint& point) {
 }
 
 void SweepFolder::save(const SweepPoint& point) const {
-  Json out{{"format", kFormat}, {"point", point.index}};
+  Json out{{"format", kPointFormat}, {"point", point.index}};
   out["error"] = point.error.empty() ? Json(nullptr) : Json(point.error);
   out["inputs"] = Json::array();
   for (const InputFile& file : point.inputs) {

@@ -1,10 +1,7 @@
 #include "sim/app/sweep_point.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
-#include <sstream>
+#include <string_view>
 
 #include "sim/app/inputs.h"
 #include "sim/cluster/run_policy.h"
@@ -30,12 +27,11 @@ std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atom
   if (result.interrupted) {
     throw SearchInterrupted();
   }
-  return {figures_of_json("results", summary_json(summarize(result), {}), "")};
+  return {metric_table("results", summarize(result))};
 }
 
 // What a search of one policy has no use for: ratios to another, and what the point's own columns say.
-constexpr std::array<std::string_view, 5> kDropped = {"policy", "seed", "knee_ratio", "saturation_ratio", "slo_ratio"};
-constexpr std::array<std::string_view, 3> kTexts = {"knee_limit", "slo_limit", "fingerprint"};
+constexpr std::string_view kDropped[] = {"policy", "seed", "knee_ratio", "saturation_ratio", "slo_ratio"};
 
 std::vector<ResultTable> tables_of_search(const Scenario& scenario, const GoodputOptions& options,
                                           const std::atomic<bool>* stop) {
@@ -46,16 +42,13 @@ std::vector<ResultTable> tables_of_search(const Scenario& scenario, const Goodpu
   study.options = options;
   study.policies = {scenario.policies.front().label};
   study.searches = search_all(subjects_of(by_seed, control), options, {});
-  std::ostringstream knees, curve;
-  write_goodput_csv(knees, study);
-  write_curve_csv(curve, study);
-  ResultTable results = figures_of_json("results", goodput_json(study, {}), "/policies/0");
-  // Of the one search; goodput.json has means over seeds.
-  const GoodputSearch& search = study.searches.front();
-  results.columns.push_back({options.slo.any() ? "slo_limit" : "knee_limit", true});
-  results.rows.front().emplace_back(options.slo.any() ? search.slo.limit : name_of(search.knee.limit));
-  return {std::move(results), table_of_csv("knees", knees.str(), kDropped, kTexts),
-          table_of_csv("curve", curve.str(), kDropped, kTexts)};
+  ResultTable results = policy_table(study, 0);
+  if (!options.slo.any()) {  // of the one search; a policy has one under each seed
+    results.columns.push_back({"knee_limit", true});
+    results.rows.front().emplace_back(std::string(name_of(study.searches.front().knee.limit)));
+  }
+  return {std::move(results), without_columns(goodput_table(study), kDropped),
+          without_columns(curve_table(study), kDropped)};
 }
 
 }  // namespace
@@ -107,13 +100,13 @@ std::vector<ResultColumn> lead_columns(const SweepRequest& request) {
   return out;
 }
 
-std::vector<std::string> lead_cells(const SweepRequest& request, const SweepPoint& point) {
-  std::vector<std::string> out{fmt::format("{}", point.index)};
+std::vector<Cell> lead_cells(const SweepRequest& request, const SweepPoint& point) {
+  std::vector<Cell> out{static_cast<double>(point.index)};
   for (std::string& value : values_at(request.axes, point.index / policies_of(request))) {
-    out.push_back(std::move(value));
+    out.emplace_back(std::move(value));
   }
   if (!request.policies.empty()) {
-    out.push_back(policy_at(request, point.index));
+    out.emplace_back(policy_at(request, point.index));
   }
   return out;
 }

@@ -1,10 +1,32 @@
-// One point of a sweep: the scenario with the point's values, run.
+// What a sweep is asked for, and one point of it: the scenario with the point's values, run.
 #pragma once
 
-#include "sim/app/sweep_run.h"
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "sim/app/sweep_axes.h"
+#include "sim/app/sweep_folder.h"
+#include "sim/report/sweep_table.h"
 #include "sim/scenario/scenario.h"
+#include "sim/study/goodput_result.h"
 
 namespace epsim::app {
+
+enum class SweepMeasure {
+  kRun,      // the figures of summary.json
+  kGoodput,  // those of a goodput search under the scenario's seed; vary `seed` for more
+};
+
+struct SweepRequest {
+  std::filesystem::path scenario;
+  std::vector<std::string> overrides;  // "key=value", before those of the axes
+  std::vector<SweepAxis> axes;
+  std::vector<std::string> policies;  // empty: the scenario's own
+  SweepMeasure measure = SweepMeasure::kRun;
+  GoodputOptions goodput;
+};
 
 // Points of a sweep: combinations x policies.
 std::size_t count_points(const SweepRequest& request);
@@ -17,6 +39,6 @@ SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::
 
 // The cells that say which point it is (point, the axes' values, policy, error), and their columns.
 std::vector<ResultColumn> lead_columns(const SweepRequest& request);
-std::vector<std::string> lead_cells(const SweepRequest& request, const SweepPoint& point);
+std::vector<Cell> lead_cells(const SweepRequest& request, const SweepPoint& point);
 
 }  // namespace epsim::app

@@ -8,14 +8,11 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <sstream>
 
 #include "sim/app/goodput_options.h"
-#include "sim/app/sweep_point.h"
 #include "sim/app/sweep_seeds.h"
 #include "sim/core/files.h"
 #include "sim/study/goodput.h"
-#include "traces/csv.h"
 #include "traces/hdf5_file.h"
 
 namespace epsim::app {
@@ -26,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;  // of sweep.json
+constexpr int kSweepFormat = 1;  // of sweep.json
 
 // The scenario of the first point that can be read: as a rule the very first. Refuses a sweep that has none such: a key
 // that is misspelt spoils all points, and the first error says it best.
@@ -95,7 +92,7 @@ std::vector<ResultTable> gather(const SweepRequest& request, const std::vector<S
   std::vector<ResultTable> out{{"results", lead, {}}};
   out.front().columns.push_back({std::string(kErrorColumn), true});
   for (const SweepPoint& point : points) {
-    std::vector<std::string> cells = lead_cells(request, point);
+    std::vector<Cell> cells = lead_cells(request, point);
     for (const ResultTable& table : point.tables) {
       if (table.name == "results") {
         continue;
@@ -106,7 +103,7 @@ std::vector<ResultTable> gather(const SweepRequest& request, const std::vector<S
       }
       append_rows(*all, cells, table);
     }
-    cells.push_back(point.error);
+    cells.emplace_back(point.error);
     const auto own = std::find_if(point.tables.begin(), point.tables.end(),
                                   [](const ResultTable& t) { return t.name == "results"; });
     append_rows(out.front(), cells, own != point.tables.end() ? *own : ResultTable{"results", {}, {{}}});
@@ -118,15 +115,15 @@ void write_column(Hdf5File& file, const ResultTable& table, std::size_t column) 
   const std::string name = table.name + "/" + table.columns[column].name;
   if (table.columns[column].text) {
     std::vector<std::string> texts;
-    for (const std::vector<std::string>& row : table.rows) {
-      texts.push_back(row[column]);
+    for (const std::vector<Cell>& row : table.rows) {
+      texts.push_back(text_of(row[column]));
     }
     file.write_texts(name, texts);
     return;
   }
   std::vector<double> numbers;
-  for (const std::vector<std::string>& row : table.rows) {
-    numbers.push_back(parse_number(row[column]).value_or(kUndefined));
+  for (const std::vector<Cell>& row : table.rows) {
+    numbers.push_back(number_of(row[column]));
   }
   file.create_dataset(name, Hdf5Type::kF64, {}).append<double>(numbers);
 }
@@ -147,7 +144,7 @@ void write_hdf5(const fs::path& target, const std::vector<ResultTable>& tables, 
 
 // The description of the inputs that a folder keeps, as JSON.
 std::string sweep_manifest(const SweepRequest& request, const std::string& scenario) {
-  Json out{{"format", kFormat}, {"epsim_version", EPSIM_VERSION}};
+  Json out{{"format", kSweepFormat}, {"epsim_version", EPSIM_VERSION}};
   out["scenario"] = scenario;
   // Two builds of one version may compute different figures: a sweep is not to mix them.
   out["program_hash"] = describe_file("/proc/self/exe").hash;
@@ -194,9 +191,7 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
     out.tables.push_back(*std::move(intervals));
   }
   for (const ResultTable& table : out.tables) {
-    std::ostringstream csv;
-    write_table_csv(csv, table);
-    write_file_atomically(folder.path() / (table.name + ".csv"), csv.str());
+    write_file_atomically(folder.path() / (table.name + ".csv"), table_csv(table));
   }
   write_hdf5(folder.path() / "results.h5", out.tables, manifest);
   return out;

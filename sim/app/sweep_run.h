@@ -7,26 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/app/sweep_axes.h"
-#include "sim/app/sweep_folder.h"
-#include "sim/report/sweep_table.h"
-#include "sim/study/goodput_result.h"
+#include "sim/app/sweep_point.h"
 
 namespace epsim::app {
-
-enum class SweepMeasure {
-  kRun,      // the figures of summary.json
-  kGoodput,  // those of a goodput search under the scenario's seed; vary `seed` for more
-};
-
-struct SweepRequest {
-  std::filesystem::path scenario;
-  std::vector<std::string> overrides;  // "key=value", before those of the axes
-  std::vector<SweepAxis> axes;
-  std::vector<std::string> policies;  // empty: the scenario's own
-  SweepMeasure measure = SweepMeasure::kRun;
-  GoodputOptions goodput;
-};
 
 struct SweepControl {
   bool overwrite = false;

@@ -1,11 +1,10 @@
 #include "sim/app/sweep_seeds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
-#include "sim/app/sweep_point.h"
 #include "sim/report/estimate.h"
-#include "traces/csv.h"
 
 namespace epsim::app {
 namespace {
@@ -32,9 +31,9 @@ std::vector<Group> groups_of(const SweepRequest& request, std::size_t seed_axis)
   return out;
 }
 
-void add_estimate(std::vector<std::string>& row, const Estimate& e) {
+void add_estimate(std::vector<Cell>& row, const Estimate& e) {
   for (const double value : {e.mean, e.low(), e.high()}) {
-    row.push_back(exact(value));
+    row.emplace_back(value);
   }
 }
 
@@ -46,13 +45,13 @@ struct Values {
 Values values_of(const ResultTable& results, const Group& group, std::size_t policy, std::size_t c) {
   Values out;
   for (std::size_t s = 0; s < group.points[policy].size(); ++s) {
-    const std::optional<double> own = parse_number(results.rows[group.points[policy][s]][c]);
-    const std::optional<double> first = parse_number(results.rows[group.points[0][s]][c]);
-    if (own) {  // a point that failed has none
-      out.own.push_back(*own);
+    const double own = number_of(results.rows[group.points[policy][s]][c]);
+    const double first = number_of(results.rows[group.points[0][s]][c]);
+    if (std::isfinite(own)) {  // a point that failed has none
+      out.own.push_back(own);
     }
-    if (own && first && *first > 0) {
-      out.ratios.push_back(*own / *first);
+    if (std::isfinite(own) && first > 0) {
+      out.ratios.push_back(own / first);
     }
   }
   return out;
@@ -84,12 +83,12 @@ std::optional<ResultTable> intervals_over_seeds(const SweepRequest& request, con
         if (values.own.empty()) {
           continue;
         }
-        std::vector<std::string> row = group.values;
+        std::vector<Cell> row(group.values.begin(), group.values.end());
         if (!request.policies.empty()) {
-          row.push_back(request.policies[policy]);
+          row.emplace_back(request.policies[policy]);
         }
-        row.push_back(results.columns[c].name);
-        row.push_back(std::to_string(values.own.size()));
+        row.emplace_back(results.columns[c].name);
+        row.emplace_back(static_cast<double>(values.own.size()));
         add_estimate(row, estimate(values.own));
         add_estimate(row, estimate(values.ratios));
         out.rows.push_back(std::move(row));

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "sim/app/sweep_run.h"
+#include "sim/app/sweep_point.h"
 
 namespace epsim::app {
 

@@ -1,5 +1,4 @@
-// goodput.csv and curve.csv.
-#include "sim/report/csv_table.h"
+// The tables of a goodput study: goodput.csv and curve.csv.
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 
@@ -8,81 +7,121 @@ namespace {
 
 constexpr double kMilli = 1e3;
 
-void write_probe(CsvTable& csv, const GoodputSearch& search, const Probe& p, const Slo& slo) {
-  csv.text(search.policy).integer(static_cast<std::int64_t>(search.seed)).number(p.offered).integer(p.requests);
-  csv.number(p.measured_offered).number(p.completed).integer(p.measured_requests);
-  csv.number(p.ttft_s.mean * kMilli).number(p.ttft_s.p99 * kMilli).number(ratio(p.ttft_s.mean, search.idle_ttft_s));
-  csv.number(p.tpot_s.mean * kMilli).number(p.tpot_s.p99 * kMilli).number(p.e2e_s.mean * kMilli);
-  csv.number(p.concurrency).number(slo.per_request() ? p.slo.attainment : kUndefined);
-  csv.number(slo.any() ? (p.slo.holds ? 1 : 0) : kUndefined);
-  csv.integer(p.stable ? 1 : 0).integer(p.enough_requests ? 1 : 0).integer(p.steps).text(p.fingerprint);
-  csv.end_row();
+double count(std::int64_t n) { return static_cast<double>(n); }
+double flag(bool yes) { return yes ? 1 : 0; }
+
+std::vector<Cell> probe_row(const GoodputSearch& search, const Probe& p, const Slo& slo) {
+  return {search.policy,
+          std::to_string(search.seed),
+          p.offered,
+          count(p.requests),
+          p.measured_offered,
+          p.completed,
+          count(p.measured_requests),
+          p.ttft_s.mean * kMilli,
+          p.ttft_s.p99 * kMilli,
+          ratio(p.ttft_s.mean, search.idle_ttft_s),
+          p.tpot_s.mean * kMilli,
+          p.tpot_s.p99 * kMilli,
+          p.e2e_s.mean * kMilli,
+          p.concurrency,
+          slo.per_request() ? p.slo.attainment : kUndefined,
+          slo.any() ? flag(p.slo.holds) : kUndefined,
+          flag(p.stable),
+          flag(p.enough_requests),
+          count(p.steps),
+          p.fingerprint};
 }
 
-void write_slo_csv(std::ostream& out, const GoodputStudy& study) {
-  CsvTable csv(
-      out, {"policy", "seed", "slo_requests_per_s", "slo_ratio", "slo_low_requests_per_s", "slo_high_requests_per_s",
-            "slo_limit", "slo_holds", "kv_lost_to_copies_share", "kv_tokens_per_rank"});
+ResultTable slo_table(const GoodputStudy& study) {
+  ResultTable out{"knees",
+                  {{"policy", true},
+                   {"seed"},
+                   {"slo_requests_per_s"},
+                   {"slo_ratio"},
+                   {"slo_low_requests_per_s"},
+                   {"slo_high_requests_per_s"},
+                   {"slo_limit", true},
+                   {"slo_holds"},
+                   {"kv_lost_to_copies_share"},
+                   {"kv_tokens_per_rank"}},
+                  {}};
   for (const GoodputSearch& s : study.searches) {
-    csv.text(s.policy).integer(static_cast<std::int64_t>(s.seed)).number(s.slo.rate);
-    csv.number(ratio(s.slo.rate, search_of(study, 0, s.seed_index).slo.rate)).number(s.slo.low).number(s.slo.high);
-    csv.text(s.slo.limit).integer(s.slo.holds ? 1 : 0).number(s.kv_lost_share).integer(s.kv_tokens_per_rank);
-    csv.end_row();
+    const double first = search_of(study, 0, s.seed_index).slo.rate;
+    out.rows.push_back({s.policy, std::to_string(s.seed), s.slo.rate, ratio(s.slo.rate, first), s.slo.low, s.slo.high,
+                        s.slo.limit, flag(s.slo.holds), s.kv_lost_share, count(s.kv_tokens_per_rank)});
   }
+  return out;
 }
 
 }  // namespace
 
-void write_goodput_csv(std::ostream& out, const GoodputStudy& study) {
+ResultTable goodput_table(const GoodputStudy& study) {
   const GoodputOptions& options = study.options;
   if (options.slo.any()) {
-    write_slo_csv(out, study);
-    return;
+    return slo_table(study);
   }
-  CsvTable csv(out, {"policy", "seed", "k", "knee_requests_per_s", "knee_ratio", "knee_ttft_mean_ms", "knee_limit",
-                     "knee_bracket_share", "knee_searched", "knee_interpolated", "knee_steady", "idle_ttft_mean_ms",
-                     "saturation_requests_per_s", "saturation_ratio", "kv_lost_to_copies_share", "kv_tokens_per_rank"});
+  ResultTable out{"knees",
+                  {{"policy", true},
+                   {"seed"},
+                   {"k"},
+                   {"knee_requests_per_s"},
+                   {"knee_ratio"},
+                   {"knee_ttft_mean_ms"},
+                   {"knee_limit", true},
+                   {"knee_bracket_share"},
+                   {"knee_searched"},
+                   {"knee_interpolated"},
+                   {"knee_steady"},
+                   {"idle_ttft_mean_ms"},
+                   {"saturation_requests_per_s"},
+                   {"saturation_ratio"},
+                   {"kv_lost_to_copies_share"},
+                   {"kv_tokens_per_rank"}},
+                  {}};
   for (const GoodputSearch& s : study.searches) {
     const GoodputSearch& first = search_of(study, 0, s.seed_index);
     for (const double k : values_of_k(options)) {
       const Knee& knee = knee_at(s, options, k);
-      csv.text(s.policy).integer(static_cast<std::int64_t>(s.seed)).number(k).number(knee.rate);
-      csv.number(ratio(knee.rate, knee_at(first, options, k).rate)).number(knee.ttft_s * kMilli);
-      csv.text(name_of(knee.limit)).number(knee.bracket_share).integer(k == options.k ? 1 : 0);
-      csv.integer(knee.interpolated ? 1 : 0).integer(knee.steady ? 1 : 0).number(s.idle_ttft_s * kMilli);
-      csv.number(s.saturation).number(ratio(s.saturation, first.saturation));
-      csv.number(s.kv_lost_share).integer(s.kv_tokens_per_rank);
-      csv.end_row();
+      out.rows.push_back({s.policy, std::to_string(s.seed), k, knee.rate,
+                          ratio(knee.rate, knee_at(first, options, k).rate), knee.ttft_s * kMilli,
+                          std::string(name_of(knee.limit)), knee.bracket_share, flag(k == options.k),
+                          flag(knee.interpolated), flag(knee.steady), s.idle_ttft_s * kMilli, s.saturation,
+                          ratio(s.saturation, first.saturation), s.kv_lost_share, count(s.kv_tokens_per_rank)});
     }
   }
+  return out;
 }
 
-void write_curve_csv(std::ostream& out, const GoodputStudy& study) {
-  CsvTable csv(out, {"policy",
-                     "seed",
-                     "offered_requests_per_s",
-                     "offered_requests",
-                     "measured_offered_requests_per_s",
-                     "measured_completed_requests_per_s",
-                     "measured_requests",
-                     "measured_ttft_mean_ms",
-                     "measured_ttft_p99_ms",
-                     "ttft_over_idle",
-                     "measured_tpot_mean_ms",
-                     "measured_tpot_p99_ms",
-                     "measured_e2e_mean_ms",
-                     "in_system_requests",
-                     "attainment_share",
-                     "slo_holds",
-                     "stable",
-                     "enough_requests",
-                     "steps",
-                     "fingerprint"});
+ResultTable curve_table(const GoodputStudy& study) {
+  ResultTable out{"curve",
+                  {{"policy", true},
+                   {"seed"},
+                   {"offered_requests_per_s"},
+                   {"offered_requests"},
+                   {"measured_offered_requests_per_s"},
+                   {"measured_completed_requests_per_s"},
+                   {"measured_requests"},
+                   {"measured_ttft_mean_ms"},
+                   {"measured_ttft_p99_ms"},
+                   {"ttft_over_idle"},
+                   {"measured_tpot_mean_ms"},
+                   {"measured_tpot_p99_ms"},
+                   {"measured_e2e_mean_ms"},
+                   {"in_system_requests"},
+                   {"attainment_share"},
+                   {"slo_holds"},
+                   {"stable"},
+                   {"enough_requests"},
+                   {"steps"},
+                   {"fingerprint", true}},
+                  {}};
   for (const GoodputSearch& search : study.searches) {
     for (const Probe& probe : search.curve) {
-      write_probe(csv, search, probe, study.options.slo);
+      out.rows.push_back(probe_row(search, probe, study.options.slo));
     }
   }
+  return out;
 }
 
 }  // namespace epsim

@@ -1,10 +1,7 @@
 // goodput.json, and the folder of a study.
-#include <fmt/format.h>
-
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <variant>
 
-#include "sim/core/error.h"
 #include "sim/core/files.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
@@ -13,17 +10,6 @@ namespace epsim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int kFormat = 2;  // raised when a key changes its meaning or goes away
-
-Json info_of(const RunInfo& info) {
-  Json out{{"format", kFormat}, {"epsim_version", info.version}, {"scenario", info.scenario}, {"seed", info.seed}};
-  out["inputs"] = Json::array();
-  for (const InputFile& file : info.inputs) {
-    out["inputs"].push_back({{"file_name", file.name}, {"size_bytes", file.bytes}, {"content_hash", file.hash}});
-  }
-  return out;
-}
 
 Json slo_of(const Slo& slo) {
   if (!slo.any()) {
@@ -53,49 +39,90 @@ Json method_of(const GoodputStudy& study) {
           {"same_requests", study.same_requests}};
 }
 
-Json estimate_of(const Estimate& e) { return {{"mean", e.mean}, {"half_width", e.half_width}}; }
+// A figure of a policy: the same name in goodput.json and in the columns of a sweep.
+struct PolicyFigure {
+  std::string name;
+  std::variant<Estimate, double, std::int64_t, bool, std::string> value;
+  bool of_knee = false;  // in the section `knee`
+};
 
-Json knee_of(const KneeFigures& knee) {
-  return {{"k", knee.k},
-          {"knee_requests_per_s", estimate_of(knee.rate)},
-          {"knee_ratio", estimate_of(knee.ratio)},
-          {"knee_ttft_mean_ms", estimate_of(knee.ttft_ms)},
-          {"knee_searched", knee.searched},
-          {"knee_steady", knee.steady},
-          {"knee_reached", knee.reached}};
+std::vector<PolicyFigure> knee_figures(const KneeFigures& knee) {
+  return {{"k", knee.k, true},
+          {"knee_requests_per_s", knee.rate, true},
+          {"knee_ratio", knee.ratio, true},
+          {"knee_ttft_mean_ms", knee.ttft_ms, true},
+          {"knee_searched", knee.searched, true},
+          {"knee_steady", knee.steady, true},
+          {"knee_reached", knee.reached, true}};
 }
 
-void add_slo_figures(const PolicyGoodput& policy, Json& out) {
-  out["slo_requests_per_s"] = estimate_of(policy.rate);
-  out["slo_ratio"] = estimate_of(policy.ratio);
-  out["slo_limit"] = policy.slo.limit;
-  out["slo_held_seeds"] = policy.slo.held_seeds;
-  out["slo_attainment_share"] = estimate_of(policy.slo.attainment);
-  out["slo_ttft_mean_ms"] = estimate_of(policy.slo.ttft_mean_ms);
-  out["slo_ttft_p99_ms"] = estimate_of(policy.slo.ttft_p99_ms);
-  out["slo_tpot_mean_ms"] = estimate_of(policy.slo.tpot_mean_ms);
-  out["slo_tpot_p99_ms"] = estimate_of(policy.slo.tpot_p99_ms);
-  out["slo_in_system_requests"] = estimate_of(policy.concurrency);
-}
-
-void add_knee_figures(const PolicyGoodput& policy, Json& out) {
-  out["knee"] = knee_of(policy.searched());
-  out["saturation_requests_per_s"] = estimate_of(policy.saturation);
-  out["saturation_ratio"] = estimate_of(policy.saturation_ratio);
-  out["idle_ttft_mean_ms"] = estimate_of(policy.idle_ttft_ms);
-  out["knee_tpot_mean_ms"] = estimate_of(policy.tpot_ms);
-  out["knee_in_system_requests"] = estimate_of(policy.concurrency);
-  out["sensitivity"] = Json::array();
-  for (const KneeFigures& knee : policy.knees) {
-    out["sensitivity"].push_back(knee_of(knee));
+std::vector<PolicyFigure> figures_of(const PolicyGoodput& policy, bool slo) {
+  std::vector<PolicyFigure> out{{"plain_name", plain_name(policy.policy)},
+                                {"kv_lost_to_copies_share", policy.kv_lost_share},
+                                {"kv_tokens_per_rank", policy.kv_tokens_per_rank}};
+  std::vector<PolicyFigure> more;
+  if (slo) {
+    more = {{"slo_requests_per_s", policy.rate},
+            {"slo_ratio", policy.ratio},
+            {"slo_limit", policy.slo.limit},
+            {"slo_held_seeds", policy.slo.held_seeds},
+            {"slo_attainment_share", policy.slo.attainment},
+            {"slo_ttft_mean_ms", policy.slo.ttft_mean_ms},
+            {"slo_ttft_p99_ms", policy.slo.ttft_p99_ms},
+            {"slo_tpot_mean_ms", policy.slo.tpot_mean_ms},
+            {"slo_tpot_p99_ms", policy.slo.tpot_p99_ms},
+            {"slo_in_system_requests", policy.concurrency}};
+  } else {
+    more = knee_figures(policy.searched());
+    more.insert(more.end(), {{"saturation_requests_per_s", policy.saturation},
+                             {"saturation_ratio", policy.saturation_ratio},
+                             {"idle_ttft_mean_ms", policy.idle_ttft_ms},
+                             {"knee_tpot_mean_ms", policy.tpot_ms},
+                             {"knee_in_system_requests", policy.concurrency}});
   }
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+Json json_of(const Estimate& e) { return {{"mean", e.mean}, {"half_width", e.half_width}}; }
+template <class Value>
+Json json_of(const Value& value) {
+  return value;
+}
+
+// Over seeds its mean.
+struct Cells {
+  Cell operator()(const Estimate& e) const { return e.mean; }
+  Cell operator()(const std::string& text) const { return text; }
+  template <class Number>
+  Cell operator()(Number number) const {
+    return static_cast<double>(number);
+  }
+};
+
+Json json_of(const PolicyFigure& figure) {
+  return std::visit([](const auto& value) { return json_of(value); }, figure.value);
+}
+
+Json json_of(const std::vector<PolicyFigure>& figures) {
+  Json out;
+  for (const PolicyFigure& figure : figures) {
+    out[figure.name] = json_of(figure);
+  }
+  return out;
 }
 
 Json policy_of(const PolicyGoodput& policy, bool slo) {
-  Json out{{"policy", policy.policy}, {"plain_name", plain_name(policy.policy)}};
-  out["kv_lost_to_copies_share"] = policy.kv_lost_share;
-  out["kv_tokens_per_rank"] = policy.kv_tokens_per_rank;
-  (slo ? add_slo_figures : add_knee_figures)(policy, out);
+  Json out{{"policy", policy.policy}};
+  for (const PolicyFigure& figure : figures_of(policy, slo)) {
+    (figure.of_knee ? out["knee"] : out)[figure.name] = json_of(figure);
+  }
+  if (!slo) {
+    out["sensitivity"] = Json::array();
+    for (const KneeFigures& knee : policy.knees) {
+      out["sensitivity"].push_back(json_of(knee_figures(knee)));
+    }
+  }
   return out;
 }
 
@@ -136,20 +163,10 @@ Json verdict_of(const GoodputStudy& study) {
   return {{"policy", study.policies[verdict.chosen]}, {"difference", verdict.difference}, {"text", verdict.text}};
 }
 
-template <class Write>
-void write_csv(const std::filesystem::path& file, const GoodputStudy& study, Write write) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  write(out, study);
-  out.close();
-  if (!out) {
-    throw RunFailed(fmt::format("{}: cannot be written; is the disk full, or the folder read-only?", file.string()));
-  }
-}
-
 }  // namespace
 
 std::string goodput_json(const GoodputStudy& study, const RunInfo& info) {
-  Json out = info_of(info);
+  Json out = document_of(kGoodputFormat, info);
   out["method"] = method_of(study);
   out["slo"] = slo_of(study.options.slo);
   out["compared_with"] = study.policies.empty() ? Json(nullptr) : Json(study.policies[0]);
@@ -166,11 +183,22 @@ std::string goodput_json(const GoodputStudy& study, const RunInfo& info) {
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+ResultTable policy_table(const GoodputStudy& study, std::size_t policy) {
+  ResultTable out{"results", {}, {{}}};
+  for (const PolicyFigure& figure : figures_of(summarize(study)[policy], study.options.slo.any())) {
+    if (!figure.name.ends_with("_ratio")) {
+      out.columns.push_back({figure.name, std::holds_alternative<std::string>(figure.value)});
+      out.rows.front().push_back(std::visit(Cells{}, figure.value));
+    }
+  }
+  return out;
+}
+
 void write_goodput(const std::filesystem::path& folder, const GoodputStudy& study, const RunInfo& info) {
   write_file_atomically(folder / "resolved.yaml", info.resolved_yaml);
   write_file_atomically(folder / "goodput.json", goodput_json(study, info));
-  write_csv(folder / "goodput.csv", study, write_goodput_csv);
-  write_csv(folder / "curve.csv", study, write_curve_csv);
+  write_file_atomically(folder / "goodput.csv", table_csv(goodput_table(study)));
+  write_file_atomically(folder / "curve.csv", table_csv(curve_table(study)));
 }
 
 }  // namespace epsim

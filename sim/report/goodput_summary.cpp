@@ -92,7 +92,7 @@ PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
   return out;
 }
 
-std::string with_interval(const Estimate& e) {
+std::string ratio_words(const Estimate& e) {
   return std::isfinite(e.half_width) ? fmt::format("{:.3f} +- {:.3f}", e.mean, e.half_width)
                                      : fmt::format("{:.3f}", e.mean);
 }
@@ -116,8 +116,8 @@ std::string conclusion(const PolicyGoodput& policy, const std::string& first, do
   const KneeFigures& knee = policy.searched();
   std::string out =
       fmt::format("{} against {}: {} times the goodput at k = {:g} ({} {}'s), {} times the saturation throughput.",
-                  policy.policy, first, with_interval(knee.ratio), knee.k, kWords[verdict(knee.ratio, tolerance) + 1],
-                  first, with_interval(policy.saturation_ratio));
+                  policy.policy, first, ratio_words(knee.ratio), knee.k, kWords[verdict(knee.ratio, tolerance) + 1],
+                  first, ratio_words(policy.saturation_ratio));
   std::vector<double> better, worse;
   for (const KneeFigures& k : policy.knees) {
     if (verdict(k.ratio, tolerance) != 0) {

@@ -11,8 +11,6 @@
 namespace epsim {
 namespace {
 
-constexpr std::size_t kColumns = 110;
-constexpr std::size_t kLabelColumns = 16;
 constexpr std::size_t kPlainColumns = 20;
 
 std::string label_of(const std::string& policy) { return shortened(printable(policy), kLabelColumns); }

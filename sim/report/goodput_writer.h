@@ -3,17 +3,21 @@
 #pragma once
 
 #include <filesystem>
-#include <iosfwd>
 #include <string>
 
 #include "sim/report/json.h"
+#include "sim/report/sweep_table.h"
 #include "sim/study/goodput_result.h"
 
 namespace epsim {
 
+inline constexpr int kGoodputFormat = 2;  // of goodput.json; raised when a key changes its meaning or goes away
+
 std::string goodput_json(const GoodputStudy& study, const RunInfo& info);
-void write_goodput_csv(std::ostream& out, const GoodputStudy& study);
-void write_curve_csv(std::ostream& out, const GoodputStudy& study);
+ResultTable goodput_table(const GoodputStudy& study);  // goodput.csv
+ResultTable curve_table(const GoodputStudy& study);    // curve.csv
+// What goodput.json has of a policy in one row, but for its ratios to the first policy: means over seeds.
+ResultTable policy_table(const GoodputStudy& study, std::size_t policy);
 
 // All three, and resolved.yaml, into `folder`, which exists. Throws RunFailed when the disk does not take them.
 void write_goodput(const std::filesystem::path& folder, const GoodputStudy& study, const RunInfo& info);

@@ -10,6 +10,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/report/goodput_writer.h"
 
 namespace epsim {
 
@@ -17,10 +18,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
-constexpr int kMostDepth = 3;  // folders below the one given: a reproduction, its example run, a policy
-constexpr int kKnownFormat = 1, kGoodputFormat = 2;  // goodput.json is read in both
+constexpr int kMostDepth = 3;    // folders below the one given: a reproduction, its example run, a policy
+constexpr int kKnownFormat = 1;  // goodput.json is read in kGoodputFormat too
 constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 
 // A folder with one of these is an output.

@@ -13,20 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // keeps the order of insertion; writes NaN as null
 
-constexpr int kFormat = 1;  // raised when a key changes its meaning or goes away
+constexpr int kSummaryFormat = 1;  // raised when a key changes its meaning or goes away
 
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
-void put_info(Json& out, const RunInfo& info) {
-  out["format"] = kFormat;
-  out["epsim_version"] = info.version;
-  out["scenario"] = info.scenario;
-  out["seed"] = info.seed;
-  out["inputs"] = Json::array();
-  for (const InputFile& file : info.inputs) {
-    out["inputs"].push_back({{"file_name", file.name}, {"size_bytes", file.bytes}, {"content_hash", file.hash}});
-  }
-}
 
 Json value_of(const RunSummary& run, const Metric& m) {
   const double number = run.numbers[m.index];
@@ -150,16 +139,23 @@ void put_figures(Json& out, const RunSummary& run, bool in_comparison) {
 
 }  // namespace
 
+Json document_of(int format, const RunInfo& info) {
+  Json out{{"format", format}, {"epsim_version", info.version}, {"scenario", info.scenario}, {"seed", info.seed}};
+  out["inputs"] = Json::array();
+  for (const InputFile& file : info.inputs) {
+    out["inputs"].push_back({{"file_name", file.name}, {"size_bytes", file.bytes}, {"content_hash", file.hash}});
+  }
+  return out;
+}
+
 std::string summary_json(const RunSummary& run, const RunInfo& info) {
-  Json out;
-  put_info(out, info);
+  Json out = document_of(kSummaryFormat, info);
   put_figures(out, run, false);
   return text_of(out);
 }
 
 std::string comparison_json(const Comparison& runs, const RunInfo& info) {
-  Json out;
-  put_info(out, info);
+  Json out = document_of(kSummaryFormat, info);
   out["seeds"] = runs.seeds.size();
   out["same_requests"] = runs.same_requests;
   out["ranking_rule"] = kRankingRule;

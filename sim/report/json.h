@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct RunInfo {
   std::string resolved_yaml;  // the scenario with every default filled in
   std::vector<InputFile> inputs;
 };
+
+// The head of a document: format, version, scenario, seed and inputs.
+nlohmann::ordered_json document_of(int format, const RunInfo& info);
 
 // Whole documents with a final newline. Text that is not UTF-8 has its bad bytes replaced.
 std::string summary_json(const RunSummary& run, const RunInfo& info);

@@ -1,13 +1,12 @@
 #include "sim/report/sweep_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <sstream>
 
 #include "sim/core/check.h"
-#include "sim/core/error.h"
 #include "sim/report/csv_table.h"
 #include "sim/report/format.h"
 
@@ -16,62 +15,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+const Cell kEmpty = kUndefined;
 
-// What a reader finds elsewhere, or what compares with another policy.
-bool is_left_out(const std::string& key) {
-  static constexpr std::string_view kInputs[] = {"format", "epsim_version", "scenario", "seed", "policy"};
-  return contains(kInputs, key) || key.ends_with("_ratio");
-}
-
-std::string cell_of(const Json& value) {
-  if (value.is_boolean()) {
-    return value.get<bool>() ? "1" : "0";
+// Whole numbers as integers, as CSV has them.
+Json json_of(const Cell& cell, bool is_text) {
+  if (const auto* number = std::get_if<double>(&cell)) {
+    constexpr double kExact = 1e15;
+    return std::abs(*number) < kExact && *number == std::round(*number) ? Json(std::llround(*number)) : Json(*number);
   }
-  if (value.is_number_float()) {
-    return exact(value.get<double>());
-  }
-  return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-void add_figures(const Json& section, ResultTable& out) {
-  for (const auto& [key, value] : section.items()) {
-    if (is_left_out(key) || value.is_array()) {
-      continue;
-    }
-    const bool estimate = value.is_object() && value.contains("mean") && value.contains("half_width");
-    if (value.is_object() && !estimate) {
-      add_figures(value, out);
-      continue;
-    }
-    const Json& figure = estimate ? value.at("mean") : value;
-    out.columns.push_back({key, figure.is_string()});
-    out.rows.front().push_back(cell_of(figure));
-  }
-}
-
-// The fields of the line that starts at `at`, which is left behind its end.
-std::vector<std::string> split_line(const std::string& csv, std::size_t& at) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (; at < csv.size(); ++at) {
-    const char c = csv[at];
-    if (c == '"' && quoted && at + 1 < csv.size() && csv[at + 1] == '"') {
-      fields.back() += csv[++at];
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else if (c == '\n' && !quoted) {
-      ++at;
-      break;
-    } else {
-      fields.back() += c;
-    }
-  }
-  return fields;
+  const std::string& text = std::get<std::string>(cell);
+  const Json typed = is_text ? Json() : Json::parse(text, nullptr, false);
+  return typed.is_number() ? typed : text.empty() ? Json() : Json(text);
 }
 
 std::size_t column_of(ResultTable& table, const ResultColumn& column, std::size_t first) {
@@ -81,8 +35,8 @@ std::size_t column_of(ResultTable& table, const ResultColumn& column, std::size_
   const auto at = static_cast<std::size_t>(found - table.columns.begin());
   if (found == table.columns.end()) {
     table.columns.push_back(column);
-    for (std::vector<std::string>& row : table.rows) {
-      row.emplace_back();
+    for (std::vector<Cell>& row : table.rows) {
+      row.push_back(kEmpty);
     }
   }
   table.columns[at].text = table.columns[at].text || column.text;
@@ -91,47 +45,55 @@ std::size_t column_of(ResultTable& table, const ResultColumn& column, std::size_
 
 }  // namespace
 
-ResultTable figures_of_json(const std::string& name, const std::string& json, const std::string& section) {
+std::string text_of(const Cell& cell) {
+  const auto* number = std::get_if<double>(&cell);
+  return number != nullptr ? exact(*number) : std::get<std::string>(cell);
+}
+
+double number_of(const Cell& cell) {
+  if (const auto* number = std::get_if<double>(&cell)) {
+    return *number;
+  }
+  const std::string& text = std::get<std::string>(cell);
+  double out = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), out);
+  return read.ec == std::errc{} && read.ptr == text.data() + text.size() ? out : kUndefined;
+}
+
+ResultTable metric_table(const std::string& name, const RunSummary& run) {
   ResultTable out{name, {}, {{}}};
-  add_figures(Json::parse(json).at(Json::json_pointer(section)), out);
-  return out;
-}
-
-ResultTable table_of_csv(const std::string& name, const std::string& csv, std::span<const std::string_view> dropped,
-                         std::span<const std::string_view> text_columns) {
-  ResultTable out{name, {}, {}};
-  std::size_t at = 0;
-  const std::vector<std::string> header = split_line(csv, at);
-  for (const std::string& column : header) {
-    if (!contains(dropped, column)) {
-      out.columns.push_back({column, contains(text_columns, column)});
-    }
-  }
-  for (int line = 2; at < csv.size(); ++line) {
-    const std::vector<std::string> fields = split_line(csv, at);
-    if (fields.size() != header.size()) {
-      throw InputError({name, line, ""},
-                       fmt::format("{} fields, but the header has {}.", fields.size(), header.size()));
-    }
-    std::vector<std::string>& row = out.rows.emplace_back();
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      if (!contains(dropped, header[i])) {
-        row.push_back(fields[i]);
-      }
+  for (const MetricSection& section : metric_sections()) {
+    for (const Metric* m : metrics_in(run, section)) {
+      out.columns.push_back({m->name, m->is_text()});
+      out.rows.front().push_back(m->is_text() ? Cell(run.texts[m->index]) : Cell(run.numbers[m->index]));
     }
   }
   return out;
 }
 
-void append_rows(ResultTable& all, const std::vector<std::string>& lead, const ResultTable& table) {
+ResultTable without_columns(const ResultTable& table, std::span<const std::string_view> dropped) {
+  ResultTable out{table.name, {}, std::vector<std::vector<Cell>>(table.rows.size())};
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    if (std::find(dropped.begin(), dropped.end(), table.columns[c].name) != dropped.end()) {
+      continue;
+    }
+    out.columns.push_back(table.columns[c]);
+    for (std::size_t r = 0; r < table.rows.size(); ++r) {
+      out.rows[r].push_back(table.rows[r][c]);
+    }
+  }
+  return out;
+}
+
+void append_rows(ResultTable& all, const std::vector<Cell>& lead, const ResultTable& table) {
   std::vector<std::size_t> places;
   for (const ResultColumn& column : table.columns) {
     places.push_back(column_of(all, column, lead.size()));
   }
-  for (const std::vector<std::string>& cells : table.rows) {
+  for (const std::vector<Cell>& cells : table.rows) {
     EPSIM_CHECK(cells.size() == places.size(), "a row has one cell per column");
-    std::vector<std::string> row = lead;
-    row.resize(all.columns.size());
+    std::vector<Cell> row = lead;
+    row.resize(all.columns.size(), kEmpty);
     for (std::size_t i = 0; i < cells.size(); ++i) {
       row[places[i]] = cells[i];
     }
@@ -141,28 +103,31 @@ void append_rows(ResultTable& all, const std::vector<std::string>& lead, const R
 
 nlohmann::ordered_json json_rows(const ResultTable& table) {
   Json out = Json::array();
-  for (const std::vector<std::string>& cells : table.rows) {
+  for (const std::vector<Cell>& cells : table.rows) {
     Json& row = out.emplace_back(Json::object());
     for (std::size_t c = 0; c < cells.size(); ++c) {
-      const Json number = table.columns[c].text ? Json() : Json::parse(cells[c], nullptr, false);
-      row[table.columns[c].name] = number.is_number() ? number : cells[c].empty() ? Json() : Json(cells[c]);
+      row[table.columns[c].name] = json_of(cells[c], table.columns[c].text);
     }
   }
   return out;
 }
 
-void write_table_csv(std::ostream& out, const ResultTable& table) {
+std::string table_csv(const ResultTable& table) {
+  std::ostringstream out;
   std::vector<std::string_view> names;
   for (const ResultColumn& column : table.columns) {
     names.push_back(column.name);
   }
-  CsvTable csv(out, names);
-  for (const std::vector<std::string>& row : table.rows) {
-    for (const std::string& cell : row) {
-      csv.text(cell);
+  {
+    CsvTable csv(out, names);
+    for (const std::vector<Cell>& row : table.rows) {
+      for (const Cell& cell : row) {
+        csv.text(text_of(cell));
+      }
+      csv.end_row();
     }
-    csv.end_row();
   }
+  return out.str();
 }
 
 }  // namespace epsim

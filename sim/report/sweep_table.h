@@ -1,13 +1,15 @@
-// Tables whose columns are known only when the program runs: those of a sweep, which gathers the figures of many runs.
-// Cells are the exact text of a CSV field, so that a figure goes through files without changing.
+// Tables whose columns are known only when the program runs: those of a sweep, which gathers the figures of many runs,
+// and those of a goodput study.
 #pragma once
 
-#include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
+
+#include "sim/report/summary.h"
 
 namespace epsim {
 
@@ -17,32 +19,33 @@ struct ResultColumn {
   bool operator==(const ResultColumn&) const = default;
 };
 
+// A number (kUndefined: not defined), or text: a word, or a value of an axis as it was typed.
+using Cell = std::variant<double, std::string>;
+std::string text_of(const Cell& cell);  // as CSV has it: every digit, empty when not defined
+double number_of(const Cell& cell);     // kUndefined for text that is not a number
+
 struct ResultTable {
   std::string name;
   std::vector<ResultColumn> columns;
-  std::vector<std::vector<std::string>> rows;  // one cell per column; empty = not defined
+  std::vector<std::vector<Cell>> rows;  // one cell per column
 };
 
 // The columns of a sweep that are neither an axis nor a figure of the run.
 inline constexpr std::string_view kPointColumn = "point", kErrorColumn = "error";
 
-// Every figure of a summary.json or goodput.json (as text), one row, under its own key and in the file's order.
-// Sections are flattened; an estimate over seeds is its mean; lists, what describes the inputs and ratios to another
-// policy are left out. `section` is a JSON pointer to where the figures are ("" = the whole document).
-ResultTable figures_of_json(const std::string& name, const std::string& json, const std::string& section);
+// The metrics of a run in the order of summary.json, in one row; without those of sections that are null there.
+ResultTable metric_table(const std::string& name, const RunSummary& run);
 
-// A CSV text as CsvTable writes it, without the columns of `dropped`; `text_columns` hold words. Throws InputError when
-// a row has not a field for each column.
-ResultTable table_of_csv(const std::string& name, const std::string& csv, std::span<const std::string_view> dropped,
-                         std::span<const std::string_view> text_columns);
+// The table without the columns of `dropped`.
+ResultTable without_columns(const ResultTable& table, std::span<const std::string_view> dropped);
 
 // The rows of `table` at the end of `all`, each after the cells `lead`, whose columns are the first of `all`. Columns
 // that `all` does not have yet are added, empty in earlier rows.
-void append_rows(ResultTable& all, const std::vector<std::string>& lead, const ResultTable& table);
+void append_rows(ResultTable& all, const std::vector<Cell>& lead, const ResultTable& table);
 
 // The rows as JSON objects by column: numbers as numbers, null where a cell is empty.
 nlohmann::ordered_json json_rows(const ResultTable& table);
 
-void write_table_csv(std::ostream& out, const ResultTable& table);
+std::string table_csv(const ResultTable& table);
 
 }  // namespace epsim

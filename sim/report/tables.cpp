@@ -15,8 +15,6 @@
 namespace epsim {
 namespace {
 
-constexpr std::size_t kColumns = 110;
-constexpr std::size_t kLabelColumns = 16;
 constexpr std::size_t kCaptionColumns = 16;
 
 std::string label_of(const RunSummary& run) {
@@ -269,7 +267,7 @@ TextTable table_of_one_seed(const Comparison& runs) {
 }
 
 // "3.021 +- 0.020": the interval with as many digits as the mean.
-std::string with_interval(const Estimate& e) {
+std::string mean_text(const Estimate& e) {
   const std::string mean = rounded(e.mean);
   const std::size_t point = mean.find('.');
   const int digits = point == std::string::npos ? 0 : static_cast<int>(mean.size() - point - 1);
@@ -313,7 +311,7 @@ TextTable table_over_seeds(const Comparison& runs) {
     for (const Metric* m : columns) {
       const bool interval = m->form == Form::kNumber;
       const Estimate e = over_seeds(runs, i, *m);
-      means.push_back(interval ? with_interval(e) : shown(m->form, e.mean));
+      means.push_back(interval ? mean_text(e) : shown(m->form, e.mean));
       apart.push_back(interval ? apart_text(runs, i, *m) : "");
     }
     table.add_row(std::move(means));

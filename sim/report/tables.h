@@ -8,6 +8,9 @@
 
 namespace epsim {
 
+inline constexpr std::size_t kColumns = 110;      // of a paragraph
+inline constexpr std::size_t kLabelColumns = 16;  // of a policy's name
+
 struct TableStyle {
   bool colour = false;
 };

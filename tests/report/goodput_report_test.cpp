@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_tables.h"
@@ -57,12 +56,9 @@ TEST_CASE("a verdict that depends on k is told as such") {
 }
 
 TEST_CASE("goodput.csv has a row for each policy, seed and k; curve.csv for each probe") {
-  std::ostringstream knees, curve;
-  write_goodput_csv(knees, sample_study());
-  write_curve_csv(curve, sample_study());
-  check_contains(knees.str(), {"\neplb,8,5,9,1.8,2500,ttft,0.02,1,0,1,500,10,1,0.25,1000\n",
-                               "\neplb,7,2,1,0.5,1000,ttft,0.5,0,1,1,500,10,1,0.25,1000\n"});
-  const std::string rows = knees.str(), probes = curve.str();
+  const std::string rows = table_csv(goodput_table(sample_study())), probes = table_csv(curve_table(sample_study()));
+  check_contains(rows, {"\neplb,8,5,9,1.8,2500,ttft,0.02,1,0,1,500,10,1,0.25,1000\n",
+                        "\neplb,7,2,1,0.5,1000,ttft,0.5,0,1,1,500,10,1,0.25,1000\n"});
   CHECK(std::count(rows.begin(), rows.end(), '\n') == 1 + 2 * 2 * 2);
   CHECK(std::count(probes.begin(), probes.end(), '\n') == 1 + 2 * 2 * 2);
   check_contains(probes, {"\nbase,7,4,1000,4,4,800,2400,4800,4.8,100,125,30000,120,,,1,1,5000,00000000deadbeef\n"});
@@ -99,12 +95,10 @@ TEST_CASE("the terminal shows knees, ratios, bounds and the rules behind them wi
 
 TEST_CASE("with an SLO, tables, CSV and JSON speak of the SLO and not of the knee") {
   const GoodputStudy study = test::sample_slo_study(1.2);
-  std::ostringstream rates, curve;
-  write_goodput_csv(rates, study);
-  write_curve_csv(curve, study);
-  check_contains(rates.str(), {"\nbase,8,5,1,3.75,6.25,ttft<2s,1,0,1000\n", "\neplb,8,6,1.2,4.5,7.5,"});
-  CHECK(rates.str().find("knee") == std::string::npos);
-  check_contains(curve.str(), {"\nbase,7,4,1000,4,4,800,2400,4800,4.8,100,125,30000,120,0.5,1,1,1,5000,"});
+  const std::string rates = table_csv(goodput_table(study)), curve = table_csv(curve_table(study));
+  check_contains(rates, {"\nbase,8,5,1,3.75,6.25,ttft<2s,1,0,1000\n", "\neplb,8,6,1.2,4.5,7.5,"});
+  CHECK(rates.find("knee") == std::string::npos);
+  check_contains(curve, {"\nbase,7,4,1000,4,4,800,2400,4800,4.8,100,125,30000,120,0.5,1,1,1,5000,"});
   const auto json = nlohmann::json::parse(goodput_json(study, {"0.1.0", "s", 7, "", {}}));
   CHECK(json.at("slo").at("text") == "ttft<2s, attainment>=0.95");
   CHECK(json.at("slo").at("terms").at(0).dump() == R"({"bound_s":2.0,"metric":"ttft","stat":"each"})");

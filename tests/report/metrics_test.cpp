@@ -85,17 +85,10 @@ Names csv_columns() {
     names.insert(column);
   }
   for (const auto& study : {test::sample_study(), test::sample_slo_study(1.2)}) {
-    std::ostringstream out;
-    write_goodput_csv(out, study);
-    for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
-      names.insert(column);
-    }
-  }
-  {
-    std::ostringstream out;
-    write_curve_csv(out, test::sample_study());
-    for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
-      names.insert(column);
+    for (const ResultTable& table : {goodput_table(study), curve_table(study)}) {
+      for (const ResultColumn& column : table.columns) {
+        names.insert(column.name);
+      }
     }
   }
   names.insert({std::string(kPointColumn), std::string(kErrorColumn)});
