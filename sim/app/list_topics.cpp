@@ -7,9 +7,9 @@
 #include "policies/rebalance/rules.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
-#include "sim/scenario/engine_profile.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scenario/scenario.h"
+#include "sim/scheduler/engines.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing/load_sources.h"
 

@@ -15,9 +15,9 @@
 #include "sim/cluster/run_tally.h"
 #include "sim/core/fingerprint.h"
 #include "sim/domain/step.h"
-#include "sim/scenario/serving_options.h"
 #include "sim/scheduler/router.h"
 #include "sim/scheduler/scheduler.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 

@@ -15,8 +15,8 @@
 #include "sim/core/units.h"
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
-#include "sim/scenario/serving_options.h"
 #include "sim/scheduler/request_record.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 

@@ -8,7 +8,7 @@
 #include "sim/cluster/run_result.h"
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
-#include "sim/scenario/serving_options.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 

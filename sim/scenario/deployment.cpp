@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "sim/scenario/engine_profile.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scenario/scenario.h"
+#include "sim/scheduler/engines.h"
 
 namespace epsim {
 namespace {

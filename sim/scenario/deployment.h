@@ -11,7 +11,7 @@
 #include "sim/core/config.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/parallelism.h"
-#include "sim/scenario/serving_options.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 

@@ -1,4 +1,4 @@
-// What the engines choose where the user does not: by GPU, by size of the instance, by network. Each with its source.
+// What the engines choose by network where the user does not, and what they would say of a scenario.
 #pragma once
 
 #include <cstdint>
@@ -10,45 +10,15 @@
 #include "models/catalogue/hardware_profile.h"
 #include "models/step/step_parts.h"
 #include "sim/domain/cluster_spec.h"
-#include "sim/scenario/serving_options.h"
+#include "sim/scheduler/engine_profile.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 
 struct Scenario;
 
-// What an engine's defaults depend on.
-struct EngineSite {
-  int dp_ranks = 1;
-  int gpus = 8;  // of the instance
-  std::string gpu = "H100";
-  Bytes gpu_memory{80.0 * 1073741824.0};
-  bool can_capture = false;      // CUDA graphs can hold the exchange of tokens (can_capture())
-  bool fraction_stated = false;  // memory.static_fraction is given: the engine's own does not count
-};
+// What the engine's defaults depend on.
 EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated);
-
-template <class T>
-struct EngineDefault {
-  T value;
-  std::string source;
-};
-
-// What a scenario says of its CUDA graphs.
-struct GraphWishes {
-  std::optional<std::int64_t> largest;  // cuda_graph_max_bs
-  bool pad = true, speculative = false;
-};
-
-// SGLang: tokens of a chunk, for all DP ranks together; captured batch sizes in requests, ascending, none where
-// `largest` is below 1; requests of a DP rank, 0 = no limit of its own; the fraction of static memory.
-EngineDefault<std::int64_t> sglang_chunk(const EngineSite& site);
-EngineDefault<std::vector<std::int64_t>> sglang_graph_sizes(const EngineSite& site, const GraphWishes& wishes);
-EngineDefault<std::int64_t> sglang_running(int dp_ranks, bool speculative);
-EngineDefault<double> sglang_static_fraction(const EngineSite& site, bool speculative);
-// vLLM's API server: tokens and sequences of a step, and the captured sizes in tokens.
-EngineDefault<std::int64_t> vllm_batched_tokens(const EngineSite& site);
-EngineDefault<std::int64_t> vllm_sequences(const EngineSite& site);
-EngineDefault<std::vector<std::int64_t>> vllm_graph_sizes(std::int64_t sequences);
 
 // dispatch.transport of an instance with this role. DeepEP wherever its kernels were measured on the cluster's links,
 // as those are the links that it runs on.

@@ -2,19 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "sim/scenario/engine_profile.h"
+#include "sim/scheduler/engines.h"
 
 namespace epsim {
 namespace {
-
-bool has_partial_ep(const std::string& engine) {
-  for (const EngineProfile& profile : engine_profiles()) {
-    if (profile.name == engine) {
-      return profile.partial_ep;
-    }
-  }
-  return false;
-}
 
 void check_slots_of(const ConfigReader& in, int copies, const MoeSpec& model, const Parallelism& parallelism) {
   const int ranks = parallelism.ep_size();
@@ -38,7 +29,7 @@ void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const
                    const DispatchOptions& dispatch) {
   const int ranks = parallelism.ep_size();
   in.check(
-      ranks == 1 || parallelism.moe_tp == 1 || has_partial_ep(serving.engine), "ep_size",
+      ranks == 1 || parallelism.moe_tp == 1 || find_engine(serving.engine).partial_ep, "ep_size",
       fmt::format("{} has experts over all GPUs or none: ep_size {} or 1, not {}; sglang_0_4_10 takes any divisor.",
                   serving.engine, parallelism.gpus, ranks));
   in.check(parallelism.moe_tp == 1 || dispatch.network.transport == Transport::kAllGatherReduceScatter, "ep_size",

@@ -21,7 +21,7 @@
 #include "sim/core/units.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/step.h"
-#include "sim/scenario/serving_options.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 

@@ -26,8 +26,8 @@
 #include "sim/scenario/execution_options.h"
 #include "sim/scenario/faults.h"
 #include "sim/scenario/rebalance_options.h"
-#include "sim/scenario/serving_options.h"
 #include "sim/scenario/step_policy_run.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 

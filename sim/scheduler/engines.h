@@ -1,13 +1,39 @@
-// Makes the scheduler of an engine.
+// The serving engines whose scheduling the simulator follows.
+//
+// A scenario's `serving` section names an engine and sets its knobs; what is left out has the engine's default on that
+// hardware. A knob of another engine is refused by name, an unknown one with the list of those that there are.
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
-#include "sim/scenario/serving_options.h"
+#include "sim/core/config.h"
+#include "sim/scheduler/engine_profile.h"
 #include "sim/scheduler/scheduler.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 
-std::unique_ptr<Scheduler> make_scheduler(const ServingOptions& options, const SchedulerSeat& seat);
+// Every engine, for `list` and for error messages.
+std::span<const EngineProfile> engine_profiles();
+const EngineProfile& find_engine(std::string_view name);
+
+// Names that stand for the newest profile of an engine.
+struct EngineAlias {
+  std::string_view name, engine;
+};
+inline constexpr EngineAlias kEngineAliases[] = {{"sglang", "sglang_0_4_10"}, {"vllm", "vllm_v1"}};
+
+// Reads the mapping `serving`; `engine` is that of a mapping that names none. Leaves kv_blocks to the caller, and
+// finish() too, since other readers may share the mapping. Throws InputError.
+EngineSettings read_engine_settings(ConfigReader& in, const EngineSite& site,
+                                    const std::string& engine = ServingOptions{}.engine);
+// The engine that the mapping names, without the rest.
+const EngineProfile& read_engine_profile(ConfigReader& in, const std::string& engine = ServingOptions{}.engine);
+
+// The scheduler of a DP rank of the engine that the options name.
+std::unique_ptr<Scheduler> make_scheduler(const ServingOptions& options, const RankContext& context);
 
 }  // namespace epsim

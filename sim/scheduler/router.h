@@ -14,8 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "sim/scenario/serving_options.h"
 #include "sim/scheduler/scheduler.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 

@@ -19,18 +19,18 @@ std::unique_ptr<Decodes> make_decodes(const ServingOptions& options, std::int32_
 
 }  // namespace
 
-Scheduler::Scheduler(const ServingOptions& options, const SchedulerSeat& seat, const MemoryRules& rules)
+Scheduler::Scheduler(const ServingOptions& options, const RankContext& context, const MemoryRules& rules)
     : options_(options),
       rules_(rules),
-      records_(seat.records),
+      records_(context.records),
       // What a decode instance holds came whole from a prefill instance.
-      prefixes_(options.prefix_caching && options.role != InstanceRole::kDecode && seat.prefixes != nullptr &&
-                        seat.prefixes->known()
-                    ? seat.prefixes
+      prefixes_(options.prefix_caching && options.role != InstanceRole::kDecode && context.prefixes != nullptr &&
+                        context.prefixes->known()
+                    ? context.prefixes
                     : nullptr),
       kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
-      decodes_(make_decodes(options, seat.rank)) {
-  EPSIM_CHECK(options.chunked_prefill_size > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
+      decodes_(make_decodes(options, context.rank)) {
+  EPSIM_CHECK(options.token_budget > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
 }
 
 std::span<const std::int32_t> Scheduler::path_of(std::int32_t request) const {
@@ -151,7 +151,7 @@ void Scheduler::add_decodes() {
 const RankBatch& Scheduler::begin_step(Ticks now) {
   batch_ = {};
   chunks_.clear();
-  head_refused_ = false;
+  head_lacks_blocks_ = false;
   for (const Decodes::Member& m : joining_) {
     decodes_->join(m.request, m.context, m.left, m.last_token);
   }

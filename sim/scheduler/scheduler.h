@@ -20,17 +20,17 @@
 
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
-#include "sim/scenario/serving_options.h"
 #include "sim/scheduler/decode_set.h"
 #include "sim/scheduler/gap_samples.h"
 #include "sim/scheduler/kv_pool.h"
 #include "sim/scheduler/request_queue.h"
 #include "sim/scheduler/request_record.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 
-// A scheduler's place in a run.
-struct SchedulerSeat {
+// What the scheduler of one DP rank gets from its run.
+struct RankContext {
   // The table of all requests of the run; the scheduler writes the times and states of those routed to it.
   std::span<RequestRecord> records;
   // Null when the trace names no prefix blocks. Outlives the scheduler, as the records do.
@@ -75,7 +75,7 @@ class Scheduler {
   // Input and output tokens of the requests that were routed here and have not ended.
   std::int64_t outstanding_tokens() const { return outstanding_tokens_; }
   // Whether the head of the queue waited for KV blocks in the latest step.
-  bool head_lacks_blocks() const { return head_refused_ && !waiting_.empty(); }
+  bool head_lacks_blocks() const { return head_lacks_blocks_ && !waiting_.empty(); }
   const KvPool& kv() const { return kv_; }
   // Requests that hold KV memory here. One whose keys and values are on their way counts where they come from.
   std::int64_t running_requests() const {
@@ -119,10 +119,10 @@ class Scheduler {
     // Tokens kept free for each running request before a prompt from elsewhere enters (decode instances).
     std::int64_t reserved_decode_tokens = 0;
   };
-  Scheduler(const ServingOptions& options, const SchedulerSeat& seat, const MemoryRules& rules);
+  Scheduler(const ServingOptions& options, const RankContext& context, const MemoryRules& rules);
 
   // Puts the chunks and decodes of the step that starts now into the batch, by the functions below. The one decision
-  // that is the engine's. Sets head_refused_ when the head of the queue waits for KV blocks.
+  // that is the engine's. Sets head_lacks_blocks_ when the head of the queue waits for KV blocks.
   virtual void form_batch(Ticks now) = 0;
 
   // A request that holds KV memory.
@@ -183,7 +183,7 @@ class Scheduler {
   bool caches_prefixes() const { return prefixes_ != nullptr; }
 
   RequestQueue waiting_;
-  bool head_refused_ = false;  // the head of the queue lacked memory in this step
+  bool head_lacks_blocks_ = false;  // the head of the queue lacked memory in this step
 
  private:
   // What a retracted request keeps.

@@ -144,7 +144,7 @@ std::vector<std::int32_t> Scheduler::die() {
 void Scheduler::revive() {
   EPSIM_CHECK(!alive_ && !has_work(), "only a rank that is gone can come back");
   alive_ = true;
-  head_refused_ = false;
+  head_lacks_blocks_ = false;
   ++departures_;
   on_idle();
 }

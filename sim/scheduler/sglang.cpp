@@ -13,6 +13,7 @@
 #include "sim/scheduler/sglang.h"
 
 #include <algorithm>
+#include <any>
 #include <utility>
 #include <vector>
 
@@ -25,34 +26,78 @@ constexpr std::size_t kLongestSortedQueue = 128;  // above it lpm does without
 
 std::int64_t round_up(std::int64_t tokens, int page) { return (tokens + page - 1) / page * page; }
 
+constexpr TransportDefault kWithDeepEp{
+    true, false, "deepep_auto",
+    "SGLang with DeepEP turned on, --deepep-mode auto (server_args.py; with DP attention since its PR 7222)"};
+constexpr TransportDefault kWithoutDeepEp{
+    false, false, "allgather_reducescatter",
+    "SGLang without DeepEP: no InfiniBand, no measured DeepEP kernels, or one DP rank; since its PR 8539, before that "
+    "all-reduces (layers/dp_attention.py)"};
+constexpr TransportDefault kTransports048[] = {
+    {true, true, "deepep_low_latency",
+     "SGLang v0.4.8 with --enable-deepep-moe, decode instance as in its issue 6017 (its auto mode excludes DP "
+     "attention, server_args.py)"},
+    {true, false, "deepep_normal",
+     "SGLang v0.4.8 with --enable-deepep-moe (its auto mode excludes DP attention, server_args.py)"},
+    kWithoutDeepEp};
+constexpr TransportDefault kTransports0410[] = {kWithDeepEp, kWithoutDeepEp};
+
 }  // namespace
 
-SglangScheduler::SglangScheduler(const ServingOptions& options, const SchedulerSeat& seat)
-    : Scheduler(options, seat,
-                {.reserve_full = options.admission.rule == AdmissionRule::kReserveFull,
-                 .reserved_decode_tokens = options.reserved_decode_tokens}),
-      new_token_ratio_(options.admission.init_ratio),
+// CUDA graphs by size: model_executor/cuda_graph_runner.py, v0.4.8 (sum of global_num_tokens) and v0.4.10 (most).
+EngineProfile sglang_0_4_8() {
+  return {.name = "sglang_0_4_8",
+          .summary = "SGLang v0.4.8: prefill first, new-token ratio, retraction, radix cache",
+          .knobs = kSglangKnobs,
+          .read = read_sglang,
+          .make_scheduler = make_scheduler_of<SglangScheduler>,
+          .transports = kTransports048,
+          .graph_size = GraphSize::kSum,
+          .refuses_deepep_auto =
+              "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own "
+              "kernels."};
+}
+
+EngineProfile sglang_0_4_10() {
+  return {.name = "sglang_0_4_10",
+          .summary = "SGLang v0.4.10: the same, CUDA graphs sized by the busiest DP rank",
+          .knobs = kSglangKnobs,
+          .read = read_sglang,
+          .make_scheduler = make_scheduler_of<SglangScheduler>,
+          .transports = kTransports0410,
+          .graph_size = GraphSize::kMax,
+          .partial_ep = true};
+}
+
+SglangScheduler::SglangScheduler(const ServingOptions& options, const RankContext& context)
+    : SglangScheduler(options, context, std::any_cast<const SglangKnobs&>(options.knobs)) {}
+
+SglangScheduler::SglangScheduler(const ServingOptions& options, const RankContext& context, const SglangKnobs& knobs)
+    : Scheduler(options, context,
+                {.reserve_full = knobs.reserve_full, .reserved_decode_tokens = knobs.reserved_decode_tokens}),
+      knobs_(knobs),
+      new_token_ratio_(knobs.ratio.init),
       retracted_to_(options.role == InstanceRole::kDecode ? Requeue::kHost : Requeue::kBack) {}
 
 void SglangScheduler::form_batch(Ticks now) {
-  const bool mixed = options().mixed_chunk;
+  const bool mixed = knobs_.mixed_chunk;
   // Nobody enters in a step that retracts: what has just been freed is for those that stayed.
   const bool short_of_memory = mixed && decodes().size() > 0 && secure_decodes();
-  head_refused_ = short_of_memory;
+  head_lacks_blocks_ = short_of_memory;
   if (!short_of_memory) {
     add_prompts(now);
   }
   const bool decodes_alone = batch().prefill_tokens == 0 && decodes().size() > 0;
   const bool retracted = mixed ? short_of_memory : decodes_alone && secure_decodes();
   if (decodes_alone && !retracted) {
-    new_token_ratio_ = std::max(new_token_ratio_ - admission().ratio_decay, admission().min_ratio);
+    new_token_ratio_ = std::max(new_token_ratio_ - knobs_.ratio.decay, knobs_.ratio.min);
   }
   if (mixed || decodes_alone) {
     add_decodes();
   }
-  if (reserve_full() && !waiting_.empty()) {
+  if (knobs_.reserve_full && !waiting_.empty()) {
     const std::int32_t head = waiting_.front();
-    head_refused_ = !kv().has_room(whole_need(head, hit_blocks(head)));
+    head_lacks_blocks_ = !kv().has_room(whole_need(head, hit_blocks(head)));
   }
 }
 
@@ -63,14 +108,14 @@ double SglangScheduler::room_left(const Budget& budget) const {
 
 void SglangScheduler::add_prompts(Ticks now) {
   if (partial().empty() && (waiting_.empty() || (full() && decodes().size() > 0))) {
-    head_refused_ = full() && !waiting_.empty();
+    head_lacks_blocks_ = full() && !waiting_.empty();
     return;
   }
   order_queue();
-  const std::int64_t with = options().mixed_chunk ? decodes().step_tokens() : 0;
-  Budget budget{options().chunked_prefill_size - with, options().max_prefill_tokens - with};
-  if (!reserve_full()) {
-    budget.promised = static_cast<double>(decodes().tokens_to_come(admission().clip_tokens)) * new_token_ratio_;
+  const std::int64_t with = knobs_.mixed_chunk ? decodes().step_tokens() : 0;
+  Budget budget{options().token_budget - with, knobs_.max_prefill_tokens - with};
+  if (!knobs_.reserve_full) {
+    budget.promised = static_cast<double>(decodes().tokens_to_come(knobs_.ratio.clip_tokens)) * new_token_ratio_;
   }
   if (!partial().empty()) {
     continue_prompt(budget);
@@ -80,7 +125,7 @@ void SglangScheduler::add_prompts(Ticks now) {
     entry = enter_head(budget, now);
   }
   if (entry == Entry::kNoMemory) {
-    head_refused_ = true;
+    head_lacks_blocks_ = true;
     stop_admission();
   }
 }
@@ -100,19 +145,19 @@ void SglangScheduler::continue_prompt(Budget& budget) {
 void SglangScheduler::charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends) {
   const std::int64_t rounded = round_up(tokens, kv().block_tokens());
   // A request that reserved all of its memory may stop inside a page.
-  budget.chunk -= reserve_full() ? tokens : rounded;
+  budget.chunk -= knobs_.reserve_full ? tokens : rounded;
   budget.input -= rounded;
   ++budget.entered;
   if (ends) {
     budget.promised +=
-        static_cast<double>(std::min<std::int64_t>(record(request).output_tokens, admission().clip_tokens));
+        static_cast<double>(std::min<std::int64_t>(record(request).output_tokens, knobs_.ratio.clip_tokens));
   }
 }
 
 // lpm: longest prefix match first, in the order of the queue among equals. Its place in the queue stays.
 void SglangScheduler::order_queue() {
   const auto waiting = waiting_.waiting();
-  if (options().schedule_policy != SchedulePolicy::kLongestPrefix || !caches_prefixes() || waiting.size() < 2 ||
+  if (!knobs_.longest_prefix_first || !caches_prefixes() || waiting.size() < 2 ||
       waiting.size() > kLongestSortedQueue) {
     return;
   }
@@ -129,11 +174,11 @@ void SglangScheduler::order_queue() {
 // would be lent cannot be evicted for it.
 bool SglangScheduler::fits_estimate(std::int32_t request, std::int64_t hit, const Budget& budget) const {
   const RequestRecord& r = record(request);
-  if (reserve_full()) {
+  if (knobs_.reserve_full) {
     return kv().has_room(whole_need(request, hit));
   }
   const bool idle = active().empty();
-  const std::int64_t out = std::min<std::int64_t>(r.output_tokens, admission().clip_tokens);
+  const std::int64_t out = std::min<std::int64_t>(r.output_tokens, knobs_.ratio.clip_tokens);
   const double need = static_cast<double>(prompt_of(request) - tokens_of_hit(hit) + out +
                                           options().kv_blocks_per_request * kv().block_tokens());
   const double lent = static_cast<double>(newly_used(request, hit) * kv().block_tokens());
@@ -161,15 +206,15 @@ SglangScheduler::Entry SglangScheduler::take_head(Budget& budget, std::int64_t h
   if (rounded >= budget.input && budget.entered > 0) {
     return Entry::kStop;
   }
-  const bool whole = (reserve_full() ? rest : rounded) <= budget.chunk;
-  const std::int64_t n = whole ? rest : reserve_full() ? budget.chunk : budget.chunk / page * page;
+  const bool whole = (knobs_.reserve_full ? rest : rounded) <= budget.chunk;
+  const std::int64_t n = whole ? rest : knobs_.reserve_full ? budget.chunk : budget.chunk / page * page;
   if (n <= 0) {
     return Entry::kStop;
   }
   Active& a = admit_head(hit, now);
   add_chunk(request, a, n);
   charge(budget, request, n, whole);
-  if (!reserve_full() && room_left(budget) <= 0) {
+  if (!knobs_.reserve_full && room_left(budget) <= 0) {
     return Entry::kNoMemory;
   }
   return budget.input > 0 ? Entry::kNext : Entry::kStop;
@@ -198,7 +243,7 @@ void SglangScheduler::retract_decodes() {
     const std::int32_t in_a = record(a.request).input_tokens, in_b = record(b.request).input_tokens;
     return in_a != in_b ? in_a < in_b : a.request < b.request;
   });
-  const std::int64_t steps = admission().retract_steps;
+  const std::int64_t steps = knobs_.ratio.retract_steps;
   bool first = true;
   while (order.size() > 1 && (first || kv().room() * kv().block_tokens() < std::ssize(order) * steps)) {
     first = false;

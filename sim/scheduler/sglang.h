@@ -5,17 +5,20 @@
 #include <cstdint>
 
 #include "sim/scheduler/scheduler.h"
+#include "sim/scheduler/sglang_knobs.h"
 
 namespace epsim {
 
 class SglangScheduler final : public Scheduler {
  public:
-  SglangScheduler(const ServingOptions& options, const SchedulerSeat& seat);
-  void on_idle() override { new_token_ratio_ = admission().init_ratio; }
+  SglangScheduler(const ServingOptions& options, const RankContext& context);
+  void on_idle() override { new_token_ratio_ = knobs_.ratio.init; }
   // Share of the tokens that running requests may still generate for which memory is kept.
   double new_token_ratio() const { return new_token_ratio_; }
 
  private:
+  SglangScheduler(const ServingOptions& options, const RankContext& context, const SglangKnobs& knobs);
+
   // What is left of a step's budgets for prompts.
   struct Budget {
     std::int64_t chunk, input;
@@ -36,12 +39,11 @@ class SglangScheduler final : public Scheduler {
   bool secure_decodes();
   void retract_decodes();
 
-  const AdmissionOptions& admission() const { return options().admission; }
-  bool reserve_full() const { return admission().rule == AdmissionRule::kReserveFull; }
   // Nothing enters until a request has given its memory back.
-  void stop_admission() { full_at_ = reserve_full() ? -1 : departures(); }
+  void stop_admission() { full_at_ = knobs_.reserve_full ? -1 : departures(); }
   bool full() const { return full_at_ == departures(); }
 
+  SglangKnobs knobs_;
   double new_token_ratio_;
   std::int64_t full_at_ = -1;  // departures() when admission stopped
   Requeue retracted_to_;

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "sim/core/rng.h"
-#include "sim/scenario/serving_options.h"
 #include "sim/scheduler/decode_set.h"
+#include "sim/scheduler/serving_options.h"
 
 namespace epsim {
 

@@ -14,16 +14,33 @@
 #include <algorithm>
 
 namespace epsim {
+namespace {
+
+constexpr TransportDefault kTransports[] = {
+    {false, false, "allgather_reducescatter",
+     "vLLM from v0.11 (envs.py, VLLM_ALL2ALL_BACKEND); v0.9 and v0.10 broadcast and all-reduce ('naive'), unpriced"}};
+
+}  // namespace
+
+EngineProfile vllm_v1() {
+  return {.name = "vllm_v1",
+          .summary = "vLLM V1 (v0.9, v0.10): one token budget, decodes first, preemption by recompute",
+          .knobs = kVllmKnobs,
+          .read = read_vllm,
+          .make_scheduler = make_scheduler_of<VllmScheduler>,
+          .transports = kTransports,
+          .graph_size = GraphSize::kOwn};
+}
 
 void VllmScheduler::form_batch(Ticks now) {
   const bool preempted = preempt_for_decodes();
   add_decodes();
-  std::int64_t budget = options().chunked_prefill_size - decodes().step_tokens();
+  std::int64_t budget = options().token_budget - decodes().step_tokens();
   const bool lacked = continue_prompts(budget);
   if (!preempted && !lacked) {
     enter_waiting(budget, now);
   } else {
-    head_refused_ = !waiting_.empty();
+    head_lacks_blocks_ = !waiting_.empty();
   }
 }
 
@@ -51,7 +68,7 @@ bool VllmScheduler::preempt_for_decodes() {
 }
 
 std::int64_t VllmScheduler::chunk(std::int64_t rest, std::int64_t budget) const {
-  const std::int64_t longest = options().long_prefill_token_threshold;
+  const std::int64_t longest = knobs_.long_prefill_token_threshold;
   return std::min(longest > 0 ? std::min(rest, longest) : rest, budget);
 }
 
@@ -89,12 +106,12 @@ void VllmScheduler::enter_waiting(std::int64_t& budget, Ticks now) {
     const std::int64_t found = tokens_of_hit(hit);
     const std::int64_t rest = prompt_of(request) - found;
     const std::int64_t n = chunk(rest, budget);
-    if (!options().chunked_prefill && n < rest) {
+    if (!knobs_.chunked_prefill && n < rest) {
       return;
     }
     const std::int64_t blocks = options().kv_blocks_per_request + kv().blocks_for(found + n) - kv().blocks_for(found);
     if (!kv().has_room(blocks + newly_used(request, hit))) {
-      head_refused_ = true;
+      head_lacks_blocks_ = true;
       return;
     }
     add_chunk(request, admit_head(hit, now), n);

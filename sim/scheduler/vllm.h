@@ -2,16 +2,19 @@
 // latest are preempted when they run out.
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <optional>
 
 #include "sim/scheduler/scheduler.h"
+#include "sim/scheduler/vllm_knobs.h"
 
 namespace epsim {
 
 class VllmScheduler final : public Scheduler {
  public:
-  VllmScheduler(const ServingOptions& options, const SchedulerSeat& seat) : Scheduler(options, seat, {}) {}
+  VllmScheduler(const ServingOptions& options, const RankContext& context)
+      : Scheduler(options, context, {}), knobs_(std::any_cast<const VllmKnobs&>(options.knobs)) {}
 
  private:
   void form_batch(Ticks now) override;
@@ -20,6 +23,8 @@ class VllmScheduler final : public Scheduler {
   void enter_waiting(std::int64_t& budget, Ticks now);
   std::optional<std::int32_t> latest() const;
   std::int64_t chunk(std::int64_t rest, std::int64_t budget) const;
+
+  VllmKnobs knobs_;
 };
 
 }  // namespace epsim

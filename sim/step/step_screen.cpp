@@ -12,8 +12,7 @@ StepScore screen_steps(const Scenario& s, const PolicyChoice& policy, int steps)
   EPSIM_CHECK(policy.per_step != nullptr, "only policies that act in every step are screened on steps");
   const int gpus = s.cluster.gpus();
   const Residency home = Residency::contiguous(s.model.experts, gpus);
-  const std::vector<std::int64_t> by_rank(static_cast<std::size_t>(s.parallelism.dp_ranks()),
-                                          s.serving.chunked_prefill_size);
+  const std::vector<std::int64_t> by_rank(static_cast<std::size_t>(s.parallelism.dp_ranks()), s.serving.token_budget);
   const std::vector<std::int64_t> by_gpu = tokens_by_gpu(by_rank, s.parallelism);
   std::vector<double> by_layer(static_cast<std::size_t>(s.model.moe_layers()), 0.0);
   StepLoads loads;

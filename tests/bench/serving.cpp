@@ -5,6 +5,7 @@
 
 #include "sim/cluster/simulate.h"
 #include "sim/core/rng.h"
+#include "sim/scheduler/sglang_knobs.h"
 
 namespace epsim {
 namespace {
@@ -49,7 +50,7 @@ void run(benchmark::State& state, const RequestTrace& trace, const ServingOption
 ServingOptions options_of(int dp_ranks, bool mixed) {
   ServingOptions out;
   out.dp_ranks = dp_ranks;
-  out.mixed_chunk = mixed;
+  out.knobs = SglangKnobs{.mixed_chunk = mixed, .reserve_full = true};
   out.kv_blocks = 300'000;
   return out;
 }

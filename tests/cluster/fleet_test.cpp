@@ -27,10 +27,9 @@ InstanceSpec instance_of(StepPricer& pricer, const ServingOptions& options) {
 
 ServingOptions engine(InstanceRole role, std::int64_t blocks = 1000) {
   ServingOptions out = test::one_rank(100, false);
-  out.admission.rule = AdmissionRule::kNewTokenRatio;
+  out.knobs = SglangKnobs{.reserved_decode_tokens = 4};
   out.role = role;
   out.kv_blocks = blocks;
-  out.reserved_decode_tokens = 4;
   return out;
 }
 
@@ -130,7 +129,7 @@ TEST_CASE("prompts wait on the prefill instance for memory of the decode instanc
 TEST_CASE("a decode instance short of memory retracts to the host and computes nothing again") {
   FixedPricer prefill(1_ms), decode(1_ms);
   ServingOptions tight = engine(InstanceRole::kDecode, 40);
-  tight.reserved_decode_tokens = 0;
+  test::sglang(tight).reserved_decode_tokens = 0;
   const std::vector<InstanceSpec> specs = {prefill_of(prefill), instance_of(decode, tight)};
   const RunResult run = simulate(trace_of({{0, 10, 20}, {0, 10, 20}, {0, 10, 20}}), specs, Router::kRoundRobin, {});
   CHECK(run.completed == 3);

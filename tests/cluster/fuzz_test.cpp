@@ -87,7 +87,7 @@ void run_engine(std::uint64_t i, EngineRuns& sums) {
   sums.retractions += run.kv.retractions;
   sums.hits += run.kv.hit_tokens;
   sums.replayed += run.replayed_steps;
-  sums.vllm += options.loop == SchedulerLoop::kVllm ? run.kv.retractions : 0;
+  sums.vllm += options.engine == "vllm_v1" ? run.kv.retractions : 0;
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ TEST_CASE("the fingerprint tells runs apart") {
   CHECK(simulate(trace, options, slower, {}).fingerprint != base);
   CHECK(simulate(test::trace_of({{0, 100, 4}, {1, 30, 2}, {2, 6, 1}}), options, pricer, {}).fingerprint != base);
   ServingOptions other = options;
-  other.chunked_prefill_size = 49;
+  other.token_budget = 49;
   CHECK(simulate(trace, other, pricer, {}).fingerprint != base);
 }
 

@@ -38,7 +38,7 @@ void check(const RequestTrace& trace, const ServingOptions& options, const std::
 TEST_CASE("one request alone: two chunks, three decodes") {
   // Chunks of 512 and 488: 10,120 + 9,880 us. Decodes on 1000, 1001 and 1002 cached tokens: 5,110 + 5,110.1 + 5,110.2.
   ServingOptions options = test::one_rank(512, false);
-  options.admission.rule = AdmissionRule::kNewTokenRatio;
+  test::sglang(options).reserve_full = false;
   check(test::trace_of({{0, 1000, 4}}), options, {{20'000, 35'330.3}});
 }
 
@@ -46,15 +46,15 @@ TEST_CASE("two requests, the second's prompt beside the first's decode") {
   // A's 300 tokens: 8,000 us. A on 300 cached and B's 200: 201 tokens, 5,000 + 2,010 + 30 us: at 15,040. Both decode on
   // 301 + 200 cached: 5,000 + 20 + 50.1 us: at 20,110.1. B arrived at 1,000.
   ServingOptions options = test::one_rank(512, true);
-  options.admission.rule = AdmissionRule::kNewTokenRatio;
+  test::sglang(options).reserve_full = false;
   check(test::trace_of({{0, 300, 3}, {1, 200, 2}}), options, {{8'000, 20'110.1}, {14'040, 19'110.1}});
 }
 
 TEST_CASE("vLLM: two prompts share a budget of 256 tokens") {
   // 256 of A: 7,560 us. A's other 144 and B's 100: 7,440 us: at 15,000. Both decode on 400 + 100: 5,070 us.
   ServingOptions options = test::one_rank(256);
-  options.loop = SchedulerLoop::kVllm;
-  options.admission.rule = AdmissionRule::kOnDemand;
+  options.engine = "vllm_v1";
+  options.knobs = VllmKnobs{};
   check(test::trace_of({{0, 400, 2}, {0, 100, 2}}), options, {{15'000, 20'070}, {15'000, 20'070}});
 }
 

@@ -23,7 +23,10 @@ struct RandomFleet {
     const bool apart = random.below(2) == 0;
     ServingOptions options = random_options(random);
     choose_engine(random, options);
-    options.reserved_decode_tokens = static_cast<std::int64_t>(random.below(20));
+    const auto reserved = static_cast<std::int64_t>(random.below(20));
+    if (auto* knobs = std::any_cast<SglangKnobs>(&options.knobs); knobs != nullptr) {
+      knobs->reserved_decode_tokens = reserved;
+    }
     options.speculative.draft_tokens = static_cast<int>(random.below(3));
     options.speculative.acceptance = random.uniform();
     options.seed = random.bits();

@@ -70,8 +70,8 @@ inline PrefixBlocks random_prefixes(RandomStream& random, const RequestTrace& tr
 inline ServingOptions random_options(RandomStream& random) {
   ServingOptions out;
   out.dp_ranks = static_cast<int>(1 + random.below(4));
-  out.chunked_prefill_size = static_cast<std::int64_t>(1 + random.below(80));
-  out.mixed_chunk = random.below(2) == 0;
+  out.token_budget = static_cast<std::int64_t>(1 + random.below(80));
+  out.knobs = SglangKnobs{.mixed_chunk = random.below(2) == 0, .reserve_full = true};
   out.max_running_requests = static_cast<int>(random.below(6));
   out.kv_block_tokens = static_cast<int>(1 + random.below(16));
   out.kv_blocks = (72 + out.kv_block_tokens - 1) / out.kv_block_tokens + static_cast<std::int64_t>(random.below(100));
@@ -91,24 +91,24 @@ inline void choose_engine(RandomStream& random, ServingOptions& options) {
   options.graphs.size = static_cast<GraphSize>(random.below(3));
   if (random.below(3) == 0) {
     options.engine = "vllm_v1";
-    options.loop = SchedulerLoop::kVllm;
-    options.admission.rule = AdmissionRule::kOnDemand;
     options.max_running_requests = static_cast<int>(1 + random.below(8));
-    options.chunked_prefill_size = std::max<std::int64_t>(options.chunked_prefill_size, options.max_running_requests);
-    options.long_prefill_token_threshold = random.below(2) == 0 ? 0 : static_cast<std::int64_t>(1 + random.below(40));
+    options.token_budget = std::max<std::int64_t>(options.token_budget, options.max_running_requests);
+    const std::int64_t longest = random.below(2) == 0 ? 0 : static_cast<std::int64_t>(1 + random.below(40));
+    options.knobs = VllmKnobs{.long_prefill_token_threshold = longest};
     return;
   }
-  options.max_prefill_tokens = static_cast<std::int64_t>(1 + random.below(200));
-  options.schedule_policy = random.below(2) == 0 ? SchedulePolicy::kFirstCome : SchedulePolicy::kLongestPrefix;
+  SglangKnobs& knobs = sglang(options);
+  knobs.max_prefill_tokens = static_cast<std::int64_t>(1 + random.below(200));
+  knobs.longest_prefix_first = random.below(2) != 0;
   if (random.below(4) != 0) {
-    AdmissionOptions& a = options.admission;
-    a.rule = AdmissionRule::kNewTokenRatio;
-    a.init_ratio = random.uniform();
-    a.min_ratio = 0.14 * a.init_ratio;
-    a.ratio_decay = (a.init_ratio - a.min_ratio) / static_cast<double>(1 + random.below(20));
-    a.clip_tokens = static_cast<std::int64_t>(1 + random.below(20));
-    a.retract_steps = static_cast<std::int64_t>(1 + random.below(20));
-    options.chunked_prefill_size = std::max<std::int64_t>(options.chunked_prefill_size, options.kv_block_tokens);
+    knobs.reserve_full = false;
+    NewTokenRatio& ratio = knobs.ratio;
+    ratio.init = random.uniform();
+    ratio.min = 0.14 * ratio.init;
+    ratio.decay = (ratio.init - ratio.min) / static_cast<double>(1 + random.below(20));
+    ratio.clip_tokens = static_cast<std::int64_t>(1 + random.below(20));
+    ratio.retract_steps = static_cast<std::int64_t>(1 + random.below(20));
+    options.token_budget = std::max<std::int64_t>(options.token_budget, options.kv_block_tokens);
   }
 }
 

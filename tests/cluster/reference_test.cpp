@@ -94,10 +94,12 @@ class NaiveServer {
            (options_.max_running_requests == 0 || running < options_.max_running_requests);
   }
 
+  bool mixed() const { return std::any_cast<const SglangKnobs&>(options_.knobs).mixed_chunk; }
+
   RankBatch form(std::size_t rank) {
     const std::vector<NaiveRequest*> mine = of_rank(rank);
     const auto decoding = std::count_if(mine.begin(), mine.end(), [](const auto* r) { return r->decoding(); });
-    std::int64_t budget = options_.chunked_prefill_size - (options_.mixed_chunk ? decoding : 0);
+    std::int64_t budget = options_.token_budget - (mixed() ? decoding : 0);
     RankBatch batch;
     for (NaiveRequest* r : mine) {
       if (r->made > 0) {
@@ -117,7 +119,7 @@ class NaiveServer {
       batch.sampled += r->prefilled + r->chunk == r->ask.input_tokens ? 1 : 0;
     }
     for (NaiveRequest* r : mine) {
-      r->decodes_now = r->decoding() && (options_.mixed_chunk || batch.prefill_tokens == 0);
+      r->decodes_now = r->decoding() && (mixed() || batch.prefill_tokens == 0);
       batch.decode_tokens += r->decodes_now ? 1 : 0;
       batch.sampled += r->decodes_now ? 1 : 0;
       batch.decode_context += r->decodes_now ? static_cast<double>(r->ask.input_tokens + r->made - 1) : 0;

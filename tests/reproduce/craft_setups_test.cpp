@@ -27,7 +27,7 @@ TEST_CASE("names say model, workload and nodes") {
     CHECK(s.cluster.nodes == setup.nodes());
     CHECK(s.model.experts == (setup.kimi() ? 384 : 256));
     CHECK(s.parallelism.dp_ranks() == setup.nodes());  // one DP rank per node
-    CHECK(s.serving.chunked_prefill_size == 4096);
+    CHECK(s.serving.token_budget == 4096);
     CHECK(s.requests.requests.front().input_tokens == 4096);
     CHECK(s.requests.requests.front().output_tokens == 256);
   }

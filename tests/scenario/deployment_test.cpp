@@ -42,7 +42,7 @@ TEST_CASE("prefill and decode pools of their own sizes") {
              "decode: {instances: 1, nodes: 2, attention_tp: 4, num_gpu_blocks: 20000, serving: {}}}"});
   REQUIRE(s.deployment.pools.size() == 2);
   CHECK(s.deployment.pools[0].serving.role == InstanceRole::kPrefill);
-  CHECK(s.deployment.pools[0].serving.chunked_prefill_size == 512);
+  CHECK(s.deployment.pools[0].serving.token_budget == 512);
   CHECK(s.deployment.pools[0].parallelism.dp_ranks() == 1);
   CHECK(s.deployment.pools[1].parallelism.dp_ranks() == 4);
   const PreparedRun prepared = prepare_run(s, s.policies[0]);

@@ -16,9 +16,10 @@ using test::records_of;
 ServingOptions on_estimate(std::int64_t blocks, double ratio, bool mixed = false) {
   ServingOptions out = test::one_rank(100, mixed);
   out.kv_blocks = blocks;
-  out.admission.rule = AdmissionRule::kNewTokenRatio;
-  out.admission.init_ratio = out.admission.min_ratio = ratio;
-  out.admission.ratio_decay = 0;
+  SglangKnobs& knobs = test::sglang(out);
+  knobs.reserve_full = false;
+  knobs.ratio.init = knobs.ratio.min = ratio;
+  knobs.ratio.decay = 0;
   return out;
 }
 
@@ -115,8 +116,8 @@ TEST_CASE("a request may be retracted while it decodes again") {
   // a second time.
   auto records = records_of({{0, 10, 40}, {0, 10, 40}, {0, 10, 40}});
   ServingOptions options = on_estimate(60, 0.0);
-  options.admission.clip_tokens = 1;
-  options.admission.retract_steps = 0;
+  test::sglang(options).ratio.clip_tokens = 1;
+  test::sglang(options).ratio.retract_steps = 0;
   SglangScheduler rank(options, {records});
   for (int i = 0; i < 3; ++i) {
     rank.enqueue(i);
@@ -167,9 +168,9 @@ TEST_CASE("the ratio decays with every step of decodes alone, and an idle instan
     CAPTURE(mixed);
     auto records = records_of({{0, 10, 4}});
     ServingOptions options = on_estimate(100, 0.5);
-    options.mixed_chunk = mixed;
-    options.admission.min_ratio = 0.35;
-    options.admission.ratio_decay = 0.1;
+    test::sglang(options).mixed_chunk = mixed;
+    test::sglang(options).ratio.min = 0.35;
+    test::sglang(options).ratio.decay = 0.1;
     SglangScheduler rank(options, {records});
     Runner run(rank);
     rank.enqueue(0);
@@ -188,9 +189,9 @@ TEST_CASE("the ratio decays with every step of decodes alone, and an idle instan
 TEST_CASE("with mixed chunks, a step in which a prompt enters leaves the ratio") {
   auto records = records_of({{0, 10, 6}, {0, 10, 1}});
   ServingOptions options = on_estimate(100, 0.5);
-  options.mixed_chunk = true;
-  options.admission.min_ratio = 0.1;
-  options.admission.ratio_decay = 0.1;
+  test::sglang(options).mixed_chunk = true;
+  test::sglang(options).ratio.min = 0.1;
+  test::sglang(options).ratio.decay = 0.1;
   SglangScheduler rank(options, {records});
   Runner run(rank);
   rank.enqueue(0);
@@ -206,7 +207,7 @@ TEST_CASE("pages: a decode begins one when its tokens fill the last, chunks are 
   auto records = records_of({{0, 7, 4}, {0, 30, 1}});
   ServingOptions options = on_estimate(100, 0.0);
   options.kv_block_tokens = 4;
-  options.chunked_prefill_size = 18;
+  options.token_budget = 18;
   SglangScheduler rank(options, {records});
   Runner run(rank);
   rank.enqueue(0);
@@ -287,9 +288,9 @@ TEST_CASE("the prefix cache gives way to running requests, and can be turned off
 TEST_CASE("lpm takes the longest cached prefix first") {
   auto records = records_of({{0, 10, 1}, {0, 10, 1}, {0, 10, 1}});
   const PrefixBlocks prefixes = blocks_of_4({{0, 1}, {5, 6}, {0, 1}});
-  for (const SchedulePolicy policy : {SchedulePolicy::kFirstCome, SchedulePolicy::kLongestPrefix}) {
+  for (const bool longest_first : {false, true}) {
     ServingOptions options = on_estimate(100, 0.0);
-    options.schedule_policy = policy;
+    test::sglang(options).longest_prefix_first = longest_first;
     options.max_running_requests = 1;
     SglangScheduler rank(options, {records, &prefixes});
     Runner run(rank);
@@ -297,8 +298,8 @@ TEST_CASE("lpm takes the longest cached prefix first") {
     run.check({10, 0, 10});
     rank.enqueue(1);
     rank.enqueue(2);
-    run.check({policy == SchedulePolicy::kFirstCome ? 10 : 2, 0, 10});
-    run.check({policy == SchedulePolicy::kFirstCome ? 2 : 10, 0, 10});
+    run.check({longest_first ? 2 : 10, 0, 10});
+    run.check({longest_first ? 10 : 2, 0, 10});
     CHECK_FALSE(rank.has_work());
   }
 }

@@ -66,7 +66,7 @@ TEST_CASE("the tokens of a step average 1 + a + a^2") {
 
 TEST_CASE("a run with speculation: fewer steps, more tokens in each, and every request its tokens") {
   ServingOptions options = test::one_rank(100, false);
-  options.admission.rule = AdmissionRule::kNewTokenRatio;
+  test::sglang(options).reserve_full = false;
   options.speculative = {1, 1.0};
   test::FixedPricer pricer(10_ms, true);
   const RunResult run = simulate(test::trace_of({{0, 20, 6}, {0, 20, 4}}), options, pricer, {});

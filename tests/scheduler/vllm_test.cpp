@@ -16,8 +16,7 @@ using test::records_of;
 ServingOptions vllm(std::int64_t budget, std::int64_t blocks, int block_tokens) {
   ServingOptions out = test::one_rank(budget);
   out.engine = "vllm_v1";
-  out.loop = SchedulerLoop::kVllm;
-  out.admission.rule = AdmissionRule::kOnDemand;
+  out.knobs = VllmKnobs{};
   out.kv_blocks = blocks;
   out.kv_block_tokens = block_tokens;
   return out;
@@ -103,10 +102,10 @@ TEST_CASE("max_num_seqs, chunks of limited length, and prompts that may not be c
   auto records = records_of({{0, 20, 1}, {0, 20, 1}, {0, 20, 1}});
   ServingOptions limited = vllm(100, 100, 4);
   limited.max_running_requests = 2;
-  limited.long_prefill_token_threshold = 12;
+  test::vllm(limited).long_prefill_token_threshold = 12;
   VllmScheduler rank(limited, {records});
   ServingOptions whole = vllm(30, 100, 4);
-  whole.chunked_prefill = false;
+  test::vllm(whole).chunked_prefill = false;
   auto records_whole = records;
   VllmScheduler uncut(whole, {records_whole});
   for (int i = 0; i < 3; ++i) {
@@ -124,7 +123,7 @@ TEST_CASE("a prompt that finds no blocks gives way itself when it is the latest"
   // 5 blocks of 4. A (8 in, 10 out) holds 2; B (16 in) gets its first chunk of 8, then its second does not fit.
   auto records = records_of({{0, 8, 10}, {0, 16, 1}});
   ServingOptions options = vllm(100, 5, 4);
-  options.long_prefill_token_threshold = 8;
+  test::vllm(options).long_prefill_token_threshold = 8;
   VllmScheduler rank(options, {records});
   rank.enqueue(0);
   rank.enqueue(1);

@@ -1,6 +1,7 @@
 // What the serving tests put in the place of a priced cluster, and short ways to say a scenario.
 #pragma once
 
+#include <any>
 #include <atomic>
 #include <cstdint>
 #include <initializer_list>
@@ -11,7 +12,9 @@
 #include "sim/cluster/run_result.h"
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step.h"
-#include "sim/scenario/serving_options.h"
+#include "sim/scheduler/serving_options.h"
+#include "sim/scheduler/sglang_knobs.h"
+#include "sim/scheduler/vllm_knobs.h"
 
 namespace epsim::test {
 
@@ -83,12 +86,16 @@ inline std::vector<RequestRecord> records_of(std::initializer_list<Row> rows) {
   return out;
 }
 
-// One rank with room for everything unless told otherwise.
+// The engine's own knobs, to be changed.
+inline SglangKnobs& sglang(ServingOptions& options) { return std::any_cast<SglangKnobs&>(options.knobs); }
+inline VllmKnobs& vllm(ServingOptions& options) { return std::any_cast<VllmKnobs&>(options.knobs); }
+
+// One rank of an engine that reserves all memory, with room for everything unless told otherwise.
 inline ServingOptions one_rank(std::int64_t chunk, bool mixed = true) {
   ServingOptions out;
   out.dp_ranks = 1;
-  out.chunked_prefill_size = chunk;
-  out.mixed_chunk = mixed;
+  out.knobs = SglangKnobs{.mixed_chunk = mixed, .reserve_full = true};
+  out.token_budget = chunk;
   out.kv_blocks = 1'000'000;
   return out;
 }

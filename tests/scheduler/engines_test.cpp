@@ -1,11 +1,14 @@
-#include "sim/scenario/engine_profile.h"
+#include "sim/scheduler/engines.h"
 
 #include <doctest/doctest.h>
 
+#include <any>
 #include <string>
 #include <vector>
 
 #include "sim/core/error.h"
+#include "sim/scheduler/sglang_knobs.h"
+#include "sim/scheduler/vllm_knobs.h"
 
 namespace epsim {
 namespace {
@@ -20,35 +23,36 @@ EngineSettings read_all(const std::string& text, int dp_ranks = 8) {
 
 ServingOptions read(const std::string& text, int dp_ranks = 8) { return read_all(text, dp_ranks).serving; }
 
+const SglangKnobs& sglang(const ServingOptions& options) { return std::any_cast<const SglangKnobs&>(options.knobs); }
+NewTokenRatio ratio_of(const std::string& text, int dp_ranks) { return sglang(read(text, dp_ranks)).ratio; }
+
 }  // namespace
 
 TEST_CASE("SGLang's defaults") {
   const ServingOptions options = read("{}");
   CHECK(options.engine == "sglang_0_4_8");
-  CHECK(options.loop == SchedulerLoop::kSglang);
   CHECK(options.dp_ranks == 8);
-  CHECK(options.chunked_prefill_size == 8192 / 8);  // over the DP ranks
-  CHECK(options.max_prefill_tokens == 16384);
-  CHECK_FALSE(options.mixed_chunk);
+  CHECK(options.token_budget == 8192 / 8);  // over the DP ranks
+  CHECK(sglang(options).max_prefill_tokens == 16384);
+  CHECK_FALSE(sglang(options).mixed_chunk);
   CHECK(options.max_running_requests == 0);
   CHECK(options.prefix_caching);
   CHECK(options.overlap_schedule);
   CHECK_FALSE(options.graphs.enabled);
   CHECK(options.router == Router::kRoundRobin);
-  CHECK(options.schedule_policy == SchedulePolicy::kFirstCome);
+  CHECK_FALSE(sglang(options).longest_prefix_first);
   CHECK(options.step_gap == Seconds{0});
 }
 
 TEST_CASE("SGLang's new-token ratio: 0.7 x conservativeness, x 0.3 with several DP ranks, floor x 0.14") {
-  const AdmissionOptions several = read("{}").admission;
-  CHECK(several.rule == AdmissionRule::kNewTokenRatio);
-  CHECK(several.init_ratio == doctest::Approx(0.21));
-  CHECK(several.min_ratio == doctest::Approx(0.21 * 0.14));
-  CHECK(several.ratio_decay == doctest::Approx((0.21 - 0.0294) / 600));
-  const AdmissionOptions one = read("serving: {schedule_conservativeness: 1.2}", 1).admission;
-  CHECK(one.init_ratio == doctest::Approx(0.84));
-  CHECK(read("serving: {schedule_conservativeness: 9}", 1).admission.init_ratio == 1.0);
-  CHECK(read("serving: {admission: reserve_full}").admission.rule == AdmissionRule::kReserveFull);
+  const NewTokenRatio several = ratio_of("{}", 8);
+  CHECK(several.init == doctest::Approx(0.21));
+  CHECK(several.min == doctest::Approx(0.21 * 0.14));
+  CHECK(several.decay == doctest::Approx((0.21 - 0.0294) / 600));
+  CHECK(ratio_of("serving: {schedule_conservativeness: 1.2}", 1).init == doctest::Approx(0.84));
+  CHECK(ratio_of("serving: {schedule_conservativeness: 9}", 1).init == 1.0);
+  CHECK_FALSE(sglang(read("{}")).reserve_full);
+  CHECK(sglang(read("serving: {admission: reserve_full}")).reserve_full);
 }
 
 TEST_CASE("SGLang's knobs are read") {
@@ -58,13 +62,13 @@ TEST_CASE("SGLang's knobs are read") {
       "          schedule_policy: lpm, disable_radix_cache: true, disable_overlap_schedule: true,\n"
       "          disable_cuda_graph: false, cuda_graph_max_bs: 24, mem_fraction_static: 0.8, page_size: 64}");
   const ServingOptions& options = settings.serving;
-  CHECK(options.chunked_prefill_size == 512);
-  CHECK(options.mixed_chunk);
+  CHECK(options.token_budget == 512);
+  CHECK(sglang(options).mixed_chunk);
   CHECK(options.max_running_requests == 64);
-  CHECK(options.max_prefill_tokens == 1024);
+  CHECK(sglang(options).max_prefill_tokens == 1024);
   CHECK(options.router == Router::kLeastTokens);
   CHECK(options.step_gap.count() == doctest::Approx(250e-6));
-  CHECK(options.schedule_policy == SchedulePolicy::kLongestPrefix);
+  CHECK(sglang(options).longest_prefix_first);
   CHECK_FALSE(options.prefix_caching);
   CHECK_FALSE(options.overlap_schedule);
   CHECK(options.graphs.enabled);
@@ -76,21 +80,20 @@ TEST_CASE("SGLang's knobs are read") {
 
 TEST_CASE("vLLM's defaults and knobs") {
   const EngineSettings defaults = read_all("serving: {engine: vllm_v1}");
-  CHECK(defaults.serving.loop == SchedulerLoop::kVllm);
-  CHECK(defaults.serving.chunked_prefill_size == 8192);
+  CHECK(defaults.serving.token_budget == 8192);
   CHECK(defaults.serving.max_running_requests == 1024);
-  CHECK(defaults.serving.admission.rule == AdmissionRule::kOnDemand);
+  CHECK(std::any_cast<VllmKnobs>(defaults.serving.knobs).chunked_prefill);
   CHECK(defaults.serving.prefix_caching);
   CHECK(defaults.memory.default_block_tokens == 16);
   const EngineSettings settings = read_all(
       "serving: {engine: vllm_v1, max_num_batched_tokens: 2048, max_num_seqs: 256, gpu_memory_utilization: 0.9,\n"
       "          num_gpu_blocks_override: 1000, block_size: 32, enable_prefix_caching: false,\n"
       "          enable_chunked_prefill: false, long_prefill_token_threshold: 512, enforce_eager: false}");
-  CHECK(settings.serving.chunked_prefill_size == 2048);
+  CHECK(settings.serving.token_budget == 2048);
   CHECK(settings.serving.max_running_requests == 256);
   CHECK_FALSE(settings.serving.prefix_caching);
-  CHECK_FALSE(settings.serving.chunked_prefill);
-  CHECK(settings.serving.long_prefill_token_threshold == 512);
+  CHECK_FALSE(std::any_cast<VllmKnobs>(settings.serving.knobs).chunked_prefill);
+  CHECK(std::any_cast<VllmKnobs>(settings.serving.knobs).long_prefill_token_threshold == 512);
   CHECK(settings.serving.graphs.enabled);
   CHECK(settings.serving.graphs.sizes.back() == 512);
   CHECK(settings.memory.static_fraction == 0.9);
@@ -99,10 +102,10 @@ TEST_CASE("vLLM's defaults and knobs") {
 }
 
 TEST_CASE("budgets hold for a DP rank, or are divided among them") {
-  CHECK(read("serving: {chunked_prefill_size: 4096, max_running_requests: 80}").chunked_prefill_size == 4096);
+  CHECK(read("serving: {chunked_prefill_size: 4096, max_running_requests: 80}").token_budget == 4096);
   const ServingOptions divided =
       read("serving: {chunked_prefill_size: 4096, max_running_requests: 80, budgets: divided_by_dp}");
-  CHECK(divided.chunked_prefill_size == 512);
+  CHECK(divided.token_budget == 512);
   CHECK(divided.max_running_requests == 10);
 }
 

@@ -1,0 +1,99 @@
+// What the simulator knows of a serving engine: its knobs under the names that they have there, what it chooses where
+// the user does not, and its scheduler. engines.h has the table.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/memory/memory_model.h"
+#include "sim/core/config.h"
+#include "sim/core/units.h"
+#include "sim/scheduler/scheduler.h"
+#include "sim/scheduler/serving_options.h"
+
+namespace epsim {
+
+// What an engine's defaults depend on.
+struct EngineSite {
+  int dp_ranks = 1;
+  int gpus = 8;  // of the instance
+  std::string gpu = "H100";
+  Bytes gpu_memory{80.0 * 1073741824.0};
+  bool can_capture = false;      // CUDA graphs can hold the exchange of tokens (can_capture())
+  bool fraction_stated = false;  // memory.static_fraction is given: the engine's own does not count
+};
+
+template <class T>
+struct EngineDefault {
+  T value;
+  std::string source;
+};
+
+// Whether the values that a user gives hold for one DP rank (`budgets: per_rank`) or for all (`divided_by_dp`, as
+// SGLang has it with DP attention).
+struct Budgets {
+  bool divided = false;
+  int dp_ranks = 1;
+  // One rank's share of the value; 0 stays 0.
+  std::int64_t per_rank(const ConfigReader& in, const std::string& key, std::int64_t value) const;
+};
+
+// KV memory where the engine's knobs say something of it; the scenario's `memory` section says the rest.
+struct EngineMemory {
+  MemoryAccount account = MemoryAccount::kPlain;  // that static_fraction is meant in
+  std::optional<double> static_fraction;
+  std::string static_fraction_key;
+  std::optional<int> kv_block_tokens;
+  int default_block_tokens = 1;
+  std::optional<std::int64_t> num_gpu_blocks;
+};
+
+struct EngineSettings {
+  ServingOptions serving;
+  EngineMemory memory;
+};
+
+// Who moves the tokens where the user does not say.
+struct TransportDefault {
+  bool deep_ep;      // needs DeepEP's kernels, and several DP ranks
+  bool decode_only;  // for decode instances
+  const char *transport, *source;
+};
+
+struct EngineProfile {
+  std::string_view name, summary;
+  std::span<const std::string_view> knobs;  // as the engine calls them
+  // Reads the knobs; what all engines share is read before (speculation, DP ranks). Throws InputError.
+  void (*read)(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
+  std::unique_ptr<Scheduler> (*make_scheduler)(const ServingOptions& options, const RankContext& context);
+  std::span<const TransportDefault> transports;  // the first that applies counts; the last needs nothing
+  GraphSize graph_size = GraphSize::kOwn;
+  bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
+  std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
+};
+
+// The scheduler of a profile: `S` is built from options and context.
+template <class S>
+std::unique_ptr<Scheduler> make_scheduler_of(const ServingOptions& options, const RankContext& context) {
+  return std::make_unique<S>(options, context);
+}
+
+// The value that is given, else the engine's, with its source beside it in the resolved scenario.
+template <class T>
+T or_engine(ConfigReader& in, const std::string& key, const EngineDefault<T>& fallback, Bound bound) {
+  const T value = in.optional<T>(key, fallback.value, bound);
+  in.default_from(key, fallback.source);
+  return value;
+}
+// Sizes of CUDA graphs, ascending.
+std::vector<std::int64_t> captured_sizes(ConfigReader& in, const std::string& key,
+                                         const EngineDefault<std::vector<std::int64_t>>& fallback);
+// Whether the engine goes without CUDA graphs: where the transport cannot be captured.
+EngineDefault<bool> no_graphs(const EngineSite& site);
+
+}  // namespace epsim

@@ -1,0 +1,81 @@
+// How an instance serves requests, as far as engines agree on it. An engine's own knobs are a struct of its own.
+#pragma once
+
+#include <any>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/core/units.h"
+
+namespace epsim {
+
+// What an instance of a deployment does.
+enum class InstanceRole : std::uint8_t {
+  kWhole,    // prompts and decodes
+  kPrefill,  // prompts, whose keys and values go to a decode instance
+  kDecode,
+};
+
+inline constexpr std::string_view kInstanceRoleNames[] = {"whole", "prefill", "decode"};
+
+// Which DP rank takes an arriving request.
+enum class Router {
+  kRoundRobin,   // in order of arrival
+  kLeastTokens,  // the rank whose unfinished requests have the fewest input and output tokens; ties: the lowest rank
+  kCacheAware,   // the rank that holds the most of its prefix, unless others are much less loaded (router.h)
+};
+
+// What decides whether a step is replayed from a CUDA graph, and to which captured size the ranks are padded.
+enum class GraphSize {
+  kSum,  // the tokens of all DP ranks together
+  kMax,  // those of the busiest DP rank
+  kOwn,  // each rank for itself
+};
+
+// CUDA graphs: a step that was captured is replayed, its batches padded to the captured size; idle ranks too, since
+// they take part in the same collectives.
+struct GraphOptions {
+  bool enabled = false;
+  GraphSize size = GraphSize::kSum;
+  bool decode_only = true;          // false: piecewise graphs, which take prompts too
+  std::vector<std::int64_t> sizes;  // captured tokens, ascending
+  bool pad = true;                  // false: only exact sizes are replayed
+};
+
+// Speculative decoding with a drafter that proposes `draft_tokens` tokens a step (DeepSeek's MTP).
+struct SpeculativeOptions {
+  int draft_tokens = 0;   // 0 = off
+  double acceptance = 0;  // probability that a proposed token is accepted, given that those before it were
+};
+
+// Time that steps take beside their price, as declared by the scenario.
+struct GapOptions {
+  Seconds graph{};      // of steps that a CUDA graph replays: its launch
+  Seconds eager{};      // of all others: the launches of their kernels
+  Seconds scheduler{};  // of every step, unless the schedule overlaps with the step before it
+};
+
+struct ServingOptions {
+  std::string engine = "sglang_0_4_8";
+  std::any knobs;  // the engine's own, in the struct that its scheduler expects (SglangKnobs, VllmKnobs)
+  InstanceRole role = InstanceRole::kWhole;
+  int dp_ranks = 1;
+  std::int64_t token_budget = 4096;  // tokens of a DP rank and step; which ones count is the engine's rule
+  int max_running_requests = 0;      // admitted and unfinished, per rank; 0 = as many as the KV pool holds
+  std::int64_t kv_blocks = 0;        // per rank; from the memory model
+  int kv_block_tokens = 1;
+  // Blocks that a request holds besides those of its tokens, however long it is: windows and linear-attention states.
+  std::int64_t kv_blocks_per_request = 0;
+  bool prefix_caching = true;  // where the trace names prefix blocks
+  Router router = Router::kRoundRobin;
+  GraphOptions graphs;
+  SpeculativeOptions speculative;
+  std::uint64_t seed = 0;        // of the draws of speculative decoding
+  bool overlap_schedule = true;  // the next step is scheduled while one runs
+  Seconds step_gap{};            // added to every step, as declared by the scenario
+  GapOptions gaps;               // added to some
+};
+
+}  // namespace epsim

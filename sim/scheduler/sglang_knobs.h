@@ -1,0 +1,61 @@
+// SGLang's knobs, their names, and what SGLang chooses where the user does not, by GPU and by size of the instance.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sim/core/config.h"
+#include "sim/scheduler/engine_profile.h"
+
+namespace epsim {
+
+// The tokens that running requests may still generate for which memory is kept when another request asks to enter.
+//   Source : SGLang v0.4.8 global_config.py (0.7, 0.14, 600 steps, 20 steps), schedule_policy.py (4096), scheduler.py.
+struct NewTokenRatio {
+  double init = 0.7;                  // 0.7 x schedule_conservativeness, at most 1
+  double min = 0.7 * 0.14;            // init x 0.14
+  double decay = 0.7 * 0.86 / 600.0;  // per decode step, from init to min in 600 of them
+  std::int64_t clip_tokens = 4096;    // more output than this is not promised
+  std::int64_t retract_steps = 20;    // a retraction makes room for this many tokens of each remaining request
+};
+
+struct SglangKnobs {
+  std::int64_t max_prefill_tokens = 16384;  // prompts that do not end below it wait unless they are the first
+  // true: running decodes join the prefill batch and are taken off its token budget. false: a rank prefills while it
+  // can, and decodes only in steps in which it could not prefill.
+  bool mixed_chunk = false;
+  bool longest_prefix_first = false;  // schedule_policy lpm, else first come, first served
+  // true: a request enters with blocks for all of its input and output, so that none is ever retracted. No SGLang does.
+  bool reserve_full = false;
+  NewTokenRatio ratio = {};
+  std::int64_t reserved_decode_tokens = 512;  // kept free for each request of a decode instance when another enters
+};
+
+// As SGLang calls them.
+inline constexpr std::string_view kSglangKnobs[] = {
+    "chunked_prefill_size",       "max_prefill_tokens",      "enable_mixed_chunk",
+    "max_running_requests",       "mem_fraction_static",     "page_size",
+    "schedule_conservativeness",  "schedule_policy",         "disable_radix_cache",
+    "disable_cuda_graph",         "cuda_graph_max_bs",       "cuda_graph_bs",
+    "disable_cuda_graph_padding", "disable_overlap_schedule"};
+
+void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
+
+// What a scenario says of its CUDA graphs.
+struct GraphWishes {
+  std::optional<std::int64_t> largest;  // cuda_graph_max_bs
+  bool pad = true, speculative = false;
+};
+
+// Tokens of a chunk, for all DP ranks together.
+EngineDefault<std::int64_t> sglang_chunk(const EngineSite& site);
+// Captured batch sizes in requests, ascending; none where `largest` is below 1.
+EngineDefault<std::vector<std::int64_t>> sglang_graph_sizes(const EngineSite& site, const GraphWishes& wishes);
+// Requests of a DP rank, 0 = no limit of its own.
+EngineDefault<std::int64_t> sglang_running(int dp_ranks, bool speculative);
+// The fraction of static memory.
+EngineDefault<double> sglang_static_fraction(const EngineSite& site, bool speculative);
+
+}  // namespace epsim

@@ -1,0 +1,38 @@
+// vLLM's knobs, their names, and what its API server chooses where the user does not, by GPU.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/core/config.h"
+#include "sim/scheduler/engine_profile.h"
+
+namespace epsim {
+
+struct VllmKnobs {
+  bool chunked_prefill = true;                    // a prompt may be cut
+  std::int64_t long_prefill_token_threshold = 0;  // longest chunk; 0 = none
+};
+
+// As vLLM calls them.
+inline constexpr std::string_view kVllmKnobs[] = {"max_num_batched_tokens",
+                                                  "max_num_seqs",
+                                                  "gpu_memory_utilization",
+                                                  "block_size",
+                                                  "num_gpu_blocks",
+                                                  "num_gpu_blocks_override",
+                                                  "enable_prefix_caching",
+                                                  "enable_chunked_prefill",
+                                                  "long_prefill_token_threshold",
+                                                  "enforce_eager",
+                                                  "cuda_graph_sizes"};
+
+void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
+
+// Tokens and sequences of a step, and the captured sizes in tokens.
+EngineDefault<std::int64_t> vllm_batched_tokens(const EngineSite& site);
+EngineDefault<std::int64_t> vllm_sequences(const EngineSite& site);
+EngineDefault<std::vector<std::int64_t>> vllm_graph_sizes(std::int64_t sequences);
+
+}  // namespace epsim
