@@ -3,19 +3,11 @@
 #include <algorithm>
 
 #include "sim/core/check.h"
-#include "sim/scheduler/speculative_set.h"
 
 namespace epsim {
 namespace {
 
 std::int64_t tokens_of(const RequestRecord& r) { return std::int64_t{r.input_tokens} + r.output_tokens; }
-
-std::unique_ptr<Decodes> make_decodes(const ServingOptions& options, std::int32_t rank) {
-  if (options.speculative.draft_tokens > 0) {
-    return std::make_unique<SpeculativeSet>(options.speculative, options.kv_block_tokens, Seed{options.seed}, rank);
-  }
-  return std::make_unique<DecodeSet>(options.kv_block_tokens);
-}
 
 }  // namespace
 
@@ -29,7 +21,7 @@ Scheduler::Scheduler(const ServingOptions& options, const RankContext& context, 
                     ? context.prefixes
                     : nullptr),
       kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
-      decodes_(make_decodes(options, context.rank)) {
+      decodes_(options.kv_block_tokens, options.speculative, Seed{options.seed}, context.rank) {
   EPSIM_CHECK(options.token_budget > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
 }
 
@@ -131,7 +123,7 @@ void Scheduler::add_chunk(std::int32_t request, Active& a, std::int64_t tokens) 
 }
 
 bool Scheduler::reserve_decodes() {
-  const std::int64_t blocks = rules_.reserve_full ? 0 : decodes_->pages_to_begin();
+  const std::int64_t blocks = rules_.reserve_full ? 0 : decodes_.pages_to_begin();
   if (!kv_.has_room(blocks)) {
     return false;
   }
@@ -142,18 +134,18 @@ bool Scheduler::reserve_decodes() {
 }
 
 void Scheduler::add_decodes() {
-  batch_.decode_tokens = decodes_->step_tokens();
-  batch_.decode_context = static_cast<double>(decodes_->context());
-  batch_.sampled += decodes_->step_tokens();
-  batch_.sequences += decodes_->size();
+  batch_.decode_tokens = decodes_.step_tokens();
+  batch_.decode_context = static_cast<double>(decodes_.context());
+  batch_.sampled += decodes_.step_tokens();
+  batch_.sequences += decodes_.size();
 }
 
 const RankBatch& Scheduler::begin_step(Ticks now) {
   batch_ = {};
   chunks_.clear();
   head_lacks_blocks_ = false;
-  for (const Decodes::Member& m : joining_) {
-    decodes_->join(m.request, m.context, m.left, m.last_token);
+  for (const DecodeSet::Member& m : joining_) {
+    decodes_.join(m.request, m.context, m.left, m.last_token);
   }
   joining_.clear();
   form_batch(now);
@@ -201,7 +193,7 @@ Scheduler::Resumed Scheduler::suspend(std::int32_t request) {
   if (std::erase(partial_, request) > 0) {
     out.last_token = a.generated > 0 ? resumed_.at(request).last_token : Ticks{};
   } else {
-    const Decodes::Member m = decodes_->remove(request);
+    const DecodeSet::Member m = decodes_.remove(request);
     out.generated = static_cast<std::int32_t>(record(request).output_tokens - m.left);
     held = m.context;
     out.last_token = m.last_token;
@@ -253,18 +245,18 @@ void Scheduler::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
     in_transfer_.push_back(request);
     handed_over_.push_back(request);
   } else {
-    decodes_->join(request, a.prompt, left, now);
+    decodes_.join(request, a.prompt, left, now);
   }
 }
 
 std::int64_t Scheduler::end_step(Ticks now, GapSamples& gaps) {
   finished_.clear();
   if (batch_.decode_tokens > 0) {
-    const std::int64_t unused = decodes_->advance(now, gaps, finished_);
+    const std::int64_t unused = decodes_.advance(now, gaps, finished_);
     if (!rules_.reserve_full && unused > 0) {
       kv_.release(unused);
     }
-    counts_.rejected_tokens = decodes_->rejected();
+    counts_.rejected_tokens = decodes_.rejected();
   }
   for (const std::int32_t request : chunks_) {
     publish(request, active_.at(request));
@@ -286,9 +278,9 @@ Scheduler::UnfinishedWork Scheduler::unfinished() const {
     out.output_tokens += tokens;
     out.gaps += std::max<std::int64_t>(0, tokens - 1);
   };
-  std::vector<Decodes::Member> decoding = decodes_->members();
+  std::vector<DecodeSet::Member> decoding = decodes_.members();
   decoding.insert(decoding.end(), joining_.begin(), joining_.end());
-  for (const Decodes::Member& m : decoding) {
+  for (const DecodeSet::Member& m : decoding) {
     const Active& a = active_.at(m.request);
     out.prompt_tokens += a.done;
     out.kv_blocks += own_blocks(m.request, a, m.context);

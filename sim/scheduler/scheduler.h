@@ -176,7 +176,7 @@ class Scheduler {
   const std::unordered_map<std::int32_t, Active>& active() const { return active_; }
   const std::vector<std::int32_t>& partial() const { return partial_; }
   const std::vector<std::int32_t>& in_transfer() const { return in_transfer_; }
-  const Decodes& decodes() const { return *decodes_; }
+  const DecodeSet& decodes() const { return decodes_; }
   const RankBatch& batch() const { return batch_; }
   // Requests that have given their memory back so far.
   std::int64_t departures() const { return departures_; }
@@ -220,15 +220,15 @@ class Scheduler {
   KvPool kv_;
   std::unordered_map<std::int32_t, Active> active_;
   std::unordered_map<std::int32_t, Resumed> resumed_;
-  std::vector<std::int32_t> partial_;      // admitted, prompt not ended, in order of admission
-  RequestQueue remote_;                    // of a decode instance: prompts that wait for memory here
-  std::vector<std::int32_t> in_transfer_;  // hold memory, and neither compute nor decode
-  std::vector<std::int32_t> handed_over_;  // of these, not yet taken
-  std::vector<Decodes::Member> joining_;   // decode from the next step on
-  std::vector<std::int32_t> chunks_;       // prompts that the step under way works on
-  std::vector<std::int32_t> prompt_ends_;  // of these, the ones that end with it
-  std::vector<std::int32_t> finished_;     // scratch of end_step
-  std::unique_ptr<Decodes> decodes_;
+  std::vector<std::int32_t> partial_;       // admitted, prompt not ended, in order of admission
+  RequestQueue remote_;                     // of a decode instance: prompts that wait for memory here
+  std::vector<std::int32_t> in_transfer_;   // hold memory, and neither compute nor decode
+  std::vector<std::int32_t> handed_over_;   // of these, not yet taken
+  std::vector<DecodeSet::Member> joining_;  // decode from the next step on
+  std::vector<std::int32_t> chunks_;        // prompts that the step under way works on
+  std::vector<std::int32_t> prompt_ends_;   // of these, the ones that end with it
+  std::vector<std::int32_t> finished_;      // scratch of end_step
+  DecodeSet decodes_;
   RankBatch batch_;
   std::int64_t outstanding_tokens_ = 0, admissions_ = 0, departures_ = 0;
   bool alive_ = true;

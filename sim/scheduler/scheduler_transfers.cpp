@@ -103,9 +103,9 @@ std::int32_t Scheduler::give_up(std::int32_t request) {
     return options_.role == InstanceRole::kPrefill ? 1 : 0;  // counted where the token was made
   }
   const auto joining = std::find_if(joining_.begin(), joining_.end(),
-                                    [request](const Decodes::Member& m) { return m.request == request; });
+                                    [request](const DecodeSet::Member& m) { return m.request == request; });
   if (joining != joining_.end()) {
-    const Decodes::Member m = *joining;
+    const DecodeSet::Member m = *joining;
     joining_.erase(joining);
     forget(request, a, m.context);
     return static_cast<std::int32_t>(record(request).output_tokens - m.left);

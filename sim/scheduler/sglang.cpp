@@ -234,9 +234,9 @@ bool SglangScheduler::secure_decodes() {
 }
 
 void SglangScheduler::retract_decodes() {
-  std::vector<Decodes::Member> order = decodes().members();
-  const auto generated = [&](const Decodes::Member& m) { return record(m.request).output_tokens - m.left; };
-  std::sort(order.begin(), order.end(), [&](const Decodes::Member& a, const Decodes::Member& b) {
+  std::vector<DecodeSet::Member> order = decodes().members();
+  const auto generated = [&](const DecodeSet::Member& m) { return record(m.request).output_tokens - m.left; };
+  std::sort(order.begin(), order.end(), [&](const DecodeSet::Member& a, const DecodeSet::Member& b) {
     if (generated(a) != generated(b)) {
       return generated(a) > generated(b);
     }
@@ -251,7 +251,7 @@ void SglangScheduler::retract_decodes() {
     order.pop_back();
   }
   double made = 0, wanted = 0;
-  for (const Decodes::Member& m : order) {
+  for (const DecodeSet::Member& m : order) {
     made += static_cast<double>(generated(m) + steps);
     wanted += record(m.request).output_tokens;
   }

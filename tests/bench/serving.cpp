@@ -61,7 +61,7 @@ void serve_100k(benchmark::State& state) {
 }
 BENCHMARK(serve_100k)->Arg(1)->Arg(0)->ArgName("mixed")->Unit(benchmark::kMillisecond);
 
-// 64 DP ranks, each with thousands of running requests: a step must not cost a visit to every one of them.
+// 64 DP ranks, each with thousands of running requests: a step visits every one of them, so a visit must be cheap.
 void serve_many_running(benchmark::State& state) {
   RequestTrace trace = long_documents(200'000, 1e6);
   for (Request& r : trace.requests) {
