@@ -11,7 +11,7 @@ namespace epsim {
 StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                      const DispatchOptions& dispatch, const Placement& placement, const LoadSource& loads,
                      ComputeProfile compute, NetworkProfile network)
-    : loads_(loads),
+    : draws_(std::make_shared<StepDraws>(loads)),
       parts_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),
       shape_(shape_of(cluster)),
       tally_(model, parallelism.gpus, parts_.network()),
@@ -53,12 +53,12 @@ void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int ba
     step_tokens_ += tokens_[r];
   }
   parts_.set_prompts(tokens_ != decodes_);
-  loads_.draw_mixed(at, tokens_, decodes_, step_loads_);
+  step_loads_ = &draws_->draw(at, tokens_, decodes_);
   parts_.ranks(ranks, ranks_);
 }
 
 const LayerParts& StepModel::layer(int l) {
-  traffic_models_[parts_.way()].layer(l, step_loads_, tokens_, traffic_);
+  traffic_models_[parts_.way()].layer(l, *step_loads_, tokens_, traffic_);
   parts_.layer(traffic_, tally_.link_bytes(), layer_);
   tally_.bottlenecks(l, layer_);
   tally_.load(l, traffic_, layer_.experts, 1.0 / batches_);

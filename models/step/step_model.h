@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/network/traffic.h"
@@ -20,7 +21,7 @@
 #include "models/step/step_tally.h"
 #include "sim/domain/placement.h"
 #include "sim/domain/step.h"
-#include "sim/domain/step_loads.h"
+#include "sim/domain/step_draws.h"
 #include "sim/domain/step_recorder.h"
 
 namespace epsim {
@@ -36,6 +37,9 @@ class StepModel final : public StepPricer {
   void set_conditions(const StepConditions& conditions) override { parts_.set_conditions(conditions); }
   // For the steps from now on: another placement of the same experts on the same GPUs. It outlives the model.
   void set_placement(const Placement& placement);
+  // Models that price the same steps draw their loads once. `draws` is from the same source.
+  void share_draws(std::shared_ptr<StepDraws> draws) { draws_ = std::move(draws); }
+  const std::shared_ptr<StepDraws>& draws() const { return draws_; }
   // Null (the default): nobody listens.
   void record_to(StepRecorder* recorder) { recorder_ = recorder; }
   // Totals over all steps priced so far.
@@ -47,7 +51,7 @@ class StepModel final : public StepPricer {
   void begin(const StepAt& at, std::span<const RankBatch> ranks, int batches = 1);
   const std::vector<RankParts>& ranks() const { return ranks_; }
   const LayerParts& layer(int l);
-  const StepLoads& loads() const { return step_loads_; }    // as begin() drew them
+  const StepLoads& loads() const { return *step_loads_; }   // as begin() drew them
   const LayerTraffic& traffic() const { return traffic_; }  // of the layer priced last
   const StepParts& parts() const { return parts_; }
   StepTally& tally() { return tally_; }
@@ -71,7 +75,7 @@ class StepModel final : public StepPricer {
   void record_ranks(int l, int dense_layers, Ticks start) const;
   void record_layer(int l, Ticks start) const;
 
-  const LoadSource& loads_;
+  std::shared_ptr<StepDraws> draws_;
   StepParts parts_;
   ClusterShape shape_;
   std::vector<TrafficModel> traffic_models_;  // of the placement at hand, for each way that tokens travel
@@ -85,7 +89,7 @@ class StepModel final : public StepPricer {
   std::int64_t step_tokens_ = 0;
   std::vector<RankParts> ranks_;
   std::vector<Stretch> stretches_;  // [dense layers before an MoE layer]
-  StepLoads step_loads_;
+  const StepLoads* step_loads_ = nullptr;  // what draws_ has drawn
   LayerTraffic traffic_;
   LayerParts layer_;
 };

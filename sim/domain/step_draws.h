@@ -1,0 +1,38 @@
+// The expert loads of the step at hand, drawn once however many ask: several models price the same step when plans are
+// compared, and what was drawn is what a plan made during the run observes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/domain/step_loads.h"
+
+namespace epsim {
+
+class StepDraws {
+ public:
+  // The source outlives it.
+  explicit StepDraws(const LoadSource& source) : source_(source) {}
+
+  // As LoadSource::draw_mixed(). Valid until two other batches have been drawn: a step that runs as two batches draws
+  // for each.
+  const StepLoads& draw(const StepAt& at, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes);
+  const LoadSource& source() const { return source_; }
+
+ private:
+  struct Drawn {
+    bool any = false;
+    std::int64_t step = 0;
+    Ticks start{};
+    std::vector<std::int64_t> tokens, decodes;
+    StepLoads loads;
+  };
+  const LoadSource& source_;
+  std::array<Drawn, 2> drawn_;
+  std::size_t next_ = 0;  // to be drawn over
+};
+
+}  // namespace epsim
