@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/cluster/run_policy.h"
+#include "sim/cluster/prepare.h"
+#include "sim/step/step_prices.h"
 
 namespace epsim::app {
 namespace {
@@ -28,20 +29,20 @@ class SteadySystem {
   SteadySystem(ConfigReader& in, const std::string& scenario_key, const std::string& policy_key)
       : scenario_(read_scenario(Config::from_file(in.path(scenario_key)), {in.required<std::string>(policy_key)})),
         run_(prepare_run(scenario_, policy())),
-        pricing_(price_instance(scenario_, policy(), run_, nullptr)) {}
+        prices_(scenario_, run_.last().pool, policy(), {run_.last().plan, run_.last().shares}, nullptr) {}
 
   const std::string& name() const { return scenario_.name; }
-  StepCost price(std::int64_t step, const RankBatch& batch) { return pricing_.pricer().price(step, ranks(batch)); }
+  StepCost price(std::int64_t step, const RankBatch& batch) { return prices_.price(step, ranks(batch)); }
   // The same pieces one after another.
-  StepCost price_plainly(const RankBatch& batch) { return pricing_.steps.model->price(0, ranks(batch)); }
+  StepCost price_plainly(const RankBatch& batch) { return prices_.model().price(0, ranks(batch)); }
   // (max - mean) / mean of the GPUs' loads, mean over MoE layers, in one step.
   double imbalance(std::int64_t step, const RankBatch& batch) {
-    pricing_.steps.model->begin(step, ranks(batch));
+    prices_.model().begin(step, ranks(batch));
     const int layers = scenario_.model.moe_layers();
     double sum = 0;
     for (int l = 0; l < layers; ++l) {
-      pricing_.steps.model->layer(l);
-      sum += 1 / balancedness(pricing_.steps.model->traffic().executed) - 1;
+      prices_.model().layer(l);
+      sum += 1 / balancedness(prices_.model().traffic().executed) - 1;
     }
     return sum / layers;
   }
@@ -54,7 +55,7 @@ class SteadySystem {
 
   Scenario scenario_;
   PreparedRun run_;
-  InstancePricing pricing_;
+  StepPrices prices_;
 };
 
 constexpr std::int64_t kSteps = 4;  // whose loads differ; a step of 58 layers is an average already

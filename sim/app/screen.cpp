@@ -61,7 +61,8 @@ nlohmann::ordered_json json_of(const Scenario& s, const Row& row) {
 }
 
 Row placement_row(const Scenario& s, const PolicyChoice& policy) {
-  const PreparedRun run = prepare_run(s, policy);
+  const PreparedRun prepared = prepare_run(s, policy);
+  const PreparedInstance& run = prepared.last();
   LoadWindow even(s.run_window.layers(), s.run_window.experts());
   for (int l = 0; l < even.layers(); ++l) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
@@ -75,7 +76,7 @@ Row placement_row(const Scenario& s, const PolicyChoice& policy) {
 Row step_row(const Scenario& s, const PolicyChoice& policy) {
   const StepScore steps = screen_steps(s, policy);
   MemoryOptions options = s.memory;
-  options.resident_extra = buffer_bytes(s, *policy.per_step, steps.most_extra);
+  options.resident_extra = buffer_bytes(s.model, s.cluster.gpus(), *policy.per_step, steps.most_extra);
   const std::vector<std::int64_t> resident(
       static_cast<std::size_t>(s.cluster.gpus()),
       static_cast<std::int64_t>(s.model.moe_layers()) * s.model.experts / s.cluster.gpus());

@@ -60,7 +60,8 @@ int validate_verb(const std::vector<std::string>& words) {
   result["gpus"] = all_gpus(scenario);
   result["requests"] = scenario.requests.requests.size();
   for (const PolicyChoice& policy : scenario.policies) {
-    const PreparedRun run = prepare_run(scenario, policy);
+    const PreparedRun prepared = prepare_run(scenario, policy);
+    const PreparedInstance& run = prepared.last();
     const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
     std::cout << fmt::format(
         "  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to copies\n", policy.label,

@@ -32,15 +32,21 @@ struct KvArrived {
   std::int64_t number() const { return request; }
 };
 
-// Hardware of an instance is gone, or back (Phase::Rebalance: a step that ends at that time has ended, the next one is
+// Hardware of an instance slows down, goes or comes back (Phase::Rebalance: a step that ends at that time has ended, the next one is
 // not put together yet).
 struct HardwareChanged {
   std::int32_t instance;
-  std::int32_t loss;  // position in its list
-  std::int64_t number() const { return (static_cast<std::int64_t>(instance) << 32) + loss; }
+  std::int32_t change;  // position in its list
+  std::int64_t number() const { return (static_cast<std::int64_t>(instance) << 32) + change; }
 };
 
-using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged>;
+// A plan that is made during the run, or the weights of its next layer, are there (Phase::Rebalance).
+struct WeightsArrived {
+  std::int32_t instance;
+  std::int64_t number() const { return instance; }
+};
+
+using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged, WeightsArrived>;
 
 inline void add_to(Fingerprint& fingerprint, const ServingEvent& event) {
   fingerprint.add(static_cast<std::uint64_t>(event.index()));

@@ -57,9 +57,9 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
     lane_free_.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     result_.transfers.sent.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     result_.transfers.received.emplace_back(static_cast<std::size_t>(options.dp_ranks));
-    for (std::size_t l = 0; l < specs[i].losses.size(); ++l) {
-      may_lose_ = true;
-      queue_.push(specs[i].losses[l].at, Phase::Rebalance,
+    for (std::size_t l = 0; l < specs[i].changes.size(); ++l) {
+      may_lose_ = may_lose_ || specs[i].changes[l].gpus;
+      queue_.push(specs[i].changes[l].at, Phase::Rebalance,
                   HardwareChanged{static_cast<std::int32_t>(i), static_cast<std::int32_t>(l)});
     }
   }
@@ -114,7 +114,29 @@ void Fleet::expect_step(std::size_t instance) {
   }
 }
 
-// Nothing is left to happen but losses that concern nobody.
+// The model's next arrival, unless it is expected already.
+void Fleet::expect_weights(std::size_t i) {
+  const std::optional<Ticks> next = specs_[i].model->next_arrival();
+  if (next && next != instances_[i].arrival_expected) {
+    queue_.push(std::max(*next, now_), Phase::Rebalance, WeightsArrived{static_cast<std::int32_t>(i)});
+  }
+  instances_[i].arrival_expected = next;
+}
+
+void Fleet::on(const WeightsArrived& event) {
+  const auto i = static_cast<std::size_t>(event.instance);
+  if (instances_[i].arrival_expected != now_) {
+    return;  // a step changed the pace, or GPUs went
+  }
+  specs_[i].model->on_arrival(now_);
+  instances_[i].arrival_expected.reset();
+  expect_weights(i);
+  if (!instances_[i].stepping && instances_[i].any_work()) {
+    expect_step(i);
+  }
+}
+
+// Nothing is left to happen but changes that concern nobody.
 bool Fleet::all_ended() const {
   return arrived_ == std::ssize(trace_.requests) && tally_.requests.in_system() == 0 && in_flight_ == 0;
 }
@@ -178,9 +200,10 @@ void Fleet::on(const StepDone& event) {
   if (control_.on_progress && result_.steps % control_.progress_every_steps == 0) {
     report_progress();
   }
-  for (const std::size_t loss : std::exchange(unnoticed_[i], {})) {
-    strike(i, specs_[i].losses[loss]);
+  for (const std::size_t change : std::exchange(unnoticed_[i], {})) {
+    change_gpus(i, specs_[i].changes[change]);
   }
+  expect_weights(i);
   if (may_lose_ && stranded(i)) {
     lose_instance(i);
   }
@@ -241,10 +264,8 @@ void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) 
   const int out = route.from_rank / spec.ranks_per_lane, in = route.to_rank / specs_[to].ranks_per_lane;
   Ticks& lane = lane_free_[from][static_cast<std::size_t>(out)];
   const Ticks start = std::max(now_, lane);
-  const auto speed = [start](const InstanceSpec& at, int along) {
-    return at.lane_speed ? at.lane_speed(along, start) : 1.0;
-  };
-  const Ticks duration = to_ticks(spec.transfer_time(tokens, std::min(speed(spec, out), speed(specs_[to], in))));
+  const double share = std::min(spec.path->share_left(out, start), specs_[to].path->share_left(in, start));
+  const Ticks duration = to_ticks(spec.path->transfer_time(tokens, share));
   lane = start + duration;
   ++result_.transfers.count;
   result_.transfers.tokens += tokens;
@@ -292,6 +313,10 @@ void Fleet::on(const StepDue& event) {
     queue_.push(instance.blocked_until, Phase::Schedule, event);
     return;
   }
+  if (instance.holds_step(now_)) {
+    instance.step_expected = false;
+    return;
+  }
   const Ticks duration = instance.start_step(now_, control_, tally_, fingerprint_);
   observe(static_cast<std::size_t>(event.instance));
   if (duration == Ticks{}) {  // all of its work waits for a transfer
@@ -300,6 +325,7 @@ void Fleet::on(const StepDue& event) {
   }
   ++in_flight_;
   instance.stepping = true;
+  expect_weights(static_cast<std::size_t>(event.instance));
   queue_.push(now_ + duration, Phase::Complete, StepDone{event.instance, instance.totals().steps});
   if (instance.role() == InstanceRole::kDecode) {
     start_transfers(static_cast<std::size_t>(event.instance));  // a retraction may have made room
@@ -332,7 +358,7 @@ void Fleet::run() {
   };
   // Only a StepDue looks at the control's wish, and steps under way end, so that none is left half done.
   run_events(queue_, handle, fingerprint_,
-             [this] { return (result_.interrupted && in_flight_ == 0) || (may_lose_ && all_ended()); });
+             [this] { return (result_.interrupted && in_flight_ == 0) || all_ended(); });
   result_.end = now_;
 }
 

@@ -66,11 +66,13 @@ class Fleet {
   void on(const StepDue& event);
   void on(const KvArrived& event);
   void on(const HardwareChanged& event);
+  void on(const WeightsArrived& event);
 
   void expect_arrival(std::size_t request);
   void start_clients();
   void send_next(std::int64_t requests);
   void expect_step(std::size_t instance);
+  void expect_weights(std::size_t instance);
   bool stop_wanted() const;
   std::size_t pick(std::span<const std::size_t> among, std::size_t& next, Router rule, std::int32_t request) const;
   std::size_t pick_alive(std::span<const std::size_t> among, std::size_t& next, std::int32_t request) const;
@@ -79,8 +81,8 @@ class Fleet {
   bool stranded(std::size_t instance) const;
   bool all_ended() const;
   std::size_t route(std::int32_t request);
-  void strike(std::size_t instance, const Loss& loss);
-  std::optional<Ticks> still_for(std::size_t instance, const Loss& loss);
+  void change_gpus(std::size_t instance, const HardwareChange& change);
+  std::optional<Ticks> recovery_stall(std::size_t instance, const HardwareChange& change);
   void lose_ranks(std::size_t instance, std::span<const int> ranks);
   void revive(std::size_t instance);
   void lose_instance(std::size_t instance);
@@ -114,7 +116,7 @@ class Fleet {
   std::vector<std::size_t> fronts_, decoders_;       // instances that take arrivals; those that decode for others
   std::vector<std::vector<Ticks>> lane_free_;        // [instance][lane]
   std::unordered_map<std::int32_t, Route> routes_;   // of requests between prefill and decode
-  std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] losses that wait for the end of its step
+  std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] changes of GPUs that wait for the end of its step
   struct Standing {
     std::vector<bool> broken;  // [DP rank] it has lost a GPU
     bool down = false;         // the instance cannot serve, whatever ranks are whole

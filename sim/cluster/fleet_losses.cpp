@@ -24,21 +24,31 @@ std::size_t Fleet::pick_alive(std::span<const std::size_t> among, std::size_t& n
 }
 
 void Fleet::on(const HardwareChanged& event) {
-  const auto i = static_cast<std::size_t>(event.instance), loss = static_cast<std::size_t>(event.loss);
+  const auto i = static_cast<std::size_t>(event.instance), number = static_cast<std::size_t>(event.change);
+  const HardwareChange& change = specs_[i].changes[number];
+  specs_[i].model->set_conditions(change.conditions);  // of steps that begin from now on
+  if (!change.gpus) {
+    return;
+  }
   if (instances_[i].stepping) {
-    unnoticed_[i].push_back(loss);
+    unnoticed_[i].push_back(number);
   } else {
-    strike(i, specs_[i].losses[loss]);
+    const bool held = specs_[i].model->holds_steps();
+    change_gpus(i, change);
+    expect_weights(i);
+    if (held && instances_[i].any_work()) {
+      expect_step(i);  // what it waited for may have been dropped
+    }
   }
 }
 
-void Fleet::strike(std::size_t i, const Loss& loss) {
-  const std::optional<Ticks> still = still_for(i, loss);
+void Fleet::change_gpus(std::size_t i, const HardwareChange& change) {
+  const std::optional<Ticks> still = recovery_stall(i, change);
   standing_[i].down = !still;
   if (still) {
-    instances_[i].blocked_until = std::max(instances_[i].blocked_until, now_ + loss.recovery + *still);
+    instances_[i].blocked_until = std::max(instances_[i].blocked_until, now_ + change.recovery + *still);
     revive(i);  // first: what others lose at the same instant may go to who is back
-    lose_ranks(i, loss.ranks);
+    lose_ranks(i, change.ranks);
   } else {
     lose_instance(i);
   }
@@ -52,17 +62,17 @@ void Fleet::strike(std::size_t i, const Loss& loss) {
   }
 }
 
-// Enters the loss; for how long the instance stands still besides its recovery, none where it cannot go on.
-std::optional<Ticks> Fleet::still_for(std::size_t i, const Loss& loss) {
+// Enters the change; for how long the instance stands still besides its recovery, none where it cannot go on.
+std::optional<Ticks> Fleet::recovery_stall(std::size_t i, const HardwareChange& change) {
   std::vector<bool>& broken = standing_[i].broken;
-  for (const int r : loss.ranks) {
+  for (const int r : change.ranks) {
     broken[static_cast<std::size_t>(r)] = true;
   }
-  for (const int r : loss.back) {
+  for (const int r : change.back) {
     broken[static_cast<std::size_t>(r)] = false;
   }
-  const std::optional<Ticks> still = specs_[i].on_loss(static_cast<std::size_t>(&loss - specs_[i].losses.data()));
-  return loss.fatal ? std::nullopt : still;
+  const std::optional<Ticks> still = specs_[i].model->recover(change);
+  return change.fatal ? std::nullopt : still;
 }
 
 // Ranks that are whole serve again, unless their instance cannot, or nobody decodes for them.

@@ -17,7 +17,7 @@ constexpr Ticks kLastTime{9'200'000'000'000'000'000};
 
 Instance::Instance(const InstanceSpec& spec, std::int32_t number, std::span<const std::unique_ptr<Scheduler>> ranks)
     : spec_(spec), number_(number), ranks_(ranks), router_(spec.options.router), batches_(ranks.size()) {
-  EPSIM_CHECK(!ranks.empty() && spec.pricer != nullptr, "an instance has DP ranks and a price for its steps");
+  EPSIM_CHECK(!ranks.empty() && spec.model != nullptr, "an instance has DP ranks and a price for its steps");
   totals_.role = spec.options.role;
 }
 
@@ -88,7 +88,7 @@ StepCost Instance::price(Ticks now, const RunControl& control) {
     control.recorder->kv(reserved);
   }
   const StepCost cost =
-      with_gap(spec_.pricer->price({totals_.steps, now}, batches_), declared_gap(spec_.options, replayed));
+      with_gap(spec_.model->price({totals_.steps, now}, batches_), declared_gap(spec_.options, replayed));
   check_cost(cost);
   if (!(cost.total < to_seconds(kLastTime - now))) {
     throw RunFailed("The run passes 106 days of simulated time, the most that picoseconds in 64 bits can count.");
@@ -96,22 +96,34 @@ StepCost Instance::price(Ticks now, const RunControl& control) {
   return cost;
 }
 
+bool Instance::holds_step(Ticks now) {
+  if (!spec_.model->holds_steps()) {
+    return false;
+  }
+  held_since_ = held_since_.value_or(now);
+  return true;
+}
+
 Ticks Instance::start_step(Ticks now, const RunControl& control, RunTally& tally, Fingerprint& fingerprint) {
   const Formed formed = form_batches(now, tally, fingerprint);
   if (formed.tokens == 0) {
     return Ticks{};
   }
+  const StepCost waited = held_since_ ? spec_.model->waited(*held_since_, now) : StepCost{};
+  held_since_.reset();
   const StepCost cost = price(now, control);
   const Ticks duration = to_ticks(cost.total);
   EPSIM_CHECK(duration > Ticks{}, "a step with work in it takes time");
   if (control.recorder != nullptr) {
     control.recorder->end_step(duration, cost);
   }
-  add_cost(totals_.time, cost);
   KindTotals& alike = totals_.by_kind[static_cast<std::size_t>(kind_of(batches_))];
   ++alike.steps;
-  add_cost(alike.time, cost);
-  tally.busy += duration;
+  for (StepCost* sum : {&totals_.time, &alike.time}) {
+    add_cost(*sum, waited);
+    add_cost(*sum, cost);
+  }
+  tally.busy += to_ticks(waited.total) + duration;
   tally.blocked += formed.blocked ? duration : Ticks{};
   tally.kv_block_seconds += static_cast<double>(formed.kv_blocks) * to_seconds(duration).count();
   fingerprint.add(duration.count());
@@ -120,6 +132,7 @@ Ticks Instance::start_step(Ticks now, const RunControl& control, RunTally& tally
 
 std::int64_t Instance::end_step(Ticks now, RunTally& tally) {
   ++totals_.steps;
+  spec_.model->end_step(now);
   std::int64_t finished = 0;
   for (const auto& rank : ranks_) {
     finished += rank->end_step(now, tally.gaps);

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "sim/cluster/loss.h"
+#include "sim/cluster/instance_model.h"
+#include "sim/cluster/kv_lanes.h"
 #include "sim/cluster/run_control.h"
 #include "sim/cluster/run_result.h"
 #include "sim/cluster/run_tally.h"
@@ -21,20 +21,14 @@
 
 namespace epsim {
 
-// What an instance is made of. All of it outlives the run.
+// What an instance is made of. What it points at outlives the run.
 struct InstanceSpec {
   ServingOptions options;
-  StepPricer* pricer = nullptr;
-  // The links that prompts leave a prefill instance by, or reach a decode instance. A rank uses lane (rank /
-  // ranks_per_lane). On a prefill instance a lane carries one prompt after another; `transfer_time` is what a prompt of
-  // so many tokens takes at a share of the links' rate, and `lane_speed` that share of a lane at a time, 1 if empty.
+  InstanceModel* model = nullptr;
+  // Of prefill and decode instances. A rank uses lane (rank / ranks_per_lane).
+  const KvPath* path = nullptr;
   int ranks_per_lane = 1;
-  std::function<Seconds(std::int64_t, double)> transfer_time;
-  std::function<double(int, Ticks)> lane_speed = {};
-  // By time. `on_loss` is told the position of one that takes effect, for the pricer; it returns for how much longer
-  // the instance stands still, or nothing where it cannot go on for lack of an expert.
-  std::vector<Loss> losses = {};
-  std::function<std::optional<Ticks>(std::size_t)> on_loss = {};
+  std::vector<HardwareChange> changes = {};  // by time
 };
 
 class Instance {
@@ -46,6 +40,8 @@ class Instance {
   std::size_t enqueue(std::int32_t request);
   std::size_t enqueue_remote(std::int32_t request);
 
+  // A step wants to begin, and may not yet: it waits for the plan or the weights that the model brings.
+  bool holds_step(Ticks now);
   // Forms the batches of a step that starts now and prices it. Zero when no rank can do anything: then no step runs.
   Ticks start_step(Ticks now, const RunControl& control, RunTally& tally, Fingerprint& fingerprint);
   // Ends the step under way; returns how many requests ended with it.
@@ -65,6 +61,7 @@ class Instance {
   bool step_expected = false;
   bool stepping = false;  // under way
   Ticks blocked_until{};  // no step begins before
+  std::optional<Ticks> arrival_expected;  // of a plan or of weights; an event of another time is void
   // A rank is left. An instance that is lost has none.
   bool alive() const;
 
@@ -82,6 +79,7 @@ class Instance {
   RequestRouter router_;
   std::vector<RankBatch> batches_;
   InstanceTotals totals_;
+  std::optional<Ticks> held_since_;
 };
 
 }  // namespace epsim

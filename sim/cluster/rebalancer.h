@@ -1,12 +1,12 @@
-// Steps of a policy that plans again while the run goes on.
+// Plans that a policy makes again while the run goes on: when it looks, what it decides, and how the weights get there.
 //
 //   Models  : loads of the latest steps (never of one to come); a rule that says when to look and whether a new plan is
 //             worth it; planning time; weights that move over the real links, layer by layer (weight_moves.h).
-//             sync: the next step waits for the plan and for the weights of its chunk of layers, less what passed
-//             while the instance had nothing to do. async: planning and moving go on beside the steps and between them.
-//             While tokens are exchanged, weights have `link_share` of every link and tokens the rest; at all other
-//             times weights have the links to themselves. A layer takes the new plan with the first step that begins
-//             after its weights arrived.
+//             sync: no step begins until the plan is made and the weights of its chunk of layers are there; what passed
+//             while the instance had nothing to do costs nothing. async: planning and moving go on beside the steps and
+//             between them. While tokens are exchanged, weights have `link_share` of every link and tokens the rest; at
+//             all other times weights have the links to themselves. A layer takes the new plan with the first step that
+//             begins after its weights arrived.
 //   Gained  : every step from the first switch on is priced with the first plan as well, and with the plan that the
 //             present one replaced. Lost: waiting, and what steps took longer beside transfers (layer part
 //             `migration`).
@@ -15,38 +15,56 @@
 //             the policy.
 //   Ignores : gathering the loads from all ranks; layers that could switch within a step; host time that planning takes
 //             from serving. Under two-batch overlap only the exchange that is not hidden counts as exchange.
-//   Source  : SGLang's EPLBManager (looks every so many passes, blocks between two of them, chunks of layers); vLLM's
-//             eplb_state.py (window, asynchronous transfer layer by layer through a buffer of one layer).
+//   Source  : SGLang's EPLBManager (looks every so many passes at the end of one, blocks before the next, chunks of
+//             layers); vLLM's eplb_state.py (window, asynchronous transfer layer by layer through a buffer of one
+//             layer).
+//
+// It keeps no clock: the caller says what time it is, asks when the plan or the layer under way will be there, and comes
+// back then (on_arrival).
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "sim/cluster/expert_recovery.h"
 #include "sim/cluster/load_history.h"
 #include "sim/cluster/rebalance_report.h"
-#include "sim/cluster/regroup.h"
-#include "sim/step/placed_model.h"
+#include "sim/step/step_prices.h"
 #include "sim/step/weight_moves.h"
 
 namespace epsim {
 
-class RebalancingPricer final : public StepPricer {
+class Rebalancer {
  public:
-  // `policy` has `rebalance` set; scenario and policy outlive the pricer. `first` is the plan that the run starts with.
-  RebalancingPricer(const Scenario& scenario, const PolicyChoice& policy, PlanInPlace first, StepRecorder* recorder);
-  ~RebalancingPricer() override;
+  // `policy` has `rebalance` set. `in_place` is the plan that `live` prices, both of which the rebalancer changes;
+  // everything outlives it.
+  Rebalancer(const Scenario& scenario, const InstancePool& pool, const PolicyChoice& policy, PlanInPlace& in_place,
+             StepPrices& live, const ExpertRecovery& recovery);
+  ~Rebalancer();
 
-  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
-  void set_conditions(const StepConditions& conditions) override;
+  // A step begins: layers whose weights have arrived take the new plan.
+  void begin_step(Ticks now);
+  // The step that has begun, priced alone. Counts what the plans gain; the result is what the step takes longer because
+  // weights move beside it.
+  StepCost run_beside(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& alone);
+  // It has ended. Looks at the loads when the rule says so.
+  void end_step(Ticks now);
 
-  // These EP ranks are gone from now on (regroup.h); for how long the instance stands still, none where it cannot go
-  // on. What was under way is dropped.
-  std::optional<Ticks> regroup(const LostGpus& lost, const StepConditions& conditions);
-  const RegroupReport& regroup_report() const { return regrouper_.report(); }
+  // When the plan is made, or the layer under way has moved, if nothing changes; none where nothing is under way.
+  std::optional<Ticks> next_arrival() const;
+  void on_arrival(Ticks now);
+  // sync: no step may begin before the next arrival.
+  bool holds_steps() const;
+  // What a step that begins now has waited for since `due`.
+  StepCost waited(Ticks due, Ticks now);
 
-  // Of all steps, whatever plan they ran with.
-  StepModel& model() { return live_.model(); }
+  void set_conditions(const StepConditions& conditions);
+  // GPUs went or came back, and the plan in place with them: what was under way is dropped.
+  void drop();
+
+  // The loads of the latest steps, or what the run was planned from where there was no step yet.
+  LoadWindow window() const;
   const RebalanceReport& report() const { return report_; }
 
  private:
@@ -56,37 +74,42 @@ class RebalancingPricer final : public StepPricer {
     std::int64_t steps = 0;
     Seconds time{}, experts{}, exchange{};
   };
+  // A stretch of planning or moving while steps were held.
+  struct Held {
+    Ticks from, to;
+    LayerPart part;
+    Origin origin;
+  };
 
-  void advance_to(Ticks now);
-  void progress(Ticks time, std::size_t last_layer, StepSum& sum);
-  void arrive();
-  void wait(StepSum& sum);
-  void place_arrived();
+  bool weights_on_the_way() const;
+  void pass(Ticks now);
+  void place_arrived(Ticks now);
   void begin_to_serve(std::size_t event);
-  void run_beside(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& alone, StepSum& sum);
   Ticks still_to_move() const;
   void compare(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost);
   void observe(const StepAt& at, std::span<const RankBatch> ranks, const StepCost& cost);
   bool due() const;
-  void look();
+  void look(Ticks now);
   PlanInPlace plan_again(const LoadWindow& window) const;
   bool fits(const PlacementPlan& next) const;
   RebalanceOutcome judge(const Migration& migration, const RebalanceEvent& event) const;
-  std::unique_ptr<PlacedModel> shadow(const StepConditions& conditions) const;
+  std::unique_ptr<StepPrices> shadow(const StepConditions& conditions) const;
   StepConditions beside_transfers() const;
   RebalanceEvent& event_of(const Migration& migration);
   std::size_t layers() const { return in_place_.plan.layers.size(); }
 
   const Scenario& scenario_;
+  const InstancePool& pool_;
   const PolicyChoice& policy_;
-  PlanInPlace in_place_;
-  Regrouper regrouper_;
+  const RebalanceOptions& options_;
+  PlanInPlace& in_place_;
+  StepPrices& live_;
+  const ExpertRecovery& recovery_;
   std::int64_t most_resident_;  // experts on a GPU, over all layers, that the first plan left memory for
   WeightMoves moves_;
-  PlacedModel live_;
   // Price the same steps: with the first plan; with the one that the present one replaced, where that is not the first;
   // and with the present one beside transfers.
-  std::unique_ptr<PlacedModel> first_, replaced_, slowed_;
+  std::unique_ptr<StepPrices> first_, replaced_, slowed_;
   StepConditions conditions_;
   std::unique_ptr<Migration> migration_;
   std::optional<std::size_t> serving_;  // the event whose plan serves, at least in some layers
@@ -94,10 +117,10 @@ class RebalancingPricer final : public StepPricer {
   LoadHistory history_;
   SinceLook since_look_;
   std::int64_t steps_ = 0;
-  Ticks now_{}, ended_{};      // start of the step at hand, end of the last one
+  bool in_step_ = false;
+  std::vector<Held> held_;    // since the last step
   double balance_before_ = 0;  // sum over layers and steps
   // Scratch of one step.
-  StepLoads loads_;
   std::vector<std::int64_t> tokens_, decodes_;
 };
 

@@ -54,11 +54,11 @@ RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> inst
   return fleet.take_result();
 }
 
-RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
+RunResult simulate(const RequestTrace& trace, const ServingOptions& options, InstanceModel& model,
                    const RunControl& control) {
   InstanceSpec spec;
   spec.options = options;
-  spec.pricer = &pricer;
+  spec.model = &model;
   return simulate(trace, std::span<const InstanceSpec>(&spec, 1), options.router, control);
 }
 

@@ -12,13 +12,13 @@
 
 namespace epsim {
 
-// Serves the trace from empty to empty on one instance. Equal arguments (and a pricer that prices equal steps alike)
-// give equal results, fingerprint included. Of the result's fields, the pricer's `detail`, the plan's and the memory's
+// Serves the trace from empty to empty on one instance. Equal arguments (and a model that prices equal steps alike)
+// give equal results, fingerprint included. Of the result's fields, the model's `detail`, the plan's and the memory's
 // are the caller's.
 //
 // Throws InputError when the trace is not valid or holds a request that no KV pool can hold (naming it), and
 // InvariantBroken when the run contradicts itself.
-RunResult simulate(const RequestTrace& trace, const ServingOptions& options, StepPricer& pricer,
+RunResult simulate(const RequestTrace& trace, const ServingOptions& options, InstanceModel& model,
                    const RunControl& control);
 
 // The same on several instances (fleet.h), requests routed to them by `router`. Instances of one role stand together,

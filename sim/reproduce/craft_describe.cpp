@@ -54,7 +54,7 @@ void describe_window(const Scenario& s, SetupEvidence& out) {
   out.in_order = balancedness_in_order(s.plan_window, out.gpus);
 }
 
-void describe_plan(const PreparedRun& run, const LoadWindow& window, PolicyEvidence& out) {
+void describe_plan(const PreparedInstance& run, const LoadWindow& window, PolicyEvidence& out) {
   out.copies_per_gpu = run.plan.copies_on_fullest_gpu();
   out.kv_lost = run.memory.copies_loss;
   out.kv_pool_gib = to_gib(run.memory.kv_pool);

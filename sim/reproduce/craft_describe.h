@@ -9,7 +9,7 @@ namespace epsim {
 // The loads that are planned from, and what CRAFT's step 1 makes of them.
 void describe_window(const Scenario& scenario, SetupEvidence& out);
 
-void describe_plan(const PreparedRun& run, const LoadWindow& window, PolicyEvidence& out);
+void describe_plan(const PreparedInstance& run, const LoadWindow& window, PolicyEvidence& out);
 
 // [layer] Mean over batches of mean / max GPU load with experts in the order of their numbers, as many on every GPU:
 // replayed as CRAFT's step 1 replays its placements.

@@ -219,9 +219,9 @@ class SetupWork {
     }
     auto prepared = std::make_shared<const PreparedRun>(prepare_run(s, policy));
     if (seed == 0) {
-      describe_plan(*prepared, s.plan_window, of(policy.label));
+      describe_plan(prepared->last(), s.plan_window, of(policy.label));
     }
-    subjects_[policy.label].push_back(subject_of(s, policy, std::move(prepared), static_cast<int>(seed), control_));
+    subjects_[policy.label].push_back(subject_of(s, std::move(prepared), static_cast<int>(seed), control_));
     subjects_[policy.label].back().longer = {};  // the study states how many requests a rate takes
   }
 

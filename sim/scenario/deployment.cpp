@@ -119,6 +119,13 @@ int all_gpus(const Scenario& s) {
   return sum;
 }
 
+std::vector<InstancePool> pools_of(const Scenario& s) {
+  if (s.deployment.single()) {
+    return {{s.serving.role, 1, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving}};
+  }
+  return s.deployment.pools;
+}
+
 Deployment read_deployment(ConfigReader& root, const Scenario& s) {
   ConfigReader in = root.section("deployment");
   Deployment out;

@@ -26,7 +26,7 @@ struct InstancePool {
   ServingOptions serving;
 };
 
-// What becomes of experts that lose copies with hardware (regroup.h).
+// What becomes of experts that lose copies with hardware (sim/cluster/expert_recovery.h).
 enum class AfterLoss {
   kKeep,    // the copies that are left serve; without one the instance is lost
   kRepair,  // an expert without a copy takes a slot of one with several, and is loaded from outside
@@ -56,6 +56,9 @@ struct Scenario;
 //                                         serving, dispatch; what is left out is as in the scenario's own sections
 // Throws InputError, also when prompts would have no link to travel by.
 Deployment read_deployment(ConfigReader& root, const Scenario& scenario);
+
+// The pools of the deployment; of one instance, that which the scenario's own sections describe.
+std::vector<InstancePool> pools_of(const Scenario& scenario);
 
 // GPUs of all instances.
 int all_gpus(const Scenario& scenario);

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "models/network/fabric.h"
-
 namespace epsim {
 namespace {
 
@@ -88,69 +86,11 @@ Fault read_fault(ConfigReader& in, std::span<const FaultySide> instances) {
   return out;
 }
 
-bool holds(const Fault& fault, Ticks now) { return fault.at <= now && now < fault.until; }
-
-bool covers(const Fault& fault, int gpu) { return fault.first_gpu <= gpu && gpu < fault.first_gpu + fault.gpus; }
-
-void slow(std::vector<double>& speeds, const Fault& fault, double speed, int gpus) {
-  if (speed == 1.0) {
-    return;
-  }
-  speeds.resize(static_cast<std::size_t>(gpus), 1.0);
-  for (int g = fault.first_gpu; g < fault.first_gpu + fault.gpus; ++g) {
-    speeds[static_cast<std::size_t>(g)] *= speed;
-  }
-}
-
-// NICs of the fault's node that are gone at `now`, each counted once.
-int lost_nics(std::span<const Fault> faults, Ticks now, int instance, int first_gpu, int nics) {
-  int count = 0;
-  for (int k = 0; k < nics; ++k) {
-    count += std::any_of(faults.begin(), faults.end(), [&](const Fault& f) {
-      return f.lost && f.nic == k && f.instance == instance && f.first_gpu == first_gpu && holds(f, now);
-    });
-  }
-  return count;
-}
-
-// What the NICs of every node that has one slowed or lost leave to its GPUs. A slowed NIC still carries what its own
-// GPUs send, a lost one's share goes over all that are left.
-std::vector<double> nic_speeds(std::span<const Fault> faults, Ticks now, const ClusterSpec& cluster) {
-  std::vector<double> out;
-  const NicGroups groups = nic_groups(cluster.node);
-  for (const Fault& fault : faults) {
-    if (fault.nic < 0 || !holds(fault, now)) {
-      continue;
-    }
-    out.resize(static_cast<std::size_t>(cluster.gpus()), 1.0);
-    const int nics = cluster.node.nics, per_group = nics / groups.groups_per_node;
-    for (int i = 0; i < cluster.node.gpus; ++i) {
-      double& speed = out[static_cast<std::size_t>(fault.first_gpu + i)];
-      if (!fault.lost && i / groups.gpus_per_group == fault.nic / per_group) {
-        speed *= 1.0 - (1.0 - fault.link_speed) / per_group;
-      }
-    }
-  }
-  for (int node = 0; node < cluster.nodes && !out.empty(); ++node) {
-    const int first = node * cluster.node.gpus, nics = cluster.node.nics;
-    const int lost = faults.empty() ? 0 : lost_nics(faults, now, faults.front().instance, first, nics);
-    for (int g = first; g < first + cluster.node.gpus; ++g) {
-      out[static_cast<std::size_t>(g)] *= static_cast<double>(nics - lost) / nics;
-    }
-  }
-  return out;
-}
-
-bool is_lost(std::span<const Fault> faults, int gpu, Ticks now) {
-  return std::any_of(faults.begin(), faults.end(),
-                     [&](const Fault& f) { return f.takes_gpus() && covers(f, gpu) && holds(f, now); });
-}
-
 // Whether a GPU of the instance is left when all has happened.
 bool any_left(std::span<const Fault> faults, int instance, const ClusterSpec& cluster) {
   for (int g = 0; g < cluster.gpus(); ++g) {
     if (std::none_of(faults.begin(), faults.end(), [&](const Fault& f) {
-          return f.instance == instance && f.takes_gpus() && f.for_good() && covers(f, g);
+          return f.instance == instance && f.takes_gpus() && f.for_good() && f.covers(g);
         })) {
       return true;
     }
@@ -184,6 +124,16 @@ void check_nics_left(const ConfigReader& root, std::span<const Fault> faults, st
 
 }  // namespace
 
+int lost_nics(std::span<const Fault> faults, Ticks now, int instance, int first_gpu, int nics) {
+  int count = 0;
+  for (int k = 0; k < nics; ++k) {
+    count += std::any_of(faults.begin(), faults.end(), [&](const Fault& f) {
+      return f.lost && f.nic == k && f.instance == instance && f.first_gpu == first_gpu && f.holds_at(now);
+    });
+  }
+  return count;
+}
+
 std::vector<Fault> read_faults(ConfigReader& root, std::span<const FaultySide> instances) {
   std::vector<Fault> out;
   if (root.has("faults")) {
@@ -194,36 +144,6 @@ std::vector<Fault> read_faults(ConfigReader& root, std::span<const FaultySide> i
     check_nics_left(root, out, instances);
   }
   return out;
-}
-
-StepConditions conditions_at(std::span<const Fault> faults, Ticks now, const ClusterSpec& cluster) {
-  StepConditions out;
-  const int gpus = cluster.gpus();
-  for (const Fault& fault : faults) {
-    if (holds(fault, now) && fault.nic < 0 && !fault.lost) {
-      slow(out.gpu_speed, fault, fault.speed, gpus);
-      slow(out.link_speed, fault, fault.link_speed, gpus);
-    }
-  }
-  out.nic_speed = nic_speeds(faults, now, cluster);
-  for (std::vector<double>* speeds : {&out.gpu_speed, &out.link_speed, &out.nic_speed}) {
-    for (std::size_t g = 0; g < speeds->size(); ++g) {
-      (*speeds)[g] = is_lost(faults, static_cast<int>(g), now) ? 1.0 : (*speeds)[g];
-    }
-  }
-  return out;
-}
-
-StepCost FaultyPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
-  std::vector<bool> active;
-  for (const Fault& fault : faults_) {
-    active.push_back(holds(fault, at.start));
-  }
-  if (active != active_) {
-    pricer_.set_conditions(conditions_at(faults_, at.start, cluster_));
-    active_ = std::move(active);
-  }
-  return pricer_.price(at, ranks);
 }
 
 }  // namespace epsim

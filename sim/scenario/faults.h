@@ -9,7 +9,7 @@
 //   Models : GPUs and links at a share of their speed, from the first step, or transfer of a prompt to a decode
 //            instance, that begins at or after `at` to the last that begins before `until`. Faults of one GPU multiply.
 //            A rank waits for its slowest GPU, an exchange for its busiest link, so one straggler slows the instance.
-//            What is lost is the fleet's to deal with (losses.h).
+//            What becomes of the instance: sim/cluster/hardware_change.h.
 //   Ignores: copies of weights by per-step policies, which keep the full rate of their links.
 #pragma once
 
@@ -20,7 +20,6 @@
 #include "sim/core/config.h"
 #include "sim/core/units.h"
 #include "sim/domain/cluster_spec.h"
-#include "sim/domain/step.h"
 #include "sim/scheduler/serving_options.h"
 
 namespace epsim {
@@ -36,6 +35,8 @@ struct Fault {
   Ticks recovery{}, rejoin{};  // of lost GPUs: for which the instance stands when they go, and when they are back
   bool for_good() const { return until == Ticks{std::numeric_limits<std::int64_t>::max()}; }
   bool takes_gpus() const { return lost && nic < 0; }
+  bool holds_at(Ticks now) const { return at <= now && now < until; }
+  bool covers(int gpu) const { return first_gpu <= gpu && gpu < first_gpu + gpus; }
 };
 
 // What faults may name.
@@ -48,24 +49,7 @@ struct FaultySide {
 // when nobody is left in the end.
 std::vector<Fault> read_faults(ConfigReader& root, std::span<const FaultySide> instances);
 
-// What holds of one instance's faults at `now`; empty vectors where nothing does. GPUs that are gone are at full speed:
-// nobody waits for them.
-StepConditions conditions_at(std::span<const Fault> faults, Ticks now, const ClusterSpec& cluster);
-
-// Prices steps on the hardware as it is when they begin.
-class FaultyPricer final : public StepPricer {
- public:
-  // Keeps a reference to the pricer.
-  FaultyPricer(StepPricer& pricer, std::vector<Fault> faults, ClusterSpec cluster)
-      : pricer_(pricer), faults_(std::move(faults)), cluster_(std::move(cluster)) {}
-
-  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
-
- private:
-  StepPricer& pricer_;
-  std::vector<Fault> faults_;
-  ClusterSpec cluster_;
-  std::vector<bool> active_;  // [fault]
-};
+// NICs of the node that begins with `first_gpu` that are gone at `now`, each counted once; a node has `nics`.
+int lost_nics(std::span<const Fault> faults, Ticks now, int instance, int first_gpu, int nics);
 
 }  // namespace epsim

@@ -38,9 +38,9 @@ StepScore screen_steps(const Scenario& s, const PolicyChoice& policy, int steps)
   return score;
 }
 
-Bytes buffer_bytes(const Scenario& s, const StepPolicy& policy, int extra) {
-  const double experts = static_cast<double>(s.model.experts) / s.cluster.gpus() + extra;
-  return s.model.expert_bytes() * (policy.profile().resident_buffers * experts);
+Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra) {
+  const double experts = static_cast<double>(model.experts) / gpus + extra;
+  return model.expert_bytes() * (policy.profile().resident_buffers * experts);
 }
 
 }  // namespace epsim

@@ -21,6 +21,6 @@ struct StepScore {
 StepScore screen_steps(const Scenario& scenario, const PolicyChoice& policy, int steps = 2);
 
 // Weights that the policy keeps on every GPU for its double buffers: sets x (experts / GPUs + extra) experts.
-Bytes buffer_bytes(const Scenario& scenario, const StepPolicy& policy, int extra);
+Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra);
 
 }  // namespace epsim

@@ -313,10 +313,11 @@ std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subject
   return out;
 }
 
-GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
-                          std::shared_ptr<const PreparedRun> prepared, int seed_index, const RunControl& control) {
+GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
+                          const RunControl& control) {
+  const PreparedInstance& last = prepared->last();
   GoodputSubject out;
-  out.policy = policy.label;
+  out.policy = last.policy.label;
   out.seed_index = seed_index;
   out.seed = static_cast<std::uint64_t>(scenario.seed);
   out.trace = &scenario.requests;
@@ -325,10 +326,10 @@ GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
       return std::make_shared<const RequestTrace>(scenario.make_requests(count));
     };
   }
-  out.kv_lost_share = prepared->memory.copies_loss;
-  out.kv_tokens_per_rank = prepared->serving.kv_blocks * prepared->serving.kv_block_tokens;
-  out.serve = [&scenario, &policy, &control, prepared = std::move(prepared)](const RequestTrace& trace) {
-    return run_prepared(scenario, policy, *prepared, trace, control);
+  out.kv_lost_share = last.memory.copies_loss;
+  out.kv_tokens_per_rank = last.serving.kv_blocks * last.serving.kv_block_tokens;
+  out.serve = [&scenario, &control, prepared = std::move(prepared)](const RequestTrace& trace) {
+    return run_prepared(scenario, *prepared, trace, control);
   };
   return out;
 }
@@ -345,7 +346,7 @@ std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, co
   for_each_index(0, out.size(), [&](std::size_t i, auto) {
     const Scenario& scenario = by_seed[i % seeds];
     const PolicyChoice& policy = scenario.policies[i / seeds];
-    out[i] = subject_of(scenario, policy, std::make_shared<const PreparedRun>(prepare_run(scenario, policy)),
+    out[i] = subject_of(scenario, std::make_shared<const PreparedRun>(prepare_run(scenario, policy)),
                         static_cast<int>(i % seeds), control);
   });
   return out;

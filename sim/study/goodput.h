@@ -82,10 +82,9 @@ GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& op
 std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
                                       const SearchControl& control);
 
-// A policy of a scenario with its plan made. `control` is that of every run; it, the scenario and the policy outlive
-// the subject.
-GoodputSubject subject_of(const Scenario& scenario, const PolicyChoice& policy,
-                          std::shared_ptr<const PreparedRun> prepared, int seed_index, const RunControl& control);
+// A policy of a scenario with its plan made. `control` is that of every run; it and the scenario outlive the subject.
+GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
+                          const RunControl& control);
 
 // Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Plans each
 // once; throws what prepare_run() throws. `control` is that of every run. It and the scenarios outlive the subjects.

@@ -10,7 +10,7 @@
 namespace epsim {
 namespace {
 
-class FixedPricer : public StepPricer {
+class FixedPricer : public InstanceModel {
  public:
   StepCost price(const StepAt&, std::span<const RankBatch>) override {
     StepCost cost;

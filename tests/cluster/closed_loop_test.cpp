@@ -126,7 +126,7 @@ TEST_CASE("closed loop on random deployments: never more than the clients, all r
     trace.closed_loop.ramp = Ticks{static_cast<std::int64_t>(random.below(2) * 5'000'000'000)};
     test::RandomFleet fleet(random);
     if (i % 2 == 0) {
-      test::add_random_losses(random, fleet.specs);
+      test::add_random_losses(random, fleet);
     }
     const RunResult run = simulate(trace, fleet.specs, fleet.router, {}, 1);
     CHECK(run.completed + run.failed == std::ssize(run.measured()));

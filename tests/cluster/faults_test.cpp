@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "sim/cluster/hardware_change.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/error.h"
 

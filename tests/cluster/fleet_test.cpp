@@ -18,10 +18,11 @@ using test::FixedPricer;
 using test::kMs;
 using test::trace_of;
 
-InstanceSpec instance_of(StepPricer& pricer, const ServingOptions& options) {
+InstanceSpec instance_of(InstanceModel& model, const ServingOptions& options) {
   InstanceSpec spec;
   spec.options = options;
-  spec.pricer = &pricer;
+  spec.model = &model;
+  spec.path = &test::kMsPerToken;
   return spec;
 }
 
@@ -34,12 +35,8 @@ ServingOptions engine(InstanceRole role, std::int64_t blocks = 1000) {
 }
 
 // A prefill instance whose prompts take 1 ms a token on the link.
-InstanceSpec prefill_of(StepPricer& pricer, std::int64_t blocks = 1000) {
-  InstanceSpec spec = instance_of(pricer, engine(InstanceRole::kPrefill, blocks));
-  spec.transfer_time = [](std::int64_t tokens, double speed) {
-    return Seconds{1.0 / speed * 1e-3 * static_cast<double>(tokens)};
-  };
-  return spec;
+InstanceSpec prefill_of(InstanceModel& model, std::int64_t blocks = 1000) {
+  return instance_of(model, engine(InstanceRole::kPrefill, blocks));
 }
 
 }  // namespace
@@ -158,7 +155,7 @@ TEST_CASE("a random fleet may be stopped at any step and still adds up") {
     RandomFleet fleet(random);
     const test::StopAfter stop(static_cast<std::int64_t>(1 + random.below(30)));
     if (random.below(2) == 0) {
-      test::add_random_losses(random, fleet.specs);
+      test::add_random_losses(random, fleet);
     }
     const RunResult run = simulate(trace, fleet.specs, fleet.router, stop.control, 1);
     CHECK((run.interrupted || run.completed + run.failed == std::ssize(trace.requests)));

@@ -10,7 +10,7 @@
 namespace epsim {
 namespace {
 
-class LinearPricer : public StepPricer {
+class LinearPricer : public InstanceModel {
  public:
   StepCost price(const StepAt&, std::span<const RankBatch> ranks) override {
     const RankBatch& r = ranks[0];

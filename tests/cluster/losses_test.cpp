@@ -1,5 +1,5 @@
 // Hardware that goes for good: what happens to requests, worked out by hand and on random fleets.
-#include "sim/cluster/losses.h"
+#include "sim/cluster/hardware_change.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "models/network/make_network.h"
-#include "sim/cluster/deployment_run.h"
-#include "sim/cluster/regroup.h"
+#include "sim/cluster/expert_recovery.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/cluster/simulate.h"
 #include "sim/core/error.h"
@@ -24,26 +23,41 @@ using test::FixedPricer;
 using test::kMs;
 using test::trace_of;
 
-InstanceSpec instance_of(StepPricer& pricer, int ranks, InstanceRole role = InstanceRole::kWhole) {
+InstanceSpec instance_of(InstanceModel& model, int ranks, InstanceRole role = InstanceRole::kWhole) {
   InstanceSpec spec;
   spec.options = test::one_rank(100);
   spec.options.dp_ranks = ranks;
   spec.options.role = role;
   spec.options.router = Router::kRoundRobin;
-  spec.pricer = &pricer;
-  spec.on_loss = [](std::size_t) { return Ticks{}; };
-  spec.transfer_time = [](std::int64_t tokens, double speed) {
-    return Seconds{1.0 / speed * 1e-3 * static_cast<double>(tokens)};
-  };
+  spec.model = &model;
+  spec.path = &test::kMsPerToken;
   return spec;
 }
+
+// Has no copy of some expert until 100 ms, and then makes copies for 5 ms.
+class RecoversLate final : public FixedPricer {
+ public:
+  using FixedPricer::FixedPricer;
+  std::optional<Ticks> recover(const HardwareChange& change) override {
+    return change.at < 100 * kMs ? std::nullopt : std::optional(5 * kMs);
+  }
+};
+
+// A lane 0 that has a quarter of its rate from 10 ms on.
+class SlowingPath final : public KvPath {
+ public:
+  Seconds transfer_time(std::int64_t tokens, double share) const override {
+    return test::kMsPerToken.transfer_time(tokens, share);
+  }
+  double share_left(int lane, Ticks now) const override { return lane == 0 && now >= 10 * kMs ? 0.25 : 1.0; }
+};
 
 }  // namespace
 
 TEST_CASE("a lost rank's requests start anew on the ranks that are left, after the recovery") {
   FixedPricer pricer(10_ms);
   std::vector<InstanceSpec> specs = {instance_of(pricer, 2)};
-  specs[0].losses = {{.at = 15 * kMs, .recovery = 100 * kMs, .ranks = {1}}};
+  specs[0].changes = {{.at = 15 * kMs, .recovery = 100 * kMs, .ranks = {1}}};
   // The step under way ends at 20: A and B have two of four tokens. Until 120 nothing runs; then A decodes beside B's
   // prompt on rank 0. A ends at 140, B has its first token at 130 and its fourth at 160.
   const RunResult run = simulate(trace_of({{0, 5, 4}, {0, 5, 4}}), specs, Router::kRoundRobin, {}, 1);
@@ -62,27 +76,27 @@ TEST_CASE("a lost rank's requests start anew on the ranks that are left, after t
 TEST_CASE("without a retry, or with nobody left, requests fail, and so do those that come later") {
   FixedPricer pricer(10_ms);
   std::vector<InstanceSpec> specs = {instance_of(pricer, 2)};
-  specs[0].losses = {{.at = 15 * kMs, .recovery = {}, .ranks = {1}}};
+  specs[0].changes = {{.at = 15 * kMs, .recovery = {}, .ranks = {1}}};
   const RunResult once = simulate(trace_of({{0, 5, 4}, {0, 5, 4}}), specs, Router::kRoundRobin, {}, 0);
   CHECK(once.completed == 1);
   CHECK(once.failed == 1);
   CHECK(once.requests[1].state == RequestState::kFailed);
   CHECK(once.requests[1].finished == 20 * kMs);
-  specs[0].losses[0].fatal = true;
+  specs[0].changes[0].fatal = true;
   const RunResult all = simulate(trace_of({{0, 5, 4}, {0, 5, 4}, {50, 5, 4}}), specs, Router::kRoundRobin, {}, 3);
   CHECK(all.completed == 0);
   CHECK(all.failed == 3);
   CHECK(all.requests[2].finished == 50 * kMs);
   CHECK(all.requests[2].retries == 0);
   // A loss after everything has ended concerns nobody.
-  specs[0].losses[0].at = 5000 * kMs;
+  specs[0].changes[0].at = 5000 * kMs;
   CHECK(simulate(trace_of({{0, 5, 4}}), specs, Router::kRoundRobin, {}).end == 40 * kMs);
 }
 
 TEST_CASE("a lost instance is avoided, and its requests go to another") {
   FixedPricer pricer(10_ms);
   std::vector<InstanceSpec> specs = {instance_of(pricer, 1), instance_of(pricer, 1)};
-  specs[0].losses = {{.at = 15 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
+  specs[0].changes = {{.at = 15 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
   const RunResult run =
       simulate(trace_of({{0, 5, 4}, {0, 5, 4}, {30, 5, 1}, {30, 5, 1}}), specs, Router::kRoundRobin, {}, 1);
   CHECK(run.completed == 4);
@@ -100,22 +114,22 @@ TEST_CASE("prefill and decode apart: a request that loses either end starts anew
   std::vector<InstanceSpec> specs = {prefill, decode, decode};
   // A's prompt of 30 tokens ends at 10 and travels until 40, when its decode instance is gone since 25. It is computed
   // again from 25 to 35 and travels to the other one until 70, behind its first transfer, which holds the lane to 40.
-  specs[1].losses = {{.at = 25 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
+  specs[1].changes = {{.at = 25 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
   const RunResult run = simulate(trace_of({{0, 30, 3}}), specs, Router::kRoundRobin, {}, 1);
   CHECK(run.completed == 1);
   CHECK(run.requests[0].first_token == 70 * kMs);
   CHECK(run.requests[0].finished == 90 * kMs);
-  specs[2].losses = {{.at = 80 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
+  specs[2].changes = {{.at = 80 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
   const RunResult none = simulate(trace_of({{0, 30, 30}, {100, 10, 2}}), specs, Router::kRoundRobin, {}, 5);
   CHECK(none.failed == 2);
   // The prefill instance goes while the prompt is on its way: nobody is left to compute it again.
   specs = {prefill, decode};
-  specs[0].losses = {{.at = 25 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
+  specs[0].changes = {{.at = 25 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
   const RunResult cut = simulate(trace_of({{0, 30, 3}}), specs, Router::kRoundRobin, {}, 5);
   CHECK(cut.failed == 1);
   CHECK(cut.requests[0].finished == 25 * kMs);
   // One that had arrived by then is decoded to its end.
-  specs[0].losses[0].at = 45 * kMs;
+  specs[0].changes[0].at = 45 * kMs;
   CHECK(simulate(trace_of({{0, 30, 3}}), specs, Router::kRoundRobin, {}, 5).completed == 1);
 }
 
@@ -133,7 +147,7 @@ TEST_CASE("random fleets that lose hardware: every request completes or fails, a
 TEST_CASE("a rank that comes back is empty and takes new requests once it has rejoined") {
   FixedPricer pricer(10_ms);
   std::vector<InstanceSpec> specs = {instance_of(pricer, 2)};
-  specs[0].losses = {{.at = 5 * kMs, .recovery = {}, .ranks = {1}},
+  specs[0].changes = {{.at = 5 * kMs, .recovery = {}, .ranks = {1}},
                      {.at = 35 * kMs, .recovery = 20 * kMs, .ranks = {}, .fatal = false, .back = {1}}};
   // A and B, both on rank 0 from 10 on, end at 40 and 50 if nothing else happens. The step under way at 35 ends at 40,
   // with A's fourth token; then the instance stands until 60, and B's last two steps end at 70 and 80. C arrives at 50
@@ -150,22 +164,22 @@ TEST_CASE("a rank that comes back is empty and takes new requests once it has re
 TEST_CASE("an instance that is lost fails what arrives until it is back, and prefill waits for a decoder alike") {
   FixedPricer pricer(10_ms);
   std::vector<InstanceSpec> specs = {instance_of(pricer, 1)};
-  specs[0].losses = {{.at = 5 * kMs, .recovery = {}, .ranks = {0}, .fatal = true},
+  specs[0].changes = {{.at = 5 * kMs, .recovery = {}, .ranks = {0}, .fatal = true},
                      {.at = 100 * kMs, .recovery = {}, .ranks = {}, .fatal = false, .back = {0}}};
   RunResult run = simulate(trace_of({{0, 5, 4}, {50, 5, 1}, {110, 5, 1}}), specs, Router::kRoundRobin, {}, 3);
   CHECK(run.failed == 2);
   CHECK(run.requests[2].finished == 120 * kMs);
-  // The pricer finds that some expert has no copy: as good as lost, with all ranks, though only rank 0 had a GPU go.
-  specs = {instance_of(pricer, 2)};
-  specs[0].losses = {{.at = 5 * kMs, .recovery = {}, .ranks = {0}}, {.at = 100 * kMs, .recovery = {}, .ranks = {}}};
-  specs[0].losses[1].back = {0};
-  specs[0].on_loss = [](std::size_t loss) { return loss == 0 ? std::nullopt : std::optional(5 * kMs); };
+  // The model finds that some expert has no copy: as good as lost, with all ranks, though only rank 0 had a GPU go.
+  RecoversLate late(10_ms);
+  specs = {instance_of(late, 2)};
+  specs[0].changes = {{.at = 5 * kMs, .recovery = {}, .ranks = {0}}, {.at = 100 * kMs, .recovery = {}, .ranks = {}}};
+  specs[0].changes[1].back = {0};
   run = simulate(trace_of({{0, 5, 4}, {101, 5, 1}, {101, 5, 1}}), specs, Router::kRoundRobin, {}, 3);
   CHECK(run.failed == 1);
   CHECK(run.requests[1].finished == 115 * kMs);  // from 105 on, when copies have been made again
   CHECK(run.requests[2].rank != run.requests[1].rank);
   specs = {instance_of(pricer, 1, InstanceRole::kPrefill), instance_of(pricer, 1, InstanceRole::kDecode)};
-  specs[1].losses = {{.at = 5 * kMs, .recovery = {}, .ranks = {0}, .fatal = true},
+  specs[1].changes = {{.at = 5 * kMs, .recovery = {}, .ranks = {0}, .fatal = true},
                      {.at = 100 * kMs, .recovery = {}, .ranks = {}, .fatal = false, .back = {0}}};
   run = simulate(trace_of({{0, 5, 2}, {50, 5, 2}, {101, 5, 2}}), specs, Router::kRoundRobin, {}, 3);
   CHECK(run.failed == 2);
@@ -177,19 +191,21 @@ TEST_CASE("when GPUs go and come back, and which ranks that breaks") {
   const std::vector<Fault> faults = {
       {.at = Ticks{9}, .first_gpu = 3, .lost = true},
       {.at = Ticks{5}, .until = Ticks{9}, .first_gpu = 0, .lost = true, .recovery = Ticks{1}, .rejoin = Ticks{2}}};
-  const InstanceLosses losses = losses_of(faults, parallelism);
-  REQUIRE(losses.losses.size() == 2);
-  CHECK(losses.losses[0].at == Ticks{5});
-  CHECK(losses.losses[0].recovery == Ticks{1});
-  CHECK(losses.losses[0].ranks == std::vector<int>{0});
-  CHECK(losses.lost[0] == LostGpus{true, false, false, false});
-  CHECK(losses.losses[1].at == Ticks{9});
-  CHECK(losses.losses[1].recovery == Ticks{2});
-  CHECK(losses.losses[1].ranks == std::vector<int>{1});
-  CHECK(losses.losses[1].back == std::vector<int>{0});
-  CHECK_FALSE(losses.losses[1].fatal);
-  CHECK(losses_of(faults, {.gpus = 4, .attention_tp = 4}).losses[0].fatal);  // the only rank spans all
-  CHECK(losses_of(faults, {.gpus = 4, .attention_tp = 2, .moe_tp = 2}).lost[0] == LostGpus{true, false});
+  ClusterSpec cluster;
+  cluster.node.gpus = 4;
+  const std::vector<HardwareChange> changes = hardware_changes(faults, cluster, parallelism);
+  REQUIRE(changes.size() == 2);
+  CHECK(changes[0].at == Ticks{5});
+  CHECK(changes[0].recovery == Ticks{1});
+  CHECK(changes[0].ranks == std::vector<int>{0});
+  CHECK(changes[0].lost == LostGpus{true, false, false, false});
+  CHECK(changes[1].at == Ticks{9});
+  CHECK(changes[1].recovery == Ticks{2});
+  CHECK(changes[1].ranks == std::vector<int>{1});
+  CHECK(changes[1].back == std::vector<int>{0});
+  CHECK_FALSE(changes[1].fatal);
+  CHECK(hardware_changes(faults, cluster, {.gpus = 4, .attention_tp = 4})[0].fatal);  // the only rank spans all
+  CHECK(hardware_changes(faults, cluster, {.gpus = 4, .attention_tp = 2, .moe_tp = 2})[0].lost == LostGpus{true, false});
 }
 
 namespace {
@@ -322,8 +338,9 @@ TEST_CASE("planning again goes on with the GPUs that are left, and with those th
 
 TEST_CASE("a GPU that comes back has the experts that planning again had given it") {
   const Scenario s = scenario("", "{kind: base}");
-  const PreparedRun prepared = prepare_run(s, s.policies[0]);
-  Regrouper regrouper(s, prepared.plan);
+  const PreparedRun run = prepare_run(s, s.policies[0]);
+  const PreparedInstance& prepared = run.last();
+  ExpertRecovery recovery(s, prepared.pool, prepared.plan);
   PlacementPlan plan = prepared.plan;
   for (LayerPlan& layer : plan.layers) {  // 4 slots a GPU: GPUs 3 and 5 have swapped theirs
     std::swap_ranges(layer.slots.begin() + 12, layer.slots.begin() + 16, layer.slots.begin() + 20);
@@ -332,9 +349,9 @@ TEST_CASE("a GPU that comes back has the experts that planning again had given i
   std::vector<double> link_bytes(make_network(s.cluster, s.network)->links().size(), 0.0);
   LostGpus lost(16, false);
   lost[3] = true;
-  CHECK_FALSE(regrouper.regroup(plan, lost, s.plan_window, {}, link_bytes).has_value());  // one copy of everything
+  CHECK_FALSE(recovery.recover(plan, lost, s.plan_window, {}, link_bytes).has_value());  // one copy of everything
   lost[3] = false;
-  REQUIRE(regrouper.regroup(plan, lost, s.plan_window, {}, link_bytes).has_value());
+  REQUIRE(recovery.recover(plan, lost, s.plan_window, {}, link_bytes).has_value());
   for (std::size_t l = 0; l < plan.layers.size(); ++l) {
     CHECK(plan.layers[l].slots == planned_again.layers[l].slots);
   }
@@ -385,26 +402,25 @@ TEST_CASE("prompts travel at the pace of the slower end's links") {
     return simulate(trace_of({{0, 30, 2}}), specs, Router::kRoundRobin, {}).requests[0].first_token;
   };
   CHECK(arrives() == 40 * kMs);
+  const SlowingPath slowing;
   for (InstanceSpec& spec : specs) {
-    spec.lane_speed = [](int lane, Ticks now) { return lane == 0 && now >= 10 * kMs ? 0.25 : 1.0; };
+    spec.path = &slowing;
     CHECK(arrives() == 130 * kMs);
   }
-  specs[0].lane_speed = {};
+  specs[0].path = &test::kMsPerToken;
   CHECK(arrives() == 130 * kMs);
   // In a scenario: nodes of 4 ranks, so lanes, of 2 GPUs and their 2 NICs; NIC 2 of node 1 is GPU 10's.
   const std::string apart = "deployment: {prefill: {instances: 1}, decode: {instances: 1}}\n";
   const Scenario s = scenario(apart +
                               "faults: [{instance: 1, at: 1s, until: 2s, node: 1, nic: 2, link_speed: 0.5}, "
                               "{instance: 1, at: 1s, gpu: 15, link_speed: 0.25}]\n");
-  const Scenario own = scenario_of(s, s.deployment.pools[1]);
-  const KvLanes lanes = kv_lanes(own);
-  REQUIRE(lanes.per_node == 4);
-  const std::vector<Fault> faults = faults_of(s, 1);
-  CHECK(lanes.speed(own, faults, 5, to_ticks(Seconds{1.5})) == 0.5);
-  CHECK(lanes.speed(own, faults, 5, to_ticks(Seconds{2})) == 1.0);
-  CHECK(lanes.speed(own, faults, 7, to_ticks(Seconds{3})) == 0.25);
-  CHECK(lanes.speed(own, faults, 7, Ticks{}) == 1.0);
-  CHECK(faults_of(s, 0).empty());
+  const KvLanes lanes(s.deployment.pools[1], s.network.inter, s.model, faults_of(s.faults, 1));
+  REQUIRE(lanes.per_node() == 4);
+  CHECK(lanes.share_left(5, to_ticks(Seconds{1.5})) == 0.5);
+  CHECK(lanes.share_left(5, to_ticks(Seconds{2})) == 1.0);
+  CHECK(lanes.share_left(7, to_ticks(Seconds{3})) == 0.25);
+  CHECK(lanes.share_left(7, Ticks{}) == 1.0);
+  CHECK(faults_of(s.faults, 0).empty());
   const auto waits = [&](const std::string& more) { return run(apart + more).transfers.time; };
   const Seconds whole = waits("");
   CHECK(waits("faults: [{instance: 0, at: 0s, node: 0, link_speed: 0.1}]\n") > whole);

@@ -4,7 +4,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +17,23 @@
 namespace epsim::test {
 
 // Whole instances, or prefill and decode apart, of either engine.
+// What a loss costs an instance, or that it cannot go on, by the time at which it happens.
+class RecoveringModel final : public InstanceModel {
+ public:
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override { return pricer_.price(at, ranks); }
+  std::optional<Ticks> recover(const HardwareChange& change) override {
+    const auto found = still.find(change.at);
+    return found == still.end() ? Ticks{} : found->second;
+  }
+  std::map<Ticks, std::optional<Ticks>> still;
+
+ private:
+  UnevenPricer pricer_;
+};
+
 struct RandomFleet {
-  UnevenPricer pricer;
+  std::vector<std::unique_ptr<RecoveringModel>> models;
+  FixedPath path{1e-6, 1e-6};
   std::vector<InstanceSpec> specs;
   Router router;
 
@@ -37,12 +55,13 @@ struct RandomFleet {
           72 / options.kv_block_tokens + 1 + static_cast<std::int64_t>(random.below(40)) / options.kv_block_tokens;
       InstanceSpec spec;
       spec.options = options;
-      spec.pricer = &pricer;
       spec.ranks_per_lane = static_cast<int>(1 + random.below(2));
-      spec.transfer_time = [](std::int64_t tokens, double speed) {
-        return Seconds{1.0 / speed * 1e-6 * static_cast<double>(1 + tokens)};
-      };
-      specs.insert(specs.end(), 1 + random.below(2), spec);
+      spec.path = &path;
+      for (std::uint64_t n = 1 + random.below(2); n > 0; --n) {
+        models.push_back(std::make_unique<RecoveringModel>());
+        spec.model = models.back().get();
+        specs.push_back(spec);
+      }
     }
   }
   RandomFleet(const RandomFleet&) = delete;  // the instances point at its pricer
@@ -50,34 +69,34 @@ struct RandomFleet {
 };
 
 // Losses of ranks and of whole instances at random times, most of them while requests are about, and what comes back.
-inline void add_random_losses(RandomStream& random, std::vector<InstanceSpec>& specs) {
-  for (InstanceSpec& spec : specs) {
+inline void add_random_losses(RandomStream& random, RandomFleet& fleet) {
+  for (std::size_t i = 0; i < fleet.specs.size(); ++i) {
+    InstanceSpec& spec = fleet.specs[i];
     Ticks at{};
     std::vector<int> left(static_cast<std::size_t>(spec.options.dp_ranks));
     std::iota(left.begin(), left.end(), 0);
     while (!left.empty() && random.below(3) != 0) {
       at += Ticks{static_cast<std::int64_t>(random.below(20'000'000'000))};  // up to 20 ms
-      Loss loss{.at = at, .recovery = Ticks{static_cast<std::int64_t>(random.below(3) * 1'000'000'000)}, .ranks = {}};
+      HardwareChange loss{.at = at, .recovery = Ticks{static_cast<std::int64_t>(random.below(3) * 1'000'000'000)}, .ranks = {}};
       loss.ranks.push_back(left.back());
       left.pop_back();
       loss.fatal = left.empty() || random.below(6) == 0;
-      spec.losses.push_back(loss);
+      spec.changes.push_back(loss);
     }
     // What went comes back, some of it, in the order in which it went.
-    const std::size_t gone = spec.losses.size();
+    const std::size_t gone = spec.changes.size();
     for (std::size_t l = 0; l < gone && random.below(2) == 0; ++l) {
       at += Ticks{static_cast<std::int64_t>(random.below(20'000'000'000))};
-      spec.losses.push_back({.at = at, .recovery = {}, .ranks = {}, .fatal = false, .back = spec.losses[l].ranks});
+      spec.changes.push_back({.at = at, .recovery = {}, .ranks = {}, .fatal = false, .back = spec.changes[l].ranks});
     }
     // Copies are made again, or cannot be.
-    std::vector<std::optional<Ticks>> still;
-    for (std::size_t l = 0; l < spec.losses.size(); ++l) {
-      still.emplace_back(Ticks{static_cast<std::int64_t>(random.below(2) * 700'000'000)});
+    for (const HardwareChange& change : spec.changes) {
+      std::optional<Ticks>& still = fleet.models[i]->still[change.at];
+      still = Ticks{static_cast<std::int64_t>(random.below(2) * 700'000'000)};
       if (random.below(8) == 0) {
-        still.back().reset();
+        still.reset();
       }
     }
-    spec.on_loss = [still](std::size_t l) { return still[l]; };
   }
 }
 
@@ -91,7 +110,7 @@ inline std::string check_random_losses(std::uint64_t i, FleetSums& sums) {
   RandomStream random(Seed{2029}, "fleet-losses", i);
   RequestTrace trace = random_trace(random);
   RandomFleet fleet(random);
-  add_random_losses(random, fleet.specs);
+  add_random_losses(random, fleet);
   if (random.below(2) == 0) {
     trace.prefixes = random_prefixes(random, trace, fleet.specs[0].options.kv_block_tokens * 2);
   }

@@ -12,7 +12,7 @@
 namespace epsim::test {
 
 // Costs that depend on the batches and jump about, so that gaps and step lengths differ.
-class UnevenPricer : public StepPricer {
+class UnevenPricer : public InstanceModel {
  public:
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override {
     double seconds = 1e-4 * static_cast<double>(1 + at.number % 7);

@@ -77,7 +77,7 @@ TEST_CASE("sync: the next step waits for the plan and then for the weights, to t
   CHECK(first.planning == to_ticks(Seconds(0.002)));
   CHECK(first.moving == first.transfer);
   CHECK(first.slowed == Ticks{});
-  CHECK(first.in_effect == first.at);  // the waiting step itself runs with the new plan
+  CHECK(first.in_effect == first.at + first.planning + first.moving);  // the step that waited runs with the new plan
   CHECK(first.moved == Bytes(3.0 * 2048 * 1024 * 2) * static_cast<double>(first.moved_copies));
   // Not faster than all ports (300 GB/s a GPU) and all NICs (50 GB/s a node) at once.
   CHECK(to_seconds(first.moving) > first.moved / BytesPerSecond(16 * 300e9 + 2 * 50e9));

@@ -34,7 +34,7 @@ class NaiveServer {
     }
   }
 
-  void run(StepPricer& pricer) {
+  void run(InstanceModel& pricer) {
     for (std::int64_t step = 0; !all_done();) {
       arrive();
       if (std::none_of(requests_.begin(), requests_.end(), [](const auto& r) { return r.arrived && !r.done(); })) {

@@ -183,7 +183,7 @@ TEST_CASE("a step that takes no time, or too much, ends the run with an error") 
 namespace {
 
 // Asks for the stop while it prices the given step, as a signal would.
-class StoppingPricer : public StepPricer {
+class StoppingPricer : public InstanceModel {
  public:
   StoppingPricer(std::atomic<bool>& stop, std::int64_t at) : stop_(stop), at_(at) {}
   StepCost price(const StepAt& at, std::span<const RankBatch>) override {

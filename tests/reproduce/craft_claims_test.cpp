@@ -94,7 +94,7 @@ double saturation_of_eplb(const std::vector<std::string>& more) {
   overrides.insert(overrides.end(), more.begin(), more.end());
   const Scenario s = craft_scenario(craft_setup("ke6"), CraftMemory::kOneRule, overrides, {"eplb"});
   const PreparedRun prepared = prepare_run(s, s.policies.front());
-  return saturation_rate(run_prepared(s, s.policies.front(), prepared, as_burst(s.requests), {}), {});
+  return saturation_rate(run_prepared(s, prepared, as_burst(s.requests), {}), {});
 }
 
 TEST_CASE("on 6 nodes a fifth of EPLB's KV pool is worth more than a fifth of the links' speed") {

@@ -28,7 +28,8 @@ CraftStudyOptions small_study() {
 // The subject of the first seed, made again.
 GoodputSubject subject_again(const Scenario& scenario, std::size_t policy) {
   auto prepared = std::make_shared<const PreparedRun>(prepare_run(scenario, scenario.policies[policy]));
-  return subject_of(scenario, scenario.policies[policy], std::move(prepared), 0, {});
+  static const RunControl control;
+  return subject_of(scenario, std::move(prepared), 0, control);
 }
 
 TEST_CASE("near the knee are the figures of the search's own run, and the fixed rate is 90 % of the lowest knee") {

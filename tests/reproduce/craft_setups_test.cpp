@@ -57,7 +57,7 @@ TEST_CASE("the memory rule gives the KV losses that the paper states for D*8 and
     for (const CraftSetup& setup : craft_setups()) {
       if (setup.name == name) {
         const Scenario s = craft_scenario(setup, memory, kSmall, {policy});
-        return prepare_run(s, s.policies.front()).memory.copies_loss;
+        return prepare_run(s, s.policies.front()).last().memory.copies_loss;
       }
     }
     return -1.0;

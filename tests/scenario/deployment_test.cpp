@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/deployment_run.h"
+#include "sim/cluster/kv_lanes.h"
+#include "sim/cluster/run_policy.h"
 #include "sim/core/error.h"
 #include "sim/scenario/scenario.h"
 #include "tests/support/small_scenario.h"
@@ -47,7 +48,7 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   CHECK(s.deployment.pools[1].parallelism.dp_ranks() == 4);
   const PreparedRun prepared = prepare_run(s, s.policies[0]);
   REQUIRE(prepared.pools.size() == 2);
-  CHECK(prepared.serving.kv_blocks == 20000);
+  CHECK(prepared.last().serving.kv_blocks == 20000);
   CHECK(prepared.pools[0].serving.kv_blocks != 20000);
   const RunResult run = run_policy(s, s.policies[0], {});
   CHECK(run.completed == 40);
@@ -70,9 +71,9 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   CHECK(carried(".in") == carried(".out"));
   CHECK(run.detail.bottleneck_s.size() == run.detail.layers.size() * 2 * run.detail.links.size());
   // Each of the 40 first tokens came no earlier than its transfer allows.
-  const KvLanes lanes = kv_lanes(scenario_of(s, s.deployment.pools[0]));
-  CHECK(lanes.ranks_per_lane == 1);
-  CHECK(run.transfers.time.count() == doctest::Approx(40 * lanes.transfer_time(s, 700).count()));
+  const KvLanes lanes(s.deployment.pools[0], s.network.inter, s.model);
+  CHECK(lanes.ranks_per_lane() == 1);
+  CHECK(run.transfers.time.count() == doctest::Approx(40 * lanes.transfer_time(700, 1.0).count()));
 }
 
 TEST_CASE("a pool that names no engine has the scenario's") {
@@ -85,11 +86,11 @@ TEST_CASE("a pool that names no engine has the scenario's") {
 
 TEST_CASE("a KV transfer takes its bytes over the NICs' rate and measured efficiency") {
   const Scenario s = small({});
-  const KvLanes lanes = kv_lanes(s);
-  CHECK(lanes.per_node == 1);  // one DP rank of 8 GPUs has all NICs
-  CHECK(lanes.rate.count() == doctest::Approx(s.cluster.node.node_rate().count()));
+  const KvLanes lanes(pools_of(s).front(), s.network.inter, s.model);
+  CHECK(lanes.per_node() == 1);  // one DP rank of 8 GPUs has all NICs
+  CHECK(lanes.rate().count() == doctest::Approx(s.cluster.node.node_rate().count()));
   const double bytes = s.model.kv_bytes_per_token(1).count() * 100'000;
-  const double wire = bytes / lanes.rate.count(), time = lanes.transfer_time(s, 100'000).count();
+  const double wire = bytes / lanes.rate().count(), time = lanes.transfer_time(100'000, 1.0).count();
   CHECK(time > wire);  // no more than the data sheet's rate
   const Efficiency reached = s.network.inter.efficiency(CollectiveKind::kAllToAll, 2, Seconds{wire});
   CHECK(wire / time == doctest::Approx(reached.fraction));

@@ -199,7 +199,8 @@ TEST_CASE("a resolved scenario tells its defaults, and is the same scenario") {
   CHECK(has(s.resolved, "mem_fraction_static: 0.829  # default: SGLang on H200, 16 GPUs"));
   CHECK_FALSE(has(s.resolved, "architecture: olmoe-1b-7b  #"));
   const Scenario again = read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {});
-  const PreparedRun a = prepare_run(s, s.policies[0]), b = prepare_run(again, again.policies[0]);
+  const PreparedInstance a = prepare_run(s, s.policies[0]).last(),
+                         b = prepare_run(again, again.policies[0]).last();
   CHECK(a.serving.kv_blocks == b.serving.kv_blocks);
   CHECK(run_policy(s, s.policies[0], {}).fingerprint == run_policy(again, again.policies[0], {}).fingerprint);
 }

@@ -33,7 +33,7 @@ TEST_CASE("any divisor as ep_size: everything is served, and an EP rank a GPU is
   for (const int ranks : {16, 8, 4, 2, 1}) {
     CAPTURE(ranks);
     const Scenario s = small({kGather, kHybrid, ep_size(ranks)});
-    const PreparedRun prepared = prepare_run(s, s.policies[0]);
+    const PreparedInstance prepared = prepare_run(s, s.policies[0]).last();
     CHECK(prepared.plan.gpus == ranks);
     CHECK(prepared.placement.gpus() == 16);
     CHECK(prepared.memory.experts_base.count() == doctest::Approx(16 * 64 / 16 * 12582912.0));  // layers, experts, GPUs

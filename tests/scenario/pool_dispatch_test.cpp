@@ -20,7 +20,7 @@ const std::string kApart =
 
 Seconds step(const std::string& transport, const std::vector<RankBatch>& ranks) {
   const Scenario s = small({kH200, "dispatch.transport=" + transport});
-  const PreparedRun prepared = prepare_run(s, s.policies[0]);
+  const PreparedInstance prepared = prepare_run(s, s.policies[0]).last();
   StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, *s.loads, s.compute, s.network);
   return model.price(5, ranks).total;
 }

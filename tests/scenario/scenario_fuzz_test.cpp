@@ -103,7 +103,7 @@ TEST_CASE("more copies never leave more KV cache, nor a less balanced plan on th
   const Scenario s = read_scenario(Config::from_text(text, "copies.yaml"), {"r0", "r1", "r2", "r4"});
   double last_pool = 1e18, last_balance = 0, last_ideal = 1e18;
   for (const PolicyChoice& policy : s.policies) {
-    const PreparedRun run = prepare_run(s, policy);
+    const PreparedInstance run = prepare_run(s, policy).last();
     const std::vector<double> balance = balancedness_by_layer(run.placement, s.plan_window);
     CHECK(run.memory.kv_pool.count() < last_pool);
     // EPLB's greedy packing is not optimal, so a hundredth of slack.

@@ -71,7 +71,7 @@ struct LayerTimes {
 // One step of Libra with `tokens` in all.
 LayerTimes libra_layer(const Scenario& s, double tokens) {
   const PolicyChoice& libra = s.policies.back();
-  const PreparedRun prepared = prepare_run(s, libra);
+  const PreparedInstance prepared = prepare_run(s, libra).last();
   StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, *s.loads, s.compute, s.network);
   PolicyPricer pricer(model, *libra.per_step, s.cluster, s.execution, libra.step_run, s.plan_window, s.seed);
   Spans spans;

@@ -105,7 +105,8 @@ TEST_CASE("over any fabric and over flows: slower behind a narrow leaf, and ever
 
 TEST_CASE("double buffers come out of the KV pool") {
   const Scenario s = scenario({}, {"base", "libra"});
-  const PreparedRun base = prepare_run(s, s.policies[0]), libra = prepare_run(s, s.policies[1]);
+  const PreparedInstance base = prepare_run(s, s.policies[0]).last(),
+                         libra = prepare_run(s, s.policies[1]).last();
   // Two sets of 64 / 8 + 8 experts of 12 MiB (3 x 2048 x 1024 x 2 B).
   CHECK(libra.buffers.count() == 2 * 16 * 12.0 * 1024 * 1024);
   CHECK(base.memory.kv_pool.count() - libra.memory.kv_pool.count() == doctest::Approx(libra.buffers.count()));

@@ -47,5 +47,5 @@ TEST_CASE("Lina depends on its prediction; HarMoEny needs none") {
 TEST_CASE("double buffers take their memory") {
   const Scenario s = one_node();
   // 2 sets of 128 / 8 + 8 experts of 36 MiB (3 x 4096 x 1536 x 2 B).
-  CHECK(buffer_bytes(s, *s.policies[0].per_step, 8).count() == doctest::Approx(2 * 24 * 36.0 * 1024 * 1024));
+  CHECK(buffer_bytes(s.model, s.cluster.gpus(), *s.policies[0].per_step, 8).count() == doctest::Approx(2 * 24 * 36.0 * 1024 * 1024));
 }

@@ -41,7 +41,7 @@ RequestTrace random_trace(std::size_t requests, std::uint64_t seed, int input, i
 }
 
 // A step takes `fixed` and so much for each prompt token and running request.
-class LinearPricer : public StepPricer {
+class LinearPricer : public InstanceModel {
  public:
   LinearPricer(double fixed, double per_token, double per_request)
       : fixed_(fixed), per_token_(per_token), per_request_(per_request) {}

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "sim/cluster/instance_model.h"
+#include "sim/cluster/kv_lanes.h"
 #include "sim/cluster/run_control.h"
 #include "sim/cluster/run_result.h"
 #include "sim/domain/request_trace.h"
@@ -27,7 +29,7 @@ inline StepCost declared_cost(Seconds total) {
 }
 
 // Every step costs the same. Keeps the batches when asked to.
-class FixedPricer : public StepPricer {
+class FixedPricer : public InstanceModel {
  public:
   explicit FixedPricer(Seconds each, bool keep = false) : each_(each), keep_(keep) {}
   StepCost price(const StepAt&, std::span<const RankBatch> ranks) override {
@@ -42,6 +44,20 @@ class FixedPricer : public StepPricer {
   Seconds each_;
   bool keep_;
 };
+
+// Prompts take so long a token on every lane.
+class FixedPath final : public KvPath {
+ public:
+  explicit constexpr FixedPath(double seconds_per_token, double per_prompt = 0)
+      : per_token_(seconds_per_token), per_prompt_(per_prompt) {}
+  Seconds transfer_time(std::int64_t tokens, double share) const override {
+    return Seconds{1.0 / share * (per_prompt_ + per_token_ * static_cast<double>(tokens))};
+  }
+
+ private:
+  double per_token_, per_prompt_;
+};
+inline const FixedPath kMsPerToken{1e-3};
 
 // Has a run stop after so many steps.
 class StopAfter {

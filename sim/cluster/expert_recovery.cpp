@@ -1,4 +1,4 @@
-#include "sim/cluster/regroup.h"
+#include "sim/cluster/expert_recovery.h"
 
 #include <algorithm>
 #include <utility>
@@ -43,15 +43,15 @@ FromOutside from_outside(const LayerPlan& next, const LayerPlan& held, int exper
 
 }  // namespace
 
-Regrouper::Regrouper(const Scenario& scenario, PlacementPlan first)
+ExpertRecovery::ExpertRecovery(const Scenario& scenario, const InstancePool& pool, PlacementPlan first)
     : scenario_(scenario),
+      pool_(pool),
       first_(std::move(first)),
       last_(first_),
       lost_(static_cast<std::size_t>(first_.gpus), false),
-      moves_(scenario.model, scenario.cluster, scenario.parallelism.moe_tp, scenario.network,
-             scenario.dispatch.network) {}
+      moves_(scenario.model, pool.cluster, pool.parallelism.moe_tp, scenario.network, pool.dispatch.network) {}
 
-std::optional<PlacementPlan> Regrouper::next_plan(const PlacementPlan& plan, const LostGpus& now,
+std::optional<PlacementPlan> ExpertRecovery::next_plan(const PlacementPlan& plan, const LostGpus& now,
                                                   const LoadWindow& loads) const {
   PlacementPlan left = with_gpus_left(plan, last_, lost_, now);
   switch (scenario_.deployment.after_loss) {
@@ -63,7 +63,7 @@ std::optional<PlacementPlan> Regrouper::next_plan(const PlacementPlan& plan, con
       const bool whole = std::find(now.begin(), now.end(), true) == now.end();
       std::optional<PlacementPlan> next = whole ? first_ : plan_for_left(first_, now, loads);
       if (next) {
-        const ClusterShape shape = scenario_.parallelism.ep_shape(shape_of(scenario_.cluster));
+        const ClusterShape shape = pool_.parallelism.ep_shape(shape_of(pool_.cluster));
         next = keep_in_place(*next, left, shape.gpus_per_node, Keep::kGpus);
       }
       return next;
@@ -74,7 +74,7 @@ std::optional<PlacementPlan> Regrouper::next_plan(const PlacementPlan& plan, con
 
 // False where an expert comes from nowhere. A GPU that comes back has loaded its own, if nobody has them, by the time
 // that it takes part.
-bool Regrouper::bring(const PlacementPlan& next, const PlacementPlan& held, const LostGpus& before,
+bool ExpertRecovery::bring(const PlacementPlan& next, const PlacementPlan& held, const LostGpus& before,
                       const StepConditions& conditions, std::vector<double>& link_bytes, Ticks& time) {
   const double rate = scenario_.deployment.reload_rate.count();
   PlacementPlan source = held;
@@ -95,12 +95,12 @@ bool Regrouper::bring(const PlacementPlan& next, const PlacementPlan& held, cons
   for (const LayerMove& move : moves_.plan(next, source, conditions)) {
     moves_.count(move, link_bytes);
     moving += move.price.time;
-    copies += std::ssize(move.copies) / scenario_.parallelism.moe_tp;
+    copies += std::ssize(move.copies) / pool_.parallelism.moe_tp;
     report_.moved += moves_.expert_bytes() * static_cast<double>(move.copies.size());
   }
   Seconds loading{};
   for (const double bytes : loaded) {
-    report_.reloaded += Bytes(bytes * scenario_.parallelism.moe_tp);
+    report_.reloaded += Bytes(bytes * pool_.parallelism.moe_tp);
     loading = std::max(loading, rate > 0 ? Seconds(bytes / rate) : Seconds{});
   }
   report_.remade_copies += copies;
@@ -109,7 +109,7 @@ bool Regrouper::bring(const PlacementPlan& next, const PlacementPlan& held, cons
   return true;
 }
 
-std::optional<Ticks> Regrouper::regroup(PlacementPlan& plan, const LostGpus& lost, const LoadWindow& loads,
+std::optional<Ticks> ExpertRecovery::recover(PlacementPlan& plan, const LostGpus& lost, const LoadWindow& loads,
                                         const StepConditions& conditions, std::vector<double>& link_bytes) {
   ++report_.changes;
   last_ = with_gpus_left(plan, last_, lost_, LostGpus(lost.size(), false));

@@ -1,0 +1,46 @@
+#include "sim/cluster/kv_lanes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/cluster/hardware_change.h"
+
+namespace epsim {
+
+KvLanes::KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpec& model, std::vector<Fault> faults)
+    : cluster_(pool.cluster),
+      link_(link),
+      per_token_(model.kv_bytes_per_token(1)),
+      per_prompt_(model.kv_bytes_per_sequence(1)),
+      faults_(std::move(faults)),
+      attention_tp_(pool.parallelism.attention_tp) {
+  const NodeSpec& node = cluster_.node;
+  const int ranks_per_node = std::max(1, node.gpus / attention_tp_);
+  per_node_ = std::min(ranks_per_node, node.nics);
+  ranks_per_lane_ = (ranks_per_node + per_node_ - 1) / per_node_;
+  rate_ = node.node_rate() / static_cast<double>(per_node_);
+}
+
+Bytes KvLanes::cache_of(std::int64_t prompts, std::int64_t tokens) const {
+  return per_token_ * static_cast<double>(tokens) + per_prompt_ * static_cast<double>(prompts);
+}
+
+Seconds KvLanes::transfer_time(std::int64_t tokens, double share) const {
+  return link_.time(CollectiveKind::kAllToAll, 2, cache_of(1, tokens) / (rate_ * share)).time;
+}
+
+double KvLanes::share_left(int lane, Ticks now) const {
+  if (faults_.empty()) {
+    return 1.0;
+  }
+  const StepConditions at = conditions_at(faults_, now, cluster_);
+  const auto gpus = static_cast<std::size_t>(ranks_per_lane_ * attention_tp_);
+  double slowest = 1.0;
+  for (std::size_t g = static_cast<std::size_t>(lane) * gpus; g < static_cast<std::size_t>(lane + 1) * gpus; ++g) {
+    const auto of = [g](const std::vector<double>& speeds) { return g < speeds.size() ? speeds[g] : 1.0; };
+    slowest = std::min(slowest, of(at.link_speed) * of(at.nic_speed));
+  }
+  return slowest;
+}
+
+}  // namespace epsim

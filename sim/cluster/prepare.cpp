@@ -1,0 +1,155 @@
+#include "sim/cluster/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/core/error.h"
+#include "sim/step/step_screen.h"
+
+namespace epsim {
+namespace {
+
+// A layer's experts of one GPU, the fullest: what engines receive weights in before a layer switches (SGLang's
+// temporary buffers, vLLM's expert_weights_buffer).
+Bytes layer_buffer(const Scenario& s, const InstancePool& pool, const PlacementPlan& plan) {
+  int most = 0;
+  for (const LayerPlan& layer : plan.layers) {
+    for (std::size_t g = 0; g + 1 < layer.first_slot.size(); ++g) {
+      most = std::max(most, layer.first_slot[g + 1] - layer.first_slot[g]);
+    }
+  }
+  return pool.parallelism.one_gpu_of(s.model).expert_bytes() * most;
+}
+
+// A run observes loads alone. A policy that needs more says so now, and not after a thousand steps.
+void require_that_it_can_plan_again(const PolicyChoice& policy, const LoadWindow& window, const ClusterShape& shape) {
+  LoadWindow loads(window.layers(), window.experts());
+  for (int l = 0; l < window.layers(); ++l) {
+    std::copy(window.layer(l).begin(), window.layer(l).end(), loads.layer(l).begin());
+  }
+  policy.placement->plan(loads, shape);
+}
+
+// Fair sharing needs to know that all GPUs of a rank send alike, and to whom.
+void check_fair_share(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy) {
+  if (pool.dispatch.network.model != NetworkModel::kFairShare) {
+    return;
+  }
+  const char* other = policy.per_step != nullptr                ? "acts in every step"
+                      : policy.replica_choice != nullptr        ? "has copies serve some sources more than others"
+                      : s.execution.sync == StepSync::kPairwise ? "is run with execution.sync: pairwise"
+                                                                : nullptr;
+  if (other != nullptr) {
+    throw InputError(
+        {"", 0, "network.model"},
+        fmt::format("fair_share prices exchanges that all wait for and in which copies share evenly; policy "
+                    "'{}' {}. Take two_tier or max_min.",
+                    policy.label, other));
+  }
+}
+
+// A prefix can be lent to another request only with the states of linear layers as they were behind it, which no cache
+// here keeps (nor vLLM's unless asked to).
+void check_prefix_cache(const Scenario& s, const InstancePool& pool) {
+  if (pool.serving.prefix_caching && s.requests.prefixes.known() && s.model.layers_of(AttentionReach::kLinear) > 0) {
+    throw InputError({"", 0, "serving"},
+                     fmt::format("the requests share prefixes, and {}'s linear-attention layers have no prefix cache "
+                                 "here. Turn it off: disable_radix_cache: true (SGLang) or enable_prefix_caching: "
+                                 "false (vLLM).",
+                                 s.model.name));
+  }
+}
+
+// What the instances of a pool run under. Policies that act in every step are for prompts (Libra: "prefill only"): on
+// decode instances the experts stay at home.
+PolicyChoice policy_of(const InstancePool& pool, PolicyChoice policy) {
+  if (pool.serving.role == InstanceRole::kDecode) {
+    policy.per_step = nullptr;
+  }
+  return policy;
+}
+
+void check_per_step(const Scenario& s, const PolicyChoice& policy) {
+  if (policy.per_step != nullptr &&
+      (s.execution.overlap != StepOverlap::kNone || s.execution.sync != StepSync::kBarrier)) {
+    throw InputError(
+        {"", 0, "execution"},
+        fmt::format("policy '{}' acts in every step and brings its own overlap; run it without `overlap` and "
+                    "with sync: barrier.",
+                    policy.label));
+  }
+}
+
+void check_pool(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy) {
+  if (policy.per_step != nullptr && pool.parallelism.moe_tp > 1) {
+    throw InputError({"", 0, "parallelism.ep_size"},
+                     fmt::format("policy '{}' acts in every step and moves whole experts between GPUs; run it with one "
+                                 "GPU an EP rank.",
+                                 policy.label));
+  }
+  check_fair_share(s, pool, policy);
+  check_prefix_cache(s, pool);
+}
+
+// The scenario's serving options with the KV pool that the memory leaves.
+ServingOptions with_kv_pool(const InstancePool& pool, const MemoryBreakdown& memory) {
+  ServingOptions out = pool.serving;
+  out.kv_blocks = std::min_element(memory.ranks.begin(), memory.ranks.end(), [](const RankKv& a, const RankKv& b) {
+                    return a.blocks < b.blocks;
+                  })->blocks;
+  out.kv_block_tokens = pool.memory.kv_block_tokens;
+  out.kv_blocks_per_request =
+      static_cast<std::int64_t>(std::ceil(memory.kv_per_sequence / (memory.kv_per_token * out.kv_block_tokens)));
+  return out;
+}
+
+PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy) {
+  check_pool(s, pool, policy);
+  const ClusterShape shape = pool.parallelism.ep_shape(shape_of(pool.cluster));
+  const LoadWindow& window = planning_window(s, policy);
+  PlacementPlan plan = policy.placement->plan(window, shape);
+  plan.policy = policy.label;
+  std::vector<SourceShares> shares;
+  if (policy.replica_choice != nullptr) {
+    shares = choose_replicas(*policy.replica_choice, plan, window, shape);
+  }
+  MemoryOptions options = pool.memory;
+  if (policy.per_step != nullptr) {
+    options.resident_extra +=
+        buffer_bytes(s.model, pool.cluster.gpus(), *policy.per_step, policy.per_step->profile().extra_experts);
+  }
+  if (policy.rebalance != nullptr) {
+    require_that_it_can_plan_again(policy, window, shape);
+    options.resident_extra += layer_buffer(s, pool, plan);
+  }
+  Placement placement =
+      Placement::build(plan, shape_of(pool.cluster), pool.parallelism.one_gpu_of(s.model).expert_bytes(),
+                       expert_memory(s.model, pool.cluster, pool.parallelism, options), shares, pool.parallelism.moe_tp);
+  std::vector<std::int64_t> resident;
+  for (int g = 0; g < placement.gpus(); ++g) {
+    resident.push_back(placement.resident(g));
+  }
+  MemoryBreakdown memory = memory_breakdown(s.model, pool.cluster, pool.parallelism, options, resident);
+  const ServingOptions serving = with_kv_pool(pool, memory);
+  return {pool,    policy,  std::move(plan),        std::move(placement), std::move(memory),
+          serving, options.resident_extra, std::move(shares)};
+}
+
+}  // namespace
+
+const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy) {
+  return policy.knows_run_loads ? s.run_window : s.plan_window;
+}
+
+PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
+  check_per_step(s, policy);
+  PreparedRun out;
+  for (const InstancePool& pool : pools_of(s)) {
+    out.pools.push_back(prepare_instance(s, pool, policy_of(pool, policy)));
+  }
+  return out;
+}
+
+}  // namespace epsim

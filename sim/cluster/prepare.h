@@ -1,0 +1,36 @@
+// What a policy asks for and whether it fits: everything short of running.
+#pragma once
+
+#include <vector>
+
+#include "models/memory/memory_model.h"
+#include "sim/domain/placement.h"
+#include "sim/scenario/scenario.h"
+
+namespace epsim {
+
+// Of the instances of one pool.
+struct PreparedInstance {
+  InstancePool pool;
+  PolicyChoice policy;  // as this pool runs it
+  PlacementPlan plan;
+  Placement placement;
+  MemoryBreakdown memory;            // of the fullest GPU
+  ServingOptions serving;            // with the KV pool that is left
+  Bytes buffers{};                   // on every GPU, for weights that a policy brings in during the run
+  std::vector<SourceShares> shares;  // that the placement was built with; empty: copies share evenly
+};
+
+struct PreparedRun {
+  std::vector<PreparedInstance> pools;  // [pool of the deployment], at least one
+  // Whose KV pool and memory a report shows: decode instances, where there are any.
+  const PreparedInstance& last() const { return pools.back(); }
+};
+
+// The loads that a policy may plan from.
+const LoadWindow& planning_window(const Scenario& scenario, const PolicyChoice& policy);
+
+// Plans, checks memory, sizes the KV pools. Throws InputError or DoesNotFit.
+PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy);
+
+}  // namespace epsim

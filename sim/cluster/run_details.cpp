@@ -1,0 +1,225 @@
+#include "sim/cluster/run_details.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+namespace {
+
+// physics.md section 9: what was routed was executed, and what was sent was received. The loads are single precision.
+ConservationReport check_conservation(const StepTotals& totals) {
+  ConservationReport report;
+  report.assignments_routed = totals.assignments_routed;
+  report.assignments_executed = std::accumulate(totals.gpu_load.begin(), totals.gpu_load.end(), 0.0);
+  for (const LinkTotals& link : totals.links) {
+    report.bytes_sent += link.end == LinkEnd::kSends ? link.bytes.count() : 0.0;
+    report.bytes_received += link.end == LinkEnd::kReceives ? link.bytes.count() : 0.0;
+  }
+  const auto agree = [](double a, double b, double tolerance) {
+    return std::fabs(a - b) <= tolerance * std::max(1.0, std::max(a, b));
+  };
+  EPSIM_CHECK(
+      agree(report.assignments_routed, report.assignments_executed, 1e-4),
+      fmt::format("{} assignments routed, {} executed", report.assignments_routed, report.assignments_executed));
+  EPSIM_CHECK(agree(report.bytes_sent, report.bytes_received, 1e-9),
+              fmt::format("{} bytes sent, {} received", report.bytes_sent, report.bytes_received));
+  return report;
+}
+
+void check_links(const StepTotals& totals, Seconds busy) {
+  for (const LinkTotals& link : totals.links) {
+    EPSIM_CHECK(link.bytes / link.rate <= busy * (1 + 1e-9), fmt::format("{} is more than 100 % busy", link.name));
+  }
+}
+
+MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement, std::string_view buffers_item,
+                           Bytes buffers) {
+  MemoryReport report;
+  report.items = {{"attention (on every GPU)", m.weights.attention_replicated},
+                  {"attention (split by heads)", m.weights.attention_split},
+                  {"shared experts", m.weights.shared_experts},
+                  {"dense FFN", m.weights.dense_ffn},
+                  {"router", m.weights.router},
+                  {"embedding and head", m.weights.embedding},
+                  {std::string(kRoutedExpertsItem), m.experts_base},
+                  {std::string(kExtraCopiesItem), m.expert_copies},
+                  {"reserves", m.reserves - buffers},
+                  {std::string(buffers_item), buffers},
+                  {"KV cache", m.kv_pool}};
+  report.kv_pool = m.kv_pool;
+  report.kv_bytes_per_token = m.kv_per_token;
+  report.copies = m.expert_copies;
+  report.lost_to_copies = m.copies_loss;
+  for (int g = 0; g < placement.gpus(); ++g) {
+    report.over_mean.push_back(m.expert * static_cast<double>(placement.resident(g)) - m.experts_base);
+  }
+  return report;
+}
+
+std::string summarize_plan(const PreparedInstance& run, const MoeSpec& model) {
+  if (run.policy.per_step != nullptr) {
+    return fmt::format("{} experts per GPU and layer at home, others by step ({:.3f} GiB of buffers per GPU)",
+                       model.experts / run.plan.gpus, to_gib(run.buffers));
+  }
+  const int moe_tp = run.placement.gpus() / run.plan.gpus;
+  const std::string holder = moe_tp == 1 ? "GPU" : fmt::format("EP rank of {} GPUs", moe_tp);
+  const int copies = run.plan.copies_on_fullest_gpu();
+  if (copies <= 0) {
+    return fmt::format("{} experts per {} and layer, no extra copies", model.experts / run.plan.gpus, holder);
+  }
+  return fmt::format("{} extra copies per {} over {} layers ({:.3f} GiB per GPU)", copies, holder,
+                     run.placement.layers(), to_gib(model.expert_bytes() * copies / moe_tp));
+}
+
+void append_links(StepTotals& all, const StepTotals& one, std::size_t instance) {
+  for (const LinkTotals& link : one.links) {
+    all.links.push_back(link);
+    all.links.back().name = fmt::format("i{}.{}", instance, link.name);
+  }
+}
+
+// Rows (layers, or layers and directions) of `one` behind those of `all`, which are so and so wide: GPUs or links.
+std::vector<double> side_by_side(const std::vector<double>& all, std::ptrdiff_t all_width,
+                                 const std::vector<double>& one, std::ptrdiff_t one_width) {
+  std::vector<double> out;
+  out.reserve(all.size() + one.size());
+  const std::ptrdiff_t rows = std::ssize(one) / one_width;
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    if (all_width > 0) {
+      out.insert(out.end(), all.begin() + row * all_width, all.begin() + (row + 1) * all_width);
+    }
+    out.insert(out.end(), one.begin() + row * one_width, one.begin() + (row + 1) * one_width);
+  }
+  return out;
+}
+
+void append_totals(StepTotals& all, const StepTotals& one, std::size_t instance) {
+  all.gpu_load = side_by_side(all.gpu_load, all.gpus, one.gpu_load, one.gpus);
+  all.gpu_busy_s = side_by_side(all.gpu_busy_s, all.gpus, one.gpu_busy_s, one.gpus);
+  all.steps += one.steps;
+  all.gpus += one.gpus;
+  all.assignments_routed += one.assignments_routed;
+  all.bottleneck_s = side_by_side(all.bottleneck_s, std::ssize(all.links), one.bottleneck_s, std::ssize(one.links));
+  append_links(all, one, instance);
+  if (all.layers.empty()) {
+    all.layers = one.layers;
+    return;
+  }
+  EPSIM_CHECK(all.layers.size() == one.layers.size(), "instances of one model have the same layers");
+  for (std::size_t l = 0; l < all.layers.size(); ++l) {
+    LayerTotals& sum = all.layers[l];
+    const LayerTotals& layer = one.layers[l];
+    for (std::size_t p = 0; p < sum.by_part.size(); ++p) {
+      sum.by_part[p] += layer.by_part[p];
+    }
+    sum.straggler += layer.straggler;
+    sum.balancedness_sum += layer.balancedness_sum;
+    sum.balancedness_min = std::min(sum.balancedness_min, layer.balancedness_min);
+  }
+}
+
+// What prompts on their way put on the lanes of an instance (KvLanes), which no exchange of tokens waits for; lanes
+// that carried nothing are left out.
+void append_lanes(StepTotals& all, const KvLanes& lanes, std::size_t instance, const TransferStats& transfers) {
+  const auto before = std::ssize(all.links);
+  const auto add = [&](const std::vector<TransferStats::Carried>& carried, const char* way) {
+    for (std::size_t lane = 0; lane < carried.size(); ++lane) {
+      if (carried[lane].tokens > 0) {
+        all.links.push_back({fmt::format("i{}.kv_lane{}.{}", instance, lane, way), lanes.rate(),
+                             lanes.cache_of(carried[lane].prompts, carried[lane].tokens)});
+      }
+    }
+  };
+  add(transfers.sent[instance], "out");
+  add(transfers.received[instance], "in");
+  if (const auto more = std::ssize(all.links) - before; more > 0) {
+    const std::vector<double> none(all.layers.size() * 2 * static_cast<std::size_t>(more), 0.0);
+    all.bottleneck_s = side_by_side(all.bottleneck_s, before, none, more);
+  }
+}
+
+void add(ConservationReport& sum, const ConservationReport& one) {
+  sum.assignments_routed += one.assignments_routed;
+  sum.assignments_executed += one.assignments_executed;
+  sum.bytes_sent += one.bytes_sent;
+  sum.bytes_received += one.bytes_received;
+}
+
+// The plans of one instance behind those of the others.
+void append(RebalanceReport& all, const RebalanceReport& one, int instance) {
+  all.active = all.active || one.active;
+  all.gained += one.gained;
+  all.idle_moving += one.idle_moving;
+  for (const RebalanceEvent& e : one.events) {
+    all.events.push_back(e);
+    all.events.back().instance = instance;
+  }
+}
+
+// Each GPU of an EP rank computes its columns of every row: a part of the assignment.
+StepTotals totals_of(ServedInstance& instance) {
+  StepTotals out = instance.model->steps().totals();
+  for (double& rows : out.gpu_load) {
+    rows /= instance.prepared->pool.parallelism.moe_tp;
+  }
+  return out;
+}
+
+// What only one instance can show: that of the last pool.
+void describe_last(const Scenario& s, const PreparedInstance& prepared, RunResult& result) {
+  if (prepared.policy.per_step == nullptr) {
+    result.planned_balancedness = balancedness_by_layer(prepared.placement, planning_window(s, prepared.policy));
+    for (const LayerPlan& layer : prepared.plan.layers) {
+      result.extra_copies.push_back(std::ssize(layer.slots) - prepared.plan.experts);
+    }
+  }
+  result.memory =
+      report_memory(prepared.memory, prepared.placement,
+                    prepared.policy.rebalance != nullptr ? "migration buffer" : "prefetch buffers", prepared.buffers);
+}
+
+// "prefill: ...; decode: ..." where pools differ.
+std::string summarize_plans(std::span<ServedInstance> instances, const MoeSpec& model) {
+  const std::string first = summarize_plan(*instances.front().prepared, model),
+                    last = summarize_plan(*instances.back().prepared, model);
+  const bool per_step = instances.front().prepared->policy.per_step != nullptr;
+  return per_step && first != last ? fmt::format("prefill: {}; decode: {}", first, last) : last;
+}
+
+}  // namespace
+
+void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResult& result) {
+  const PreparedInstance& last = *instances.back().prepared;
+  result.label = last.policy.label;
+  result.plan_summary = summarize_plans(instances, s.model);
+  result.warnings = s.warnings;
+  result.carried_over = carried_over(s.compute, s.network, last.pool.cluster.nodes > 1);
+  describe_last(s, last, result);
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const ServedInstance& instance = instances[i];
+    const StepTotals totals = totals_of(instances[i]);
+    const RebalanceReport rebalance = instance.model->rebalance();
+    const RegroupReport& recovery = instance.model->recovery();
+    add(result.conservation, check_conservation(totals));
+    check_links(totals,
+                result.instances[i].time.total + to_seconds(rebalance.idle_moving + recovery.remaking));
+    result.gpus += instance.prepared->pool.cluster.gpus();
+    append(result.rebalance, rebalance, static_cast<int>(i));
+    result.regroup += recovery;
+    if (instances.size() == 1) {
+      result.detail = totals;
+      return;
+    }
+    append_totals(result.detail, totals, i);
+    if (instance.lanes) {
+      append_lanes(result.detail, *instance.lanes, i, result.transfers);
+    }
+  }
+}
+
+}  // namespace epsim
