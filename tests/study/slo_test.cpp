@@ -111,17 +111,17 @@ bool brute_force_holds(const RunResult& run, const Slo& slo) {
   return second <= 1.3 * first;
 }
 
-struct Range {
+struct RateRange {
   double holds = 0, fails = 0;  // neighbours on the grid
 };
 
 // The highest rate of a grid at which the SLO holds, and the next: 25 % apart over the whole range, then 3 %.
-Range brute_force(const GoodputSubject& subject, const Slo& slo, double lowest, std::size_t requests) {
+RateRange brute_force(const GoodputSubject& subject, const Slo& slo, double lowest, std::size_t requests) {
   const auto trace = subject.longer(requests);
   const auto holds = [&](double rate) {
     return brute_force_holds(subject.serve(at_rate(first_of(*trace, requests), rate)), slo);
   };
-  Range out{0, lowest};
+  RateRange out{0, lowest};
   for (const double step : {1.25, 1.03}) {
     double rate = out.holds > 0 ? out.holds * step : lowest;
     while (holds(rate)) {
@@ -358,7 +358,7 @@ TEST_CASE("SLO: the search agrees with brute force on random servers and SLOs") 
     random_case(n, drawn);
     CAPTURE(name_of(drawn.options.slo));
     const GoodputSearch found = search_slo(drawn.subject, drawn.options, {.rate = 5 * drawn.lowest, .step = 1.5}, {});
-    const Range truth = brute_force(drawn.subject, drawn.options.slo, drawn.lowest, 10'000);
+    const RateRange truth = brute_force(drawn.subject, drawn.options.slo, drawn.lowest, 10'000);
     CAPTURE(truth.holds);
     CAPTURE(truth.fails);
     CHECK(found.slo.rate >= 0.94 * truth.holds);
@@ -381,7 +381,7 @@ TEST_CASE("SLO: the search agrees with brute force on scenarios") {
     options.tolerance = 0.03;
     const GoodputSearch found = search_all(subjects, options, {}).front();
     REQUIRE(found.slo.holds);
-    const Range truth = brute_force(subjects.front(), options.slo, found.slo.rate / 8, 2500);
+    const RateRange truth = brute_force(subjects.front(), options.slo, found.slo.rate / 8, 2500);
     CAPTURE(truth.holds);
     CAPTURE(truth.fails);
     CHECK(found.slo.rate >= 0.92 * truth.holds);
