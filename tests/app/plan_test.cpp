@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-void write(const TempDir& dir, const std::string& name, const std::string& text) { std::ofstream(dir / name) << text; }
+void write_input(const TempDir& dir, const std::string& name, const std::string& text) { std::ofstream(dir / name) << text; }
 
 // Two layers of four experts on two GPUs.
 json small_request() {
@@ -26,14 +26,14 @@ json small_request() {
 }
 
 json planned(const TempDir& dir, const json& request, const std::string& more = "") {
-  write(dir, "request.json", request.dump());
+  write_input(dir, "request.json", request.dump());
   const Outcome outcome = run_epsim(dir, "plan request.json -o plan.json --overwrite " + more);
   CAPTURE(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   return json::parse(slurp(dir / "plan.json"));
 }
 
-struct Wrong {
+struct WrongPlan {
   const char* name;
   std::string text;                   // the whole request
   std::vector<std::string> mentions;  // all of these stand in the message
@@ -126,7 +126,7 @@ TEST_CASE("plan: the way from the previous plan, batch by batch, and plans that 
   // Two nodes of one GPU. Before: 0 1 | 2 3. Base packs the new loads 9 1 2 8 by weight: 0 -> GPU 0, 3 -> GPU 1, 2 ->
   // GPU 1 (8 < 9), 1 -> GPU 0: 0 1 | 3 2. Nothing has to travel, but slots change; `keep: slots` leaves them.
   json request = {{"policy", "base"}, {"weights", {{9, 1, 2, 8}}}, {"num_gpus", 2}, {"num_nodes", 2}};
-  write(dir, "before.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[0, 1, 2, 3]]}");
+  write_input(dir, "before.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[0, 1, 2, 3]]}");
   request["previous"] = "before.json";
   request["expert_bytes"] = "100B";
   const json renumbered = planned(dir, request);
@@ -159,7 +159,7 @@ TEST_CASE("plan: the way from the previous plan, batch by batch, and plans that 
 TEST_CASE("plan: eplb as vLLM runs it keeps slots of itself") {
   const TempDir dir;
   json request = {{"policy", "eplb_vllm"}, {"weights", {{9, 1, 2, 8}}}, {"num_gpus", 2}, {"num_replicas", 4}};
-  write(dir, "before.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[1, 0, 2, 3]]}");
+  write_input(dir, "before.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[1, 0, 2, 3]]}");
   request["previous"] = "before.json";
   const json plan = planned(dir, request);
   CHECK(plan["phy2log"] == json({{1, 0, 2, 3}}));
@@ -217,7 +217,7 @@ TEST_CASE("plan: a trace and a model in place of weights") {
 
 TEST_CASE("plan: the file is kept unless --overwrite, and - is the terminal") {
   const TempDir dir;
-  write(dir, "request.json", small_request().dump());
+  write_input(dir, "request.json", small_request().dump());
   const Outcome shown = run_epsim(dir, "plan request.json -o -");
   CHECK(shown.exit_code == 0);
   CHECK(json::parse(shown.out)["format"] == "epsim-plan-v1");
@@ -226,7 +226,7 @@ TEST_CASE("plan: the file is kept unless --overwrite, and - is the terminal") {
   CHECK(first.exit_code == 0);
   CHECK(first.out.find("no previous plan") != std::string::npos);
   CHECK(slurp(dir / "plan.json") == shown.out);
-  write(dir, "plan.json", "mine");
+  write_input(dir, "plan.json", "mine");
   const Outcome second = run_epsim(dir, "plan request.json -o plan.json");
   CHECK(second.exit_code == 2);
   CHECK(second.err.find("--overwrite") != std::string::npos);
@@ -267,7 +267,7 @@ TEST_CASE("plan: engine formats number layers as the model does, and refuse unev
   request.erase("num_replicas");
   request["replication_factor"] = 1;
   request["trace"] = {{"kind", "skew"}, {"low", 1.5}, {"high", 4.0}, {"high_share", 0.3}};
-  write(dir, "request.json", request.dump());
+  write_input(dir, "request.json", request.dump());
   const Outcome refused = run_epsim(dir, "plan request.json -o uneven.json --format sglang");
   CHECK(refused.exit_code == 2);
   CHECK(refused.err.find("sglang holds equally many experts") != std::string::npos);
@@ -279,7 +279,7 @@ TEST_CASE("plan: engine formats number layers as the model does, and refuse unev
 
 TEST_CASE("plan --explain: hottest experts, copies, and CRAFT's gains with the chosen count") {
   const TempDir dir;
-  write(dir, "request.json", small_request().dump());
+  write_input(dir, "request.json", small_request().dump());
   const Outcome eplb = run_epsim(dir, "plan request.json --explain");
   CAPTURE(eplb.out);
   CHECK(eplb.exit_code == 0);
@@ -294,7 +294,7 @@ TEST_CASE("plan --explain: hottest experts, copies, and CRAFT's gains with the c
        {{6, 4, 1, 1, 1, 1, 1, 1}, {6, 4, 1, 1, 1, 1, 1, 1}, {5, 4, 2, 1, 1, 1, 1, 1}, {3, 3, 3, 3, 1, 1, 1, 1}}},
       {"num_gpus", 4},
       {"replication_factor", 2}};
-  write(dir, "request.json", craft.dump());
+  write_input(dir, "request.json", craft.dump());
   const Outcome figure = run_epsim(dir, "plan request.json --explain -o plan.json");
   CAPTURE(figure.out);
   CHECK(figure.exit_code == 0);
@@ -314,7 +314,7 @@ TEST_CASE("plan --explain: hottest experts, copies, and CRAFT's gains with the c
   // With an automatic factor the curve that it was chosen from is shown.
   json automatic = craft;
   automatic.erase("replication_factor");
-  write(dir, "request.json", automatic.dump());
+  write_input(dir, "request.json", automatic.dump());
   CHECK(run_epsim(dir, "plan request.json --explain").out.find("chosen") != std::string::npos);
 }
 
@@ -345,9 +345,9 @@ TEST_CASE("plan: EPLB in global mode ignores nodes that the GPUs do not divide o
 
 TEST_CASE("plan: wrong requests end with a clear error and no file") {
   const TempDir dir;
-  write(dir, "broken_plan.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[0, 1, 2, 2], [0, 1, 2, 3]]}");
-  write(dir, "other_plan.json", "{\"num_experts\": 2, \"num_gpus\": 2, \"phy2log\": [[0, 1]]}");
-  const std::vector<Wrong> rows = {
+  write_input(dir, "broken_plan.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[0, 1, 2, 2], [0, 1, 2, 3]]}");
+  write_input(dir, "other_plan.json", "{\"num_experts\": 2, \"num_gpus\": 2, \"phy2log\": [[0, 1]]}");
+  const std::vector<WrongPlan> rows = {
       {"not JSON", "{\"policy\": \"eplb\",\n\"weights\": [[1, 2", {"request.json:2", "JSON"}},
       {"not JSON, but YAML", "policy: eplb\n", {"request.json:1", "JSON"}},
       {"unknown key", with("num_gpu", 2), {"num_gpu", "num_gpus"}},
@@ -387,9 +387,9 @@ TEST_CASE("plan: wrong requests end with a clear error and no file") {
       {"another model's weights", with("model", "olmoe-1b-7b"), {"weights", "16 MoE layers"}},
       {"unknown model", with("model", "olmoe"), {"OLMoE-1B-7B"}},
   };
-  for (const Wrong& row : rows) {
+  for (const WrongPlan& row : rows) {
     CAPTURE(row.name);
-    write(dir, "request.json", row.text);
+    write_input(dir, "request.json", row.text);
     const Outcome outcome = run_epsim(dir, "plan request.json -o plan.json");
     CAPTURE(outcome.err);
     CHECK(outcome.exit_code == 2);

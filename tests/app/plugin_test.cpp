@@ -25,7 +25,7 @@ Outcome plan_with(const TempDir& dir, json options) {
   return run_epsim(dir, "plan request.json -o -");
 }
 
-struct Wrong {
+struct WrongPlugin {
   const char* name;
   json options;
   std::vector<std::string> mentions;
@@ -73,7 +73,7 @@ TEST_CASE("plugin: in a scenario, relative to it, under a label or in place of t
 TEST_CASE("plugin: what is wrong with it is said") {
   const TempDir dir;
   std::ofstream(dir / "text.so") << "this is no shared object\n";
-  const std::vector<Wrong> rows = {
+  const std::vector<WrongPlugin> rows = {
       {"no path", json::object(), {"options.path", "required"}},
       {"no such file", {{"path", "nowhere.so"}}, {"nowhere.so", "no such file"}},
       {"a folder", {{"path", "."}}, {"no such file"}},
@@ -94,7 +94,7 @@ TEST_CASE("plugin: what is wrong with it is said") {
       {"not a number", {{"path", plugin("good")}, {"share", "much"}}, {"options.share", "much"}},
       {"not a flag", {{"path", plugin("good")}, {"reverse", 2}}, {"options.reverse", "true nor false"}},
   };
-  for (const Wrong& row : rows) {
+  for (const WrongPlugin& row : rows) {
     CAPTURE(row.name);
     const Outcome outcome = plan_with(dir, row.options);
     CAPTURE(outcome.err);

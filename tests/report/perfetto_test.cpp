@@ -14,7 +14,7 @@
 namespace epsim {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 Ticks us(std::int64_t n) { return Ticks{n * 1'000'000}; }
 

@@ -11,7 +11,7 @@
 namespace epsim {
 namespace {
 
-Ticks us(std::int64_t n) { return Ticks{n * 1'000'000}; }
+Ticks ticks_of_us(std::int64_t n) { return Ticks{n * 1'000'000}; }
 
 StepExchange waits_for(std::string_view link, Ticks duration) {
   StepExchange out{};
@@ -37,17 +37,17 @@ TEST_CASE("steps.csv: kind, tokens, parts, the GPU that computes longest, the li
   {
     StepsCsv csv(out);
     const std::vector<RankBatch> ranks{{.prefill_tokens = 500, .sequences = 2}, {.decode_tokens = 7, .sequences = 7}};
-    csv.begin_step({1, 12, us(1'500'000), ranks});
-    csv.span({3, LayerPart::kAttention, StepLane::kCompute, 0, 0, 4, us(0), us(4)});
-    csv.span({3, LayerPart::kDispatch, StepLane::kNetwork, 0, 0, 4, us(4), us(100)});  // no computation
-    csv.span({3, LayerPart::kExperts, StepLane::kCompute, 0, 2, 1, us(104), us(8)});
-    csv.span({3, LayerPart::kExperts, StepLane::kCompute, 0, 1, 1, us(104), us(6)});
-    csv.exchange(waits_for("gpu0.port.out", us(60)));
-    csv.exchange(waits_for("node0.nic.in", us(35)));
-    csv.exchange(waits_for("node0.nic.in", us(35)));
-    csv.end_step(us(112), cost_of(4_us, 100_us, 8_us));
-    csv.begin_step({0, 13, us(1'600'000), std::vector<RankBatch>{{.decode_tokens = 3, .sequences = 3}}});
-    csv.end_step(us(1), cost_of(1_us, 0_us, 0_us));
+    csv.begin_step({1, 12, ticks_of_us(1'500'000), ranks});
+    csv.span({3, LayerPart::kAttention, StepLane::kCompute, 0, 0, 4, ticks_of_us(0), ticks_of_us(4)});
+    csv.span({3, LayerPart::kDispatch, StepLane::kNetwork, 0, 0, 4, ticks_of_us(4), ticks_of_us(100)});  // no computation
+    csv.span({3, LayerPart::kExperts, StepLane::kCompute, 0, 2, 1, ticks_of_us(104), ticks_of_us(8)});
+    csv.span({3, LayerPart::kExperts, StepLane::kCompute, 0, 1, 1, ticks_of_us(104), ticks_of_us(6)});
+    csv.exchange(waits_for("gpu0.port.out", ticks_of_us(60)));
+    csv.exchange(waits_for("node0.nic.in", ticks_of_us(35)));
+    csv.exchange(waits_for("node0.nic.in", ticks_of_us(35)));
+    csv.end_step(ticks_of_us(112), cost_of(4_us, 100_us, 8_us));
+    csv.begin_step({0, 13, ticks_of_us(1'600'000), std::vector<RankBatch>{{.decode_tokens = 3, .sequences = 3}}});
+    csv.end_step(ticks_of_us(1), cost_of(1_us, 0_us, 0_us));
   }
   std::istringstream in(out.str());
   std::string header, first, second;
