@@ -17,6 +17,7 @@
 #include "sim/core/error.h"
 #include "sim/domain/cost.h"
 #include "sim/domain/step.h"
+#include "sim/report/metric.h"
 
 namespace epsim {
 
@@ -89,6 +90,18 @@ Json definitions() {
     const std::size_t text_end = line.find_last_of('|');
     out[line.substr(3, name_end - 3)] = {{"unit", trimmed(line.substr(name_end + 3, unit_end - name_end - 3))},
                                          {"text", plain(trimmed(line.substr(unit_end + 2, text_end - unit_end - 2)))}};
+  }
+  for (const Metric& m : metrics()) {
+    out[m.name] = {{"unit", m.unit}, {"text", plain(m.text)}, {"better", name_of(m.better)}};
+  }
+  return out;
+}
+
+// The columns of the table of runs: [section of summary.json, name, label].
+Json key_figures() {
+  Json out = Json::array();
+  for (const Metric* m : page_figures()) {
+    out.push_back({m->section, m->name, m->key.label});
   }
   return out;
 }
@@ -165,6 +178,7 @@ Json data_of(const ReportInput& input, const std::string& version) {
   out["layer_parts"] = kLayerPartNames;
   out["origins"] = kOriginNames;
   out["definitions"] = definitions();
+  out["key_figures"] = key_figures();
   return out;
 }
 

@@ -12,7 +12,8 @@ namespace epsim {
 // has its bad bytes replaced.
 std::string html_report(const ReportInput& input, const std::string& version);
 
-// The rows of metrics.md, as the report's tooltips have them: {"name": {"unit": ..., "text": ...}}, as JSON.
+// The rows of metrics.md, as the report's tooltips have them: {"name": {"unit": ..., "text": ...}}, as JSON; those of
+// the metric table say which way is "better" too: "lower", "higher" or "".
 std::string definitions_json();
 
 }  // namespace epsim

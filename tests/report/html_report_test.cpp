@@ -21,7 +21,7 @@ namespace epsim {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 const RunInfo kInfo{"0.1.0", "</script><img src=x onerror=alert(1)>", 7, "seed: 7\n", {}};
 
@@ -144,7 +144,8 @@ TEST_CASE("report: a colour for every item of a GPU's memory, and no table break
 TEST_CASE("report: defines every figure of its tables") {
   const Json known = Json::parse(definitions_json());
   CHECK(known.size() > 200);
-  CHECK(known["ttft_mean_ms"] == Json({{"unit", "ms"}, {"text", "TTFT: mean."}}));
+  CHECK(known["ttft_mean_ms"] == Json({{"unit", "ms"}, {"text", "TTFT: mean."}, {"better", "lower"}}));
+  CHECK(known["knee_ttft_mean_ms"] == Json({{"unit", "ms"}, {"text", "Mean TTFT at the knee."}}));
   CHECK(known["straggler_share"]["text"] == "straggler_s / step time.");  // without Markdown's marks
   for (const auto& [name, definition] : known.items()) {
     CAPTURE(name);

@@ -13,6 +13,7 @@
 #include "sim/report/csv.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/json.h"
+#include "sim/report/metric.h"
 #include "sim/report/steps_csv.h"
 #include "sim/report/sweep_table.h"
 #include "sim/reproduce/claim.h"
@@ -143,6 +144,26 @@ TEST_CASE("metrics.md defines every CSV column and JSON key") {
     for (const std::string& name : names) {
       CAPTURE(name);
       CHECK(known.count(name) == 1);
+    }
+  }
+}
+
+// A row of the metric table that reads otherwise in metrics.md, or is missing there.
+TEST_CASE("metrics.md has the rows of the metric table, word for word") {
+  const std::string text = read_file(test::source_dir() / "sim/report/metrics.md");
+  const auto check_row = [&](const std::string& name, const std::string& unit, const std::string& sentence) {
+    const std::string row = "| `" + name + "` |" + (unit.empty() ? "" : " " + unit) + " | " + sentence + " |\n";
+    CHECK_MESSAGE(text.find(row) != std::string::npos, "metrics.md needs the row: ", row);
+  };
+  for (const Metric& m : metrics()) {
+    check_row(m.name, m.unit, m.text);
+    if (m.key.change.ends_with("_share")) {
+      check_row(m.key.change, "share", "Change of `" + m.name + "`.");
+    }
+  }
+  for (const MetricSection& section : metric_sections()) {
+    if (!section.name.empty()) {
+      check_row(std::string(section.name), "section", std::string(section.text));
     }
   }
 }

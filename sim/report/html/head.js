@@ -55,8 +55,10 @@ const setTitle = (text) => {
 const verdict = (sentences, reasons, warning = "") => el("div", { class: "finding" }, warning ? el("p", { class: "warning" }, warning) : null, ...sentences.map((text) => el("p", { class: "answer" }, text)),
   ...(reasons.length > 0 ? [el("dl", {}, ...reasons.filter(([, text]) => text).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text))))] : []));
 
-// Lower is better of times, losses and spread; higher of the rest.
-const lowerIsBetter = (name) => /(_ms|_us|_s|_gib|_lost_to_copies_share|straggler_share|imbalance\w*|_failed\w*|retractions)$/.test(name) && !/_per_s$/.test(name);
+// The metric table says which way a figure is better; one that is named after a metric (knee_ttft_mean_ms) is as that is.
+const metricNames = Object.keys(report.definitions).filter((name) => report.definitions[name].better !== undefined);
+const metricOf = (name) => (define(name)?.better !== undefined ? name : metricNames.find((one) => name.endsWith("_" + one)));
+const lowerIsBetter = (name) => define(metricOf(name))?.better === "lower";
 // A difference in words with the class that says whether it is for the better.
 const difference = (name, share, halfWidth) => {
   if (!Number.isFinite(share)) return null;

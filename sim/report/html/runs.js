@@ -21,12 +21,7 @@ const collectRuns = (root, comparison) => {
 const label = (run) => run.summary.policy;
 
 // Figures that the results table shows: [section of summary.json, key, label].
-const shownFigures = [
-  ["throughput", "requests_per_s", "Served"], ["latency", "ttft_mean_ms", "TTFT mean"], ["latency", "ttft_p99_ms", "TTFT p99"], ["latency", "tpot_mean_ms", "TPOT mean"],
-  ["latency", "itl_p99_ms", "ITL p99"], ["latency", "e2e_mean_ms", "End to end"], ["throughput", "output_tokens_per_s_per_gpu", "Output tokens per GPU"],
-  ["balancedness", "balancedness_mean", "Balance"], ["straggler", "straggler_share", "Waiting for the slowest"],
-  ["kv", "kv_tokens_per_rank", "KV room per rank"], ["kv", "kv_peak_use_share", "KV peak use"],
-];
+const shownFigures = report.key_figures;
 // A figure of a run: the mean over seeds where a comparison has several, else that of its one run.
 const overSeeds = (run, key) => run.compared?.over_seeds?.[key] ?? null;
 const figureOf = (run, [where, key]) => num(overSeeds(run, key)?.mean ?? run.summary[where][key]);
