@@ -45,13 +45,12 @@ void FabricNetwork::store_routes() {
   }
 }
 
-std::vector<double> FabricNetwork::carried_by(const LayerTraffic& traffic, Bytes row, bool forth) const {
+std::vector<double> FabricNetwork::carried_by(const std::vector<double>& pairs, Bytes row, bool dispatch) const {
   const auto gpus = static_cast<std::size_t>(topology_.gpus());
-  EPSIM_CHECK(traffic.pairs.size() == gpus * gpus, "the traffic was counted with its pairs");
   std::vector<double> carried(links_.size(), 0.0);
   for (std::size_t from = 0; from < gpus; ++from) {
     for (std::size_t to = 0; to < gpus; ++to) {
-      const double bytes = traffic.pairs[forth ? from * gpus + to : to * gpus + from] * row.count();
+      const double bytes = pairs[dispatch ? from * gpus + to : to * gpus + from] * row.count();
       const std::size_t pair = from * gpus + to;
       for (std::size_t i = first_[pair]; bytes > 0 && i < first_[pair + 1]; ++i) {
         carried[static_cast<std::size_t>(route_[i])] += bytes;
@@ -61,12 +60,12 @@ std::vector<double> FabricNetwork::carried_by(const LayerTraffic& traffic, Bytes
   return carried;
 }
 
-FabricNetwork::TimedFlows FabricNetwork::time_flows(const LayerTraffic& traffic, Bytes row, bool forth) const {
+FabricNetwork::TimedFlows FabricNetwork::time_flows(const std::vector<double>& pairs, Bytes row, bool dispatch) const {
   const int gpus = topology_.gpus();
   TimedFlows out;
   for (int from = 0; from < gpus; ++from) {
     for (int to = 0; to < gpus; ++to) {
-      const double rows = traffic.pairs[static_cast<std::size_t>(forth ? from * gpus + to : to * gpus + from)];
+      const double rows = pairs[static_cast<std::size_t>(dispatch ? from * gpus + to : to * gpus + from)];
       if (from != to && rows > 0) {
         out.flows.push_back({from, to, row * rows});
       }
@@ -76,8 +75,8 @@ FabricNetwork::TimedFlows FabricNetwork::time_flows(const LayerTraffic& traffic,
   return out;
 }
 
-Network::Tiers FabricNetwork::flow_times(const LayerTraffic& traffic, Bytes row, bool forth) const {
-  const TimedFlows timed = time_flows(traffic, row, forth);
+Network::Tiers FabricNetwork::flow_times(const std::vector<double>& pairs, Bytes row, bool dispatch) const {
+  const TimedFlows timed = time_flows(pairs, row, dispatch);
   Tiers out{};
   for (std::size_t f = 0; f < timed.flows.size(); ++f) {
     const bool inside = timed.flows[f].from / cluster_.node.gpus == timed.flows[f].to / cluster_.node.gpus;
@@ -87,14 +86,14 @@ Network::Tiers FabricNetwork::flow_times(const LayerTraffic& traffic, Bytes row,
   return out;
 }
 
-Network::PortTiers FabricNetwork::port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const {
-  const bool forth = direction == Direction::kDispatch;
+Network::PortTiers FabricNetwork::port_tiers(const TrafficMatrix& traffic, Bytes row, Direction direction) const {
+  const bool dispatch = direction == Direction::kDispatch;
   const auto gpus = static_cast<std::size_t>(topology_.gpus());
-  const std::vector<double> carried = carried_by(traffic, row, forth);
+  const std::vector<double> pairs = traffic.pairs(), carried = carried_by(pairs, row, dispatch);
   PortTiers out{std::vector<Tiers>(gpus), std::vector<Tiers>(gpus)};
   for (std::size_t pair = 0; pair < gpus * gpus; ++pair) {
     const std::size_t from = pair / gpus, to = pair % gpus, links = first_[pair + 1] - first_[pair];
-    if (!(traffic.pairs[forth ? pair : to * gpus + from] > 0)) {
+    if (!(pairs[dispatch ? pair : to * gpus + from] > 0)) {
       continue;
     }
     for (std::size_t i = 0; i < links; ++i) {
@@ -113,7 +112,7 @@ Network::PortTiers FabricNetwork::port_tiers(const LayerTraffic& traffic, Bytes 
     }
   }
   if (model_ == NetworkModel::kMaxMin) {
-    const TimedFlows timed = time_flows(traffic, row, forth);
+    const TimedFlows timed = time_flows(pairs, row, dispatch);
     for (std::size_t f = 0; f < timed.flows.size(); ++f) {
       const bool inside = timed.flows[f].from / cluster_.node.gpus == timed.flows[f].to / cluster_.node.gpus;
       for (Tiers* tiers : {&out.out[static_cast<std::size_t>(timed.flows[f].from)],
@@ -126,8 +125,8 @@ Network::PortTiers FabricNetwork::port_tiers(const LayerTraffic& traffic, Bytes 
   return out;
 }
 
-void FabricNetwork::count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const {
-  const std::vector<double> carried = carried_by(traffic, row, true);
+void FabricNetwork::count(const TrafficMatrix& traffic, Bytes row, std::vector<double>& link_bytes) const {
+  const std::vector<double> carried = carried_by(traffic.pairs(), row, true);
   for (std::size_t i = 0; i < carried.size(); ++i) {
     link_bytes[i] += carried[i];
   }
@@ -137,21 +136,18 @@ void FabricNetwork::count(const LayerTraffic& traffic, Bytes row, std::vector<do
 // others.
 void FabricNetwork::price_gather() {
   const int gpus = topology_.gpus(), per_node = cluster_.node.gpus;
-  LayerTraffic traffic;
-  traffic.pairs.assign(static_cast<std::size_t>(gpus) * static_cast<std::size_t>(gpus), 0.0);
-  const auto pair = [&](int from, int to) -> double& {
-    return traffic.pairs[static_cast<std::size_t>(from * gpus + to)];
-  };
+  TrafficMatrix traffic;
+  traffic.clear(shape_of(cluster_));
   for (int from = 0; from < gpus; ++from) {
     for (int first = 0; first < gpus; first += per_node) {
       const int landing = first + from % per_node;
-      pair(from, landing) += landing != from ? 1.0 : 0.0;
+      traffic.add(from, landing, 1.0);
       for (int to = first; to < first + per_node; ++to) {
-        pair(landing, to) += landing != to ? 1.0 : 0.0;
+        traffic.add(landing, to, 1.0);
       }
     }
   }
-  const std::vector<double> carried = carried_by(traffic, Bytes(1.0 / gpus), true);
+  const std::vector<double> carried = carried_by(traffic.pairs(), Bytes(1.0 / gpus), true);
   for (std::size_t i = 0; i < carried.size(); ++i) {
     Seconds& most = places_[i].between ? gather_.between : gather_.inside;
     most = std::max(most, Bytes(carried[i]) / links_[i].rate);
@@ -172,10 +168,10 @@ double FabricNetwork::mean_share(const std::vector<double>& carried, int bottlen
   return std::min(1.0, sum / count / carried[static_cast<std::size_t>(bottleneck)]);
 }
 
-ExchangePrice FabricNetwork::all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
+ExchangePrice FabricNetwork::all_to_all(const TrafficMatrix& traffic, Bytes row, Direction direction,
                                         std::vector<double>& link_bytes) const {
-  const bool forth = direction == Direction::kDispatch;
-  const std::vector<double> carried = carried_by(traffic, row, forth);
+  const bool dispatch = direction == Direction::kDispatch;
+  const std::vector<double> pairs = traffic.pairs(), carried = carried_by(pairs, row, dispatch);
   Tiers busiest{};
   int inside = -1, between = -1;
   for (std::size_t i = 0; i < carried.size(); ++i) {
@@ -190,7 +186,7 @@ ExchangePrice FabricNetwork::all_to_all(const LayerTraffic& traffic, Bytes row, 
   Tiers wire = busiest;
   if (model_ == NetworkModel::kMaxMin) {
     // A port that carries both tiers is busy on behalf of both, so neither is over before it.
-    const Tiers flows = flow_times(traffic, row, forth);
+    const Tiers flows = flow_times(pairs, row, dispatch);
     wire = {std::max(flows.inside, busiest.inside), std::max(flows.between, busiest.between)};
   }
   const TierPrice slower = slower_tier(wire, direction);

@@ -25,13 +25,12 @@ class FabricNetwork final : public Network {
   // links(): those of the topology, in its order.
   FabricNetwork(const ClusterSpec& cluster, NetworkProfile profile, const NetworkOptions& options);
 
-  ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
+  ExchangePrice all_to_all(const TrafficMatrix& traffic, Bytes row, Direction direction,
                            std::vector<double>& link_bytes) const override;
-  bool needs_pairs() const override { return true; }
-  void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const override;
+  void count(const TrafficMatrix& traffic, Bytes row, std::vector<double>& link_bytes) const override;
 
  private:
-  PortTiers port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const override;
+  PortTiers port_tiers(const TrafficMatrix& traffic, Bytes row, Direction direction) const override;
   Tiers gather_floor(Bytes bytes) const override {
     return {gather_.inside * bytes.count(), gather_.between * bytes.count()};
   }
@@ -40,7 +39,7 @@ class FabricNetwork final : public Network {
     std::vector<Flow> flows;
     std::vector<Seconds> finish;  // [flow]
   };
-  TimedFlows time_flows(const LayerTraffic& traffic, Bytes row, bool forth) const;
+  TimedFlows time_flows(const std::vector<double>& pairs, Bytes row, bool dispatch) const;
   // Links from and to the same kinds of vertices at the same rate are one class: ports out, NICs in, leaves up, ...
   struct LinkPlace {
     bool between = false;  // the link belongs to the tier between nodes
@@ -49,8 +48,8 @@ class FabricNetwork final : public Network {
   void place_links();
   void store_routes();
   // [link] bytes of the exchange.
-  std::vector<double> carried_by(const LayerTraffic& traffic, Bytes row, bool forth) const;
-  Tiers flow_times(const LayerTraffic& traffic, Bytes row, bool forth) const;
+  std::vector<double> carried_by(const std::vector<double>& pairs, Bytes row, bool dispatch) const;
+  Tiers flow_times(const std::vector<double>& pairs, Bytes row, bool dispatch) const;
   double mean_share(const std::vector<double>& carried, int bottleneck) const;
 
   Topology topology_;

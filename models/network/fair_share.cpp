@@ -45,7 +45,7 @@ FairShare::FairShare(const ClusterShape& shape, int gpus_per_group)
 
 // What every group sends, and whether a receiver can idle at all. A sender's flows to one NIC are per_group_ of those
 // to all far GPUs, so as many senders as that leaves fill a receiver at once.
-bool FairShare::anybody_idles(const LayerTraffic& traffic) {
+bool FairShare::anybody_idles(const TrafficMatrix& traffic) {
   sent_.resize(gpus_ / per_group_);
   double least = std::numeric_limits<double>::infinity();
   latest_ = 0;
@@ -61,7 +61,7 @@ bool FairShare::anybody_idles(const LayerTraffic& traffic) {
 }
 
 // Groups of a node that send as much are one sender. Where ranks share a NIC, its largest one stands for all.
-void FairShare::find_senders(const LayerTraffic& traffic) {
+void FairShare::find_senders(const TrafficMatrix& traffic) {
   active_ = last_ = 0;
   together_ = true;
   for (std::size_t k = 0; k < sent_.size(); ++k) {
@@ -78,8 +78,8 @@ void FairShare::find_senders(const LayerTraffic& traffic) {
     }
     Sender& sender = senders_[active_];
     sender.tokens = 0;
-    for (std::size_t s = 0; s < traffic.spread.size(); ++s) {
-      const auto own = traffic.spread[s].tokens.begin() + static_cast<std::ptrdiff_t>(first);
+    for (std::size_t s = 0; s < traffic.sources().size(); ++s) {
+      const auto own = traffic.sources()[s].tokens.begin() + static_cast<std::ptrdiff_t>(first);
       const double tokens = std::accumulate(own, own + static_cast<std::ptrdiff_t>(per_group_), 0.0);
       if (tokens > sender.tokens) {
         sender.tokens = tokens;
@@ -96,12 +96,12 @@ void FairShare::find_senders(const LayerTraffic& traffic) {
 }
 
 // The hottest GPUs in order. Keys grow with what a GPU gets (the bits of a float do) and differ by GPU.
-void FairShare::sort_hottest(const LayerTraffic& traffic) {
-  hottest_.resize(std::max(hottest_.size(), traffic.spread.size()));
+void FairShare::sort_hottest(const TrafficMatrix& traffic) {
+  hottest_.resize(std::max(hottest_.size(), traffic.sources().size()));
   keys_.resize(gpus_);
   ranks_.resize(gpus_);
-  for (std::size_t s = 0; s < traffic.spread.size(); ++s) {
-    const std::vector<double>& reach = traffic.spread[s].reach;
+  for (std::size_t s = 0; s < traffic.sources().size(); ++s) {
+    const std::vector<double>& reach = traffic.sources()[s].reach;
     for (std::size_t g = 0; g < gpus_; ++g) {
       const std::int64_t bits = std::bit_cast<std::int32_t>(static_cast<float>(reach[g]));
       keys_[g] = bits * (std::int64_t{1} << 32U) + static_cast<std::int64_t>(gpus_ - g);
@@ -132,7 +132,7 @@ void FairShare::walk(Sender& sender) const {
 
 // Rows that a receiver is still to get at a time from those that it hears: what its flows lack above the level that
 // each sender has served up to. The level's place only rises from one time to an earlier one.
-double FairShare::left_at(const LayerTraffic& traffic, std::size_t receiver, double time) {
+double FairShare::left_at(const TrafficMatrix& traffic, std::size_t receiver, double time) {
   double left = 0;
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     const Sender& sender = senders_[heard_[i]];
@@ -146,7 +146,7 @@ double FairShare::left_at(const LayerTraffic& traffic, std::size_t receiver, dou
     }
     at_[i] = at;
     const double level = hottest_[sender.spread][at].level + (time - ends_at[at]) * sender.per_row[at];
-    const double* reach = traffic.spread[sender.spread].reach.data() + receiver * per_group_;
+    const double* reach = traffic.sources()[sender.spread].reach.data() + receiver * per_group_;
     double of_token = 0;
     for (std::size_t g = 0; g < per_group_; ++g) {
       of_token += std::max(0.0, reach[g] - level);
@@ -157,7 +157,7 @@ double FairShare::left_at(const LayerTraffic& traffic, std::size_t receiver, dou
 }
 
 // Levels from `first` on, `stride` apart: the one with the largest sum of its time and what is left then.
-FairShare::Worst FairShare::worst_of(const LayerTraffic& traffic, std::size_t receiver, Levels levels) {
+FairShare::Worst FairShare::worst_of(const TrafficMatrix& traffic, std::size_t receiver, Levels levels) {
   at_.assign(heard_.size(), 0);
   Worst out;
   std::size_t falling = 0;
@@ -176,7 +176,7 @@ FairShare::Worst FairShare::worst_of(const LayerTraffic& traffic, std::size_t re
 
 // From the end back the sum grows as long as less comes in than the receiver takes; the second of its GPUs may bring it
 // up once more.
-double FairShare::waits_for(const LayerTraffic& traffic, std::size_t receiver) {
+double FairShare::waits_for(const TrafficMatrix& traffic, std::size_t receiver) {
   heard_.clear();
   for (std::size_t s = 0; s < active_; ++s) {
     if (senders_[s].node != receiver * per_group_ / per_node_) {
@@ -191,18 +191,18 @@ double FairShare::waits_for(const LayerTraffic& traffic, std::size_t receiver) {
 }
 
 // Not twice, and not where a hotter receiver that hears all senders gets more on each of its GPUs.
-bool FairShare::worth_trying(const LayerTraffic& traffic, std::size_t hot) {
+bool FairShare::worth_trying(const TrafficMatrix& traffic, std::size_t hot) {
   const std::size_t receiver = hot / per_group_, first = receiver * per_group_;
   if (std::find(tried_.begin(), tried_.end(), receiver) != tried_.end()) {
     return false;
   }
   tried_.push_back(receiver);
-  if (traffic.spread.size() > 1) {
+  if (traffic.sources().size() > 1) {
     return true;
   }
   double most = 0, least = std::numeric_limits<double>::infinity();  // of its other GPUs
   for (std::size_t g = first; g < first + per_group_; ++g) {
-    const double here = traffic.spread.front().reach[g];
+    const double here = traffic.sources().front().reach[g];
     most = g == hot ? most : std::max(most, here);
     least = g == hot ? least : std::min(least, here);
   }
@@ -213,9 +213,9 @@ bool FairShare::worth_trying(const LayerTraffic& traffic, std::size_t hot) {
   return !covered;
 }
 
-FairShare::Wait FairShare::longest(const LayerTraffic& traffic, double most) {
+FairShare::Wait FairShare::longest(const TrafficMatrix& traffic, double most) {
   Wait out;
-  if (traffic.spread.empty() || !anybody_idles(traffic)) {
+  if (traffic.sources().empty() || !anybody_idles(traffic)) {
     return out;
   }
   find_senders(traffic);

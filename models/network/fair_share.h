@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/network/traffic.h"
+#include "models/network/traffic_matrix.h"
 #include "sim/domain/parallelism.h"
 
 namespace epsim {
@@ -32,12 +32,12 @@ class FairShare {
   };
   // `most`: the rows of the busiest NIC, one direction. What does not exceed it is not told. Uses scratch of its own:
   // one thread at a time.
-  Wait longest(const LayerTraffic& traffic, double most);
+  Wait longest(const TrafficMatrix& traffic, double most);
 
  private:
   // NIC groups of one node, all alike, and what they send.
   struct Sender {
-    std::size_t spread = 0, node = 0;  // whose tokens (LayerTraffic::spread), where
+    std::size_t spread = 0, node = 0;  // whose tokens (TrafficMatrix::sources()), where
     double tokens = 0;                 // of one group
     double groups = 0;
     double end = 0;               // rows of one group: when its last flow ends
@@ -49,12 +49,12 @@ class FairShare {
     std::size_t gpu = 0, node = 0;
   };
 
-  bool anybody_idles(const LayerTraffic& traffic);
-  void find_senders(const LayerTraffic& traffic);
-  void sort_hottest(const LayerTraffic& traffic);
+  bool anybody_idles(const TrafficMatrix& traffic);
+  void find_senders(const TrafficMatrix& traffic);
+  void sort_hottest(const TrafficMatrix& traffic);
   void walk(Sender& sender) const;
-  double left_at(const LayerTraffic& traffic, std::size_t receiver, double time);
-  bool worth_trying(const LayerTraffic& traffic, std::size_t hot);
+  double left_at(const TrafficMatrix& traffic, std::size_t receiver, double time);
+  bool worth_trying(const TrafficMatrix& traffic, std::size_t hot);
   struct Levels {
     std::size_t first, end, stride, patience;
   };
@@ -62,8 +62,8 @@ class FairShare {
     std::size_t level = 0;
     double rows = 0;
   };
-  Worst worst_of(const LayerTraffic& traffic, std::size_t receiver, Levels levels);
-  double waits_for(const LayerTraffic& traffic, std::size_t receiver);
+  Worst worst_of(const TrafficMatrix& traffic, std::size_t receiver, Levels levels);
+  double waits_for(const TrafficMatrix& traffic, std::size_t receiver);
 
   std::size_t gpus_, per_node_, per_group_;
   std::vector<Sender> senders_;           // scratch from here on; the first `active_` are in use
@@ -72,7 +72,7 @@ class FairShare {
   double latest_ = 0;
   std::vector<double> sent_;                  // [NIC group]
   bool together_ = false;                     // whether senders end at about one time
-  std::vector<std::vector<HotGpu>> hottest_;  // [spread], falling as far as levels_
+  std::vector<std::vector<HotGpu>> hottest_;  // [source], falling as far as levels_
   std::vector<std::int64_t> keys_, ranks_;
   std::vector<std::size_t> tried_, heard_, at_;
   double covered_ = 0;  // what the coldest GPU beside a tried hot one gets

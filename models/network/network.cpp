@@ -4,22 +4,22 @@
 
 namespace epsim {
 CollectiveKind collective_of(Transport transport, Direction direction) {
-  const bool forth = direction == Direction::kDispatch;
+  const bool dispatch = direction == Direction::kDispatch;
   switch (transport) {
     case Transport::kAllGatherReduceScatter:
-      return forth ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
+      return dispatch ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
     case Transport::kDeepEpNormal:
-      return forth ? CollectiveKind::kDeepEpDispatch : CollectiveKind::kDeepEpCombine;
+      return dispatch ? CollectiveKind::kDeepEpDispatch : CollectiveKind::kDeepEpCombine;
     case Transport::kDeepEpLowLatency:
-      return forth ? CollectiveKind::kDeepEpLowLatencyDispatch : CollectiveKind::kDeepEpLowLatencyCombine;
+      return dispatch ? CollectiveKind::kDeepEpLowLatencyDispatch : CollectiveKind::kDeepEpLowLatencyCombine;
     case Transport::kNcclP2p:
       break;
   }
   return CollectiveKind::kAllToAll;
 }
 
-Network::BothWays Network::there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
-                                          std::vector<double>& link_bytes) const {
+Network::LayerExchange Network::dispatch_and_combine(const TrafficMatrix& traffic, Bytes dispatch_row,
+                                                     Bytes combine_row, std::vector<double>& link_bytes) const {
   const ExchangePrice dispatch = all_to_all(traffic, dispatch_row, Direction::kDispatch, link_bytes);
   return {dispatch, all_to_all(traffic, combine_row, Direction::kCombine, link_bytes)};
 }

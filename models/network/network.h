@@ -13,7 +13,7 @@
 
 #include "models/catalogue/hardware_profile.h"
 #include "models/network/fabric.h"
-#include "models/network/traffic.h"
+#include "models/network/traffic_matrix.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/step.h"
 
@@ -65,23 +65,14 @@ class Network {
   virtual ~Network() = default;
 
   // One layer's exchange. Adds what each link carried to `link_bytes`, in the order of links().
-  virtual ExchangePrice all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
+  virtual ExchangePrice all_to_all(const TrafficMatrix& traffic, Bytes row, Direction direction,
                                    std::vector<double>& link_bytes) const = 0;
   // A layer's dispatch and, with the same rows the other way, its combine; as two all_to_all() calls.
-  struct BothWays {
+  struct LayerExchange {
     ExchangePrice dispatch, combine;
   };
-  virtual BothWays there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
-                                  std::vector<double>& link_bytes) const;
-  // Whether all_to_all() looks at LayerTraffic::pairs rather than at the sums by port and NIC.
-  virtual bool needs_pairs() const = 0;
-  // Whether it looks at LayerTraffic::spread.
-  virtual bool needs_spread() const { return false; }
-  TrafficModel::Detail needs() const {
-    return needs_pairs()    ? TrafficModel::Detail::kPairs
-           : needs_spread() ? TrafficModel::Detail::kSpread
-                            : TrafficModel::Detail::kSums;
-  }
+  virtual LayerExchange dispatch_and_combine(const TrafficMatrix& traffic, Bytes dispatch_row, Bytes combine_row,
+                                             std::vector<double>& link_bytes) const;
   const std::vector<Link>& links() const { return links_; }
 
   // [GPU] What its own bytes of an exchange take on their way into it, and out: of what it shares with others, such as
@@ -89,13 +80,13 @@ class Network {
   struct PortPrices {
     std::vector<Price> in, out;
   };
-  void port_prices(const LayerTraffic& traffic, Bytes row, Direction direction, PortPrices& out) const;
+  void port_prices(const TrafficMatrix& traffic, Bytes row, Direction direction, PortPrices& out) const;
   // The same for dispatch at data-sheet rates, and what each link carries of it.
   struct PortWires {
     std::vector<Seconds> in, out;
   };
-  PortWires port_wires(const LayerTraffic& traffic, Bytes row) const;
-  virtual void count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const = 0;
+  PortWires port_wires(const TrafficMatrix& traffic, Bytes row) const;
+  virtual void count(const TrafficMatrix& traffic, Bytes row, std::vector<double>& link_bytes) const = 0;
   // A collective over all GPUs of the cluster, on a buffer of `bytes` as in within_node(): the slower of what a GPU's
   // port carries inside the node and what the NICs of a node carry between nodes. Nodes send every byte to a node once.
   Price over_all(CollectiveKind kind, Bytes bytes) const;
@@ -120,7 +111,7 @@ class Network {
   struct PortTiers {
     std::vector<Tiers> in, out;
   };
-  virtual PortTiers port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const = 0;
+  virtual PortTiers port_tiers(const TrafficMatrix& traffic, Bytes row, Direction direction) const = 0;
   // What an all-gather of `bytes` over all GPUs takes at least, where more than ports and NICs may be busy.
   virtual Tiers gather_floor(Bytes) const { return {}; }
   TierPrice slower_tier(const Tiers& wire, Direction direction) const;

@@ -2,68 +2,51 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 namespace epsim {
+namespace {
 
-NodeShares node_shares(const LayerPlacement& layer, const ClusterShape& shape, std::span<const float> shares) {
-  NodeShares out{{0}, {}};
-  std::vector<double> sum(layer.copies.size(), 0.0);
-  for (int n = 0; n < shape.nodes(); ++n) {
-    const int gpu = n * shape.gpus_per_node;
-    const auto begin = static_cast<std::size_t>(layer.first_slot[static_cast<std::size_t>(gpu)]);
-    const auto end = static_cast<std::size_t>(layer.first_slot[static_cast<std::size_t>(gpu + shape.gpus_per_node)]);
-    std::vector<std::int32_t> here;
-    for (std::size_t s = begin; s < end; ++s) {
-      if (shares[s] > 0) {
-        here.push_back(layer.expert[s]);
-        sum[static_cast<std::size_t>(layer.expert[s])] += static_cast<double>(shares[s]);
-      }
+using List = std::vector<NodeShares::Entry>;
+
+// The experts with a copy in a node, with `shares` [slot]. `sum` [expert] is scratch, all zero.
+List list_of_node(const LayerPlacement& layer, const ClusterShape& shape, int node, std::span<const float> shares,
+                  std::vector<double>& sum) {
+  std::vector<std::int32_t> here;
+  const int gpu = node * shape.gpus_per_node;
+  for (int s = layer.first_slot[gpu]; s < layer.first_slot[gpu + shape.gpus_per_node]; ++s) {
+    if (shares[s] > 0) {
+      here.push_back(layer.expert[s]);
+      sum[layer.expert[s]] += static_cast<double>(shares[s]);
     }
-    std::sort(here.begin(), here.end());
-    here.erase(std::unique(here.begin(), here.end()), here.end());
-    for (const std::int32_t expert : here) {
-      double& share = sum[static_cast<std::size_t>(expert)];
-      // Shares of all copies sum to one but for rounding.
-      out.entries.push_back({expert, share > 1.0 - 1e-6 ? 1.0F : static_cast<float>(share)});
-      share = 0;
-    }
-    out.first.push_back(out.entries.size());
+  }
+  std::sort(here.begin(), here.end());
+  here.erase(std::unique(here.begin(), here.end()), here.end());
+  List out;
+  for (const std::int32_t expert : here) {
+    // Shares of all copies sum to one but for rounding.
+    out.push_back({expert, sum[expert] > 1.0 - 1e-6 ? 1.0F : static_cast<float>(sum[expert])});
+    sum[expert] = 0;
   }
   return out;
 }
 
-NodeShares common_node_shares(const LayerPlacement& layer, const ClusterShape& shape,
-                              std::span<const std::int32_t> slots) {
-  std::vector<float> shares(layer.share.size(), 0.0F);
-  for (const std::int32_t slot : slots) {
-    shares[static_cast<std::size_t>(slot)] = layer.share[static_cast<std::size_t>(slot)];
-  }
-  return node_shares(layer, shape, shares);
-}
+}  // namespace
 
-SourceNodeShares source_node_shares(const LayerPlacement& layer, const ClusterShape& shape) {
-  SourceNodeShares out{{{0}, {}}, {}};
-  if (layer.by_source.empty()) {
-    return out;
-  }
-  using Key = std::vector<std::pair<std::int32_t, float>>;
-  std::map<Key, std::uint32_t> known;
-  const std::size_t slots = layer.expert.size(), sources = layer.by_source.share.size() / slots;
-  for (std::size_t s = 0; s < sources; ++s) {
-    const NodeShares of_source = node_shares(layer, shape, std::span(layer.by_source.share).subspan(s * slots, slots));
-    for (std::size_t n = 0; n < of_source.lists(); ++n) {
-      Key key;
-      for (const NodeShares::Entry& entry : of_source.list(n)) {
-        key.emplace_back(entry.expert, entry.share);
-      }
-      const auto [at, is_new] = known.try_emplace(std::move(key), static_cast<std::uint32_t>(out.lists.lists()));
+NodeShares node_shares(const LayerPlacement& layer, const ClusterShape& shape) {
+  NodeShares out{.first = {0}, .entries = {}, .list_of = {}};
+  const std::vector<float>& shares = layer.by_source.empty() ? layer.share : layer.by_source.share;
+  const std::size_t slots = layer.expert.size();
+  std::vector<double> sum(layer.copies.size(), 0.0);
+  std::map<List, std::int32_t> known;
+  for (std::size_t at = 0; at < shares.size(); at += slots) {
+    for (int n = 0; n < shape.nodes(); ++n) {
+      const List list = list_of_node(layer, shape, n, std::span(shares).subspan(at, slots), sum);
+      const auto [place, is_new] = known.try_emplace(list, static_cast<std::int32_t>(out.lists()));
+      out.list_of.push_back(place->second);
       if (is_new) {
-        const std::span<const NodeShares::Entry> list = of_source.list(n);
-        out.lists.entries.insert(out.lists.entries.end(), list.begin(), list.end());
-        out.lists.first.push_back(out.lists.entries.size());
+        out.entries.insert(out.entries.end(), list.begin(), list.end());
+        out.first.push_back(out.entries.size());
       }
-      out.list_of.push_back(at->second);
     }
   }
   return out;

@@ -4,7 +4,7 @@
 
 namespace epsim {
 
-void Network::port_prices(const LayerTraffic& traffic, Bytes row, Direction direction, PortPrices& out) const {
+void Network::port_prices(const TrafficMatrix& traffic, Bytes row, Direction direction, PortPrices& out) const {
   const CollectiveKind kind = collective_of(transport_, direction);
   const auto price = [&](const Tiers& wire) {
     Price slower;
@@ -24,7 +24,7 @@ void Network::port_prices(const LayerTraffic& traffic, Bytes row, Direction dire
   std::transform(wires.out.begin(), wires.out.end(), out.out.begin(), price);
 }
 
-Network::PortWires Network::port_wires(const LayerTraffic& traffic, Bytes row) const {
+Network::PortWires Network::port_wires(const TrafficMatrix& traffic, Bytes row) const {
   const auto slower = [](const Tiers& wire) { return std::max(wire.inside, wire.between); };
   const PortTiers wires = port_tiers(traffic, row, Direction::kDispatch);
   PortWires out;

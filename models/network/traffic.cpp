@@ -3,241 +3,146 @@
 #include <algorithm>
 #include <numeric>
 
-#include "models/network/miss_chance.h"
-#include "models/network/traffic_matrix.h"
+#include "models/network/miss_probability.h"
 #include "sim/core/check.h"
-#include "sim/core/widest_vectors.h"
 
 namespace epsim {
-namespace {
-
-// Tokens of a node and of all others; rows that a token sends to its GPUs and to all others'.
-struct NodeRows {
-  double tokens, other_tokens, reach, other_reach;
-};
-
-EPSIM_WIDEST_VECTORS void send_from_node(const NodeRows& node, const double* __restrict tokens,
-                                         const double* __restrict reach, std::size_t gpus, double* __restrict intra_out,
-                                         double* __restrict intra_in, double* __restrict inter_out,
-                                         double* __restrict inter_in) {
-  for (std::size_t i = 0; i < gpus; ++i) {
-    intra_out[i] += tokens[i] * (node.reach - reach[i]);
-    inter_out[i] += tokens[i] * node.other_reach;
-    intra_in[i] += (node.tokens - tokens[i]) * reach[i];
-    inter_in[i] += node.other_tokens * reach[i];
-  }
-}
-
-}  // namespace
 
 TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape,
-                           Dedup dedup, Detail detail)
-    : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup), detail_(detail) {
-  EPSIM_CHECK(detail != Detail::kSpread || dedup == Dedup::kGpu || dedup == Dedup::kNone,
-              "rows that fan out inside a node are not told apart by source");
+                           Dedup dedup)
+    : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup) {
   EPSIM_CHECK(placement.gpus() == shape.gpus && parallelism.gpus == shape.gpus, "one instance spans the cluster");
-  const auto gpus = static_cast<std::size_t>(shape.gpus);
-  const auto nodes = static_cast<std::size_t>(shape.nodes());
-  expert_rows_.resize(static_cast<std::size_t>(placement.experts()));
-  gpu_tokens_.resize(gpus);
-  reach_.resize(gpus);
-  node_tokens_.resize(nodes);
-  node_reach_.resize(nodes);
-  node_hit_.resize(nodes);
-  landed_.resize(static_cast<std::size_t>(shape.gpus_per_node));
-  for (int g = 0; g < shape.gpus; ++g) {
-    rank_of_.push_back(static_cast<std::size_t>(parallelism.rank_of(g)));
-    node_of_.push_back(static_cast<std::size_t>(shape.node_of(g)));
-  }
   for (int l = 0; l < placement.layers(); ++l) {
-    const LayerPlacement& at = placement.layer(l);
-    columns_.emplace_back(at);
-    varying_.push_back(varying_shares(at, shape));
+    slots_.emplace_back(placement.layer(l));
     if (dedup == Dedup::kNode) {
-      node_shares_.push_back(at.by_source.empty() ? node_shares(at, shape, at.share)
-                                                  : common_node_shares(at, shape, varying_.back().common_slot));
-      source_nodes_.push_back(source_node_shares(at, shape));
+      nodes_.push_back(node_shares(placement.layer(l), shape));
     }
   }
-  common_miss_.resize(gpus);
 }
 
-// Where the tokens of a source lie: all ranks when there is one source, else that rank alone.
-void TrafficModel::spread_tokens(std::span<const std::int64_t> tokens, int source, int sources) {
-  const int ours_alone = sources == 1 ? -1 : source;
-  if (spread_source_ == ours_alone && std::equal(tokens.begin(), tokens.end(), spread_.begin(), spread_.end())) {
-    return;  // the layer before had the same
-  }
-  spread_.assign(tokens.begin(), tokens.end());
-  spread_source_ = ours_alone;
-  std::fill(node_tokens_.begin(), node_tokens_.end(), 0.0);
-  for (std::size_t g = 0; g < gpu_tokens_.size(); ++g) {
-    const std::size_t rank = rank_of_[g];
-    const bool ours = sources == 1 || rank == static_cast<std::size_t>(source);
-    const double here = ours ? static_cast<double>(tokens[rank]) / parallelism_.attention_tp : 0.0;
-    gpu_tokens_[g] = here;
-    node_tokens_[node_of_[g]] += here;
-  }
-}
-
+// Tokens that use expert e with chance pi[e].
 void TrafficModel::reach(int l, std::span<const float> pi) {
-  const SlotColumns& columns = columns_[static_cast<std::size_t>(l)];
-  const double weight = dedup_ == Dedup::kNone ? 0.0 : pair_weight(pi);
-  columns.gather(pi, slot_values_);
+  const SoaSlots& slots = slots_[l];
+  slots.gather(pi, slot_values_);
   if (dedup_ == Dedup::kNone) {
-    columns.sum_rows(slot_values_, reach_);
-  } else {
-    columns.reach(slot_values_, weight, reach_);
+    slots.sum_rows(slot_values_, lane_reach_);
+  } else if (dedup_ != Dedup::kEverywhere) {
+    slots.reach(slot_values_, pair_weight(pi), lane_reach_);
   }
-  const auto per_node = static_cast<std::size_t>(shape_.gpus_per_node);
-  for (std::size_t n = 0; n < node_reach_.size(); ++n) {
-    const auto first = reach_.begin() + static_cast<std::ptrdiff_t>(n * per_node);
-    node_reach_[n] = std::accumulate(first, first + static_cast<std::ptrdiff_t>(per_node), 0.0);
-  }
-  if (dedup_ == Dedup::kNode) {
-    hit_nodes(node_shares_[static_cast<std::size_t>(l)], pi, weight, node_hit_);
-  }
-}
-
-void TrafficModel::hit_nodes(const NodeShares& shares, std::span<const float> pi, double weight,
-                             std::vector<double>& hit) const {
-  hit.resize(shares.lists());
-  for (std::size_t n = 0; n < hit.size(); ++n) {
-    MissChance missed;
-    for (const NodeShares::Entry& entry : shares.list(n)) {
-      missed.add(static_cast<double>(pi[static_cast<std::size_t>(entry.expert)]), static_cast<double>(entry.share));
+  list_hit_.clear();
+  for (std::size_t i = 0; dedup_ == Dedup::kNode && i < nodes_[l].lists(); ++i) {
+    MissProbability missed;
+    for (const NodeShares::Entry& entry : nodes_[l].list(i)) {
+      missed.add(static_cast<double>(pi[entry.expert]), static_cast<double>(entry.share));
     }
-    hit[n] = 1.0 - missed.value(weight);
+    list_hit_.push_back(1.0 - missed.value(pair_weight(pi)));
   }
 }
 
-void TrafficModel::send_per_gpu(LayerTraffic& out) {
-  double all_tokens = 0, all_reach = 0;
-  for (std::size_t n = 0; n < node_tokens_.size(); ++n) {
-    all_tokens += node_tokens_[n];
-    all_reach += node_reach_[n];
+// A source without its rows: the tokens of GPUs [first, last).
+TrafficMatrix::Source& TrafficModel::place_tokens(std::span<const std::int64_t> tokens, int first, int last,
+                                                  TrafficMatrix& out) const {
+  TrafficMatrix::Source& source = out.new_source();
+  source.tokens.assign(shape_.gpus, 0.0);
+  for (int g = first; g < last;) {
+    const int rank = parallelism_.rank_of(g), end = std::min(last, (rank + 1) * parallelism_.attention_tp);
+    const double here = static_cast<double>(tokens[rank]) / parallelism_.attention_tp;
+    std::fill(source.tokens.begin() + g, source.tokens.begin() + end, here);
+    g = end;
   }
-  const auto per_node = static_cast<std::size_t>(shape_.gpus_per_node);
-  for (std::size_t n = 0, g = 0; n < node_tokens_.size(); ++n, g += per_node) {
-    const NodeRows node{node_tokens_[n], all_tokens - node_tokens_[n], node_reach_[n], all_reach - node_reach_[n]};
-    send_from_node(node, gpu_tokens_.data() + g, reach_.data() + g, per_node, out.intra_out.data() + g,
-                   out.intra_in.data() + g, out.inter_out.data() + g, out.inter_in.data() + g);
-  }
+  return source;
 }
 
-void TrafficModel::send_per_node(LayerTraffic& out) {
-  double all_hits = 0;
-  for (const double hit : node_hit_) {
-    all_hits += hit;
+// Tokens of the mix at hand that choose copies as source `choice` (SourceShares) does.
+void TrafficModel::send(int l, int choice, TrafficMatrix::Source& source, TrafficMatrix& out) const {
+  const std::span<const std::int32_t> lanes = slots_[l].lanes_of(choice);
+  source.reach.assign(lane_reach_.begin(), lane_reach_.begin() + shape_.gpus);
+  for (std::size_t g = 0; g < lanes.size(); ++g) {
+    source.reach[g] = lane_reach_[lanes[g]];
   }
-  const auto per_node = static_cast<std::size_t>(shape_.gpus_per_node);
-  for (std::size_t n = 0; n < node_tokens_.size(); ++n) {
-    double landed_sum = 0;
-    for (std::size_t i = 0; i < per_node; ++i) {  // tokens that other nodes' GPUs of this index own
-      double remote = 0;
-      for (std::size_t m = 0; m < node_tokens_.size(); ++m) {
-        remote += m == n ? 0.0 : gpu_tokens_[m * per_node + i];
-      }
-      landed_[i] = remote + gpu_tokens_[n * per_node + i];  // plus its own: fanned out inside just alike
-      landed_sum += landed_[i];
-      out.inter_in[n * per_node + i] += remote * node_hit_[n];
-      out.inter_out[n * per_node + i] += gpu_tokens_[n * per_node + i] * (all_hits - node_hit_[n]);
-    }
-    for (std::size_t i = 0; i < per_node; ++i) {
-      const std::size_t g = n * per_node + i;
-      out.intra_out[g] += landed_[i] * (node_reach_[n] - reach_[g]);
-      out.intra_in[g] += (landed_sum - landed_[i]) * reach_[g];
-    }
+  for (int n = 0; dedup_ == Dedup::kNode && n < shape_.nodes(); ++n) {
+    source.hit.push_back(list_hit_[nodes_[l].list_of[choice * shape_.nodes() + n]]);
   }
+  out.count(source);
 }
 
-// Replaces what was sent by what an all-gather sends, whatever the experts.
-void TrafficModel::send_everywhere(std::span<const std::int64_t> tokens, LayerTraffic& out) {
-  for (std::vector<double>* rows : {&out.intra_out, &out.intra_in, &out.inter_out, &out.inter_in}) {
-    std::fill(rows->begin(), rows->end(), 0.0);
-  }
-  spread_tokens(tokens, 0, 1);
-  std::fill(reach_.begin(), reach_.end(), 1.0);
-  std::fill(node_reach_.begin(), node_reach_.end(), static_cast<double>(shape_.gpus_per_node));
-  std::fill(node_hit_.begin(), node_hit_.end(), 1.0);
-  send_per_node(out);
+// What an all-gather sends, whatever the experts.
+void TrafficModel::send_everywhere(std::span<const std::int64_t> tokens, TrafficMatrix& out) const {
+  TrafficMatrix::Source& source = place_tokens(tokens, 0, shape_.gpus, out);
+  source.reach.assign(shape_.gpus, 1.0);
+  source.hit.assign(shape_.nodes(), 1.0);
+  out.count(source);
 }
 
-void TrafficModel::send(LayerTraffic& out) {
-  if (dedup_ == Dedup::kNode) {
-    send_per_node(out);
-  } else {
-    send_per_gpu(out);
-  }
-}
-
-void TrafficModel::execute_slots(const LayerPlacement& at, LayerTraffic& out) const {
-  for (std::size_t g = 0; g < gpu_tokens_.size(); ++g) {
-    double rows = 0, touched = 0;
-    for (auto s = static_cast<std::size_t>(at.first_slot[g]); s < static_cast<std::size_t>(at.first_slot[g + 1]); ++s) {
-      rows += slot_rows_[s];
-      touched += at_least_one(slot_rows_[s]);
-    }
-    out.executed[g] = rows;
-    out.touched[g] = touched;
-  }
-}
-
-// Rows by GPU where all sources share copies alike. One source's chances lie in slot_values_ already.
-void TrafficModel::execute(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out) {
-  const SlotColumns& columns = columns_[static_cast<std::size_t>(l)];
+// Work where all sources share copies alike. One mix's chances lie in slot_values_ already.
+void TrafficModel::execute(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out) {
   if (loads.sources == 1) {
     const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
-    columns.execute(slot_values_, static_cast<double>(all), out.executed, out.touched);
+    slots_[l].execute(slot_values_, static_cast<double>(all), out.executed, out.touched);
     return;
   }
-  expert_rows_.assign(static_cast<std::size_t>(placement_.experts()), 0.0);
+  expert_rows_.assign(placement_.experts(), 0.0);
   for (int s = 0; s < loads.sources; ++s) {
-    const auto weight = static_cast<double>(tokens[static_cast<std::size_t>(s)]);
+    const auto weight = static_cast<double>(tokens[s]);
     const std::span<const float> pi = loads.row(l, s);
     for (std::size_t e = 0; e < expert_rows_.size(); ++e) {
       expert_rows_[e] += weight * static_cast<double>(pi[e]);
     }
   }
-  columns.gather(std::span<const double>(expert_rows_), slot_values_);
-  columns.execute(slot_values_, 1.0, out.executed, out.touched);
+  slots_[l].gather(std::span<const double>(expert_rows_), slot_values_);
+  slots_[l].execute(slot_values_, 1.0, out.executed, out.touched);
 }
 
-void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, LayerTraffic& out) {
+// The same where they do not, from slot_rows_.
+void TrafficModel::execute_slots(int l, TrafficMatrix& out) const {
+  const LayerPlacement& at = placement_.layer(l);
+  out.executed.assign(shape_.gpus, 0.0);
+  out.touched.assign(shape_.gpus, 0.0);
+  for (int g = 0; g < shape_.gpus; ++g) {
+    for (int s = at.first_slot[g]; s < at.first_slot[g + 1]; ++s) {
+      out.executed[g] += slot_rows_[s];
+      out.touched[g] += at_least_one(slot_rows_[s]);
+    }
+  }
+}
+
+void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out) {
   const LayerPlacement& at = placement_.layer(l);
   const bool varies = !at.by_source.empty();
-  const auto gpus = static_cast<std::size_t>(shape_.gpus);
-  out.executed.resize(gpus);
-  out.touched.resize(gpus);
-  for (std::vector<double>* rows : {&out.intra_out, &out.intra_in, &out.inter_out, &out.inter_in}) {
-    rows->assign(gpus, 0.0);
-  }
-  EPSIM_CHECK(detail_ != Detail::kSpread || !varies, "with fair sharing, copies serve all sources alike");
-  out.spread.resize(detail_ == Detail::kSpread ? static_cast<std::size_t>(loads.sources) : 0);
+  const int per_mix = loads.sources == 1 ? shape_.gpus : parallelism_.attention_tp;
+  const int per_choice = varies ? at.by_source.gpus_per_source : shape_.gpus;
+  out.clear(shape_);
   slot_rows_.assign(varies ? at.expert.size() : 0, 0.0);
-  for (int s = 0; s < loads.sources; ++s) {
-    spread_tokens(tokens, s, loads.sources);
+  for (int s = 0, gpu = 0; s < loads.sources; ++s) {
+    const std::span<const float> pi = loads.row(l, s);
+    reach(l, pi);
+    lane_tokens_.assign(varies ? slots_[l].lanes() : 0, 0.0);
+    while (gpu < (s + 1) * per_mix) {
+      const int choice = gpu / per_choice, end = std::min((s + 1) * per_mix, (choice + 1) * per_choice);
+      TrafficMatrix::Source& source = place_tokens(tokens, gpu, end, out);
+      if (varies) {
+        const double here = std::accumulate(source.tokens.begin() + gpu, source.tokens.begin() + end, 0.0);
+        for (const std::int32_t lane : slots_[l].lanes_of(choice)) {
+          lane_tokens_[lane] += here;
+        }
+      }
+      if (dedup_ != Dedup::kEverywhere) {
+        send(l, choice, source, out);
+      }
+      gpu = end;
+    }
     if (varies) {
-      send_by_source(l, loads.row(l, s), out);
-    } else {
-      reach(l, loads.row(l, s));
-      send(out);
+      slots_[l].add_rows(slot_values_, lane_tokens_, slot_rows_);
     }
-    if (detail_ == Detail::kSpread) {
-      out.spread[static_cast<std::size_t>(s)].tokens = gpu_tokens_;
-      out.spread[static_cast<std::size_t>(s)].reach = reach_;
-    }
-  }
-  if (varies) {
-    execute_slots(at, out);
-  } else {
-    execute(l, loads, tokens, out);
   }
   if (dedup_ == Dedup::kEverywhere) {
+    out.clear(shape_);
     send_everywhere(tokens, out);
   }
-  if (detail_ == Detail::kPairs) {
-    out.pairs = traffic_matrix(placement_, parallelism_, shape_, dedup_, l, loads, tokens).rows;
+  if (varies) {
+    execute_slots(l, out);
+  } else {
+    execute(l, loads, tokens, out);
   }
 }
 

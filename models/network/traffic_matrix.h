@@ -1,39 +1,59 @@
-// Who sends how many rows to whom, pair by pair: the matrix whose sums TrafficModel counts directly. For flows,
-// drawings and tests; O(GPUs x slots) a layer, so not for the hot path.
+// Who sends how many rows to whom in one MoE layer's dispatch, and what that puts on ports and NICs: the one form in
+// which network models get traffic. Combine carries the same rows the other way.
+//
+// Rows come by source, as a product of where tokens lie and what each of them sends, or pair by pair. Sums by port and
+// NIC are always there, since most models need no more; pairs() multiplies out what they do not tell.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <span>
 #include <vector>
 
-#include "models/network/max_min.h"
-#include "models/network/traffic.h"
+#include "sim/domain/parallelism.h"
 
 namespace epsim {
 
-// Rows of one layer's dispatch, [source GPU][destination GPU]. Rows that stay on their GPU are not in it.
-struct TrafficMatrix {
-  int gpus = 0;
-  std::vector<double> rows;
+class TrafficMatrix {
+ public:
+  // Tokens of one mix of experts: tokens[a] x reach[b] rows go from GPU a to GPU b.
+  struct Source {
+    std::vector<double> tokens{}, reach{};  // [GPU]
+    // [node] The chance that a token needs it at all, where one row goes to a node: it lands on the GPU of the sender's
+    // index and is fanned out from there. Empty: every GPU is sent its own rows.
+    std::vector<double> hit{};
+    std::vector<double> node_tokens{}, node_reach{};  // [node] sums, filled by count()
+  };
 
-  double at(int from, int to) const {
-    return rows[static_cast<std::size_t>(from) * static_cast<std::size_t>(gpus) + static_cast<std::size_t>(to)];
-  }
-  double& at(int from, int to) {
-    return rows[static_cast<std::size_t>(from) * static_cast<std::size_t>(gpus) + static_cast<std::size_t>(to)];
-  }
+  // No rows, no sources.
+  void clear(const ClusterShape& shape);
+  // `rows` from one GPU to another; those that stay on their GPU are none.
+  void add(int from, int to, double rows);
+  // A source to fill in, and to count() when that is done; it keeps the memory of an earlier one. Not with add().
+  Source& new_source();
+  void count(Source& source);
+  // The traffic that takes links at full rate as long as this one takes links at these shares of it; empty: full rate.
+  // A pair goes at the pace of its slower end.
+  TrafficMatrix slowed(std::span<const double> link_speed, std::span<const double> nic_speed) const;
+
+  std::span<const Source> sources() const { return {sources_.data(), used_}; }
+  std::vector<double> pairs() const;  // [from][to] rows, both hops of those that are fanned out
+
+  std::vector<double> intra_out, intra_in;  // [GPU] rows over its port inside the node
+  std::vector<double> inter_out, inter_in;  // [GPU] rows through its NIC
+  // What arrives as work of experts.
+  std::vector<double> executed;  // [GPU] routed assignments computed there (grouped-GEMM rows)
+  std::vector<double> touched;   // [GPU] expected number of physical experts with at least one row
+
+ private:
+  void count_per_gpu(const Source& source);
+  void count_per_node(const Source& source);
+  void slow_down(std::span<const double> speed, bool nics_only);
+
+  ClusterShape shape_;
+  std::vector<Source> sources_;  // the first `used_`
+  std::size_t used_ = 0;
+  std::vector<double> pairs_;            // rows added pair by pair; empty: all are in sources_
+  std::vector<double> landed_, remote_;  // [index in the node] tokens that fan out from there; those of other nodes
 };
-
-// The same expectation as TrafficModel::layer with the same arguments. With Dedup::kNode a row that crosses nodes lands
-// on the GPU of the sender's index and is fanned out from there; both hops are in the matrix.
-TrafficMatrix traffic_matrix(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape,
-                             Dedup dedup, int layer, const StepLoads& loads, std::span<const std::int64_t> tokens);
-
-// Sums of a matrix as TrafficModel counts them: by port inside a node, by NIC between nodes. Leaves `executed` and
-// `touched` empty: a matrix does not know experts.
-LayerTraffic sums_of(const TrafficMatrix& matrix, const ClusterShape& shape);
-
-// One flow per pair that exchanges anything, `row` bytes a row; combine carries the rows back.
-std::vector<Flow> flows_of(const TrafficMatrix& matrix, Bytes row, bool combine = false);
 
 }  // namespace epsim

@@ -53,8 +53,8 @@ EPSIM_WIDEST_VECTORS void add_bytes(const double* __restrict out, const double* 
     link_bytes[2 * i + 1] += in[i] * row;
   }
 }
-EPSIM_WIDEST_VECTORS void add_bytes_both_ways(const double* __restrict out, const double* __restrict in, std::size_t n,
-                                              double row, double row_back, double* __restrict link_bytes) {
+EPSIM_WIDEST_VECTORS void add_bytes_and_back(const double* __restrict out, const double* __restrict in, std::size_t n,
+                                             double row, double row_back, double* __restrict link_bytes) {
   for (std::size_t i = 0; i < n; ++i) {
     link_bytes[2 * i] = link_bytes[2 * i] + out[i] * row + in[i] * row_back;
     link_bytes[2 * i + 1] = link_bytes[2 * i + 1] + in[i] * row + out[i] * row_back;
@@ -63,7 +63,7 @@ EPSIM_WIDEST_VECTORS void add_bytes_both_ways(const double* __restrict out, cons
 
 // Calls use(out, in, n, first link) for the ports, then for the NIC groups.
 template <class Use>
-void for_each_tier(const LayerTraffic& traffic, std::size_t gpus_per_group, std::size_t groups, Use use) {
+void for_each_tier(const TrafficMatrix& traffic, std::size_t gpus_per_group, std::size_t groups, Use use) {
   const std::size_t gpus = traffic.intra_out.size();
   use(traffic.intra_out.data(), traffic.intra_in.data(), gpus, std::size_t{0});
   for (std::size_t first = 0; first < groups; first += kGroups) {
@@ -141,7 +141,7 @@ TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profil
   }
 }
 
-void TwoTierNetwork::share_fairly(const LayerTraffic& traffic, Tier& nic) const {
+void TwoTierNetwork::share_fairly(const TrafficMatrix& traffic, Tier& nic) const {
   if (fair_ != nullptr) {
     nic.wait_for(fair_->longest(traffic, nic.busiest.most), 2 * traffic.intra_out.size());
   }
@@ -156,37 +156,37 @@ ExchangePrice TwoTierNetwork::price_of(const Tier& port, const Tier& nic, double
           tier.bottleneck(direction)};
 }
 
-ExchangePrice TwoTierNetwork::all_to_all(const LayerTraffic& traffic, Bytes row, Direction direction,
+ExchangePrice TwoTierNetwork::all_to_all(const TrafficMatrix& traffic, Bytes row, Direction direction,
                                          std::vector<double>& link_bytes) const {
   const double size = row.count();
   Tier port, nic;
   for_each_tier(traffic, static_cast<std::size_t>(groups_.gpus_per_group), nic_groups_,
                 [&](const double* out, const double* in, std::size_t n, std::size_t link) {
                   (link == 0 ? port : nic).add(out, in, n, link);
-                  const bool forth = direction == Direction::kDispatch;
-                  add_bytes(forth ? out : in, forth ? in : out, n, size, link_bytes.data() + link);
+                  const bool dispatch = direction == Direction::kDispatch;
+                  add_bytes(dispatch ? out : in, dispatch ? in : out, n, size, link_bytes.data() + link);
                 });
   share_fairly(traffic, nic);
   return price_of(port, nic, size, direction);
 }
 
-Network::BothWays TwoTierNetwork::there_and_back(const LayerTraffic& traffic, Bytes dispatch_row, Bytes combine_row,
-                                                 std::vector<double>& link_bytes) const {
-  const double forth = dispatch_row.count(), back = combine_row.count();
+Network::LayerExchange TwoTierNetwork::dispatch_and_combine(const TrafficMatrix& traffic, Bytes dispatch_row,
+                                                            Bytes combine_row, std::vector<double>& link_bytes) const {
+  const double sent = dispatch_row.count(), back = combine_row.count();
   Tier port, nic;
   for_each_tier(traffic, static_cast<std::size_t>(groups_.gpus_per_group), nic_groups_,
                 [&](const double* out, const double* in, std::size_t n, std::size_t link) {
                   (link == 0 ? port : nic).add(out, in, n, link);
-                  add_bytes_both_ways(out, in, n, forth, back, link_bytes.data() + link);
+                  add_bytes_and_back(out, in, n, sent, back, link_bytes.data() + link);
                 });
   share_fairly(traffic, nic);
-  return {price_of(port, nic, forth, Direction::kDispatch), price_of(port, nic, back, Direction::kCombine)};
+  return {price_of(port, nic, sent, Direction::kDispatch), price_of(port, nic, back, Direction::kCombine)};
 }
 
 // A GPU's port inside the node, and its NIC group, which carries its neighbours' bytes too.
-Network::PortTiers TwoTierNetwork::port_tiers(const LayerTraffic& traffic, Bytes row, Direction direction) const {
-  const bool forth =
-      direction == Direction::kDispatch;  // combine carries the rows of dispatch back: what came in goes out
+Network::PortTiers TwoTierNetwork::port_tiers(const TrafficMatrix& traffic, Bytes row, Direction direction) const {
+  // Combine carries the rows of dispatch back: what came in goes out.
+  const bool dispatch = direction == Direction::kDispatch;
   const std::size_t gpus = traffic.intra_out.size();
   const auto wires = [&](const std::vector<double>& intra, const std::vector<double>& inter) {
     std::vector<Tiers> out(gpus);
@@ -200,11 +200,11 @@ Network::PortTiers TwoTierNetwork::port_tiers(const LayerTraffic& traffic, Bytes
     }
     return out;
   };
-  return {wires(forth ? traffic.intra_in : traffic.intra_out, forth ? traffic.inter_in : traffic.inter_out),
-          wires(forth ? traffic.intra_out : traffic.intra_in, forth ? traffic.inter_out : traffic.inter_in)};
+  return {wires(dispatch ? traffic.intra_in : traffic.intra_out, dispatch ? traffic.inter_in : traffic.inter_out),
+          wires(dispatch ? traffic.intra_out : traffic.intra_in, dispatch ? traffic.inter_out : traffic.inter_in)};
 }
 
-void TwoTierNetwork::count(const LayerTraffic& traffic, Bytes row, std::vector<double>& link_bytes) const {
+void TwoTierNetwork::count(const TrafficMatrix& traffic, Bytes row, std::vector<double>& link_bytes) const {
   const std::size_t gpus = traffic.intra_out.size();
   for (std::size_t g = 0; g < gpus; ++g) {
     link_bytes[2 * g] += traffic.intra_out[g] * row.count();

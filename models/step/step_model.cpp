@@ -37,8 +37,7 @@ void StepModel::set_placement(const Placement& placement) {
   traffic_models_.clear();
   for (std::size_t way = 0; way < parts_.ways(); ++way) {
     parts_.set_prompts(way == 0);
-    traffic_models_.emplace_back(placement, parts_.parallelism(), shape_, parts_.dispatch().dedup,
-                                 parts_.network().needs());
+    traffic_models_.emplace_back(placement, parts_.parallelism(), shape_, parts_.dispatch().dedup);
   }
   parts_.set_prompts(true);
 }
@@ -202,7 +201,7 @@ void StepModel::record_ranks(int l, int dense_layers, Ticks start) const {
   }
 }
 
-StepExchange StepModel::exchange_of(int l, LayerPart part, int batch, const LayerTraffic& t,
+StepExchange StepModel::exchange_of(int l, LayerPart part, int batch, const TrafficMatrix& t,
                                     const LayerParts& parts) const {
   const bool forth = part == LayerPart::kDispatch;
   const int link = forth ? parts.dispatch_bottleneck : parts.combine_bottleneck;

@@ -51,14 +51,14 @@ class StepModel final : public StepPricer {
   void begin(const StepAt& at, std::span<const RankBatch> ranks, int batches = 1);
   const std::vector<RankParts>& ranks() const { return ranks_; }
   const LayerParts& layer(int l);
-  const StepLoads& loads() const { return *step_loads_; }   // as begin() drew them
-  const LayerTraffic& traffic() const { return traffic_; }  // of the layer priced last
+  const StepLoads& loads() const { return *step_loads_; }     // as begin() drew them
+  const TrafficMatrix& traffic() const { return traffic_; }  // of the layer priced last
   const StepParts& parts() const { return parts_; }
   StepTally& tally() { return tally_; }
   // Dense layers between MoE layer l and the one before; for l = MoE layers, those after the last.
   int model_layer(int l) const;  // number of MoE layer l in the model; for l = MoE layers, one past the last layer
   // What a recorder is told of MoE layer l's dispatch or combine. The result refers to `traffic`.
-  StepExchange exchange_of(int l, LayerPart part, int batch, const LayerTraffic& traffic,
+  StepExchange exchange_of(int l, LayerPart part, int batch, const TrafficMatrix& traffic,
                            const LayerParts& parts) const;
   int dense_before(int l) const { return dense_before_[static_cast<std::size_t>(l)]; }
 
@@ -90,7 +90,7 @@ class StepModel final : public StepPricer {
   std::vector<RankParts> ranks_;
   std::vector<Stretch> stretches_;  // [dense layers before an MoE layer]
   const StepLoads* step_loads_ = nullptr;  // what draws_ has drawn
-  LayerTraffic traffic_;
+  TrafficMatrix traffic_;
   LayerParts layer_;
 };
 

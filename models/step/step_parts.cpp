@@ -12,37 +12,6 @@ namespace {
 
 Price slowed(const Price& price, double speed) { return {price.time / speed, price.origin}; }
 
-// A link at a share of its rate carries its rows as if they were that many more.
-void stretch(std::vector<double>& rows, const std::vector<double>& speed) {
-  for (std::size_t g = 0; g < rows.size(); ++g) {
-    rows[g] /= speed[g];
-  }
-}
-
-// The same pair by pair, for networks that look at routes: a pair goes at the pace of its slower end. `apart`: only
-// pairs of GPUs in different nodes.
-void stretch_pairs(std::vector<double>& pairs, const std::vector<double>& speed, const ClusterShape& shape,
-                   bool apart) {
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const std::size_t from = i / speed.size(), to = i % speed.size();
-    if (!apart || shape.node_of(static_cast<int>(from)) != shape.node_of(static_cast<int>(to))) {
-      pairs[i] /= std::min(speed[from], speed[to]);
-    }
-  }
-}
-
-// The same for fair sharing: a sender's flows by its own pace, a receiver's by its own against the fastest one's, so
-// that links that are all alike slow count once.
-void stretch_spread(std::vector<TokenSpread>& spread, const std::vector<double>& speed) {
-  const double fastest = *std::max_element(speed.begin(), speed.end());
-  for (TokenSpread& s : spread) {
-    for (std::size_t g = 0; g < speed.size(); ++g) {
-      s.tokens[g] /= speed[g];
-      s.reach[g] *= fastest / speed[g];
-    }
-  }
-}
-
 }  // namespace
 
 StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
@@ -117,35 +86,18 @@ Price StepParts::experts(int gpu, double rows, double touched) const {
   return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[static_cast<std::size_t>(gpu)]);
 }
 
-LayerTraffic StepParts::as_slowed(LayerTraffic traffic) const {
-  if (!conditions_.link_speed.empty()) {
-    for (std::vector<double>* rows : {&traffic.intra_out, &traffic.intra_in, &traffic.inter_out, &traffic.inter_in}) {
-      stretch(*rows, conditions_.link_speed);
-    }
-    stretch_pairs(traffic.pairs, conditions_.link_speed, shape_, false);
-    stretch_spread(traffic.spread, conditions_.link_speed);
-  }
-  if (!conditions_.nic_speed.empty()) {
-    stretch(traffic.inter_out, conditions_.nic_speed);
-    stretch(traffic.inter_in, conditions_.nic_speed);
-    stretch_pairs(traffic.pairs, conditions_.nic_speed, shape_, true);
-    stretch_spread(traffic.spread, conditions_.nic_speed);
-  }
-  return traffic;
-}
-
-Network::BothWays StepParts::exchanges(const LayerTraffic& traffic, std::vector<double>& link_bytes) const {
-  Network::BothWays out = network().there_and_back(traffic, dispatch_row(), combine_row(), link_bytes);
+Network::LayerExchange StepParts::exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const {
+  Network::LayerExchange out = network().dispatch_and_combine(traffic, dispatch_row(), combine_row(), link_bytes);
   if (slowed_links()) {
     std::vector<double> not_counted(link_bytes.size(), 0.0);
-    out = network().there_and_back(as_slowed(traffic), dispatch_row(), combine_row(), not_counted);
+    out = network().dispatch_and_combine(as_slowed(traffic), dispatch_row(), combine_row(), not_counted);
   }
   EPSIM_CHECK(out.dispatch.price.time >= out.dispatch.wire && out.combine.price.time >= out.combine.wire,
               "an exchange is not faster than its busiest link");
   return out;
 }
 
-void StepParts::layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const {
+void StepParts::layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, LayerParts& out) const {
   const auto [dispatch, combine] = exchanges(traffic, link_bytes);
   out.counts = this->dispatch().exchange_counts ? piece_of(network().latency()) : Piece{};
   out.dispatch = piece_of(dispatch.price);

@@ -65,13 +65,14 @@ class StepParts {
 
   void set_conditions(const StepConditions& conditions);
   const StepConditions& conditions() const { return conditions_; }
-  // Traffic over links at a share of their rate, as the traffic that takes them as long at their full rate.
   bool slowed_links() const { return !conditions_.link_speed.empty() || !conditions_.nic_speed.empty(); }
-  LayerTraffic as_slowed(LayerTraffic traffic) const;
+  TrafficMatrix as_slowed(const TrafficMatrix& traffic) const {
+    return traffic.slowed(conditions_.link_speed, conditions_.nic_speed);
+  }
 
   void ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const;
   // Adds what each link carried to `link_bytes`, in the order of network().links().
-  void layer(const LayerTraffic& traffic, std::vector<double>& link_bytes, LayerParts& out) const;
+  void layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, LayerParts& out) const;
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
   // Whether the steps from now on have prompts in them: network(), dispatch() and the rows follow.
@@ -87,7 +88,7 @@ class StepParts {
   Bytes combine_row() const { return Bytes(model_.hidden * dispatch().combine_bytes); }
 
  private:
-  Network::BothWays exchanges(const LayerTraffic& traffic, std::vector<double>& link_bytes) const;
+  Network::LayerExchange exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const;
   Price attention_of(const RankBatch& batch) const;
   Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
   double rank_speed(std::size_t rank) const;

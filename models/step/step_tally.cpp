@@ -31,7 +31,7 @@ void StepTally::bottlenecks(int l, const LayerParts& parts) {
   }
 }
 
-void StepTally::load(int l, const LayerTraffic& traffic, const PriceRow& experts, double weight) {
+void StepTally::load(int l, const TrafficMatrix& traffic, const PriceRow& experts, double weight) {
   const std::size_t gpus = traffic.executed.size();
   double* load = totals_.gpu_load.data() + static_cast<std::size_t>(l) * gpus;
   double* busy = totals_.gpu_busy_s.data() + static_cast<std::size_t>(l) * gpus;

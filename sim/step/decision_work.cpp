@@ -5,25 +5,10 @@
 namespace epsim {
 namespace {
 
-void clear(LayerTraffic& traffic, std::size_t gpus, bool with_pairs) {
-  traffic.pairs.assign(with_pairs ? gpus * gpus : 0, 0.0);
-  for (std::vector<double>* rows : {&traffic.executed, &traffic.touched, &traffic.intra_out, &traffic.intra_in,
-                                    &traffic.inter_out, &traffic.inter_in}) {
-    rows->assign(gpus, 0.0);
-  }
-}
-
-// `amount` rows from one GPU to another, over the tier that joins them.
-void carry(LayerTraffic& traffic, const ClusterShape& shape, std::size_t from, std::size_t to, double amount) {
-  if (from == to) {
-    return;
-  }
-  const bool inside = shape.node_of(static_cast<int>(from)) == shape.node_of(static_cast<int>(to));
-  (inside ? traffic.intra_out : traffic.inter_out)[from] += amount;
-  (inside ? traffic.intra_in : traffic.inter_in)[to] += amount;
-  if (!traffic.pairs.empty()) {
-    traffic.pairs[from * traffic.intra_out.size() + to] += amount;
-  }
+void clear(TrafficMatrix& traffic, const ClusterShape& shape) {
+  traffic.clear(shape);
+  traffic.executed.assign(shape.gpus, 0.0);
+  traffic.touched.assign(shape.gpus, 0.0);
 }
 
 }  // namespace
@@ -68,7 +53,7 @@ void DecisionReader::place_expert(int expert, const RequestMatrix& requests, con
   }
 }
 
-void DecisionReader::send_tokens(std::span<const std::int64_t> gpu_tokens, LayerTraffic& out) {
+void DecisionReader::send_tokens(std::span<const std::int64_t> gpu_tokens, TrafficMatrix& out) {
   const auto gpus = static_cast<std::size_t>(shape_.gpus), per_node = static_cast<std::size_t>(shape_.gpus_per_node);
   const bool by_node = dedup_ == Dedup::kNode || all_gather_;
   for (std::size_t s = 0; s < gpus; ++s) {
@@ -83,11 +68,11 @@ void DecisionReader::send_tokens(std::span<const std::int64_t> gpu_tokens, Layer
       const std::size_t landing = by_node && !own ? first + s % per_node : s;
       double missed = 1.0;
       for (std::size_t d = first; d < first + per_node; ++d) {
-        carry(out, shape_, landing, d, rows(d));
+        out.add(static_cast<int>(landing), static_cast<int>(d), rows(d));
         missed *= missed_[s * gpus + d];
       }
       if (landing != s) {
-        carry(out, shape_, s, landing, all_gather_ ? tokens : tokens * (1.0 - missed));
+        out.add(static_cast<int>(s), static_cast<int>(landing), all_gather_ ? tokens : tokens * (1.0 - missed));
       }
     }
   }
@@ -96,7 +81,7 @@ void DecisionReader::send_tokens(std::span<const std::int64_t> gpu_tokens, Layer
 void DecisionReader::move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const {
   for (const ExpertCopy& copy : decision.copies) {
     const int from = profile_.broadcasts ? (copy.gpu + shape_.gpus - 1) % shape_.gpus : home.home_of(copy.expert);
-    carry(out.weights, shape_, static_cast<std::size_t>(from), static_cast<std::size_t>(copy.gpu), 1.0);
+    out.weights.add(from, copy.gpu, 1.0);
   }
   out.copies = static_cast<double>(decision.copies.size());
 }
@@ -104,8 +89,8 @@ void DecisionReader::move_weights(const StepDecision& decision, const Residency&
 void DecisionReader::read(const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
                           std::span<const std::int64_t> gpu_tokens, DecisionWork& out) {
   const auto gpus = static_cast<std::size_t>(shape_.gpus);
-  clear(out.tokens, gpus, with_pairs_);
-  clear(out.weights, gpus, with_pairs_);
+  clear(out.tokens, shape_);
+  clear(out.weights, shape_);
   out.first.assign(gpus, {});
   out.then.assign(gpus, {});
   missed_.assign(gpus * gpus, 1.0);

@@ -24,22 +24,20 @@ struct StageWork {
 };
 
 struct DecisionWork {
-  LayerTraffic tokens;  // executed, touched: of both stages
+  TrafficMatrix tokens;  // executed, touched: of both stages
   // [GPU] What can start early, and what waits: with two stages the tokens that live on the GPU, and the others; with
   // copies on demand the experts at home on the GPU, and those fetched. Else all is first.
   std::vector<StageWork> first, then;
-  LayerTraffic weights;  // rows are experts
-  double copies = 0;     // experts that moved, all GPUs
+  TrafficMatrix weights;  // rows are experts
+  double copies = 0;      // experts that moved, all GPUs
 };
 
 class DecisionReader {
  public:
-  // `with_pairs`: traffic pair by pair as well (LayerTraffic::pairs).
-  DecisionReader(const ClusterShape& shape, Dedup dedup, const ExecutionProfile& profile, bool with_pairs = false)
+  DecisionReader(const ClusterShape& shape, Dedup dedup, const ExecutionProfile& profile)
       : shape_(shape),
         dedup_(dedup),
         profile_(profile),
-        with_pairs_(with_pairs),
         all_gather_(profile.dispatch == ExecutionProfile::Dispatch::kAllGather) {}
 
   // Of the reads from now on.
@@ -51,13 +49,12 @@ class DecisionReader {
  private:
   void place_expert(int expert, const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
                     DecisionWork& out);
-  void send_tokens(std::span<const std::int64_t> gpu_tokens, LayerTraffic& out);
+  void send_tokens(std::span<const std::int64_t> gpu_tokens, TrafficMatrix& out);
   void move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const;
 
   ClusterShape shape_;
   Dedup dedup_;
   ExecutionProfile profile_;
-  bool with_pairs_;
   bool all_gather_;
   std::vector<double> missed_;  // [source][destination] chance that a token needs nothing there
   std::vector<double> rows_;    // [source][destination] assignments

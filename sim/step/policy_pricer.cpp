@@ -34,7 +34,7 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
       stale_(stale),
       seed_(seed),
       home_(Residency::contiguous(model.parts().model().experts, cluster.gpus())),
-      reader_(shape_of(cluster), model.parts().dispatch().dedup, profile_, model.parts().network().needs_pairs()),
+      reader_(shape_of(cluster), model.parts().dispatch().dedup, profile_),
       graph_(build_policy_graph(model, profile_)),
       run_(std::make_unique<TaskRun>(graph_.graph, slowdowns_of(execution))),
       times_(graph_.tasks.size()),

@@ -13,8 +13,8 @@ Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; 
 void PortPieces::price(const StepModel& model) {
   const StepParts& parts = model.parts();
   const Network& network = parts.network();
-  slowed_ = parts.slowed_links() ? parts.as_slowed(model.traffic()) : LayerTraffic{};
-  const LayerTraffic& traffic = parts.slowed_links() ? slowed_ : model.traffic();
+  slowed_ = parts.slowed_links() ? parts.as_slowed(model.traffic()) : TrafficMatrix{};
+  const TrafficMatrix& traffic = parts.slowed_links() ? slowed_ : model.traffic();
   const auto gpus = traffic.executed.size();
   tp_ = parts.parallelism().attention_tp;
   const std::size_t ranks = gpus / static_cast<std::size_t>(tp_);

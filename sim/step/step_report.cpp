@@ -103,7 +103,7 @@ StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, const Task
   return sum.cost();
 }
 
-void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const LayerTraffic& traffic,
+void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const TrafficMatrix& traffic,
                     const LayerParts& parts) {
   for (const LayerPart part : {LayerPart::kDispatch, LayerPart::kCombine}) {
     recorder.exchange(model.exchange_of(l, part, batch, traffic, parts));

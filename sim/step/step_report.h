@@ -51,7 +51,7 @@ class StepReport {
 };
 
 // Rows of MoE layer `l`, forth and back.
-void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const LayerTraffic& traffic,
+void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const TrafficMatrix& traffic,
                     const LayerParts& parts);
 
 void record_spans(const StepGraph& graph, const TaskRun& run, StepRecorder& recorder);

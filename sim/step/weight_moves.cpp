@@ -26,29 +26,12 @@ WeightMoves::WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, int m
       efficiency_(efficiency),
       network_(make_network(cluster, profile, by_nccl(options))) {}
 
-// In experts instead of rows. A link at a share of its rate carries its copies as if they were that many more.
-LayerTraffic WeightMoves::traffic_of(const LayerMove& move, const StepConditions& conditions) const {
-  const auto gpus = static_cast<std::size_t>(shape_.gpus);
-  const std::vector<double> none(gpus, 0.0);
-  LayerTraffic out{.executed = {},
-                   .touched = {},
-                   .intra_out = none,
-                   .intra_in = none,
-                   .inter_out = none,
-                   .inter_in = none,
-                   .pairs = std::vector<double>(network_->needs_pairs() ? gpus * gpus : 0, 0.0)};
-  const auto slowness = [&](std::size_t gpu, bool inside) {
-    const double link = conditions.link_speed.empty() ? 1.0 : conditions.link_speed[gpu];
-    return 1.0 / (inside || conditions.nic_speed.empty() ? link : link * conditions.nic_speed[gpu]);
-  };
+// In experts instead of rows.
+TrafficMatrix WeightMoves::traffic_of(const LayerMove& move) const {
+  TrafficMatrix out;
+  out.clear(shape_);
   for (const CopyMove& copy : move.copies) {
-    const auto from = static_cast<std::size_t>(copy.from_gpu), to = static_cast<std::size_t>(copy.to_gpu);
-    const bool near = shape_.node_of(copy.from_gpu) == shape_.node_of(copy.to_gpu);
-    (near ? out.intra_out : out.inter_out)[from] += slowness(from, near);
-    (near ? out.intra_in : out.inter_in)[to] += slowness(to, near);
-    if (!out.pairs.empty()) {
-      out.pairs[from * gpus + to] += std::max(slowness(from, near), slowness(to, near));
-    }
+    out.add(copy.from_gpu, copy.to_gpu, 1.0);
   }
   return out;
 }
@@ -69,7 +52,7 @@ std::vector<LayerMove> WeightMoves::plan(const PlacementPlan& next, const Placem
   std::vector<double> not_counted(network_->links().size());
   for (LayerMove& move : out) {
     if (!move.copies.empty()) {
-      const LayerTraffic traffic = traffic_of(move, conditions);
+      const TrafficMatrix traffic = traffic_of(move).slowed(conditions.link_speed, conditions.nic_speed);
       const Price price = network_->all_to_all(traffic, expert_, Direction::kDispatch, not_counted).price;
       move.price = piece_of({price.time / efficiency_, price.origin});
     }
@@ -80,7 +63,7 @@ std::vector<LayerMove> WeightMoves::plan(const PlacementPlan& next, const Placem
 void WeightMoves::count(const LayerMove& move, std::vector<double>& link_bytes) const {
   EPSIM_CHECK(link_bytes.size() == network_->links().size(), "weights travel over the links that tokens do");
   if (!move.copies.empty()) {
-    network_->all_to_all(traffic_of(move, {}), expert_, Direction::kDispatch, link_bytes);
+    network_->all_to_all(traffic_of(move), expert_, Direction::kDispatch, link_bytes);
   }
 }
 

@@ -38,7 +38,7 @@ class WeightMoves {
   Bytes expert_bytes() const { return expert_; }  // of what travels between two GPUs as one copy
 
  private:
-  LayerTraffic traffic_of(const LayerMove& move, const StepConditions& conditions) const;
+  TrafficMatrix traffic_of(const LayerMove& move) const;
 
   ClusterShape shape_, ranks_;  // GPUs; EP ranks
   int moe_tp_;

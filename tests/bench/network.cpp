@@ -84,10 +84,10 @@ void layer(benchmark::State& state, const NetworkOptions& options) {
     loads.per_token[static_cast<std::size_t>(e)] = std::min(1.0F, static_cast<float>(8.0 / (e + 3) / all));
   }
   const std::unique_ptr<Network> network = make_network(cluster, node.network, options);
-  TrafficModel counter(placement, parallelism, shape_of(cluster), Dedup::kGpu, network->needs());
+  TrafficModel counter(placement, parallelism, shape_of(cluster), Dedup::kGpu);
   const std::vector<std::int64_t> tokens(static_cast<std::size_t>(parallelism.dp_ranks()), 4096);
   std::vector<double> carried(network->links().size());
-  LayerTraffic traffic;
+  TrafficMatrix traffic;
   for (auto _ : state) {
     counter.layer(0, loads, tokens, traffic);
     benchmark::DoNotOptimize(network->all_to_all(traffic, Bytes(14336), Direction::kDispatch, carried));

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "sim/core/ids.h"
 
 namespace epsim {
 namespace {
@@ -37,9 +36,6 @@ static_assert(!Divisible<Bytes, FlopsPerSecond> && !Divisible<Flops, BytesPerSec
 static_assert(!Implicit<double, Bytes> && !Implicit<Bytes, double> && !Implicit<Bytes, Flops>);
 // Model time never becomes event time without to_ticks(), which checks and rounds.
 static_assert(!Implicit<Seconds, Ticks> && !Implicit<double, Seconds> && !Implicit<std::int64_t, Ticks>);
-// Ids are not numbers, nor one another.
-static_assert(!Implicit<GpuId, int> && !Implicit<int, GpuId> && !Comparable<GpuId, NodeId> && !Addable<GpuId, int>);
-static_assert(index(ExpertId{7}) == 7);
 
 TEST_CASE("units compute") {
   CHECK((3_KiB + 1_KiB).count() == 4096.0);

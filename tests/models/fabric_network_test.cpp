@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "models/network/make_network.h"
-#include "models/network/traffic_matrix.h"
 #include "models/network/two_tier.h"
 #include "sim/core/error.h"
 #include "sim/core/rng.h"
 #include "tests/models/clusters.h"
+#include "tests/models/pair_rows.h"
 #include "tests/models/profiles.h"
 #include "tests/support/errors.h"
 
@@ -29,16 +29,14 @@ NetworkProfile no_latency(const ClusterSpec& cluster) {
   return {test::plain_link(0, 1.0, cluster.node.gpus), test::plain_link(0, 1.0, cluster.gpus())};
 }
 
-LayerTraffic traffic_of(const ClusterSpec& cluster, const TrafficMatrix& matrix) {
-  LayerTraffic out = sums_of(matrix, shape_of(cluster));
-  out.pairs = matrix.rows;
-  return out;
+TrafficMatrix traffic_of(const ClusterSpec& cluster, const PairRows& matrix) {
+  return traffic_of(matrix, shape_of(cluster));
 }
 
 // Every pair `rows`, or around it: senders 1 : 3, pairs 1 : 3.
-TrafficMatrix matrix_of(const ClusterSpec& cluster, double rows, std::uint64_t random_seed = 0) {
+PairRows matrix_of(const ClusterSpec& cluster, double rows, std::uint64_t random_seed = 0) {
   const auto gpus = static_cast<std::size_t>(cluster.gpus());
-  TrafficMatrix out{cluster.gpus(), std::vector<double>(gpus * gpus)};
+  PairRows out{cluster.gpus(), std::vector<double>(gpus * gpus)};
   RandomStream random(Seed{random_seed}, "pairs");
   for (int from = 0; from < out.gpus; ++from) {
     const double tokens = random_seed == 0 ? 1.0 : 0.5 + random.uniform();
@@ -55,15 +53,14 @@ struct Exchange {
   std::string bottleneck;
 };
 
-Exchange exchange(Network& network, const LayerTraffic& traffic, Direction direction = Direction::kDispatch) {
+Exchange exchange(Network& network, const TrafficMatrix& traffic, Direction direction = Direction::kDispatch) {
   std::vector<double> carried(network.links().size());
   const ExchangePrice price = network.all_to_all(traffic, kRow, direction, carried);
   return {price.price.time.count(),
           price.bottleneck < 0 ? "" : network.links()[static_cast<std::size_t>(price.bottleneck)].name};
 }
 
-Exchange exchange(const ClusterSpec& cluster, const FabricOptions& fabric, NetworkModel model,
-                  const TrafficMatrix& matrix) {
+Exchange exchange(const ClusterSpec& cluster, const FabricOptions& fabric, NetworkModel model, const PairRows& matrix) {
   FabricNetwork network(cluster, no_latency(cluster), {.model = model, .fabric = fabric});
   return exchange(network, traffic_of(cluster, matrix));
 }
@@ -74,7 +71,7 @@ TEST_CASE("on one switch it is TwoTierNetwork: times, bytes of every port and NI
   const ClusterSpec cluster = test::small_cluster(3);
   const NetworkProfile profile{test::plain_link(10e-6, 0.5, 4), test::plain_link(100e-6, 0.8, 12)};
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    const LayerTraffic traffic = traffic_of(cluster, matrix_of(cluster, 40, seed));
+    const TrafficMatrix traffic = traffic_of(cluster, matrix_of(cluster, 40, seed));
     TwoTierNetwork closed(cluster, profile);
     FabricNetwork graph(cluster, profile, {});
     CHECK(same(closed.over_all(CollectiveKind::kAllGather, Bytes(1e8)).time.count(),
@@ -110,7 +107,7 @@ TEST_CASE("behind an oversubscribed leaf every GPU's own bytes, and an all-gathe
   // 4 nodes of 4 GPUs, two a leaf; every pair 1 row of 1 MB: 64 MB up a leaf at 10 GB/s, as below.
   const ClusterSpec cluster = test::small_cluster(4);
   const FabricOptions fabric{.kind = FabricKind::kLeafSpine, .nodes_per_leaf = 2, .oversubscription = 4.0};
-  TrafficMatrix matrix = matrix_of(cluster, 1);
+  PairRows matrix = matrix_of(cluster, 1);
   for (const NetworkModel model : {NetworkModel::kTwoTier, NetworkModel::kMaxMin}) {
     CAPTURE(kNetworkModelNames[static_cast<std::size_t>(model)]);
     const FabricNetwork network(cluster, no_latency(cluster), {.model = model, .fabric = fabric});
@@ -140,7 +137,7 @@ TEST_CASE("behind an oversubscribed leaf every GPU's own bytes, and an all-gathe
 TEST_CASE("an oversubscribed leaf or rail is one more tier of links, worked out by hand") {
   // 4 nodes of 4 GPUs, 2 NICs of 10 GB/s a node; every pair 1 row of 1 MB. A node sends 4 x 12 = 48 MB to the others.
   const ClusterSpec cluster = test::small_cluster(4);
-  const TrafficMatrix matrix = matrix_of(cluster, 1);
+  const PairRows matrix = matrix_of(cluster, 1);
   for (const NetworkModel model : {NetworkModel::kTwoTier, NetworkModel::kMaxMin}) {
     CAPTURE(kNetworkModelNames[static_cast<std::size_t>(model)]);
     // NICs alone: 24 MB each at 10 GB/s = 2.4 ms.
@@ -166,7 +163,7 @@ TEST_CASE("PCIe: a port carries both tiers, and host bridges meet over their own
   ClusterSpec cluster = test::small_cluster(4);
   cluster.node.intra = IntraLink::kPcie;
   cluster.node.intra_rate = 5_GBps;
-  const TrafficMatrix matrix = matrix_of(cluster, 1);
+  const PairRows matrix = matrix_of(cluster, 1);
   for (const NetworkModel model : {NetworkModel::kTwoTier, NetworkModel::kMaxMin}) {
     // A GPU sends 3 MB inside and 12 MB outside over its 5 GB/s port: 3 ms, more than its NIC's 24 MB / 10 GB/s.
     const Exchange one = exchange(cluster, {}, model, matrix);
@@ -183,7 +180,7 @@ TEST_CASE("an NVL72 rack is a node of 72: symmetric traffic takes both models eq
   ClusterSpec cluster = test::small_cluster(2);
   cluster.node.gpus = cluster.node.nics = 72;
   cluster.node.intra_rate = 900_GBps;
-  const TrafficMatrix matrix = matrix_of(cluster, 1);
+  const PairRows matrix = matrix_of(cluster, 1);
   // 72 MB out of each GPU's own NIC at 10 GB/s.
   CHECK(same(exchange(cluster, {}, NetworkModel::kTwoTier, matrix).seconds, 7.2e-3));
   CHECK(same(exchange(cluster, {}, NetworkModel::kMaxMin, matrix).seconds, 7.2e-3));
@@ -209,7 +206,7 @@ TEST_CASE("random matrices over every fabric: two_tier is a lower bound of max_m
         Row{"narrow NIC slots", plain, {.nic_attach_rate = 4_GBps}}}) {
     CAPTURE(r.name);
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-      const TrafficMatrix matrix = matrix_of(r.cluster, 10, seed);
+      const PairRows matrix = matrix_of(r.cluster, 10, seed);
       const double closed = exchange(r.cluster, r.fabric, NetworkModel::kTwoTier, matrix).seconds;
       const double flows = exchange(r.cluster, r.fabric, NetworkModel::kMaxMin, matrix).seconds;
       CHECK(closed <= flows * (1 + 1e-9));
@@ -220,15 +217,15 @@ TEST_CASE("random matrices over every fabric: two_tier is a lower bound of max_m
 
 TEST_CASE("make_network takes the fast form where ports and NICs are all there is") {
   ClusterSpec cluster = test::small_cluster(2);
-  const auto needs_pairs = [&](const NetworkOptions& options) {
-    return make_network(cluster, no_latency(cluster), options)->needs_pairs();
+  const auto is_fabric = [&](const NetworkOptions& options) {
+    return dynamic_cast<FabricNetwork*>(make_network(cluster, no_latency(cluster), options).get()) != nullptr;
   };
-  CHECK(!needs_pairs({}));
-  CHECK(needs_pairs({.model = NetworkModel::kMaxMin}));
-  CHECK(needs_pairs({.fabric = {.kind = FabricKind::kLeafSpine, .nodes_per_leaf = 1, .oversubscription = 2.0}}));
-  CHECK(needs_pairs({.fabric = {.nic_attach_rate = 5_GBps}}));
+  CHECK(!is_fabric({}));
+  CHECK(is_fabric({.model = NetworkModel::kMaxMin}));
+  CHECK(is_fabric({.fabric = {.kind = FabricKind::kLeafSpine, .nodes_per_leaf = 1, .oversubscription = 2.0}}));
+  CHECK(is_fabric({.fabric = {.nic_attach_rate = 5_GBps}}));
   cluster.node.intra = IntraLink::kPcie;
-  CHECK(needs_pairs({}));
+  CHECK(is_fabric({}));
 }
 
 TEST_CASE("cables that are not there: the next shortest route, or an error that names who is cut off") {

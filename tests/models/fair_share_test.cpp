@@ -11,11 +11,11 @@
 #include "models/network/fabric.h"
 #include "models/network/make_network.h"
 #include "models/network/max_min.h"
-#include "models/network/traffic_matrix.h"
 #include "models/network/two_tier.h"
 #include "sim/core/error.h"
 #include "sim/core/rng.h"
 #include "tests/models/clusters.h"
+#include "tests/models/pair_rows.h"
 #include "tests/models/profiles.h"
 
 using namespace epsim;
@@ -33,10 +33,10 @@ ClusterSpec one_gpu_nodes(int nodes) {
 }
 
 // The rows that the spreads stand for, between different GPUs.
-TrafficMatrix matrix_of(const std::vector<TokenSpread>& spread) {
+PairRows matrix_of(const std::vector<TrafficMatrix::Source>& spread) {
   const std::size_t gpus = spread.front().tokens.size();
-  TrafficMatrix out{static_cast<int>(gpus), std::vector<double>(gpus * gpus)};
-  for (const TokenSpread& s : spread) {
+  PairRows out{static_cast<int>(gpus), std::vector<double>(gpus * gpus)};
+  for (const TrafficMatrix::Source& s : spread) {
     for (std::size_t from = 0; from < gpus; ++from) {
       for (std::size_t to = 0; to < gpus; ++to) {
         out.at(static_cast<int>(from), static_cast<int>(to)) += from == to ? 0.0 : s.tokens[from] * s.reach[to];
@@ -46,9 +46,14 @@ TrafficMatrix matrix_of(const std::vector<TokenSpread>& spread) {
   return out;
 }
 
-LayerTraffic traffic_of(const ClusterSpec& cluster, const std::vector<TokenSpread>& spread) {
-  LayerTraffic out = sums_of(matrix_of(spread), shape_of(cluster));
-  out.spread = spread;
+TrafficMatrix traffic_of(const ClusterSpec& cluster, const std::vector<TrafficMatrix::Source>& spread) {
+  TrafficMatrix out;
+  out.clear(shape_of(cluster));
+  for (const TrafficMatrix::Source& s : spread) {
+    TrafficMatrix::Source& source = out.new_source();
+    source = s;
+    out.count(source);
+  }
   return out;
 }
 
@@ -56,7 +61,7 @@ struct Priced {
   double seconds = 0, straggler = 0;
   std::string waits_for;
 };
-Priced priced(const ClusterSpec& cluster, const LayerTraffic& traffic, bool fair,
+Priced priced(const ClusterSpec& cluster, const TrafficMatrix& traffic, bool fair,
               Direction direction = Direction::kDispatch) {
   const TwoTierNetwork network(cluster,
                                {test::plain_link(0, 1.0, cluster.node.gpus), test::plain_link(0, 1.0, cluster.gpus())},
@@ -67,17 +72,18 @@ Priced priced(const ClusterSpec& cluster, const LayerTraffic& traffic, bool fair
           network.links()[static_cast<std::size_t>(price.bottleneck)].name};
 }
 
-double by_flows(const ClusterSpec& cluster, const std::vector<TokenSpread>& spread, bool combine = false) {
+double by_flows(const ClusterSpec& cluster, const std::vector<TrafficMatrix::Source>& spread, bool combine = false) {
   return max_min(Topology(plan_topology(cluster)), flows_of(matrix_of(spread), kRow, combine)).time.count();
 }
 
 // GPUs whose experts differ in heat by `skew` (the deviation of the log), and tokens on the first `senders` nodes, up
 // to 8 : 1, beside a few on all others.
-std::vector<TokenSpread> drawn(const ClusterSpec& cluster, int senders, double skew, bool by_node, std::uint64_t seed) {
+std::vector<TrafficMatrix::Source> drawn(const ClusterSpec& cluster, int senders, double skew, bool by_node,
+                                         std::uint64_t seed) {
   RandomStream random(Seed{seed}, "fair");
   const auto gpus = static_cast<std::size_t>(cluster.gpus()), per_node = static_cast<std::size_t>(cluster.node.gpus);
-  std::vector<TokenSpread> out(by_node ? static_cast<std::size_t>(cluster.nodes) : 1);
-  for (TokenSpread& s : out) {
+  std::vector<TrafficMatrix::Source> out(by_node ? static_cast<std::size_t>(cluster.nodes) : 1);
+  for (TrafficMatrix::Source& s : out) {
     s.tokens.resize(gpus);
     for (std::size_t g = 0; g < gpus; ++g) {
       s.reach.push_back(std::min(1.0, 0.1 * random.lognormal(0.0, skew)));
@@ -98,8 +104,8 @@ TEST_CASE("two senders to one hot receiver: what is left when their other flows 
   // of each sender, 60 into the receiver. All five flows of a sender run alike until the four have ended, after 5 x 10
   // = 50 rows; 20 of each hot flow are left then, and 40 rows take the receiver until 90.
   const ClusterSpec cluster = one_gpu_nodes(7);
-  const std::vector<TokenSpread> spread{{{1, 1, 0, 0, 0, 0, 0}, {0, 0, 30, 10, 10, 10, 10}}};
-  const LayerTraffic traffic = traffic_of(cluster, spread);
+  const std::vector<TrafficMatrix::Source> spread{{{1, 1, 0, 0, 0, 0, 0}, {0, 0, 30, 10, 10, 10, 10}}};
+  const TrafficMatrix traffic = traffic_of(cluster, spread);
   const double row_s = kRow.count() / 10e9;
   CHECK(same(priced(cluster, traffic, false).seconds, 70 * row_s));
   const Priced fair = priced(cluster, traffic, true), back = priced(cluster, traffic, true, Direction::kCombine);
@@ -115,7 +121,7 @@ TEST_CASE("two senders to one hot receiver: what is left when their other flows 
 
 TEST_CASE("a lone sender's NIC is all that its receivers wait for") {
   const ClusterSpec cluster = one_gpu_nodes(5);
-  const LayerTraffic traffic = traffic_of(cluster, {{{1, 0, 0, 0, 0}, {0, 50, 10, 10, 10}}});
+  const TrafficMatrix traffic = traffic_of(cluster, {{{1, 0, 0, 0, 0}, {0, 50, 10, 10, 10}}});
   CHECK(same(priced(cluster, traffic, true).seconds, 80 * kRow.count() / 10e9));
   CHECK(priced(cluster, traffic, true).waits_for == "node0.nic0.out");
 }
@@ -126,11 +132,11 @@ TEST_CASE("one node of two GPUs a NIC: four NICs fill a hot receiver's one") {
   // row each, 2 x 56 rows of a NIC; 8 (r - 1) rows are left for GPU 8. With r = 21: 152 out, 176 in, but 112 + 160 =
   // 272.
   const ClusterSpec cluster{.node = find_node("p4de.24xlarge").spec, .nodes = 8};
-  TokenSpread spread{std::vector<double>(64), std::vector<double>(64, 1.0)};
+  TrafficMatrix::Source spread{std::vector<double>(64), std::vector<double>(64, 1.0)};
   std::fill_n(spread.tokens.begin(), 8, 1.0);
   spread.reach[8] = 21;
   const double row_s = kRow.count() / 12.5e9;
-  const LayerTraffic traffic = traffic_of(cluster, {spread});
+  const TrafficMatrix traffic = traffic_of(cluster, {spread});
   CHECK(same(priced(cluster, traffic, false).seconds, 176 * row_s));
   CHECK(same(priced(cluster, traffic, true).seconds, 272 * row_s));
   CHECK(same(by_flows(cluster, {spread}), 272 * row_s));
@@ -149,8 +155,8 @@ TEST_CASE("the formula follows the flows, from one sender to all") {
           CAPTURE(senders);
           CAPTURE(skew);
           CAPTURE(seed);
-          const std::vector<TokenSpread> spread = drawn(cluster, senders, skew, seed % 2 == 1, seed);
-          const LayerTraffic traffic = traffic_of(cluster, spread);
+          const std::vector<TrafficMatrix::Source> spread = drawn(cluster, senders, skew, seed % 2 == 1, seed);
+          const TrafficMatrix traffic = traffic_of(cluster, spread);
           const double closed = priced(cluster, traffic, false).seconds, fair = priced(cluster, traffic, true).seconds,
                        flows = by_flows(cluster, spread);
           CHECK(fair >= closed);
@@ -179,11 +185,10 @@ TEST_CASE("the traffic model tells where tokens lie and what they send") {
     RandomStream random(Seed{3}, "loads");
     std::generate(loads.per_token.begin(), loads.per_token.end(), [&] { return static_cast<float>(random.uniform()); });
     const std::vector<std::int64_t> tokens{100, 30};
-    LayerTraffic traffic;
-    TrafficModel(placement, parallelism, shape, Dedup::kGpu, TrafficModel::Detail::kSpread)
-        .layer(0, loads, tokens, traffic);
-    REQUIRE(traffic.spread.size() == (by_rank ? 2 : 1));
-    const LayerTraffic sums = sums_of(matrix_of(traffic.spread), shape);
+    TrafficMatrix traffic;
+    TrafficModel(placement, parallelism, shape, Dedup::kGpu).layer(0, loads, tokens, traffic);
+    REQUIRE(traffic.sources().size() == (by_rank ? 2 : 1));
+    const TrafficMatrix sums = traffic_of(matrix_of({traffic.sources().begin(), traffic.sources().end()}), shape);
     for (std::size_t g = 0; g < 8; ++g) {
       CHECK(sums.inter_out[g] == doctest::Approx(traffic.inter_out[g]));
       CHECK(sums.inter_in[g] == doctest::Approx(traffic.inter_in[g]));
@@ -195,8 +200,6 @@ TEST_CASE("the traffic model tells where tokens lie and what they send") {
 TEST_CASE("fair sharing is for one switch") {
   const ClusterSpec cluster = test::small_cluster(4);
   const NetworkProfile profile{test::plain_link(0, 1.0, 4), test::plain_link(0, 1.0, 16)};
-  CHECK(make_network(cluster, profile, {.model = NetworkModel::kFairShare})->needs_spread());
-  CHECK(!make_network(cluster, profile, {})->needs_spread());
   CHECK_THROWS_AS(
       make_network(cluster, profile,
                    {.model = NetworkModel::kFairShare,

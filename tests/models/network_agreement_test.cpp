@@ -17,10 +17,10 @@
 #include "models/catalogue/catalogue.h"
 #include "models/network/fabric.h"
 #include "models/network/max_min.h"
-#include "models/network/traffic_matrix.h"
 #include "models/network/two_tier.h"
 #include "sim/core/rng.h"
 #include "tests/models/clusters.h"
+#include "tests/models/pair_rows.h"
 #include "tests/models/profiles.h"
 
 using namespace epsim;
@@ -33,28 +33,27 @@ const Bytes kRow(14336);  // 7168 x bf16
 // Relative; doctest's Approx adds an absolute part, which is too much for milliseconds.
 bool same(double a, double b) { return std::abs(a / b - 1.0) <= 1e-9; }
 
-double closed_form(const ClusterSpec& cluster, const TrafficMatrix& matrix,
-                   Direction direction = Direction::kDispatch) {
+double closed_form(const ClusterSpec& cluster, const PairRows& matrix, Direction direction = Direction::kDispatch) {
   TwoTierNetwork network(cluster,
                          {test::plain_link(0, 1.0, cluster.node.gpus), test::plain_link(0, 1.0, cluster.gpus())});
   std::vector<double> carried(network.links().size());
-  return network.all_to_all(sums_of(matrix, shape_of(cluster)), kRow, direction, carried).price.time.count();
+  return network.all_to_all(traffic_of(matrix, shape_of(cluster)), kRow, direction, carried).price.time.count();
 }
 
-double by_flows(const Topology& topology, const TrafficMatrix& matrix, bool combine = false) {
+double by_flows(const Topology& topology, const PairRows& matrix, bool combine = false) {
   return max_min(topology, flows_of(matrix, kRow, combine)).time.count();
 }
 
-TrafficMatrix empty_matrix(const ClusterSpec& cluster) {
+PairRows empty_matrix(const ClusterSpec& cluster) {
   const auto gpus = static_cast<std::size_t>(cluster.gpus());
   return {cluster.gpus(), std::vector<double>(gpus * gpus)};
 }
 
 // Every pair exchanges a drawn number of rows; receivers differ by `skew` (the deviation of the log), as GPUs with hot
 // experts do, and senders by up to 3 to 1. With `fan_out`, each GPU sends to that many others only.
-TrafficMatrix random_matrix(const ClusterSpec& cluster, double skew, std::uint64_t seed, int fan_out = 0) {
+PairRows random_matrix(const ClusterSpec& cluster, double skew, std::uint64_t seed, int fan_out = 0) {
   RandomStream random(Seed{seed}, "matrix");
-  TrafficMatrix matrix = empty_matrix(cluster);
+  PairRows matrix = empty_matrix(cluster);
   std::vector<double> tokens, heat;
   for (int g = 0; g < matrix.gpus; ++g) {
     tokens.push_back(50.0 + 100.0 * random.uniform());
@@ -87,7 +86,7 @@ TEST_CASE("symmetric all-to-all: the flows take exactly what the closed form say
                        Row{"p5 x 8", cluster_of("p5.48xlarge", 8), 1.6056320},
                        Row{"p4de x 1", cluster_of("p4de.24xlarge", 1), 0.03345066667}}) {
     CAPTURE(r.name);
-    TrafficMatrix matrix = empty_matrix(r.cluster);
+    PairRows matrix = empty_matrix(r.cluster);
     for (int from = 0; from < matrix.gpus; ++from) {
       for (int to = 0; to < matrix.gpus; ++to) {
         matrix.at(from, to) = from == to ? 0.0 : 100.0;
@@ -116,7 +115,7 @@ TEST_CASE("random matrices: the closed form is a lower bound, within 5 % where e
         CAPTURE(cluster.node.name);
         CAPTURE(skew);
         CAPTURE(seed);
-        const TrafficMatrix dense = random_matrix(cluster, skew, seed), sparse = random_matrix(cluster, skew, seed, 3);
+        const PairRows dense = random_matrix(cluster, skew, seed), sparse = random_matrix(cluster, skew, seed, 3);
         for (const bool combine : {false, true}) {
           const Direction direction = combine ? Direction::kCombine : Direction::kDispatch;
           const double price = closed_form(cluster, dense, direction), flows = by_flows(topology, dense, combine);
@@ -132,7 +131,7 @@ TEST_CASE("random matrices: the closed form is a lower bound, within 5 % where e
 TEST_CASE("one hot receiver holds up nobody else's price: both name its NIC") {
   // All send 100 rows to everybody, and 900 to GPU 5 (node 1, NIC 0).
   const ClusterSpec cluster = test::small_cluster(8);
-  TrafficMatrix matrix = empty_matrix(cluster);
+  PairRows matrix = empty_matrix(cluster);
   for (int from = 0; from < matrix.gpus; ++from) {
     for (int to = 0; to < matrix.gpus; ++to) {
       matrix.at(from, to) = from == to ? 0.0 : to == 5 ? 900.0 : 100.0;
@@ -152,7 +151,7 @@ TEST_CASE("waiting elsewhere: flows can take longer than any link is busy") {
   // until the others end at 9 / 2.5 = 3.6 s. Then 21 GB are left of each of B's flows, at 5 GB/s: 3.6 + 4.2 = 7.8 s.
   ClusterSpec cluster = test::small_cluster(9);
   cluster.node.gpus = cluster.node.nics = 1;
-  TrafficMatrix matrix = empty_matrix(cluster);
+  PairRows matrix = empty_matrix(cluster);
   const int b = 0, x = 1, y = 2;
   const double gb = 1e9 / kRow.count();
   matrix.at(b, x) = matrix.at(b, y) = 30 * gb;
@@ -166,7 +165,7 @@ TEST_CASE("waiting elsewhere: flows can take longer than any link is busy") {
 
 TEST_CASE("what two_tier does not see only makes the flows slower") {
   ClusterSpec cluster = test::small_cluster(4);
-  const TrafficMatrix matrix = random_matrix(cluster, 0.3, 7);
+  const PairRows matrix = random_matrix(cluster, 0.3, 7);
   const double price = closed_form(cluster, matrix);
   const double plain = by_flows(Topology(plan_topology(cluster)), matrix);
   const double narrow = by_flows(
@@ -216,12 +215,11 @@ TEST_CASE("the matrix has the sums that the traffic model counts") {
           tokens.push_back(static_cast<std::int64_t>(random.below(500)));
         }
         for (const Dedup dedup : {Dedup::kNone, Dedup::kGpu, Dedup::kNode}) {
-          LayerTraffic counted;
+          TrafficMatrix counted;
           TrafficModel(placement, parallelism, shape, dedup).layer(0, loads, tokens, counted);
-          const LayerTraffic sums =
-              sums_of(traffic_matrix(placement, parallelism, shape, dedup, 0, loads, tokens), shape);
-          // Shares by source are multiplied in single precision where they are counted.
-          const double near = gpus_per_source > 0 ? 1e-6 : 1e-9;
+          const TrafficMatrix sums =
+              traffic_of(expected_rows(placement, parallelism, shape, dedup, 0, loads, tokens), shape);
+          const double near = 1e-9;
           for (std::size_t g = 0; g < 8; ++g) {
             CHECK(sums.intra_out[g] == doctest::Approx(counted.intra_out[g]).epsilon(near));
             CHECK(sums.intra_in[g] == doctest::Approx(counted.intra_in[g]).epsilon(near));

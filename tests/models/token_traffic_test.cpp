@@ -1,4 +1,4 @@
-#include "models/network/token_traffic.h"
+#include "tests/support/token_traffic.h"
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ TEST_CASE("token by token: experts that go together share their row") {
   // A token on GPU 0 with experts 2, 3 and 6; one on GPU 3 with 0, 2 and 4.
   const std::vector<std::uint8_t> ids{2, 3, 6, 0, 2, 4};
   const std::vector<std::int32_t> gpu{0, 3};
-  LayerTraffic t;
+  TrafficMatrix t;
   const auto count = [&](Dedup dedup) { count_token_traffic<std::uint8_t>(placement, 0, shape, dedup, ids, gpu, t); };
   count(Dedup::kNone);
   CHECK(t.executed == std::vector<double>{1, 3, 1, 1});
@@ -52,7 +52,7 @@ TEST_CASE("token by token: copies share as the source's shares say") {
   const Placement placement =
       Placement::build(plan, shape, Bytes(1), Bytes(100), {{1, {1, 0.5F, 0, 0.5F, 0, 0, 1, 1}}});
   const std::vector<std::uint16_t> ids{0, 1, 0, 1, 0, 1};
-  LayerTraffic t;
+  TrafficMatrix t;
   count_token_traffic<std::uint16_t>(placement, 0, shape, Dedup::kGpu, ids, std::vector<std::int32_t>{0, 0, 1}, t);
   CHECK(t.executed == std::vector<double>{3, 3});
   CHECK(t.inter_out == std::vector<double>{1, 0});
@@ -85,7 +85,7 @@ TEST_CASE("token by token agrees with the model of chances where experts are ind
   loads.resize(1, 1, kExperts);
   loads.per_token.assign(kExperts, static_cast<float>(kTopK) / kExperts);
   for (const Dedup dedup : {Dedup::kNone, Dedup::kGpu, Dedup::kNode}) {
-    LayerTraffic exact, model;
+    TrafficMatrix exact, model;
     count_token_traffic<std::uint8_t>(placement, 0, shape, dedup, ids, gpu, exact);
     TrafficModel(placement, parallelism, shape, dedup)
         .layer(0, loads, std::vector<std::int64_t>(8, kTokens / 8), model);
@@ -107,7 +107,7 @@ TEST_CASE("token by token: what does not fit together is refused") {
   const ClusterShape shape{.gpus = 2, .gpus_per_node = 2};
   const PlacementPlan plan{.policy = "test", .experts = 2, .gpus = 2, .layers = {uniform_layer({0, 1}, 2)}};
   const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100));
-  LayerTraffic t;
+  TrafficMatrix t;
   const auto count = [&](std::vector<std::uint8_t> ids, std::vector<std::int32_t> gpu) {
     count_token_traffic<std::uint8_t>(placement, 0, shape, Dedup::kGpu, ids, gpu, t);
   };

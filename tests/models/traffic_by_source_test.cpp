@@ -52,14 +52,14 @@ struct RandomCase {
 
 // The rows that `tokens` of GPU `source` alone make: an ordinary placement with that source's shares for everybody.
 void add_source(const RandomCase& c, int source, const Parallelism& parallelism, Dedup dedup, const StepLoads& loads,
-                std::int64_t tokens, LayerTraffic& sum_of_all) {
+                std::int64_t tokens, TrafficMatrix& sum_of_all) {
   const auto row = static_cast<std::size_t>(source / c.shares.gpus_per_source) * RandomCase::kSlots;
   const auto from = c.shares.share.begin() + static_cast<std::ptrdiff_t>(row);
   const SourceShares same{.gpus_per_source = RandomCase::kGpus, .share = {from, from + RandomCase::kSlots}};
   const Placement placement = Placement::build(c.plan, c.shape, Bytes(1), Bytes(1e6), {same});
   std::vector<std::int64_t> brought(RandomCase::kGpus, 0);
   brought[static_cast<std::size_t>(source)] = tokens;
-  LayerTraffic t;
+  TrafficMatrix t;
   TrafficModel(placement, parallelism, c.shape, dedup).layer(0, loads, brought, t);
   for (std::size_t g = 0; g < RandomCase::kGpus; ++g) {
     sum_of_all.executed[g] += t.executed[g];
@@ -86,7 +86,7 @@ TEST_CASE("copies that serve their own node keep its tokens off the NICs") {
       .policy = "test", .experts = 4, .gpus = 4, .layers = {uniform_layer({0, 2, 1, 3, 0, 2, 1, 3}, 4)}};
   const SourceShares nodes{2, {1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1}};
   const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100), {nodes});
-  LayerTraffic t;
+  TrafficMatrix t;
   TrafficModel model(placement, parallelism, shape, Dedup::kGpu);
   model.layer(0, one_row({1, 1, 0, 0}), std::vector<std::int64_t>{100, 20}, t);
   CHECK(t.executed == std::vector<double>{100, 100, 20, 20});
@@ -105,7 +105,7 @@ TEST_CASE("touched experts follow the rows of each copy") {
   const Parallelism parallelism{.gpus = 2, .attention_tp = 1};
   const PlacementPlan plan{.policy = "test", .experts = 1, .gpus = 2, .layers = {uniform_layer({0, 0}, 2)}};
   const Placement own = Placement::build(plan, shape, Bytes(1), Bytes(100), {{1, {1, 0, 0, 1}}});
-  LayerTraffic t;
+  TrafficMatrix t;
   TrafficModel(own, parallelism, shape, Dedup::kGpu).layer(0, one_row({1}), std::vector<std::int64_t>{64, 0}, t);
   CHECK(t.touched == std::vector<double>{1.0, 0.0});
   CHECK(t.executed == std::vector<double>{64, 0});
@@ -132,7 +132,9 @@ TEST_CASE("shares by source are the sum of what each source does by itself") {
       }
       const StepLoads loads = one_row(pi);
       const std::vector<double> zero(RandomCase::kGpus, 0.0);
-      LayerTraffic expected{zero, zero, zero, zero, zero, zero}, t;
+      TrafficMatrix expected, t;
+      expected.clear(c.shape);
+      expected.executed = zero;
       for (int g = 0; g < RandomCase::kGpus; ++g) {
         add_source(c, g, parallelism, dedup, loads, tokens[static_cast<std::size_t>(g)], expected);
       }
@@ -163,7 +165,7 @@ TEST_CASE("with a mix of its own for every DP rank, rows are conserved too") {
     }
   }
   for (const Dedup dedup : {Dedup::kNone, Dedup::kGpu, Dedup::kNode}) {
-    LayerTraffic t;
+    TrafficMatrix t;
     TrafficModel(placement, parallelism, c.shape, dedup).layer(0, loads, tokens, t);
     CHECK(sum(t.executed) == doctest::Approx(routed).epsilon(1e-6));
     CHECK(sum(t.intra_out) == doctest::Approx(sum(t.intra_in)).epsilon(1e-9));

@@ -32,7 +32,7 @@ double sum(const std::vector<double>& v) { return std::accumulate(v.begin(), v.e
 
 TEST_CASE("rows of a small cluster, worked out by hand") {
   Small s;
-  LayerTraffic t;
+  TrafficMatrix t;
   TrafficModel model(s.placement, s.parallelism, s.shape, Dedup::kGpu);
   // Rank 0 brings 100 tokens (50 a GPU), rank 1 none. Every token uses expert 0 (GPU 0), half use expert 2 (GPU 2).
   const std::vector<std::int64_t> tokens{100, 0};
@@ -55,7 +55,7 @@ TEST_CASE("de-duplication: pairs, GPUs, nodes") {
   const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100));
   const StepLoads loads = one_row({1, 1, 1, 1, 0, 0, 0, 0});
   const std::vector<std::int64_t> tokens{20, 0};  // 10 tokens on each GPU of node 0; experts 0..3 are on node 1
-  LayerTraffic t;
+  TrafficMatrix t;
   TrafficModel(placement, parallelism, shape, Dedup::kNone).layer(0, loads, tokens, t);
   CHECK(t.inter_out == std::vector<double>{40, 40, 0, 0});  // 10 tokens x 4 experts
   TrafficModel(placement, parallelism, shape, Dedup::kGpu).layer(0, loads, tokens, t);
@@ -73,7 +73,7 @@ TEST_CASE("copies share their expert's load evenly and keep it near") {
   const Parallelism parallelism{.gpus = 2, .attention_tp = 2};
   PlacementPlan plan{.policy = "test", .experts = 2, .gpus = 2, .layers = {uniform_layer({0, 1, 0, 0}, 2)}};
   const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100));
-  LayerTraffic t;
+  TrafficMatrix t;
   TrafficModel model(placement, parallelism, shape, Dedup::kNone);
   model.layer(0, one_row({0.9F, 0.1F}), std::vector<std::int64_t>{300}, t);
   CHECK(t.executed[0] == doctest::Approx(300 * (0.9 / 3 + 0.1)).epsilon(1e-6));
@@ -90,7 +90,7 @@ TEST_CASE("uniform top-8 of 256 on 64 GPUs: 6.7 remote-node GPUs a token") {
   std::iota(slots.begin(), slots.end(), 0);
   PlacementPlan plan{.policy = "test", .experts = 256, .gpus = 64, .layers = {uniform_layer(slots, 64)}};
   const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(1000));
-  LayerTraffic t;
+  TrafficMatrix t;
   TrafficModel model(placement, parallelism, shape, Dedup::kGpu);
   model.layer(0, one_row(std::vector<float>(256, 8.0F / 256.0F)), std::vector<std::int64_t>(8, 4096), t);
   const double per_token = sum(t.inter_out) / (8 * 4096);
@@ -132,7 +132,7 @@ TEST_CASE("whatever the loads, rows are conserved") {
         routed += row * static_cast<double>(own);
       }
       for (const Dedup dedup : {Dedup::kNone, Dedup::kGpu, Dedup::kNode}) {
-        LayerTraffic t;
+        TrafficMatrix t;
         TrafficModel(placement, parallelism, shape, dedup).layer(0, loads, tokens, t);
         CHECK(sum(t.executed) == doctest::Approx(routed).epsilon(1e-6));
         CHECK(sum(t.intra_out) == doctest::Approx(sum(t.intra_in)).epsilon(1e-9));

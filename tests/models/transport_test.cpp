@@ -6,6 +6,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "models/network/make_network.h"
+#include "models/network/traffic.h"
 #include "sim/core/rng.h"
 
 using namespace epsim;
@@ -39,11 +40,11 @@ struct Setup {
     return Placement::build(plan, shape_of(cluster), Bytes(1), Bytes(1e6));
   }
 
-  LayerTraffic traffic(Dedup dedup, std::int64_t tokens) const {
+  TrafficMatrix traffic(Dedup dedup, std::int64_t tokens) const {
     StepLoads loads;
     loads.resize(1, 1, kExperts);
     std::fill(loads.per_token.begin(), loads.per_token.end(), static_cast<float>(kTopK) / kExperts);
-    LayerTraffic out;
+    TrafficMatrix out;
     TrafficModel(placement, parallelism, shape_of(cluster), dedup)
         .layer(0, loads, std::vector<std::int64_t>(static_cast<std::size_t>(cluster.gpus()), tokens), out);
     return out;
@@ -73,7 +74,7 @@ TEST_CASE("rows that a GPU sends per token of its own") {
                        Row{"low latency EP16", 2, Dedup::kNone, 4.0}, Row{"low latency EP32", 4, Dedup::kNone, 6.0},
                        Row{"low latency EP64", 8, Dedup::kNone, 7.0}, Row{"AG + RS", 4, Dedup::kEverywhere, 3.0}}) {
     CAPTURE(r.name);
-    const LayerTraffic traffic = Setup("DGX-H100", r.nodes).traffic(r.dedup, 100);
+    const TrafficMatrix traffic = Setup("DGX-H100", r.nodes).traffic(r.dedup, 100);
     CHECK(off_by(traffic.inter_out[0] / 100, r.inter) <= 0.01);
     CHECK(off_by(traffic.inter_in[5] / 100, r.inter) <= 0.01);
   }

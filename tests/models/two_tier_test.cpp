@@ -23,8 +23,8 @@ ClusterSpec two_nodes() {
 
 TwoTierNetwork network() { return {two_nodes(), {test::plain_link(10e-6, 0.5, 4), test::plain_link(100e-6, 0.8, 8)}}; }
 
-LayerTraffic quiet() {
-  LayerTraffic t;
+TrafficMatrix quiet() {
+  TrafficMatrix t;
   for (std::vector<double>* v : {&t.executed, &t.touched, &t.intra_out, &t.intra_in, &t.inter_out, &t.inter_in}) {
     v->assign(8, 0.0);
   }
@@ -36,7 +36,7 @@ LayerTraffic quiet() {
 TEST_CASE("the busiest NIC group sets the time across nodes") {
   TwoTierNetwork net = network();
   std::vector<double> carried(net.links().size(), 0.0);
-  LayerTraffic t = quiet();
+  TrafficMatrix t = quiet();
   // GPUs 0 and 1 share a NIC: 600 + 400 rows of 1 MB = 1 GB at 10 GB/s = 0.1 s on the wire, / 0.8 + 100 us.
   t.inter_out[0] = 600;
   t.inter_out[1] = 400;
@@ -59,7 +59,7 @@ TEST_CASE("the busiest NIC group sets the time across nodes") {
 TEST_CASE("the slower tier is the price") {
   TwoTierNetwork net = network();
   std::vector<double> carried(net.links().size(), 0.0);
-  LayerTraffic t = quiet();
+  TrafficMatrix t = quiet();
   t.intra_out[3] = 2000;  // 2 GB at 100 GB/s = 0.02 s, / 0.5 + 10 us = 40.01 ms
   t.intra_in[2] = 2000;
   t.inter_out[0] = 100;  // 0.1 GB at 10 GB/s = 0.01 s, / 0.8 + 0.1 ms = 12.6 ms
@@ -91,7 +91,7 @@ TEST_CASE("a single node has no NICs to wait for") {
   cluster.nodes = 1;
   TwoTierNetwork net(cluster, {test::plain_link(10e-6, 0.5, 4), {}});
   std::vector<double> carried(net.links().size(), 0.0);
-  LayerTraffic t;
+  TrafficMatrix t;
   for (std::vector<double>* v : {&t.executed, &t.touched, &t.intra_out, &t.intra_in, &t.inter_out, &t.inter_in}) {
     v->assign(4, 0.0);
   }
@@ -106,7 +106,7 @@ TEST_CASE("the bottleneck is found among any number of links") {
   cluster.nodes = 35;  // 140 GPUs, 70 NIC groups: no whole number of vectors, nor of the groups taken at a time
   const TwoTierNetwork net(cluster, {test::plain_link(10e-6, 0.5, 4), test::plain_link(100e-6, 0.8, 140)});
   for (const std::size_t group : {std::size_t{0}, std::size_t{63}, std::size_t{64}, std::size_t{69}}) {
-    LayerTraffic t;
+    TrafficMatrix t;
     for (std::vector<double>* v : {&t.executed, &t.touched, &t.intra_out, &t.intra_in, &t.inter_out, &t.inter_in}) {
       v->assign(140, 0.0);
     }

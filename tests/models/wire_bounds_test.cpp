@@ -8,11 +8,11 @@
 
 #include "models/catalogue/catalogue.h"
 #include "models/network/fabric.h"
-#include "models/network/token_traffic.h"
-#include "models/network/traffic_matrix.h"
 #include "models/network/two_tier.h"
 #include "sim/core/rng.h"
+#include "tests/models/pair_rows.h"
 #include "tests/models/profiles.h"
+#include "tests/support/token_traffic.h"
 
 using namespace epsim;
 
@@ -71,7 +71,7 @@ StepLoads uniform(const Setup& setup) {
   return loads;
 }
 
-double wire_ms(const Run& run, const LayerTraffic& traffic) {
+double wire_ms(const Run& run, const TrafficMatrix& traffic) {
   TwoTierNetwork network(run.cluster, {test::plain_link(0, 1.0, 8), test::plain_link(0, 1.0, run.cluster.gpus())});
   std::vector<double> carried(network.links().size());
   return to_ms(network.all_to_all(traffic, kRow, Direction::kDispatch, carried).price.time +
@@ -80,7 +80,7 @@ double wire_ms(const Run& run, const LayerTraffic& traffic) {
 
 double expected_ms(const Setup& setup, Dedup dedup) {
   const Run run = run_of(setup);
-  LayerTraffic traffic;
+  TrafficMatrix traffic;
   const std::vector<std::int64_t> tokens(static_cast<std::size_t>(setup.nodes), kTokens);
   TrafficModel(run.placement, run.parallelism, run.shape, dedup).layer(0, uniform(setup), tokens, traffic);
   return wire_ms(run, traffic);
@@ -107,7 +107,7 @@ double drawn_ms(const Setup& setup, Dedup dedup) {
   for (int t = 0; t < setup.nodes * kTokens; ++t) {
     token_gpu.push_back(t % run.shape.gpus);
   }
-  LayerTraffic traffic;
+  TrafficMatrix traffic;
   const std::vector<std::uint16_t> ids = draw_experts(setup);
   count_token_traffic<std::uint16_t>(run.placement, 0, run.shape, dedup, ids, token_gpu, traffic);
   const double rows = std::accumulate(traffic.inter_out.begin(), traffic.inter_out.end(), 0.0);
@@ -143,8 +143,7 @@ TEST_CASE("the flows of a uniform layer take the wire time too") {
   const std::vector<std::int64_t> tokens(static_cast<std::size_t>(setup.nodes), kTokens);
   const Topology topology(plan_topology(run.cluster));
   for (const Dedup dedup : {Dedup::kGpu, Dedup::kNode}) {
-    const TrafficMatrix matrix =
-        traffic_matrix(run.placement, run.parallelism, run.shape, dedup, 0, uniform(setup), tokens);
+    const PairRows matrix = expected_rows(run.placement, run.parallelism, run.shape, dedup, 0, uniform(setup), tokens);
     const double ms =
         to_ms(max_min(topology, flows_of(matrix, kRow)).time + max_min(topology, flows_of(matrix, kRow, true)).time);
     CHECK(off_by(ms, expected_ms(setup, dedup)) <= 1e-9);

@@ -83,7 +83,7 @@ Outcome run(const char* policy, const Workload& workload, const LoadWindow& wind
   }
   Outcome out;
   for (int l = 0; l < kLayers; ++l) {
-    LayerTraffic traffic;
+    TrafficMatrix traffic;
     count_token_traffic<std::uint16_t>(placement, l, shape, dedup,
                                        test::layer_of<std::uint16_t>(workload.run, workload.shape(), l), gpu, traffic);
     out.cross_node += test::sum(traffic.inter_out);

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "models/network/token_traffic.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
 #include "sim/domain/affinity.h"
 #include "tests/support/paths.h"
+#include "tests/support/token_traffic.h"
 
 namespace epsim::test {
 
@@ -74,7 +74,7 @@ Rows count_rows(const Placement& placement, std::span<const Id> ids, const Routi
   Rows out;
   const double scale = 1.0 / static_cast<double>(tokens) / shape.layers;
   for (int l = 0; l < shape.layers; ++l) {
-    LayerTraffic traffic;
+    TrafficMatrix traffic;
     count_token_traffic<Id>(placement, l, cluster, dedup, layer_of(ids, shape, l), gpu, traffic);
     out.cross_node += sum(traffic.inter_out) * scale;
     out.in_node += sum(traffic.intra_out) * scale;

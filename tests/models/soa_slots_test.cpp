@@ -1,11 +1,11 @@
-#include "models/network/slot_columns.h"
+#include "models/network/soa_slots.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <random>
 
-#include "models/network/miss_chance.h"
+#include "models/network/miss_probability.h"
 
 namespace epsim {
 namespace {
@@ -31,7 +31,7 @@ TEST_CASE("the chance of a Poisson count above zero") {
 
 TEST_CASE("slots beside each other give what slot by slot gives") {
   const LayerPlacement layer = uneven_layer();
-  const SlotColumns columns(layer);
+  const SoaSlots columns(layer);
   const std::vector<float> pi = {0.9F, 0.5F, 0.25F, 0.35F};  // sums to 2: top-2
   const double weight = pair_weight(pi);
   SlotValues chances, assignments;
@@ -43,7 +43,7 @@ TEST_CASE("slots beside each other give what slot by slot gives") {
   columns.gather(loads, assignments);
   columns.execute(assignments, 1.0, executed, touched);
   for (std::size_t g = 0; g < 3; ++g) {
-    MissChance missed;
+    MissProbability missed;
     double sum = 0, here = 0, some = 0;
     for (auto s = static_cast<std::size_t>(layer.first_slot[g]); s < static_cast<std::size_t>(layer.first_slot[g + 1]);
          ++s) {

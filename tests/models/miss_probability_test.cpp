@@ -4,7 +4,7 @@
 // (conditional Poisson sampling, the fixed-size law of largest entropy for given inclusion chances). With e_k(w) the
 // sum of all products of k of the weights, pi_e = w_e e_{k-1}(w without e) / e_k(w), and the chance to miss copies that
 // take shares r_e of their experts' tokens is e_k(w (1 - r)) / e_k(w): each used expert goes elsewhere with 1 - r_e.
-#include "models/network/miss_chance.h"
+#include "models/network/miss_probability.h"
 
 #include <doctest/doctest.h>
 
@@ -58,7 +58,7 @@ struct Law {
   }
 
   double formula(const std::vector<double>& share, double pairs) const {
-    MissChance chance;
+    MissProbability chance;
     for (std::size_t e = 0; e < pi.size(); ++e) {
       if (share[e] > 0) {
         chance.add(static_cast<double>(pi[e]), share[e]);
@@ -134,13 +134,13 @@ TEST_CASE("where nothing is random, nothing is corrected") {
   // Four experts that every token uses, half of each one's tokens here: (1/2)^4 miss them all.
   const std::vector<float> pi{1, 1, 1, 1, 0, 0};
   CHECK(pair_weight(pi) == 0.0);
-  MissChance chance;
+  MissProbability chance;
   for (int e = 0; e < 4; ++e) {
     chance.add(1.0, 0.5);
   }
   CHECK(chance.value(pair_weight(pi)) == 0.0625);
   // One expert alone is missed with 1 - pi, whatever the others do.
-  MissChance alone;
+  MissProbability alone;
   alone.add(0.25, 1.0);
   CHECK(alone.value(0.2) == 0.75);
 }

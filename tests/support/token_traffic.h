@@ -1,18 +1,25 @@
-#include "models/network/token_traffic.h"
+// Who sends how many rows to whom when the experts of every token are known: the exact counterpart of TrafficModel.
+//   Models : each token's experts as they are, so experts that serve the same tokens share rows as they really would.
+//            Where copies share an expert's tokens, rows are expected values over independent choices.
+//   Ignores: routing metadata, as TrafficModel does.
+#pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
 
+#include "models/network/traffic.h"
 #include "sim/core/check.h"
 
 namespace epsim {
-namespace {
 
 // Slots of each expert with their GPUs.
-struct Copies {
+struct TokenCopies {
   std::vector<std::size_t> first;  // [expert + 1]
   std::vector<std::size_t> slot, gpu;
 
-  explicit Copies(const LayerPlacement& at) : first(at.copies.size() + 1, 0), slot(at.expert.size()), gpu(slot) {
+  explicit TokenCopies(const LayerPlacement& at) : first(at.copies.size() + 1, 0), slot(at.expert.size()), gpu(slot) {
     for (std::size_t e = 0; e < at.copies.size(); ++e) {
       first[e + 1] = first[e] + static_cast<std::size_t>(at.copies[e]);
     }
@@ -28,9 +35,9 @@ struct Copies {
   }
 };
 
-class Counter {
+class TokenCounter {
  public:
-  Counter(const LayerPlacement& at, const ClusterShape& shape, Dedup dedup, LayerTraffic& out)
+  TokenCounter(const LayerPlacement& at, const ClusterShape& shape, Dedup dedup, TrafficMatrix& out)
       : at_(at),
         shape_(shape),
         dedup_(dedup),
@@ -40,10 +47,9 @@ class Counter {
         slot_missed_(at.expert.size(), 1.0),
         reach_(static_cast<std::size_t>(shape.gpus)),
         missed_(reach_.size()) {
-    for (std::vector<double>* rows :
-         {&out.executed, &out.touched, &out.intra_out, &out.intra_in, &out.inter_out, &out.inter_in}) {
-      rows->assign(reach_.size(), 0.0);
-    }
+    out.clear(shape);
+    out.executed.assign(reach_.size(), 0.0);
+    out.touched.assign(reach_.size(), 0.0);
   }
 
   template <class Id>
@@ -90,15 +96,10 @@ class Counter {
       for (std::size_t g = n * per_node; g < (n + 1) * per_node; ++g) {
         const double rows = everywhere ? 1.0 : dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
         node_missed *= missed_[g];
-        if (g == from) {
-          continue;
-        }
-        (own || lands ? out_.intra_out : out_.inter_out)[from] += rows;
-        (own || lands ? out_.intra_in : out_.inter_in)[g] += rows;
+        out_.add(static_cast<int>(from), static_cast<int>(g), rows);
       }
       if (lands) {
-        out_.inter_out[source] += 1.0 - node_missed;
-        out_.inter_in[from] += 1.0 - node_missed;
+        out_.add(static_cast<int>(source), static_cast<int>(from), 1.0 - node_missed);
       }
     }
   }
@@ -106,18 +107,17 @@ class Counter {
   const LayerPlacement& at_;
   ClusterShape shape_;
   Dedup dedup_;
-  LayerTraffic& out_;
-  Copies copies_;
+  TrafficMatrix& out_;
+  TokenCopies copies_;
   std::vector<double> slot_rows_, slot_missed_;  // [slot] rows, and the chance of none
   std::vector<double> reach_, missed_;           // [GPU] of the token at hand
 };
 
-}  // namespace
-
+// Counts the rows of MoE layer `l` for tokens that lie on token_gpu[t] and use experts ids[t * top_k .. + top_k - 1].
 template <class Id>
 void count_token_traffic(const Placement& placement, int l, const ClusterShape& shape, Dedup dedup,
-                         std::span<const Id> ids, std::span<const std::int32_t> token_gpu, LayerTraffic& out) {
-  Counter counter(placement.layer(l), shape, dedup, out);
+                         std::span<const Id> ids, std::span<const std::int32_t> token_gpu, TrafficMatrix& out) {
+  TokenCounter counter(placement.layer(l), shape, dedup, out);
   EPSIM_CHECK(!token_gpu.empty() && ids.size() % token_gpu.size() == 0, "every token has equally many experts");
   const std::size_t top_k = ids.size() / token_gpu.size();
   const auto experts = static_cast<std::size_t>(placement.experts());
@@ -127,10 +127,5 @@ void count_token_traffic(const Placement& placement, int l, const ClusterShape& 
   }
   counter.finish();
 }
-
-template void count_token_traffic(const Placement&, int, const ClusterShape&, Dedup, std::span<const std::uint8_t>,
-                                  std::span<const std::int32_t>, LayerTraffic&);
-template void count_token_traffic(const Placement&, int, const ClusterShape&, Dedup, std::span<const std::uint16_t>,
-                                  std::span<const std::int32_t>, LayerTraffic&);
 
 }  // namespace epsim

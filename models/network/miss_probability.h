@@ -18,7 +18,7 @@
 
 namespace epsim {
 
-class MissChance {
+class MissProbability {
  public:
   // A copy of an expert used with chance `pi` that takes `share` of its tokens. Every expert once: copies of one expert
   // exclude each other and are added as one, with the sum of their shares.
@@ -32,7 +32,7 @@ class MissChance {
   }
 
   // As if all of the other's copies had been added.
-  void add(const MissChance& other) {
+  void add(const MissProbability& other) {
     missed_ *= other.missed_;
     sum_ += other.sum_;
     squares_ += other.squares_;

@@ -1,4 +1,4 @@
-#include "models/network/miss_chance.h"
+#include "models/network/miss_probability.h"
 
 #include <array>
 #include <cstddef>

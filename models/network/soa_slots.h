@@ -1,0 +1,60 @@
+// A layer's slots as a structure of arrays: first slots of all lanes beside each other, then all second ones. A lane is
+// a GPU or, where copies serve some sources more than others, a GPU with the shares that some sources see there.
+//
+//   Models : what a token of top-k different experts sends to each lane (MissProbability, slot by slot), the rows that
+//            each GPU computes, and how many of its experts they touch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/domain/placement.h"
+
+namespace epsim {
+
+// 1 - exp(-mean): the chance that a Poisson count is not zero, within 3e-7.
+double at_least_one(double mean);
+
+// A value of its expert for each slot, and scratch of the functions that ask for it.
+struct SlotValues {
+  std::vector<double> values, rows;      // [slot], in SoaSlots' order
+  std::vector<double> missed, exponent;  // [lane]
+};
+
+class SoaSlots {
+ public:
+  static constexpr std::size_t kLanes = 8;
+
+  explicit SoaSlots(const LayerPlacement& layer);
+  // [GPU] The lanes that tokens of a source (SourceShares) see; empty: the GPUs, whatever the source.
+  std::span<const std::int32_t> lanes_of(int source) const {
+    return lane_of_.empty() ? std::span<const std::int32_t>() : std::span(lane_of_).subspan(source * gpus_, gpus_);
+  }
+  int lanes() const { return lanes_; }
+
+  void gather(std::span<const float> per_expert, SlotValues& out) const;
+  void gather(std::span<const double> per_expert, SlotValues& out) const;
+
+  // In the following, `pi` holds the chance that a token uses the slot's expert.
+  // [lane] The chance that such a token needs it. `weight` is pair_weight() of all experts' chances.
+  void reach(SlotValues& pi, double weight, std::vector<double>& out) const;
+  // [lane] Rows that such a token sends there when every (token, expert) pair is a row.
+  void sum_rows(const SlotValues& pi, std::vector<double>& out) const;
+  // Adds to `rows` [slot of the layer] what tokens [lane] of this mix, which see that lane, have its copies compute.
+  void add_rows(const SlotValues& pi, std::span<const double> tokens, std::vector<double>& rows) const;
+  // Rows computed on each GPU when expert e has pi[e] * scale in all, and the number of its experts with at least one;
+  // where all sources share copies alike.
+  void execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const;
+
+ private:
+  int gpus_ = 0, lanes_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to whole vectors
+  std::vector<std::int32_t> lane_of_;                    // [source][GPU]
+  std::vector<std::int32_t> first_slot_, slot_count_;    // [lane] of the layer's slots
+  // [column][stride]; a lane with fewer slots than another ends with ones of no share.
+  std::vector<std::int32_t> expert_;
+  std::vector<double> share_;
+  std::vector<double> held_;  // [lane] slots with a share
+};
+
+}  // namespace epsim
