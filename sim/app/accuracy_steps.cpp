@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/cluster/prepare.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/step/step_prices.h"
 
 namespace epsim::app {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sim/app/command_line.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/scenario/scenario.h"
 
 namespace epsim::app {

@@ -37,17 +37,8 @@ std::string default_text(const ScenarioKey& key) {
 }
 
 std::string choices_text(const ScenarioKey& key) {
-  static constexpr std::pair<std::string_view, const char*> kCatalogues[] = {
-      {"@models", "epsim list models"},   {"@nodes", "epsim list hardware"},
-      {"@engines", "epsim list engines"}, {"@requests", "epsim list readers"},
-      {"@loads", "epsim list readers"},   {"@policies", "epsim list policies"},
-      {"@rules", "epsim list policies"},  {"@replica_choices", "epsim list policies"}};
-  for (const auto& [name, command] : kCatalogues) {
-    if (key.choices == name) {
-      return fmt::format("one of `{}`", command);
-    }
-  }
-  return fmt::format("{}", fmt::join(choices_of(key), ", "));
+  return key.listed_by.empty() ? fmt::format("{}", fmt::join(key.choices, ", "))
+                               : fmt::format("one of `{}`", key.listed_by);
 }
 
 // Type, range and choices; "one of `epsim list models`".

@@ -20,6 +20,7 @@
 #include "sim/report/progress.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
+#include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {
 

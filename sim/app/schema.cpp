@@ -2,6 +2,7 @@
 // together. Nothing is required, since `extends` may provide it.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -17,11 +18,14 @@ using Json = nlohmann::ordered_json;
 
 Json number(const char* type, const ScenarioKey& key) {
   Json out{{"type", type}};
-  if (key.bound != Bound::kAny) {
-    out[key.bound == Bound::kPositive ? "exclusiveMinimum" : "minimum"] = 0;
+  const auto whole_or_not = [](double value) {
+    return value == std::floor(value) ? Json(std::int64_t(value)) : Json(value);
+  };
+  if (std::isfinite(key.range.least)) {
+    out[key.range.above ? "exclusiveMinimum" : "minimum"] = whole_or_not(key.range.least);
   }
-  if (key.most > 0) {
-    out["maximum"] = key.most;
+  if (std::isfinite(key.range.most)) {
+    out[key.range.below ? "exclusiveMaximum" : "maximum"] = key.range.most;
   }
   return out;
 }
@@ -40,8 +44,8 @@ Json text(const ScenarioKey& key) {
   if (key.choices.empty()) {
     return {{"type", {"string", "number", "boolean"}}};
   }
-  const Json names{{"enum", choices_of(key)}};
-  return open_choices(key) ? Json{{"anyOf", {names, {{"type", "string"}}}}} : names;  // a file, a label
+  const Json names{{"enum", key.choices}};
+  return key.open ? Json{{"anyOf", {names, {{"type", "string"}}}}} : names;  // a file, a label
 }
 
 Json value_of(const ScenarioKey& key) {

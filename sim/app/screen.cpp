@@ -10,6 +10,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/step/step_screen.h"
 
 namespace epsim::app {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/app/command_line.h"
+#include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {
 

@@ -8,6 +8,7 @@
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/summary.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
 #include "traces/csv.h"
 

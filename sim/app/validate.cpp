@@ -7,6 +7,7 @@
 #include "sim/app/accuracy.h"
 #include "sim/app/command_line.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {
 namespace {

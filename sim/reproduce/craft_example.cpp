@@ -8,6 +8,7 @@
 #include "sim/cluster/run_policy.h"
 #include "sim/core/config.h"
 #include "sim/report/csv_table.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
 #include "sim/study/probe.h"
 #include "traces/requests/read_requests.h"

@@ -7,6 +7,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/config.h"
+#include "sim/scenario/read_scenario.h"
 
 namespace epsim {
 

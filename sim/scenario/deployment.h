@@ -1,14 +1,12 @@
 // How many instances serve a scenario, and what each of them does.
 #pragma once
 
-#include <array>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "models/memory/memory_model.h"
 #include "models/step/step_parts.h"
-#include "sim/core/config.h"
+#include "sim/core/choice.h"
+#include "sim/core/units.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/parallelism.h"
 #include "sim/scheduler/serving_options.h"
@@ -32,7 +30,9 @@ enum class AfterLoss {
   kRepair,  // an expert without a copy takes a slot of one with several, and is loaded from outside
   kReplan   // all slots that are left are planned anew, and weights move
 };
-inline constexpr std::array<std::string_view, 3> kAfterLossNames = {"keep", "repair", "replan"};
+template <>
+inline constexpr auto kNames<AfterLoss> =
+    choice<AfterLoss>({{"keep", AfterLoss::kKeep}, {"repair", AfterLoss::kRepair}, {"replan", AfterLoss::kReplan}});
 
 struct Deployment {
   Router router = Router::kRoundRobin;  // which instance takes a request
@@ -45,25 +45,5 @@ struct Deployment {
   bool single() const { return pools.empty(); }
   int instances() const;
 };
-
-struct Scenario;
-
-// Reads the section `deployment` of a scenario whose other sections have been read:
-//   retry_limit                           3; how often a request whose rank is lost starts anew before it fails
-//   after_loss, reload_rate               keep, none; see below
-//   instances, router                     several instances of the scenario's own cluster
-//   prefill: {...}, decode: {...}, router  instances, nodes, attention_tp, ep_size, static_fraction, num_gpu_blocks,
-//                                         serving, dispatch; what is left out is as in the scenario's own sections
-// Throws InputError, also when prompts would have no link to travel by.
-Deployment read_deployment(ConfigReader& root, const Scenario& scenario);
-
-// The pools of the deployment; of one instance, that which the scenario's own sections describe.
-std::vector<InstancePool> pools_of(const Scenario& scenario);
-
-// GPUs of all instances.
-int all_gpus(const Scenario& scenario);
-
-// The scenario as an instance of the pool sees it.
-Scenario scenario_of(const Scenario& scenario, const InstancePool& pool);
 
 }  // namespace epsim

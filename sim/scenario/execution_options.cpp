@@ -1,28 +1,39 @@
 #include "sim/scenario/execution_options.h"
 
 namespace epsim {
+namespace {
+
+constexpr ExecutionOptions kOwn{};
+
+constexpr KeyTable kKeys({
+    {"sync", key::one_of<StepSync>(), key::is(kOwn.sync),
+     "barrier: exchanges wait for the slowest GPU; pairwise: each pair of GPUs goes when both are ready."},
+    {"overlap", key::one_of<StepOverlap>(), key::is(kOwn.overlap), "What runs beside the exchange of tokens."},
+    {"mode", key::one_of<ExecutionMode>(), key::by("event where sync or overlap need it"),
+     "closed_form: sums; event: a task graph for each step."},
+    {"two_batch_min_tokens", key::whole(at_least(2)), key::is(kOwn.two_batch_min_tokens),
+     "Steps with fewer tokens on the fullest DP rank run as one batch."},
+    {"exchange_sm_share", key::number(below(1)), key::is(kOwn.exchange_sm_share),
+     "Share of a GPU's SMs that an exchange takes beside kernels: 20 of 132."},
+    {"speed_beside_copies", key::number(kPositiveShare), key::is(kOwn.speed_beside_copies),
+     "Speed of kernels while weights are copied."},
+});
+
+}  // namespace
+
+std::span<const Key> execution_keys() { return kKeys; }
 
 ExecutionOptions read_execution_options(ConfigReader in) {
   ExecutionOptions out;
-  out.sync =
-      in.choice("sync", {"barrier", "pairwise"}, "barrier") == "barrier" ? StepSync::kBarrier : StepSync::kPairwise;
-  const std::string overlap = in.choice("overlap", {"none", "shared_expert", "two_batch"}, "none");
-  out.overlap = overlap == "none"            ? StepOverlap::kNone
-                : overlap == "shared_expert" ? StepOverlap::kSharedExpert
-                                             : StepOverlap::kTwoBatch;
+  out.sync = in.read<StepSync>(kKeys["sync"]);
+  out.overlap = in.read<StepOverlap>(kKeys["overlap"]);
   const bool plain = out.sync == StepSync::kBarrier && out.overlap == StepOverlap::kNone;
-  const std::string mode = in.choice("mode", {"closed_form", "event"}, plain ? "closed_form" : "event");
-  out.mode = mode == "event" ? ExecutionMode::kEvent : ExecutionMode::kClosedForm;
-  in.check(
-      plain || out.mode == ExecutionMode::kEvent, "mode",
-      "closed_form knows barriers without overlap only; leave it out or use mode: event for this sync and overlap.");
-  out.two_batch_min_tokens =
-      in.optional<std::int64_t>("two_batch_min_tokens", out.two_batch_min_tokens, Bound::kPositive);
-  in.check(out.two_batch_min_tokens >= 2, "two_batch_min_tokens", "a batch of one token has no halves; at least 2.");
-  out.exchange_sm_share = in.optional<double>("exchange_sm_share", out.exchange_sm_share, Bound::kNotNegative);
-  in.check(out.exchange_sm_share < 1.0, "exchange_sm_share", "a share of a GPU's SMs is less than 1.");
-  out.speed_beside_copies = in.optional<double>("speed_beside_copies", out.speed_beside_copies, Bound::kPositive);
-  in.check(out.speed_beside_copies <= 1.0, "speed_beside_copies", "a share of full speed is at most 1.");
+  out.mode = in.read<ExecutionMode>(kKeys["mode"], plain ? ExecutionMode::kClosedForm : ExecutionMode::kEvent);
+  in.check(plain || out.mode == ExecutionMode::kEvent, "mode",
+           "closed_form has barriers and no overlap only; leave it out or use mode: event for this sync and overlap.");
+  out.two_batch_min_tokens = in.read<std::int64_t>(kKeys["two_batch_min_tokens"]);
+  out.exchange_sm_share = in.read<double>(kKeys["exchange_sm_share"]);
+  out.speed_beside_copies = in.read<double>(kKeys["speed_beside_copies"]);
   in.finish();
   return out;
 }

@@ -11,15 +11,27 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "sim/core/choice.h"
 #include "sim/core/config.h"
 #include "sim/core/units.h"
 
 namespace epsim {
 
 enum class ExecutionMode { kClosedForm, kEvent };
+template <>
+inline constexpr auto kNames<ExecutionMode> = choice<ExecutionMode>({{"closed_form", ExecutionMode::kClosedForm},
+                                                                     {"event", ExecutionMode::kEvent}});
 enum class StepSync { kBarrier, kPairwise };
+template <>
+inline constexpr auto kNames<StepSync> = choice<StepSync>({{"barrier", StepSync::kBarrier},
+                                                           {"pairwise", StepSync::kPairwise}});
 enum class StepOverlap { kNone, kSharedExpert, kTwoBatch };
+template <>
+inline constexpr auto kNames<StepOverlap> = choice<StepOverlap>({{"none", StepOverlap::kNone},
+                                                                 {"shared_expert", StepOverlap::kSharedExpert},
+                                                                 {"two_batch", StepOverlap::kTwoBatch}});
 
 struct ExecutionOptions {
   ExecutionMode mode = ExecutionMode::kClosedForm;
@@ -34,6 +46,8 @@ struct ExecutionOptions {
   // bandwidth, which kernels bound by arithmetic do not miss.
   double speed_beside_copies = 1.0;
 };
+
+std::span<const Key> execution_keys();
 
 // Reads the mapping `execution`; calls finish().
 ExecutionOptions read_execution_options(ConfigReader in);

@@ -18,8 +18,8 @@ void check_slots_of(const ConfigReader& in, int copies, const MoeSpec& model, co
 
 }  // namespace
 
-void read_ep_size(ConfigReader& in, int moe_tp, Parallelism& parallelism) {
-  const auto ep_size = in.maybe<int>("ep_size", Bound::kPositive);
+void read_ep_size(ConfigReader& in, const Key& key, int moe_tp, Parallelism& parallelism) {
+  const auto ep_size = in.maybe<int>(key);
   in.check(!ep_size || parallelism.gpus % *ep_size == 0, "ep_size",
            fmt::format("{} GPUs do not divide over {} EP ranks.", parallelism.gpus, ep_size.value_or(1)));
   parallelism.moe_tp = ep_size ? parallelism.gpus / *ep_size : moe_tp;

@@ -17,8 +17,9 @@
 
 namespace epsim {
 
-// Reads `ep_size` into `parallelism`, whose `gpus` are set. Without the key an EP rank keeps to `moe_tp` GPUs.
-void read_ep_size(ConfigReader& in, int moe_tp, Parallelism& parallelism);
+// Reads the key `ep_size` into `parallelism`, whose `gpus` are set. Without the key an EP rank keeps to
+// `moe_tp` GPUs.
+void read_ep_size(ConfigReader& in, const Key& ep_size, int moe_tp, Parallelism& parallelism);
 
 // Whether the engine and the transport have such a layout; `in` is where its ep_size stands. Throws InputError.
 void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const ServingOptions& serving,

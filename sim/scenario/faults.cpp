@@ -7,27 +7,41 @@
 namespace epsim {
 namespace {
 
-double read_speed(ConfigReader& in, const std::string& key) {
-  const double speed = in.optional<double>(key, 1.0);
-  in.check(speed > 0, key, "a share of its speed above 0; hardware that is gone is `lost: true`.");
-  in.check(speed <= 1.0, key, "a share of its speed is at most 1.");
+constexpr KeyTable kKeys({
+    {"at", key::time(), key::kRequired, "From the first step that begins then or later."},
+    {"until", key::time(), key::by("for good"), "Up to the last step that begins before."},
+    {"instance", key::whole(), key::by("0; required with several"),
+     "Instance, from 0; prefill instances first. Alone with `lost`: all of it."},
+    {"gpu", key::whole(), key::kNone, "GPU of the instance, from 0."},
+    {"node", key::whole(), key::kNone, "Node of the instance, from 0."},
+    {"nic", key::whole(), key::kNone, "One NIC of the node, from 0."},
+    {"lost", key::flag(), key::is(false), "The hardware fails rather than slows down."},
+    {"speed", key::number(kShare), key::is(1.0), "Share of its speed that remains; above 0."},
+    {"link_speed", key::number(kShare), key::is(1.0), "Share of the links' rate that remains; above 0."},
+    {"recovery", key::time(), key::is(Seconds(0)), "Time after a loss until the instance steps again."},
+    {"rejoin", key::time(), key::is(Seconds(0)), "The same when the lost part is back."},
+});
+
+double read_speed(ConfigReader& in, const Key& key) {
+  const double speed = in.read<double>(key);
+  in.check(speed > 0, std::string(key.name), "must be above 0; use `lost: true` for failed hardware.");
   return speed;
 }
 
 // Which GPUs the fault is about, and whether of a NIC alone.
 void read_place(ConfigReader& in, std::span<const FaultySide> instances, Fault& out) {
   const auto count = static_cast<int>(instances.size());
-  const auto instance = in.maybe<int>("instance");
+  const auto instance = in.maybe<int>(kKeys["instance"]);
   in.check(instance.has_value() || count == 1, "instance",
            fmt::format("with several instances a fault names one of them, 0 to {}.", count - 1));
   out.instance = instance.value_or(0);
   in.check(out.instance < count, "instance", fmt::format("the instances are numbered 0 to {}.", count - 1));
   const ClusterSpec& cluster = instances[static_cast<std::size_t>(out.instance)].cluster;
-  const auto gpu = in.maybe<int>("gpu"), node = in.maybe<int>("node"), nic = in.maybe<int>("nic");
+  const auto gpu = in.maybe<int>(kKeys["gpu"]), node = in.maybe<int>(kKeys["node"]), nic = in.maybe<int>(kKeys["nic"]);
   const bool whole = instance.has_value() && !gpu && !node;
   in.check(whole || gpu.has_value() != node.has_value(), "gpu",
            "a fault names either a `gpu` or a `node`, or an `instance` as a whole.");
-  in.check(!nic || node, "nic", "a NIC is one of a `node`, which the fault has to name.");
+  in.check(!nic || node, "nic", "`nic` needs the `node` that it belongs to.");
   if (gpu) {
     in.check(*gpu < cluster.gpus(), "gpu", fmt::format("the GPUs are numbered 0 to {}.", cluster.gpus() - 1));
     out.first_gpu = *gpu;
@@ -46,9 +60,9 @@ void read_place(ConfigReader& in, std::span<const FaultySide> instances, Fault& 
 }
 
 void read_effect(ConfigReader& in, Fault& out) {
-  out.lost = in.optional<bool>("lost", false);
+  out.lost = in.read<bool>(kKeys["lost"]);
   in.check(!out.lost || (!in.has("speed") && !in.has("link_speed")), "lost",
-           "what is lost has no speed; leave out `speed` and `link_speed`.");
+           "failed hardware has no speed; leave out `speed` and `link_speed`.");
   for (const char* key : {"recovery", "rejoin"}) {
     in.check(out.takes_gpus() || !in.has(key), key,
              "only the loss of a GPU, a node or an instance has a time of recovery.");
@@ -56,27 +70,27 @@ void read_effect(ConfigReader& in, Fault& out) {
   in.check(out.nic < 0 || !in.has("speed"), "speed", "a NIC has a `link_speed`.");
   if (out.lost) {
     if (out.takes_gpus()) {
-      out.recovery = to_ticks(in.optional<Seconds>("recovery", Seconds{}));
+      out.recovery = to_ticks(in.read<Seconds>(kKeys["recovery"]));
       in.check(!out.for_good() || !in.has("rejoin"), "rejoin",
                "what is lost for good does not come back; give `until`.");
       if (!out.for_good()) {
-        out.rejoin = to_ticks(in.optional<Seconds>("rejoin", Seconds{}));
+        out.rejoin = to_ticks(in.read<Seconds>(kKeys["rejoin"]));
       }
     }
     return;
   }
   if (out.nic < 0) {
-    out.speed = read_speed(in, "speed");
+    out.speed = read_speed(in, kKeys["speed"]);
   }
-  out.link_speed = read_speed(in, "link_speed");
+  out.link_speed = read_speed(in, kKeys["link_speed"]);
   in.check(out.speed < 1.0 || out.link_speed < 1.0, "speed",
-           "a fault slows something, `speed` or `link_speed` below 1, or takes it: `lost: true`.");
+           "a fault sets `speed` or `link_speed` below 1, or `lost: true` for failed hardware.");
 }
 
 Fault read_fault(ConfigReader& in, std::span<const FaultySide> instances) {
   Fault out;
-  out.at = to_ticks(in.required<Seconds>("at"));
-  if (const auto until = in.maybe<Seconds>("until")) {
+  out.at = to_ticks(in.read<Seconds>(kKeys["at"]));
+  if (const auto until = in.maybe<Seconds>(kKeys["until"])) {
     out.until = to_ticks(*until);
     in.check(out.until > out.at, "until", "a fault ends after it began (`at`).");
   }
@@ -98,8 +112,8 @@ bool any_left(std::span<const Fault> faults, int instance, const ClusterSpec& cl
   return false;
 }
 
-void check_somebody_is_left(const ConfigReader& root, std::span<const Fault> faults,
-                            std::span<const FaultySide> instances) {
+void check_some_survive(const ConfigReader& root, std::span<const Fault> faults,
+                        std::span<const FaultySide> instances) {
   for (const FaultySide& side : instances) {
     bool left = false;
     for (std::size_t i = 0; i < instances.size(); ++i) {
@@ -107,8 +121,8 @@ void check_somebody_is_left(const ConfigReader& root, std::span<const Fault> fau
     }
     root.check(left, "faults",
                side.role == InstanceRole::kWhole
-                   ? "everything is lost in the end; leave something that can serve."
-                   : fmt::format("every {} instance is lost in the end; leave one.",
+                   ? "all GPUs are lost in the end; at least one has to survive."
+                   : fmt::format("every {} instance is lost in the end; at least one has to survive.",
                                  kInstanceRoleNames[static_cast<std::size_t>(side.role)]));
   }
 }
@@ -123,6 +137,8 @@ void check_nics_left(const ConfigReader& root, std::span<const Fault> faults, st
 }
 
 }  // namespace
+
+std::span<const Key> fault_keys() { return kKeys; }
 
 int lost_nics(std::span<const Fault> faults, Ticks now, int instance, int first_gpu, int nics) {
   int count = 0;
@@ -140,7 +156,7 @@ std::vector<Fault> read_faults(ConfigReader& root, std::span<const FaultySide> i
     for (ConfigReader& in : root.list_of_sections("faults")) {
       out.push_back(read_fault(in, instances));
     }
-    check_somebody_is_left(root, out, instances);
+    check_some_survive(root, out, instances);
     check_nics_left(root, out, instances);
   }
   return out;

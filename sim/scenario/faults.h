@@ -45,8 +45,11 @@ struct FaultySide {
   InstanceRole role = InstanceRole::kWhole;
 };
 
+// Keys of one fault.
+std::span<const Key> fault_keys();
+
 // Reads the list `faults` of the scenario; none by default. `instances`: all of the deployment. Throws InputError, also
-// when nobody is left in the end.
+// when no GPU is left in the end.
 std::vector<Fault> read_faults(ConfigReader& root, std::span<const FaultySide> instances);
 
 // NICs of the node that begins with `first_gpu` that are gone at `now`, each counted once; a node has `nics`.

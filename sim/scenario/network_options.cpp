@@ -251,10 +251,10 @@ DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, co
   return checked(DispatchReader(in, std::nullopt, transport, spec).read(fabric, model), root, in, cluster, profile);
 }
 
-DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader& pool, const ClusterSpec& cluster,
+DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const ClusterSpec& cluster,
                                    const NetworkProfile& profile, const MoeSpec& spec, const DispatchOptions& scenario,
                                    const EngineDefault<std::string>& transport) {
-  ConfigReader network = root.section("network"), in = pool.section("dispatch");
+  ConfigReader network = root.section("network");
   const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
   const ScenarioDispatch other{root.section("dispatch"), transport_name(scenario)};
   return checked(DispatchReader(in, other, transport, spec).read(scenario.network.fabric, model), root, in, cluster,

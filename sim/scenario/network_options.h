@@ -57,9 +57,9 @@ DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, co
                               const MoeSpec& model, const FabricOptions& fabric,
                               const EngineDefault<std::string>& transport);
 
-// The `dispatch` of a pool: what it leaves out is as the scenario's section states it, `scenario`, but for what only the
+// The `dispatch` of a pool, `in`: what it leaves out is as the scenario's section states it, `scenario`, but for what only the
 // scenario's transport has; what neither states is the engine's default. `transport`: of this pool.
-DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader& pool, const ClusterSpec& cluster,
+DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const ClusterSpec& cluster,
                                    const NetworkProfile& profile, const MoeSpec& model, const DispatchOptions& scenario,
                                    const EngineDefault<std::string>& transport);
 

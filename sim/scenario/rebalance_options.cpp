@@ -1,30 +1,78 @@
 #include "sim/scenario/rebalance_options.h"
 
 namespace epsim {
+namespace {
+
+enum class Mode { kSync, kAsync };
+// What of the old plan stays; Keep of the policies, and nothing.
+enum class Kept { kNone, kSlots, kGpus, kGpusInNode };
+
+std::vector<std::string> rule_names() {
+  std::vector<std::string> out;
+  for (const RebalanceRuleEntry& rule : rebalance_rules()) {
+    out.emplace_back(rule.name);
+  }
+  return out;
+}
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<Mode> = choice<Mode>({{"sync", Mode::kSync}, {"async", Mode::kAsync}});
+template <>
+inline constexpr auto kNames<Kept> = choice<Kept>(
+    {{"none", Kept::kNone}, {"slots", Kept::kSlots}, {"gpus", Kept::kGpus}, {"gpus_in_node", Kept::kGpusInNode}});
+
+namespace {
+
+constexpr KeyTable kKeys({
+    {"rule", key::name_or_other(rule_names, "epsim list policies"), key::kRequired, "When to plan again."},
+    {"mode", key::one_of<Mode>(), key::is(Mode::kSync),
+     "sync: steps wait while weights move; async: weights move beside steps."},
+    {"window", key::whole(Bound::kPositive), key::is(1000), "Steps whose loads are planned on."},
+    {"planning_time", key::time(), key::is(Seconds(0.042)), "Time that planning takes."},
+    {"move_efficiency", key::number(kPositiveShare), key::is(1.0), "Share of the links' rate that moves reach."},
+    {"link_share", key::number(below(1, Bound::kPositive)), key::is(0.5),
+     "Share of the links that moves take beside steps (mode async)."},
+    {"layers_per_chunk", key::whole(Bound::kPositive), key::by("all"), "Layers moved at a time (mode sync)."},
+    {"keep", key::one_of<Kept>(), key::is(Kept::kSlots), "What of the old plan the new one keeps, to move less."},
+});
+
+std::optional<Keep> keep_of(Kept kept) {
+  switch (kept) {
+    case Kept::kNone:
+      return std::nullopt;
+    case Kept::kSlots:
+      return Keep::kSlots;
+    case Kept::kGpus:
+      return Keep::kGpus;
+    case Kept::kGpusInNode:
+      return Keep::kGpusInNode;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const Key> rebalance_keys() { return kKeys; }
 
 RebalanceOptions read_rebalance(ConfigReader in) {
   RebalanceOptions out;
-  out.rule = make_rebalance_rule(in.required<std::string>("rule"), in);
-  out.background = in.choice("mode", {"sync", "async"}, "sync") == "async";
-  out.window = in.optional<std::int64_t>("window", out.window, Bound::kPositive);
-  out.planning_time = in.optional<Seconds>("planning_time", out.planning_time);
-  out.move_efficiency = in.optional<double>("move_efficiency", out.move_efficiency, Bound::kPositive);
-  in.check(out.move_efficiency <= 1, "move_efficiency", "a share of the rate that is reached is at most 1.");
+  out.rule = make_rebalance_rule(in.read<std::string>(kKeys["rule"]), in);
+  out.background = in.read<Mode>(kKeys["mode"]) == Mode::kAsync;
+  out.window = in.read<std::int64_t>(kKeys["window"]);
+  out.planning_time = in.read<Seconds>(kKeys["planning_time"]);
+  out.move_efficiency = in.read<double>(kKeys["move_efficiency"]);
   if (out.background) {
-    out.link_share = in.optional<double>("link_share", out.link_share, Bound::kPositive);
-    in.check(out.link_share < 1, "link_share", "exchanges of tokens need some of the links too: a share below 1.");
+    out.link_share = in.read<double>(kKeys["link_share"]);
   } else {
-    out.layers_per_chunk = in.maybe<int>("layers_per_chunk", Bound::kPositive).value_or(0);
+    out.layers_per_chunk = in.maybe<int>(kKeys["layers_per_chunk"]).value_or(0);
   }
   in.check(out.background || !in.has("link_share"), "link_share",
            "with mode sync steps wait while weights move, which then have the links to themselves; leave it out.");
   in.check(!out.background || !in.has("layers_per_chunk"), "layers_per_chunk",
            "with mode async every layer switches when its weights have arrived; leave it out.");
-  const std::string keep = in.choice("keep", {"none", "slots", "gpus", "gpus_in_node"}, "slots");
-  out.keep = keep == "none"    ? std::nullopt
-             : keep == "slots" ? std::optional(Keep::kSlots)
-             : keep == "gpus"  ? std::optional(Keep::kGpus)
-                               : std::optional(Keep::kGpusInNode);
+  out.keep = keep_of(in.read<Kept>(kKeys["keep"]));
   in.finish();
   return out;
 }

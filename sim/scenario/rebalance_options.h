@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "policies/rebalance/keep_in_place.h"
 #include "policies/rebalance/rules.h"
@@ -23,11 +24,12 @@ struct RebalanceOptions {
   std::optional<Keep> keep = Keep::kSlots;
 };
 
-// Keys: rule (a name of `epsim list policies`) and its options; mode (sync | async; sync); window (1000 steps: the
-// buffers of SGLang and vLLM); planning_time (42ms: SGLang's list variant of EPLB for 58 layers, 256 experts and 320
-// slots on one core); layers_per_chunk for sync (all; SGLang's eplb_rebalance_layers_per_chunk); link_share for async
-// (0.5); move_efficiency (1: weights travel as fast as NCCL's all-to-all does); keep (none | slots | gpus |
-// gpus_in_node; slots, as vLLM). Calls finish().
+// Keys besides those of the rule. Sources of the defaults: window: the buffers of SGLang and vLLM; planning_time:
+// SGLang's list variant of EPLB for 58 layers, 256 experts and 320 slots on one core; layers_per_chunk: SGLang's
+// eplb_rebalance_layers_per_chunk; move_efficiency: weights travel as fast as NCCL's all-to-all does; keep: as vLLM.
+std::span<const Key> rebalance_keys();
+
+// Reads them, and those of the rule; calls finish().
 RebalanceOptions read_rebalance(ConfigReader in);
 
 }  // namespace epsim

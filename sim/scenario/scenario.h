@@ -1,4 +1,4 @@
-// A scenario: everything a run depends on, read from one YAML document and checked before anything runs.
+// A scenario: everything a run depends on. read_scenario.h reads it from one YAML document.
 #pragma once
 
 #include <cstdint>
@@ -82,8 +82,13 @@ struct Scenario {
   std::string resolved;  // the document with overrides and defaults filled in, as YAML
 };
 
-// Reads the scenario; `labels` names the policies to compare, and none means the scenario's own `policy`. A label is an
-// entry of `policies:` or the plain name of a policy. Throws InputError for anything that cannot be run.
-Scenario read_scenario(const Config& config, const std::vector<std::string>& labels);
+// The pools of the deployment; of one instance, that which the scenario's own sections describe.
+std::vector<InstancePool> pools_of(const Scenario& scenario);
+
+// GPUs of all instances.
+int all_gpus(const Scenario& scenario);
+
+// The scenario as an instance of the pool sees it.
+Scenario scenario_of(const Scenario& scenario, const InstancePool& pool);
 
 }  // namespace epsim

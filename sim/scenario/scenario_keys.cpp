@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <sstream>
 
@@ -11,7 +12,9 @@
 #include "policies/rebalance/rules.h"
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
+#include "sim/scenario/model_sections.h"
 #include "sim/scenario/network_options.h"
+#include "sim/scenario/read_deployment.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
 #include "traces/model/imbalance_suite.h"
@@ -123,6 +126,74 @@ const ScenarioKey* row_of(const std::string& path, std::string_view variant) {
   return any;
 }
 
+// What each section's readers take their values through; with `variants` for those kinds of the section alone.
+struct SectionKeys {
+  std::string_view section, variants;
+  std::span<const Key> keys;
+};
+
+std::vector<SectionKeys> section_keys() {
+  return {{"deployment", "", deployment_keys()},
+          {"deployment.prefill", "", pool_keys()},
+          {"execution", "", execution_keys()},
+          {"faults[]", "", fault_keys()},
+          {"memory", "", memory_keys()},
+          {"model", "", model_keys()},
+          {"parallelism", "", parallelism_keys()},
+          {"policies.*", "libra lina harmoeny fastermoe least_loaded_ep", step_policy_run_keys()},
+          {"policies.*.rebalance", "", rebalance_keys()}};
+}
+
+std::string fallback_text(const Key& key) {
+  switch (key.fallback.kind) {
+    case key::Fallback::Kind::kRequired:
+      return "required";
+    case key::Fallback::Kind::kNone:
+      return "none";
+    case key::Fallback::Kind::kWorkedOut:
+      return fmt::format("({})", key.fallback.words);
+    case key::Fallback::Kind::kValue:
+      break;
+  }
+  return default_text(key);
+}
+
+// The rows of the section, or of the items of that list.
+void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
+  for (const SectionKeys& section : section_keys()) {
+    if (section.section != path && section.section != path + "[]") {
+      continue;
+    }
+    for (const Key& key : section.keys) {
+      out.push_back({fmt::format("{}.{}", section.section, key.name), std::string(section.variants), key.value.type,
+                     key.value.range, fallback_text(key),
+                     key.value.choices == nullptr ? std::vector<std::string>{} : key.value.choices(), key.value.open,
+                     std::string(key.value.listed_by), std::string(key.sentence), &key});
+      add_section(out.back().path, out);
+    }
+  }
+}
+
+ScenarioKey plain_row(const PlainKey& key) {
+  static constexpr std::pair<std::string_view, const char*> kLists[] = {
+      {"@models", "epsim list models"},   {"@nodes", "epsim list hardware"},
+      {"@engines", "epsim list engines"}, {"@requests", "epsim list readers"},
+      {"@loads", "epsim list readers"},   {"@policies", "epsim list policies"},
+      {"@rules", "epsim list policies"},  {"@replica_choices", "epsim list policies"}};
+  const bool open = key.choices.starts_with('@');
+  const auto list =
+      std::find_if(std::begin(kLists), std::end(kLists), [&](const auto& l) { return l.first == key.choices; });
+  return {std::string(key.path),
+          std::string(key.variants),
+          key.type,
+          key.most > 0 ? at_most(key.most, key.bound) : Range(key.bound),
+          std::string(key.fallback),
+          open ? catalogue(key.choices) : words(key.choices),
+          open,
+          list == std::end(kLists) ? "" : list->second,
+          std::string(key.sentence)};
+}
+
 class Check {
  public:
   explicit Check(const ConfigReader& root) { look(root, "", ""); }
@@ -134,9 +205,9 @@ class Check {
     std::vector<std::string> out;
     for (const ScenarioKey& key : scenario_keys()) {
       const std::size_t dot = key.path.rfind('.');
-      const std::string_view parent = dot == std::string_view::npos ? "" : key.path.substr(0, dot);
-      const std::string name(key.path.substr(dot == std::string_view::npos ? 0 : dot + 1));
-      if (parent == section && row_of(std::string(key.path), variant) == &key) {
+      const std::string parent = dot == std::string::npos ? "" : key.path.substr(0, dot);
+      const std::string name = key.path.substr(dot == std::string::npos ? 0 : dot + 1);
+      if (parent == section && row_of(key.path, variant) == &key) {
         out.push_back(name);
       }
     }
@@ -158,7 +229,7 @@ class Check {
         return std::nullopt;
       }
       value = in.maybe<std::string>(which).value_or(value);
-      const std::vector<std::string> all = choices_of(*row);
+      const std::vector<std::string>& all = row->choices;
       const bool plugin = value == plugin_policy().name && section == "policies.*";
       return plugin || std::find(all.begin(), all.end(), value) == all.end() ? std::nullopt : std::optional(value);
     }
@@ -204,7 +275,7 @@ class Check {
       }
       return;
     }
-    if (const auto problem = in.problem_of(key, row->type, row->bound)) {
+    if (const auto problem = in.problem_of(key, row->type, row->range)) {
       result.errors.emplace_back(in.place(key), *problem);
       return;
     }
@@ -212,9 +283,9 @@ class Check {
       for (ConfigReader& item : in.list_of_sections(key)) {
         look(item, described_as(path + "[]"), "");
       }
-    } else if (row->type == ValueType::kText && !row->choices.empty() && !open_choices(*row) && in.has(key)) {
+    } else if (row->type == ValueType::kText && !row->choices.empty() && !row->open && in.has(key)) {
       const std::string value = *in.maybe<std::string>(key);
-      const std::vector<std::string> allowed = choices_of(*row);
+      const std::vector<std::string>& allowed = row->choices;
       if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
         result.errors.emplace_back(in.place(key), unknown_name("value", value, allowed));
       }
@@ -228,17 +299,15 @@ const std::vector<ScenarioKey>& scenario_keys() {
   static const std::vector<ScenarioKey> all = [] {
     std::vector<ScenarioKey> out;
     for (const auto part : {system_keys(), input_keys(), policy_keys()}) {
-      out.insert(out.end(), part.begin(), part.end());
+      for (const PlainKey& key : part) {
+        out.push_back(plain_row(key));
+        add_section(out.back().path, out);
+      }
     }
+    add_section("policies.*", out);
     return out;
   }();
   return all;
-}
-
-bool open_choices(const ScenarioKey& key) { return key.choices.starts_with('@'); }
-
-std::vector<std::string> choices_of(const ScenarioKey& key) {
-  return open_choices(key) ? catalogue(key.choices) : words(key.choices);
 }
 
 bool has_variant(const ScenarioKey& key, std::string_view variant) {
@@ -266,11 +335,13 @@ std::string type_text(const ScenarioKey& key) {
   std::string out = kNames[static_cast<std::size_t>(key.type)];
   const bool number = (key.type >= ValueType::kTime && key.type <= ValueType::kWholes) ||
                       key.type == ValueType::kWhole || key.type == ValueType::kNumber;
-  if (number && key.most > 0) {
-    return fmt::format("{}, {} {:.15g}", out, key.bound == Bound::kPositive ? "> 0 and <=" : "0 to", key.most);
+  const Range& range = key.range;
+  const bool low = number && std::isfinite(range.least), high = number && std::isfinite(range.most);
+  if (low && high && !range.above && !range.below) {
+    return fmt::format("{}, {:.15g} to {:.15g}", out, range.least, range.most);
   }
-  return number && key.bound != Bound::kAny ? fmt::format("{}, {} 0", out, key.bound == Bound::kPositive ? ">" : ">=")
-                                            : out;
+  out += low ? fmt::format(", {} {:.15g}", range.above ? ">" : ">=", range.least) : "";
+  return high ? fmt::format("{}{} {} {:.15g}", out, low ? " and" : ",", range.below ? "<" : "<=", range.most) : out;
 }
 
 std::span<const SameKeys> same_keys() { return kSameKeys; }

@@ -1,6 +1,6 @@
 // Every key that a scenario may have: what `epsim list keys`, docs/keys.md and `epsim schema` print, and what a file is
-// checked against before its sections are read. tests/scenario/scenario_keys_test.cpp holds the table against what the
-// readers ask for, in both directions: a new key of a reader needs a row here.
+// checked against before its sections are read. A section's rows stand beside its reader, which takes its values through
+// them (sim/core/key.h); scenario_keys.cpp says which rows belong to which section. A new key is a row and its use.
 #pragma once
 
 #include <span>
@@ -13,24 +13,22 @@
 namespace epsim {
 
 struct ScenarioKey {
-  std::string_view path;      // dotted; * for a label of `policies`, [] for the items of a list
-  std::string_view variants;  // values of the section's `kind` (`engine`, `rule`) that have the key; empty: all
+  std::string path;      // dotted; * for a label of `policies`, [] for the items of a list
+  std::string variants;  // values of the section's `kind` (`engine`, `rule`) that have the key; empty: all
   ValueType type;
-  Bound bound;                // of numbers and quantities
-  std::string_view fallback;  // "required", "none" (nothing unless given), "(...)" where the reader works it out, or
-                              // the default
-  std::string_view choices;   // values separated by spaces; "@models" and the like: names of a catalogue
-  std::string_view sentence;
-  double most = 0;  // largest value; 0: no limit
+  Range range;           // of numbers and quantities
+  std::string fallback;  // "required", "none" (nothing unless given), "(...)" where the reader works it out, or the
+                         // default
+  std::vector<std::string> choices;  // values that it may have; empty: any
+  bool open = false;                 // other values than the choices are possible: a path, a label
+  std::string listed_by;             // the command that lists the choices, where they are many
+  std::string sentence;
+  const Key* row = nullptr;  // that its reader takes it through
 };
 
 // All rows, section by section. Rows of one path differ in their variants.
 const std::vector<ScenarioKey>& scenario_keys();
 
-// The rows of a catalogue or those in the row, as words.
-std::vector<std::string> choices_of(const ScenarioKey& key);
-// Whether other values than choices_of() are possible: a path, a label.
-bool open_choices(const ScenarioKey& key);
 bool has_variant(const ScenarioKey& key, std::string_view variant);
 // "whole number, > 0", "time, >= 0".
 std::string type_text(const ScenarioKey& key);
@@ -51,9 +49,18 @@ struct ScenarioCheck {
 // reader.
 ScenarioCheck check_scenario_keys(const ConfigReader& root);
 
-// The parts of the table.
-std::span<const ScenarioKey> system_keys();
-std::span<const ScenarioKey> input_keys();
-std::span<const ScenarioKey> policy_keys();
+// Keys whose readers do not take them through a row yet.
+struct PlainKey {
+  std::string_view path, variants;
+  ValueType type;
+  Bound bound;
+  std::string_view fallback;
+  std::string_view choices;  // values separated by spaces; "@models" and the like: names of a catalogue
+  std::string_view sentence;
+  double most = 0;  // largest value; 0: no limit
+};
+std::span<const PlainKey> system_keys();
+std::span<const PlainKey> input_keys();
+std::span<const PlainKey> policy_keys();
 
 }  // namespace epsim

@@ -9,7 +9,7 @@ using V = ValueType;
 constexpr const char* kGenerated = "poisson constant gamma onoff diurnal sessions";
 constexpr const char* kRecorded = "auto azure_csv burstgpt_csv mooncake_jsonl servegen benchmark_jsonl csv trace_file";
 
-constexpr ScenarioKey kInputKeys[] = {
+constexpr PlainKey kInputKeys[] = {
     {"requests", "", V::kSection, Bound::kNotNegative, "required", "", "What arrives, when, and how long it is."},
     {"requests.kind", "", V::kText, Bound::kNotNegative, "required", "@requests",
      "Kind of arrivals, or format of a recorded trace."},
@@ -193,6 +193,6 @@ constexpr ScenarioKey kInputKeys[] = {
 
 }  // namespace
 
-std::span<const ScenarioKey> input_keys() { return kInputKeys; }
+std::span<const PlainKey> input_keys() { return kInputKeys; }
 
 }  // namespace epsim

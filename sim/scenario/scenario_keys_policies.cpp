@@ -6,10 +6,9 @@ namespace {
 
 using V = ValueType;
 
-constexpr const char* kPerStep = "libra lina harmoeny fastermoe least_loaded_ep";
 constexpr const char* kGrace = "grace grace_hg grace_hg_fr grace_hg_dr_wrr grace_hg_dr_tar";
 
-constexpr ScenarioKey kPolicyKeys[] = {
+constexpr PlainKey kPolicyKeys[] = {
     {"policies.*.kind", "", V::kText, Bound::kNotNegative, "(the label)", "@policies",
      "The policy; may be left out where the label is its name."},
     {"policies.*.plugin", "plugin", V::kPath, Bound::kNotNegative, "none", "",
@@ -110,14 +109,6 @@ constexpr ScenarioKey kPolicyKeys[] = {
      "Network rate in the policy's own cost model."},
     {"policies.*.compute", "fastermoe", V::kFlopRate, Bound::kPositive, "11.5TF/s", "",
      "Compute rate in the policy's own cost model."},
-    {"policies.*.accuracy", kPerStep, V::kNumber, Bound::kNotNegative, "(0.88; lina 0.44)", "",
-     "Share of assignments predicted right.", 1},
-    {"policies.*.distortion", kPerStep, V::kNumber, Bound::kNotNegative, "0.2", "",
-     "Sigma of the error in what is predicted wrong."},
-    {"policies.*.planning_time", kPerStep, V::kTime, Bound::kNotNegative, "5e-05s", "",
-     "Host time per layer from routing to plan."},
-    {"policies.*.copy_efficiency", kPerStep, V::kNumber, Bound::kPositive, "(0.844)", "",
-     "Share of a port's rate that weight copies reach.", 1},
     {"policies.*.replica_choice", "", V::kSection, Bound::kNotNegative, "(the policy's)", "",
      "Which copy of an expert a token goes to."},
     {"policies.*.replica_choice.kind", "", V::kText, Bound::kNotNegative, "(the policy's)", "@replica_choices",
@@ -133,30 +124,16 @@ constexpr ScenarioKey kPolicyKeys[] = {
     {"policies.*.replica_choice.seed", "sglang_static", V::kWhole, Bound::kNotNegative, "42", "",
      "Seed of the rule's draws."},
     {"policies.*.rebalance", "", V::kSection, Bound::kNotNegative, "none", "", "Plan again during the run."},
-    {"policies.*.rebalance.rule", "", V::kText, Bound::kNotNegative, "required", "@rules", "When to plan again."},
     {"policies.*.rebalance.steps", "every", V::kWhole, Bound::kPositive, "3000", "", "Steps between looks."},
     {"policies.*.rebalance.steps", "threshold gain", V::kWhole, Bound::kPositive, "1000", "", "Steps between looks."},
     {"policies.*.rebalance.balancedness", "threshold", V::kNumber, Bound::kPositive, "1", "",
      "Plan again when mean over maximum GPU load is below this.", 1},
     {"policies.*.rebalance.horizon", "gain", V::kWhole, Bound::kPositive, "(as steps)", "",
      "Steps over which a new plan has to pay."},
-    {"policies.*.rebalance.mode", "", V::kText, Bound::kNotNegative, "sync", "sync async",
-     "sync: steps wait while weights move; async: weights move beside steps."},
-    {"policies.*.rebalance.window", "", V::kWhole, Bound::kPositive, "1000", "", "Steps whose loads are planned on."},
-    {"policies.*.rebalance.planning_time", "", V::kTime, Bound::kNotNegative, "0.042s", "",
-     "Time that planning takes."},
-    {"policies.*.rebalance.move_efficiency", "", V::kNumber, Bound::kPositive, "1", "",
-     "Share of the links' rate that moves reach.", 1},
-    {"policies.*.rebalance.link_share", "", V::kNumber, Bound::kPositive, "0.5", "",
-     "Share of the links that moves take beside steps (mode async); below 1.", 1},
-    {"policies.*.rebalance.layers_per_chunk", "", V::kWhole, Bound::kPositive, "(all)", "",
-     "Layers moved at a time (mode sync)."},
-    {"policies.*.rebalance.keep", "", V::kText, Bound::kNotNegative, "slots", "none slots gpus gpus_in_node",
-     "What of the old plan the new one keeps, to move less."},
 };
 
 }  // namespace
 
-std::span<const ScenarioKey> policy_keys() { return kPolicyKeys; }
+std::span<const PlainKey> policy_keys() { return kPolicyKeys; }
 
 }  // namespace epsim

@@ -1,15 +1,28 @@
 #include "sim/scenario/step_policy_run.h"
 
 namespace epsim {
+namespace {
+
+constexpr StepPolicyRun kOwn{};
+
+constexpr KeyTable kKeys({
+    {"accuracy", key::number(kShare), key::by("0.88; lina 0.44"), "Share of assignments predicted right."},
+    {"distortion", key::number(), key::is(kOwn.predictor.distortion), "Sigma of the error in what is predicted wrong."},
+    {"planning_time", key::time(), key::is(kOwn.planning), "Host time per layer from routing to plan."},
+    {"copy_efficiency", key::number(kPositiveShare), key::is(kOwn.copy_efficiency),
+     "Share of a port's rate that weight copies reach: 380 of 450 GB/s."},
+});
+
+}  // namespace
+
+std::span<const Key> step_policy_run_keys() { return kKeys; }
 
 StepPolicyRun read_step_policy_run(const std::string& kind, ConfigReader& in) {
   StepPolicyRun out;
-  out.predictor.accuracy = in.optional<double>("accuracy", kind == "lina" ? 0.44 : 0.88, Bound::kNotNegative);
-  in.check(out.predictor.accuracy <= 1.0, "accuracy", "a share of right predictions is at most 1.");
-  out.predictor.distortion = in.optional<double>("distortion", out.predictor.distortion, Bound::kNotNegative);
-  out.planning = in.optional<Seconds>("planning_time", out.planning, Bound::kNotNegative);
-  out.copy_efficiency = in.optional<double>("copy_efficiency", out.copy_efficiency, Bound::kPositive);
-  in.check(out.copy_efficiency <= 1.0, "copy_efficiency", "a share of the link's rate is at most 1.");
+  out.predictor.accuracy = in.read<double>(kKeys["accuracy"], kind == "lina" ? 0.44 : 0.88);
+  out.predictor.distortion = in.read<double>(kKeys["distortion"]);
+  out.planning = in.read<Seconds>(kKeys["planning_time"]);
+  out.copy_efficiency = in.read<double>(kKeys["copy_efficiency"]);
   return out;
 }
 

@@ -6,6 +6,7 @@
 //            github.com/NVIDIA/nccl issue 1264). Accuracy: Libra, Table 1, means over data sets on Qwen3.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "sim/core/config.h"
@@ -26,6 +27,8 @@ struct StepPolicyRun {
   Seconds planning{50e-6};                 // host time from the ids to the plan, in every layer; origin `declared`
   double copy_efficiency = 380.0 / 450.0;  // share of a port's rate that copies of weights reach
 };
+
+std::span<const Key> step_policy_run_keys();
 
 // Reads accuracy, distortion, planning_time and copy_efficiency of a policy of this kind; leaves finish() to the
 // caller.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/core/choice.h"
 #include "sim/core/units.h"
 
 namespace epsim {
@@ -26,6 +27,10 @@ enum class Router {
   kLeastTokens,  // the rank whose unfinished requests have the fewest input and output tokens; ties: the lowest rank
   kCacheAware,   // the rank that holds the most of its prefix, unless others are much less loaded (router.h)
 };
+template <>
+inline constexpr auto kNames<Router> = choice<Router>({{"round_robin", Router::kRoundRobin},
+                                                       {"least_tokens", Router::kLeastTokens},
+                                                       {"cache_aware", Router::kCacheAware}});
 
 // What decides whether a step is replayed from a CUDA graph, and to which captured size the ranks are padded.
 enum class GraphSize {

@@ -7,6 +7,7 @@
 #include "sim/cluster/hardware_change.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/error.h"
+#include "sim/scenario/read_scenario.h"
 
 using namespace epsim;
 

@@ -13,6 +13,7 @@
 #include "sim/cluster/run_policy.h"
 #include "sim/cluster/simulate.h"
 #include "sim/core/error.h"
+#include "sim/scenario/read_scenario.h"
 #include "tests/cluster/random_fleet.h"
 #include "tests/support/errors.h"
 

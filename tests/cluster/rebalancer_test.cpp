@@ -11,6 +11,7 @@
 
 #include "sim/cluster/run_policy.h"
 #include "sim/core/error.h"
+#include "sim/scenario/read_scenario.h"
 #include "tests/support/errors.h"
 #include "traces/requests/read_requests.h"
 

@@ -11,6 +11,7 @@
 
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
 #include "tests/support/paths.h"
 

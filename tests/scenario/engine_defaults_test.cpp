@@ -10,6 +10,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "models/memory/memory_model.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/scheduler/sglang_knobs.h"
 #include "sim/scheduler/vllm_knobs.h"
 #include "tests/support/small_scenario.h"

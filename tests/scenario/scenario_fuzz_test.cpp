@@ -8,6 +8,7 @@
 
 #include "sim/cluster/run_policy.h"
 #include "sim/core/rng.h"
+#include "sim/scenario/read_scenario.h"
 
 using namespace epsim;
 

@@ -4,10 +4,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
 #include "sim/core/files.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/scenario/scenario.h"
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
@@ -108,17 +110,17 @@ std::vector<std::vector<std::string>> visits(const std::string& trace) {
   out.push_back({"loads={kind: sglang_counts, path: " + corpus("sglang/two_d.json") + "}"});
   for (const ScenarioKey& key : scenario_keys()) {
     if (key.path == "policies.*.kind") {
-      for (const std::string& kind : choices_of(key)) {
+      for (const std::string& kind : key.choices) {
         out.push_back({"policies.x={kind: " + kind + "}"});
       }
     } else if (key.path == "policies.*.replica_choice.kind") {
-      for (const std::string& kind : choices_of(key)) {
+      for (const std::string& kind : key.choices) {
         for (const char* more : {"", ", draw: smooth"}) {
           out.push_back({"policies.eplb={replica_choice: {kind: " + kind + more + "}}"});
         }
       }
     } else if (key.path == "policies.*.rebalance.rule") {
-      for (const std::string& kind : choices_of(key)) {
+      for (const std::string& kind : key.choices) {
         for (const char* mode : {"sync", "async"}) {
           out.push_back({"policies.eplb={rebalance: {rule: " + kind + ", mode: " + mode + "}}"});
         }
@@ -144,7 +146,8 @@ const std::map<std::pair<std::string, std::string>, KeyRead>& asked_keys() {
       } catch (const InputError&) {
       }
       for (const KeyRead& read : config.reads()) {
-        out.try_emplace({table_path(read.path), read.variant}, read);
+        const auto [at, fresh] = out.try_emplace({table_path(read.path), read.variant}, read);
+        at->second.key = at->second.key == nullptr ? read.key : at->second.key;
       }
     }
     return out;
@@ -180,7 +183,8 @@ TEST_CASE("every key that a reader asks for has a row") {
       continue;  // a label; or asked before the entry said what kind it is
     }
     const ScenarioKey* row = row_for(path, variant);
-    CHECK_MESSAGE(row != nullptr, "add a row for `", path, "` to sim/scenario/scenario_keys_*.cpp");
+    CHECK_MESSAGE(row != nullptr, "declare `", path, "` in a row, and enter it in sim/scenario/scenario_keys.cpp");
+    CHECK_MESSAGE((row == nullptr || row->row == nullptr || read.key != nullptr), "read `", path, "` through its row");
   }
 }
 
@@ -200,7 +204,7 @@ TEST_CASE("every row of the table is a key that a reader asks for") {
 
 TEST_CASE("upper limits of the table are those of the readers") {
   for (const ScenarioKey& key : scenario_keys()) {
-    if (key.most == 0 || !key.variants.empty() || key.path.find_first_of("*[") != std::string_view::npos) {
+    if (!std::isfinite(key.range.most) || !key.variants.empty() || key.path.find_first_of("*[") != std::string::npos) {
       continue;
     }
     Config config = Config::from_text(kBase, "keys.yaml");
@@ -210,14 +214,14 @@ TEST_CASE("upper limits of the table are those of the readers") {
     if (key.path.starts_with("serving.speculative")) {
       config.set("serving.speculative.draft_tokens=1");
     }
-    config.set(fmt::format("{}={}", key.path, key.most + 1));
+    config.set(fmt::format("{}={}", key.path, key.range.most + 1));
     CAPTURE(std::string(key.path));
     CHECK(test::error_of<InputError>([&] { read_scenario(config, {}); }).place.key == std::string(key.path));
   }
 }
 
 TEST_CASE("a sentence is one, and every choice is a word") {
-  std::set<std::pair<std::string_view, std::string_view>> seen;
+  std::set<std::pair<std::string, std::string>> seen;
   for (const ScenarioKey& key : scenario_keys()) {
     CAPTURE(std::string(key.path));
     CHECK(seen.insert({key.path, key.variants}).second);
@@ -225,7 +229,7 @@ TEST_CASE("a sentence is one, and every choice is a word") {
     CHECK(key.sentence.size() < 130);
     CHECK_FALSE(key.fallback.empty());
     if (!key.choices.empty()) {
-      CHECK(choices_of(key).size() > 1);
+      CHECK(key.choices.size() > 1);
     }
   }
 }
@@ -275,7 +279,8 @@ exectuion: {}
     told += fmt::format("{} {}\n", error.place.line, error.place.key);
   }
   CHECK(told ==
-        "2 cluster.nodes\n3 model.dtype\n4 memory.reserve\n5 requests.rate\n6 loads.drfit\n7 plan_loads.exponent\n"
+        "2 cluster.nodes\n3 model.dtype\n4 memory.static_fraction\n4 memory.reserve\n5 requests.rate\n6 loads.drfit\n7 "
+        "plan_loads.exponent\n"
         "8 exectuion\n");
   test::check_contains(e.what(), {"`cluster.nodes`: this key is required and missing; line 2 has 'nods'",
                                   "`model.dtype`: unknown value 'int4'", "has no unit", "nearest first: drift",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/scenario/read_scenario.h"
 #include "sim/step/policy_pricer.h"
 #include "tests/support/paths.h"
 

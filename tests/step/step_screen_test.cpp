@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/cluster/run_policy.h"
+#include "sim/scenario/read_scenario.h"
 
 using namespace epsim;
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/scenario/read_scenario.h"
 #include "sim/scenario/scenario.h"
 #include "tests/support/paths.h"
 

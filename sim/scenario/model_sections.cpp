@@ -1,0 +1,102 @@
+#include "sim/scenario/model_sections.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "models/catalogue/model_catalogue.h"
+#include "sim/scenario/expert_layout.h"
+#include "sim/scenario/read_names.h"
+
+namespace epsim {
+namespace {
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> out;
+  for (const auto& model : list_models()) {
+    out.emplace_back(model.name);
+  }
+  return out;
+}
+
+constexpr KeyTable kModelKeys({
+    {"architecture", key::name_or_other(model_names, "epsim list models"), key::kRequired,
+     "A shipped model, or the path of a Hugging Face config.json."},
+    {"dtype", key::one_of<DataType>(), key::is(DataType::kBf16), "Data type of weights and matrix products."},
+    {"kv_dtype", key::one_of<DataType>(), key::is(DataType::kBf16), "Data type of the KV cache."},
+});
+
+constexpr KeyTable kParallelismKeys({
+    {"attention_tp", key::whole(Bound::kPositive), key::by("GPUs of a node"),
+     "GPUs of one DP rank: tensor parallelism of attention."},
+    {"ep_size", key::whole(Bound::kPositive), key::by("all GPUs"),
+     "Expert-parallel ranks; the GPUs of a rank split each of its experts."},
+    {"shared_experts", key::one_of<Sharding>(), key::is(Parallelism{}.shared_experts),
+     "How a DP rank holds the shared experts."},
+    {"dense_ffn", key::one_of<Sharding>(), key::is(Parallelism{}.dense_ffn), "How a DP rank holds the dense layers."},
+    {"embedding", key::one_of<Sharding>(), key::is(Parallelism{}.embedding),
+     "How a DP rank holds the embedding and the output head."},
+});
+
+constexpr KeyTable kMemoryKeys({
+    {"static_fraction", key::number(kPositiveShare), key::by("the engine's, by GPU and layout"),
+     "Share of GPU memory for weights, copies and KV cache; the engine's own knob may set it instead."},
+    {"reserve", key::bytes(), key::is(Bytes(0)), "Memory of each GPU that is left free besides."},
+    {"reserve_per_node", key::bytes(), key::is(Bytes(0)), "Memory of each node that is left free besides."},
+    {"kv_block_tokens", key::whole(Bound::kPositive), key::by("1, vLLM 16"), "Tokens per KV block."},
+    {"num_gpu_blocks", key::whole(Bound::kPositive), key::by("what the memory holds"),
+     "KV blocks of a DP rank, instead of computing them from the memory."},
+});
+
+// A value that the engine's knob gives, or else the `memory` section; both is an error.
+template <class T>
+std::optional<T> knob_or_key(ConfigReader& in, const std::optional<T>& knob, const Key& key) {
+  const std::optional<T> own = in.maybe<T>(key);
+  in.check(!own || !knob, std::string(key.name), "the engine's own knob in `serving` sets this too; give one of them.");
+  return own ? own : knob;
+}
+
+}  // namespace
+
+std::span<const Key> model_keys() { return kModelKeys; }
+std::span<const Key> parallelism_keys() { return kParallelismKeys; }
+std::span<const Key> memory_keys() { return kMemoryKeys; }
+
+void read_model(ConfigReader root, Scenario& s) {
+  ConfigReader in = root.required_section("model");
+  const std::string architecture = name_or_path(in, kModelKeys["architecture"]);
+  s.model = at_key(in, "architecture", [&] { return find_model(architecture); });
+  s.model.bytes_per_weight = bytes_of(in.read<DataType>(kModelKeys["dtype"]));
+  s.model.bytes_per_kv = bytes_of(in.read<DataType>(kModelKeys["kv_dtype"]));
+}
+
+void read_parallelism(ConfigReader root, Scenario& s) {
+  ConfigReader in = root.section("parallelism");
+  Parallelism& p = s.parallelism;
+  p.gpus = s.cluster.gpus();
+  p.attention_tp = in.read<int>(kParallelismKeys["attention_tp"], s.cluster.node.gpus);
+  p.shared_experts = in.read<Sharding>(kParallelismKeys["shared_experts"]);
+  p.dense_ffn = in.read<Sharding>(kParallelismKeys["dense_ffn"]);
+  p.embedding = in.read<Sharding>(kParallelismKeys["embedding"]);
+  read_ep_size(in, kParallelismKeys["ep_size"], 1, p);
+  p.validate(s.model, shape_of(s.cluster));
+  in.check(p.attention_tp <= s.cluster.node.gpus, "attention_tp",
+           fmt::format("attention groups of {} GPUs span nodes of {}; tensor parallelism is priced inside a node only.",
+                       p.attention_tp, s.cluster.node.gpus));
+}
+
+void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
+  ConfigReader in = root.section("memory");
+  MemoryOptions& m = s.memory;
+  const std::optional<double> fraction = knob_or_key(in, engine.static_fraction, kMemoryKeys["static_fraction"]);
+  m.static_fraction = fraction ? *fraction : in.read<double>(kMemoryKeys["static_fraction"]);
+  m.account = engine.static_fraction ? engine.account : MemoryAccount::kPlain;
+  in.check(m.static_fraction <= 1.0, "static_fraction", "a share of the memory is at most 1.");
+  m.reserve = in.read<Bytes>(kMemoryKeys["reserve"]);
+  m.reserve_per_node = in.read<Bytes>(kMemoryKeys["reserve_per_node"]);
+  m.kv_block_tokens =
+      knob_or_key(in, engine.kv_block_tokens, kMemoryKeys["kv_block_tokens"]).value_or(engine.default_block_tokens);
+  m.num_gpu_blocks = knob_or_key(in, engine.num_gpu_blocks, kMemoryKeys["num_gpu_blocks"]);
+}
+
+}  // namespace epsim

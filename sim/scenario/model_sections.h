@@ -1,0 +1,32 @@
+// Reads the sections `model`, `parallelism` and `memory` of a scenario.
+#pragma once
+
+#include <span>
+
+#include "sim/core/choice.h"
+#include "sim/core/config.h"
+#include "sim/scenario/scenario.h"
+#include "sim/scheduler/engines.h"
+
+namespace epsim {
+
+// Of weights, keys and values, tokens on their way.
+enum class DataType { kBf16, kFp8 };
+template <>
+inline constexpr auto kNames<DataType> = choice<DataType>({{"bf16", DataType::kBf16}, {"fp8", DataType::kFp8}});
+constexpr double bytes_of(DataType type) { return type == DataType::kBf16 ? 2.0 : 1.0; }
+
+template <>
+inline constexpr auto kNames<Sharding> = choice<Sharding>({{"tensor_parallel", Sharding::kTensorParallel},
+                                                           {"replicated", Sharding::kReplicated}});
+
+std::span<const Key> model_keys();
+std::span<const Key> parallelism_keys();
+std::span<const Key> memory_keys();
+
+// Each fills its part of the scenario; read_parallelism() needs model and cluster. Throw InputError.
+void read_model(ConfigReader root, Scenario& s);
+void read_parallelism(ConfigReader root, Scenario& s);
+void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s);
+
+}  // namespace epsim

@@ -1,0 +1,149 @@
+#include "sim/scenario/read_deployment.h"
+
+#include <fmt/format.h>
+
+#include "sim/scenario/expert_layout.h"
+#include "sim/scenario/network_options.h"
+#include "sim/scheduler/engines.h"
+
+namespace epsim {
+namespace {
+
+constexpr KeyTable kKeys({
+    {"instances", key::whole(Bound::kPositive), key::is(1), "Number of equal instances."},
+    {"router", key::one_of<Router>(), key::is(Deployment{}.router),
+     "Which instance takes a request, and which decode instance a prompt goes to."},
+    {"retry_limit", key::whole(at_most(1000)), key::is(3),
+     "How often a request restarts after its DP rank is lost before it fails."},
+    {"after_loss", key::one_of<AfterLoss>(), key::is(AfterLoss::kKeep), "What happens to experts on lost GPUs."},
+    {"reload_rate", key::byte_rate(Bound::kPositive), key::kNone,
+     "Rate at which each GPU loads weights from outside; required by after_loss: repair."},
+    {"prefill", key::section(), key::kNone, "The prefill instances; `decode` takes the same keys. Needs both."},
+    {"decode", key::section(), key::kNone, "The decode instances; keys as in `prefill`."},
+});
+
+constexpr KeyTable kPoolKeys({
+    {"instances", key::whole(Bound::kPositive), key::is(1), "Number of instances of this pool."},
+    {"nodes", key::whole(Bound::kPositive), key::by("cluster.nodes"), "Nodes of one instance."},
+    {"attention_tp", key::whole(Bound::kPositive), key::by("parallelism.attention_tp"), "GPUs of one DP rank."},
+    {"ep_size", key::whole(Bound::kPositive), key::by("as the scenario"), "Expert-parallel ranks of one instance."},
+    {"static_fraction", key::number(kPositiveShare), key::by("memory.static_fraction"),
+     "Share of GPU memory for weights, copies and KV cache."},
+    {"num_gpu_blocks", key::whole(Bound::kPositive), key::by("memory.num_gpu_blocks"), "KV blocks of a DP rank."},
+    {"dispatch", key::section(), key::by("the scenario's"),
+     "How tokens are exchanged in this pool; keys as in `dispatch`."},
+    {"serving", key::section(), key::by("the scenario's"), "Engine settings of this pool; keys as in `serving`."},
+});
+
+void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
+  pool.instances = in.read<int>(kPoolKeys["instances"]);
+  pool.cluster.nodes = in.read<int>(kPoolKeys["nodes"], s.cluster.nodes);
+  pool.parallelism.gpus = pool.cluster.gpus();
+  pool.parallelism.attention_tp = in.read<int>(kPoolKeys["attention_tp"], s.parallelism.attention_tp);
+  in.check(pool.parallelism.attention_tp <= pool.cluster.node.gpus &&
+               pool.cluster.node.gpus % pool.parallelism.attention_tp == 0,
+           "attention_tp",
+           fmt::format("attention groups of {} GPUs do not divide a node of {}.", pool.parallelism.attention_tp,
+                       pool.cluster.node.gpus));
+  // As many GPUs an EP rank as the scenario's, or all where those are all.
+  const bool alone = s.parallelism.moe_tp > 1 && s.parallelism.moe_tp == s.parallelism.gpus;
+  read_ep_size(in, kPoolKeys["ep_size"], alone ? pool.parallelism.gpus : s.parallelism.moe_tp, pool.parallelism);
+  in.check(
+      pool.parallelism.gpus % pool.parallelism.moe_tp == 0, "ep_size",
+      fmt::format("the scenario's EP ranks of {} GPUs do not divide this pool's {}; give it an ep_size of its own.",
+                  pool.parallelism.moe_tp, pool.parallelism.gpus));
+  pool.parallelism.validate(s.model, shape_of(pool.cluster));
+}
+
+void read_pool_memory(ConfigReader& in, const EngineMemory& engine, InstancePool& pool) {
+  if (in.has("static_fraction") || engine.static_fraction) {
+    pool.memory.account = in.has("static_fraction") ? MemoryAccount::kPlain : engine.account;
+  }
+  const auto fraction = in.maybe<double>(kPoolKeys["static_fraction"]);
+  const auto blocks = in.maybe<std::int64_t>(kPoolKeys["num_gpu_blocks"]);
+  pool.memory.static_fraction = fraction.value_or(engine.static_fraction.value_or(pool.memory.static_fraction));
+  pool.memory.kv_block_tokens = engine.kv_block_tokens.value_or(pool.memory.kv_block_tokens);
+  if (blocks || engine.num_gpu_blocks) {
+    pool.memory.num_gpu_blocks = blocks ? blocks : engine.num_gpu_blocks;
+  }
+}
+
+InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, const Scenario& s) {
+  ConfigReader in = root.section("deployment").section(key);
+  InstancePool pool{role, 1, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving};
+  read_layout(in, s, pool);
+  const bool has_serving = in.has("serving");
+  const int dp_ranks = pool.parallelism.dp_ranks();
+  std::string_view named = s.serving.engine;
+  if (has_serving) {
+    ConfigReader serving = in.section(kPoolKeys["serving"]);
+    named = read_engine_profile(serving, s.serving.engine).name;
+  }
+  pool.dispatch = read_pool_dispatch(root, in.section(kPoolKeys["dispatch"]), pool.cluster, s.network, s.model,
+                                     s.dispatch, default_transport(named, pool.cluster, s.network, dp_ranks, role));
+  EngineMemory engine;
+  if (has_serving) {
+    const bool stated = in.has("static_fraction") || s.memory.account == MemoryAccount::kPlain;
+    ConfigReader serving = in.section(kPoolKeys["serving"]);
+    EngineSettings settings =
+        read_engine_settings(serving, site_of(pool.cluster, dp_ranks, pool.dispatch, stated), s.serving.engine);
+    settings.serving.seed = s.serving.seed;
+    pool.serving = settings.serving;
+    engine = settings.memory;
+  } else {
+    in.check(pool.parallelism.dp_ranks() == s.parallelism.dp_ranks(), "serving",
+             fmt::format("this pool has {} DP ranks an instance and the scenario's own sections describe {}; give the "
+                         "pool a `serving` section of its own.",
+                         pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
+    if (!root.section("serving").has("disable_cuda_graph") && !root.section("serving").has("enforce_eager")) {
+      pool.serving.graphs.enabled = can_capture(pool.dispatch);
+    }
+  }
+  read_pool_memory(in, engine, pool);
+  check_ep_size(in, pool.parallelism, pool.serving, pool.dispatch);
+  pool.serving.role = role;
+  return pool;
+}
+
+void read_after_loss(ConfigReader& in, Deployment& out) {
+  out.after_loss = in.read<AfterLoss>(kKeys["after_loss"]);
+  out.reload_rate = in.maybe<BytesPerSecond>(kKeys["reload_rate"]).value_or(BytesPerSecond{});
+  in.check(
+      out.after_loss != AfterLoss::kRepair || out.reload_rate.count() > 0, "reload_rate",
+      "after_loss: repair loads experts whose last copy is lost from outside the GPUs, at a rate that only you know: "
+      "give reload_rate.");
+}
+
+}  // namespace
+
+std::span<const Key> deployment_keys() { return kKeys; }
+
+std::span<const Key> pool_keys() { return kPoolKeys; }
+
+Deployment read_deployment(ConfigReader& root, const Scenario& s) {
+  ConfigReader in = root.section("deployment");
+  Deployment out;
+  out.router = in.read<Router>(kKeys["router"]);
+  out.retry_limit = in.read<int>(kKeys["retry_limit"]);
+  read_after_loss(in, out);
+  const bool apart = in.has("prefill") || in.has("decode");
+  if (!apart) {
+    const int instances = in.read<int>(kKeys["instances"]);
+    if (instances > 1) {
+      out.pools.push_back({InstanceRole::kWhole, instances, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving});
+    }
+    return out;
+  }
+  in.check(!in.has("instances"), "instances", "with prefill and decode pools, each of them has its own count.");
+  in.check(in.has("decode"), "prefill", "prefill instances need decode instances; add a section `decode`.");
+  in.check(in.has("prefill"), "decode", "decode instances need prefill instances; add a section `prefill`.");
+  in.check(s.cluster.node.nics > 0, "prefill",
+           fmt::format("nodes of kind {} have no NICs, so that keys and values have no path from prefill to decode "
+                       "instances.",
+                       s.cluster.node.name));
+  out.pools.push_back(read_pool(root, kKeys["prefill"], InstanceRole::kPrefill, s));
+  out.pools.push_back(read_pool(root, kKeys["decode"], InstanceRole::kDecode, s));
+  return out;
+}
+
+}  // namespace epsim

@@ -1,0 +1,19 @@
+// Reads the section `deployment` of a scenario.
+#pragma once
+
+#include <span>
+
+#include "sim/core/config.h"
+#include "sim/scenario/scenario.h"
+
+namespace epsim {
+
+// Keys of the section, and of `prefill` and `decode` in it.
+std::span<const Key> deployment_keys();
+std::span<const Key> pool_keys();
+
+// Reads the section `deployment` of a scenario whose other sections have been read. What a pool leaves out is as in the
+// scenario's own sections. Throws InputError, also when prompts would have no link to travel by.
+Deployment read_deployment(ConfigReader& root, const Scenario& scenario);
+
+}  // namespace epsim

@@ -1,0 +1,281 @@
+#include "sim/scenario/read_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "policies/registry.h"
+#include "policies/replica_choice/registry.h"
+#include "sim/scenario/expert_layout.h"
+#include "sim/scenario/model_sections.h"
+#include "sim/scenario/network_options.h"
+#include "sim/scenario/read_deployment.h"
+#include "sim/scenario/read_names.h"
+#include "sim/scenario/scenario_keys.h"
+#include "sim/scheduler/engines.h"
+#include "traces/requests/read_requests.h"
+#include "traces/routing/load_sources.h"
+#include "traces/routing/window_load_source.h"
+
+namespace epsim {
+namespace {
+
+void read_cluster(ConfigReader root, Scenario& s) {
+  ClusterSection section = read_cluster_section(root);
+  s.cluster = section.cluster;
+  s.compute = std::move(section.compute);
+  s.network = std::move(section.network);
+  s.dispatch.network.fabric = std::move(section.fabric);
+}
+
+void check_fp8(ConfigReader root, const Scenario& s) {
+  const ConfigReader in = root.section("cluster");
+  const FittedProfile* fits = s.compute.fitted.get();
+  const bool fp8 =
+      fits != nullptr && fits->find("dense_gemm_fp8") != nullptr && fits->find("grouped_gemm_fp8") != nullptr;
+  in.check(s.model.bytes_per_weight >= 2 || (fp8 && s.cluster.node.gpu.fp8_peak.count() > 0), "node",
+           fmt::format(
+               "model.dtype is fp8, and no fp8 kernels of the {} were measured; use bf16, or a node of H100, H200 or "
+               "H800.",
+               s.cluster.node.gpu.name));
+}
+
+void read_loads(ConfigReader root, Scenario& s) {
+  ConfigReader run = root.required_section("loads");
+  s.loads = make_load_source(run, s.model, s.seed);
+  s.run_window = read_load_window(run, s.model, s.seed);
+  ConfigReader plan = root.required_section("plan_loads");
+  s.plan_window = read_load_window(plan, s.model, s.seed);
+  LoadWindow even(s.model.moe_layers(), s.model.experts);
+  for (int l = 0; l < even.layers(); ++l) {
+    std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
+  }
+  s.balanced_loads = std::make_shared<WindowLoadSource>(even, s.model.top_k, 0.0, s.seed);
+}
+
+std::function<RequestTrace(std::size_t)> request_maker(const Config& config, Seed seed) {
+  if (!is_generated(config.root().required_section("requests").required<std::string>("kind"))) {
+    return {};
+  }
+  const auto turn = std::make_shared<std::mutex>();
+  return [document = config.clone(), seed, turn](std::size_t count) {
+    const std::lock_guard lock(*turn);
+    Config own = document.clone();
+    own.set(fmt::format("requests.count={}", count));
+    own.set("requests.duration=null");
+    ConfigReader in = own.root().required_section("requests");
+    return read_requests(in, seed);
+  };
+}
+
+// What a policy's `kind` may be.
+std::vector<std::string> policy_kinds() {
+  std::vector<std::string> out{"oracle", "perfect", std::string(plugin_policy().name)};
+  for (const PlacementPolicyEntry& entry : placement_policies()) {
+    out.emplace_back(entry.name);
+  }
+  for (const StepPolicyEntry& entry : step_policies()) {
+    out.emplace_back(entry.name);
+  }
+  return out;
+}
+
+void check_known(const std::vector<std::string>& known, const std::string& name, const InputPlace& place) {
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw InputError(place, unknown_name("policy", name, known));
+  }
+}
+
+// A label that stands nowhere is an error of whoever gave it, at `place`, not of the section that lacks it.
+void check_label(const ConfigReader& all, const std::string& label, const InputPlace& place) {
+  std::vector<std::string> known = policy_kinds();
+  for (const std::string& own : all.keys()) {
+    if (std::find(known.begin(), known.end(), own) == known.end()) {
+      known.push_back(own);
+    }
+  }
+  check_known(known, label, place);
+}
+
+// The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
+PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scenario& s) {
+  all.check(label.find('/') == std::string::npos && label.front() != '.', label,
+            "a policy's label becomes the name of a folder: it must not hold a slash or begin with a dot.");
+  ConfigReader in = all.section(label);
+  const std::string named = in.optional<std::string>("kind", in.has("plugin") ? "plugin" : label);
+  check_known(policy_kinds(), named, in.place(in.has("kind") ? "kind" : ""));
+  const bool oracle = named == "oracle", perfect = named == "perfect";
+  std::shared_ptr<const StepPolicy> per_step = make_step_policy(named, in);
+  const std::string kind = oracle ? "eplb" : perfect || per_step != nullptr ? "contiguous" : named;
+  const PlacementPolicyEntry& entry = placement_policy_entry(kind, in);
+  // Hierarchical modes balance the model's own expert groups unless the options say otherwise.
+  if (entry.expert_groups != ExpertGroups::kUnknown) {
+    in.preset<int>("num_groups", s.model.expert_groups);
+  }
+  std::shared_ptr<const PlacementPolicy> policy = entry.make(in);
+  PolicyChoice out{label, std::move(policy), oracle, perfect, std::move(per_step)};
+  if (out.per_step != nullptr) {
+    out.step_run = read_step_policy_run(named, in);
+  }
+  if (in.has("replica_choice") || !entry.replica_choice.empty()) {
+    ConfigReader choice = in.section("replica_choice");
+    const std::string rule = entry.replica_choice.empty()
+                                 ? choice.required<std::string>("kind")
+                                 : choice.optional<std::string>("kind", std::string(entry.replica_choice));
+    out.replica_choice = make_replica_choice(rule, choice);
+  }
+  if (in.has("rebalance")) {
+    in.check(!oracle && !perfect && out.per_step == nullptr, "rebalance",
+             "only policies that plan placements ahead of steps can plan again; this one does not.");
+    out.rebalance = std::make_shared<const RebalanceOptions>(read_rebalance(in.required_section("rebalance")));
+  }
+  in.finish();
+  return out;
+}
+
+// An entry of `policies:` that stands under `policy` itself: {plugin: ./mine.so, ...} or {kind: eplb, ...}. It is
+// called after its file or its kind.
+PolicyChoice read_own_policy(ConfigReader& root, const Scenario& s) {
+  PolicyChoice own = read_policy(root, "policy", s);
+  ConfigReader in = root.section("policy");
+  own.label = in.has("plugin") ? std::filesystem::path(in.required<std::string>("plugin")).stem().string()
+                               : in.required<std::string>("kind");
+  return own;
+}
+
+// All instances of the deployment, as faults may name them.
+std::vector<FaultySide> faulty_sides(const Scenario& s) {
+  std::vector<FaultySide> out;
+  if (s.deployment.single()) {
+    out.push_back({s.cluster, InstanceRole::kWhole});
+  }
+  for (const InstancePool& pool : s.deployment.pools) {
+    out.insert(out.end(), static_cast<std::size_t>(pool.instances), {pool.cluster, pool.role});
+  }
+  return out;
+}
+
+// Those that run, in the order of `labels`, and those that only stand in the file.
+void read_policies(ConfigReader root, const std::vector<std::string>& labels, Scenario& s) {
+  ConfigReader policies = root.section("policies");
+  std::optional<PolicyChoice> in_place;
+  if (root.is_section("policy")) {
+    in_place = read_own_policy(root, s);
+  }
+  const std::string own = in_place ? in_place->label : root.optional<std::string>("policy", "base");
+  for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
+    root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
+               "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
+    const bool here = in_place && label == own;
+    if (!here) {
+      check_label(policies, label, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});
+    }
+    s.policies.push_back(here ? *in_place : read_policy(policies, label, s));
+    check_slots(root, here ? root.section("policy") : policies.section(label), s);
+  }
+  for (const std::string& label : policies.keys()) {
+    read_policy(policies, label, s);  // checked even when it is not run
+  }
+}
+
+// Reads a scenario's sections one by one, so that all of their errors are told at once: a section is left out when it
+// is known to be wrong or needs one that is.
+class Sections {
+ public:
+  explicit Sections(ConfigReader root) : root_(std::move(root)), check_(check_scenario_keys(root_)) {
+    for (const InputError& error : check_.errors) {
+      wrong_.insert(error.place.key.substr(0, error.place.key.find_first_of(".[")));
+    }
+  }
+
+  template <class Read>
+  void read(const std::string& name, const std::vector<std::string>& needs, Read reader) {
+    const bool possible = !wrong_.contains(name) && std::none_of(needs.begin(), needs.end(), [&](const auto& other) {
+      return wrong_.contains(other);
+    });
+    if (!possible) {
+      wrong_.insert(name);
+      return;
+    }
+    try {
+      reader();
+    } catch (const InputError& error) {
+      check_.errors.push_back(error);
+      wrong_.insert(name);
+    }
+  }
+
+  void finish() {
+    std::vector<InputError>& all = check_.errors;
+    if (all.empty()) {
+      root_.finish();
+      return;
+    }
+    all.insert(all.end(), check_.unknown.begin(), check_.unknown.end());
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.place.line < b.place.line; });
+    throw_all(std::move(all));
+  }
+
+ private:
+  ConfigReader root_;
+  ScenarioCheck check_;
+  std::set<std::string> wrong_;
+};
+
+}  // namespace
+
+Scenario read_scenario(const Config& config, const std::vector<std::string>& labels) {
+  ConfigReader root = config.root();
+  Sections sections(root);
+  Scenario s;
+  sections.read("name", {}, [&] {
+    s.name = root.required<std::string>("name");
+    root.check(!s.name.empty() && s.name.find('/') == std::string::npos, "name",
+               "a scenario's name becomes the name of its output folder: it must not be empty or hold a slash.");
+  });
+  sections.read("seed", {}, [&] { s.seed = static_cast<Seed>(root.optional<std::int64_t>("seed", 0)); });
+  sections.read("model", {}, [&] { read_model(root, s); });
+  sections.read("cluster", {}, [&] { read_cluster(root, s); });
+  sections.read("parallelism", {"model", "cluster"}, [&] {
+    check_fp8(root, s);
+    read_parallelism(root, s);
+  });
+  EngineSettings engine;
+  sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
+    ConfigReader serving = root.section("serving");
+    s.dispatch = read_dispatch(root, s.cluster, s.network, s.model, s.dispatch.network.fabric,
+                               default_transport(read_engine_profile(serving).name, s.cluster, s.network,
+                                                 s.parallelism.dp_ranks(), InstanceRole::kWhole));
+  });
+  sections.read("serving", {"dispatch"}, [&] {
+    ConfigReader serving = root.section("serving");
+    const bool fraction_stated = root.section("memory").has("static_fraction");
+    engine = read_engine_settings(serving, site_of(s.cluster, s.parallelism.dp_ranks(), s.dispatch, fraction_stated));
+    s.serving = engine.serving;
+    s.serving.seed = static_cast<std::uint64_t>(s.seed);
+  });
+  sections.read("memory", {"serving"}, [&] { read_memory(root, engine.memory, s); });
+  sections.read("deployment", {"memory"}, [&] {
+    check_ep_size(root.section("parallelism"), s.parallelism, s.serving, s.dispatch);
+    s.deployment = read_deployment(root, s);
+  });
+  sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section("execution")); });
+  sections.read("faults", {"deployment"}, [&] { s.faults = read_faults(root, faulty_sides(s)); });
+  sections.read("requests", {}, [&] {
+    ConfigReader requests = root.required_section("requests");
+    s.requests = read_requests(requests, s.seed);
+    s.make_requests = request_maker(config, s.seed);
+  });
+  sections.read("loads", {"model", "plan_loads"}, [&] { read_loads(root, s); });
+  sections.read("policies", {"deployment", "policy"}, [&] { read_policies(root, labels, s); });
+  sections.finish();
+  s.warnings = engine_warnings(s);
+  s.resolved = config.resolved();
+  s.input_files = config.files();
+  return s;
+}
+
+}  // namespace epsim

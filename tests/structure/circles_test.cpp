@@ -1,0 +1,139 @@
+// No two units include each other in a circle. A unit is a path without its extension: a header and its .cpp are one.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/paths.h"
+
+namespace epsim::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Units = std::set<std::string>;
+using Graph = std::map<std::string, Units>;  // unit -> units that it includes
+
+// Circles that are still there. The list only shrinks: a circle that is gone has to leave it.
+const std::set<Units>& known_circles() {
+  static const std::set<Units> known = {
+      {"sim/domain/affinity", "sim/domain/load_window"},
+      {"traces/hdf5_internal", "traces/hdf5_chunks", "traces/hdf5_file"},
+      {"models/network/traffic_matrix", "models/network/traffic"},
+      {"traces/import/formats", "traces/import/importer"},
+      {"traces/model/token_fit", "traces/model/fit"},
+  };
+  return known;
+}
+
+std::string unit_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
+
+void add_includes(const std::string& unit, const std::string& text, Graph& graph) {
+  Units& included = graph[unit];
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string start = "#include \"";
+    if (line.starts_with(start)) {
+      const std::string other = unit_of(line.substr(start.size(), line.find('"', start.size()) - start.size()));
+      if (other != unit) {
+        included.insert(other);
+      }
+    }
+  }
+}
+
+Graph program_graph() {
+  Graph out;
+  for (const char* top : {"sim", "models", "policies", "traces", "calibration"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(source_dir() / top)) {
+      const std::string kind = entry.path().extension().string();
+      if (kind == ".h" || kind == ".cpp" || kind == ".cu" || kind == ".cuh") {
+        std::stringstream text;
+        text << std::ifstream(entry.path()).rdbuf();
+        add_includes(unit_of(fs::relative(entry.path(), source_dir()).generic_string()), text.str(), out);
+      }
+    }
+  }
+  return out;
+}
+
+// Tarjan's strongly connected components of more than one unit.
+class CircleFinder {
+ public:
+  explicit CircleFinder(const Graph& graph) : graph_(graph) {
+    for (const auto& [unit, included] : graph) {
+      if (!number_.contains(unit)) {
+        visit(unit);
+      }
+    }
+  }
+  std::set<Units> circles;
+
+ private:
+  void visit(const std::string& unit) {
+    const int own = static_cast<int>(number_.size());
+    number_[unit] = lowest_[unit] = own;
+    path_.push_back(unit);
+    if (const auto found = graph_.find(unit); found != graph_.end()) {
+      for (const std::string& other : found->second) {
+        if (!number_.contains(other)) {
+          visit(other);
+          lowest_[unit] = std::min(lowest_[unit], lowest_[other]);
+        } else if (std::find(path_.begin(), path_.end(), other) != path_.end()) {
+          lowest_[unit] = std::min(lowest_[unit], number_[other]);
+        }
+      }
+    }
+    if (lowest_[unit] == own) {
+      const auto first = std::find(path_.begin(), path_.end(), unit);
+      if (path_.end() - first > 1) {
+        circles.insert(Units(first, path_.end()));
+      }
+      path_.erase(first, path_.end());
+    }
+  }
+
+  const Graph& graph_;
+  std::map<std::string, int> number_, lowest_;
+  std::vector<std::string> path_;
+};
+
+std::string text_of(const Units& units) {
+  std::string out;
+  for (const std::string& unit : units) {
+    out += (out.empty() ? "" : ", ") + unit;
+  }
+  return out;
+}
+
+TEST_CASE("no two units include each other in a circle") {
+  const Graph graph = program_graph();
+  REQUIRE(graph.size() > 100);  // the whole program was found
+  const std::set<Units> found = CircleFinder(graph).circles;
+  for (const Units& circle : found) {
+    CHECK_MESSAGE(known_circles().contains(circle), "these units include each other: ", text_of(circle));
+  }
+  for (const Units& circle : known_circles()) {
+    CHECK_MESSAGE(found.contains(circle), "this circle is gone or has changed; mend the list: ", text_of(circle));
+  }
+}
+
+TEST_CASE("the finder sees circles, and only those") {
+  Graph graph;
+  add_includes("a", "#include \"b.h\"\n#include <vector>\n", graph);
+  add_includes("b", "#include \"c.h\"\n// #include \"x.h\"\n", graph);
+  add_includes("c", "#include \"d.h\"\n", graph);
+  add_includes("d", "#include \"b.h\"\n#include \"d.h\"\n", graph);
+  CHECK(CircleFinder(graph).circles == std::set<Units>{{"b", "c", "d"}});
+  graph["d"].clear();
+  CHECK(CircleFinder(graph).circles.empty());
+}
+
+}  // namespace
+}  // namespace epsim::test
