@@ -25,7 +25,6 @@ const std::set<Units>& known_circles() {
   static const std::set<Units> known = {
       {"sim/domain/affinity", "sim/domain/load_window"},
       {"traces/hdf5_internal", "traces/hdf5_chunks", "traces/hdf5_file"},
-      {"models/network/traffic_matrix", "models/network/traffic"},
       {"traces/import/formats", "traces/import/importer"},
       {"traces/model/token_fit", "traces/model/fit"},
   };
