@@ -20,26 +20,26 @@ using namespace epsim;
 namespace {
 
 // Milliseconds of one layer by (sequences, new tokens of each, tokens before them).
-using Key = std::array<std::int64_t, 3>;
+using TableKey = std::array<std::int64_t, 3>;
 
-std::map<Key, double> measured(const std::string& file, std::int64_t tp, bool decode) {
+std::map<TableKey, double> measured(const std::string& file, std::int64_t tp, bool decode) {
   ByteInput input(test::shared_dir() / "data/aiconfigurator/h200_sxm/sparse_attention/sglang/0.5.14" / file);
   CsvReader csv(input);
-  std::map<Key, double> out;
+  std::map<TableKey, double> out;
   while (csv.next()) {
     const auto is = [&](const char* column, const char* value) { return csv.text(csv.column(column)) == value; };
     if (is("architecture", "DeepseekV32ForCausalLM") && is("kv_cache_dtype", "bfloat16") &&
         is("gemm_type", "fp8_block") && csv.integer(csv.column("tp_size")) == tp) {
       const std::int64_t isl = csv.integer(csv.column("isl")), step = csv.integer(csv.column("step"));
-      const Key key = decode ? Key{csv.integer(csv.column("batch_size")), 1, isl + step}
-                             : Key{csv.integer(csv.column("batch_size")), isl, step};
+      const TableKey key = decode ? TableKey{csv.integer(csv.column("batch_size")), 1, isl + step}
+                             : TableKey{csv.integer(csv.column("batch_size")), isl, step};
       out[key] = csv.number(csv.column("latency"));
     }
   }
   return out;
 }
 
-double priced(int tp, const Key& key, bool decode) {
+double priced(int tp, const TableKey& key, bool decode) {
   MoeSpec model = find_model("DeepSeek-V3.2");
   model.bytes_per_weight = 1;
   const NodeEntry node = find_node("DGX-H200");
@@ -57,7 +57,7 @@ double priced(int tp, const Key& key, bool decode) {
 
 TEST_CASE("DeepSeek-V3.2 on an H200: prompts") {
   for (const int tp : {1, 8}) {
-    const std::map<Key, double> table = measured("dsa_context_module_perf.csv.gz", tp, false);
+    const std::map<TableKey, double> table = measured("dsa_context_module_perf.csv.gz", tp, false);
     for (const std::int64_t fresh : {4096, 8192}) {
       for (const std::int64_t before : {2048, 12288, 65536}) {
         const double here = priced(tp, {1, fresh, before}, false), there = table.at({1, fresh, before});
@@ -75,9 +75,9 @@ TEST_CASE("DeepSeek-V3.2 on an H200: prompts") {
 
 TEST_CASE("DeepSeek-V3.2 on an H200: decodes") {
   for (const int tp : {1, 8}) {
-    const std::map<Key, double> table = measured("dsa_generation_module_perf.csv.gz", tp, true);
-    for (const Key& key : {Key{16, 1, 16385}, Key{64, 1, 4097}}) {
-      const Key shorter{key[0], 1, 2049};
+    const std::map<TableKey, double> table = measured("dsa_generation_module_perf.csv.gz", tp, true);
+    for (const TableKey& key : {TableKey{16, 1, 16385}, TableKey{64, 1, 4097}}) {
+      const TableKey shorter{key[0], 1, 2049};
       const double here = priced(tp, key, true) - priced(tp, shorter, true), there = table.at(key) - table.at(shorter);
       MESSAGE(fmt::format("TP{}, {} sequences, 2049 -> {}: {:.1f} us, measured {:.1f}", tp, key[0], key[2], here * 1e3,
                           there * 1e3));
