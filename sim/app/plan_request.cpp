@@ -90,7 +90,7 @@ void check_nodes(const ConfigReader& root, ConfigReader& options, const Placemen
 void hand_over(ConfigReader& root, ConfigReader& options, const std::string& key, const std::string& option,
                int value) {
   root.check(!options.has(option), key, fmt::format("options.{} says the same; give one of the two.", option));
-  options.optional<int>(option, value);
+  options.preset<int>(option, value);
 }
 
 // num_replicas (physical experts per layer, on average where layers differ) and replication_factor (extra copies per
@@ -133,7 +133,7 @@ void read_groups(ConfigReader& root, ConfigReader& options, const PlacementPolic
   }
   hand_over(root, options, "num_groups", "num_groups", *groups);
   if (entry.expert_groups == ExpertGroups::kAsArgument) {
-    options.optional<std::string>("mode", "auto");
+    options.preset<std::string>("mode", "auto");
   }
 }
 

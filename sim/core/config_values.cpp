@@ -76,7 +76,9 @@ template <class T>
 std::optional<T> ConfigReader::get(const std::string& key, Range range) {
   node_->read.insert(key);
   if (!has(key)) {
-    return std::nullopt;
+    const auto preset = node_->document->presets.find(node_->full(key));
+    return preset == node_->document->presets.end() ? std::nullopt
+                                                    : std::optional<T>(yaml::Convert<T>::read(preset->second, range));
   }
   try {
     return yaml::Convert<T>::read(node_->find(key), range);
@@ -106,11 +108,8 @@ T ConfigReader::get_or(const std::string& key, const T& fallback, Range range) {
   if (std::optional<T> value = get<T>(key, range)) {
     return *std::move(value);
   }
-  const auto preset = node_->document->presets.find(node_->full(key));
-  const bool has_preset = preset != node_->document->presets.end();
-  const YAML::Node written = has_preset ? preset->second : yaml::Convert<T>::write(fallback);
-  node_->document->note_default(node_->path, key, written);
-  return has_preset ? yaml::Convert<T>::read(written, range) : fallback;
+  node_->document->note_default(node_->path, key, yaml::Convert<T>::write(fallback));
+  return fallback;
 }
 
 template <class T>

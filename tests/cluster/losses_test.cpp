@@ -438,12 +438,12 @@ TEST_CASE("losses that cannot be are refused, each with its reason") {
   test::check_contains(why("deployment: {reload_rate: 0GB/s}\n"), {"deployment.reload_rate"});
   test::check_contains(why("faults: [{at: 1s, gpu: 1, lost: true, speed: 0.5}]\n"), {"no speed"});
   test::check_contains(why("faults: [{at: 1s, gpu: 1, speed: 0.5, recovery: 1s}]\n"), {"recovery"});
-  test::check_contains(why("faults: [{at: 1s, gpu: 1, nic: 0, lost: true}]\n"), {"a `node`"});
+  test::check_contains(why("faults: [{at: 1s, gpu: 1, nic: 0, lost: true}]\n"), {"needs the `node`"});
   test::check_contains(why("faults: [{at: 1s, node: 1, nic: 99, lost: true}]\n"), {"NICs"});
   test::check_contains(why("faults: [{at: 1s, node: 1, nic: 1, speed: 0.5}]\n"), {"link_speed"});
   test::check_contains(why("faults: [{at: 1s, instance: 1, lost: true}]\n"), {"0 to 0"});
-  test::check_contains(why("faults: [{at: 1s, node: 0, lost: true}, {at: 2s, node: 1, lost: true}]\n"), {"everything"});
-  test::check_contains(why("faults: [{at: 1s, instance: 0, lost: true}]\n"), {"everything"});
+  test::check_contains(why("faults: [{at: 1s, node: 0, lost: true}, {at: 2s, node: 1, lost: true}]\n"), {"all GPUs are lost in the end"});
+  test::check_contains(why("faults: [{at: 1s, instance: 0, lost: true}]\n"), {"all GPUs are lost in the end"});
   const std::string two = "deployment: {instances: 2}\n";
   test::check_contains(why(two + "faults: [{at: 1s, gpu: 1, lost: true}]\n"), {"names one of them"});
   test::check_contains(why("deployment: {prefill: {}, decode: {}}\nfaults: [{at: 1s, instance: 1, lost: true}]\n"),
