@@ -28,7 +28,7 @@ TraceProfile profile_of(const std::string& file, const po::variables_map& values
   return profiler.finish();
 }
 
-std::string comparison_json(const Comparison& compared, const TraceProfile& a, const TraceProfile& b, bool by_layer) {
+std::string comparison_json(const ProfileComparison& compared, const TraceProfile& a, const TraceProfile& b, bool by_layer) {
   nlohmann::ordered_json out{{"format", 1}, {"a", compared.a}, {"b", compared.b}, {"goodness", compared.goodness}};
   for (const ComparisonRow& row : compared.rows) {
     out["statistics"].push_back({{"statistic", row.name},
@@ -142,7 +142,7 @@ int trace_compare_words(const std::vector<std::string>& words) {
   const JsonOutput json(*values);
   const TraceProfile a = profile_of(argument(*values, "a", "two traces"), *values);
   const TraceProfile b = profile_of(argument(*values, "b", "a second trace"), *values);
-  const Comparison compared = compare(a, b);
+  const ProfileComparison compared = compare(a, b);
   const bool by_layer = (*values)["by-layer"].as<bool>();
   std::cout << to_text(compared);
   if (by_layer) {

@@ -33,7 +33,7 @@ TEST_CASE("tokens: popularity, bursts and repeats come back") {
   CHECK(fitted.sequence_tokens == doctest::Approx(100).epsilon(0.01));
   CHECK(fitted.layers[0].sigma == doctest::Approx(0.9).epsilon(0.25));
   generate_tokens(RoutingLaw(fitted), {0, 30000}, Seed{9}, made);
-  const Comparison c = compare(real.finish(), made.finish());
+  const ProfileComparison c = compare(real.finish(), made.finish());
   CAPTURE(to_text(c));
   CHECK(c.goodness > 0.9);
 }

@@ -92,7 +92,7 @@ TEST_CASE("a trace compared with itself is alike in every line; with another it 
   };
   const TraceProfile a = profile(0.8, Seed{1}), b = profile(0.8, Seed{2}), c = profile(0.1, Seed{2});
   CHECK(compare(a, a).goodness == 1.0);
-  const Comparison like = compare(a, b), unlike = compare(a, c);
+  const ProfileComparison like = compare(a, b), unlike = compare(a, c);
   CHECK(like.goodness > 0.9);
   CHECK(unlike.goodness < like.goodness - 0.05);
   const std::string text = to_text(like);

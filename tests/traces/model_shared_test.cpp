@@ -17,7 +17,7 @@ namespace {
 
 // The bounds: per-layer max / mean, hottest two and balancedness on 8 to 64 GPUs within 10 % (mean over
 // layers).
-void check_skew_rows(const Comparison& c) {
+void check_skew_rows(const ProfileComparison& c) {
   int checked = 0;
   for (const ComparisonRow& r : c.rows) {
     const bool balance = r.name.starts_with("balancedness") && r.name != "balancedness on 128 GPUs";
@@ -63,7 +63,7 @@ TEST_CASE("gpt-oss-20b: skew within 10 %, bursts of 256 tokens within 15 %") {
 
   generate_tokens(RoutingLaw(model), {0, 215051}, Seed{2}, made_profiler);
   const TraceProfile made = made_profiler.finish();
-  const Comparison c = compare(real, made);
+  const ProfileComparison c = compare(real, made);
   MESSAGE("gpt-oss-20b\n", to_text(c));
   check_skew_rows(c);
   // Which experts go together: within a token, from layer to layer, from token to token.
@@ -92,7 +92,7 @@ TEST_CASE("DeepSeek-R1, every published workload: skew within 10 %") {
     FitOptions fit;
     fit.name = name;
     generate_loads(RoutingLaw(collector.fit(fit)), {0, 512, 8, 4096}, Seed{2}, made);
-    const Comparison c = compare(real.finish(), made.finish());
+    const ProfileComparison c = compare(real.finish(), made.finish());
     MESSAGE(std::string(name), "\n", to_text(c));
     check_skew_rows(c);
   }

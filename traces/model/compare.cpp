@@ -86,7 +86,7 @@ std::string title(const TraceProfile& p) {
 
 }  // namespace
 
-Comparison compare(const TraceProfile& a, const TraceProfile& b) {
+ProfileComparison compare(const TraceProfile& a, const TraceProfile& b) {
   if (a.layers.size() != b.layers.size() || a.info.experts != b.info.experts) {
     throw InputError({"", 0, ""},
                      fmt::format("one trace has {} layers of {} experts, the other {} of {}; only traces of "
@@ -111,7 +111,7 @@ Comparison compare(const TraceProfile& a, const TraceProfile& b) {
   rows.difference("experts shared with the 8th before", per_slot(a.overlap_8, a), per_slot(b.overlap_8, b));
   rows.difference("affinity within a layer", a.affinity, b.affinity);
   rows.difference("affinity to the next layer", a.next_layer, b.next_layer);
-  Comparison out{title(a), title(b), rows.take(), 1};
+  ProfileComparison out{title(a), title(b), rows.take(), 1};
   const double sum = std::accumulate(out.rows.begin(), out.rows.end(), 0.0, [](double s, const ComparisonRow& r) {
     return s + std::max(0.0, 1 - r.deviation);
   });
@@ -119,7 +119,7 @@ Comparison compare(const TraceProfile& a, const TraceProfile& b) {
   return out;
 }
 
-std::string to_text(const Comparison& c) {
+std::string to_text(const ProfileComparison& c) {
   std::string out = fmt::format("A: {}\nB: {}\n\n{:<40}{:>10}{:>10}{:>12}\n", c.a, c.b, "", "A", "B", "deviation");
   for (const ComparisonRow& r : c.rows) {
     const std::string deviation =

@@ -17,7 +17,7 @@ struct ComparisonRow {
   bool relative = true;
 };
 
-struct Comparison {
+struct ProfileComparison {
   std::string a, b;  // what is compared: model and source
   std::vector<ComparisonRow> rows;
   // 1 = alike in every statistic; the mean over the rows of max(0, 1 - deviation).
@@ -25,10 +25,10 @@ struct Comparison {
 };
 
 // Only statistics that both traces have. Throws InputError when layers or experts differ in number.
-Comparison compare(const TraceProfile& a, const TraceProfile& b);
+ProfileComparison compare(const TraceProfile& a, const TraceProfile& b);
 
 // A table of the rows and the goodness.
-std::string to_text(const Comparison& comparison);
+std::string to_text(const ProfileComparison& comparison);
 // Max / mean of every layer, side by side, with deviations.
 std::string layers_to_text(const TraceProfile& a, const TraceProfile& b);
 
