@@ -11,20 +11,20 @@ namespace epsim {
 template <class Real>
 std::vector<int> order_by_load(std::span<const Real> loads, TieOrder ties) {
   using Keys = LoadKeys<Real>;
-  using Key = typename Keys::Key;
-  std::vector<Key> keys(loads.size());
+  using PackedKey = typename Keys::Key;
+  std::vector<PackedKey> keys(loads.size());
   for (std::size_t i = 0; i < loads.size(); ++i) {
     keys[i] = descending_key(loads[i], i);
   }
   if (ties == TieOrder::kStable) {
-    std::sort(keys.begin(), keys.end(), [](Key a, Key b) { return a > b; });
+    std::sort(keys.begin(), keys.end(), [](PackedKey a, PackedKey b) { return a > b; });
   } else {
     // Only the load takes part in the comparison: where equal loads end up is the sort's own doing.
-    std::sort(keys.begin(), keys.end(), [](Key a, Key b) { return (a >> Keys::kIdBits) > (b >> Keys::kIdBits); });
+    std::sort(keys.begin(), keys.end(), [](PackedKey a, PackedKey b) { return (a >> Keys::kIdBits) > (b >> Keys::kIdBits); });
   }
   std::vector<int> order(loads.size());
   std::transform(keys.begin(), keys.end(), order.begin(),
-                 [](Key key) { return static_cast<int>(id_of_descending<Real>(key)); });
+                 [](PackedKey key) { return static_cast<int>(id_of_descending<Real>(key)); });
   return order;
 }
 
@@ -70,20 +70,20 @@ Replicas replicate_hottest(std::span<const Real> loads, int physical, int max_co
   out.expert.reserve(static_cast<std::size_t>(physical));
   out.rank.reserve(static_cast<std::size_t>(physical));
   // The heap gives its smallest key, the loop wants the largest load: keys are complemented.
-  using Key = typename LoadKeys<Real>::Key;
+  using PackedKey = typename LoadKeys<Real>::Key;
   const auto key_of = [&](std::size_t e) { return ~descending_key(loads[e] / static_cast<Real>(out.copies[e]), e); };
   const auto experts_below = [&](int limit) {
-    std::vector<Key> keys;
+    std::vector<PackedKey> keys;
     keys.reserve(loads.size());
     for (std::size_t e = 0; e < loads.size(); ++e) {
       if (out.copies[e] < limit) {
         keys.push_back(key_of(e));
       }
     }
-    return KeyHeap<Key>(std::move(keys));
+    return KeyHeap<PackedKey>(std::move(keys));
   };
   int limit = max_copies;
-  KeyHeap<Key> hottest = experts_below(limit);
+  KeyHeap<PackedKey> hottest = experts_below(limit);
   for (int p = static_cast<int>(loads.size()); p < physical; ++p) {
     while (hottest.empty()) {
       hottest = experts_below(limit += max_copies);

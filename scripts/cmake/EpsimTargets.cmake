@@ -14,10 +14,12 @@ if(EPSIM_WERROR)
   target_compile_options(epsim_options INTERFACE -Werror)
 endif()
 
-# epsim_library(NAME SOURCES a.cpp ... LINKS lib ...): the library `epsim_NAME` of the current folder.
+# epsim_library(NAME SOURCES a.cpp ... LINKS lib ... [ALONE b.cpp ...]): the library `epsim_NAME` of the current folder.
+# ALONE: sources that a unity build compiles by themselves, since names of their own stand in another source too.
 function(epsim_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
-  add_library(epsim_${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS;ALONE" ${ARGN})
+  add_library(epsim_${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
+  set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(epsim_${name} PUBLIC epsim_options ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
 endfunction()
 
@@ -39,6 +41,8 @@ function(epsim_tests folder)
   endif()
   add_executable(${folder}_tests $<TARGET_OBJECTS:epsim_test_main> ${ARG_SOURCES} ${ARG_SHARED})
   target_link_libraries(${folder}_tests PRIVATE epsim_test_options ${ARG_LINKS})
+  # Test files share names; the header check is a file a header.
+  set_target_properties(${folder}_tests PROPERTIES UNITY_BUILD OFF)
   foreach(source IN LISTS ARG_SOURCES ARG_SHARED)
     get_filename_component(stem ${source} NAME_WE)
     set(extra "")

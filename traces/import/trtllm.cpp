@@ -23,7 +23,7 @@ struct Tensor {
   std::uint64_t begin = 0;
   bool wide = true;  // 8-byte numbers, else 4
 };
-using Key = std::pair<std::int64_t, int>;  // iteration, layer
+using LayerKey = std::pair<std::int64_t, int>;  // iteration, layer
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& problem) {
   throw InputError({file.string(), 0, ""}, problem);
@@ -68,9 +68,9 @@ class RankFile {
       }
     }
   }
-  const std::map<Key, Tensor>& tensors() const { return tensors_; }
+  const std::map<LayerKey, Tensor>& tensors() const { return tensors_; }
 
-  void read(const Key& key, std::span<double> out) {
+  void read(const LayerKey& key, std::span<double> out) {
     const Tensor t = tensors_.at(key);
     const std::size_t width = t.wide ? 8 : 4;
     std::string raw(out.size() * width, '\0');
@@ -112,7 +112,7 @@ class RankFile {
 
   std::filesystem::path file_;
   std::ifstream in_;
-  std::map<Key, Tensor> tensors_;
+  std::map<LayerKey, Tensor> tensors_;
 };
 
 }  // namespace
@@ -150,7 +150,7 @@ void import_trtllm(const std::filesystem::path& file, const ImportOptions& optio
   for (const auto& [iteration, its_layers] : iterations) {
     for (std::size_t i = 0; i < row.size(); i += static_cast<std::size_t>(experts)) {
       const std::size_t place = i / static_cast<std::size_t>(experts), rank = place % ranks.size();
-      const Key key{iteration, layers[place / ranks.size()]};
+      const LayerKey key{iteration, layers[place / ranks.size()]};
       if (its_layers != layers || !ranks[rank]->tensors().contains(key)) {
         refuse(folder,
                fmt::format("rank {} lacks iteration {}, layer {}, or layers differ.", rank, iteration, key.second));
