@@ -41,8 +41,6 @@ function(epsim_tests folder)
   endif()
   add_executable(${folder}_tests $<TARGET_OBJECTS:epsim_test_main> ${ARG_SOURCES} ${ARG_SHARED})
   target_link_libraries(${folder}_tests PRIVATE epsim_test_options ${ARG_LINKS})
-  # Test files share names; the header check is a file a header.
-  set_target_properties(${folder}_tests PROPERTIES UNITY_BUILD OFF)
   foreach(source IN LISTS ARG_SOURCES ARG_SHARED)
     get_filename_component(stem ${source} NAME_WE)
     set(extra "")
