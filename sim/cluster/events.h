@@ -32,8 +32,8 @@ struct KvArrived {
   std::int64_t number() const { return request; }
 };
 
-// Hardware of an instance slows down, goes or comes back (Phase::Rebalance: a step that ends at that time has ended, the next one is
-// not put together yet).
+// Hardware of an instance slows down, goes or comes back (Phase::Rebalance: a step that ends at that time has ended, the
+// next one is not put together yet).
 struct HardwareChanged {
   std::int32_t instance;
   std::int32_t change;  // position in its list

@@ -52,7 +52,7 @@ ExpertRecovery::ExpertRecovery(const Scenario& scenario, const InstancePool& poo
       moves_(scenario.model, pool.cluster, pool.parallelism.moe_tp, scenario.network, pool.dispatch.network) {}
 
 std::optional<PlacementPlan> ExpertRecovery::next_plan(const PlacementPlan& plan, const LostGpus& now,
-                                                  const LoadWindow& loads) const {
+                                                       const LoadWindow& loads) const {
   PlacementPlan left = with_gpus_left(plan, last_, lost_, now);
   switch (scenario_.deployment.after_loss) {
     case AfterLoss::kKeep:
@@ -75,7 +75,7 @@ std::optional<PlacementPlan> ExpertRecovery::next_plan(const PlacementPlan& plan
 // False where an expert comes from nowhere. A GPU that comes back has loaded its own, if nobody has them, by the time
 // that it takes part.
 bool ExpertRecovery::bring(const PlacementPlan& next, const PlacementPlan& held, const LostGpus& before,
-                      const StepConditions& conditions, std::vector<double>& link_bytes, Ticks& time) {
+                           const StepConditions& conditions, std::vector<double>& link_bytes, Ticks& time) {
   const double rate = scenario_.deployment.reload_rate.count();
   PlacementPlan source = held;
   std::vector<double> loaded(before.size(), 0.0);  // [EP rank] bytes of each of its GPUs
@@ -110,7 +110,7 @@ bool ExpertRecovery::bring(const PlacementPlan& next, const PlacementPlan& held,
 }
 
 std::optional<Ticks> ExpertRecovery::recover(PlacementPlan& plan, const LostGpus& lost, const LoadWindow& loads,
-                                        const StepConditions& conditions, std::vector<double>& link_bytes) {
+                                             const StepConditions& conditions, std::vector<double>& link_bytes) {
   ++report_.changes;
   last_ = with_gpus_left(plan, last_, lost_, LostGpus(lost.size(), false));
   std::optional<PlacementPlan> next = next_plan(plan, lost, loads);

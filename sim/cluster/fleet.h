@@ -8,8 +8,7 @@
 //   on its prefill instance.
 //           A transfer goes at the share of its rate that faults leave to the slower of its ends when it begins.
 //   Losses: a DP rank that is lost takes its requests' keys and values with it; they start anew, as arrivals do, on a
-//   rank
-//           that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The step
+//           rank that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The step
 //           under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
 //           recovery time. What a request had handed out is generated again: its answer and its latencies are those of
 //           its last start, but for the gaps between tokens, which were real, and its arrival. A rank that comes back

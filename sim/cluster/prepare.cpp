@@ -124,17 +124,23 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
     require_that_it_can_plan_again(policy, window, shape);
     options.resident_extra += layer_buffer(s, pool, plan);
   }
-  Placement placement =
-      Placement::build(plan, shape_of(pool.cluster), pool.parallelism.one_gpu_of(s.model).expert_bytes(),
-                       expert_memory(s.model, pool.cluster, pool.parallelism, options), shares, pool.parallelism.moe_tp);
+  Placement placement = Placement::build(
+      plan, shape_of(pool.cluster), pool.parallelism.one_gpu_of(s.model).expert_bytes(),
+      expert_memory(s.model, pool.cluster, pool.parallelism, options), shares, pool.parallelism.moe_tp);
   std::vector<std::int64_t> resident;
   for (int g = 0; g < placement.gpus(); ++g) {
     resident.push_back(placement.resident(g));
   }
   MemoryBreakdown memory = memory_breakdown(s.model, pool.cluster, pool.parallelism, options, resident);
   const ServingOptions serving = with_kv_pool(pool, memory);
-  return {pool,    policy,  std::move(plan),        std::move(placement), std::move(memory),
-          serving, options.resident_extra, std::move(shares)};
+  return {pool,
+          policy,
+          std::move(plan),
+          std::move(placement),
+          std::move(memory),
+          serving,
+          options.resident_extra,
+          std::move(shares)};
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ bool same_layout(const PlacementPlan& a, const PlacementPlan& b) {
 struct Rebalancer::Migration {
   std::size_t event = 0;
   PlanInPlace next;
-  Ticks planned{};               // when the plan is made
+  Ticks planned{};  // when the plan is made
   bool planning = true;
   std::vector<LayerMove> moves;  // [layer]
   std::size_t arrived = 0;       // layers whose weights are all there
@@ -221,7 +221,8 @@ std::unique_ptr<StepPrices> Rebalancer::shadow(const StepConditions& conditions)
 }
 
 Ticks Rebalancer::still_to_move() const {
-  Ticks sum = migration_->planning && !migration_->moves.empty() ? migration_->moves.front().price.time : migration_->left;
+  Ticks sum =
+      migration_->planning && !migration_->moves.empty() ? migration_->moves.front().price.time : migration_->left;
   for (std::size_t l = migration_->arrived + 1; l < migration_->moves.size(); ++l) {
     sum += migration_->moves[l].price.time;
   }
@@ -277,7 +278,8 @@ void Rebalancer::observe(const StepAt& at, std::span<const RankBatch> ranks, con
   for (const LayerTotals& layer : live_.model().totals().layers) {
     balance += layer.balancedness_sum;
   }
-  history_.add(live_.model().draws()->draw(at, tokens_, decodes_), tokens_, (balance - balance_before_) / static_cast<double>(layers()));
+  history_.add(live_.model().draws()->draw(at, tokens_, decodes_), tokens_,
+               (balance - balance_before_) / static_cast<double>(layers()));
   balance_before_ = balance;
   ++since_look_.steps;
   since_look_.time += cost.total;

@@ -118,7 +118,7 @@ class Rebalancer {
   SinceLook since_look_;
   std::int64_t steps_ = 0;
   bool in_step_ = false;
-  std::vector<Held> held_;    // since the last step
+  std::vector<Held> held_;     // since the last step
   double balance_before_ = 0;  // sum over layers and steps
   // Scratch of one step.
   std::vector<std::int64_t> tokens_, decodes_;

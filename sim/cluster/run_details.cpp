@@ -206,8 +206,7 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
     const RebalanceReport rebalance = instance.model->rebalance();
     const RegroupReport& recovery = instance.model->recovery();
     add(result.conservation, check_conservation(totals));
-    check_links(totals,
-                result.instances[i].time.total + to_seconds(rebalance.idle_moving + recovery.remaking));
+    check_links(totals, result.instances[i].time.total + to_seconds(rebalance.idle_moving + recovery.remaking));
     result.gpus += instance.prepared->pool.cluster.gpus();
     append(result.rebalance, rebalance, static_cast<int>(i));
     result.regroup += recovery;
