@@ -26,38 +26,39 @@ bool has_deep_ep(const ClusterSpec& cluster, const NetworkProfile& links) {
 constexpr std::int64_t kLowLatencyTokens = 128;  // a GPU: SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK,
                                                  // layers/moe/ep_moe/token_dispatcher.py
 
-void warn_of_graphs(const Scenario& s, std::vector<std::string>& out) {
-  if (s.serving.graphs.enabled && !can_capture(s.dispatch)) {
-    const bool deep_ep = s.dispatch.network.transport == Transport::kDeepEpNormal;
+void warn_of_graphs(const InstancePool& pool, std::vector<std::string>& out) {
+  if (pool.serving.graphs.enabled && !can_capture(pool.dispatch)) {
+    const bool deep_ep = pool.dispatch.network.transport == Transport::kDeepEpNormal;
     out.push_back(deep_ep
                       ? "CUDA graphs are on with deepep_normal; engines turn them off, as its messages vary in size."
                       : "CUDA graphs are on with nccl_p2p, whose messages vary in size: no engine can capture them.");
   }
 }
 
-void warn_of_low_latency(const Scenario& s, std::vector<std::string>& out) {
-  const DispatchOptions& decodes = s.dispatch.decode_steps != nullptr ? *s.dispatch.decode_steps : s.dispatch;
+void warn_of_low_latency(const InstancePool& pool, std::vector<std::string>& out) {
+  const DispatchOptions& decodes = pool.dispatch.decode_steps != nullptr ? *pool.dispatch.decode_steps : pool.dispatch;
   if (decodes.network.transport != Transport::kDeepEpLowLatency) {
     return;
   }
-  const std::int64_t most = kLowLatencyTokens * s.parallelism.attention_tp;
-  if (s.dispatch.decode_steps == nullptr && s.serving.role != InstanceRole::kDecode && s.serving.token_budget > most) {
+  const std::int64_t most = kLowLatencyTokens * pool.parallelism.attention_tp;
+  if (pool.dispatch.decode_steps == nullptr && pool.serving.role != InstanceRole::kDecode &&
+      pool.serving.token_budget > most) {
     out.push_back(fmt::format(
         "deepep_low_latency takes {} tokens a GPU in SGLang's default, {} a DP rank; prompts come in chunks of "
         "up to {}. deepep_auto takes the normal kernels for them.",
-        kLowLatencyTokens, most, s.serving.token_budget));
+        kLowLatencyTokens, most, pool.serving.token_budget));
   }
-  if (s.serving.max_running_requests > most) {
+  if (pool.serving.max_running_requests > most) {
     out.push_back(
         fmt::format("deepep_low_latency takes {} tokens a GPU in SGLang's default, {} a DP rank; {} requests "
                     "may run at once.",
-                    kLowLatencyTokens, most, s.serving.max_running_requests));
+                    kLowLatencyTokens, most, pool.serving.max_running_requests));
   }
 }
 
-void warn_of_auto(const Scenario& s, std::vector<std::string>& out) {
-  const std::string_view refused = find_engine(s.serving.engine).refuses_deepep_auto;
-  if (s.dispatch.decode_steps != nullptr && !refused.empty() && s.parallelism.dp_ranks() > 1) {
+void warn_of_auto(const InstancePool& pool, std::vector<std::string>& out) {
+  const std::string_view refused = find_engine(pool.serving.engine).refuses_deepep_auto;
+  if (pool.dispatch.decode_steps != nullptr && !refused.empty() && pool.parallelism.dp_ranks() > 1) {
     out.emplace_back(refused);
   }
 }
@@ -87,13 +88,12 @@ bool can_capture(const DispatchOptions& dispatch) {
 
 std::vector<std::string> engine_warnings(const Scenario& s) {
   std::vector<std::string> out;
-  if (s.deployment.single()) {
-    warn_of_graphs(s, out);
-    warn_of_low_latency(s, out);
-    warn_of_auto(s, out);
-  }
-  for (const InstancePool& pool : s.deployment.pools) {
-    for (const std::string& warning : engine_warnings(scenario_of(s, pool))) {
+  for (const InstancePool& pool : pools_of(s)) {
+    std::vector<std::string> own;
+    warn_of_graphs(pool, own);
+    warn_of_low_latency(pool, own);
+    warn_of_auto(pool, own);
+    for (const std::string& warning : own) {
       const std::string_view role = kInstanceRoleNames[static_cast<std::size_t>(pool.role)];
       out.push_back(pool.role == InstanceRole::kWhole ? warning : fmt::format("{} instances: {}", role, warning));
     }

@@ -17,17 +17,4 @@ std::vector<InstancePool> pools_of(const Scenario& s) {
   return s.deployment.pools;
 }
 
-Scenario scenario_of(const Scenario& scenario, const InstancePool& pool) {
-  Scenario out = scenario;
-  out.cluster = pool.cluster;
-  out.parallelism = pool.parallelism;
-  out.memory = pool.memory;
-  out.dispatch = pool.dispatch;
-  out.serving = pool.serving;
-  out.deployment = {};
-  out.deployment.after_loss = scenario.deployment.after_loss;
-  out.deployment.reload_rate = scenario.deployment.reload_rate;
-  return out;
-}
-
 }  // namespace epsim

@@ -88,7 +88,4 @@ std::vector<InstancePool> pools_of(const Scenario& scenario);
 // GPUs of all instances.
 int all_gpus(const Scenario& scenario);
 
-// The scenario as an instance of the pool sees it.
-Scenario scenario_of(const Scenario& scenario, const InstancePool& pool);
-
 }  // namespace epsim

@@ -186,8 +186,8 @@ TEST_CASE("the transport is the engine's on that network") {
   CHECK(transport(left_to("sglang_0_4_10", "p4de.24xlarge")) == Transport::kAllGatherReduceScatter);
   CHECK(transport(left_to("vllm_v1", "DGX-H200")) == Transport::kAllGatherReduceScatter);
   const Scenario apart = left_to("sglang_0_4_8", "DGX-H200", "deployment: {prefill: {}, decode: {}}\n");
-  CHECK(transport(scenario_of(apart, apart.deployment.pools[0])) == Transport::kDeepEpNormal);
-  CHECK(transport(scenario_of(apart, apart.deployment.pools[1])) == Transport::kDeepEpLowLatency);
+  CHECK(apart.deployment.pools[0].dispatch.network.transport == Transport::kDeepEpNormal);
+  CHECK(apart.deployment.pools[1].dispatch.network.transport == Transport::kDeepEpLowLatency);
   CHECK_FALSE(apart.deployment.pools[0].serving.graphs.enabled);
   CHECK(apart.deployment.pools[1].serving.graphs.enabled);
 }
