@@ -12,9 +12,9 @@ StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Par
                      const DispatchOptions& dispatch, const Placement& placement, const LoadSource& loads,
                      ComputeProfile compute, NetworkProfile network)
     : draws_(std::make_shared<StepDraws>(loads)),
-      parts_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),
+      costs_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),
       shape_(shape_of(cluster)),
-      tally_(model, parallelism.gpus, parts_.network()),
+      stats_(model, parallelism.gpus, costs_.network()),
       moe_numbers_(model.moe_layer_numbers()),
       tokens_(static_cast<std::size_t>(parallelism.dp_ranks())),
       decodes_(tokens_.size()) {
@@ -31,15 +31,15 @@ StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Par
 }
 
 void StepModel::set_placement(const Placement& placement) {
-  const MoeSpec& model = parts_.model();
+  const MoeSpec& model = costs_.model();
   EPSIM_CHECK(placement.layers() == model.moe_layers() && placement.experts() == model.experts,
               "a placement of the model's experts");
   traffic_models_.clear();
-  for (std::size_t way = 0; way < parts_.ways(); ++way) {
-    parts_.set_prompts(way == 0);
-    traffic_models_.emplace_back(placement, parts_.parallelism(), shape_, parts_.dispatch().dedup);
+  for (std::size_t way = 0; way < costs_.ways(); ++way) {
+    costs_.set_prompts(way == 0);
+    traffic_models_.emplace_back(placement, costs_.parallelism(), shape_, costs_.dispatch().dedup);
   }
-  parts_.set_prompts(true);
+  costs_.set_prompts(true);
 }
 
 void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int batches) {
@@ -51,22 +51,22 @@ void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int ba
     decodes_[r] = ranks[r].decode_tokens;
     step_tokens_ += tokens_[r];
   }
-  parts_.set_prompts(tokens_ != decodes_);
+  costs_.set_prompts(tokens_ != decodes_);
   step_loads_ = &draws_->draw(at, tokens_, decodes_);
-  parts_.ranks(ranks, ranks_);
+  costs_.ranks(ranks, ranks_);
 }
 
-const LayerParts& StepModel::layer(int l) {
-  traffic_models_[parts_.way()].layer(l, *step_loads_, tokens_, traffic_);
-  parts_.layer(traffic_, tally_.link_bytes(), layer_);
-  tally_.bottlenecks(l, layer_);
-  tally_.load(l, traffic_, layer_.experts, 1.0 / batches_);
-  tally_.routed(static_cast<double>(step_tokens_) * parts_.model().top_k);
+const MoeLayerCost& StepModel::layer(int l) {
+  traffic_models_[costs_.way()].layer(l, *step_loads_, tokens_, traffic_);
+  costs_.layer(traffic_, stats_.link_bytes(), layer_);
+  stats_.bottlenecks(l, layer_);
+  stats_.load(l, traffic_, layer_.experts, 1.0 / batches_);
+  stats_.routed(static_cast<double>(step_tokens_) * costs_.model().top_k);
   return layer_;
 }
 
 int StepModel::model_layer(int l) const {
-  return l < std::ssize(moe_numbers_) ? moe_numbers_[static_cast<std::size_t>(l)] : parts_.model().layers;
+  return l < std::ssize(moe_numbers_) ? moe_numbers_[static_cast<std::size_t>(l)] : costs_.model().layers;
 }
 
 // `last`: after the last MoE layer, where the head stands in place of attention and gate.
@@ -74,7 +74,7 @@ StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
   Stretch out;
   Ticks sum{};
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const RankParts& p = ranks_[r];
+    const RankCost& p = ranks_[r];
     const Ticks length =
         (p.attention.time + p.dense.time) * dense_layers + (last ? p.head.time : p.attention.time + p.gate.time);
     sum += length;
@@ -90,7 +90,7 @@ StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
 
 // The slowest rank's slowest GPU, and its shared experts.
 void StepModel::experts_stretch(int l, StepSum& sum) {
-  const auto tp = static_cast<std::size_t>(parts_.parallelism().attention_tp);
+  const auto tp = static_cast<std::size_t>(costs_.parallelism().attention_tp);
   const std::vector<double>& seconds = layer_.experts.seconds;
   std::size_t slowest = 0, rank = 0;
   Ticks length{-1};
@@ -108,20 +108,20 @@ void StepModel::experts_stretch(int l, StepSum& sum) {
       rank = r;
     }
   }
-  const Piece experts = piece_of(layer_.experts[slowest]);
+  const TickCost experts = tick_cost(layer_.experts[slowest]);
   sum.add(LayerPart::kExperts, experts);
   sum.add(LayerPart::kDense, ranks_[rank].shared);
-  tally_.time(l, LayerPart::kExperts, experts.time);
-  tally_.time(l, LayerPart::kDense, ranks_[rank].shared.time);
+  stats_.time(l, LayerPart::kExperts, experts.time);
+  stats_.time(l, LayerPart::kDense, ranks_[rank].shared.time);
   const Seconds waiting = std::max(Seconds{}, to_seconds(length) - busy / static_cast<double>(layer_.experts.size()));
   sum.wait(waiting);
-  tally_.straggler(l, waiting);
+  stats_.straggler(l, waiting);
 }
 
 void StepModel::moe_layer(int l, StepSum& sum) {
   const int dense_layers = dense_before(l);
   const Stretch& stretch = stretches_[static_cast<std::size_t>(dense_layers)];
-  const RankParts& slowest = ranks_[stretch.rank];
+  const RankCost& slowest = ranks_[stretch.rank];
   const Ticks start = sum.total();
   sum.add(LayerPart::kAttention, slowest.attention, dense_layers + 1);
   sum.add(LayerPart::kDense, slowest.dense, dense_layers);
@@ -137,11 +137,11 @@ void StepModel::moe_layer(int l, StepSum& sum) {
   sum.add(LayerPart::kCombine, layer_.combine);
   const Seconds waiting = stretch.waiting + layer_.dispatch_straggler + layer_.combine_straggler;
   sum.wait(waiting);
-  tally_.straggler(l, waiting);
-  tally_.time(l, LayerPart::kAttention, slowest.attention.time);
-  tally_.time(l, LayerPart::kGate, slowest.gate.time);
-  tally_.time(l, LayerPart::kDispatch, layer_.counts.time + layer_.dispatch.time);
-  tally_.time(l, LayerPart::kCombine, layer_.combine.time);
+  stats_.straggler(l, waiting);
+  stats_.time(l, LayerPart::kAttention, slowest.attention.time);
+  stats_.time(l, LayerPart::kGate, slowest.gate.time);
+  stats_.time(l, LayerPart::kDispatch, layer_.counts.time + layer_.dispatch.time);
+  stats_.time(l, LayerPart::kCombine, layer_.combine.time);
 }
 
 StepCost StepModel::price(const StepAt& at, std::span<const RankBatch> ranks) {
@@ -156,7 +156,7 @@ StepCost StepModel::price(const StepAt& at, std::span<const RankBatch> ranks) {
   }
   const int trailing = dense_before(layers);
   const Stretch last = slowest_rank(trailing, true);
-  const RankParts& slowest = ranks_[last.rank];
+  const RankCost& slowest = ranks_[last.rank];
   if (recorder_ != nullptr) {
     record_ranks(layers, trailing, sum.total());
   }
@@ -164,19 +164,19 @@ StepCost StepModel::price(const StepAt& at, std::span<const RankBatch> ranks) {
   sum.add(LayerPart::kDense, slowest.dense, trailing);
   sum.add(LayerPart::kOther, slowest.head);
   sum.wait(last.waiting);
-  tally_.end_step();
+  stats_.end_step();
   return sum.cost();
 }
 
 // Every rank's pieces between two exchanges, each starting as soon as the one before has ended.
 void StepModel::record_ranks(int l, int dense_layers, Ticks start) const {
-  const int tp = parts_.parallelism().attention_tp;
+  const int tp = costs_.parallelism().attention_tp;
   const bool last = l == std::ssize(moe_numbers_);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    const RankParts& p = ranks_[r];
+    const RankCost& p = ranks_[r];
     Ticks at = start;
     int layer = model_layer(l) - dense_layers;
-    const auto tell = [&](LayerPart part, const Piece& piece) {
+    const auto tell = [&](LayerPart part, const TickCost& piece) {
       if (piece.time > Ticks{}) {
         recorder_->span({.layer = layer,
                          .part = part,
@@ -202,25 +202,25 @@ void StepModel::record_ranks(int l, int dense_layers, Ticks start) const {
 }
 
 StepExchange StepModel::exchange_of(int l, LayerPart part, int batch, const TrafficMatrix& t,
-                                    const LayerParts& parts) const {
+                                    const MoeLayerCost& cost) const {
   const bool forth = part == LayerPart::kDispatch;
-  const int link = forth ? parts.dispatch_bottleneck : parts.combine_bottleneck;
+  const int link = forth ? cost.dispatch_bottleneck : cost.combine_bottleneck;
   return {.layer = model_layer(l),
           .part = part,
           .micro_batch = batch,
-          .row_bytes = (forth ? parts_.dispatch_row() : parts_.combine_row()).count(),
+          .row_bytes = (forth ? costs_.dispatch_row() : costs_.combine_row()).count(),
           .intra_out = forth ? t.intra_out : t.intra_in,
           .intra_in = forth ? t.intra_in : t.intra_out,
           .inter_out = forth ? t.inter_out : t.inter_in,
           .inter_in = forth ? t.inter_in : t.inter_out,
-          .slowest_link = link >= 0 ? std::string_view(parts_.network().links()[static_cast<std::size_t>(link)].name)
+          .slowest_link = link >= 0 ? std::string_view(costs_.network().links()[static_cast<std::size_t>(link)].name)
                                     : std::string_view(),
-          .duration = (forth ? parts.dispatch : parts.combine).time};
+          .duration = (forth ? cost.dispatch : cost.combine).time};
 }
 
 // The layer's exchanges and experts; `start`: all ranks have reached the dispatch.
 void StepModel::record_layer(int l, Ticks start) const {
-  const int gpus = parts_.parallelism().gpus, tp = parts_.parallelism().attention_tp, layer = model_layer(l);
+  const int gpus = costs_.parallelism().gpus, tp = costs_.parallelism().attention_tp, layer = model_layer(l);
   const auto exchange = [&](LayerPart part, Ticks at, Ticks length) {
     recorder_->span({layer, part, StepLane::kNetwork, 0, 0, gpus, at, length});
     recorder_->exchange(exchange_of(l, part, 0, traffic_, layer_));

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "models/network/traffic.h"
-#include "models/step/step_parts.h"
+#include "models/step/layer_costs.h"
+#include "models/step/step_stats.h"
 #include "models/step/step_sum.h"
-#include "models/step/step_tally.h"
 #include "sim/domain/placement.h"
 #include "sim/domain/step.h"
 #include "sim/domain/step_draws.h"
@@ -34,7 +34,7 @@ class StepModel final : public StepPricer {
             ComputeProfile compute, NetworkProfile network);
 
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
-  void set_conditions(const StepConditions& conditions) override { parts_.set_conditions(conditions); }
+  void set_conditions(const StepConditions& conditions) override { costs_.set_conditions(conditions); }
   // For the steps from now on: another placement of the same experts on the same GPUs. It outlives the model.
   void set_placement(const Placement& placement);
   // Models that price the same steps draw their loads once. `draws` is from the same source.
@@ -43,23 +43,23 @@ class StepModel final : public StepPricer {
   // Null (the default): nobody listens.
   void record_to(StepRecorder* recorder) { recorder_ = recorder; }
   // Totals over all steps priced so far.
-  const StepTotals& totals() { return tally_.totals(); }
+  const StepTotals& totals() { return stats_.totals(); }
 
   // For a pricer that puts the same pieces together in another way. begin() draws the loads of a step, or of one of the
   // `batches` that it is split into, and prices the ranks' pieces; layer() then prices MoE layer `l`, once each, and
-  // enters its load and bytes into the tally.
+  // enters its load and bytes into the stats.
   void begin(const StepAt& at, std::span<const RankBatch> ranks, int batches = 1);
-  const std::vector<RankParts>& ranks() const { return ranks_; }
-  const LayerParts& layer(int l);
-  const StepLoads& loads() const { return *step_loads_; }     // as begin() drew them
+  const std::vector<RankCost>& ranks() const { return ranks_; }
+  const MoeLayerCost& layer(int l);
+  const StepLoads& loads() const { return *step_loads_; }    // as begin() drew them
   const TrafficMatrix& traffic() const { return traffic_; }  // of the layer priced last
-  const StepParts& parts() const { return parts_; }
-  StepTally& tally() { return tally_; }
+  const LayerCosts& costs() const { return costs_; }
+  StepStats& stats() { return stats_; }
   // Dense layers between MoE layer l and the one before; for l = MoE layers, those after the last.
   int model_layer(int l) const;  // number of MoE layer l in the model; for l = MoE layers, one past the last layer
   // What a recorder is told of MoE layer l's dispatch or combine. The result refers to `traffic`.
   StepExchange exchange_of(int l, LayerPart part, int batch, const TrafficMatrix& traffic,
-                           const LayerParts& parts) const;
+                           const MoeLayerCost& cost) const;
   int dense_before(int l) const { return dense_before_[static_cast<std::size_t>(l)]; }
 
  private:
@@ -76,10 +76,10 @@ class StepModel final : public StepPricer {
   void record_layer(int l, Ticks start) const;
 
   std::shared_ptr<StepDraws> draws_;
-  StepParts parts_;
+  LayerCosts costs_;
   ClusterShape shape_;
   std::vector<TrafficModel> traffic_models_;  // of the placement at hand, for each way that tokens travel
-  StepTally tally_;
+  StepStats stats_;
   StepRecorder* recorder_ = nullptr;
   std::vector<int> moe_numbers_;   // [MoE layer] in the model
   std::vector<int> dense_before_;  // [MoE layers + 1]
@@ -87,11 +87,11 @@ class StepModel final : public StepPricer {
   int batches_ = 1;
   std::vector<std::int64_t> tokens_, decodes_;  // of the step, by DP rank
   std::int64_t step_tokens_ = 0;
-  std::vector<RankParts> ranks_;
-  std::vector<Stretch> stretches_;  // [dense layers before an MoE layer]
+  std::vector<RankCost> ranks_;
+  std::vector<Stretch> stretches_;         // [dense layers before an MoE layer]
   const StepLoads* step_loads_ = nullptr;  // what draws_ has drawn
   TrafficMatrix traffic_;
-  LayerParts layer_;
+  MoeLayerCost layer_;
 };
 
 }  // namespace epsim

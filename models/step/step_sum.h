@@ -4,14 +4,14 @@
 #include <array>
 #include <cstdint>
 
-#include "models/step/step_parts.h"
+#include "models/step/layer_costs.h"
 #include "sim/domain/step.h"
 
 namespace epsim {
 
 class StepSum {
  public:
-  void add(LayerPart part, const Piece& piece, std::int64_t times = 1) {
+  void add(LayerPart part, const TickCost& piece, std::int64_t times = 1) {
     const std::int64_t time = piece.time.count() * times;
     total_ += time;
     by_part_[static_cast<std::size_t>(part)] += time;

@@ -11,7 +11,7 @@
 #include "sim/app/command_line.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/scenario/read_scenario.h"
-#include "sim/step/step_screen.h"
+#include "sim/step/step_balance.h"
 
 namespace epsim::app {
 namespace {
@@ -75,7 +75,7 @@ Row placement_row(const Scenario& s, const PolicyChoice& policy) {
 
 // A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
 Row step_row(const Scenario& s, const PolicyChoice& policy) {
-  const StepScore steps = screen_steps(s, policy);
+  const StepBalance steps = step_balance(s, policy);
   MemoryOptions options = s.memory;
   options.resident_extra = buffer_bytes(s.model, s.cluster.gpus(), *policy.per_step, steps.most_extra);
   const std::vector<std::int64_t> resident(

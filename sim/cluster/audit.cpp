@@ -7,7 +7,7 @@
 namespace epsim {
 namespace {
 
-// What the request records say, to be held against the tally.
+// What the request records say, to be held against the counters.
 struct RecordSums {
   std::int64_t completed = 0, failed = 0, running = 0, waiting = 0, in_system = 0;
   std::int64_t input_tokens = 0, output_tokens = 0;  // of completed requests
@@ -62,14 +62,14 @@ RecordSums sum_records(const RunResult& result) {
   return sums;
 }
 
-void check_counts(const RecordSums& sums, const RunResult& result, const RunTally& tally) {
+void check_counts(const RecordSums& sums, const RunResult& result, const RunCounters& counters) {
   EPSIM_CHECK(sums.completed == result.completed && sums.failed == result.failed,
               "requests completed or failed differ from requests counted");
-  EPSIM_CHECK(sums.in_system == tally.requests.in_system(), "requests were lost or counted twice");
+  EPSIM_CHECK(sums.in_system == counters.requests.in_system(), "requests were lost or counted twice");
   EPSIM_CHECK(result.interrupted || sums.running + sums.waiting == 0, "the run ended with requests unserved");
 }
 
-// What the ranks say, to be held against records and tally.
+// What the ranks say, to be held against records and counters.
 struct RankSums {
   Scheduler::Counts counts;
   Scheduler::UnfinishedWork open;
@@ -99,7 +99,7 @@ RankSums sum_ranks(std::span<const std::unique_ptr<Scheduler>> ranks) {
   return sums;
 }
 
-void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally,
+void check_tokens_and_kv(const RecordSums& sums, const RunCounters& counters,
                          std::span<const std::unique_ptr<Scheduler>> ranks) {
   const RankSums of_ranks = sum_ranks(ranks);
   // Each life of a request from admission on computes its prompt but for what the prefix cache or another rank had. A
@@ -107,27 +107,27 @@ void check_tokens_and_kv(const RecordSums& sums, const RunTally& tally,
   const std::int64_t prompts = sums.input_tokens + of_ranks.counts.resumed_tokens +
                                of_ranks.counts.dropped_prompt_tokens + of_ranks.open.prompt_tokens -
                                of_ranks.counts.hit_tokens - of_ranks.counts.received_tokens;
-  EPSIM_CHECK(tally.prefill_tokens == prompts,
-              fmt::format("{} prompt tokens were priced, requests got {}", tally.prefill_tokens, prompts));
+  EPSIM_CHECK(counters.prefill_tokens == prompts,
+              fmt::format("{} prompt tokens were priced, requests got {}", counters.prefill_tokens, prompts));
   const std::int64_t decoded = sums.output_tokens + of_ranks.open.output_tokens + of_ranks.counts.lost_tokens -
                                of_ranks.counts.prompt_ends + of_ranks.counts.rejected_tokens;
-  EPSIM_CHECK(tally.decode_tokens == decoded,
-              fmt::format("{} decode tokens were priced, requests got {}", tally.decode_tokens, decoded));
+  EPSIM_CHECK(counters.decode_tokens == decoded,
+              fmt::format("{} decode tokens were priced, requests got {}", counters.decode_tokens, decoded));
   const std::int64_t gaps = sums.output_tokens - sums.completed + of_ranks.open.gaps + of_ranks.counts.lost_gaps;
-  EPSIM_CHECK(tally.all_gaps() == gaps, "token gaps and tokens differ");
+  EPSIM_CHECK(counters.all_gaps() == gaps, "token gaps and tokens differ");
 }
 
 }  // namespace
 
-void audit_run(RunResult& result, const RunTally& tally, std::span<const std::unique_ptr<Scheduler>> ranks) {
+void audit_run(RunResult& result, const RunCounters& counters, std::span<const std::unique_ptr<Scheduler>> ranks) {
   const RecordSums sums = sum_records(result);
-  check_counts(sums, result, tally);
-  check_tokens_and_kv(sums, tally, ranks);
-  EPSIM_CHECK(sums.residence == tally.requests.sum(), "Little's law does not hold");
+  check_counts(sums, result, counters);
+  check_tokens_and_kv(sums, counters, ranks);
+  EPSIM_CHECK(sums.residence == counters.requests.sum(), "Little's law does not hold");
   const auto span = static_cast<double>(result.end.count());
   if (span > 0) {
     // Arrival rate x mean residence = (n / span) x (residence / n).
-    result.conservation.little_l = static_cast<double>(tally.requests.sum()) / span;
+    result.conservation.little_l = static_cast<double>(counters.requests.sum()) / span;
     result.conservation.little_lambda_w = static_cast<double>(sums.residence) / span;
   }
 }

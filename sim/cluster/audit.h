@@ -4,8 +4,8 @@
 #include <memory>
 #include <span>
 
+#include "sim/cluster/run_counters.h"
 #include "sim/cluster/run_result.h"
-#include "sim/cluster/run_tally.h"
 #include "sim/scheduler/scheduler.h"
 
 namespace epsim {
@@ -20,6 +20,6 @@ namespace epsim {
 //   - Little's law, as an identity of integers: the time that requests spent in the system sums to the integral over
 //     time of their number.
 // Fills in the Little fields of `result.conservation`.
-void audit_run(RunResult& result, const RunTally& tally, std::span<const std::unique_ptr<Scheduler>> ranks);
+void audit_run(RunResult& result, const RunCounters& counters, std::span<const std::unique_ptr<Scheduler>> ranks);
 
 }  // namespace epsim

@@ -1,7 +1,7 @@
 // An instance's experts when its GPUs go or come back: which copies are in place then, and what bringing them costs.
 //
 //   Models : the instance stands still while copies are made again: from GPUs that have one, over the links, layer after
-//            layer (weight_moves.h), and from outside (host memory, storage) at `reload_rate` for each GPU, at the same
+//            layer (migration_cost.h), and from outside (host memory, storage) at `reload_rate` for each GPU, at the same
 //            time; the longer of the two counts. GPUs keep the slots that the first plan gave them: what is lost is
 //            made again in the place of others' further copies, never out of the KV cache, as engines allocate both
 //            once.
@@ -14,7 +14,7 @@
 #include "policies/rebalance/elastic.h"
 #include "sim/cluster/regroup_report.h"
 #include "sim/scenario/scenario.h"
-#include "sim/step/weight_moves.h"
+#include "sim/step/migration_cost.h"
 
 namespace epsim {
 
@@ -43,7 +43,7 @@ class ExpertRecovery {
   PlacementPlan first_;
   PlacementPlan last_;  // the slots that each GPU had when it was there last: a GPU that comes back has them again
   LostGpus lost_;
-  WeightMoves moves_;
+  MigrationCost moves_;
   RegroupReport report_;
 };
 

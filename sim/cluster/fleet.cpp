@@ -8,7 +8,7 @@
 #include "sim/core/check.h"
 #include "sim/engine/run_loop.h"
 #include "sim/scheduler/engines.h"
-#include "sim/step/step_account.h"
+#include "sim/step/step_cost_checks.h"
 
 namespace epsim {
 namespace {
@@ -93,10 +93,10 @@ void Fleet::send_next(std::int64_t requests) {
   for (; requests > 0 && sent_ < end; --requests) {
     queue_.push(now_, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
   }
-  if (warming_up_ && arrived_ == end && tally_.requests.in_system() == 0) {
+  if (warming_up_ && arrived_ == end && counters_.requests.in_system() == 0) {
     warming_up_ = false;
-    tally_.warmup_gaps = tally_.gaps.count();
-    tally_.gaps = {};
+    counters_.warmup_gaps = counters_.gaps.count();
+    counters_.gaps = {};
     start_clients();
   }
 }
@@ -138,7 +138,7 @@ void Fleet::on(const WeightsArrived& event) {
 
 // Nothing is left to happen but changes that concern nobody.
 bool Fleet::all_ended() const {
-  return arrived_ == std::ssize(trace_.requests) && tally_.requests.in_system() == 0 && in_flight_ == 0;
+  return arrived_ == std::ssize(trace_.requests) && counters_.requests.in_system() == 0 && in_flight_ == 0;
 }
 
 bool Fleet::stop_wanted() const { return control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed); }
@@ -170,7 +170,7 @@ std::size_t Fleet::route(std::int32_t request) {
 }
 
 void Fleet::on(const RequestArrived& event) {
-  tally_.requests.arrived();
+  counters_.requests.arrived();
   ++arrived_;
   result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
   if (!can_serve()) {
@@ -185,7 +185,7 @@ void Fleet::on(const RequestArrived& event) {
 
 void Fleet::ended(std::int64_t requests) {
   result_.completed += requests;
-  tally_.requests.left(requests);
+  counters_.requests.left(requests);
   fingerprint_.add(requests);
   send_next(requests);
 }
@@ -194,7 +194,7 @@ void Fleet::on(const StepDone& event) {
   const auto i = static_cast<std::size_t>(event.instance);
   EPSIM_CHECK(event.step == instances_[i].totals().steps, "steps end in the order in which they start");
   instances_[i].step_expected = instances_[i].stepping = false;
-  ended(instances_[i].end_step(now_, tally_));
+  ended(instances_[i].end_step(now_, counters_));
   --in_flight_;
   ++result_.steps;
   if (control_.on_progress && result_.steps % control_.progress_every_steps == 0) {
@@ -317,7 +317,7 @@ void Fleet::on(const StepDue& event) {
     instance.step_expected = false;
     return;
   }
-  const Ticks duration = instance.start_step(now_, control_, tally_, fingerprint_);
+  const Ticks duration = instance.start_step(now_, control_, counters_, fingerprint_);
   observe(static_cast<std::size_t>(event.instance));
   if (duration == Ticks{}) {  // all of its work waits for a transfer
     instance.step_expected = false;
@@ -349,16 +349,15 @@ void Fleet::observe(std::size_t i) {
 void Fleet::run() {
   const auto handle = [this](const EventKey& key, const ServingEvent& event) {
     now_ = key.at;
-    tally_.requests.advance(now_);
-    level_.queued = tally_.requests.in_system() - level_.running;
+    counters_.requests.advance(now_);
+    level_.queued = counters_.requests.in_system() - level_.running;
     series_.advance(now_, level_);
-    const std::int64_t tokens = tally_.all_gaps();
+    const std::int64_t tokens = counters_.all_gaps();
     std::visit([this](const auto& what) { on(what); }, event);
-    series_.hand_out(tally_.all_gaps() - tokens);
+    series_.hand_out(counters_.all_gaps() - tokens);
   };
   // Only a StepDue looks at the control's wish, and steps under way end, so that none is left half done.
-  run_events(queue_, handle, fingerprint_,
-             [this] { return (result_.interrupted && in_flight_ == 0) || all_ended(); });
+  run_events(queue_, handle, fingerprint_, [this] { return (result_.interrupted && in_flight_ == 0) || all_ended(); });
   result_.end = now_;
 }
 
@@ -381,8 +380,8 @@ KvStats Fleet::kv_stats() const {
     out.evicted_prefix_blocks += rank->kv().evicted_prefix_blocks();
   }
   const double pool_seconds = blocks * to_seconds(result_.end).count();
-  out.mean_use = pool_seconds > 0 ? tally_.kv_block_seconds / pool_seconds : 0;
-  out.time_full_share = tally_.busy > Ticks{} ? to_seconds(tally_.blocked) / to_seconds(tally_.busy) : 0;
+  out.mean_use = pool_seconds > 0 ? counters_.kv_block_seconds / pool_seconds : 0;
+  out.time_full_share = counters_.busy > Ticks{} ? to_seconds(counters_.blocked) / to_seconds(counters_.busy) : 0;
   return out;
 }
 
@@ -418,9 +417,9 @@ void Fleet::leave_out_warmup() {
 
 RunResult Fleet::take_result() {
   add_totals();
-  audit_run(result_, tally_, ranks_);
+  audit_run(result_, counters_, ranks_);
   leave_out_warmup();
-  result_.latency = summarize_latency(result_.measured(), tally_.gaps);
+  result_.latency = summarize_latency(result_.measured(), counters_.gaps);
   result_.kv = kv_stats();
   std::int64_t blocks = 0;
   for (const InstanceSpec& spec : specs_) {

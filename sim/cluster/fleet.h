@@ -30,9 +30,9 @@
 #include "sim/cluster/events.h"
 #include "sim/cluster/instance.h"
 #include "sim/cluster/run_control.h"
+#include "sim/cluster/run_counters.h"
 #include "sim/cluster/run_result.h"
 #include "sim/cluster/run_series.h"
-#include "sim/cluster/run_tally.h"
 #include "sim/core/fingerprint.h"
 #include "sim/domain/request_trace.h"
 #include "sim/engine/event_queue.h"
@@ -123,7 +123,7 @@ class Fleet {
   std::vector<Standing> standing_;  // [instance]
   bool may_lose_ = false;
   std::size_t next_front_ = 0, next_decoder_ = 0;
-  RunTally tally_;
+  RunCounters counters_;
   SeriesRecorder series_;
   std::vector<SeriesRecorder::Levels> levels_;  // [instance]
   SeriesRecorder::Levels level_;                // their sum

@@ -154,7 +154,7 @@ void Fleet::fail(std::int32_t request) {
   r.state = RequestState::kFailed;
   r.finished = now_;
   ++result_.failed;
-  tally_.requests.left(1);
+  counters_.requests.left(1);
   fingerprint_.add(static_cast<std::int64_t>(request));
   send_next(1);
 }

@@ -5,7 +5,7 @@
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "sim/scheduler/cuda_graph.h"
-#include "sim/step/step_account.h"
+#include "sim/step/step_cost_checks.h"
 
 namespace epsim {
 namespace {
@@ -61,12 +61,12 @@ std::int64_t Instance::cached_tokens(std::int32_t request) const {
   return most;
 }
 
-Instance::Formed Instance::form_batches(Ticks now, RunTally& tally, Fingerprint& fingerprint) {
+Instance::Formed Instance::form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint) {
   Formed out;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     batches_[r] = ranks_[r]->begin_step(now);
-    tally.prefill_tokens += batches_[r].prefill_tokens;
-    tally.decode_tokens += batches_[r].decode_tokens;
+    counters.prefill_tokens += batches_[r].prefill_tokens;
+    counters.decode_tokens += batches_[r].decode_tokens;
     fingerprint.add(batches_[r].prefill_tokens);
     fingerprint.add(batches_[r].decode_tokens);
     out.tokens += batches_[r].tokens();
@@ -104,8 +104,8 @@ bool Instance::holds_step(Ticks now) {
   return true;
 }
 
-Ticks Instance::start_step(Ticks now, const RunControl& control, RunTally& tally, Fingerprint& fingerprint) {
-  const Formed formed = form_batches(now, tally, fingerprint);
+Ticks Instance::start_step(Ticks now, const RunControl& control, RunCounters& counters, Fingerprint& fingerprint) {
+  const Formed formed = form_batches(now, counters, fingerprint);
   if (formed.tokens == 0) {
     return Ticks{};
   }
@@ -123,19 +123,19 @@ Ticks Instance::start_step(Ticks now, const RunControl& control, RunTally& tally
     add_cost(*sum, waited);
     add_cost(*sum, cost);
   }
-  tally.busy += to_ticks(waited.total) + duration;
-  tally.blocked += formed.blocked ? duration : Ticks{};
-  tally.kv_block_seconds += static_cast<double>(formed.kv_blocks) * to_seconds(duration).count();
+  counters.busy += to_ticks(waited.total) + duration;
+  counters.blocked += formed.blocked ? duration : Ticks{};
+  counters.kv_block_seconds += static_cast<double>(formed.kv_blocks) * to_seconds(duration).count();
   fingerprint.add(duration.count());
   return duration;
 }
 
-std::int64_t Instance::end_step(Ticks now, RunTally& tally) {
+std::int64_t Instance::end_step(Ticks now, RunCounters& counters) {
   ++totals_.steps;
   spec_.model->end_step(now);
   std::int64_t finished = 0;
   for (const auto& rank : ranks_) {
-    finished += rank->end_step(now, tally.gaps);
+    finished += rank->end_step(now, counters.gaps);
   }
   return finished;
 }

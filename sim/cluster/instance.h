@@ -11,8 +11,8 @@
 #include "sim/cluster/instance_model.h"
 #include "sim/cluster/kv_lanes.h"
 #include "sim/cluster/run_control.h"
+#include "sim/cluster/run_counters.h"
 #include "sim/cluster/run_result.h"
-#include "sim/cluster/run_tally.h"
 #include "sim/core/fingerprint.h"
 #include "sim/domain/step.h"
 #include "sim/scheduler/router.h"
@@ -43,9 +43,9 @@ class Instance {
   // A step wants to begin, and may not yet: it waits for the plan or the weights that the model brings.
   bool holds_step(Ticks now);
   // Forms the batches of a step that starts now and prices it. Zero when no rank can do anything: then no step runs.
-  Ticks start_step(Ticks now, const RunControl& control, RunTally& tally, Fingerprint& fingerprint);
+  Ticks start_step(Ticks now, const RunControl& control, RunCounters& counters, Fingerprint& fingerprint);
   // Ends the step under way; returns how many requests ended with it.
-  std::int64_t end_step(Ticks now, RunTally& tally);
+  std::int64_t end_step(Ticks now, RunCounters& counters);
 
   bool any_work() const;
   void on_idle();
@@ -59,8 +59,8 @@ class Instance {
   const InstanceTotals& totals() const { return totals_; }
   // A step is under way or due.
   bool step_expected = false;
-  bool stepping = false;  // under way
-  Ticks blocked_until{};  // no step begins before
+  bool stepping = false;                  // under way
+  Ticks blocked_until{};                  // no step begins before
   std::optional<Ticks> arrival_expected;  // of a plan or of weights; an event of another time is void
   // A rank is left. An instance that is lost has none.
   bool alive() const;
@@ -70,7 +70,7 @@ class Instance {
     std::int64_t tokens = 0, kv_blocks = 0;
     bool blocked = false;
   };
-  Formed form_batches(Ticks now, RunTally& tally, Fingerprint& fingerprint);
+  Formed form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint);
   StepCost price(Ticks now, const RunControl& control);
 
   const InstanceSpec& spec_;

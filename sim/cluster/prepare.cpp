@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "sim/core/error.h"
-#include "sim/step/step_screen.h"
+#include "sim/step/step_balance.h"
 
 namespace epsim {
 namespace {

@@ -127,7 +127,7 @@ void Rebalancer::on_arrival(Ticks now) {
     report_.idle_moving += m.left;
   }
   const LayerMove& move = m.moves[m.arrived];
-  moves_.count(move, live_.model().tally().link_bytes());
+  moves_.count(move, live_.model().stats().link_bytes());
   RebalanceEvent& event = event_of(m);
   event.moved_copies += std::ssize(move.copies) / pool_.parallelism.moe_tp;
   event.moved += moves_.expert_bytes() * static_cast<double>(move.copies.size());

@@ -1,7 +1,7 @@
 // Plans that a policy makes again while the run goes on: when it looks, what it decides, and how the weights get there.
 //
 //   Models  : loads of the latest steps (never of one to come); a rule that says when to look and whether a new plan is
-//             worth it; planning time; weights that move over the real links, layer by layer (weight_moves.h).
+//             worth it; planning time; weights that move over the real links, layer by layer (migration_cost.h).
 //             sync: no step begins until the plan is made and the weights of its chunk of layers are there; what passed
 //             while the instance had nothing to do costs nothing. async: planning and moving go on beside the steps and
 //             between them. While tokens are exchanged, weights have `link_share` of every link and tokens the rest; at
@@ -30,8 +30,8 @@
 #include "sim/cluster/expert_recovery.h"
 #include "sim/cluster/load_history.h"
 #include "sim/cluster/rebalance_report.h"
+#include "sim/step/migration_cost.h"
 #include "sim/step/step_prices.h"
-#include "sim/step/weight_moves.h"
 
 namespace epsim {
 
@@ -106,7 +106,7 @@ class Rebalancer {
   StepPrices& live_;
   const ExpertRecovery& recovery_;
   std::int64_t most_resident_;  // experts on a GPU, over all layers, that the first plan left memory for
-  WeightMoves moves_;
+  MigrationCost moves_;
   // Price the same steps: with the first plan; with the one that the present one replaced, where that is not the first;
   // and with the present one beside transfers.
   std::unique_ptr<StepPrices> first_, replaced_, slowed_;

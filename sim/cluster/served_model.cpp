@@ -38,7 +38,7 @@ std::optional<Ticks> ServedModel::recover(const HardwareChange& change) {
   }
   const LoadWindow window = rebalancer_ ? rebalancer_->window() : planning_window(scenario_, policy);
   const std::optional<Ticks> still =
-      recovery_.recover(plan_.plan, change.lost, window, change.conditions, steps().tally().link_bytes());
+      recovery_.recover(plan_.plan, change.lost, window, change.conditions, steps().stats().link_bytes());
   if (!still) {
     return std::nullopt;
   }

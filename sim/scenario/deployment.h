@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "models/memory/memory_model.h"
-#include "models/step/step_parts.h"
+#include "models/step/layer_costs.h"
 #include "sim/core/choice.h"
 #include "sim/core/units.h"
 #include "sim/domain/cluster_spec.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/catalogue/hardware_profile.h"
-#include "models/step/step_parts.h"
+#include "models/step/layer_costs.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/scheduler/engine_profile.h"
 #include "sim/scheduler/serving_options.h"

@@ -23,7 +23,7 @@ RankBatch half_of(const RankBatch& batch, int half) {
 }
 
 EventPricer::EventPricer(StepModel& model, const ExecutionOptions& options)
-    : model_(model), options_(options), report_(model.parts().model().moe_layers(), model.parts().parallelism().gpus) {
+    : model_(model), options_(options), report_(model.costs().model().moe_layers(), model.costs().parallelism().gpus) {
   const bool halves = options.overlap == StepOverlap::kTwoBatch;
   const StepOverlap whole = halves ? StepOverlap::kNone : options.overlap;
   const auto slow = [&](StepOverlap overlap) {
@@ -62,33 +62,33 @@ EventPricer::Played& EventPricer::graph_for(std::span<const RankBatch> ranks) {
 }
 
 void EventPricer::fill_layer(const StepGraph& graph, int batch, int l, TaskTimes& times) {
-  const LayerParts& parts = model_.layer(l);
+  const MoeLayerCost& cost = model_.layer(l);
   if (options_.sync == StepSync::kPairwise) {
     ports_.price(model_);
   }
   const std::vector<TaskId>& tasks =
-      graph.of_layer[static_cast<std::size_t>(batch * model_.parts().model().moe_layers() + l)];
+      graph.of_layer[static_cast<std::size_t>(batch * model_.costs().model().moe_layers() + l)];
   for (const TaskId t : tasks) {
     const StepTask& task = graph.tasks[static_cast<std::size_t>(t)];
     switch (task.kind) {
       case Kind::kCounts:
-        times.set(t, parts.counts);
+        times.set(t, cost.counts);
         break;
       case Kind::kDispatch:
-        times.set(t, parts.dispatch, parts.dispatch_straggler);
+        times.set(t, cost.dispatch, cost.dispatch_straggler);
         break;
       case Kind::kCombine:
-        times.set(t, parts.combine, parts.combine_straggler);
+        times.set(t, cost.combine, cost.combine_straggler);
         break;
       case Kind::kExperts:
-        times.set(t, piece_of(parts.experts[static_cast<std::size_t>(task.index)]));
+        times.set(t, tick_cost(cost.experts[static_cast<std::size_t>(task.index)]));
         break;
       default:
-        times.set(t, ports_.piece(task));
+        times.set(t, ports_.cost(task));
     }
   }
   if (recorder_ != nullptr) {
-    tell_exchanges(*recorder_, model_, l, batch, model_.traffic(), parts);
+    record_exchanges(*recorder_, model_, l, batch, model_.traffic(), cost);
   }
 }
 
@@ -96,7 +96,7 @@ void EventPricer::fill(Played& played, int batch, const StepAt& at, std::span<co
   const StepGraph& graph = played.step;
   model_.begin(at, ranks, graph.batches);
   played.times.set_ranks(graph, batch, model_.ranks(), graph.batches > 1 ? full_ : model_.ranks());
-  for (int l = 0; l < model_.parts().model().moe_layers(); ++l) {
+  for (int l = 0; l < model_.costs().model().moe_layers(); ++l) {
     fill_layer(graph, batch, l, played.times);
   }
 }
@@ -107,7 +107,7 @@ StepCost EventPricer::price(const StepAt& at, std::span<const RankBatch> ranks) 
   if (graph.batches == 1) {
     fill(played, 0, at, ranks);
   } else {
-    model_.parts().ranks(ranks, full_);
+    model_.costs().ranks(ranks, full_);
     for (int b = 0; b < 2; ++b) {
       half_.clear();
       for (const RankBatch& batch : ranks) {
@@ -120,8 +120,8 @@ StepCost EventPricer::price(const StepAt& at, std::span<const RankBatch> ranks) 
   if (recorder_ != nullptr) {
     record_spans(graph, played.run, *recorder_);
   }
-  model_.tally().end_step();
-  return report_.cost(graph, played.run, played.times, model_.tally());
+  model_.stats().end_step();
+  return report_.cost(graph, played.run, played.times, model_.stats());
 }
 
 }  // namespace epsim

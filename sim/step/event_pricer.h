@@ -14,7 +14,7 @@
 #include "models/step/step_model.h"
 #include "sim/engine/task_graph.h"
 #include "sim/scenario/execution_options.h"
-#include "sim/step/port_pieces.h"
+#include "sim/step/pairwise_exchange.h"
 #include "sim/step/step_graph.h"
 #include "sim/step/step_report.h"
 
@@ -22,7 +22,7 @@ namespace epsim {
 
 class EventPricer final : public StepPricer {
  public:
-  // Keeps a reference to `model`, whose tally it fills.
+  // Keeps a reference to `model`, whose stats it fills.
   EventPricer(StepModel& model, const ExecutionOptions& options);
 
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
@@ -51,8 +51,8 @@ class EventPricer final : public StepPricer {
   StepRecorder* recorder_ = nullptr;
   // Scratch of one step.
   std::vector<RankBatch> half_;
-  std::vector<RankParts> full_;  // of the undivided batch: the head
-  PortPieces ports_;
+  std::vector<RankCost> full_;  // of the undivided batch: the head
+  PairwiseExchange ports_;
   StepReport report_;
 };
 

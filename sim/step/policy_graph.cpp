@@ -12,11 +12,11 @@ class Builder {
   Builder(const StepModel& model, const ExecutionProfile& profile)
       : model_(model),
         profile_(profile),
-        layers_(model.parts().model().moe_layers()),
-        gpus_(model.parts().parallelism().gpus),
-        tp_(model.parts().parallelism().attention_tp),
-        ranks_(model.parts().parallelism().dp_ranks()),
-        has_shared_(model.parts().model().shared_intermediate > 0),
+        layers_(model.costs().model().moe_layers()),
+        gpus_(model.costs().parallelism().gpus),
+        tp_(model.costs().parallelism().attention_tp),
+        ranks_(model.costs().parallelism().dp_ranks()),
+        has_shared_(model.costs().model().shared_intermediate > 0),
         ready_(static_cast<std::size_t>(ranks_)),
         arrived_(static_cast<std::size_t>(gpus_)) {
     out_.of_layer.resize(static_cast<std::size_t>(layers_));
@@ -108,7 +108,7 @@ class Builder {
     const TaskId ids = everywhere(Kind::kIds, LayerPart::kPlanning, StepLane::kNetwork, l, all_ranks());
     const TaskId plan = everywhere(Kind::kPlan, LayerPart::kPlanning, StepLane::kCpu, l, {ids});
     TaskList dispatched = profile_.two_stage || !profile_.plans_before_dispatch ? gates : TaskList{plan};
-    if (profile_.dispatch == ExecutionProfile::Dispatch::kAllToAll && model_.parts().dispatch().exchange_counts) {
+    if (profile_.dispatch == ExecutionProfile::Dispatch::kAllToAll && model_.costs().dispatch().exchange_counts) {
       dispatched = {everywhere(Kind::kCounts, LayerPart::kDispatch, StepLane::kNetwork, l, dispatched)};
     }
     dispatched = {everywhere(Kind::kDispatch, LayerPart::kDispatch, StepLane::kNetwork, l, dispatched)};

@@ -38,7 +38,7 @@ class PolicyPricer final : public StepPricer {
  private:
   void decide(std::int64_t step, int l);
   void fill_layer(int l);
-  Piece piece_of_layer(const StepTask& task);
+  TickCost cost_of_task(const StepTask& task);
   void price_exchanges();
   void price_copies();
   Price gather(CollectiveKind kind, Bytes row) const;
@@ -60,7 +60,7 @@ class PolicyPricer final : public StepPricer {
   // Scratch of one layer, and of one step.
   std::vector<std::int64_t> gpu_tokens_;
   DecisionWork work_;
-  LayerParts parts_;
+  MoeLayerCost layer_;
   std::vector<Price> first_, then_, copy_;  // [GPU]
 };
 

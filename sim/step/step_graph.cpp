@@ -15,11 +15,11 @@ class Builder {
         sync_(sync),
         overlap_(overlap),
         staged_(decode && overlap == StepOverlap::kTwoBatch),
-        layers_(model.parts().model().moe_layers()),
-        gpus_(model.parts().parallelism().gpus),
-        tp_(model.parts().parallelism().attention_tp),
-        ranks_(model.parts().parallelism().dp_ranks()),
-        has_shared_(model.parts().model().shared_intermediate > 0),
+        layers_(model.costs().model().moe_layers()),
+        gpus_(model.costs().parallelism().gpus),
+        tp_(model.costs().parallelism().attention_tp),
+        ranks_(model.costs().parallelism().dp_ranks()),
+        has_shared_(model.costs().model().shared_intermediate > 0),
         stream_(static_cast<std::size_t>(gpus_), kNoTask),
         awaited_(static_cast<std::size_t>(ranks_)) {
     out_.batches = overlap == StepOverlap::kTwoBatch ? 2 : 1;
@@ -251,7 +251,7 @@ class Builder {
       after = {network_};
     };
     const bool dispatch = part == LayerPart::kDispatch;
-    if (dispatch && model_.parts().dispatch().exchange_counts) {
+    if (dispatch && model_.costs().dispatch().exchange_counts) {
       network(Kind::kCounts);
     }
     network(dispatch ? Kind::kDispatch : Kind::kCombine);
@@ -270,7 +270,7 @@ class Builder {
     for (int r = 0; r < ranks_; ++r) {
       TaskList& after = ready[at(r)];
       what.index = r;
-      if (forth && model_.parts().dispatch().exchange_counts) {
+      if (forth && model_.costs().dispatch().exchange_counts) {
         what.kind = Kind::kCounts;
         after = {add(what, {r * tp_, tp_, network, -1}, after)};
       }

@@ -31,7 +31,7 @@ namespace epsim {
 struct StepTask {
   // clang-format off
   enum class Kind : std::uint8_t {
-    kAttention, kPrepare, kScores,                        // of rank `index`; their time is in RankParts
+    kAttention, kPrepare, kScores,                        // of rank `index`; their time is in RankCost
     kGate, kPredict, kShared, kDense, kHead,              // likewise; kPrepare and kScores together are kAttention
     kCounts, kDispatch, kCombine,                         // of all GPUs
     kExperts,                                             // of GPU `index`
@@ -52,8 +52,8 @@ struct StepTask {
 struct StepGraph {
   TaskGraph graph;
   std::vector<StepTask> tasks;                // [task]
-  std::vector<std::vector<TaskId>> of_layer;  // [batch x layers + MoE layer] tasks whose time LayerParts say
-  std::vector<TaskId> of_ranks;               // tasks whose time RankParts say
+  std::vector<std::vector<TaskId>> of_layer;  // [batch x layers + MoE layer] tasks whose time MoeLayerCost has
+  std::vector<TaskId> of_ranks;               // tasks whose time RankCost has
   int batches = 1;
 };
 

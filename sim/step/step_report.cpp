@@ -5,7 +5,7 @@
 namespace epsim {
 namespace {
 
-Piece piece_of_rank(const RankParts& p, StepTask::Kind kind) {
+TickCost cost_of_rank_task(const RankCost& p, StepTask::Kind kind) {
   switch (kind) {
     case StepTask::Kind::kAttention:
       return p.attention;
@@ -27,13 +27,13 @@ Piece piece_of_rank(const RankParts& p, StepTask::Kind kind) {
 
 }  // namespace
 
-void TaskTimes::set_ranks(const StepGraph& graph, int batch, std::span<const RankParts> ranks,
-                          std::span<const RankParts> heads) {
+void TaskTimes::set_ranks(const StepGraph& graph, int batch, std::span<const RankCost> ranks,
+                          std::span<const RankCost> heads) {
   for (const TaskId t : graph.of_ranks) {
     const StepTask& task = graph.tasks[static_cast<std::size_t>(t)];
     if (task.batch == batch) {
-      const std::span<const RankParts> parts = task.kind == StepTask::Kind::kHead ? heads : ranks;
-      set(t, piece_of_rank(parts[static_cast<std::size_t>(task.index)], task.kind));
+      const std::span<const RankCost> costs = task.kind == StepTask::Kind::kHead ? heads : ranks;
+      set(t, cost_of_rank_task(costs[static_cast<std::size_t>(task.index)], task.kind));
     }
   }
 }
@@ -73,7 +73,7 @@ void StepReport::walk(const StepGraph& graph, const TaskRun& run) {
   }
 }
 
-StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, const TaskTimes& times, StepTally& tally) {
+StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, const TaskTimes& times, StepStats& stats) {
   const std::size_t layers = waiting_.size() - 1;
   std::fill(waiting_.begin(), waiting_.end(), 0.0);
   StepSum sum;
@@ -82,7 +82,7 @@ StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, const Task
     const StepTask& task = graph.tasks[static_cast<std::size_t>(t)];
     sum.add(task.part, {time, times.origin[static_cast<std::size_t>(t)]});
     if (static_cast<std::size_t>(task.layer) < layers) {
-      tally.time(task.layer, task.part, time);
+      stats.time(task.layer, task.part, time);
     }
     waiting_[stretch_of(task)] +=
         (task.lane == StepLane::kCompute ? to_seconds(time) : times.straggler[static_cast<std::size_t>(t)]).count();
@@ -97,16 +97,16 @@ StepCost StepReport::cost(const StepGraph& graph, const TaskRun& run, const Task
     const Seconds waiting(std::max(0.0, waiting_[l]));
     sum.wait(waiting);
     if (l < layers) {
-      tally.straggler(static_cast<int>(l), waiting);
+      stats.straggler(static_cast<int>(l), waiting);
     }
   }
   return sum.cost();
 }
 
-void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const TrafficMatrix& traffic,
-                    const LayerParts& parts) {
+void record_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const TrafficMatrix& traffic,
+                      const MoeLayerCost& cost) {
   for (const LayerPart part : {LayerPart::kDispatch, LayerPart::kCombine}) {
-    recorder.exchange(model.exchange_of(l, part, batch, traffic, parts));
+    recorder.exchange(model.exchange_of(l, part, batch, traffic, cost));
   }
 }
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "models/step/step_model.h"
+#include "models/step/step_stats.h"
 #include "models/step/step_sum.h"
-#include "models/step/step_tally.h"
 #include "sim/domain/step_recorder.h"
 #include "sim/engine/task_graph.h"
 #include "sim/step/step_graph.h"
@@ -20,21 +20,21 @@ struct TaskTimes {
   std::vector<Seconds> straggler;  // what the mean GPU waits for the busiest link of an exchange
 
   explicit TaskTimes(std::size_t tasks) : duration(tasks), origin(tasks), straggler(tasks) {}
-  void set(TaskId t, const Piece& piece, Seconds waiting = {}) {
+  void set(TaskId t, const TickCost& piece, Seconds waiting = {}) {
     const auto i = static_cast<std::size_t>(t);
     duration[i] = piece.time;
     origin[i] = piece.origin;
     straggler[i] = waiting;
   }
-  // The tasks of `batch` whose time RankParts say; heads are those of the undivided batch.
-  void set_ranks(const StepGraph& graph, int batch, std::span<const RankParts> ranks, std::span<const RankParts> heads);
+  // The tasks of `batch` whose time RankCost has; heads are those of the undivided batch.
+  void set_ranks(const StepGraph& graph, int batch, std::span<const RankCost> ranks, std::span<const RankCost> heads);
 };
 
 class StepReport {
  public:
   explicit StepReport(int layers, int gpus) : gpus_(gpus), waiting_(static_cast<std::size_t>(layers) + 1) {}
 
-  StepCost cost(const StepGraph& graph, const TaskRun& run, const TaskTimes& times, StepTally& tally);
+  StepCost cost(const StepGraph& graph, const TaskRun& run, const TaskTimes& times, StepStats& stats);
 
  private:
   struct OnPath {
@@ -51,8 +51,8 @@ class StepReport {
 };
 
 // Rows of MoE layer `l`, forth and back.
-void tell_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const TrafficMatrix& traffic,
-                    const LayerParts& parts);
+void record_exchanges(StepRecorder& recorder, const StepModel& model, int l, int batch, const TrafficMatrix& traffic,
+                      const MoeLayerCost& cost);
 
 void record_spans(const StepGraph& graph, const TaskRun& run, StepRecorder& recorder);
 

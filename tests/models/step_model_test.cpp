@@ -189,7 +189,7 @@ TEST_CASE("ranks meet at the exchanges only: a rank's slow attention and another
   const RankBatch computes{.prefill_tokens = 10000, .prefill_pairs = 1.0, .sampled = 1};
   StepModel model = b.step_model(placement, loads);
   model.begin(0, std::vector<RankBatch>{reads, computes});
-  const RankParts few = model.ranks()[0], many = model.ranks()[1];
+  const RankCost few = model.ranks()[0], many = model.ranks()[1];
   REQUIRE(few.attention.time > many.attention.time);
   REQUIRE(few.gate.time < many.gate.time);
   REQUIRE(few.dense.time < many.dense.time);

@@ -193,7 +193,7 @@ TEST_CASE("shared experts beside the dispatch: the longer of the two is left") {
     const Ticks shared = model.ranks()[0].shared.time;
     Ticks hidden{};
     for (int l = 0; l < s.model.moe_layers(); ++l) {
-      const LayerParts& parts = model.layer(l);
+      const MoeLayerCost& parts = model.layer(l);
       hidden += std::min(shared, parts.counts.time + parts.dispatch.time);
     }
     CHECK(picoseconds(played(s, {.overlap = StepOverlap::kSharedExpert, .exchange_sm_share = 0.0})) ==
@@ -230,7 +230,7 @@ TEST_CASE("two batches: every assignment once, and never shorter than the kernel
       }
       model.begin(0, halves, 2);
       for (int l = 0; l < s.model.moe_layers(); ++l) {
-        const LayerParts& parts = model.layer(l);
+        const MoeLayerCost& parts = model.layer(l);
         exchanges += parts.counts.time + parts.dispatch.time + parts.combine.time;
         kernels += to_ticks(parts.experts[0].time) + model.ranks()[0].attention.time + model.ranks()[0].gate.time +
                    model.ranks()[0].shared.time;

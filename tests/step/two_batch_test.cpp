@@ -85,8 +85,8 @@ double decode_gain(std::int64_t sequences) { return gain(8, decodes(sequences), 
 // half B two stages behind half A.
 Ticks five_stages(StepModel& model, const System& system, const RankBatch& batch) {
   const int layers = system.model.moe_layers();
-  RankParts rank[2];
-  std::vector<LayerParts> layer[2];
+  RankCost rank[2];
+  std::vector<MoeLayerCost> layer[2];
   for (int b = 0; b < 2; ++b) {
     model.begin(0, system.ranks(half_of(batch, b)), 2);
     rank[b] = model.ranks().front();
@@ -96,8 +96,8 @@ Ticks five_stages(StepModel& model, const System& system, const RankBatch& batch
   }
   Ticks kernels{}, exchanges{}, gated[2], arrived[2];
   const auto stage = [&](int b, int i) {
-    const RankParts& r = rank[b];
-    const LayerParts& parts = layer[b][static_cast<std::size_t>(i / 5)];
+    const RankCost& r = rank[b];
+    const MoeLayerCost& parts = layer[b][static_cast<std::size_t>(i / 5)];
     const int dense = i == 0 ? system.model.first_dense_layers : 0;
     switch (i % 5) {
       case 0:
@@ -167,9 +167,9 @@ TEST_CASE("attention up to the scores is a part of attention, and grows with the
   RankBatch shallow = decodes(64), deep = decodes(64);
   deep.decode_context *= 4;
   model.begin(0, system.ranks(shallow));
-  const RankParts a = model.ranks().front();
+  const RankCost a = model.ranks().front();
   model.begin(0, system.ranks(deep));
-  const RankParts b = model.ranks().front();
+  const RankCost b = model.ranks().front();
   CHECK(a.prepare.time > Ticks{});
   CHECK(a.prepare.time < a.attention.time);
   CHECK(a.prepare.time == b.prepare.time);

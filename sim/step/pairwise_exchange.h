@@ -1,4 +1,4 @@
-// What the ports of GPUs and ranks take for one exchange of tokens, pair by pair: the pieces of a pairwise exchange.
+// What the ports of GPUs and ranks take for one exchange of tokens, pair by pair.
 //
 //   Models : a port needs the time that its own bytes take alone; the rows that it receives come from the ranks in
 //            proportion to their tokens on other GPUs (dispatch) or to the rows that they compute (combine).
@@ -12,12 +12,12 @@
 
 namespace epsim {
 
-class PortPieces {
+class PairwiseExchange {
  public:
   // For the layer that `model` priced last.
   void price(const StepModel& model);
   // Of a task of kind kDispatchIn, kDispatchOut, kCombineIn or kCombineOut.
-  Piece piece(const StepTask& task) const;
+  TickCost cost(const StepTask& task) const;
 
  private:
   int tp_ = 1;

@@ -1,4 +1,4 @@
-#include "sim/step/step_screen.h"
+#include "sim/step/step_balance.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 
 namespace epsim {
 
-StepScore screen_steps(const Scenario& s, const PolicyChoice& policy, int steps) {
+StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int steps) {
   EPSIM_CHECK(policy.per_step != nullptr, "only policies that act in every step are screened on steps");
   const int gpus = s.cluster.gpus();
   const Residency home = Residency::contiguous(s.model.experts, gpus);
@@ -16,7 +16,7 @@ StepScore screen_steps(const Scenario& s, const PolicyChoice& policy, int steps)
   const std::vector<std::int64_t> by_gpu = tokens_by_gpu(by_rank, s.parallelism);
   std::vector<double> by_layer(static_cast<std::size_t>(s.model.moe_layers()), 0.0);
   StepLoads loads;
-  StepScore score;
+  StepBalance score;
   for (int step = 0; step < steps; ++step) {
     s.loads->draw(step, by_rank, loads);
     for (int l = 0; l < loads.layers; ++l) {

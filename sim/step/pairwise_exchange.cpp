@@ -1,4 +1,4 @@
-#include "sim/step/port_pieces.h"
+#include "sim/step/pairwise_exchange.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,16 +10,16 @@ Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; 
 
 }  // namespace
 
-void PortPieces::price(const StepModel& model) {
-  const StepParts& parts = model.parts();
-  const Network& network = parts.network();
-  slowed_ = parts.slowed_links() ? parts.as_slowed(model.traffic()) : TrafficMatrix{};
-  const TrafficMatrix& traffic = parts.slowed_links() ? slowed_ : model.traffic();
+void PairwiseExchange::price(const StepModel& model) {
+  const LayerCosts& costs = model.costs();
+  const Network& network = costs.network();
+  slowed_ = costs.slowed_links() ? costs.as_slowed(model.traffic()) : TrafficMatrix{};
+  const TrafficMatrix& traffic = costs.slowed_links() ? slowed_ : model.traffic();
   const auto gpus = traffic.executed.size();
-  tp_ = parts.parallelism().attention_tp;
+  tp_ = costs.parallelism().attention_tp;
   const std::size_t ranks = gpus / static_cast<std::size_t>(tp_);
-  network.port_prices(traffic, parts.dispatch_row(), Direction::kDispatch, gpu_dispatch_);
-  network.port_prices(traffic, parts.combine_row(), Direction::kCombine, gpu_combine_);
+  network.port_prices(traffic, costs.dispatch_row(), Direction::kDispatch, gpu_dispatch_);
+  network.port_prices(traffic, costs.combine_row(), Direction::kCombine, gpu_combine_);
   rank_combine_.in.assign(ranks, {});
   rank_combine_.out.assign(ranks, {});
   rank_dispatch_out_.assign(ranks, {});
@@ -39,17 +39,17 @@ void PortPieces::price(const StepModel& model) {
   all_executed_ = std::accumulate(executed_.begin(), executed_.end(), 0.0);
 }
 
-Piece PortPieces::piece(const StepTask& task) const {
+TickCost PairwiseExchange::cost(const StepTask& task) const {
   using Kind = StepTask::Kind;
   const auto index = static_cast<std::size_t>(task.index), from = static_cast<std::size_t>(task.from);
   const auto part_of = [](const Price& price, double part, double all) {
-    return piece_of({price.time * (all > 0 ? part / all : 0.0), price.origin});
+    return tick_cost({price.time * (all > 0 ? part / all : 0.0), price.origin});
   };
   switch (task.kind) {
     case Kind::kDispatchOut:
-      return piece_of(rank_dispatch_out_[index]);
+      return tick_cost(rank_dispatch_out_[index]);
     case Kind::kCombineOut:
-      return piece_of(rank_combine_.out[index]);
+      return tick_cost(rank_combine_.out[index]);
     case Kind::kDispatchIn: {
       const double local = tokens_[index / static_cast<std::size_t>(tp_)] / tp_;  // stay on the GPU
       const bool own = from == index / static_cast<std::size_t>(tp_);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "models/network/network.h"
-#include "models/step/step_parts.h"
+#include "models/step/layer_costs.h"
 #include "policies/rebalance/migration.h"
 #include "sim/domain/moe_spec.h"
 
@@ -20,15 +20,15 @@ namespace epsim {
 // One layer's copies that travel, from GPU to GPU; empty where all that the layer needs is on its GPU already.
 struct LayerMove {
   std::vector<CopyMove> copies;
-  Piece price;
+  TickCost price;
 };
 
-class WeightMoves {
+class MigrationCost {
  public:
   // `moe_tp`: GPUs of an EP rank, which each send their share of an expert to the GPU of the same place in another
   // rank.
-  WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, int moe_tp, const NetworkProfile& profile,
-              const NetworkOptions& options, double efficiency = 1);
+  MigrationCost(const MoeSpec& model, const ClusterSpec& cluster, int moe_tp, const NetworkProfile& profile,
+                const NetworkOptions& options, double efficiency = 1);
 
   // [layer] from `previous` to `next`, which are plans for EP ranks.
   std::vector<LayerMove> plan(const PlacementPlan& next, const PlacementPlan& previous,

@@ -1,4 +1,4 @@
-#include "models/step/step_parts.h"
+#include "models/step/layer_costs.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,8 +14,8 @@ Price slowed(const Price& price, double speed) { return {price.time / speed, pri
 
 }  // namespace
 
-StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
-                     const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network)
+LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+                       const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network)
     : model_(parallelism.one_gpu_of(model)),
       shape_(shape_of(cluster)),
       parallelism_(parallelism),
@@ -28,7 +28,7 @@ StepParts::StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Par
   EPSIM_CHECK(ways_.size() <= 2, "steps have prompts or they do not");
 }
 
-void StepParts::set_conditions(const StepConditions& conditions) {
+void LayerCosts::set_conditions(const StepConditions& conditions) {
   for (const std::vector<double>* speeds : {&conditions.gpu_speed, &conditions.link_speed, &conditions.nic_speed}) {
     EPSIM_CHECK(speeds->empty() || speeds->size() == static_cast<std::size_t>(parallelism_.gpus), "one speed per GPU");
     EPSIM_CHECK(std::all_of(speeds->begin(), speeds->end(), [](double s) { return s > 0; }),
@@ -37,7 +37,7 @@ void StepParts::set_conditions(const StepConditions& conditions) {
   conditions_ = conditions;
 }
 
-double StepParts::rank_speed(std::size_t rank) const {
+double LayerCosts::rank_speed(std::size_t rank) const {
   if (conditions_.gpu_speed.empty()) {
     return 1.0;
   }
@@ -46,7 +46,7 @@ double StepParts::rank_speed(std::size_t rank) const {
 }
 
 // Attention's all-gather of the rank's tokens, and the reduce-scatter of its output.
-Price StepParts::attention_of(const RankBatch& batch) const {
+Price LayerCosts::attention_of(const RankBatch& batch) const {
   const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
   const int tp = parallelism_.attention_tp;
   const Price reduce = network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
@@ -54,7 +54,7 @@ Price StepParts::attention_of(const RankBatch& batch) const {
   return compute_.attention(batch) + reduce + gather;
 }
 
-Price StepParts::with_reduction(Price part, Sharding sharding, std::int64_t tokens) const {
+Price LayerCosts::with_reduction(Price part, Sharding sharding, std::int64_t tokens) const {
   if (sharding != Sharding::kTensorParallel || part.time.count() <= 0) {
     return part;
   }
@@ -64,13 +64,13 @@ Price StepParts::with_reduction(Price part, Sharding sharding, std::int64_t toke
   return gather + part + network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
 }
 
-void StepParts::ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const {
+void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>& out) const {
   out.resize(batches.size());
   for (std::size_t r = 0; r < batches.size(); ++r) {
     const RankBatch& batch = batches[r];
     const std::int64_t tokens = batch.tokens();
     const double speed = rank_speed(r);
-    const auto piece = [speed](const Price& price) { return piece_of(slowed(price, speed)); };
+    const auto piece = [speed](const Price& price) { return tick_cost(slowed(price, speed)); };
     out[r] = {tokens,
               piece(attention_of(batch)),
               piece(compute_.gate(tokens)),
@@ -81,12 +81,12 @@ void StepParts::ranks(std::span<const RankBatch> batches, std::vector<RankParts>
   }
 }
 
-Price StepParts::experts(int gpu, double rows, double touched) const {
+Price LayerCosts::experts(int gpu, double rows, double touched) const {
   const Price price = compute_.experts(rows, touched);
   return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[static_cast<std::size_t>(gpu)]);
 }
 
-Network::LayerExchange StepParts::exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const {
+Network::LayerExchange LayerCosts::exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const {
   Network::LayerExchange out = network().dispatch_and_combine(traffic, dispatch_row(), combine_row(), link_bytes);
   if (slowed_links()) {
     std::vector<double> not_counted(link_bytes.size(), 0.0);
@@ -97,11 +97,11 @@ Network::LayerExchange StepParts::exchanges(const TrafficMatrix& traffic, std::v
   return out;
 }
 
-void StepParts::layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, LayerParts& out) const {
+void LayerCosts::layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, MoeLayerCost& out) const {
   const auto [dispatch, combine] = exchanges(traffic, link_bytes);
-  out.counts = this->dispatch().exchange_counts ? piece_of(network().latency()) : Piece{};
-  out.dispatch = piece_of(dispatch.price);
-  out.combine = piece_of(combine.price);
+  out.counts = this->dispatch().exchange_counts ? tick_cost(network().latency()) : TickCost{};
+  out.dispatch = tick_cost(dispatch.price);
+  out.combine = tick_cost(combine.price);
   out.dispatch_straggler = dispatch.straggler;
   out.combine_straggler = combine.straggler;
   out.dispatch_bottleneck = dispatch.bottleneck;

@@ -1,5 +1,5 @@
 // Moving experts' weights, worked out by hand: bytes over rate, to the picosecond.
-#include "sim/step/weight_moves.h"
+#include "sim/step/migration_cost.h"
 
 #include <doctest/doctest.h>
 
@@ -48,7 +48,7 @@ PlacementPlan plan_of(std::vector<std::vector<int>> layers) {
   return out;
 }
 
-WeightMoves moves(double efficiency = 1) { return {model(), cluster(), 1, {ideal(2), ideal(4)}, {}, efficiency}; }
+MigrationCost moves(double efficiency = 1) { return {model(), cluster(), 1, {ideal(2), ideal(4)}, {}, efficiency}; }
 
 constexpr Ticks kNs{1000};
 
@@ -81,7 +81,7 @@ TEST_CASE("EP ranks of two GPUs: each sends its half of an expert to the GPU of 
   PlacementPlan after = before;
   after.layers[0] = uniform_layer({2, 1, 0, 3}, 2);
   const std::vector<LayerMove> found =
-      WeightMoves(model(), cluster(), 2, {ideal(2), ideal(4)}, {}).plan(after, before, {});
+      MigrationCost(model(), cluster(), 2, {ideal(2), ideal(4)}, {}).plan(after, before, {});
   REQUIRE(found[0].copies.size() == 4);
   for (const CopyMove& copy : found[0].copies) {
     CHECK(copy.from_gpu % 2 == copy.to_gpu % 2);

@@ -1,4 +1,4 @@
-#include "sim/step/step_screen.h"
+#include "sim/step/step_balance.h"
 
 #include <doctest/doctest.h>
 
@@ -22,9 +22,9 @@ Scenario one_node() {
 }
 
 // One drawn step under `policy` with other predictions than its own.
-StepScore scored(const Scenario& s, PolicyChoice policy, PredictorOptions predictor) {
+StepBalance scored(const Scenario& s, PolicyChoice policy, PredictorOptions predictor) {
   policy.step_run.predictor = predictor;
-  return screen_steps(s, policy, 1);
+  return step_balance(s, policy, 1);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ StepScore scored(const Scenario& s, PolicyChoice policy, PredictorOptions predic
 TEST_CASE("with perfect prediction Libra ends within 5 % of balance, with Table 1's accuracy within 10 % (L02)") {
   const Scenario s = one_node();
   CHECK(scored(s, s.policies[0], {.accuracy = 1.0, .distortion = 0.0}).mean >= 1 / 1.05);
-  const StepScore predicted = scored(s, s.policies[0], {.accuracy = 0.87, .distortion = 0.2});
+  const StepBalance predicted = scored(s, s.policies[0], {.accuracy = 0.87, .distortion = 0.2});
   CHECK(predicted.mean >= 1 / 1.10);
   CHECK(predicted.mean > predicted.home + 0.1);
   CHECK(predicted.most_extra <= 8);
@@ -48,5 +48,6 @@ TEST_CASE("Lina depends on its prediction; HarMoEny needs none") {
 TEST_CASE("double buffers take their memory") {
   const Scenario s = one_node();
   // 2 sets of 128 / 8 + 8 experts of 36 MiB (3 x 4096 x 1536 x 2 B).
-  CHECK(buffer_bytes(s.model, s.cluster.gpus(), *s.policies[0].per_step, 8).count() == doctest::Approx(2 * 24 * 36.0 * 1024 * 1024));
+  CHECK(buffer_bytes(s.model, s.cluster.gpus(), *s.policies[0].per_step, 8).count() ==
+        doctest::Approx(2 * 24 * 36.0 * 1024 * 1024));
 }

@@ -1,10 +1,10 @@
-#include "models/step/step_tally.h"
+#include "models/step/step_stats.h"
 
 #include <algorithm>
 
 namespace epsim {
 
-StepTally::StepTally(const MoeSpec& model, int gpus, const Network& network)
+StepStats::StepStats(const MoeSpec& model, int gpus, const Network& network)
     : layer_ticks_(static_cast<std::size_t>(model.moe_layers())), link_bytes_(network.links().size(), 0.0) {
   const auto cells = static_cast<std::size_t>(model.moe_layers()) * static_cast<std::size_t>(gpus);
   totals_.gpus = gpus;
@@ -20,18 +20,18 @@ StepTally::StepTally(const MoeSpec& model, int gpus, const Network& network)
   totals_.bottleneck_s.assign(totals_.layers.size() * 2 * totals_.links.size(), 0.0);
 }
 
-void StepTally::bottlenecks(int l, const LayerParts& parts) {
+void StepStats::bottlenecks(int l, const MoeLayerCost& cost) {
   double* seconds = totals_.bottleneck_s.data() + 2 * static_cast<std::size_t>(l) * totals_.links.size();
-  if (parts.dispatch_bottleneck >= 0) {
-    seconds[parts.dispatch_bottleneck] += to_seconds(parts.dispatch.time).count();
+  if (cost.dispatch_bottleneck >= 0) {
+    seconds[cost.dispatch_bottleneck] += to_seconds(cost.dispatch.time).count();
   }
-  if (parts.combine_bottleneck >= 0) {
-    seconds[totals_.links.size() + static_cast<std::size_t>(parts.combine_bottleneck)] +=
-        to_seconds(parts.combine.time).count();
+  if (cost.combine_bottleneck >= 0) {
+    seconds[totals_.links.size() + static_cast<std::size_t>(cost.combine_bottleneck)] +=
+        to_seconds(cost.combine.time).count();
   }
 }
 
-void StepTally::load(int l, const TrafficMatrix& traffic, const PriceRow& experts, double weight) {
+void StepStats::load(int l, const TrafficMatrix& traffic, const PriceRow& experts, double weight) {
   const std::size_t gpus = traffic.executed.size();
   double* load = totals_.gpu_load.data() + static_cast<std::size_t>(l) * gpus;
   double* busy = totals_.gpu_busy_s.data() + static_cast<std::size_t>(l) * gpus;
@@ -46,7 +46,7 @@ void StepTally::load(int l, const TrafficMatrix& traffic, const PriceRow& expert
   layer.balancedness_min = std::min(layer.balancedness_min, balance);
 }
 
-const StepTotals& StepTally::totals() {
+const StepTotals& StepStats::totals() {
   for (std::size_t i = 0; i < link_bytes_.size(); ++i) {
     totals_.links[i].bytes = Bytes(link_bytes_[i]);
   }

@@ -9,7 +9,7 @@
 
 namespace epsim {
 
-struct StepScore {
+struct StepBalance {
   double mean = 0;      // balancedness, mean over layers and steps
   double worst = 1;     // lowest layer mean
   int worst_layer = 0;  // MoE layer
@@ -18,7 +18,7 @@ struct StepScore {
 };
 
 // `policy` acts in every step. Draws `steps` steps.
-StepScore screen_steps(const Scenario& scenario, const PolicyChoice& policy, int steps = 2);
+StepBalance step_balance(const Scenario& scenario, const PolicyChoice& policy, int steps = 2);
 
 // Weights that the policy keeps on every GPU for its double buffers: sets x (experts / GPUs + extra) experts.
 Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra);

@@ -7,14 +7,14 @@
 
 #include "models/network/network.h"
 #include "models/network/traffic.h"
-#include "models/step/step_parts.h"
+#include "models/step/layer_costs.h"
 #include "sim/domain/step.h"
 
 namespace epsim {
 
-class StepTally {
+class StepStats {
  public:
-  StepTally(const MoeSpec& model, int gpus, const Network& network);
+  StepStats(const MoeSpec& model, int gpus, const Network& network);
 
   // What GPUs execute in MoE layer `l`. `weight` is the share of a step's tokens: a step in two batches has two halves
   // of each layer, and the balancedness of the step is the mean of both.
@@ -24,7 +24,7 @@ class StepTally {
     layer_ticks_[static_cast<std::size_t>(l)][static_cast<std::size_t>(part)] += time.count();
   }
   // Which links set the time of layer `l`'s exchanges.
-  void bottlenecks(int l, const LayerParts& parts);
+  void bottlenecks(int l, const MoeLayerCost& cost);
   void straggler(int l, Seconds waiting) { totals_.layers[static_cast<std::size_t>(l)].straggler += waiting; }
   void end_step() {
     ++totals_.steps;

@@ -37,31 +37,31 @@ struct DispatchOptions {
 
 // A piece of work in whole picoseconds, the only unit in which pieces add up: however they are put together, equal
 // pieces give equal sums.
-struct Piece {
+struct TickCost {
   Ticks time{};
   Origin origin = Origin::kDeclared;
 };
-inline Piece piece_of(const Price& price) { return {to_ticks(price.time), price.origin}; }
+inline TickCost tick_cost(const Price& price) { return {to_ticks(price.time), price.origin}; }
 
 // One layer of one DP rank; the head once per step.
-struct RankParts {
+struct RankCost {
   std::int64_t tokens = 0;
-  Piece attention, gate, shared, dense, head;
-  Piece prepare;  // the part of `attention` that comes before the scores
+  TickCost attention, gate, shared, dense, head;
+  TickCost prepare;  // the part of `attention` that comes before the scores
 };
 
 // One MoE layer.
-struct LayerParts {
-  Piece counts, dispatch, combine;
+struct MoeLayerCost {
+  TickCost counts, dispatch, combine;
   Seconds dispatch_straggler{}, combine_straggler{};      // what the GPUs wait on average for the busiest link
   int dispatch_bottleneck = -1, combine_bottleneck = -1;  // that link, in network().links(); -1 when nothing moved
   PriceRow experts;                                       // [GPU]; not yet rounded, as only the slowest may be needed
 };
 
-class StepParts {
+class LayerCosts {
  public:
-  StepParts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
-            const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network);
+  LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
+             const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network);
 
   void set_conditions(const StepConditions& conditions);
   const StepConditions& conditions() const { return conditions_; }
@@ -70,9 +70,9 @@ class StepParts {
     return traffic.slowed(conditions_.link_speed, conditions_.nic_speed);
   }
 
-  void ranks(std::span<const RankBatch> batches, std::vector<RankParts>& out) const;
+  void ranks(std::span<const RankBatch> batches, std::vector<RankCost>& out) const;
   // Adds what each link carried to `link_bytes`, in the order of network().links().
-  void layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, LayerParts& out) const;
+  void layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, MoeLayerCost& out) const;
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
   // Whether the steps from now on have prompts in them: network(), dispatch() and the rows follow.

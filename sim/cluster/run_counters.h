@@ -9,7 +9,7 @@
 
 namespace epsim {
 
-struct RunTally {
+struct RunCounters {
   std::int64_t prefill_tokens = 0;  // priced
   std::int64_t decode_tokens = 0;   // priced
   RequestTimeIntegral requests;

@@ -1,4 +1,4 @@
-#include "sim/step/step_account.h"
+#include "sim/step/step_cost_checks.h"
 
 #include <fmt/format.h>
 

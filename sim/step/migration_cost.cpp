@@ -1,4 +1,4 @@
-#include "sim/step/weight_moves.h"
+#include "sim/step/migration_cost.h"
 
 #include <algorithm>
 #include <limits>
@@ -17,8 +17,8 @@ NetworkOptions by_nccl(NetworkOptions options) {
 
 }  // namespace
 
-WeightMoves::WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, int moe_tp, const NetworkProfile& profile,
-                         const NetworkOptions& options, double efficiency)
+MigrationCost::MigrationCost(const MoeSpec& model, const ClusterSpec& cluster, int moe_tp,
+                             const NetworkProfile& profile, const NetworkOptions& options, double efficiency)
     : shape_(shape_of(cluster)),
       ranks_{shape_.gpus / moe_tp, std::max(1, shape_.gpus_per_node / moe_tp)},
       moe_tp_(moe_tp),
@@ -27,7 +27,7 @@ WeightMoves::WeightMoves(const MoeSpec& model, const ClusterSpec& cluster, int m
       network_(make_network(cluster, profile, by_nccl(options))) {}
 
 // In experts instead of rows.
-TrafficMatrix WeightMoves::traffic_of(const LayerMove& move) const {
+TrafficMatrix MigrationCost::traffic_of(const LayerMove& move) const {
   TrafficMatrix out;
   out.clear(shape_);
   for (const CopyMove& copy : move.copies) {
@@ -36,8 +36,8 @@ TrafficMatrix WeightMoves::traffic_of(const LayerMove& move) const {
   return out;
 }
 
-std::vector<LayerMove> WeightMoves::plan(const PlacementPlan& next, const PlacementPlan& previous,
-                                         const StepConditions& conditions) const {
+std::vector<LayerMove> MigrationCost::plan(const PlacementPlan& next, const PlacementPlan& previous,
+                                           const StepConditions& conditions) const {
   std::vector<LayerMove> out(next.layers.size());
   const MigrationPlan moves = plan_migration(next, previous, ranks_, std::numeric_limits<int>::max());
   for (const std::vector<CopyMove>& batch : moves.batches) {
@@ -54,13 +54,13 @@ std::vector<LayerMove> WeightMoves::plan(const PlacementPlan& next, const Placem
     if (!move.copies.empty()) {
       const TrafficMatrix traffic = traffic_of(move).slowed(conditions.link_speed, conditions.nic_speed);
       const Price price = network_->all_to_all(traffic, expert_, Direction::kDispatch, not_counted).price;
-      move.price = piece_of({price.time / efficiency_, price.origin});
+      move.price = tick_cost({price.time / efficiency_, price.origin});
     }
   }
   return out;
 }
 
-void WeightMoves::count(const LayerMove& move, std::vector<double>& link_bytes) const {
+void MigrationCost::count(const LayerMove& move, std::vector<double>& link_bytes) const {
   EPSIM_CHECK(link_bytes.size() == network_->links().size(), "weights travel over the links that tokens do");
   if (!move.copies.empty()) {
     network_->all_to_all(traffic_of(move), expert_, Direction::kDispatch, link_bytes);
