@@ -1,11 +1,6 @@
 #include "sim/domain/affinity.h"
 
-#include <fmt/format.h>
-
-#include <memory>
-
 #include "sim/core/check.h"
-#include "sim/core/error.h"
 
 namespace epsim {
 
@@ -30,40 +25,5 @@ void Affinity::add_tokens(std::span<const std::uint16_t> ids, int top_k) {
     }
   }
 }
-
-template <class Id>
-LoadWindow window_from_routing(std::span<const Id> ids, const RoutingShape& shape, const std::string& where) {
-  const auto k = static_cast<std::size_t>(shape.top_k);
-  if (shape.ids_per_token() == 0 || ids.size() % shape.ids_per_token() != 0) {
-    throw InputError({where, 0, ""}, fmt::format("{} expert ids are not whole tokens of {} layers with {} ids each.",
-                                                 ids.size(), shape.layers, shape.top_k));
-  }
-  LoadWindow window(shape.layers, shape.experts);
-  auto affinity = std::make_shared<Affinity>(shape.layers, shape.experts);
-  for (std::size_t at = 0; at < ids.size(); at += k) {
-    const int l = static_cast<int>(at / k % static_cast<std::size_t>(shape.layers));
-    for (std::size_t i = at; i < at + k; ++i) {
-      const int expert = static_cast<int>(ids[i]);
-      if (expert < 0 || expert >= shape.experts) {
-        throw InputError({where, 0, ""}, fmt::format("token {}, MoE layer {}: expert {} is not in 0..{}.",
-                                                     at / shape.ids_per_token(), l, expert, shape.experts - 1));
-      }
-      window.layer(l)[static_cast<std::size_t>(expert)] += 1.0;
-      for (std::size_t j = at; j < i; ++j) {
-        if (ids[j] == ids[i]) {
-          throw InputError({where, 0, ""}, fmt::format("token {}, MoE layer {}: expert {} is named twice.",
-                                                       at / shape.ids_per_token(), l, expert));
-        }
-        affinity->add(l, static_cast<int>(ids[j]), expert);
-      }
-    }
-  }
-  window.set_affinity(std::move(affinity));
-  return window;
-}
-
-template LoadWindow window_from_routing(std::span<const std::uint8_t>, const RoutingShape&, const std::string&);
-template LoadWindow window_from_routing(std::span<const std::uint16_t>, const RoutingShape&, const std::string&);
-template LoadWindow window_from_routing(std::span<const std::int32_t>, const RoutingShape&, const std::string&);
 
 }  // namespace epsim

@@ -4,10 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
-
-#include "sim/domain/load_window.h"
 
 namespace epsim {
 
@@ -36,17 +33,5 @@ class Affinity {
   int layers_, experts_;
   std::vector<double> count_;
 };
-
-// What per-token expert ids look like: [token][layer][k], k fastest.
-struct RoutingShape {
-  int layers = 0, experts = 0, top_k = 0;
-  std::size_t ids_per_token() const { return static_cast<std::size_t>(layers) * static_cast<std::size_t>(top_k); }
-};
-
-// The window that a stretch of tokens makes: loads and co-activation. `ids` holds whole tokens. Throws InputError when
-// it does not, when an id is out of range, or when a token names an expert twice in one layer; `where` names the
-// source. Id: std::uint8_t, std::uint16_t or std::int32_t.
-template <class Id>
-LoadWindow window_from_routing(std::span<const Id> ids, const RoutingShape& shape, const std::string& where);
 
 }  // namespace epsim

@@ -39,7 +39,7 @@ struct Workload {
     out.layers.resize(kLayers);
     return out;
   }
-  RoutingShape shape() const { return {kLayers, law.experts(), law.top_k()}; }
+  test::RoutingShape shape() const { return {kLayers, law.experts(), law.top_k()}; }
   std::vector<std::uint16_t> draw(TokenSampler& sampler, int first) const {
     const std::size_t prompt = shape().ids_per_token() * kPromptTokens;
     std::vector<std::uint16_t> out(prompt * kPrompts);
@@ -112,7 +112,7 @@ TEST_CASE("GRACE Figure 5: signs of every component's effect, three models on 2 
   for (const std::string preset : {"olmoe", "deepseek-v2-lite", "qwen3-30b"}) {
     CAPTURE(preset);
     const Workload workload(preset);
-    const LoadWindow window = window_from_routing<std::uint16_t>(workload.planned, workload.shape(), preset);
+    const LoadWindow window = test::window_from_routing<std::uint16_t>(workload.planned, workload.shape());
     for (const std::string node : {"grace-2x4090", "grace-4x4090"}) {
       CAPTURE(node);
       const Cluster cluster(node);
@@ -151,7 +151,7 @@ TEST_CASE("GRACE G07 and G11 in size, where generated tokens give it; G16 the ot
   for (const Row& row : {Row{"deepseek-v2-lite", -0.251, -0.480}, {"qwen3-30b", -0.358, -0.583}}) {
     CAPTURE(row.preset);
     const Workload workload(row.preset);
-    const LoadWindow window = window_from_routing<std::uint16_t>(workload.planned, workload.shape(), row.preset);
+    const LoadWindow window = test::window_from_routing<std::uint16_t>(workload.planned, workload.shape());
     const Cluster cluster("grace-2x4090");
     const Outcome vanilla = run("grace_vanilla", workload, window, cluster);
     const Outcome hg = run("grace_hg", workload, window, cluster);

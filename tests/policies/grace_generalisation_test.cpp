@@ -23,7 +23,7 @@ constexpr DataSet kMmlu{"MMLU", 87364, 60633}, kGpqa{"GPQA", 1188, 34873}, kSorr
 constexpr const char* kPolicies[] = {"grace_vanilla", "grace_hg", "grace_hg_fr", "grace_hg_dr_wrr", "grace_hg_dr_tar"};
 
 LoadWindow window_of(std::span<const std::uint8_t> ids) {
-  return window_from_routing<std::uint8_t>(ids, test::kGptOss, "gpt-oss-20b");
+  return test::window_from_routing<std::uint8_t>(ids, test::kGptOss);
 }
 
 // The five components, planned from `window` and run on `ids`.

@@ -13,7 +13,7 @@ using namespace epsim;
 
 namespace {
 
-constexpr RoutingShape kRouting = test::kGptOss;
+constexpr test::RoutingShape kRouting = test::kGptOss;
 constexpr ClusterShape kCluster{.gpus = 4, .gpus_per_node = 2};
 constexpr std::size_t kTokens = 120000, kBlock = 1000;
 
@@ -34,7 +34,7 @@ std::vector<std::uint8_t> half(const std::vector<std::uint8_t>& ids, std::size_t
 
 TEST_CASE("GRACE Figure 5 on gpt-oss-20b: grouping saves traffic and skews load, copies and routing mend both") {
   const std::vector<std::uint8_t> ids = read_tokens();
-  const LoadWindow window = window_from_routing<std::uint8_t>(half(ids, 0), kRouting, "gpt-oss-20b");
+  const LoadWindow window = test::window_from_routing<std::uint8_t>(half(ids, 0), kRouting);
   const std::vector<std::uint8_t> tokens = half(ids, 1);
   const auto run = [&](const char* policy, Dedup dedup = Dedup::kNode) {
     return test::count_rows<std::uint8_t>(test::placed(policy, window, kCluster), tokens, kRouting, kCluster, dedup);
@@ -63,8 +63,8 @@ TEST_CASE("GRACE Figure 5 on gpt-oss-20b: grouping saves traffic and skews load,
 TEST_CASE(
     "GRACE on gpt-oss-20b: more affinity inside GPUs than contiguous groups keep, in every layer and at every ratio") {
   const std::vector<std::uint8_t> ids = read_tokens();
-  const LoadWindow window = window_from_routing<std::uint8_t>(std::span(ids).first(20000 * kRouting.ids_per_token()),
-                                                              kRouting, "gpt-oss-20b");
+  const LoadWindow window = test::window_from_routing<std::uint8_t>(std::span(ids).first(20000 * kRouting.ids_per_token()),
+                                                              kRouting);
   Grouping contiguous(4);
   for (int e = 0; e < kRouting.experts; ++e) {
     contiguous[static_cast<std::size_t>(e / 8)].push_back(e);

@@ -13,8 +13,8 @@
 
 #include "policies/registry.h"
 #include "policies/replica_choice/registry.h"
-#include "sim/domain/affinity.h"
 #include "tests/support/paths.h"
+#include "tests/support/routing_window.h"
 #include "tests/support/token_traffic.h"
 
 namespace epsim::test {

@@ -13,6 +13,7 @@
 #include "sim/domain/affinity.h"
 #include "sim/domain/placement.h"
 #include "tests/policies/support.h"
+#include "tests/support/routing_window.h"
 
 using doctest::Approx;
 using epsim::AffinityMatrix;
@@ -65,7 +66,7 @@ std::vector<std::uint8_t> topical_tokens(int tokens, std::uint64_t index) {
 }
 
 LoadWindow window_of(const std::vector<std::uint8_t>& ids) {
-  return epsim::window_from_routing<std::uint8_t>(ids, {kLayers, kExperts, kTopK}, "topical tokens");
+  return test::window_from_routing<std::uint8_t>(ids, {kLayers, kExperts, kTopK});
 }
 
 // Mean per token and layer of the copies sent to other nodes (one per node) and to other GPUs of the own node (one per

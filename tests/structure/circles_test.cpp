@@ -23,7 +23,6 @@ using Graph = std::map<std::string, Units>;  // unit -> units that it includes
 // Circles that are still there. The list only shrinks: a circle that is gone has to leave it.
 const std::set<Units>& known_circles() {
   static const std::set<Units> known = {
-      {"sim/domain/affinity", "sim/domain/load_window"},
       {"traces/hdf5_internal", "traces/hdf5_chunks", "traces/hdf5_file"},
       {"traces/import/formats", "traces/import/importer"},
       {"traces/model/token_fit", "traces/model/fit"},
