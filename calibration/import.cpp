@@ -11,7 +11,7 @@
 #include "models/profile/op_shapes.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 
 namespace epsim {
 namespace {

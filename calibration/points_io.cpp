@@ -6,7 +6,7 @@
 
 #include "calibration/points.h"
 #include "sim/core/error.h"
-#include "traces/hdf5_file.h"
+#include "traces/format/hdf5_file.h"
 
 namespace epsim {
 namespace {

@@ -8,7 +8,7 @@
 #include "calibration/measure/provenance.h"
 #include "models/catalogue/model_catalogue.h"
 #include "sim/core/error.h"
-#include "traces/routing/load_sources.h"
+#include "traces/expert_loads/load_sources.h"
 
 namespace epsim::measure {
 namespace {

@@ -10,8 +10,8 @@
 #include "sim/scenario/network_options.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
+#include "traces/expert_loads/load_sources.h"
 #include "traces/requests/read_requests.h"
-#include "traces/routing/load_sources.h"
 
 namespace epsim::app {
 namespace {

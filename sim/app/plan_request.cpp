@@ -11,7 +11,7 @@
 #include "policies/registry.h"
 #include "policies/step_policy.h"
 #include "sim/core/files.h"
-#include "traces/routing/load_sources.h"
+#include "traces/expert_loads/load_sources.h"
 
 namespace epsim::app {
 namespace {

@@ -10,7 +10,7 @@
 #include "sim/report/summary.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 
 namespace epsim::app {
 namespace {

@@ -13,7 +13,7 @@
 #include "sim/app/sweep_seeds.h"
 #include "sim/core/files.h"
 #include "sim/study/goodput.h"
-#include "traces/hdf5_file.h"
+#include "traces/format/hdf5_file.h"
 
 namespace epsim::app {
 

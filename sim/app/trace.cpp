@@ -7,7 +7,7 @@
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/error.h"
-#include "traces/tool.h"
+#include "traces/commands/trace_commands.h"
 
 namespace epsim::app {
 

@@ -6,8 +6,8 @@
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
+#include "traces/commands/trace_commands.h"
 #include "traces/export/exporter.h"
-#include "traces/tool.h"
 
 namespace epsim::app {
 

@@ -7,13 +7,13 @@
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/files.h"
-#include "traces/model/compare.h"
-#include "traces/model/fit.h"
-#include "traces/model/model_load_source.h"
-#include "traces/model/presets.h"
-#include "traces/model/routing_law.h"
-#include "traces/model/token_sampler.h"
-#include "traces/trace_file.h"
+#include "traces/format/trace_file.h"
+#include "traces/routing_model/compare.h"
+#include "traces/routing_model/fit.h"
+#include "traces/routing_model/model_load_source.h"
+#include "traces/routing_model/presets.h"
+#include "traces/routing_model/routing_law.h"
+#include "traces/routing_model/token_sampler.h"
 
 namespace epsim::app {
 

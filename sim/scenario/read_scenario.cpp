@@ -16,9 +16,9 @@
 #include "sim/scenario/read_names.h"
 #include "sim/scenario/scenario_keys.h"
 #include "sim/scheduler/engines.h"
+#include "traces/expert_loads/load_sources.h"
+#include "traces/expert_loads/window_load_source.h"
 #include "traces/requests/read_requests.h"
-#include "traces/routing/load_sources.h"
-#include "traces/routing/window_load_source.h"
 
 namespace epsim {
 namespace {

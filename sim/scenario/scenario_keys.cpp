@@ -17,10 +17,10 @@
 #include "sim/scenario/read_deployment.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
-#include "traces/model/imbalance_suite.h"
-#include "traces/model/presets.h"
+#include "traces/expert_loads/imbalance_suite.h"
+#include "traces/expert_loads/load_sources.h"
 #include "traces/requests/read_requests.h"
-#include "traces/routing/load_sources.h"
+#include "traces/routing_model/presets.h"
 
 namespace epsim {
 namespace {

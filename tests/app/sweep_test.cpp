@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/app/resume_support.h"
-#include "traces/hdf5_file.h"
+#include "traces/format/hdf5_file.h"
 
 namespace fs = std::filesystem;
 using epsim::test::contents;

@@ -11,7 +11,7 @@
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
 #include "sim/step/event_pricer.h"
-#include "traces/routing/window_load_source.h"
+#include "traces/expert_loads/window_load_source.h"
 
 namespace epsim {
 namespace {

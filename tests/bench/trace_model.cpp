@@ -1,9 +1,9 @@
 // Speed of routing models: load rows, single tokens, and making a model ready.
 #include <benchmark/benchmark.h>
 
-#include "traces/model/model_load_source.h"
-#include "traces/model/presets.h"
-#include "traces/model/token_sampler.h"
+#include "traces/routing_model/model_load_source.h"
+#include "traces/routing_model/presets.h"
+#include "traces/routing_model/token_sampler.h"
 
 namespace epsim {
 namespace {

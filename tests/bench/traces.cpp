@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "sim/core/rng.h"
-#include "traces/routing/synthetic.h"
-#include "traces/routing/window_load_source.h"
-#include "traces/trace_file.h"
+#include "traces/expert_loads/synthetic.h"
+#include "traces/expert_loads/window_load_source.h"
+#include "traces/format/trace_file.h"
 
 namespace epsim {
 namespace {

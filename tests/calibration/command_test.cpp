@@ -12,7 +12,7 @@
 #include "tests/calibration/fake_device.h"
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
-#include "traces/trace_file.h"
+#include "traces/format/trace_file.h"
 
 namespace epsim::test {
 namespace {

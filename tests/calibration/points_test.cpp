@@ -9,7 +9,7 @@
 #include "sim/core/files.h"
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
-#include "traces/hdf5_file.h"
+#include "traces/format/hdf5_file.h"
 
 namespace epsim {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "sim/core/error.h"
 #include "tests/fuzz/input_folder.h"
-#include "traces/trace_file.h"
+#include "traces/format/trace_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const epsim::fuzz::InputFolder folder;

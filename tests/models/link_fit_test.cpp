@@ -15,7 +15,7 @@
 #include "models/catalogue/hardware_profile.h"
 #include "sim/core/units.h"
 #include "tests/support/paths.h"
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 
 using namespace epsim;
 

@@ -13,7 +13,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "models/compute/roofline.h"
 #include "tests/support/paths.h"
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 
 using namespace epsim;
 

@@ -7,8 +7,8 @@
 
 #include "policies/placement/craft/allocation.h"
 #include "policies/placement/craft/benefit.h"
-#include "traces/model/model_load_source.h"
-#include "traces/model/presets.h"
+#include "traces/routing_model/model_load_source.h"
+#include "traces/routing_model/presets.h"
 
 namespace epsim {
 namespace {

@@ -18,8 +18,8 @@
 #include "models/compute/roofline.h"
 #include "models/network/two_tier.h"
 #include "tests/policies/grace_support.h"
-#include "traces/model/presets.h"
-#include "traces/model/token_sampler.h"
+#include "traces/routing_model/presets.h"
+#include "traces/routing_model/token_sampler.h"
 
 using namespace epsim;
 

@@ -1,11 +1,11 @@
 // Libra's promise of near-perfect balance (abstract, Fig. 9) on the loads whose imbalance is known by construction, W1
-// to W7 (traces/model/imbalance_suite.h), for both of its models, with N = 8, L = 4 on 8 GPUs.
+// to W7 (traces/expert_loads/imbalance_suite.h), for both of its models, with N = 8, L = 4 on 8 GPUs.
 #include <doctest/doctest.h>
 
 #include <span>
 
 #include "tests/policies/libra_support.h"
-#include "traces/model/imbalance_suite.h"
+#include "traces/expert_loads/imbalance_suite.h"
 
 using namespace epsim;
 

@@ -13,7 +13,7 @@
 #include "sim/scenario/scenario.h"
 #include "tests/support/errors.h"
 #include "tests/support/paths.h"
-#include "traces/trace_file.h"
+#include "traces/format/trace_file.h"
 
 namespace epsim {
 namespace {

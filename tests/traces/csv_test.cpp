@@ -1,4 +1,4 @@
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
-#include "traces/trace_file.h"
+#include "traces/format/trace_file.h"
 
 namespace epsim {
 namespace {

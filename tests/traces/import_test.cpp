@@ -6,8 +6,8 @@
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
 #include "traces/export/exporter.h"
+#include "traces/format/trace_file.h"
 #include "traces/import/importer.h"
-#include "traces/trace_file.h"
 
 namespace epsim {
 namespace {

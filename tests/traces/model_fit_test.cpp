@@ -3,10 +3,10 @@
 
 #include "tests/traces/model_support.h"
 #include "tests/traces/support.h"
-#include "traces/model/compare.h"
-#include "traces/model/fit.h"
-#include "traces/model/model_load_source.h"
-#include "traces/model/token_sampler.h"
+#include "traces/routing_model/compare.h"
+#include "traces/routing_model/fit.h"
+#include "traces/routing_model/model_load_source.h"
+#include "traces/routing_model/token_sampler.h"
 
 namespace epsim {
 namespace {

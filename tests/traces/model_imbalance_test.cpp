@@ -5,9 +5,9 @@
 #include <set>
 
 #include "tests/traces/support.h"
-#include "traces/model/imbalance_suite.h"
-#include "traces/routing/load_sources.h"
-#include "traces/statistics.h"
+#include "traces/expert_loads/imbalance_suite.h"
+#include "traces/expert_loads/load_sources.h"
+#include "traces/format/statistics.h"
 
 namespace epsim {
 namespace {

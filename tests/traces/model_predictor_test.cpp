@@ -7,8 +7,8 @@
 
 #include "tests/traces/model_support.h"
 #include "tests/traces/support.h"
-#include "traces/model/predictor.h"
-#include "traces/model/token_sampler.h"
+#include "traces/routing_model/predictor.h"
+#include "traces/routing_model/token_sampler.h"
 
 namespace epsim {
 namespace {

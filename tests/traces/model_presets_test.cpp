@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "tests/traces/support.h"
-#include "traces/model/presets.h"
-#include "traces/model/routing_law.h"
-#include "traces/statistics.h"
+#include "traces/format/statistics.h"
+#include "traces/routing_model/presets.h"
+#include "traces/routing_model/routing_law.h"
 
 namespace epsim {
 namespace {

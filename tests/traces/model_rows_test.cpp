@@ -9,12 +9,12 @@
 #include "sim/domain/affinity.h"
 #include "tests/traces/model_support.h"
 #include "tests/traces/support.h"
-#include "traces/model/count_rounding.h"
-#include "traces/model/model_load_source.h"
-#include "traces/model/presets.h"
-#include "traces/model/row_kernels.h"
-#include "traces/model/trace_profile.h"
-#include "traces/routing/load_sources.h"
+#include "traces/expert_loads/load_sources.h"
+#include "traces/routing_model/count_rounding.h"
+#include "traces/routing_model/model_load_source.h"
+#include "traces/routing_model/presets.h"
+#include "traces/routing_model/row_kernels.h"
+#include "traces/routing_model/trace_profile.h"
 
 namespace epsim {
 namespace {

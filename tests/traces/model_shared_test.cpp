@@ -7,10 +7,10 @@
 #include "tests/support/paths.h"
 #include "tests/traces/model_support.h"
 #include "traces/import/importer.h"
-#include "traces/model/compare.h"
-#include "traces/model/fit.h"
-#include "traces/model/model_load_source.h"
-#include "traces/model/token_sampler.h"
+#include "traces/routing_model/compare.h"
+#include "traces/routing_model/fit.h"
+#include "traces/routing_model/model_load_source.h"
+#include "traces/routing_model/token_sampler.h"
 
 namespace epsim {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <numeric>
 
-#include "traces/model/routing_law.h"
-#include "traces/trace.h"
+#include "traces/format/trace.h"
+#include "traces/routing_model/routing_law.h"
 
 namespace epsim::test {
 

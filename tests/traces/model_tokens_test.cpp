@@ -6,9 +6,9 @@
 #include <set>
 
 #include "tests/traces/model_support.h"
-#include "traces/model/alias_table.h"
-#include "traces/model/token_sampler.h"
-#include "traces/model/trace_profile.h"
+#include "traces/routing_model/alias_table.h"
+#include "traces/routing_model/token_sampler.h"
+#include "traces/routing_model/trace_profile.h"
 
 namespace epsim {
 namespace {

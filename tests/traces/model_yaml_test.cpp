@@ -5,8 +5,8 @@
 
 #include "tests/traces/model_support.h"
 #include "tests/traces/support.h"
-#include "traces/model/routing_model.h"
-#include "traces/statistics.h"
+#include "traces/format/statistics.h"
+#include "traces/routing_model/routing_model.h"
 
 namespace epsim {
 namespace {

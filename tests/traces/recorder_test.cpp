@@ -6,9 +6,9 @@
 
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
+#include "traces/format/trace_file.h"
 #include "traces/import/importer.h"
 #include "traces/import/torch_pickle.h"
-#include "traces/trace_file.h"
 
 namespace epsim {
 namespace {

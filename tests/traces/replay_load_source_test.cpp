@@ -1,4 +1,4 @@
-#include "traces/routing/replay_load_source.h"
+#include "traces/expert_loads/replay_load_source.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
-#include "traces/routing/load_sources.h"
+#include "traces/expert_loads/load_sources.h"
 
 namespace epsim {
 namespace {

@@ -8,8 +8,8 @@
 #include "tests/support/paths.h"
 #include "tests/traces/requests_support.h"
 #include "tests/traces/support.h"
+#include "traces/format/trace_file.h"
 #include "traces/requests/servegen.h"
-#include "traces/trace_file.h"
 
 namespace epsim {
 namespace {

@@ -7,8 +7,8 @@
 #include "sim/core/files.h"
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
-#include "traces/routing/load_sources.h"
-#include "traces/routing/sglang_counts.h"
+#include "traces/expert_loads/load_sources.h"
+#include "traces/expert_loads/sglang_counts.h"
 
 namespace epsim {
 namespace {

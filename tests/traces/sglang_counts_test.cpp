@@ -1,10 +1,10 @@
-#include "traces/routing/sglang_counts.h"
+#include "traces/expert_loads/sglang_counts.h"
 
 #include <doctest/doctest.h>
 
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
-#include "traces/routing/load_sources.h"
+#include "traces/expert_loads/load_sources.h"
 
 namespace epsim {
 namespace {

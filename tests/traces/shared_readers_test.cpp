@@ -3,8 +3,8 @@
 
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
+#include "traces/expert_loads/sglang_counts.h"
 #include "traces/requests/sources.h"
-#include "traces/routing/sglang_counts.h"
 
 namespace epsim {
 namespace {

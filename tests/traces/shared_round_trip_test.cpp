@@ -7,8 +7,8 @@
 #include "sim/core/files.h"
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
-#include "traces/csv.h"
 #include "traces/export/exporter.h"
+#include "traces/format/csv.h"
 #include "traces/import/importer.h"
 
 namespace epsim {

@@ -7,9 +7,9 @@
 
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
-#include "traces/csv.h"
+#include "traces/format/csv.h"
+#include "traces/format/statistics.h"
 #include "traces/import/importer.h"
-#include "traces/statistics.h"
 
 namespace epsim {
 namespace {

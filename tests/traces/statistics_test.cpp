@@ -1,4 +1,4 @@
-#include "traces/statistics.h"
+#include "traces/format/statistics.h"
 
 #include <doctest/doctest.h>
 

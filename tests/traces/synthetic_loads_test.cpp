@@ -6,8 +6,8 @@
 
 #include "sim/core/statistics.h"
 #include "tests/traces/support.h"
-#include "traces/routing/load_sources.h"
-#include "traces/routing/synthetic.h"
+#include "traces/expert_loads/load_sources.h"
+#include "traces/expert_loads/synthetic.h"
 
 namespace epsim {
 namespace {

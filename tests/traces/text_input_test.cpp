@@ -1,4 +1,4 @@
-#include "traces/text_input.h"
+#include "traces/format/text_input.h"
 
 #include <doctest/doctest.h>
 

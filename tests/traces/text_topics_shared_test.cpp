@@ -8,8 +8,8 @@
 
 #include "tests/support/paths.h"
 #include "traces/import/importer.h"
-#include "traces/model/fit.h"
-#include "traces/model/presets.h"
+#include "traces/routing_model/fit.h"
+#include "traces/routing_model/presets.h"
 
 namespace epsim {
 namespace {

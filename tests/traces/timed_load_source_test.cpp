@@ -1,5 +1,5 @@
 // Loads that change during a run.
-#include "traces/routing/timed_load_source.h"
+#include "traces/expert_loads/timed_load_source.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 
 #include "sim/core/units.h"
 #include "tests/traces/support.h"
-#include "traces/routing/load_sources.h"
+#include "traces/expert_loads/load_sources.h"
 
 namespace epsim {
 namespace {

@@ -4,8 +4,8 @@
 #include "sim/domain/affinity.h"
 #include "tests/support/paths.h"
 #include "tests/traces/support.h"
-#include "traces/routing/load_sources.h"
-#include "traces/trace_file.h"
+#include "traces/expert_loads/load_sources.h"
+#include "traces/format/trace_file.h"
 
 namespace epsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "traces/trace_file.h"
+#include "traces/format/trace_file.h"
 
 #include <doctest/doctest.h>
 

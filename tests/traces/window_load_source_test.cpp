@@ -1,4 +1,4 @@
-#include "traces/routing/window_load_source.h"
+#include "traces/expert_loads/window_load_source.h"
 
 #include <doctest/doctest.h>
 
@@ -7,9 +7,9 @@
 
 #include "sim/core/statistics.h"
 #include "tests/traces/support.h"
-#include "traces/routing/byte_gaussian.h"
-#include "traces/routing/load_sources.h"
-#include "traces/routing/synthetic.h"
+#include "traces/expert_loads/load_sources.h"
+#include "traces/expert_loads/synthetic.h"
+#include "traces/routing_model/byte_gaussian.h"
 
 namespace epsim {
 namespace {

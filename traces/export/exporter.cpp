@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "sim/core/error.h"
-#include "traces/import/typed_table.h"
+#include "traces/format/typed_table.h"
 
 namespace epsim {
 

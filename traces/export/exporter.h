@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "traces/trace_file.h"
+#include "traces/format/trace_file.h"
 
 namespace epsim {
 

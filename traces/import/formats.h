@@ -1,7 +1,7 @@
 // The importers behind import_trace(), one file each; `recognises_...` as in TraceImporter.
 #pragma once
 
-#include "traces/import/importer.h"
+#include "traces/import/import_options.h"
 
 namespace epsim {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 #include "traces/import/formats.h"
 
 namespace epsim {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 #include "traces/import/zip_archive.h"
 
 namespace epsim {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "traces/text_input.h"
+#include "traces/format/text_input.h"
 
 namespace epsim {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "traces/import/importer.h"
+#include "traces/import/import_options.h"
 #include "traces/import/torch_file.h"
 
 namespace epsim {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "traces/format/logical_count.h"
 #include "traces/import/formats.h"
-#include "traces/routing/logical_count.h"
 
 namespace epsim {
 

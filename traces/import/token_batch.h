@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "traces/trace.h"
+#include "traces/format/trace.h"
 
 namespace epsim {
 

@@ -2,10 +2,10 @@
 
 #include <numeric>
 
-#include "traces/csv.h"
+#include "traces/format/csv.h"
+#include "traces/format/typed_table.h"
 #include "traces/import/formats.h"
 #include "traces/import/token_batch.h"
-#include "traces/import/typed_table.h"
 
 namespace epsim {
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 #include "traces/import/formats.h"
 #include "traces/import/token_batch.h"
 

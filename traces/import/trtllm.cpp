@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "sim/core/files.h"
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 #include "traces/import/formats.h"
 
 namespace epsim {

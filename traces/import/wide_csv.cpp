@@ -5,9 +5,9 @@
 #include <map>
 #include <numeric>
 
-#include "traces/csv.h"
+#include "traces/format/csv.h"
+#include "traces/format/typed_table.h"
 #include "traces/import/formats.h"
-#include "traces/import/typed_table.h"
 
 namespace epsim {
 

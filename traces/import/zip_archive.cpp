@@ -6,7 +6,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
-#include "traces/text_input.h"
+#include "traces/format/text_input.h"
 
 namespace epsim {
 

@@ -8,7 +8,7 @@
 
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
-#include "traces/requests/request_table.h"
+#include "traces/format/request_table.h"
 
 namespace epsim {
 

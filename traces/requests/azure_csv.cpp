@@ -1,5 +1,5 @@
 // Azure's LLM inference traces (github.com/Azure/AzurePublicDataset, 2023 and 2024): one row per request.
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 #include "traces/requests/timestamps.h"

@@ -1,7 +1,7 @@
 #include "traces/requests/detect.h"
 
 #include "sim/core/error.h"
-#include "traces/text_input.h"
+#include "traces/format/text_input.h"
 
 namespace epsim {
 

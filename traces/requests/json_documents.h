@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include "traces/text_input.h"
+#include "traces/format/text_input.h"
 
 namespace epsim {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/core/error.h"
-#include "traces/text_input.h"
+#include "traces/format/text_input.h"
 
 namespace epsim {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sim/domain/request_trace.h"
-#include "traces/requests/request_table.h"
+#include "traces/format/request_table.h"
 
 namespace epsim {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "sim/core/error.h"
+#include "traces/format/request_table.h"
 #include "traces/requests/request_options.h"
-#include "traces/requests/request_table.h"
 
 namespace epsim {
 

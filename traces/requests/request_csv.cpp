@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 #include "traces/requests/timestamps.h"

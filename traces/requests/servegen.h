@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "traces/format/request_table.h"
+#include "traces/format/text_input.h"
 #include "traces/requests/arrivals.h"
 #include "traces/requests/request_options.h"
-#include "traces/requests/request_table.h"
-#include "traces/text_input.h"
 
 namespace epsim {
 

@@ -8,7 +8,7 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
-#include "traces/csv.h"
+#include "traces/format/csv.h"
 #include "traces/requests/json_documents.h"
 #include "traces/requests/servegen.h"
 #include "traces/requests/sources.h"

@@ -8,9 +8,9 @@
 
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
+#include "traces/format/request_table.h"
+#include "traces/format/text_input.h"
 #include "traces/requests/request_options.h"
-#include "traces/requests/request_table.h"
-#include "traces/text_input.h"
 
 namespace epsim {
 

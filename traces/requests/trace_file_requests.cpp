@@ -1,9 +1,9 @@
 // The requests that a trace file carries, and the options of recorded traces on them.
 #include <fmt/format.h>
 
+#include "traces/format/trace_file.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
-#include "traces/trace_file.h"
 
 namespace epsim {
 

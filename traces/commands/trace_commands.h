@@ -1,0 +1,43 @@
+// What `epsim trace` does with trace files, as functions: look, import, cut, convert.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "traces/format/trace_file.h"
+#include "traces/import/importer.h"
+
+namespace epsim {
+
+// Shape, totals, skew (the figures of statistics.h) and a bar of max / mean by layer, for a terminal of `width`
+// columns, under the title.
+std::string trace_summary(const TraceFile& trace, const std::string& title, int width = 100);
+
+// The same figures as a JSON object, shares of the hottest experts and max / mean by layer included.
+std::string trace_summary_json(const TraceFile& trace);
+
+// The load of every layer (rows) and expert (columns) over the layer's mean, as a picture: white at 0, the mean pale,
+// dark at four times the mean and above. A cell's title gives its figures.
+std::string trace_heatmap_svg(const TraceFile& trace);
+
+// Reads another program's recording into a trace file.
+void trace_import(const std::filesystem::path& from, const std::string& format, const ImportOptions& options,
+                  const std::filesystem::path& to);
+
+// Writes a trace in another program's format; the file appears whole or not at all.
+void trace_convert(const std::filesystem::path& from, const std::string& format, const std::filesystem::path& to);
+
+// What to keep. Layers are model layer numbers; none stated keeps all.
+struct TraceSlice {
+  std::int64_t first_row = 0, rows = std::numeric_limits<std::int64_t>::max();
+  std::int64_t first_token = 0, tokens = std::numeric_limits<std::int64_t>::max();
+  std::vector<int> layers{};
+};
+// The table of sequences stays, with first_row, num_tokens and positions (first_token_pos, last_token_pos) as they now
+// are. Requests are kept whole. Throws InputError when nothing is left, or a layer is not in the trace.
+void trace_slice(const std::filesystem::path& from, const TraceSlice& slice, const std::filesystem::path& to);
+
+}  // namespace epsim

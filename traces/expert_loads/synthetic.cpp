@@ -1,0 +1,184 @@
+#include "traces/expert_loads/synthetic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "sim/core/check.h"
+
+namespace epsim {
+
+namespace {
+
+constexpr std::int64_t kDefaultTokens = std::int64_t{1} << 23;  // as SGLang's published prefill windows
+
+std::vector<int> permutation(int size, RandomStream stream) {
+  std::vector<int> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[stream.below(i)]);
+  }
+  return order;
+}
+
+// The keys that all kinds share.
+struct Window {
+  double tokens, drift;
+  std::uint64_t number;
+};
+
+Window read_window(ConfigReader& in) {
+  const double tokens = static_cast<double>(in.optional("tokens", kDefaultTokens, Bound::kPositive));
+  const double drift = in.optional("drift", 0.0);
+  in.check(drift <= 3, "drift",
+           "a drift above 3 (a factor of 20 either way) is no drift any more; at most 3 is allowed.");
+  return {tokens, drift, static_cast<std::uint64_t>(in.optional("window", 0))};
+}
+
+// Moves a layer's loads as the window's number has it. No expert is left with more than every token.
+void drift(std::span<double> loads, const Window& window, int layer, Seed seed) {
+  const double tokens = window.tokens;
+  RandomStream stream(seed, "routing.drift", window.number, static_cast<std::uint64_t>(layer));
+  const double total = std::accumulate(loads.begin(), loads.end(), 0.0);
+  for (double& x : loads) {
+    x *= std::exp(window.drift * stream.normal());
+  }
+  // Capping frees load for the others; a few rounds settle it, as each caps at least one more expert.
+  for (bool over = true; over;) {
+    over = false;
+    double capped = 0, rest = 0;
+    for (const double x : loads) {
+      (x >= tokens ? capped : rest) += std::min(x, tokens);
+    }
+    // Nothing is left for the others where the capped experts of a top-1 model take all.
+    const double scale = rest > 0 ? std::max(0.0, total - capped) / rest : 0;
+    for (double& x : loads) {
+      x = x >= tokens ? tokens : x * scale;
+      over = over || x > tokens;
+    }
+  }
+}
+
+// A window whose layer l has `shares(l)` (hottest first), dealt to experts in an order drawn for that layer.
+LoadWindow deal(const MoeSpec& model, const Window& window, Seed seed,
+                const std::function<std::vector<double>(std::size_t)>& shares) {
+  LoadWindow out(model.moe_layers(), model.experts);
+  for (int l = 0; l < out.layers(); ++l) {
+    const std::vector<double> ranked = shares(static_cast<std::size_t>(l));
+    const std::vector<int> expert =
+        permutation(model.experts, RandomStream(seed, "routing.hot_experts", static_cast<std::uint64_t>(l)));
+    for (std::size_t r = 0; r < ranked.size(); ++r) {
+      out.layer(l)[static_cast<std::size_t>(expert[r])] = ranked[r] * window.tokens * model.top_k;
+    }
+    if (window.drift > 0) {
+      drift(out.layer(l), window, l, seed);
+    }
+  }
+  return out;
+}
+
+// The highest max / mean that routing allows: every token chooses the hottest expert.
+double steepest(const MoeSpec& model) { return static_cast<double>(model.experts) / model.top_k; }
+
+void check_skew(const ConfigReader& in, const std::string& key, const MoeSpec& model, double max_over_mean) {
+  in.check(max_over_mean >= 1 && max_over_mean <= steepest(model), key,
+           fmt::format("{} is no max / mean of {}: it is at least 1 and at most {:g} (experts / top-k).", max_over_mean,
+                       model.name, steepest(model)));
+}
+
+std::vector<double> spread_skews(ConfigReader& in, const std::vector<double>& range, const MoeSpec& model, Seed seed) {
+  in.check(range.size() == 2 && range[0] <= range[1], "range", "this is [lowest, highest] max / mean.");
+  check_skew(in, "range", model, range[0]);
+  check_skew(in, "range", model, range[1]);
+  std::vector<double> skews(static_cast<std::size_t>(model.moe_layers()), range[0]);
+  const std::vector<int> order = permutation(model.moe_layers(), RandomStream(seed, "routing.layer_skews"));
+  for (std::size_t i = 1; i < skews.size(); ++i) {
+    const double along = static_cast<double>(i) / static_cast<double>(skews.size() - 1);
+    skews[static_cast<std::size_t>(order[i])] = range[0] * std::pow(range[1] / range[0], along);
+  }
+  return skews;
+}
+
+std::vector<double> layer_skews(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  const std::size_t layers = static_cast<std::size_t>(model.moe_layers());
+  if (const auto listed = in.maybe<std::vector<double>>("max_over_mean")) {
+    in.check(listed->size() == layers, "max_over_mean",
+             fmt::format("{} values for the {} MoE layers of {}.", listed->size(), layers, model.name));
+    for (const double skew : *listed) {
+      check_skew(in, "max_over_mean", model, skew);
+    }
+    return *listed;
+  }
+  if (const auto range = in.maybe<std::vector<double>>("range")) {
+    return spread_skews(in, *range, model, seed);
+  }
+  const double low = in.required<double>("low"), high = in.required<double>("high");
+  const double share = in.required<double>("high_share");
+  check_skew(in, "low", model, low);
+  check_skew(in, "high", model, high);
+  in.check(low <= high, "low", "low may not exceed high.");
+  in.check(share <= 1, "high_share", "this is a share of the layers, from 0 to 1.");
+  std::vector<double> skews(layers, low);
+  const std::vector<int> order = permutation(static_cast<int>(layers), RandomStream(seed, "routing.high_layers"));
+  const auto count = static_cast<std::size_t>(std::lround(share * static_cast<double>(layers)));
+  for (std::size_t i = 0; i < count; ++i) {
+    skews[static_cast<std::size_t>(order[i])] = high;
+  }
+  return skews;
+}
+
+}  // namespace
+
+std::vector<double> power_law_shares(int experts, double exponent) {
+  std::vector<double> shares(static_cast<std::size_t>(experts));
+  for (std::size_t r = 0; r < shares.size(); ++r) {
+    shares[r] = std::pow(static_cast<double>(r + 1), -exponent);
+  }
+  const double sum = std::accumulate(shares.rbegin(), shares.rend(), 0.0);  // small ones first
+  for (double& s : shares) {
+    s /= sum;
+  }
+  return shares;
+}
+
+double power_law_exponent(int experts, double max_over_mean) {
+  EPSIM_CHECK(max_over_mean >= 1 && max_over_mean <= experts, "no power law has that max / mean");
+  if (max_over_mean == 1) {
+    return 0;
+  }
+  // The hottest share grows with the exponent, from 1 / experts to 1 (at 64, 2^-64 is below double's resolution): a
+  // top-1 model may send every token to one expert.
+  double low = 0, high = 64;
+  for (int i = 0; i < 200 && low < high; ++i) {
+    const double middle = 0.5 * (low + high);
+    (power_law_shares(experts, middle)[0] * experts < max_over_mean ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+LoadWindow make_uniform_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  return deal(model, read_window(in), seed, [&](std::size_t) { return power_law_shares(model.experts, 0); });
+}
+
+LoadWindow make_zipf_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  const double exponent = in.required<double>("exponent");
+  const std::vector<double> shares = power_law_shares(model.experts, exponent);
+  in.check(
+      shares[0] * model.top_k <= 1, "exponent",
+      fmt::format("so steep a law gives the hottest expert {:.3g} assignments per token, and at most 1 is possible; "
+                  "at most {:.4f} is allowed for {}.",
+                  shares[0] * model.top_k, power_law_exponent(model.experts, steepest(model)), model.name));
+  return deal(model, read_window(in), seed, [&](std::size_t) { return shares; });
+}
+
+LoadWindow make_skew_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  const std::vector<double> skews = layer_skews(in, model, seed);
+  return deal(model, read_window(in), seed, [&](std::size_t l) {
+    return power_law_shares(model.experts, power_law_exponent(model.experts, skews[l]));
+  });
+}
+
+}  // namespace epsim

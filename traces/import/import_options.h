@@ -1,0 +1,31 @@
+// What a user states beside a recording, and what importers share.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "traces/format/trace.h"
+
+namespace epsim {
+
+// What a file does not say about itself. Zero, or empty: not stated.
+struct ImportOptions {
+  std::string model{}, source{}, licence{};
+  int model_layers = 0;
+  int experts = 0;
+  int top_k = 0;
+  int layers = 0;                     // recorded layers, for formats without a shape
+  std::vector<int> layer_numbers{};   // model layer of each recorded one; default: what the file says, else 0, 1, ...
+  std::filesystem::path sequences{};  // token_binary: its sequences.csv; default: the one beside it
+};
+
+// The header of an imported trace: what the file says, completed and overruled by the options. Throws InputError,
+// naming the option to state, when the number of experts or top-k is known from neither.
+TraceInfo imported_info(const std::filesystem::path& file, const std::string& format, const ImportOptions& options,
+                        const std::vector<int>& layer_numbers, int experts, int top_k);
+
+// Columns named e0, e1, ... or 0, 1, ... in order; empty unless they are the last of the header.
+std::vector<std::size_t> expert_columns(const std::vector<std::string>& header);
+
+}  // namespace epsim

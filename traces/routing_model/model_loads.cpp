@@ -1,0 +1,190 @@
+// Load rows for files, windows to plan from, and the scenario sections of kind `model`.
+#include <fmt/format.h>
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+
+#include "sim/core/check.h"
+#include "sim/domain/affinity.h"
+#include "traces/routing_model/model_load_source.h"
+#include "traces/routing_model/presets.h"
+#include "traces/routing_model/token_sampler.h"
+
+namespace epsim {
+
+TraceInfo trace_info_of(const RoutingModel& model, const std::string& recipe) {
+  TraceInfo info;
+  info.model = model.model;
+  info.model_layers = model.model_layers;
+  for (const LayerRouting& layer : model.layers) {
+    info.layer_numbers.push_back(layer.number);
+  }
+  info.experts = model.experts;
+  info.top_k = model.top_k;
+  info.source = fmt::format("generated from the routing model {}; its figures: {}", model.name, model.source);
+  info.licence = model.licence;
+  info.recipe = recipe;
+  return info;
+}
+
+namespace {
+
+void check_plan(const RowPlan& plan) {
+  EPSIM_CHECK(plan.steps >= 1 && plan.sources >= 1 && plan.tokens >= 1 && plan.tokens <= kMostTokens,
+              "a plan of load rows has steps, sources and tokens");
+}
+
+}  // namespace
+
+void generate_loads(const RoutingLaw& law, const RowPlan& plan, Seed seed, TraceSink& sink) {
+  check_plan(plan);
+  // The law outlives the source: a shared pointer that owns nothing.
+  const ModelLoadSource source({std::shared_ptr<const RoutingLaw>(), &law}, false, seed);
+  const std::vector<std::int64_t> tokens(static_cast<std::size_t>(plan.sources), plan.tokens);
+  std::vector<float> row(static_cast<std::size_t>(law.layers()) * tokens.size() *
+                         static_cast<std::size_t>(law.experts()));
+  std::vector<double> counts;
+  sink.begin(trace_info_of(law.model(), fmt::format("load rows: steps {} to {}, {} sources of {} tokens, seed {}",
+                                                    plan.first_step, plan.first_step + plan.steps - 1, plan.sources,
+                                                    plan.tokens, static_cast<std::uint64_t>(seed))),
+             plan.sources);
+  for (std::int64_t s = 0; s < plan.steps; ++s) {
+    source.draw_counts(plan.first_step + s, tokens, row);
+    counts.assign(row.begin(), row.end());
+    sink.loads({counts, tokens});
+  }
+}
+
+namespace {
+
+constexpr std::int64_t kTogether = 16;  // steps drawn side by side, and added as one
+
+// Adds each source's counts of a step, [layer][source][expert], to out [layer][expert].
+void sum_sources(std::span<const float> row, std::size_t sources, std::size_t width, std::span<float> out) {
+  std::fill(out.begin(), out.end(), 0.0F);
+  for (std::size_t at = 0; at < row.size(); at += width) {
+    float* to = out.data() + at / (width * sources) * width;
+    std::transform(to, to + width, row.data() + at, to, std::plus<>());
+  }
+}
+
+}  // namespace
+
+LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const RowPlan& plan, bool batches, Seed seed) {
+  check_plan(plan);
+  const ModelLoadSource source(law, false, seed);
+  const std::vector<std::int64_t> tokens(static_cast<std::size_t>(plan.sources), plan.tokens);
+  const auto width = static_cast<std::size_t>(law->experts());
+  const std::size_t cells = static_cast<std::size_t>(law->layers()) * width;
+  tbb::enumerable_thread_specific<std::vector<float>> rows{cells * tokens.size()};
+  std::vector<float> summed(static_cast<std::size_t>(kTogether) * cells);
+  LoadWindow window(law->layers(), law->experts());
+  if (batches) {
+    window.reserve_batches(static_cast<int>(plan.steps));
+  }
+  for (std::int64_t first = 0; first < plan.steps; first += kTogether) {
+    const std::int64_t n = std::min(kTogether, plan.steps - first);
+    const auto draw = [&](std::int64_t k) {
+      std::vector<float>& row = rows.local();
+      source.draw_counts(plan.first_step + first + k, tokens, row);
+      sum_sources(row, tokens.size(), width, std::span(summed).subspan(static_cast<std::size_t>(k) * cells, cells));
+    };
+    // A thread that waits here must not begin another window of a caller that reads several at once.
+    tbb::this_task_arena::isolate([&] { tbb::parallel_for(std::int64_t{0}, n, draw); });
+    if (batches) {
+      window.add_batches(std::span(summed).first(static_cast<std::size_t>(n) * cells), static_cast<int>(n));
+      continue;
+    }
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n) * cells; ++i) {
+      window.layer(static_cast<int>(i % cells / width))[i % width] += static_cast<double>(summed[i]);
+    }
+  }
+  return window;
+}
+
+namespace {
+
+RoutingModel model_of_section(ConfigReader& in) {
+  if (in.has("preset")) {
+    in.check(!in.has("path"), "path", "a section names a preset or a path, not both.");
+    std::vector<std::string> names;
+    for (const PresetEntry& preset : routing_presets()) {
+      names.emplace_back(preset.name);
+    }
+    return routing_preset(in.choice("preset", names));
+  }
+  return read_routing_model(in.path("path"));
+}
+
+std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec) {
+  RoutingModel m = model_of_section(in);
+  const std::string key = in.has("preset") ? "preset" : "path";
+  std::vector<int> numbers;
+  for (LayerRouting& layer : m.layers) {
+    numbers.push_back(layer.number);
+  }
+  in.check(
+      m.experts == spec.experts && m.top_k == spec.top_k && numbers == spec.moe_layer_numbers(), key,
+      fmt::format("{} has {} layers of {} experts, top-{}; {} has {} MoE layers of {} experts, top-{} (or other "
+                  "layer numbers).",
+                  m.name, numbers.size(), m.experts, m.top_k, spec.name, spec.moe_layers(), spec.experts, spec.top_k));
+  m.topic_tokens = in.optional("topic_tokens", m.topic_tokens, Bound::kPositive);
+  m.topic_steps = in.optional("topic_steps", m.topic_steps, Bound::kPositive);
+  m.domain_steps = in.optional("domain_steps", m.domain_steps, Bound::kPositive);
+  m.common = in.optional("common", m.common);
+  m.overdispersion = in.optional("overdispersion", m.overdispersion);
+  const double sigma_scale = in.optional("sigma_scale", 1.0);
+  for (LayerRouting& layer : m.layers) {
+    layer.sigma *= sigma_scale;
+  }
+  m.validate(in.place(key).file);
+  return std::make_shared<const RoutingLaw>(std::move(m));
+}
+
+}  // namespace
+
+namespace {
+
+// Counts which experts the tokens use together.
+struct AffinitySink final : TraceSink {
+  std::shared_ptr<Affinity> affinity;
+  int top_k = 0;
+  void begin(const TraceInfo& info, int) override {
+    affinity = std::make_shared<Affinity>(info.layers(), info.experts);
+    top_k = info.top_k;
+  }
+  void loads(const LoadRow&) override {}
+  void tokens(const TokenBlock& block) override { affinity->add_tokens(block.experts, top_k); }
+  void table(const std::string&, const Table&) override {}
+};
+
+}  // namespace
+
+LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  RowPlan plan;
+  plan.steps = in.optional("steps", std::int64_t{256}, Bound::kPositive);
+  plan.tokens = in.optional("tokens", std::int64_t{4096}, Bound::kPositive);
+  plan.sources = in.optional("sources", 8, Bound::kPositive);
+  in.check(plan.tokens <= kMostTokens, "tokens", "at most 2^20 tokens per source and step are allowed.");
+  const bool batches = in.optional("batches", false);
+  const auto affinity_tokens = in.optional("affinity_tokens", std::int64_t{0});
+  const Seed stream{RandomStream(seed, "model.plan_window").bits()};
+  const auto law = read_law(in, model);
+  LoadWindow window = window_of_model(law, plan, batches, stream);
+  if (affinity_tokens > 0) {
+    AffinitySink sink;
+    generate_tokens(*law, {0, affinity_tokens}, stream, sink);
+    window.set_affinity(sink.affinity);
+  }
+  return window;
+}
+
+std::unique_ptr<LoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+  const bool one_mix = in.choice("ranks", {"each", "one"}, "each") == "one";
+  const Seed stream{RandomStream(seed, "model.run").bits()};
+  return std::make_unique<ModelLoadSource>(read_law(in, model), one_mix, stream);
+}
+
+}  // namespace epsim

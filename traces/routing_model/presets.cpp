@@ -1,0 +1,36 @@
+#include "traces/routing_model/presets.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "sim/core/error.h"
+
+namespace epsim {
+
+namespace embedded {
+std::span<const std::pair<std::string_view, std::string_view>> traces_presets();
+}  // namespace embedded
+
+std::vector<PresetEntry> routing_presets() {
+  std::vector<PresetEntry> presets;
+  for (const auto& [path, content] : embedded::traces_presets()) {
+    const std::size_t slash = path.rfind('/') + 1;
+    presets.push_back({path.substr(slash, path.rfind('.') - slash), content});
+  }
+  std::sort(presets.begin(), presets.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return presets;
+}
+
+RoutingModel routing_preset(const std::string& name) {
+  std::vector<std::string> names;
+  for (const PresetEntry& preset : routing_presets()) {
+    if (preset.name == name) {
+      return read_routing_model(Config::from_text(std::string(preset.yaml), "preset " + name).root(), "preset " + name);
+    }
+    names.emplace_back(preset.name);
+  }
+  throw InputError({"", 0, "preset"}, unknown_name("routing preset", name, names));
+}
+
+}  // namespace epsim

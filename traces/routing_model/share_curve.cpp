@@ -1,0 +1,132 @@
+// Popularity in compact form: a sorted curve, and how its experts lie on contiguous GPUs.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "sim/core/check.h"
+#include "sim/core/rng.h"
+#include "traces/routing_model/routing_model.h"
+
+namespace epsim {
+
+namespace {
+
+constexpr int kExchanges = 4000;
+constexpr double kCloseEnough = 1e-4;  // sum of squared logarithms: 1 % at one size
+
+// Balancedness of one arrangement at several sizes, kept up to date while experts trade places.
+class Arrangement {
+ public:
+  Arrangement(std::vector<double> shares, const std::vector<double>& targets)
+      : shares_(std::move(shares)), targets_(targets) {
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      const std::size_t gpus = static_cast<std::size_t>(kBalancedGpus[i]);
+      const std::size_t width = shares_.size() % gpus == 0 ? shares_.size() / gpus : 0;  // 0: not an even split
+      width_.push_back(width);
+      sums_.emplace_back(width == 0 ? 0 : gpus);
+      for (std::size_t e = 0; width > 0 && e < shares_.size(); ++e) {
+        sums_[i][e / width] += shares_[e];
+      }
+    }
+  }
+  void exchange(std::size_t a, std::size_t b) {
+    const double gain = shares_[b] - shares_[a];
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      if (width_[i] > 0) {
+        sums_[i][a / width_[i]] += gain;
+        sums_[i][b / width_[i]] -= gain;
+      }
+    }
+    std::swap(shares_[a], shares_[b]);
+  }
+  double distance() const {
+    double sum = 0;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      if (width_[i] > 0) {
+        const double hottest = *std::max_element(sums_[i].begin(), sums_[i].end());
+        const double off = std::log(1.0 / (hottest * static_cast<double>(sums_[i].size())) / targets_[i]);
+        sum += off * off;
+      }
+    }
+    return sum;
+  }
+  std::vector<double> shares() && { return std::move(shares_); }
+
+ private:
+  std::vector<double> shares_;
+  const std::vector<double>& targets_;
+  std::vector<std::size_t> width_;
+  std::vector<std::vector<double>> sums_;
+};
+
+}  // namespace
+
+std::vector<int> curve_ranks(int experts) {
+  std::vector<int> ranks;
+  for (int r = 1; r < experts; r *= 2) {
+    ranks.push_back(r);
+  }
+  ranks.push_back(experts);
+  return ranks;
+}
+
+std::vector<double> curve_of(std::vector<double> loads) {
+  std::sort(loads.begin(), loads.end(), std::greater<>());
+  const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(loads.size());
+  std::vector<double> curve;
+  for (const int r : curve_ranks(static_cast<int>(loads.size()))) {
+    curve.push_back(loads[static_cast<std::size_t>(r) - 1] / mean);
+  }
+  return curve;
+}
+
+std::vector<double> shares_of_curve(const std::vector<double>& curve, int experts) {
+  const std::vector<int> ranks = curve_ranks(experts);
+  EPSIM_CHECK(curve.size() == ranks.size(), "a curve has one load per rank");
+  std::vector<double> loads(static_cast<std::size_t>(experts), curve[0]);
+  for (std::size_t i = 0; i + 1 < ranks.size(); ++i) {
+    // A cold expert may have no load at all; its logarithm stops at a millionth of the mean.
+    const double low = std::log(std::max(curve[i + 1], 1e-6)), high = std::log(std::max(curve[i], 1e-6));
+    const double span = std::log(static_cast<double>(ranks[i + 1]) / ranks[i]);
+    for (int r = ranks[i]; r <= ranks[i + 1]; ++r) {
+      const double along = std::log(static_cast<double>(r) / ranks[i]) / span;
+      loads[static_cast<std::size_t>(r) - 1] = std::exp(high + (low - high) * along);
+    }
+  }
+  const std::size_t fixed = std::min<std::size_t>(2, loads.size() - 1);
+  const double kept = std::accumulate(loads.begin(), loads.begin() + static_cast<std::ptrdiff_t>(fixed), 0.0);
+  const double rest = std::accumulate(loads.begin() + static_cast<std::ptrdiff_t>(fixed), loads.end(), 0.0);
+  const double scale = (experts - kept) / rest;
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    loads[i] *= (i < fixed ? 1.0 : scale) / experts;
+  }
+  return loads;
+}
+
+std::vector<double> deal_shares(const std::vector<double>& sorted, const std::vector<double>& balanced,
+                                std::uint64_t pattern_seed, int layer_number) {
+  RandomStream stream(Seed{pattern_seed}, "model.arrangement", static_cast<std::uint64_t>(layer_number));
+  std::vector<double> shares = sorted;
+  for (std::size_t i = shares.size(); i > 1; --i) {
+    std::swap(shares[i - 1], shares[stream.below(i)]);
+  }
+  if (balanced.empty()) {
+    return shares;
+  }
+  Arrangement arrangement(std::move(shares), balanced);
+  double best = arrangement.distance();
+  for (int i = 0; i < kExchanges && best > kCloseEnough; ++i) {
+    const std::size_t a = stream.below(sorted.size()), b = stream.below(sorted.size());
+    arrangement.exchange(a, b);
+    const double now = arrangement.distance();
+    if (now <= best) {
+      best = now;
+    } else {
+      arrangement.exchange(a, b);
+    }
+  }
+  return std::move(arrangement).shares();
+}
+
+}  // namespace epsim
