@@ -9,7 +9,7 @@
 namespace epsim {
 
 StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
-                     const DispatchOptions& dispatch, const Placement& placement, const LoadSource& loads,
+                     const DispatchOptions& dispatch, const Placement& placement, const ExpertLoadSource& loads,
                      ComputeProfile compute, NetworkProfile network)
     : draws_(std::make_shared<StepDraws>(loads)),
       costs_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),

@@ -30,7 +30,7 @@ class StepModel final : public StepPricer {
  public:
   // Keeps references to `placement` and `loads`; both outlive the model.
   StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
-            const DispatchOptions& dispatch, const Placement& placement, const LoadSource& loads,
+            const DispatchOptions& dispatch, const Placement& placement, const ExpertLoadSource& loads,
             ComputeProfile compute, NetworkProfile network);
 
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;

@@ -15,12 +15,12 @@ namespace epsim {
 class StepDraws {
  public:
   // The source outlives it.
-  explicit StepDraws(const LoadSource& source) : source_(source) {}
+  explicit StepDraws(const ExpertLoadSource& source) : source_(source) {}
 
-  // As LoadSource::draw_mixed(). Valid until two other batches have been drawn: a step that runs as two batches draws
+  // As ExpertLoadSource::draw_mixed(). Valid until two other batches have been drawn: a step that runs as two batches draws
   // for each.
   const StepLoads& draw(const StepAt& at, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes);
-  const LoadSource& source() const { return source_; }
+  const ExpertLoadSource& source() const { return source_; }
 
  private:
   struct Drawn {
@@ -30,7 +30,7 @@ class StepDraws {
     std::vector<std::int64_t> tokens, decodes;
     StepLoads loads;
   };
-  const LoadSource& source_;
+  const ExpertLoadSource& source_;
   std::array<Drawn, 2> drawn_;
   std::size_t next_ = 0;  // to be drawn over
 };

@@ -37,9 +37,9 @@ struct StepLoads {
 
 // Where a run takes its expert loads from. Equal arguments give equal loads, whoever asks and in whatever order, so
 // that policies compared on one source see the same routing; const and safe to share between threads.
-class LoadSource {
+class ExpertLoadSource {
  public:
-  virtual ~LoadSource() = default;
+  virtual ~ExpertLoadSource() = default;
   virtual int layers() const = 0;  // MoE layers
   virtual int experts() const = 0;
   // Fills `out` for one step in which DP rank r brings tokens[r] tokens.

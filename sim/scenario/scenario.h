@@ -74,8 +74,8 @@ struct Scenario {
   std::function<RequestTrace(std::size_t)> make_requests;
   LoadWindow plan_window;                            // what policies plan from
   LoadWindow run_window;                             // the mean of what the run is scored on
-  std::shared_ptr<const LoadSource> loads;           // what the run is scored on
-  std::shared_ptr<const LoadSource> balanced_loads;  // for `perfect`
+  std::shared_ptr<const ExpertLoadSource> loads;           // what the run is scored on
+  std::shared_ptr<const ExpertLoadSource> balanced_loads;  // for `perfect`
   std::vector<PolicyChoice> policies;
   std::vector<std::string> warnings;  // settings that the engine would refuse or change (engine_warnings)
   std::vector<std::filesystem::path> input_files;

@@ -12,7 +12,7 @@ namespace epsim::test {
 using namespace epsim::literals;
 
 // The same mix in every step.
-class FixedLoads final : public LoadSource {
+class FixedLoads final : public ExpertLoadSource {
  public:
   FixedLoads(int layers, std::vector<float> pi) : layers_(layers), pi_(std::move(pi)) {}
   int layers() const override { return layers_; }
@@ -58,7 +58,7 @@ struct SmallStep {
     cluster.nodes = 2;
   }
   Placement placement() const { return Placement::build(plan, shape_of(cluster), Bytes(1), Bytes(1e9)); }
-  StepModel step_model(const Placement& placement, const LoadSource& loads) const {
+  StepModel step_model(const Placement& placement, const ExpertLoadSource& loads) const {
     return {model,     cluster, parallelism,     DispatchOptions{.exchange_counts = false},
             placement, loads,   plain_compute(), {plain_link(0.0, 0.5, 2), plain_link(0.0, 0.8, 4)}};
   }

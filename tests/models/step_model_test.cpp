@@ -12,7 +12,7 @@ namespace {
 using Bench = test::SmallStep;
 using test::FixedLoads;
 
-StepCost price(const Bench& b, const Placement& placement, const LoadSource& loads, std::vector<RankBatch> ranks,
+StepCost price(const Bench& b, const Placement& placement, const ExpertLoadSource& loads, std::vector<RankBatch> ranks,
                StepTotals* totals = nullptr) {
   StepModel model = b.step_model(placement, loads);
   const StepCost cost = model.price(0, ranks);

@@ -14,7 +14,7 @@ using namespace epsim;
 namespace {
 
 // Drawn from the step, the same for every rank or different for each.
-class RandomLoads final : public LoadSource {
+class RandomLoads final : public ExpertLoadSource {
  public:
   RandomLoads(int layers, int experts, int top_k, int sources, std::uint64_t key)
       : layers_(layers), experts_(experts), top_k_(top_k), sources_(sources), key_(key) {}

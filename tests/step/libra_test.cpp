@@ -89,7 +89,7 @@ LayerTimes libra_layer(const Scenario& s, double tokens) {
 
 // Every rank's tokens like the first eight experts of the next GPU best, so that each GPU brings in eight experts and
 // sends out eight; the experts' totals are equal.
-class NeighbourLoads final : public LoadSource {
+class NeighbourLoads final : public ExpertLoadSource {
  public:
   explicit NeighbourLoads(const MoeSpec& model) : model_(model) {}
   int layers() const override { return model_.moe_layers(); }

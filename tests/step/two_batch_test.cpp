@@ -16,7 +16,7 @@ using namespace epsim;
 
 namespace {
 
-class EvenLoads final : public LoadSource {
+class EvenLoads final : public ExpertLoadSource {
  public:
   explicit EvenLoads(const MoeSpec& model) : model_(model) {}
   int layers() const override { return model_.moe_layers(); }

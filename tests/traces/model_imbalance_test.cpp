@@ -14,14 +14,14 @@ namespace {
 
 constexpr int kExperts = 256, kTopK = 8;
 
-std::unique_ptr<LoadSource> source_of(const std::string& keys) {
+std::unique_ptr<ExpertLoadSource> source_of(const std::string& keys) {
   ConfigReader in = Config::from_text("kind: imbalance\n" + keys, "s.yaml").root();
   auto source = make_load_source(in, test::deepseek_r1_shape(), Seed{1});
   in.finish();
   return source;
 }
 
-std::vector<double> row_of(const LoadSource& source, std::int64_t step, int source_rank = 0, std::size_t ranks = 1) {
+std::vector<double> row_of(const ExpertLoadSource& source, std::int64_t step, int source_rank = 0, std::size_t ranks = 1) {
   StepLoads loads;
   source.draw(step, std::vector<std::int64_t>(ranks, 100), loads);
   const auto row = loads.row(0, loads.sources == 1 ? 0 : source_rank);

@@ -41,7 +41,7 @@ std::filesystem::path write_rows(const std::filesystem::path& file) {
   return file;
 }
 
-std::unique_ptr<LoadSource> source_of(const std::filesystem::path& file, const std::string& keys) {
+std::unique_ptr<ExpertLoadSource> source_of(const std::filesystem::path& file, const std::string& keys) {
   Config config = Config::from_text("{kind: trace_file, " + keys + "}", "loads.yaml");
   config.set("path=" + file.string());
   ConfigReader in = config.root();

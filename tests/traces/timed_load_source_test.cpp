@@ -23,10 +23,10 @@ const std::string kTwo =
     "  - {kind: uniform, variation: none, for: 10min}\n"
     "  - {kind: zipf, exponent: 0.5, variation: none, for: 5min}\n";
 
-std::unique_ptr<LoadSource> source_of(const std::string& yaml, const MoeSpec& model) {
+std::unique_ptr<ExpertLoadSource> source_of(const std::string& yaml, const MoeSpec& model) {
   const Config config = Config::from_text(yaml, "loads.yaml");
   ConfigReader in = config.root();
-  std::unique_ptr<LoadSource> out = make_load_source(in, model, Seed{1});
+  std::unique_ptr<ExpertLoadSource> out = make_load_source(in, model, Seed{1});
   in.finish();
   return out;
 }
@@ -38,7 +38,7 @@ LoadWindow window_of_text(const std::string& yaml, const MoeSpec& model) {
 }
 
 // Load per token of the hottest expert of layer 0 in a step that starts at `at`; top-2 of 4 experts.
-float hottest(const LoadSource& source, std::int64_t step, Seconds at) {
+float hottest(const ExpertLoadSource& source, std::int64_t step, Seconds at) {
   StepLoads loads;
   source.draw_mixed({step, to_ticks(at)}, std::vector<std::int64_t>{100}, std::vector<std::int64_t>{0}, loads);
   const auto row = loads.row(0, 0);

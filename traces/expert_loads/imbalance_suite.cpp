@@ -197,7 +197,7 @@ LoadWindow make_imbalance_window(ConfigReader& in, const MoeSpec& model, Seed se
   return window;
 }
 
-std::unique_ptr<LoadSource> make_imbalance_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+std::unique_ptr<ExpertLoadSource> make_imbalance_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   return std::make_unique<ImbalanceSource>(read_imbalance(in, model), model.moe_layers(), model.experts, model.top_k,
                                            seed);
 }

@@ -50,7 +50,7 @@ struct ImbalanceSpec {
   void validate(const MoeSpec& model, const ConfigReader& in) const;
 };
 
-class ImbalanceSource final : public LoadSource {
+class ImbalanceSource final : public ExpertLoadSource {
  public:
   ImbalanceSource(const ImbalanceSpec& spec, int layers, int experts, int top_k, Seed seed);
   int layers() const override { return layers_; }
@@ -76,6 +76,6 @@ void balanced_choice(std::int64_t token, int experts, std::span<std::uint16_t> o
 // gpus, idle, period, length. As a window to plan from: the mean over a cycle, `tokens` (2^20) of `sources` (8)
 // together.
 LoadWindow make_imbalance_window(ConfigReader& in, const MoeSpec& model, Seed seed);
-std::unique_ptr<LoadSource> make_imbalance_source(ConfigReader& in, const MoeSpec& model, Seed seed);
+std::unique_ptr<ExpertLoadSource> make_imbalance_source(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim

@@ -66,7 +66,7 @@ LoadWindow read_checked(const LoadReader& reader, ConfigReader& in, const MoeSpe
   return window;
 }
 
-std::unique_ptr<LoadSource> make_one_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+std::unique_ptr<ExpertLoadSource> make_one_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const LoadReader& reader = chosen_reader(in);
   const std::string variation = reader.replay == nullptr
                                     ? in.choice("variation", {"sampled", "none"}, "sampled")
@@ -102,7 +102,7 @@ LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
   return mean_of(windows, lengths);
 }
 
-std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+std::unique_ptr<ExpertLoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   if (!in.has("windows")) {
     return make_one_source(in, model, seed);
   }

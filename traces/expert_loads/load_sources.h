@@ -18,7 +18,7 @@ struct LoadReader {
   std::string_view name, summary;
   LoadWindow (*read)(ConfigReader&, const MoeSpec&, Seed);
   // Steps as the reader itself has them; null where it knows but a mean mix.
-  std::unique_ptr<LoadSource> (*replay)(ConfigReader&, const MoeSpec&, Seed) = nullptr;
+  std::unique_ptr<ExpertLoadSource> (*replay)(ConfigReader&, const MoeSpec&, Seed) = nullptr;
 };
 
 // Every kind of expert loads, for `list` and for error messages.
@@ -35,6 +35,6 @@ LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 //   overdispersion   sampled only: variance of a count over the binomial one (default 1)
 // Or the key `windows` alone, a list of such sections, each with `for`: how long its loads hold (the last one's hold
 // on). read_load_window() then gives the mean mix over that time, without batches.
-std::unique_ptr<LoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed);
+std::unique_ptr<ExpertLoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim

@@ -39,7 +39,7 @@ std::shared_ptr<const LoadRows> load_rows_of(std::shared_ptr<const TraceFile> fi
 // All rows and sources together, with the rows as batches when `batches` (memory: 4 bytes a count).
 LoadWindow window_of(const LoadRows& rows, bool batches);
 
-class ReplayLoadSource final : public LoadSource {
+class ReplayLoadSource final : public ExpertLoadSource {
  public:
   // `sum_sources`: all source ranks of a row are one mix. A layer in which a source has no tokens draws uniformly.
   ReplayLoadSource(std::shared_ptr<const LoadRows> rows, int top_k, bool sum_sources);

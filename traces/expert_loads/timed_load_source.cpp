@@ -4,7 +4,7 @@
 
 namespace epsim {
 
-const LoadSource& TimedLoadSource::at(Ticks time) const {
+const ExpertLoadSource& TimedLoadSource::at(Ticks time) const {
   const auto window =
       std::find_if(windows_.begin(), windows_.end() - 1, [time](const Window& w) { return time < w.end; });
   return *window->loads;

@@ -11,11 +11,11 @@
 
 namespace epsim {
 
-class TimedLoadSource final : public LoadSource {
+class TimedLoadSource final : public ExpertLoadSource {
  public:
   struct Window {
     Ticks end{};  // from the start of the run
-    std::shared_ptr<const LoadSource> loads;
+    std::shared_ptr<const ExpertLoadSource> loads;
   };
   // At least one window, by time; all have the same layers and experts.
   explicit TimedLoadSource(std::vector<Window> windows) : windows_(std::move(windows)) {}
@@ -27,7 +27,7 @@ class TimedLoadSource final : public LoadSource {
                   StepLoads& out) const override;
 
  private:
-  const LoadSource& at(Ticks time) const;
+  const ExpertLoadSource& at(Ticks time) const;
   std::vector<Window> windows_;
 };
 

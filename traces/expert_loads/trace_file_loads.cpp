@@ -41,7 +41,7 @@ LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed) {
   return window;
 }
 
-std::unique_ptr<LoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed) {
+std::unique_ptr<ExpertLoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed) {
   const auto rows = open_rows(open_file(in), in, model);
   const bool sum = in.choice("sources", {"keep", "sum"}, "keep") == "sum";
   return std::make_unique<ReplayLoadSource>(rows, model.top_k, sum);

@@ -17,6 +17,6 @@ namespace epsim {
 // has tokens, the window also knows which experts serve the same ones.
 LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 // Also reads `sources`: keep (default), or sum: all source ranks of a row are one mix.
-std::unique_ptr<LoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed seed);
+std::unique_ptr<ExpertLoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim

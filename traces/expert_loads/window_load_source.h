@@ -18,7 +18,7 @@
 
 namespace epsim {
 
-class WindowLoadSource final : public LoadSource {
+class WindowLoadSource final : public ExpertLoadSource {
  public:
   // Every layer of `window` must have load, no expert more than 1 / top_k of it. `overdispersion` 0: no variation,
   // every step brings the mean mix.

@@ -26,7 +26,7 @@ struct NoisyRow;
 
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;  // of a source in a step of whole counts
 
-class ModelLoadSource final : public LoadSource {
+class ModelLoadSource final : public ExpertLoadSource {
  public:
   // `one_mix`: the run's ranks are one source. Streams belong to `seed`.
   ModelLoadSource(std::shared_ptr<const RoutingLaw> law, bool one_mix, Seed seed);
@@ -84,6 +84,6 @@ LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const R
 //           ones than a run's with the same seed: plan and run see different stretches of one workload.
 //   run:    ranks: each (default: every DP rank draws its own mix) or one.
 LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed);
-std::unique_ptr<LoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed);
+std::unique_ptr<ExpertLoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim

@@ -181,7 +181,7 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
   return window;
 }
 
-std::unique_ptr<LoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
+std::unique_ptr<ExpertLoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const bool one_mix = in.choice("ranks", {"each", "one"}, "each") == "one";
   const Seed stream{RandomStream(seed, "model.run").bits()};
   return std::make_unique<ModelLoadSource>(read_law(in, model), one_mix, stream);
