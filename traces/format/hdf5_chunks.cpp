@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "traces/format/hdf5_internal.h"
+#include "traces/format/hdf5_handle.h"
 
 namespace epsim::hdf5 {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "traces/format/hdf5_chunks.h"
+#include "traces/format/hdf5_handle.h"
 
 namespace epsim {
 
@@ -49,22 +50,6 @@ template <>
 constexpr Hdf5Type hdf5_type<double>() {
   return Hdf5Type::kF64;
 }
-
-// An id of the library, closed when the object goes away.
-class Hdf5Handle {
- public:
-  using Closer = int (*)(std::int64_t);
-  Hdf5Handle() = default;
-  Hdf5Handle(std::int64_t id, Closer closer) : id_(id), closer_(closer) {}
-  Hdf5Handle(Hdf5Handle&& other) noexcept : id_(other.id_), closer_(other.closer_) { other.closer_ = nullptr; }
-  Hdf5Handle& operator=(Hdf5Handle&& other) noexcept;
-  ~Hdf5Handle();
-  std::int64_t id() const { return id_; }
-
- private:
-  std::int64_t id_ = -1;
-  Closer closer_ = nullptr;
-};
 
 class Hdf5File;
 

@@ -7,7 +7,6 @@
 
 #include "sim/core/error.h"
 #include "traces/format/hdf5_file.h"
-#include "traces/format/hdf5_internal.h"
 
 namespace epsim {
 

@@ -1,4 +1,4 @@
-// Shared by the files that call the HDF5 library; ids are the library's hid_t.
+// What the files that call the HDF5 library share; ids are the library's hid_t.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "traces/format/hdf5_file.h"
+namespace epsim {
 
-namespace epsim::hdf5 {
+// An id of the library, closed when the object goes away.
+class Hdf5Handle {
+ public:
+  using Closer = int (*)(std::int64_t);
+  Hdf5Handle() = default;
+  Hdf5Handle(std::int64_t id, Closer closer) : id_(id), closer_(closer) {}
+  Hdf5Handle(Hdf5Handle&& other) noexcept : id_(other.id_), closer_(other.closer_) { other.closer_ = nullptr; }
+  Hdf5Handle& operator=(Hdf5Handle&& other) noexcept;
+  ~Hdf5Handle();
+  std::int64_t id() const { return id_; }
+
+ private:
+  std::int64_t id_ = -1;
+  Closer closer_ = nullptr;
+};
+
+namespace hdf5 {
 
 using Locked = std::lock_guard<std::recursive_mutex>;
 
@@ -33,4 +49,6 @@ void make_parents(std::int64_t file, const std::string& name);
 // Lengths of a dataspace's axes.
 std::vector<std::uint64_t> extent(std::int64_t space);
 
-}  // namespace epsim::hdf5
+}  // namespace hdf5
+
+}  // namespace epsim
