@@ -66,7 +66,7 @@ std::vector<std::uint8_t> topical_tokens(int tokens, std::uint64_t index) {
 }
 
 LoadWindow window_of(const std::vector<std::uint8_t>& ids) {
-  return test::window_from_routing<std::uint8_t>(ids, {kLayers, kExperts, kTopK});
+  return epsim::test::window_from_routing<std::uint8_t>(ids, {kLayers, kExperts, kTopK});
 }
 
 // Mean per token and layer of the copies sent to other nodes (one per node) and to other GPUs of the own node (one per
