@@ -78,12 +78,14 @@ void FairShare::find_senders(const TrafficMatrix& traffic) {
     }
     Sender& sender = senders_[active_];
     sender.tokens = 0;
-    for (std::size_t s = 0; s < traffic.sources().size(); ++s) {
-      const auto own = traffic.sources()[s].tokens.begin() + static_cast<std::ptrdiff_t>(first);
-      const double tokens = std::accumulate(own, own + static_cast<std::ptrdiff_t>(per_group_), 0.0);
+    for (std::size_t r = 0; r < used_; ++r) {
+      double tokens = 0;
+      for (std::size_t g = std::max(first, rows_[r].first); g < std::min(first + per_group_, rows_[r].last); ++g) {
+        tokens += traffic.tokens[g];
+      }
       if (tokens > sender.tokens) {
         sender.tokens = tokens;
-        sender.spread = s;
+        sender.row = r;
       }
     }
     sender.node = node;
@@ -95,30 +97,39 @@ void FairShare::find_senders(const TrafficMatrix& traffic) {
   }
 }
 
+void FairShare::copy_rows(const TrafficMatrix& traffic) {
+  used_ = 0;
+  for (const TrafficMatrix::Mix& mix : traffic.mixes()) {
+    for (const TrafficMatrix::Row& row : mix.rows) {
+      rows_.resize(std::max(rows_.size(), ++used_));
+      Row& copy = rows_[used_ - 1];
+      copy.first = row.first;
+      copy.last = row.last;
+      TrafficMatrix::reach(mix, row, copy.reach);
+    }
+  }
+}
+
 // The hottest GPUs in order. Keys grow with what a GPU gets (the bits of a float do) and differ by GPU.
-void FairShare::sort_hottest(const TrafficMatrix& traffic) {
-  hottest_.resize(std::max(hottest_.size(), traffic.sources().size()));
+void FairShare::sort_hottest(Row& row) {
   keys_.resize(gpus_);
   ranks_.resize(gpus_);
-  for (std::size_t s = 0; s < traffic.sources().size(); ++s) {
-    const std::vector<double>& reach = traffic.sources()[s].reach;
-    for (std::size_t g = 0; g < gpus_; ++g) {
-      const std::int64_t bits = std::bit_cast<std::int32_t>(static_cast<float>(reach[g]));
-      keys_[g] = bits * (std::int64_t{1} << 32U) + static_cast<std::int64_t>(gpus_ - g);
-    }
-    rank_all(keys_.data(), gpus_, ranks_.data());
-    hottest_[s].resize(levels_);
-    for (std::size_t g = 0; g < gpus_; ++g) {
-      if (const auto rank = static_cast<std::size_t>(ranks_[g]); rank < levels_) {
-        hottest_[s][rank] = {reach[g], g, g / per_node_};
-      }
+  for (std::size_t g = 0; g < gpus_; ++g) {
+    const std::int64_t bits = std::bit_cast<std::int32_t>(static_cast<float>(row.reach[g]));
+    keys_[g] = bits * (std::int64_t{1} << 32U) + static_cast<std::int64_t>(gpus_ - g);
+  }
+  rank_all(keys_.data(), gpus_, ranks_.data());
+  row.hottest.resize(levels_);
+  for (std::size_t g = 0; g < gpus_; ++g) {
+    if (const auto rank = static_cast<std::size_t>(ranks_[g]); rank < levels_) {
+      row.hottest[rank] = {row.reach[g], g, g / per_node_};
     }
   }
 }
 
 // When all flows of a sender have been served up to a level: its end, less what is above that level.
 void FairShare::walk(Sender& sender) const {
-  const std::vector<HotGpu>& hottest = hottest_[sender.spread];
+  const std::vector<HotGpu>& hottest = rows_[sender.row].hottest;
   sender.ends_at.resize(levels_);
   sender.per_row.resize(levels_);
   double above = 0, alive = 0;
@@ -132,7 +143,7 @@ void FairShare::walk(Sender& sender) const {
 
 // Rows that a receiver is still to get at a time from those that it hears: what its flows lack above the level that
 // each sender has served up to. The level's place only rises from one time to an earlier one.
-double FairShare::left_at(const TrafficMatrix& traffic, std::size_t receiver, double time) {
+double FairShare::left_at(std::size_t receiver, double time) {
   double left = 0;
   for (std::size_t i = 0; i < heard_.size(); ++i) {
     const Sender& sender = senders_[heard_[i]];
@@ -145,8 +156,8 @@ double FairShare::left_at(const TrafficMatrix& traffic, std::size_t receiver, do
       ++at;
     }
     at_[i] = at;
-    const double level = hottest_[sender.spread][at].level + (time - ends_at[at]) * sender.per_row[at];
-    const double* reach = traffic.sources()[sender.spread].reach.data() + receiver * per_group_;
+    const double level = rows_[sender.row].hottest[at].level + (time - ends_at[at]) * sender.per_row[at];
+    const double* reach = rows_[sender.row].reach.data() + receiver * per_group_;
     double of_token = 0;
     for (std::size_t g = 0; g < per_group_; ++g) {
       of_token += std::max(0.0, reach[g] - level);
@@ -157,13 +168,13 @@ double FairShare::left_at(const TrafficMatrix& traffic, std::size_t receiver, do
 }
 
 // Levels from `first` on, `stride` apart: the one with the largest sum of its time and what is left then.
-FairShare::Worst FairShare::worst_of(const TrafficMatrix& traffic, std::size_t receiver, Levels levels) {
+FairShare::Worst FairShare::worst_of(std::size_t receiver, Levels levels) {
   at_.assign(heard_.size(), 0);
   Worst out;
   std::size_t falling = 0;
   for (std::size_t i = levels.first; i < levels.end && falling < levels.patience; i += levels.stride) {
     const double time = senders_[last_].ends_at[i];
-    const double until = time + left_at(traffic, receiver, time);
+    const double until = time + left_at(receiver, time);
     if (until > out.rows) {
       out = {i, until};
       falling = 0;
@@ -176,7 +187,7 @@ FairShare::Worst FairShare::worst_of(const TrafficMatrix& traffic, std::size_t r
 
 // From the end back the sum grows as long as less comes in than the receiver takes; the second of its GPUs may bring it
 // up once more.
-double FairShare::waits_for(const TrafficMatrix& traffic, std::size_t receiver) {
+double FairShare::waits_for(std::size_t receiver) {
   heard_.clear();
   for (std::size_t s = 0; s < active_; ++s) {
     if (senders_[s].node != receiver * per_group_ / per_node_) {
@@ -184,25 +195,25 @@ double FairShare::waits_for(const TrafficMatrix& traffic, std::size_t receiver) 
     }
   }
   const std::size_t patience = together_ ? kFalling : levels_;
-  const Worst coarse = worst_of(traffic, receiver, {0, levels_, kStride, patience});
+  const Worst coarse = worst_of(receiver, {0, levels_, kStride, patience});
   const std::size_t first = coarse.level < kFine ? 0 : coarse.level - kFine;
-  const Worst fine = worst_of(traffic, receiver, {first, std::min(levels_, coarse.level + kFine + 1), 1, levels_});
+  const Worst fine = worst_of(receiver, {first, std::min(levels_, coarse.level + kFine + 1), 1, levels_});
   return std::max(coarse.rows, fine.rows);
 }
 
 // Not twice, and not where a hotter receiver that hears all senders gets more on each of its GPUs.
-bool FairShare::worth_trying(const TrafficMatrix& traffic, std::size_t hot) {
+bool FairShare::worth_trying(std::size_t hot) {
   const std::size_t receiver = hot / per_group_, first = receiver * per_group_;
   if (std::find(tried_.begin(), tried_.end(), receiver) != tried_.end()) {
     return false;
   }
   tried_.push_back(receiver);
-  if (traffic.sources().size() > 1) {
+  if (used_ > 1) {
     return true;
   }
   double most = 0, least = std::numeric_limits<double>::infinity();  // of its other GPUs
   for (std::size_t g = first; g < first + per_group_; ++g) {
-    const double here = traffic.sources().front().reach[g];
+    const double here = rows_.front().reach[g];
     most = g == hot ? most : std::max(most, here);
     least = g == hot ? least : std::min(least, here);
   }
@@ -215,24 +226,27 @@ bool FairShare::worth_trying(const TrafficMatrix& traffic, std::size_t hot) {
 
 FairShare::Wait FairShare::longest(const TrafficMatrix& traffic, double most) {
   Wait out;
-  if (traffic.sources().empty() || !anybody_idles(traffic)) {
+  if (traffic.mixes().empty() || !anybody_idles(traffic)) {
     return out;
   }
+  copy_rows(traffic);
   find_senders(traffic);
   levels_ = together_ ? std::min(gpus_, filling_ * per_group_ + per_node_ + 1) : gpus_;
-  sort_hottest(traffic);
+  for (std::size_t r = 0; r < used_; ++r) {
+    sort_hottest(rows_[r]);
+  }
   for (std::size_t s = 0; s < active_; ++s) {
     walk(senders_[s]);
   }
   tried_.clear();
   covered_ = -1;
-  const std::vector<HotGpu>& hottest = hottest_[senders_[last_].spread];
+  const std::vector<HotGpu>& hottest = rows_[senders_[last_].row].hottest;
   for (std::size_t i = 0; i < std::min(levels_, kHottest); ++i) {
     const std::size_t receiver = hottest[i].gpu / per_group_;
-    if (!worth_trying(traffic, hottest[i].gpu)) {
+    if (!worth_trying(hottest[i].gpu)) {
       continue;
     }
-    const double rows = waits_for(traffic, receiver);
+    const double rows = waits_for(receiver);
     if (rows > most && rows > out.rows) {
       out = {rows, static_cast<int>(receiver)};
     }

@@ -37,8 +37,8 @@ class FairShare {
  private:
   // NIC groups of one node, all alike, and what they send.
   struct Sender {
-    std::size_t spread = 0, node = 0;  // whose tokens (TrafficMatrix::sources()), where
-    double tokens = 0;                 // of one group
+    std::size_t row = 0, node = 0;  // whose tokens (in rows_), where
+    double tokens = 0;              // of one group
     double groups = 0;
     double end = 0;               // rows of one group: when its last flow ends
     std::vector<double> ends_at;  // [level] when its flows are served up to that level
@@ -49,12 +49,20 @@ class FairShare {
     std::size_t gpu = 0, node = 0;
   };
 
+  // The GPUs of a TrafficMatrix::Row.
+  struct Row {
+    std::size_t first = 0, last = 0;
+    std::vector<double> reach;    // [GPU]
+    std::vector<HotGpu> hottest;  // falling as far as levels_
+  };
+
   bool anybody_idles(const TrafficMatrix& traffic);
   void find_senders(const TrafficMatrix& traffic);
-  void sort_hottest(const TrafficMatrix& traffic);
+  void copy_rows(const TrafficMatrix& traffic);
+  void sort_hottest(Row& row);
   void walk(Sender& sender) const;
-  double left_at(const TrafficMatrix& traffic, std::size_t receiver, double time);
-  bool worth_trying(const TrafficMatrix& traffic, std::size_t hot);
+  double left_at(std::size_t receiver, double time);
+  bool worth_trying(std::size_t hot);
   struct Levels {
     std::size_t first, end, stride, patience;
   };
@@ -62,17 +70,18 @@ class FairShare {
     std::size_t level = 0;
     double rows = 0;
   };
-  Worst worst_of(const TrafficMatrix& traffic, std::size_t receiver, Levels levels);
-  double waits_for(const TrafficMatrix& traffic, std::size_t receiver);
+  Worst worst_of(std::size_t receiver, Levels levels);
+  double waits_for(std::size_t receiver);
 
   std::size_t gpus_, per_node_, per_group_;
   std::vector<Sender> senders_;           // scratch from here on; the first `active_` are in use
   std::size_t active_ = 0, last_ = 0;     // senders, and the last of them to end
   std::size_t filling_ = 0, levels_ = 0;  // NIC groups that send for about as long as that one; levels that count
   double latest_ = 0;
-  std::vector<double> sent_;                  // [NIC group]
-  bool together_ = false;                     // whether senders end at about one time
-  std::vector<std::vector<HotGpu>> hottest_;  // [source], falling as far as levels_
+  std::vector<double> sent_;  // [NIC group]
+  bool together_ = false;     // whether senders end at about one time
+  std::vector<Row> rows_;     // the first `used_` are in use
+  std::size_t used_ = 0;
   std::vector<std::int64_t> keys_, ranks_;
   std::vector<std::size_t> tried_, heard_, at_;
   double covered_ = 0;  // what the coldest GPU beside a tried hot one gets

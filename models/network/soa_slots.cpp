@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <utility>
+#include <functional>
 
 #include "models/network/miss_probability.h"
 #include "sim/core/vector_exp.h"
@@ -107,6 +106,13 @@ EPSIM_WIDEST_VECTORS void touch_column(const double* __restrict here, std::size_
   }
 }
 
+EPSIM_WIDEST_VECTORS void add_column(const double* __restrict share, const double* __restrict pi,
+                                     const double* __restrict tokens, std::size_t lanes, double* __restrict rows) {
+  for (std::size_t i = 0; i < lanes; ++i) {
+    rows[i] += tokens[i] * pi[i] * share[i];
+  }
+}
+
 template <class Value>
 EPSIM_INLINE void gather_into(const Value* __restrict from, const std::int32_t* __restrict expert, std::size_t n,
                               double* __restrict to) {
@@ -125,49 +131,26 @@ EPSIM_WIDEST_VECTORS void gather_doubles(const double* from, const std::int32_t*
 
 double at_least_one(double mean) { return at_least_one_of(mean); }
 
-SoaSlots::SoaSlots(const LayerPlacement& layer) : gpus_(static_cast<int>(layer.first_slot.size()) - 1) {
-  struct Lane {
-    int gpu;
-    const float* share;  // [slot of the layer]
-    auto slots(const LayerPlacement& at) const {
-      return std::span(share + at.first_slot[gpu], share + at.first_slot[gpu + 1]);
-    }
-  };
-  std::vector<Lane> lanes;
-  std::map<std::pair<int, std::vector<float>>, int> known;
-  const std::vector<float>& by_source = layer.by_source.share;
-  for (std::size_t at = 0; at < by_source.size(); at += layer.expert.size()) {
-    for (int g = 0; g < gpus_; ++g) {
-      const Lane lane{g, by_source.data() + at};
-      const auto shares = lane.slots(layer);
-      const auto [place, is_new] = known.try_emplace({g, {shares.begin(), shares.end()}}, std::ssize(lanes));
-      lane_of_.push_back(place->second);
-      if (is_new) {
-        lanes.push_back(lane);
-      }
+SoaSlots::SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes) : gpus_(lanes.gpus), gpu_(lanes.gpu) {
+  for (int g = 0; g < gpus_; ++g) {
+    columns_ = std::max(columns_, layer.first_slot[g + 1] - layer.first_slot[g]);
+  }
+  constexpr int kWhole = kLanes;
+  stride_ = (lanes.lanes() + kWhole - 1) / kWhole * kWhole;
+  expert_.assign(static_cast<std::size_t>(columns_) * stride_, 0);
+  share_.assign(expert_.size(), 0.0);
+  held_.assign(gpus_, 0.0);
+  for (int i = 0; i < lanes.lanes(); ++i) {
+    const std::span<const float> shares = shares_of(layer, lanes.choice[i]);
+    const int first = layer.first_slot[gpu_[i]], slots = layer.first_slot[gpu_[i] + 1] - first;
+    for (int c = 0; c < slots; ++c) {
+      expert_[c * stride_ + i] = layer.expert[first + c];
+      share_[c * stride_ + i] = static_cast<double>(shares[first + c]);
     }
   }
   for (int g = 0; g < gpus_; ++g) {
-    columns_ = std::max(columns_, layer.first_slot[g + 1] - layer.first_slot[g]);
-    if (by_source.empty()) {
-      lanes.push_back({g, layer.share.data()});
-    }
-  }
-  lanes_ = static_cast<int>(lanes.size());
-  constexpr int kWhole = kLanes;
-  stride_ = (lanes_ + kWhole - 1) / kWhole * kWhole;
-  expert_.assign(static_cast<std::size_t>(columns_) * stride_, 0);
-  share_.assign(expert_.size(), 0.0);
-  held_.assign(lanes_, 0.0);
-  for (int i = 0; i < lanes_; ++i) {
-    const int first = layer.first_slot[lanes[i].gpu];
-    const auto shares = lanes[i].slots(layer);
-    first_slot_.push_back(first);
-    slot_count_.push_back(static_cast<std::int32_t>(shares.size()));
-    for (int c = 0; c < std::ssize(shares); ++c) {
-      expert_[c * stride_ + i] = layer.expert[first + c];
-      share_[c * stride_ + i] = static_cast<double>(shares[c]);
-      held_[i] += shares[c] > 0 ? 1.0 : 0.0;
+    for (int c = 0; c < columns_; ++c) {
+      held_[g] += share_[c * stride_ + g] > 0 ? 1.0 : 0.0;
     }
   }
 }
@@ -184,31 +167,42 @@ void SoaSlots::gather(std::span<const double> per_expert, SlotValues& out) const
 
 void SoaSlots::reach(SlotValues& pi, double weight, std::vector<double>& out) const {
   for (std::vector<double>* values : {&out, &pi.missed, &pi.exponent}) {
-    values->resize(lanes_);
+    values->resize(gpu_.size());
   }
   const Columns slots{share_.data(), pi.values.data(), static_cast<std::size_t>(columns_),
                       static_cast<std::size_t>(stride_)};
   const bool large = reach_of(slots, weight, out, pi.missed, pi.exponent);
-  for (int g = 0; large && g < lanes_; ++g) {
+  for (int g = 0; large && g < std::ssize(gpu_); ++g) {
     out[g] = 1.0 - pi.missed[g] * MissProbability::exp_of_minus(pi.exponent[g]);
   }
 }
 
 void SoaSlots::sum_rows(const SlotValues& pi, std::vector<double>& out) const {
-  out.assign(lanes_, 0.0);
+  out.assign(gpu_.size(), 0.0);
   for (int c = 0; c < columns_; ++c) {
-    for (int g = 0; g < lanes_; ++g) {
+    for (int g = 0; g < std::ssize(gpu_); ++g) {
       out[g] += pi.values[c * stride_ + g] * share_[c * stride_ + g];
     }
   }
 }
 
-void SoaSlots::add_rows(const SlotValues& pi, std::span<const double> tokens, std::vector<double>& rows) const {
-  for (int i = 0; i < lanes_; ++i) {
-    for (int c = 0; c < slot_count_[i]; ++c) {
-      const std::size_t at = static_cast<std::size_t>(c) * stride_ + i;
-      rows[first_slot_[i] + c] += tokens[i] * pi.values[at] * share_[at];
+void SoaSlots::add_rows(const SlotValues& pi, const std::vector<double>& tokens, std::vector<double>& rows) const {
+  rows.resize(share_.size());
+  for (int c = 0; c < columns_; ++c) {
+    add_column(&share_[c * stride_], &pi.values[c * stride_], tokens.data(), tokens.size(), &rows[c * stride_]);
+  }
+}
+
+void SoaSlots::execute(std::vector<double>& slot_rows, std::vector<double>& rows, std::vector<double>& touched) const {
+  rows.assign(gpus_, 0.0);
+  touched.assign(gpus_, 0.0);
+  for (int c = 0; c < columns_; ++c) {
+    double* here = &slot_rows[c * stride_];
+    for (int i = gpus_; i < std::ssize(gpu_); ++i) {
+      here[gpu_[i]] += here[i];
     }
+    std::transform(rows.begin(), rows.end(), here, rows.begin(), std::plus<>());
+    touch_column(here, gpus_, touched.data());
   }
 }
 

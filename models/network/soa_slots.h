@@ -1,5 +1,5 @@
-// A layer's slots as a structure of arrays: first slots of all lanes beside each other, then all second ones. A lane is
-// a GPU or, where copies serve some sources more than others, a GPU with the shares that some sources see there.
+// A layer's slots as a structure of arrays: first slots of all lanes (SourceLanes) beside each other, then all second
+// ones.
 //
 //   Models : what a token of top-k different experts sends to each lane (MissProbability, slot by slot), the rows that
 //            each GPU computes, and how many of its experts they touch.
@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "models/network/source_lanes.h"
 #include "sim/domain/placement.h"
 
 namespace epsim {
@@ -26,12 +27,7 @@ class SoaSlots {
  public:
   static constexpr std::size_t kLanes = 8;
 
-  explicit SoaSlots(const LayerPlacement& layer);
-  // [GPU] The lanes that tokens of a source (SourceShares) see; empty: the GPUs, whatever the source.
-  std::span<const std::int32_t> lanes_of(int source) const {
-    return lane_of_.empty() ? std::span<const std::int32_t>() : std::span(lane_of_).subspan(source * gpus_, gpus_);
-  }
-  int lanes() const { return lanes_; }
+  SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes);
 
   void gather(std::span<const float> per_expert, SlotValues& out) const;
   void gather(std::span<const double> per_expert, SlotValues& out) const;
@@ -41,16 +37,17 @@ class SoaSlots {
   void reach(SlotValues& pi, double weight, std::vector<double>& out) const;
   // [lane] Rows that such a token sends there when every (token, expert) pair is a row.
   void sum_rows(const SlotValues& pi, std::vector<double>& out) const;
-  // Adds to `rows` [slot of the layer] what tokens [lane] of this mix, which see that lane, have its copies compute.
-  void add_rows(const SlotValues& pi, std::span<const double> tokens, std::vector<double>& rows) const;
+  // Adds to `rows` [slot, in SoaSlots' order] what tokens [lane] of this mix, which see that lane, have computed there.
+  void add_rows(const SlotValues& pi, const std::vector<double>& tokens, std::vector<double>& rows) const;
+  // What add_rows() came to for each GPU, and the number of its experts with at least one row.
+  void execute(std::vector<double>& slot_rows, std::vector<double>& rows, std::vector<double>& touched) const;
   // Rows computed on each GPU when expert e has pi[e] * scale in all, and the number of its experts with at least one;
   // where all sources share copies alike.
   void execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const;
 
  private:
-  int gpus_ = 0, lanes_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to whole vectors
-  std::vector<std::int32_t> lane_of_;                    // [source][GPU]
-  std::vector<std::int32_t> first_slot_, slot_count_;    // [lane] of the layer's slots
+  int gpus_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to whole vectors
+  std::vector<std::int32_t> gpu_;            // [lane]
   // [column][stride]; a lane with fewer slots than another ends with ones of no share.
   std::vector<std::int32_t> expert_;
   std::vector<double> share_;

@@ -1,6 +1,7 @@
 #include "models/network/traffic.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "models/network/miss_probability.h"
@@ -12,66 +13,54 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
                            Dedup dedup)
     : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup) {
   EPSIM_CHECK(placement.gpus() == shape.gpus && parallelism.gpus == shape.gpus, "one instance spans the cluster");
+  common_ = std::make_shared<const SourceLanes>(common_lanes(shape));
   for (int l = 0; l < placement.layers(); ++l) {
-    slots_.emplace_back(placement.layer(l));
+    lanes_.push_back(placement.layer(l).by_source.empty()
+                         ? common_
+                         : std::make_shared<const SourceLanes>(source_lanes(placement.layer(l), shape)));
+    slots_.emplace_back(placement.layer(l), *lanes_.back());
     if (dedup == Dedup::kNode) {
       nodes_.push_back(node_shares(placement.layer(l), shape));
     }
   }
 }
 
-// Tokens that use expert e with chance pi[e].
-void TrafficModel::reach(int l, std::span<const float> pi) {
-  const SoaSlots& slots = slots_[l];
-  slots.gather(pi, slot_values_);
+// What tokens that use expert e with chance pi[e] send.
+void TrafficModel::reach(int l, std::span<const float> pi, TrafficMatrix::Mix& mix) {
+  slots_[l].gather(pi, slot_values_);
+  if (dedup_ == Dedup::kEverywhere) {
+    return;
+  }
   if (dedup_ == Dedup::kNone) {
-    slots.sum_rows(slot_values_, lane_reach_);
-  } else if (dedup_ != Dedup::kEverywhere) {
-    slots.reach(slot_values_, pair_weight(pi), lane_reach_);
+    slots_[l].sum_rows(slot_values_, mix.reach);
+    return;
+  }
+  const double weight = pair_weight(pi);
+  slots_[l].reach(slot_values_, weight, mix.reach);
+  if (dedup_ != Dedup::kNode) {
+    return;
   }
   list_hit_.clear();
-  for (std::size_t i = 0; dedup_ == Dedup::kNode && i < nodes_[l].lists(); ++i) {
+  for (std::size_t i = 0; i < nodes_[l].lists(); ++i) {
     MissProbability missed;
     for (const NodeShares::Entry& entry : nodes_[l].list(i)) {
       missed.add(static_cast<double>(pi[entry.expert]), static_cast<double>(entry.share));
     }
-    list_hit_.push_back(1.0 - missed.value(pair_weight(pi)));
+    list_hit_.push_back(1.0 - missed.value(weight));
   }
-}
-
-// A source without its rows: the tokens of GPUs [first, last).
-TrafficMatrix::Source& TrafficModel::place_tokens(std::span<const std::int64_t> tokens, int first, int last,
-                                                  TrafficMatrix& out) const {
-  TrafficMatrix::Source& source = out.new_source();
-  source.tokens.assign(shape_.gpus, 0.0);
-  for (int g = first; g < last;) {
-    const int rank = parallelism_.rank_of(g), end = std::min(last, (rank + 1) * parallelism_.attention_tp);
-    const double here = static_cast<double>(tokens[rank]) / parallelism_.attention_tp;
-    std::fill(source.tokens.begin() + g, source.tokens.begin() + end, here);
-    g = end;
+  for (TrafficMatrix::Row& row : mix.rows) {
+    for (int n = 0; n < shape_.nodes(); ++n) {
+      row.hit.push_back(list_hit_[nodes_[l].list_of[row.source->choice * shape_.nodes() + n]]);
+    }
   }
-  return source;
-}
-
-// Tokens of the mix at hand that choose copies as source `choice` (SourceShares) does.
-void TrafficModel::send(int l, int choice, TrafficMatrix::Source& source, TrafficMatrix& out) const {
-  const std::span<const std::int32_t> lanes = slots_[l].lanes_of(choice);
-  source.reach.assign(lane_reach_.begin(), lane_reach_.begin() + shape_.gpus);
-  for (std::size_t g = 0; g < lanes.size(); ++g) {
-    source.reach[g] = lane_reach_[lanes[g]];
-  }
-  for (int n = 0; dedup_ == Dedup::kNode && n < shape_.nodes(); ++n) {
-    source.hit.push_back(list_hit_[nodes_[l].list_of[choice * shape_.nodes() + n]]);
-  }
-  out.count(source);
 }
 
 // What an all-gather sends, whatever the experts.
-void TrafficModel::send_everywhere(std::span<const std::int64_t> tokens, TrafficMatrix& out) const {
-  TrafficMatrix::Source& source = place_tokens(tokens, 0, shape_.gpus, out);
-  source.reach.assign(shape_.gpus, 1.0);
-  source.hit.assign(shape_.nodes(), 1.0);
-  out.count(source);
+void TrafficModel::send_everywhere(TrafficMatrix& out) const {
+  TrafficMatrix::Mix& mix = out.new_mix(common_, 0, shape_.gpus);
+  mix.reach.assign(shape_.gpus, 1.0);
+  mix.rows.front().hit.assign(shape_.nodes(), 1.0);
+  out.count(mix);
 }
 
 // Work where all sources share copies alike. One mix's chances lie in slot_values_ already.
@@ -93,54 +82,39 @@ void TrafficModel::execute(int l, const StepLoads& loads, std::span<const std::i
   slots_[l].execute(slot_values_, 1.0, out.executed, out.touched);
 }
 
-// The same where they do not, from slot_rows_.
-void TrafficModel::execute_slots(int l, TrafficMatrix& out) const {
-  const LayerPlacement& at = placement_.layer(l);
-  out.executed.assign(shape_.gpus, 0.0);
-  out.touched.assign(shape_.gpus, 0.0);
-  for (int g = 0; g < shape_.gpus; ++g) {
-    for (int s = at.first_slot[g]; s < at.first_slot[g + 1]; ++s) {
-      out.executed[g] += slot_rows_[s];
-      out.touched[g] += at_least_one(slot_rows_[s]);
-    }
-  }
+// The same where they do not: the part of one mix, whose chances lie in slot_values_.
+void TrafficModel::add_slot_rows(int l, const TrafficMatrix::Mix& mix) {
+  lane_tokens_.resize(mix.near.size());
+  std::transform(mix.near.begin(), mix.near.end(), mix.far.begin(), lane_tokens_.begin(), std::plus<>());
+  slots_[l].add_rows(slot_values_, lane_tokens_, slot_rows_);
 }
 
 void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out) {
-  const LayerPlacement& at = placement_.layer(l);
-  const bool varies = !at.by_source.empty();
+  const bool varies = !placement_.layer(l).by_source.empty();
   const int per_mix = loads.sources == 1 ? shape_.gpus : parallelism_.attention_tp;
-  const int per_choice = varies ? at.by_source.gpus_per_source : shape_.gpus;
-  out.clear(shape_);
-  slot_rows_.assign(varies ? at.expert.size() : 0, 0.0);
-  for (int s = 0, gpu = 0; s < loads.sources; ++s) {
-    const std::span<const float> pi = loads.row(l, s);
-    reach(l, pi);
-    lane_tokens_.assign(varies ? slots_[l].lanes() : 0, 0.0);
-    while (gpu < (s + 1) * per_mix) {
-      const int choice = gpu / per_choice, end = std::min((s + 1) * per_mix, (choice + 1) * per_choice);
-      TrafficMatrix::Source& source = place_tokens(tokens, gpu, end, out);
-      if (varies) {
-        const double here = std::accumulate(source.tokens.begin() + gpu, source.tokens.begin() + end, 0.0);
-        for (const std::int32_t lane : slots_[l].lanes_of(choice)) {
-          lane_tokens_[lane] += here;
-        }
-      }
-      if (dedup_ != Dedup::kEverywhere) {
-        send(l, choice, source, out);
-      }
-      gpu = end;
+  gpu_tokens_.resize(shape_.gpus);
+  for (int r = 0; r < std::ssize(tokens); ++r) {
+    const int tp = parallelism_.attention_tp;
+    std::fill_n(gpu_tokens_.begin() + r * tp, tp, static_cast<double>(tokens[r]) / tp);
+  }
+  out.clear(shape_, gpu_tokens_);
+  slot_rows_.clear();
+  for (int s = 0; s < loads.sources; ++s) {
+    TrafficMatrix::Mix& mix = out.new_mix(lanes_[l], s * per_mix, (s + 1) * per_mix);
+    reach(l, loads.row(l, s), mix);
+    if (dedup_ != Dedup::kEverywhere) {
+      out.count(mix);
     }
     if (varies) {
-      slots_[l].add_rows(slot_values_, lane_tokens_, slot_rows_);
+      add_slot_rows(l, mix);
     }
   }
   if (dedup_ == Dedup::kEverywhere) {
-    out.clear(shape_);
-    send_everywhere(tokens, out);
+    out.clear(shape_, gpu_tokens_);
+    send_everywhere(out);
   }
   if (varies) {
-    execute_slots(l, out);
+    slots_[l].execute(slot_rows_, out.executed, out.touched);
   } else {
     execute(l, loads, tokens, out);
   }

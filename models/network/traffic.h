@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -34,25 +35,24 @@ class TrafficModel {
   void layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out);
 
  private:
-  void reach(int l, std::span<const float> pi);
-  TrafficMatrix::Source& place_tokens(std::span<const std::int64_t> tokens, int first, int last,
-                                      TrafficMatrix& out) const;
-  void send(int l, int choice, TrafficMatrix::Source& source, TrafficMatrix& out) const;
-  void send_everywhere(std::span<const std::int64_t> tokens, TrafficMatrix& out) const;
+  void reach(int l, std::span<const float> pi, TrafficMatrix::Mix& mix);
+  void send_everywhere(TrafficMatrix& out) const;
   void execute(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out);
-  void execute_slots(int l, TrafficMatrix& out) const;
+  void add_slot_rows(int l, const TrafficMatrix::Mix& mix);
 
   const Placement& placement_;
   Parallelism parallelism_;
   ClusterShape shape_;
   Dedup dedup_;
-  std::vector<SoaSlots> slots_;      // [layer]
-  std::vector<NodeShares> nodes_;    // [layer] where one row goes to a node
-  SlotValues slot_values_;           // of the mix at hand
-  std::vector<double> lane_reach_;   // [lane] rows that its tokens send there
-  std::vector<double> list_hit_;     // [list of nodes_] chance that a token needs that node
-  std::vector<double> expert_rows_;  // [expert] assignments of all sources
-  // Where copies serve some sources more than others: [slot] assignments, [lane] tokens of the mix at hand that see it.
+  std::shared_ptr<const SourceLanes> common_;              // all sources alike
+  std::vector<std::shared_ptr<const SourceLanes>> lanes_;  // [layer]
+  std::vector<SoaSlots> slots_;                            // [layer]
+  std::vector<NodeShares> nodes_;                          // [layer] where one row goes to a node
+  std::vector<double> gpu_tokens_;                         // [GPU]
+  SlotValues slot_values_;                                 // of the mix at hand
+  std::vector<double> list_hit_;                           // [list of nodes_] chance that a token needs that node
+  std::vector<double> expert_rows_;                        // [expert] assignments of all sources
+  // Where copies serve some sources more than others: [slot] assignments; [lane] tokens of the mix at hand that see it.
   std::vector<double> slot_rows_, lane_tokens_;
 };
 

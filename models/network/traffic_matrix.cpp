@@ -2,54 +2,48 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "sim/core/widest_vectors.h"
 
 namespace epsim {
 namespace {
 
-// Tokens of a node and of all others; rows that a token sends to its GPUs and to all others'.
-struct NodeRows {
-  double tokens, other_tokens, reach, other_reach;
-};
-
-EPSIM_WIDEST_VECTORS void count_node(const NodeRows& node, const double* __restrict tokens,
-                                     const double* __restrict reach, int gpus, double* __restrict intra_out,
-                                     double* __restrict intra_in, double* __restrict inter_out,
-                                     double* __restrict inter_in) {
+// Rows out of the GPUs of a source, whose tokens send `near` rows inside their node and `far` to others.
+EPSIM_WIDEST_VECTORS void send_rows(double near, double far, const double* __restrict tokens,
+                                    const double* __restrict reach, int gpus, double* __restrict intra_out,
+                                    double* __restrict inter_out) {
   for (int i = 0; i < gpus; ++i) {
-    intra_out[i] += tokens[i] * (node.reach - reach[i]);
-    inter_out[i] += tokens[i] * node.other_reach;
-    intra_in[i] += (node.tokens - tokens[i]) * reach[i];
-    inter_in[i] += node.other_tokens * reach[i];
+    intra_out[i] += tokens[i] * (near - reach[i]);
+    inter_out[i] += tokens[i] * far;
   }
 }
 
-double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
-
-void sum_by_node(const std::vector<double>& values, const ClusterShape& shape, std::vector<double>& out) {
-  out.assign(shape.nodes(), 0.0);
-  const double* value = values.data();
-  for (double& node : out) {
-    for (int i = 0; i < shape.gpus_per_node; ++i) {
-      node += *value++;
-    }
+// Rows into GPUs from the tokens that see their common lanes.
+EPSIM_WIDEST_VECTORS void receive_rows(const TrafficMatrix::Mix& mix, int gpus, double* __restrict intra_in,
+                                       double* __restrict inter_in) {
+  const double *near = mix.near.data(), *far = mix.far.data(), *own = mix.own.data(), *reach = mix.reach.data();
+  for (int g = 0; g < gpus; ++g) {
+    intra_in[g] += (near[g] - own[g]) * reach[g];
+    inter_in[g] += far[g] * reach[g];
   }
 }
+
+double sum(const double* values, int n) { return std::accumulate(values, values + n, 0.0); }
 
 // Calls hop(from, to, rows) for what the tokens of one GPU make.
 template <class Hop>
-void for_each_hop(const TrafficMatrix::Source& source, const ClusterShape& shape, int from, Hop hop) {
-  const double tokens = source.tokens[from];
+void for_each_hop(const TrafficMatrix::Row& row, const std::vector<double>& reach, const ClusterShape& shape, int from,
+                  double tokens, Hop hop) {
   for (int node = 0; node < shape.nodes(); ++node) {
     const int first = node * shape.gpus_per_node;
-    const int sender = source.hit.empty() ? from : first + from % shape.gpus_per_node;
+    const int sender = row.hit.empty() ? from : first + from % shape.gpus_per_node;
     if (sender != from) {
-      hop(from, sender, tokens * source.hit[node]);
+      hop(from, sender, tokens * row.hit[node]);
     }
     for (int to = first; to < first + shape.gpus_per_node; ++to) {
       if (to != sender) {
-        hop(sender, to, tokens * source.reach[to]);
+        hop(sender, to, tokens * reach[to]);
       }
     }
   }
@@ -57,12 +51,19 @@ void for_each_hop(const TrafficMatrix::Source& source, const ClusterShape& shape
 
 }  // namespace
 
-void TrafficMatrix::clear(const ClusterShape& shape) {
+void TrafficMatrix::clear(const ClusterShape& shape, std::span<const double> of_gpus) {
   shape_ = shape;
+  tokens.assign(of_gpus.begin(), of_gpus.end());
+  if (tokens != placed_) {
+    placed_ = tokens;
+    for (Mix& mix : mixes_) {
+      mix.lanes = nullptr;
+    }
+  }
   used_ = 0;
   pairs_.clear();
-  for (std::vector<double>* rows : {&intra_out, &intra_in, &inter_out, &inter_in}) {
-    rows->assign(shape.gpus, 0.0);
+  for (std::vector<double>* values : {&intra_out, &intra_in, &inter_out, &inter_in}) {
+    values->assign(shape.gpus, 0.0);
   }
 }
 
@@ -77,66 +78,160 @@ void TrafficMatrix::add(int from, int to, double rows) {
   pairs_[from * shape_.gpus + to] += rows;
 }
 
-TrafficMatrix::Source& TrafficMatrix::new_source() {
-  if (used_ == sources_.size()) {
-    sources_.emplace_back();
+// Adds the tokens of GPUs [first, last) of a source to the lanes that they see in place of common ones.
+void TrafficMatrix::place(const SourceLanes::Source& source, int first, int last, Mix& mix) {
+  const double here = sum(&tokens[first], last - first);
+  node_tokens_[source.node] += here;
+  for (const std::int32_t lane : mix.lanes->near(source)) {
+    mix.near[lane] += here;
+    if (const int g = mix.lanes->gpu[lane]; g >= first && g < last) {
+      mix.own[lane] = tokens[g];
+      mix.own[g] = 0;
+    }
   }
-  Source& source = sources_[used_++];
-  source.hit.clear();
-  return source;
-}
-
-void TrafficMatrix::count(Source& source) {
-  sum_by_node(source.tokens, shape_, source.node_tokens);
-  sum_by_node(source.reach, shape_, source.node_reach);
-  if (source.hit.empty()) {
-    count_per_gpu(source);
-  } else {
-    count_per_node(source);
+  for (const std::int32_t lane : mix.lanes->far(source)) {
+    mix.far[lane] += here;
   }
 }
 
-void TrafficMatrix::count_per_gpu(const Source& source) {
-  const double all_tokens = sum(source.node_tokens), all_reach = sum(source.node_reach);
-  const int per_node = shape_.gpus_per_node;
-  for (int n = 0, g = 0; n < shape_.nodes(); ++n, g += per_node) {
-    if (source.node_tokens[n] == 0) {  // most nodes, where each GPU is a source
-      for (int i = g; i < g + per_node; ++i) {
-        inter_in[i] += all_tokens * source.reach[i];
-      }
+void TrafficMatrix::place(int first, int last, Mix& mix) {
+  for (std::vector<double>* values : {&mix.near, &mix.far, &mix.own}) {
+    values->assign(mix.lanes->lanes(), 0.0);
+  }
+  std::copy(tokens.begin() + first, tokens.begin() + last, mix.own.begin() + first);
+  node_tokens_.assign(shape_.nodes(), 0.0);
+  std::size_t rows = 0;
+  for (const SourceLanes::Source& source : mix.lanes->sources) {
+    const int from = std::max(first, source.first), to = std::min(last, source.last);
+    if (from >= to) {
       continue;
     }
-    const NodeRows node{source.node_tokens[n], all_tokens - source.node_tokens[n], source.node_reach[n],
-                        all_reach - source.node_reach[n]};
-    count_node(node, &source.tokens[g], &source.reach[g], per_node, &intra_out[g], &intra_in[g], &inter_out[g],
-               &inter_in[g]);
+    place(source, from, to, mix);
+    if (rows > 0 && mix.rows[rows - 1].source->choice == source.choice) {
+      mix.rows[rows - 1].last = to;
+      continue;
+    }
+    mix.rows.resize(std::max(mix.rows.size(), ++rows));
+    Row& row = mix.rows[rows - 1];
+    row.first = from;
+    row.last = to;
+    row.source = &source;
+  }
+  mix.rows.resize(rows);
+  const double all = sum(node_tokens_.data(), shape_.nodes());
+  const int per_node = shape_.gpus_per_node;
+  for (int n = 0; n < shape_.nodes(); ++n) {
+    std::fill_n(mix.near.begin() + n * per_node, per_node, node_tokens_[n]);
+    std::fill_n(mix.far.begin() + n * per_node, per_node, all - node_tokens_[n]);
+  }
+  for (int lane = shape_.gpus; lane < mix.lanes->lanes(); ++lane) {
+    const int g = mix.lanes->gpu[lane];
+    mix.near[g] -= mix.near[lane];
+    mix.far[g] -= mix.far[lane];
   }
 }
 
-void TrafficMatrix::count_per_node(const Source& source) {
-  const double all_hits = sum(source.hit);
+TrafficMatrix::Mix& TrafficMatrix::new_mix(std::shared_ptr<const SourceLanes> lanes, int first, int last) {
+  if (used_ == mixes_.size()) {
+    mixes_.emplace_back();
+  }
+  Mix& mix = mixes_[used_++];
+  // Layers in a row often have the same tokens and lanes.
+  if (mix.lanes != lanes || mix.rows.front().first != first || mix.rows.back().last != last) {
+    mix.lanes = std::move(lanes);
+    place(first, last, mix);
+  }
+  for (Row& row : mix.rows) {
+    row.hit.clear();
+  }
+  return mix;
+}
+
+void TrafficMatrix::reach(const Mix& mix, const Row& row, std::vector<double>& out) {
+  out.assign(mix.reach.begin(), mix.reach.begin() + mix.lanes->gpus);
+  for (const auto lanes : {mix.lanes->near(*row.source), mix.lanes->far(*row.source)}) {
+    for (const std::int32_t lane : lanes) {
+      out[mix.lanes->gpu[lane]] = mix.reach[lane];
+    }
+  }
+}
+
+void TrafficMatrix::count(const Mix& mix) {
+  if (mix.rows.front().hit.empty()) {
+    send_per_gpu(mix);
+    arrive_per_gpu(mix);
+    return;
+  }
+  for (const Row& row : mix.rows) {
+    count_per_node(mix, row);
+  }
+}
+
+void TrafficMatrix::send_per_gpu(const Mix& mix) {
+  const SourceLanes& lanes = *mix.lanes;
+  const int per_node = shape_.gpus_per_node, begin = mix.rows.front().first, end = mix.rows.back().last;
+  node_reach_.resize(shape_.nodes());
+  for (int n = 0; n < shape_.nodes(); ++n) {
+    node_reach_[n] = sum(&mix.reach[n * per_node], per_node);
+  }
+  const double all = sum(node_reach_.data(), shape_.nodes());
+  gain_.resize(lanes.lanes());
+  for (int lane = shape_.gpus; lane < lanes.lanes(); ++lane) {
+    gain_[lane] = mix.reach[lane] - mix.reach[lanes.gpu[lane]];
+  }
+  for (const SourceLanes::Source& source : lanes.sources) {
+    const int first = std::max(begin, source.first), last = std::min(end, source.last);
+    if (first >= last) {
+      continue;
+    }
+    const double common = node_reach_[source.node];
+    double near = common, far = all - common;
+    for (const std::int32_t lane : lanes.near(source)) {
+      near += gain_[lane];
+      if (const int g = lanes.gpu[lane]; g >= first && g < last) {
+        intra_out[g] -= tokens[g] * gain_[lane];
+      }
+    }
+    for (const std::int32_t lane : lanes.far(source)) {
+      far += gain_[lane];
+    }
+    send_rows(near, far, &tokens[first], &mix.reach[first], last - first, &intra_out[first], &inter_out[first]);
+  }
+}
+
+void TrafficMatrix::arrive_per_gpu(const Mix& mix) {
+  receive_rows(mix, shape_.gpus, intra_in.data(), inter_in.data());
+  for (int lane = shape_.gpus; lane < mix.lanes->lanes(); ++lane) {
+    const int g = mix.lanes->gpu[lane];
+    intra_in[g] += (mix.near[lane] - mix.own[lane]) * mix.reach[lane];
+    inter_in[g] += mix.far[lane] * mix.reach[lane];
+  }
+}
+
+void TrafficMatrix::count_per_node(const Mix& mix, const Row& row) {
   const int per_node = shape_.gpus_per_node;
+  const auto own = [&](int g) { return g >= row.first && g < row.last ? tokens[g] : 0.0; };
+  const double all_hits = sum(row.hit.data(), shape_.nodes());
+  reach(mix, row, row_);
   landed_.resize(per_node);
   for (int n = 0; n < shape_.nodes(); ++n) {
     remote_.assign(per_node, 0.0);
-    for (int m = 0; m < shape_.nodes(); ++m) {
-      const bool sends = m != n && source.node_tokens[m] > 0;
-      for (int i = 0; i < per_node && sends; ++i) {
-        remote_[i] += source.tokens[m * per_node + i];
-      }
+    for (int g = row.first; g < row.last; ++g) {
+      remote_[g % per_node] += shape_.node_of(g) == n ? 0.0 : tokens[g];
     }
-    double landed_sum = 0;
+    double landed_sum = 0, node_reach = 0;
     for (int i = 0; i < per_node; ++i) {  // tokens that other nodes' GPUs of this index own
       const int g = n * per_node + i;
-      landed_[i] = remote_[i] + source.tokens[g];  // plus its own: fanned out inside just alike
+      landed_[i] = remote_[i] + own(g);  // plus its own: fanned out inside just alike
       landed_sum += landed_[i];
-      inter_in[g] += remote_[i] * source.hit[n];
-      inter_out[g] += source.tokens[g] * (all_hits - source.hit[n]);
+      node_reach += row_[g];
+      inter_in[g] += remote_[i] * row.hit[n];
+      inter_out[g] += own(g) * (all_hits - row.hit[n]);
     }
     for (int i = 0; i < per_node; ++i) {
       const int g = n * per_node + i;
-      intra_out[g] += landed_[i] * (source.node_reach[n] - source.reach[g]);
-      intra_in[g] += (landed_sum - landed_[i]) * source.reach[g];
+      intra_out[g] += landed_[i] * (node_reach - row_[g]);
+      intra_in[g] += (landed_sum - landed_[i]) * row_[g];
     }
   }
 }
@@ -145,12 +240,15 @@ std::vector<double> TrafficMatrix::pairs() const {
   if (!pairs_.empty()) {
     return pairs_;
   }
-  std::vector<double> out(static_cast<std::size_t>(shape_.gpus) * shape_.gpus);
-  for (const Source& source : sources()) {
-    for (int from = 0; from < shape_.gpus; ++from) {
-      if (source.tokens[from] > 0) {
-        for_each_hop(source, shape_, from,
-                     [&](int sender, int to, double rows) { out[sender * shape_.gpus + to] += rows; });
+  std::vector<double> out(static_cast<std::size_t>(shape_.gpus) * shape_.gpus), to_each;
+  for (const Mix& mix : mixes()) {
+    for (const Row& row : mix.rows) {
+      reach(mix, row, to_each);
+      for (int from = row.first; from < row.last; ++from) {
+        if (tokens[from] > 0) {
+          for_each_hop(row, to_each, shape_, from, tokens[from],
+                       [&](int sender, int to, double rows) { out[sender * shape_.gpus + to] += rows; });
+        }
       }
     }
   }
@@ -174,10 +272,12 @@ void TrafficMatrix::slow_down(std::span<const double> speed, bool nics_only) {
     }
   }
   const double fastest = *std::max_element(speed.begin(), speed.end());
-  for (std::size_t s = 0; s < used_; ++s) {
-    for (int g = 0; g < shape_.gpus; ++g) {
-      sources_[s].tokens[g] /= speed[g];
-      sources_[s].reach[g] *= fastest / speed[g];
+  for (int g = 0; g < shape_.gpus; ++g) {
+    tokens[g] /= speed[g];
+  }
+  for (std::size_t i = 0; i < used_; ++i) {
+    for (int lane = 0; lane < mixes_[i].lanes->lanes(); ++lane) {
+      mixes_[i].reach[lane] *= fastest / speed[mixes_[i].lanes->gpu[lane]];
     }
   }
 }

@@ -32,11 +32,16 @@ ClusterSpec one_gpu_nodes(int nodes) {
   return cluster;
 }
 
+// Tokens of one mix: tokens[a] x reach[b] rows go from GPU a to GPU b.
+struct Spread {
+  std::vector<double> tokens, reach;  // [GPU]
+};
+
 // The rows that the spreads stand for, between different GPUs.
-PairRows matrix_of(const std::vector<TrafficMatrix::Source>& spread) {
+PairRows matrix_of(const std::vector<Spread>& spread) {
   const std::size_t gpus = spread.front().tokens.size();
   PairRows out{static_cast<int>(gpus), std::vector<double>(gpus * gpus)};
-  for (const TrafficMatrix::Source& s : spread) {
+  for (const Spread& s : spread) {
     for (std::size_t from = 0; from < gpus; ++from) {
       for (std::size_t to = 0; to < gpus; ++to) {
         out.at(static_cast<int>(from), static_cast<int>(to)) += from == to ? 0.0 : s.tokens[from] * s.reach[to];
@@ -46,13 +51,22 @@ PairRows matrix_of(const std::vector<TrafficMatrix::Source>& spread) {
   return out;
 }
 
-TrafficMatrix traffic_of(const ClusterSpec& cluster, const std::vector<TrafficMatrix::Source>& spread) {
+// Of one spread over all GPUs, or of one for each node.
+TrafficMatrix traffic_of(const ClusterSpec& cluster, const std::vector<Spread>& spread) {
+  const ClusterShape shape = shape_of(cluster);
+  const auto lanes = std::make_shared<const SourceLanes>(common_lanes(shape));
+  const int width = shape.gpus / static_cast<int>(spread.size());
+  std::vector<double> tokens;
+  for (int g = 0; g < shape.gpus; ++g) {
+    tokens.push_back(spread[g / width].tokens[g]);
+  }
   TrafficMatrix out;
-  out.clear(shape_of(cluster));
-  for (const TrafficMatrix::Source& s : spread) {
-    TrafficMatrix::Source& source = out.new_source();
-    source = s;
-    out.count(source);
+  out.clear(shape, tokens);
+  for (std::size_t i = 0; i < spread.size(); ++i) {
+    const int first = static_cast<int>(i) * width;
+    TrafficMatrix::Mix& mix = out.new_mix(lanes, first, first + width);
+    mix.reach = spread[i].reach;
+    out.count(mix);
   }
   return out;
 }
@@ -72,18 +86,17 @@ Priced priced(const ClusterSpec& cluster, const TrafficMatrix& traffic, bool fai
           network.links()[static_cast<std::size_t>(price.bottleneck)].name};
 }
 
-double by_flows(const ClusterSpec& cluster, const std::vector<TrafficMatrix::Source>& spread, bool combine = false) {
+double by_flows(const ClusterSpec& cluster, const std::vector<Spread>& spread, bool combine = false) {
   return max_min(Topology(plan_topology(cluster)), flows_of(matrix_of(spread), kRow, combine)).time.count();
 }
 
 // GPUs whose experts differ in heat by `skew` (the deviation of the log), and tokens on the first `senders` nodes, up
 // to 8 : 1, beside a few on all others.
-std::vector<TrafficMatrix::Source> drawn(const ClusterSpec& cluster, int senders, double skew, bool by_node,
-                                         std::uint64_t seed) {
+std::vector<Spread> drawn(const ClusterSpec& cluster, int senders, double skew, bool by_node, std::uint64_t seed) {
   RandomStream random(Seed{seed}, "fair");
   const auto gpus = static_cast<std::size_t>(cluster.gpus()), per_node = static_cast<std::size_t>(cluster.node.gpus);
-  std::vector<TrafficMatrix::Source> out(by_node ? static_cast<std::size_t>(cluster.nodes) : 1);
-  for (TrafficMatrix::Source& s : out) {
+  std::vector<Spread> out(by_node ? static_cast<std::size_t>(cluster.nodes) : 1);
+  for (Spread& s : out) {
     s.tokens.resize(gpus);
     for (std::size_t g = 0; g < gpus; ++g) {
       s.reach.push_back(std::min(1.0, 0.1 * random.lognormal(0.0, skew)));
@@ -104,7 +117,7 @@ TEST_CASE("two senders to one hot receiver: what is left when their other flows 
   // of each sender, 60 into the receiver. All five flows of a sender run alike until the four have ended, after 5 x 10
   // = 50 rows; 20 of each hot flow are left then, and 40 rows take the receiver until 90.
   const ClusterSpec cluster = one_gpu_nodes(7);
-  const std::vector<TrafficMatrix::Source> spread{{{1, 1, 0, 0, 0, 0, 0}, {0, 0, 30, 10, 10, 10, 10}}};
+  const std::vector<Spread> spread{{{1, 1, 0, 0, 0, 0, 0}, {0, 0, 30, 10, 10, 10, 10}}};
   const TrafficMatrix traffic = traffic_of(cluster, spread);
   const double row_s = kRow.count() / 10e9;
   CHECK(same(priced(cluster, traffic, false).seconds, 70 * row_s));
@@ -132,7 +145,7 @@ TEST_CASE("one node of two GPUs a NIC: four NICs fill a hot receiver's one") {
   // row each, 2 x 56 rows of a NIC; 8 (r - 1) rows are left for GPU 8. With r = 21: 152 out, 176 in, but 112 + 160 =
   // 272.
   const ClusterSpec cluster{.node = find_node("p4de.24xlarge").spec, .nodes = 8};
-  TrafficMatrix::Source spread{std::vector<double>(64), std::vector<double>(64, 1.0)};
+  Spread spread{std::vector<double>(64), std::vector<double>(64, 1.0)};
   std::fill_n(spread.tokens.begin(), 8, 1.0);
   spread.reach[8] = 21;
   const double row_s = kRow.count() / 12.5e9;
@@ -155,7 +168,7 @@ TEST_CASE("the formula follows the flows, from one sender to all") {
           CAPTURE(senders);
           CAPTURE(skew);
           CAPTURE(seed);
-          const std::vector<TrafficMatrix::Source> spread = drawn(cluster, senders, skew, seed % 2 == 1, seed);
+          const std::vector<Spread> spread = drawn(cluster, senders, skew, seed % 2 == 1, seed);
           const TrafficMatrix traffic = traffic_of(cluster, spread);
           const double closed = priced(cluster, traffic, false).seconds, fair = priced(cluster, traffic, true).seconds,
                        flows = by_flows(cluster, spread);
@@ -187,8 +200,8 @@ TEST_CASE("the traffic model tells where tokens lie and what they send") {
     const std::vector<std::int64_t> tokens{100, 30};
     TrafficMatrix traffic;
     TrafficModel(placement, parallelism, shape, Dedup::kGpu).layer(0, loads, tokens, traffic);
-    REQUIRE(traffic.sources().size() == (by_rank ? 2 : 1));
-    const TrafficMatrix sums = traffic_of(matrix_of({traffic.sources().begin(), traffic.sources().end()}), shape);
+    REQUIRE(traffic.mixes().size() == (by_rank ? 2 : 1));
+    const TrafficMatrix sums = traffic_of(PairRows{8, traffic.pairs()}, shape);
     for (std::size_t g = 0; g < 8; ++g) {
       CHECK(sums.inter_out[g] == doctest::Approx(traffic.inter_out[g]));
       CHECK(sums.inter_in[g] == doctest::Approx(traffic.inter_in[g]));

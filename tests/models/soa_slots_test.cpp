@@ -31,7 +31,7 @@ TEST_CASE("the chance of a Poisson count above zero") {
 
 TEST_CASE("slots beside each other give what slot by slot gives") {
   const LayerPlacement layer = uneven_layer();
-  const SoaSlots columns(layer);
+  const SoaSlots columns(layer, common_lanes({.gpus = 3, .gpus_per_node = 3}));
   const std::vector<float> pi = {0.9F, 0.5F, 0.25F, 0.35F};  // sums to 2: top-2
   const double weight = pair_weight(pi);
   SlotValues chances, assignments;

@@ -115,6 +115,7 @@ TEST_CASE("touched experts follow the rows of each copy") {
 TEST_CASE("shares by source are the sum of what each source does by itself") {
   RandomStream random(Seed{5}, "traffic by source");
   const Parallelism parallelism{.gpus = 8, .attention_tp = 1};
+  TrafficMatrix t;  // of one case after another
   struct Size {
     int source, node;  // GPUs; in the last one, sources span nodes
   };
@@ -132,7 +133,7 @@ TEST_CASE("shares by source are the sum of what each source does by itself") {
       }
       const StepLoads loads = one_row(pi);
       const std::vector<double> zero(RandomCase::kGpus, 0.0);
-      TrafficMatrix expected, t;
+      TrafficMatrix expected;
       expected.clear(c.shape);
       expected.executed = zero;
       for (int g = 0; g < RandomCase::kGpus; ++g) {
@@ -145,6 +146,15 @@ TEST_CASE("shares by source are the sum of what each source does by itself") {
       check_close(t.intra_in, expected.intra_in);
       check_close(t.inter_out, expected.inter_out);
       check_close(t.inter_in, expected.inter_in);
+      const std::vector<double> pairs = t.pairs();
+      for (std::size_t g = 0; g < RandomCase::kGpus; ++g) {
+        const auto out = pairs.begin() + static_cast<std::ptrdiff_t>(g * RandomCase::kGpus);
+        CHECK(std::accumulate(out, out + RandomCase::kGpus, 0.0) ==
+              doctest::Approx(t.intra_out[g] + t.inter_out[g]).epsilon(1e-9));
+      }
+      const std::vector<double> intra_in = t.intra_in;
+      TrafficModel(placement, parallelism, c.shape, dedup).layer(0, loads, tokens, t);
+      CHECK(t.intra_in == intra_in);
     }
   }
 }
