@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <zlib.h>
 
 #include <sstream>
 
@@ -62,9 +63,10 @@ std::string little(std::uint64_t value, int bytes) {
   return out;
 }
 
-// A zip archive with one stored entry.
+// A zip archive with one stored entry: its own record, then the directory.
 std::string zip_of(const std::string& name, const std::string& data) {
-  const std::string common = little(20, 2) + little(0, 8) + little(0, 4) + little(data.size(), 4) +
+  const std::uint64_t crc = crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size()));
+  const std::string common = little(20, 2) + little(0, 8) + little(crc, 4) + little(data.size(), 4) +
                              little(data.size(), 4) + little(name.size(), 2) + little(0, 2);
   const std::string local = "PK\x03\x04" + common + name + data;
   const std::string central = "PK\x01\x02" + little(20, 2) + common + little(0, 10) + little(0, 4) + name;
@@ -198,14 +200,14 @@ TEST_CASE("bad recordings end with what is wrong and where") {
            Row{"t.csv", "token,layer,e0\n0,0,1\n0,1,1\n1,1,1\n", "layer 0 of the same token", four},
            Row{"b.bin", "abc", "no reader recognises", four},
            Row{"b.bin", "abc", "`layers`: raw bytes do not say", {.experts = 4, .top_k = 1}, "token_binary"},
-           Row{"b_T2x2.bin", std::string("\0\1\2", 3), "token 0: the file ends within it", four},
-           Row{"b_T1x2.bin", std::string("\0\1\2\7", 4), "token 1: expert 7 is not an expert", four},
+           Row{"b_T2x2.bin", std::string("\0\1\2", 3), "the file ends within a token", four},
+           Row{"b_T1x2.bin", std::string("\0\1\2\7", 4), "token 1, layer 0: expert 7 is not an expert", four},
            Row{"n.npy", npy("<f8", "(1, 1, 1)", "12345678"), "elements of type '<f8'", four},
            Row{"n.npy", npy("|u1", "(2, 1, 2)", std::string("\0\1\2", 3)), "the file is cut off", four},
            Row{"n.npy", npy("|u1", "(4,)", std::string("\0\1\2\3", 4)), "[token][layer][k]", four},
            Row{"n.npy", npy("|u1", "(9223372036854775807, 9223372036854775807)", "x"), "too large", four},
            Row{"n.npy", std::string("\x93NUMPY\1\0\xff\xff{", 11), "cut off", four},
-           Row{"n.npz", "PK\x03\x04 and nothing more", "no end of central directory", four},
+           Row{"n.npz", "PK\x03\x04 and nothing more", "not a zip archive, or it is damaged or cut off", four},
        }) {
     CAPTURE(r.name);
     CAPTURE(r.text);
@@ -221,21 +223,45 @@ TEST_CASE("a gzipped zip archive that is cut off, or damaged, is refused") {
     CAPTURE(size);
     CHECK_FALSE(import_error("n.npz.gz", whole.substr(0, size), four, "numpy").empty());
   }
-  CHECK(contains(import_error("n.npz.gz", test::gzipped("no archive"), four, "numpy"), "no end of central directory"));
+  CHECK(contains(import_error("n.npz.gz", test::gzipped("no archive"), four, "numpy"), "not a zip archive"));
 }
 
 TEST_CASE("a zip archive cut off or changed anywhere is refused or reads the same") {
   const ImportOptions four{.experts = 4};
-  const std::string whole = zip_of("a.npy", npy("|u1", "(2, 2, 2)", std::string("\0\1\2\3\3\0\1\2", 8)));
-  for (std::size_t size = 2; size < whole.size(); ++size) {
+  const std::string array = npy("|u1", "(2, 2, 2)", std::string("\0\1\2\3\3\0\1\2", 8));
+  const std::string whole = zip_of("a.npy", array);
+  const std::size_t content = whole.find(array), directory = content + array.size();
+  for (std::size_t size = 2; size < directory; ++size) {
     CAPTURE(size);
     CHECK_FALSE(import_error("n.npz", whole.substr(0, size), four).empty());
   }
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ 0x40);
-    import_error("n.npz", changed, four, "numpy");  // whatever it says, it neither crashes nor hangs
+    const std::string error = import_error("n.npz", changed, four, "numpy");  // it neither crashes nor hangs
+    CHECK((at < content || at >= directory || !error.empty()));               // content has a checksum
   }
+}
+
+TEST_CASE("an npz archive with several arrays gives the one of vLLM, or says what it has") {
+  const test::TempDir folder;
+  const std::string array = npy("|u1", "(1, 2)", std::string("\1\2", 2));
+  const auto local = [](const std::string& zip) { return zip.substr(0, zip.find("PK\x01\x02")); };
+  const auto two = [&](const std::string& second) { return local(zip_of("a.npy", array)) + zip_of(second, array); };
+  CHECK(import_text(folder, "n.npz", two("routed_experts.npy"), {.experts = 4}).token_count() == 1);
+  CHECK(contains(import_error("n.npz", two("b.npy"), {.experts = 4}), "the archive has: a.npy, b.npy"));
+}
+
+TEST_CASE("a NumPy array takes the table of its sequences when it is named") {
+  const test::TempDir folder;
+  test::write_text(folder / "s.csv", "first_row,num_tokens,first_token_pos,rank\n0,1,10,3\n1,2,0,4\n");
+  const TraceFile trace = import_text(folder, "n.npy", npy("|u1", "(3, 1, 2)", std::string("\0\1\2\3\3\0", 6)),
+                                      {.experts = 4, .sequences = folder / "s.csv"});
+  TraceFile::Tokens tokens;
+  trace.read_tokens(0, 3, tokens);
+  CHECK(tokens.sequence == std::vector<std::int32_t>{0, 1, 1});
+  CHECK(tokens.position == std::vector<std::int32_t>{10, 0, 1});
+  CHECK(*trace.table("sequences").numbers("rank") == std::vector<std::int64_t>{3, 4});
 }
 
 TEST_CASE("sequences that do not fit the ids are refused") {

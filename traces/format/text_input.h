@@ -72,4 +72,13 @@ class LineReader {
   std::string text_;
 };
 
+// `bytes` little-endian bytes from `from`.
+inline std::uint64_t little_endian(const char* from, int bytes) {
+  std::uint64_t value = 0;
+  for (int i = bytes - 1; i >= 0; --i) {
+    value = value << 8 | static_cast<unsigned char>(from[i]);
+  }
+  return value;
+}
+
 }  // namespace epsim

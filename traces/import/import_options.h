@@ -17,7 +17,7 @@ struct ImportOptions {
   int top_k = 0;
   int layers = 0;                     // recorded layers, for formats without a shape
   std::vector<int> layer_numbers{};   // model layer of each recorded one; default: what the file says, else 0, 1, ...
-  std::filesystem::path sequences{};  // token_binary: its sequences.csv; default: the one beside it
+  std::filesystem::path sequences{};  // of token_binary (default: sequences.csv beside it) and numpy
 };
 
 // The header of an imported trace: what the file says, completed and overruled by the options. Throws InputError,

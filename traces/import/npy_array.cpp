@@ -4,16 +4,16 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
+#include <memory>
 
+#include "sim/core/check.h"
+#include "sim/core/error.h"
+#include "traces/format/archive_reader.h"
 #include "traces/format/csv.h"
-#include "traces/import/zip_archive.h"
 
 namespace epsim {
 
 namespace {
-
-constexpr std::uint64_t kMaxEntry = std::uint64_t{1} << 30;
 
 // The text between `open` and `close` after `key` in the header's dictionary.
 std::string between(const std::string& header, const std::string& key, char open, char close) {
@@ -25,27 +25,26 @@ std::string between(const std::string& header, const std::string& key, char open
 
 }  // namespace
 
-NpyArray::NpyArray(ByteInput input) : input_(std::move(input)) {
+NpyArray::NpyArray(std::string name, Read read) : name_(std::move(name)), read_(std::move(read)) {
   char start[12];
-  const bool whole = input_.read(start, 10) == 10 && std::memcmp(start, "\x93NUMPY", 6) == 0;
-  if (!whole || (start[6] != 1 && (start[6] != 2 || input_.read(start + 10, 2) != 2))) {
-    throw InputError({name(), 0, ""}, "this is no .npy file of format 1 or 2.");
-  }
+  const bool whole = read_(start, 10) == 10 && std::memcmp(start, "\x93NUMPY", 6) == 0;
+  require(whole && (start[6] == 1 || (start[6] == 2 && read_(start + 10, 2) == 2)),
+          "this is no .npy file of format 1 or 2.");
   const std::uint64_t size = little_endian(start + 8, start[6] == 1 ? 2 : 4);
   std::string header(std::min<std::uint64_t>(size, 65536), '\0');
-  if (size > header.size() || input_.read(header.data(), header.size()) != header.size()) {
-    throw InputError({name(), 0, ""}, "the header is cut off, or longer than 64 KiB.");
-  }
+  require(size <= header.size() && read_(header.data(), header.size()) == header.size(),
+          "the header is cut off, or longer than 64 KiB.");
   parse_header(header);
   buffer_.resize(std::size_t{1} << 16);
 }
 
+void NpyArray::require(bool holds, const std::string& problem) const {
+  if (!holds) {
+    throw InputError({name_, 0, ""}, problem);
+  }
+}
+
 void NpyArray::parse_header(const std::string& header) {
-  const auto require = [&](bool holds, const std::string& problem) {
-    if (!holds) {
-      throw InputError({name(), 0, ""}, problem);
-    }
-  };
   const std::string type = between(header, "descr", '\'', '\'');
   const bool known = type.size() == 3 && (type[0] == '<' || type[0] == '|') && (type[1] == 'i' || type[1] == 'u') &&
                      (type[2] == '1' || type[2] == '2' || type[2] == '4' || type[2] == '8');
@@ -70,23 +69,13 @@ void NpyArray::parse_header(const std::string& header) {
   require(!shape_.empty() && elements < 0x1p62, "the header's shape is empty or too large.");
 }
 
-std::int64_t NpyArray::size() const {
-  std::int64_t out = 1;
-  for (const std::int64_t n : shape_) {
-    out *= n;
-  }
-  return out;
-}
-
 std::int64_t NpyArray::next() {
   if (at_ == filled_) {
-    filled_ = input_.read(buffer_.data(), buffer_.size());
+    filled_ = read_(buffer_.data(), buffer_.size());
     at_ = 0;
   }
   const auto width = static_cast<std::size_t>(width_);
-  if (at_ + width > filled_) {
-    throw InputError({name(), 0, ""}, "the array ends before its shape says; the file is cut off.");
-  }
+  require(at_ + width <= filled_, "the array ends before its shape says; the file is cut off.");
   const std::uint64_t raw = little_endian(buffer_.data() + at_, width_);
   at_ += width;
   const int unused = 64 - 8 * width_;
@@ -94,17 +83,50 @@ std::int64_t NpyArray::next() {
                     : static_cast<std::int64_t>(std::min<std::uint64_t>(raw, INT64_MAX));
 }
 
-NpyArray open_npz(const std::filesystem::path& file) {
-  ZipArchive zip(file, ".npz archive");
-  std::string names;
-  for (const ZipArchive::Entry& e : zip.entries()) {
-    names += (names.empty() ? "" : ", ") + e.name.substr(0, 40);
-    if (e.name == "routed_experts.npy" || zip.entries().size() == 1) {
-      return NpyArray(ByteInput::from_memory(file.string() + ":" + e.name, zip.unpack(e, kMaxEntry)));
+bool is_npz(const std::filesystem::path& file) {
+  return (file.extension() == ".gz" ? file.stem() : file).extension() == ".npz";
+}
+
+namespace {
+
+// The files of an archive, front to back.
+struct Npz {
+  explicit Npz(const std::filesystem::path& file) : input(file), archive(input, ArchiveReader::Kind::kZip) {}
+  ByteInput input;
+  ArchiveReader archive;
+};
+
+std::string array_of(const std::filesystem::path& file) {
+  Npz npz(file);
+  std::string name, all;
+  int count = 0;
+  for (std::optional<std::string> next; (next = npz.archive.next()).has_value(); ++count) {
+    name = *next;
+    if (name == "routed_experts.npy") {
+      return name;
     }
+    all += all.size() > 400 ? "" : (all.empty() ? "" : ", ") + name.substr(0, 40);
   }
-  throw InputError({file.string(), 0, ""},
-                   "one array, or one named routed_experts, is needed; the archive has: " + names.substr(0, 400) + ".");
+  if (count != 1) {
+    npz.input.fail("one array, or one named routed_experts, is needed; the archive has: " + all + ".");
+  }
+  return name;
+}
+
+}  // namespace
+
+NpyArray open_npy(const std::filesystem::path& file) {
+  if (!is_npz(file)) {
+    const auto input = std::make_shared<ByteInput>(file);
+    return NpyArray(file.string(), [input](char* out, std::size_t size) { return input->read(out, size); });
+  }
+  const std::string wanted = array_of(file);
+  const auto npz = std::make_shared<Npz>(file);
+  for (auto name = npz->archive.next(); name != wanted; name = npz->archive.next()) {
+    EPSIM_CHECK(name.has_value(), "the archive still has the array that was chosen");
+  }
+  return NpyArray(file.string() + ":" + wanted,
+                  [npz](char* out, std::size_t size) { return npz->archive.read(out, size); });
 }
 
 }  // namespace epsim

@@ -3,26 +3,31 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
-
-#include "traces/format/text_input.h"
 
 namespace epsim {
 
 // A .npy stream: header read, elements follow. Little-endian whole numbers of 1, 2, 4 or 8 bytes, in C order.
 class NpyArray {
  public:
-  explicit NpyArray(ByteInput input);
+  // Up to `size` bytes into `out`; fewer only at the end.
+  using Read = std::function<std::size_t(char* out, std::size_t size)>;
+
+  // `name` stands for the file in messages. Throws InputError.
+  NpyArray(std::string name, Read read);
   const std::vector<std::int64_t>& shape() const { return shape_; }
-  std::int64_t size() const;  // elements
   // The next element. Throws InputError past the end of the file.
   std::int64_t next();
-  const std::string& name() const { return input_.name(); }
+  const std::string& name() const { return name_; }
 
  private:
   void parse_header(const std::string& header);
-  ByteInput input_;
+  void require(bool holds, const std::string& problem) const;
+
+  std::string name_;
+  Read read_;
   std::vector<std::int64_t> shape_;
   int width_ = 0;  // bytes of an element
   bool is_signed_ = false;
@@ -30,8 +35,8 @@ class NpyArray {
   std::size_t at_ = 0, filled_ = 0;
 };
 
-// The one array of an .npz archive, or its array `routed_experts`. Entries are stored or deflated; one that unpacks to
-// more than 1 GiB is refused, as it is held in memory.
-NpyArray open_npz(const std::filesystem::path& file);
+// The array of a .npy file, or the one array of an .npz archive, or its array `routed_experts`; gzipped or not.
+NpyArray open_npy(const std::filesystem::path& file);
+bool is_npz(const std::filesystem::path& file);  // by its name
 
 }  // namespace epsim

@@ -51,10 +51,7 @@ class RankFile {
   RankFile(std::filesystem::path file, int experts) : file_(std::move(file)), in_(file_, std::ios::binary) {
     std::string size(8, '\0');
     in_.read(size.data(), 8);
-    std::uint64_t header_size = 0;
-    for (std::size_t i = 8; i-- > 0;) {
-      header_size = header_size << 8 | static_cast<unsigned char>(size[i]);
-    }
+    const std::uint64_t header_size = little_endian(size.data(), 8);
     const std::uint64_t file_size = std::filesystem::file_size(file_);
     if (!in_ || header_size > kMaxHeader || header_size + 8 > file_size) {
       refuse(file_, "this is no safetensors file, or it is cut off.");
@@ -72,15 +69,12 @@ class RankFile {
 
   void read(const LayerKey& key, std::span<double> out) {
     const Tensor t = tensors_.at(key);
-    const std::size_t width = t.wide ? 8 : 4;
+    const int width = t.wide ? 8 : 4;
     std::string raw(out.size() * width, '\0');
     in_.seekg(static_cast<std::streamoff>(t.begin));
     in_.read(raw.data(), static_cast<std::streamsize>(raw.size()));
     for (std::size_t e = 0; e < out.size(); ++e) {
-      std::uint64_t bits = 0;
-      for (std::size_t i = width; i-- > 0;) {
-        bits = bits << 8 | static_cast<unsigned char>(raw[e * width + i]);
-      }
+      const std::uint64_t bits = little_endian(raw.data() + e * width, width);
       const std::int64_t value = t.wide ? static_cast<std::int64_t>(bits) : static_cast<std::int32_t>(bits);
       if (value < 0) {
         refuse(file_, fmt::format("'{}_{}', expert {}: the count {} is negative.", key.first, key.second, e, value));

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "traces/format/text_input.h"
+
 namespace epsim {
 
 // Reads from the file as asked; in memory is the directory alone. Every error is an InputError that names `kind`.
@@ -42,14 +44,5 @@ class ZipArchive {
   std::uint64_t size_ = 0;
   std::vector<Entry> entries_;
 };
-
-// `bytes` little-endian bytes from `from`.
-inline std::uint64_t little_endian(const char* from, int bytes) {
-  std::uint64_t value = 0;
-  for (int i = bytes - 1; i >= 0; --i) {
-    value = value << 8 | static_cast<unsigned char>(from[i]);
-  }
-  return value;
-}
 
 }  // namespace epsim

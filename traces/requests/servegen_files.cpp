@@ -1,13 +1,11 @@
 // ServeGen's files: rates, lengths, folders and archives.
-#include <archive.h>
-#include <archive_entry.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <nlohmann/json.hpp>
 
+#include "traces/format/archive_reader.h"
 #include "traces/format/csv.h"
 #include "traces/requests/json_documents.h"
 #include "traces/requests/servegen.h"
@@ -240,76 +238,6 @@ class LengthEvents : public nlohmann::json_sax<nlohmann::json> {
   std::int64_t depth_ = 0, documents_ = 0;
 };
 
-// The regular files of a tar archive, front to back. The input unpacks gzip: libarchive does not verify gzip's
-// checksum.
-class TarReader {
- public:
-  explicit TarReader(ByteInput& input) : input_(input), archive_(archive_read_new(), archive_read_free) {
-    archive_read_support_format_tar(archive_.get());
-    archive_read_support_format_empty(archive_.get());
-    check(archive_read_open(archive_.get(), this, nullptr, refill, nullptr));
-  }
-  // The name of the next file, with its folders; nothing at the end of the archive.
-  std::optional<std::string> next() {
-    while (check(archive_read_next_header(archive_.get(), &entry_)) != ARCHIVE_EOF) {
-      if (archive_entry_filetype(entry_) == AE_IFREG && archive_entry_hardlink(entry_) == nullptr) {
-        const char* name = archive_entry_pathname(entry_);
-        if (name == nullptr) {
-          input_.fail("the name of a file in the archive cannot be read.");
-        }
-        return name;
-      }
-    }
-    return std::nullopt;
-  }
-  // The current file, piece by piece: its header may state any size.
-  std::string read() {
-    const std::int64_t size = archive_entry_size(entry_);
-    if (size > kMaxArchived) {
-      input_.fail(fmt::format("a file of {} bytes in the archive; at most {} are allowed.", size, kMaxArchived));
-    }
-    std::string out;
-    for (la_ssize_t got = 1; got > 0;) {
-      const std::size_t done = out.size();
-      out.resize(done + buffer_.size());
-      got = archive_read_data(archive_.get(), out.data() + done, buffer_.size());
-      check(static_cast<int>(std::min<la_ssize_t>(got, 0)));
-      out.resize(done + static_cast<std::size_t>(got));
-    }
-    return out;
-  }
-
- private:
-  // No exception may pass through libarchive: check() throws it again.
-  static la_ssize_t refill(archive*, void* reader, const void** bytes) {
-    auto& self = *static_cast<TarReader*>(reader);
-    *bytes = self.buffer_.data();
-    try {
-      return static_cast<la_ssize_t>(self.input_.read(self.buffer_.data(), self.buffer_.size()));
-    } catch (...) {
-      self.failed_ = std::current_exception();
-      return -1;
-    }
-  }
-  int check(int status) const {
-    if (failed_) {
-      std::rethrow_exception(failed_);
-    }
-    if (status != ARCHIVE_OK && status != ARCHIVE_EOF && status != ARCHIVE_WARN) {
-      const char* reason = archive_error_string(archive_.get());
-      input_.fail(fmt::format("this is not a tar archive, or it is damaged or cut off: {}.",
-                              reason == nullptr ? "no reason given" : reason));
-    }
-    return status;
-  }
-
-  ByteInput& input_;
-  std::string buffer_ = std::string(std::size_t{1} << 16, '\0');
-  std::exception_ptr failed_;  // of the input
-  std::unique_ptr<archive, int (*)(archive*)> archive_;
-  archive_entry* entry_ = nullptr;
-};
-
 // Collects the files of a pool in any order.
 class PoolBuilder {
  public:
@@ -429,11 +357,11 @@ ServeGenPool read_servegen_folder(const std::filesystem::path& folder) {
 }
 
 ServeGenPool read_servegen_archive(ByteInput& input) {
-  TarReader archive(input);
+  ArchiveReader archive(input, ArchiveReader::Kind::kTar);
   PoolBuilder pool(input.name());
   while (const std::optional<std::string> entry = archive.next()) {
     if (const auto name = parse_name(*entry)) {
-      ByteInput file = ByteInput::from_memory(input.name() + "/" + *entry, archive.read());
+      ByteInput file = ByteInput::from_memory(input.name() + "/" + *entry, archive.read_all(kMaxArchived));
       pool.add(*name, file);
     }
   }
