@@ -65,7 +65,7 @@ std::string document(const Request& r, const std::string& serving, const std::st
       "  input_tokens: 2000\n  output_tokens: 500\n\n",
       nodes);
   out +=
-      "loads:  # what the run is scored on; a recording of yours: {kind: sglang_recorder, path: ...}\n"
+      "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace import\n"
       "  kind: skew  # synthetic: the hottest expert of a layer has low to high times the mean\n"
       "  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
       "plan_loads:  # what policies plan from\n  kind: skew\n  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"

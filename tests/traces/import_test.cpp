@@ -207,6 +207,8 @@ TEST_CASE("bad recordings end with what is wrong and where") {
            Row{"n.npy", npy("|u1", "(4,)", std::string("\0\1\2\3", 4)), "[token][layer][k]", four},
            Row{"n.npy", npy("|u1", "(9223372036854775807, 9223372036854775807)", "x"), "too large", four},
            Row{"n.npy", std::string("\x93NUMPY\1\0\xff\xff{", 11), "cut off", four},
+           Row{"x.pt", "PK\x03\x04....archive/data.pkl", "sglang_recording.py", four},
+           Row{"x.pt", "PK\x03\x04....archive/data.pkl", "sglang_recording.py", four, "sglang"},
            Row{"n.npz", "PK\x03\x04 and nothing more", "not a zip archive, or it is damaged or cut off", four},
        }) {
     CAPTURE(r.name);

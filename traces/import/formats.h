@@ -9,11 +9,6 @@ namespace epsim {
 bool recognises_sglang(const std::filesystem::path& file, std::string_view head);
 void import_sglang(const std::filesystem::path& file, const ImportOptions& options, TraceSink& sink);
 
-// SGLang's expert distribution recorder, a .pt file that torch.save wrote: logical_count (modes stat, stat_approx) or a
-// list of records (per_pass, per_token) of one rank. Read as data: see torch_pickle.h for what is refused.
-bool recognises_sglang_recorder(const std::filesystem::path& file, std::string_view head);
-void import_sglang_recorder(const std::filesystem::path& file, const ImportOptions& options, TraceSink& sink);
-
 // CSV with one line per layer and a column per expert (gpt-oss and OLMoE counts, HarMoEny): columns `layer` or
 // `layer_idx`, e0.. or 0..; lines with equal other columns (dataset, iteration, ...) make one load row, labelled with
 // them. A first column without a name is a running number and is left out.

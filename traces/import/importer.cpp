@@ -16,8 +16,6 @@ constexpr TraceImporter kImporters[] = {
     {"numpy", "NumPy array of expert ids [token][layer][k], .npy or .npz (vLLM routed experts)", recognises_numpy,
      import_numpy},
     {"sglang", "SGLang logical_count JSON, summed or by step", recognises_sglang, import_sglang},
-    {"sglang_recorder", "SGLang expert distribution recorder, .pt: stat, stat_approx, per_pass or per_token",
-     recognises_sglang_recorder, import_sglang_recorder},
     {"long_csv", "CSV of counts, one a line: step,layer,expert,count", recognises_long_csv, import_long_csv},
     {"token_csv", "CSV of expert ids, one line per token and layer", recognises_token_csv, import_token_csv},
     {"wide_csv", "CSV of counts, one line per layer, a column per expert", recognises_wide_csv, import_wide_csv},
@@ -36,9 +34,19 @@ std::string head_of(const std::filesystem::path& file) {
   return head;
 }
 
+// A zip archive of a pickle, as torch.save writes it.
+void refuse_torch(const std::filesystem::path& file, std::string_view head) {
+  if (head.starts_with("PK\x03\x04") && head.find("data.pkl") != std::string_view::npos) {
+    throw InputError({file.string(), 0, ""},
+                     "this is a PyTorch file, which can hold programs. For a dump of SGLang's recorder run `python3 "
+                     "traces/import/sglang_recording.py` on it where PyTorch is installed, and import what it writes.");
+  }
+}
+
 const TraceImporter& chosen(const std::filesystem::path& file, const std::string& format) {
   std::vector<std::string> names{"auto"};
-  const std::string head = format == "auto" ? head_of(file) : "";
+  const std::string head = head_of(file);
+  refuse_torch(file, head);
   for (const TraceImporter& importer : kImporters) {
     if (importer.name == format || (format == "auto" && importer.recognises(file, head))) {
       return importer;
