@@ -13,11 +13,8 @@
 #include "sim/app/inputs.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
-#include "sim/app/work_folder.h"
 #include "sim/core/files.h"
-#include "sim/core/fingerprint.h"
 #include "sim/report/format.h"
-#include "sim/report/goodput_store.h"
 #include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
 
@@ -28,65 +25,33 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr WorkKind kGoodputWork{"goodput study", "study.json", "searches"};
+constexpr StoreKind kGoodputStore{"goodput study", "study.json", "searches"};
 constexpr int kStudyFormat = 1;  // of study.json
 
-// The description of the inputs that the folder keeps, as JSON. A changed one is told by its key and both values.
+// The inputs that the folder keeps. A changed one is told by its key and both values.
 std::string manifest_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options,
                         const std::vector<std::string>& assignments) {
-  using Json = nlohmann::ordered_json;
-  const Scenario& scenario = by_seed.front();
-  Json out{{"format", kStudyFormat}, {"epsim_version", EPSIM_VERSION}, {"scenario", scenario.name}};
-  // Two builds of one version may compute different figures: a study is not to mix them.
-  out["program_hash"] = describe_file("/proc/self/exe").hash;
-  out["set"] = assignments;
-  Fingerprint resolved;
-  resolved.add(std::string_view(scenario.resolved));
-  out["scenario_hash"] = resolved.hex();
-  out["files"] = Json::array();
-  for (const fs::path& file : scenario.input_files) {
-    const InputFile described = describe_file(file);
-    out["files"].push_back(fmt::format("{} {}", described.name, described.hash));
-  }
+  nlohmann::ordered_json out = scenario_manifest(kStudyFormat, by_seed.front(), assignments);
   out["options"] = goodput_options_json(options);
-  out["seed"] = static_cast<std::int64_t>(scenario.seed);
   out["seeds"] = by_seed.size();
-  out["policies"] = Json::array();
-  for (const PolicyChoice& policy : scenario.policies) {
+  out["policies"] = nlohmann::ordered_json::array();
+  for (const PolicyChoice& policy : by_seed.front().policies) {
     out["policies"].push_back(policy.label);
   }
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document_text(out);
 }
 
-// Finished searches are kept in the folder and taken from there.
-SearchControl control_of(const WorkFolder& folder, bool quiet, std::mutex& turn) {
-  const auto part_of = [](const std::string& policy, int seed_index) {
-    return fmt::format("{}-{}", policy, seed_index + 1);
-  };
-  SearchControl out;
-  out.finished = [&folder, part_of](const GoodputSubject& subject) -> std::optional<GoodputSearch> {
-    const std::optional<std::string> text = folder.load(part_of(subject.policy, subject.seed_index));
-    return text ? stored_goodput_search(*text) : std::nullopt;
-  };
-  out.on_finished = [&folder, part_of](const GoodputSearch& search) {
-    folder.save(part_of(search.policy, search.seed_index), stored_text(search));
-  };
-  if (!quiet) {
-    out.on_probe = [&turn](const GoodputSubject& subject, const Probe& p) {
-      const std::lock_guard lock(turn);
-      std::cerr << fmt::format("{}, seed {}: {} requests at {:.4g}/s, {:.4g}/s completed, TTFT {} ms{}\n",
-                               printable(subject.policy), subject.seed, p.requests, p.offered, p.completed,
-                               rounded(p.ttft_s.mean * 1e3), p.stable ? "" : ", unstable");
-    };
-  }
-  return out;
+void print_probe(const GoodputSubject& subject, const Probe& p) {
+  std::cerr << fmt::format("{}, seed {}: {} requests at {:.4g}/s, {:.4g}/s completed, TTFT {} ms{}\n",
+                           printable(subject.policy), subject.seed, p.requests, p.offered, p.completed,
+                           rounded(p.ttft_s.mean * 1e3), p.stable ? "" : ", unstable");
 }
 
-GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options, bool strict,
-                      const SearchControl& searches) {
+GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options, const JobStore& store,
+                      const po::variables_map& values) {
   RunControl control;
   control.stop = &interrupted();
-  control.strict_calibration = strict;
+  control.strict_calibration = values["strict-calibration"].as<bool>();
   GoodputStudy study;
   study.options = options;
   study.seeds = static_cast<int>(by_seed.size());
@@ -94,7 +59,13 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
     study.policies.push_back(policy.label);
   }
   study.same_requests = same_requests(by_seed);
-  study.searches = search_all(subjects_of(by_seed, control), options, searches);
+  std::mutex turn;
+  const OnProbe print = [&turn](const GoodputSubject& subject, const Probe& probe) {
+    const std::lock_guard lock(turn);
+    print_probe(subject, probe);
+  };
+  study.searches =
+      search_all(subjects_of(by_seed, control), options, values["quiet"].as<bool>() ? OnProbe() : print, &store);
   return study;
 }
 
@@ -109,26 +80,24 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
       values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
   const std::string manifest = manifest_of(by_seed, options, assignments);
   const ResultsFolder results(values, scenario.name + "-goodput",
-                              [&](const fs::path& earlier) { return holds_work(earlier, kGoodputWork, manifest); });
+                              [&](const fs::path& earlier) { return holds_study(earlier, kGoodputStore, manifest); });
   const fs::path& target = results.path();
-  const WorkFolder folder(target, kGoodputWork, manifest, values["overwrite"].as<bool>());
+  const JobStore store(target, kGoodputStore, manifest, values["overwrite"].as<bool>());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   GoodputStudy study;
-  std::mutex turn;
   try {
-    study = study_of(by_seed, options, values["strict-calibration"].as<bool>(),
-                     control_of(folder, values["quiet"].as<bool>(), turn));
-  } catch (const SearchInterrupted&) {
+    study = study_of(by_seed, options, store, values);
+  } catch (const StudyInterrupted&) {
     std::cout << fmt::format("interrupted: finished searches are kept in {}; the same command goes on from there\n",
                              target.string());
     return kInterrupted;
   }
-  write_goodput(folder.path(), study, describe_inputs(scenario));
+  write_goodput(store.path(), study, describe_inputs(scenario));
   results.publish();
   std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate\n\n", scenario.name,
                            scenario.model.name, scenario.cluster.gpus(), scenario.requests.source)
             << goodput_tables(study) << "\nresults: " << target.string() << "\n";
-  json.print(read_file((folder.path() / "goodput.json").string()));
+  json.print(read_file((store.path() / "goodput.json").string()));
   return 0;
 }
 

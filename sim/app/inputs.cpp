@@ -1,9 +1,13 @@
 #include "sim/app/inputs.h"
 
+#include <nlohmann/json.hpp>
+
 #include "sim/core/files.h"
 #include "sim/core/fingerprint.h"
 
 namespace epsim::app {
+
+using Json = nlohmann::ordered_json;
 
 RunInfo describe_inputs(const Scenario& scenario) {
   RunInfo info;
@@ -12,14 +16,32 @@ RunInfo describe_inputs(const Scenario& scenario) {
   info.seed = static_cast<std::uint64_t>(scenario.seed);
   info.resolved_yaml = scenario.resolved;
   for (const std::filesystem::path& file : scenario.input_files) {
-    const std::string content = read_file(file);
-    Fingerprint hash;
-    hash.add(std::string_view(content));
-    // As resolved.yaml has it, so that a run of that tells the same.
-    const std::string name = std::filesystem::absolute(file).lexically_normal().string();
-    info.inputs.push_back({name, static_cast<std::int64_t>(content.size()), hash.hex()});
+    // Names as resolved.yaml has them, so that a run of that gives the same.
+    info.inputs.push_back(describe_file(file));
   }
   return info;
 }
+
+Json manifest_head(int format) {
+  return {{"format", format}, {"epsim_version", EPSIM_VERSION}, {"program_hash", describe_file("/proc/self/exe").hash}};
+}
+
+Json scenario_manifest(int format, const Scenario& scenario, const std::vector<std::string>& assignments) {
+  Json out = manifest_head(format);
+  out["scenario"] = scenario.name;
+  out["set"] = assignments;
+  Fingerprint resolved;
+  resolved.add(std::string_view(scenario.resolved));
+  out["scenario_hash"] = resolved.hex();
+  out["files"] = Json::array();
+  for (const std::filesystem::path& file : scenario.input_files) {
+    const InputFile described = describe_file(file);
+    out["files"].push_back(described.name + " " + described.hash);
+  }
+  out["seed"] = static_cast<std::int64_t>(scenario.seed);
+  return out;
+}
+
+std::string document_text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace epsim::app

@@ -1,6 +1,11 @@
 // What a run was made from, for the files that record it.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "sim/report/json.h"
 #include "sim/scenario/scenario.h"
 
@@ -8,5 +13,14 @@ namespace epsim::app {
 
 // Version, seed, resolved scenario, and name, size and content hash of every file that the scenario named.
 RunInfo describe_inputs(const Scenario& scenario);
+
+// What the folder of a study keeps of its inputs, so that it goes on with no others: the layout's number and the
+// program. Two builds of one version may compute different figures: a study must not mix them.
+nlohmann::ordered_json manifest_head(int format);
+// The same, and a scenario with everything it reads; `assignments` are those of --set.
+nlohmann::ordered_json scenario_manifest(int format, const Scenario& scenario,
+                                         const std::vector<std::string>& assignments);
+// As the text of a file.
+std::string document_text(const nlohmann::ordered_json& json);
 
 }  // namespace epsim::app

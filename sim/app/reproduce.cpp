@@ -8,9 +8,9 @@
 
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
+#include "sim/app/inputs.h"
 #include "sim/app/report_verb.h"
 #include "sim/app/reproduce_example.h"
-#include "sim/app/work_folder.h"
 #include "sim/core/files.h"
 #include "sim/report/format.h"
 #include "sim/reproduce/craft_claims.h"
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr WorkKind kReproduceWork{"reproduction", "reproduce.json", "searches"};
+constexpr StoreKind kReproduceStore{"reproduction", "reproduce.json", "searches"};
 constexpr int kReproduceFormat = 1;  // of reproduce.json
 // Searches that tell ratios between policies, not each knee to the last per cent.
 constexpr double kTolerance = 0.06;
@@ -97,9 +97,7 @@ std::string setting_of(const CraftStudyOptions& options, bool quick) {
 // What finished searches depend on; which claims are asked for is not part of it. The setups are part of the program:
 // `inputs` are files that overrides name.
 std::string manifest_of(const CraftStudyOptions& options, const std::vector<InputFile>& inputs) {
-  nlohmann::ordered_json out{{"format", kReproduceFormat}, {"epsim_version", EPSIM_VERSION}};
-  // Two builds of one version may compute different figures: a reproduction is not to mix them.
-  out["program_hash"] = describe_file("/proc/self/exe").hash;
+  nlohmann::ordered_json out = manifest_head(kReproduceFormat);
   out["paper"] = "craft";
   out["memory"] = kCraftMemoryNames[static_cast<int>(options.memory)];
   out["seeds"] = options.seeds;
@@ -109,19 +107,8 @@ std::string manifest_of(const CraftStudyOptions& options, const std::vector<Inpu
   for (const InputFile& file : inputs) {
     out["inputs"].push_back({{"file_name", file.name}, {"content_hash", file.hash}});
   }
-  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return document_text(out);
 }
-
-// The folder of the reproduction as the store of its searches.
-class FolderStore : public CraftStore {
- public:
-  explicit FolderStore(const WorkFolder& folder) : folder_(folder) {}
-  std::optional<std::string> load(const std::string& name) override { return folder_.load(name); }
-  void save(const std::string& name, const std::string& text) override { folder_.save(name, text); }
-
- private:
-  const WorkFolder& folder_;
-};
 
 std::vector<CraftNeed> needs_of(const std::vector<CraftClaim>& claims, const CraftScope& scope) {
   std::vector<CraftNeed> out;
@@ -181,7 +168,7 @@ void check_keeps_claims(const fs::path& folder, const std::vector<CraftClaim>& c
 }
 
 // Tells of each setup that is done.
-GatherControl control_of(CraftStore& store, bool quiet) {
+GatherControl control_of(const JobStore& store, bool quiet) {
   GatherControl out;
   out.stop = &interrupted();
   out.store = &store;
@@ -250,9 +237,8 @@ int reproduce(const po::variables_map& values) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const std::vector<InputFile> inputs = inputs_of(needs, options);
   const fs::path target = named_folder(values).value_or(fs::path("out") / "craft");
-  const WorkFolder folder(target, kReproduceWork, manifest_of(options, inputs), values["overwrite"].as<bool>());
-  check_keeps_claims(folder.path(), claims);
-  FolderStore store(folder);
+  const JobStore store(target, kReproduceStore, manifest_of(options, inputs), values["overwrite"].as<bool>());
+  check_keeps_claims(store.path(), claims);
   const bool quiet = values["quiet"].as<bool>();
   CraftEvidence evidence;
   std::vector<ClaimMovement> movements;
@@ -261,25 +247,25 @@ int reproduce(const po::variables_map& values) {
     if (values["sensitivity"].as<bool>()) {
       movements = craft_movements(claims, options, control_of(store, quiet));
     }
-    keep_example_run(folder.path(), evidence);
-  } catch (const SearchInterrupted&) {
+    keep_example_run(store.path(), evidence);
+  } catch (const StudyInterrupted&) {
     std::cout << "interrupted: finished searches are kept, and the same command goes on from there\n";
     return kInterrupted;
   }
   ClaimsInfo info{EPSIM_VERSION, "CRAFT (arXiv 2603.28768)", setting_of(options, scope.quick), {}};
   std::vector<ClaimRow> rows = rows_of(claims, evidence, scope, info.not_run);
   add_movements(rows, movements);
-  write_craft_folder(folder.path(), rows, info, evidence, options, movements);
-  const fs::path page = folder.path() / "report.html";
-  write_file_atomically(page, report_of(folder.path()));
-  json.print(read_file(folder.path() / "claims.json"));
+  write_craft_folder(store.path(), rows, info, evidence, options, movements);
+  const fs::path page = store.path() / "report.html";
+  write_file_atomically(page, report_of(store.path()));
+  json.print(read_file(store.path() / "claims.json"));
   std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true)
             << what_must_hold(rows);
   if (!info.not_run.empty()) {
     std::cout << fmt::format("not run with --quick: {}\n", fmt::join(info.not_run, ", "));
   }
   std::cout << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n",
-                           folder.path().string(), page.string());
+                           store.path().string(), page.string());
   return all_hold(rows) ? 0 : 1;
 }
 

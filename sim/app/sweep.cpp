@@ -13,7 +13,6 @@
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/results_folder.h"
-#include "sim/app/sweep_folder.h"
 #include "sim/app/sweep_run.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
@@ -271,7 +270,7 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
     }
     line = &board.add("sweep", static_cast<std::int64_t>(to_run));
   };
-  control.on_point = [&](const SweepPoint&) { line->update(++done, Ticks{}); };
+  control.on_point = [&] { line->update(++done, Ticks{}); };
   SweepOutcome out = run_sweep(request, target, control);
   line->finish(out.interrupted);
   return out;
@@ -298,7 +297,7 @@ int sweep(const po::variables_map& values) {
   }
   check_policies(request.policies);
   const ResultsFolder results(values, request.scenario.stem().string() + "-sweep",
-                              [&](const fs::path& earlier) { return holds_sweep(earlier, manifest_of(request)); });
+                              [&](const fs::path& earlier) { return holds_sweep(earlier, request); });
   const fs::path& target = results.path();
   SweepControl control;
   control.overwrite = values["overwrite"].as<bool>();

@@ -26,7 +26,7 @@ std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atom
   control.stop = stop;
   const RunResult result = run_policy(scenario, scenario.policies.front(), control);
   if (result.interrupted) {
-    throw SearchInterrupted();
+    throw StudyInterrupted();
   }
   return {metric_table("results", summarize(result))};
 }
@@ -79,7 +79,7 @@ SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::
     }
     point.tables = request.measure == SweepMeasure::kRun ? tables_of_run(scenario, stop)
                                                          : tables_of_search(scenario, request.goodput, stop);
-  } catch (const SearchInterrupted&) {
+  } catch (const StudyInterrupted&) {
     throw;
   } catch (const std::exception& e) {
     point.error = e.what();

@@ -1,18 +1,17 @@
 #include "sim/app/sweep_run.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "sim/app/goodput_options.h"
+#include "sim/app/inputs.h"
 #include "sim/app/sweep_seeds.h"
 #include "sim/core/files.h"
-#include "sim/study/goodput.h"
+#include "sim/study/job_runner.h"
 #include "traces/format/hdf5_file.h"
 
 namespace epsim::app {
@@ -23,6 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr StoreKind kSweepStore{"sweep", "sweep.json", "points"};
 constexpr int kSweepFormat = 1;  // of sweep.json
 
 // The scenario of the first point that can be read: as a rule the very first. Refuses a sweep that has none such: a key
@@ -39,51 +39,6 @@ Scenario first_scenario(const SweepRequest& request) {
     }
   }
   throw *first;
-}
-
-// The points that are not finished, in order; the finished ones go to their places in `points`.
-std::vector<std::size_t> load_finished(SweepFolder& folder, bool retry_failed, std::vector<SweepPoint>& points) {
-  std::vector<std::size_t> left;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    std::optional<SweepPoint> known = folder.load(i);
-    if (known && (known->error.empty() || !retry_failed)) {
-      points[i] = *std::move(known);
-    } else {
-      left.push_back(i);
-    }
-  }
-  return left;
-}
-
-// False when it was interrupted.
-bool run_points(const SweepRequest& request, const SweepControl& control, const SweepFolder& folder,
-                const std::vector<std::size_t>& left, std::vector<SweepPoint>& points) {
-  std::mutex turn;
-  std::atomic<bool> dropped{false};
-  // One point a task: they differ in length, and a kill should lose as little as can be.
-  tbb::parallel_for(
-      tbb::blocked_range<std::size_t>(0, left.size(), 1),
-      [&](const tbb::blocked_range<std::size_t>& range) {
-        for (std::size_t i = range.begin(); i < range.end(); ++i) {
-          if (control.stop != nullptr && *control.stop) {
-            dropped = true;
-            return;
-          }
-          try {
-            SweepPoint point = run_point(request, left[i], control.stop);
-            folder.save(point);
-            const std::lock_guard lock(turn);
-            if (control.on_point) {
-              control.on_point(point);
-            }
-            points[left[i]] = std::move(point);
-          } catch (const SearchInterrupted&) {
-            dropped = true;
-          }
-        }
-      },
-      tbb::simple_partitioner());
-  return !dropped;
 }
 
 // "results" has a row for every point, the failed ones too; the other tables only those of points that ran.
@@ -142,12 +97,10 @@ void write_hdf5(const fs::path& target, const std::vector<ResultTable>& tables, 
   fs::rename(temporary, target);
 }
 
-// The description of the inputs that a folder keeps, as JSON.
-std::string sweep_manifest(const SweepRequest& request, const std::string& scenario) {
-  Json out{{"format", kSweepFormat}, {"epsim_version", EPSIM_VERSION}};
+// The inputs of the sweep as its folder keeps them.
+std::string manifest_of(const SweepRequest& request, const std::string& scenario) {
+  Json out = manifest_head(kSweepFormat);
   out["scenario"] = scenario;
-  // Two builds of one version may compute different figures: a sweep is not to mix them.
-  out["program_hash"] = describe_file("/proc/self/exe").hash;
   out["scenario_hash"] = describe_file(request.scenario).hash;
   out["measure"] = request.measure == SweepMeasure::kRun ? "run" : "goodput";
   if (request.measure == SweepMeasure::kGoodput) {
@@ -159,31 +112,52 @@ std::string sweep_manifest(const SweepRequest& request, const std::string& scena
     out["axes"].push_back({{"key", axis.key}, {"values", axis.values}});
   }
   out["policies"] = request.policies;
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document_text(out);
+}
+
+// Takes the finished points, whose input files must be as they were. Points that failed are finished unless
+// `retry_failed`.
+JobRunner<SweepPoint> runner_of(const SweepRequest& request, const JobStore& store, bool retry_failed) {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < count_points(request); ++i) {
+    keys.push_back(fmt::format("{:06}", i));
+  }
+  const auto inputs = std::make_shared<UnchangedInputs>();
+  const auto read = [inputs, retry_failed](const std::string& text) -> std::optional<SweepPoint> {
+    std::optional<SweepPoint> point = stored_point(text);
+    if (point) {
+      inputs->check(*point);
+    }
+    return point && (point->error.empty() || !retry_failed) ? point : std::nullopt;
+  };
+  return JobRunner<SweepPoint>(keys, {&store, [](const SweepPoint& point) { return stored_text(point); }, read});
 }
 
 }  // namespace
 
-std::string manifest_of(const SweepRequest& request) {
+bool holds_sweep(const fs::path& folder, const SweepRequest& request) {
   check_axes(request.axes, request.overrides, request.policies.size());
-  return sweep_manifest(request, first_scenario(request).name);
+  return holds_study(folder, kSweepStore, manifest_of(request, first_scenario(request).name));
 }
 
 SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, const SweepControl& control) {
   check_axes(request.axes, request.overrides, request.policies.size());
   const Scenario first = first_scenario(request);
-  const std::string manifest = sweep_manifest(request, first.name);
-  SweepFolder folder(target, manifest, control.overwrite);
-  SweepOutcome out;
-  out.points.resize(count_points(request));
-  const std::vector<std::size_t> left = load_finished(folder, control.retry_failed, out.points);
-  write_file_atomically(folder.path() / "resolved.yaml", first.resolved);
+  const std::string manifest = manifest_of(request, first.name);
+  const JobStore store(target, kSweepStore, manifest, control.overwrite);
+  JobRunner<SweepPoint> runner = runner_of(request, store, control.retry_failed);
+  write_file_atomically(store.path() / "resolved.yaml", first.resolved);
+  const std::vector<std::size_t> left = runner.left();
   if (control.on_start) {
-    control.on_start(left.size(), out.points.size() - left.size());
+    control.on_start(left.size(), count_points(request) - left.size());
   }
-  if (!run_points(request, control, folder, left, out.points)) {
+  const JobControl jobs{control.stop, [&](std::size_t) { control.on_point ? control.on_point() : void(); }};
+  try {
+    runner.run(left, jobs, [&](std::size_t i, const Abandoned&) { return run_point(request, i, control.stop); });
+  } catch (const StudyInterrupted&) {
     return {true, {}, 0, {}};
   }
+  SweepOutcome out{.points = runner.take(), .tables = {}};
   out.failed = static_cast<std::size_t>(
       std::count_if(out.points.begin(), out.points.end(), [](const SweepPoint& p) { return !p.error.empty(); }));
   out.tables = gather(request, out.points);
@@ -191,9 +165,9 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
     out.tables.push_back(*std::move(intervals));
   }
   for (const ResultTable& table : out.tables) {
-    write_file_atomically(folder.path() / (table.name + ".csv"), table_csv(table));
+    write_file_atomically(store.path() / (table.name + ".csv"), table_csv(table));
   }
-  write_hdf5(folder.path() / "results.h5", out.tables, manifest);
+  write_hdf5(store.path() / "results.h5", out.tables, manifest);
   return out;
 }
 

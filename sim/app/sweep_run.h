@@ -15,10 +15,10 @@ struct SweepControl {
   bool overwrite = false;
   bool retry_failed = false;                // points that failed count as not finished
   const std::atomic<bool>* stop = nullptr;  // once true, no point starts and those that run are dropped
-  // Told before the first point runs how many are to run, and how many are finished already; then after each point.
-  // Called from several threads, one at a time.
+  // Called before the first point runs with how many are to run, and how many are finished already; then after each
+  // point, one at a time.
   std::function<void(std::size_t to_run, std::size_t finished_before)> on_start;
-  std::function<void(const SweepPoint&)> on_point;
+  std::function<void()> on_point;
 };
 
 // By point: the combination of axes changes slowest, the policy fastest.
@@ -30,13 +30,13 @@ struct SweepOutcome {
                                     // "intervals" over several seeds
 };
 
-// The inputs of the sweep as a folder keeps them (JSON). Throws as run_sweep() does.
-std::string manifest_of(const SweepRequest& request);
+// Whether the folder holds this sweep. Throws as run_sweep() does.
+bool holds_sweep(const std::filesystem::path& folder, const SweepRequest& request);
 
 // Runs what is not finished yet in `folder`, on as many threads as the caller lets oneTBB have; then writes the tables
 // (NAME.csv, and all of them in results.h5). Neither threads nor kills nor restarts show in any file. A point whose
-// scenario cannot be read or run is recorded with its error. Throws InputError when no combination can be read at all,
-// and what SweepFolder throws.
+// scenario cannot be read or run is recorded with its error. Throws InputError when no combination can be read at all
+// and when a file that a finished point read has changed, and what JobStore throws.
 SweepOutcome run_sweep(const SweepRequest& request, const std::filesystem::path& folder, const SweepControl& control);
 
 }  // namespace epsim::app

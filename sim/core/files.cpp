@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "sim/core/error.h"
+#include "sim/core/fingerprint.h"
 
 namespace epsim {
 
@@ -27,6 +28,13 @@ std::string read_file(const fs::path& file) {
     throw InputError({file.string(), 0, ""}, "the file cannot be read.");
   }
   return text.str();
+}
+
+InputFile describe_file(const fs::path& file) {
+  const std::string content = read_file(file);
+  Fingerprint hash;
+  hash.add(std::string_view(content));
+  return {fs::absolute(file).lexically_normal().string(), static_cast<std::int64_t>(content.size()), hash.hex()};
 }
 
 void write_file_atomically(const fs::path& file, const std::string& content) {

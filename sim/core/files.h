@@ -1,6 +1,7 @@
 // Files written whole or not at all, and folders that go away.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -8,6 +9,15 @@ namespace epsim {
 
 // The whole file as text; InputError when it cannot be read.
 std::string read_file(const std::filesystem::path& file);
+
+// A file that something was made from.
+struct InputFile {
+  std::string name;  // absolute
+  std::int64_t bytes = 0;
+  std::string hash;  // of the content (fingerprint.h)
+};
+// Throws InputError when the file cannot be read.
+InputFile describe_file(const std::filesystem::path& file);
 
 // Writes to a temporary name beside `file`, then renames. Throws RunFailed when the disk does not take it.
 void write_file_atomically(const std::filesystem::path& file, const std::string& content);

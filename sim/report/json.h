@@ -7,16 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/files.h"
 #include "sim/report/comparison.h"
 
 namespace epsim {
-
-// One file that a run read. The caller chooses the name to show and the hash.
-struct InputFile {
-  std::string name;
-  std::int64_t bytes = 0;
-  std::string hash;
-};
 
 // What a run was made from.
 struct RunInfo {

@@ -61,10 +61,10 @@ struct Saturated {
   double wait_over_exchange() const { return kv_wait_share / exchange_share; }
 };
 
-// A policy's searches on a setup: the unit that is kept when a reproduction is cut short.
-struct PolicySearch {
-  std::vector<GoodputSearch> by_seed;
-  std::vector<NearKnee> near_knee;  // by seed
+// A policy's search on a setup under one seed.
+struct SearchedPolicy {
+  GoodputSearch search;
+  NearKnee near_knee;
 };
 
 struct PolicyEvidence {

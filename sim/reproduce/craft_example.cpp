@@ -1,7 +1,6 @@
 #include "sim/reproduce/craft_example.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 
@@ -9,7 +8,7 @@
 #include "sim/core/config.h"
 #include "sim/report/csv_table.h"
 #include "sim/scenario/read_scenario.h"
-#include "sim/study/goodput.h"
+#include "sim/study/job_runner.h"
 #include "sim/study/probe.h"
 #include "traces/requests/read_requests.h"
 
@@ -79,10 +78,10 @@ std::vector<RunResult> run_craft_example(const Scenario& scenario, const std::at
   RunControl control;
   control.stop = &stop;
   std::vector<RunResult> out(scenario.policies.size());
-  tbb::parallel_for(std::size_t{0}, out.size(),
-                    [&](std::size_t i) { out[i] = run_policy(scenario, scenario.policies[i], control); });
+  run_jobs(all_jobs(out.size()), {},
+           [&](std::size_t i, const Abandoned&) { out[i] = run_policy(scenario, scenario.policies[i], control); });
   if (std::any_of(out.begin(), out.end(), [](const RunResult& run) { return run.interrupted; })) {
-    throw SearchInterrupted();
+    throw StudyInterrupted();
   }
   return out;
 }

@@ -36,7 +36,7 @@ std::optional<CraftExample> choose_craft_example(const CraftEvidence& evidence);
 // What `epsim compare` would run, policies in the order of kExamplePolicies. Throws InputError.
 Scenario craft_example_scenario(const CraftExample& example);
 
-// One run per policy of the scenario, side by side; the result does not depend on threads. Throws SearchInterrupted
+// One run per policy of the scenario, side by side; the result does not depend on threads. Throws StudyInterrupted
 // once `stop` is set.
 std::vector<RunResult> run_craft_example(const Scenario& scenario, const std::atomic<bool>& stop);
 

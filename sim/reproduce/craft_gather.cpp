@@ -1,8 +1,6 @@
 #include "sim/reproduce/craft_gather.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +10,8 @@
 
 #include "sim/core/check.h"
 #include "sim/reproduce/craft_describe.h"
+#include "sim/reproduce/craft_store.h"
+#include "sim/study/job_runner.h"
 #include "sim/study/probe.h"
 
 namespace epsim {
@@ -29,17 +29,10 @@ struct PolicyNeed {
 };
 using SetupNeeds = std::map<std::string, PolicyNeed, std::less<>>;
 
-// task(0) to task(n - 1) side by side, begun in that order: the longest come first, so that none is left over alone.
-template <class Task>
-void begin_in_order(std::size_t n, const Task& task) {
-  std::atomic<std::size_t> next{0};
-  tbb::parallel_for(std::size_t{0}, n, [&](std::size_t) { task(next++); });
-}
-
 RunResult serve_whole(const GoodputSubject& subject, const RequestTrace& trace) {
   RunResult run = subject.serve(trace);
   if (run.interrupted) {
-    throw SearchInterrupted();
+    throw StudyInterrupted();
   }
   return run;
 }
@@ -77,17 +70,17 @@ Saturated run_saturated(const GoodputSubject& subject, int ranks) {
 // Searches one policy under every seed, and keeps what the runs next below the knees were like.
 class NearKneeSearch {
  public:
-  PolicySearch run(std::vector<GoodputSubject> subjects, const GoodputOptions& options) {
+  std::vector<SearchedPolicy> run(std::vector<GoodputSubject> subjects, const GoodputOptions& options) {
     for (GoodputSubject& subject : subjects) {
       subject.serve = [this, serve = subject.serve](const RequestTrace& trace) { return note(serve(trace)); };
     }
-    PolicySearch out;
-    out.by_seed = search_all(subjects, options, {});
-    for (const GoodputSearch& search : out.by_seed) {
+    std::vector<SearchedPolicy> out;
+    for (GoodputSearch& search : search_all(subjects, options, {})) {
       const auto found = by_fingerprint_.find(search.best.fingerprint);
       EPSIM_CHECK(found != by_fingerprint_.end(), "the run below a knee is one that the search made");
-      out.near_knee.push_back(found->second);
-      out.near_knee.back().rate = search.best.offered;
+      NearKnee near = found->second;
+      near.rate = search.best.offered;
+      out.push_back({std::move(search), near});
     }
     return out;
   }
@@ -104,12 +97,29 @@ class NearKneeSearch {
   std::map<std::string, NearKnee> by_fingerprint_;
 };
 
+// What is asked of several policies alike: a job each.
+template <class Figures>
+struct PolicyJobs {
+  std::vector<std::string> policies;
+  JobRunner<std::vector<Figures>> runner;  // by seed
+
+  bool lacks(const std::string& policy) const {
+    const std::vector<std::size_t> left = runner.left();
+    return std::any_of(left.begin(), left.end(), [&](std::size_t i) { return policies[i] == policy; });
+  }
+};
+
 // One setup on its way. Its subjects point into it.
 class SetupWork {
  public:
   SetupWork(const CraftSetup& setup, const SetupNeeds& needs, const CraftStudyOptions& options,
             const GatherControl& control)
-      : setup_(setup), needs_(needs), options_(options), store_(control.store) {
+      : setup_(setup),
+        needs_(needs),
+        options_(options),
+        searched_(jobs_of<SearchedPolicy>(&PolicyNeed::searched, "", control)),
+        saturated_(jobs_of<Saturated>(&PolicyNeed::saturated, "-saturated", control)),
+        fixed_(jobs_of<FixedRate>(&PolicyNeed::fixed_rate, "-fixed", control)) {
     control_.stop = control.stop;
   }
   SetupWork(const SetupWork&) = delete;
@@ -117,79 +127,63 @@ class SetupWork {
 
   SetupEvidence gather() {
     out_.seeds = seeds();
-    for (const auto& [policy, need] : needs_) {
+    for (const auto& [policy, unused] : needs_) {
       out_.policies[policy];
-      load_finished(policy, need);
     }
     prepare();
-    for_each_policy([&](const std::string& policy, const PolicyNeed& need) {
-      search(policy, need);
-      saturate(policy, need);
-    });
-    for_each_policy([&](const std::string& policy, const PolicyNeed& need) { serve_fixed_rate(policy, need); });
+    run(searched_, [&](const auto& subjects) { return NearKneeSearch().run(subjects, options_.goodput); });
+    for (std::size_t i = 0; i < searched_.policies.size(); ++i) {
+      for (const SearchedPolicy& one : *searched_.runner[i]) {
+        of(searched_.policies[i]).searches.push_back(one.search);
+        of(searched_.policies[i]).near_knee.push_back(one.near_knee);
+      }
+    }
+    run(saturated_, [&](const auto& subjects) { return saturate(subjects); });
+    run(fixed_, [&](const auto& subjects) { return serve_fixed_rate(subjects); });
+    for (std::size_t i = 0; i < saturated_.policies.size(); ++i) {
+      of(saturated_.policies[i]).saturated = *saturated_.runner[i];
+    }
+    for (std::size_t i = 0; i < fixed_.policies.size(); ++i) {
+      of(fixed_.policies[i]).fixed = *fixed_.runner[i];
+    }
     return std::move(out_);
   }
 
  private:
   std::size_t seeds() const { return static_cast<std::size_t>(options_.seeds); }
   PolicyEvidence& of(const std::string& policy) { return out_.policies.find(policy)->second; }
-  bool lacks_searches(const std::string& policy, const PolicyNeed& need) {
-    return need.searched && of(policy).searches.empty();
-  }
-  bool lacks_fixed(const std::string& policy, const PolicyNeed& need) {
-    return need.fixed_rate && of(policy).fixed.empty();
-  }
-  bool lacks_saturated(const std::string& policy, const PolicyNeed& need) {
-    return need.saturated && of(policy).saturated.empty();
-  }
-  bool lacks_any(const std::string& policy, const PolicyNeed& need) {
-    return lacks_searches(policy, need) || lacks_fixed(policy, need) || lacks_saturated(policy, need);
-  }
-
-  std::string name_of(const std::string& policy, const char* what) const {
-    return fmt::format("{}-{}{}", setup_.name, policy, what);
-  }
-  std::optional<std::string> load(const std::string& policy, const char* what) const {
-    return store_ != nullptr ? store_->load(name_of(policy, what)) : std::nullopt;
-  }
-  template <class Figures>
-  void save(const std::string& policy, const char* what, const Figures& figures) const {
-    if (store_ != nullptr) {
-      store_->save(name_of(policy, what), stored_text(figures));
-    }
+  bool lacks_any(const std::string& policy) const {
+    return searched_.lacks(policy) || saturated_.lacks(policy) || fixed_.lacks(policy);
   }
 
   // What is known under fewer seeds than are needed is made again; of more, the first seeds are taken.
-  template <class BySeed>
-  void take_seeds(std::optional<BySeed> found, BySeed& out) const {
-    if (found && found->size() >= seeds()) {
-      found->resize(seeds());
-      out = std::move(*found);
-    }
-  }
-  void load_finished(const std::string& policy, const PolicyNeed& need) {
-    PolicyEvidence& out = of(policy);
-    if (const auto text = need.searched ? load(policy, "") : std::nullopt) {
-      if (std::optional<PolicySearch> found = stored_search(*text)) {
-        take_seeds(std::optional(std::move(found->by_seed)), out.searches);
-        take_seeds(std::optional(std::move(found->near_knee)), out.near_knee);  // as many as searches
+  template <class Figures>
+  PolicyJobs<Figures> jobs_of(bool PolicyNeed::*asked, const char* what, const GatherControl& control) const {
+    std::vector<std::string> policies, keys;
+    for (const auto& [policy, need] : needs_) {
+      if (need.*asked) {
+        policies.push_back(policy);
+        keys.push_back(fmt::format("{}{}-{}{}", control.key_prefix, setup_.name, policy, what));
       }
     }
-    if (const auto text = need.saturated ? load(policy, "-saturated") : std::nullopt) {
-      take_seeds(stored_saturated(*text), out.saturated);
-    }
-    if (const auto text = need.fixed_rate ? load(policy, "-fixed") : std::nullopt) {
-      take_seeds(stored_fixed(*text), out.fixed);
-    }
+    const auto read = [wanted = seeds()](const std::string& text) {
+      std::optional<std::vector<Figures>> found = stored_by_seed<Figures>(text);
+      if (found && found->size() > wanted) {
+        found->erase(found->begin() + static_cast<std::ptrdiff_t>(wanted), found->end());
+      }
+      return found && found->size() == wanted ? found : std::nullopt;
+    };
+    return {policies, JobRunner<std::vector<Figures>>(
+                          keys, {control.store, [](const auto& by_seed) { return stored_text(by_seed); }, read})};
   }
 
   // The scenario under every seed that something is still to be done under, plans made, batches let go.
   void prepare() {
     std::vector<std::string> labels;
     bool lacking = false;
-    for (const auto& [policy, need] : needs_) {
+    for (const auto& [policy, unused] : needs_) {
       labels.push_back(policy);
-      lacking = lacking || lacks_any(policy, need);
+      lacking = lacking || lacks_any(policy);
     }
     const std::size_t wanted = lacking ? seeds() : 1;
     by_seed_.reserve(wanted);  // subjects point into it
@@ -214,7 +208,7 @@ class SetupWork {
   }
 
   void prepare_policy(const Scenario& s, const PolicyChoice& policy, std::size_t seed) {
-    if (seed > 0 && !lacks_any(policy.label, needs_.find(policy.label)->second)) {
+    if (seed > 0 && !lacks_any(policy.label)) {
       return;
     }
     auto prepared = std::make_shared<const PreparedRun>(prepare_run(s, policy));
@@ -225,36 +219,23 @@ class SetupWork {
     subjects_[policy.label].back().longer = {};  // the study states how many requests a rate takes
   }
 
-  // Setups run side by side already; a thread that waits here must not begin another one inside this one. The more
-  // copies, the fewer requests in a step, and the more steps.
-  template <class Task>
-  void for_each_policy(const Task& task) {
-    std::vector<std::pair<std::string, PolicyNeed>> all(needs_.begin(), needs_.end());
-    std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
-      return of(a.first).copies_per_gpu > of(b.first).copies_per_gpu;
+  // Policies side by side: the more copies, the fewer requests in a step, and the more steps.
+  template <class Figures, class Task>
+  void run(PolicyJobs<Figures>& jobs, const Task& task) {
+    std::vector<std::size_t> order = jobs.runner.left();
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return of(jobs.policies[a]).copies_per_gpu > of(jobs.policies[b]).copies_per_gpu;
     });
-    tbb::this_task_arena::isolate(
-        [&] { begin_in_order(all.size(), [&](std::size_t i) { task(all[i].first, all[i].second); }); });
+    jobs.runner.run(order, {},
+                    [&](std::size_t i, const Abandoned&) { return task(subjects_.find(jobs.policies[i])->second); });
   }
 
-  void search(const std::string& policy, const PolicyNeed& need) {
-    if (!lacks_searches(policy, need)) {
-      return;
+  std::vector<Saturated> saturate(const std::vector<GoodputSubject>& subjects) const {
+    std::vector<Saturated> out;
+    for (const GoodputSubject& subject : subjects) {
+      out.push_back(run_saturated(subject, setup_.nodes()));
     }
-    PolicySearch found = NearKneeSearch().run(subjects_.find(policy)->second, options_.goodput);
-    save(policy, "", found);
-    of(policy).searches = std::move(found.by_seed);
-    of(policy).near_knee = std::move(found.near_knee);
-  }
-
-  void saturate(const std::string& policy, const PolicyNeed& need) {
-    if (!lacks_saturated(policy, need)) {
-      return;
-    }
-    for (const GoodputSubject& subject : subjects_.find(policy)->second) {
-      of(policy).saturated.push_back(run_saturated(subject, setup_.nodes()));
-    }
-    save(policy, "-saturated", of(policy).saturated);
+    return out;
   }
 
   // Of the policies that are compared at a fixed rate, as far as they are searched: below its knee none is saturated.
@@ -278,22 +259,21 @@ class SetupWork {
     return {rate, measure_probe(serve_whole(subject, trace), rate, options_.goodput).ttft_s.mean};
   }
 
-  void serve_fixed_rate(const std::string& policy, const PolicyNeed& need) {
-    if (!lacks_fixed(policy, need)) {
-      return;
-    }
-    const std::vector<GoodputSubject>& subjects = subjects_.find(policy)->second;
+  std::vector<FixedRate> serve_fixed_rate(const std::vector<GoodputSubject>& subjects) {
+    std::vector<FixedRate> out;
     for (std::size_t k = 0; k < subjects.size(); ++k) {
-      of(policy).fixed.push_back(run_fixed_rate(subjects[k], lowest_search(k)));
+      out.push_back(run_fixed_rate(subjects[k], lowest_search(k)));
     }
-    save(policy, "-fixed", of(policy).fixed);
+    return out;
   }
 
   const CraftSetup& setup_;
   const SetupNeeds& needs_;
   const CraftStudyOptions& options_;
-  CraftStore* store_;
   RunControl control_;
+  PolicyJobs<SearchedPolicy> searched_;
+  PolicyJobs<Saturated> saturated_;
+  PolicyJobs<FixedRate> fixed_;
   SetupEvidence out_;
   std::vector<Scenario> by_seed_;
   std::map<std::string, std::vector<GoodputSubject>, std::less<>> subjects_;  // [policy][seed]
@@ -321,22 +301,24 @@ CraftEvidence gather_craft_evidence(std::span<const CraftNeed> needs, const Craf
     asked.saturated = asked.saturated || need.saturated;
   }
   std::vector<std::string> names;
-  CraftEvidence out;
   for (const auto& [name, unused] : by_setup) {
     names.push_back(name);
-    out[name];
   }
   std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
     return craft_setup(a).nodes() < craft_setup(b).nodes();  // the fewer, the fewer requests in a step
   });
-  std::mutex turn;
-  begin_in_order(names.size(), [&](std::size_t i) {
-    out.find(names[i])->second = gather_setup(craft_setup(names[i]), by_setup.at(names[i]), options, control);
-    const std::lock_guard lock(turn);
-    if (control.on_setup) {
-      control.on_setup(names[i], names.size());
-    }
+  JobControl jobs{.stop = control.stop};
+  if (control.on_setup) {
+    jobs.on_finished = [&](std::size_t i) { control.on_setup(names[i], names.size()); };
+  }
+  JobRunner<SetupEvidence> runner(names);
+  runner.run(all_jobs(names.size()), jobs, [&](std::size_t i, const Abandoned&) {
+    return gather_setup(craft_setup(names[i]), by_setup.at(names[i]), options, control);
   });
+  CraftEvidence out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    out[names[i]] = *runner[i];
+  }
   return out;
 }
 

@@ -70,19 +70,7 @@ constexpr CraftInput kInputs[] = {
 
 constexpr CraftInput kPlain{"nothing", "changed", "", unchanged};
 
-// The store under names of its own; an empty prefix is the reproduction's own.
-class PartOfStore : public CraftStore {
- public:
-  PartOfStore(CraftStore& whole, std::string prefix) : whole_(whole), prefix_(std::move(prefix)) {}
-  std::optional<std::string> load(const std::string& name) override { return whole_.load(prefix_ + name); }
-  void save(const std::string& name, const std::string& text) override { whole_.save(prefix_ + name, text); }
-
- private:
-  CraftStore& whole_;
-  std::string prefix_;
-};
-
-CraftEvidence gather_under(const CraftInput& input, std::string_view prefix, const std::vector<CraftNeed>& needs,
+CraftEvidence gather_under(const CraftInput& input, const std::string& prefix, const std::vector<CraftNeed>& needs,
                            CraftStudyOptions options, const GatherControl& control) {
   options.overrides_of = input.overrides;
   options.memory = input.memory != nullptr ? input.memory(options.memory) : options.memory;
@@ -92,11 +80,7 @@ CraftEvidence gather_under(const CraftInput& input, std::string_view prefix, con
       control.on_setup(fmt::format("{} with {} {}", setup, input.name, input.change), all);
     };
   }
-  if (control.store == nullptr) {
-    return gather_craft_evidence(needs, options, own);
-  }
-  PartOfStore store(*control.store, std::string(prefix));
-  own.store = &store;
+  own.key_prefix = prefix;
   return gather_craft_evidence(needs, options, own);
 }
 

@@ -2,95 +2,71 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/core/check.h"
-#include "sim/report/goodput_store.h"
-#include "sim/report/store_json.h"
+#include "sim/study/goodput_store.h"
+#include "sim/study/store_json.h"
 
 namespace epsim {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 5;  // raised when the figures below change
+constexpr int kFormat = 6;  // raised when the figures below change
 
 // A structured binding names every member, so that this file does not compile when one is added and not stored.
 
-Json json_of(const NearKnee& near) {
-  const auto& [rate, itl_mean_s, decode_step_s, balancedness, part_share, kv_full_share, extrapolated_share] = near;
-  return Json::array({rate, stored_number(itl_mean_s), stored_number(decode_step_s), balancedness, part_share,
-                      kv_full_share, extrapolated_share});
+Json json_of(const SearchedPolicy& searched) {
+  const auto& [rate, itl_mean_s, decode_step_s, balancedness, part_share, kv_full_share, extrapolated_share] =
+      searched.near_knee;
+  return {{"search", stored_json(searched.search)},
+          {"near_knee", Json::array({rate, stored_number(itl_mean_s), stored_number(decode_step_s), balancedness,
+                                     part_share, kv_full_share, extrapolated_share})}};
 }
-NearKnee near_knee_in(const Json& json) {
-  NearKnee out;
-  out.rate = json.at(0);
-  out.itl_mean_s = number_in(json.at(1));
-  out.decode_step_s = number_in(json.at(2));
-  out.balancedness = json.at(3);
-  out.part_share = json.at(4);
-  out.kv_full_share = json.at(5);
-  out.extrapolated_share = json.at(6);
-  return out;
+void read(const Json& json, SearchedPolicy& out) {
+  const Json& near = json.at("near_knee");
+  out.search = goodput_search_in(json.at("search"));
+  out.near_knee = {near.at(0), number_in(near.at(1)), number_in(near.at(2)), near.at(3), near.at(4), near.at(5),
+                   near.at(6)};
 }
+
+Json json_of(const FixedRate& run) {
+  const auto& [rate, ttft_mean_s] = run;
+  return {rate, stored_number(ttft_mean_s)};
+}
+void read(const Json& json, FixedRate& out) { out = {json.at(0), number_in(json.at(1))}; }
+
+Json json_of(const Saturated& run) {
+  const auto& [kv_wait_share, exchange_share] = run;
+  return {kv_wait_share, exchange_share};
+}
+void read(const Json& json, Saturated& out) { out = {json.at(0), json.at(1)}; }
 
 }  // namespace
 
-std::string stored_text(const PolicySearch& search) {
-  EPSIM_CHECK(search.near_knee.size() == search.by_seed.size(), "every search has a run near its knee");
-  Json out{{"searches", Json::array()}, {"near_knee", Json::array()}};
-  for (const GoodputSearch& one : search.by_seed) {
-    out["searches"].push_back(stored_json(one));
-  }
-  for (const NearKnee& one : search.near_knee) {
-    out["near_knee"].push_back(json_of(one));
+template <class Figures>
+std::string stored_text(const std::vector<Figures>& by_seed) {
+  Json out{{"by_seed", Json::array()}};
+  for (const Figures& one : by_seed) {
+    out["by_seed"].push_back(json_of(one));
   }
   return store_text(kFormat, std::move(out));
 }
 
-std::optional<PolicySearch> stored_search(const std::string& text) {
+template <class Figures>
+std::optional<std::vector<Figures>> stored_by_seed(const std::string& text) {
   return read_stored(text, kFormat, [](const Json& json) {
-    PolicySearch out;
-    for (const Json& search : json.at("searches")) {
-      out.by_seed.push_back(goodput_search_in(search));
-      out.near_knee.push_back(near_knee_in(json.at("near_knee").at(out.near_knee.size())));
+    std::vector<Figures> out;
+    for (const Json& one : json.at("by_seed")) {
+      read(one, out.emplace_back());
     }
     return out;
   });
 }
 
-std::string stored_text(const std::vector<FixedRate>& by_seed) {
-  Json out{{"fixed", Json::array()}};
-  for (const auto& [rate, ttft_mean_s] : by_seed) {
-    out["fixed"].push_back({rate, stored_number(ttft_mean_s)});
-  }
-  return store_text(kFormat, std::move(out));
-}
-
-std::optional<std::vector<FixedRate>> stored_fixed(const std::string& text) {
-  return read_stored(text, kFormat, [](const Json& json) {
-    std::vector<FixedRate> out;
-    for (const Json& run : json.at("fixed")) {
-      out.push_back({run.at(0), number_in(run.at(1))});
-    }
-    return out;
-  });
-}
-
-std::string stored_text(const std::vector<Saturated>& by_seed) {
-  Json out{{"saturated", Json::array()}};
-  for (const auto& [kv_wait_share, exchange_share] : by_seed) {
-    out["saturated"].push_back({kv_wait_share, exchange_share});
-  }
-  return store_text(kFormat, std::move(out));
-}
-
-std::optional<std::vector<Saturated>> stored_saturated(const std::string& text) {
-  return read_stored(text, kFormat, [](const Json& json) {
-    std::vector<Saturated> out;
-    for (const Json& run : json.at("saturated")) {
-      out.push_back({run.at(0), run.at(1)});
-    }
-    return out;
-  });
-}
+template std::string stored_text(const std::vector<SearchedPolicy>&);
+template std::string stored_text(const std::vector<FixedRate>&);
+template std::string stored_text(const std::vector<Saturated>&);
+template std::optional<std::vector<SearchedPolicy>> stored_by_seed(const std::string&);
+template std::optional<std::vector<FixedRate>> stored_by_seed(const std::string&);
+template std::optional<std::vector<Saturated>> stored_by_seed(const std::string&);
 
 }  // namespace epsim

@@ -1,16 +1,14 @@
 #include "sim/study/goodput.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <memory>
 
 #include "sim/core/error.h"
 #include "sim/study/goodput_curve.h"
+#include "sim/study/goodput_store.h"
 #include "sim/study/probe.h"
 #include "sim/study/slo_curve.h"
 
@@ -60,36 +58,14 @@ void require_enough_requests(const Probe& probe, const GoodputSubject& subject, 
       static_cast<std::size_t>(needed));
 }
 
-// Runs `task(index, give_up)` for each index in parallel; afterwards throws the error of the lowest index that has one.
-// give_up() says that a lower index has failed, so that nobody will ask for this one's result.
-template <class Task>
-void for_each_index(std::size_t begin, std::size_t end, Task task) {
-  std::vector<std::exception_ptr> errors(end);
-  std::atomic<std::size_t> first_failed{end};
-  tbb::parallel_for(begin, end, [&](std::size_t i) {
-    try {
-      task(i, [&] { return first_failed.load() < i; });
-    } catch (...) {
-      errors[i] = std::current_exception();
-      std::size_t seen = first_failed.load();
-      while (i < seen && !first_failed.compare_exchange_weak(seen, i)) {
-      }
-    }
-  });
-  if (first_failed < end) {
-    std::rethrow_exception(errors[first_failed]);
-  }
-}
-
 // `on_probe`, and the end of a search that nobody will ask for.
-template <class GiveUp>
-OnProbe abandonable(const OnProbe& on_probe, GiveUp give_up) {
-  return [on_probe, give_up](const GoodputSubject& subject, const Probe& probe) {
+OnProbe abandonable(const OnProbe& on_probe, const Abandoned& abandoned) {
+  return [on_probe, abandoned](const GoodputSubject& subject, const Probe& probe) {
     if (on_probe) {
       on_probe(subject, probe);
     }
-    if (give_up()) {
-      throw SearchInterrupted();
+    if (abandoned()) {
+      throw StudyInterrupted();
     }
   };
 }
@@ -97,7 +73,7 @@ OnProbe abandonable(const OnProbe& on_probe, GiveUp give_up) {
 RunResult serve_all(const GoodputSubject& subject, const RequestTrace& trace) {
   RunResult run = subject.serve(trace);
   if (run.interrupted) {
-    throw SearchInterrupted();
+    throw StudyInterrupted();
   }
   return run;
 }
@@ -287,30 +263,24 @@ GoodputSearch search_subject(GoodputSubject subject, const GoodputSearch* led, c
 }  // namespace
 
 std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
-                                      const SearchControl& control) {
+                                      const OnProbe& on_probe, const JobStore* store) {
   validate(options);
+  std::vector<std::string> keys;
   std::vector<std::size_t> first, others;
   for (std::size_t i = 0; i < subjects.size(); ++i) {
+    keys.push_back(fmt::format("{}-{}", subjects[i].policy, subjects[i].seed_index + 1));
     (subjects[i].seed_index == 0 ? first : others).push_back(i);
   }
-  std::vector<GoodputSearch> out(subjects.size());
-  const auto search = [&](std::size_t i, const GoodputSearch* led, auto give_up) {
-    std::optional<GoodputSearch> known = control.finished ? control.finished(subjects[i]) : std::nullopt;
-    if (known) {
-      out[i] = std::move(*known);
-      return;
-    }
-    out[i] =
-        search_subject(subjects[i], led, options, abandonable(control.on_probe, give_up), abandonable({}, give_up));
-    if (control.on_finished) {
-      control.on_finished(out[i]);
-    }
+  JobRunner<GoodputSearch> runner(
+      keys, {store, [](const GoodputSearch& search) { return stored_text(search); }, stored_goodput_search});
+  const auto search = [&](std::size_t i, const GoodputSearch* led, const Abandoned& abandoned) {
+    return search_subject(subjects[i], led, options, abandonable(on_probe, abandoned), abandonable({}, abandoned));
   };
-  for_each_index(0, first.size(), [&](std::size_t i, auto give_up) { search(first[i], nullptr, give_up); });
-  for_each_index(0, others.size(), [&](std::size_t i, auto give_up) {
-    search(others[i], &out[others[i] - static_cast<std::size_t>(subjects[others[i]].seed_index)], give_up);
+  runner.run(first, {}, [&](std::size_t i, const Abandoned& abandoned) { return search(i, nullptr, abandoned); });
+  runner.run(others, {}, [&](std::size_t i, const Abandoned& abandoned) {
+    return search(i, &*runner[i - static_cast<std::size_t>(subjects[i].seed_index)], abandoned);
   });
-  return out;
+  return runner.take();
 }
 
 GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
@@ -343,7 +313,7 @@ std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, co
   }
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
   std::vector<GoodputSubject> out(policies * seeds);
-  for_each_index(0, out.size(), [&](std::size_t i, auto) {
+  run_jobs(all_jobs(out.size()), {}, [&](std::size_t i, const Abandoned&) {
     const Scenario& scenario = by_seed[i % seeds];
     const PolicyChoice& policy = scenario.policies[i / seeds];
     out[i] = subject_of(scenario, std::make_shared<const PreparedRun>(prepare_run(scenario, policy)),

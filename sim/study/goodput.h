@@ -19,13 +19,9 @@
 #include "sim/domain/request_trace.h"
 #include "sim/scenario/scenario.h"
 #include "sim/study/goodput_result.h"
+#include "sim/study/job_runner.h"
 
 namespace epsim {
-
-// A run was cut short by its control, so the search has no result.
-struct SearchInterrupted : RunFailed {
-  SearchInterrupted() : RunFailed("the search was interrupted.") {}
-};
 
 // One policy under one seed: the requests, and how to serve a trace made from them. `serve` is called from several
 // threads at once.
@@ -47,14 +43,6 @@ inline constexpr std::size_t kMostGoodputRequests = 1'000'000;
 // How a caller follows a search; called from several threads at once. May be empty.
 using OnProbe = std::function<void(const GoodputSubject&, const Probe&)>;
 
-// What a caller does with searches of several subjects. Called from several threads at once; each may be empty.
-struct SearchControl {
-  OnProbe on_probe = {};
-  // A search that was finished before, or nothing; and one that has just been finished.
-  std::function<std::optional<GoodputSearch>(const GoodputSubject&)> finished = {};
-  std::function<void(const GoodputSearch&)> on_finished = {};
-};
-
 struct SearchStart {
   double rate = 0;           // requests/s; 0: from the saturation throughput
   double step = 1.25;        // factor between rates until there is a bracket
@@ -66,21 +54,20 @@ struct SearchStart {
 
 // Searches one subject for the knee.
 // Throws InputError when a rate within its bounds keeps so many requests in the system that the trace is too short to
-// tell (naming how many are needed), SearchInterrupted, and what next_rate() throws.
+// tell (naming how many are needed), StudyInterrupted, and what next_rate() throws.
 GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
                              const OnProbe& on_probe);
 
 // Searches one subject for the highest rate at which `options.slo` holds; of `start`, `rate`, `step` and `requests`
 // count. Rates take as many requests as it takes to tell. Throws InputError when there are not as many,
-// SearchInterrupted, and what next_slo_step() throws.
+// StudyInterrupted, and what next_slo_step() throws.
 GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
                          const OnProbe& on_probe);
 
 // All subjects, in the order [policy][seed], for the SLO or else the knee; with longer traces where they are too short.
-// Uses as many threads as the caller lets oneTBB have; the result does not
-// depend on it. Throws the error of the first subject that has one.
+// Those that `store` has, as POLICY-SEED, are not searched again; it may be null. As run_jobs() else.
 std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
-                                      const SearchControl& control);
+                                      const OnProbe& on_probe, const JobStore* store = nullptr);
 
 // A policy of a scenario with its plan made. `control` is that of every run; it and the scenario outlive the subject.
 GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,

@@ -104,7 +104,7 @@ TEST_CASE("its scenario is the setup with these requests, and its runs do not de
     CHECK(one[p].completed == 30);
     CHECK(one[p].fingerprint == three[p].fingerprint);
   }
-  CHECK_THROWS_AS(run_craft_example(scenario, stop), SearchInterrupted);
+  CHECK_THROWS_AS(run_craft_example(scenario, stop), StudyInterrupted);
 }
 
 }  // namespace epsim

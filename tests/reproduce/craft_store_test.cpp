@@ -10,28 +10,28 @@
 namespace epsim {
 namespace {
 
-PolicySearch sample() {
-  PolicySearch out;
-  out.by_seed = {test::sample_search("cra8", 0, 1.0 / 3, 6.1), test::sample_search("cra8", 1, 2.7, 1e-9)};
-  out.by_seed[0].knee.limit = KneeLimit::kUnstable;
-  out.by_seed[0].curve[0].tpot_s.mean = std::nan("");  // no request with a second token
-  out.near_knee.resize(2);
-  out.near_knee[0].rate = 6.1;
-  out.near_knee[0].part_share[3] = 0.1;
-  out.near_knee[0].kv_full_share = 0.3;
-  out.near_knee[1].decode_step_s = 0.089;
+std::vector<SearchedPolicy> sample() {
+  std::vector<SearchedPolicy> out(2);
+  out[0].search = test::sample_search("cra8", 0, 1.0 / 3, 6.1);
+  out[1].search = test::sample_search("cra8", 1, 2.7, 1e-9);
+  out[0].search.knee.limit = KneeLimit::kUnstable;
+  out[0].search.curve[0].tpot_s.mean = std::nan("");  // no request with a second token
+  out[0].near_knee.rate = 6.1;
+  out[0].near_knee.part_share[3] = 0.1;
+  out[0].near_knee.kv_full_share = 0.3;
+  out[1].near_knee.decode_step_s = 0.089;
   return out;
 }
 
 }  // namespace
 
 TEST_CASE("a stored search has every figure, to the last bit") {
-  const PolicySearch before = sample();
-  const auto after = stored_search(stored_text(before));
+  const std::vector<SearchedPolicy> before = sample();
+  const auto after = stored_by_seed<SearchedPolicy>(stored_text(before));
   REQUIRE(after.has_value());
   CHECK(stored_text(*after) == stored_text(before));
-  REQUIRE(after->by_seed.size() == 2);
-  const GoodputSearch &a = after->by_seed[0], &b = before.by_seed[0];
+  REQUIRE(after->size() == 2);
+  const GoodputSearch &a = after->at(0).search, &b = before[0].search;
   CHECK(a.policy == "cra8");
   CHECK(a.seed == b.seed);
   CHECK(a.knee.rate == b.knee.rate);
@@ -42,23 +42,22 @@ TEST_CASE("a stored search has every figure, to the last bit") {
   CHECK(std::isnan(a.curve[0].tpot_s.mean));
   CHECK(a.curve[1].measured_requests == 800);
   CHECK(a.kv_tokens_per_rank == 1000);
-  REQUIRE(after->near_knee.size() == 2);
-  CHECK(after->near_knee[0].rate == before.near_knee[0].rate);
-  CHECK(after->near_knee[0].part_share == before.near_knee[0].part_share);
-  CHECK(after->near_knee[1].decode_step_s == 0.089);
+  CHECK(after->at(0).near_knee.rate == before[0].near_knee.rate);
+  CHECK(after->at(0).near_knee.part_share == before[0].near_knee.part_share);
+  CHECK(after->at(1).near_knee.decode_step_s == 0.089);
 }
 
 TEST_CASE("text that is damaged or of another layout is as good as absent") {
   const std::string text = stored_text(sample());
-  CHECK_FALSE(stored_search("").has_value());
-  CHECK_FALSE(stored_search(text.substr(0, text.size() / 2)).has_value());
-  CHECK_FALSE(stored_search("{\"format\": 4}").has_value());
-  CHECK_FALSE(stored_search("[]").has_value());
-  CHECK_FALSE(stored_fixed(text).has_value());
+  CHECK_FALSE(stored_by_seed<SearchedPolicy>("").has_value());
+  CHECK_FALSE(stored_by_seed<SearchedPolicy>(text.substr(0, text.size() / 2)).has_value());
+  CHECK_FALSE(stored_by_seed<SearchedPolicy>("{\"format\": 4}").has_value());
+  CHECK_FALSE(stored_by_seed<SearchedPolicy>("[]").has_value());
+  CHECK_FALSE(stored_by_seed<FixedRate>(text).has_value());
   const std::vector<FixedRate> fixed{{1.5, 2.5}, {1.75, 3.5}};
-  CHECK(stored_fixed(stored_text(fixed))->at(1).ttft_mean_s == 3.5);
+  CHECK(stored_by_seed<FixedRate>(stored_text(fixed))->at(1).ttft_mean_s == 3.5);
   const std::vector<Saturated> saturated{{0.25, 0.5}, {0.75, 0.5}};
-  CHECK(stored_saturated(stored_text(saturated))->at(1).wait_over_exchange() == 1.5);
+  CHECK(stored_by_seed<Saturated>(stored_text(saturated))->at(1).wait_over_exchange() == 1.5);
 }
 
 }  // namespace epsim

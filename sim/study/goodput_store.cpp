@@ -1,8 +1,8 @@
-#include "sim/report/goodput_store.h"
+#include "sim/study/goodput_store.h"
 
 #include <nlohmann/json.hpp>
 
-#include "sim/report/store_json.h"
+#include "sim/study/store_json.h"
 
 namespace epsim {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/app/work_folder.h"
+#include "sim/study/job_store.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,9 +10,8 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
-#include "sim/core/fingerprint.h"
 
-namespace epsim::app {
+namespace epsim {
 
 namespace fs = std::filesystem;
 
@@ -47,14 +46,7 @@ std::string differences(const Json& before, const Json& now) {
 
 }  // namespace
 
-InputFile describe_file(const fs::path& file) {
-  const std::string content = read_file(file);
-  Fingerprint hash;
-  hash.add(std::string_view(content));
-  return {fs::absolute(file).lexically_normal().string(), static_cast<std::int64_t>(content.size()), hash.hex()};
-}
-
-WorkFolder::WorkFolder(const fs::path& target, const WorkKind& kind, const std::string& manifest, bool overwrite)
+JobStore::JobStore(const fs::path& target, const StoreKind& kind, const std::string& manifest, bool overwrite)
     : kind_(kind), path_(target) {
   std::error_code ignored;
   const bool ours = fs::exists(path_ / kind_.manifest, ignored);
@@ -64,7 +56,7 @@ WorkFolder::WorkFolder(const fs::path& target, const WorkKind& kind, const std::
   if (!ours || overwrite) {
     OutputFolder fresh(target, overwrite, kind_.manifest);
     path_ = fresh.target();
-    fs::create_directories(fresh.path() / kind_.parts);
+    fs::create_directories(fresh.path() / kind_.jobs);
     write_file_atomically(fresh.path() / kind_.manifest, manifest);
     fresh.commit();
     take_lock();
@@ -73,7 +65,7 @@ WorkFolder::WorkFolder(const fs::path& target, const WorkKind& kind, const std::
   remove_leftovers();
 }
 
-bool holds_work(const fs::path& folder, const WorkKind& kind, const std::string& manifest) {
+bool holds_study(const fs::path& folder, const StoreKind& kind, const std::string& manifest) {
   std::error_code ignored;
   if (!fs::is_regular_file(folder / kind.manifest, ignored)) {
     return false;
@@ -82,25 +74,23 @@ bool holds_work(const fs::path& folder, const WorkKind& kind, const std::string&
   return before == Json::parse(manifest);
 }
 
-WorkFolder::~WorkFolder() {
-  if (lock_ >= 0) {
-    close(lock_);
+void JobStore::Lock::release() {
+  if (descriptor >= 0) {
+    close(descriptor);
   }
 }
 
 // A lock on the folder itself: it leaves no file behind, and ends with the process however that ends.
-void WorkFolder::take_lock() {
-  if (lock_ >= 0) {
-    close(lock_);
-  }
-  lock_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+void JobStore::take_lock() {
+  lock_.release();
+  lock_.descriptor = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_.descriptor < 0 || flock(lock_.descriptor, LOCK_EX | LOCK_NB) != 0) {
     throw InputError({path_.string(), 0, ""},
                      fmt::format("another process works on this {}; wait for it, or name another folder.", kind_.what));
   }
 }
 
-void WorkFolder::check_manifest(const std::string& manifest) const {
+void JobStore::check_manifest(const std::string& manifest) const {
   const std::string file = (path_ / kind_.manifest).string();
   Json before;
   try {
@@ -118,10 +108,10 @@ void WorkFolder::check_manifest(const std::string& manifest) const {
 }
 
 // Temporary files and folders (OutputFolder's) of a process that was killed while it wrote.
-void WorkFolder::remove_leftovers() const {
+void JobStore::remove_leftovers() const {
   std::error_code ignored;
-  fs::create_directories(path_ / kind_.parts, ignored);
-  for (const fs::path& folder : {path_, path_ / kind_.parts}) {
+  fs::create_directories(path_ / kind_.jobs, ignored);
+  for (const fs::path& folder : {path_, path_ / kind_.jobs}) {
     std::vector<fs::path> left;
     for (const auto& entry : fs::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
@@ -138,15 +128,15 @@ void WorkFolder::remove_leftovers() const {
   }
 }
 
-fs::path WorkFolder::file_of(const std::string& part) const { return path_ / kind_.parts / (part + ".json"); }
+fs::path JobStore::file_of(const std::string& key) const { return path_ / kind_.jobs / (key + ".json"); }
 
-std::optional<std::string> WorkFolder::load(const std::string& part) const {
+std::optional<std::string> JobStore::load(const std::string& key) const {
   std::error_code ignored;
-  return fs::exists(file_of(part), ignored) ? std::optional(read_file(file_of(part))) : std::nullopt;
+  return fs::exists(file_of(key), ignored) ? std::optional(read_file(file_of(key))) : std::nullopt;
 }
 
-void WorkFolder::save(const std::string& part, const std::string& text) const {
-  write_file_atomically(file_of(part), text);
+void JobStore::save(const std::string& key, const std::string& text) const {
+  write_file_atomically(file_of(key), text);
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,0 +1,112 @@
+// The jobs of a study: each has a key, is run once, and leaves a result; results are in the order of the keys, whatever
+// the number of threads. Finished results go to a store at once, and what a store has is not run again.
+//
+//   JobRunner<Figures> runner(keys, {&store, write, read});   // takes what the store has
+//   runner.run(which, {.stop = &interrupted()}, [&](std::size_t job, const Abandoned&) { return figures_of(job); });
+//   const std::vector<Figures> all = runner.take();
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/core/error.h"
+#include "sim/study/job_store.h"
+
+namespace epsim {
+
+// A study was cut short by its stop flag, so it has no result; finished jobs are kept.
+struct StudyInterrupted : RunFailed {
+  StudyInterrupted() : RunFailed("the study was interrupted.") {}
+};
+
+// Whether a job before the one that asks has failed: nobody will ask for its result, and it may end by throwing.
+using Abandoned = std::function<bool()>;
+
+struct JobControl {
+  const std::atomic<bool>* stop = nullptr;  // once true no job begins; those that run see to it themselves
+  std::function<void(std::size_t job)> on_finished = {};  // one at a time, in the order in which they finish
+};
+
+// Runs `job` for each of `which` on as many threads as the caller lets oneTBB have, begun in that order: the longest
+// should come first. Afterwards throws the error of the first of `which` that has one, StudyInterrupted where `stop`
+// kept it from beginning. Jobs may run jobs of their own.
+void run_jobs(const std::vector<std::size_t>& which, const JobControl& control,
+              const std::function<void(std::size_t job, const Abandoned&)>& job);
+
+// 0 to count - 1.
+std::vector<std::size_t> all_jobs(std::size_t count);
+
+// How a store keeps a result.
+template <class Result>
+struct KeptAs {
+  const JobStore* store = nullptr;                                      // null: nowhere
+  std::function<std::optional<std::string>(const Result&)> write = {};  // nothing: this one is not to be kept
+  // Nothing when the text is damaged, of another layout or not wanted: the job is then run again.
+  std::function<std::optional<Result>(const std::string&)> read = {};
+};
+
+template <class Result>
+class JobRunner {
+ public:
+  explicit JobRunner(std::vector<std::string> keys, KeptAs<Result> kept = {})
+      : keys_(std::move(keys)), kept_(std::move(kept)), results_(keys_.size()) {
+    for (std::size_t i = 0; kept_.store != nullptr && i < keys_.size(); ++i) {
+      if (const std::optional<std::string> text = kept_.store->load(keys_[i])) {
+        results_[i] = kept_.read(*text);
+      }
+    }
+  }
+
+  const std::optional<Result>& operator[](std::size_t job) const { return results_[job]; }
+  // Jobs without a result, in order.
+  std::vector<std::size_t> left() const {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      if (!results_[i]) {
+        out.push_back(i);
+      }
+    }
+    return out;
+  }
+
+  // run_jobs() of those of `which` that have no result yet; `job(i, abandoned)` gives it.
+  template <class Job>
+  void run(const std::vector<std::size_t>& which, const JobControl& control, const Job& job) {
+    std::vector<std::size_t> wanted;
+    for (const std::size_t i : which) {
+      if (!results_[i]) {
+        wanted.push_back(i);
+      }
+    }
+    run_jobs(wanted, control, [&](std::size_t i, const Abandoned& abandoned) {
+      Result result = job(i, abandoned);
+      if (kept_.store != nullptr) {
+        if (const std::optional<std::string> text = kept_.write(result)) {
+          kept_.store->save(keys_[i], *text);
+        }
+      }
+      results_[i] = std::move(result);
+    });
+  }
+
+  // All results; every job has one.
+  std::vector<Result> take() {
+    std::vector<Result> out;
+    for (std::optional<Result>& result : results_) {
+      out.push_back(std::move(result).value());
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::string> keys_;
+  KeptAs<Result> kept_;
+  std::vector<std::optional<Result>> results_;
+};
+
+}  // namespace epsim
