@@ -1,4 +1,4 @@
-// All placement policies by name. To add one: its .cpp, its line in the table of registry.cpp, its line of CMake.
+// All policies by name. To add one: its .cpp with its entry, the entry's name in registry.cpp, its line of CMake.
 #pragma once
 
 #include <memory>
@@ -6,9 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "policies/named.h"
+#include "policies/per_step/step_policy.h"
 #include "policies/placement_policy.h"
-#include "sim/core/config.h"
+#include "policies/policy_entry.h"
+#include "policies/replica_choice.h"
 
 namespace epsim {
 
@@ -24,26 +25,42 @@ enum class CopyBudget { kFixed, kPerLayer, kOverLayers };
 //   kAsArgument: likewise, and a plan request that states the groups, as callers of eplb.py do, means mode auto.
 enum class ExpertGroups { kUnknown, kOnRequest, kAsArgument };
 
-struct PlacementPolicyEntry : NamedPolicy<PlacementPolicy> {
+// What makes a policy a ceiling of comparisons, which no deployment can have.
+//   kKnowsRunLoads : it plans from the loads that the run is scored on.
+//   kPerfectBalance: every expert takes the same load in every step.
+enum class Ceiling { kNone, kKnowsRunLoads, kPerfectBalance };
+
+struct PlacementPolicyEntry : PolicyEntry<PlacementPolicy> {
   ExpertGroups expert_groups = ExpertGroups::kUnknown;
   CopyBudget budget = CopyBudget::kFixed;
   std::string_view replica_choice = {};  // that goes with it unless another is asked for; empty = copies share evenly
   bool keeps_slots = false;              // a new plan leaves experts that stay on their GPU in their slots
+  Ceiling ceiling = Ceiling::kNone;
 };
+using StepPolicyEntry = PolicyEntry<StepPolicy>;
+using ReplicaChoiceEntry = PolicyEntry<ReplicaChoice>;
 
 // In the order in which they are listed to users.
 std::span<const PlacementPolicyEntry> placement_policies();
+std::span<const PlacementPolicyEntry> ceilings();
+std::span<const StepPolicyEntry> step_policies();
+std::span<const ReplicaChoiceEntry> replica_choices();
 
 // The user's own policies, from shared objects (policies/plugin): kind `plugin`. Not among the above: there is nothing
 // to run without a file.
 const PlacementPolicyEntry& plugin_policy();
 
+// Experts in order, from which policies that act in every step start.
+const PlacementPolicyEntry& experts_in_order();
+
 // The entry `name`, the plug-ins' included. Throws InputError at `options` for an unknown name; the message lists all,
 // the nearest first.
 const PlacementPolicyEntry& placement_policy_entry(const std::string& name, const ConfigReader& options);
 
-// The policy `name` with its options read from `options`; the caller calls finish() on them. Throws InputError for an
+// The policy `name` with its options read from `options`; the caller calls finish() on them. Throw InputError for an
 // unknown name and for options that are out of range.
 std::unique_ptr<PlacementPolicy> make_placement_policy(const std::string& name, ConfigReader& options);
+std::unique_ptr<StepPolicy> make_step_policy(const std::string& name, ConfigReader& options);
+std::unique_ptr<ReplicaChoice> make_replica_choice(const std::string& name, ConfigReader& options);
 
 }  // namespace epsim

@@ -7,6 +7,7 @@
 
 #include <span>
 
+#include "sim/core/choice.h"
 #include "sim/domain/placement_plan.h"
 
 namespace epsim {
@@ -14,6 +15,9 @@ namespace epsim {
 // Which of equally loaded GPUs takes the next copy. By less room first, CRAFT's Figure 10 comes out balanced; by lower
 // id alone it does not.
 enum class GpuTies { kLessRoom, kLowerId };
+template <>
+inline constexpr auto kNames<GpuTies> = choice<GpuTies>({{"less_room", GpuTies::kLessRoom},
+                                                         {"lower_id", GpuTies::kLowerId}});
 
 // One layer: copies of the hottest experts until the sum of `capacity` is reached (replicate_hottest in double), then
 // all of them placed. capacity[g] = slots of GPU g; their sum must not be below the number of experts. Slots of a GPU

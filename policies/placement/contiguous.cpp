@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "policies/placement_policy.h"
 #include "policies/plan_tools.h"
-#include "sim/core/config.h"
+#include "policies/placement/renamed.h"
+#include "policies/registry.h"
 
 namespace epsim {
 namespace {
@@ -37,11 +37,35 @@ class ContiguousPlacement final : public PlacementPolicy {
   InputPlace place_;
 };
 
+constexpr KeyTable kContiguousKeys({
+    {"num_redundant_experts", key::whole(), key::is(0), "Copies per layer, over all GPUs."},
+});
+
+std::unique_ptr<PlacementPolicy> make_contiguous(ConfigReader& options) {
+  return std::make_unique<ContiguousPlacement>(options.read<int>(kContiguousKeys["num_redundant_experts"]),
+                                               options.place(""));
+}
+
+std::unique_ptr<PlacementPolicy> make_vanilla(ConfigReader& options) {
+  return std::make_unique<RenamedPlacement>("grace_vanilla", make_contiguous(options));
+}
+
 }  // namespace
 
-std::unique_ptr<PlacementPolicy> make_contiguous_placement(ConfigReader& options) {
-  const int copies = options.optional<int>("num_redundant_experts", 0, Bound::kNotNegative);
-  return std::make_unique<ContiguousPlacement>(copies, options.place(""));
-}
+// As well Vanilla of GRACE's component study ("average grouping").
+extern const PlacementPolicyEntry kContiguous{
+    {"contiguous", "Experts in order, E / GPUs on each, no copies: what an engine does without a load balancer.",
+     "loads, nodes", kContiguousKeys, make_contiguous}};
+extern const PlacementPolicyEntry kGraceVanilla{
+    {"grace_vanilla", "Vanilla of GRACE-MoE's component study (Sec. 5.3): as many experts in order on each GPU.",
+     "loads, nodes", kContiguousKeys, make_vanilla}};
+extern const PlacementPolicyEntry kPerfect{
+    {"perfect", "Every expert takes the same load in every step, no copies: what perfect balance could give.",
+     "that no engine can divide an expert", kContiguousKeys, make_contiguous},
+    ExpertGroups::kUnknown,
+    CopyBudget::kFixed,
+    {},
+    false,
+    Ceiling::kPerfectBalance};
 
 }  // namespace epsim

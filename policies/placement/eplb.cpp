@@ -157,17 +157,11 @@ EplbShape check_eplb(const EplbOptions& options, int experts, const ClusterShape
   return hierarchical ? EplbShape{physical, options.groups, nodes, shape.gpus} : EplbShape{physical, 1, 1, shape.gpus};
 }
 
-EplbMode read_eplb_mode(ConfigReader& in) {
-  const std::string name = in.choice("mode", {"global", "hierarchical", "auto"}, "global");
-  return name == "hierarchical" ? EplbMode::kHierarchical : name == "auto" ? EplbMode::kAuto : EplbMode::kGlobal;
-}
-
 EplbOptions read_eplb_options(ConfigReader& in) {
   EplbOptions out;
-  out.mode = read_eplb_mode(in);
-  out.groups = in.optional("num_groups", 1, Bound::kPositive);
-  out.ties =
-      in.choice("ties", {"stable", "libstdcxx"}, "stable") == "stable" ? TieOrder::kStable : TieOrder::kLibstdcxx;
+  out.mode = in.read<EplbMode>(kModeKey);
+  out.groups = in.read(kGroupsKey, 1);
+  out.ties = in.read<TieOrder>(kTiesKey);
   out.place = in.place("");
   return out;
 }
@@ -188,21 +182,43 @@ PlacementPlan eplb_plan(const std::string& name, const EplbOptions& options, con
   return out;
 }
 
-std::unique_ptr<PlacementPolicy> make_base_placement(ConfigReader& options) {
+std::unique_ptr<PlacementPolicy> make_eplb(ConfigReader& options) {
+  EplbOptions read = read_eplb_options(options);
+  read.redundant_experts = options.maybe<int>(kEplbKeys["num_redundant_experts"]);
+  read.variant = options.read<EplbVariant>(kEplbKeys["variant"]);
+  read.avoid_duplicates = options.read<bool>(kEplbKeys["avoid_duplicates"]);
+  return std::make_unique<EplbPlacement>("eplb", std::move(read));
+}
+
+namespace {
+
+constexpr KeyTable kBaseKeys({kModeKey, kGroupsKey, kTiesKey});
+
+std::unique_ptr<PlacementPolicy> make_base(ConfigReader& options) {
   EplbOptions read = read_eplb_options(options);
   read.redundant_experts = 0;
   return std::make_unique<EplbPlacement>("base", std::move(read));
 }
 
-std::unique_ptr<PlacementPolicy> make_eplb_placement(ConfigReader& options) {
-  EplbOptions read = read_eplb_options(options);
-  read.redundant_experts = options.maybe<int>("num_redundant_experts");
-  const std::string variant = options.choice("variant", {"deepseek", "sglang", "vllm"}, "deepseek");
-  read.variant = variant == "vllm"     ? EplbVariant::kVllm
-                 : variant == "sglang" ? EplbVariant::kSglang
-                                       : EplbVariant::kDeepseek;
-  read.avoid_duplicates = options.optional("avoid_duplicates", false);
-  return std::make_unique<EplbPlacement>("eplb", std::move(read));
-}
+}  // namespace
+
+extern const PlacementPolicyEntry kBase{
+    {"base", "Greedy packing by load without copies: EPLB's placement step alone (BASE of the CRAFT paper, Sec. 5.1).",
+     "batches (loads are summed), affinity, where experts were before", kBaseKeys, make_base},
+    ExpertGroups::kAsArgument};
+extern const PlacementPolicyEntry kEplb{
+    {"eplb", "Copy the hottest experts, then pack by load: deepseek-ai/EPLB, eplb.py at commit d52c72d.",
+     "batches (loads are summed), affinity, memory, two copies on one GPU unless avoid_duplicates", kEplbKeys,
+     make_eplb},
+    ExpertGroups::kAsArgument,
+    CopyBudget::kPerLayer};
+extern const PlacementPolicyEntry kOracle{
+    {"oracle", "EPLB fitted on the very loads that the run is scored on: what better forecasts could give.",
+     "that nobody knows the future", kEplbKeys, make_eplb},
+    ExpertGroups::kAsArgument,
+    CopyBudget::kPerLayer,
+    {},
+    false,
+    Ceiling::kKnowsRunLoads};
 
 }  // namespace epsim

@@ -14,19 +14,26 @@
 #include <vector>
 
 #include "policies/placement/packing.h"
-#include "policies/placement_policy.h"
-#include "sim/core/config.h"
+#include "policies/registry.h"
 
 namespace epsim {
 
 // kGlobal: nodes and groups play no part. kHierarchical: expert groups are packed onto nodes first, copies and packing
 // stay inside each node. kAuto: hierarchical iff the groups divide over the nodes (what eplb.py does).
 enum class EplbMode { kGlobal, kHierarchical, kAuto };
+template <>
+inline constexpr auto kNames<EplbMode> = choice<EplbMode>({{"global", EplbMode::kGlobal},
+                                                           {"hierarchical", EplbMode::kHierarchical},
+                                                           {"auto", EplbMode::kAuto}});
 
 // Whose arithmetic. kSglang: pack loads are accumulated in double. kVllm: loads per copy and pack loads are double.
 // Sources: the list variant of sgl-project/sglang (srt/eplb/eplb_algorithms/deepseek.py), vllm-project/vllm at 02c1119
 // (distributed/eplb/policy/default.py).
 enum class EplbVariant { kDeepseek, kSglang, kVllm };
+template <>
+inline constexpr auto kNames<EplbVariant> = choice<EplbVariant>({{"deepseek", EplbVariant::kDeepseek},
+                                                                 {"sglang", EplbVariant::kSglang},
+                                                                 {"vllm", EplbVariant::kVllm}});
 
 struct EplbOptions {
   std::optional<int> redundant_experts;  // extra copies per layer over all GPUs; absent = one per GPU
@@ -37,6 +44,22 @@ struct EplbOptions {
   bool avoid_duplicates = false;  // copies of an expert apart while room allows (capacity_packing.h)
   InputPlace place;               // where the options stand, for messages
 };
+
+// Keys of every policy that packs by groups and nodes.
+inline constexpr Key kModeKey{"mode", key::one_of<EplbMode>(), key::is(EplbMode::kGlobal),
+                              "Whether experts are first packed onto nodes, by groups."};
+inline constexpr Key kGroupsKey{"num_groups", key::whole(Bound::kPositive), key::by("the model's"),
+                                "Expert groups for hierarchical packing."};
+inline constexpr Key kTiesKey{"ties", key::one_of<TieOrder>(), key::is(TieOrder::kStable), "Order of equal loads."};
+inline constexpr KeyTable kEplbKeys({
+    {"num_redundant_experts", key::whole(), key::by("one per GPU"), "Copies per layer, over all GPUs."},
+    kModeKey,
+    kGroupsKey,
+    kTiesKey,
+    {"variant", key::one_of<EplbVariant>(), key::is(EplbVariant::kDeepseek), "Which implementation of EPLB."},
+    {"avoid_duplicates", key::flag(), key::is(false), "Never two copies of an expert on one GPU."},
+});
+std::unique_ptr<PlacementPolicy> make_eplb(ConfigReader& options);
 
 // Logical experts in the order in which nodes hold them: whole groups at a time, groups packed onto nodes by load, as
 // many on each. Groups divide the experts and nodes the groups. Sum: the type in which a node's load is accumulated.
@@ -52,9 +75,6 @@ LayerPlan eplb_layer(std::span<const float> loads, const EplbShape& shape, const
 // What the options come to on a cluster. Throws InputError unless experts divide over groups, GPUs over nodes, physical
 // experts over GPUs, there are at least as many as experts, and, in hierarchical mode, groups divide over nodes.
 EplbShape check_eplb(const EplbOptions& options, int experts, const ClusterShape& shape);
-
-// Reads mode; global by default.
-EplbMode read_eplb_mode(ConfigReader& in);
 
 // Reads mode, num_groups and ties (`base` and `eplb` share them).
 EplbOptions read_eplb_options(ConfigReader& in);

@@ -5,12 +5,17 @@
 #include <span>
 #include <vector>
 
+#include "sim/core/choice.h"
+
 namespace epsim {
 
 // The order of items with equal loads when they are sorted by descending load.
 //   kStable    : the lower id first. Does not depend on the standard library.
 //   kLibstdcxx : what libstdc++'s std::sort leaves, as torch's unstable CPU sort did for the reference results.
 enum class TieOrder { kStable, kLibstdcxx };
+template <>
+inline constexpr auto kNames<TieOrder> = choice<TieOrder>({{"stable", TieOrder::kStable},
+                                                           {"libstdcxx", TieOrder::kLibstdcxx}});
 
 // Ids 0 .. n-1 by descending load. Loads must not be negative.
 template <class Real>

@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "policies/placement_policy.h"
-#include "sim/core/config.h"
+#include "policies/registry.h"
 #include "sim/core/rng.h"
 
 namespace epsim {
@@ -57,12 +56,23 @@ class RandomPlacement final : public PlacementPolicy {
   InputPlace place_;
 };
 
+constexpr KeyTable kRandomKeys({
+    {"num_redundant_experts", key::whole(), key::is(0), "Copies per layer, over all GPUs."},
+    {"seed", key::whole(), key::is(0), "Seed of the policy's own draws."},
+});
+
+std::unique_ptr<PlacementPolicy> make_random(ConfigReader& options) {
+  const auto seed = static_cast<std::uint64_t>(options.read<std::int64_t>(kRandomKeys["seed"]));
+  return std::make_unique<RandomPlacement>(options.read<int>(kRandomKeys["num_redundant_experts"]), Seed{seed},
+                                           options.place(""));
+}
+
 }  // namespace
 
-std::unique_ptr<PlacementPolicy> make_random_placement(ConfigReader& options) {
-  const int redundant = options.optional("num_redundant_experts", 0);
-  const auto seed = static_cast<std::uint64_t>(options.optional<std::int64_t>("seed", 0));
-  return std::make_unique<RandomPlacement>(redundant, Seed{seed}, options.place(""));
-}
+extern const PlacementPolicyEntry kRandom{
+    {"random", "Experts, and copies of randomly drawn ones, in random order: the baseline that knows nothing.",
+     "loads, nodes", kRandomKeys, make_random},
+    ExpertGroups::kUnknown,
+    CopyBudget::kPerLayer};
 
 }  // namespace epsim

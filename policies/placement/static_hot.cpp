@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "policies/placement/packing.h"
-#include "policies/placement_policy.h"
 #include "policies/plan_tools.h"
-#include "sim/core/config.h"
+#include "policies/registry.h"
 
 namespace epsim {
 namespace {
@@ -92,11 +91,19 @@ class StaticHotPlacement final : public PlacementPolicy {
   InputPlace place_;
 };
 
+constexpr KeyTable kStaticHotKeys({
+    {"copies_per_gpu", key::whole(), key::is(1), "Copies per GPU and layer."},
+});
+
+std::unique_ptr<PlacementPolicy> make_static_hot(ConfigReader& options) {
+  return std::make_unique<StaticHotPlacement>(options.read<int>(kStaticHotKeys["copies_per_gpu"]), options.place(""));
+}
+
 }  // namespace
 
-std::unique_ptr<PlacementPolicy> make_static_hot_placement(ConfigReader& options) {
-  const int copies = options.optional("copies_per_gpu", 1);
-  return std::make_unique<StaticHotPlacement>(copies, options.place(""));
-}
+extern const PlacementPolicyEntry kStaticHot{
+    {"static_hot",
+     "Experts in order, and the hottest ones once more on the coldest GPUs: EPLB as Libra's Sec. 5.2 used it.",
+     "batches (loads are summed), affinity, nodes, what copies do to a GPU's load", kStaticHotKeys, make_static_hot}};
 
 }  // namespace epsim

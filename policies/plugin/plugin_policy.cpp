@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "policies/placement_policy.h"
 #include "policies/plan_tools.h"
 #include "policies/plugin/plugin.h"
+#include "policies/registry.h"
 #include "sim/core/config.h"
 
 namespace epsim {
@@ -197,15 +197,25 @@ class PluginPlacement final : public PlacementPolicy {
   void* policy_ = nullptr;
 };
 
-}  // namespace
+constexpr KeyTable kPluginKeys({
+    {"plugin", key::path(), key::kNone, "Shared object of a policy of your own; its other options are its own."},
+    {"path", key::path(), key::by("required without plugin"), "As `plugin`, in an entry of kind plugin."},
+});
 
-// Keys: plugin, or path (the shared object, relative to the document); everything else goes to the plug-in.
-std::unique_ptr<PlacementPolicy> make_plugin_placement(ConfigReader& options) {
-  std::optional<std::filesystem::path> file = options.maybe_path("plugin");
+std::unique_ptr<PlacementPolicy> make_plugin(ConfigReader& options) {
+  std::optional<std::filesystem::path> file = options.maybe_path(kPluginKeys["plugin"]);
   if (!file) {
-    file = options.path("path");
+    file = options.path(kPluginKeys["path"]);
   }
   return std::make_unique<PluginPlacement>(*file, options);
 }
+
+}  // namespace
+
+extern const PlacementPolicyEntry kPlugin{
+    {"plugin",
+     "A policy of your own, with options of its own, loaded from a shared object: policies/plugin/plugin.h, "
+     "experiments/plugin-example.",
+     "what it likes", kPluginKeys, make_plugin}};
 
 }  // namespace epsim

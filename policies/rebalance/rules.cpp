@@ -41,38 +41,45 @@ class GainOverCost final : public RebalanceRule {
   std::int64_t steps_, horizon_;
 };
 
-std::int64_t read_steps(ConfigReader& options, const char* key, std::int64_t fallback) {
-  return options.optional<std::int64_t>(key, fallback, Bound::kPositive);
-}
+constexpr std::string_view kBetween = "Steps between looks.";
+// vLLM plans every 3000 steps (step_interval); SGLang looks every 1000 (eplb_rebalance_num_iterations) and plans when
+// utilisation is below 1.0 (eplb_min_rebalancing_utilization_threshold).
+constexpr KeyTable kEveryKeys({{"steps", key::whole(Bound::kPositive), key::is(3000), kBetween}});
+constexpr KeyTable kThresholdKeys({
+    {"balancedness", key::number(at_most(1, Bound::kPositive)), key::is(1.0),
+     "Plan again when mean over maximum GPU load is below this."},
+    {"steps", key::whole(Bound::kPositive), key::is(1000), kBetween},
+});
+constexpr KeyTable kGainKeys({
+    {"steps", key::whole(Bound::kPositive), key::is(1000), kBetween},
+    {"horizon", key::whole(Bound::kPositive), key::by("as steps"), "Steps over which a new plan has to pay."},
+});
 
 std::unique_ptr<RebalanceRule> make_never(ConfigReader&) { return std::make_unique<Never>(); }
 
 std::unique_ptr<RebalanceRule> make_every(ConfigReader& options) {
-  return std::make_unique<EverySteps>(read_steps(options, "steps", 3000));
+  return std::make_unique<EverySteps>(options.read<std::int64_t>(kEveryKeys["steps"]));
 }
 
 std::unique_ptr<RebalanceRule> make_threshold(ConfigReader& options) {
-  const double balancedness = options.optional("balancedness", 1.0, Bound::kPositive);
-  options.check(balancedness <= 1, "balancedness", "mean over maximum GPU load is at most 1.");
-  return std::make_unique<BelowThreshold>(balancedness, read_steps(options, "steps", 1000));
+  return std::make_unique<BelowThreshold>(options.read<double>(kThresholdKeys["balancedness"]),
+                                          options.read<std::int64_t>(kThresholdKeys["steps"]));
 }
 
 std::unique_ptr<RebalanceRule> make_gain(ConfigReader& options) {
-  const std::int64_t steps = read_steps(options, "steps", 1000);
-  return std::make_unique<GainOverCost>(steps, read_steps(options, "horizon", steps));
+  const auto steps = options.read<std::int64_t>(kGainKeys["steps"]);
+  return std::make_unique<GainOverCost>(steps, options.read<std::int64_t>(kGainKeys["horizon"], steps));
 }
 
-// Defaults: vLLM plans every 3000 steps (step_interval); SGLang looks every 1000 (eplb_rebalance_num_iterations) and
-// plans when utilisation is below 1.0 (eplb_min_rebalancing_utilization_threshold).
 constexpr RebalanceRuleEntry kRebalanceRules[] = {
-    {"never", "The first plan stays for the whole run.", "everything", "none", make_never},
+    {"never", "The first plan stays for the whole run.", "everything", {}, make_never},
     {"every", "A new plan every so many steps (vLLM's step_interval).", "whether a new plan is needed, or pays",
-     "steps (3000)", make_every},
+     kEveryKeys, make_every},
     {"threshold", "A new plan when balancedness over the last so many steps is below a bound (SGLang).",
-     "whether a new plan pays", "balancedness (1.0), steps (1000)", make_threshold},
+     "whether a new plan pays", kThresholdKeys, make_threshold},
     {"gain",
      "A new plan every so many steps, taken when the step time it saves over the horizon exceeds planning and moving.",
-     "what changes after the horizon", "steps (1000), horizon (in steps; as steps)", make_gain},
+     "what changes after the horizon", kGainKeys, make_gain},
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "policies/named.h"
+#include "policies/policy_entry.h"
 #include "sim/core/config.h"
 #include "sim/core/units.h"
 
@@ -38,7 +38,7 @@ constexpr Seconds expert_time_at(Seconds now, double balancedness_now, double ba
   return now * (balancedness_now / balancedness_then);
 }
 
-using RebalanceRuleEntry = NamedPolicy<RebalanceRule>;
+using RebalanceRuleEntry = PolicyEntry<RebalanceRule>;
 
 // In the order in which they are listed to users.
 std::span<const RebalanceRuleEntry> rebalance_rules();

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "policies/plan_tools.h"
-#include "policies/replica_choice.h"
-#include "sim/core/config.h"
+#include "policies/registry.h"
 
 namespace epsim {
 namespace {
@@ -92,10 +91,23 @@ std::vector<int> sglang_static_copies(std::span<const int> holders, const Cluste
   return out;
 }
 
-std::unique_ptr<ReplicaChoice> make_sglang_static_choice(ConfigReader& options) {
-  const bool prefer_same_node = options.optional("prefer_same_node", true);
-  const auto seed = static_cast<Seed>(options.optional<std::int64_t>("seed", 42));
-  return std::make_unique<SglangStaticChoice>(prefer_same_node, seed);
+namespace {
+
+constexpr KeyTable kSglangStaticKeys({
+    {"prefer_same_node", key::flag(), key::is(true), "Prefer copies on the sender's node."},
+    {"seed", key::whole(), key::is(42), "Seed of the rule's draws."},
+});
+
+std::unique_ptr<ReplicaChoice> make_sglang_static(ConfigReader& options) {
+  const auto seed = static_cast<Seed>(options.read<std::int64_t>(kSglangStaticKeys["seed"]));
+  return std::make_unique<SglangStaticChoice>(options.read<bool>(kSglangStaticKeys["prefer_same_node"]), seed);
 }
+
+}  // namespace
+
+extern const ReplicaChoiceEntry kSglangStatic{
+    "sglang_static",
+    "A fixed copy per GPU and expert: on the same GPU, else in the same node, else dealt out fairly (SGLang, static).",
+    "loads", kSglangStaticKeys, make_sglang_static};
 
 }  // namespace epsim

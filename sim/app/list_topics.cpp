@@ -6,9 +6,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "policies/rebalance/rules.h"
 #include "policies/registry.h"
-#include "policies/replica_choice/registry.h"
 #include "sim/scenario/network_options.h"
-#include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
 #include "traces/expert_loads/load_sources.h"
 #include "traces/requests/read_requests.h"
@@ -24,15 +22,11 @@ Json plain_row(const Entry& entry) {
 }
 
 template <class Entry>
-Json row_with_options(const Entry& entry) {
-  return {{"name", entry.name}, {"summary", entry.summary}, {"options", entry.options}};
-}
-
-template <class Entry>
 Json policy_row(const Entry& entry) {
-  Json out = row_with_options(entry);
-  out["ignores"] = entry.ignores;
-  return out;
+  return {{"name", entry.name},
+          {"summary", entry.summary},
+          {"options", options_text(entry.keys)},
+          {"ignores", entry.ignores}};
 }
 
 Json placement_row(const PlacementPolicyEntry& entry) {
@@ -84,8 +78,8 @@ std::vector<ListSection> policies() {
           {"rebalance_rules", "when to plan again during a run (rebalance.rule in an entry of policies:)",
            rows_of(rebalance_rules(), policy_row<RebalanceRuleEntry>)},
           {"step_policies", "policies that act in every step (epsim screen)",
-           rows_of(step_policies(), row_with_options<StepPolicyEntry>)},
-          {"ceilings", "ceilings, named like policies", rows_of(kCeilings, row_with_options<CeilingEntry>)}};
+           rows_of(step_policies(), policy_row<StepPolicyEntry>)},
+          {"ceilings", "ceilings, named like policies", rows_of(ceilings(), placement_row)}};
 }
 
 std::vector<ListSection> readers() {

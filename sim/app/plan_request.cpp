@@ -9,7 +9,6 @@
 #include "policies/placement/eplb.h"
 #include "policies/plan_io.h"
 #include "policies/registry.h"
-#include "policies/step_policy.h"
 #include "sim/core/files.h"
 #include "traces/expert_loads/load_sources.h"
 
@@ -121,7 +120,7 @@ void read_budget(ConfigReader& root, ConfigReader& options, const PlacementPolic
   } else {
     root.check(copies == 0, key,
                fmt::format("the number of copies of '{}' is not set this way; its options are: {}.", request.policy,
-                           entry.options));
+                           options_text(entry.keys)));
   }
 }
 

@@ -69,8 +69,12 @@ Row placement_row(const Scenario& s, const PolicyChoice& policy) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
   const Score planned = score(run.placement, planning_window(s, policy));
-  return {policy.label, false,        std::max(0, run.plan.copies_on_fullest_gpu()),
-          run.memory,   planned.mean, score(run.placement, policy.perfect_balance ? even : s.run_window)};
+  return {policy.label,
+          false,
+          std::max(0, run.plan.copies_on_fullest_gpu()),
+          run.memory,
+          planned.mean,
+          score(run.placement, policy.ceiling == Ceiling::kPerfectBalance ? even : s.run_window)};
 }
 
 // A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.

@@ -146,7 +146,7 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
 }  // namespace
 
 const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy) {
-  return policy.knows_run_loads ? s.run_window : s.plan_window;
+  return policy.ceiling == Ceiling::kKnowsRunLoads ? s.run_window : s.plan_window;
 }
 
 PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {

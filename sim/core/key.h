@@ -170,6 +170,17 @@ class KeyTable {
     throw "no row has this name";
   }
   constexpr operator std::span<const Key>() const { return rows_; }
+  // The same table with another default of one key, for a preset.
+  consteval KeyTable with_default(std::string_view name, key::Fallback fallback) const {
+    KeyTable out = *this;
+    for (Key& row : out.rows_) {
+      if (row.name == name) {
+        row.fallback = fallback;
+        return out;
+      }
+    }
+    throw "no row has this name";
+  }
 
  private:
   Key rows_[N]{};

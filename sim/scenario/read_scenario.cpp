@@ -7,13 +7,12 @@
 #include <optional>
 #include <set>
 
-#include "policies/registry.h"
-#include "policies/replica_choice/registry.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/model_sections.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scenario/read_deployment.h"
 #include "sim/scenario/read_names.h"
+#include "sim/scenario/read_policies.h"
 #include "sim/scenario/scenario_keys.h"
 #include "sim/scheduler/engines.h"
 #include "traces/expert_loads/load_sources.h"
@@ -71,81 +70,6 @@ std::function<RequestTrace(std::size_t)> request_maker(const Config& config, See
   };
 }
 
-// What a policy's `kind` may be.
-std::vector<std::string> policy_kinds() {
-  std::vector<std::string> out{"oracle", "perfect", std::string(plugin_policy().name)};
-  for (const PlacementPolicyEntry& entry : placement_policies()) {
-    out.emplace_back(entry.name);
-  }
-  for (const StepPolicyEntry& entry : step_policies()) {
-    out.emplace_back(entry.name);
-  }
-  return out;
-}
-
-void check_known(const std::vector<std::string>& known, const std::string& name, const InputPlace& place) {
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    throw InputError(place, unknown_name("policy", name, known));
-  }
-}
-
-// A label that stands nowhere is an error of whoever gave it, at `place`, not of the section that lacks it.
-void check_label(const ConfigReader& all, const std::string& label, const InputPlace& place) {
-  std::vector<std::string> known = policy_kinds();
-  for (const std::string& own : all.keys()) {
-    if (std::find(known.begin(), known.end(), own) == known.end()) {
-      known.push_back(own);
-    }
-  }
-  check_known(known, label, place);
-}
-
-// The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
-PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scenario& s) {
-  all.check(label.find('/') == std::string::npos && label.front() != '.', label,
-            "a policy's label becomes the name of a folder: it must not hold a slash or begin with a dot.");
-  ConfigReader in = all.section(label);
-  const std::string named = in.optional<std::string>("kind", in.has("plugin") ? "plugin" : label);
-  check_known(policy_kinds(), named, in.place(in.has("kind") ? "kind" : ""));
-  const bool oracle = named == "oracle", perfect = named == "perfect";
-  std::shared_ptr<const StepPolicy> per_step = make_step_policy(named, in);
-  const std::string kind = oracle ? "eplb" : perfect || per_step != nullptr ? "contiguous" : named;
-  const PlacementPolicyEntry& entry = placement_policy_entry(kind, in);
-  // Hierarchical modes balance the model's own expert groups unless the options say otherwise.
-  if (entry.expert_groups != ExpertGroups::kUnknown) {
-    in.preset<int>("num_groups", s.model.expert_groups);
-  }
-  std::shared_ptr<const PlacementPolicy> policy = entry.make(in);
-  PolicyChoice out{label, std::move(policy), oracle, perfect, std::move(per_step)};
-  if (out.per_step != nullptr) {
-    out.step_run = read_step_policy_run(named, in);
-  }
-  if (in.has("replica_choice") || !entry.replica_choice.empty()) {
-    ConfigReader choice = in.section("replica_choice");
-    const std::string rule = entry.replica_choice.empty()
-                                 ? choice.required<std::string>("kind")
-                                 : choice.optional<std::string>("kind", std::string(entry.replica_choice));
-    out.replica_choice = make_replica_choice(rule, choice);
-  }
-  if (in.has("rebalance")) {
-    in.check(!oracle && !perfect && out.per_step == nullptr, "rebalance",
-             "only policies that plan placements ahead of steps can plan again; this one does not.");
-    out.rebalance = std::make_shared<const RebalanceOptions>(read_rebalance(in.required_section("rebalance")));
-  }
-  in.finish();
-  return out;
-}
-
-// An entry of `policies:` that stands under `policy` itself: {plugin: ./mine.so, ...} or {kind: eplb, ...}. It is
-// called after its file or its kind.
-PolicyChoice read_own_policy(ConfigReader& root, const Scenario& s) {
-  PolicyChoice own = read_policy(root, "policy", s);
-  ConfigReader in = root.section("policy");
-  own.label = in.has("plugin") ? std::filesystem::path(in.required<std::string>("plugin")).stem().string()
-                               : in.required<std::string>("kind");
-  return own;
-}
-
 // All instances of the deployment, as faults may name them.
 std::vector<FaultySide> faulty_sides(const Scenario& s) {
   std::vector<FaultySide> out;
@@ -156,29 +80,6 @@ std::vector<FaultySide> faulty_sides(const Scenario& s) {
     out.insert(out.end(), static_cast<std::size_t>(pool.instances), {pool.cluster, pool.role});
   }
   return out;
-}
-
-// Those that run, in the order of `labels`, and those that only stand in the file.
-void read_policies(ConfigReader root, const std::vector<std::string>& labels, Scenario& s) {
-  ConfigReader policies = root.section("policies");
-  std::optional<PolicyChoice> in_place;
-  if (root.is_section("policy")) {
-    in_place = read_own_policy(root, s);
-  }
-  const std::string own = in_place ? in_place->label : root.optional<std::string>("policy", "base");
-  for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
-    root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
-               "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
-    const bool here = in_place && label == own;
-    if (!here) {
-      check_label(policies, label, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});
-    }
-    s.policies.push_back(here ? *in_place : read_policy(policies, label, s));
-    check_slots(root, here ? root.section("policy") : policies.section(label), s);
-  }
-  for (const std::string& label : policies.keys()) {
-    read_policy(policies, label, s);  // checked even when it is not run
-  }
 }
 
 // Reads a scenario's sections one by one, so that all of their errors are told at once: a section is left out when it

@@ -12,8 +12,7 @@
 #include "models/memory/memory_model.h"
 #include "models/step/step_model.h"
 #include "policies/placement_policy.h"
-#include "policies/replica_choice.h"
-#include "policies/step_policy.h"
+#include "policies/registry.h"
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
 #include "sim/domain/cluster_spec.h"
@@ -34,25 +33,14 @@ namespace epsim {
 // One policy of a comparison, under the label that reports use.
 struct PolicyChoice {
   std::string label;
-  std::shared_ptr<const PlacementPolicy> placement;
-  // The two ceilings of a comparison; no deployment can have either.
-  bool knows_run_loads = false;  // `oracle`: plans from the loads that the run is scored on
-  bool perfect_balance = false;  // `perfect`: every expert takes the same load in every step
+  std::shared_ptr<const PlacementPolicy> placement = nullptr;
+  Ceiling ceiling = Ceiling::kNone;
   // A policy that acts in every step, over experts in order; null for placement policies.
   std::shared_ptr<const StepPolicy> per_step = nullptr;
   StepPolicyRun step_run = {};                                    // of such a policy
   std::shared_ptr<const ReplicaChoice> replica_choice = nullptr;  // null: copies share evenly
   std::shared_ptr<const RebalanceOptions> rebalance = nullptr;    // null: the first plan stays
 };
-
-// Policies that are not placement rules but ceilings: name, sentence, options.
-struct CeilingEntry {
-  std::string_view name, summary, options;
-};
-inline constexpr CeilingEntry kCeilings[] = {
-    {"oracle", "EPLB fitted on the very loads that the run is scored on: what better forecasts could give.",
-     "those of eplb"},
-    {"perfect", "Every expert takes the same load in every step, no copies: what perfect balance could give.", "none"}};
 
 struct Scenario {
   std::string name;
@@ -72,10 +60,10 @@ struct Scenario {
   // Where requests are generated: as many as asked for, by the same rule. The first ones are those of `requests`. Safe
   // to call from several threads. Empty for recordings.
   std::function<RequestTrace(std::size_t)> make_requests;
-  LoadWindow plan_window;                            // what policies plan from
-  LoadWindow run_window;                             // the mean of what the run is scored on
+  LoadWindow plan_window;                                  // what policies plan from
+  LoadWindow run_window;                                   // the mean of what the run is scored on
   std::shared_ptr<const ExpertLoadSource> loads;           // what the run is scored on
-  std::shared_ptr<const ExpertLoadSource> balanced_loads;  // for `perfect`
+  std::shared_ptr<const ExpertLoadSource> balanced_loads;  // for Ceiling::kPerfectBalance
   std::vector<PolicyChoice> policies;
   std::vector<std::string> warnings;  // settings that the engine would refuse or change (engine_warnings)
   std::vector<std::filesystem::path> input_files;

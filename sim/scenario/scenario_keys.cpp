@@ -11,10 +11,10 @@
 #include "models/catalogue/model_catalogue.h"
 #include "policies/rebalance/rules.h"
 #include "policies/registry.h"
-#include "policies/replica_choice/registry.h"
 #include "sim/scenario/model_sections.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scenario/read_deployment.h"
+#include "sim/scenario/read_policies.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
 #include "traces/expert_loads/imbalance_suite.h"
@@ -48,14 +48,6 @@ std::vector<std::string> names_of(const Items& items) {
   return out;
 }
 
-std::vector<std::string> policy_names() {
-  std::vector<std::string> out = names_of(placement_policies());
-  for (const auto& more : {names_of(step_policies()), names_of(kCeilings), {std::string(plugin_policy().name)}}) {
-    out.insert(out.end(), more.begin(), more.end());
-  }
-  return out;
-}
-
 std::vector<std::string> engine_names() {
   std::vector<std::string> out = names_of(engine_profiles());
   const std::vector<std::string> aliases = names_of(kEngineAliases);
@@ -74,9 +66,7 @@ std::vector<std::string> catalogue(std::string_view name) {
       {"@loads", [] { return names_of(load_readers()); }},
       {"@presets", [] { return names_of(routing_presets()); }},
       {"@patterns", [] { return std::vector<std::string>(std::begin(kImbalanceNames), std::end(kImbalanceNames)); }},
-      {"@policies", policy_names},
-      {"@replica_choices", [] { return names_of(replica_choices()); }},
-      {"@rules", [] { return names_of(rebalance_rules()); }}};
+      {"@policies", policy_kinds}};
   return table.at(name)();
 }
 
@@ -126,22 +116,42 @@ const ScenarioKey* row_of(const std::string& path, std::string_view variant) {
   return any;
 }
 
-// What each section's readers take their values through; with `variants` for those kinds of the section alone.
+// What each section's readers take their values through; with `variant` for that kind of the section alone.
 struct SectionKeys {
-  std::string_view section, variants;
+  std::string_view section, variant;
   std::span<const Key> keys;
 };
 
+// Those of each entry of a table of policies.
+template <class Entries>
+void add_entries(std::string_view section, const Entries& entries, std::vector<SectionKeys>& out) {
+  for (const auto& entry : entries) {
+    out.push_back({section, entry.name, entry.keys});
+  }
+}
+
 std::vector<SectionKeys> section_keys() {
-  return {{"deployment", "", deployment_keys()},
-          {"deployment.prefill", "", pool_keys()},
-          {"execution", "", execution_keys()},
-          {"faults[]", "", fault_keys()},
-          {"memory", "", memory_keys()},
-          {"model", "", model_keys()},
-          {"parallelism", "", parallelism_keys()},
-          {"policies.*", "libra lina harmoeny fastermoe least_loaded_ep", step_policy_run_keys()},
-          {"policies.*.rebalance", "", rebalance_keys()}};
+  std::vector<SectionKeys> out = {{"deployment", "", deployment_keys()},
+                                  {"deployment.prefill", "", pool_keys()},
+                                  {"execution", "", execution_keys()},
+                                  {"faults[]", "", fault_keys()},
+                                  {"memory", "", memory_keys()},
+                                  {"model", "", model_keys()},
+                                  {"parallelism", "", parallelism_keys()},
+                                  {"policies.*", "", policy_entry_keys()},
+                                  {"policies.*.replica_choice", "", replica_choice_keys()},
+                                  {"policies.*.rebalance", "", rebalance_keys()}};
+  add_entries("policies.*", std::span(&plugin_policy(), 1), out);
+  add_entries("policies.*", placement_policies(), out);
+  add_entries("policies.*", ceilings(), out);
+  add_entries("policies.*", step_policies(), out);
+  for (const StepPolicyEntry& entry : step_policies()) {
+    out.push_back({"policies.*", entry.name, step_policy_run_keys()});
+    out.push_back({"policies.*", entry.name, experts_in_order().keys});
+  }
+  add_entries("policies.*.replica_choice", replica_choices(), out);
+  add_entries("policies.*.rebalance", rebalance_rules(), out);
+  return out;
 }
 
 std::string fallback_text(const Key& key) {
@@ -158,6 +168,28 @@ std::string fallback_text(const Key& key) {
   return default_text(key);
 }
 
+bool alike(const ScenarioKey& a, const ScenarioKey& b) {
+  return a.type == b.type && a.range == b.range && a.fallback == b.fallback && a.choices == b.choices &&
+         a.sentence == b.sentence;
+}
+
+// Kinds that have the same key share a row. A key that the kind has already is its own, and stands for the other.
+void add_row(ScenarioKey row, std::vector<ScenarioKey>& out) {
+  const auto same = [&](const ScenarioKey& other) { return other.path == row.path && !other.variants.empty(); };
+  for (const ScenarioKey& other : out) {
+    if (!row.variants.empty() && same(other) && has_variant(other, row.variants)) {
+      return;
+    }
+  }
+  for (ScenarioKey& other : out) {
+    if (!row.variants.empty() && same(other) && alike(other, row)) {
+      other.variants += " " + row.variants;
+      return;
+    }
+  }
+  out.push_back(std::move(row));
+}
+
 // The rows of the section, or of the items of that list.
 void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
   for (const SectionKeys& section : section_keys()) {
@@ -165,21 +197,22 @@ void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
       continue;
     }
     for (const Key& key : section.keys) {
-      out.push_back({fmt::format("{}.{}", section.section, key.name), std::string(section.variants), key.value.type,
-                     key.value.range, fallback_text(key),
-                     key.value.choices == nullptr ? std::vector<std::string>{} : key.value.choices(), key.value.open,
-                     std::string(key.value.listed_by), std::string(key.sentence), &key});
-      add_section(out.back().path, out);
+      const std::string name = fmt::format("{}.{}", section.section, key.name);
+      add_row({name, std::string(section.variant), key.value.type, key.value.range, fallback_text(key),
+               key.value.choices == nullptr ? std::vector<std::string>{} : key.value.choices(), key.value.open,
+               std::string(key.value.listed_by), std::string(key.sentence), &key},
+              out);
+      if (key.value.type == ValueType::kSection || key.value.type == ValueType::kSections) {
+        add_section(name, out);
+      }
     }
   }
 }
 
 ScenarioKey plain_row(const PlainKey& key) {
   static constexpr std::pair<std::string_view, const char*> kLists[] = {
-      {"@models", "epsim list models"},   {"@nodes", "epsim list hardware"},
-      {"@engines", "epsim list engines"}, {"@requests", "epsim list readers"},
-      {"@loads", "epsim list readers"},   {"@policies", "epsim list policies"},
-      {"@rules", "epsim list policies"},  {"@replica_choices", "epsim list policies"}};
+      {"@models", "epsim list models"},    {"@nodes", "epsim list hardware"}, {"@engines", "epsim list engines"},
+      {"@requests", "epsim list readers"}, {"@loads", "epsim list readers"},  {"@policies", "epsim list policies"}};
   const bool open = key.choices.starts_with('@');
   const auto list =
       std::find_if(std::begin(kLists), std::end(kLists), [&](const auto& l) { return l.first == key.choices; });
@@ -269,7 +302,8 @@ class Check {
     const bool section = row == nullptr || row->type == ValueType::kSection || path == "policies.*";
     if (section || (row != nullptr && row->path == "policy" && in.is_section(key))) {
       if (in.is_section(key)) {
-        look(in.section(key), described_as(path), key);
+        const bool by_row = row != nullptr && row->row != nullptr;
+        look(by_row ? in.section(*row->row) : in.section(key), described_as(path), key);
       } else if (in.has(key)) {
         result.errors.emplace_back(in.place(key), *in.problem_of(key, ValueType::kSection, Bound::kAny));
       }
@@ -298,7 +332,7 @@ class Check {
 const std::vector<ScenarioKey>& scenario_keys() {
   static const std::vector<ScenarioKey> all = [] {
     std::vector<ScenarioKey> out;
-    for (const auto part : {system_keys(), input_keys(), policy_keys()}) {
+    for (const auto part : {system_keys(), input_keys()}) {
       for (const PlainKey& key : part) {
         out.push_back(plain_row(key));
         add_section(out.back().path, out);

@@ -61,6 +61,5 @@ struct PlainKey {
 };
 std::span<const PlainKey> system_keys();
 std::span<const PlainKey> input_keys();
-std::span<const PlainKey> policy_keys();
 
 }  // namespace epsim

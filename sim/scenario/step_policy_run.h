@@ -7,7 +7,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 
 #include "sim/core/config.h"
 #include "sim/core/units.h"
@@ -16,8 +15,8 @@ namespace epsim {
 
 // A predictor of experts: step_routing.h has what it is taken to get wrong.
 struct PredictorOptions {
-  // Share of assignments predicted right: Libra's mean on Qwen3 is 0.88, on GLM-4.5 0.75; Lina's 0.44 and 0.12.
-  double accuracy = 0.87;
+  // Share of assignments predicted right: Libra's mean on Qwen3 is 0.88, on GLM-4.5 0.75.
+  double accuracy = 0.88;
   // Sigma of the lognormal factor on the popularity that the predictor gets wrong; assumed, as no paper states one.
   double distortion = 0.2;
 };
@@ -30,8 +29,8 @@ struct StepPolicyRun {
 
 std::span<const Key> step_policy_run_keys();
 
-// Reads accuracy, distortion, planning_time and copy_efficiency of a policy of this kind; leaves finish() to the
-// caller.
-StepPolicyRun read_step_policy_run(const std::string& kind, ConfigReader& in);
+// Reads accuracy, distortion, planning_time and copy_efficiency, for which the policy may have set defaults of its own;
+// leaves finish() to the caller.
+StepPolicyRun read_step_policy_run(ConfigReader& in);
 
 }  // namespace epsim

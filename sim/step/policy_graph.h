@@ -15,7 +15,7 @@
 #pragma once
 
 #include "models/step/step_model.h"
-#include "policies/step_policy.h"
+#include "policies/per_step/step_policy.h"
 #include "sim/step/step_graph.h"
 
 namespace epsim {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "models/step/step_model.h"
-#include "policies/step_policy.h"
+#include "policies/per_step/step_policy.h"
 #include "sim/core/rng.h"
 #include "sim/domain/load_window.h"
 #include "sim/engine/task_graph.h"

@@ -34,7 +34,7 @@ Placement build_unlimited(const InstancePool& pool, const PlanInPlace& plan) {
 StepPrices::StepPrices(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy, const PlanInPlace& plan,
                        StepRecorder* recorder)
     : pool_(pool), placement_(std::make_unique<Placement>(build_unlimited(pool, plan))) {
-  const ExpertLoadSource& loads = policy.perfect_balance ? *s.balanced_loads : *s.loads;
+  const ExpertLoadSource& loads = policy.ceiling == Ceiling::kPerfectBalance ? *s.balanced_loads : *s.loads;
   model_ = std::make_unique<StepModel>(s.model, pool.cluster, pool.parallelism, pool.dispatch, *placement_, loads,
                                        s.compute, s.network);
   played_ = other_pricer(s, pool, policy, *model_, recorder);

@@ -42,7 +42,7 @@ take_cpp_block(policy)
 take_cpp_block(declaration)
 take_cpp_block(entry)
 insert_behind("// Defined beside each policy." "${declaration}")
-insert_behind("kPlacementPolicies[] = {" "${entry}")
+insert_behind("  static const PlacementPolicyEntry all[] = {" "${entry}")
 file(CONFIGURE OUTPUT ${recipe_folder}/dealt.cpp CONTENT "${policy}" @ONLY)
 file(CONFIGURE OUTPUT ${recipe_folder}/registry.cpp CONTENT "${registry}" @ONLY)
 

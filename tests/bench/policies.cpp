@@ -10,11 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "policies/per_step/libra.h"
 #include "policies/placement/craft/craft.h"
 #include "policies/placement/grace/grace.h"
-#include "policies/prefetch/libra.h"
 #include "policies/registry.h"
-#include "policies/token_sharding/libra.h"
 #include "sim/core/rng.h"
 #include "sim/domain/affinity.h"
 

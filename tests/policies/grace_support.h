@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "policies/registry.h"
-#include "policies/replica_choice/registry.h"
 #include "tests/support/paths.h"
 #include "tests/support/routing_window.h"
 #include "tests/support/token_traffic.h"

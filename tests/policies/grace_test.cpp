@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "policies/replica_choice/weighted.h"
+#include "policies/replica_choice/polling_weights.h"
 #include "sim/domain/affinity.h"
 #include "sim/domain/placement.h"
 #include "tests/policies/support.h"

@@ -7,8 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "policies/prefetch/libra.h"
-#include "policies/token_sharding/libra.h"
+#include "policies/per_step/libra.h"
 #include "sim/core/rng.h"
 
 namespace epsim::test {

@@ -1,12 +1,11 @@
 // Libra's prefetcher and rebalancer: worked steps, promises, and the final imbalance that its paper claims.
-#include "policies/prefetch/libra.h"
+#include "policies/per_step/libra.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "policies/token_sharding/libra.h"
 #include "sim/core/rng.h"
 #include "tests/policies/libra_support.h"
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <set>
 
-#include "policies/replica_choice/by_copy.h"
-#include "policies/replica_choice/grace.h"
-#include "policies/replica_choice/registry.h"
+#include "policies/registry.h"
+#include "policies/replica_choice/by_copy_rank.h"
+#include "policies/replica_choice/grace_routing.h"
+#include "policies/replica_choice/polling_weights.h"
 #include "policies/replica_choice/sglang_static.h"
-#include "policies/replica_choice/weighted.h"
 #include "tests/policies/support.h"
 #include "tests/support/errors.h"
 

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "policies/step_policy.h"
+#include "policies/registry.h"
 #include "sim/core/rng.h"
 
 using namespace epsim;
@@ -79,7 +79,7 @@ TEST_CASE("options are read and checked") {
   Config config = Config::from_text("n_extra: 2\nn_local: 3\n", "options");
   ConfigReader options = config.root();
   CHECK_THROWS_AS(make_step_policy("libra", options), InputError);
-  CHECK(make_step_policy("no-such-policy", options) == nullptr);
+  CHECK_THROWS_AS(make_step_policy("no-such-policy", options), InputError);
 }
 
 TEST_CASE("Libra: the number of copies from the time window, and the local share from alpha") {

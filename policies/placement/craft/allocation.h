@@ -5,12 +5,16 @@
 #include <vector>
 
 #include "policies/placement/craft/benefit.h"
+#include "sim/core/choice.h"
 
 namespace epsim {
 
 // What the knapsack maximises: the sum of gains (the text of Sec. 4.2.1, default), or of copies x gain (the pseudo-code
 // as printed, which concentrates copies in few layers).
 enum class CraftObjective { kGain, kGainTimesR };
+template <>
+inline constexpr auto kNames<CraftObjective> = choice<CraftObjective>({{"gain", CraftObjective::kGain},
+                                                                       {"gain_times_r", CraftObjective::kGainTimesR}});
 
 // Multiple-choice knapsack: one count (or none) per layer, so that the counts sum to the budget exactly and the
 // objective is largest. Solved for every budget up to `max_budget` at once.
@@ -43,6 +47,9 @@ int knee(std::span<const int> x, std::span<const double> gain);
 // R = 0, 1, 2, 4, .., layers, or the largest gain per copy (the literal text of Sec. 4.2.1; with diminishing returns
 // that is nearly always R = 1).
 enum class AutoFactor { kKnee, kMaxRatio };
+template <>
+inline constexpr auto kNames<AutoFactor> = choice<AutoFactor>({{"knee", AutoFactor::kKnee},
+                                                               {"max_ratio", AutoFactor::kMaxRatio}});
 struct FactorCurve {
   std::vector<int> factor;
   std::vector<double> gain;  // mean over layers of the gain at the best allocation

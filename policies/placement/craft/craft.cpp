@@ -11,9 +11,25 @@
 namespace epsim {
 namespace {
 
+constexpr KeyTable kCraftKeys({
+    {"replication_factor", key::text(), key::is("auto"), "Copies per GPU over all layers, or auto."},
+    {"auto", key::one_of<AutoFactor>(), key::is(AutoFactor::kKnee), "How auto chooses replication_factor."},
+    {"objective", key::one_of<CraftObjective>(), key::is(CraftObjective::kGain), "What the copies maximise."},
+    {"interleave", key::one_of<Interleave>(), key::is(Interleave::kFloor),
+     "How a layer's uneven capacity is spread over GPUs."},
+    {"aggregate", key::flag(), key::is(false), "Estimate gains on the sum of the window instead of its batches."},
+    {"floor_division", key::flag(), key::is(false), "Divide an expert's load over copies in whole tokens."},
+    {"clamp_gains", key::flag(), key::is(false), "Treat negative gains as 0."},
+    {"budget", key::one_of<CraftBudget>(), key::is(CraftBudget::kExact), "Whether all copies must be used."},
+    {"allow_duplicates", key::flag(), key::is(false), "Allow two copies of an expert on one GPU."},
+    {"ties", key::one_of<GpuTies>(), key::is(GpuTies::kLessRoom), "Which of equally loaded GPUs takes an expert."},
+    kModeKey,
+    kGroupsKey,
+});
+
 // A number, or "auto".
 std::optional<int> read_factor(ConfigReader& in) {
-  const std::string text = in.optional<std::string>("replication_factor", "auto");
+  const std::string text = in.read<std::string>(kCraftKeys["replication_factor"]);
   if (text == "auto") {
     return std::nullopt;
   }
@@ -22,13 +38,6 @@ std::optional<int> read_factor(ConfigReader& in) {
   in.check(error == std::errc() && end == text.data() + text.size() && value >= 0, "replication_factor",
            fmt::format("'{}' is neither `auto` nor a whole number of copies per GPU, 0 or more.", text));
   return value;
-}
-
-Interleave read_interleave(ConfigReader& in) {
-  const std::string name = in.choice("interleave", {"floor", "endpoints", "least_filled_node"}, "floor");
-  return name == "floor"       ? Interleave::kFloor
-         : name == "endpoints" ? Interleave::kEndpoints
-                               : Interleave::kLeastFilledNode;
 }
 
 void check_craft(const CraftOptions& options, const LoadWindow& load, const ClusterShape& shape) {
@@ -115,27 +124,34 @@ PlacementPlan craft_plan(const CraftOptions& options, const LoadWindow& load, co
 CraftOptions read_craft_options(ConfigReader& in) {
   CraftOptions out;
   out.replication_factor = read_factor(in);
-  out.auto_rule =
-      in.choice("auto", {"knee", "max_ratio"}, "knee") == "knee" ? AutoFactor::kKnee : AutoFactor::kMaxRatio;
-  out.objective = in.choice("objective", {"gain", "gain_times_r"}, "gain") == "gain" ? CraftObjective::kGain
-                                                                                     : CraftObjective::kGainTimesR;
-  out.benefit.aggregate = in.optional("aggregate", false);
-  out.benefit.floor_division = in.optional("floor_division", false);
-  out.benefit.clamp = in.optional("clamp_gains", false);
-  out.benefit.packing.allow_duplicates = in.optional("allow_duplicates", false);
-  out.benefit.packing.ties =
-      in.choice("ties", {"less_room", "lower_id"}, "less_room") == "less_room" ? GpuTies::kLessRoom : GpuTies::kLowerId;
-  out.benefit.interleave = read_interleave(in);
-  out.budget =
-      in.choice("budget", {"exact", "at_most"}, "exact") == "exact" ? CraftBudget::kExact : CraftBudget::kAtMost;
-  out.mode = read_eplb_mode(in);
-  out.groups = in.optional("num_groups", 1, Bound::kPositive);
+  out.auto_rule = in.read<AutoFactor>(kCraftKeys["auto"]);
+  out.objective = in.read<CraftObjective>(kCraftKeys["objective"]);
+  out.benefit.aggregate = in.read<bool>(kCraftKeys["aggregate"]);
+  out.benefit.floor_division = in.read<bool>(kCraftKeys["floor_division"]);
+  out.benefit.clamp = in.read<bool>(kCraftKeys["clamp_gains"]);
+  out.benefit.packing.allow_duplicates = in.read<bool>(kCraftKeys["allow_duplicates"]);
+  out.benefit.packing.ties = in.read<GpuTies>(kCraftKeys["ties"]);
+  out.benefit.interleave = in.read<Interleave>(kCraftKeys["interleave"]);
+  out.budget = in.read<CraftBudget>(kCraftKeys["budget"]);
+  out.mode = in.read<EplbMode>(kModeKey);
+  out.groups = in.read(kGroupsKey, 1);
   out.place = in.place("");
   return out;
 }
 
-std::unique_ptr<PlacementPolicy> make_craft_placement(ConfigReader& options) {
+namespace {
+
+std::unique_ptr<PlacementPolicy> make_craft(ConfigReader& options) {
   return std::make_unique<CraftPlacement>(read_craft_options(options));
 }
+
+}  // namespace
+
+extern const PlacementPolicyEntry kCraft{
+    {"craft", "Copies where a layer's balance gains most, within an exact budget: CRAFT, Sec. 4 and Algorithms 1 to 3.",
+     "affinity, nodes unless mode hierarchical or interleave least_filled_node, layers changing later", kCraftKeys,
+     make_craft},
+    ExpertGroups::kOnRequest,
+    CopyBudget::kOverLayers};
 
 }  // namespace epsim

@@ -24,6 +24,9 @@ namespace epsim {
 // kExact: the whole budget is spent, so that all GPUs hold equally much. kAtMost ("under the constraint"): less, where
 // the last copies would lose balance.
 enum class CraftBudget { kExact, kAtMost };
+template <>
+inline constexpr auto kNames<CraftBudget> = choice<CraftBudget>({{"exact", CraftBudget::kExact},
+                                                                 {"at_most", CraftBudget::kAtMost}});
 
 struct CraftOptions {
   std::optional<int> replication_factor;  // extra copies per GPU over all layers, 0 .. layers; absent = automatic

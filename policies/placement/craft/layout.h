@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policies/placement/capacity_packing.h"
+#include "sim/core/choice.h"
 #include "sim/domain/placement_plan.h"
 
 namespace epsim {
@@ -16,6 +17,10 @@ namespace epsim {
 // How k of n tied GPUs are picked: floor(i n / k) (the paper's Figure 10), evenly with both ends included (the text
 // beside its Algorithm 3), or each time the lowest GPU of the node that holds fewest experts so far.
 enum class Interleave { kFloor, kEndpoints, kLeastFilledNode };
+template <>
+inline constexpr auto kNames<Interleave> = choice<Interleave>({{"floor", Interleave::kFloor},
+                                                               {"endpoints", Interleave::kEndpoints},
+                                                               {"least_filled_node", Interleave::kLeastFilledNode}});
 // Positions 0 .. n-1, k of them, ascending; 0 <= k <= n. For kFloor and kEndpoints, which know no nodes.
 std::vector<int> interleave_select(int n, int k, Interleave how);
 

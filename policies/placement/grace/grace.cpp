@@ -133,7 +133,7 @@ class GracePlacement final : public PlacementPolicy {
 
 // A number, or "knee".
 std::optional<double> read_ratio(ConfigReader& in) {
-  const std::string text = in.optional<std::string>("ratio", "0.15");
+  const std::string text = in.read<std::string>(kGraceKeys["ratio"]);
   if (text == "knee") {
     return std::nullopt;
   }
@@ -181,23 +181,23 @@ PlacementPlan grace_plan(const GraceOptions& options, const LoadWindow& load, co
 GraceOptions read_grace_options(ConfigReader& in) {
   GraceOptions out;
   out.ratio = read_ratio(in);
-  const std::string replication = in.choice("replication", {"dynamic", "fixed", "none"}, "dynamic");
-  out.replication = replication == "none"    ? GraceReplication::kNone
-                    : replication == "fixed" ? GraceReplication::kFixed
-                                             : GraceReplication::kDynamic;
-  out.prediction = in.choice("prediction", {"conserving", "eq3_literal"}, "conserving") == "conserving"
-                       ? GracePrediction::kConserving
-                       : GracePrediction::kLiteral;
-  out.score =
-      in.choice("score", {"gain", "literal_total"}, "gain") == "gain" ? GraceScore::kGain : GraceScore::kLiteralTotal;
-  out.max_experts_per_gpu = in.maybe<int>("max_experts_per_gpu", Bound::kPositive);
-  out.seed = Seed{static_cast<std::uint64_t>(in.optional<std::int64_t>("seed", 0))};
+  out.replication = in.read<GraceReplication>(kGraceKeys["replication"]);
+  out.prediction = in.read<GracePrediction>(kGraceKeys["prediction"]);
+  out.score = in.read<GraceScore>(kGraceKeys["score"]);
+  out.max_experts_per_gpu = in.maybe<int>(kGraceKeys["max_experts_per_gpu"]);
+  out.seed = Seed{static_cast<std::uint64_t>(in.read<std::int64_t>(kGraceKeys["seed"]))};
   out.place = in.place("");
   return out;
 }
 
-std::unique_ptr<PlacementPolicy> make_grace_placement(ConfigReader& options) {
+std::unique_ptr<PlacementPolicy> make_grace(ConfigReader& options) {
   return std::make_unique<GracePlacement>(read_grace_options(options));
 }
+
+extern const PlacementPolicyEntry kGrace{
+    {"grace",
+     "Groups of experts that serve the same tokens on nodes and GPUs, and copies of the heaviest group's hot experts: "
+     "GRACE-MoE, Sec. 4; needs a per-token routing trace.",
+     kGraceIgnores, kGraceKeys, make_grace}};
 
 }  // namespace epsim

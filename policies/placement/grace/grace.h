@@ -4,7 +4,7 @@
 //   Models : fully non-uniform groups on nodes, controlled sizes on the GPUs of a node, dynamic replication.
 //   Ignores: memory being equal over GPUs: groups differ in size, and the fullest GPU sets what the others have left;
 //            an optional bound on a GPU's group keeps that in hand.
-//   Routing: replica_choice/weighted.h, with the predicted loads of grace_explain().
+//   Routing: replica_choice/polling_weights.h, with the predicted loads of grace_explain().
 #pragma once
 
 #include <optional>
@@ -12,8 +12,7 @@
 
 #include "policies/placement/grace/grouping.h"
 #include "policies/placement/grace/replication.h"
-#include "policies/placement_policy.h"
-#include "sim/core/config.h"
+#include "policies/registry.h"
 
 namespace epsim {
 
@@ -26,6 +25,20 @@ struct GraceOptions {
   Seed seed{0};
   InputPlace place;  // where the options stand, for messages
 };
+
+inline constexpr KeyTable kGraceKeys({
+    {"ratio", key::text(), key::is("0.15"), "Allowed deviation of group sizes, 0 to 1, or knee."},
+    {"replication", key::one_of<GraceReplication>(), key::is(GraceReplication::kDynamic),
+     "How many copies hot experts get."},
+    {"prediction", key::one_of<GracePrediction>(), key::is(GracePrediction::kConserving),
+     "How the load of copies is predicted."},
+    {"score", key::one_of<GraceScore>(), key::is(GraceScore::kGain), "What grouping maximises."},
+    {"max_experts_per_gpu", key::whole(Bound::kPositive), key::by("no limit"), "Most experts of a layer on one GPU."},
+    {"seed", key::whole(), key::is(0), "Seed of the policy's own draws."},
+});
+inline constexpr std::string_view kGraceIgnores =
+    "equal memory on all GPUs (groups differ in size); who sends the tokens";
+std::unique_ptr<PlacementPolicy> make_grace(ConfigReader& options);
 
 // Why a plan is as it is.
 struct GraceExplanation {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/core/choice.h"
 #include "sim/core/rng.h"
 
 namespace epsim {
@@ -40,6 +41,9 @@ Grouping spectral_groups(const AffinityMatrix& affinity, int groups, Seed seed);
 // How an expert without a place is matched: by what it adds to a group's affinity (the text), or by the affinity the
 // group then has altogether (the pseudo-code, by which the strongest group takes everything).
 enum class GraceScore { kGain, kLiteralTotal };
+template <>
+inline constexpr auto kNames<GraceScore> = choice<GraceScore>({{"gain", GraceScore::kGain},
+                                                               {"literal_total", GraceScore::kLiteralTotal}});
 
 // Sizes that Algorithm 2 allows for `experts` in `groups`: E = floor(experts / groups), delta = max(1, E r rounded,
 // halves to even), [max(1, E - delta), E + delta].

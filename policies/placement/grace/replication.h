@@ -5,15 +5,23 @@
 #include <vector>
 
 #include "policies/placement/grace/grouping.h"
+#include "sim/core/choice.h"
 
 namespace epsim {
 
 // How many copies: none; one on the least loaded GPU (the paper's baseline FR); Eq. 2 (DR).
 enum class GraceReplication { kNone, kFixed, kDynamic };
+template <>
+inline constexpr auto kNames<GraceReplication> = choice<GraceReplication>({{"dynamic", GraceReplication::kDynamic},
+                                                                           {"fixed", GraceReplication::kFixed},
+                                                                           {"none", GraceReplication::kNone}});
 
 // What a copy takes over (Eq. 3). kConserving: W_p = W_r / (n + 1), the replicated load spread over its instances, so
 // that the total stays. kLiteral: W_p = W_max / (n + 1), as printed.
 enum class GracePrediction { kConserving, kLiteral };
+template <>
+inline constexpr auto kNames<GracePrediction> = choice<GracePrediction>({{"conserving", GracePrediction::kConserving},
+                                                                         {"eq3_literal", GracePrediction::kLiteral}});
 
 // Eq. 2: min(max(1, floor(W_max / mean)), GPUs - 1); 0 without load.
 int replica_count(std::span<const double> group_loads);

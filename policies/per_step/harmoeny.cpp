@@ -1,6 +1,9 @@
-#include "policies/token_sharding/harmoeny.h"
+#include "policies/per_step/harmoeny.h"
 
 #include <algorithm>
+
+#include "policies/per_step/step_policy.h"
+#include "policies/registry.h"
 
 namespace epsim {
 namespace {
@@ -101,5 +104,29 @@ TokenAssignment TokenSchedule::assignment() const {
 TokenSchedule harmoeny_schedule(const RequestMatrix& requests, const Residency& home, const HarmoenyOptions& options) {
   return HarmoenyScheduler(requests, home, options).run();
 }
+
+namespace {
+
+constexpr KeyTable kHarmoenyKeys({
+    {"min_tokens", key::whole(Bound::kPositive), key::is(HarmoenyOptions{}.min_tokens), "Fewest tokens worth moving."},
+});
+
+class Harmoeny final : public StepPolicy {
+ public:
+  explicit Harmoeny(ConfigReader& in) : options_{in.read<std::int64_t>(kHarmoenyKeys["min_tokens"])} {}
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
+    return with_needed_copies(home, harmoeny_schedule(requests, home, options_).assignment());
+  }
+  ExecutionProfile profile() const override { return {.plans_before_dispatch = true, .copies_on_demand = true}; }
+
+ private:
+  HarmoenyOptions options_;
+};
+
+}  // namespace
+
+extern const StepPolicyEntry kHarmoeny{
+    "harmoeny", "Tokens move from the busiest GPU to the lightest, experts are fetched on demand: HarMoEny's schedule.",
+    "the time of fetching an expert: any GPU may fetch any", kHarmoenyKeys, make_policy<Harmoeny>};
 
 }  // namespace epsim

@@ -1,4 +1,4 @@
-#include "policies/replica_choice/weighted.h"
+#include "policies/replica_choice/polling_weights.h"
 
 #include <algorithm>
 

@@ -2,12 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "policies/prefetch/residency.h"
+#include "policies/per_step/residency.h"
 #include "sim/core/config.h"
 
 namespace epsim {
@@ -48,13 +45,15 @@ class StepPolicy {
   virtual ExecutionProfile profile() const = 0;
 };
 
-struct StepPolicyEntry {
-  std::string_view name, summary, options;
-  std::unique_ptr<StepPolicy> (*make)(ConfigReader& options);
-};
-// In the order in which they are listed to users.
-std::span<const StepPolicyEntry> step_policies();
-// Null when no step policy has that name; the caller calls finish() on the options.
-std::unique_ptr<StepPolicy> make_step_policy(const std::string& name, ConfigReader& options);
+// What a policy's entry has as its factory.
+template <class Policy>
+std::unique_ptr<StepPolicy> make_policy(ConfigReader& options) {
+  return std::make_unique<Policy>(options);
+}
+
+// The decision to compute `tokens` with all that `held` has away from home copied there.
+StepDecision with_copies_of(const Residency& held, TokenAssignment tokens);
+// The same with the experts that `tokens` has computed away from home, each brought there.
+StepDecision with_needed_copies(const Residency& home, TokenAssignment tokens);
 
 }  // namespace epsim

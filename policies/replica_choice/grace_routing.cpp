@@ -1,4 +1,4 @@
-#include "policies/replica_choice/grace.h"
+#include "policies/replica_choice/grace_routing.h"
 
 #include <algorithm>
 #include <memory>
@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "policies/plan_tools.h"
-#include "policies/replica_choice.h"
-#include "policies/replica_choice/weighted.h"
-#include "sim/core/config.h"
+#include "policies/registry.h"
+#include "policies/replica_choice/polling_weights.h"
 
 namespace epsim {
 namespace {
@@ -104,13 +103,29 @@ class GraceChoice final : public ReplicaChoice {
   GraceRule how_;
 };
 
-std::unique_ptr<ReplicaChoice> make_choice(WeightedRule rule, ConfigReader& options) {
-  GraceRule how{.rule = rule, .prediction = Prediction::kConserving, .smooth_picks = {}};
-  if (options.choice("prediction", {"conserving", "eq3_literal"}, "conserving") == "eq3_literal") {
-    how.prediction = Prediction::kEq3Literal;
-  }
-  if (options.choice("draw", {"random", "smooth"}, "random") == "smooth") {
-    how.smooth_picks = options.optional("tokens", 256, Bound::kPositive);
+enum class DrawOfCopies { kRandom, kSmooth };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<DrawOfCopies> = choice<DrawOfCopies>({{"random", DrawOfCopies::kRandom},
+                                                                   {"smooth", DrawOfCopies::kSmooth}});
+
+namespace {
+
+constexpr KeyTable kWeightedChoiceKeys({
+    {"prediction", key::one_of<Prediction>(), key::is(Prediction::kConserving), "How the load of copies is predicted."},
+    {"draw", key::one_of<DrawOfCopies>(), key::is(DrawOfCopies::kRandom), "Random or smooth weighted round robin."},
+    {"tokens", key::whole(Bound::kPositive), key::is(256),
+     "Tokens of an expert, per source and step, that take turns (draw smooth)."},
+});
+
+template <WeightedRule kRule>
+std::unique_ptr<ReplicaChoice> make_weighted_choice(ConfigReader& options) {
+  GraceRule how{
+      .rule = kRule, .prediction = options.read<Prediction>(kWeightedChoiceKeys["prediction"]), .smooth_picks = {}};
+  if (options.read<DrawOfCopies>(kWeightedChoiceKeys["draw"]) == DrawOfCopies::kSmooth) {
+    how.smooth_picks = options.read<int>(kWeightedChoiceKeys["tokens"]);
   }
   return std::make_unique<GraceChoice>(how);
 }
@@ -131,11 +146,14 @@ std::vector<double> predicted_gpu_loads(const LayerPlan& layer, std::span<const 
   return out;
 }
 
-std::unique_ptr<ReplicaChoice> make_weighted_round_robin_choice(ConfigReader& options) {
-  return make_choice(WeightedRule::kWeighted, options);
-}
-std::unique_ptr<ReplicaChoice> make_topology_aware_choice(ConfigReader& options) {
-  return make_choice(WeightedRule::kTopologyAware, options);
-}
+extern const ReplicaChoiceEntry kWeightedRoundRobin{
+    "weighted_round_robin",
+    "Any copy, with weights inverse to the predicted load of its GPU (WRR of GRACE-MoE, Sec. 4.3, Algorithm 3).",
+    "where tokens are, loads of the step itself", kWeightedChoiceKeys, make_weighted_choice<WeightedRule::kWeighted>};
+extern const ReplicaChoiceEntry kTopologyAware{
+    "topology_aware",
+    "A copy on the token's GPU, else one in its node, else any, by the same weights (TAR of GRACE-MoE, Algorithm 4).",
+    "loads of the step itself: a local copy is taken even where its GPU is overloaded", kWeightedChoiceKeys,
+    make_weighted_choice<WeightedRule::kTopologyAware>};
 
 }  // namespace epsim

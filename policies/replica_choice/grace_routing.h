@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/core/choice.h"
 #include "sim/domain/placement_plan.h"
 
 namespace epsim {
@@ -18,6 +19,9 @@ namespace epsim {
 // throws InputError for plans that Eq. 3 does not describe: copied experts must all have their original on one GPU, and
 // copies on the same other GPUs.
 enum class Prediction { kConserving, kEq3Literal };
+template <>
+inline constexpr auto kNames<Prediction> = choice<Prediction>({{"conserving", Prediction::kConserving},
+                                                               {"eq3_literal", Prediction::kEq3Literal}});
 std::vector<double> predicted_gpu_loads(const LayerPlan& layer, std::span<const double> loads, Prediction how);
 
 }  // namespace epsim

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "policies/prefetch/residency.h"
+#include "policies/per_step/residency.h"
 
 namespace epsim {
 

@@ -1,7 +1,10 @@
-#include "policies/token_sharding/least_loaded.h"
+#include "policies/per_step/least_loaded_ep.h"
 
 #include <algorithm>
 #include <numeric>
+
+#include "policies/per_step/step_policy.h"
+#include "policies/registry.h"
 
 namespace epsim {
 namespace {
@@ -116,5 +119,36 @@ LeastLoadedPlan least_loaded_plan(const RequestMatrix& requests, const Residency
   }
   return LeastLoadedPlanner(requests, home, options).plan();
 }
+
+namespace {
+
+constexpr KeyTable kLeastLoadedEpKeys({
+    {"capacity_factor", key::number(Bound::kPositive), key::is(LeastLoadedOptions{}.capacity_factor),
+     "Load over the mean above which tokens spill."},
+    {"min_chunk", key::whole(Bound::kPositive), key::is(LeastLoadedOptions{}.min_chunk), "Fewest tokens worth moving."},
+    {"min_imbalance", key::number(), key::is(LeastLoadedOptions{}.min_imbalance),
+     "Imbalance below which nothing moves."},
+});
+
+class LeastLoaded final : public StepPolicy {
+ public:
+  explicit LeastLoaded(ConfigReader& in)
+      : options_{.capacity_factor = in.read<double>(kLeastLoadedEpKeys["capacity_factor"]),
+                 .min_chunk = in.read<std::int64_t>(kLeastLoadedEpKeys["min_chunk"]),
+                 .min_imbalance = in.read<double>(kLeastLoadedEpKeys["min_imbalance"])} {}
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
+    return with_needed_copies(home, least_loaded_plan(requests, home, options_).tokens);
+  }
+  ExecutionProfile profile() const override { return {.plans_before_dispatch = true, .copies_on_demand = true}; }
+
+ private:
+  LeastLoadedOptions options_;
+};
+
+}  // namespace
+
+extern const StepPolicyEntry kLeastLoadedEp{
+    "least_loaded_ep", "What does not fit at home spills to the lightest GPUs: least-loaded EP (arXiv 2601.17111).",
+    "nodes, any gain below min_imbalance", kLeastLoadedEpKeys, make_policy<LeastLoaded>};
 
 }  // namespace epsim

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "policies/prefetch/fastermoe.h"
-#include "policies/prefetch/lina.h"
-#include "policies/token_sharding/harmoeny.h"
-#include "policies/token_sharding/least_loaded.h"
+#include "policies/per_step/fastermoe.h"
+#include "policies/per_step/harmoeny.h"
+#include "policies/per_step/least_loaded_ep.h"
+#include "policies/per_step/lina.h"
 #include "sim/core/rng.h"
 
 using epsim::LeastLoadedPlan;
@@ -125,23 +125,6 @@ TEST_CASE("FasterMoE: shadowing stops where a broadcast costs more than it saves
   CHECK(epsim::fastermoe_shadows(even, unit).empty());
   const std::vector<std::int64_t> alone = {5};
   CHECK(epsim::fastermoe_shadows(alone, unit).empty());
-}
-
-TEST_CASE("Lina: a path seen in training predicts, an unknown one gives the layer's average") {
-  // Three layers, four experts, top-2, paths of one layer.
-  epsim::LinaTable table(3, 4, 2, 1);
-  const std::vector<std::int16_t> a = {0, 1, 2, 3, 0, 1}, b = {0, 2, 1, 3, 2, 3}, c = {1, 0, 2, 0, 0, 3};
-  for (const auto& token : {a, b, c}) {
-    table.add(token);
-  }
-  // After first choice 0 in layer 0: tokens a and b, whose layer 1 has 2 3 and 1 3.
-  CHECK(table.expect(1, a) == std::vector<double>{0, 0.5, 0.5, 1});
-  // After 2 in layer 1: a and c, whose layer 2 has 0 1 and 0 3.
-  CHECK(table.expect(2, c) == std::vector<double>{1, 0.5, 0, 0.5});
-  const std::vector<std::int16_t> unknown = {3, 0, 0, 1, 0, 0};
-  CHECK(table.known(1, a));
-  CHECK_FALSE(table.known(1, unknown));
-  CHECK(table.expect(1, unknown) == std::vector<double>{1.0 / 3, 1.0 / 3, 2.0 / 3, 2.0 / 3});
 }
 
 TEST_CASE("Lina: copies follow popularity, each GPU gets N, and the tokens split evenly") {

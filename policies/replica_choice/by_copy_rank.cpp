@@ -1,12 +1,11 @@
-#include "policies/replica_choice/by_copy.h"
+#include "policies/replica_choice/by_copy_rank.h"
 
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include "policies/plan_tools.h"
-#include "policies/replica_choice.h"
-#include "sim/core/config.h"
+#include "policies/registry.h"
 
 namespace epsim {
 namespace {
@@ -87,24 +86,52 @@ std::vector<double> sglang_dynamic_shares(int copies) {
   return out;
 }
 
+namespace {
+
+constexpr std::string_view kTokens = "Tokens of a rank over which the rule's shares are worked out.";
+constexpr KeyTable kVllmHashKeys({{"tokens", key::whole(Bound::kPositive), key::is(256), kTokens}});
+constexpr KeyTable kAscendKeys({{"tokens", key::whole(Bound::kPositive), key::is(kAscendRows), kTokens}});
+
 std::unique_ptr<ReplicaChoice> make_even_choice(ConfigReader&) {
   return std::make_unique<ByCopyChoice>(
       false, [](int, int, int copies) { return std::vector<double>(static_cast<std::size_t>(copies), 1.0 / copies); });
 }
 
-std::unique_ptr<ReplicaChoice> make_sglang_dynamic_choice(ConfigReader&) {
+std::unique_ptr<ReplicaChoice> make_sglang_dynamic(ConfigReader&) {
   return std::make_unique<ByCopyChoice>(false, [](int, int, int copies) { return sglang_dynamic_shares(copies); });
 }
 
-std::unique_ptr<ReplicaChoice> make_vllm_hash_choice(ConfigReader& options) {
-  const int tokens = options.optional("tokens", 256, Bound::kPositive);
+std::unique_ptr<ReplicaChoice> make_vllm_hash(ConfigReader& options) {
+  const int tokens = options.read<int>(kVllmHashKeys["tokens"]);
   return std::make_unique<ByCopyChoice>(false, [=](int, int, int copies) { return vllm_shares(tokens, copies); });
 }
 
-std::unique_ptr<ReplicaChoice> make_ascend_rotation_choice(ConfigReader& options) {
-  const int tokens = options.optional("tokens", kAscendRows, Bound::kPositive);
+std::unique_ptr<ReplicaChoice> make_ascend_rotation(ConfigReader& options) {
+  const int tokens = options.read<int>(kAscendKeys["tokens"]);
   return std::make_unique<ByCopyChoice>(
       true, [=](int gpu, int expert, int copies) { return ascend_shares(tokens, gpu, expert, copies); });
 }
+
+}  // namespace
+
+extern const ReplicaChoiceEntry kEven{
+    "even",
+    "Copies of an expert share its tokens equally, wherever they come from (CRAFT's balancedness, Sec. 3.1).",
+    "where tokens are, loads",
+    {},
+    make_even_choice};
+extern const ReplicaChoiceEntry kSglangDynamic{
+    "sglang_dynamic",
+    "A random copy for every token: 16 random bits modulo the number of copies (SGLang, dynamic).",
+    "where tokens are, loads, the spread of the draw",
+    {},
+    make_sglang_dynamic};
+extern const ReplicaChoiceEntry kVllmHash{
+    "vllm_hash", "The token's row, hashed by multiplication, modulo the number of copies (vLLM since PR 40810).",
+    "where tokens are, loads", kVllmHashKeys, make_vllm_hash};
+extern const ReplicaChoiceEntry kAscendRotation{
+    "ascend_rotation",
+    "Token row + GPU + expert, modulo the number of copies, with rows repeating after 1024 (vllm-ascend).",
+    "loads, which node a copy is on", kAscendKeys, make_ascend_rotation};
 
 }  // namespace epsim

@@ -1,0 +1,83 @@
+#include "policies/per_step/lina.h"
+
+#include <algorithm>
+
+#include "policies/per_step/step_policy.h"
+#include "policies/registry.h"
+
+namespace epsim {
+
+Residency lina_replicate(std::span<const double> popularity, const Residency& home, int n_extra) {
+  Residency out = home;
+  std::vector<int> copies(popularity.size(), 1);
+  std::vector<int> room(static_cast<std::size_t>(home.gpus), n_extra);
+  const auto load_of = [&](int gpu) {
+    double load = 0;
+    for (int e = 0; e < out.experts(); ++e) {
+      load += out.holds(e, gpu) ? popularity[static_cast<std::size_t>(e)] / copies[static_cast<std::size_t>(e)] : 0.0;
+    }
+    return load;
+  };
+  std::vector<int> open(popularity.size());  // experts that may still find a GPU
+  for (std::size_t e = 0; e < open.size(); ++e) {
+    open[e] = static_cast<int>(e);
+  }
+  while (!open.empty()) {
+    const auto hottest = std::max_element(open.begin(), open.end(), [&](int a, int b) {
+      const auto x = static_cast<std::size_t>(a), y = static_cast<std::size_t>(b);
+      return popularity[x] / copies[x] < popularity[y] / copies[y];
+    });
+    int target = -1;
+    double lightest = 0;
+    for (int g = 0; g < home.gpus; ++g) {
+      if (room[static_cast<std::size_t>(g)] > 0 && !out.holds(*hottest, g)) {
+        const double load = load_of(g);
+        if (target < 0 || load < lightest) {
+          target = g;
+          lightest = load;
+        }
+      }
+    }
+    if (target < 0) {
+      open.erase(hottest);
+      continue;
+    }
+    out.add(*hottest, target);
+    ++copies[static_cast<std::size_t>(*hottest)];
+    --room[static_cast<std::size_t>(target)];
+  }
+  return out;
+}
+
+namespace {
+
+constexpr KeyTable kLinaKeys({
+    {"n_extra", key::whole(), key::is(8), "Experts brought to a GPU per layer."},
+    {"accuracy", key::number(kShare), key::is(0.44), "Share of assignments predicted right: Libra's Table 1 of Lina."},
+});
+
+class Lina final : public StepPolicy {
+ public:
+  explicit Lina(ConfigReader& in) : n_extra_(in.read<int>(kLinaKeys["n_extra"])) { in.preset(kLinaKeys["accuracy"]); }
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
+                      const Residency& home) const override {
+    std::vector<double> popularity;
+    for (int e = 0; e < predicted.experts; ++e) {
+      popularity.push_back(static_cast<double>(predicted.of_expert(e)));
+    }
+    const Residency held = lina_replicate(popularity, home, n_extra_);
+    return with_copies_of(held, even_split(requests, held));
+  }
+  ExecutionProfile profile() const override { return {.resident_buffers = 1, .extra_experts = n_extra_}; }
+
+ private:
+  int n_extra_;
+};
+
+}  // namespace
+
+extern const StepPolicyEntry kLina{
+    "lina", "Popular experts copied by prediction, tokens split evenly: Lina (ATC 2023) as Libra's Sec. 5 runs it.",
+    "loads when it splits tokens, phase 2 of the original paper, which corrects misses", kLinaKeys, make_policy<Lina>};
+
+}  // namespace epsim
