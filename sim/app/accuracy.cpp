@@ -9,6 +9,7 @@
 #include "calibration/row_counts.h"
 #include "models/catalogue/hardware_profile.h"
 #include "models/catalogue/profiles.h"
+#include "sim/study/job_runner.h"
 
 namespace epsim::app {
 namespace {
@@ -22,6 +23,12 @@ const FittedOp& op_of(ConfigReader& in, const FittedProfile& profile) {
   return *op;
 }
 
+AccuracyRow predicted_row(ConfigReader& in, const std::string& group, double predicted) {
+  AccuracyRow row = read_accuracy_row(in, group);
+  row.predicted = predicted;
+  return row;
+}
+
 // An operator with its parameters in the order of models/profile/op_shapes.h.
 AccuracyRow operator_row(ConfigReader in) {
   const FittedProfile profile = fitted_profile(in.required<std::string>("machine"));
@@ -29,7 +36,7 @@ AccuracyRow operator_row(ConfigReader in) {
   const auto parameters = in.required<std::vector<double>>("parameters", Bound::kPositive);
   in.check(parameters.size() == count_names(op_info(op.kind).parameters), "parameters", "one per column is needed.");
   const double predicted = op.price(parameters).time.count() * 1e3;
-  return read_accuracy_row(in, profile.machine + " " + op.op, predicted);
+  return predicted_row(in, profile.machine + " " + op.op, predicted);
 }
 
 // A grouped GEMM whose source states tokens and a distribution: balanced (alpha 0) or a power law.
@@ -56,7 +63,7 @@ AccuracyRow routed_row(ConfigReader in) {
                                static_cast<double>(shape.tokens)})
                .time.count();
   }
-  return read_accuracy_row(in, profile.machine + " " + op.op, sum / draws * 1e3);
+  return predicted_row(in, profile.machine + " " + op.op, sum / draws * 1e3);
 }
 
 // A collective of one buffer size over the GPUs of a link profile that comes with the program.
@@ -70,7 +77,7 @@ AccuracyRow collective_row(ConfigReader in) {
   const auto mib = in.required<double>("mib", Bound::kPositive);
   const double share = (which == CollectiveKind::kAllReduce ? 2.0 : 1.0) * (gpus - 1) / gpus;  // inside a node
   const double predicted = link.time(which, gpus, Bytes(mib * kMiB * share) / rate).time.count() * 1e3;
-  return read_accuracy_row(in, link.name + " " + kind, predicted);
+  return predicted_row(in, link.name + " " + kind, predicted);
 }
 
 // "median: .06, p95: .2" for the operators of a profile.
@@ -122,10 +129,20 @@ AccuracyTable compute_accuracy(const std::filesystem::path& folder) {
   add("routed", routed_row);
   add("operators", operator_row);
   add("collectives", collective_row);
-  add("steps", step_row);
-  add("gains", gain_row);
-  add("loads", loads_row);
+  PlanCache plans;
+  std::vector<CompleteRow> jobs;
+  const auto add_jobs = [&](const char* section, CompleteRow (*read)(ConfigReader, PlanCache&)) {
+    for (ConfigReader& in : root.list_of_sections(section)) {
+      jobs.push_back(read(in, plans));
+    }
+  };
+  add_jobs("steps", step_row);
+  add_jobs("gains", gain_row);
+  add_jobs("loads", loads_row);
   root.finish();
+  const std::size_t read = out.rows.size();
+  out.rows.resize(read + jobs.size());
+  run_jobs(all_jobs(jobs.size()), {}, [&](std::size_t i, const Abandoned&) { out.rows[read + i] = jobs[i](); });
   return out;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "sim/cluster/prepare.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/step/step_prices.h"
@@ -24,12 +26,21 @@ RankBatch batch_of(ConfigReader& in) {
   return batch;
 }
 
+struct SystemName {
+  std::filesystem::path scenario;
+  std::string policy;
+};
+
+SystemName read_system(ConfigReader& in, const std::string& scenario_key, const std::string& policy_key) {
+  return {in.path(scenario_key), in.required<std::string>(policy_key)};
+}
+
 // A scenario and one of its policies, ready to price steps in which every DP rank brings the same.
 class SteadySystem {
  public:
-  SteadySystem(ConfigReader& in, const std::string& scenario_key, const std::string& policy_key)
-      : scenario_(read_scenario(Config::from_file(in.path(scenario_key)), {in.required<std::string>(policy_key)})),
-        run_(prepare_run(scenario_, policy())),
+  SteadySystem(const SystemName& name, PlanCache& plans)
+      : scenario_(read_scenario(Config::from_file(name.scenario), {name.policy})),
+        run_(prepare_run(scenario_, policy(), &plans)),
         prices_(scenario_, run_.last().pool, policy(), {run_.last().plan, run_.last().shares}, nullptr) {}
 
   const std::string& name() const { return scenario_.name; }
@@ -71,11 +82,10 @@ double mean_step_ms(SteadySystem& system, const RankBatch& batch) {
 
 }  // namespace
 
-AccuracyRow read_accuracy_row(ConfigReader& in, const std::string& group, double predicted, const std::string& key) {
+AccuracyRow read_accuracy_row(ConfigReader& in, const std::string& group, const std::string& key) {
   AccuracyRow row;
   row.group = group;
   row.what = in.required<std::string>("what");
-  row.predicted = predicted;
   row.measured = in.required<double>(key, Bound::kPositive);
   row.band = in.required<double>("band", Bound::kPositive);
   row.note = in.optional<std::string>("note", "");
@@ -87,43 +97,56 @@ AccuracyRow read_accuracy_row(ConfigReader& in, const std::string& group, double
 
 // A step of a scenario, its pieces following each other as `execution` says. The note gives the pieces' own times, what
 // overlaps hides among them.
-AccuracyRow step_row(ConfigReader in) {
-  SteadySystem system(in, "scenario", "policy");
+CompleteRow step_row(ConfigReader in, PlanCache& plans) {
+  const SystemName name = read_system(in, "scenario", "policy");
   const RankBatch batch = batch_of(in);
-  AccuracyRow row = read_accuracy_row(in, "steps of published systems", mean_step_ms(system, batch));
-  const StepCost cost = system.price_plainly(batch);
-  const auto part = [&](LayerPart p) { return to_ms(cost.by_part[static_cast<std::size_t>(p)]); };
-  const double total = to_ms(cost.total), attention = part(LayerPart::kAttention), experts = part(LayerPart::kExperts),
-               dispatch = part(LayerPart::kDispatch), combine = part(LayerPart::kCombine);
-  row.note = fmt::format(
-      "attention {:.1f}, experts {:.1f}, dispatch {:.1f}, combine {:.1f}, others {:.1f}; one after another {:.1f} "
-      "ms{}{}",
-      attention, experts, dispatch, combine, total - attention - experts - dispatch - combine, total,
-      row.note.empty() ? "" : "; ", row.note);
-  return row;
+  return [name, batch, &plans, row = read_accuracy_row(in, "steps of published systems")]() mutable {
+    SteadySystem system(name, plans);
+    row.predicted = mean_step_ms(system, batch);
+    const StepCost cost = system.price_plainly(batch);
+    const auto part = [&](LayerPart p) { return to_ms(cost.by_part[static_cast<std::size_t>(p)]); };
+    const double total = to_ms(cost.total), attention = part(LayerPart::kAttention),
+                 experts = part(LayerPart::kExperts), dispatch = part(LayerPart::kDispatch),
+                 combine = part(LayerPart::kCombine);
+    row.note = fmt::format(
+        "attention {:.1f}, experts {:.1f}, dispatch {:.1f}, combine {:.1f}, others {:.1f}; one after another {:.1f} "
+        "ms{}{}",
+        attention, experts, dispatch, combine, total - attention - experts - dispatch - combine, total,
+        row.note.empty() ? "" : "; ", row.note);
+    return row;
+  };
 }
 
 // How much longer the same step takes in another scenario, or under another policy.
-AccuracyRow gain_row(ConfigReader in) {
-  SteadySystem with(in, "scenario", "policy"), without(in, "without_scenario", "without_policy");
+CompleteRow gain_row(ConfigReader in, PlanCache& plans) {
+  const SystemName with = read_system(in, "scenario", "policy");
+  const SystemName without = read_system(in, "without_scenario", "without_policy");
   const RankBatch batch = batch_of(in);
-  const double slow = mean_step_ms(without, batch), fast = mean_step_ms(with, batch);
-  AccuracyRow row = read_accuracy_row(in, "gains, time without over time with", slow / fast, "measured");
-  row.unit = "";
-  row.note = fmt::format("{:.1f} ms for {:.1f} ms{}{}", fast, slow, row.note.empty() ? "" : "; ", row.note);
-  return row;
+  return [with, without, batch, &plans,
+          row = read_accuracy_row(in, "gains, time without over time with", "measured")]() mutable {
+    SteadySystem fast_system(with, plans), slow_system(without, plans);
+    const double slow = mean_step_ms(slow_system, batch), fast = mean_step_ms(fast_system, batch);
+    row.predicted = slow / fast;
+    row.unit = "";
+    row.note = fmt::format("{:.1f} ms for {:.1f} ms{}{}", fast, slow, row.note.empty() ? "" : "; ", row.note);
+    return row;
+  };
 }
 
-AccuracyRow loads_row(ConfigReader in) {
-  SteadySystem system(in, "scenario", "policy");
+CompleteRow loads_row(ConfigReader in, PlanCache& plans) {
+  const SystemName name = read_system(in, "scenario", "policy");
   const RankBatch batch = batch_of(in);
-  double sum = 0;
-  for (std::int64_t step = 0; step < kSteps; ++step) {
-    sum += system.imbalance(step, batch);
-  }
-  AccuracyRow row = read_accuracy_row(in, "imbalance of GPU loads, (max - mean) / mean", sum / kSteps, "measured");
-  row.unit = "";
-  return row;
+  return [name, batch, &plans,
+          row = read_accuracy_row(in, "imbalance of GPU loads, (max - mean) / mean", "measured")]() mutable {
+    SteadySystem system(name, plans);
+    double sum = 0;
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      sum += system.imbalance(step, batch);
+    }
+    row.predicted = sum / kSteps;
+    row.unit = "";
+    return row;
+  };
 }
 
 }  // namespace epsim::app

@@ -2,8 +2,10 @@
 // gains, and how uneven the loads are. Keys: experiments/validation/facts.yaml.
 #pragma once
 
+#include <functional>
 #include <string>
 
+#include "sim/cluster/plan_cache.h"
 #include "sim/core/config.h"
 
 namespace epsim::app {
@@ -19,12 +21,15 @@ struct AccuracyRow {
   bool inside() const { return error() <= band && error() >= -band; }
 };
 
-// The keys that every row has: what, measured (`key`), band, source, note, outside. Calls finish().
-AccuracyRow read_accuracy_row(ConfigReader& in, const std::string& group, double predicted,
-                              const std::string& key = "measured_ms");
+// The keys that every row has: what, measured (`key`), band, source, note, outside. Calls finish(). The prediction is
+// still to be made.
+AccuracyRow read_accuracy_row(ConfigReader& in, const std::string& group, const std::string& key = "measured_ms");
 
-AccuracyRow step_row(ConfigReader in);
-AccuracyRow gain_row(ConfigReader in);
-AccuracyRow loads_row(ConfigReader in);
+// Completes a row that is read; rows may be completed side by side.
+using CompleteRow = std::function<AccuracyRow()>;
+// `plans` must outlive what they return.
+CompleteRow step_row(ConfigReader in, PlanCache& plans);
+CompleteRow gain_row(ConfigReader in, PlanCache& plans);
+CompleteRow loads_row(ConfigReader in, PlanCache& plans);
 
 }  // namespace epsim::app

@@ -64,8 +64,9 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
     const std::lock_guard lock(turn);
     print_probe(subject, probe);
   };
-  study.searches =
-      search_all(subjects_of(by_seed, control), options, values["quiet"].as<bool>() ? OnProbe() : print, &store);
+  PlanCache plans;
+  study.searches = search_all(subjects_of(by_seed, control, &plans), options,
+                              values["quiet"].as<bool>() ? OnProbe() : print, &store);
   return study;
 }
 
@@ -76,9 +77,7 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
   const std::vector<Scenario> by_seed = scenarios_by_seed(values, labels);
   const Scenario& scenario = by_seed.front();
   print_warnings(scenario);
-  const std::vector<std::string> assignments =
-      values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
-  const std::string manifest = manifest_of(by_seed, options, assignments);
+  const std::string manifest = manifest_of(by_seed, options, assignments_of(values));
   const ResultsFolder results(values, scenario.name + "-goodput",
                               [&](const fs::path& earlier) { return holds_study(earlier, kGoodputStore, manifest); });
   const fs::path& target = results.path();

@@ -42,6 +42,10 @@ Json scenario_manifest(int format, const Scenario& scenario, const std::vector<s
   return out;
 }
 
+std::vector<std::string> assignments_of(const boost::program_options::variables_map& values) {
+  return values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
+}
+
 std::string document_text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 }  // namespace epsim::app

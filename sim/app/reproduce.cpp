@@ -75,9 +75,7 @@ CraftStudyOptions study_options(const po::variables_map& values, bool quick) {
   out.goodput.sensitivity = kSensitivity;
   out.goodput.sensitivity_of_first_seed = true;
   out.goodput.min_requests_ratio = kRequestsRatio;
-  if (values.count("set") > 0) {
-    out.overrides = values["set"].as<std::vector<std::string>>();
-  }
+  out.overrides = assignments_of(values);
   if (quick) {
     make_quick(out);
   }
@@ -168,10 +166,11 @@ void check_keeps_claims(const fs::path& folder, const std::vector<CraftClaim>& c
 }
 
 // Tells of each setup that is done.
-GatherControl control_of(const JobStore& store, bool quiet) {
+GatherControl control_of(const JobStore& store, PlanCache& plans, bool quiet) {
   GatherControl out;
   out.stop = &interrupted();
   out.store = &store;
+  out.plans = &plans;
   if (!quiet) {
     out.on_setup = [done = std::size_t{0}](const std::string& setup, std::size_t all) mutable {
       ++done;
@@ -240,14 +239,15 @@ int reproduce(const po::variables_map& values) {
   const JobStore store(target, kReproduceStore, manifest_of(options, inputs), values["overwrite"].as<bool>());
   check_keeps_claims(store.path(), claims);
   const bool quiet = values["quiet"].as<bool>();
+  PlanCache plans;
   CraftEvidence evidence;
   std::vector<ClaimMovement> movements;
   try {
-    evidence = gather_craft_evidence(needs, options, control_of(store, quiet));
+    evidence = gather_craft_evidence(needs, options, control_of(store, plans, quiet));
     if (values["sensitivity"].as<bool>()) {
-      movements = craft_movements(claims, options, control_of(store, quiet));
+      movements = craft_movements(claims, options, control_of(store, plans, quiet));
     }
-    keep_example_run(store.path(), evidence);
+    keep_example_run(store.path(), evidence, plans);
   } catch (const StudyInterrupted&) {
     std::cout << "interrupted: finished searches are kept, and the same command goes on from there\n";
     return kInterrupted;

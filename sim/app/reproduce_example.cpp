@@ -20,7 +20,7 @@ constexpr const char* kTable = "example_run.csv";
 
 }  // namespace
 
-void keep_example_run(const fs::path& folder, const CraftEvidence& evidence) {
+void keep_example_run(const fs::path& folder, const CraftEvidence& evidence, PlanCache& plans) {
   const fs::path target = folder / kFolder;
   const std::optional<CraftExample> example = choose_craft_example(evidence);
   std::ostringstream chosen_by;
@@ -35,7 +35,7 @@ void keep_example_run(const fs::path& folder, const CraftEvidence& evidence) {
     return;
   }
   const Scenario scenario = craft_example_scenario(*example);
-  const std::vector<RunResult> runs = run_craft_example(scenario, interrupted());
+  const std::vector<RunResult> runs = run_craft_example(scenario, interrupted(), &plans);
   OutputFolder out(target, false, kTable);
   std::vector<RunSummary> summaries;
   for (const RunResult& run : runs) {

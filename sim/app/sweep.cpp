@@ -12,6 +12,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
+#include "sim/app/inputs.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/sweep_run.h"
 #include "sim/report/format.h"
@@ -212,9 +213,7 @@ SweepRequest request_of(const po::variables_map& values) {
   SweepRequest request;
   open_scenario(values);  // its errors first: no file, a file that is not YAML, an override that is no assignment
   request.scenario = shipped_file(values["scenario"].as<std::string>());
-  if (values.count("set") > 0) {
-    request.overrides = values["set"].as<std::vector<std::string>>();
-  }
+  request.overrides = assignments_of(values);
   if (values.count("seed") > 0) {
     request.overrides.push_back("seed=" + values["seed"].as<std::string>());
   }

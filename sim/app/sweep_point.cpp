@@ -21,10 +21,11 @@ std::string policy_at(const SweepRequest& request, std::size_t index) {
   return request.policies.empty() ? "" : request.policies[index % policies_of(request)];
 }
 
-std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atomic<bool>* stop) {
+std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atomic<bool>* stop, PlanCache& plans) {
   RunControl control;
   control.stop = stop;
-  const RunResult result = run_policy(scenario, scenario.policies.front(), control);
+  const PreparedRun prepared = prepare_run(scenario, scenario.policies.front(), &plans);
+  const RunResult result = run_prepared(scenario, prepared, scenario.requests, control);
   if (result.interrupted) {
     throw StudyInterrupted();
   }
@@ -35,14 +36,14 @@ std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atom
 constexpr std::string_view kDropped[] = {"policy", "seed", "knee_ratio", "saturation_ratio", "slo_ratio"};
 
 std::vector<ResultTable> tables_of_search(const Scenario& scenario, const GoodputOptions& options,
-                                          const std::atomic<bool>* stop) {
+                                          const std::atomic<bool>* stop, PlanCache& plans) {
   RunControl control;
   control.stop = stop;
   const std::vector<Scenario> by_seed{scenario};
   GoodputStudy study;
   study.options = options;
   study.policies = {scenario.policies.front().label};
-  study.searches = search_all(subjects_of(by_seed, control), options, {});
+  study.searches = search_all(subjects_of(by_seed, control, &plans), options, {});
   ResultTable results = policy_table(study, 0);
   if (!options.slo.any()) {  // of the one search; a policy has one under each seed
     results.columns.push_back({"knee_limit", true});
@@ -69,7 +70,7 @@ Scenario scenario_at(const SweepRequest& request, std::size_t index) {
   return read_scenario(config, policy.empty() ? std::vector<std::string>{} : std::vector<std::string>{policy});
 }
 
-SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop) {
+SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans) {
   SweepPoint point;
   point.index = index;
   try {
@@ -77,8 +78,8 @@ SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::
     for (const std::filesystem::path& file : scenario.input_files) {
       point.inputs.push_back(describe_file(file));
     }
-    point.tables = request.measure == SweepMeasure::kRun ? tables_of_run(scenario, stop)
-                                                         : tables_of_search(scenario, request.goodput, stop);
+    point.tables = request.measure == SweepMeasure::kRun ? tables_of_run(scenario, stop, plans)
+                                                         : tables_of_search(scenario, request.goodput, stop, plans);
   } catch (const StudyInterrupted&) {
     throw;
   } catch (const std::exception& e) {

@@ -8,6 +8,7 @@
 
 #include "sim/app/sweep_axes.h"
 #include "sim/app/sweep_store.h"
+#include "sim/cluster/plan_cache.h"
 #include "sim/report/sweep_table.h"
 #include "sim/scenario/scenario.h"
 #include "sim/study/goodput_result.h"
@@ -34,8 +35,8 @@ std::size_t count_points(const SweepRequest& request);
 // The scenario of a point. Throws InputError.
 Scenario scenario_at(const SweepRequest& request, std::size_t index);
 
-// Runs a point. What goes wrong becomes its error; only an interruption is thrown (StudyInterrupted).
-SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop);
+// Runs a point; `plans` are those of the sweep. What goes wrong becomes its error; only an interruption is thrown (StudyInterrupted).
+SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans);
 
 // The cells that say which point it is (point, the axes' values, policy, error), and their columns.
 std::vector<ResultColumn> lead_columns(const SweepRequest& request);

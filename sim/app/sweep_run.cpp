@@ -152,8 +152,9 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
     control.on_start(left.size(), count_points(request) - left.size());
   }
   const JobControl jobs{control.stop, [&](std::size_t) { control.on_point ? control.on_point() : void(); }};
+  PlanCache plans;
   try {
-    runner.run(left, jobs, [&](std::size_t i, const Abandoned&) { return run_point(request, i, control.stop); });
+    runner.run(left, jobs, [&](std::size_t i, const Abandoned&) { return run_point(request, i, control.stop, plans); });
   } catch (const StudyInterrupted&) {
     return {true, {}, 0, {}};
   }

@@ -105,11 +105,12 @@ ServingOptions with_kv_pool(const InstancePool& pool, const MemoryBreakdown& mem
   return out;
 }
 
-PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy) {
+PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy,
+                                  PlanCache* plans) {
   check_pool(s, pool, policy);
   const ClusterShape shape = pool.parallelism.ep_shape(shape_of(pool.cluster));
   const LoadWindow& window = planning_window(s, policy);
-  PlacementPlan plan = policy.placement->plan(window, shape);
+  PlacementPlan plan = plans != nullptr ? plans->plan(s, policy, window, shape) : policy.placement->plan(window, shape);
   plan.policy = policy.label;
   std::vector<SourceShares> shares;
   if (policy.replica_choice != nullptr) {
@@ -149,11 +150,11 @@ const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy)
   return policy.ceiling == Ceiling::kKnowsRunLoads ? s.run_window : s.plan_window;
 }
 
-PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy) {
+PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy, PlanCache* plans) {
   check_per_step(s, policy);
   PreparedRun out;
   for (const InstancePool& pool : pools_of(s)) {
-    out.pools.push_back(prepare_instance(s, pool, policy_of(pool, policy)));
+    out.pools.push_back(prepare_instance(s, pool, policy_of(pool, policy), plans));
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/memory/memory_model.h"
+#include "sim/cluster/plan_cache.h"
 #include "sim/domain/placement.h"
 #include "sim/scenario/scenario.h"
 
@@ -30,7 +31,8 @@ struct PreparedRun {
 // The loads that a policy may plan from.
 const LoadWindow& planning_window(const Scenario& scenario, const PolicyChoice& policy);
 
-// Plans, checks memory, sizes the KV pools. Throws InputError or DoesNotFit.
-PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy);
+// Plans, checks memory, sizes the KV pools. Throws InputError or DoesNotFit. `plans`: what other runs of the same study
+// have planned; null: this run stands alone.
+PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy, PlanCache* plans = nullptr);
 
 }  // namespace epsim

@@ -74,12 +74,13 @@ Scenario craft_example_scenario(const CraftExample& example) {
   return read_scenario(document(example.scenario), {kExamplePolicies.begin(), kExamplePolicies.end()});
 }
 
-std::vector<RunResult> run_craft_example(const Scenario& scenario, const std::atomic<bool>& stop) {
+std::vector<RunResult> run_craft_example(const Scenario& scenario, const std::atomic<bool>& stop, PlanCache* plans) {
   RunControl control;
   control.stop = &stop;
   std::vector<RunResult> out(scenario.policies.size());
-  run_jobs(all_jobs(out.size()), {},
-           [&](std::size_t i, const Abandoned&) { out[i] = run_policy(scenario, scenario.policies[i], control); });
+  run_jobs(all_jobs(out.size()), {}, [&](std::size_t i, const Abandoned&) {
+    out[i] = run_prepared(scenario, prepare_run(scenario, scenario.policies[i], plans), scenario.requests, control);
+  });
   if (std::any_of(out.begin(), out.end(), [](const RunResult& run) { return run.interrupted; })) {
     throw StudyInterrupted();
   }

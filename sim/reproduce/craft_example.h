@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/cluster/plan_cache.h"
 #include "sim/cluster/run_result.h"
 #include "sim/reproduce/craft_evidence.h"
 #include "sim/scenario/scenario.h"
@@ -38,7 +39,8 @@ Scenario craft_example_scenario(const CraftExample& example);
 
 // One run per policy of the scenario, side by side; the result does not depend on threads. Throws StudyInterrupted
 // once `stop` is set.
-std::vector<RunResult> run_craft_example(const Scenario& scenario, const std::atomic<bool>& stop);
+std::vector<RunResult> run_craft_example(const Scenario& scenario, const std::atomic<bool>& stop,
+                                         PlanCache* plans = nullptr);
 
 // A row per policy: its knee beside the rate of the run (sim/report/metrics.md).
 void write_craft_example_csv(std::ostream& out, const CraftExample& example);

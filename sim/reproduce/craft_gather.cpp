@@ -117,6 +117,7 @@ class SetupWork {
       : setup_(setup),
         needs_(needs),
         options_(options),
+        plans_(control.plans),
         searched_(jobs_of<SearchedPolicy>(&PolicyNeed::searched, "", control)),
         saturated_(jobs_of<Saturated>(&PolicyNeed::saturated, "-saturated", control)),
         fixed_(jobs_of<FixedRate>(&PolicyNeed::fixed_rate, "-fixed", control)) {
@@ -211,7 +212,7 @@ class SetupWork {
     if (seed > 0 && !lacks_any(policy.label)) {
       return;
     }
-    auto prepared = std::make_shared<const PreparedRun>(prepare_run(s, policy));
+    auto prepared = std::make_shared<const PreparedRun>(prepare_run(s, policy, plans_));
     if (seed == 0) {
       describe_plan(prepared->last(), s.plan_window, of(policy.label));
     }
@@ -270,6 +271,7 @@ class SetupWork {
   const CraftSetup& setup_;
   const SetupNeeds& needs_;
   const CraftStudyOptions& options_;
+  PlanCache* plans_;
   RunControl control_;
   PolicyJobs<SearchedPolicy> searched_;
   PolicyJobs<Saturated> saturated_;

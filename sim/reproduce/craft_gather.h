@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "sim/cluster/plan_cache.h"
 #include "sim/reproduce/craft_evidence.h"
 #include "sim/study/job_store.h"
 
@@ -16,6 +17,7 @@ struct GatherControl {
   const std::atomic<bool>* stop = nullptr;  // once true, runs end and StudyInterrupted is thrown
   const JobStore* store = nullptr;          // what it has is not done again; null: nothing is kept
   std::string key_prefix = {};              // of the keys in the store
+  PlanCache* plans = nullptr;               // of the reproduction
   // Called for each setup that is done, one at a time.
   std::function<void(const std::string& setup, std::size_t all)> on_setup;
 };

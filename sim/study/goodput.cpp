@@ -304,7 +304,8 @@ GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const Prepar
   return out;
 }
 
-std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control) {
+std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control,
+                                        PlanCache* plans) {
   if (by_seed.front().requests.closed_loop.concurrency > 0) {
     throw InputError({"", 0, "requests.kind"},
                      "the clients of a closed loop send at the rate at which they are answered, so there is no rate to "
@@ -316,7 +317,7 @@ std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, co
   run_jobs(all_jobs(out.size()), {}, [&](std::size_t i, const Abandoned&) {
     const Scenario& scenario = by_seed[i % seeds];
     const PolicyChoice& policy = scenario.policies[i / seeds];
-    out[i] = subject_of(scenario, std::make_shared<const PreparedRun>(prepare_run(scenario, policy)),
+    out[i] = subject_of(scenario, std::make_shared<const PreparedRun>(prepare_run(scenario, policy, plans)),
                         static_cast<int>(i % seeds), control);
   });
   return out;

@@ -73,9 +73,10 @@ std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subject
 GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
                           const RunControl& control);
 
-// Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Plans each
-// once; throws what prepare_run() throws. `control` is that of every run. It and the scenarios outlive the subjects.
-std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control);
+// Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Throws what
+// prepare_run() throws, which gets `plans`. `control` is that of every run. It and the scenarios outlive the subjects.
+std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control,
+                                        PlanCache* plans = nullptr);
 
 // Throws InputError, naming the option, unless the values can be searched with.
 void validate(const GoodputOptions& options);
