@@ -1,26 +1,27 @@
-// `epsim run` and `epsim compare`: the main job. Runs are independent, so they go in parallel; results are kept by
-// position, so neither the number of threads nor the order in which runs end can show in any file.
+// `epsim run` and `epsim compare`: the main job. The runs are jobs of one study (sim/study/job_runner.h).
 #include <fmt/format.h>
 #include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iostream>
-#include <mutex>
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
 #include "sim/app/inputs.h"
 #include "sim/app/recordings.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
+#include "sim/app/summary_store.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
 #include "sim/report/progress.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/study/job_runner.h"
 
 namespace epsim::app {
 
@@ -32,8 +33,10 @@ namespace {
 // Present in every output folder; what --overwrite looks for before it replaces one.
 constexpr const char* kMarker = "resolved.yaml";
 
+constexpr StoreKind kCompareStore{"comparison", "study.json", "runs"};
+constexpr int kCompareFormat = 1;  // of study.json
+
 struct RunSettings {
-  std::size_t workers = 1;
   bool quiet = false, strict = false;
 };
 
@@ -41,79 +44,105 @@ ProgressOptions progress_options(const RunSettings& settings) {
   return {.terminal = !settings.quiet && isatty(STDERR_FILENO) == 1, .columns = terminal_columns()};
 }
 
-// Runs every policy of the scenario; a run that was interrupted is marked so in its result.
+// Runs every policy of the scenario, all of them prepared; a run that was interrupted is marked so in its result.
 // `recorder` may be null, and is for a single policy.
-std::vector<RunResult> run_all(const Scenario& scenario, const RunSettings& settings, StepRecorder* recorder) {
+std::vector<RunResult> run_all(const Scenario& scenario, const std::vector<PreparedRun>& prepared,
+                               const RunSettings& settings, StepRecorder* recorder) {
   std::ofstream nowhere;
   ProgressBoard board(settings.quiet ? static_cast<std::ostream&>(nowhere) : std::cerr, progress_options(settings));
   std::vector<ProgressLine*> lines;
   for (const PolicyChoice& policy : scenario.policies) {
     lines.push_back(&board.add(policy.label, static_cast<std::int64_t>(scenario.requests.requests.size())));
   }
-  std::vector<RunResult> results(scenario.policies.size());
-  tbb::parallel_for(std::size_t{0}, results.size(), [&](std::size_t i) {
+  std::vector<RunResult> results(prepared.size());
+  run_jobs(all_jobs(results.size()), {}, [&](std::size_t i, const Abandoned&) {
     RunControl control;
     control.stop = &interrupted();
     control.recorder = recorder;
     control.strict_calibration = settings.strict;
     control.on_progress = [line = lines[i]](const Progress& p) { line->update(p.completed, p.now); };
-    results[i] = run_policy(scenario, scenario.policies[i], control);
+    results[i] = run_prepared(scenario, prepared[i], scenario.requests, control);
     lines[i]->finish(results[i].interrupted);
   });
   return results;
 }
 
+// Where the runs under further seeds are kept until the results are there: in a hidden folder beside the one that
+// --output names. What it holds of other inputs goes. Null where nothing is kept.
+std::unique_ptr<JobStore> store_of_runs(const po::variables_map& values, std::span<const Scenario> by_seed,
+                                        const fs::path& target) {
+  if (values.count("output") == 0 || by_seed.size() == 1) {
+    return nullptr;
+  }
+  nlohmann::ordered_json inputs = scenario_manifest(kCompareFormat, by_seed.front(), assignments_of(values));
+  inputs["strict_calibration"] = values["strict-calibration"].as<bool>();
+  const std::string manifest = document_text(inputs);
+  const fs::path folder = target.parent_path() / fmt::format(".{}.runs", target.filename().string());
+  return std::make_unique<JobStore>(folder, kCompareStore, manifest, !holds_study(folder, kCompareStore, manifest));
+}
+
+std::vector<std::string> keys_of(std::span<const Scenario> by_seed) {
+  std::vector<std::string> out;
+  for (const Scenario& scenario : by_seed) {
+    for (const PolicyChoice& policy : scenario.policies) {
+      out.push_back(fmt::format("{}-{}", policy.label, static_cast<std::uint64_t>(scenario.seed)));
+    }
+  }
+  return out;
+}
+
 // Adds the runs under the seeds after the first to `compared`. Of each only its summary is kept. Seeds whose runs were
 // interrupted are left out.
-void add_other_seeds(std::span<const Scenario> by_seed, const RunSettings& settings, Comparison& compared) {
-  const std::size_t policies = compared.by_policy.size(), runs = (by_seed.size() - 1) * policies;
+void add_other_seeds(std::span<const Scenario> others, const RunSettings& settings, const JobStore* store,
+                     PlanCache& plans, Comparison& compared) {
+  const std::size_t policies = compared.by_policy.size();
+  JobRunner<RunSummary> runner(keys_of(others),
+                               {store, [](const RunSummary& run) { return stored_text(run); }, stored_summary});
+  const std::vector<std::size_t> left = runner.left();
+  if (const std::size_t before = others.size() * policies - left.size(); before > 0 && !settings.quiet) {
+    std::cerr << fmt::format("epsim: {} runs were finished before\n", before);
+  }
   std::ofstream nowhere;
   ProgressOptions options = progress_options(settings);
   options.unit = "runs";
   options.simulated = false;
   ProgressBoard board(settings.quiet ? static_cast<std::ostream&>(nowhere) : std::cerr, options);
-  ProgressLine& line = board.add("other seeds", static_cast<std::int64_t>(runs));
-  std::vector<RunSummary> summaries(runs);
-  std::mutex turn;
-  std::int64_t done = 0;
-  tbb::parallel_for(std::size_t{0}, runs, [&](std::size_t i) {
-    const Scenario& scenario = by_seed[1 + i / policies];
-    RunControl control;
-    control.stop = &interrupted();
-    control.strict_calibration = settings.strict;
-    summaries[i] = summarize(run_policy(scenario, scenario.policies[i % policies], control));
-    const std::lock_guard lock(turn);
-    line.update(++done, Ticks{});
-  });
+  ProgressLine& line = board.add("other seeds", static_cast<std::int64_t>(left.size()));
+  const JobControl jobs{&interrupted(),
+                        [&line, done = std::int64_t{0}](std::size_t) mutable { line.update(++done, Ticks{}); }};
+  try {
+    runner.run(left, jobs, [&](std::size_t i, const Abandoned&) {
+      const Scenario& scenario = others[i / policies];
+      RunControl control;
+      control.stop = &interrupted();
+      control.strict_calibration = settings.strict;
+      const PreparedRun prepared = prepare_run(scenario, scenario.policies[i % policies], &plans);
+      RunSummary run = summarize(run_prepared(scenario, prepared, scenario.requests, control));
+      return run.flag("interrupted") ? throw StudyInterrupted() : std::move(run);
+    });
+  } catch (const StudyInterrupted&) {  // the seeds that are complete count
+  }
   line.finish(interrupted());
-  for (std::size_t s = 1; s < by_seed.size(); ++s) {
-    const auto first = summaries.begin() + static_cast<std::ptrdiff_t>((s - 1) * policies);
-    const auto last = first + static_cast<std::ptrdiff_t>(policies);
-    if (std::none_of(first, last, [](const RunSummary& run) { return run.flag("interrupted"); })) {
-      compared.seeds.push_back(static_cast<std::uint64_t>(by_seed[s].seed));
+  for (std::size_t s = 0; s < others.size(); ++s) {
+    const std::vector<std::size_t> still = runner.left();
+    if (std::none_of(still.begin(), still.end(), [&](std::size_t i) { return i / policies == s; })) {
+      compared.seeds.push_back(static_cast<std::uint64_t>(others[s].seed));
       for (std::size_t p = 0; p < policies; ++p) {
-        compared.by_policy[p].push_back(std::move(first[static_cast<std::ptrdiff_t>(p)]));
+        compared.by_policy[p].push_back(*runner[s * policies + p]);
       }
     }
   }
 }
 
-Comparison compare_runs(std::span<const Scenario> by_seed, const std::vector<RunResult>& first_seed,
-                        const RunSettings& settings) {
+Comparison compare_first_seed(const Scenario& scenario, const std::vector<RunResult>& results) {
   std::vector<RunSummary> summaries;
-  for (const RunResult& result : first_seed) {
-    summaries.push_back(summarize(result));
-  }
-  Comparison out = one_seed(summaries, static_cast<std::uint64_t>(by_seed.front().seed));
-  if (by_seed.size() > 1 && !interrupted()) {
-    out.same_requests = same_requests(by_seed);
-    add_other_seeds(by_seed, settings, out);
-  }
-  return out;
+  std::transform(results.begin(), results.end(), std::back_inserter(summaries),
+                 [](const RunResult& run) { return summarize(run); });
+  return one_seed(summaries, static_cast<std::uint64_t>(scenario.seed));
 }
 
 // What the terminal says of the runs.
-void tell_runs(const Comparison& compared) {
+void print_runs(const Comparison& compared) {
   const TableStyle style{.colour = isatty(STDOUT_FILENO) == 1};
   std::cout << comparison_table(compared, style);
   if (compared.seeds.size() > 1) {
@@ -129,38 +158,51 @@ void tell_runs(const Comparison& compared) {
 int run_and_report(const po::variables_map& values, const std::vector<Scenario>& by_seed, bool folders_by_label) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
-  const RunSettings settings{workers_of(values), values["quiet"].as<bool>(), values["strict-calibration"].as<bool>()};
-  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, settings.workers);
+  const RunSettings settings{values["quiet"].as<bool>(), values["strict-calibration"].as<bool>()};
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const Scenario& scenario = by_seed.front();
   print_warnings(scenario);
+  PlanCache plans;
+  std::vector<PreparedRun> prepared;
   for (const PolicyChoice& policy : scenario.policies) {
-    prepare_run(scenario, policy);  // a plan that does not fit is told before any run starts
+    prepared.push_back(prepare_run(scenario, policy, &plans));  // what does not fit is refused before any run starts
   }
   const ResultsFolder results_folder(values, scenario.name);
   const fs::path& target = results_folder.path();
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
+  std::unique_ptr<JobStore> store = store_of_runs(values, by_seed, folder.target());
   Recordings recordings(values, folder.path());
   const RunInfo info = describe_inputs(scenario);
   const std::vector<RunResult> results =
-      run_all(scenario, settings, recordings.all.empty() ? nullptr : &recordings.all);
-  const Comparison compared = compare_runs(by_seed, results, settings);
+      run_all(scenario, prepared, settings, recordings.all.empty() ? nullptr : &recordings.all);
+  Comparison compared = compare_first_seed(scenario, results);
+  if (by_seed.size() > 1 && !interrupted()) {
+    compared.same_requests = same_requests(by_seed);
+    add_other_seeds(std::span(by_seed).subspan(1), settings, store.get(), plans, compared);
+  }
 
   if (folders_by_label) {
     write_comparison_folder(folder.path(), results, compared, info);
   } else {
-    write_run(folder.path(), results.front(), info);
+    write_run(folder.path(), results.front(), compared.first_seed(0), info);
   }
   recordings.finish(folder.path(), results.front());
   folder.commit();
   results_folder.publish();
 
-  tell_runs(compared);
+  print_runs(compared);
   std::cout << "\nresults: " << target.string() << "\n";
   json.print(read_file(target / (folders_by_label ? "comparison.json" : "summary.json")));
   const bool drawn = recordings.tell_timeline(results.front(), target);
   if (interrupted()) {
-    std::cout << "interrupted: the figures above cover only the seeds and steps that were complete\n";
+    std::cout << "interrupted: the figures above cover only the seeds and steps that were complete\n"
+              << (store ? "finished runs are kept: the same command with --overwrite goes on from there\n" : "");
     return kInterrupted;
+  }
+  if (store) {
+    const fs::path kept = store->path();
+    store.reset();
+    fs::remove_all(kept);
   }
   return drawn ? 0 : 1;
 }
@@ -199,6 +241,7 @@ int compare_verb(const std::vector<std::string>& words) {
       "With --seeds N, under N seeds: means with 95 % intervals, and differences to the first policy seed by seed. "
       "The\n"
       "folders are then of the first seed; comparison.csv has a row per policy and seed, intervals.csv the intervals.\n"
+      "With --output, finished runs under the other seeds are kept: after a kill the same command goes on from there.\n"
       "A policy is a name of `epsim list policies` or an entry of the scenario's `policies:` section.\n",
       options, {"scenario"});
   if (!values) {

@@ -34,9 +34,10 @@ RunInfo info_of_run(RunInfo info, const std::string& label) {
 
 }  // namespace
 
-void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info) {
+void write_run(const std::filesystem::path& folder, const RunResult& run, const RunSummary& summary,
+               const RunInfo& info) {
   write_file_atomically(folder / "resolved.yaml", info.resolved_yaml);
-  write_file_atomically(folder / "summary.json", summary_json(summarize(run), info));
+  write_file_atomically(folder / "summary.json", summary_json(summary, info));
   const auto csv = [&](const char* name, CsvWriter write) {
     write_stream(folder / name, [&](std::ostream& out) { write(out, run); });
   };
@@ -64,9 +65,10 @@ void write_comparison(const std::filesystem::path& folder, const Comparison& run
 
 void write_comparison_folder(const std::filesystem::path& folder, std::span<const RunResult> first_seed,
                              const Comparison& runs, const RunInfo& info) {
-  for (const RunResult& run : first_seed) {
+  for (std::size_t policy = 0; policy < first_seed.size(); ++policy) {
+    const RunResult& run = first_seed[policy];
     std::filesystem::create_directories(folder / run.label);
-    write_run(folder / run.label, run, info_of_run(info, run.label));
+    write_run(folder / run.label, run, runs.first_seed(policy), info_of_run(info, run.label));
   }
   write_comparison(folder, runs, info);
   write_file_atomically(folder / "resolved.yaml", info.resolved_yaml);

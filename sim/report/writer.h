@@ -12,8 +12,9 @@ namespace epsim {
 
 // Writes resolved.yaml, summary.json, requests.csv, layers.csv, links.csv, gpus.csv, memory.csv, layer_gpu.csv
 // and layer_steps.csv into `folder`, which exists; the longest has MoE layers x GPUs rows. Equal arguments give equal
-// bytes. Throws RunFailed, naming the file, when the disk does not take it.
-void write_run(const std::filesystem::path& folder, const RunResult& run, const RunInfo& info);
+// bytes. `summary` is that of the run. Throws RunFailed, naming the file, when the disk does not take it.
+void write_run(const std::filesystem::path& folder, const RunResult& run, const RunSummary& summary,
+               const RunInfo& info);
 
 // Writes comparison.json and comparison.csv, and with several seeds intervals.csv; changes are against the first
 // policy.

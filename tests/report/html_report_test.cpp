@@ -29,7 +29,7 @@ const RunInfo kInfo{"0.1.0", "</script><img src=x onerror=alert(1)>", 7, "seed: 
 void write_sample(const fs::path& folder) {
   for (const char* label : {"base", "eplb"}) {
     fs::create_directories(folder / label);
-    write_run(folder / label, test::sample_run(label), kInfo);
+    write_run(folder / label, test::sample_run(label), summarize(test::sample_run(label)), kInfo);
   }
   const std::vector runs{summarize(test::sample_run("base")), summarize(test::sample_run("eplb"))};
   write_comparison(folder, one_seed(runs), kInfo);

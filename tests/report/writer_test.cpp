@@ -32,7 +32,7 @@ std::set<std::string> names_in(const fs::path& folder) {
 
 TEST_CASE("a run's folder holds its files and nothing else") {
   const test::TempDir dir;
-  write_run(dir.path(), test::sample_run(), run_info());
+  write_run(dir.path(), test::sample_run(), summarize(test::sample_run()), run_info());
   CHECK(names_in(dir.path()) == std::set<std::string>{"resolved.yaml", "summary.json", "requests.csv", "layers.csv",
                                                       "links.csv", "gpus.csv", "memory.csv", "layer_gpu.csv",
                                                       "layer_steps.csv", "step_kinds.csv", "series.csv"});
@@ -45,8 +45,8 @@ TEST_CASE("a run's folder holds its files and nothing else") {
 
 TEST_CASE("equal runs give equal bytes") {
   const test::TempDir first, second;
-  write_run(first.path(), test::sample_run(), run_info());
-  write_run(second.path(), test::sample_run(), run_info());
+  write_run(first.path(), test::sample_run(), summarize(test::sample_run()), run_info());
+  write_run(second.path(), test::sample_run(), summarize(test::sample_run()), run_info());
   for (const std::string& name : names_in(first.path())) {
     CAPTURE(name);
     CHECK(read_file(first / name) == read_file(second / name));
@@ -55,7 +55,7 @@ TEST_CASE("equal runs give equal bytes") {
 
 TEST_CASE("an interrupted run without any step is written too") {
   const test::TempDir dir;
-  write_run(dir.path(), test::empty_run(), run_info());
+  write_run(dir.path(), test::empty_run(), summarize(test::empty_run()), run_info());
   CHECK(nlohmann::json::parse(read_file(dir / "summary.json"))["interrupted"] == true);
 }
 
@@ -82,9 +82,9 @@ TEST_CASE("a comparison's folder has a folder per run, each of which can be run 
 
 TEST_CASE("a folder that cannot be written is named in the error") {
   const test::TempDir dir;
-  CHECK_THROWS_AS(write_run(dir / "absent", test::sample_run(), run_info()), RunFailed);
+  CHECK_THROWS_AS(write_run(dir / "absent", test::sample_run(), summarize(test::sample_run()), run_info()), RunFailed);
   fs::create_directory(dir / "requests.csv");  // takes the file's name
-  CHECK_THROWS_WITH_AS(write_run(dir.path(), test::sample_run(), run_info()),
+  CHECK_THROWS_WITH_AS(write_run(dir.path(), test::sample_run(), summarize(test::sample_run()), run_info()),
                        doctest::Contains("requests.csv: cannot be written"), RunFailed);
 }
 
