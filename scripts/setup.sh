@@ -5,7 +5,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libboost-graph-dev libboost-program-options-dev libeigen3-dev libtbb-dev libhdf5-dev
-  libarchive-dev libdeflate-dev zlib1g-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev doctest-dev libbenchmark-dev node-d3)
+  libarchive-dev zlib1g-dev libyaml-cpp-dev nlohmann-json3-dev libfmt-dev doctest-dev libbenchmark-dev node-d3)
 
 missing=()
 for package in "${packages[@]}"; do

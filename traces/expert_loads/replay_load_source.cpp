@@ -13,7 +13,7 @@ namespace epsim {
 namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
-constexpr std::size_t kBlocksKept = 4;
+constexpr std::size_t kBytesKept = std::size_t{64} << 20;  // a trace that fits is unpacked once, however long the run
 
 class FileRows final : public LoadRows {
  public:
@@ -24,7 +24,7 @@ class FileRows final : public LoadRows {
   int sources() const override { return file_->sources(); }
   int experts() const override { return file_->info().experts; }
   void read(std::int64_t first, std::int64_t count, std::span<float> out) const override {
-    std::vector<std::int64_t> tokens(static_cast<std::size_t>(count) * static_cast<std::size_t>(file_->sources()));
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(count) * file_->sources());
     file_->read_loads<float>(first, count, out, tokens);
   }
 
@@ -104,7 +104,7 @@ std::shared_ptr<const LoadRows> load_rows_of(std::shared_ptr<const TraceFile> fi
 
 LoadWindow window_of(const LoadRows& rows, bool batches) {
   LoadWindow window(rows.layers(), rows.experts());
-  const std::size_t width = static_cast<std::size_t>(rows.layers()) * static_cast<std::size_t>(rows.experts());
+  const std::size_t width = static_cast<std::size_t>(rows.layers()) * rows.experts();
   const auto sources = static_cast<std::size_t>(rows.sources()), experts = static_cast<std::size_t>(rows.experts());
   if (batches) {
     window.reserve_batches(static_cast<int>(rows.rows()));
@@ -132,8 +132,7 @@ ReplayLoadSource::ReplayLoadSource(std::shared_ptr<const LoadRows> rows, int top
       top_k_(top_k),
       sum_sources_(sum_sources),
       sources_(sum_sources ? 1 : rows_->sources()),
-      row_size_(static_cast<std::size_t>(rows_->layers()) * static_cast<std::size_t>(sources_) *
-                static_cast<std::size_t>(rows_->experts())) {
+      row_size_(static_cast<std::size_t>(rows_->layers()) * sources_ * rows_->experts()) {
   EPSIM_CHECK(rows_->rows() > 0, "there are rows to replay");
   const std::size_t read_size = row_size_ / static_cast<std::size_t>(sources_) * rows_->sources();
   rows_per_block_ = static_cast<std::int64_t>(std::max<std::size_t>(1, kBlockBytes / (read_size * sizeof(float))));
@@ -144,7 +143,7 @@ ReplayLoadSource::Block ReplayLoadSource::load(std::int64_t number) const {
   const std::int64_t count = std::min(rows_per_block_, rows_->rows() - first);
   const auto experts = static_cast<std::size_t>(rows_->experts());
   const auto read_sources = static_cast<std::size_t>(rows_->sources());
-  Block block(static_cast<std::size_t>(count) * static_cast<std::size_t>(rows_->layers()) * read_sources * experts);
+  Block block(static_cast<std::size_t>(count) * rows_->layers() * read_sources * experts);
   rows_->read(first, count, block);
   if (sum_sources_ && read_sources > 1) {
     Block summed(block.size() / read_sources, 0.0F);
@@ -166,8 +165,12 @@ std::shared_ptr<const ReplayLoadSource::Block> ReplayLoadSource::block(std::int6
     std::rotate(found, found + 1, cache_.end());
   } else {
     cache_.emplace_back(number, std::make_shared<const Block>(load(number)));
-    if (cache_.size() > kBlocksKept) {
-      cache_.erase(cache_.begin());
+    std::size_t bytes = 0;
+    for (const auto& [_, kept] : cache_) {
+      bytes += kept->size() * sizeof(float);
+    }
+    for (; bytes > kBytesKept && cache_.size() > 1; cache_.erase(cache_.begin())) {
+      bytes -= cache_.front().second->size() * sizeof(float);
     }
   }
   return cache_.back().second;

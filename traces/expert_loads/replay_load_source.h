@@ -3,7 +3,7 @@
 //   Models : the trace's own variation, skew and bursts, row by row and, where it has them, source rank by source rank.
 //   Ignores: that a run's step may bring other numbers of tokens than the row had: the row's mix is kept, its noise is
 //            the row's.
-//   Cost   : one copy per step; the file is read ahead in blocks of about 4 MiB, a few of which stay in memory.
+//   Cost   : one copy per step; the file is read ahead in blocks of about 4 MiB, of which 64 MiB stay in memory.
 #pragma once
 
 #include <memory>

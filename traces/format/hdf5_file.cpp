@@ -25,25 +25,9 @@ constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 18;  // a chunk and it
 constexpr unsigned kDeflateLevel = 1;                          // counts hardly shrink further at higher levels
 
 hid_t native(Hdf5Type type) {
-  switch (type) {
-    case Hdf5Type::kU8:
-      return H5T_NATIVE_UINT8;
-    case Hdf5Type::kU16:
-      return H5T_NATIVE_UINT16;
-    case Hdf5Type::kI32:
-      return H5T_NATIVE_INT32;
-    case Hdf5Type::kU32:
-      return H5T_NATIVE_UINT32;
-    case Hdf5Type::kI64:
-      return H5T_NATIVE_INT64;
-    case Hdf5Type::kU64:
-      return H5T_NATIVE_UINT64;
-    case Hdf5Type::kF32:
-      return H5T_NATIVE_FLOAT;
-    case Hdf5Type::kF64:
-      return H5T_NATIVE_DOUBLE;
-  }
-  return H5T_NATIVE_DOUBLE;
+  const hid_t types[] = {H5T_NATIVE_UINT8, H5T_NATIVE_UINT16, H5T_NATIVE_INT32, H5T_NATIVE_UINT32,
+                         H5T_NATIVE_INT64, H5T_NATIVE_UINT64, H5T_NATIVE_FLOAT, H5T_NATIVE_DOUBLE};
+  return types[static_cast<int>(type)];  // in the order of Hdf5Type
 }
 
 bool holds_as_is(hid_t dataset, Hdf5Type ours) {
@@ -97,9 +81,6 @@ void Hdf5Dataset::read_raw(std::uint64_t first, std::uint64_t rows_wanted, void*
     return;
   }
   const Locked lock(library());
-  if (type == type_ && chunks_.read(handle_.id(), first, rows_wanted, out)) {
-    return;
-  }
   std::vector<hsize_t> start(shape_.size(), 0), count(shape_.begin(), shape_.end());
   start[0] = first;
   count[0] = rows_wanted;
@@ -211,9 +192,6 @@ Hdf5Dataset Hdf5File::dataset(const std::string& name, std::size_t rank) const {
   if (out.shape_.size() != rank) {
     refuse(name_, name, fmt::format("this has {} axes where {} are expected.", out.shape_.size(), rank));
   }
-  if (holds_as_is(out.handle_.id(), out.type_)) {
-    out.chunks_.open(out.handle_.id(), H5Tget_size(native(out.type_)), out.shape_);
-  }
   return out;
 }
 
@@ -239,7 +217,7 @@ std::vector<std::int64_t> Hdf5File::numbers(const std::string& name) const {
   if (size < 0 || size > 65536) {
     refuse(name_, name, "this attribute holds more than 65536 numbers.");
   }
-  std::vector<std::int64_t> out(static_cast<std::size_t>(size));
+  std::vector<std::int64_t> out(size);
   if (!out.empty() && H5Aread(attribute.id(), H5T_NATIVE_INT64, out.data()) < 0) {
     refuse(name_, name, fmt::format("this attribute is no number, or cannot be read: {}.", reason()));
   }

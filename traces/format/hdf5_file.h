@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
-#include "traces/format/hdf5_chunks.h"
 #include "traces/format/hdf5_handle.h"
 
 namespace epsim {
@@ -17,38 +17,17 @@ namespace epsim {
 enum class Hdf5Type { kU8, kU16, kI32, kU32, kI64, kU64, kF32, kF64 };
 
 template <class T>
-constexpr Hdf5Type hdf5_type();
-template <>
-constexpr Hdf5Type hdf5_type<std::uint8_t>() {
-  return Hdf5Type::kU8;
-}
-template <>
-constexpr Hdf5Type hdf5_type<std::uint16_t>() {
-  return Hdf5Type::kU16;
-}
-template <>
-constexpr Hdf5Type hdf5_type<std::int32_t>() {
-  return Hdf5Type::kI32;
-}
-template <>
-constexpr Hdf5Type hdf5_type<std::uint32_t>() {
-  return Hdf5Type::kU32;
-}
-template <>
-constexpr Hdf5Type hdf5_type<std::int64_t>() {
-  return Hdf5Type::kI64;
-}
-template <>
-constexpr Hdf5Type hdf5_type<std::uint64_t>() {
-  return Hdf5Type::kU64;
-}
-template <>
-constexpr Hdf5Type hdf5_type<float>() {
-  return Hdf5Type::kF32;
-}
-template <>
-constexpr Hdf5Type hdf5_type<double>() {
-  return Hdf5Type::kF64;
+constexpr Hdf5Type hdf5_type() {
+  if constexpr (std::is_floating_point_v<T>) {
+    return sizeof(T) == 4 ? Hdf5Type::kF32 : Hdf5Type::kF64;
+  } else if constexpr (std::is_signed_v<T>) {
+    return sizeof(T) == 4 ? Hdf5Type::kI32 : Hdf5Type::kI64;
+  } else {
+    return sizeof(T) == 1   ? Hdf5Type::kU8
+           : sizeof(T) == 2 ? Hdf5Type::kU16
+           : sizeof(T) == 4 ? Hdf5Type::kU32
+                            : Hdf5Type::kU64;
+  }
 }
 
 class Hdf5File;
@@ -84,7 +63,6 @@ class Hdf5Dataset {
   std::string file_, name_;
   std::vector<std::uint64_t> shape_;
   Hdf5Type type_ = Hdf5Type::kF64;
-  mutable hdf5::ChunkReader chunks_;
 };
 
 class Hdf5File {
