@@ -58,8 +58,7 @@ std::string bar_lines(const TraceFile& trace, const LoadWindow& window, int widt
   for (int l = 0; l < window.layers(); ++l) {
     const double skew = layer_skew(window.layer(l)).max_over_mean;
     const auto length = static_cast<std::size_t>(std::max(1.0, skew / most * room));
-    out += fmt::format("  {:>5}  {:>10.2f}  {}\n", trace.info().layer_numbers[static_cast<std::size_t>(l)], skew,
-                       std::string(length, '#'));
+    out += fmt::format("  {:>5}  {:>10.2f}  {}\n", trace.info().layer_numbers[l], skew, std::string(length, '#'));
   }
   return out;
 }
@@ -167,15 +166,15 @@ class Slicer {
     std::vector<T> out;
     for (std::size_t at = 0; at < values.size(); at += item) {
       for (const std::size_t l : layers_) {
-        const auto from = values.begin() + static_cast<std::ptrdiff_t>(at + l * width);
-        out.insert(out.end(), from, from + static_cast<std::ptrdiff_t>(width));
+        const auto from = values.begin() + (at + l * width);
+        out.insert(out.end(), from, from + width);
       }
     }
     return out;
   }
   void copy_rows() {
     std::vector<double> counts(trace_.load_row_size());
-    std::vector<std::int64_t> tokens(static_cast<std::size_t>(trace_.sources()));
+    std::vector<std::int64_t> tokens(trace_.sources());
     const std::size_t width = static_cast<std::size_t>(trace_.sources()) * trace_.info().experts;
     for (std::int64_t r = 0; r < rows_; ++r) {
       trace_.read_loads<double>(first_row_ + r, 1, counts, tokens);
@@ -245,8 +244,8 @@ std::string trace_summary_json(const TraceFile& trace) {
     }
   }
   for (int l = 0; l < window.layers(); ++l) {
-    out["by_layer"].push_back({{"layer", i.layer_numbers[static_cast<std::size_t>(l)]},
-                               {"max_over_mean", layer_skew(window.layer(l)).max_over_mean}});
+    out["by_layer"].push_back(
+        {{"layer", i.layer_numbers[l]}, {"max_over_mean", layer_skew(window.layer(l)).max_over_mean}});
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -265,13 +264,13 @@ std::string trace_heatmap_svg(const TraceFile& trace) {
       "<text x=\"{}\" y=\"32\">expert 0 to {}</text>\n",
       kLeft + kCell * window.experts() + 20, kTop + kCell * window.layers() + 20, kLeft, kLeft, window.experts() - 1);
   for (int l = 0; l < window.layers(); ++l) {
-    const int number = trace.info().layer_numbers[static_cast<std::size_t>(l)], y = kTop + l * kCell;
+    const int number = trace.info().layer_numbers[l], y = kTop + l * kCell;
     if (l % 5 == 0) {
       out += fmt::format("<text x=\"4\" y=\"{}\">layer {}</text>\n", y + kCell, number);
     }
     const double mean = window.total(l) / window.experts();
     for (int e = 0; e < window.experts(); ++e) {
-      const double over = mean > 0 ? window.layer(l)[static_cast<std::size_t>(e)] / mean : 0.0;
+      const double over = mean > 0 ? window.layer(l)[e] / mean : 0.0;
       out += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>layer {}, expert {}: {:.3g} "
           "x mean</title></rect>\n",

@@ -18,7 +18,7 @@ void set_hot(std::span<float> row, std::span<const int> hot, double factor, int 
   const double others = count < experts ? (experts - count * factor) / (experts - count) : 0.0;
   std::fill(row.begin(), row.end(), static_cast<float>(others * top_k / experts));
   for (const int e : hot) {
-    row[static_cast<std::size_t>(e)] = static_cast<float>(factor * top_k / experts);
+    row[e] = static_cast<float>(factor * top_k / experts);
   }
 }
 
@@ -57,7 +57,7 @@ ImbalanceSource::ImbalanceSource(const ImbalanceSpec& spec, int layers, int expe
     : spec_(spec), layers_(layers), experts_(experts), top_k_(top_k) {
   for (int l = 0; l < layers; ++l) {
     RandomStream random(seed, "imbalance.hot", static_cast<std::uint64_t>(l));
-    std::vector<int> order(static_cast<std::size_t>(experts));
+    std::vector<int> order(experts);
     std::iota(order.begin(), order.end(), 0);
     for (std::size_t i = order.size(); i > 1; --i) {
       std::swap(order[i - 1], order[random.below(i)]);
@@ -75,9 +75,9 @@ std::int64_t ImbalanceSource::cycle() const {
 
 void ImbalanceSource::fill(int layer, std::int64_t step, std::size_t source, std::size_t sources,
                            std::span<float> row) const {
-  const std::span<const int> order = order_[static_cast<std::size_t>(layer)];
-  const std::span<const int> hot = order.first(static_cast<std::size_t>(spec_.hot));
-  const int gpu = hot_gpu_[static_cast<std::size_t>(layer)];
+  const std::span<const int> order = order_[layer];
+  const std::span<const int> hot = order.first(spec_.hot);
+  const int gpu = hot_gpu_[layer];
   switch (spec_.kind) {
     case Imbalance::kBalanced:
       return set_hot(row, {}, 1, top_k_);
@@ -138,7 +138,7 @@ void balanced_choice(std::int64_t token, int experts, std::span<std::uint16_t> o
   for (std::int64_t j = 0; j < k; ++j) {
     // Choice j owns the experts from j * experts / k up to the next choice's.
     const std::int64_t first = j * experts / k, size = (j + 1) * experts / k - first;
-    out[static_cast<std::size_t>(j)] = static_cast<std::uint16_t>(first + token % rounds % size);
+    out[j] = static_cast<std::uint16_t>(first + token % rounds % size);
   }
 }
 
@@ -179,7 +179,7 @@ LoadWindow make_imbalance_window(ConfigReader& in, const MoeSpec& model, Seed se
   const ImbalanceSource source(read_imbalance(in, model), model.moe_layers(), model.experts, model.top_k, seed);
   const auto tokens = in.optional("tokens", std::int64_t{1} << 20, Bound::kPositive);
   const auto sources = in.optional("sources", 8, Bound::kPositive);
-  const std::vector<std::int64_t> each(static_cast<std::size_t>(sources), 1);
+  const std::vector<std::int64_t> each(sources, 1);
   LoadWindow window(model.moe_layers(), model.experts);
   StepLoads loads;
   for (std::int64_t step = 0; step < source.cycle(); ++step) {

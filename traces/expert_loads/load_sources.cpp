@@ -35,7 +35,7 @@ void check_window(ConfigReader& in, const LoadWindow& window, const MoeSpec& mod
     const std::span<const double> row = window.layer(l);
     const auto hottest = std::max_element(row.begin(), row.end());
     const double total = window.total(l);
-    const int number = model.moe_layer_numbers()[static_cast<std::size_t>(l)];
+    const int number = model.moe_layer_numbers()[l];
     in.check(total > 0, "kind", fmt::format("model layer {} has no load at all; every MoE layer needs some.", number));
     // One part in a million: counts that were rounded or scaled on the way.
     in.check(*hottest * model.top_k <= total * (1 + 1e-6), "kind",

@@ -113,9 +113,7 @@ LoadWindow window_of(const LoadRows& rows, bool batches) {
   for (std::int64_t r = 0; r < rows.rows(); ++r) {
     rows.read(r, 1, row);
     std::fill(summed.begin(), summed.end(), 0.0F);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      summed[i / (experts * sources) * experts + i % experts] += row[i];
-    }
+    add_sources<float>(row, sources, experts, summed);
     if (batches) {
       window.add_batch(summed);
       continue;
@@ -147,9 +145,7 @@ ReplayLoadSource::Block ReplayLoadSource::load(std::int64_t number) const {
   rows_->read(first, count, block);
   if (sum_sources_ && read_sources > 1) {
     Block summed(block.size() / read_sources, 0.0F);
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      summed[i / (experts * read_sources) * experts + i % experts] += block[i];
-    }
+    add_sources<float>(block, read_sources, experts, summed);
     block = std::move(summed);
   }
   for (std::size_t at = 0; at < block.size(); at += experts) {

@@ -26,7 +26,7 @@ class WindowOfRows {
   LoadWindow finish() {
     for (int l = 0; l < window_.layers(); ++l) {
       require(window_.total(l) > 0, fmt::format("model layer {} is a MoE layer of {}, yet all its counts are zero.",
-                                                numbers_[static_cast<std::size_t>(l)], model_.name));
+                                                numbers_[l], model_.name));
     }
     return std::move(window_);
   }
@@ -52,9 +52,8 @@ void WindowOfRows::step(int rows) {
                       window_.layers()));
   int moe = 0;
   for (int r = 0; r < rows; ++r) {
-    const std::span<const double> row(step_.data() + static_cast<std::size_t>(r) * model_.experts,
-                                      static_cast<std::size_t>(model_.experts));
-    const bool is_moe = !all_layers || (moe < window_.layers() && numbers_[static_cast<std::size_t>(moe)] == r);
+    const std::span<const double> row(step_.data() + static_cast<std::size_t>(r) * model_.experts, model_.experts);
+    const bool is_moe = !all_layers || (moe < window_.layers() && numbers_[moe] == r);
     for (std::size_t e = 0; e < row.size(); ++e) {
       require(is_moe || row[e] == 0,
               fmt::format("layer row {} has load, yet it is a dense layer of {}.", r, model_.name));
@@ -84,7 +83,7 @@ std::string write_sglang_counts(const LoadWindow& window, const MoeSpec& model) 
     const bool is_moe = moe < numbers.size() && numbers[moe] == r;
     out += r == 0 ? "[" : ",\n[";
     for (int e = 0; e < model.experts; ++e) {
-      const double count = is_moe ? window.layer(static_cast<int>(moe))[static_cast<std::size_t>(e)] : 0.0;
+      const double count = is_moe ? window.layer(static_cast<int>(moe))[e] : 0.0;
       fmt::format_to(std::back_inserter(out), "{}{:.0f}", e == 0 ? "" : ",", count);
     }
     out += "]";

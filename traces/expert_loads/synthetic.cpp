@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kDefaultTokens = std::int64_t{1} << 23;  // as SGLang's published prefill windows
 
 std::vector<int> permutation(int size, RandomStream stream) {
-  std::vector<int> order(static_cast<std::size_t>(size));
+  std::vector<int> order(size);
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[stream.below(i)]);
@@ -71,7 +71,7 @@ LoadWindow deal(const MoeSpec& model, const Window& window, Seed seed,
     const std::vector<int> expert =
         permutation(model.experts, RandomStream(seed, "routing.hot_experts", static_cast<std::uint64_t>(l)));
     for (std::size_t r = 0; r < ranked.size(); ++r) {
-      out.layer(l)[static_cast<std::size_t>(expert[r])] = ranked[r] * window.tokens * model.top_k;
+      out.layer(l)[expert[r]] = ranked[r] * window.tokens * model.top_k;
     }
     if (window.drift > 0) {
       drift(out.layer(l), window, l, seed);
@@ -93,11 +93,11 @@ std::vector<double> spread_skews(ConfigReader& in, const std::vector<double>& ra
   in.check(range.size() == 2 && range[0] <= range[1], "range", "this is [lowest, highest] max / mean.");
   check_skew(in, "range", model, range[0]);
   check_skew(in, "range", model, range[1]);
-  std::vector<double> skews(static_cast<std::size_t>(model.moe_layers()), range[0]);
+  std::vector<double> skews(model.moe_layers(), range[0]);
   const std::vector<int> order = permutation(model.moe_layers(), RandomStream(seed, "routing.layer_skews"));
   for (std::size_t i = 1; i < skews.size(); ++i) {
     const double along = static_cast<double>(i) / static_cast<double>(skews.size() - 1);
-    skews[static_cast<std::size_t>(order[i])] = range[0] * std::pow(range[1] / range[0], along);
+    skews[order[i]] = range[0] * std::pow(range[1] / range[0], along);
   }
   return skews;
 }
@@ -125,7 +125,7 @@ std::vector<double> layer_skews(ConfigReader& in, const MoeSpec& model, Seed see
   const std::vector<int> order = permutation(static_cast<int>(layers), RandomStream(seed, "routing.high_layers"));
   const auto count = static_cast<std::size_t>(std::lround(share * static_cast<double>(layers)));
   for (std::size_t i = 0; i < count; ++i) {
-    skews[static_cast<std::size_t>(order[i])] = high;
+    skews[order[i]] = high;
   }
   return skews;
 }
@@ -133,7 +133,7 @@ std::vector<double> layer_skews(ConfigReader& in, const MoeSpec& model, Seed see
 }  // namespace
 
 std::vector<double> power_law_shares(int experts, double exponent) {
-  std::vector<double> shares(static_cast<std::size_t>(experts));
+  std::vector<double> shares(experts);
   for (std::size_t r = 0; r < shares.size(); ++r) {
     shares[r] = std::pow(static_cast<double>(r + 1), -exponent);
   }

@@ -27,7 +27,7 @@ template <class Visit>
 void for_each_row(const TraceFile& trace, Visit visit) {
   need(trace.load_rows() > 0, trace, "load rows");
   std::vector<double> counts(trace.load_row_size());
-  std::vector<std::int64_t> tokens(static_cast<std::size_t>(trace.sources()));
+  std::vector<std::int64_t> tokens(trace.sources());
   for (std::int64_t r = 0; r < trace.load_rows(); ++r) {
     trace.read_loads<double>(r, 1, counts, tokens);
     visit(r, std::span<const double>(counts));
@@ -55,9 +55,7 @@ std::vector<double> layer_counts(const TraceFile& trace, std::span<const double>
   const auto experts = static_cast<std::size_t>(trace.info().experts);
   const auto sources = static_cast<std::size_t>(trace.sources());
   std::vector<double> out(experts, 0.0);
-  for (std::size_t i = 0; i < experts * sources; ++i) {
-    out[i % experts] += row[static_cast<std::size_t>(layer) * experts * sources + i];
-  }
+  add_sources(row.subspan(layer * experts * sources, experts * sources), sources, experts, std::span(out));
   return out;
 }
 
@@ -70,7 +68,7 @@ void write_sglang_step(const TraceFile& trace, std::span<const double> row, std:
   out << '[';
   for (int l = 0; l < layers; ++l) {
     const bool is_moe = !all || (moe < numbers.size() && numbers[moe] == l);
-    std::vector<double> counts(static_cast<std::size_t>(trace.info().experts), 0.0);
+    std::vector<double> counts(trace.info().experts, 0.0);
     if (is_moe) {
       counts = layer_counts(trace, row, static_cast<int>(moe++));
     }
@@ -117,7 +115,7 @@ void export_wide_csv(const TraceFile& trace, std::ostream& out) {
       for (const auto& [title, column] : labels.columns) {
         out << table_field(column, static_cast<std::size_t>(r)) << ',';
       }
-      out << trace.info().layer_numbers[static_cast<std::size_t>(l)];
+      out << trace.info().layer_numbers[l];
       for (const double x : layer_counts(trace, row, l)) {
         out << ',' << number(x);
       }
@@ -133,7 +131,7 @@ void export_long_csv(const TraceFile& trace, std::ostream& out) {
   const auto experts = static_cast<std::size_t>(trace.info().experts);
   const auto sources = static_cast<std::size_t>(trace.sources());
   for_each_row(trace, [&](std::int64_t r, std::span<const double> row) {
-    const std::int64_t step = steps != nullptr ? (*steps)[static_cast<std::size_t>(r)] : r;
+    const std::int64_t step = steps != nullptr ? (*steps)[r] : r;
     for (std::size_t i = 0; i < row.size(); ++i) {
       if (row[i] != 0 || i + 1 == row.size()) {  // the last one keeps the shape
         const int layer = trace.info().layer_numbers[i / (experts * sources)];

@@ -36,7 +36,7 @@ double entropy_of(std::span<const double> loads) {
 double contiguous_balancedness(std::span<const double> loads, int gpus) {
   const std::size_t each = loads.size() / static_cast<std::size_t>(gpus);
   EPSIM_CHECK(each * static_cast<std::size_t>(gpus) == loads.size(), "experts divide over the GPUs");
-  std::vector<double> by_gpu(static_cast<std::size_t>(gpus), 0.0);
+  std::vector<double> by_gpu(gpus, 0.0);
   for (std::size_t e = 0; e < loads.size(); ++e) {
     by_gpu[e / each] += loads[e];
   }
@@ -116,8 +116,9 @@ LoadWindow whole_window(const TraceFile& trace) {
   std::vector<std::int64_t> row_tokens(sources);
   for (std::int64_t r = 0; r < trace.load_rows(); ++r) {
     trace.read_loads<double>(r, 1, counts, row_tokens);
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      window.layer(static_cast<int>(i / (experts * sources)))[i % experts] += counts[i];
+    for (int l = 0; l < info.layers(); ++l) {
+      const auto layer = std::span<const double>(counts).subspan(l * experts * sources, experts * sources);
+      add_sources(layer, sources, experts, window.layer(l));
     }
   }
   if (trace.load_rows() > 0) {

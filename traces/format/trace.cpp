@@ -20,7 +20,7 @@ void TraceInfo::validate(const std::string& where) const {
   require(shared_experts >= 0, "shared_experts", "this may not be negative.");
   require(model_layers >= 0, "model_layers", "this may not be negative.");
   for (int l = 0; l < layers(); ++l) {
-    const int number = layer_numbers[static_cast<std::size_t>(l)];
+    const int number = layer_numbers[l];
     const bool ascends = l == 0 || layer_numbers[static_cast<std::size_t>(l) - 1] < number;
     require(number >= 0 && ascends && (model_layers == 0 || number < model_layers), "layer_numbers",
             "these must ascend and stay below the number of layers of the model.");

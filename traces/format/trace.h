@@ -1,7 +1,9 @@
 // A routing trace: what the parts of traces/ hand to each other, and what the file format holds (FORMAT.md).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,6 +34,15 @@ struct LoadRow {
   std::span<const double> counts;        // [layer][source][expert] routed assignments
   std::span<const std::int64_t> tokens;  // [source] tokens of each source rank
 };
+
+// Adds the sources of counts [layer][source][expert], whole layers of them, to out [layer][expert].
+template <class T>
+void add_sources(std::span<const T> counts, std::size_t sources, std::size_t experts, std::span<T> out) {
+  for (std::size_t at = 0; at < counts.size(); at += experts) {
+    T* to = out.data() + at / (experts * sources) * experts;
+    std::transform(to, to + experts, counts.data() + at, to, std::plus<>());
+  }
+}
 
 // Some consecutive tokens. Per token and layer the expert ids, highest router weight first where the source says so.
 struct TokenBlock {

@@ -59,8 +59,8 @@ void read_as(const Hdf5Dataset& set, std::uint64_t first, std::uint64_t count, s
   for (std::uint64_t done = 0; done < count; done += at_once) {
     const std::uint64_t rows = std::min(at_once, count - done);
     set.read<From>(first + done, rows, std::span(raw).first(rows * width));
-    std::transform(raw.begin(), raw.begin() + static_cast<std::ptrdiff_t>(rows * width),
-                   out.begin() + static_cast<std::ptrdiff_t>(done * width), [](From x) { return static_cast<To>(x); });
+    std::transform(raw.begin(), raw.begin() + rows * width, out.begin() + done * width,
+                   [](From x) { return static_cast<To>(x); });
   }
 }
 
@@ -69,8 +69,7 @@ void check_choice(const Hdf5Dataset& set, std::span<const std::uint16_t> ids, in
     if (ids[i] >= experts) {
       set.fail(fmt::format("token {}: expert {} of a model with {} experts.", token, ids[i], experts));
     }
-    if (std::find(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(i), ids[i]) !=
-        ids.begin() + static_cast<std::ptrdiff_t>(i)) {
+    if (std::find(ids.begin(), ids.begin() + i, ids[i]) != ids.begin() + i) {
       set.fail(fmt::format("token {}: expert {} stands twice in one layer's choice.", token, ids[i]));
     }
   }
@@ -261,7 +260,7 @@ RequestTable TraceFile::requests() const {
 void TraceFile::copy_to(TraceSink& sink) const {
   sink.begin(info_, std::max(1, sources_));
   std::vector<double> counts(load_row_size());
-  std::vector<std::int64_t> row_tokens(static_cast<std::size_t>(sources_));
+  std::vector<std::int64_t> row_tokens(sources_);
   for (std::int64_t r = 0; r < load_rows(); ++r) {
     read_loads<double>(r, 1, counts, row_tokens);
     sink.loads({counts, row_tokens});

@@ -77,8 +77,7 @@ void TraceFileWriter::begin(const TraceInfo& info, int sources) {
 }
 
 void TraceFileWriter::loads(const LoadRow& row) {
-  const std::size_t width = static_cast<std::size_t>(info_.layers()) * static_cast<std::size_t>(sources_) *
-                            static_cast<std::size_t>(info_.experts);
+  const std::size_t width = static_cast<std::size_t>(info_.layers()) * sources_ * info_.experts;
   EPSIM_CHECK(row.counts.size() == width && row.tokens.size() == static_cast<std::size_t>(sources_),
               "a load row has the shape that begin() stated");
   for (const double x : row.counts) {

@@ -6,7 +6,7 @@ namespace epsim {
 
 namespace {
 
-constexpr std::size_t kMaxRows = std::size_t{1} << 24;
+constexpr std::size_t kMaxTableRows = std::size_t{1} << 24;
 
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"") == std::string::npos) {
@@ -49,7 +49,7 @@ Table read_typed_table(const std::filesystem::path& file) {
     for (std::size_t c = 0; c < texts.size(); ++c) {
       texts[c].emplace_back(rows.text(c));
     }
-    if (texts[0].size() > kMaxRows) {
+    if (texts[0].size() > kMaxTableRows) {
       input.fail("the table has more than 2^24 rows.");
     }
   }

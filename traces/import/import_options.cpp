@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <numeric>
+
 #include "sim/core/error.h"
 
 namespace epsim {
@@ -44,6 +47,10 @@ TraceInfo imported_info(const std::filesystem::path& file, const std::string& fo
           fmt::format("{} experts stated, the file has {}.", info.experts, experts));
   info.validate(file.string());
   return info;
+}
+
+std::int64_t tokens_of(std::span<const double> counts, int top_k) {
+  return std::llround(std::accumulate(counts.begin(), counts.end(), 0.0) / top_k);
 }
 
 std::vector<std::size_t> expert_columns(const std::vector<std::string>& header) {

@@ -1,7 +1,9 @@
 // What a user states beside a recording, and what importers share.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,9 @@ struct ImportOptions {
 // naming the option to state, when the number of experts or top-k is known from neither.
 TraceInfo imported_info(const std::filesystem::path& file, const std::string& format, const ImportOptions& options,
                         const std::vector<int>& layer_numbers, int experts, int top_k);
+
+// Tokens that made these counts: assignments of one layer and source over top-k.
+std::int64_t tokens_of(std::span<const double> counts, int top_k);
 
 // Columns named e0, e1, ... or 0, 1, ... in order; empty unless they are the last of the header.
 std::vector<std::size_t> expert_columns(const std::vector<std::string>& header);

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <set>
 
 #include "traces/format/csv.h"
@@ -70,8 +68,7 @@ void import_long_csv(const std::filesystem::path& file, const ImportOptions& opt
   std::vector<std::int64_t> tokens(sources), steps;
   const auto flush = [&] {
     for (std::size_t s = 0; s < sources; ++s) {
-      const auto first = row.begin() + static_cast<std::ptrdiff_t>(s * experts);
-      tokens[s] = std::llround(std::accumulate(first, first + info.experts, 0.0) / info.top_k);
+      tokens[s] = tokens_of(std::span(row).subspan(s * experts, experts), info.top_k);
     }
     sink.loads({row, tokens});
     std::fill(row.begin(), row.end(), 0.0);

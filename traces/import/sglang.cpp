@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "traces/format/logical_count.h"
 #include "traces/import/formats.h"
@@ -39,8 +37,7 @@ class Steps {
       begin(rows);
     }
     require(rows == rows_, fmt::format("a step has {} layer rows, the first one {}.", rows, rows_));
-    const double total = std::accumulate(step_.begin(), step_.begin() + static_cast<std::ptrdiff_t>(experts_), 0.0);
-    const std::int64_t tokens = std::llround(total / top_k_);
+    const std::int64_t tokens = tokens_of(std::span(step_).first(experts_), top_k_);
     sink_.loads({step_, {&tokens, 1}});
     step_.clear();
   }

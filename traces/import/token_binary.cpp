@@ -27,7 +27,7 @@ std::pair<int, int> shape_in_name(const std::string& name) {
 }
 
 std::vector<int> counting(int n) {
-  std::vector<int> out(static_cast<std::size_t>(n));
+  std::vector<int> out(n);
   std::iota(out.begin(), out.end(), 0);
   return out;
 }
@@ -51,7 +51,7 @@ void import_token_binary(const std::filesystem::path& file, const ImportOptions&
   const std::filesystem::path beside = file.parent_path() / "sequences.csv";
   const bool stated = !options.sequences.empty();
   ByteInput input(file);
-  std::string token(static_cast<std::size_t>(info.layers()) * static_cast<std::size_t>(info.top_k), '\0');
+  std::string token(static_cast<std::size_t>(info.layers()) * info.top_k, '\0');
   const auto next = [&](std::span<std::int64_t> ids) {
     const std::size_t got = input.read(token.data(), token.size());
     if (got > 0 && got < token.size()) {

@@ -1,12 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "sim/core/files.h"
 #include "traces/format/csv.h"
@@ -149,9 +147,9 @@ void import_trtllm(const std::filesystem::path& file, const ImportOptions& optio
         refuse(folder,
                fmt::format("rank {} lacks iteration {}, layer {}, or layers differ.", rank, iteration, key.second));
       }
-      const std::span<double> counts(row.data() + i, static_cast<std::size_t>(experts));
+      const std::span<double> counts(row.data() + i, experts);
       ranks[rank]->read(key, counts);
-      tokens[rank] = std::llround(std::accumulate(counts.begin(), counts.end(), 0.0) / info.top_k);
+      tokens[rank] = tokens_of(counts, info.top_k);
     }
     sink.loads({row, tokens});
     numbers.push_back(iteration);

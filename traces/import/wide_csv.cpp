@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numeric>
 
 #include "traces/format/csv.h"
 #include "traces/format/typed_table.h"
@@ -119,8 +117,7 @@ void import_wide_csv(const std::filesystem::path& file, const ImportOptions& opt
       }
       row.insert(row.end(), found->second.begin(), found->second.end());
     }
-    const double total = std::accumulate(row.begin(), row.begin() + info.experts, 0.0);
-    const std::int64_t tokens = std::llround(total / info.top_k);
+    const std::int64_t tokens = tokens_of(std::span(row).first(info.experts), info.top_k);
     sink.loads({row, {&tokens, 1}});
   }
   Table table;

@@ -21,7 +21,7 @@ class Chain {
     if (is_new) {
       before_.push_back(before);
     }
-    return before_[static_cast<std::size_t>(entry->second)] == before ? entry->second : kBroken;
+    return before_[entry->second] == before ? entry->second : kBroken;
   }
   std::int32_t size() const { return static_cast<std::int32_t>(before_.size()); }
 

@@ -13,7 +13,7 @@ namespace epsim {
 
 namespace {
 
-constexpr std::size_t kMostTokens = std::size_t{1} << 20;
+constexpr std::size_t kTokensKept = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ RoutingModel default_topics() {
 void TraceCollector::begin(const TraceInfo& info, int sources) {
   info_ = info;
   sources_ = static_cast<std::size_t>(sources);
-  sums_.assign(static_cast<std::size_t>(info.layers()) * static_cast<std::size_t>(info.experts), 0.0);
+  sums_.assign(static_cast<std::size_t>(info.layers()) * info.experts, 0.0);
   share_sums_.assign(sums_.size() * sources_, 0.0);
   share_squares_ = share_sums_;
 }
@@ -56,11 +56,10 @@ void TraceCollector::loads(const LoadRow& row) {
 }
 
 void TraceCollector::tokens(const TokenBlock& block) {
-  const std::size_t size = static_cast<std::size_t>(info_.layers()) * static_cast<std::size_t>(info_.top_k);
-  const std::size_t take = std::min(block.tokens(), kMostTokens - sequence_.size());
-  experts_.insert(experts_.end(), block.experts.begin(),
-                  block.experts.begin() + static_cast<std::ptrdiff_t>(take * size));
-  sequence_.insert(sequence_.end(), block.sequence.begin(), block.sequence.begin() + static_cast<std::ptrdiff_t>(take));
+  const std::size_t size = static_cast<std::size_t>(info_.layers()) * info_.top_k;
+  const std::size_t take = std::min(block.tokens(), kTokensKept - sequence_.size());
+  experts_.insert(experts_.end(), block.experts.begin(), block.experts.begin() + take * size);
+  sequence_.insert(sequence_.end(), block.sequence.begin(), block.sequence.begin() + take);
   const auto k = static_cast<std::size_t>(info_.top_k), layers = static_cast<std::size_t>(info_.layers());
   for (std::size_t i = 0; i < block.experts.size() && rows_ == 0; ++i) {
     sums_[i / k % layers * static_cast<std::size_t>(info_.experts) + block.experts[i]] += 1;
@@ -83,10 +82,10 @@ RoutingModel TraceCollector::fit_popularity(const FitOptions& options) const {
   m.layers.clear();
   const auto width = static_cast<std::size_t>(info_.experts);
   for (int l = 0; l < info_.layers(); ++l) {
-    const auto from = sums_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(l) * width);
+    const auto from = sums_.begin() + static_cast<std::size_t>(l) * width;
     LayerRouting layer;
-    layer.number = info_.layer_numbers[static_cast<std::size_t>(l)];
-    layer.shares.assign(from, from + static_cast<std::ptrdiff_t>(width));
+    layer.number = info_.layer_numbers[l];
+    layer.shares.assign(from, from + width);
     const double total = std::accumulate(layer.shares.begin(), layer.shares.end(), 0.0);
     if (!(total > 0)) {
       throw InputError({m.source, 0, ""},

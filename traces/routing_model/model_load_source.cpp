@@ -171,7 +171,7 @@ void ModelLoadSource::draw_mixed(const StepAt& at, std::span<const std::int64_t>
 }
 
 void ModelLoadSource::draw_counts(std::int64_t step, std::span<const std::int64_t> tokens, std::span<float> out) const {
-  EPSIM_CHECK(out.size() == static_cast<std::size_t>(layers()) * tokens.size() * static_cast<std::size_t>(experts()),
+  EPSIM_CHECK(out.size() == static_cast<std::size_t>(layers()) * tokens.size() * experts(),
               "one count per layer, source and expert");
   std::vector<Brought> brought;
   for (const std::int64_t n : tokens) {

@@ -42,9 +42,8 @@ void generate_loads(const RoutingLaw& law, const RowPlan& plan, Seed seed, Trace
   check_plan(plan);
   // The law outlives the source: a shared pointer that owns nothing.
   const ModelLoadSource source({std::shared_ptr<const RoutingLaw>(), &law}, false, seed);
-  const std::vector<std::int64_t> tokens(static_cast<std::size_t>(plan.sources), plan.tokens);
-  std::vector<float> row(static_cast<std::size_t>(law.layers()) * tokens.size() *
-                         static_cast<std::size_t>(law.experts()));
+  const std::vector<std::int64_t> tokens(plan.sources, plan.tokens);
+  std::vector<float> row(static_cast<std::size_t>(law.layers()) * tokens.size() * law.experts());
   std::vector<double> counts;
   sink.begin(trace_info_of(law.model(), fmt::format("load rows: steps {} to {}, {} sources of {} tokens, seed {}",
                                                     plan.first_step, plan.first_step + plan.steps - 1, plan.sources,
@@ -61,21 +60,12 @@ namespace {
 
 constexpr std::int64_t kTogether = 16;  // steps drawn side by side, and added as one
 
-// Adds each source's counts of a step, [layer][source][expert], to out [layer][expert].
-void sum_sources(std::span<const float> row, std::size_t sources, std::size_t width, std::span<float> out) {
-  std::fill(out.begin(), out.end(), 0.0F);
-  for (std::size_t at = 0; at < row.size(); at += width) {
-    float* to = out.data() + at / (width * sources) * width;
-    std::transform(to, to + width, row.data() + at, to, std::plus<>());
-  }
-}
-
 }  // namespace
 
 LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const RowPlan& plan, bool batches, Seed seed) {
   check_plan(plan);
   const ModelLoadSource source(law, false, seed);
-  const std::vector<std::int64_t> tokens(static_cast<std::size_t>(plan.sources), plan.tokens);
+  const std::vector<std::int64_t> tokens(plan.sources, plan.tokens);
   const auto width = static_cast<std::size_t>(law->experts());
   const std::size_t cells = static_cast<std::size_t>(law->layers()) * width;
   tbb::enumerable_thread_specific<std::vector<float>> rows{cells * tokens.size()};
@@ -89,7 +79,9 @@ LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const R
     const auto draw = [&](std::int64_t k) {
       std::vector<float>& row = rows.local();
       source.draw_counts(plan.first_step + first + k, tokens, row);
-      sum_sources(row, tokens.size(), width, std::span(summed).subspan(static_cast<std::size_t>(k) * cells, cells));
+      const std::span<float> sum = std::span(summed).subspan(static_cast<std::size_t>(k) * cells, cells);
+      std::fill(sum.begin(), sum.end(), 0.0F);
+      add_sources<float>(row, tokens.size(), width, sum);
     };
     // A thread that waits here must not begin another window of a caller that reads several at once.
     tbb::this_task_arena::isolate([&] { tbb::parallel_for(std::int64_t{0}, n, draw); });

@@ -65,7 +65,7 @@ std::span<const double> RoutingLaw::popularity(int l) const {
 }
 
 void RoutingLaw::set_popularity(int l) {
-  const LayerRouting& layer = model_.layers[static_cast<std::size_t>(l)];
+  const LayerRouting& layer = model_.layers[l];
   std::vector<double> shares = layer.shares;
   if (shares.empty()) {
     shares =
@@ -85,7 +85,7 @@ void RoutingLaw::set_popularity(int l) {
 // Drawn loadings are directions at random among the drawn factors, of norm 1; fitted ones come from the model. Together
 // their mean square norm is 1, times sigma.
 void RoutingLaw::set_loadings(int l) {
-  const LayerRouting& layer = model_.layers[static_cast<std::size_t>(l)];
+  const LayerRouting& layer = model_.layers[l];
   const auto fitted = static_cast<std::size_t>(model_.fitted_factors);
   const double fitted_scale = layer.sigma * std::sqrt(model_.fitted_share);
   const double drawn_scale = layer.sigma * std::sqrt(1 - model_.fitted_share);
@@ -105,7 +105,7 @@ void RoutingLaw::set_loadings(int l) {
       loadings_[at(l) * factors_ + (e / kWide * factors_ + f) * kWide + e % kWide] = static_cast<float>(u[f]);
     }
   }
-  spread_[static_cast<std::size_t>(l)] = static_cast<float>(spread / model_.experts);
+  spread_[l] = static_cast<float>(spread / model_.experts);
 }
 
 float RoutingLaw::roots(int l, std::span<const float> z, float variance, std::span<float> out) const {
@@ -127,7 +127,7 @@ void RoutingLaw::chances(int l, const Topic& topic, std::span<float> out) const 
     store_x4(out.data() + e, x);
   }
   if (std::max({most[0], most[1], most[2], most[3]}) > 1.0F) {
-    scale_capped(out.first(static_cast<std::size_t>(model_.experts)), model_.top_k);
+    scale_capped(out.first(model_.experts), model_.top_k);
   }
 }
 
@@ -135,7 +135,7 @@ void RoutingLaw::chances(int l, const Topic& topic, std::span<float> out) const 
 // over the same topics and their opposites every round, so that the correction settles.
 void RoutingLaw::calibrate(int l) {
   const double full = 1 + model_.domain_ratio * model_.domain_ratio + model_.stretch_ratio * model_.stretch_ratio;
-  const double sigma2 = static_cast<double>(spread_[static_cast<std::size_t>(l)]);
+  const double sigma2 = static_cast<double>(spread_[l]);
   if (sigma2 == 0) {
     return;
   }

@@ -34,7 +34,7 @@ class RoutingLaw {
   // Shares of layer l, summing to 1: the mean over topics.
   std::span<const double> popularity(int l) const;
   // Mean variance of ln(share) at unit variance of the topic's coordinates.
-  float spread(int l) const { return spread_[static_cast<std::size_t>(l)]; }
+  float spread(int l) const { return spread_[l]; }
 
   // Square roots of unnormalised chances, [stride], zero in the padding; returns the sum of their squares. `z` is
   // [factors], of the stated variance.

@@ -159,8 +159,8 @@ void validate_layer(const RoutingModel& m, const LayerRouting& layer, const std:
   require(
       layer.balanced.empty() || (layer.balanced.size() == std::size(kBalancedGpus) && within(layer.balanced, 1e-3, 1)),
       "balanced", "this is one balancedness (0 to 1) for each of 8, 16, 32 and 64 GPUs.");
-  require(layer.loadings.size() == static_cast<std::size_t>(m.fitted_factors) * static_cast<std::size_t>(m.experts),
-          "loadings", "these are experts x fitted_factors numbers.");
+  require(layer.loadings.size() == static_cast<std::size_t>(m.fitted_factors) * m.experts, "loadings",
+          "these are experts x fitted_factors numbers.");
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ std::vector<double> curve_of(std::vector<double> loads) {
 std::vector<double> shares_of_curve(const std::vector<double>& curve, int experts) {
   const std::vector<int> ranks = curve_ranks(experts);
   EPSIM_CHECK(curve.size() == ranks.size(), "a curve has one load per rank");
-  std::vector<double> loads(static_cast<std::size_t>(experts), curve[0]);
+  std::vector<double> loads(experts, curve[0]);
   for (std::size_t i = 0; i + 1 < ranks.size(); ++i) {
     // A cold expert may have no load at all; its logarithm stops at a millionth of the mean.
     const double low = std::log(std::max(curve[i + 1], 1e-6)), high = std::log(std::max(curve[i], 1e-6));
@@ -95,8 +95,8 @@ std::vector<double> shares_of_curve(const std::vector<double>& curve, int expert
     }
   }
   const std::size_t fixed = std::min<std::size_t>(2, loads.size() - 1);
-  const double kept = std::accumulate(loads.begin(), loads.begin() + static_cast<std::ptrdiff_t>(fixed), 0.0);
-  const double rest = std::accumulate(loads.begin() + static_cast<std::ptrdiff_t>(fixed), loads.end(), 0.0);
+  const double kept = std::accumulate(loads.begin(), loads.begin() + fixed, 0.0);
+  const double rest = std::accumulate(loads.begin() + fixed, loads.end(), 0.0);
   const double scale = (experts - kept) / rest;
   for (std::size_t i = 0; i < loads.size(); ++i) {
     loads[i] *= (i < fixed ? 1.0 : scale) / experts;

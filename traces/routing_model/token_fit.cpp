@@ -205,7 +205,7 @@ TraceProfile simulate(const RoutingModel& m, bool pairs, Seed seed) {
     for (std::int64_t have = 0; have < kSimulatedTokens; ++number) {
       const std::int64_t n = std::min(sampler.length(number), kSimulatedTokens - have);
       experts.resize(static_cast<std::size_t>(n) * size);
-      sequence.assign(static_cast<std::size_t>(n), static_cast<std::int32_t>(number));
+      sequence.assign(n, static_cast<std::int32_t>(number));
       sampler.sample(number, n, experts);
       profiler.tokens({experts, {}, sequence, sequence});
       have += n;

@@ -79,7 +79,7 @@ float race_rate(float p) {
 TokenKinds::TokenKinds(const RoutingLaw& law)
     : kinds_(law.model().kind_share > 0 ? static_cast<std::size_t>(law.model().kinds) : 0),
       share_(static_cast<float>(law.model().kind_share)),
-      preference_(static_cast<std::size_t>(law.layers()) * kinds_ * static_cast<std::size_t>(law.experts())) {
+      preference_(static_cast<std::size_t>(law.layers()) * kinds_ * law.experts()) {
   const auto width = static_cast<std::size_t>(law.experts());
   std::vector<float> rows(kinds_ * width), shares(width);
   for (int l = 0; l < law.layers() && kinds_ > 0; ++l) {
@@ -92,7 +92,7 @@ TokenKinds::TokenKinds(const RoutingLaw& law)
       x /= sum;
     }
     RandomStream random(Seed{law.model().pattern_seed}, "model.kinds",
-                        static_cast<std::uint64_t>(law.model().layers[static_cast<std::size_t>(l)].number));
+                        static_cast<std::uint64_t>(law.model().layers[l].number));
     const std::vector<bool> home = homes(shares, law.popularity(l), law.top_k(), kinds_, random);
     // Preferences have two values, of mean 0 and variance 1 over the kinds.
     const double own = std::sqrt(static_cast<double>(kinds_) - 1);

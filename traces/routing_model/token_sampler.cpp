@@ -160,14 +160,14 @@ void TokenSampler::draw_groups(RandomStream& random) {
   auto reached = static_cast<float>(random.uniform());
   std::size_t open = 0;
   for (std::size_t i = 0; i < group_order_.size() && open < wanted; ++i) {
-    reached += group_chance_[static_cast<std::size_t>(group_order_[i])];  // at most 1: crosses one whole number at most
+    reached += group_chance_[group_order_[i]];  // at most 1: crosses one whole number at most
     open_[open] = static_cast<std::uint16_t>(group_order_[i]);
     open += reached >= 1.0F ? 1 : 0;
     reached -= reached >= 1.0F ? 1.0F : 0.0F;
   }
   for (std::size_t i = 0; open < wanted; ++i) {  // rounding lost one
     const auto g = static_cast<std::uint16_t>(group_order_[i]);
-    const auto end = open_.begin() + static_cast<std::ptrdiff_t>(open);
+    const auto end = open_.begin() + open;
     open_[open] = g;
     open += std::find(open_.begin(), end, g) == end ? 1 : 0;
   }
@@ -299,7 +299,7 @@ void TokenSampler::draw_layer(RandomStream& random, int layer, std::int64_t toke
     } else if (grouped) {
       draw_groups(random);
     }
-    const std::size_t kind = kind_of_[static_cast<std::size_t>(t)];
+    const std::size_t kind = kind_of_[t];
     if (grouped) {
       fill_from_groups(random, kind, have, to);
     } else {
@@ -309,7 +309,7 @@ void TokenSampler::draw_layer(RandomStream& random, int layer, std::int64_t toke
 }
 
 void TokenSampler::sample(std::int64_t sequence, std::int64_t tokens, std::span<std::uint16_t> out) {
-  const std::size_t token_size = static_cast<std::size_t>(law_.layers()) * static_cast<std::size_t>(law_.top_k());
+  const std::size_t token_size = static_cast<std::size_t>(law_.layers()) * law_.top_k();
   EPSIM_CHECK(out.size() == static_cast<std::size_t>(tokens) * token_size, "one id per token, layer and choice");
   streams_.clear();
   for (int l = 0; l < law_.layers(); ++l) {
@@ -322,15 +322,14 @@ void TokenSampler::sample(std::int64_t sequence, std::int64_t tokens, std::span<
     const std::int64_t count = std::min(stretch, tokens - first);
     set_topic(sequence, first / stretch);
     for (std::int64_t t = 0; t < count && kinds_count_ > 1; ++t) {
-      kind_of_[static_cast<std::size_t>(t)] = kinds.below(kinds_count_);
+      kind_of_[t] = kinds.below(kinds_count_);
     }
     const auto at = static_cast<std::size_t>(first) * token_size;
     const std::span<const std::uint16_t> before =
         first == 0 ? std::span<const std::uint16_t>() : out.subspan(at - token_size, token_size);
     for (int l = 0; l < law_.layers(); ++l) {
       set_chances(l);
-      draw_layer(streams_[static_cast<std::size_t>(l)], l, count, before,
-                 out.subspan(at, static_cast<std::size_t>(count) * token_size));
+      draw_layer(streams_[l], l, count, before, out.subspan(at, static_cast<std::size_t>(count) * token_size));
     }
   }
 }
@@ -340,7 +339,7 @@ void generate_tokens(const RoutingLaw& law, const TokenPlan& plan, Seed seed, Tr
   sink.begin(trace_info_of(law.model(), fmt::format("tokens: {} from sequence {} on, seed {}", plan.tokens,
                                                     plan.first_sequence, static_cast<std::uint64_t>(seed))),
              1);
-  const std::size_t token_size = static_cast<std::size_t>(law.layers()) * static_cast<std::size_t>(law.top_k());
+  const std::size_t token_size = static_cast<std::size_t>(law.layers()) * law.top_k();
   std::vector<std::uint16_t> experts;
   std::vector<std::int32_t> rows, positions;
   std::vector<std::int64_t> ids, lengths, domains;
@@ -348,8 +347,8 @@ void generate_tokens(const RoutingLaw& law, const TokenPlan& plan, Seed seed, Tr
   for (std::int64_t done = 0, sequence = plan.first_sequence; done < plan.tokens; ++sequence) {
     const std::int64_t n = std::min(sampler.length(sequence), plan.tokens - done);
     experts.resize(static_cast<std::size_t>(n) * token_size);
-    rows.assign(static_cast<std::size_t>(n), static_cast<std::int32_t>(ids.size()));
-    positions.resize(static_cast<std::size_t>(n));
+    rows.assign(n, static_cast<std::int32_t>(ids.size()));
+    positions.resize(n);
     std::iota(positions.begin(), positions.end(), 0);
     sampler.sample(sequence, n, experts);
     sink.tokens({experts, {}, rows, positions});

@@ -28,7 +28,7 @@ class Batcher {
         experts_(static_cast<std::size_t>(experts)),
         counts_(static_cast<std::size_t>(layers) * experts_) {
     profile_.tokens = tokens;
-    profile_.by_layer.assign(static_cast<std::size_t>(layers), 0.0);
+    profile_.by_layer.assign(layers, 0.0);
   }
   // True when this token filled the batch: counts() then holds it, until the next call.
   bool add(const std::uint16_t* choice, std::size_t top_k) {
@@ -77,8 +77,7 @@ class RowCorrelation {
   void add(std::span<const double> counts, std::size_t experts) {
     std::vector<double> shares(counts.begin(), counts.end());
     for (std::size_t at = 0; at < shares.size(); at += experts) {
-      const double sum = std::accumulate(shares.begin() + static_cast<std::ptrdiff_t>(at),
-                                         shares.begin() + static_cast<std::ptrdiff_t>(at + experts), 0.0);
+      const double sum = std::accumulate(shares.begin() + at, shares.begin() + (at + experts), 0.0);
       for (std::size_t e = at; e < at + experts; ++e) {
         shares[e] = sum > 0 ? shares[e] / sum : 0.0;
       }
@@ -216,7 +215,7 @@ void TraceProfiler::State::compare_with_recent(const std::uint16_t* choice, std:
     }
     compared[which] += static_cast<std::int64_t>(layers);
   }
-  std::copy_n(choice, size, recent.begin() + static_cast<std::ptrdiff_t>(now * size));
+  std::copy_n(choice, size, recent.begin() + now * size);
   recent_sequence[now] = sequence;
 }
 
