@@ -272,7 +272,7 @@ void TrafficMatrix::slow_down(std::span<const double> speed, bool nics_only) {
     }
   }
   const double fastest = *std::max_element(speed.begin(), speed.end());
-  for (int g = 0; g < shape_.gpus; ++g) {
+  for (std::size_t g = 0; g < tokens.size(); ++g) {  // none where rows are added pair by pair
     tokens[g] /= speed[g];
   }
   for (std::size_t i = 0; i < used_; ++i) {
