@@ -40,17 +40,16 @@ void PairwiseExchange::price(const StepModel& model) {
 }
 
 TickCost PairwiseExchange::cost(const StepTask& task) const {
-  using Kind = StepTask::Kind;
   const auto index = static_cast<std::size_t>(task.index), from = static_cast<std::size_t>(task.from);
   const auto part_of = [](const Price& price, double part, double all) {
     return tick_cost({price.time * (all > 0 ? part / all : 0.0), price.origin});
   };
-  switch (task.kind) {
-    case Kind::kDispatchOut:
+  switch (task.stage) {
+    case Stage::kDispatchOut:
       return tick_cost(rank_dispatch_out_[index]);
-    case Kind::kCombineOut:
+    case Stage::kCombineOut:
       return tick_cost(rank_combine_.out[index]);
-    case Kind::kDispatchIn: {
+    case Stage::kDispatchIn: {
       const double local = tokens_[index / static_cast<std::size_t>(tp_)] / tp_;  // stay on the GPU
       const bool own = from == index / static_cast<std::size_t>(tp_);
       return part_of(gpu_dispatch_.in[index], tokens_[from] - (own ? local : 0.0), all_tokens_ - local);

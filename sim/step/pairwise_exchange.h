@@ -16,7 +16,7 @@ class PairwiseExchange {
  public:
   // For the layer that `model` priced last.
   void price(const StepModel& model);
-  // Of a task of kind kDispatchIn, kDispatchOut, kCombineIn or kCombineOut.
+  // Of a task of stage kDispatchIn, kDispatchOut, kCombineIn or kCombineOut.
   TickCost cost(const StepTask& task) const;
 
  private:

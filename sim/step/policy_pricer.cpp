@@ -4,13 +4,10 @@
 #include <numeric>
 
 #include "sim/core/check.h"
-#include "sim/step/policy_graph.h"
 #include "sim/step/step_routing.h"
 
 namespace epsim {
 namespace {
-
-using Kind = StepTask::Kind;
 
 std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& execution) {
   constexpr auto network = static_cast<std::int16_t>(StepLane::kNetwork),
@@ -35,10 +32,7 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
       seed_(seed),
       home_(Residency::contiguous(model.costs().model().experts, cluster.gpus())),
       reader_(shape_of(cluster), model.costs().dispatch().dedup, profile_),
-      graph_(build_policy_graph(model, profile_)),
-      run_(std::make_unique<TaskRun>(graph_.graph, slowdowns_of(execution))),
-      times_(graph_.tasks.size()),
-      report_(model.costs().model().moe_layers(), cluster.gpus()) {
+      player_(model, order_of(profile_), slowdowns_of(execution)) {
   const auto gpus = static_cast<std::size_t>(cluster.gpus());
   first_.resize(gpus);
   then_.resize(gpus);
@@ -81,7 +75,9 @@ void PolicyPricer::price_copies() {
   const Network& network = costs.network();
   const Bytes expert = costs.model().expert_bytes();
   if (work_.copies == 0) {
-    std::fill(copy_.begin(), copy_.end(), Price{});
+    for (std::size_t g = 0; g < copy_.size(); ++g) {
+      copy_.set(g, {});
+    }
     return;
   }
   network.count(work_.weights, expert, model_.stats().link_bytes());
@@ -89,52 +85,28 @@ void PolicyPricer::price_copies() {
   const Seconds busiest_source = *std::max_element(wires.out.begin(), wires.out.end());
   for (std::size_t g = 0; g < copy_.size(); ++g) {
     const Seconds wire = wires.in[g].count() > 0 ? std::max(wires.in[g], busiest_source) : Seconds{};
-    copy_[g] = {wire / options_.copy_efficiency, Origin::kExtrapolated};
-  }
-}
-
-TickCost PolicyPricer::cost_of_task(const StepTask& task) {
-  const auto index = static_cast<std::size_t>(task.index);
-  switch (task.kind) {
-    case Kind::kIds:
-      return tick_cost(model_.costs().network().latency());
-    case Kind::kPlan:
-      return tick_cost({options_.planning, Origin::kDeclared});
-    case Kind::kCopied:  // takes no time: the moment when all copies of a layer have arrived
-      return {};
-    case Kind::kCounts:
-      return layer_.counts;
-    case Kind::kDispatch:
-      return layer_.dispatch;
-    case Kind::kCombine:
-      return layer_.combine;
-    case Kind::kFirstExperts:
-      return tick_cost(first_[index]);
-    case Kind::kExperts:
-      return tick_cost(then_[index]);
-    case Kind::kCopy:
-      return tick_cost(copy_[index]);
-    default:
-      EPSIM_CHECK(false, "no such task under a policy that acts in every step");
-      return {};
+    copy_.set(g, {wire / options_.copy_efficiency, Origin::kExtrapolated});
   }
 }
 
 void PolicyPricer::fill_layer(int l) {
+  const LayerCosts& costs = model_.costs();
   for (int g = 0; g < cluster_.gpus(); ++g) {
     const auto i = static_cast<std::size_t>(g);
-    first_[i] = model_.costs().experts(g, work_.first[i].rows, work_.first[i].touched);
-    then_[i] = model_.costs().experts(g, work_.then[i].rows, work_.then[i].touched);
-    layer_.experts.set(i, {first_[i].time + then_[i].time, first_[i].origin});
+    const Price first = costs.experts(g, work_.first[i].rows, work_.first[i].touched);
+    const Price then = costs.experts(g, work_.then[i].rows, work_.then[i].touched);
+    first_.set(i, first);
+    then_.set(i, then);
+    layer_.experts.set(i, {first.time + then.time, first.origin});
   }
   model_.stats().load(l, work_.tokens, layer_.experts, 1.0);
-  for (const TaskId t : graph_.of_layer[static_cast<std::size_t>(l)]) {
-    const StepTask& task = graph_.tasks[static_cast<std::size_t>(t)];
-    const Seconds waiting = task.kind == Kind::kDispatch  ? layer_.dispatch_straggler
-                            : task.kind == Kind::kCombine ? layer_.combine_straggler
-                                                          : Seconds{};
-    times_.set(t, cost_of_task(task), waiting);
-  }
+  player_.set_layer(0, l,
+                    {.layer = layer_,
+                     .experts = then_,
+                     .first_experts = &first_,
+                     .copies = &copy_,
+                     .ids = tick_cost(costs.network().latency()),
+                     .plan = tick_cost({options_.planning, Origin::kDeclared})});
 }
 
 StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
@@ -145,7 +117,7 @@ StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks)
     by_rank.push_back(batch.tokens());
   }
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.costs().parallelism());
-  times_.set_ranks(graph_, 0, model_.ranks(), model_.ranks());
+  player_.set_ranks(0, model_.ranks(), model_.ranks());
   for (int l = 0; l < model_.costs().model().moe_layers(); ++l) {
     decide(at.number, l);
     price_exchanges();
@@ -156,12 +128,7 @@ StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks)
       record_exchanges(*recorder_, model_, l, 0, work_.tokens, layer_);
     }
   }
-  run_->run(times_.duration);
-  if (recorder_ != nullptr) {
-    record_spans(graph_, *run_, *recorder_);
-  }
-  model_.stats().end_step();
-  return report_.cost(graph_, *run_, times_, model_.stats());
+  return player_.play(model_.stats(), recorder_);
 }
 
 }  // namespace epsim

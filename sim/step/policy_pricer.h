@@ -1,5 +1,5 @@
 // Prices steps under a policy that acts in every layer: draws what the tokens ask for, lets the policy decide on it,
-// and plays the step's task graph (policy_graph.h).
+// and plays the step (step_player.h).
 //
 //   Models : experts in order on the GPUs; the true routing and the predicted one kept apart; prices of the same models
 //            as for placement policies. All-gather dispatch and reduce-scatter combine are priced for ranks padded to
@@ -9,19 +9,16 @@
 //   Ignores: what the policy's own decisions would cost on a slower host (planning time is declared).
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "models/step/step_model.h"
 #include "policies/per_step/step_policy.h"
 #include "sim/core/rng.h"
 #include "sim/domain/load_window.h"
-#include "sim/engine/task_graph.h"
 #include "sim/scenario/execution_options.h"
 #include "sim/scenario/step_policy_run.h"
 #include "sim/step/decision_work.h"
-#include "sim/step/step_graph.h"
-#include "sim/step/step_report.h"
+#include "sim/step/step_player.h"
 
 namespace epsim {
 
@@ -38,7 +35,6 @@ class PolicyPricer final : public StepPricer {
  private:
   void decide(std::int64_t step, int l);
   void fill_layer(int l);
-  TickCost cost_of_task(const StepTask& task);
   void price_exchanges();
   void price_copies();
   Price gather(CollectiveKind kind, Bytes row) const;
@@ -52,16 +48,13 @@ class PolicyPricer final : public StepPricer {
   Seed seed_;
   Residency home_;
   DecisionReader reader_;
-  StepGraph graph_;
-  std::unique_ptr<TaskRun> run_;
-  TaskTimes times_;
-  StepReport report_;
+  StepPlayer player_;
   StepRecorder* recorder_ = nullptr;
   // Scratch of one layer, and of one step.
   std::vector<std::int64_t> gpu_tokens_;
   DecisionWork work_;
   MoeLayerCost layer_;
-  std::vector<Price> first_, then_, copy_;  // [GPU]
+  PriceRow first_, then_, copy_;  // [GPU]
 };
 
 }  // namespace epsim
