@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "sim/core/check.h"
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 
 namespace epsim {
 namespace {
@@ -30,9 +30,8 @@ double value_at(int place, int steps) {
   return std::ldexp(1.0 + static_cast<double>(place % steps) / steps, place / steps);
 }
 
-EPSIM_WIDEST_VECTORS void look_up(const double* __restrict table, const double* __restrict rows,
-                                  const double* __restrict touched, std::size_t n, double* __restrict seconds,
-                                  std::int32_t* __restrict place) {
+EPSIM_SIMD void look_up(const double* __restrict table, const double* __restrict rows, const double* __restrict touched,
+                        std::size_t n, double* __restrict seconds, std::int32_t* __restrict place) {
   for (std::size_t i = 0; i < n; ++i) {
     const double groups = touched[i] > 1.0 ? touched[i] : 1.0;
     const double row_place = table_place(rows[i] / groups, kRowSteps, kRowPlaces);

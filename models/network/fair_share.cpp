@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 
 namespace epsim {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::size_t kStride = 4, kFine = 2;
 constexpr std::size_t kFalling = 3;
 
 // rank[i]: how many keys exceed keys[i]. Without a branch, so faster than sorting for a few hundred.
-EPSIM_WIDEST_VECTORS void rank_all(const std::int64_t* __restrict keys, std::size_t n, std::int64_t* __restrict rank) {
+EPSIM_SIMD void rank_all(const std::int64_t* __restrict keys, std::size_t n, std::int64_t* __restrict rank) {
   std::fill_n(rank, n, std::int64_t{0});
   for (std::size_t j = 0; j < n; ++j) {
     const std::int64_t key = keys[j];

@@ -3,14 +3,14 @@
 #include <array>
 #include <cstddef>
 
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 
 namespace epsim {
 namespace {
 
 constexpr std::size_t kLanes = 8;  // sums that do not wait for each other
 
-EPSIM_WIDEST_VECTORS void add_variances(const float* __restrict pi, std::size_t n, double* __restrict lanes) {
+EPSIM_SIMD void add_variances(const float* __restrict pi, std::size_t n, double* __restrict lanes) {
   for (std::size_t i = 0; i < n; i += kLanes) {
     for (std::size_t k = 0; k < kLanes; ++k) {
       const auto p = static_cast<double>(pi[i + k]);

@@ -1,31 +1,17 @@
 #include "models/network/soa_slots.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 
 #include "models/network/miss_probability.h"
+#include "sim/core/simd.h"
 #include "sim/core/vector_exp.h"
-#include "sim/core/widest_vectors.h"
 
 namespace epsim {
 namespace {
 
+constexpr int kWhole = 8;      // lanes: two AVX2 registers, so that loops over lanes leave no rest
 constexpr double kEnd = 16.0;  // 1 from here on, which is off by 2e-7
-
-// GPUs side by side: an AVX-512 register, or several narrower ones.
-constexpr std::size_t kLanes = SoaSlots::kLanes;
-using Lanes = double __attribute__((vector_size(8 * kLanes)));
-
-EPSIM_INLINE void load(Lanes& x, const double* from) { std::memcpy(&x, from, sizeof x); }
-// The block of GPU g; the last one may stick out.
-EPSIM_INLINE void store(const Lanes& x, std::vector<double>& to, std::size_t g) {
-  if (g + kLanes <= to.size()) {
-    std::memcpy(to.data() + g, &x, sizeof x);
-  } else {
-    std::memcpy(to.data() + g, &x, (to.size() - g) * sizeof(double));
-  }
-}
 
 // Without a call, so that the loop over GPUs becomes vectors.
 inline double at_least_one_of(double mean) {
@@ -41,73 +27,61 @@ struct Columns {
   std::size_t columns, stride;
 };
 
-// MissProbability of every GPU while the exponents are small; true if one is not, which makes all of them void.
-EPSIM_WIDEST_VECTORS bool reach_of(const Columns& slots, double weight, std::vector<double>& out,
-                                   std::vector<double>& missed_of, std::vector<double>& exponent) {
-  const Lanes one = Lanes{} + 1.0;
-  Lanes highest{};
-  for (std::size_t g = 0; g < slots.stride; g += kLanes) {
-    Lanes missed = one, sum{}, squares{};
-    for (std::size_t at = g; at < slots.columns * slots.stride; at += slots.stride) {
-      Lanes p, share;
-      load(p, slots.pi + at);
-      load(share, slots.share + at);
-      const Lanes used = p * share;
-      const Lanes partly = used * (1.0 - p) * (1.0 + used * (1.0 + used));
-      const Lanes u = share == one ? used : partly;
-      missed *= 1.0 - used;
-      sum += u;
-      squares += u * u;
+// MissProbability of every lane while the exponents are small; true if one is not, which makes all of them void.
+EPSIM_SIMD bool reach_of(const Columns& slots, double weight, double* __restrict out, double* __restrict missed,
+                         double* __restrict exponent, double* __restrict sum) {
+  const std::size_t lanes = slots.stride;
+  std::fill_n(missed, lanes, 1.0);
+  std::fill_n(sum, lanes, 0.0);
+  std::fill_n(exponent, lanes, 0.0);  // of squares, at first
+  for (std::size_t c = 0; c < slots.columns; ++c) {
+    const double *pi = slots.pi + c * lanes, *shares = slots.share + c * lanes;
+    for (std::size_t g = 0; g < lanes; ++g) {
+      const double p = pi[g], share = shares[g];
+      const double used = p * share;
+      const double partly = used * (1.0 - p) * (1.0 + used * (1.0 + used));
+      const double u = share == 1.0 ? used : partly;
+      missed[g] *= 1.0 - used;
+      sum[g] += u;
+      exponent[g] += u * u;
     }
-    const Lanes x = (sum * sum - squares) * weight;
-    highest = x > highest ? x : highest;
-    const Lanes small = 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x / 24.0)));  // MissProbability::exp_of_small()
-    store(1.0 - missed * small, out, g);
-    store(missed, missed_of, g);
-    store(x, exponent, g);
   }
-  double largest = 0;
-  for (std::size_t k = 0; k < kLanes; ++k) {
-    largest = std::max(largest, highest[k]);
+  std::int64_t large = 0;
+  for (std::size_t g = 0; g < lanes; ++g) {
+    const double x = (sum[g] * sum[g] - exponent[g]) * weight;
+    exponent[g] = x;
+    large |= x >= MissProbability::kSmall ? 1 : 0;
+    out[g] = 1.0 - missed[g] * MissProbability::exp_of_small(x);
   }
-  return largest >= MissProbability::kSmall;
+  return large != 0;
 }
 
 // Rows of every slot of expert_rows scale in all, and of every GPU; whether all slots that hold an expert have so many
 // that one is certain.
-EPSIM_WIDEST_VECTORS bool rows_of(const Columns& slots, double scale, double* __restrict here,
-                                  std::vector<double>& rows) {
-  const Lanes end = Lanes{} + kEnd, zero{};
-  Lanes lowest = end;
-  for (std::size_t g = 0; g < slots.stride; g += kLanes) {
-    Lanes sum{};
-    for (std::size_t at = g; at < slots.columns * slots.stride; at += slots.stride) {
-      Lanes p, share;
-      load(p, slots.pi + at);
-      load(share, slots.share + at);
-      const Lanes x = p * scale * share;
-      sum += x;
-      const Lanes counted = share > zero ? x : end;
-      lowest = counted < lowest ? counted : lowest;
-      std::memcpy(here + at, &x, sizeof x);
+EPSIM_SIMD bool rows_of(const Columns& slots, double scale, double* __restrict here, double* __restrict rows) {
+  const std::size_t lanes = slots.stride;
+  std::int64_t few = 0;
+  for (std::size_t c = 0; c < slots.columns; ++c) {
+    const double *pi = slots.pi + c * lanes, *share = slots.share + c * lanes;
+    double* slot = here + c * lanes;
+    for (std::size_t g = 0; g < lanes; ++g) {
+      const double x = pi[g] * scale * share[g];
+      slot[g] = x;
+      rows[g] += x;
+      few |= (share[g] > 0 ? 1 : 0) & (x < kEnd ? 1 : 0);
     }
-    store(sum, rows, g);
   }
-  double least = kEnd;
-  for (std::size_t k = 0; k < kLanes; ++k) {
-    least = std::min(least, lowest[k]);
-  }
-  return least >= kEnd;
+  return few == 0;
 }
 
-EPSIM_WIDEST_VECTORS void touch_column(const double* __restrict here, std::size_t gpus, double* __restrict touched) {
+EPSIM_SIMD void touch_column(const double* __restrict here, std::size_t gpus, double* __restrict touched) {
   for (std::size_t g = 0; g < gpus; ++g) {
     touched[g] += at_least_one_of(here[g]);
   }
 }
 
-EPSIM_WIDEST_VECTORS void add_column(const double* __restrict share, const double* __restrict pi,
-                                     const double* __restrict tokens, std::size_t lanes, double* __restrict rows) {
+EPSIM_SIMD void add_column(const double* __restrict share, const double* __restrict pi, const double* __restrict tokens,
+                           std::size_t lanes, double* __restrict rows) {
   for (std::size_t i = 0; i < lanes; ++i) {
     rows[i] += tokens[i] * pi[i] * share[i];
   }
@@ -120,10 +94,10 @@ EPSIM_INLINE void gather_into(const Value* __restrict from, const std::int32_t* 
     to[i] = static_cast<double>(from[expert[i]]);
   }
 }
-EPSIM_WIDEST_VECTORS void gather_floats(const float* from, const std::int32_t* expert, std::size_t n, double* to) {
+EPSIM_SIMD void gather_floats(const float* from, const std::int32_t* expert, std::size_t n, double* to) {
   gather_into(from, expert, n, to);
 }
-EPSIM_WIDEST_VECTORS void gather_doubles(const double* from, const std::int32_t* expert, std::size_t n, double* to) {
+EPSIM_SIMD void gather_doubles(const double* from, const std::int32_t* expert, std::size_t n, double* to) {
   gather_into(from, expert, n, to);
 }
 
@@ -135,7 +109,6 @@ SoaSlots::SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes) : gpus
   for (int g = 0; g < gpus_; ++g) {
     columns_ = std::max(columns_, layer.first_slot[g + 1] - layer.first_slot[g]);
   }
-  constexpr int kWhole = kLanes;
   stride_ = (lanes.lanes() + kWhole - 1) / kWhole * kWhole;
   expert_.assign(static_cast<std::size_t>(columns_) * stride_, 0);
   share_.assign(expert_.size(), 0.0);
@@ -166,13 +139,14 @@ void SoaSlots::gather(std::span<const double> per_expert, SlotValues& out) const
 }
 
 void SoaSlots::reach(SlotValues& pi, double weight, std::vector<double>& out) const {
-  for (std::vector<double>* values : {&out, &pi.missed, &pi.exponent}) {
-    values->resize(gpu_.size());
+  for (std::vector<double>* values : {&out, &pi.missed, &pi.exponent, &pi.sum}) {
+    values->resize(stride_);
   }
   const Columns slots{share_.data(), pi.values.data(), static_cast<std::size_t>(columns_),
                       static_cast<std::size_t>(stride_)};
-  const bool large = reach_of(slots, weight, out, pi.missed, pi.exponent);
-  for (int g = 0; large && g < std::ssize(gpu_); ++g) {
+  const bool large = reach_of(slots, weight, out.data(), pi.missed.data(), pi.exponent.data(), pi.sum.data());
+  out.resize(gpu_.size());
+  for (std::size_t g = 0; large && g < out.size(); ++g) {
     out[g] = 1.0 - pi.missed[g] * MissProbability::exp_of_minus(pi.exponent[g]);
   }
 }
@@ -207,11 +181,13 @@ void SoaSlots::execute(std::vector<double>& slot_rows, std::vector<double>& rows
 }
 
 void SoaSlots::execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const {
-  rows.resize(gpus_);
+  rows.assign(stride_, 0.0);
   pi.rows.resize(share_.size());
   const Columns slots{share_.data(), pi.values.data(), static_cast<std::size_t>(columns_),
                       static_cast<std::size_t>(stride_)};
-  if (rows_of(slots, scale, pi.rows.data(), rows)) {
+  const bool all_touched = rows_of(slots, scale, pi.rows.data(), rows.data());
+  rows.resize(gpus_);
+  if (all_touched) {
     touched = held_;
     return;
   }

@@ -19,14 +19,12 @@ double at_least_one(double mean);
 
 // A value of its expert for each slot, and scratch of the functions that ask for it.
 struct SlotValues {
-  std::vector<double> values, rows;      // [slot], in SoaSlots' order
-  std::vector<double> missed, exponent;  // [lane]
+  std::vector<double> values, rows;           // [slot], in SoaSlots' order
+  std::vector<double> missed, exponent, sum;  // [lane]
 };
 
 class SoaSlots {
  public:
-  static constexpr std::size_t kLanes = 8;
-
   SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes);
 
   void gather(std::span<const float> per_expert, SlotValues& out) const;
@@ -46,7 +44,7 @@ class SoaSlots {
   void execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const;
 
  private:
-  int gpus_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to whole vectors
+  int gpus_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to kWhole
   std::vector<std::int32_t> gpu_;            // [lane]
   // [column][stride]; a lane with fewer slots than another ends with ones of no share.
   std::vector<std::int32_t> expert_;

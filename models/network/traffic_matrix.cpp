@@ -4,15 +4,14 @@
 #include <numeric>
 #include <utility>
 
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 
 namespace epsim {
 namespace {
 
 // Rows out of the GPUs of a source, whose tokens send `near` rows inside their node and `far` to others.
-EPSIM_WIDEST_VECTORS void send_rows(double near, double far, const double* __restrict tokens,
-                                    const double* __restrict reach, int gpus, double* __restrict intra_out,
-                                    double* __restrict inter_out) {
+EPSIM_SIMD void send_rows(double near, double far, const double* __restrict tokens, const double* __restrict reach,
+                          int gpus, double* __restrict intra_out, double* __restrict inter_out) {
   for (int i = 0; i < gpus; ++i) {
     intra_out[i] += tokens[i] * (near - reach[i]);
     inter_out[i] += tokens[i] * far;
@@ -20,8 +19,8 @@ EPSIM_WIDEST_VECTORS void send_rows(double near, double far, const double* __res
 }
 
 // Rows into GPUs from the tokens that see their common lanes.
-EPSIM_WIDEST_VECTORS void receive_rows(const TrafficMatrix::Mix& mix, int gpus, double* __restrict intra_in,
-                                       double* __restrict inter_in) {
+EPSIM_SIMD void receive_rows(const TrafficMatrix::Mix& mix, int gpus, double* __restrict intra_in,
+                             double* __restrict inter_in) {
   const double *near = mix.near.data(), *far = mix.far.data(), *own = mix.own.data(), *reach = mix.reach.data();
   for (int g = 0; g < gpus; ++g) {
     intra_in[g] += (near[g] - own[g]) * reach[g];

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 
 namespace epsim {
 namespace {
@@ -20,7 +20,7 @@ struct Busiest {
 
 using Lanes = double __attribute__((vector_size(32)));
 
-EPSIM_WIDEST_VECTORS Busiest busiest_of(const double* out, const double* in, std::size_t n) {
+EPSIM_SIMD Busiest busiest_of(const double* out, const double* in, std::size_t n) {
   constexpr std::size_t kLanes = sizeof(Lanes) / sizeof(double);
   Lanes most{}, sum{};
   std::size_t i = 0;
@@ -46,15 +46,15 @@ EPSIM_WIDEST_VECTORS Busiest busiest_of(const double* out, const double* in, std
 }
 
 // What rows out and in add to the links, and the same rows on their way back.
-EPSIM_WIDEST_VECTORS void add_bytes(const double* __restrict out, const double* __restrict in, std::size_t n,
-                                    double row, double* __restrict link_bytes) {
+EPSIM_SIMD void add_bytes(const double* __restrict out, const double* __restrict in, std::size_t n, double row,
+                          double* __restrict link_bytes) {
   for (std::size_t i = 0; i < n; ++i) {
     link_bytes[2 * i] += out[i] * row;
     link_bytes[2 * i + 1] += in[i] * row;
   }
 }
-EPSIM_WIDEST_VECTORS void add_bytes_and_back(const double* __restrict out, const double* __restrict in, std::size_t n,
-                                             double row, double row_back, double* __restrict link_bytes) {
+EPSIM_SIMD void add_bytes_and_back(const double* __restrict out, const double* __restrict in, std::size_t n, double row,
+                                   double row_back, double* __restrict link_bytes) {
   for (std::size_t i = 0; i < n; ++i) {
     link_bytes[2 * i] = link_bytes[2 * i] + out[i] * row + in[i] * row_back;
     link_bytes[2 * i + 1] = link_bytes[2 * i + 1] + in[i] * row + out[i] * row_back;

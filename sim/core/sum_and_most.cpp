@@ -3,27 +3,32 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 
 namespace epsim {
 namespace {
 
-constexpr std::size_t kLanes = 8;
-using Lanes = double __attribute__((vector_size(8 * kLanes)));
+using Lanes = double __attribute__((vector_size(32)));
+constexpr std::size_t kLanes = sizeof(Lanes) / sizeof(double);
 
-EPSIM_WIDEST_VECTORS SumAndMost over_lanes(const double* values, std::size_t n) {
-  Lanes sum{}, most{};
+EPSIM_INLINE void take(const double* values, Lanes& sum, Lanes& most) {
+  Lanes x;
+  std::memcpy(&x, values, sizeof x);
+  sum += x;
+  most = x > most ? x : most;
+}
+
+EPSIM_SIMD SumAndMost over_lanes(const double* values, std::size_t n) {
+  Lanes sum[2] = {}, most[2] = {};
   std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    Lanes x;
-    std::memcpy(&x, values + i, sizeof x);
-    sum += x;
-    most = x > most ? x : most;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    take(values + i, sum[0], most[0]);
+    take(values + i + kLanes, sum[1], most[1]);
   }
   SumAndMost out;
-  for (std::size_t k = 0; k < kLanes; ++k) {
-    out.sum += sum[k];
-    out.most = std::max(out.most, most[k]);
+  for (std::size_t k = 0; k < 2 * kLanes; ++k) {
+    out.sum += sum[k / kLanes][k % kLanes];
+    out.most = std::max(out.most, most[k / kLanes][k % kLanes]);
   }
   for (; i < n; ++i) {
     out.sum += values[i];

@@ -7,7 +7,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/fingerprint.h"
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 #include "traces/routing_model/byte_gaussian.h"
 
 namespace epsim {
@@ -91,34 +91,14 @@ EPSIM_INLINE void draw_kernel(DrawnRow* rows, float inverse_root_tokens) {
   }
 }
 
-template <std::size_t kRows>
-EPSIM_INLINE void draw_all(std::span<DrawnRow> rows, float inverse_root_tokens) {
+EPSIM_SIMD void draw_rows(std::span<DrawnRow> rows, float inverse_root_tokens) {
   std::size_t r = 0;
-  for (; r + kRows <= rows.size(); r += kRows) {
-    draw_kernel<kRows>(rows.data() + r, inverse_root_tokens);
+  for (; r + 2 <= rows.size(); r += 2) {
+    draw_kernel<2>(rows.data() + r, inverse_root_tokens);
   }
   for (; r < rows.size(); ++r) {
     draw_kernel<1>(rows.data() + r, inverse_root_tokens);
   }
-}
-
-#ifdef EPSIM_VECTOR_LEVELS
-EPSIM_AVX2 void draw_x8(std::span<DrawnRow> rows, float by) { draw_all<2>(rows, by); }
-EPSIM_AVX512 void draw_x16(std::span<DrawnRow> rows, float by) { draw_all<4>(rows, by); }
-#endif
-
-void draw_rows(std::span<DrawnRow> rows, float inverse_root_tokens) {
-#ifdef EPSIM_VECTOR_LEVELS
-  switch (vector_level()) {
-    case VectorLevel::kAvx512:
-      return draw_x16(rows, inverse_root_tokens);
-    case VectorLevel::kAvx2:
-      return draw_x8(rows, inverse_root_tokens);
-    case VectorLevel::kPlain:
-      break;
-  }
-#endif
-  draw_all<1>(rows, inverse_root_tokens);
 }
 
 void scale_to(const DrawnRow& row, float top_k) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/core/simd.h"
 #include "sim/core/vector_exp.h"
-#include "sim/core/widest_vectors.h"
 #include "traces/routing_model/byte_gaussian.h"
 
 namespace epsim {
@@ -13,29 +13,15 @@ namespace {
 template <std::size_t kRows>
 using Float = typename RowLanes<kRows>::Float;
 
-// Adds a vector of several fours to four sums, four after four, as a loop over blocks of four would.
-EPSIM_INLINE void add_fours(FloatX4& sums, const Float<1>& x) { sums += x; }
-EPSIM_INLINE void add_fours(FloatX4& sums, const Float<2>& x) {
-  sums += __builtin_shufflevector(x, x, 0, 1, 2, 3);
-  sums += __builtin_shufflevector(x, x, 4, 5, 6, 7);
-}
-EPSIM_INLINE void add_fours(FloatX4& sums, const Float<4>& x) {
-  const Float<2> low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
-  const Float<2> high = __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-  add_fours(sums, low);
-  add_fours(sums, high);
-}
-
-// kFours fours of experts at a time.
-template <std::size_t kFours>
-EPSIM_INLINE float roots_kernel(const RowTables& tables, std::span<const float> z, float variance, float* out) {
-  constexpr std::size_t kStep = kFours * kLanes;
+// Eight experts at a time; sums are of four, four after four.
+EPSIM_SIMD float roots_kernel(const RowTables& tables, std::span<const float> z, float variance, float* out) {
+  constexpr std::size_t kStep = 2 * kLanes;
   static_assert(kWide % kStep == 0);
   FloatX4 sums{};
   for (std::size_t at = 0; at < tables.experts; at += kStep) {
     // [expert / kWide][factor][kWide]
     const float* loading = tables.loadings + (at / kWide) * kWide * z.size() + at % kWide;
-    Float<kFours> x, step;
+    Float<2> x, step;
     std::memcpy(&x, tables.log_share + at, sizeof x);
     std::memcpy(&step, tables.slope + at, sizeof step);
     x += step * variance;
@@ -45,8 +31,10 @@ EPSIM_INLINE float roots_kernel(const RowTables& tables, std::span<const float> 
       loading += kWide;
     }
     x *= 0.5F;
-    exp_lanes<Float<kFours>, typename RowLanes<kFours>::Int>(x);
-    add_fours(sums, x * x);
+    exp_lanes<Float<2>, RowLanes<2>::Int>(x);
+    const Float<2> squares = x * x;
+    sums += __builtin_shufflevector(squares, squares, 0, 1, 2, 3);
+    sums += __builtin_shufflevector(squares, squares, 4, 5, 6, 7);
     std::memcpy(out + at, &x, sizeof x);
   }
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
@@ -86,12 +74,11 @@ EPSIM_INLINE void noise_kernel(NoisyRow* rows, std::size_t experts) {
   }
 }
 
-// As many rows at a time as fit, then one by one.
-template <std::size_t kRows>
-EPSIM_INLINE void noise_of_all(std::span<NoisyRow> rows, std::size_t experts) {
+// Two rows at a time, and one that is left.
+EPSIM_SIMD void noise_of_all(std::span<NoisyRow> rows, std::size_t experts) {
   std::size_t r = 0;
-  for (; r + kRows <= rows.size(); r += kRows) {
-    noise_kernel<kRows>(rows.data() + r, experts);
+  for (; r + 2 <= rows.size(); r += 2) {
+    noise_kernel<2>(rows.data() + r, experts);
   }
   for (; r < rows.size(); ++r) {
     noise_kernel<1>(rows.data() + r, experts);
@@ -100,45 +87,10 @@ EPSIM_INLINE void noise_of_all(std::span<NoisyRow> rows, std::size_t experts) {
 
 }  // namespace
 
-#ifdef EPSIM_VECTOR_LEVELS
-namespace {
-EPSIM_AVX2 float roots_x8(const RowTables& tables, std::span<const float> z, float variance, float* out) {
-  return roots_kernel<2>(tables, z, variance, out);
-}
-EPSIM_AVX512 float roots_x16(const RowTables& tables, std::span<const float> z, float variance, float* out) {
-  return roots_kernel<4>(tables, z, variance, out);
-}
-EPSIM_AVX2 void noise_x8(std::span<NoisyRow> rows, std::size_t experts) { noise_of_all<2>(rows, experts); }
-EPSIM_AVX512 void noise_x16(std::span<NoisyRow> rows, std::size_t experts) { noise_of_all<4>(rows, experts); }
-}  // namespace
-#endif
-
-float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out, VectorLevel level) {
-#ifdef EPSIM_VECTOR_LEVELS
-  switch (level) {
-    case VectorLevel::kAvx512:
-      return roots_x16(tables, z, variance, out);
-    case VectorLevel::kAvx2:
-      return roots_x8(tables, z, variance, out);
-    case VectorLevel::kPlain:
-      break;
-  }
-#endif
-  return roots_kernel<1>(tables, z, variance, out);
+float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out) {
+  return roots_kernel(tables, z, variance, out);
 }
 
-void add_row_noise(std::span<NoisyRow> rows, std::size_t experts, VectorLevel level) {
-#ifdef EPSIM_VECTOR_LEVELS
-  switch (level) {
-    case VectorLevel::kAvx512:
-      return noise_x16(rows, experts);
-    case VectorLevel::kAvx2:
-      return noise_x8(rows, experts);
-    case VectorLevel::kPlain:
-      break;
-  }
-#endif
-  noise_of_all<1>(rows, experts);
-}
+void add_row_noise(std::span<NoisyRow> rows, std::size_t experts) { noise_of_all(rows, experts); }
 
 }  // namespace epsim

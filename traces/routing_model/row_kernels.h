@@ -1,12 +1,10 @@
-// The inner loops of drawing a step's loads: sixteen experts side by side, or four of each of four layers, where the
-// processor can, with the same result, bit by bit, where it cannot.
+// The inner loops of drawing a step's loads: eight experts side by side, or four of each of two layers, with the same
+// result, bit by bit, whatever the processor.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-
-#include "sim/core/widest_vectors.h"
 
 namespace epsim {
 
@@ -21,9 +19,7 @@ struct RowTables {
 };
 
 // out[e] = sqrt(e^(log_share + slope * variance + loadings . z)); returns the sum of the squares.
-// `level`, here and below: which instructions do it, as tests compare them; never above vector_level().
-float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out,
-                VectorLevel level = vector_level());
+float row_roots(const RowTables& tables, std::span<const float> z, float variance, float* out);
 
 // A row of square roots of chances that becomes a draw, and what came out.
 struct NoisyRow {
@@ -35,6 +31,6 @@ struct NoisyRow {
 // Turns roots r into r^2 scale, capped at 1, plus a draw of deviation noise * r * sqrt(1 - r^2 scale) (about, see the
 // code) times ByteGaussian::kDeviation, at least a thousandth of the chance. Rows have a multiple of four values, the
 // same number each; what is drawn for one does not depend on the others.
-void add_row_noise(std::span<NoisyRow> rows, std::size_t experts, VectorLevel level = vector_level());
+void add_row_noise(std::span<NoisyRow> rows, std::size_t experts);
 
 }  // namespace epsim

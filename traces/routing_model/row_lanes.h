@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 
 namespace epsim {
 
@@ -23,7 +23,7 @@ inline FloatX4 load_x4(const float* from) {
 inline void store_x4(float* to, FloatX4 x) { std::memcpy(to, &x, sizeof x); }
 
 // Rows beside each other in one vector, four lanes each, and operations on all of them. With kRows 2 a vector fills an
-// AVX2 register, with 4 an AVX-512 one; without those instructions the compiler takes several.
+// AVX2 register; without those instructions the compiler takes two.
 template <std::size_t kRows>
 struct RowLanes;
 template <>
@@ -38,12 +38,6 @@ struct RowLanes<2> {
   using Word = std::uint32_t __attribute__((vector_size(32)));
   using Int = std::int32_t __attribute__((vector_size(32)));
 };
-template <>
-struct RowLanes<4> {
-  using Float = float __attribute__((vector_size(64)));
-  using Word = std::uint32_t __attribute__((vector_size(64)));
-  using Int = std::int32_t __attribute__((vector_size(64)));
-};
 
 // Four values from place `at` of each row.
 EPSIM_INLINE void load_rows(RowLanes<1>::Float& x, const float* const* rows, std::size_t at) {
@@ -52,24 +46,12 @@ EPSIM_INLINE void load_rows(RowLanes<1>::Float& x, const float* const* rows, std
 EPSIM_INLINE void load_rows(RowLanes<2>::Float& x, const float* const* rows, std::size_t at) {
   x = __builtin_shufflevector(load_x4(rows[0] + at), load_x4(rows[1] + at), 0, 1, 2, 3, 4, 5, 6, 7);
 }
-EPSIM_INLINE void load_rows(RowLanes<4>::Float& x, const float* const* rows, std::size_t at) {
-  RowLanes<2>::Float low, high;
-  load_rows(low, rows, at);
-  load_rows(high, rows + 2, at);
-  x = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-}
 EPSIM_INLINE void store_rows(const RowLanes<1>::Float& x, float* const* rows, std::size_t at) {
   store_x4(rows[0] + at, x);
 }
 EPSIM_INLINE void store_rows(const RowLanes<2>::Float& x, float* const* rows, std::size_t at) {
   store_x4(rows[0] + at, __builtin_shufflevector(x, x, 0, 1, 2, 3));
   store_x4(rows[1] + at, __builtin_shufflevector(x, x, 4, 5, 6, 7));
-}
-EPSIM_INLINE void store_rows(const RowLanes<4>::Float& x, float* const* rows, std::size_t at) {
-  const RowLanes<2>::Float low = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
-  const RowLanes<2>::Float high = __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-  store_rows(low, rows, at);
-  store_rows(high, rows + 2, at);
 }
 // Each row's own value in all of its lanes.
 template <std::size_t kRows, class Value>

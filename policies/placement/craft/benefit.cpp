@@ -6,7 +6,7 @@
 
 #include "policies/plan_tools.h"
 #include "sim/core/check.h"
-#include "sim/core/widest_vectors.h"
+#include "sim/core/simd.h"
 
 namespace epsim {
 namespace {
@@ -63,8 +63,8 @@ void add_slot(const SlotRow<Real>& slot, std::size_t at, std::size_t n, bool flo
 
 // Sum over batches [at, at + n) of mean / max GPU load.
 template <class Real>
-EPSIM_WIDEST_VECTORS double balancedness_of_chunk(const ReplayPlan<Real>& plan, std::size_t at, std::size_t n,
-                                                  bool floor_division) {
+EPSIM_SIMD double balancedness_of_chunk(const ReplayPlan<Real>& plan, std::size_t at, std::size_t n,
+                                        bool floor_division) {
   Real load[kChunk], total[kChunk] = {}, max[kChunk] = {};
   for (std::size_t g = 0; g + 1 < plan.first_slot.size(); ++g) {
     std::fill_n(load, n, Real{0});
