@@ -100,8 +100,8 @@ Network::PortTiers FabricNetwork::port_tiers(const TrafficMatrix& traffic, Bytes
       const auto link = static_cast<std::size_t>(route_[first_[pair] + i]);
       const Seconds busy = Bytes(carried[link]) / links_[link].rate;
       const auto raise = [&](Tiers& tiers) {
-        Seconds& most = places_[link].between ? tiers.between : tiers.inside;
-        most = std::max(most, busy);
+        Seconds& max = places_[link].between ? tiers.between : tiers.inside;
+        max = std::max(max, busy);
       };
       if (2 * i < links) {
         raise(out.out[from]);
@@ -149,8 +149,8 @@ void FabricNetwork::price_gather() {
   }
   const std::vector<double> carried = carried_by(traffic.pairs(), Bytes(1.0 / gpus), true);
   for (std::size_t i = 0; i < carried.size(); ++i) {
-    Seconds& most = places_[i].between ? gather_.between : gather_.inside;
-    most = std::max(most, Bytes(carried[i]) / links_[i].rate);
+    Seconds& max = places_[i].between ? gather_.between : gather_.inside;
+    max = std::max(max, Bytes(carried[i]) / links_[i].rate);
   }
 }
 
@@ -177,9 +177,9 @@ ExchangePrice FabricNetwork::all_to_all(const TrafficMatrix& traffic, Bytes row,
   for (std::size_t i = 0; i < carried.size(); ++i) {
     link_bytes[i] += carried[i];
     const Seconds busy = Bytes(carried[i]) / links_[i].rate;
-    Seconds& most = places_[i].between ? busiest.between : busiest.inside;
-    if (busy > most) {
-      most = busy;
+    Seconds& max = places_[i].between ? busiest.between : busiest.inside;
+    if (busy > max) {
+      max = busy;
       (places_[i].between ? between : inside) = static_cast<int>(i);
     }
   }

@@ -211,20 +211,20 @@ bool FairShare::worth_trying(std::size_t hot) {
   if (used_ > 1) {
     return true;
   }
-  double most = 0, least = std::numeric_limits<double>::infinity();  // of its other GPUs
+  double max = 0, min = std::numeric_limits<double>::infinity();  // of its other GPUs
   for (std::size_t g = first; g < first + per_group_; ++g) {
     const double here = rows_.front().reach[g];
-    most = g == hot ? most : std::max(most, here);
-    least = g == hot ? least : std::min(least, here);
+    max = g == hot ? max : std::max(max, here);
+    min = g == hot ? min : std::min(min, here);
   }
-  const bool covered = most <= covered_;
+  const bool covered = max <= covered_;
   const bool hears_all = std::none_of(senders_.begin(), senders_.begin() + static_cast<std::ptrdiff_t>(active_),
                                       [&](const Sender& s) { return s.node == first / per_node_; });
-  covered_ = hears_all ? std::max(covered_, least) : covered_;
+  covered_ = hears_all ? std::max(covered_, min) : covered_;
   return !covered;
 }
 
-FairShare::Wait FairShare::longest(const TrafficMatrix& traffic, double most) {
+FairShare::Wait FairShare::longest(const TrafficMatrix& traffic, double max_rows) {
   Wait out;
   if (traffic.mixes().empty() || !anybody_idles(traffic)) {
     return out;
@@ -247,7 +247,7 @@ FairShare::Wait FairShare::longest(const TrafficMatrix& traffic, double most) {
       continue;
     }
     const double rows = waits_for(receiver);
-    if (rows > most && rows > out.rows) {
+    if (rows > max_rows && rows > out.rows) {
       out = {rows, static_cast<int>(receiver)};
     }
   }

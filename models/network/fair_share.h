@@ -30,9 +30,9 @@ class FairShare {
     double rows = 0;    // through a NIC at its full rate; 0 when nobody waits longer than a link is busy
     int receiver = -1;  // the NIC group that takes so long
   };
-  // `most`: the rows of the busiest NIC, one direction. What does not exceed it is not told. Uses scratch of its own:
-  // one thread at a time.
-  Wait longest(const TrafficMatrix& traffic, double most);
+  // `max_rows`: of the busiest NIC, one direction; a wait that does not exceed it is not reported. Uses scratch of its
+  // own: one thread at a time.
+  Wait longest(const TrafficMatrix& traffic, double max_rows);
 
  private:
   // NIC groups of one node, all alike, and what they send.

@@ -7,39 +7,36 @@
 #include <numeric>
 
 #include "sim/core/simd.h"
+#include "sim/core/sum_and_max.h"
 
 namespace epsim {
 namespace {
 
 constexpr std::size_t kGroups = 64;  // NIC groups at a time
 
-// What the busier direction of a tier's links carries, in rows: the most, and over all of them.
-struct Busiest {
-  double most = 0, sum = 0;
-};
-
 using Lanes = double __attribute__((vector_size(32)));
 
-EPSIM_SIMD Busiest busiest_of(const double* out, const double* in, std::size_t n) {
+// Rows of the busier direction of a tier's links.
+EPSIM_SIMD SumAndMax busier_rows(const double* out, const double* in, std::size_t n) {
   constexpr std::size_t kLanes = sizeof(Lanes) / sizeof(double);
-  Lanes most{}, sum{};
+  Lanes max{}, sum{};
   std::size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     Lanes sent, received;
     std::memcpy(&sent, out + i, sizeof sent);
     std::memcpy(&received, in + i, sizeof received);
     const Lanes rows = sent > received ? sent : received;
-    most = rows > most ? rows : most;
+    max = rows > max ? rows : max;
     sum += rows;
   }
-  Busiest all;
+  SumAndMax all;
   for (std::size_t k = 0; k < kLanes; ++k) {
-    all.most = std::max(all.most, most[k]);
+    all.max = std::max(all.max, max[k]);
     all.sum += sum[k];
   }
   for (; i < n; ++i) {
     const double rows = std::max(out[i], in[i]);
-    all.most = std::max(all.most, rows);
+    all.max = std::max(all.max, rows);
     all.sum += rows;
   }
   return all;
@@ -84,7 +81,7 @@ void for_each_tier(const TrafficMatrix& traffic, std::size_t gpus_per_group, std
 
 // The links of a tier, resource by resource: out, then in.
 struct TwoTierNetwork::Tier {
-  Busiest busiest;
+  SumAndMax rows;  // of the busier direction of each resource
   std::size_t resources = 0;
   // The first link out and the first link in of the first resource that carries the most; -1 when it carries less.
   int out_link = -1, in_link = -1;
@@ -92,28 +89,28 @@ struct TwoTierNetwork::Tier {
   // A receiver that has its last rows later than any link is busy. The others' links are idle for longer then.
   void wait_for(const FairShare::Wait& wait, std::size_t first_link) {
     if (wait.receiver >= 0) {
-      busiest.most = wait.rows;
+      rows.max = wait.rows;
       in_link = static_cast<int>(first_link) + 2 * wait.receiver;
       out_link = -1;
     }
   }
   void add(const double* out, const double* in, std::size_t n, std::size_t first_link) {
-    const Busiest here = busiest_of(out, in, n);
-    busiest.sum += here.sum;
-    if (here.most > busiest.most) {
-      busiest.most = here.most;
+    const SumAndMax here = busier_rows(out, in, n);
+    rows.sum += here.sum;
+    if (here.max > rows.max) {
+      rows.max = here.max;
       std::size_t i = 0;
-      while (out[i] != here.most && in[i] != here.most) {
+      while (out[i] != here.max && in[i] != here.max) {
         ++i;
       }
       const int link = static_cast<int>(first_link + 2 * i);
-      out_link = out[i] == here.most ? link : -1;
-      in_link = in[i] == here.most ? link : -1;
+      out_link = out[i] == here.max ? link : -1;
+      in_link = in[i] == here.max ? link : -1;
     }
     resources += n;
   }
   double mean_share() const {
-    return busiest.most > 0 ? std::min(1.0, busiest.sum / static_cast<double>(resources) / busiest.most) : 1.0;
+    return rows.max > 0 ? std::min(1.0, rows.sum / static_cast<double>(resources) / rows.max) : 1.0;
   }
   // On the way back, what came in goes out.
   int bottleneck(Direction direction) const {
@@ -143,13 +140,13 @@ TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profil
 
 void TwoTierNetwork::share_fairly(const TrafficMatrix& traffic, Tier& nic) const {
   if (fair_ != nullptr) {
-    nic.wait_for(fair_->longest(traffic, nic.busiest.most), 2 * traffic.intra_out.size());
+    nic.wait_for(fair_->longest(traffic, nic.rows.max), 2 * traffic.intra_out.size());
   }
 }
 
 ExchangePrice TwoTierNetwork::price_of(const Tier& port, const Tier& nic, double row, Direction direction) const {
-  const Tiers wire{Bytes(port.busiest.most * row) / cluster_.node.intra_rate,
-                   nic.resources > 0 ? Bytes(nic.busiest.most * row) / groups_.rate : Seconds{}};
+  const Tiers wire{Bytes(port.rows.max * row) / cluster_.node.intra_rate,
+                   nic.resources > 0 ? Bytes(nic.rows.max * row) / groups_.rate : Seconds{}};
   const TierPrice slower = slower_tier(wire, direction);
   const Tier& tier = slower.between ? nic : port;
   return {slower.price, slower.between ? wire.between : wire.inside, slower.price.time * (1.0 - tier.mean_share()),

@@ -5,7 +5,7 @@
 
 #include "models/network/make_network.h"
 #include "sim/core/check.h"
-#include "sim/core/sum_and_most.h"
+#include "sim/core/sum_and_max.h"
 
 namespace epsim {
 namespace {
@@ -110,11 +110,11 @@ void LayerCosts::layer(const TrafficMatrix& traffic, std::vector<double>& link_b
   for (std::size_t g = 0; g < conditions_.gpu_speed.size(); ++g) {
     out.experts.seconds[g] /= conditions_.gpu_speed[g];
   }
-  const double most_rows = sum_and_most(traffic.executed).most;
-  const Seconds longest(sum_and_most(out.experts.seconds).most);
+  const double max_rows = sum_and_max(traffic.executed).max;
+  const Seconds longest(sum_and_max(out.experts.seconds).max);
   // physics.md section 9: no part is shorter than its busiest resource allows.
   EPSIM_CHECK(!conditions_.gpu_speed.empty() ||
-                  longest >= Flops(most_rows * 6.0 * model_.hidden * model_.moe_intermediate) / peak_,
+                  longest >= Flops(max_rows * 6.0 * model_.hidden * model_.moe_intermediate) / peak_,
               "expert work is not faster than the GPU's peak");
 }
 

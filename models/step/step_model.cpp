@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "sim/core/check.h"
-#include "sim/core/sum_and_most.h"
+#include "sim/core/sum_and_max.h"
 
 namespace epsim {
 
@@ -94,7 +94,7 @@ void StepModel::experts_stretch(int l, StepSum& sum) {
   const std::vector<double>& seconds = layer_.experts.seconds;
   std::size_t slowest = 0, rank = 0;
   Ticks length{-1};
-  Seconds busy(sum_and_most(seconds).sum);
+  Seconds busy(sum_and_max(seconds).sum);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     std::size_t worst = r * tp;
     for (std::size_t g = r * tp; g < (r + 1) * tp; ++g) {
@@ -203,19 +203,19 @@ void StepModel::record_ranks(int l, int dense_layers, Ticks start) const {
 
 StepExchange StepModel::exchange_of(int l, LayerPart part, int batch, const TrafficMatrix& t,
                                     const MoeLayerCost& cost) const {
-  const bool forth = part == LayerPart::kDispatch;
-  const int link = forth ? cost.dispatch_bottleneck : cost.combine_bottleneck;
+  const bool dispatch = part == LayerPart::kDispatch;
+  const int link = dispatch ? cost.dispatch_bottleneck : cost.combine_bottleneck;
   return {.layer = model_layer(l),
           .part = part,
           .micro_batch = batch,
-          .row_bytes = (forth ? costs_.dispatch_row() : costs_.combine_row()).count(),
-          .intra_out = forth ? t.intra_out : t.intra_in,
-          .intra_in = forth ? t.intra_in : t.intra_out,
-          .inter_out = forth ? t.inter_out : t.inter_in,
-          .inter_in = forth ? t.inter_in : t.inter_out,
+          .row_bytes = (dispatch ? costs_.dispatch_row() : costs_.combine_row()).count(),
+          .intra_out = dispatch ? t.intra_out : t.intra_in,
+          .intra_in = dispatch ? t.intra_in : t.intra_out,
+          .inter_out = dispatch ? t.inter_out : t.inter_in,
+          .inter_in = dispatch ? t.inter_in : t.inter_out,
           .slowest_link = link >= 0 ? std::string_view(costs_.network().links()[static_cast<std::size_t>(link)].name)
                                     : std::string_view(),
-          .duration = (forth ? cost.dispatch : cost.combine).time};
+          .duration = (dispatch ? cost.dispatch : cost.combine).time};
 }
 
 // The layer's exchanges and experts; `start`: all ranks have reached the dispatch.

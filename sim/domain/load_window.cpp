@@ -8,7 +8,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
-#include "sim/core/sum_and_most.h"
+#include "sim/core/sum_and_max.h"
 #include "sim/domain/affinity.h"
 
 namespace epsim {
@@ -67,8 +67,8 @@ void LoadWindow::validate(const std::string& where) const {
 }
 
 double balancedness(std::span<const double> loads) {
-  const auto [sum, most] = sum_and_most(loads);
-  return most > 0 ? sum / static_cast<double>(loads.size()) / most : 1.0;
+  const auto [sum, max] = sum_and_max(loads);
+  return max > 0 ? sum / static_cast<double>(loads.size()) / max : 1.0;
 }
 
 }  // namespace epsim

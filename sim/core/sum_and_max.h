@@ -5,10 +5,10 @@
 
 namespace epsim {
 
-struct SumAndMost {
-  double sum = 0, most = 0;  // most: 0 when all are below
+struct SumAndMax {
+  double sum = 0, max = 0;  // max: 0 when all are below
 };
 // Adds in eight lanes, on every machine in the same order.
-SumAndMost sum_and_most(std::span<const double> values);
+SumAndMax sum_and_max(std::span<const double> values);
 
 }  // namespace epsim
