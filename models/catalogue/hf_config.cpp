@@ -198,10 +198,10 @@ std::vector<AttentionReach> reach_by_layer_types(const HfObject& in, int layers)
 }
 
 std::vector<AttentionReach> reach_by_rule(const HfObject& in, Limits rule, int layers) {
-  std::vector<AttentionReach> out(static_cast<std::size_t>(layers), AttentionReach::kFull);
+  std::vector<AttentionReach> out(layers, AttentionReach::kFull);
   const auto all_but = [&](int every, AttentionReach reach) {  // every n-th stays as it is
     for (int l = 0; l < layers; ++l) {
-      out[static_cast<std::size_t>(l)] = (l + 1) % every != 0 ? reach : AttentionReach::kFull;
+      out[l] = (l + 1) % every != 0 ? reach : AttentionReach::kFull;
     }
   };
   if (rule == Limits::kWindows && in.given("sliding_window")) {
@@ -383,7 +383,7 @@ nlohmann::json parse(const std::string& text, const std::string& file) {
     }
     return json;
   } catch (const nlohmann::json::parse_error& e) {
-    const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, text.size()));
+    const auto end = text.begin() + std::min(e.byte, text.size());
     const auto line = 1 + std::count(text.begin(), end, '\n');
     throw InputError({file, static_cast<int>(line), ""}, "this is not valid JSON; is the file complete?");
   }

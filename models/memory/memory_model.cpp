@@ -97,16 +97,14 @@ class Breakdown {
     }
     out_.tightest_gpu = most_resident(0, parallelism_.gpus);
     out_.expert_copies = experts_on(out_.tightest_gpu) - out_.experts_base;
-    out_.kv_pool = out_.ranks[static_cast<std::size_t>(parallelism_.rank_of(out_.tightest_gpu))].pool;
+    out_.kv_pool = out_.ranks[parallelism_.rank_of(out_.tightest_gpu)].pool;
     out_.kv_pool_without_copies = options_.num_gpu_blocks ? out_.kv_pool : room_ - out_.experts_base;
     out_.copies_loss = 1.0 - out_.kv_pool / out_.kv_pool_without_copies;
     return out_;
   }
 
  private:
-  Bytes experts_on(int gpu) const {
-    return out_.expert * static_cast<double>(resident_[static_cast<std::size_t>(gpu)]);
-  }
+  Bytes experts_on(int gpu) const { return out_.expert * static_cast<double>(resident_[gpu]); }
 
   int most_resident(int first, int count) const {
     const auto begin = resident_.begin() + first;

@@ -116,15 +116,15 @@ class Builder {
       }
       const int first_gpu = k * groups_.gpus_per_group;
       for (int i = first_gpu; i < first_gpu + groups_.gpus_per_group; ++i) {
-        plan_.vertices[static_cast<std::size_t>(gpu(n, i))].own_nic = vertex;
+        plan_.vertices[gpu(n, i)].own_nic = vertex;
         if (!pcie()) {
           const std::string attach = fmt::format("gpu{}.nic", gpu(n, i));
           plan_.connect(gpu(n, i), vertex, options_.nic_attach_rate, attach + ".out", attach + ".in");
         }
       }
       if (pcie()) {
-        plan_.connect(first_switch_[static_cast<std::size_t>(n)] + bridge_of(first_gpu), vertex,
-                      options_.nic_attach_rate, name + ".bridge.out", name + ".bridge.in");
+        plan_.connect(first_switch_[n] + bridge_of(first_gpu), vertex, options_.nic_attach_rate, name + ".bridge.out",
+                      name + ".bridge.in");
       }
     }
   }
@@ -150,12 +150,12 @@ class Builder {
     for (int s = 0; s < switches; ++s) {
       plan_.add({switch_name(s), VertexKind::kLeaf});
     }
-    std::vector<int> nics_below(static_cast<std::size_t>(switches), 0);
+    std::vector<int> nics_below(switches, 0);
     for (int n = 0; n < cluster_.nodes; ++n) {
       for (int k = 0; k < groups_.groups_per_node; ++k) {
-        const std::string& name = plan_.vertices[static_cast<std::size_t>(nic(n, k))].name;
+        const std::string& name = plan_.vertices[nic(n, k)].name;
         const int s = switch_of(n, k);
-        ++nics_below[static_cast<std::size_t>(s)];
+        ++nics_below[s];
         plan_.connect(nic(n, k), first + s, groups_.rate, name + ".out", name + ".in");
       }
     }
@@ -164,7 +164,7 @@ class Builder {
     }
     const int spine = plan_.add({"spine", VertexKind::kSpine});
     for (int s = 0; s < switches; ++s) {
-      const BytesPerSecond up = groups_.rate * nics_below[static_cast<std::size_t>(s)] / options_.oversubscription;
+      const BytesPerSecond up = groups_.rate * nics_below[s] / options_.oversubscription;
       plan_.connect(first + s, spine, up, switch_name(s) + ".up", switch_name(s) + ".down");
     }
   }

@@ -22,8 +22,8 @@ void FabricNetwork::place_links() {
   const std::vector<TopologyVertex>& vertices = topology_.vertices();
   std::map<std::tuple<VertexKind, VertexKind, double>, int> classes;
   for (const TopologyLink& link : topology_.links()) {
-    const TopologyVertex& from = vertices[static_cast<std::size_t>(link.from)];
-    const TopologyVertex& to = vertices[static_cast<std::size_t>(link.to)];
+    const TopologyVertex& from = vertices[link.from];
+    const TopologyVertex& to = vertices[link.to];
     const LinkEnd end = from.kind == VertexKind::kGpu ? LinkEnd::kSends
                         : to.kind == VertexKind::kGpu ? LinkEnd::kReceives
                                                       : LinkEnd::kBetween;
@@ -46,14 +46,14 @@ void FabricNetwork::store_routes() {
 }
 
 std::vector<double> FabricNetwork::carried_by(const std::vector<double>& pairs, Bytes row, bool dispatch) const {
-  const auto gpus = static_cast<std::size_t>(topology_.gpus());
+  const std::size_t gpus = topology_.gpus();
   std::vector<double> carried(links_.size(), 0.0);
   for (std::size_t from = 0; from < gpus; ++from) {
     for (std::size_t to = 0; to < gpus; ++to) {
       const double bytes = pairs[dispatch ? from * gpus + to : to * gpus + from] * row.count();
       const std::size_t pair = from * gpus + to;
       for (std::size_t i = first_[pair]; bytes > 0 && i < first_[pair + 1]; ++i) {
-        carried[static_cast<std::size_t>(route_[i])] += bytes;
+        carried[route_[i]] += bytes;
       }
     }
   }
@@ -65,7 +65,7 @@ FabricNetwork::TimedFlows FabricNetwork::time_flows(const std::vector<double>& p
   TimedFlows out;
   for (int from = 0; from < gpus; ++from) {
     for (int to = 0; to < gpus; ++to) {
-      const double rows = pairs[static_cast<std::size_t>(dispatch ? from * gpus + to : to * gpus + from)];
+      const double rows = pairs[dispatch ? from * gpus + to : to * gpus + from];
       if (from != to && rows > 0) {
         out.flows.push_back({from, to, row * rows});
       }
@@ -88,7 +88,7 @@ Network::Tiers FabricNetwork::flow_times(const std::vector<double>& pairs, Bytes
 
 Network::PortTiers FabricNetwork::port_tiers(const TrafficMatrix& traffic, Bytes row, Direction direction) const {
   const bool dispatch = direction == Direction::kDispatch;
-  const auto gpus = static_cast<std::size_t>(topology_.gpus());
+  const std::size_t gpus = topology_.gpus();
   const std::vector<double> pairs = traffic.pairs(), carried = carried_by(pairs, row, dispatch);
   PortTiers out{std::vector<Tiers>(gpus), std::vector<Tiers>(gpus)};
   for (std::size_t pair = 0; pair < gpus * gpus; ++pair) {
@@ -97,7 +97,7 @@ Network::PortTiers FabricNetwork::port_tiers(const TrafficMatrix& traffic, Bytes
       continue;
     }
     for (std::size_t i = 0; i < links; ++i) {
-      const auto link = static_cast<std::size_t>(route_[first_[pair] + i]);
+      const std::size_t link = route_[first_[pair] + i];
       const Seconds busy = Bytes(carried[link]) / links_[link].rate;
       const auto raise = [&](Tiers& tiers) {
         Seconds& max = places_[link].between ? tiers.between : tiers.inside;
@@ -115,8 +115,7 @@ Network::PortTiers FabricNetwork::port_tiers(const TrafficMatrix& traffic, Bytes
     const TimedFlows timed = time_flows(pairs, row, dispatch);
     for (std::size_t f = 0; f < timed.flows.size(); ++f) {
       const bool inside = timed.flows[f].from / cluster_.node.gpus == timed.flows[f].to / cluster_.node.gpus;
-      for (Tiers* tiers : {&out.out[static_cast<std::size_t>(timed.flows[f].from)],
-                           &out.in[static_cast<std::size_t>(timed.flows[f].to)]}) {
+      for (Tiers* tiers : {&out.out[timed.flows[f].from], &out.in[timed.flows[f].to]}) {
         Seconds& last = inside ? tiers->inside : tiers->between;
         last = std::max(last, timed.finish[f]);
       }
@@ -156,7 +155,7 @@ void FabricNetwork::price_gather() {
 
 // Of the bottleneck's class: mean bytes over its own.
 double FabricNetwork::mean_share(const std::vector<double>& carried, int bottleneck) const {
-  const LinkPlace place = places_[static_cast<std::size_t>(bottleneck)];
+  const LinkPlace place = places_[bottleneck];
   double sum = 0;
   int count = 0;
   for (std::size_t i = 0; i < carried.size(); ++i) {
@@ -165,7 +164,7 @@ double FabricNetwork::mean_share(const std::vector<double>& carried, int bottlen
       ++count;
     }
   }
-  return std::min(1.0, sum / count / carried[static_cast<std::size_t>(bottleneck)]);
+  return std::min(1.0, sum / count / carried[bottleneck]);
 }
 
 ExchangePrice FabricNetwork::all_to_all(const TrafficMatrix& traffic, Bytes row, Direction direction,

@@ -39,9 +39,7 @@ EPSIM_SIMD void rank_all(const std::int64_t* __restrict keys, std::size_t n, std
 }  // namespace
 
 FairShare::FairShare(const ClusterShape& shape, int gpus_per_group)
-    : gpus_(static_cast<std::size_t>(shape.gpus)),
-      per_node_(static_cast<std::size_t>(shape.gpus_per_node)),
-      per_group_(static_cast<std::size_t>(gpus_per_group)) {}
+    : gpus_(shape.gpus), per_node_(shape.gpus_per_node), per_group_(gpus_per_group) {}
 
 // What every group sends, and whether a receiver can idle at all. A sender's flows to one NIC are per_group_ of those
 // to all far GPUs, so as many senders as that leaves fill a receiver at once.
@@ -50,8 +48,8 @@ bool FairShare::anybody_idles(const TrafficMatrix& traffic) {
   double least = std::numeric_limits<double>::infinity();
   latest_ = 0;
   for (std::size_t k = 0; k < sent_.size(); ++k) {
-    const auto own = traffic.inter_out.begin() + static_cast<std::ptrdiff_t>(k * per_group_);
-    sent_[k] = std::accumulate(own, own + static_cast<std::ptrdiff_t>(per_group_), 0.0);
+    const auto own = traffic.inter_out.begin() + k * per_group_;
+    sent_[k] = std::accumulate(own, own + per_group_, 0.0);
     latest_ = std::max(latest_, sent_[k]);
     least = std::min(least, sent_[k]);
   }
@@ -218,7 +216,7 @@ bool FairShare::worth_trying(std::size_t hot) {
     min = g == hot ? min : std::min(min, here);
   }
   const bool covered = max <= covered_;
-  const bool hears_all = std::none_of(senders_.begin(), senders_.begin() + static_cast<std::ptrdiff_t>(active_),
+  const bool hears_all = std::none_of(senders_.begin(), senders_.begin() + active_,
                                       [&](const Sender& s) { return s.node == first / per_node_; });
   covered_ = hears_all ? std::max(covered_, min) : covered_;
   return !covered;

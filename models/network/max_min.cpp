@@ -44,8 +44,8 @@ class Component {
       size_.push_back(flows.front().first);
       weight_.push_back(static_cast<double>(flows.size()));
       for (const int link : classes_[c].links) {
-        users_[static_cast<std::size_t>(link)].push_back(c);
-        living_on_[static_cast<std::size_t>(link)] += weight_[c];
+        users_[link].push_back(c);
+        living_on_[link] += weight_[c];
       }
     }
     ended_.resize(count);
@@ -95,7 +95,7 @@ class Component {
       filled_in_[c] = event_;
       rate_[c] = level;
       for (const int link : classes_[c].links) {
-        const auto i = static_cast<std::size_t>(link);
+        const std::size_t i = link;
         spare_[i] = std::max(0.0, spare_[i] - level * weight_[c]);
         growing_[i] -= weight_[c];  // whole numbers: exactly 0 in the end
         share_[i] = growing_[i] > 0 ? spare_[i] / growing_[i] : kInfinite;
@@ -131,10 +131,10 @@ class Component {
 
   void end_next(std::size_t c, double now, std::vector<Seconds>& finish) {
     const std::vector<std::pair<double, int>>& flows = classes_[c].by_size;
-    finish[static_cast<std::size_t>(flows[ended_[c]].second)] = Seconds(now);
+    finish[flows[ended_[c]].second] = Seconds(now);
     weight_[c] -= 1;
     for (const int link : classes_[c].links) {
-      living_on_[static_cast<std::size_t>(link)] -= 1;
+      living_on_[link] -= 1;
     }
     if (++ended_[c] < flows.size()) {
       size_[c] = flows[ended_[c]].first;
@@ -176,9 +176,9 @@ std::map<std::vector<int>, FlowClass> classify(const Topology& topology, std::sp
     check_size(flows[f]);
     std::vector<int> links = topology.route(flows[f].from, flows[f].to);
     for (const int link : links) {
-      link_bytes[static_cast<std::size_t>(link)] += flows[f].bytes;
+      link_bytes[link] += flows[f].bytes;
     }
-    std::erase_if(links, [&](int link) { return topology.links()[static_cast<std::size_t>(link)].rate == kUnlimited; });
+    std::erase_if(links, [&](int link) { return topology.links()[link].rate == kUnlimited; });
     if (!links.empty() && flows[f].bytes.count() > 0) {
       FlowClass& flow_class = classes[links];
       flow_class.links = std::move(links);
@@ -207,10 +207,10 @@ std::vector<Component> components_of(const Topology& topology, std::map<std::vec
   for (auto& [route, flow_class] : classes) {
     const int part = sets.find_set(route.front());
     for (int& link : flow_class.links) {
-      int& local = number[static_cast<std::size_t>(link)];
+      int& local = number[link];
       if (local < 0) {
         local = static_cast<int>(capacity[part].size());
-        capacity[part].push_back(topology.links()[static_cast<std::size_t>(link)].rate.count());
+        capacity[part].push_back(topology.links()[link].rate.count());
       }
       link = local;
     }
@@ -244,7 +244,7 @@ MaxMinResult max_min(const Topology& topology, std::span<const Flow> flows) {
     }
   }
   if (out.bottleneck >= 0) {
-    out.bottleneck_name = topology.links()[static_cast<std::size_t>(out.bottleneck)].name;
+    out.bottleneck_name = topology.links()[out.bottleneck].name;
   }
   return out;
 }

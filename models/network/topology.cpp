@@ -25,7 +25,7 @@ class Towards {
  public:
   Towards() = default;
   Towards(const Graph& graph, const std::vector<TopologyVertex>& vertices, int target)
-      : graph_(&graph), vertices_(&vertices), target_(static_cast<std::size_t>(target)) {}
+      : graph_(&graph), vertices_(&vertices), target_(target) {}
   bool operator()(const Graph::edge_descriptor& edge) const {
     const std::size_t head = boost::target(edge, *graph_);
     return head == target_ || !is_end_point((*vertices_)[head].kind);
@@ -51,7 +51,7 @@ std::vector<int> distances_to(const Graph& graph, const std::vector<TopologyVert
   const boost::filtered_graph<Graph, Towards> towards(graph, Towards(graph, vertices, target));
   const auto back = boost::make_reverse_graph(towards);
   std::vector<int> distance(vertices.size(), kNoRoute);
-  distance[static_cast<std::size_t>(target)] = 0;
+  distance[target] = 0;
   const auto by_vertex = boost::make_iterator_property_map(distance.begin(), boost::get(boost::vertex_index, back));
   boost::breadth_first_search(
       back, static_cast<std::size_t>(target),
@@ -120,7 +120,7 @@ void Topology::check_rates() const {
 }
 
 void Topology::check_route(int from, int to, const std::string& why) const {
-  if (from != to && next_[static_cast<std::size_t>(to)][static_cast<std::size_t>(from)] == kNoRoute) {
+  if (from != to && next_[to][from] == kNoRoute) {
     throw InputError({"", 0, vertex(from).name},
                      fmt::format("the topology is disconnected: no links lead from {} to {}. {}", vertex(from).name,
                                  vertex(to).name, why));
@@ -157,11 +157,11 @@ void Topology::check_routes() const {
 }
 
 void Topology::append(int from, int to, std::vector<int>& out) const {
-  const std::vector<int>& next = next_[static_cast<std::size_t>(to)];
+  const std::vector<int>& next = next_[to];
   while (from != to) {
-    const int link = next[static_cast<std::size_t>(from)];
+    const int link = next[from];
     out.push_back(link);
-    from = plan_.links[static_cast<std::size_t>(link)].to;
+    from = plan_.links[link].to;
   }
 }
 

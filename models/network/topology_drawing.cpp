@@ -51,7 +51,7 @@ std::vector<bool> shown_vertices(const Topology& topology, int max_nodes) {
   }
   for (const VertexKind tier : {VertexKind::kLeaf, VertexKind::kSpine}) {
     for (const TopologyLink& link : topology.links()) {
-      const auto from = static_cast<std::size_t>(link.from), to = static_cast<std::size_t>(link.to);
+      const std::size_t from = link.from, to = link.to;
       shown[to] = shown[to] || (shown[from] && vertices[to].kind == tier);
     }
   }
@@ -69,7 +69,7 @@ std::vector<Edge> edges_between(const Topology& topology, const std::vector<bool
     const auto back = rate.find({link.to, link.from});
     const bool both = back != rate.end() && back->second == link.rate;
     const bool seen = both && drawn.contains({link.to, link.from});
-    if (shown[static_cast<std::size_t>(link.from)] && shown[static_cast<std::size_t>(link.to)] && !seen) {
+    if (shown[link.from] && shown[link.to] && !seen) {
       edges.push_back({link.from, link.to, link.rate, both, link.name});
       drawn.insert({link.from, link.to});
     }
@@ -145,7 +145,7 @@ class Layout {
   double bottom_of_nodes() const { return y_of(lowest()); }
 
  private:
-  const TopologyVertex& vertex(int v) const { return topology_.vertices()[static_cast<std::size_t>(v)]; }
+  const TopologyVertex& vertex(int v) const { return topology_.vertices()[v]; }
   bool has(VertexKind kind) const {
     return std::any_of(view_.vertices.begin(), view_.vertices.end(), [&](int v) { return vertex(v).kind == kind; });
   }
@@ -230,9 +230,7 @@ class Layout {
 // One line per kind of link: "gpu - nvswitch: 300 GB/s each way".
 std::vector<std::string> legend(const Topology& topology, const View& view) {
   std::vector<std::string> lines;
-  const auto kind = [&](int v) {
-    return kVertexKindNames[static_cast<std::size_t>(topology.vertices()[static_cast<std::size_t>(v)].kind)];
-  };
+  const auto kind = [&](int v) { return kVertexKindNames[static_cast<std::size_t>(topology.vertices()[v].kind)]; };
   for (const Edge& e : view.edges) {
     const std::string line = fmt::format("{} {} {}: {}{}", kind(e.from), e.both ? "-" : "to", kind(e.to),
                                          rate_text(e.rate), e.both && e.rate != kUnlimited ? " each way" : "");
@@ -254,7 +252,7 @@ constexpr std::string_view kStyle =
 std::string svg_boxes(const Topology& topology, const View& view, const Layout& layout) {
   std::string out;
   for (const int v : view.vertices) {
-    const TopologyVertex& vertex = topology.vertices()[static_cast<std::size_t>(v)];
+    const TopologyVertex& vertex = topology.vertices()[v];
     const Point p = layout.at(v);
     out += fmt::format(
         "<g><title>{}</title><rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\"/>"
@@ -311,15 +309,14 @@ std::string to_dot(const Topology& topology, int max_nodes) {
   for (int node = 0; node < view.drawn_nodes; ++node) {
     out += fmt::format("  subgraph cluster_node{} {{\n    label=\"node {}\";\n", node, node);
     for (const int v : view.vertices) {
-      const TopologyVertex& vertex = topology.vertices()[static_cast<std::size_t>(v)];
+      const TopologyVertex& vertex = topology.vertices()[v];
       out += vertex.node == node ? fmt::format("    {};\n", quoted(vertex.name)) : "";
     }
     out += "  }\n";
   }
   for (const Edge& e : view.edges) {
-    out += fmt::format("  {} -> {} [label={}{}];\n", quoted(topology.vertices()[static_cast<std::size_t>(e.from)].name),
-                       quoted(topology.vertices()[static_cast<std::size_t>(e.to)].name), quoted(rate_text(e.rate)),
-                       e.both ? ", dir=both" : "");
+    out += fmt::format("  {} -> {} [label={}{}];\n", quoted(topology.vertices()[e.from].name),
+                       quoted(topology.vertices()[e.to].name), quoted(rate_text(e.rate)), e.both ? ", dir=both" : "");
   }
   return out + "}\n";
 }

@@ -157,7 +157,7 @@ ExchangePrice TwoTierNetwork::all_to_all(const TrafficMatrix& traffic, Bytes row
                                          std::vector<double>& link_bytes) const {
   const double size = row.count();
   Tier port, nic;
-  for_each_tier(traffic, static_cast<std::size_t>(groups_.gpus_per_group), nic_groups_,
+  for_each_tier(traffic, groups_.gpus_per_group, nic_groups_,
                 [&](const double* out, const double* in, std::size_t n, std::size_t link) {
                   (link == 0 ? port : nic).add(out, in, n, link);
                   const bool dispatch = direction == Direction::kDispatch;
@@ -171,7 +171,7 @@ Network::LayerExchange TwoTierNetwork::dispatch_and_combine(const TrafficMatrix&
                                                             Bytes combine_row, std::vector<double>& link_bytes) const {
   const double sent = dispatch_row.count(), back = combine_row.count();
   Tier port, nic;
-  for_each_tier(traffic, static_cast<std::size_t>(groups_.gpus_per_group), nic_groups_,
+  for_each_tier(traffic, groups_.gpus_per_group, nic_groups_,
                 [&](const double* out, const double* in, std::size_t n, std::size_t link) {
                   (link == 0 ? port : nic).add(out, in, n, link);
                   add_bytes_and_back(out, in, n, sent, back, link_bytes.data() + link);
@@ -187,11 +187,11 @@ Network::PortTiers TwoTierNetwork::port_tiers(const TrafficMatrix& traffic, Byte
   const std::size_t gpus = traffic.intra_out.size();
   const auto wires = [&](const std::vector<double>& intra, const std::vector<double>& inter) {
     std::vector<Tiers> out(gpus);
-    const auto per_group = static_cast<std::size_t>(groups_.gpus_per_group);
+    const std::size_t per_group = groups_.gpus_per_group;
     for (std::size_t g = 0; g < gpus; ++g) {
       out[g].inside = row * intra[g] / cluster_.node.intra_rate;
       if (groups_.groups_per_node > 0 && cluster_.nodes > 1) {
-        const auto first = inter.begin() + static_cast<std::ptrdiff_t>(g / per_group * per_group);
+        const auto first = inter.begin() + g / per_group * per_group;
         out[g].between = row * std::accumulate(first, first + groups_.gpus_per_group, 0.0) / groups_.rate;
       }
     }
@@ -207,7 +207,7 @@ void TwoTierNetwork::count(const TrafficMatrix& traffic, Bytes row, std::vector<
     link_bytes[2 * g] += traffic.intra_out[g] * row.count();
     link_bytes[2 * g + 1] += traffic.intra_in[g] * row.count();
     if (groups_.groups_per_node > 0) {
-      const std::size_t group = gpus + g / static_cast<std::size_t>(groups_.gpus_per_group);
+      const std::size_t group = gpus + g / groups_.gpus_per_group;
       link_bytes[2 * group] += traffic.inter_out[g] * row.count();
       link_bytes[2 * group + 1] += traffic.inter_in[g] * row.count();
     }

@@ -83,7 +83,7 @@ void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>
 
 Price LayerCosts::experts(int gpu, double rows, double touched) const {
   const Price price = compute_.experts(rows, touched);
-  return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[static_cast<std::size_t>(gpu)]);
+  return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[gpu]);
 }
 
 Network::LayerExchange LayerCosts::exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const {

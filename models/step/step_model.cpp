@@ -16,7 +16,7 @@ StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Par
       shape_(shape_of(cluster)),
       stats_(model, parallelism.gpus, costs_.network()),
       moe_numbers_(model.moe_layer_numbers()),
-      tokens_(static_cast<std::size_t>(parallelism.dp_ranks())),
+      tokens_(parallelism.dp_ranks()),
       decodes_(tokens_.size()) {
   EPSIM_CHECK(loads.layers() == model.moe_layers(), "one row per MoE layer");
   EPSIM_CHECK(loads.experts() == model.experts, "one load per expert");
@@ -66,7 +66,7 @@ const MoeLayerCost& StepModel::layer(int l) {
 }
 
 int StepModel::model_layer(int l) const {
-  return l < std::ssize(moe_numbers_) ? moe_numbers_[static_cast<std::size_t>(l)] : costs_.model().layers;
+  return l < std::ssize(moe_numbers_) ? moe_numbers_[l] : costs_.model().layers;
 }
 
 // `last`: after the last MoE layer, where the head stands in place of attention and gate.
@@ -90,7 +90,7 @@ StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
 
 // The slowest rank's slowest GPU, and its shared experts.
 void StepModel::experts_stretch(int l, StepSum& sum) {
-  const auto tp = static_cast<std::size_t>(costs_.parallelism().attention_tp);
+  const std::size_t tp = costs_.parallelism().attention_tp;
   const std::vector<double>& seconds = layer_.experts.seconds;
   std::size_t slowest = 0, rank = 0;
   Ticks length{-1};
@@ -120,7 +120,7 @@ void StepModel::experts_stretch(int l, StepSum& sum) {
 
 void StepModel::moe_layer(int l, StepSum& sum) {
   const int dense_layers = dense_before(l);
-  const Stretch& stretch = stretches_[static_cast<std::size_t>(dense_layers)];
+  const Stretch& stretch = stretches_[dense_layers];
   const RankCost& slowest = ranks_[stretch.rank];
   const Ticks start = sum.total();
   sum.add(LayerPart::kAttention, slowest.attention, dense_layers + 1);
@@ -213,8 +213,7 @@ StepExchange StepModel::exchange_of(int l, LayerPart part, int batch, const Traf
           .intra_in = dispatch ? t.intra_in : t.intra_out,
           .inter_out = dispatch ? t.inter_out : t.inter_in,
           .inter_in = dispatch ? t.inter_in : t.inter_out,
-          .slowest_link = link >= 0 ? std::string_view(costs_.network().links()[static_cast<std::size_t>(link)].name)
-                                    : std::string_view(),
+          .slowest_link = link >= 0 ? std::string_view(costs_.network().links()[link].name) : std::string_view(),
           .duration = (dispatch ? cost.dispatch : cost.combine).time};
 }
 
@@ -231,13 +230,13 @@ void StepModel::record_layer(int l, Ticks start) const {
   for (int r = 0; r * tp < gpus; ++r) {
     Ticks experts{};
     for (int g = r * tp; g < (r + 1) * tp; ++g) {
-      const Ticks here = to_ticks(layer_.experts[static_cast<std::size_t>(g)].time);
+      const Ticks here = to_ticks(layer_.experts[g].time);
       experts = std::max(experts, here);
       if (here > Ticks{}) {
         recorder_->span({layer, LayerPart::kExperts, StepLane::kCompute, 0, g, 1, start + sent, here});
       }
     }
-    const Ticks shared = ranks_[static_cast<std::size_t>(r)].shared.time;
+    const Ticks shared = ranks_[r].shared.time;
     if (shared > Ticks{}) {
       recorder_->span({layer, LayerPart::kDense, StepLane::kCompute, 0, r * tp, tp, start + sent + experts, shared});
     }

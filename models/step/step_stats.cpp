@@ -5,7 +5,7 @@
 namespace epsim {
 
 StepStats::StepStats(const MoeSpec& model, int gpus, const Network& network)
-    : layer_ticks_(static_cast<std::size_t>(model.moe_layers())), link_bytes_(network.links().size(), 0.0) {
+    : layer_ticks_(model.moe_layers()), link_bytes_(network.links().size(), 0.0) {
   const auto cells = static_cast<std::size_t>(model.moe_layers()) * static_cast<std::size_t>(gpus);
   totals_.gpus = gpus;
   totals_.balancedness = LayerSeries(model.moe_layers());
@@ -40,7 +40,7 @@ void StepStats::load(int l, const TrafficMatrix& traffic, const PriceRow& expert
     busy[g] += experts.seconds[g];
   }
   const double balance = balancedness(traffic.executed);
-  LayerTotals& layer = totals_.layers[static_cast<std::size_t>(l)];
+  LayerTotals& layer = totals_.layers[l];
   layer.balancedness_sum += balance * weight;
   totals_.balancedness.add(l, balance * weight);
   layer.balancedness_min = std::min(layer.balancedness_min, balance);
