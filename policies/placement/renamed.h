@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "policies/placement_policy.h"
+#include "policies/plan_explanation.h"
 
 namespace epsim {
 
-class RenamedPlacement final : public PlacementPolicy {
+class RenamedPlacement final : public ExplainedPolicy {
  public:
   RenamedPlacement(std::string name, std::unique_ptr<PlacementPolicy> policy)
       : name_(std::move(name)), policy_(std::move(policy)) {}
@@ -17,6 +17,9 @@ class RenamedPlacement final : public PlacementPolicy {
     PlacementPlan out = policy_->plan(load, shape);
     out.policy = name_;
     return out;
+  }
+  std::optional<PlanExplanation> explain(const LoadWindow& load, const ClusterShape& shape) const override {
+    return explanation_of(*policy_, load, shape);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "policies/plan_explanation.h"
 #include "policies/plan_io.h"
 #include "policies/rebalance/keep_in_place.h"
 #include "sim/app/plan_migration.h"
@@ -18,7 +19,7 @@ namespace epsim::app {
 namespace {
 
 // Experts in order; where they do not divide over the GPUs, the shares differ by one.
-PlacementPlan contiguous(const PlanRequest& request) {
+PlacementPlan in_order(const PlanRequest& request) {
   const int experts = request.load.experts(), gpus = request.shape.gpus;
   LayerPlan layer;
   layer.slots.resize(static_cast<std::size_t>(experts));
@@ -26,7 +27,7 @@ PlacementPlan contiguous(const PlanRequest& request) {
   for (int g = 0; g <= gpus; ++g) {
     layer.first_slot.push_back(static_cast<int>(static_cast<long long>(experts) * g / gpus));
   }
-  PlacementPlan out{.policy = "contiguous", .experts = experts, .gpus = gpus, .layers = {}};
+  PlacementPlan out{.policy = "", .experts = experts, .gpus = gpus, .layers = {}};
   out.layers.assign(static_cast<std::size_t>(request.load.layers()), layer);
   return out;
 }
@@ -73,31 +74,12 @@ std::optional<double> moved_bytes(const PlanFigures& figures, const PlanRequest&
   return static_cast<double>(*figures.moved_copies) * request.expert_bytes->count();
 }
 
-// What CRAFT's choice of copies was made from; null for other policies.
-std::string craft_json(const PlanRequest& request) {
-  if (!request.craft) {
-    return "null";
-  }
-  CraftExplanation why;
-  craft_plan(*request.craft, request.load, request.shape, &why);
-  std::vector<std::string> gains;
-  for (const std::vector<double>& by_layer : why.table.gain) {
-    gains.push_back(list(by_layer));
-  }
-  return fmt::format(
-      "{{\n    \"replication_factor\": {},\n    \"factors\": [{}],\n    \"factor_gains\": {},\n"
-      "    \"copy_counts\": [{}],\n    \"layer_copies\": [{}],\n    \"base\": {},\n"
-      "    \"gains\": [{}]\n  }}",
-      why.replication_factor, fmt::join(why.curve.factor, ","), list(why.curve.gain), fmt::join(why.table.counts, ","),
-      fmt::join(why.layer_copies, ","), list(why.table.base), fmt::join(gains, ","));
-}
-
 }  // namespace
 
 PlanFigures plan_figures(const PlacementPlan& plan, const PlanRequest& request) {
   PlanFigures out;
   const Placement placement = placed(plan, request.shape);
-  out.before = balancedness_by_layer(placed(contiguous(request), request.shape), request.load);
+  out.before = balancedness_by_layer(placed(in_order(request), request.shape), request.load);
   out.after = balancedness_by_layer(placement, request.load);
   for (int g = 0; g < plan.gpus; ++g) {
     out.experts_per_gpu.push_back(placement.resident(g));
@@ -132,7 +114,9 @@ std::string plan_json(const PlacementPlan& plan, const PlanRequest& request, con
   add("moved_copies", figures.moved_copies ? fmt::format("{}", *figures.moved_copies) : "null");
   const std::optional<double> moved = moved_bytes(figures, request);
   add("moved_bytes", moved ? bytes(*moved) : "null");
-  add("craft", craft_json(request));
+  if (const auto why = explanation_of(*request.placement, request.load, request.shape); why && !why->key.empty()) {
+    add(why->key.c_str(), why->json);
+  }
   add("migration", request.previous ? migration_json(plan, request) : "null");
   return out + plan_maps_json(plan) + "\n}\n";
 }

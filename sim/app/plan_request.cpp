@@ -148,12 +148,6 @@ void read_policy(ConfigReader& root, PlanRequest& request) {
   read_groups(root, options, entry);
   request.placement = entry.make(options);
   check_nodes(root, options, entry, request);
-  if (request.policy == "craft") {
-    request.craft = read_craft_options(options);
-  }
-  if (request.policy.starts_with("grace") && request.policy != "grace_vanilla") {
-    request.grace = read_grace_options(options);
-  }
   options.finish();
 }
 

@@ -5,8 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "policies/placement/craft/craft.h"
-#include "policies/placement/grace/grace.h"
 #include "policies/placement_policy.h"
 #include "policies/rebalance/keep_in_place.h"
 #include "sim/core/config.h"
@@ -17,9 +15,6 @@ namespace epsim::app {
 struct PlanRequest {
   std::string policy;  // its name
   std::shared_ptr<const PlacementPolicy> placement;
-  // The same options again where the policy is of that kind, for --explain.
-  std::optional<CraftOptions> craft;
-  std::optional<GraceOptions> grace;
   LoadWindow load;
   int nodes = 1;       // as the request states them
   ClusterShape shape;  // one node where the policy ignores nodes that the GPUs do not divide over

@@ -73,11 +73,16 @@ CraftLayout layout_of(const CraftOptions& options, int experts, const ClusterSha
           .groups = options.groups};
 }
 
-class CraftPlacement final : public PlacementPolicy {
+class CraftPlacement final : public ExplainedPolicy {
  public:
   explicit CraftPlacement(CraftOptions options) : options_(std::move(options)) {}
   PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
     return craft_plan(options_, load, shape);
+  }
+  std::optional<PlanExplanation> explain(const LoadWindow& load, const ClusterShape& shape) const override {
+    CraftExplanation why;
+    craft_plan(options_, load, shape, &why);
+    return explain_craft(why, shape.gpus);
   }
 
  private:

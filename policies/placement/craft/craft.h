@@ -17,6 +17,7 @@
 #include "policies/placement/craft/benefit.h"
 #include "policies/placement/eplb.h"
 #include "policies/placement_policy.h"
+#include "policies/plan_explanation.h"
 #include "sim/core/config.h"
 
 namespace epsim {
@@ -53,5 +54,8 @@ PlacementPlan craft_plan(const CraftOptions& options, const LoadWindow& load, co
                          CraftExplanation* why = nullptr);
 
 CraftOptions read_craft_options(ConfigReader& in);
+
+// As tables, and as member `craft` of a plan's file.
+PlanExplanation explain_craft(const CraftExplanation& why, int gpus);
 
 }  // namespace epsim

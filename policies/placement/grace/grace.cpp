@@ -120,11 +120,16 @@ void check_grace(const GraceOptions& options, const LoadWindow& load, const Clus
   }
 }
 
-class GracePlacement final : public PlacementPolicy {
+class GracePlacement final : public ExplainedPolicy {
  public:
   explicit GracePlacement(GraceOptions options) : options_(std::move(options)) {}
   PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
     return grace_plan(options_, load, shape);
+  }
+  std::optional<PlanExplanation> explain(const LoadWindow& load, const ClusterShape& shape) const override {
+    GraceExplanation why;
+    grace_plan(options_, load, shape, &why);
+    return explain_grace(why, load);
   }
 
  private:

@@ -12,6 +12,7 @@
 
 #include "policies/placement/grace/grouping.h"
 #include "policies/placement/grace/replication.h"
+#include "policies/plan_explanation.h"
 #include "policies/registry.h"
 
 namespace epsim {
@@ -54,5 +55,8 @@ PlacementPlan grace_plan(const GraceOptions& options, const LoadWindow& load, co
                          GraceExplanation* why = nullptr);
 
 GraceOptions read_grace_options(ConfigReader& in);
+
+// As tables. `load`: the window that was planned from.
+PlanExplanation explain_grace(const GraceExplanation& why, const LoadWindow& load);
 
 }  // namespace epsim
