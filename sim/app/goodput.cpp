@@ -41,9 +41,9 @@ std::string manifest_of(const std::vector<Scenario>& by_seed, const GoodputOptio
   return document_text(out);
 }
 
-void print_probe(const GoodputSubject& subject, const Probe& p) {
+void print_load_point(const SearchTarget& target, const LoadPoint& p) {
   std::cerr << fmt::format("{}, seed {}: {} requests at {:.4g}/s, {:.4g}/s completed, TTFT {} ms{}\n",
-                           printable(subject.policy), subject.seed, p.requests, p.offered, p.completed,
+                           printable(target.policy), target.seed, p.requests, p.offered, p.completed,
                            rounded(p.ttft_s.mean * 1e3), p.stable ? "" : ", unstable");
 }
 
@@ -60,13 +60,13 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
   }
   study.same_requests = same_requests(by_seed);
   std::mutex turn;
-  const OnProbe print = [&turn](const GoodputSubject& subject, const Probe& probe) {
+  const OnLoadPoint print = [&turn](const SearchTarget& target, const LoadPoint& probe) {
     const std::lock_guard lock(turn);
-    print_probe(subject, probe);
+    print_load_point(target, probe);
   };
   PlanCache plans;
-  study.searches = search_all(subjects_of(by_seed, control, &plans), options,
-                              values["quiet"].as<bool>() ? OnProbe() : print, &store);
+  study.searches = search_all(targets_of(by_seed, control, &plans), options,
+                              values["quiet"].as<bool>() ? OnLoadPoint() : print, &store);
   return study;
 }
 

@@ -47,7 +47,7 @@ void Recordings::finish(const fs::path& folder, const RunResult& run) {
   }
 }
 
-bool Recordings::tell_timeline(const RunResult& run, const fs::path& target) const {
+bool Recordings::print_timeline(const RunResult& run, const fs::path& target) const {
   if (!timeline) {
     return true;
   }

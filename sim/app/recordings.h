@@ -26,7 +26,7 @@ struct Recordings {
   // After the run: completes the files in `folder`. Throws RunFailed.
   void finish(const std::filesystem::path& folder, const RunResult& run);
   // Prints what became of the timeline; false when there is none although it was asked for.
-  bool tell_timeline(const RunResult& run, const std::filesystem::path& target) const;
+  bool print_timeline(const RunResult& run, const std::filesystem::path& target) const;
 };
 
 }  // namespace epsim::app

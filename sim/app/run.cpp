@@ -193,7 +193,7 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   print_runs(compared);
   std::cout << "\nresults: " << target.string() << "\n";
   json.print(read_file(target / (folders_by_label ? "comparison.json" : "summary.json")));
-  const bool drawn = recordings.tell_timeline(results.front(), target);
+  const bool drawn = recordings.print_timeline(results.front(), target);
   if (interrupted()) {
     std::cout << "interrupted: the figures above cover only the seeds and steps that were complete\n"
               << (store ? "finished runs are kept: the same command with --overwrite goes on from there\n" : "");

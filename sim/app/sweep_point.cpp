@@ -43,7 +43,7 @@ std::vector<ResultTable> tables_of_search(const Scenario& scenario, const Goodpu
   GoodputStudy study;
   study.options = options;
   study.policies = {scenario.policies.front().label};
-  study.searches = search_all(subjects_of(by_seed, control, &plans), options, {});
+  study.searches = search_all(targets_of(by_seed, control, &plans), options, {});
   ResultTable results = policy_table(study, 0);
   if (!options.slo.any()) {  // of the one search; a policy has one under each seed
     results.columns.push_back({"knee_limit", true});

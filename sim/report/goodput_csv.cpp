@@ -10,7 +10,7 @@ constexpr double kMilli = 1e3;
 double count(std::int64_t n) { return static_cast<double>(n); }
 double flag(bool yes) { return yes ? 1 : 0; }
 
-std::vector<Cell> probe_row(const GoodputSearch& search, const Probe& p, const Slo& slo) {
+std::vector<Cell> probe_row(const GoodputSearch& search, const LoadPoint& p, const Slo& slo) {
   return {search.policy,
           std::to_string(search.seed),
           p.offered,
@@ -117,7 +117,7 @@ ResultTable curve_table(const GoodputStudy& study) {
                    {"fingerprint", true}},
                   {}};
   for (const GoodputSearch& search : study.searches) {
-    for (const Probe& probe : search.curve) {
+    for (const LoadPoint& probe : search.curve) {
       out.rows.push_back(probe_row(search, probe, study.options.slo));
     }
   }

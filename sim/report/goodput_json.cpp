@@ -131,7 +131,7 @@ Json quantiles_of(const Summary& s) {
   return {{"mean", s.mean}, {"p50", s.p50}, {"p90", s.p90}, {"p95", s.p95}, {"p99", s.p99}};
 }
 
-Json probe_of(const Probe& p, const Slo& slo) {
+Json probe_of(const LoadPoint& p, const Slo& slo) {
   return {{"offered_requests_per_s", p.offered},
           {"offered_requests", p.requests},
           {"measured_requests", p.measured_requests},
@@ -152,7 +152,7 @@ Json search_json(const GoodputSearch& s, const Slo& slo) {
                   {"interval", {s.slo.low, s.slo.high}},
                   {"limit_term", s.slo.limit}};
   }
-  for (const Probe& p : s.curve) {
+  for (const LoadPoint& p : s.curve) {
     out["curve"].push_back(probe_of(p, slo));
   }
   return out;

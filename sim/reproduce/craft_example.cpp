@@ -9,7 +9,7 @@
 #include "sim/report/csv_table.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/job_runner.h"
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 #include "traces/requests/read_requests.h"
 
 namespace epsim {

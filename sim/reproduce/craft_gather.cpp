@@ -12,7 +12,7 @@
 #include "sim/reproduce/craft_describe.h"
 #include "sim/reproduce/craft_store.h"
 #include "sim/study/job_runner.h"
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 
 namespace epsim {
 namespace {
@@ -29,8 +29,8 @@ struct PolicyNeed {
 };
 using SetupNeeds = std::map<std::string, PolicyNeed, std::less<>>;
 
-RunResult serve_whole(const GoodputSubject& subject, const RequestTrace& trace) {
-  RunResult run = subject.serve(trace);
+RunResult serve_whole(const SearchTarget& target, const RequestTrace& trace) {
+  RunResult run = target.serve(trace);
   if (run.interrupted) {
     throw StudyInterrupted();
   }
@@ -57,25 +57,25 @@ NearKnee near_knee_of(const RunResult& run) {
   return out;
 }
 
-Saturated run_saturated(const GoodputSubject& subject, int ranks) {
-  const Request& one = subject.trace->requests.front();  // all are of one size
+Saturated run_saturated(const SearchTarget& target, int ranks) {
+  const Request& one = target.trace->requests.front();  // all are of one size
   const double in_pools =
-      static_cast<double>(ranks * subject.kv_tokens_per_rank) / (one.input_tokens + one.output_tokens);
+      static_cast<double>(ranks * target.kv_tokens_per_rank) / (one.input_tokens + one.output_tokens);
   const std::size_t requests =
       std::clamp(static_cast<std::size_t>(kTimesInPools * in_pools), kLeastSaturating, kMostSaturating);
-  const RunResult run = serve_whole(subject, at_rate(first_of(*subject.trace, requests), kSaturatingRate));
+  const RunResult run = serve_whole(target, at_rate(first_of(*target.trace, requests), kSaturatingRate));
   return {run.kv.time_full_share, part_share(run, LayerPart::kDispatch) + part_share(run, LayerPart::kCombine)};
 }
 
 // Searches one policy under every seed, and keeps what the runs next below the knees were like.
 class NearKneeSearch {
  public:
-  std::vector<SearchedPolicy> run(std::vector<GoodputSubject> subjects, const GoodputOptions& options) {
-    for (GoodputSubject& subject : subjects) {
-      subject.serve = [this, serve = subject.serve](const RequestTrace& trace) { return note(serve(trace)); };
+  std::vector<SearchedPolicy> run(std::vector<SearchTarget> targets, const GoodputOptions& options) {
+    for (SearchTarget& target : targets) {
+      target.serve = [this, serve = target.serve](const RequestTrace& trace) { return note(serve(trace)); };
     }
     std::vector<SearchedPolicy> out;
-    for (GoodputSearch& search : search_all(subjects, options, {})) {
+    for (GoodputSearch& search : search_all(targets, options, {})) {
       const auto found = by_fingerprint_.find(search.best.fingerprint);
       EPSIM_CHECK(found != by_fingerprint_.end(), "the run below a knee is one that the search made");
       NearKnee near = found->second;
@@ -109,7 +109,7 @@ struct PolicyJobs {
   }
 };
 
-// One setup on its way. Its subjects point into it.
+// One setup on its way. Its targets point into it.
 class SetupWork {
  public:
   SetupWork(const CraftSetup& setup, const SetupNeeds& needs, const CraftStudyOptions& options,
@@ -132,15 +132,15 @@ class SetupWork {
       out_.policies[policy];
     }
     prepare();
-    run(searched_, [&](const auto& subjects) { return NearKneeSearch().run(subjects, options_.goodput); });
+    run(searched_, [&](const auto& targets) { return NearKneeSearch().run(targets, options_.goodput); });
     for (std::size_t i = 0; i < searched_.policies.size(); ++i) {
       for (const SearchedPolicy& one : *searched_.runner[i]) {
         of(searched_.policies[i]).searches.push_back(one.search);
         of(searched_.policies[i]).near_knee.push_back(one.near_knee);
       }
     }
-    run(saturated_, [&](const auto& subjects) { return saturate(subjects); });
-    run(fixed_, [&](const auto& subjects) { return serve_fixed_rate(subjects); });
+    run(saturated_, [&](const auto& targets) { return saturate(targets); });
+    run(fixed_, [&](const auto& targets) { return serve_fixed_rate(targets); });
     for (std::size_t i = 0; i < saturated_.policies.size(); ++i) {
       of(saturated_.policies[i]).saturated = *saturated_.runner[i];
     }
@@ -187,7 +187,7 @@ class SetupWork {
       lacking = lacking || lacks_any(policy);
     }
     const std::size_t wanted = lacking ? seeds() : 1;
-    by_seed_.reserve(wanted);  // subjects point into it
+    by_seed_.reserve(wanted);  // targets point into it
     for (std::size_t k = 0; k < wanted; ++k) {
       std::vector<std::string> overrides = options_.overrides;
       if (options_.overrides_of != nullptr) {
@@ -216,8 +216,8 @@ class SetupWork {
     if (seed == 0) {
       describe_plan(prepared->last(), s.plan_window, of(policy.label));
     }
-    subjects_[policy.label].push_back(subject_of(s, std::move(prepared), static_cast<int>(seed), control_));
-    subjects_[policy.label].back().longer = {};  // the study states how many requests a rate takes
+    targets_[policy.label].push_back(target_of(s, std::move(prepared), static_cast<int>(seed), control_));
+    targets_[policy.label].back().longer = {};  // the study states how many requests a rate takes
   }
 
   // Policies side by side: the more copies, the fewer requests in a step, and the more steps.
@@ -228,13 +228,13 @@ class SetupWork {
       return of(jobs.policies[a]).copies_per_gpu > of(jobs.policies[b]).copies_per_gpu;
     });
     jobs.runner.run(order, {},
-                    [&](std::size_t i, const Abandoned&) { return task(subjects_.find(jobs.policies[i])->second); });
+                    [&](std::size_t i, const Abandoned&) { return task(targets_.find(jobs.policies[i])->second); });
   }
 
-  std::vector<Saturated> saturate(const std::vector<GoodputSubject>& subjects) const {
+  std::vector<Saturated> saturate(const std::vector<SearchTarget>& targets) const {
     std::vector<Saturated> out;
-    for (const GoodputSubject& subject : subjects) {
-      out.push_back(run_saturated(subject, setup_.nodes()));
+    for (const SearchTarget& target : targets) {
+      out.push_back(run_saturated(target, setup_.nodes()));
     }
     return out;
   }
@@ -253,17 +253,17 @@ class SetupWork {
   }
 
   // With as many times the requests in the system as the search has.
-  FixedRate run_fixed_rate(const GoodputSubject& subject, const GoodputSearch& lowest) {
+  FixedRate run_fixed_rate(const SearchTarget& target, const GoodputSearch& lowest) {
     const double rate = kNearSaturation * lowest.knee.rate;
     const auto enough = static_cast<std::size_t>(options_.goodput.min_requests_ratio * lowest.best.concurrency);
-    const RequestTrace trace = at_rate(first_of(*subject.trace, std::max(enough, kLeastRequests)), rate);
-    return {rate, measure_probe(serve_whole(subject, trace), rate, options_.goodput).ttft_s.mean};
+    const RequestTrace trace = at_rate(first_of(*target.trace, std::max(enough, kLeastRequests)), rate);
+    return {rate, measure_load_point(serve_whole(target, trace), rate, options_.goodput).ttft_s.mean};
   }
 
-  std::vector<FixedRate> serve_fixed_rate(const std::vector<GoodputSubject>& subjects) {
+  std::vector<FixedRate> serve_fixed_rate(const std::vector<SearchTarget>& targets) {
     std::vector<FixedRate> out;
-    for (std::size_t k = 0; k < subjects.size(); ++k) {
-      out.push_back(run_fixed_rate(subjects[k], lowest_search(k)));
+    for (std::size_t k = 0; k < targets.size(); ++k) {
+      out.push_back(run_fixed_rate(targets[k], lowest_search(k)));
     }
     return out;
   }
@@ -278,7 +278,7 @@ class SetupWork {
   PolicyJobs<FixedRate> fixed_;
   SetupEvidence out_;
   std::vector<Scenario> by_seed_;
-  std::map<std::string, std::vector<GoodputSubject>, std::less<>> subjects_;  // [policy][seed]
+  std::map<std::string, std::vector<SearchTarget>, std::less<>> targets_;  // [policy][seed]
 };
 
 // Errors of input say on which setup.

@@ -9,7 +9,7 @@
 #include "sim/core/error.h"
 #include "sim/study/goodput_curve.h"
 #include "sim/study/goodput_store.h"
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 #include "sim/study/slo_curve.h"
 
 namespace epsim {
@@ -42,27 +42,27 @@ struct TooFewRequests : InputError {
   std::size_t needed;
 };
 
-void require_enough_requests(const Probe& probe, const GoodputSubject& subject, const GoodputOptions& options) {
+void require_enough_requests(const LoadPoint& probe, const SearchTarget& target, const GoodputOptions& options) {
   if (probe.enough_requests) {
     return;
   }
   // The number in the system may still rise with a longer trace, so ask for a quarter more, in whole hundreds.
   const double needed = std::ceil(1.25 * options.min_requests_ratio * probe.concurrency / 100) * 100;
   throw TooFewRequests(
-      {subject.trace->source, 0, "requests"},
+      {target.trace->source, 0, "requests"},
       fmt::format("at {:.4g} requests/s, {} keeps {:.0f} requests in the system, so the trace's {} are too "
                   "few to tell a steady state from a slow build-up: about {:.0f} are needed ({:g} times "
                   "the number in the system, and a margin). Give a longer recording, resample it to a higher rate "
                   "(rate_by: resample), or lower --min-requests-ratio.",
-                  probe.offered, subject.policy, probe.concurrency, probe.requests, needed, options.min_requests_ratio),
+                  probe.offered, target.policy, probe.concurrency, probe.requests, needed, options.min_requests_ratio),
       static_cast<std::size_t>(needed));
 }
 
-// `on_probe`, and the end of a search that nobody will ask for.
-OnProbe abandonable(const OnProbe& on_probe, const Abandoned& abandoned) {
-  return [on_probe, abandoned](const GoodputSubject& subject, const Probe& probe) {
-    if (on_probe) {
-      on_probe(subject, probe);
+// `on_load_point`, and the end of a search that nobody will ask for.
+OnLoadPoint abandonable(const OnLoadPoint& on_load_point, const Abandoned& abandoned) {
+  return [on_load_point, abandoned](const SearchTarget& target, const LoadPoint& probe) {
+    if (on_load_point) {
+      on_load_point(target, probe);
     }
     if (abandoned()) {
       throw StudyInterrupted();
@@ -70,32 +70,32 @@ OnProbe abandonable(const OnProbe& on_probe, const Abandoned& abandoned) {
   };
 }
 
-RunResult serve_all(const GoodputSubject& subject, const RequestTrace& trace) {
-  RunResult run = subject.serve(trace);
+RunResult serve_all(const SearchTarget& target, const RequestTrace& trace) {
+  RunResult run = target.serve(trace);
   if (run.interrupted) {
     throw StudyInterrupted();
   }
   return run;
 }
 
-GoodputSearch search_of(const GoodputSubject& subject) {
+GoodputSearch search_of(const SearchTarget& target) {
   GoodputSearch out;
-  out.policy = subject.policy;
-  out.seed_index = subject.seed_index;
-  out.seed = subject.seed;
-  out.kv_lost_share = subject.kv_lost_share;
-  out.kv_tokens_per_rank = subject.kv_tokens_per_rank;
+  out.policy = target.policy;
+  out.seed_index = target.seed_index;
+  out.seed = target.seed;
+  out.kv_lost_share = target.kv_lost_share;
+  out.kv_tokens_per_rank = target.kv_tokens_per_rank;
   return out;
 }
 
-GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& options, GoodputCurve curve) {
-  GoodputSearch out = search_of(subject);
+GoodputSearch conclude(const SearchTarget& target, const GoodputOptions& options, GoodputCurve curve) {
+  GoodputSearch out = search_of(target);
   out.idle_ttft_s = curve.idle_ttft_s;
   out.knee = knee_of(curve, options.k, options);
   for (const double k : options.sensitivity) {
     out.sensitivity.push_back(knee_of(curve, k, options));
   }
-  for (const Probe& p : curve.probes) {
+  for (const LoadPoint& p : curve.probes) {
     if (!acceptable(p, curve.idle_ttft_s, options)) {
       break;
     }
@@ -106,81 +106,79 @@ GoodputSearch conclude(const GoodputSubject& subject, const GoodputOptions& opti
 }
 
 // Completions per second when a part of the trace, large enough to fill the KV pools several times, comes at once.
-double saturation_of(const GoodputSubject& subject, const GoodputOptions& options) {
-  const std::size_t requests = std::max(kBurstLeast, subject.trace->requests.size() / kBurstPart);
-  return saturation_rate(serve_all(subject, as_burst(first_of(*subject.trace, requests))), options);
+double saturation_of(const SearchTarget& target, const GoodputOptions& options) {
+  const std::size_t requests = std::max(kBurstLeast, target.trace->requests.size() / kBurstPart);
+  return saturation_rate(serve_all(target, as_burst(first_of(*target.trace, requests))), options);
 }
 
-double idle_ttft_of(const GoodputSubject& subject) {
-  return idle_ttft_s(serve_all(subject, one_at_a_time(*subject.trace)));
-}
+double idle_ttft_of(const SearchTarget& target) { return idle_ttft_s(serve_all(target, one_at_a_time(*target.trace))); }
 
 }  // namespace
 
-GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
-                             const OnProbe& on_probe) {
-  const double saturation = start.saturation > 0 ? start.saturation : saturation_of(subject, options);
-  GoodputCurve curve{.idle_ttft_s = start.idle_ttft_s > 0 ? start.idle_ttft_s : idle_ttft_of(subject),
+GoodputSearch search_goodput(const SearchTarget& target, const GoodputOptions& options, const SearchStart& start,
+                             const OnLoadPoint& on_load_point) {
+  const double saturation = start.saturation > 0 ? start.saturation : saturation_of(target, options);
+  GoodputCurve curve{.idle_ttft_s = start.idle_ttft_s > 0 ? start.idle_ttft_s : idle_ttft_of(target),
                      .start = start.rate > 0 ? start.rate : kFirstStart * saturation,
                      .start_step = start.step,
                      .probes = {}};
   GoodputOptions wanted = options;
-  if (options.sensitivity_of_first_seed && subject.seed_index > 0) {
+  if (options.sensitivity_of_first_seed && target.seed_index > 0) {
     wanted.sensitivity.clear();
   }
-  const std::size_t all = subject.trace->requests.size();
+  const std::size_t all = target.trace->requests.size();
   const std::size_t usual = start.requests > 0 ? std::min(start.requests, all) : all;
   while (const auto rate = next_rate(curve, wanted)) {
     const auto probe_with = [&](std::size_t count) {
-      const RequestTrace requests = at_rate(first_of(*subject.trace, count), *rate);
-      return measure_probe(serve_all(subject, requests), *rate, options);
+      const RequestTrace requests = at_rate(first_of(*target.trace, count), *rate);
+      return measure_load_point(serve_all(target, requests), *rate, options);
     };
-    Probe probe = probe_with(requests_for(curve, *rate, usual, options));
+    LoadPoint probe = probe_with(requests_for(curve, *rate, usual, options));
     while (const auto more = requests_after(probe, curve, {usual, all}, options)) {
       probe = probe_with(*more);
     }
-    if (on_probe) {
-      on_probe(subject, probe);
+    if (on_load_point) {
+      on_load_point(target, probe);
     }
     if (in_bounds(probe, curve.idle_ttft_s, options)) {
-      require_enough_requests(probe, subject, options);
+      require_enough_requests(probe, target, options);
     }
     curve.add(std::move(probe));
   }
-  GoodputSearch out = conclude(subject, options, std::move(curve));
+  GoodputSearch out = conclude(target, options, std::move(curve));
   out.saturation = saturation;
   return out;
 }
 
-GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
-                         const OnProbe& on_probe) {
-  const std::size_t available = subject.longer ? kMostGoodputRequests : subject.trace->requests.size();
-  SloCurve curve{.start = start.rate > 0 ? start.rate : arrival_rate(*subject.trace),
+GoodputSearch search_slo(const SearchTarget& target, const GoodputOptions& options, const SearchStart& start,
+                         const OnLoadPoint& on_load_point) {
+  const std::size_t available = target.longer ? kMostGoodputRequests : target.trace->requests.size();
+  SloCurve curve{.start = start.rate > 0 ? start.rate : arrival_rate(*target.trace),
                  .step = start.step,
                  .usual = std::min(start.requests > 0 ? start.requests : kSloRequests, available),
                  .available = available,
                  .probes = {}};
   std::shared_ptr<const RequestTrace> longer;
   const auto first = [&](std::size_t count) {
-    if (count > subject.trace->requests.size() && (longer == nullptr || count > longer->requests.size())) {
-      longer = subject.longer(count);
+    if (count > target.trace->requests.size() && (longer == nullptr || count > longer->requests.size())) {
+      longer = target.longer(count);
     }
-    return first_of(count <= subject.trace->requests.size() ? *subject.trace : *longer, count);
+    return first_of(count <= target.trace->requests.size() ? *target.trace : *longer, count);
   };
   while (const auto step = next_slo_step(curve, options)) {
     const RequestTrace requests = at_rate(first(step->requests), step->rate);
-    Probe probe = measure_probe(serve_all(subject, requests), step->rate, options);
-    if (on_probe) {
-      on_probe(subject, probe);
+    LoadPoint probe = measure_load_point(serve_all(target, requests), step->rate, options);
+    if (on_load_point) {
+      on_load_point(target, probe);
     }
     if (probe.slo.holds && step->requests >= available) {
-      require_enough_requests(probe, subject, options);
+      require_enough_requests(probe, target, options);
     }
     curve.add(std::move(probe));
   }
-  GoodputSearch out = search_of(subject);
+  GoodputSearch out = search_of(target);
   out.slo = slo_finding(curve, options);
-  const Probe* best = best_for_slo(curve);
+  const LoadPoint* best = best_for_slo(curve);
   out.best = best != nullptr ? *best : curve.probes.front();
   out.curve = std::move(curve.probes);
   return out;
@@ -197,15 +195,15 @@ SearchStart start_near(const GoodputSearch& known, const GoodputOptions& options
 }
 
 // Where to begin: anywhere when the trace is too short to ask a part of it.
-SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& options, const OnProbe& on_probe) {
+SearchStart pilot_start(const SearchTarget& target, const GoodputOptions& options, const OnLoadPoint& on_load_point) {
   const SearchStart anywhere{
-      .step = kFirstStep, .saturation = saturation_of(subject, options), .idle_ttft_s = idle_ttft_of(subject)};
-  const std::size_t requests = subject.trace->requests.size() / kPilotPart;
+      .step = kFirstStep, .saturation = saturation_of(target, options), .idle_ttft_s = idle_ttft_of(target)};
+  const std::size_t requests = target.trace->requests.size() / kPilotPart;
   if (requests < kPilotLeast) {
     return anywhere;
   }
-  const RequestTrace part = first_of(*subject.trace, requests);
-  GoodputSubject pilot = subject;
+  const RequestTrace part = first_of(*target.trace, requests);
+  SearchTarget pilot = target;
   pilot.trace = &part;
   GoodputOptions coarse = options;
   coarse.sensitivity.clear();
@@ -215,7 +213,7 @@ SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& opt
   coarse.min_requests_ratio = 0;
   coarse.min_completed = 1e-9;
   coarse.max_drift = 1e9;
-  SearchStart out = start_near(search_goodput(pilot, coarse, anywhere, on_probe), options, *subject.trace);
+  SearchStart out = start_near(search_goodput(pilot, coarse, anywhere, on_load_point), options, *target.trace);
   out.saturation = anywhere.saturation;
   out.idle_ttft_s = anywhere.idle_ttft_s;
   return out;
@@ -225,68 +223,68 @@ SearchStart pilot_start(const GoodputSubject& subject, const GoodputOptions& opt
 
 namespace {
 
-// Of a subject whose first seed's search is `led`, or of a first seed.
-GoodputSearch search_once(const GoodputSubject& subject, const GoodputSearch* led, const GoodputOptions& options,
-                          const OnProbe& on_probe, const OnProbe& quiet) {
+// Of a target whose first seed's search is `led`, or of a first seed.
+GoodputSearch search_once(const SearchTarget& target, const GoodputSearch* led, const GoodputOptions& options,
+                          const OnLoadPoint& on_load_point, const OnLoadPoint& quiet) {
   if (options.slo.any()) {
     const bool near = led != nullptr && led->slo.holds;
     const SearchStart start{.rate = near ? led->slo.rate / std::sqrt(kFollowerStep) : 0,
                             .step = near ? kFollowerStep : kSloStep,
                             .requests = near ? static_cast<std::size_t>(led->best.requests) : 0};
-    return search_slo(subject, options, start, on_probe);
+    return search_slo(target, options, start, on_load_point);
   }
   const SearchStart start =
-      led != nullptr ? start_near(*led, options, *subject.trace) : pilot_start(subject, options, quiet);
-  return search_goodput(subject, options, start, on_probe);
+      led != nullptr ? start_near(*led, options, *target.trace) : pilot_start(target, options, quiet);
+  return search_goodput(target, options, start, on_load_point);
 }
 
 // On a generated trace the number of requests is the search's own: what a rate takes, whatever the scenario says.
-GoodputSearch search_subject(GoodputSubject subject, const GoodputSearch* led, const GoodputOptions& options,
-                             const OnProbe& on_probe, const OnProbe& quiet) {
-  if (!subject.longer) {
-    return search_once(subject, led, options, on_probe, quiet);
+GoodputSearch search_target(SearchTarget target, const GoodputSearch* led, const GoodputOptions& options,
+                            const OnLoadPoint& on_load_point, const OnLoadPoint& quiet) {
+  if (!target.longer) {
+    return search_once(target, led, options, on_load_point, quiet);
   }
-  std::shared_ptr<const RequestTrace> made = subject.longer(options.slo.any() ? kSloRequests : kKneeRequests);
+  std::shared_ptr<const RequestTrace> made = target.longer(options.slo.any() ? kSloRequests : kKneeRequests);
   for (;;) {
-    subject.trace = made.get();
+    target.trace = made.get();
     try {
-      return search_once(subject, led, options, on_probe, quiet);
+      return search_once(target, led, options, on_load_point, quiet);
     } catch (const TooFewRequests& e) {
       if (e.needed > kMostGoodputRequests) {
         throw;
       }
-      made = subject.longer(e.needed);
+      made = target.longer(e.needed);
     }
   }
 }
 
 }  // namespace
 
-std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
-                                      const OnProbe& on_probe, const JobStore* store) {
+std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, const GoodputOptions& options,
+                                      const OnLoadPoint& on_load_point, const JobStore* store) {
   validate(options);
   std::vector<std::string> keys;
   std::vector<std::size_t> first, others;
-  for (std::size_t i = 0; i < subjects.size(); ++i) {
-    keys.push_back(fmt::format("{}-{}", subjects[i].policy, subjects[i].seed_index + 1));
-    (subjects[i].seed_index == 0 ? first : others).push_back(i);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    keys.push_back(fmt::format("{}-{}", targets[i].policy, targets[i].seed_index + 1));
+    (targets[i].seed_index == 0 ? first : others).push_back(i);
   }
   JobRunner<GoodputSearch> runner(
       keys, {store, [](const GoodputSearch& search) { return stored_text(search); }, stored_goodput_search});
   const auto search = [&](std::size_t i, const GoodputSearch* led, const Abandoned& abandoned) {
-    return search_subject(subjects[i], led, options, abandonable(on_probe, abandoned), abandonable({}, abandoned));
+    return search_target(targets[i], led, options, abandonable(on_load_point, abandoned), abandonable({}, abandoned));
   };
   runner.run(first, {}, [&](std::size_t i, const Abandoned& abandoned) { return search(i, nullptr, abandoned); });
   runner.run(others, {}, [&](std::size_t i, const Abandoned& abandoned) {
-    return search(i, &*runner[i - static_cast<std::size_t>(subjects[i].seed_index)], abandoned);
+    return search(i, &*runner[i - static_cast<std::size_t>(targets[i].seed_index)], abandoned);
   });
   return runner.take();
 }
 
-GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
-                          const RunControl& control) {
+SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
+                       const RunControl& control) {
   const PreparedInstance& last = prepared->last();
-  GoodputSubject out;
+  SearchTarget out;
   out.policy = last.policy.label;
   out.seed_index = seed_index;
   out.seed = static_cast<std::uint64_t>(scenario.seed);
@@ -304,8 +302,8 @@ GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const Prepar
   return out;
 }
 
-std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control,
-                                        PlanCache* plans) {
+std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
+                                     PlanCache* plans) {
   if (by_seed.front().requests.closed_loop.concurrency > 0) {
     throw InputError({"", 0, "requests.kind"},
                      "the clients of a closed loop send at the rate at which they are answered, so there is no rate to "
@@ -313,12 +311,12 @@ std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, co
                      "requests a rate (kind: poisson).");
   }
   const std::size_t policies = by_seed.front().policies.size(), seeds = by_seed.size();
-  std::vector<GoodputSubject> out(policies * seeds);
+  std::vector<SearchTarget> out(policies * seeds);
   run_jobs(all_jobs(out.size()), {}, [&](std::size_t i, const Abandoned&) {
     const Scenario& scenario = by_seed[i % seeds];
     const PolicyChoice& policy = scenario.policies[i / seeds];
-    out[i] = subject_of(scenario, std::make_shared<const PreparedRun>(prepare_run(scenario, policy, plans)),
-                        static_cast<int>(i % seeds), control);
+    out[i] = target_of(scenario, std::make_shared<const PreparedRun>(prepare_run(scenario, policy, plans)),
+                       static_cast<int>(i % seeds), control);
   });
   return out;
 }

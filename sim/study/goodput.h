@@ -25,7 +25,7 @@ namespace epsim {
 
 // One policy under one seed: the requests, and how to serve a trace made from them. `serve` is called from several
 // threads at once.
-struct GoodputSubject {
+struct SearchTarget {
   std::string policy;
   int seed_index = 0;
   std::uint64_t seed = 0;
@@ -41,42 +41,42 @@ struct GoodputSubject {
 inline constexpr std::size_t kMostGoodputRequests = 1'000'000;
 
 // How a caller follows a search; called from several threads at once. May be empty.
-using OnProbe = std::function<void(const GoodputSubject&, const Probe&)>;
+using OnLoadPoint = std::function<void(const SearchTarget&, const LoadPoint&)>;
 
 struct SearchStart {
   double rate = 0;           // requests/s; 0: from the saturation throughput
   double step = 1.25;        // factor between rates until there is a bracket
   std::size_t requests = 0;  // of the trace, that a rate takes of which nothing is known; 0: all
-  // Of the subject, where they are known already; 0: to be measured.
+  // Of the target, where they are known already; 0: to be measured.
   double saturation = 0;  // requests/s
   double idle_ttft_s = 0;
 };
 
-// Searches one subject for the knee.
+// Searches one target for the knee.
 // Throws InputError when a rate within its bounds keeps so many requests in the system that the trace is too short to
 // tell (naming how many are needed), StudyInterrupted, and what next_rate() throws.
-GoodputSearch search_goodput(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
-                             const OnProbe& on_probe);
+GoodputSearch search_goodput(const SearchTarget& target, const GoodputOptions& options, const SearchStart& start,
+                             const OnLoadPoint& on_load_point);
 
-// Searches one subject for the highest rate at which `options.slo` holds; of `start`, `rate`, `step` and `requests`
+// Searches one target for the highest rate at which `options.slo` holds; of `start`, `rate`, `step` and `requests`
 // count. Rates take as many requests as it takes to tell. Throws InputError when there are not as many,
 // StudyInterrupted, and what next_slo_step() throws.
-GoodputSearch search_slo(const GoodputSubject& subject, const GoodputOptions& options, const SearchStart& start,
-                         const OnProbe& on_probe);
+GoodputSearch search_slo(const SearchTarget& target, const GoodputOptions& options, const SearchStart& start,
+                         const OnLoadPoint& on_load_point);
 
-// All subjects, in the order [policy][seed], for the SLO or else the knee; with longer traces where they are too short.
+// All targets, in the order [policy][seed], for the SLO or else the knee; with longer traces where they are too short.
 // Those that `store` has, as POLICY-SEED, are not searched again; it may be null. As run_jobs() else.
-std::vector<GoodputSearch> search_all(const std::vector<GoodputSubject>& subjects, const GoodputOptions& options,
-                                      const OnProbe& on_probe, const JobStore* store = nullptr);
+std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, const GoodputOptions& options,
+                                      const OnLoadPoint& on_load_point, const JobStore* store = nullptr);
 
-// A policy of a scenario with its plan made. `control` is that of every run; it and the scenario outlive the subject.
-GoodputSubject subject_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
-                          const RunControl& control);
+// A policy of a scenario with its plan made. `control` is that of every run; it and the scenario outlive the target.
+SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,
+                       const RunControl& control);
 
 // Subjects from scenarios that are alike but for the seed: every policy of every scenario, [policy][seed]. Throws what
-// prepare_run() throws, which gets `plans`. `control` is that of every run. It and the scenarios outlive the subjects.
-std::vector<GoodputSubject> subjects_of(const std::vector<Scenario>& by_seed, const RunControl& control,
-                                        PlanCache* plans = nullptr);
+// prepare_run() throws, which gets `plans`. `control` is that of every run. It and the scenarios outlive the targets.
+std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
+                                     PlanCache* plans = nullptr);
 
 // Throws InputError, naming the option, unless the values can be searched with.
 void validate(const GoodputOptions& options);

@@ -21,19 +21,19 @@ constexpr double kReserve = 1.25;     // over those that its number in the syste
 constexpr std::size_t kMore = 3;      // times the requests of a probe that could not tell
 constexpr double kMargin = 0.1;  // a guess inside a bracket keeps this share of its logarithmic width from the ends
 
-bool completes(const Probe& p, const GoodputOptions& options) {
+bool completes(const LoadPoint& p, const GoodputOptions& options) {
   return p.completed >= options.min_completed * p.measured_offered;
 }
 
 // The last acceptable probe and the first that is not.
 struct Bracket {
-  const Probe* low = nullptr;
-  const Probe* high = nullptr;
+  const LoadPoint* low = nullptr;
+  const LoadPoint* high = nullptr;
 };
 
 Bracket bracket_of(const GoodputCurve& curve, const GoodputOptions& options) {
   Bracket out;
-  for (const Probe& p : curve.probes) {
+  for (const LoadPoint& p : curve.probes) {
     if (!acceptable(p, curve.idle_ttft_s, options)) {
       out.high = &p;
       break;
@@ -45,7 +45,7 @@ Bracket bracket_of(const GoodputCurve& curve, const GoodputOptions& options) {
 
 std::optional<double> asked_rate(const GoodputCurve& curve, const GoodputOptions& options) {
   for (const double rate : options.rates) {
-    if (std::none_of(curve.probes.begin(), curve.probes.end(), [&](const Probe& p) { return p.offered == rate; })) {
+    if (std::none_of(curve.probes.begin(), curve.probes.end(), [&](const LoadPoint& p) { return p.offered == rate; })) {
       return rate;
     }
   }
@@ -59,7 +59,7 @@ double step_from_start(const GoodputCurve& curve, double rate) {
 }
 
 // Below a rate that fails. What completed there tells the capacity, when that was what failed.
-double rate_below(const GoodputCurve& curve, const Probe& failed, const GoodputOptions& options) {
+double rate_below(const GoodputCurve& curve, const LoadPoint& failed, const GoodputOptions& options) {
   const double rate = failed.offered / step_from_start(curve, failed.offered);
   const double guess = completes(failed, options) ? rate : options.min_completed * failed.completed;
   if (rate < curve.start / kReach) {
@@ -71,7 +71,7 @@ double rate_below(const GoodputCurve& curve, const Probe& failed, const GoodputO
   return std::clamp(guess, rate / 2, rate);
 }
 
-double rate_above(const GoodputCurve& curve, const Probe& passed) {
+double rate_above(const GoodputCurve& curve, const LoadPoint& passed) {
   if (passed.offered > curve.start * kReach) {
     throw RunFailed(
         fmt::format("every request rate up to {:.3g}/s is acceptable: the trace has too few requests to "
@@ -113,13 +113,13 @@ std::optional<double> sensitivity_rate(const GoodputCurve& curve, const Bracket&
   if (options.sensitivity.empty()) {
     return std::nullopt;
   }
-  const Probe& lowest = curve.probes.front();
+  const LoadPoint& lowest = curve.probes.front();
   const double below = lowest.offered / kDownStep;
   if (lowest.ttft_s.mean > options.sensitivity.front() * curve.idle_ttft_s &&
       below * kDownSpan >= bracket.low->offered) {
     return below;
   }
-  const Probe& highest = curve.probes.back();
+  const LoadPoint& highest = curve.probes.back();
   const double above = highest.offered * kUpStep;
   const bool goes_on = highest.ttft_s.mean < options.sensitivity.back() * curve.idle_ttft_s &&
                        completes(highest, options) && highest.stable;
@@ -128,24 +128,24 @@ std::optional<double> sensitivity_rate(const GoodputCurve& curve, const Bracket&
 
 }  // namespace
 
-void GoodputCurve::add(Probe probe) {
+void GoodputCurve::add(LoadPoint probe) {
   const auto at = std::upper_bound(probes.begin(), probes.end(), probe,
-                                   [](const Probe& a, const Probe& b) { return a.offered < b.offered; });
+                                   [](const LoadPoint& a, const LoadPoint& b) { return a.offered < b.offered; });
   probes.insert(at, std::move(probe));
 }
 
-bool in_bounds(const Probe& probe, double idle_ttft_s, const GoodputOptions& options) {
+bool in_bounds(const LoadPoint& probe, double idle_ttft_s, const GoodputOptions& options) {
   return probe.ttft_s.mean <= options.k * idle_ttft_s && completes(probe, options);
 }
 
-bool acceptable(const Probe& probe, double idle_ttft_s, const GoodputOptions& options) {
+bool acceptable(const LoadPoint& probe, double idle_ttft_s, const GoodputOptions& options) {
   return in_bounds(probe, idle_ttft_s, options) && probe.stable;
 }
 
 Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options) {
   const double bound = k * curve.idle_ttft_s;
   Knee knee{.k = k, .rate = 0, .ttft_s = curve.idle_ttft_s, .steady = true};
-  for (const Probe& p : curve.probes) {
+  for (const LoadPoint& p : curve.probes) {
     const double low = knee.rate, ttft = std::max(p.ttft_s.mean, knee.ttft_s);
     knee.bracket_share = low > 0 ? p.offered / low - 1 : 1;
     knee.interpolated = knee.bracket_share > options.tolerance;
@@ -171,7 +171,7 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
 }
 
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options) {
-  for (const Probe& p : curve.probes) {
+  for (const LoadPoint& p : curve.probes) {
     if (p.offered >= rate && acceptable(p, curve.idle_ttft_s, options)) {
       // Steps shorten as they empty, so the number in the system falls faster than the rate: about with its cube.
       const double in_system = p.concurrency * std::pow(rate / p.offered, 3);
@@ -185,7 +185,7 @@ std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all
   return all;
 }
 
-std::optional<std::size_t> requests_after(const Probe& probe, const GoodputCurve& curve, const TraceSize& trace,
+std::optional<std::size_t> requests_after(const LoadPoint& probe, const GoodputCurve& curve, const TraceSize& trace,
                                           const GoodputOptions& options) {
   const auto taken = static_cast<std::size_t>(probe.requests);
   const bool fits = in_bounds(probe, curve.idle_ttft_s, options);

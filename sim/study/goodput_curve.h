@@ -14,17 +14,17 @@ namespace epsim {
 // A search under way: one policy, one seed.
 struct GoodputCurve {
   double idle_ttft_s = 0;
-  double start = 0;           // requests/s, where the bracket begins
-  double start_step = 1.25;   // factor between rates while there is no bracket
-  std::vector<Probe> probes;  // by rate
+  double start = 0;               // requests/s, where the bracket begins
+  double start_step = 1.25;       // factor between rates while there is no bracket
+  std::vector<LoadPoint> probes;  // by rate
 
-  void add(Probe probe);
+  void add(LoadPoint probe);
 };
 
 // Whether TTFT and completed rate are within their bounds.
-bool in_bounds(const Probe& probe, double idle_ttft_s, const GoodputOptions& options);
+bool in_bounds(const LoadPoint& probe, double idle_ttft_s, const GoodputOptions& options);
 // Whether the rate is acceptable, in bounds and steady: the knee is the largest such rate.
-bool acceptable(const Probe& probe, double idle_ttft_s, const GoodputOptions& options);
+bool acceptable(const LoadPoint& probe, double idle_ttft_s, const GoodputOptions& options);
 
 // The knee at `k`. Rates below the first that fails count as acceptable. Between the last acceptable probe (or rate 0,
 // where the TTFT is that of an idle instance) and the first whose TTFT is too long, the logarithm of the TTFT is taken
@@ -44,7 +44,7 @@ std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all
 struct TraceSize {
   std::size_t usual = 0, all = 0;
 };
-std::optional<std::size_t> requests_after(const Probe& probe, const GoodputCurve& curve, const TraceSize& trace,
+std::optional<std::size_t> requests_after(const LoadPoint& probe, const GoodputCurve& curve, const TraceSize& trace,
                                           const GoodputOptions& options);
 
 }  // namespace epsim

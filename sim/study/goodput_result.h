@@ -22,7 +22,7 @@ struct GoodputOptions {
   bool sensitivity_of_first_seed = false;  // the others' is interpolated between the rates that their knees took
   double min_completed = 0.95;             // completed / offered of an acceptable rate
   double tolerance = 0.02;                 // the knee's bracket is narrowed to high / low <= 1 + this
-  double warmup_share = 0.1;               // of the requests, by arrival: not counted (and see Probe)
+  double warmup_share = 0.1;               // of the requests, by arrival: not counted (and see LoadPoint)
   double drain_share = 0.1;                // likewise, the last ones
   double max_drift = 0.25;         // growth from the first to the second half that a steady state may show by chance
   double min_requests_ratio = 20;  // requests of the trace / mean number in the system, for a rate to be accepted
@@ -45,7 +45,7 @@ struct SloScore {
 // The trace served at one rate. Means are over the measured part: what warm-up and drain leave of the requests, and the
 // time from the arrival of its first request to that of the first one after it. The warm-up takes twice as many
 // requests as are in the system, where that is more than its share, but at most half of all.
-struct Probe {
+struct LoadPoint {
   double offered = 0;             // requests/s of the whole trace
   double measured_offered = 0;    // of the measured part
   double completed = 0;           // requests/s at which the measured ones end; less than offered where their stays grow
@@ -96,11 +96,11 @@ struct GoodputSearch {
   double idle_ttft_s = 0;  // mean TTFT of requests that are alone in the system
   // requests/s served when the trace's first third (2000 requests or more) arrives at once, warm-up and tail cut
   double saturation = 0;
-  Knee knee;   // at GoodputOptions::k
-  Probe best;  // the highest rate probed that is acceptable, or at which the SLO holds
+  Knee knee;       // at GoodputOptions::k
+  LoadPoint best;  // the highest rate probed that is acceptable, or at which the SLO holds
   std::vector<Knee> sensitivity;
-  SloFinding slo;            // with an SLO; then there is no knee, no saturation and no idle TTFT
-  std::vector<Probe> curve;  // by rate
+  SloFinding slo;                // with an SLO; then there is no knee, no saturation and no idle TTFT
+  std::vector<LoadPoint> curve;  // by rate
   // Of the plan.
   double kv_lost_share = 0;
   std::int64_t kv_tokens_per_rank = 0;

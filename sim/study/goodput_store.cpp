@@ -57,14 +57,14 @@ Stored json_of(const SloFinding& found) {
 }
 SloFinding finding_in(const Stored& json) { return {json.at(0), json.at(1), json.at(2), json.at(3), json.at(4)}; }
 
-Stored json_of(const Probe& probe) {
+Stored json_of(const LoadPoint& probe) {
   const auto& [offered, measured_offered, completed, ttft_s, tpot_s, e2e_s, concurrency, slo, stable, enough_requests,
                requests, measured_requests, steps, fingerprint] = probe;
   return Stored::array({offered, measured_offered, completed, json_of(ttft_s), json_of(tpot_s), json_of(e2e_s),
                         concurrency, json_of(slo), stable, enough_requests, requests, measured_requests, steps,
                         fingerprint});
 }
-Probe probe_in(const Stored& json) {
+LoadPoint load_point_in(const Stored& json) {
   return {json.at(0),
           json.at(1),
           json.at(2),
@@ -90,7 +90,7 @@ Stored stored_json(const GoodputSearch& search) {
   for (const Knee& at : sensitivity) {
     knees.push_back(json_of(at));
   }
-  for (const Probe& probe : curve) {
+  for (const LoadPoint& probe : curve) {
     probes.push_back(json_of(probe));
   }
   return Stored::array({policy, seed_index, seed, idle_ttft_s, saturation, json_of(knee), json_of(best), knees,
@@ -105,13 +105,13 @@ GoodputSearch goodput_search_in(const Stored& json) {
   out.idle_ttft_s = json.at(3);
   out.saturation = json.at(4);
   out.knee = knee_in(json.at(5));
-  out.best = probe_in(json.at(6));
+  out.best = load_point_in(json.at(6));
   for (const Stored& knee : json.at(7)) {
     out.sensitivity.push_back(knee_in(knee));
   }
   out.slo = finding_in(json.at(8));
   for (const Stored& probe : json.at(9)) {
-    out.curve.push_back(probe_in(probe));
+    out.curve.push_back(load_point_in(probe));
   }
   out.kv_lost_share = json.at(10);
   out.kv_tokens_per_rank = json.at(11);

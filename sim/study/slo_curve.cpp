@@ -24,15 +24,15 @@ constexpr double kAccuracy = 2;   // tolerances: half width of the interval that
 
 // The highest rate at which the SLO holds and the lowest at which it does not. Consistent when in this order.
 struct Bracket {
-  const Probe* low = nullptr;
-  const Probe* high = nullptr;
+  const LoadPoint* low = nullptr;
+  const LoadPoint* high = nullptr;
 
   bool contradicts() const { return low != nullptr && high != nullptr && low->offered > high->offered; }
 };
 
 Bracket bracket_of(const SloCurve& curve) {
   Bracket out;
-  for (const Probe& p : curve.probes) {
+  for (const LoadPoint& p : curve.probes) {
     if (p.slo.holds) {
       out.low = &p;
     } else if (out.high == nullptr) {
@@ -42,10 +42,10 @@ Bracket bracket_of(const SloCurve& curve) {
   return out;
 }
 
-std::size_t requests_of(const Probe& p) { return static_cast<std::size_t>(p.requests); }
+std::size_t requests_of(const LoadPoint& p) { return static_cast<std::size_t>(p.requests); }
 
 // Overloaded, or not steady, though every bound is met.
-bool overloaded(const Probe& p) { return !p.slo.holds && p.slo.excess <= 0; }
+bool overloaded(const LoadPoint& p) { return !p.slo.holds && p.slo.excess <= 0; }
 
 std::size_t most_of(const SloCurve& curve) { return std::min(kMost, curve.available); }
 
@@ -56,16 +56,16 @@ std::size_t level_of(const SloCurve& curve, const Bracket& bracket) {
 }
 
 // The same rate with twice as many requests; none when it has as many as can be had.
-std::optional<SloStep> doubled(const SloCurve& curve, const Probe& p) {
+std::optional<SloStep> doubled(const SloCurve& curve, const LoadPoint& p) {
   const std::size_t most = std::max(most_of(curve), std::min(curve.usual, curve.available));
   return requests_of(p) < most ? std::optional(SloStep{p.offered, std::min(most, 2 * requests_of(p))}) : std::nullopt;
 }
 
 // Below all rates that fail. A latency over its bound by a factor asks for a step of about its square at least, and
 // each further rate that fails for one of a higher power; an overload for what was served.
-double rate_below(const SloCurve& curve, const Probe& failed) {
+double rate_below(const SloCurve& curve, const LoadPoint& failed) {
   const auto missed = std::count_if(curve.probes.begin(), curve.probes.end(),
-                                    [](const Probe& p) { return !p.slo.holds && !overloaded(p); });
+                                    [](const LoadPoint& p) { return !p.slo.holds && !overloaded(p); });
   const double step = std::max(curve.step, std::exp(2 * std::max(0.0, failed.slo.excess)));
   const double rate = failed.offered / std::min(std::pow(step, static_cast<double>(missed)), kMostDownStep);
   const double served = 0.9 * failed.completed;
@@ -73,7 +73,7 @@ double rate_below(const SloCurve& curve, const Probe& failed) {
   return std::max(curve.start / kReach, std::min(guess, failed.offered / curve.step));
 }
 
-double rate_above(const SloCurve& curve, const Probe& passed) {
+double rate_above(const SloCurve& curve, const LoadPoint& passed) {
   if (passed.offered > curve.start * kReach) {
     throw RunFailed(fmt::format("the SLO holds at every request rate up to {:.3g}/s.", passed.offered));
   }
@@ -81,7 +81,7 @@ double rate_above(const SloCurve& curve, const Probe& passed) {
 }
 
 // Low rates take few requests: fewer are in the system, and steps are as many as ever.
-std::size_t requests_below(const SloCurve& curve, double rate, const Probe& failed) {
+std::size_t requests_below(const SloCurve& curve, double rate, const LoadPoint& failed) {
   const double share = rate / failed.offered;
   const auto wanted = static_cast<std::size_t>(share * static_cast<double>(failed.requests));
   return std::min(curve.available, std::clamp(wanted, std::min(kFewest, curve.usual), curve.usual));
@@ -102,8 +102,8 @@ double rate_inside(const Bracket& bracket, const GoodputOptions& options) {
 // the rate. Infinite where the probes show no slope.
 double uncertainty(const SloCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
   const double span = 1 + kSlopeSpan * options.tolerance;
-  const Probe *a = bracket.low, *b = bracket.high;
-  for (const Probe& p : curve.probes) {
+  const LoadPoint *a = bracket.low, *b = bracket.high;
+  for (const LoadPoint& p : curve.probes) {
     const bool near = p.offered >= bracket.low->offered / span && p.offered <= bracket.high->offered * span;
     if (near && !overloaded(p)) {
       a = p.offered < a->offered ? &p : a;
@@ -118,7 +118,7 @@ double uncertainty(const SloCurve& curve, const Bracket& bracket, const GoodputO
 // The ends of a bracket that is narrow enough, asked again until they stand.
 std::optional<SloStep> confirmation(const SloCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
   const std::size_t least = level_of(curve, bracket);
-  for (const Probe* end : {bracket.high, bracket.low}) {
+  for (const LoadPoint* end : {bracket.high, bracket.low}) {
     if (requests_of(*end) < least) {
       return SloStep{end->offered, least};
     }
@@ -137,9 +137,9 @@ std::optional<SloStep> confirmation(const SloCurve& curve, const Bracket& bracke
 }
 
 // The probe at the highest rate at which the SLO holds below every rate at which it does not.
-const Probe* uncontradicted(const SloCurve& curve) {
-  const Probe* out = nullptr;
-  for (const Probe& p : curve.probes) {
+const LoadPoint* uncontradicted(const SloCurve& curve) {
+  const LoadPoint* out = nullptr;
+  for (const LoadPoint& p : curve.probes) {
     if (!p.slo.holds) {
       break;
     }
@@ -148,7 +148,7 @@ const Probe* uncontradicted(const SloCurve& curve) {
   return out;
 }
 
-std::optional<SloStep> without_low(const SloCurve& curve, const Probe* failed) {
+std::optional<SloStep> without_low(const SloCurve& curve, const LoadPoint* failed) {
   if (failed == nullptr) {
     return SloStep{curve.start, std::min(curve.usual, curve.available)};
   }
@@ -162,9 +162,9 @@ std::optional<SloStep> without_low(const SloCurve& curve, const Probe* failed) {
 
 }  // namespace
 
-void SloCurve::add(Probe probe) {
+void SloCurve::add(LoadPoint probe) {
   const auto at = std::lower_bound(probes.begin(), probes.end(), probe,
-                                   [](const Probe& a, const Probe& b) { return a.offered < b.offered; });
+                                   [](const LoadPoint& a, const LoadPoint& b) { return a.offered < b.offered; });
   if (at != probes.end() && at->offered == probe.offered) {
     *at = std::move(probe);
   } else {
@@ -172,13 +172,13 @@ void SloCurve::add(Probe probe) {
   }
 }
 
-std::size_t requests_needed(const Probe& probe, const GoodputOptions& options) {
+std::size_t requests_needed(const LoadPoint& probe, const GoodputOptions& options) {
   return static_cast<std::size_t>(std::ceil(kReserve * options.min_requests_ratio * probe.concurrency));
 }
 
 std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions& options) {
   const Bracket bracket = bracket_of(curve);
-  for (const Probe& p : curve.probes) {
+  for (const LoadPoint& p : curve.probes) {
     // What holds with too few requests for the number in the system may not once it has filled.
     if (p.slo.holds && !p.enough_requests && requests_of(p) < curve.available) {
       const std::size_t wanted = std::max(requests_needed(p, options), requests_of(p) + requests_of(p) / 4 + 1);
@@ -186,7 +186,7 @@ std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions
     }
   }
   for (const double rate : options.rates) {
-    if (std::none_of(curve.probes.begin(), curve.probes.end(), [&](const Probe& p) { return p.offered == rate; })) {
+    if (std::none_of(curve.probes.begin(), curve.probes.end(), [&](const LoadPoint& p) { return p.offered == rate; })) {
       return SloStep{rate, std::min(curve.usual, curve.available)};
     }
   }
@@ -209,21 +209,21 @@ std::optional<SloStep> next_slo_step(const SloCurve& curve, const GoodputOptions
   return confirmation(curve, bracket, options);
 }
 
-const Probe* best_for_slo(const SloCurve& curve) {
-  if (const Probe* const below = uncontradicted(curve)) {
+const LoadPoint* best_for_slo(const SloCurve& curve) {
+  if (const LoadPoint* const below = uncontradicted(curve)) {
     return below;
   }
   const auto lowest =
-      std::find_if(curve.probes.begin(), curve.probes.end(), [](const Probe& p) { return p.slo.holds; });
+      std::find_if(curve.probes.begin(), curve.probes.end(), [](const LoadPoint& p) { return p.slo.holds; });
   return lowest != curve.probes.end() ? &*lowest : nullptr;
 }
 
 SloFinding slo_finding(const SloCurve& curve, const GoodputOptions& options) {
   const Bracket bracket = bracket_of(curve);
-  const Probe& high = *bracket.high;
+  const LoadPoint& high = *bracket.high;
   SloFinding out;
   out.limit = overloaded(high) ? "overload" : name_of(options.slo.terms[static_cast<std::size_t>(high.slo.limit)]);
-  const Probe* low = best_for_slo(curve);
+  const LoadPoint* low = best_for_slo(curve);
   out.holds = low != nullptr;
   if (bracket.contradicts()) {
     out.rate = low->offered;

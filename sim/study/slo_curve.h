@@ -16,14 +16,14 @@
 namespace epsim {
 
 struct SloCurve {
-  double start = 0;           // requests/s, where the bracket begins
-  double step = 1.5;          // factor between rates while there is no bracket
-  std::size_t usual = 0;      // requests of a probe of which nothing else is known
-  std::size_t available = 0;  // requests that can be had
-  std::vector<Probe> probes;  // by rate, one each
+  double start = 0;               // requests/s, where the bracket begins
+  double step = 1.5;              // factor between rates while there is no bracket
+  std::size_t usual = 0;          // requests of a probe of which nothing else is known
+  std::size_t available = 0;      // requests that can be had
+  std::vector<LoadPoint> probes;  // by rate, one each
 
   // Takes the place of an earlier probe at its rate.
-  void add(Probe probe);
+  void add(LoadPoint probe);
 };
 
 struct SloStep {
@@ -41,9 +41,9 @@ SloFinding slo_finding(const SloCurve& curve, const GoodputOptions& options);
 
 // The probe at the highest rate at which the SLO holds that none contradicts; where every one that holds is contradicted
 // by a lower rate, the lowest of them. Null when it never does.
-const Probe* best_for_slo(const SloCurve& curve);
+const LoadPoint* best_for_slo(const SloCurve& curve);
 
 // Requests that a rate needs to be told steady, with a reserve.
-std::size_t requests_needed(const Probe& probe, const GoodputOptions& options);
+std::size_t requests_needed(const LoadPoint& probe, const GoodputOptions& options);
 
 }  // namespace epsim

@@ -145,7 +145,7 @@ TEST_CASE("closed loop: there is no rate to search") {
     const Scenario scenario =
         test::small({"requests={kind: closed_loop, concurrency: 4, count: 40, input_tokens: 700, "
                      "output_tokens: 12}"});
-    subjects_of({scenario}, {});
+    targets_of({scenario}, {});
   });
   test::check_contains(error.what(), {"requests.kind", "epsim sweep --vary requests.concurrency"});
 }

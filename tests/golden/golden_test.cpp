@@ -73,7 +73,7 @@ std::vector<std::string> goodput_lines() {
   options.sensitivity = {};
   const RunControl control;
   std::vector<std::string> out;
-  for (const GoodputSearch& s : search_all(subjects_of(by_seed, control), options, {})) {
+  for (const GoodputSearch& s : search_all(targets_of(by_seed, control), options, {})) {
     out.push_back(fmt::format("goodput {} seed={} knee={:.9g} saturation={:.9g} idle_ttft_s={:.9g} probes={}", s.policy,
                               s.seed, s.knee.rate, s.saturation, s.idle_ttft_s, s.curve.size()));
   }

@@ -7,8 +7,8 @@
 
 namespace epsim::test {
 
-inline Probe sample_probe(double offered, double ttft_s) {
-  Probe p;
+inline LoadPoint sample_probe(double offered, double ttft_s) {
+  LoadPoint p;
   p.offered = p.measured_offered = p.completed = offered;
   p.ttft_s.mean = ttft_s;
   p.ttft_s.p99 = 2 * ttft_s;

@@ -9,7 +9,7 @@
 
 #include "sim/cluster/run_policy.h"
 #include "sim/reproduce/craft_gather.h"
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 
 namespace epsim {
 namespace {

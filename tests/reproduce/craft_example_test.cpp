@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "sim/study/goodput.h"
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 
 namespace epsim {
 namespace {

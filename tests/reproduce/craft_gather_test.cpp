@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "sim/cluster/run_policy.h"
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 
 namespace epsim {
 namespace {
@@ -25,11 +25,11 @@ CraftStudyOptions small_study() {
   return options;
 }
 
-// The subject of the first seed, made again.
-GoodputSubject subject_again(const Scenario& scenario, std::size_t policy) {
+// The target of the first seed, made again.
+SearchTarget target_again(const Scenario& scenario, std::size_t policy) {
   auto prepared = std::make_shared<const PreparedRun>(prepare_run(scenario, scenario.policies[policy]));
   static const RunControl control;
-  return subject_of(scenario, std::move(prepared), 0, control);
+  return target_of(scenario, std::move(prepared), 0, control);
 }
 
 TEST_CASE("near the knee are the figures of the search's own run, and the fixed rate is 90 % of the lowest knee") {
@@ -46,10 +46,10 @@ TEST_CASE("near the knee are the figures of the search's own run, and the fixed 
   for (std::size_t p = 0; p < std::size(kPolicies); ++p) {
     CAPTURE(kPolicies[p]);
     const PolicyEvidence& of = found.of(kPolicies[p]);
-    const Probe& below = of.searches.front().best;
-    const GoodputSubject subject = subject_again(scenario, p);
+    const LoadPoint& below = of.searches.front().best;
+    const SearchTarget target = target_again(scenario, p);
     const RunResult run =
-        subject.serve(at_rate(first_of(*subject.trace, static_cast<std::size_t>(below.requests)), below.offered));
+        target.serve(at_rate(first_of(*target.trace, static_cast<std::size_t>(below.requests)), below.offered));
     REQUIRE(run.fingerprint == below.fingerprint);
     const NearKnee& near = of.near_knee.front();
     CHECK(near.rate == below.offered);

@@ -17,7 +17,7 @@
 #include "sim/core/error.h"
 #include "sim/core/rng.h"
 #include "sim/study/goodput_curve.h"
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 #include "tests/support/errors.h"
 #include "tests/support/fakes.h"
 
@@ -43,18 +43,18 @@ RequestTrace poisson(int requests, std::uint64_t seed) {
 }
 
 // M/D/1 with steps of the given length.
-GoodputSubject queue(const RequestTrace& trace, int seed_index = 0, double step = kStep) {
-  GoodputSubject subject;
-  subject.policy = "queue";
-  subject.seed_index = seed_index;
-  subject.trace = &trace;
-  subject.serve = [step](const RequestTrace& requests) {
+SearchTarget queue(const RequestTrace& trace, int seed_index = 0, double step = kStep) {
+  SearchTarget target;
+  target.policy = "queue";
+  target.seed_index = seed_index;
+  target.trace = &trace;
+  target.serve = [step](const RequestTrace& requests) {
     ServingOptions options = test::one_rank(4096);
     options.max_running_requests = 1;
     test::FixedPricer pricer(Seconds{step});
     return simulate(requests, options, pricer, {});
   };
-  return subject;
+  return target;
 }
 
 GoodputSearch search(const RequestTrace& trace, const GoodputOptions& options) {
@@ -127,7 +127,7 @@ TEST_CASE("M/D/1: the knee's sensitivity to k follows theory, and never falls wi
 
 TEST_CASE("M/D/1: mean number in the system and completed rate of a probe") {
   const RequestTrace trace = poisson(40'000, 3);
-  const Probe probe = measure_probe(queue(trace).serve(at_rate(trace, 50)), 50, {});
+  const LoadPoint probe = measure_load_point(queue(trace).serve(at_rate(trace, 50)), 50, {});
   // rho = 0.5: L = rho + rho^2 / (2 (1 - rho)) = 0.75.
   CHECK(probe.concurrency == doctest::Approx(0.75).epsilon(0.03));
   CHECK(probe.completed == doctest::Approx(probe.measured_offered).epsilon(0.001));
@@ -139,12 +139,12 @@ TEST_CASE("M/D/1: mean number in the system and completed rate of a probe") {
 TEST_CASE("equal searches on one thread and on two, and for every seed its own") {
   const std::vector<RequestTrace> traces = {poisson(2000, 1), poisson(2000, 2)};
   // Two policies, the second a tenth slower, under two seeds.
-  const std::vector<GoodputSubject> subjects = {queue(traces[0], 0), queue(traces[1], 1), queue(traces[0], 0, 0.011),
-                                                queue(traces[1], 1, 0.011)};
+  const std::vector<SearchTarget> targets = {queue(traces[0], 0), queue(traces[1], 1), queue(traces[0], 0, 0.011),
+                                             queue(traces[1], 1, 0.011)};
   std::vector<std::vector<GoodputSearch>> runs;
   for (const std::size_t threads : {1, 2, 2}) {
     const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
-    runs.push_back(search_all(subjects, {}, {}));
+    runs.push_back(search_all(targets, {}, {}));
   }
   for (const std::vector<GoodputSearch>& run : runs) {
     REQUIRE(run.size() == 4);
@@ -164,13 +164,13 @@ TEST_CASE("equal searches on one thread and on two, and for every seed its own")
 
 TEST_CASE("a search takes one burst, whose saturation its pilot shares") {
   const RequestTrace trace = poisson(6000, 6);  // a sixth of it is enough for a pilot
-  GoodputSubject subject = queue(trace);
+  SearchTarget target = queue(trace);
   std::atomic<int> bursts{0};
-  subject.serve = [&bursts, serve = subject.serve](const RequestTrace& requests) {
+  target.serve = [&bursts, serve = target.serve](const RequestTrace& requests) {
     bursts += requests.requests.back().arrival == requests.requests.front().arrival ? 1 : 0;
     return serve(requests);
   };
-  const std::vector<GoodputSearch> found = search_all({subject}, {}, {});
+  const std::vector<GoodputSearch> found = search_all({target}, {}, {});
   CHECK(bursts == 1);
   CHECK(found.front().saturation == doctest::Approx(1 / kStep).epsilon(0.01));
 }
@@ -180,7 +180,7 @@ TEST_CASE("a rate beyond capacity is never the knee, though its TTFT and complet
   options.k = 1e6;
   options.sensitivity = {};
   const RequestTrace trace = poisson(20'000, 4);
-  const Probe over = measure_probe(queue(trace).serve(at_rate(trace, 104)), 104, options);
+  const LoadPoint over = measure_load_point(queue(trace).serve(at_rate(trace, 104)), 104, options);
   CHECK(over.completed >= 0.95 * over.measured_offered);
   CHECK_FALSE(over.stable);
   CHECK_FALSE(acceptable(over, kStep, options));
@@ -196,8 +196,8 @@ TEST_CASE("too few requests for the number in the system is an error that says h
   for (Request& r : trace.requests) {
     r.output_tokens = 400;
   }
-  GoodputSubject subject = queue(trace);
-  subject.serve = [](const RequestTrace& requests) {
+  SearchTarget target = queue(trace);
+  target.serve = [](const RequestTrace& requests) {
     test::FixedPricer pricer(Seconds{kStep});
     ServingOptions serving = test::one_rank(4096);
     serving.max_running_requests = 50;
@@ -206,7 +206,7 @@ TEST_CASE("too few requests for the number in the system is an error that says h
   GoodputOptions options;
   options.max_drift = 1e9;
   options.min_completed = 0.01;
-  const InputError error = error_of<InputError>([&] { search_goodput(subject, options, {}, {}); });
+  const InputError error = error_of<InputError>([&] { search_goodput(target, options, {}, {}); });
   check_contains(error.what(), {"queue", "400", "too few", "are needed", "longer recording"});
 }
 
@@ -221,9 +221,9 @@ TEST_CASE("a trace that can be made longer is made as long as the knee takes") {
   };
   const auto search_from = [&](std::size_t requests) {
     const auto trace = make(requests);
-    GoodputSubject subject = queue(*trace);
-    subject.longer = make;
-    subject.serve = [](const RequestTrace& all) {
+    SearchTarget target = queue(*trace);
+    target.longer = make;
+    target.serve = [](const RequestTrace& all) {
       test::FixedPricer pricer(Seconds{kStep});
       ServingOptions serving = test::one_rank(4096);
       serving.max_running_requests = 50;
@@ -232,7 +232,7 @@ TEST_CASE("a trace that can be made longer is made as long as the knee takes") {
     GoodputOptions options;
     options.min_requests_ratio = 200;  // 10,000 requests
     options.tolerance = 0.1;
-    return search_all({subject}, options, {}).front();
+    return search_all({target}, options, {}).front();
   };
   const GoodputSearch found = search_from(100);
   CHECK(found.knee.steady);
@@ -242,19 +242,20 @@ TEST_CASE("a trace that can be made longer is made as long as the knee takes") {
 
 TEST_CASE("of several failing searches the first one's error is told, on any number of threads") {
   const RequestTrace trace = poisson(2000, 9);
-  std::vector<GoodputSubject> subjects(3, queue(trace));
+  std::vector<SearchTarget> targets(3, queue(trace));
   for (std::size_t i = 1; i < 3; ++i) {
-    subjects[i].serve = [i](const RequestTrace&) -> RunResult { throw RunFailed("search " + std::to_string(i)); };
+    targets[i].serve = [i](const RequestTrace&) -> RunResult { throw RunFailed("search " + std::to_string(i)); };
   }
   for (const std::size_t threads : {1, 2}) {
     const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
-    CHECK(std::string(error_of<RunFailed>([&] { search_all(subjects, {}, {}); }).what()) == "search 1");
+    CHECK(std::string(error_of<RunFailed>([&] { search_all(targets, {}, {}); }).what()) == "search 1");
   }
 }
 
 TEST_CASE("warm-up and drain are not counted") {
   // TTFT 9 s in the first and last ten of a hundred requests, 1 s between; every stay is 2 s.
-  const Probe probe = measure_probe(steady_run([](int i) { return i < 10 || i >= 90 ? 9.0 : 1.0; }, 2.0), 1.0, {});
+  const LoadPoint probe =
+      measure_load_point(steady_run([](int i) { return i < 10 || i >= 90 ? 9.0 : 1.0; }, 2.0), 1.0, {});
   CHECK(probe.measured_requests == 80);
   CHECK(probe.ttft_s.mean == doctest::Approx(1.0));
   CHECK(probe.e2e_s.mean == doctest::Approx(2.0));
@@ -269,23 +270,23 @@ TEST_CASE("a system that is still filling is not measured") {
   // One request a second stays 200 s. From 100 s to 900 s, the shares of warm-up and drain, 200 are in the system but
   // for the first 100 s, in which they rise from 100: 200 - 50 / 8 = 193.75. Twice as many, 387, warm up.
   const auto ttft = [](int i) { return i < 387 ? 9.0 : 1.0; };
-  const Probe probe = measure_probe(run_of(1000, ttft, [](int) { return 200.0; }), 1.0, {});
+  const LoadPoint probe = measure_load_point(run_of(1000, ttft, [](int) { return 200.0; }), 1.0, {});
   CHECK(probe.measured_requests == 900 - 387);
   CHECK(probe.ttft_s.mean == doctest::Approx(1.0));
   CHECK(probe.concurrency == doctest::Approx(200.0));
   CHECK(probe.stable);
   // Stays of 600 s: half of the requests warm up at most, and what is left, 400 s, cannot tell.
-  const Probe long_stays = measure_probe(run_of(1000, ttft, [](int) { return 600.0; }), 1.0, {});
+  const LoadPoint long_stays = measure_load_point(run_of(1000, ttft, [](int) { return 600.0; }), 1.0, {});
   CHECK(long_stays.measured_requests == 900 - 500);
   CHECK_FALSE(long_stays.stable);
 }
 
 TEST_CASE("requests complete at the rate at which the measured ones end") {
   const auto completed = [](double growth) {
-    const Probe probe =
-        measure_probe(run_of(
-                          1000, [](int) { return 1.0; }, [growth](int i) { return 120.0 + growth * i; }),
-                      1.0, {});
+    const LoadPoint probe =
+        measure_load_point(run_of(
+                               1000, [](int) { return 1.0; }, [growth](int i) { return 120.0 + growth * i; }),
+                           1.0, {});
     return probe.completed / probe.measured_offered;
   };
   CHECK(completed(0) == doctest::Approx(1.0));
@@ -298,7 +299,7 @@ TEST_CASE("rates that were asked for are on the curve") {
   options.rates = {30, 60};
   const GoodputSearch found = search(poisson(2000, 7), options);
   int seen = 0;
-  for (const Probe& p : found.curve) {
+  for (const LoadPoint& p : found.curve) {
     seen += p.offered == 30 || p.offered == 60 ? 1 : 0;
   }
   CHECK(seen == 2);
@@ -322,7 +323,7 @@ TEST_CASE("the knee between two probes, by hand") {
   GoodputCurve curve;
   curve.idle_ttft_s = 1.0;
   for (const auto& [rate, ttft] : {std::pair{1.0, 2.0}, std::pair{2.0, 8.0}}) {
-    Probe p;
+    LoadPoint p;
     p.offered = p.measured_offered = p.completed = rate;
     p.ttft_s.mean = ttft;
     p.stable = p.enough_requests = true;
@@ -394,7 +395,7 @@ TEST_CASE("when a rate is asked again, and with how many requests") {
   const GoodputCurve curve{.idle_ttft_s = 1, .probes = {}};
   const TraceSize trace{.usual = 2000, .all = 7000};
   const auto after = [&](std::int64_t requests, double ttft_s, double in_system, bool stable) {
-    Probe p;
+    LoadPoint p;
     p.measured_offered = p.completed = 1;
     p.ttft_s.mean = ttft_s;
     p.concurrency = in_system;

@@ -13,7 +13,7 @@
 #include "sim/core/error.h"
 #include "sim/core/rng.h"
 #include "sim/study/goodput.h"
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 #include "sim/study/slo_curve.h"
 #include "tests/support/errors.h"
 #include "tests/support/fakes.h"
@@ -116,10 +116,10 @@ struct RateRange {
 };
 
 // The highest rate of a grid at which the SLO holds, and the next: 25 % apart over the whole range, then 3 %.
-RateRange brute_force(const GoodputSubject& subject, const Slo& slo, double lowest, std::size_t requests) {
-  const auto trace = subject.longer(requests);
+RateRange brute_force(const SearchTarget& target, const Slo& slo, double lowest, std::size_t requests) {
+  const auto trace = target.longer(requests);
   const auto holds = [&](double rate) {
-    return brute_force_holds(subject.serve(at_rate(first_of(*trace, requests), rate)), slo);
+    return brute_force_holds(target.serve(at_rate(first_of(*trace, requests), rate)), slo);
   };
   RateRange out{0, lowest};
   for (const double step : {1.25, 1.03}) {
@@ -135,7 +135,7 @@ RateRange brute_force(const GoodputSubject& subject, const Slo& slo, double lowe
 
 // Server and SLO number `n`, drawn at random.
 struct RandomCase {
-  GoodputSubject subject;
+  SearchTarget target;
   RequestTrace trace;
   GoodputOptions options;
   double lowest = 0;  // requests/s, at which requests are nearly alone
@@ -151,17 +151,17 @@ void random_case(int n, RandomCase& out) {
   serving.max_running_requests = static_cast<int>(between(4, 40));
   const auto seed = static_cast<std::uint64_t>(n);
   out.trace = random_trace(1000, seed, input, output);
-  out.subject.policy = "random";
-  out.subject.trace = &out.trace;
-  out.subject.longer = [=](std::size_t count) {
+  out.target.policy = "random";
+  out.target.trace = &out.trace;
+  out.target.longer = [=](std::size_t count) {
     return std::make_shared<const RequestTrace>(random_trace(count, seed, input, output));
   };
-  out.subject.serve = [=](const RequestTrace& requests) {
+  out.target.serve = [=](const RequestTrace& requests) {
     LinearPricer pricer(fixed, per_token, per_request);
     return simulate(requests, serving, pricer, {});
   };
   out.lowest = 0.02 / (fixed * (1 + output));
-  const RunResult idle = out.subject.serve(at_rate(first_of(out.trace, 300), out.lowest));
+  const RunResult idle = out.target.serve(at_rate(first_of(out.trace, 300), out.lowest));
   const auto term = [&](LatencyMetric metric, LatencyStat stat) {
     const std::vector<double> values = values_of(idle, metric);
     const double most = *std::max_element(values.begin(), values.end());
@@ -177,8 +177,8 @@ void random_case(int n, RandomCase& out) {
 
 // A system whose requests are in time with the chance `attained(rate)`; every request stays 2 s.
 template <class Attained>
-GoodputSubject chance_subject(const RequestTrace& trace, Attained attained) {
-  GoodputSubject out;
+SearchTarget chance_subject(const RequestTrace& trace, Attained attained) {
+  SearchTarget out;
   out.policy = "chance";
   out.trace = &trace;
   out.serve = [attained](const RequestTrace& requests) {
@@ -252,7 +252,7 @@ TEST_CASE("SLO: how a run stands to every kind of term, by hand") {
     r.finished = r.arrival + 2000 * test::kMs;
     run.requests.push_back(r);
   }
-  const auto score = [&](const std::string& slo) { return measure_probe(run, 1.0, options_of(slo)).slo; };
+  const auto score = [&](const std::string& slo) { return measure_load_point(run, 1.0, options_of(slo)).slo; };
   CHECK(score("ttft<1s").attainment == doctest::Approx(0.75));
   CHECK(score("ttft<1s,tpot<500ms").attainment == 0);
   CHECK(score("ttft<1s,tpot<500ms").limit == 1);  // more requests miss it
@@ -276,12 +276,12 @@ TEST_CASE("SLO: the highest rate at which it holds, though more requests meet it
   // Requests in time: 99.9 % up to 5.7/s, 10 % up to 6.8/s, 45 % beyond: at 20/s, 9 requests/s are in time. A search
   // for the most requests in time, or one that stops at a local best, ends beyond 6.8/s.
   const RequestTrace trace = random_trace(60'000, 3, 10, 10);
-  const GoodputSubject subject = chance_subject(trace, [](double rate) {
+  const SearchTarget target = chance_subject(trace, [](double rate) {
     return rate <= 5.7 ? 0.999 : rate <= 6.8 ? 0.1 : rate <= 20 ? 0.45 : 0.0;
   });
   for (const double start : {0.5, 5.0, 7.1, 40.0}) {
     CAPTURE(start);
-    const GoodputSearch found = search_slo(subject, options_of("ttft<1s"), {.rate = start, .step = 1.5}, {});
+    const GoodputSearch found = search_slo(target, options_of("ttft<1s"), {.rate = start, .step = 1.5}, {});
     CHECK(found.slo.holds);
     CHECK(found.slo.rate == doctest::Approx(5.7).epsilon(0.02));
     CHECK(found.slo.limit == "ttft<1s");
@@ -294,13 +294,13 @@ TEST_CASE("SLO: rates that are hard to tell take more requests, and the interval
   // The share that is late grows as rate^2: 1 % at 5/s; 2 % away it is 0.96 % or 1.04 %, which 1000 requests do not
   // tell.
   const RequestTrace trace = random_trace(60'000, 4, 10, 10);
-  const GoodputSubject subject = chance_subject(trace, [](double rate) { return 1 - 0.01 * (rate / 5) * (rate / 5); });
-  const GoodputSearch found = search_slo(subject, options_of("ttft<1s"), {.rate = 2, .step = 1.5}, {});
+  const SearchTarget target = chance_subject(trace, [](double rate) { return 1 - 0.01 * (rate / 5) * (rate / 5); });
+  const GoodputSearch found = search_slo(target, options_of("ttft<1s"), {.rate = 2, .step = 1.5}, {});
   CHECK(found.slo.rate == doctest::Approx(5).epsilon(0.08));
   CHECK(found.slo.low <= 5);
   CHECK(found.slo.high >= 5);
   std::int64_t most = 0;
-  for (const Probe& p : found.curve) {
+  for (const LoadPoint& p : found.curve) {
     most = std::max(most, p.requests);
   }
   CHECK(most > 20'000);
@@ -308,7 +308,7 @@ TEST_CASE("SLO: rates that are hard to tell take more requests, and the interval
 
 TEST_CASE("SLO: one that never holds is an answer; one that overload alone ends says so") {
   const RequestTrace trace = random_trace(3000, 6, 10, 10);
-  const GoodputSubject late = chance_subject(trace, [](double) { return 0.5; });
+  const SearchTarget late = chance_subject(trace, [](double) { return 0.5; });
   const GoodputSearch never = search_slo(late, options_of("ttft<1s"), {.rate = 5, .step = 1.5}, {});
   CHECK_FALSE(never.slo.holds);
   CHECK(never.slo.rate == 0);
@@ -316,7 +316,7 @@ TEST_CASE("SLO: one that never holds is an answer; one that overload alone ends 
 
   // One request at a time in steps of 10 ms, and a bound on gaps that do not exist: capacity ends it, at 100/s.
   const RequestTrace long_trace = random_trace(30'000, 7, 1, 1);
-  GoodputSubject queue;
+  SearchTarget queue;
   queue.policy = "queue";
   queue.trace = &long_trace;
   queue.serve = [](const RequestTrace& requests) {
@@ -334,7 +334,7 @@ TEST_CASE("SLO: M/D/1's mean TTFT is where Pollaczek and Khinchine put it") {
   // TTFT = D + rho D / (2 (1 - rho)) = 3 D at rho = 0.8; D = 10 ms.
   const auto make = [](std::size_t n) { return std::make_shared<const RequestTrace>(random_trace(n, 8, 1, 1)); };
   const auto trace = make(1000);
-  GoodputSubject queue;
+  SearchTarget queue;
   queue.policy = "queue";
   queue.trace = trace.get();
   queue.longer = make;
@@ -357,8 +357,8 @@ TEST_CASE("SLO: the search agrees with brute force on random servers and SLOs") 
     RandomCase drawn;
     random_case(n, drawn);
     CAPTURE(name_of(drawn.options.slo));
-    const GoodputSearch found = search_slo(drawn.subject, drawn.options, {.rate = 5 * drawn.lowest, .step = 1.5}, {});
-    const RateRange truth = brute_force(drawn.subject, drawn.options.slo, drawn.lowest, 10'000);
+    const GoodputSearch found = search_slo(drawn.target, drawn.options, {.rate = 5 * drawn.lowest, .step = 1.5}, {});
+    const RateRange truth = brute_force(drawn.target, drawn.options.slo, drawn.lowest, 10'000);
     CAPTURE(truth.holds);
     CAPTURE(truth.fails);
     CHECK(found.slo.rate >= 0.94 * truth.holds);
@@ -376,12 +376,12 @@ TEST_CASE("SLO: the search agrees with brute force on scenarios") {
     CAPTURE(row.slo);
     const std::vector<Scenario> scenarios{test::small(row.settings)};
     const RunControl control;
-    const std::vector<GoodputSubject> subjects = subjects_of(scenarios, control);
+    const std::vector<SearchTarget> targets = targets_of(scenarios, control);
     GoodputOptions options = options_of(row.slo);
     options.tolerance = 0.03;
-    const GoodputSearch found = search_all(subjects, options, {}).front();
+    const GoodputSearch found = search_all(targets, options, {}).front();
     REQUIRE(found.slo.holds);
-    const RateRange truth = brute_force(subjects.front(), options.slo, found.slo.rate / 8, 2500);
+    const RateRange truth = brute_force(targets.front(), options.slo, found.slo.rate / 8, 2500);
     CAPTURE(truth.holds);
     CAPTURE(truth.fails);
     CHECK(found.slo.rate >= 0.92 * truth.holds);
@@ -393,7 +393,7 @@ TEST_CASE("SLO: verdicts that contradict each other are asked again with more re
   const GoodputOptions options = options_of("ttft<1s");
   SloCurve curve{.start = 1, .usual = 1000, .available = 100'000, .probes = {}};
   const auto add = [&](double rate, bool holds, std::int64_t requests) {
-    Probe p;
+    LoadPoint p;
     p.offered = p.measured_offered = p.completed = rate;
     p.requests = requests;
     p.enough_requests = true;
@@ -424,7 +424,7 @@ TEST_CASE("SLO: where the lowest rate fails for good and a higher one holds, the
   const GoodputOptions options = options_of("ttft<1s");
   SloCurve curve{.start = 2, .usual = 1000, .available = 100'000, .probes = {}};
   const auto add = [&](double rate, bool holds) {
-    Probe p;
+    LoadPoint p;
     p.offered = p.measured_offered = p.completed = rate;
     p.requests = 50'000;
     p.enough_requests = true;
@@ -456,17 +456,17 @@ TEST_CASE("SLO: too few recorded requests is an error that says how many are nee
   for (Request& r : trace.requests) {
     r.output_tokens = 400;
   }
-  GoodputSubject subject;
-  subject.policy = "queue";
-  subject.trace = &trace;
-  subject.serve = [](const RequestTrace& requests) {
+  SearchTarget target;
+  target.policy = "queue";
+  target.trace = &trace;
+  target.serve = [](const RequestTrace& requests) {
     test::FixedPricer pricer(10_ms);
     ServingOptions serving = test::one_rank(4096);
     serving.max_running_requests = 50;
     return simulate(requests, serving, pricer, {});
   };
   const InputError error =
-      error_of<InputError>([&] { search_slo(subject, options_of("e2e.mean<10s"), {.rate = 5, .step = 1.5}, {}); });
+      error_of<InputError>([&] { search_slo(target, options_of("e2e.mean<10s"), {.rate = 5, .step = 1.5}, {}); });
   check_contains(error.what(), {"400", "too few", "are needed", "longer recording"});
 }
 

@@ -33,7 +33,7 @@ double idle_ttft_s(const RunResult& run);
 double saturation_rate(const RunResult& run, const GoodputOptions& options);
 
 // Throws InputError when the measured part has too few requests for the two halves of the stability check.
-Probe measure_probe(const RunResult& run, double rate, const GoodputOptions& options);
+LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options);
 
 // Whether a series that should be steady grows: the mean of its second half exceeds that of the first by more than
 // `max_drift` of it, and by more than chance explains (Welch's two-sample t at 95 %, values taken as independent).

@@ -1,4 +1,4 @@
-#include "sim/study/probe.h"
+#include "sim/study/load_point.h"
 
 #include <fmt/format.h>
 
@@ -131,7 +131,7 @@ Summary summary_of(const std::vector<double>& values) {
   return out;
 }
 
-void add_latencies(Probe& probe, std::span<const RequestRecord> measured) {
+void add_latencies(LoadPoint& probe, std::span<const RequestRecord> measured) {
   std::vector<double> ttft, tpot, e2e;
   for (const RequestRecord& r : measured) {
     ttft.push_back(latency_of(r, LatencyMetric::kTtft));
@@ -336,11 +336,11 @@ bool drifts(std::span<const double> series, double max_drift) {
   return growth > max_drift * first.mean() && growth > student_t_95(2 * static_cast<int>(half) - 2) * error;
 }
 
-Probe measure_probe(const RunResult& run, double rate, const GoodputOptions& options) {
+LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options) {
   const std::span<const RequestRecord> all = run.requests;
   const MeasuredPart part = filled_part(all, measured_part(all, options));
   const std::span<const RequestRecord> measured = all.subspan(part.begin, part.size());
-  Probe probe;
+  LoadPoint probe;
   probe.offered = rate;
   probe.measured_offered = static_cast<double>(part.size()) / part.span_s();
   probe.completed = completed_rate(measured, part.span_s());
