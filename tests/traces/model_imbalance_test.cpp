@@ -55,38 +55,7 @@ TEST_CASE("self-test: balanced is balanced on every rank, loads and ids alike") 
   const auto source = source_of("pattern: balanced");
   for (const int gpus : {2, 4, 8, 16, 32, 64, 128, 256}) {
     CHECK(contiguous_balancedness(row_of(*source, 3), gpus) == doctest::Approx(1.0));
-    // By hand, token by token: E / k tokens use every expert once, so every rank has the same load ...
-    std::vector<int> load(static_cast<std::size_t>(gpus), 0);
-    std::vector<std::uint16_t> choice(kTopK);
-    for (int t = 0; t < kExperts / kTopK; ++t) {
-      balanced_choice(t, kExperts, choice);
-      std::set<int> reached;
-      for (const std::uint16_t e : choice) {
-        ++load[e / static_cast<std::size_t>(kExperts / gpus)];
-        reached.insert(e / (kExperts / gpus));
-      }
-      // ... and a single token already reaches as many ranks as it has choices: none of 16 waits for a later token.
-      CHECK(reached.size() == static_cast<std::size_t>(std::min(gpus, kTopK)));
-    }
-    for (const int n : load) {
-      CHECK(n == kExperts / gpus);
-    }
   }
-}
-
-TEST_CASE("the trap: choices that follow each other leave ranks idle") {
-  // 64 tokens that take experts t, t + 1, ..., t + 7 of 256: nothing beyond expert 70 is used, so 11 of 16 ranks idle.
-  std::vector<double> sequential(kExperts, 0.0), spread(kExperts, 0.0);
-  std::vector<std::uint16_t> choice(kTopK);
-  for (int t = 0; t < 64; ++t) {
-    balanced_choice(t, kExperts, choice);
-    for (std::size_t k = 0; k < kTopK; ++k) {
-      sequential[static_cast<std::size_t>(t) + k] += 1;
-      spread[choice[k]] += 1;
-    }
-  }
-  CHECK(contiguous_balancedness(sequential, 16) < 0.3);
-  CHECK(contiguous_balancedness(spread, 16) == 1.0);
 }
 
 TEST_CASE("hot experts, a hot rank, and heat spread over ranks") {

@@ -13,6 +13,24 @@
 namespace epsim {
 namespace {
 
+// SGLang's layout, one row for every layer of the model, counts rounded to whole numbers.
+std::string write_sglang_counts(const LoadWindow& window, const MoeSpec& model) {
+  const std::vector<int> numbers = model.moe_layer_numbers();
+  std::string out = "{\"logical_count\": [";
+  std::size_t moe = 0;
+  for (int r = 0; r < model.layers; ++r) {
+    const bool is_moe = moe < numbers.size() && numbers[moe] == r;
+    out += r == 0 ? "[" : ",\n[";
+    for (int e = 0; e < model.experts; ++e) {
+      const double count = is_moe ? window.layer(static_cast<int>(moe))[e] : 0.0;
+      fmt::format_to(std::back_inserter(out), "{}{:.0f}", e == 0 ? "" : ",", count);
+    }
+    out += "]";
+    moe += is_moe ? 1 : 0;
+  }
+  return out + "]}\n";
+}
+
 // As in traces/samples/README.md.
 std::string made(int window) {
   const Config config = Config::from_text(

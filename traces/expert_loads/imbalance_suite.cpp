@@ -132,16 +132,6 @@ void ImbalanceSource::draw(const StepAt& at, std::span<const std::int64_t> token
   }
 }
 
-void balanced_choice(std::int64_t token, int experts, std::span<std::uint16_t> out) {
-  const auto k = static_cast<std::int64_t>(out.size());
-  const std::int64_t rounds = (experts + k - 1) / k;
-  for (std::int64_t j = 0; j < k; ++j) {
-    // Choice j owns the experts from j * experts / k up to the next choice's.
-    const std::int64_t first = j * experts / k, size = (j + 1) * experts / k - first;
-    out[j] = static_cast<std::uint16_t>(first + token % rounds % size);
-  }
-}
-
 namespace {
 
 ImbalanceSpec read_imbalance(ConfigReader& in, const MoeSpec& model) {

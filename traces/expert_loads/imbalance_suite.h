@@ -68,10 +68,6 @@ class ImbalanceSource final : public ExpertLoadSource {
   std::vector<int> hot_gpu_;             // [layer]
 };
 
-// The experts of token t when routing is balanced by hand: k of them, experts / k apart, so that every token reaches as
-// many GPUs as it can, and any ceil(experts / k) tokens in a row reach every expert.
-void balanced_choice(std::int64_t token, int experts, std::span<std::uint16_t> out);
-
 // Scenario sections of kind `imbalance`. Keys: pattern (a name above), and of those that the pattern uses: hot, factor,
 // gpus, idle, period, length. As a window to plan from: the mean over a cycle, `tokens` (2^20) of `sources` (8)
 // together.

@@ -75,23 +75,6 @@ LoadWindow read_sglang_counts(ByteInput& input, const MoeSpec& model) {
   return window.finish();
 }
 
-std::string write_sglang_counts(const LoadWindow& window, const MoeSpec& model) {
-  const std::vector<int> numbers = model.moe_layer_numbers();
-  std::string out = "{\"logical_count\": [";
-  std::size_t moe = 0;
-  for (int r = 0; r < model.layers; ++r) {
-    const bool is_moe = moe < numbers.size() && numbers[moe] == r;
-    out += r == 0 ? "[" : ",\n[";
-    for (int e = 0; e < model.experts; ++e) {
-      const double count = is_moe ? window.layer(static_cast<int>(moe))[e] : 0.0;
-      fmt::format_to(std::back_inserter(out), "{}{:.0f}", e == 0 ? "" : ",", count);
-    }
-    out += "]";
-    moe += is_moe ? 1 : 0;
-  }
-  return out + "]}\n";
-}
-
 LoadWindow make_sglang_counts(ConfigReader& in, const MoeSpec& model, Seed) {
   ByteInput input(in.path("path"));
   return read_sglang_counts(input, model);

@@ -1,8 +1,6 @@
 // SGLang's expert-load file: {"logical_count": [layer][expert]}, or [step][layer][expert], which is summed over steps.
 #pragma once
 
-#include <string>
-
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
 #include "sim/domain/load_window.h"
@@ -15,9 +13,6 @@ namespace epsim {
 // MoE layers alone. Read as a stream: memory is bounded by one window. Throws InputError on broken JSON, other shapes,
 // negative or non-finite counts, and MoE layers without load.
 LoadWindow read_sglang_counts(ByteInput& input, const MoeSpec& model);
-
-// The same layout, one row for every layer of the model, counts rounded to whole numbers.
-std::string write_sglang_counts(const LoadWindow& window, const MoeSpec& model);
 
 // Keys: path.
 LoadWindow make_sglang_counts(ConfigReader& in, const MoeSpec& model, Seed seed);

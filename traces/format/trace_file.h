@@ -67,7 +67,6 @@ class TraceFile {
 
   // Tokens; 0 when the file has none.
   std::int64_t token_count() const { return experts_ ? static_cast<std::int64_t>(experts_->rows()) : 0; }
-  bool has_weights() const { return weights_.has_value(); }
   struct Tokens {
     std::vector<std::uint16_t> experts;  // [token][layer][k]
     std::vector<float> weights;
