@@ -87,8 +87,12 @@ StepCost Instance::price(Ticks now, const RunControl& control) {
     }
     control.recorder->kv(reserved);
   }
-  const StepCost cost =
-      with_gap(spec_.model->price({totals_.steps, now}, batches_), declared_gap(spec_.options, replayed));
+  StepCost cost = spec_.model->price({totals_.steps, now}, batches_);
+  if (!replayed) {
+    const EagerWork& work = spec_.eager[kind_of(batches_) == StepKind::kDecode ? 0 : 1];
+    add_declared(cost, LayerPart::kHost, work.host_wait(cost.total, spec_.options.launch_time));
+  }
+  add_declared(cost, LayerPart::kOther, declared_gap(spec_.options, replayed));
   check_cost(cost);
   if (!(cost.total < to_seconds(kLastTime - now))) {
     throw RunFailed("The run passes 106 days of simulated time, the most that picoseconds in 64 bits can count.");

@@ -2,12 +2,14 @@
 // step starts when the previous one has ended, or with what gives an idle instance work; the fleet keeps the clock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "models/step/eager_work.h"
 #include "sim/cluster/instance_model.h"
 #include "sim/cluster/kv_lanes.h"
 #include "sim/cluster/run_control.h"
@@ -25,6 +27,7 @@ namespace epsim {
 struct InstanceSpec {
   ServingOptions options;
   InstanceModel* model = nullptr;
+  std::array<EagerWork, 2> eager = {};  // the host's in a step without prompts, and with
   // Of prefill and decode instances. A rank uses lane (rank / ranks_per_lane).
   const KvPath* path = nullptr;
   int ranks_per_lane = 1;

@@ -40,6 +40,11 @@ std::vector<InstanceSpec> specs_of(const Scenario& s, const std::vector<ServedIn
   for (const ServedInstance& instance : instances) {
     const InstancePool& pool = instance.prepared->pool;
     InstanceSpec spec{.options = instance.prepared->serving, .model = instance.model.get()};
+    const DispatchOptions& dispatch = pool.dispatch;
+    const int halves = s.execution.overlap == StepOverlap::kTwoBatch ? 2 : 1;
+    spec.eager = {
+        eager_work(s.model, pool.parallelism, dispatch.decode_steps ? *dispatch.decode_steps : dispatch, halves),
+        eager_work(s.model, pool.parallelism, dispatch, halves)};
     spec.changes = hardware_changes(faults_of(s.faults, static_cast<int>(out.size())), pool.cluster, pool.parallelism);
     if (instance.lanes) {
       spec.path = &*instance.lanes;

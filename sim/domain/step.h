@@ -28,7 +28,8 @@ struct RankBatch {
   std::int64_t tokens() const { return prefill_tokens + decode_tokens; }
 };
 
-// Planning, prefetch and migration are what policies that act in every step make a step wait for.
+// Planning, prefetch and migration are what policies that act in every step make a step wait for; host, what the GPUs
+// wait for kernels to be launched.
 enum class LayerPart {
   kAttention,
   kGate,
@@ -39,11 +40,12 @@ enum class LayerPart {
   kPlanning,
   kPrefetch,
   kMigration,
+  kHost,
   kOther
 };
-inline constexpr int kLayerParts = 10;
+inline constexpr int kLayerParts = 11;
 inline constexpr std::array<std::string_view, kLayerParts> kLayerPartNames = {
-    "attention", "gate", "dispatch", "experts", "combine", "dense", "planning", "prefetch", "migration", "other"};
+    "attention", "gate", "dispatch", "experts", "combine", "dense", "planning", "prefetch", "migration", "host", "other"};
 
 struct StepCost {
   Seconds total{};

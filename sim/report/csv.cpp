@@ -91,9 +91,8 @@ void add_balance(CsvTable& csv, std::span<const double> loads, double steps) {
 }  // namespace
 
 void write_step_kinds_csv(std::ostream& out, const RunResult& run) {
-  CsvTable csv(out, {"pool", "step_kind", "steps", "step_mean_ms", "step_time_s", "step_time_share", "attention_s",
-                     "gate_s", "dispatch_s", "experts_s", "combine_s", "dense_s", "planning_s", "prefetch_s",
-                     "migration_s", "other_s", "straggler_s"});
+  CsvTable csv(out, part_columns({"pool", "step_kind", "steps", "step_mean_ms", "step_time_s", "step_time_share"}, "s",
+                                 {"straggler_s"}));
   for (const StepKindFigures& f : step_kinds(run)) {
     csv.text(f.pool).text(kStepKindNames[static_cast<std::size_t>(f.kind)]).integer(f.steps).number(f.mean_ms);
     csv.number(f.time.seconds).number(f.time.share);
@@ -140,30 +139,11 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
   const auto& planned = run.planned_balancedness;
   EPSIM_CHECK(planned.empty() || planned.size() == totals.layers.size(), "a planned value for each layer, or none");
   EPSIM_CHECK(run.extra_copies.empty() || run.extra_copies.size() == totals.layers.size(), "likewise for copies");
-  CsvTable csv(out, {"layer",
-                     "attention_us",
-                     "gate_us",
-                     "dispatch_us",
-                     "experts_us",
-                     "combine_us",
-                     "dense_us",
-                     "planning_us",
-                     "prefetch_us",
-                     "migration_us",
-                     "other_us",
-                     "total_us",
-                     "straggler_us",
-                     "balancedness_mean",
-                     "balancedness_min",
-                     "imbalance_of_totals",
-                     "busiest_gpu",
-                     "assignments_per_step",
-                     "planned_balancedness",
-                     "extra_copies",
-                     "dispatch_bottleneck",
-                     "dispatch_bottleneck_share",
-                     "combine_bottleneck",
-                     "combine_bottleneck_share"});
+  CsvTable csv(out, part_columns({"layer"}, "us",
+                                 {"total_us", "straggler_us", "balancedness_mean", "balancedness_min",
+                                  "imbalance_of_totals", "busiest_gpu", "assignments_per_step", "planned_balancedness",
+                                  "extra_copies", "dispatch_bottleneck", "dispatch_bottleneck_share",
+                                  "combine_bottleneck", "combine_bottleneck_share"}));
   for (std::size_t l = 0; l < totals.layers.size(); ++l) {
     const auto steps = static_cast<double>(totals.steps);
     add_layer(csv, totals.layers[l], steps);

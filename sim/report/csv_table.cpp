@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "sim/core/check.h"
+#include "sim/domain/step.h"
 
 namespace epsim {
 
@@ -74,6 +75,15 @@ void CsvTable::end_row() {
 void CsvTable::flush() {
   out_.write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
   buffer_.clear();
+}
+
+std::vector<std::string> part_columns(std::vector<std::string> before, std::string_view unit,
+                                      const std::vector<std::string>& after) {
+  for (const std::string_view part : kLayerPartNames) {
+    before.push_back(fmt::format("{}_{}", part, unit));
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  return before;
 }
 
 }  // namespace epsim

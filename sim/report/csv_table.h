@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace epsim {
 
@@ -14,6 +15,8 @@ class CsvTable {
  public:
   CsvTable(std::ostream& out, std::initializer_list<std::string_view> columns)
       : CsvTable(out, std::span(columns.begin(), columns.size())) {}
+  CsvTable(std::ostream& out, const std::vector<std::string>& columns)
+      : CsvTable(out, std::vector<std::string_view>(columns.begin(), columns.end())) {}
   CsvTable(std::ostream& out, std::span<const std::string_view> columns);
   ~CsvTable() { flush(); }
   CsvTable(const CsvTable&) = delete;
@@ -34,5 +37,9 @@ class CsvTable {
   std::string buffer_;
   std::size_t columns_, field_ = 0;
 };
+
+// `before`, a column for the time of each layer part, `after`. The unit is the columns' ending.
+std::vector<std::string> part_columns(std::vector<std::string> before, std::string_view unit,
+                                      const std::vector<std::string>& after);
 
 }  // namespace epsim

@@ -89,7 +89,9 @@ std::vector<PartColumn> part_columns(const RunSummary& run) {
                               {{"dis-", "patch"}, LayerPart::kDispatch},   {{"", "experts"}, LayerPart::kExperts},
                               {{"com-", "bine"}, LayerPart::kCombine},     {{"", "dense"}, LayerPart::kDense},
                               {{"plan-", "ning"}, LayerPart::kPlanning},   {{"pre-", "fetch"}, LayerPart::kPrefetch},
-                              {{"migra-", "tion"}, LayerPart::kMigration}, {{"", "other"}, LayerPart::kOther}};
+                              {{"migra-", "tion"}, LayerPart::kMigration},
+                              {{"", "host"}, LayerPart::kHost},
+                              {{"", "other"}, LayerPart::kOther}};
   std::erase_if(out, [&](const PartColumn& c) {  // only policies that act in every step, or plan again, have these
     const bool by_policies =
         c.part == LayerPart::kPlanning || c.part == LayerPart::kPrefetch || c.part == LayerPart::kMigration;

@@ -66,6 +66,8 @@ constexpr PlainKey kSystemKeys[] = {
     {"serving.router", "", V::kText, Bound::kNotNegative, "round_robin", "round_robin least_tokens cache_aware",
      "Which DP rank takes a request."},
     {"serving.step_gap", "", V::kTime, Bound::kNotNegative, "0s", "", "Time added to every step."},
+    {"serving.launch_time", "", V::kTime, Bound::kNotNegative, "(23us)", "",
+     "Host time per kernel of a step without a CUDA graph; 0s: the host is never waited for."},
     {"serving.graph_gap", "", V::kTime, Bound::kNotNegative, "0s", "",
      "Time added to steps replayed from a CUDA graph."},
     {"serving.eager_gap", "", V::kTime, Bound::kNotNegative, "0s", "", "Time added to steps without a CUDA graph."},

@@ -58,7 +58,7 @@ struct SpeculativeOptions {
 // Time that steps take beside their price, as declared by the scenario.
 struct GapOptions {
   Seconds graph{};      // of steps that a CUDA graph replays: its launch
-  Seconds eager{};      // of all others: the launches of their kernels
+  Seconds eager{};      // of all others
   Seconds scheduler{};  // of every step, unless the schedule overlaps with the step before it
 };
 
@@ -81,6 +81,7 @@ struct ServingOptions {
   bool overlap_schedule = true;  // the next step is scheduled while one runs
   Seconds step_gap{};            // added to every step, as declared by the scenario
   GapOptions gaps;               // added to some
+  Seconds launch_time{};         // of the host, for one kernel of a step that no CUDA graph replays
 };
 
 }  // namespace epsim

@@ -25,11 +25,10 @@ void check_shares(std::span<const Seconds> shares, Seconds total, const char* wh
 
 }  // namespace
 
-StepCost with_gap(StepCost cost, Seconds gap) {
-  cost.total += gap;
-  cost.by_part[static_cast<std::size_t>(LayerPart::kOther)] += gap;
-  cost.by_origin[static_cast<std::size_t>(Origin::kDeclared)] += gap;
-  return cost;
+void add_declared(StepCost& cost, LayerPart part, Seconds time) {
+  cost.total += time;
+  cost.by_part[static_cast<std::size_t>(part)] += time;
+  cost.by_origin[static_cast<std::size_t>(Origin::kDeclared)] += time;
 }
 
 void check_cost(const StepCost& cost) {

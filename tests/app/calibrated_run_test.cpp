@@ -35,7 +35,8 @@ void write_node(const TempDir& dir) {
 // Seconds of a run's steps in gates, dispatch and experts. Requests are far apart: each is alone, however fast the GPU.
 std::array<double, 3> priced_parts(const TempDir& dir) {
   const Outcome run = run_epsim(dir, "run " + small_scenario() +
-                                         " -q --set requests.rate=0.01/s --set cluster.nodes=1 --set cluster.node=" +
+                                         " -q --set serving.launch_time=0s --set requests.rate=0.01/s"
+                                         " --set cluster.nodes=1 --set cluster.node=" +
                                          (dir / "node.yaml").string() + " -o out");
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);

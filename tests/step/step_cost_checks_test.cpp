@@ -21,11 +21,12 @@ TEST_CASE("costs add up part by part") {
   StepCost step = test::declared_cost(3_ms);
   step.straggler = 1_ms;
   add_cost(sum, step);
-  add_cost(sum, with_gap(step, 2_ms));
+  add_declared(step, LayerPart::kHost, 2_ms);
+  add_cost(sum, step);
   check_cost(sum);
   CHECK(sum.total.count() == doctest::Approx(8e-3));
   CHECK(sum.by_part[static_cast<std::size_t>(LayerPart::kExperts)].count() == doctest::Approx(6e-3));
-  CHECK(sum.by_part[static_cast<std::size_t>(LayerPart::kOther)].count() == doctest::Approx(2e-3));
+  CHECK(sum.by_part[static_cast<std::size_t>(LayerPart::kHost)].count() == doctest::Approx(2e-3));
   CHECK(sum.straggler.count() == doctest::Approx(2e-3));
 }
 

@@ -1,0 +1,31 @@
+// What the host does in a step that no CUDA graph replays: it launches every kernel, one after another.
+//
+//   Models : launches run ahead of the GPU, so that a step takes what the GPU needs or what the launches take, whichever
+//            is longer. Where the host has to learn how many rows will come before it can go on (DeepEP's normal
+//            kernels, NCCL with an exchange of counts) the queue runs dry once a layer, and the GPU waits for one
+//            launch.
+//   Ignores: the host's work once a step (metadata of attention, sampling; `step_gap` declares it), launches that
+//            depend on the batch, steps whose halves are too small to split.
+//   Source : kernels a layer, counted in SGLang v0.4.8's models/deepseek_v2.py and models/qwen3_moe.py, its
+//            layers/moe/ep_moe and token dispatcher; the cost of a launch: `serving.launch_time`.
+#pragma once
+
+#include "models/step/layer_costs.h"
+#include "sim/core/units.h"
+#include "sim/domain/moe_spec.h"
+#include "sim/domain/parallelism.h"
+
+namespace epsim {
+
+struct EagerWork {
+  int launches = 0;
+  int waits = 0;  // for the GPU
+
+  // What the step takes longer than the `gpu` time of its kernels.
+  Seconds host_wait(Seconds gpu, Seconds launch) const;
+};
+
+// Of one step. `halves`: 2 where each batch runs as two, each half with launches of its own.
+EagerWork eager_work(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch, int halves);
+
+}  // namespace epsim
