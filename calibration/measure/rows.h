@@ -1,6 +1,6 @@
 // How many rows each local expert's matrix product gets.
 //   Models : even, Zipf (weight 1/i^s), one-hot, and the weights of a measured load; largest remainders give whole
-//   rows. Source : Zipf as in the synthetic loads of traces/routing; measured loads from the user's trace.
+//   rows. Source : Zipf as in the synthetic loads of traces/expert_loads; measured loads from the user's trace.
 #pragma once
 
 #include <cstdint>

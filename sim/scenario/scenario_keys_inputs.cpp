@@ -134,7 +134,7 @@ constexpr PlainKey kInputKeys[] = {
      "replay: step by step as recorded or drawn; otherwise around the mean."},
     {"loads.overdispersion", "", V::kNumber, Bound::kNotNegative, "1", "",
      "Variance of sampled counts over that of independent tokens."},
-    {"loads.tokens", "uniform zipf skew", V::kWhole, Bound::kPositive, "(see traces/routing)", "",
+    {"loads.tokens", "uniform zipf skew", V::kWhole, Bound::kPositive, "(see traces/expert_loads)", "",
      "Tokens in the window."},
     {"loads.drift", "uniform zipf skew", V::kNumber, Bound::kNotNegative, "0", "",
      "Sigma of the factor by which each expert's load differs between windows.", 3},
