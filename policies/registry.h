@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "policies/per_step/step_policy.h"
 #include "policies/placement_policy.h"
 #include "policies/policy_entry.h"
 #include "policies/replica_choice.h"
+#include "policies/step_policy.h"
 
 namespace epsim {
 

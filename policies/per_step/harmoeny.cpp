@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "policies/per_step/step_policy.h"
 #include "policies/registry.h"
+#include "policies/step_policy.h"
 
 namespace epsim {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "policies/per_step/step_policy.h"
 #include "policies/registry.h"
+#include "policies/step_policy.h"
 
 namespace epsim {
 namespace {

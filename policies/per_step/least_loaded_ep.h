@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "policies/per_step/residency.h"
+#include "policies/residency.h"
 
 namespace epsim {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "policies/per_step/step_policy.h"
 #include "policies/registry.h"
+#include "policies/step_policy.h"
 #include "sim/core/check.h"
 
 namespace epsim {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "policies/per_step/residency.h"
+#include "policies/residency.h"
 #include "sim/core/choice.h"
 #include "sim/core/units.h"
 

@@ -8,7 +8,7 @@
 
 #include <span>
 
-#include "policies/per_step/residency.h"
+#include "policies/residency.h"
 
 namespace epsim {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "models/network/traffic.h"
-#include "policies/per_step/step_policy.h"
+#include "policies/step_policy.h"
 #include "sim/domain/cluster_spec.h"
 
 namespace epsim {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "models/step/step_model.h"
-#include "policies/per_step/step_policy.h"
+#include "policies/step_policy.h"
 #include "sim/core/rng.h"
 #include "sim/domain/load_window.h"
 #include "sim/scenario/execution_options.h"

@@ -27,7 +27,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "policies/per_step/step_policy.h"
+#include "policies/step_policy.h"
 #include "sim/domain/step.h"
 #include "sim/domain/step_recorder.h"
 #include "sim/scenario/execution_options.h"

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "policies/per_step/residency.h"
+#include "policies/residency.h"
 #include "sim/core/rng.h"
 #include "sim/domain/parallelism.h"
 #include "sim/domain/step_loads.h"

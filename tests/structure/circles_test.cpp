@@ -23,7 +23,7 @@ using Units = std::set<std::string>;
 using Graph = std::map<std::string, Units>;  // unit -> units that it includes
 
 // Folders whose circles are still there. The list only shrinks.
-constexpr std::string_view kOpenFolders[] = {"calibration", "policies"};
+constexpr std::string_view kOpenFolders[] = {"calibration"};
 
 std::string unit_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 

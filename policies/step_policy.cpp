@@ -1,4 +1,4 @@
-#include "policies/per_step/step_policy.h"
+#include "policies/step_policy.h"
 
 #include <algorithm>
 #include <utility>

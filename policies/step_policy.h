@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "policies/per_step/residency.h"
+#include "policies/residency.h"
 #include "sim/core/config.h"
 
 namespace epsim {
