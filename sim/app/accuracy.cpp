@@ -14,6 +14,8 @@
 namespace epsim::app {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr int kDraws = 200;  // of a power law's busiest rank
 
 const FittedOp& op_of(ConfigReader& in, const FittedProfile& profile) {
@@ -190,7 +192,6 @@ std::string accuracy_text(const AccuracyTable& table) {
 }
 
 std::string accuracy_json(const AccuracyTable& table) {
-  using Json = nlohmann::ordered_json;
   Json out{{"format", 1}, {"failures", table.failures()}, {"held_out", Json::array()}, {"rows", Json::array()}};
   for (const HeldOutRow& r : table.held_out) {
     out["held_out"].push_back({{"gpu", r.machine},

@@ -22,6 +22,8 @@ namespace po = boost::program_options;
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 double quantity(const po::variables_map& values, const char* option, const char* dimension) {
   std::string problem;
   const auto parsed = parse_quantity(values[option].as<std::string>(), dimension, problem);
@@ -204,7 +206,6 @@ std::string errors_text(const std::vector<ComparedErrors>& rows) {
 }
 
 std::string errors_json(const std::vector<ComparedErrors>& rows) {
-  using Json = nlohmann::ordered_json;
   Json out{{"format", 1}, {"errors", Json::array()}};
   for (const ComparedErrors& row : rows) {
     Json& json = out["errors"].emplace_back(Json{{"what", row.what}, {"in_profile", row.errors.has_value()}});

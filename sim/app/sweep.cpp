@@ -28,6 +28,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr std::size_t kMostRowsShown = 40, kMostErrorsShown = 10;
 
 struct Shown {
@@ -277,7 +279,6 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
 
 // The tables that are written, by name.
 std::string sweep_json(const SweepOutcome& done, const std::string& best) {
-  using Json = nlohmann::ordered_json;
   Json out{{"format", 1}, {"epsim_version", EPSIM_VERSION}, {"points", done.points.size()}, {"failed", done.failed}};
   out["verdict"] = best.empty() ? Json() : Json(best);
   for (const ResultTable& table : done.tables) {

@@ -12,23 +12,23 @@ namespace epsim::app {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr int kPointFormat = 2;  // of a point's file
 
-Json json_of(const Cell& cell) {
+nlohmann::json json_of(const Cell& cell) {
   const auto* number = std::get_if<double>(&cell);
-  return number != nullptr ? stored_number(*number) : Json(std::get<std::string>(cell));
+  return number != nullptr ? stored_number(*number) : nlohmann::json(std::get<std::string>(cell));
 }
-Cell cell_in(const Json& json) { return json.is_string() ? Cell(json.get<std::string>()) : Cell(number_in(json)); }
+Cell cell_in(const nlohmann::json& json) {
+  return json.is_string() ? Cell(json.get<std::string>()) : Cell(number_in(json));
+}
 
-Json json_of(const ResultTable& table) {
-  Json out{{"table", table.name}, {"columns", Json::array()}, {"rows", Json::array()}};
+nlohmann::json json_of(const ResultTable& table) {
+  nlohmann::json out{{"table", table.name}, {"columns", nlohmann::json::array()}, {"rows", nlohmann::json::array()}};
   for (const ResultColumn& column : table.columns) {
     out["columns"].push_back({column.name, column.text});
   }
   for (const std::vector<Cell>& cells : table.rows) {
-    Json& row = out["rows"].emplace_back(Json::array());
+    nlohmann::json& row = out["rows"].emplace_back(nlohmann::json::array());
     for (const Cell& cell : cells) {
       row.push_back(json_of(cell));
     }
@@ -36,26 +36,26 @@ Json json_of(const ResultTable& table) {
   return out;
 }
 
-ResultTable table_in(const Json& json) {
+ResultTable table_in(const nlohmann::json& json) {
   ResultTable out{json.at("table"), {}, {}};
-  for (const Json& column : json.at("columns")) {
+  for (const nlohmann::json& column : json.at("columns")) {
     out.columns.push_back({column.at(0), column.at(1)});
   }
-  for (const Json& cells : json.at("rows")) {
+  for (const nlohmann::json& cells : json.at("rows")) {
     std::vector<Cell>& row = out.rows.emplace_back();
     std::transform(cells.begin(), cells.end(), std::back_inserter(row), cell_in);
   }
   return out;
 }
 
-SweepPoint point_in(const Json& json) {
+SweepPoint point_in(const nlohmann::json& json) {
   SweepPoint out;
   out.index = json.at("point");
   out.error = json.at("error").is_null() ? "" : json.at("error");
-  for (const Json& file : json.at("inputs")) {
+  for (const nlohmann::json& file : json.at("inputs")) {
     out.inputs.push_back({file.at("file_name"), file.at("size_bytes"), file.at("content_hash")});
   }
-  for (const Json& table : json.at("tables")) {
+  for (const nlohmann::json& table : json.at("tables")) {
     out.tables.push_back(table_in(table));
   }
   return out;
@@ -66,13 +66,13 @@ SweepPoint point_in(const Json& json) {
 std::optional<SweepPoint> stored_point(const std::string& text) { return read_stored(text, kPointFormat, point_in); }
 
 std::string stored_text(const SweepPoint& point) {
-  Json out{{"point", point.index}};
-  out["error"] = point.error.empty() ? Json() : Json(point.error);
-  out["inputs"] = Json::array();
+  nlohmann::json out{{"point", point.index}};
+  out["error"] = point.error.empty() ? nlohmann::json() : nlohmann::json(point.error);
+  out["inputs"] = nlohmann::json::array();
   for (const InputFile& file : point.inputs) {
     out["inputs"].push_back({{"file_name", file.name}, {"size_bytes", file.bytes}, {"content_hash", file.hash}});
   }
-  out["tables"] = Json::array();
+  out["tables"] = nlohmann::json::array();
   for (const ResultTable& table : point.tables) {
     out["tables"].push_back(json_of(table));
   }
