@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 
 #include "sim/core/error.h"
@@ -33,6 +34,7 @@ constexpr double kPilotTolerance = 0.08;
 
 constexpr std::size_t kSloRequests = 1000;  // of a rate of which nothing is known
 constexpr double kSloStep = 1.5;
+constexpr double kPolicyStep = 1.12;         // around the rate of another policy
 constexpr std::size_t kKneeRequests = 4000;  // of a generated trace to begin with
 
 // Too few requests to tell a steady state; a trace of `needed` would do.
@@ -223,13 +225,14 @@ SearchStart pilot_start(const SearchTarget& target, const GoodputOptions& option
 
 namespace {
 
-// Of a target whose first seed's search is `led`, or of a first seed.
+// `led`: the search of the target's first seed, for a first seed that of the first policy (under an SLO), or null.
 GoodputSearch search_once(const SearchTarget& target, const GoodputSearch* led, const GoodputOptions& options,
                           const OnLoadPoint& on_load_point, const OnLoadPoint& quiet) {
   if (options.slo.any()) {
     const bool near = led != nullptr && led->slo.holds;
-    const SearchStart start{.rate = near ? led->slo.rate / std::sqrt(kFollowerStep) : 0,
-                            .step = near ? kFollowerStep : kSloStep,
+    const double step = !near ? kSloStep : target.seed_index > 0 ? kFollowerStep : kPolicyStep;
+    const SearchStart start{.rate = near ? led->slo.rate / std::sqrt(step) : 0,
+                            .step = step,
                             .requests = near ? static_cast<std::size_t>(led->best.requests) : 0};
     return search_slo(target, options, start, on_load_point);
   }
@@ -274,7 +277,18 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
   const auto search = [&](std::size_t i, const GoodputSearch* led, const Abandoned& abandoned) {
     return search_target(targets[i], led, options, abandonable(on_load_point, abandoned), abandonable({}, abandoned));
   };
-  runner.run(first, {}, [&](std::size_t i, const Abandoned& abandoned) { return search(i, nullptr, abandoned); });
+  const auto led_by = [&](const GoodputSearch* led) {
+    return [&search, led](std::size_t i, const Abandoned& abandoned) { return search(i, led, abandoned); };
+  };
+  if (options.slo.any() && first.size() > 1) {
+    const std::size_t leader = first.front();
+    runner.run({leader}, {}, led_by(nullptr));
+    std::vector<std::size_t> led = first;
+    std::copy_if(others.begin(), others.end(), std::back_inserter(led),
+                 [&](std::size_t i) { return i == leader + static_cast<std::size_t>(targets[i].seed_index); });
+    runner.run(led, {}, led_by(&*runner[leader]));
+  }
+  runner.run(first, {}, led_by(nullptr));
   runner.run(others, {}, [&](std::size_t i, const Abandoned& abandoned) {
     return search(i, &*runner[i - static_cast<std::size_t>(targets[i].seed_index)], abandoned);
   });
