@@ -6,8 +6,10 @@
 //            launch.
 //   Ignores: the host's work once a step (metadata of attention, sampling; `step_gap` declares it), launches that
 //            depend on the batch, steps whose halves are too small to split.
-//   Source : kernels a layer, counted in SGLang v0.4.8's models/deepseek_v2.py and models/qwen3_moe.py, its
-//            layers/moe/ep_moe and token dispatcher; the cost of a launch: `serving.launch_time`.
+//   Source : kernels of DeepSeek's attention, gate and shared experts: SGLang's models/deepseek_v2.py of June 2025
+//            (absorbed MLA, with the concatenations of its Triton backend). Those inside grouped experts, exchanges and
+//            GQA: one for each operation that the implementations are made of, not counted in a trace. The cost of a
+//            launch: `serving.launch_time`.
 #pragma once
 
 #include "models/step/layer_costs.h"
