@@ -22,10 +22,21 @@ Estimate ratio_of(const RateChoice& choice, const RateChoice& other) {
   return estimate(ratios);
 }
 
+// What a ratio of rates over `seeds` seeds must differ from 1 by. A rate lies anywhere inside its bracket, which is as
+// wide as the tolerance: its standard deviation is tolerance / sqrt(12), that of a ratio sqrt(2) times this, and 1.96 of
+// them are 95 %. Seeds whose brackets happen to agree would hide it.
+double margin_of(const Estimate& e, std::size_t seeds, const RateQuestion& question) {
+  const double bracket = 1.96 * question.tolerance * std::sqrt(2.0 / 12 / static_cast<double>(seeds));
+  return std::isfinite(e.half_width) ? std::hypot(e.half_width, bracket) : question.tolerance;
+}
+
 // +1 above 1, -1 below, 0 not told apart.
-int side(const Estimate& e, const RateQuestion& question) {
-  const double margin = std::isfinite(e.half_width) ? e.half_width : question.tolerance;
+int side(const Estimate& e, std::size_t seeds, const RateQuestion& question) {
+  const double margin = margin_of(e, seeds, question);
   return e.mean - margin > 1 ? 1 : e.mean + margin < 1 ? -1 : 0;
+}
+int side(const RateChoice& choice, const RateChoice& other, const RateQuestion& question) {
+  return side(ratio_of(choice, other), choice.by_seed.size(), question);
 }
 
 std::string change_words(const Estimate& e) {
@@ -34,8 +45,9 @@ std::string change_words(const Estimate& e) {
 }
 
 std::string interval_text(const Estimate& e, std::size_t seeds, const RateQuestion& question) {
-  return std::isfinite(e.half_width) ? fmt::format("95 % interval {:+.1f} to {:+.1f} %, {} seeds", (e.low() - 1) * 100,
-                                                   (e.high() - 1) * 100, seeds)
+  const double margin = margin_of(e, seeds, question);
+  return std::isfinite(e.half_width) ? fmt::format("95 % interval {:+.1f} to {:+.1f} %, {} seeds",
+                                                   (e.mean - margin - 1) * 100, (e.mean + margin - 1) * 100, seeds)
                                      : fmt::format("one seed: {} shows how sure this is", question.more_seeds);
 }
 
@@ -61,8 +73,7 @@ std::vector<std::size_t> ranked(std::span<const RateChoice> choices, Wanted want
 std::string as_good_as(std::span<const RateChoice> choices, std::size_t chosen, const RateQuestion& question) {
   std::string out;
   for (std::size_t i = 1; i < choices.size(); ++i) {
-    if (i != chosen && side(ratio_of(choices[i], choices[0]), question) > 0 &&
-        side(ratio_of(choices[i], choices[chosen]), question) == 0) {
+    if (i != chosen && side(choices[i], choices[0], question) > 0 && side(choices[i], choices[chosen], question) == 0) {
       out += fmt::format("{}{} ({} % of the KV room)", out.empty() ? "; no difference to " : ", ", choices[i].name,
                          percent(choices[i].kv_lost_share));
     }
@@ -76,7 +87,7 @@ std::string differences(std::span<const RateChoice> choices, const RateQuestion&
   for (const RateChoice& choice : choices.subspan(1)) {
     const Estimate ratio = ratio_of(choice, choices[0]);
     out += fmt::format("{}{}: {}{} ({})", out.empty() ? "" : "; ", choice.name,
-                       side(ratio, question) < 0 ? "" : "no difference, ", change_words(ratio),
+                       side(ratio, choice.by_seed.size(), question) < 0 ? "" : "no difference, ", change_words(ratio),
                        interval_text(ratio, choice.by_seed.size(), question));
   }
   return out;
@@ -101,11 +112,10 @@ RateVerdict without_first(std::span<const RateChoice> choices, const RateQuestio
 // The fastest choice that is better than the first, or one as good that takes less KV room; the first where none is.
 std::size_t best_of(std::span<const RateChoice> choices, const RateQuestion& question) {
   const std::vector<std::size_t> better =
-      ranked(choices, [&](const RateChoice& choice) { return side(ratio_of(choice, choices[0]), question) > 0; });
+      ranked(choices, [&](const RateChoice& choice) { return side(choice, choices[0], question) > 0; });
   std::size_t out = better.empty() ? 0 : better[0];
   for (const std::size_t i : better) {
-    if (side(ratio_of(choices[better[0]], choices[i]), question) <= 0 &&
-        choices[i].kv_lost_share < choices[out].kv_lost_share) {
+    if (side(choices[better[0]], choices[i], question) <= 0 && choices[i].kv_lost_share < choices[out].kv_lost_share) {
       out = i;
     }
   }
@@ -160,7 +170,7 @@ RateVerdict verdict_against_next(std::span<const RateChoice> choices, const Rate
   }
   const RateChoice& next = choices[held[1]];
   const Estimate ratio = ratio_of(best, next);
-  const bool told = side(ratio, question) > 0;
+  const bool told = side(ratio, choices[0].by_seed.size(), question) > 0;
   return {held[0], told,
           fmt::format("Highest rate {}: {} requests/s with {}; {} the next, {} ({}).", question.condition, rate,
                       best.name, told ? change_words(ratio) + " than" : "no sure difference to", next.name,

@@ -18,7 +18,7 @@ struct RateChoice {
 
 struct RateQuestion {
   std::string condition;     // that holds at the rates: "within the SLO"
-  double tolerance = 0;      // relative; what a difference under a single seed must exceed
+  double tolerance = 0;      // relative width of a search's last bracket; a single seed must differ by more
   std::string more_seeds{};  // the option that gives more than one seed
 };
 
@@ -28,8 +28,8 @@ struct RateVerdict {
   std::string text;         // one sentence; empty where there is nothing to tell
 };
 
-// Ratios are taken seed by seed. A choice is better than another when the interval of their ratio does not hold 1 (with
-// a single seed: when they differ by more than the tolerance).
+// Ratios are taken seed by seed. A choice is better than another when the interval of their ratio, which has the seeds and
+// the searches' brackets in it, does not hold 1 (with a single seed: when they differ by more than the tolerance).
 
 // Against the first choice, which is what there is without doing anything: of those better than it the fastest is
 // chosen, or one not told apart from that which takes less KV room.
