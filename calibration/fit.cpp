@@ -133,7 +133,7 @@ void fit_steps(FittedOp& op, std::span<const Sample* const> training, double smo
   op.steps = fit_correction(samples, {std::string(op_info(op.kind).axes[0])}, kStepKnots, smoothness);
 }
 
-void fit_corrections(FittedOp& op, std::span<const Sample* const> training, const FitOptions& options) {
+void fit_corrections(FittedOp& op, std::span<const Sample* const> training, const OpFitOptions& options) {
   const OpInfo& info = op_info(op.kind);
   const std::size_t axes = count_names(info.axes);
   std::vector<CorrectionSample> samples;
@@ -163,7 +163,7 @@ double training_score(const FittedOp& op, std::span<const Sample* const> trainin
   return summary.median + summary.p95 / 4;
 }
 
-void fit_best_tile(FittedOp& op, std::span<const Sample* const> training, const FitOptions& options) {
+void fit_best_tile(FittedOp& op, std::span<const Sample* const> training, const OpFitOptions& options) {
   const bool tiled = op.kind == OpKind::kGroupedGemm || op.kind == OpKind::kDenseGemm;
   FittedOp best;
   double least = std::numeric_limits<double>::infinity();
@@ -266,7 +266,7 @@ std::size_t min_points(const OpInfo& info) { return std::max<std::size_t>(8, 4 *
 bool is_held_out(std::span<const double> parameters) { return hash_of(parameters) % 5 == 0; }
 
 FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
-                 const FitOptions& options) {
+                 const OpFitOptions& options) {
   const OpInfo* info = find_op_info(points.op);
   if (info == nullptr) {
     std::vector<std::string> names;
@@ -302,7 +302,7 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
 }
 
 FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
-                          const std::function<void(const std::string&)>& note, const FitOptions& options) {
+                          const std::function<void(const std::string&)>& note, const OpFitOptions& options) {
   FittedProfile out;
   out.machine = points.provenance.machine;
   out.gpu = points.provenance.gpu;

@@ -25,7 +25,7 @@ struct MachineRates {
   double bytes_per_s = 0;
 };
 
-struct FitOptions {
+struct OpFitOptions {
   double smoothness = 0.1;         // weight of the correction's second differences against the points
   std::size_t max_points = 16384;  // of training; more are thinned by their hash. 0 = all
 };
@@ -50,13 +50,13 @@ bool is_held_out(std::span<const double> parameters);
 // least 8.
 std::size_t min_points(const OpInfo& info);
 FitResult fit_op(const PointTable& points, const MachineRates& rates, const std::string& source,
-                 const FitOptions& options = {});
+                 const OpFitOptions& options = {});
 
 // Every operator of the file that can be fitted; `note` hears, in words, of those that cannot, and why. A file without
 // any attention (`epsim-calibrate` measures none) gets the attention operators of the committed fit of the same GPU, if
 // there is one; `note` hears which.
 FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
-                          const std::function<void(const std::string&)>& note, const FitOptions& options = {});
+                          const std::function<void(const std::string&)>& note, const OpFitOptions& options = {});
 
 // Median, 95th percentile and worst of |predicted / measured - 1|.
 ErrorSummary summarise_errors(std::vector<double> relative_errors);

@@ -101,8 +101,8 @@ void NcclTeam::enqueue(TeamRank& member, ncclComm_t communicator) {
   std::uint64_t *send = member.send.data(), *receive = member.receive.data();
   const auto size = [](std::int64_t x) { return static_cast<std::size_t>(x); };
   switch (collective_.kind) {
-    case CollectiveKind::kAllToAll:
-    case CollectiveKind::kAllToAllV:
+    case MeasuredCollective::kAllToAll:
+    case MeasuredCollective::kAllToAllV:
       for (std::size_t other = 0; other < member.parts.size(); ++other) {
         const TeamRank::Part& p = member.parts[other];
         const int rank = static_cast<int>(other);
@@ -111,14 +111,14 @@ void NcclTeam::enqueue(TeamRank& member, ncclComm_t communicator) {
                    "ncclRecv");
       }
       break;
-    case CollectiveKind::kAllGather:
+    case MeasuredCollective::kAllGather:
       nccl_check(ncclAllGather(send, receive, member.send.size(), ncclUint64, communicator, stream), "ncclAllGather");
       break;
-    case CollectiveKind::kReduceScatter:
+    case MeasuredCollective::kReduceScatter:
       nccl_check(ncclReduceScatter(send, receive, 2 * member.receive.size(), ncclFloat, ncclSum, communicator, stream),
                  "ncclReduceScatter");
       break;
-    case CollectiveKind::kAllReduce:
+    case MeasuredCollective::kAllReduce:
       nccl_check(ncclAllReduce(send, receive, 2 * member.send.size(), ncclFloat, ncclSum, communicator, stream),
                  "ncclAllReduce");
       break;
@@ -175,7 +175,7 @@ void NcclTeam::fill_and_poison(TeamRank& member) {
   if (collective_.reduces()) {
     fill_floats(reinterpret_cast<float*>(member.send.data()), 2 * member.send.size(), sum_seed(member.rank), kSumSteps,
                 *member.stream);
-  } else if (collective_.kind == CollectiveKind::kAllGather) {
+  } else if (collective_.kind == MeasuredCollective::kAllGather) {
     fill_words(member.send.data(), member.send.size(), part_seed(member.rank, 0), *member.stream);
   } else {
     for (std::size_t other = 0; other < member.parts.size(); ++other) {
@@ -195,7 +195,7 @@ void NcclTeam::compare(const TeamRank& member, OutputError& error) const {
   };
   if (collective_.reduces()) {
     const auto words = static_cast<std::int64_t>(member.receive.size());
-    const std::int64_t first = collective_.kind == CollectiveKind::kReduceScatter ? member.rank * words : 0;
+    const std::int64_t first = collective_.kind == MeasuredCollective::kReduceScatter ? member.rank * words : 0;
     for (const Sample& s : sample_outputs(1, words, 16, 1)) {
       const std::uint64_t got = word(s.column);
       float pair[2];
@@ -209,7 +209,7 @@ void NcclTeam::compare(const TeamRank& member, OutputError& error) const {
   }
   for (std::size_t from = 0; from < member.parts.size(); ++from) {
     const TeamRank::Part& p = member.parts[from];
-    const int to = collective_.kind == CollectiveKind::kAllGather ? 0 : member.rank;
+    const int to = collective_.kind == MeasuredCollective::kAllGather ? 0 : member.rank;
     for (const Sample& s : sample_outputs(1, p.receive_words, 6, 1)) {
       const std::uint64_t expected =
           mix_bits(part_seed(static_cast<int>(from), to) + static_cast<std::uint64_t>(s.column));

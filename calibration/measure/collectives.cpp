@@ -14,7 +14,7 @@ namespace {
 // Words of each receiver, the same for every sender.
 std::vector<std::int64_t> parts_of(const Collective& c) {
   const std::int64_t each = std::max<std::int64_t>(1, c.bytes / 8 / c.ranks);
-  if (c.kind != CollectiveKind::kAllToAllV) {
+  if (c.kind != MeasuredCollective::kAllToAllV) {
     return std::vector<std::int64_t>(static_cast<std::size_t>(c.ranks), each);
   }
   std::vector<std::int64_t> parts = split_rows(RowDistribution::kZipf, c.ranks, each * c.ranks);
@@ -34,8 +34,8 @@ std::int64_t sum_before(const std::vector<std::int64_t>& parts, int end) {
 
 }  // namespace
 
-CollectiveKind collective_kind(std::string_view op) {
-  using K = CollectiveKind;
+MeasuredCollective collective_kind(std::string_view op) {
+  using K = MeasuredCollective;
   constexpr std::pair<std::string_view, K> kKinds[] = {{"nccl_all_to_all", K::kAllToAll},
                                                        {"nccl_all_to_allv", K::kAllToAllV},
                                                        {"nccl_all_gather", K::kAllGather},
@@ -52,13 +52,13 @@ CollectiveKind collective_kind(std::string_view op) {
 std::int64_t Collective::words(int, int to) const { return parts_of(*this)[static_cast<std::size_t>(to)]; }
 
 std::int64_t Collective::send_offset(int, int to) const {
-  return kind == CollectiveKind::kAllGather ? 0 : sum_before(parts_of(*this), to);
+  return kind == MeasuredCollective::kAllGather ? 0 : sum_before(parts_of(*this), to);
 }
 
 std::int64_t Collective::receive_offset(int from, int to) const { return from * words(from, to); }
 
 std::int64_t Collective::send_words(int from) const {
-  if (kind == CollectiveKind::kAllGather) {
+  if (kind == MeasuredCollective::kAllGather) {
     return words(from, 0);
   }
   return sum_before(parts_of(*this), ranks);
@@ -66,9 +66,9 @@ std::int64_t Collective::send_words(int from) const {
 
 std::int64_t Collective::receive_words(int to) const {
   switch (kind) {
-    case CollectiveKind::kReduceScatter:
+    case MeasuredCollective::kReduceScatter:
       return words(0, to);
-    case CollectiveKind::kAllReduce:
+    case MeasuredCollective::kAllReduce:
       return send_words(0);
     default:
       return ranks * words(0, to);

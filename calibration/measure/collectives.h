@@ -11,17 +11,17 @@
 
 namespace epsim::measure {
 
-enum class CollectiveKind { kAllToAll, kAllToAllV, kAllGather, kReduceScatter, kAllReduce };
+enum class MeasuredCollective { kAllToAll, kAllToAllV, kAllGather, kReduceScatter, kAllReduce };
 
 // By the operator's name (calibration/measure/ops.h).
-CollectiveKind collective_kind(std::string_view op);
+MeasuredCollective collective_kind(std::string_view op);
 
 struct Collective {
-  CollectiveKind kind = CollectiveKind::kAllToAll;
+  MeasuredCollective kind = MeasuredCollective::kAllToAll;
   std::int64_t bytes = 0;
   int ranks = 1, nodes = 1;
 
-  bool reduces() const { return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllReduce; }
+  bool reduces() const { return kind == MeasuredCollective::kReduceScatter || kind == MeasuredCollective::kAllReduce; }
   // 8-byte words that `from` sends to `to`; for all_gather what each contributes; not for reductions. Of all_to_allv,
   // receiver r's share of every sender is as 1 / (1 + r): the receivers are skewed alike on all senders.
   std::int64_t words(int from, int to) const;

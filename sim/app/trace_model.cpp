@@ -28,7 +28,8 @@ TraceProfile profile_of(const std::string& file, const po::variables_map& values
   return profiler.finish();
 }
 
-std::string comparison_json(const ProfileComparison& compared, const TraceProfile& a, const TraceProfile& b, bool by_layer) {
+std::string comparison_json(const ProfileComparison& compared, const TraceProfile& a, const TraceProfile& b,
+                            bool by_layer) {
   nlohmann::ordered_json out{{"format", 1}, {"a", compared.a}, {"b", compared.b}, {"goodness", compared.goodness}};
   for (const ComparisonRow& row : compared.rows) {
     out["statistics"].push_back({{"statistic", row.name},
@@ -70,7 +71,7 @@ int trace_fit_words(const std::vector<std::string>& words) {
   const OpenedTrace opened(file, recording_format(*values), import_options(*values));
   TraceCollector collector;
   TraceFile(opened.path()).copy_to(collector);
-  FitOptions fit;
+  RoutingFitOptions fit;
   fit.name = (*values)["name"].as<std::string>();
   if (fit.name.empty()) {
     fit.name = std::filesystem::path(file).stem().string();

@@ -8,8 +8,8 @@
 namespace epsim {
 namespace {
 
-std::vector<LayerSkew> skew_of(const LoadWindow& window, const MoeSpec& model) {
-  std::vector<LayerSkew> out;
+std::vector<LayerPopularity> skew_of(const LoadWindow& window, const MoeSpec& model) {
+  std::vector<LayerPopularity> out;
   for (int l = 0; l < window.layers(); ++l) {
     std::vector<double> row(window.layer(l).begin(), window.layer(l).end());
     std::partial_sort(row.begin(), row.begin() + 2, row.end(), std::greater<>());

@@ -80,7 +80,7 @@ struct PolicyEvidence {
 };
 
 // The load that policies planned from, in what claims state of it.
-struct LayerSkew {
+struct LayerPopularity {
   int number = 0;         // of the layer in the model
   double hottest = 0;     // over the mean
   double top2_share = 0;  // of the layer's assignments
@@ -88,9 +88,9 @@ struct LayerSkew {
 
 struct SetupEvidence {
   int experts = 0, gpus = 0, moe_layers = 0;
-  std::size_t seeds = 0;         // under which policies were run
-  std::vector<LayerSkew> skew;   // by MoE layer
-  GainTable gains;               // CRAFT's step 1 on the planning window
+  std::size_t seeds = 0;              // under which policies were run
+  std::vector<LayerPopularity> skew;  // by MoE layer
+  GainTable gains;                    // CRAFT's step 1 on the planning window
   std::vector<double> in_order;  // [layer] gains.base for experts in order, as engines place them, instead of packed
   double estimate_seconds = 0;   // how long that took
   int batches = 0;

@@ -90,7 +90,7 @@ void write_setup_layers_csv(std::ostream& out, const CraftEvidence& evidence) {
   for (const auto& [name, setup] : evidence) {
     for (const auto& [policy, found] : setup.policies) {
       for (std::size_t l = 0; l < found.planned.size(); ++l) {
-        const LayerSkew& skew = setup.skew[l];
+        const LayerPopularity& skew = setup.skew[l];
         csv.text(name).text(policy).integer(skew.number).number(skew.hottest).number(skew.top2_share);
         csv.number(found.planned[l]).end_row();
       }

@@ -12,7 +12,7 @@ namespace epsim::test {
 namespace {
 
 using namespace measure;
-using K = CollectiveKind;
+using K = MeasuredCollective;
 
 TEST_CASE("sizes follow the bytes of one rank") {
   const Collective even{K::kAllToAll, 4096, 8, 1};  // 512 words: 64 for each of 8

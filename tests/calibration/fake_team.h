@@ -30,7 +30,7 @@ struct FakeMember : measure::TeamMember {
 };
 
 inline measure::TeamCommand team_command(Task task, int ranks, int nodes, int number = 0) {
-  return {task, number, {measure::CollectiveKind::kAllToAll, 4096, ranks, nodes}, {}};
+  return {task, number, {measure::MeasuredCollective::kAllToAll, 4096, ranks, nodes}, {}};
 }
 
 inline void fail_on(FakeMember& member, Task task) {

@@ -11,8 +11,8 @@
 namespace epsim {
 namespace {
 
-FitOptions options(int rounds) {
-  FitOptions o;
+RoutingFitOptions options(int rounds) {
+  RoutingFitOptions o;
   o.name = "fitted";
   o.fitted_factors = 4;
   o.rounds = rounds;

@@ -47,7 +47,7 @@ TEST_CASE("gpt-oss-20b: skew within 10 %, bursts of 256 tokens within 15 %") {
   CHECK(batch(real, 256).p50 == doctest::Approx(4.56).epsilon(0.02));
   CHECK(batch(real, 256).p95 == doctest::Approx(7.2).epsilon(0.02));
 
-  FitOptions fit;
+  RoutingFitOptions fit;
   fit.name = "gpt-oss-20b";
   const RoutingModel model = collector.fit(fit);
   // What default_topics() takes from here.
@@ -89,7 +89,7 @@ TEST_CASE("DeepSeek-R1, every published workload: skew within 10 %") {
     options.top_k = 8;
     import_trace(test::shared_dir() / "data/sglang-ep-statistics" / (std::string(name) + ".json"), "auto", options,
                  both);
-    FitOptions fit;
+    RoutingFitOptions fit;
     fit.name = name;
     generate_loads(RoutingLaw(collector.fit(fit)), {0, 512, 8, 4096}, Seed{2}, made);
     const ProfileComparison c = compare(real.finish(), made.finish());

@@ -70,7 +70,7 @@ void TraceCollector::tokens(const TokenBlock& block) {
 void TraceCollector::table(const std::string&, const Table&) {}
 
 // Everything but topics: shapes, popularity, and defaults for the rest.
-RoutingModel TraceCollector::fit_popularity(const FitOptions& options) const {
+RoutingModel TraceCollector::fit_popularity(const RoutingFitOptions& options) const {
   RoutingModel m = options.defaults;
   m.name = options.name;
   m.model = info_.model;
@@ -100,7 +100,7 @@ RoutingModel TraceCollector::fit_popularity(const FitOptions& options) const {
   return m;
 }
 
-RoutingModel TraceCollector::fit(const FitOptions& options) const {
+RoutingModel TraceCollector::fit(const RoutingFitOptions& options) const {
   RoutingModel m = fit_popularity(options);
   if (!sequence_.empty()) {
     return fit_tokens({info_, experts_, sequence_}, options, std::move(m));

@@ -5,7 +5,7 @@
 //                 domain_ratio likewise from 64 and 4096 tokens; kind_share from the affinity within tokens; repeat
 //                 from how many experts successive tokens share; lengths of sequences.
 //   From loads  : popularity; with at least `kRowsForSigma` rows, sigma by layer from how shares vary between rows of
-//                 one source. Everything else keeps FitOptions::defaults, and the model says so in `assumed`.
+//                 one source. Everything else keeps RoutingFitOptions::defaults, and the model says so in `assumed`.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline constexpr std::int64_t kRowsForSigma = 16;
 RoutingModel default_topics();
 inline constexpr double kDefaultSigma = 0.85;
 
-struct FitOptions {
+struct RoutingFitOptions {
   std::string name;
   RoutingModel defaults = default_topics();  // parts that the trace says nothing about
   double sigma = kDefaultSigma;              // likewise, of every layer
@@ -48,10 +48,10 @@ class TraceCollector final : public TraceSink {
   void table(const std::string& name, const Table& table) override;
 
   // Throws InputError, naming the trace's source, when a layer has no load at all.
-  RoutingModel fit(const FitOptions& options) const;
+  RoutingModel fit(const RoutingFitOptions& options) const;
 
  private:
-  RoutingModel fit_popularity(const FitOptions& options) const;
+  RoutingModel fit_popularity(const RoutingFitOptions& options) const;
 
   TraceInfo info_;
   std::size_t sources_ = 1;
@@ -69,6 +69,6 @@ struct TokenTrace {
   std::span<const std::uint16_t> experts;  // [token][layer][k]
   std::span<const std::int32_t> sequence;  // [token]
 };
-RoutingModel fit_tokens(const TokenTrace& trace, const FitOptions& options, RoutingModel m);
+RoutingModel fit_tokens(const TokenTrace& trace, const RoutingFitOptions& options, RoutingModel m);
 
 }  // namespace epsim

@@ -158,7 +158,7 @@ Vectors principal(const SequenceShares& shares, int count, Seed seed) {
 
 // Loadings of every layer, mean square norm 1; sigma from what all of the sequences' variance is, noise included (the
 // simulation corrects it).
-void fit_loadings(const TokenTrace& trace, std::span<const std::size_t> ends, const FitOptions& options,
+void fit_loadings(const TokenTrace& trace, std::span<const std::size_t> ends, const RoutingFitOptions& options,
                   RoutingModel& m) {
   const SequenceShares shares(trace, ends, m);
   if (shares.rows() < 4 * static_cast<std::size_t>(options.fitted_factors)) {
@@ -253,7 +253,7 @@ void correct_kinds(const TraceProfile& real, const TraceProfile& made, RoutingMo
 
 }  // namespace
 
-RoutingModel fit_tokens(const TokenTrace& trace, const FitOptions& options, RoutingModel m) {
+RoutingModel fit_tokens(const TokenTrace& trace, const RoutingFitOptions& options, RoutingModel m) {
   const std::vector<std::size_t> ends = sequence_ends(trace.sequence);
   fit_lengths(ends, m);
   fit_loadings(trace, ends, options, m);
