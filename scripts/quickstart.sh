@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 ./scripts/setup.sh
 echo "== build"
-cmake --preset release -DEPSIM_TESTS=OFF -DEPSIM_BENCHMARKS=OFF -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10 -B build/quickstart >/dev/null
+cmake --preset release -DEPSIM_TESTS=OFF -DEPSIM_BENCHMARKS=OFF -DCMAKE_UNITY_BUILD=ON -B build/quickstart >/dev/null
 cmake --build build/quickstart --target epsim
 epsim=build/quickstart/sim/app/epsim
 search=(goodput experiments/quickstart/deepseek-r1-p4de.yaml --policies contiguous,base,eplb,craft

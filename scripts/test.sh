@@ -11,7 +11,7 @@ esac
 
 ./scripts/setup.sh
 
-options=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10)  # sources in batches: a third of the time
+options=(-DCMAKE_UNITY_BUILD=ON)  # sources in batches: a third of the time
 if command -v nvcc >/dev/null && [ "$preset" = release ]; then
   echo "nvcc found: the CUDA part is compiled and linked too"
   options+=(-DEPSIM_CUDA=ON)

@@ -30,7 +30,7 @@ constexpr double kLinearChunk = 64;
 // FlashMLA's sparse prefill works on whole groups of so many query heads: SGLang pads to them on Hopper, and its layers
 // take as long at 16 heads as at 64 (AIConfigurator, H200).
 constexpr double kSparseHeads = 64;
-constexpr double kActivationBytes = 2;  // bf16
+constexpr double kStateBytes = 2;  // bf16
 constexpr double kIndexScoreBytes = 8;  // float32, written and read by the choice of the top k
 
 }  // namespace
@@ -243,7 +243,7 @@ Price ComputeModel::linear_attention(const RankBatch& batch) const {
                    (3 * key * value + kLinearChunk * (3 * key + 2 * value)));
   const Price prompts{work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
   // In and out of the convolution; values, gate and output of what follows.
-  const double activations = (2 * a.conv_width() + 3 * a.value_width()) / tp * kActivationBytes;
+  const double activations = (2 * a.conv_width() + 3 * a.value_width()) / tp * kStateBytes;
   const Bytes states = model_.linear_state_bytes() * (2.0 / tp * static_cast<double>(batch.decode_tokens));
   const Bytes moved = Bytes(activations * static_cast<double>(batch.tokens())) + states;
   return prompts + memory_bound(moved, kLinearKernels);

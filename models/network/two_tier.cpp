@@ -18,10 +18,10 @@ using Lanes = double __attribute__((vector_size(32)));
 
 // Rows of the busier direction of a tier's links.
 EPSIM_SIMD SumAndMax busier_rows(const double* out, const double* in, std::size_t n) {
-  constexpr std::size_t kLanes = sizeof(Lanes) / sizeof(double);
+  constexpr std::size_t kWidth = sizeof(Lanes) / sizeof(double);
   Lanes max{}, sum{};
   std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
+  for (; i + kWidth <= n; i += kWidth) {
     Lanes sent, received;
     std::memcpy(&sent, out + i, sizeof sent);
     std::memcpy(&received, in + i, sizeof received);
@@ -30,7 +30,7 @@ EPSIM_SIMD SumAndMax busier_rows(const double* out, const double* in, std::size_
     sum += rows;
   }
   SumAndMax all;
-  for (std::size_t k = 0; k < kLanes; ++k) {
+  for (std::size_t k = 0; k < kWidth; ++k) {
     all.max = std::max(all.max, max[k]);
     all.sum += sum[k];
   }

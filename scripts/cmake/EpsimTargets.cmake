@@ -14,13 +14,21 @@ if(EPSIM_WERROR)
   target_compile_options(epsim_options INTERFACE -Werror)
 endif()
 
-# epsim_library(NAME SOURCES a.cpp ... LINKS lib ... [ALONE b.cpp ...]): the library `epsim_NAME` of the current folder.
-# ALONE: sources that a unity build compiles by themselves, since names of their own stand in another source too.
+# Parses, prints and writes: it runs once a command, so what counts is how long it takes to compile.
+add_library(epsim_cold INTERFACE)
+target_compile_options(epsim_cold INTERFACE $<$<CONFIG:Release>:-O1>)
+
+# epsim_library(NAME SOURCES a.cpp ... LINKS lib ... [ALONE b.cpp ...] [COLD]): the library `epsim_NAME` of the current
+# folder. ALONE: sources that a unity build compiles by themselves, since names of their own stand in another source too.
+# COLD: none of it is in a run's loops.
 function(epsim_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;LINKS;PRIVATE_LINKS;ALONE" ${ARGN})
   add_library(epsim_${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(epsim_${name} PUBLIC epsim_options ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  if(ARG_COLD)
+    target_link_libraries(epsim_${name} PRIVATE epsim_cold)
+  endif()
 endfunction()
 
 # epsim_tests(FOLDER SOURCES a_test.cpp ... [SHARED b_test.cpp ...] LINKS lib ...)
@@ -30,9 +38,7 @@ function(epsim_tests folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;SHARED;LINKS" ${ARGN})
   if(NOT TARGET epsim_test_main)
     add_library(epsim_test_options INTERFACE)
-    target_link_libraries(epsim_test_options INTERFACE epsim_options doctest::doctest)
-    # Test files are many and run for milliseconds: what counts is how long they take to compile.
-    target_compile_options(epsim_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
+    target_link_libraries(epsim_test_options INTERFACE epsim_options epsim_cold doctest::doctest)
     add_library(epsim_test_main OBJECT ${CMAKE_SOURCE_DIR}/tests/support/main.cpp)
     target_link_libraries(epsim_test_main PRIVATE epsim_test_options)
     target_compile_definitions(epsim_test_main PRIVATE

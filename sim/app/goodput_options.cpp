@@ -15,7 +15,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-double number_of(const std::string& option, const std::string& text) {
+double parsed_number(const std::string& option, const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
@@ -27,7 +27,7 @@ double number_of(const std::string& option, const std::string& text) {
 std::vector<double> numbers_of(const std::string& option, const std::string& text) {
   std::vector<double> out;
   for (const std::string& word : split_list(text)) {
-    out.push_back(number_of(option, word));
+    out.push_back(parsed_number(option, word));
   }
   return out;
 }
@@ -58,7 +58,7 @@ GoodputOptions read_goodput_options(const po::variables_map& values) {
   GoodputOptions o;
   const auto read = [&](const char* name, double& target) {
     if (values.count(name) > 0) {
-      target = number_of(name, values[name].as<std::string>());
+      target = parsed_number(name, values[name].as<std::string>());
     }
   };
   read("k", o.k);

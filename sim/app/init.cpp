@@ -15,13 +15,13 @@ namespace po = boost::program_options;
 
 namespace {
 
-struct Request {
+struct InitOptions {
   std::string engine, model, node, dtype;
   int nodes = 1, prefill = 0, decode = 0;
 };
 
 // N:M, or neither.
-void read_pd(const std::string& text, Request& out) {
+void read_pd(const std::string& text, InitOptions& out) {
   std::istringstream in(text);
   char colon = 0;
   if (!(in >> out.prefill >> colon >> out.decode) || colon != ':' || !in.eof() || out.prefill < 1 || out.decode < 1) {
@@ -29,7 +29,7 @@ void read_pd(const std::string& text, Request& out) {
   }
 }
 
-std::string document(const Request& r, const std::string& serving, const std::string& dispatch) {
+std::string document(const InitOptions& r, const std::string& serving, const std::string& dispatch) {
   const bool apart = r.prefill > 0;
   const int nodes = apart ? r.prefill + r.decode : r.nodes;
   std::string out = fmt::format(
@@ -65,7 +65,8 @@ std::string document(const Request& r, const std::string& serving, const std::st
       "  input_tokens: 2000\n  output_tokens: 500\n\n",
       nodes);
   out +=
-      "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace import\n"
+      "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
+      "import\n"
       "  kind: skew  # synthetic: the hottest expert of a layer has low to high times the mean\n"
       "  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
       "plan_loads:  # what policies plan from\n  kind: skew\n  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
@@ -91,7 +92,7 @@ std::string defaults_of(const std::string& resolved, const std::string& section)
 }
 
 // fp8 where the node's kernels were measured in it.
-Request with_dtype(Request r) {
+InitOptions with_dtype(InitOptions r) {
   if (!r.dtype.empty()) {
     return r;
   }
@@ -107,7 +108,7 @@ Request with_dtype(Request r) {
   return r;
 }
 
-std::string new_scenario(const Request& r) {
+std::string new_scenario(const InitOptions& r) {
   const Scenario plain = read(document(r, "", ""));
   const std::string serving = defaults_of(plain.resolved, "serving"),
                     dispatch = r.prefill > 0 ? "" : defaults_of(plain.resolved, "dispatch");
@@ -138,8 +139,8 @@ int init_verb(const std::vector<std::string>& words) {
       throw InputError({"", 0, key}, "this option is required, as in: epsim init --model deepseek-r1 --node dgx-h200");
     }
   }
-  Request request{(*values)["engine"].as<std::string>(), (*values)["model"].as<std::string>(),
-                  (*values)["node"].as<std::string>(), (*values)["dtype"].as<std::string>()};
+  InitOptions request{(*values)["engine"].as<std::string>(), (*values)["model"].as<std::string>(),
+                      (*values)["node"].as<std::string>(), (*values)["dtype"].as<std::string>()};
   request.nodes = (*values)["nodes"].as<int>();
   if (values->count("pd") > 0) {
     read_pd((*values)["pd"].as<std::string>(), request);

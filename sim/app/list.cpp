@@ -29,7 +29,7 @@ std::string words_of(const std::string& key) {
 }
 
 // A text, or a list of texts.
-std::string text_of(const Json& value) {
+std::string json_text(const Json& value) {
   if (value.is_string()) {
     return value.get<std::string>();
   }
@@ -46,7 +46,7 @@ void print_section(const ListSection& section) {
     print_line(row.at("name"), row.at("summary"));
     for (const auto& [key, value] : row.items()) {
       if (key != "name" && key != "summary") {
-        print_line("", words_of(key) + ": " + text_of(value));
+        print_line("", words_of(key) + ": " + json_text(value));
       }
     }
   }

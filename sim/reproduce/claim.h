@@ -1,6 +1,7 @@
 // A paper's claim beside what a run of ours comes to.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +35,9 @@ struct InputMovement {
 
 // Unit of a value whose digits are a figure each: 2240 is shown as "2 2 4 0".
 inline constexpr std::string_view kDigits = "digits";
+
+// The end of a tolerance that has none.
+inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 // One figure of a claim. A claim with a mean and a maximum has two.
 struct ClaimRow {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_groups.h"
@@ -12,8 +11,6 @@ namespace epsim {
 namespace {
 
 using namespace craft;
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Limit {
   std::string_view policy;
@@ -58,8 +55,8 @@ ClaimRow bound_row(const CraftEvidence& evidence, const std::vector<std::string_
       kv ? "KV-bound" : "wire-bound");
   out.value = kv ? found.min : found.max;
   out.half_width = found.setup_half_width;
-  out.low = kv ? 1 : -kInfinity;
-  out.high = kv ? kInfinity : 1;
+  out.low = kv ? 1 : -kUnbounded;
+  out.high = kv ? kUnbounded : 1;
   out.no_effect = 1;
   out.stated = kv ? 2 : 0;
   out.must_hold = limit.policy == "eplb" || !kv;
@@ -113,13 +110,13 @@ Rows f02_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   return {out};
 }
 
-const CraftClaim kClaims[] = {
+const CraftClaim kBoundClaims[] = {
     {"F01", "K*6 is bound by KV cache, K*12 by the wire", f01_needs, f01_rows},
     {"F02", "on K*6 goodput grows no more than the KV pool", f02_needs, f02_rows},
 };
 
 }  // namespace
 
-std::span<const CraftClaim> craft_bound_claims() { return kClaims; }
+std::span<const CraftClaim> craft_bound_claims() { return kBoundClaims; }
 
 }  // namespace epsim

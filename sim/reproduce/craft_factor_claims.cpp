@@ -110,13 +110,13 @@ Rows c27_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   return out;
 }
 
-const CraftClaim kClaims[] = {
+const CraftClaim kFactorClaims[] = {
     {"C02", "the best CRAFT beats EPLB by 1.17x on KE8", c02_needs, c02_rows},
     {"C27", "R = 8 is best", c27_needs, c27_rows},
 };
 
 }  // namespace
 
-std::span<const CraftClaim> craft_factor_claims() { return kClaims; }
+std::span<const CraftClaim> craft_factor_claims() { return kFactorClaims; }
 
 }  // namespace epsim

@@ -1,8 +1,6 @@
 // Claims about goodput: knees of the same search on every setup, under common random numbers.
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "sim/core/check.h"
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_groups.h"
@@ -200,7 +198,7 @@ ClaimRow base_on_twelve(const CraftEvidence& evidence, const std::vector<std::st
   out.value = found.min;
   out.half_width = found.setup_half_width;
   out.low = 1;
-  out.high = std::numeric_limits<double>::infinity();
+  out.high = kUnbounded;
   for (const std::string_view name : setups) {
     const SetupEvidence& setup = evidence.find(name)->second;
     const double base = ttft(setup, "base", 0);
@@ -223,7 +221,7 @@ Rows c20_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   return {out, base_on_twelve(evidence, scope.of(kTwelve))};
 }
 
-const CraftClaim kClaims[] = {
+const CraftClaim kGoodputClaims[] = {
     {"C01", "CRA8 beats EPLB's goodput by 1.14x on 8 nodes, up to 1.2x", ratio_needs<kC01>, ratio_claim<kC01>},
     {"C03", "CRA8 beats EPLB by 1.15x on DeepSeek-R1", ratio_needs<kC03>, ratio_claim<kC03>},
     {"C04", "CRA8 beats EPLB by 1.12x on Kimi-K2", ratio_needs<kC04>, ratio_claim<kC04>},
@@ -239,6 +237,6 @@ const CraftClaim kClaims[] = {
 
 }  // namespace
 
-std::span<const CraftClaim> craft_goodput_claims() { return kClaims; }
+std::span<const CraftClaim> craft_goodput_claims() { return kGoodputClaims; }
 
 }  // namespace epsim

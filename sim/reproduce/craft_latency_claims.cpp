@@ -111,7 +111,7 @@ Rows c28_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   return out;
 }
 
-const CraftClaim kClaims[] = {
+const CraftClaim kLatencyClaims[] = {
     {"C07", "CRA8 lowers TTFT by 29 %, up to 58 %", c07_needs, c07_rows},
     {"C08", "EPLB lowers TTFT as much", c07_needs, c08_rows},
     {"C28", "ITL is the same under all policies", c28_needs, c28_rows},
@@ -119,6 +119,6 @@ const CraftClaim kClaims[] = {
 
 }  // namespace
 
-std::span<const CraftClaim> craft_latency_claims() { return kClaims; }
+std::span<const CraftClaim> craft_latency_claims() { return kLatencyClaims; }
 
 }  // namespace epsim

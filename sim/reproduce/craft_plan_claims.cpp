@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "policies/placement/craft/allocation.h"
 #include "policies/placement/craft/craft.h"
@@ -15,7 +14,6 @@ namespace {
 
 using Needs = std::vector<CraftNeed>;
 using Rows = std::vector<ClaimRow>;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::string_view kEightNodes[] = {"de8", "dj8", "dl8", "da8", "ke8", "kj8", "kl8", "ka8"};
 constexpr std::string_view kDatasets[] = {"ke", "kj", "kl"};
 
@@ -72,7 +70,7 @@ std::size_t count_index(const GainTable& gains, int copies) {
 
 std::size_t layer_index(const SetupEvidence& setup, int number) {
   const auto found = std::find_if(setup.skew.begin(), setup.skew.end(),
-                                  [&](const LayerSkew& layer) { return layer.number == number; });
+                                  [&](const LayerPopularity& layer) { return layer.number == number; });
   EPSIM_CHECK(found != setup.skew.end(), "the model has that layer");
   return static_cast<std::size_t>(found - setup.skew.begin());
 }
@@ -160,7 +158,7 @@ Rows c21_rows(const CraftEvidence& evidence, const CraftScope& scope) {
     skewed = skewed_steps.empty() ? skewed : std::max(skewed, mean(skewed_steps));
   }
   const auto points = [](std::string what, double share) {
-    return row("C21", std::move(what), "negligible", ClaimKind::kAlgorithm, 100 * share, -kInfinity, 2, "points");
+    return row("C21", std::move(what), "negligible", ClaimKind::kAlgorithm, 100 * share, -kUnbounded, 2, "points");
   };
   return {points("balancedness from 16 to 32 copies a layer, mean of all layers", all),
           noted(told(points("the same, layers above 10x alone", skewed)),
@@ -199,15 +197,15 @@ Rows c23_rows(const CraftEvidence& evidence, const CraftScope&) {
 }
 Rows c24_rows(const CraftEvidence& evidence, const CraftScope&) {
   const SetupEvidence& setup = evidence.at("de8");
-  const LayerSkew& layer = setup.skew[layer_index(setup, 51)];
+  const LayerPopularity& layer = setup.skew[layer_index(setup, 51)];
   return {
       row("C24", "hottest expert over the mean, layer 51", ">27x", ClaimKind::kInput, layer.hottest, 27, 30),
       percent_row("C24", "load of the two hottest, layer 51", "~20 %", ClaimKind::kInput, layer.top2_share, 19, 22)};
 }
 Rows c25_rows(const CraftEvidence& evidence, const CraftScope&) {
   const SetupEvidence& setup = evidence.at("de8");
-  const auto above =
-      std::count_if(setup.skew.begin(), setup.skew.end(), [](const LayerSkew& layer) { return layer.hottest > 10; });
+  const auto above = std::count_if(setup.skew.begin(), setup.skew.end(),
+                                   [](const LayerPopularity& layer) { return layer.hottest > 10; });
   return {told(noted(row("C25", "layers above 10x, DE8", "a class", ClaimKind::kInput, static_cast<double>(above), 1,
                          setup.moe_layers),
                      "the paper names the class, not how many layers are in it"))};
@@ -234,8 +232,8 @@ Rows c26_rows(const CraftEvidence& evidence, const CraftScope& scope) {
   const auto points = [](std::string what, double share, double low, double high) {
     return row("C26", std::move(what), "direction", ClaimKind::kAlgorithm, 100 * share, low, high, "points");
   };
-  return {points("balancedness of BASE, 12 nodes less 6, largest of E, J, L", base, -kInfinity, 0),
-          points("gain of 8 copies per GPU, 12 nodes less 6, smallest", gain, 0, kInfinity)};
+  return {points("balancedness of BASE, 12 nodes less 6, largest of E, J, L", base, -kUnbounded, 0),
+          points("gain of 8 copies per GPU, 12 nodes less 6, smallest", gain, 0, kUnbounded)};
 }
 
 // C29 to C32: the algorithm itself, and the protocol.
@@ -303,7 +301,7 @@ Rows c32_rows(const CraftEvidence& evidence, const CraftScope&) {
                 "plans and runs draw from separate streams of the same preset")};
 }
 
-constexpr CraftClaim kClaims[] = {
+constexpr CraftClaim kPlanClaims[] = {
     {"C05", "EPLB makes 7.25 and 7.5 times the copies of CRA8", c05_needs, c05_rows},
     {"C06", "Kimi-K2 has 8, 6 and 4 experts per GPU on 6, 8 and 12 nodes", c06_needs, c06_rows},
     {"C13", "EPLB takes 19 % of the KV cache on D*8", c13_needs, c13_rows},
@@ -324,6 +322,6 @@ constexpr CraftClaim kClaims[] = {
 
 }  // namespace
 
-std::span<const CraftClaim> craft_plan_claims() { return kClaims; }
+std::span<const CraftClaim> craft_plan_claims() { return kPlanClaims; }
 
 }  // namespace epsim

@@ -12,7 +12,7 @@
 namespace epsim {
 namespace {
 
-constexpr std::string_view kSetups[] = {"de8", "dl8", "ke6", "ke8", "ke12"};
+constexpr std::string_view kSensitivitySetups[] = {"de8", "dl8", "ke6", "ke8", "ke12"};
 constexpr std::size_t kTold = 2;  // movements told beside a verdict
 
 using Overrides = std::vector<std::string>;
@@ -118,7 +118,7 @@ std::span<const CraftInput> craft_inputs() { return kInputs; }
 
 std::vector<ClaimMovement> craft_movements(const std::vector<CraftClaim>& claims, const CraftStudyOptions& options,
                                            const GatherControl& control) {
-  const CraftScope scope{.quick = false, .only = kSetups};
+  const CraftScope scope{.quick = false, .only = kSensitivitySetups};
   std::vector<CraftClaim> told;
   std::vector<CraftNeed> needs;
   for (const CraftClaim& claim : claims) {

@@ -20,7 +20,7 @@ namespace {
 constexpr CraftSetup kSetups[] = {{"de8"}, {"dj8"}, {"dl8"}, {"da8"}, {"ke8"},  {"kj8"},  {"kl8"},
                                   {"ka8"}, {"ke6"}, {"kj6"}, {"kl6"}, {"ke12"}, {"kj12"}, {"kl12"}};
 
-Config document(std::string_view name) {
+Config shipped_document(std::string_view name) {
   const std::string file = fmt::format("experiments/craft/{}.yaml", name);
   for (const auto& [path, text] : embedded::craft_experiments()) {
     if (path == file) {
@@ -46,8 +46,8 @@ const CraftSetup& craft_setup(std::string_view name) {
 
 Scenario craft_scenario(const CraftSetup& setup, CraftMemory memory, const std::vector<std::string>& overrides,
                         const std::vector<std::string>& policies) {
-  Config config = document(setup.name);
-  config.extend(document("common"));
+  Config config = shipped_document(setup.name);
+  config.extend(shipped_document("common"));
   if (memory == CraftMemory::kPaper) {
     config.set(fmt::format("memory.static_fraction={}", fraction_of(setup)));
     config.set("memory.reserve_per_node=0B");

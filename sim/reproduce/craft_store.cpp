@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kFormat = 6;  // raised when the figures below change
+constexpr int kStoreFormat = 6;  // raised when the figures below change
 
 // A structured binding names every member, so that this file does not compile when one is added and not stored.
 
@@ -48,12 +48,12 @@ std::string stored_text(const std::vector<Figures>& by_seed) {
   for (const Figures& one : by_seed) {
     out["by_seed"].push_back(json_of(one));
   }
-  return store_text(kFormat, std::move(out));
+  return store_text(kStoreFormat, std::move(out));
 }
 
 template <class Figures>
 std::optional<std::vector<Figures>> stored_by_seed(const std::string& text) {
-  return read_stored(text, kFormat, [](const Json& json) {
+  return read_stored(text, kStoreFormat, [](const Json& json) {
     std::vector<Figures> out;
     for (const Json& one : json.at("by_seed")) {
       read(one, out.emplace_back());

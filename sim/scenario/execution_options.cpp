@@ -5,7 +5,7 @@ namespace {
 
 constexpr ExecutionOptions kOwn{};
 
-constexpr KeyTable kKeys({
+constexpr KeyTable kExecutionKeys({
     {"sync", key::one_of<StepSync>(), key::is(kOwn.sync),
      "barrier: exchanges wait for the slowest GPU; pairwise: each pair of GPUs goes when both are ready."},
     {"overlap", key::one_of<StepOverlap>(), key::is(kOwn.overlap), "What runs beside the exchange of tokens."},
@@ -21,19 +21,19 @@ constexpr KeyTable kKeys({
 
 }  // namespace
 
-std::span<const Key> execution_keys() { return kKeys; }
+std::span<const Key> execution_keys() { return kExecutionKeys; }
 
 ExecutionOptions read_execution_options(ConfigReader in) {
   ExecutionOptions out;
-  out.sync = in.read<StepSync>(kKeys["sync"]);
-  out.overlap = in.read<StepOverlap>(kKeys["overlap"]);
+  out.sync = in.read<StepSync>(kExecutionKeys["sync"]);
+  out.overlap = in.read<StepOverlap>(kExecutionKeys["overlap"]);
   const bool plain = out.sync == StepSync::kBarrier && out.overlap == StepOverlap::kNone;
-  out.mode = in.read<ExecutionMode>(kKeys["mode"], plain ? ExecutionMode::kClosedForm : ExecutionMode::kEvent);
+  out.mode = in.read<ExecutionMode>(kExecutionKeys["mode"], plain ? ExecutionMode::kClosedForm : ExecutionMode::kEvent);
   in.check(plain || out.mode == ExecutionMode::kEvent, "mode",
            "closed_form has barriers and no overlap only; leave it out or use mode: event for this sync and overlap.");
-  out.two_batch_min_tokens = in.read<std::int64_t>(kKeys["two_batch_min_tokens"]);
-  out.exchange_sm_share = in.read<double>(kKeys["exchange_sm_share"]);
-  out.speed_beside_copies = in.read<double>(kKeys["speed_beside_copies"]);
+  out.two_batch_min_tokens = in.read<std::int64_t>(kExecutionKeys["two_batch_min_tokens"]);
+  out.exchange_sm_share = in.read<double>(kExecutionKeys["exchange_sm_share"]);
+  out.speed_beside_copies = in.read<double>(kExecutionKeys["speed_beside_copies"]);
   in.finish();
   return out;
 }

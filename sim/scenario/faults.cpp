@@ -7,7 +7,7 @@
 namespace epsim {
 namespace {
 
-constexpr KeyTable kKeys({
+constexpr KeyTable kFaultKeys({
     {"at", key::time(), key::kRequired, "From the first step that begins then or later."},
     {"until", key::time(), key::by("for good"), "Up to the last step that begins before."},
     {"instance", key::whole(), key::by("0; required with several"),
@@ -31,13 +31,14 @@ double read_speed(ConfigReader& in, const Key& key) {
 // Which GPUs the fault is about, and whether of a NIC alone.
 void read_place(ConfigReader& in, std::span<const FaultySide> instances, Fault& out) {
   const auto count = static_cast<int>(instances.size());
-  const auto instance = in.maybe<int>(kKeys["instance"]);
+  const auto instance = in.maybe<int>(kFaultKeys["instance"]);
   in.check(instance.has_value() || count == 1, "instance",
            fmt::format("with several instances a fault names one of them, 0 to {}.", count - 1));
   out.instance = instance.value_or(0);
   in.check(out.instance < count, "instance", fmt::format("the instances are numbered 0 to {}.", count - 1));
   const ClusterSpec& cluster = instances[static_cast<std::size_t>(out.instance)].cluster;
-  const auto gpu = in.maybe<int>(kKeys["gpu"]), node = in.maybe<int>(kKeys["node"]), nic = in.maybe<int>(kKeys["nic"]);
+  const auto gpu = in.maybe<int>(kFaultKeys["gpu"]), node = in.maybe<int>(kFaultKeys["node"]),
+             nic = in.maybe<int>(kFaultKeys["nic"]);
   const bool whole = instance.has_value() && !gpu && !node;
   in.check(whole || gpu.has_value() != node.has_value(), "gpu",
            "a fault names either a `gpu` or a `node`, or an `instance` as a whole.");
@@ -60,7 +61,7 @@ void read_place(ConfigReader& in, std::span<const FaultySide> instances, Fault& 
 }
 
 void read_effect(ConfigReader& in, Fault& out) {
-  out.lost = in.read<bool>(kKeys["lost"]);
+  out.lost = in.read<bool>(kFaultKeys["lost"]);
   in.check(!out.lost || (!in.has("speed") && !in.has("link_speed")), "lost",
            "failed hardware has no speed; leave out `speed` and `link_speed`.");
   for (const char* key : {"recovery", "rejoin"}) {
@@ -70,27 +71,27 @@ void read_effect(ConfigReader& in, Fault& out) {
   in.check(out.nic < 0 || !in.has("speed"), "speed", "a NIC has a `link_speed`.");
   if (out.lost) {
     if (out.takes_gpus()) {
-      out.recovery = to_ticks(in.read<Seconds>(kKeys["recovery"]));
+      out.recovery = to_ticks(in.read<Seconds>(kFaultKeys["recovery"]));
       in.check(!out.for_good() || !in.has("rejoin"), "rejoin",
                "what is lost for good does not come back; give `until`.");
       if (!out.for_good()) {
-        out.rejoin = to_ticks(in.read<Seconds>(kKeys["rejoin"]));
+        out.rejoin = to_ticks(in.read<Seconds>(kFaultKeys["rejoin"]));
       }
     }
     return;
   }
   if (out.nic < 0) {
-    out.speed = read_speed(in, kKeys["speed"]);
+    out.speed = read_speed(in, kFaultKeys["speed"]);
   }
-  out.link_speed = read_speed(in, kKeys["link_speed"]);
+  out.link_speed = read_speed(in, kFaultKeys["link_speed"]);
   in.check(out.speed < 1.0 || out.link_speed < 1.0, "speed",
            "a fault sets `speed` or `link_speed` below 1, or `lost: true` for failed hardware.");
 }
 
 Fault read_fault(ConfigReader& in, std::span<const FaultySide> instances) {
   Fault out;
-  out.at = to_ticks(in.read<Seconds>(kKeys["at"]));
-  if (const auto until = in.maybe<Seconds>(kKeys["until"])) {
+  out.at = to_ticks(in.read<Seconds>(kFaultKeys["at"]));
+  if (const auto until = in.maybe<Seconds>(kFaultKeys["until"])) {
     out.until = to_ticks(*until);
     in.check(out.until > out.at, "until", "a fault ends after it began (`at`).");
   }
@@ -138,7 +139,7 @@ void check_nics_left(const ConfigReader& root, std::span<const Fault> faults, st
 
 }  // namespace
 
-std::span<const Key> fault_keys() { return kKeys; }
+std::span<const Key> fault_keys() { return kFaultKeys; }
 
 int lost_nics(std::span<const Fault> faults, Ticks now, int instance, int first_gpu, int nics) {
   int count = 0;

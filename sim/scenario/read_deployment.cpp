@@ -9,7 +9,7 @@
 namespace epsim {
 namespace {
 
-constexpr KeyTable kKeys({
+constexpr KeyTable kDeploymentKeys({
     {"instances", key::whole(Bound::kPositive), key::is(1), "Number of equal instances."},
     {"router", key::one_of<Router>(), key::is(Deployment{}.router),
      "Which instance takes a request, and which decode instance a prompt goes to."},
@@ -106,8 +106,8 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
 }
 
 void read_after_loss(ConfigReader& in, Deployment& out) {
-  out.after_loss = in.read<AfterLoss>(kKeys["after_loss"]);
-  out.reload_rate = in.maybe<BytesPerSecond>(kKeys["reload_rate"]).value_or(BytesPerSecond{});
+  out.after_loss = in.read<AfterLoss>(kDeploymentKeys["after_loss"]);
+  out.reload_rate = in.maybe<BytesPerSecond>(kDeploymentKeys["reload_rate"]).value_or(BytesPerSecond{});
   in.check(
       out.after_loss != AfterLoss::kRepair || out.reload_rate.count() > 0, "reload_rate",
       "after_loss: repair loads experts whose last copy is lost from outside the GPUs, at a rate that only you know: "
@@ -116,19 +116,19 @@ void read_after_loss(ConfigReader& in, Deployment& out) {
 
 }  // namespace
 
-std::span<const Key> deployment_keys() { return kKeys; }
+std::span<const Key> deployment_keys() { return kDeploymentKeys; }
 
 std::span<const Key> pool_keys() { return kPoolKeys; }
 
 Deployment read_deployment(ConfigReader& root, const Scenario& s) {
   ConfigReader in = root.section("deployment");
   Deployment out;
-  out.router = in.read<Router>(kKeys["router"]);
-  out.retry_limit = in.read<int>(kKeys["retry_limit"]);
+  out.router = in.read<Router>(kDeploymentKeys["router"]);
+  out.retry_limit = in.read<int>(kDeploymentKeys["retry_limit"]);
   read_after_loss(in, out);
   const bool apart = in.has("prefill") || in.has("decode");
   if (!apart) {
-    const int instances = in.read<int>(kKeys["instances"]);
+    const int instances = in.read<int>(kDeploymentKeys["instances"]);
     if (instances > 1) {
       out.pools.push_back({InstanceRole::kWhole, instances, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving});
     }
@@ -141,8 +141,8 @@ Deployment read_deployment(ConfigReader& root, const Scenario& s) {
            fmt::format("nodes of kind {} have no NICs, so that keys and values have no path from prefill to decode "
                        "instances.",
                        s.cluster.node.name));
-  out.pools.push_back(read_pool(root, kKeys["prefill"], InstanceRole::kPrefill, s));
-  out.pools.push_back(read_pool(root, kKeys["decode"], InstanceRole::kDecode, s));
+  out.pools.push_back(read_pool(root, kDeploymentKeys["prefill"], InstanceRole::kPrefill, s));
+  out.pools.push_back(read_pool(root, kDeploymentKeys["decode"], InstanceRole::kDecode, s));
   return out;
 }
 

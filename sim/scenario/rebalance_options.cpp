@@ -25,7 +25,7 @@ inline constexpr auto kNames<Kept> = choice<Kept>(
 
 namespace {
 
-constexpr KeyTable kKeys({
+constexpr KeyTable kRebalanceKeys({
     {"rule", key::name_or_other(rule_names, "epsim list policies"), key::kRequired, "When to plan again."},
     {"mode", key::one_of<Mode>(), key::is(Mode::kSync),
      "sync: steps wait while weights move; async: weights move beside steps."},
@@ -54,25 +54,25 @@ std::optional<Keep> keep_of(Kept kept) {
 
 }  // namespace
 
-std::span<const Key> rebalance_keys() { return kKeys; }
+std::span<const Key> rebalance_keys() { return kRebalanceKeys; }
 
 RebalanceOptions read_rebalance(ConfigReader in) {
   RebalanceOptions out;
-  out.rule = make_rebalance_rule(in.read<std::string>(kKeys["rule"]), in);
-  out.background = in.read<Mode>(kKeys["mode"]) == Mode::kAsync;
-  out.window = in.read<std::int64_t>(kKeys["window"]);
-  out.planning_time = in.read<Seconds>(kKeys["planning_time"]);
-  out.move_efficiency = in.read<double>(kKeys["move_efficiency"]);
+  out.rule = make_rebalance_rule(in.read<std::string>(kRebalanceKeys["rule"]), in);
+  out.background = in.read<Mode>(kRebalanceKeys["mode"]) == Mode::kAsync;
+  out.window = in.read<std::int64_t>(kRebalanceKeys["window"]);
+  out.planning_time = in.read<Seconds>(kRebalanceKeys["planning_time"]);
+  out.move_efficiency = in.read<double>(kRebalanceKeys["move_efficiency"]);
   if (out.background) {
-    out.link_share = in.read<double>(kKeys["link_share"]);
+    out.link_share = in.read<double>(kRebalanceKeys["link_share"]);
   } else {
-    out.layers_per_chunk = in.maybe<int>(kKeys["layers_per_chunk"]).value_or(0);
+    out.layers_per_chunk = in.maybe<int>(kRebalanceKeys["layers_per_chunk"]).value_or(0);
   }
   in.check(out.background || !in.has("link_share"), "link_share",
            "with mode sync steps wait while weights move, which then have the links to themselves; leave it out.");
   in.check(!out.background || !in.has("layers_per_chunk"), "layers_per_chunk",
            "with mode async every layer switches when its weights have arrived; leave it out.");
-  out.keep = keep_of(in.read<Kept>(kKeys["keep"]));
+  out.keep = keep_of(in.read<Kept>(kRebalanceKeys["keep"]));
   in.finish();
   return out;
 }

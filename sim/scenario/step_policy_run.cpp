@@ -3,26 +3,28 @@
 namespace epsim {
 namespace {
 
-constexpr StepPolicyRun kOwn{};
+constexpr StepPolicyRun kRunDefaults{};
 
-constexpr KeyTable kKeys({
-    {"accuracy", key::number(kShare), key::is(kOwn.predictor.accuracy), "Share of assignments predicted right."},
-    {"distortion", key::number(), key::is(kOwn.predictor.distortion), "Sigma of the error in what is predicted wrong."},
-    {"planning_time", key::time(), key::is(kOwn.planning), "Host time per layer from routing to plan."},
-    {"copy_efficiency", key::number(kPositiveShare), key::is(kOwn.copy_efficiency),
+constexpr KeyTable kStepPolicyKeys({
+    {"accuracy", key::number(kShare), key::is(kRunDefaults.predictor.accuracy),
+     "Share of assignments predicted right."},
+    {"distortion", key::number(), key::is(kRunDefaults.predictor.distortion),
+     "Sigma of the error in what is predicted wrong."},
+    {"planning_time", key::time(), key::is(kRunDefaults.planning), "Host time per layer from routing to plan."},
+    {"copy_efficiency", key::number(kPositiveShare), key::is(kRunDefaults.copy_efficiency),
      "Share of a port's rate that weight copies reach: 380 of 450 GB/s."},
 });
 
 }  // namespace
 
-std::span<const Key> step_policy_run_keys() { return kKeys; }
+std::span<const Key> step_policy_run_keys() { return kStepPolicyKeys; }
 
 StepPolicyRun read_step_policy_run(ConfigReader& in) {
   StepPolicyRun out;
-  out.predictor.accuracy = in.read<double>(kKeys["accuracy"]);
-  out.predictor.distortion = in.read<double>(kKeys["distortion"]);
-  out.planning = in.read<Seconds>(kKeys["planning_time"]);
-  out.copy_efficiency = in.read<double>(kKeys["copy_efficiency"]);
+  out.predictor.accuracy = in.read<double>(kStepPolicyKeys["accuracy"]);
+  out.predictor.distortion = in.read<double>(kStepPolicyKeys["distortion"]);
+  out.planning = in.read<Seconds>(kStepPolicyKeys["planning_time"]);
+  out.copy_efficiency = in.read<double>(kStepPolicyKeys["copy_efficiency"]);
   return out;
 }
 

@@ -19,7 +19,7 @@ using epsim::test::TempDir;
 
 namespace {
 
-const std::string kJob = "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.1 --sensitivity 2,8 ";
+const std::string kSearchJob = "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.1 --sensitivity 2,8 ";
 const std::string kSloJob =
     "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.05 --policies contiguous,eplb --slo 'ttft.p95<80ms' ";
 // Of study.json, resolved.yaml and the rest.
@@ -29,7 +29,7 @@ const std::vector<std::string> kFiles = {"resolved.yaml", "goodput.json", "goodp
 
 TEST_CASE("goodput writes its files and shows the knee of every policy") {
   const TempDir dir;
-  const Outcome done = run_epsim(dir, kJob + "--policies base,eplb -o out");
+  const Outcome done = run_epsim(dir, kSearchJob + "--policies base,eplb -o out");
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   for (const std::string& file : kFiles) {
     CHECK(std::filesystem::exists(dir / "out" / file));
@@ -53,8 +53,8 @@ TEST_CASE("goodput writes its files and shows the knee of every policy") {
 
 TEST_CASE("goodput: the same bytes with one thread and with two") {
   const TempDir dir;
-  REQUIRE(run_epsim(dir, kJob + "--policies base,eplb -o a --threads 1").exit_code == 0);
-  REQUIRE(run_epsim(dir, kJob + "--policies base,eplb -o b --threads 2").exit_code == 0);
+  REQUIRE(run_epsim(dir, kSearchJob + "--policies base,eplb -o a --threads 1").exit_code == 0);
+  REQUIRE(run_epsim(dir, kSearchJob + "--policies base,eplb -o b --threads 2").exit_code == 0);
   for (const std::string& file : kFiles) {
     CAPTURE(file);
     CHECK(slurp(dir / "a" / file) == slurp(dir / "b" / file));

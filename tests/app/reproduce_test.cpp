@@ -20,7 +20,7 @@ using epsim::test::TempDir;
 namespace {
 
 // Two policies on the setup with 6 nodes; few batches and short answers make it a matter of seconds.
-const std::string kJob =
+const std::string kStudyJob =
     "reproduce craft -q --quick --only C17 --set plan_loads.steps=10 --set requests.output_tokens=8 ";
 
 // All but the report, which is named after the folder.
@@ -34,7 +34,7 @@ std::map<std::string, std::string> results(const fs::path& folder) {
 
 TEST_CASE("reproduce: killed at any moment, it goes on to the same bytes and searches nothing twice") {
   const TempDir dir;
-  const Outcome whole = run_epsim(dir, kJob + "--threads 2 -o whole");
+  const Outcome whole = run_epsim(dir, kStudyJob + "--threads 2 -o whole");
   REQUIRE_MESSAGE(whole.exit_code <= 1, whole.err);  // 1: a claim may be missed
   CHECK(whole.out.find("C17") != std::string::npos);
   CHECK(whole.out.find("whole/report.html") != std::string::npos);
@@ -43,27 +43,28 @@ TEST_CASE("reproduce: killed at any moment, it goes on to the same bytes and sea
   for (const std::size_t searches : {0, 1}) {
     CAPTURE(searches);
     const fs::path folder = dir / ("killed" + std::to_string(searches));
-    signal_after(SIGKILL, dir, kJob + "--threads 1 -o " + folder.filename().string(), folder / "searches", searches);
+    signal_after(SIGKILL, dir, kStudyJob + "--threads 1 -o " + folder.filename().string(), folder / "searches",
+                 searches);
     std::map<fs::path, fs::file_time_type> written;
     if (finished_parts(folder / "searches") > 0) {
       for (const auto& entry : fs::directory_iterator(folder / "searches")) {
         written[entry.path()] = entry.last_write_time();
       }
     }
-    const Outcome resumed = run_epsim(dir, kJob + "--threads 1 -o " + folder.filename().string());
+    const Outcome resumed = run_epsim(dir, kStudyJob + "--threads 1 -o " + folder.filename().string());
     CHECK_MESSAGE(resumed.exit_code == whole.exit_code, resumed.err);
     CHECK(results(folder) == results(dir / "whole"));
     for (const auto& [file, time] : written) {
       CHECK((file.extension() != ".json" || fs::last_write_time(file) == time));
     }
   }
-  const Outcome other = run_epsim(dir, kJob + "--set seed=9 -o whole");
+  const Outcome other = run_epsim(dir, kStudyJob + "--set seed=9 -o whole");
   CHECK(other.exit_code == 2);
   CHECK(other.err.find("a reproduction with other inputs") != std::string::npos);
   // A damaged search is made again, and other claims may use the same searches.
   std::ofstream(dir / "whole/searches/ke6-base.json") << "{\"format\": 1, \"searc";
   const auto before = results(dir / "killed1");
-  CHECK(run_epsim(dir, kJob + "-o whole").exit_code == whole.exit_code);
+  CHECK(run_epsim(dir, kStudyJob + "-o whole").exit_code == whole.exit_code);
   CHECK(results(dir / "whole") == before);
 }
 
@@ -117,16 +118,16 @@ TEST_CASE("reproduce: a file that an override names is part of the inputs") {
 TEST_CASE("reproduce: claims.json counts what it lists") {
   const TempDir dir;
   REQUIRE(run_epsim(dir, "reproduce craft -q --only C05,C16,C30 --set plan_loads.steps=10 -o out").exit_code == 0);
-  const auto json = nlohmann::json::parse(slurp(dir / "out/claims.json"));
-  CHECK(json.at("all_hold") == true);
-  CHECK(json.at("claims_reproduced") == json.at("claims").size());
-  CHECK(json.at("claims").size() == 6);
+  const auto document = nlohmann::json::parse(slurp(dir / "out/claims.json"));
+  CHECK(document.at("all_hold") == true);
+  CHECK(document.at("claims_reproduced") == document.at("claims").size());
+  CHECK(document.at("claims").size() == 6);
   CHECK(finished_parts(dir / "out/searches") == 0);  // plans alone
   // Fewer claims do not take the place of more; more do.
   const Outcome fewer = run_epsim(dir, "reproduce craft -q --only C30 --set plan_loads.steps=10 -o out");
   CHECK(fewer.exit_code == 2);
   CHECK_MESSAGE(fewer.err.find("C05, C16 too") != std::string::npos, fewer.err);
-  CHECK(nlohmann::json::parse(slurp(dir / "out/claims.json")) == json);
+  CHECK(nlohmann::json::parse(slurp(dir / "out/claims.json")) == document);
   CHECK(run_epsim(dir, "reproduce craft -q --only C05,C06,C16,C30 --set plan_loads.steps=10 -o out").exit_code == 0);
   std::ofstream(dir / "out/claims.json") << R"({"claims": [3, {"claim": 4}]})";  // nobody's result
   CHECK(run_epsim(dir, "reproduce craft -q --only C30 --set plan_loads.steps=10 -o out").exit_code == 0);

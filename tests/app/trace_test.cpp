@@ -52,10 +52,10 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
   const Outcome same = run_epsim(dir, "trace compare t.h5 again.h5");
   must(same);
   CHECK(same.out.find("goodness") != std::string::npos);
-  const auto json = nlohmann::json::parse(run_epsim(dir, "trace compare t.h5 again.h5 --by-layer --json").out);
-  CHECK(json.at("goodness") == doctest::Approx(1));
-  CHECK(json.at("statistics").at(0).contains("deviation_share"));
-  CHECK(json.at("layers").size() == 58);
+  const auto document = nlohmann::json::parse(run_epsim(dir, "trace compare t.h5 again.h5 --by-layer --json").out);
+  CHECK(document.at("goodness") == doctest::Approx(1));
+  CHECK(document.at("statistics").at(0).contains("deviation_share"));
+  CHECK(document.at("layers").size() == 58);
 }
 
 TEST_CASE("a model is fitted, sampled, looked at and run on") {

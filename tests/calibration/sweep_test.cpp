@@ -15,7 +15,7 @@ namespace {
 
 using namespace measure;
 
-struct Bench {
+struct SweepBench {
   TempDir folder;
   FakeClock clock;
   FakeDevice device{clock};
@@ -23,7 +23,7 @@ struct Bench {
   std::vector<std::string> lines;
   std::vector<PlannedPoint> plan;
 
-  explicit Bench(int points) {
+  explicit SweepBench(int points) {
     options.output = folder / "points.h5";
     options.say = [this](const std::string& line) { lines.push_back(line); };
     for (int i = 0; i < points; ++i) {
@@ -46,7 +46,7 @@ struct Bench {
 };
 
 TEST_CASE("every point of a plan ends up in the file, in the order measured") {
-  Bench b(5);
+  SweepBench b(5);
   const SweepSummary s = b.run(b.fresh);
   CHECK(s.end == SweepEnd::kDone);
   CHECK(s.measured == 5);
@@ -67,7 +67,7 @@ TEST_CASE("every point of a plan ends up in the file, in the order measured") {
 }
 
 TEST_CASE("the time budget ends the sweep and says what is left") {
-  Bench b(100);
+  SweepBench b(100);
   b.device.preparation = Seconds(1);
   b.options.budget = Seconds(10);
   const SweepSummary s = b.run(b.fresh);
@@ -78,7 +78,7 @@ TEST_CASE("the time budget ends the sweep and says what is left") {
 }
 
 TEST_CASE("Ctrl-C finishes the point under way and keeps everything") {
-  Bench b(50);
+  SweepBench b(50);
   b.options.interrupted = [&] { return b.device.prepared >= 7; };
   const SweepSummary s = b.run(b.fresh);
   CHECK(s.end == SweepEnd::kInterrupted);
@@ -87,7 +87,7 @@ TEST_CASE("Ctrl-C finishes the point under way and keeps everything") {
 }
 
 TEST_CASE("a crash of the device loses no point measured before it") {
-  Bench b(50);
+  SweepBench b(50);
   b.options.checkpoint_every = Seconds(1000);
   b.device.on_prepare = [&](const auto&) {
     if (b.device.prepared == 9) {
@@ -99,7 +99,7 @@ TEST_CASE("a crash of the device loses no point measured before it") {
 }
 
 TEST_CASE("a point that breaks the device ends the sweep, and comes last when it is resumed") {
-  Bench b(6);
+  SweepBench b(6);
   b.device.on_prepare = [&](const PlannedPoint& p) {
     if (p.value("m") == 3) {
       b.device.broken = true;
@@ -109,14 +109,14 @@ TEST_CASE("a point that breaks the device ends the sweep, and comes last when it
   check_contains(error_of<RunFailed>([&] { b.run(b.fresh); }).what(), {"dense_gemm m=3", "--resume"});
   CHECK(b.kept().table("dense_gemm").size() == 2);
 
-  Results again = Results::resume(Bench::where(), b.options.output);
+  Results again = Results::resume(SweepBench::where(), b.options.output);
   b.device.broken = false;
   CHECK_THROWS_AS(b.run(again), RunFailed);
   CHECK(b.kept().table("dense_gemm").size() == 5);  // all the others first
 }
 
 TEST_CASE("checkpoints are on the disk while the sweep goes on, whole at every moment") {
-  Bench b(30);
+  SweepBench b(30);
   b.device.preparation = Seconds(1);
   b.options.checkpoint_every = Seconds(10);  // which ten points of a little over a second take
   std::vector<std::size_t> seen;
@@ -132,14 +132,14 @@ TEST_CASE("checkpoints are on the disk while the sweep goes on, whole at every m
 }
 
 TEST_CASE("a resumed sweep measures what is missing and nothing twice") {
-  Bench b(20);
+  SweepBench b(20);
   b.options.interrupted = [&] { return b.device.prepared >= 8; };
   b.run(b.fresh);
   const PointFile before = b.kept();
 
   b.options.interrupted = [] { return false; };
   b.device.prepared = 0;
-  Results again = Results::resume(Bench::where(), b.options.output);
+  Results again = Results::resume(SweepBench::where(), b.options.output);
   const SweepSummary s = b.run(again);
   CHECK(s.already == 8);
   CHECK(s.measured == 12);
@@ -153,10 +153,10 @@ TEST_CASE("a resumed sweep measures what is missing and nothing twice") {
 }
 
 TEST_CASE("points of another machine or program are not gone on with") {
-  Bench b(2);
+  SweepBench b(2);
   b.run(b.fresh);
   const auto key_of = [&](auto change) {
-    Provenance other = Bench::where();
+    Provenance other = SweepBench::where();
     change(other);
     return error_of<InputError>([&] { Results::resume(other, b.options.output); }).place.key;
   };
@@ -164,13 +164,13 @@ TEST_CASE("points of another machine or program are not gone on with") {
   CHECK(key_of([](Provenance& p) { p.driver = "2"; }) == "driver");
   CHECK(key_of([](Provenance& p) { p.git_revision = "abd"; }) == "git_revision");
   CHECK(key_of([](Provenance& p) { p.cuda = "13.1"; }) == "cuda");
-  Provenance later = Bench::where();
+  Provenance later = SweepBench::where();
   later.date = "tomorrow";
   CHECK(Results::resume(later, b.options.output).measured() == 2);
 }
 
 TEST_CASE("failures are kept with their reason, and tried again when resumed") {
-  Bench b(4);
+  SweepBench b(4);
   b.device.on_prepare = [](const PlannedPoint& p) {
     if (p.value("m") == 3) {
       throw MeasureFailed(FailureKind::kOutOfMemory, "no room");
@@ -182,7 +182,7 @@ TEST_CASE("failures are kept with their reason, and tried again when resumed") {
   CHECK(b.kept().table("dense_gemm").attributes.at("failed: dense_gemm m=3 n=512 k=512") == "out of memory: no room");
 
   b.device.on_prepare = [](const auto&) {};
-  Results again = Results::resume(Bench::where(), b.options.output);
+  Results again = Results::resume(SweepBench::where(), b.options.output);
   CHECK(again.failed() == 1);
   CHECK(b.run(again).measured == 1);
   CHECK(again.failed() == 0);
@@ -191,7 +191,7 @@ TEST_CASE("failures are kept with their reason, and tried again when resumed") {
 }
 
 TEST_CASE("an operator of which every point fails still has a table that says so") {
-  Bench b(2);
+  SweepBench b(2);
   b.device.ways[0].error = 1;
   CHECK(b.run(b.fresh).failed == 2);
   const PointTable t = b.kept().table("dense_gemm");
@@ -200,7 +200,7 @@ TEST_CASE("an operator of which every point fails still has a table that says so
 }
 
 TEST_CASE("a kernel lost beside a good one is in the file, and the winner has its name") {
-  Bench b(3);
+  SweepBench b(3);
   b.device.ways = {{"one", 2}, {"two", 1}, {"three", 0.5, 0, 1.0}};
   b.run(b.fresh);
   const PointTable t = b.kept().table("dense_gemm");
@@ -211,7 +211,7 @@ TEST_CASE("a kernel lost beside a good one is in the file, and the winner has it
 }
 
 TEST_CASE("the remaining time learns how long points really take") {
-  Bench b(10);
+  SweepBench b(10);
   std::vector<const PlannedPoint*> points;
   for (const PlannedPoint& p : b.plan) {
     points.push_back(&p);
@@ -223,7 +223,7 @@ TEST_CASE("the remaining time learns how long points really take") {
 }
 
 TEST_CASE("each point has one line with its rate and the time left") {
-  Bench b(2);
+  SweepBench b(2);
   b.plan[0] = gemm_point(8192, 8192, 8192);
   b.device.waive["norm"] = "because";
   b.run(b.fresh);
@@ -234,14 +234,14 @@ TEST_CASE("each point has one line with its rate and the time left") {
 }
 
 TEST_CASE("throttled points are counted") {
-  Bench b(3);
+  SweepBench b(3);
   b.device.throttle = 0x20;
   b.run(b.fresh);
   check_contains(b.kept().provenance.throttle, {"3 of 3 points", "0x20"});
 }
 
 TEST_CASE("a file that cannot be written fails the sweep") {
-  Bench b(1);
+  SweepBench b(1);
   b.options.output = b.folder / "nowhere" / "points.h5";
   CHECK_THROWS_AS(b.run(b.fresh), RunFailed);
 }

@@ -26,7 +26,7 @@ std::string rotating(int period) {
   return fmt::format("{{kind: imbalance, pattern: rotating_hotspot, gpus: 16, factor: 5, period: {}}}", period);
 }
 
-Scenario scenario(const std::string& entry, const std::string& loads = kHot, const std::string& more = "") {
+Scenario rule_scenario(const std::string& entry, const std::string& loads = kHot, const std::string& more = "") {
   return read_scenario(
       Config::from_text(
           fmt::format(
@@ -41,8 +41,8 @@ Scenario scenario(const std::string& entry, const std::string& loads = kHot, con
       {"tested"});
 }
 
-RunResult run(const std::string& entry, const std::string& loads = kHot, const std::string& more = "") {
-  const Scenario s = scenario(entry, loads, more);
+RunResult run_rule(const std::string& entry, const std::string& loads = kHot, const std::string& more = "") {
+  const Scenario s = rule_scenario(entry, loads, more);
   return run_policy(s, s.policies.front(), {});
 }
 
@@ -53,7 +53,7 @@ Ticks part(const RunResult& run, LayerPart which) {
 }  // namespace
 
 TEST_CASE("a rule that never asks changes nothing but for the buffer") {
-  const RunResult plain = run("{kind: eplb}"), never = run("{kind: eplb, rebalance: {rule: never}}");
+  const RunResult plain = run_rule("{kind: eplb}"), never = run_rule("{kind: eplb, rebalance: {rule: never}}");
   CHECK_FALSE(plain.rebalance.active);
   CHECK(never.rebalance.active);
   CHECK(never.rebalance.events.empty());
@@ -68,7 +68,7 @@ TEST_CASE("a rule that never asks changes nothing but for the buffer") {
 }
 
 TEST_CASE("sync: the next step waits for the plan and then for the weights, to the picosecond") {
-  const RunResult r = run("{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms}}");
+  const RunResult r = run_rule("{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms}}");
   REQUIRE(r.steps > 30);
   const auto& events = r.rebalance.events;
   CHECK(std::ssize(events) == r.steps / 10);
@@ -92,7 +92,7 @@ TEST_CASE("sync: the next step waits for the plan and then for the weights, to t
   CHECK(r.rebalance.count(RebalanceOutcome::kUnchanged) == std::ssize(events) - 1);
   // All requests are there from the start, so steps have the same batches whatever they take: a run that keeps its
   // first plan takes longer by what was gained, less what was lost.
-  const RunResult never = run("{kind: eplb, rebalance: {rule: never}}");
+  const RunResult never = run_rule("{kind: eplb, rebalance: {rule: never}}");
   CHECK(never.end == r.end + r.rebalance.gained - sum.lost());
   CHECK(r.rebalance.gained == first.gained);
   CHECK(r.rebalance.gained > Ticks{});
@@ -100,9 +100,9 @@ TEST_CASE("sync: the next step waits for the plan and then for the weights, to t
 
 TEST_CASE("sync: chunks of layers wait in turn, and take the plan in turn") {
   const std::string rule = "rule: every, steps: 10, planning_time: 2ms";
-  const RebalanceEvent whole = run("{kind: eplb, rebalance: {" + rule + "}}").rebalance.events.front(),
-                       parts =
-                           run("{kind: eplb, rebalance: {" + rule + ", layers_per_chunk: 4}}").rebalance.events.front();
+  const RebalanceEvent whole = run_rule("{kind: eplb, rebalance: {" + rule + "}}").rebalance.events.front(),
+                       parts = run_rule("{kind: eplb, rebalance: {" + rule + ", layers_per_chunk: 4}}")
+                                   .rebalance.events.front();
   CHECK(parts.moving == whole.moving);
   CHECK(parts.moved_copies == whole.moved_copies);
   CHECK(parts.in_effect > whole.in_effect);  // 16 layers: four steps wait, the fourth has all of them
@@ -112,8 +112,8 @@ TEST_CASE("sync: chunks of layers wait in turn, and take the plan in turn") {
 TEST_CASE("async: nobody waits, steps beside transfers take longer, and idle links move weights for nothing") {
   const std::string entry =
       "{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms, mode: async, link_share: 0.4}}";
-  const RunResult r = run(entry),
-                  waiting = run("{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms}}");
+  const RunResult r = run_rule(entry),
+                  waiting = run_rule("{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms}}");
   const RebalanceEvent& e = r.rebalance.events.front();
   CHECK(e.planning == Ticks{});
   CHECK(e.moving == Ticks{});
@@ -125,14 +125,15 @@ TEST_CASE("async: nobody waits, steps beside transfers take longer, and idle lin
   CHECK(e.paid());
   CHECK(e.moved_copies == waiting.rebalance.events.front().moved_copies);
   // A larger share of the links: in effect earlier, or steps slowed more; never neither.
-  const RebalanceEvent greedy = run("{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms, mode: async, "
+  const RebalanceEvent greedy = run_rule(
+                                    "{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms, mode: async, "
                                     "link_share: 0.9}}")
                                     .rebalance.events.front();
   CHECK((greedy.in_effect < e.in_effect || greedy.slowed > e.slowed));
   // One request a second: steps are rare, and whatever moves does so between them.
   const std::string slow = "requests: {kind: constant, rate: 1/s, count: 12, input_tokens: 100, output_tokens: 1}\n";
   Config config = Config::from_text(slow, "slow.yaml");
-  Scenario s = scenario("{kind: eplb, rebalance: {rule: every, steps: 5, planning_time: 2ms, mode: async}}");
+  Scenario s = rule_scenario("{kind: eplb, rebalance: {rule: every, steps: 5, planning_time: 2ms, mode: async}}");
   ConfigReader requests = config.root().section("requests");
   s.requests = read_requests(requests, s.seed);
   const RunResult idle = run_policy(s, s.policies.front(), {});
@@ -144,72 +145,78 @@ TEST_CASE("async: nobody waits, steps beside transfers take longer, and idle lin
 TEST_CASE("a hotspot that moves on (W6) is worth following; one that moves faster than the window is not") {
   const std::string entry =
       "{kind: eplb, rebalance: {rule: threshold, steps: 5, window: 5, balancedness: 0.8, planning_time: 1ms}}";
-  const RunResult follows = run(entry, rotating(40)),
-                  still = run("{kind: eplb, rebalance: {rule: never}}", rotating(40));
+  const RunResult follows = run_rule(entry, rotating(40)),
+                  still = run_rule("{kind: eplb, rebalance: {rule: never}}", rotating(40));
   CHECK(follows.rebalance.count(RebalanceOutcome::kTaken) >= 2);
   CHECK(follows.rebalance.gained > follows.rebalance.sum().lost());
   CHECK(follows.end < still.end);
   // A plan knows the steps before it alone: when the hotspot has moved on by every look, plans look good and are not.
   const RunResult late =
-      run("{kind: eplb, rebalance: {rule: every, steps: 10, window: 10, planning_time: 1ms}}", rotating(10));
+      run_rule("{kind: eplb, rebalance: {rule: every, steps: 10, window: 10, planning_time: 1ms}}", rotating(10));
   for (const RebalanceEvent& e : late.rebalance.events) {
     CHECK(e.planned > 0.9);
     CHECK_FALSE(e.paid());
   }
-  CHECK(late.end > run("{kind: eplb, rebalance: {rule: never}}", rotating(10)).end);
+  CHECK(late.end > run_rule("{kind: eplb, rebalance: {rule: never}}", rotating(10)).end);
 }
 
 TEST_CASE("on a load that stays even no rule that looks at it moves anything") {
   for (const char* rule : {"threshold, steps: 5, balancedness: 0.9", "gain, steps: 5, horizon: 100000"}) {
-    const RunResult r = run(fmt::format("{{kind: eplb, rebalance: {{rule: {}}}}}", rule), kEven);
+    const RunResult r = run_rule(fmt::format("{{kind: eplb, rebalance: {{rule: {}}}}}", rule), kEven);
     CHECK(r.rebalance.count(RebalanceOutcome::kTaken) == 0);
     CHECK(r.rebalance.sum().moved_copies == 0);
     CHECK(r.rebalance.gained == Ticks{});
   }
-  CHECK(run("{kind: eplb, rebalance: {rule: threshold, steps: 5, balancedness: 0.9}}", kEven).rebalance.events.empty());
+  CHECK(run_rule("{kind: eplb, rebalance: {rule: threshold, steps: 5, balancedness: 0.9}}", kEven)
+            .rebalance.events.empty());
 }
 
 TEST_CASE("a plan that costs more than it saves is turned down, and its planning is still paid for") {
-  const RunResult dear = run("{kind: eplb, rebalance: {rule: gain, steps: 10, planning_time: 5s}}");
+  const RunResult dear = run_rule("{kind: eplb, rebalance: {rule: gain, steps: 10, planning_time: 5s}}");
   REQUIRE_FALSE(dear.rebalance.events.empty());
   CHECK(dear.rebalance.count(RebalanceOutcome::kTurnedDown) == std::ssize(dear.rebalance.events));
   CHECK(dear.rebalance.sum().moved_copies == 0);
   CHECK(dear.rebalance.sum().planning >= to_ticks(Seconds(5)));
-  const RunResult cheap = run("{kind: eplb, rebalance: {rule: gain, steps: 10, planning_time: 1us, horizon: 1000000}}");
+  const RunResult cheap =
+      run_rule("{kind: eplb, rebalance: {rule: gain, steps: 10, planning_time: 1us, horizon: 1000000}}");
   CHECK(cheap.rebalance.events.front().outcome == RebalanceOutcome::kTaken);
 }
 
 TEST_CASE("the same on any thread, played by events, with copies by source and in every instance") {
   const std::string entry = "{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms, mode: async}}";
-  const RunResult here = run(entry, rotating(20));
-  const RunResult there = std::async(std::launch::async, [&] { return run(entry, rotating(20)); }).get();
+  const RunResult here = run_rule(entry, rotating(20));
+  const RunResult there = std::async(std::launch::async, [&] { return run_rule(entry, rotating(20)); }).get();
   CHECK(here.fingerprint == there.fingerprint);
   CHECK(here.rebalance.gained == there.rebalance.gained);
-  CHECK(run(entry, rotating(20), "execution: {mode: event}\n").fingerprint == here.fingerprint);
-  const RunResult halves = run(entry, rotating(20), "execution: {overlap: two_batch}\n");
+  CHECK(run_rule(entry, rotating(20), "execution: {mode: event}\n").fingerprint == here.fingerprint);
+  const RunResult halves = run_rule(entry, rotating(20), "execution: {overlap: two_batch}\n");
   CHECK(halves.rebalance.sum().slowed > Ticks{});
-  const RunResult by_source =
-      run("{kind: eplb, replica_choice: {kind: sglang_static}, rebalance: {rule: every, steps: "
-          "10, layers_per_chunk: 3}}",
-          rotating(20));
+  const RunResult by_source = run_rule(
+      "{kind: eplb, replica_choice: {kind: sglang_static}, rebalance: {rule: every, steps: "
+      "10, layers_per_chunk: 3}}",
+      rotating(20));
   CHECK(by_source.rebalance.count(RebalanceOutcome::kTaken) >= 1);
-  const RunResult two = run(entry, rotating(20), "deployment: {instances: 2}\n");
+  const RunResult two = run_rule(entry, rotating(20), "deployment: {instances: 2}\n");
   CHECK(two.completed == 200);
   CHECK(two.rebalance.events.front().instance == 0);
   CHECK(two.rebalance.events.back().instance == 1);
-  CHECK(run(entry, rotating(20), "faults: [{at: 100ms, node: 1, link_speed: 0.5}]\n").rebalance.sum().moved_copies > 0);
+  CHECK(
+      run_rule(entry, rotating(20), "faults: [{at: 100ms, node: 1, link_speed: 0.5}]\n").rebalance.sum().moved_copies >
+      0);
 }
 
 TEST_CASE("a new plan that needs more memory than the first left is not taken") {
   // On equal loads CRAFT plans no copies; on hot ones it wants some.
-  const RunResult r = run("{kind: craft, rebalance: {rule: every, steps: 10}}");
+  const RunResult r = run_rule("{kind: craft, rebalance: {rule: every, steps: 10}}");
   CHECK(r.rebalance.count(RebalanceOutcome::kDidNotFit) + r.rebalance.count(RebalanceOutcome::kTaken) +
             r.rebalance.count(RebalanceOutcome::kUnchanged) ==
         std::ssize(r.rebalance.events));
 }
 
 TEST_CASE("what cannot plan again, and what is misspelt, is refused") {
-  const auto problem = [](const std::string& entry) { return test::error_of<InputError>([&] { run(entry); }).problem; };
+  const auto problem = [](const std::string& entry) {
+    return test::error_of<InputError>([&] { run_rule(entry); }).problem;
+  };
   for (const char* kind : {"oracle", "perfect", "libra"}) {
     test::check_contains(problem(fmt::format("{{kind: {}, rebalance: {{rule: every}}}}", kind)), {"plan again"});
   }
@@ -218,11 +225,11 @@ TEST_CASE("what cannot plan again, and what is misspelt, is refused") {
   test::check_contains(problem("{kind: base, rebalance: {rule: every, link_share: 0.5}}"), {"mode sync"});
   test::check_contains(problem("{kind: base, rebalance: {rule: every, mode: async, layers_per_chunk: 2}}"), {"async"});
   test::check_contains(problem("{kind: base, rebalance: {rule: every, move_efficiency: 1.5}}"), {"at most 1"});
-  CHECK_THROWS_AS(run("{kind: base, rebalance: {rule: every, window: 0}}"), InputError);
-  CHECK_THROWS_AS(run("{kind: base, rebalance: {rule: every, steps: 0}}"), InputError);
-  CHECK_THROWS_AS(run("{kind: base, rebalance: {rule: every, planning_time: -1s}}"), InputError);
-  CHECK_THROWS_AS(run("{kind: base, rebalance: 5}"), InputError);
-  CHECK_THROWS_AS(run("{kind: grace, rebalance: {rule: every}}"), InputError);  // needs which experts go together
+  CHECK_THROWS_AS(run_rule("{kind: base, rebalance: {rule: every, window: 0}}"), InputError);
+  CHECK_THROWS_AS(run_rule("{kind: base, rebalance: {rule: every, steps: 0}}"), InputError);
+  CHECK_THROWS_AS(run_rule("{kind: base, rebalance: {rule: every, planning_time: -1s}}"), InputError);
+  CHECK_THROWS_AS(run_rule("{kind: base, rebalance: 5}"), InputError);
+  CHECK_THROWS_AS(run_rule("{kind: grace, rebalance: {rule: every}}"), InputError);  // needs which experts go together
 }
 
 TEST_CASE("the window holds the latest steps, in assignments") {

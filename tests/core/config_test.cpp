@@ -12,10 +12,10 @@
 namespace epsim {
 namespace {
 
-Config config(const std::string& text) { return Config::from_text(text, "test.yaml"); }
+Config config_from(const std::string& text) { return Config::from_text(text, "test.yaml"); }
 
 TEST_CASE("a required key gives its value, in every type") {
-  Config c = config(
+  Config c = config_from(
       "flag: true\nint: -3\nbig: 9000000000\nwhole: 1e6\nreal: 2.5\nword: eplb\ntime: 250ms\nsize: 80GiB\n"
       "link: 100Gb/s\npeak: 312TF/s\nrate: 150/min\nreals: [0.5, 2]\nints: [1, 2, 3]\nwords: [base, eplb]\n");
   ConfigReader in = c.root();
@@ -37,7 +37,7 @@ TEST_CASE("a required key gives its value, in every type") {
 }
 
 TEST_CASE("an absent key, or one without a value, gives the default") {
-  Config c = config("empty:\ngiven: 4\n");
+  Config c = config_from("empty:\ngiven: 4\n");
   ConfigReader in = c.root();
   CHECK(in.optional("absent", 7) == 7);
   CHECK(in.optional("empty", 8) == 8);
@@ -49,7 +49,7 @@ TEST_CASE("an absent key, or one without a value, gives the default") {
 }
 
 TEST_CASE("a choice gives the word, or its default") {
-  Config c = config("mode: global\n");
+  Config c = config_from("mode: global\n");
   ConfigReader in = c.root();
   CHECK(in.choice("mode", {"global", "hierarchical"}) == "global");
   CHECK(in.choice("ties", {"stable", "libstdcxx"}, "stable") == "stable");
@@ -57,7 +57,7 @@ TEST_CASE("a choice gives the word, or its default") {
 }
 
 TEST_CASE("sections nest, and an absent one reads as empty") {
-  Config c = config("cluster:\n  nodes: 8\n  node: {gpus: 4}\n");
+  Config c = config_from("cluster:\n  nodes: 8\n  node: {gpus: 4}\n");
   ConfigReader cluster = c.root().section("cluster");
   CHECK(cluster.required<int>("nodes") == 8);
   CHECK(cluster.required_section("node").required<int>("gpus") == 4);
@@ -65,7 +65,7 @@ TEST_CASE("sections nest, and an absent one reads as empty") {
 }
 
 TEST_CASE("a list of sections keeps its order; keys() keeps the file's") {
-  Config c = config("parts: [{name: b}, {name: a}]\nzeta: 1\nalpha: 2\n");
+  Config c = config_from("parts: [{name: b}, {name: a}]\nzeta: 1\nalpha: 2\n");
   ConfigReader in = c.root();
   std::vector<std::string> names;
   for (ConfigReader& part : in.list_of_sections("parts")) {
@@ -77,7 +77,7 @@ TEST_CASE("a list of sections keeps its order; keys() keeps the file's") {
 }
 
 TEST_CASE("finish() sees what was read through sections taken twice") {
-  Config c = config("a:\n  x: 1\n  y: 2\n");
+  Config c = config_from("a:\n  x: 1\n  y: 2\n");
   ConfigReader in = c.root();
   CHECK(in.section("a").required<int>("x") == 1);
   CHECK(in.section("a").required<int>("y") == 2);
@@ -152,7 +152,7 @@ std::vector<std::string> read_all(Config& c) {
 }
 
 TEST_CASE("the echo, parsed again, gives the same values bit by bit") {
-  Config c = config("file: some/trace.csv\nnested: {deeper: {count: 11}}\n");
+  Config c = config_from("file: some/trace.csv\nnested: {deeper: {count: 11}}\n");
   c.set("time=17us");
   const std::vector<std::string> first = read_all(c);
   Config again = Config::from_text(c.resolved(), "resolved.yaml");
@@ -165,7 +165,7 @@ TEST_CASE("the echo, parsed again, gives the same values bit by bit") {
 }
 
 TEST_CASE("a copy of a document takes settings that the original does not see") {
-  Config c = config("nodes: 8\n");
+  Config c = config_from("nodes: 8\n");
   Config own = c.clone();
   own.set("nodes=3");
   ConfigReader in = c.root();
@@ -175,7 +175,7 @@ TEST_CASE("a copy of a document takes settings that the original does not see") 
 }
 
 TEST_CASE("the echo shows values as they were written, and defaults") {
-  Config c = config("nodes: 8\nwindow: 60s\n");
+  Config c = config_from("nodes: 8\nwindow: 60s\n");
   c.set("nodes=12");
   ConfigReader in = c.root();
   in.required<int>("nodes");
@@ -185,7 +185,7 @@ TEST_CASE("the echo shows values as they were written, and defaults") {
 }
 
 TEST_CASE("overrides replace, add and nest") {
-  Config c = config("a: 1\nb:\n  x: 2\nempty:\n");
+  Config c = config_from("a: 1\nb:\n  x: 2\nempty:\n");
   c.set("a=5");
   c.set("b.y=[1, 2]");
   c.set("new.deep.key=word=with=equals");
@@ -204,14 +204,14 @@ TEST_CASE("overrides replace, add and nest") {
 TEST_CASE("an empty document has no keys") {
   for (const char* text : {"", "# only a comment\n", "{}"}) {
     CAPTURE(text);
-    Config c = config(text);
+    Config c = config_from(text);
     CHECK(c.root().keys().empty());
     c.root().finish();
   }
 }
 
 TEST_CASE("what nobody reads by name can be handed on, as text") {
-  Config c = config("a: 1\nb: two\nc: [3, 4]\nd:\ne: 0.50\n");
+  Config c = config_from("a: 1\nb: two\nc: [3, 4]\nd:\ne: 0.50\n");
   ConfigReader in = c.root();
   CHECK(in.required<int>("a") == 1);
   using Pairs = std::vector<std::pair<std::string, std::string>>;
@@ -222,7 +222,7 @@ TEST_CASE("what nobody reads by name can be handed on, as text") {
 }
 
 TEST_CASE("a table of numbers, and whether a key holds a section") {
-  Config c = config("table: [[1, 2.5], [3], []]\nsection: {a: 1}\n");
+  Config c = config_from("table: [[1, 2.5], [3], []]\nsection: {a: 1}\n");
   ConfigReader in = c.root();
   CHECK(in.required<std::vector<std::vector<double>>>("table") == std::vector<std::vector<double>>{{1, 2.5}, {3}, {}});
   CHECK(in.is_section("section"));

@@ -20,7 +20,7 @@ using test::TempDir;
 
 constexpr const char* kMarker = "resolved.yaml";
 
-void write(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
+void write_text(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
 
 std::size_t entries(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
@@ -29,9 +29,9 @@ std::size_t entries(const fs::path& folder) {
 TEST_CASE("a file is read whole, byte by byte") {
   TempDir dir;
   const std::string text("a\r\n\0\xff z", 8);
-  write(dir / "a.bin", text);
+  write_text(dir / "a.bin", text);
   CHECK(read_file(dir / "a.bin") == text);
-  write(dir / "empty", "");
+  write_text(dir / "empty", "");
   CHECK(read_file(dir / "empty").empty());
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("a file is written whole, and replaces another") {
 TEST_CASE("a file that cannot be written leaves the old one, and no temporary") {
   TempDir dir;
   fs::create_directory(dir / "taken");
-  write(dir.path() / "taken" / "inside", "x");
+  write_text(dir.path() / "taken" / "inside", "x");
   CHECK_THROWS_AS(write_file_atomically(dir / "taken", "text"), RunFailed);
   CHECK(entries(dir.path()) == 1);
   check_contains(error_of<RunFailed>([&] { write_file_atomically(dir.path() / "absent" / "a.csv", "text"); }).what(),
@@ -65,7 +65,7 @@ TEST_CASE("an output folder appears only when it is complete") {
   TempDir dir;
   {
     OutputFolder out(dir.path() / "deep" / "run", false, kMarker);
-    write(out.path() / kMarker, "a: 1\n");
+    write_text(out.path() / kMarker, "a: 1\n");
     CHECK(!fs::exists(dir.path() / "deep" / "run"));
     out.commit();
   }
@@ -77,7 +77,7 @@ TEST_CASE("an output folder that is not completed leaves nothing") {
   TempDir dir;
   {
     OutputFolder out(dir / "run", false, kMarker);
-    write(out.path() / "half.csv", "a,b\n");
+    write_text(out.path() / "half.csv", "a,b\n");
   }
   CHECK(entries(dir.path()) == 0);
 }
@@ -85,11 +85,11 @@ TEST_CASE("an output folder that is not completed leaves nothing") {
 TEST_CASE("an existing folder is refused, and stays as it was") {
   TempDir dir;
   fs::create_directory(dir / "run");
-  write(dir.path() / "run" / kMarker, "old");
+  write_text(dir.path() / "run" / kMarker, "old");
   const InputError e = error_of<InputError>([&] { OutputFolder(dir / "run", false, kMarker); });
   CHECK(e.place.file == (dir / "run").string());
   check_contains(e.what(), {"exists", "--overwrite"});
-  write(dir / "file", "x");
+  write_text(dir / "file", "x");
   check_contains(error_of<InputError>([&] { OutputFolder(dir / "file", true, kMarker); }).what(), {"taken by a file"});
   CHECK(read_file(dir.path() / "run" / kMarker) == "old");
   CHECK(entries(dir.path()) == 2);
@@ -99,7 +99,7 @@ TEST_CASE("an empty folder may be used as it is") {
   TempDir dir;
   fs::create_directory(dir / "run");
   OutputFolder out(dir / "run", false, kMarker);
-  write(out.path() / kMarker, "new");
+  write_text(out.path() / kMarker, "new");
   out.commit();
   CHECK(read_file(dir.path() / "run" / kMarker) == "new");
 }
@@ -107,10 +107,10 @@ TEST_CASE("an empty folder may be used as it is") {
 TEST_CASE("overwriting replaces one of our outputs as a whole") {
   TempDir dir;
   fs::create_directory(dir / "run");
-  write(dir.path() / "run" / kMarker, "old");
-  write(dir.path() / "run" / "stale.csv", "old");
+  write_text(dir.path() / "run" / kMarker, "old");
+  write_text(dir.path() / "run" / "stale.csv", "old");
   OutputFolder out(dir / "run", true, kMarker);
-  write(out.path() / kMarker, "new");
+  write_text(out.path() / kMarker, "new");
   CHECK(read_file(dir.path() / "run" / kMarker) == "old");  // until it is complete
   out.commit();
   CHECK(read_file(dir.path() / "run" / kMarker) == "new");
@@ -121,7 +121,7 @@ TEST_CASE("overwriting replaces one of our outputs as a whole") {
 TEST_CASE("overwriting a folder that is not one of ours is refused") {
   TempDir dir;
   fs::create_directory(dir / "home");
-  write(dir.path() / "home" / "thesis.tex", "years");
+  write_text(dir.path() / "home" / "thesis.tex", "years");
   check_contains(error_of<InputError>([&] { OutputFolder(dir / "home", true, kMarker); }).what(),
                  {"holds no resolved.yaml", "name another"});
   CHECK(fs::exists(dir.path() / "home" / "thesis.tex"));
@@ -160,7 +160,7 @@ TEST_CASE("what a killed run left under the same process number is not taken ove
     left = out.path();
   }
   fs::create_directories(left);
-  write(left / "stale.csv", "from another run");
+  write_text(left / "stale.csv", "from another run");
   OutputFolder out(dir / "run", false, kMarker);
   CHECK(fs::is_empty(out.path()));
 }
@@ -169,7 +169,7 @@ TEST_CASE("an output that another run puts there meanwhile is kept") {
   TempDir dir;
   OutputFolder out(dir / "run", false, kMarker);
   fs::create_directory(dir / "run");
-  write(dir.path() / "run" / kMarker, "theirs");
+  write_text(dir.path() / "run" / kMarker, "theirs");
   CHECK_THROWS_AS(out.commit(), RunFailed);
   CHECK(read_file(dir.path() / "run" / kMarker) == "theirs");
 }
@@ -177,7 +177,7 @@ TEST_CASE("an output that another run puts there meanwhile is kept") {
 TEST_CASE("a folder that cannot be completed leaves the old output") {
   TempDir dir;
   fs::create_directory(dir / "run");
-  write(dir.path() / "run" / kMarker, "old");
+  write_text(dir.path() / "run" / kMarker, "old");
   {
     OutputFolder out(dir / "run", true, kMarker);
     fs::remove_all(out.path());  // gone, so it cannot be moved
@@ -189,7 +189,7 @@ TEST_CASE("a folder that cannot be completed leaves the old output") {
 
 TEST_CASE("a place where no folder can be made is an input error") {
   TempDir dir;
-  write(dir / "file", "x");
+  write_text(dir / "file", "x");
   check_contains(error_of<InputError>([&] { OutputFolder(dir.path() / "file" / "run", false, kMarker); }).what(),
                  {"cannot be made there"});
   CHECK_THROWS_AS(OutputFolder(dir / std::string(300, 'n'), false, kMarker), InputError);

@@ -22,9 +22,9 @@ using namespace epsim;
 
 namespace {
 
-const Bytes kRow(14336);  // 7168 x bf16
+const Bytes kTokenBytes(14336);  // 7168 x bf16
 
-bool same(double a, double b) { return std::abs(a / b - 1.0) <= 1e-9; }
+bool equal_times(double a, double b) { return std::abs(a / b - 1.0) <= 1e-9; }
 
 ClusterSpec one_gpu_nodes(int nodes) {
   ClusterSpec cluster = test::small_cluster(nodes);
@@ -71,23 +71,23 @@ TrafficMatrix traffic_of(const ClusterSpec& cluster, const std::vector<Spread>& 
   return out;
 }
 
-struct Priced {
+struct FairPrice {
   double seconds = 0, straggler = 0;
   std::string waits_for;
 };
-Priced priced(const ClusterSpec& cluster, const TrafficMatrix& traffic, bool fair,
-              Direction direction = Direction::kDispatch) {
+FairPrice priced(const ClusterSpec& cluster, const TrafficMatrix& traffic, bool fair,
+                 Direction direction = Direction::kDispatch) {
   const TwoTierNetwork network(cluster,
                                {test::plain_link(0, 1.0, cluster.node.gpus), test::plain_link(0, 1.0, cluster.gpus())},
                                Transport::kNcclP2p, fair);
   std::vector<double> carried(network.links().size());
-  const ExchangePrice price = network.all_to_all(traffic, kRow, direction, carried);
+  const ExchangePrice price = network.all_to_all(traffic, kTokenBytes, direction, carried);
   return {price.price.time.count(), price.straggler.count(),
           network.links()[static_cast<std::size_t>(price.bottleneck)].name};
 }
 
 double by_flows(const ClusterSpec& cluster, const std::vector<Spread>& spread, bool combine = false) {
-  return max_min(Topology(plan_topology(cluster)), flows_of(matrix_of(spread), kRow, combine)).time.count();
+  return max_min(Topology(plan_topology(cluster)), flows_of(matrix_of(spread), kTokenBytes, combine)).time.count();
 }
 
 // GPUs whose experts differ in heat by `skew` (the deviation of the log), and tokens on the first `senders` nodes, up
@@ -119,23 +119,23 @@ TEST_CASE("two senders to one hot receiver: what is left when their other flows 
   const ClusterSpec cluster = one_gpu_nodes(7);
   const std::vector<Spread> spread{{{1, 1, 0, 0, 0, 0, 0}, {0, 0, 30, 10, 10, 10, 10}}};
   const TrafficMatrix traffic = traffic_of(cluster, spread);
-  const double row_s = kRow.count() / 10e9;
-  CHECK(same(priced(cluster, traffic, false).seconds, 70 * row_s));
-  const Priced fair = priced(cluster, traffic, true), back = priced(cluster, traffic, true, Direction::kCombine);
-  CHECK(same(fair.seconds, 90 * row_s));
-  CHECK(same(by_flows(cluster, spread), 90 * row_s));
+  const double row_s = kTokenBytes.count() / 10e9;
+  CHECK(equal_times(priced(cluster, traffic, false).seconds, 70 * row_s));
+  const FairPrice fair = priced(cluster, traffic, true), back = priced(cluster, traffic, true, Direction::kCombine);
+  CHECK(equal_times(fair.seconds, 90 * row_s));
+  CHECK(equal_times(by_flows(cluster, spread), 90 * row_s));
   CHECK(fair.waits_for == "node2.nic0.in");
   // The busier direction of each NIC carries 70, 70, 60 and 4 x 20 rows: 280 / 7 = 40 of 90 on average.
-  CHECK(same(fair.straggler, 50 * row_s));
-  CHECK(same(back.seconds, 90 * row_s));
-  CHECK(same(by_flows(cluster, spread, true), 90 * row_s));
+  CHECK(equal_times(fair.straggler, 50 * row_s));
+  CHECK(equal_times(back.seconds, 90 * row_s));
+  CHECK(equal_times(by_flows(cluster, spread, true), 90 * row_s));
   CHECK(back.waits_for == "node2.nic0.out");
 }
 
 TEST_CASE("a lone sender's NIC is all that its receivers wait for") {
   const ClusterSpec cluster = one_gpu_nodes(5);
   const TrafficMatrix traffic = traffic_of(cluster, {{{1, 0, 0, 0, 0}, {0, 50, 10, 10, 10}}});
-  CHECK(same(priced(cluster, traffic, true).seconds, 80 * kRow.count() / 10e9));
+  CHECK(equal_times(priced(cluster, traffic, true).seconds, 80 * kTokenBytes.count() / 10e9));
   CHECK(priced(cluster, traffic, true).waits_for == "node0.nic0.out");
 }
 
@@ -148,11 +148,11 @@ TEST_CASE("one node of two GPUs a NIC: four NICs fill a hot receiver's one") {
   Spread spread{std::vector<double>(64), std::vector<double>(64, 1.0)};
   std::fill_n(spread.tokens.begin(), 8, 1.0);
   spread.reach[8] = 21;
-  const double row_s = kRow.count() / 12.5e9;
+  const double row_s = kTokenBytes.count() / 12.5e9;
   const TrafficMatrix traffic = traffic_of(cluster, {spread});
-  CHECK(same(priced(cluster, traffic, false).seconds, 176 * row_s));
-  CHECK(same(priced(cluster, traffic, true).seconds, 272 * row_s));
-  CHECK(same(by_flows(cluster, {spread}), 272 * row_s));
+  CHECK(equal_times(priced(cluster, traffic, false).seconds, 176 * row_s));
+  CHECK(equal_times(priced(cluster, traffic, true).seconds, 272 * row_s));
+  CHECK(equal_times(by_flows(cluster, {spread}), 272 * row_s));
 }
 
 // Over these 120 exchanges the formula lies 0.8 % below to 1.7 % above the flows, the busiest link down to 24 % below.

@@ -24,10 +24,10 @@ namespace {
 // What a table says about one collective: microseconds by size (buffer bytes, or tokens).
 using Table = std::map<std::int64_t, double>;
 
-struct Errors {
+struct FitErrors {
   std::vector<double> all;  // absolute, relative
   void add(double predicted, double measured) { all.push_back(std::abs(predicted / measured - 1.0)); }
-  void add(const Errors& other) { all.insert(all.end(), other.all.begin(), other.all.end()); }
+  void add(const FitErrors& other) { all.insert(all.end(), other.all.begin(), other.all.end()); }
   double mean() const {
     double sum = 0;
     for (const double e : all) {
@@ -114,12 +114,12 @@ TEST_CASE("NCCL inside a node: the sizes that the profiles were not made from") 
                        Row{"nvlink4-h100", {"h100_sxm/comm/nccl/2.27.3", "h100_sxm/comm/nccl/2.29.2"}},
                        Row{"nvlink4-h200", {"h200_sxm/comm/nccl/2.26.2", "h200_sxm/comm/nccl/2.29.2"}}}) {
     const LinkProfile link = link_profile(r.link, "");
-    Errors of_link;
+    FitErrors of_link;
     for (const CollectiveKind kind : {CollectiveKind::kAllToAll, CollectiveKind::kAllGather,
                                       CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce}) {
       const std::string name(kCollectiveNames[static_cast<std::size_t>(kind)]);
       for (const int gpus : {8, 4, 2}) {
-        Errors errors;
+        FitErrors errors;
         const Table table = nccl_table(r.files, name == "all_to_all" ? "alltoall" : name, gpus);
         REQUIRE(table.size() == 21);  // 512 B .. 512 MiB
         const CollectiveCurve& curve = curve_of(link, kind, gpus);
@@ -151,7 +151,7 @@ TEST_CASE("DeepEP: the token counts that the profiles were not made from") {
     const char* link;
     DeepEpRows rows;
   };
-  Errors all;
+  FitErrors all;
   for (const Row& r :
        {Row{"nvlink4-h100", {multi, false, 1, 256, 20}}, Row{"nvlink4-h100", {multi, true, 1, 256, 0}},
         Row{"nvlink4-h200", {"h200_sxm/comm/sglang/0.5.12", false, 1, 256, 20}},
@@ -176,7 +176,7 @@ TEST_CASE("DeepEP: the token counts that the profiles were not made from") {
       }
       REQUIRE(curve.points.size() == (tokens.size() + 1) / 2);
       const double per_token = curve.points[1].wire.count() / static_cast<double>(tokens[2]);
-      Errors errors;
+      FitErrors errors;
       for (std::size_t i = 1; i < tokens.size(); i += 2) {
         const Price price = link.time(kind, gpus, Seconds(per_token * static_cast<double>(tokens[i])));
         errors.add(to_us(price.time), table.at(tokens[i]));
@@ -195,7 +195,7 @@ TEST_CASE("DeepEP: the token counts that the profiles were not made from") {
 // and predicted from the rest.
 TEST_CASE("EFA between p5 nodes: sizes predicted from every other size") {
   LinkProfile link = link_profile("efa-p5", "");
-  Errors all;
+  FitErrors all;
   for (const int gpus : {16, 32, 64, 128, 256}) {
     const CollectiveCurve full = curve_of(link, CollectiveKind::kAllToAll, gpus);
     CollectiveCurve half = full;
@@ -206,7 +206,7 @@ TEST_CASE("EFA between p5 nodes: sizes predicted from every other size") {
       }
     }
     REQUIRE(half.points.size() == 5);
-    Errors errors;
+    FitErrors errors;
     for (std::size_t i = 2; i < full.points.size(); i += 2) {
       errors.add(half.time(full.points[i].wire).time.count(), full.points[i].time.count());
     }
@@ -225,7 +225,7 @@ TEST_CASE("EFA between p5 nodes: a number of GPUs predicted from its neighbours"
   for (const int gpus : {32, 64, 128}) {
     LinkProfile others = link;
     std::erase_if(others.curves, [&](const CollectiveCurve& c) { return c.gpus == gpus; });
-    Errors errors;
+    FitErrors errors;
     for (std::size_t i = 1; i < 8; ++i) {
       const CollectiveCurve::Point& point = curve_of(link, CollectiveKind::kAllToAll, gpus).points[i];
       const Price price = others.time(CollectiveKind::kAllToAll, gpus, point.wire);

@@ -28,20 +28,20 @@ using namespace epsim::literals;
 
 namespace {
 
-const Bytes kRow(14336);  // 7168 x bf16
+const Bytes kRowBytes(14336);  // 7168 x bf16
 
 // Relative; doctest's Approx adds an absolute part, which is too much for milliseconds.
-bool same(double a, double b) { return std::abs(a / b - 1.0) <= 1e-9; }
+bool near_equal(double a, double b) { return std::abs(a / b - 1.0) <= 1e-9; }
 
 double closed_form(const ClusterSpec& cluster, const PairRows& matrix, Direction direction = Direction::kDispatch) {
   TwoTierNetwork network(cluster,
                          {test::plain_link(0, 1.0, cluster.node.gpus), test::plain_link(0, 1.0, cluster.gpus())});
   std::vector<double> carried(network.links().size());
-  return network.all_to_all(traffic_of(matrix, shape_of(cluster)), kRow, direction, carried).price.time.count();
+  return network.all_to_all(traffic_of(matrix, shape_of(cluster)), kRowBytes, direction, carried).price.time.count();
 }
 
 double by_flows(const Topology& topology, const PairRows& matrix, bool combine = false) {
-  return max_min(topology, flows_of(matrix, kRow, combine)).time.count();
+  return max_min(topology, flows_of(matrix, kRowBytes, combine)).time.count();
 }
 
 PairRows empty_matrix(const ClusterSpec& cluster) {
@@ -93,13 +93,13 @@ TEST_CASE("symmetric all-to-all: the flows take exactly what the closed form say
       }
     }
     const double price = closed_form(r.cluster, matrix);
-    CHECK(same(price * 1e3, r.ms));
+    CHECK(near_equal(price * 1e3, r.ms));
     // Rails and leaves that are not oversubscribed carry it as one switch does.
     for (const FabricOptions& options : {FabricOptions{}, FabricOptions{.kind = FabricKind::kRailOptimised},
                                          FabricOptions{.kind = FabricKind::kLeafSpine, .nodes_per_leaf = 2}}) {
       const Topology topology(plan_topology(r.cluster, options));
-      CHECK(same(by_flows(topology, matrix), price));
-      CHECK(same(by_flows(topology, matrix, true), price));
+      CHECK(near_equal(by_flows(topology, matrix), price));
+      CHECK(near_equal(by_flows(topology, matrix, true), price));
     }
   }
 }
@@ -138,10 +138,10 @@ TEST_CASE("one hot receiver holds up nobody else's price: both name its NIC") {
     }
   }
   // Node 1's NIC 0 receives for GPUs 4 and 5 from 28 GPUs: 28 x (100 + 900) rows x 14336 B at 10 GB/s.
-  const double expected = 28 * 1000 * kRow.count() / 10e9;
-  CHECK(same(closed_form(cluster, matrix), expected));
-  const MaxMinResult flows = max_min(Topology(plan_topology(cluster)), flows_of(matrix, kRow));
-  CHECK(same(flows.time.count(), expected));
+  const double expected = 28 * 1000 * kRowBytes.count() / 10e9;
+  CHECK(near_equal(closed_form(cluster, matrix), expected));
+  const MaxMinResult flows = max_min(Topology(plan_topology(cluster)), flows_of(matrix, kRowBytes));
+  CHECK(near_equal(flows.time.count(), expected));
   CHECK(flows.bottleneck_name == "node1.nic0.in");
 }
 
@@ -153,14 +153,14 @@ TEST_CASE("waiting elsewhere: flows can take longer than any link is busy") {
   cluster.node.gpus = cluster.node.nics = 1;
   PairRows matrix = empty_matrix(cluster);
   const int b = 0, x = 1, y = 2;
-  const double gb = 1e9 / kRow.count();
+  const double gb = 1e9 / kRowBytes.count();
   matrix.at(b, x) = matrix.at(b, y) = 30 * gb;
   for (const int other : {3, 4, 5}) {
     matrix.at(other, x) = 9 * gb;
     matrix.at(other + 3, y) = 9 * gb;
   }
-  CHECK(same(closed_form(cluster, matrix), 6.0));
-  CHECK(same(by_flows(Topology(plan_topology(cluster)), matrix), 7.8));
+  CHECK(near_equal(closed_form(cluster, matrix), 6.0));
+  CHECK(near_equal(by_flows(Topology(plan_topology(cluster)), matrix), 7.8));
 }
 
 TEST_CASE("what two_tier does not see only makes the flows slower") {
@@ -178,7 +178,7 @@ TEST_CASE("what two_tier does not see only makes the flows slower") {
   cluster.node.intra_rate = 10_GBps;
   const double pcie_price = closed_form(cluster, matrix), pcie = by_flows(Topology(plan_topology(cluster)), matrix);
   CHECK(pcie_price <= pcie * (1 + 1e-9));
-  CHECK(same(pcie_price, price));  // the NIC of two GPUs is the busiest resource for it
+  CHECK(near_equal(pcie_price, price));  // the NIC of two GPUs is the busiest resource for it
 }
 
 TEST_CASE("the matrix has the sums that the traffic model counts") {

@@ -18,7 +18,7 @@ StepLoads one_row(std::vector<float> pi) {
   return loads;
 }
 
-double sum(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
+double total(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
 
 // A random plan with copies, and random shares, some of them zero, for sources of `gpus_per_source` GPUs.
 struct RandomCase {
@@ -90,13 +90,13 @@ TEST_CASE("copies that serve their own node keep its tokens off the NICs") {
   TrafficModel model(placement, parallelism, shape, Dedup::kGpu);
   model.layer(0, one_row({1, 1, 0, 0}), std::vector<std::int64_t>{100, 20}, t);
   CHECK(t.executed == std::vector<double>{100, 100, 20, 20});
-  CHECK(sum(t.inter_out) == 0.0);
+  CHECK(total(t.inter_out) == 0.0);
   CHECK(t.intra_out == std::vector<double>{50, 50, 10, 10});  // each GPU's tokens also need its neighbour
   // With even shares half of the rows cross.
   const Placement even = Placement::build(plan, shape, Bytes(1), Bytes(100));
   TrafficModel(even, parallelism, shape, Dedup::kNone)
       .layer(0, one_row({1, 1, 0, 0}), std::vector<std::int64_t>{100, 20}, t);
-  CHECK(sum(t.inter_out) == 120.0);
+  CHECK(total(t.inter_out) == 120.0);
   CHECK(t.executed == std::vector<double>{60, 60, 60, 60});
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("touched experts follow the rows of each copy") {
   TrafficModel(own, parallelism, shape, Dedup::kGpu).layer(0, one_row({1}), std::vector<std::int64_t>{64, 0}, t);
   CHECK(t.touched == std::vector<double>{1.0, 0.0});
   CHECK(t.executed == std::vector<double>{64, 0});
-  CHECK(sum(t.intra_out) == 0.0);
+  CHECK(total(t.intra_out) == 0.0);
 }
 
 TEST_CASE("shares by source are the sum of what each source does by itself") {
@@ -177,8 +177,8 @@ TEST_CASE("with a mix of its own for every DP rank, rows are conserved too") {
   for (const Dedup dedup : {Dedup::kNone, Dedup::kGpu, Dedup::kNode}) {
     TrafficMatrix t;
     TrafficModel(placement, parallelism, c.shape, dedup).layer(0, loads, tokens, t);
-    CHECK(sum(t.executed) == doctest::Approx(routed).epsilon(1e-6));
-    CHECK(sum(t.intra_out) == doctest::Approx(sum(t.intra_in)).epsilon(1e-9));
-    CHECK(sum(t.inter_out) == doctest::Approx(sum(t.inter_in)).epsilon(1e-9));
+    CHECK(total(t.executed) == doctest::Approx(routed).epsilon(1e-6));
+    CHECK(total(t.intra_out) == doctest::Approx(total(t.intra_in)).epsilon(1e-9));
+    CHECK(total(t.inter_out) == doctest::Approx(total(t.inter_in)).epsilon(1e-9));
   }
 }

@@ -19,14 +19,14 @@ struct Small {
   Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100));
 };
 
-StepLoads one_row(std::vector<float> pi) {
+StepLoads one_source(std::vector<float> pi) {
   StepLoads loads;
   loads.resize(1, 1, static_cast<int>(pi.size()));
   loads.per_token = std::move(pi);
   return loads;
 }
 
-double sum(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
+double sum_of(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
 
 }  // namespace
 
@@ -36,7 +36,7 @@ TEST_CASE("rows of a small cluster, worked out by hand") {
   TrafficModel model(s.placement, s.parallelism, s.shape, Dedup::kGpu);
   // Rank 0 brings 100 tokens (50 a GPU), rank 1 none. Every token uses expert 0 (GPU 0), half use expert 2 (GPU 2).
   const std::vector<std::int64_t> tokens{100, 0};
-  model.layer(0, one_row({1.0F, 0.0F, 0.5F, 0.0F}), tokens, t);
+  model.layer(0, one_source({1.0F, 0.0F, 0.5F, 0.0F}), tokens, t);
   CHECK(t.executed == std::vector<double>{100, 0, 50, 0});
   CHECK(t.touched[0] == 1.0);
   CHECK(t.touched[1] == 0.0);
@@ -53,14 +53,14 @@ TEST_CASE("de-duplication: pairs, GPUs, nodes") {
   const Parallelism parallelism{.gpus = 4, .attention_tp = 2};
   PlacementPlan plan{.policy = "test", .experts = 8, .gpus = 4, .layers = {uniform_layer({4, 5, 6, 7, 0, 1, 2, 3}, 4)}};
   const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100));
-  const StepLoads loads = one_row({1, 1, 1, 1, 0, 0, 0, 0});
+  const StepLoads loads = one_source({1, 1, 1, 1, 0, 0, 0, 0});
   const std::vector<std::int64_t> tokens{20, 0};  // 10 tokens on each GPU of node 0; experts 0..3 are on node 1
   TrafficMatrix t;
   TrafficModel(placement, parallelism, shape, Dedup::kNone).layer(0, loads, tokens, t);
   CHECK(t.inter_out == std::vector<double>{40, 40, 0, 0});  // 10 tokens x 4 experts
   TrafficModel(placement, parallelism, shape, Dedup::kGpu).layer(0, loads, tokens, t);
   CHECK(t.inter_out == std::vector<double>{20, 20, 0, 0});  // 10 tokens x 2 GPUs
-  CHECK(sum(t.intra_out) == 0.0);
+  CHECK(sum_of(t.intra_out) == 0.0);
   TrafficModel(placement, parallelism, shape, Dedup::kNode).layer(0, loads, tokens, t);
   CHECK(t.inter_out == std::vector<double>{10, 10, 0, 0});  // 10 tokens x 1 node
   CHECK(t.inter_in == std::vector<double>{0, 0, 10, 10});   // landing on the GPU of the same index
@@ -75,7 +75,7 @@ TEST_CASE("copies share their expert's load evenly and keep it near") {
   const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100));
   TrafficMatrix t;
   TrafficModel model(placement, parallelism, shape, Dedup::kNone);
-  model.layer(0, one_row({0.9F, 0.1F}), std::vector<std::int64_t>{300}, t);
+  model.layer(0, one_source({0.9F, 0.1F}), std::vector<std::int64_t>{300}, t);
   CHECK(t.executed[0] == doctest::Approx(300 * (0.9 / 3 + 0.1)).epsilon(1e-6));
   CHECK(t.executed[1] == doctest::Approx(300 * (2 * 0.9 / 3)).epsilon(1e-6));
   CHECK(t.intra_out[0] == doctest::Approx(150 * 0.6).epsilon(1e-6));  // GPU 0's tokens for GPU 1's two copies
@@ -92,8 +92,8 @@ TEST_CASE("uniform top-8 of 256 on 64 GPUs: 6.7 remote-node GPUs a token") {
   const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(1000));
   TrafficMatrix t;
   TrafficModel model(placement, parallelism, shape, Dedup::kGpu);
-  model.layer(0, one_row(std::vector<float>(256, 8.0F / 256.0F)), std::vector<std::int64_t>(8, 4096), t);
-  const double per_token = sum(t.inter_out) / (8 * 4096);
+  model.layer(0, one_source(std::vector<float>(256, 8.0F / 256.0F)), std::vector<std::int64_t>(8, 4096), t);
+  const double per_token = sum_of(t.inter_out) / (8 * 4096);
   double missed = 1;
   for (int i = 0; i < 8; ++i) {
     missed *= (252.0 - i) / (256.0 - i);
@@ -134,9 +134,9 @@ TEST_CASE("whatever the loads, rows are conserved") {
       for (const Dedup dedup : {Dedup::kNone, Dedup::kGpu, Dedup::kNode}) {
         TrafficMatrix t;
         TrafficModel(placement, parallelism, shape, dedup).layer(0, loads, tokens, t);
-        CHECK(sum(t.executed) == doctest::Approx(routed).epsilon(1e-6));
-        CHECK(sum(t.intra_out) == doctest::Approx(sum(t.intra_in)).epsilon(1e-9));
-        CHECK(sum(t.inter_out) == doctest::Approx(sum(t.inter_in)).epsilon(1e-9));
+        CHECK(sum_of(t.executed) == doctest::Approx(routed).epsilon(1e-6));
+        CHECK(sum_of(t.intra_out) == doctest::Approx(sum_of(t.intra_in)).epsilon(1e-9));
+        CHECK(sum_of(t.inter_out) == doctest::Approx(sum_of(t.inter_in)).epsilon(1e-9));
       }
     }
   }

@@ -17,14 +17,14 @@ constexpr int kExperts = 256, kTopK = 8;
 const Bytes kFp8Row(7168 * (1 + 4.0 / 128)), kFp8LowLatencyRow(7168 * (1 + 4.0 / 128) + 16), kBf16Row(7168 * 2);
 
 // DeepSeek-V3's experts in order over the GPUs of some nodes; every GPU is a DP rank of its own.
-struct Setup {
+struct TransportSetup {
   ClusterSpec cluster;
   NetworkProfile profile;
   Parallelism parallelism;
   Placement placement;
 
-  Setup(const char* node, int nodes) : Setup(find_node(node), nodes) {}
-  Setup(const NodeEntry& entry, int nodes)
+  TransportSetup(const char* node, int nodes) : TransportSetup(find_node(node), nodes) {}
+  TransportSetup(const NodeEntry& entry, int nodes)
       : cluster{entry.spec, nodes},
         profile(entry.network),
         parallelism{.gpus = cluster.gpus(), .attention_tp = 1},
@@ -74,11 +74,11 @@ TEST_CASE("rows that a GPU sends per token of its own") {
                        Row{"low latency EP16", 2, Dedup::kNone, 4.0}, Row{"low latency EP32", 4, Dedup::kNone, 6.0},
                        Row{"low latency EP64", 8, Dedup::kNone, 7.0}, Row{"AG + RS", 4, Dedup::kEverywhere, 3.0}}) {
     CAPTURE(r.name);
-    const TrafficMatrix traffic = Setup("DGX-H100", r.nodes).traffic(r.dedup, 100);
+    const TrafficMatrix traffic = TransportSetup("DGX-H100", r.nodes).traffic(r.dedup, 100);
     CHECK(off_by(traffic.inter_out[0] / 100, r.inter) <= 0.01);
     CHECK(off_by(traffic.inter_in[5] / 100, r.inter) <= 0.01);
   }
-  const Setup one("DGX-H100", 1);
+  const TransportSetup one("DGX-H100", 1);
   CHECK(off_by(one.traffic(Dedup::kGpu, 100).intra_out[0] / 100, 4.6328) <= 0.02);
   CHECK(off_by(one.traffic(Dedup::kNode, 100).intra_out[0] / 100, 4.6328) <= 0.02);
   CHECK(off_by(one.traffic(Dedup::kNone, 100).intra_out[0] / 100, 7.0) <= 1e-6);
@@ -87,7 +87,7 @@ TEST_CASE("rows that a GPU sends per token of its own") {
 }
 
 TEST_CASE("an all-gather inside a node takes what NCCL measured for the same buffer") {
-  const Setup one("DGX-H100", 1);
+  const TransportSetup one("DGX-H100", 1);
   // 8 x 1170 rows of 14336 B = 128 MiB, measured at 388.6 us; the reduce-scatter back at 381.2.
   const std::int64_t tokens = 1170;
   const double buffer = 8.0 * static_cast<double>(tokens) * kBf16Row.count();
@@ -113,7 +113,7 @@ TEST_CASE("DeepEP on H100 nodes: counted rows and fitted curves meet the measure
         Row{2, 128, true, 102.1, 186.17}, Row{4, 128, true, 142.97, 263.27}, Row{8, 128, true, 166.77, 304.73}}) {
     CAPTURE(r.nodes);
     CAPTURE(r.low_latency);
-    const Setup setup("DGX-H100", r.nodes);
+    const TransportSetup setup("DGX-H100", r.nodes);
     const Transport transport = r.low_latency ? Transport::kDeepEpLowLatency : Transport::kDeepEpNormal;
     const Dedup dedup = r.low_latency ? Dedup::kNone : Dedup::kNode;
     const Price out =
@@ -144,7 +144,7 @@ TEST_CASE("DeepEP on H800 nodes, not fitted: within 15 %, but for low-latency co
                        Row{4, false, ep32 * 7392 / 58, ep32 * 14336 / 57, 0.15}}) {
     CAPTURE(r.nodes);
     CAPTURE(r.low_latency);
-    const Setup setup("HGX-H800", r.nodes);
+    const TransportSetup setup("HGX-H800", r.nodes);
     const Transport transport = r.low_latency ? Transport::kDeepEpLowLatency : Transport::kDeepEpNormal;
     const Dedup dedup = r.low_latency ? Dedup::kNone : Dedup::kNode;
     const std::int64_t tokens = r.low_latency ? 128 : 4096;

@@ -25,7 +25,7 @@ using namespace epsim;
 
 namespace {
 
-constexpr int kPrompts = 128, kPromptTokens = 64, kLayers = 6;
+constexpr int kPrompts = 128, kPromptTokens = 64, kComponentLayers = 6;
 
 // The preset's first layers and its tokens, some to plan from and others, of another domain, to run.
 struct Workload {
@@ -36,10 +36,10 @@ struct Workload {
   }
   static RoutingModel shortened(const std::string& preset) {
     RoutingModel out = routing_preset(preset);
-    out.layers.resize(kLayers);
+    out.layers.resize(kComponentLayers);
     return out;
   }
-  test::RoutingShape shape() const { return {kLayers, law.experts(), law.top_k()}; }
+  test::RoutingShape shape() const { return {kComponentLayers, law.experts(), law.top_k()}; }
   std::vector<std::uint16_t> draw(TokenSampler& sampler, int first) const {
     const std::size_t prompt = shape().ids_per_token() * kPromptTokens;
     std::vector<std::uint16_t> out(prompt * kPrompts);
@@ -82,7 +82,7 @@ Outcome run(const char* policy, const Workload& workload, const LoadWindow& wind
     gpu.push_back(t / kPromptTokens % shape.gpus);
   }
   Outcome out;
-  for (int l = 0; l < kLayers; ++l) {
+  for (int l = 0; l < kComponentLayers; ++l) {
     TrafficMatrix traffic;
     count_token_traffic<std::uint16_t>(placement, l, shape, dedup,
                                        test::layer_of<std::uint16_t>(workload.run, workload.shape(), l), gpu, traffic);

@@ -45,15 +45,15 @@ AffinityMatrix matrix(int n, const std::vector<Pair>& pairs) {
 
 // Tokens of eight topics, topic t at home in experts t, t + 8, t + 16, ..; a slot is off topic one time in five. The
 // first topics are asked for most, so that grouping by topic makes some groups heavy.
-constexpr int kLayers = 3, kExperts = 64, kTopK = 4, kTopics = 8;
+constexpr int kGraceLayers = 3, kExperts = 64, kGraceTopK = 4, kTopics = 8;
 std::vector<std::uint8_t> topical_tokens(int tokens, std::uint64_t index) {
   epsim::RandomStream random(Seed{41}, "topical tokens", index);
   std::vector<std::uint8_t> ids;
   for (int t = 0; t < tokens; ++t) {
     const auto topic = static_cast<std::uint64_t>(kTopics * random.uniform() * random.uniform());
-    for (int l = 0; l < kLayers; ++l) {
+    for (int l = 0; l < kGraceLayers; ++l) {
       std::set<std::uint64_t> chosen;
-      while (chosen.size() < kTopK) {
+      while (chosen.size() < kGraceTopK) {
         const bool on_topic = random.uniform() < 0.8;
         chosen.insert(on_topic ? topic + kTopics * random.below(kExperts / kTopics) : random.below(kExperts));
       }
@@ -66,12 +66,12 @@ std::vector<std::uint8_t> topical_tokens(int tokens, std::uint64_t index) {
 }
 
 LoadWindow window_of(const std::vector<std::uint8_t>& ids) {
-  return epsim::test::window_from_routing<std::uint8_t>(ids, {kLayers, kExperts, kTopK});
+  return epsim::test::window_from_routing<std::uint8_t>(ids, {kGraceLayers, kExperts, kGraceTopK});
 }
 
 // Mean per token and layer of the copies sent to other nodes (one per node) and to other GPUs of the own node (one per
 // GPU), and the deviation of GPU loads over their mean, averaged over layers.
-struct Outcome {
+struct GraceOutcome {
   double cross_node = 0, cross_gpu = 0, load_deviation = 0;
 };
 
@@ -90,26 +90,27 @@ class Router {
   }
 
   // weights[layer][GPU]; one weight for all when a layer has none.
-  Outcome route(const std::vector<std::uint8_t>& ids, WeightedRule rule,
-                std::vector<std::vector<double>> weights) const {
-    weights.resize(kLayers, std::vector<double>(static_cast<std::size_t>(shape_.gpus), 1.0));
+  GraceOutcome route(const std::vector<std::uint8_t>& ids, WeightedRule rule,
+                     std::vector<std::vector<double>> weights) const {
+    weights.resize(kGraceLayers, std::vector<double>(static_cast<std::size_t>(shape_.gpus), 1.0));
     epsim::RandomStream random(Seed{42}, "routing");
-    std::vector<std::vector<double>> load(kLayers, std::vector<double>(static_cast<std::size_t>(shape_.gpus), 0.0));
-    Outcome out;
-    const double tokens = static_cast<double>(ids.size()) / (kLayers * kTopK);
+    std::vector<std::vector<double>> load(kGraceLayers,
+                                          std::vector<double>(static_cast<std::size_t>(shape_.gpus), 0.0));
+    GraceOutcome out;
+    const double tokens = static_cast<double>(ids.size()) / (kGraceLayers * kGraceTopK);
     for (std::size_t at = 0; at < ids.size();) {
       const int home = static_cast<int>(random.below(static_cast<std::uint64_t>(shape_.gpus)));
-      for (std::size_t l = 0; l < kLayers; ++l) {
+      for (std::size_t l = 0; l < kGraceLayers; ++l) {
         std::set<int> nodes, gpus;
-        for (int slot = 0; slot < kTopK; ++slot, ++at) {
+        for (int slot = 0; slot < kGraceTopK; ++slot, ++at) {
           const int g = epsim::choose_copy(home, holders_[l][ids[at]], weights[l], shape_, rule, random);
           ++load[l][static_cast<std::size_t>(g)];
           const bool own_node = shape_.node_of(g) == shape_.node_of(home);
           (own_node ? gpus : nodes).insert(own_node ? g : shape_.node_of(g));
         }
         gpus.erase(home);
-        out.cross_node += static_cast<double>(nodes.size()) / tokens / kLayers;
-        out.cross_gpu += static_cast<double>(gpus.size()) / tokens / kLayers;
+        out.cross_node += static_cast<double>(nodes.size()) / tokens / kGraceLayers;
+        out.cross_gpu += static_cast<double>(gpus.size()) / tokens / kGraceLayers;
       }
     }
     for (const auto& gpus : load) {
@@ -118,7 +119,7 @@ class Router {
       for (const double x : gpus) {
         squares += (x - mean) * (x - mean);
       }
-      out.load_deviation += std::sqrt(squares / shape_.gpus) / mean / kLayers;
+      out.load_deviation += std::sqrt(squares / shape_.gpus) / mean / kGraceLayers;
     }
     return out;
   }
@@ -260,7 +261,7 @@ TEST_CASE("GRACE: sizes within bounds, more affinity inside groups than in order
   epsim::GraceExplanation why;
   const PlacementPlan plan = epsim::grace_plan({}, load, shape, &why);
   CHECK(why.ratio == 0.15);
-  for (int l = 0; l < kLayers; ++l) {
+  for (int l = 0; l < kGraceLayers; ++l) {
     const auto at = static_cast<std::size_t>(l);
     const std::span<const double> values = load.affinity()->layer(l);
     const AffinityMatrix affinity(kExperts, {values.begin(), values.end()});
@@ -302,7 +303,7 @@ TEST_CASE("GRACE: a bound on a GPU's experts holds on every level") {
   options.max_experts_per_gpu = 8;  // 64 experts on 8 GPUs: no slack at all
   epsim::grace_plan(options, load, ClusterShape{8, 4}, &bounded);
   std::size_t largest = 0;
-  for (std::size_t l = 0; l < kLayers; ++l) {
+  for (std::size_t l = 0; l < kGraceLayers; ++l) {
     for (std::size_t g = 0; g < 8; ++g) {
       largest = std::max(largest, free.groups[l][g].size());
       CHECK(bounded.groups[l][g].size() == 8);
@@ -319,11 +320,11 @@ TEST_CASE("GRACE Figure 5: the signs of its component study") {
   const std::vector<std::uint8_t> tokens = topical_tokens(4000, 2);
   const ClusterShape shape{4, 2};
   const PlacementPlan vanilla = epsim::test::policy("contiguous")->plan(load, shape);
-  const Outcome base = Router(vanilla, shape).route(tokens, WeightedRule::kWeighted, {});
+  const GraceOutcome base = Router(vanilla, shape).route(tokens, WeightedRule::kWeighted, {});
 
   GraceOptions options;
   options.replication = epsim::GraceReplication::kNone;
-  const Outcome grouped =
+  const GraceOutcome grouped =
       Router(epsim::grace_plan(options, load, shape), shape).route(tokens, WeightedRule::kWeighted, {});
   CHECK(grouped.cross_node < base.cross_node * 0.9);
   CHECK(grouped.cross_gpu < base.cross_gpu * 0.9);
@@ -336,10 +337,10 @@ TEST_CASE("GRACE Figure 5: the signs of its component study") {
   for (const GraceCopies& copies : why.copies) {
     weights.push_back(epsim::polling_weights(copies.predicted_load));
   }
-  const Outcome weighted = Router(plan, shape).route(tokens, WeightedRule::kWeighted, weights);
+  const GraceOutcome weighted = Router(plan, shape).route(tokens, WeightedRule::kWeighted, weights);
   CHECK(weighted.load_deviation < grouped.load_deviation * 0.9);
 
-  const Outcome nearest = Router(plan, shape).route(tokens, WeightedRule::kTopologyAware, weights);
+  const GraceOutcome nearest = Router(plan, shape).route(tokens, WeightedRule::kTopologyAware, weights);
   CHECK(nearest.cross_node < weighted.cross_node);
   CHECK(nearest.cross_node + nearest.cross_gpu < weighted.cross_node + weighted.cross_gpu);
 }

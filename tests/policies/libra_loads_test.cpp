@@ -15,8 +15,8 @@ using epsim::LibraRelief;
 using epsim::RequestMatrix;
 using epsim::Residency;
 
-constexpr int kGpus = 8, kExperts = 256, kFirstMoeLayer = 3, kLayers = 61;
-constexpr double kTokensPerGpu = 4096, kTopK = 8;
+constexpr int kLoadGpus = 8, kLoadExperts = 256, kFirstMoeLayer = 3, kLoadLayers = 61;
+constexpr double kLoadTokens = 4096, kLoadTopK = 8;
 
 // Each GPU serves other requests of the workload: its counts scatter by a tenth around the workload's.
 RequestMatrix requests_of(const std::vector<double>& counts, std::uint64_t layer) {
@@ -25,10 +25,10 @@ RequestMatrix requests_of(const std::vector<double>& counts, std::uint64_t layer
   for (const double x : counts) {
     sum += x;
   }
-  RequestMatrix out(kGpus, kExperts);
-  for (int g = 0; g < kGpus; ++g) {
-    for (int e = 0; e < kExperts; ++e) {
-      const double mean = kTokensPerGpu * kTopK * counts[static_cast<std::size_t>(e)] / sum;
+  RequestMatrix out(kLoadGpus, kLoadExperts);
+  for (int g = 0; g < kLoadGpus; ++g) {
+    for (int e = 0; e < kLoadExperts; ++e) {
+      const double mean = kLoadTokens * kLoadTopK * counts[static_cast<std::size_t>(e)] / sum;
       out.at(g, e) = static_cast<std::int64_t>(mean * random.lognormal(0, 0.1));
     }
   }
@@ -40,11 +40,11 @@ struct Results {
 };
 Results over_layers(const nlohmann::json& counts, double accuracy, LibraRelief relief) {
   Results out;
-  for (int l = kFirstMoeLayer; l < kLayers; ++l) {
+  for (int l = kFirstMoeLayer; l < kLoadLayers; ++l) {
     const auto index = static_cast<std::uint64_t>(l);
     const RequestMatrix requests =
         requests_of(counts.at(static_cast<std::size_t>(l)).get<std::vector<double>>(), index);
-    out.home.add(epsim::imbalance(epsim::local_or_home(requests, Residency::contiguous(kExperts, kGpus))));
+    out.home.add(epsim::imbalance(epsim::local_or_home(requests, Residency::contiguous(kLoadExperts, kLoadGpus))));
     out.libra.add(epsim::test::libra_imbalance(requests, accuracy, relief, index));
   }
   return out;

@@ -27,7 +27,7 @@ PlacementPlan small_plan() {
           .gpus = 2,
           .layers = {epsim::uniform_layer({2, 0, 1, 2}, 2), epsim::uniform_layer({0, 1, 0, 2}, 2)}};
 }
-const ModelLayers kLayers{{1, 3}, 4};
+const ModelLayers kFormatLayers{{1, 3}, 4};
 
 PlacementPlan uneven_plan() {
   PlacementPlan plan = small_plan();
@@ -38,23 +38,23 @@ PlacementPlan uneven_plan() {
 }  // namespace
 
 TEST_CASE("sglang: one row per layer of the model, dense ones in SGLang's start order, and no other key") {
-  const json file = json::parse(export_plan(small_plan(), kLayers, "sglang"));
+  const json file = json::parse(export_plan(small_plan(), kFormatLayers, "sglang"));
   CHECK(file == json({{"physical_to_logical_map", {{0, 1, 2, 0}, {2, 0, 1, 2}, {0, 1, 2, 0}, {0, 1, 0, 2}}}}));
 }
 
 TEST_CASE("trtllm: model layer numbers, slots in order") {
-  const std::string file = export_plan(small_plan(), kLayers, "trtllm");
+  const std::string file = export_plan(small_plan(), kFormatLayers, "trtllm");
   CHECK(file ==
         "initial_global_assignments:\n  1: [2, 0, 1, 2]\n  3: [0, 1, 0, 2]\nnum_slots: 4\nlayer_updates_per_iter: 0\n");
 }
 
 TEST_CASE("vllm: MoE layers only") {
-  const json file = json::parse(export_plan(small_plan(), kLayers, "vllm"));
+  const json file = json::parse(export_plan(small_plan(), kFormatLayers, "vllm"));
   CHECK(file == json({{2, 0, 1, 2}, {0, 1, 0, 2}}));
 }
 
 TEST_CASE("vllm-ascend: the lists of all devices in order are the plan's slots") {
-  const json file = json::parse(export_plan(small_plan(), kLayers, "vllm-ascend"));
+  const json file = json::parse(export_plan(small_plan(), kFormatLayers, "vllm-ascend"));
   CHECK(file["moe_layer_count"] == 2);
   const PlacementPlan plan = small_plan();
   for (std::size_t l = 0; l < 2; ++l) {
@@ -75,9 +75,9 @@ TEST_CASE("vllm-ascend: the lists of all devices in order are the plan's slots")
 TEST_CASE("vllm-ascend: two copies on one GPU are refused, the others hold them") {
   PlacementPlan plan = small_plan();
   plan.layers[1] = epsim::uniform_layer({0, 0, 1, 2}, 2);
-  const auto error = error_of<InputError>([&] { export_plan(plan, kLayers, "vllm-ascend"); });
+  const auto error = error_of<InputError>([&] { export_plan(plan, kFormatLayers, "vllm-ascend"); });
   check_contains(error.what(), {"vllm-ascend", "expert 0", "GPU 0", "layer 1", "avoid_duplicates"});
-  CHECK_NOTHROW(export_plan(plan, kLayers, "sglang"));
+  CHECK_NOTHROW(export_plan(plan, kFormatLayers, "sglang"));
 }
 
 TEST_CASE("every format refuses GPUs or layers with different numbers of slots") {
@@ -85,14 +85,14 @@ TEST_CASE("every format refuses GPUs or layers with different numbers of slots")
   longer.layers[1] = epsim::uniform_layer({0, 1, 2, 0, 1, 2}, 2);
   for (const std::string& format : epsim::engine_formats()) {
     CAPTURE(format);
-    const auto error = error_of<InputError>([&] { export_plan(uneven_plan(), kLayers, format); });
+    const auto error = error_of<InputError>([&] { export_plan(uneven_plan(), kFormatLayers, format); });
     check_contains(error.what(), {format.c_str(), "3 on GPU 0 in layer 1", "2 on GPU 0 in layer 0"});
-    CHECK_THROWS_AS(export_plan(longer, kLayers, format), InputError);
+    CHECK_THROWS_AS(export_plan(longer, kFormatLayers, format), InputError);
   }
 }
 
 TEST_CASE("an unknown format names the known ones") {
-  const auto error = error_of<InputError>([&] { export_plan(small_plan(), kLayers, "sglan"); });
+  const auto error = error_of<InputError>([&] { export_plan(small_plan(), kFormatLayers, "sglan"); });
   check_contains(error.what(), {"sglang", "trtllm", "vllm-ascend"});
 }
 

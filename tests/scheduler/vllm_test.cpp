@@ -1,4 +1,4 @@
-// vLLM V1's loop. Step i runs from i to i + 1 ms.
+// vLLM V1's loop. VllmStep i runs from i to i + 1 ms.
 #include "sim/scheduler/vllm.h"
 
 #include <doctest/doctest.h>
@@ -22,12 +22,12 @@ ServingOptions vllm(std::int64_t budget, std::int64_t blocks, int block_tokens) 
   return out;
 }
 
-struct Step {
+struct VllmStep {
   std::int64_t prefill, decode, used;
 };
 
-void check_steps(Scheduler& rank, std::int64_t& at, const std::vector<Step>& steps, GapSamples& gaps) {
-  for (const Step& want : steps) {
+void check_steps(Scheduler& rank, std::int64_t& at, const std::vector<VllmStep>& steps, GapSamples& gaps) {
+  for (const VllmStep& want : steps) {
     CAPTURE(at);
     const RankBatch batch = rank.begin_step(at * kMs);
     CHECK(batch.prefill_tokens == want.prefill);

@@ -22,9 +22,11 @@ constexpr const char* kScenario =
     "loads: {kind: skew, low: 2, high: 7, high_share: 0.5}\n"
     "plan_loads: {kind: skew, low: 2, high: 7, high_share: 0.5}\n";
 
-const std::vector<std::string> kPolicies{"base", "eplb", "libra", "lina", "harmoeny", "fastermoe", "least_loaded_ep"};
+const std::vector<std::string> kPricedPolicies{"base",     "eplb",      "libra",          "lina",
+                                               "harmoeny", "fastermoe", "least_loaded_ep"};
 
-Scenario scenario(const std::vector<std::string>& settings = {}, const std::vector<std::string>& labels = kPolicies) {
+Scenario scenario(const std::vector<std::string>& settings = {},
+                  const std::vector<std::string>& labels = kPricedPolicies) {
   Config config = Config::from_text(kScenario, "by-step.yaml");
   for (const std::string& setting : settings) {
     config.set(setting);
@@ -106,8 +108,7 @@ TEST_CASE("over any fabric and over flows: slower behind a narrow leaf, and ever
 
 TEST_CASE("double buffers come out of the KV pool") {
   const Scenario s = scenario({}, {"base", "libra"});
-  const PreparedInstance base = prepare_run(s, s.policies[0]).last(),
-                         libra = prepare_run(s, s.policies[1]).last();
+  const PreparedInstance base = prepare_run(s, s.policies[0]).last(), libra = prepare_run(s, s.policies[1]).last();
   // Two sets of 64 / 8 + 8 experts of 12 MiB (3 x 2048 x 1024 x 2 B).
   CHECK(libra.buffers.count() == 2 * 16 * 12.0 * 1024 * 1024);
   CHECK(base.memory.kv_pool.count() - libra.memory.kv_pool.count() == doctest::Approx(libra.buffers.count()));

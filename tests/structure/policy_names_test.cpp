@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const fs::path& file) {
+std::string source_text(const fs::path& file) {
   std::ifstream in(file);
   std::stringstream text;
   text << in.rdbuf();
@@ -48,7 +48,7 @@ std::set<std::string> policy_names() {
   static const std::regex entry(R"(extern const \w+Entry k\w+[\s{]+"(\w+)\")");
   std::set<std::string> out;
   for (const fs::path& file : sources("policies")) {
-    out.merge(matches(text_of(file), entry));
+    out.merge(matches(source_text(file), entry));
   }
   for (const char* word : {"base", "even", "plugin", "random"}) {
     REQUIRE(out.erase(word) == 1);
@@ -76,7 +76,7 @@ TEST_CASE("no policy's name stands outside policies/, but for the study of a pap
       if (path.starts_with("sim/reproduce/")) {
         continue;
       }
-      for (const std::string& word : matches(text_of(file), literal)) {
+      for (const std::string& word : matches(source_text(file), literal)) {
         if (!names.contains(word)) {
           continue;
         }

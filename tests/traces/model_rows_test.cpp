@@ -35,17 +35,17 @@ TEST_CASE("exp_lanes is the exponential, and clamps far out") {
 }
 
 TEST_CASE("the root of each expert's chance, and the sum of their squares") {
-  constexpr std::size_t kExperts = 48, kFactors = 3;
+  constexpr std::size_t kRowExperts = 48, kFactors = 3;
   RandomStream random(Seed{4}, "test");
-  std::vector<float> shares(kExperts), slopes(kExperts), loadings(kExperts * kFactors), out(kExperts);
+  std::vector<float> shares(kRowExperts), slopes(kRowExperts), loadings(kRowExperts * kFactors), out(kRowExperts);
   for (std::vector<float>* values : {&shares, &slopes, &loadings}) {
     std::generate(values->begin(), values->end(), [&] { return static_cast<float>(random.normal()); });
   }
-  const RowTables tables{shares.data(), slopes.data(), loadings.data(), kExperts};
+  const RowTables tables{shares.data(), slopes.data(), loadings.data(), kRowExperts};
   const std::vector<float> z = {0.3F, -1.2F, 2.5F};
   const float sum = row_roots(tables, z, 1.3F, out.data());
   double squares = 0;
-  for (std::size_t e = 0; e < kExperts; ++e) {
+  for (std::size_t e = 0; e < kRowExperts; ++e) {
     const std::size_t block = e / kWide * kWide * kFactors + e % kWide;  // [expert / kWide][factor][kWide]
     double x = static_cast<double>(shares[e] + slopes[e] * 1.3F);
     for (std::size_t f = 0; f < kFactors; ++f) {
@@ -58,9 +58,9 @@ TEST_CASE("the root of each expert's chance, and the sum of their squares") {
 }
 
 TEST_CASE("several rows of noise at a time: the same bits as each alone") {
-  constexpr std::size_t kExperts = 48;
+  constexpr std::size_t kRowExperts = 48;
   RandomStream random(Seed{4}, "test");
-  std::vector<std::vector<float>> roots(9, std::vector<float>(kExperts));
+  std::vector<std::vector<float>> roots(9, std::vector<float>(kRowExperts));
   for (std::vector<float>& row : roots) {
     std::generate(row.begin(), row.end(), [&] { return static_cast<float>(random.uniform()); });
   }
@@ -72,11 +72,11 @@ TEST_CASE("several rows of noise at a time: the same bits as each alone") {
       rows.push_back(
           {.values = wide[r].data(), .scale = 0.2F + 0.1F * static_cast<float>(r), .noise = 1e-3F, .key = 77 + r});
     }
-    add_row_noise(rows, kExperts);
+    add_row_noise(rows, kRowExperts);
     for (std::size_t r = 0; r < count; ++r) {
       NoisyRow alone = rows[r];
       alone.values = plain[r].data();
-      add_row_noise({&alone, 1}, kExperts);
+      add_row_noise({&alone, 1}, kRowExperts);
       CHECK(wide[r] == plain[r]);
       CHECK(rows[r].total == alone.total);
       CHECK(rows[r].highest == alone.highest);

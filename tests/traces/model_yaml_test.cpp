@@ -11,7 +11,7 @@
 namespace epsim {
 namespace {
 
-RoutingModel parse(const std::string& text) {
+RoutingModel parse_model(const std::string& text) {
   return read_routing_model(Config::from_text(text, "m.yaml").root(), "m.yaml");
 }
 
@@ -28,7 +28,7 @@ TEST_CASE("a model reads back as it was written") {
     layer.loadings = {1, -1, 0.5F, -0.5F, 1, -1, 1, -1};
     layer.balanced = {0.5, 0.4, 0.3, 0.2};
   }
-  const RoutingModel back = parse(to_yaml(m));
+  const RoutingModel back = parse_model(to_yaml(m));
   CHECK(to_yaml(back) == to_yaml(m));
   CHECK(back.assumed == m.assumed);
   CHECK(back.layers[1].loadings == m.layers[1].loadings);
@@ -81,7 +81,7 @@ const char* const kHead =
 
 TEST_CASE("a stated layer: hottest, second, and a power law from the third on") {
   const RoutingModel m =
-      parse(std::string(kHead) + "layers: [{layer: 0, sigma: 0.5, hottest: 3, second: 2, tail: 1}]\n");
+      parse_model(std::string(kHead) + "layers: [{layer: 0, sigma: 0.5, hottest: 3, second: 2, tail: 1}]\n");
   CHECK(m.layers[0].curve[0] == 3);
   CHECK(m.layers[0].curve[1] == 2);
   const std::vector<double> shares = shares_of_curve(m.layers[0].curve, 8);
@@ -96,7 +96,7 @@ TEST_CASE("what a model may not say") {
     const char* key;
   };
   const std::string head(kHead), layer = "layers: [{layer: 0, sigma: 0.5, curve: [2, 1.5, 1, 0.5]}]\n";
-  CHECK(parse(head + layer).layers.size() == 1);
+  CHECK(parse_model(head + layer).layers.size() == 1);
   for (const Row& r :
        {Row{"shares that do not sum to 1", head + "layers: [{layer: 0, sigma: 1, shares: [1,1,1,1,1,1,1,1]}]",
             "shares"},
@@ -115,7 +115,7 @@ TEST_CASE("what a model may not say") {
         Row{"the hottest two take it all", head + "layers: [{layer: 0, sigma: 1, hottest: 4, second: 4, tail: 1}]",
             "hottest"}}) {
     CAPTURE(r.name);
-    const InputError e = test::input_error([&] { parse(r.text); });
+    const InputError e = test::input_error([&] { parse_model(r.text); });
     CHECK(test::contains(e.place.key, r.key));
   }
 }

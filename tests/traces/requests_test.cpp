@@ -12,7 +12,7 @@ namespace {
 using test::contains;
 using test::message;
 
-RequestTrace read(const std::string& yaml, Seed seed = Seed{1}) {
+RequestTrace read_section(const std::string& yaml, Seed seed = Seed{1}) {
   const Config config = Config::from_text(yaml, "requests.yaml");
   ConfigReader in = config.root();
   RequestTrace trace = read_requests(in, seed);
@@ -22,7 +22,7 @@ RequestTrace read(const std::string& yaml, Seed seed = Seed{1}) {
 }
 
 TEST_CASE("constant: the k-th request arrives at k / rate") {
-  const RequestTrace t = read("{kind: constant, rate: 4/s, count: 5, input_tokens: 10, output_tokens: 3}");
+  const RequestTrace t = read_section("{kind: constant, rate: 4/s, count: 5, input_tokens: 10, output_tokens: 3}");
   REQUIRE(t.requests.size() == 5);
   for (std::size_t k = 0; k < 5; ++k) {
     CHECK(t.requests[k].arrival == std::chrono::milliseconds(250 * static_cast<int>(k)));
@@ -30,12 +30,13 @@ TEST_CASE("constant: the k-th request arrives at k / rate") {
     CHECK(t.requests[k].output_tokens == 3);
   }
   // 0, 0.25, ..., 0.75: four arrivals before 1 s.
-  CHECK(read("{kind: constant, rate: 4/s, duration: 1s, input_tokens: 10, output_tokens: 3}").requests.size() == 4);
+  CHECK(read_section("{kind: constant, rate: 4/s, duration: 1s, input_tokens: 10, output_tokens: 3}").requests.size() ==
+        4);
 }
 
 TEST_CASE("poisson: exponential gaps of the stated mean") {
   const std::string text = "{kind: poisson, rate: 4/s, count: 20000, input_tokens: 4096, output_tokens: 256}";
-  const RequestTrace t = read(text);
+  const RequestTrace t = read_section(text);
   REQUIRE(t.requests.size() == 20000);
   RunningStats gaps;
   for (std::size_t i = 1; i < t.requests.size(); ++i) {
@@ -44,12 +45,12 @@ TEST_CASE("poisson: exponential gaps of the stated mean") {
   // Mean 0.25 s with standard error 0.25 / sqrt(20000) = 0.0018; an exponential's deviation equals its mean.
   CHECK(gaps.mean() == doctest::Approx(0.25).epsilon(0.03));
   CHECK(std::sqrt(gaps.variance()) == doctest::Approx(0.25).epsilon(0.04));
-  CHECK(read(text).requests[19999].arrival == t.requests[19999].arrival);
-  CHECK(read(text, Seed{2}).requests[19999].arrival != t.requests[19999].arrival);
+  CHECK(read_section(text).requests[19999].arrival == t.requests[19999].arrival);
+  CHECK(read_section(text, Seed{2}).requests[19999].arrival != t.requests[19999].arrival);
 }
 
 TEST_CASE("poisson: a duration bounds arrivals, and the count varies about rate x duration") {
-  const RequestTrace t = read("{kind: poisson, rate: 100/s, duration: 60s, input_tokens: 1, output_tokens: 1}");
+  const RequestTrace t = read_section("{kind: poisson, rate: 100/s, duration: 60s, input_tokens: 1, output_tokens: 1}");
   CHECK(t.requests.back().arrival < std::chrono::seconds(60));
   CHECK(std::abs(static_cast<double>(t.requests.size()) - 6000) < 5 * std::sqrt(6000.0));
 }
@@ -72,7 +73,7 @@ TEST_CASE("impossible plans are refused") {
            Row{"{kind: poisson, rate: 4/s, count: 5, burst: 1, " + lengths + "}", "unknown key 'burst'"},
        }) {
     CAPTURE(r.yaml);
-    CHECK(contains(message([&] { read(r.yaml); }), r.part));
+    CHECK(contains(message([&] { read_section(r.yaml); }), r.part));
   }
 }
 

@@ -13,12 +13,12 @@ using test::contains;
 using test::message;
 
 // Layer 0 dense, layers 1 and 2 MoE with 4 experts, top-2.
-const MoeSpec kModel = test::small_model(3, 1, 4, 2);
+const MoeSpec kCountsModel = test::small_model(3, 1, 4, 2);
 const std::string kGood = R"({"logical_count": [[0,0,0,0],[1,2.0,3,4],[10,0,20,5]]})";
 
-LoadWindow parse(const std::string& text) {
+LoadWindow parse_counts(const std::string& text) {
   ByteInput input = ByteInput::from_memory("counts.json", text);
-  return read_sglang_counts(input, kModel);
+  return read_sglang_counts(input, kCountsModel);
 }
 
 void check_good(const LoadWindow& w) {
@@ -31,19 +31,19 @@ void check_good(const LoadWindow& w) {
 }
 
 TEST_CASE("rows of the model's layers map to its MoE layers; rows of MoE layers alone are taken as they are") {
-  check_good(parse(kGood));
-  check_good(parse(R"({"logical_count": [[1,2,3,4],[10,0,20,5]]})"));
-  check_good(parse(R"({"rank": [1, {"a": [null, "x"]}], "logical_count": [[1,2,3,4],[10,0,20,5]], "n": true})"));
+  check_good(parse_counts(kGood));
+  check_good(parse_counts(R"({"logical_count": [[1,2,3,4],[10,0,20,5]]})"));
+  check_good(parse_counts(R"({"rank": [1, {"a": [null, "x"]}], "logical_count": [[1,2,3,4],[10,0,20,5]], "n": true})"));
 }
 
 TEST_CASE("a table by step is summed") {
-  check_good(parse(R"({"logical_count": [[[0,0,0,0],[1,1,1,1],[9,0,0,5]], [[0,0,0,0],[0,1,2,3],[1,0,20,0]]]})"));
+  check_good(parse_counts(R"({"logical_count": [[[0,0,0,0],[1,1,1,1],[9,0,0,5]], [[0,0,0,0],[0,1,2,3],[1,0,20,0]]]})"));
 }
 
 TEST_CASE("a file cut off anywhere is an error") {
   for (std::size_t size = 0; size < kGood.size(); ++size) {
     CAPTURE(size);
-    CHECK(contains(message([&] { parse(kGood.substr(0, size)); }), "not valid JSON, or it is cut off"));
+    CHECK(contains(message([&] { parse_counts(kGood.substr(0, size)); }), "not valid JSON, or it is cut off"));
   }
 }
 
@@ -84,16 +84,16 @@ TEST_CASE("wrong contents are errors that say what was expected") {
                "stands twice"},
        }) {
     CAPTURE(r.text);
-    CHECK(contains(message([&] { parse(r.text); }), r.part));
+    CHECK(contains(message([&] { parse_counts(r.text); }), r.part));
   }
 }
 
 TEST_CASE("endless brackets, digits and blanks end in an error, not in full memory") {
-  CHECK(contains(message([] { parse(R"({"a": )" + std::string(100000, '[')); }), "nested deeper than 64"));
-  CHECK(
-      contains(message([] { parse(R"({"logical_count": [[)" + std::string(100000, '1')); }), "more than 65536 bytes"));
-  CHECK(contains(message([] { parse(R"({"a": ")" + std::string(100000, 'x')); }), "more than 65536 bytes"));
-  CHECK(contains(message([] { parse(std::string(100000, ' ')); }), "more than 65536 bytes"));
+  CHECK(contains(message([] { parse_counts(R"({"a": )" + std::string(100000, '[')); }), "nested deeper than 64"));
+  CHECK(contains(message([] { parse_counts(R"({"logical_count": [[)" + std::string(100000, '1')); }),
+                 "more than 65536 bytes"));
+  CHECK(contains(message([] { parse_counts(R"({"a": ")" + std::string(100000, 'x')); }), "more than 65536 bytes"));
+  CHECK(contains(message([] { parse_counts(std::string(100000, ' ')); }), "more than 65536 bytes"));
 }
 
 TEST_CASE("read through the scenario: gzip too, and no expert takes more than every token") {
@@ -103,7 +103,7 @@ TEST_CASE("read through the scenario: gzip too, and no expert takes more than ev
     Config config = Config::from_text("{kind: sglang_counts}", "loads.yaml");
     config.set("path=" + (folder / name).string());
     ConfigReader in = config.root();
-    LoadWindow window = read_load_window(in, kModel, Seed{1});
+    LoadWindow window = read_load_window(in, kCountsModel, Seed{1});
     in.finish();
     return window;
   };

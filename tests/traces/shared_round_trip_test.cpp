@@ -40,7 +40,7 @@ std::string whole_lines(const std::filesystem::path& file) {
   return text;
 }
 
-std::string exported(const TraceFile& trace, const std::string& format) {
+std::string exported_again(const TraceFile& trace, const std::string& format) {
   std::ostringstream out;
   export_trace(trace, format, out);
   return out.str();
@@ -54,7 +54,7 @@ TEST_CASE("SGLang's counts: byte for byte") {
       const TraceFile trace = imported(entry.path(), folder / "t.h5", {.top_k = 8});
       CHECK(trace.info().layers() == 58);
       CHECK(trace.info().layer_numbers[0] == 3);
-      CHECK((exported(trace, "sglang") == whole_text(entry.path())));
+      CHECK((exported_again(trace, "sglang") == whole_text(entry.path())));
     }
   }
 }
@@ -64,15 +64,15 @@ TEST_CASE("gpt-oss: ids and sequences byte for byte, positions as stated, counts
   const std::filesystem::path data = kData / "gpt-oss-20b-routing";
   const TraceFile trace = imported(data / "routing_u8_T24x4.bin.gz", folder / "t.h5", {.experts = 32});
   CHECK(trace.token_count() == 215051);
-  CHECK((exported(trace, "token_binary") == whole_text(data / "routing_u8_T24x4.bin.gz")));
-  CHECK((exported(trace, "sequences") == whole_lines(data / "sequences.csv")));
+  CHECK((exported_again(trace, "token_binary") == whole_text(data / "routing_u8_T24x4.bin.gz")));
+  CHECK((exported_again(trace, "sequences") == whole_lines(data / "sequences.csv")));
   const Table table = trace.table("sequences");
   TraceFile::Tokens last;
   trace.read_tokens(215050, 1, last);
   CHECK(last.sequence[0] == 701);
   CHECK(last.position[0] == table.numbers("last_token_pos")->back());
   const TraceFile counts = imported(data / "expert_counts.csv", folder / "c.h5", {.top_k = 4});
-  CHECK((exported(counts, "wide_csv") == whole_lines(data / "expert_counts.csv")));
+  CHECK((exported_again(counts, "wide_csv") == whole_lines(data / "expert_counts.csv")));
 }
 
 TEST_CASE("OLMoE and Mixtral counts: byte for byte") {
@@ -81,7 +81,7 @@ TEST_CASE("OLMoE and Mixtral counts: byte for byte") {
        {std::pair{"olmoe_expert_counts_top8.csv", 8}, {"mixtral8x7b_expert_counts_top2.csv", 2}}) {
     CAPTURE(name);
     const std::filesystem::path file = kData / "olmoe-routing" / name;
-    CHECK((exported(imported(file, folder / "t.h5", {.top_k = k}), "wide_csv") == whole_lines(file)));
+    CHECK((exported_again(imported(file, folder / "t.h5", {.top_k = k}), "wide_csv") == whole_lines(file)));
   }
 }
 
@@ -122,14 +122,14 @@ TEST_CASE("HarMoEny: every count of the file stands in the trace under its label
 TEST_CASE("FLAME and STeP: ids byte for byte") {
   const test::TempDir folder;
   const std::filesystem::path flame = kData / "flame-moe-290m-sample/top6_routing.csv.gz";
-  CHECK((exported(imported(flame, folder / "t.h5", {.experts = 64}), "token_csv") == whole_lines(flame)));
+  CHECK((exported_again(imported(flame, folder / "t.h5", {.experts = 64}), "token_csv") == whole_lines(flame)));
   for (const auto& [name, experts] : {std::pair{"mixtral_b1024_iter019_layer009.csv", 8},
                                       {"qwen_b64_iter032_layer012.csv", 128},
                                       {"qwen_b1024_iter022_layer016.csv", 128},
                                       {"mixtral_b64_iter008_layer010.csv", 8}}) {
     CAPTURE(name);
     const std::filesystem::path file = kData / "step-qwen3-mixtral" / name;
-    const std::string text = exported(imported(file, folder / "t.h5", {.experts = experts}), "token_csv");
+    const std::string text = exported_again(imported(file, folder / "t.h5", {.experts = experts}), "token_csv");
     // STeP's files lack the columns token and layer; without them the lines are theirs.
     std::istringstream lines(text);
     std::string joined;
@@ -146,7 +146,7 @@ TEST_CASE("ExFlow's one-expert routing: byte for byte") {
   TraceFileWriter writer(folder / "t.h5");
   import_trace(file, "token_binary", {.experts = 128, .top_k = 1, .layers = 6}, writer);
   writer.commit();
-  CHECK((exported(TraceFile(folder / "t.h5"), "token_binary") == whole_text(file)));
+  CHECK((exported_again(TraceFile(folder / "t.h5"), "token_binary") == whole_text(file)));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace epsim {
 namespace {
 
-const std::filesystem::path kData = test::shared_dir() / "data";
+const std::filesystem::path kStatisticsData = test::shared_dir() / "data";
 
 using Windows = std::map<std::string, LoadWindow>;
 
@@ -46,24 +46,25 @@ void add_labelled(Windows& out, const std::string& prefix, const TraceFile& trac
 Windows all_windows() {
   const test::TempDir folder;
   Windows out;
-  for (const auto& entry : std::filesystem::directory_iterator(kData / "sglang-ep-statistics")) {
+  for (const auto& entry : std::filesystem::directory_iterator(kStatisticsData / "sglang-ep-statistics")) {
     if (entry.path().extension() == ".json") {
       out[entry.path().stem()] = whole_window(imported(folder, entry.path(), {.top_k = 8}));
     }
   }
-  add_labelled(out, "", imported(folder, kData / "gpt-oss-20b-routing/expert_counts.csv", {.top_k = 4}));
-  add_labelled(out, "olmoe/", imported(folder, kData / "olmoe-routing/olmoe_expert_counts_top8.csv", {.top_k = 8}));
+  add_labelled(out, "", imported(folder, kStatisticsData / "gpt-oss-20b-routing/expert_counts.csv", {.top_k = 4}));
+  add_labelled(out, "olmoe/",
+               imported(folder, kStatisticsData / "olmoe-routing/olmoe_expert_counts_top8.csv", {.top_k = 8}));
   add_labelled(out, "mixtral/",
-               imported(folder, kData / "olmoe-routing/mixtral8x7b_expert_counts_top2.csv", {.top_k = 2}));
+               imported(folder, kStatisticsData / "olmoe-routing/mixtral8x7b_expert_counts_top2.csv", {.top_k = 2}));
   add_labelled(out, "harmoeny/qwen/",
-               imported(folder, kData / "harmoeny/expert_freq_qwen_policy_datasets.csv.gz", {.top_k = 4}));
+               imported(folder, kStatisticsData / "harmoeny/expert_freq_qwen_policy_datasets.csv.gz", {.top_k = 4}));
   add_labelled(out, "harmoeny/switch128/",
-               imported(folder, kData / "harmoeny/expert_freq_switch128_datasets.csv.gz", {.top_k = 1}));
-  out["exflow/switch128"] = whole_window(imported(folder, kData / "harmoeny/exflow_trace_switch128_u8.bin.gz",
+               imported(folder, kStatisticsData / "harmoeny/expert_freq_switch128_datasets.csv.gz", {.top_k = 1}));
+  out["exflow/switch128"] = whole_window(imported(folder, kStatisticsData / "harmoeny/exflow_trace_switch128_u8.bin.gz",
                                                   {.experts = 128, .top_k = 1, .layers = 6}, "token_binary"));
   out["flame-moe-290m"] =
-      whole_window(imported(folder, kData / "flame-moe-290m-sample/top6_routing.csv.gz", {.experts = 64}));
-  for (const auto& entry : std::filesystem::directory_iterator(kData / "step-qwen3-mixtral")) {
+      whole_window(imported(folder, kStatisticsData / "flame-moe-290m-sample/top6_routing.csv.gz", {.experts = 64}));
+  for (const auto& entry : std::filesystem::directory_iterator(kStatisticsData / "step-qwen3-mixtral")) {
     if (entry.path().extension() == ".csv") {
       const std::string stem = entry.path().stem();
       out["step/" + stem] =
@@ -78,7 +79,7 @@ double printed(double x) { return *parse_number(fmt::format("{:.4g}", x)); }
 
 TEST_CASE("every row and column of the table") {
   const Windows windows = all_windows();
-  ByteInput input(kData / "EXPERT_LOAD_STATS.csv");
+  ByteInput input(kStatisticsData / "EXPERT_LOAD_STATS.csv");
   CsvReader rows(input);
   std::set<std::string> seen;
   int figures = 0;

@@ -14,8 +14,8 @@
 namespace epsim {
 namespace {
 
-constexpr std::size_t kLayers = 24, kExperts = 32, kTopK = 4;
-using Counts = std::array<double, kLayers * kExperts>;
+constexpr std::size_t kLayers = 24, kTextExperts = 32, kTextTopK = 4;
+using Counts = std::array<double, kLayers * kTextExperts>;
 
 // Every answer's counts, of its even and of its odd tokens: chance in one half says nothing about the other.
 class AnswerCounts final : public TraceSink {
@@ -27,8 +27,8 @@ class AnswerCounts final : public TraceSink {
       const auto answer = static_cast<std::size_t>(block.sequence[t]);
       halves.resize(std::max(halves.size(), answer + 1));
       Counts& counts = halves[answer][static_cast<std::size_t>(block.position[t] % 2)];
-      for (std::size_t i = 0; i < kLayers * kTopK; ++i) {
-        counts[i / kTopK * kExperts + block.experts[t * kLayers * kTopK + i]] += 1;
+      for (std::size_t i = 0; i < kLayers * kTextTopK; ++i) {
+        counts[i / kTextTopK * kTextExperts + block.experts[t * kLayers * kTextTopK + i]] += 1;
       }
     }
   }
@@ -50,8 +50,8 @@ void add(Counts& sum, const Counts& more) {
 
 double tokens_of(const Counts& counts) {
   double sum = 0;
-  for (std::size_t e = 0; e < kExperts; ++e) {
-    sum += counts[e] / kTopK;
+  for (std::size_t e = 0; e < kTextExperts; ++e) {
+    sum += counts[e] / kTextTopK;
   }
   return sum;
 }
@@ -61,7 +61,7 @@ double tokens_of(const Counts& counts) {
 double variance_between(const std::vector<std::array<Counts, 2>>& texts, const Counts& all) {
   double sum = 0;
   for (const auto& [a, b] : texts) {
-    const double in_a = tokens_of(a) * kTopK, in_b = tokens_of(b) * kTopK, in_all = tokens_of(all) * kTopK;
+    const double in_a = tokens_of(a) * kTextTopK, in_b = tokens_of(b) * kTextTopK, in_all = tokens_of(all) * kTextTopK;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const double mean = all[i] / in_all;
       sum += (a[i] / in_a - mean) * (b[i] / in_b - mean) / mean;
@@ -73,7 +73,7 @@ double variance_between(const std::vector<std::array<Counts, 2>>& texts, const C
 TEST_CASE("4096 tokens on one subject lie 0.62 from the mean of all, in ln(share)") {
   AnswerCounts answers;
   ImportOptions options;
-  options.experts = kExperts;
+  options.experts = kTextExperts;
   import_trace(test::shared_dir() / "data/gpt-oss-20b-routing/routing_u8_T24x4.bin.gz", "auto", options, answers);
   const auto& dataset = std::get<std::vector<std::string>>(*answers.sequences.find("dataset"));
   const auto& subject = std::get<std::vector<std::string>>(*answers.sequences.find("category"));

@@ -11,23 +11,23 @@ namespace epsim {
 namespace {
 
 // One dense layer, two MoE layers of four experts, top-2.
-const MoeSpec kModel = test::small_model(3, 1, 4, 2);
+const MoeSpec kAffinityModel = test::small_model(3, 1, 4, 2);
 
 LoadWindow window_of_file(const std::filesystem::path& file) {
   Config config = Config::from_text("{kind: trace_file}", "plan_loads.yaml");
   config.set("path=" + file.string());
   ConfigReader in = config.root();
-  LoadWindow window = read_load_window(in, kModel, Seed{1});
+  LoadWindow window = read_load_window(in, kAffinityModel, Seed{1});
   in.finish();
   return window;
 }
 
 TraceInfo info() {
   TraceInfo out;
-  out.model_layers = kModel.layers;
-  out.layer_numbers = kModel.moe_layer_numbers();
-  out.experts = kModel.experts;
-  out.top_k = kModel.top_k;
+  out.model_layers = kAffinityModel.layers;
+  out.layer_numbers = kAffinityModel.moe_layer_numbers();
+  out.experts = kAffinityModel.experts;
+  out.top_k = kAffinityModel.top_k;
   return out;
 }
 

@@ -13,7 +13,7 @@ using test::contains;
 using test::message;
 
 // Three rows, layers 2 and 5, four experts; row r puts 10 + r on expert 1 of layer 2.
-void write_rows(const std::filesystem::path& file) {
+void write_rows_file(const std::filesystem::path& file) {
   TraceInfo info;
   info.model = "toy";
   info.layer_numbers = {2, 5};
@@ -32,7 +32,7 @@ void write_rows(const std::filesystem::path& file) {
 
 TEST_CASE("the summary shows shape, skew and a bar for every layer") {
   const test::TempDir folder;
-  write_rows(folder / "t.h5");
+  write_rows_file(folder / "t.h5");
   const std::string text = trace_summary(TraceFile(folder / "t.h5"), "a title", 64);
   CHECK(text.starts_with("a title\n"));
   CHECK(contains(text, "2 MoE layers (2 to 5), 4 experts, top-1"));
@@ -45,7 +45,7 @@ TEST_CASE("the summary shows shape, skew and a bar for every layer") {
 
 TEST_CASE("the heatmap has a cell for every layer and expert") {
   const test::TempDir folder;
-  write_rows(folder / "t.h5");
+  write_rows_file(folder / "t.h5");
   const std::string svg = trace_heatmap_svg(TraceFile(folder / "t.h5"));
   CHECK(contains(svg, "layer 2, expert 1: 3.14 x mean"));
   std::size_t cells = 0;
@@ -57,7 +57,7 @@ TEST_CASE("the heatmap has a cell for every layer and expert") {
 
 TEST_CASE("a slice of rows and layers, with its labels") {
   const test::TempDir folder;
-  write_rows(folder / "t.h5");
+  write_rows_file(folder / "t.h5");
   trace_slice(folder / "t.h5", {.first_row = 1, .rows = 5, .layers = {5}}, folder / "s.h5");
   const TraceFile cut(folder / "s.h5");
   CHECK(cut.load_rows() == 2);
@@ -92,7 +92,7 @@ TEST_CASE("a slice of tokens keeps sequences in step") {
 
 TEST_CASE("a conversion that fails leaves no file") {
   const test::TempDir folder;
-  write_rows(folder / "t.h5");
+  write_rows_file(folder / "t.h5");
   CHECK(contains(message([&] { trace_convert(folder / "t.h5", "token_csv", folder / "x.csv"); }), "holds no tokens"));
   CHECK(
       contains(message([&] { trace_convert(folder / "t.h5", "parquet", folder / "x"); }), "unknown format 'parquet'"));
