@@ -31,8 +31,6 @@ constexpr OpMaker kMakers[] = {
     {"activation", make_token_workload},
     {"norm", make_token_workload},
     {"device_copy", make_memory_workload},
-    {"launch", make_launch_workload},
-    {"graph_launch", make_launch_workload},
     {"host_to_device", make_transfer_workload},
     {"device_to_host", make_transfer_workload},
     {"peer_copy", make_transfer_workload},

@@ -76,7 +76,6 @@ class CudaWorkload : public Workload {
 // One function per group of operators; each throws MeasureFailed(kUnsupported) for shapes it has no kernel for.
 std::unique_ptr<Workload> make_memory_workload(CudaContext& context, const PlannedPoint& point);
 std::unique_ptr<Workload> make_transfer_workload(CudaContext& context, const PlannedPoint& point);
-std::unique_ptr<Workload> make_launch_workload(CudaContext& context, const PlannedPoint& point);
 std::unique_ptr<Workload> make_gemm_workload(CudaContext& context, const PlannedPoint& point);
 std::unique_ptr<Workload> make_token_workload(CudaContext& context, const PlannedPoint& point);
 

@@ -36,7 +36,6 @@ Work permute_work(Values v) { return {{}, Bytes(2 * v[0] * v[1] * (1 + v[2])), {
 Work activation_work(Values v) { return {Flops(v[0] * v[1] * 4), Bytes(2 * v[0] * v[1] * 3), {}, 1}; }
 Work norm_work(Values v) { return {Flops(v[0] * v[1] * 4), Bytes(2 * v[0] * v[1] * 2), {}, 1}; }
 Work copy_work(Values v) { return {{}, Bytes(2 * v[0]), {}, 1}; }
-Work launch_work(Values v) { return {{}, {}, {}, v[0]}; }
 Work transfer_work(Values v) { return {{}, {}, Bytes(v[0]), 1}; }
 
 // bytes, ranks, nodes: what leaves the busiest GPU
@@ -108,12 +107,10 @@ std::vector<OpSpec> token_ops() {
   };
 }
 
-// Memory, launches, the host and the neighbour.
+// Memory, the host and the neighbour.
 std::vector<OpSpec> device_ops() {
   return {
       {"device_copy", "copy inside device memory", K::kMemory, "bytes", {"bytes"}, copy_work, 1},
-      {"launch", "empty kernels launched one by one", K::kLaunch, "bytes", {"launches"}, launch_work, 0.5},
-      {"graph_launch", "one graph of empty kernels", K::kLaunch, "bytes", {"launches"}, launch_work, 0.5},
       {"host_to_device", "copy from pinned host memory", K::kTransfer, "bytes", {"bytes"}, transfer_work, 1},
       {"device_to_host", "copy to pinned host memory", K::kTransfer, "bytes", {"bytes"}, transfer_work, 1},
       {"peer_copy", "copy from GPU 0 to GPU 1", K::kTransfer, "bytes", {"bytes"}, transfer_work, 1},

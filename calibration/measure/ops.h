@@ -10,7 +10,7 @@
 
 namespace epsim::measure {
 
-enum class OpKind { kCompute, kMemory, kLaunch, kTransfer, kCollective };
+enum class OpKind { kCompute, kMemory, kTransfer, kCollective };
 
 // What one execution must do at least: each input read once, each output written once.
 struct Work {

@@ -140,12 +140,7 @@ void collective_grid(Grid& grid) {
 }
 
 void simple_grid(Grid& grid) {
-  const std::string_view name = grid.op.name;
-  std::vector<double> sizes = powers(512, 1 << 30, 2);
-  if (name == "launch" || name == "graph_launch") {
-    sizes = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
-  }
-  for (const double x : sizes) {
+  for (const double x : powers(512, 1 << 30, 2)) {
     grid.add({x});
   }
 }

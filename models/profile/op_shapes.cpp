@@ -46,8 +46,6 @@ constexpr std::array<OpInfo, 22> kOps = {{
     {OpKind::kActivation, "activation", {"rows", "width"}, {"launch", "bytes"}, {"rows", "width"}},
     {OpKind::kNorm, "norm", {"rows", "width"}, {"launch", "bytes"}, {"rows", "width"}},
     {OpKind::kDeviceCopy, "device_copy", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
-    {OpKind::kLaunch, "launch", {"launches"}, {"launch", "each"}, {"launches"}},
-    {OpKind::kGraphLaunch, "graph_launch", {"launches"}, {"launch", "each"}, {"launches"}},
     {OpKind::kHostToDevice, "host_to_device", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kDeviceToHost, "device_to_host", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kPeerCopy, "peer_copy", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
@@ -182,9 +180,6 @@ OpPlace op_place(OpKind kind, std::span<const double> p, const OpRates& rates) {
     case OpKind::kDeviceToHost:
     case OpKind::kPeerCopy:
       return moving(p[0], rates);
-    case OpKind::kLaunch:
-    case OpKind::kGraphLaunch:
-      return {{kMicrosecond, p[0] * kMicrosecond}, {std::log2(p[0])}};
   }
   EPSIM_CHECK(false, "an operator of no known kind");
   return {};

@@ -26,8 +26,6 @@ enum class OpKind {
   kActivation,
   kNorm,
   kDeviceCopy,
-  kLaunch,
-  kGraphLaunch,
   kHostToDevice,
   kDeviceToHost,
   kPeerCopy

@@ -96,7 +96,7 @@ TEST_CASE("the quick sweep of everything ends within two minutes of the machine'
   CHECK(p.clock.time < Seconds(125));
   CHECK(p.clock.time > Seconds(119));
   const PointFile file = read_points(p.file());
-  CHECK(file.tables.size() == 14);  // of 20, without peer_copy and the five collectives of one GPU
+  CHECK(file.tables.size() == 12);  // of 18, without peer_copy and the five collectives of one GPU
   for (const PointTable& t : file.tables) {
     CHECK_MESSAGE(t.size() >= 3, t.op, " has ", t.size());
   }

@@ -82,15 +82,13 @@ TEST_CASE("gate, permutation, activation, norm") {
   check_point(point("norm", {100, 2880}));
 }
 
-TEST_CASE("memory, transfers and launches") {
+TEST_CASE("memory and transfers") {
   for (const double bytes : {512.0, 1048576.0, 67108864.0}) {
     check_point(point("device_copy", {bytes}));
     check_point(point("host_to_device", {bytes}));
     check_point(point("device_to_host", {bytes}));
     check_point(point("peer_copy", {bytes}));
   }
-  check_point(point("launch", {10}));
-  check_point(point("graph_launch", {10}));
 }
 
 TEST_CASE("collectives over the GPUs of this node, one rank where there is one GPU") {
