@@ -32,7 +32,7 @@ int init_verb(const std::vector<std::string>& words);
 int validate_verb(const std::vector<std::string>& words);
 int report_verb(const std::vector<std::string>& words);
 int sweep_verb(const std::vector<std::string>& words);
-int screen_verb(const std::vector<std::string>& words);
+int balance_verb(const std::vector<std::string>& words);
 int trace_verb(const std::vector<std::string>& words);
 int schema_verb(const std::vector<std::string>& words);
 int list_verb(const std::vector<std::string>& words);

@@ -77,7 +77,7 @@ std::vector<ListSection> policies() {
            rows_of(replica_choices(), policy_row<ReplicaChoiceEntry>)},
           {"rebalance_rules", "when to plan again during a run (rebalance.rule in an entry of policies:)",
            rows_of(rebalance_rules(), policy_row<RebalanceRuleEntry>)},
-          {"step_policies", "policies that act in every step (epsim screen)",
+          {"step_policies", "policies that act in every step (epsim balance)",
            rows_of(step_policies(), policy_row<StepPolicyEntry>)},
           {"ceilings", "ceilings, named like policies", rows_of(ceilings(), placement_row)}};
 }

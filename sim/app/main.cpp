@@ -20,7 +20,7 @@ constexpr Verb kVerbs[] = {
     {"sweep", "run every combination of given values, resumable", sweep_verb},
     {"report", "make one HTML file of what another verb wrote", report_verb},
     {"reproduce", "re-run a paper's evaluation and hold its claims against the result", reproduce_verb},
-    {"screen", "plan on one window of expert loads, score on another; no serving run", screen_verb},
+    {"balance", "plan on one window of expert loads, score on another; no serving run", balance_verb},
     {"plan", "run a placement policy alone: loads in, slots out", plan_verb},
     {"trace", "look at, import, cut, fit, generate and compare routing traces", trace_verb},
     {"calibrate", "import measurements, fit what runs are priced from, show how wrong it is", calibrate_verb},
@@ -29,6 +29,12 @@ constexpr Verb kVerbs[] = {
     {"schema", "print the JSON Schema of scenario files, for editors", schema_verb},
     {"list", "models, hardware, engines, policies, readers and scenario keys", list_verb},
 };
+
+// Verbs that have another name now. The old one works for a release.
+struct RenamedVerb {
+  std::string_view before, now, until;
+};
+constexpr RenamedVerb kRenamed[] = {{"screen", "balance", "0.4"}};
 
 void print_help(std::ostream& out) {
   out << "epsim: discrete-event cluster simulator for Mixture-of-Experts expert parallelism in LLM serving\n\n"
@@ -64,6 +70,13 @@ int dispatch(std::vector<std::string> words) {
   if (words[0] == "--version") {
     std::cout << "epsim " << EPSIM_VERSION << "\n";
     return 0;
+  }
+  for (const RenamedVerb& verb : kRenamed) {
+    if (words[0] == verb.before) {
+      std::cerr << fmt::format("epsim: `{}` is called `{}` now; the old name goes with version {}.\n", verb.before,
+                               verb.now, verb.until);
+      words[0] = verb.now;
+    }
   }
   std::vector<std::string> names;
   for (const Verb& verb : kVerbs) {

@@ -24,6 +24,18 @@ TEST_CASE("epsim help VERB is epsim VERB --help") {
   CHECK(run_epsim(dir, "help rnu").exit_code == 2);
 }
 
+TEST_CASE("the old name of a verb works, and says the new one") {
+  const TempDir dir;
+  const std::string arguments = small_scenario() + " --policies base";
+  const Outcome before = run_epsim(dir, "screen " + arguments), now = run_epsim(dir, "balance " + arguments);
+  CHECK(now.exit_code == 0);
+  CHECK(before.exit_code == 0);
+  CHECK(before.out == now.out);
+  CHECK(now.err == "");
+  CHECK(before.err == "epsim: `screen` is called `balance` now; the old name goes with version 0.4.\n");
+  CHECK(run_epsim(dir, "help screen").out == run_epsim(dir, "help balance").out);
+}
+
 TEST_CASE("--json prints the result alone on standard output") {
   const TempDir dir;
   struct Row {
@@ -32,7 +44,7 @@ TEST_CASE("--json prints the result alone on standard output") {
   };
   for (const Row& row : {Row{"run " + small_scenario() + " -q", "/throughput"},
                          Row{"compare " + small_scenario() + " --policies base,eplb -q", "/runs/1"},
-                         Row{"screen " + small_scenario() + " --policies base,eplb", "/policies/1/balancedness_mean"},
+                         Row{"balance " + small_scenario() + " --policies base,eplb", "/policies/1/balancedness_mean"},
                          Row{"validate " + small_scenario() + " --policies base", "/policies/0/kv_pool_gib_per_gpu"}}) {
     CAPTURE(row.arguments);
     const Outcome done = run_epsim(dir, row.arguments + " --json");

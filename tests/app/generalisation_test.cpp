@@ -17,7 +17,7 @@ using epsim::test::TempDir;
 
 namespace {
 
-struct Screened {
+struct Balances {
   double planned = 0, scored = 0;
 };
 
@@ -35,25 +35,25 @@ const std::vector<std::string> kPlacements = {"contiguous", "random", "base",   
                                               "craft_auto", "eplb",   "eplb_sglang", "eplb_vllm",  "oracle"};
 const std::vector<std::string> kPerStep = {"libra", "lina", "harmoeny", "fastermoe", "least_loaded_ep"};
 
-// Rows of `epsim screen` by policy: label, copies, pool, lost, planned, scored,
+// Rows of `epsim balance` by policy: label, copies, pool, lost, planned, scored,
 // worst, layer.
-std::map<std::string, Screened> screen(int nodes, const Pair& pair, const std::vector<std::string>& policies) {
+std::map<std::string, Balances> balances(int nodes, const Pair& pair, const std::vector<std::string>& policies) {
   const TempDir dir;
   const std::string loads = (epsim::test::shared_dir() / "data/sglang-ep-statistics").string();
-  const Outcome done = run_epsim(dir, fmt::format("screen '{}/experiments/generalisation/deepseek-r1.yaml' "
+  const Outcome done = run_epsim(dir, fmt::format("balance '{}/experiments/generalisation/deepseek-r1.yaml' "
                                                   "--set cluster.nodes={}"
                                                   " --policies {} --set plan_loads.path={}/{}.json --set "
                                                   "loads.path={}/{}.json",
                                                   epsim::test::source_dir().string(), nodes, fmt::join(policies, ","),
                                                   loads, pair.plan, loads, pair.run));
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
-  std::map<std::string, Screened> rows;
+  std::map<std::string, Balances> rows;
   std::stringstream lines(done.out);
   for (std::string line; std::getline(lines, line);) {
     std::stringstream words(line);
     std::string label, copies, planned;
     double pool = 0, lost = 0;
-    Screened row;
+    Balances row;
     if (words >> label >> copies >> pool >> lost >> planned >> row.scored) {
       row.planned = planned == "-" ? 0 : std::stod(planned);
       rows[label] = row;
@@ -83,7 +83,7 @@ void check_row(const std::string& heading, int nodes, const Pair& pair, const st
   }
 }
 
-std::vector<double> scores(std::map<std::string, Screened>& rows, const std::vector<std::string>& policies) {
+std::vector<double> scores(std::map<std::string, Balances>& rows, const std::vector<std::string>& policies) {
   std::vector<double> out;
   for (const std::string& policy : policies) {
     out.push_back(rows[policy].scored);
@@ -101,7 +101,7 @@ TEST_CASE(
       CAPTURE(nodes);
       CAPTURE(std::string(pair.planned_on));
       CAPTURE(std::string(pair.scored_on));
-      auto rows = screen(nodes, pair, kPlacements);
+      auto rows = balances(nodes, pair, kPlacements);
       std::vector<double> now = scores(rows, kPlacements);
       now.push_back(rows["eplb"].planned);
       check_row("## DeepSeek-R1", nodes, pair, now, 0.0005);
@@ -131,7 +131,7 @@ TEST_CASE(
   for (const int nodes : {4, 8}) {
     const Pair& pair = nodes == 4 ? kPairs[0] : kPairs[3];  // the README has them all
     CAPTURE(nodes);
-    auto rows = screen(nodes, pair, kPerStep);
+    auto rows = balances(nodes, pair, kPerStep);
     // Two drawn steps: what is drawn may change in the third decimal.
     check_row("## Policies that act in every step", nodes, pair, scores(rows, kPerStep), 0.005);
     CHECK(rows["libra"].scored > 0.85);

@@ -212,11 +212,11 @@ TEST_CASE("compare says first that more is offered than served, and names a rate
   CHECK(compare(text.substr(from, text.find("/s", from) + 2 - from)).find("overload") == std::string::npos);
 }
 
-TEST_CASE("screen predicts as well as the policy's own options say") {
+TEST_CASE("balance predicts as well as the policy's own options say") {
   const TempDir dir;
   // Lina copies the experts that it predicts to be popular: right predictions balance better than stale ones.
   const auto scored = [&](const std::string& options) {
-    const Outcome done = run_epsim(dir, "screen " + small_scenario() + " --policies lina --set 'policies.lina={" +
+    const Outcome done = run_epsim(dir, "balance " + small_scenario() + " --policies lina --set 'policies.lina={" +
                                             options + "}' --set 'plan_loads={kind: uniform}'");
     REQUIRE_MESSAGE(done.exit_code == 0, done.err);
     std::stringstream words(done.out.substr(done.out.rfind("lina")));
@@ -229,7 +229,7 @@ TEST_CASE("screen predicts as well as the policy's own options say") {
   CHECK(scored("accuracy: 0.5, distortion: 0") > scored("accuracy: 0.5, distortion: 2") + 0.01);
 }
 
-TEST_CASE("the ceilings bound what policies reach, in balance and in screening") {
+TEST_CASE("the ceilings bound what policies reach, in runs and in epsim balance") {
   const TempDir dir;
   const Outcome done = run_epsim(dir, "compare " + small_scenario() +
                                           " --policies base,eplb,oracle,perfect -o out --set loads.variation=none"
@@ -243,8 +243,8 @@ TEST_CASE("the ceilings bound what policies reach, in balance and in screening")
   }
   CHECK(std::is_sorted(balance.begin(), balance.end()));
   CHECK(balance.back() == doctest::Approx(1.0).epsilon(1e-6));
-  const Outcome screen =
-      run_epsim(dir, "screen " + small_scenario() + " --policies base,eplb,perfect --set loads.low=1.8");
-  REQUIRE_MESSAGE(screen.exit_code == 0, screen.err);
-  CHECK(screen.out.find("1.000") != std::string::npos);
+  const Outcome printed =
+      run_epsim(dir, "balance " + small_scenario() + " --policies base,eplb,perfect --set loads.low=1.8");
+  REQUIRE_MESSAGE(printed.exit_code == 0, printed.err);
+  CHECK(printed.out.find("1.000") != std::string::npos);
 }

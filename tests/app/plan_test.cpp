@@ -354,7 +354,7 @@ TEST_CASE("plan: wrong requests end with a clear error and no file") {
       {"unknown option", with("options", {{"mod", "auto"}}), {"options.mod", "mode"}},
       {"unknown value", with("options", {{"ties", "libstdc"}}), {"options.ties", "libstdcxx"}},
       {"unknown policy", with("policy", "elpb"), {"elpb", "eplb"}},
-      {"a policy without plans", with("policy", "libra"), {"policy", "every step", "epsim screen"}},
+      {"a policy without plans", with("policy", "libra"), {"policy", "every step", "epsim balance"}},
       {"no policy", with("policy", nullptr), {"policy", "required"}},
       {"no loads", with("weights", nullptr), {"weights", "trace"}},
       {"ragged weights", with("weights", {{1, 2, 3, 4}, {1, 2, 3}}), {"weights", "layer 1 has 3"}},

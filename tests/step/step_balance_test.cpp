@@ -17,7 +17,7 @@ Scenario one_node() {
           "requests: {kind: constant, rate: 1/s, count: 1, input_tokens: 8, output_tokens: 1}\n"
           "loads: {kind: skew, low: 2, high: 9, high_share: 0.5}\n"
           "plan_loads: {kind: skew, low: 2, high: 9, high_share: 0.5}\n",
-          "screen.yaml"),
+          "balance.yaml"),
       {"libra", "lina", "harmoeny"});
 }
 

@@ -1,5 +1,5 @@
-// `epsim screen`: does a plan made from one window of loads still balance another, and what does it cost in KV cache?
-// A screening, not a measurement: no request is served and nothing is priced.
+// `epsim balance`: does a plan made from one window of loads still balance another, and what does it cost in KV cache?
+// Not a measurement: no request is served and nothing is priced.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ nlohmann::ordered_json json_of(const Scenario& s, const Row& row) {
   return out;
 }
 
-Row placement_row(const Scenario& s, const PolicyChoice& policy) {
+Row scored_placement(const Scenario& s, const PolicyChoice& policy) {
   const PreparedRun prepared = prepare_run(s, policy);
   const PreparedInstance& run = prepared.last();
   LoadWindow even(s.run_window.layers(), s.run_window.experts());
@@ -78,7 +78,7 @@ Row placement_row(const Scenario& s, const PolicyChoice& policy) {
 }
 
 // A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
-Row step_row(const Scenario& s, const PolicyChoice& policy) {
+Row scored_steps(const Scenario& s, const PolicyChoice& policy) {
   const StepBalance steps = step_balance(s, policy);
   MemoryOptions options = s.memory;
   options.resident_extra = buffer_bytes(s.model, s.cluster.gpus(), *policy.per_step, steps.most_extra);
@@ -94,19 +94,19 @@ Row step_row(const Scenario& s, const PolicyChoice& policy) {
 
 }  // namespace
 
-int screen_verb(const std::vector<std::string>& words) {
+int balance_verb(const std::vector<std::string>& words) {
   boost::program_options::options_description options("options");
   options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
-                        "policies to screen, separated by commas; default: the scenario's own");
+                        "policies to compare, separated by commas; default: the scenario's own");
   add_scenario_options(options);
   add_json_option(options, "copies, KV room and balancedness by policy");
   const auto values = parse_words(
       words,
-      "epsim screen SCENARIO.yaml --policies base,eplb,craft [options]\n\n"
+      "epsim balance SCENARIO.yaml --policies base,eplb,craft [options]\n\n"
       "Plans every policy on the scenario's `plan_loads` and scores the plans on its `loads` (their mean): "
       "balancedness is\n"
       "mean / max GPU load, 1 = perfect. Serves no request; `epsim compare` tells what balance is worth in time.\n"
-      "Policies that act in every step are screened on two drawn steps of full prefill chunks, with predictions as "
+      "Policies that act in every step are scored on two drawn steps of full prefill chunks, with predictions as "
       "good as\n"
       "their `accuracy` and `distortion` say; their copies are those brought to one GPU in one layer.\n",
       options, {"scenario"});
@@ -121,7 +121,7 @@ int screen_verb(const std::vector<std::string>& words) {
                "policy              /GPU   GiB/GPU        %   planned   scored    worst   layer\n";
   nlohmann::ordered_json rows;
   for (const PolicyChoice& policy : scenario.policies) {
-    const Row row = policy.per_step != nullptr ? step_row(scenario, policy) : placement_row(scenario, policy);
+    const Row row = policy.per_step != nullptr ? scored_steps(scenario, policy) : scored_placement(scenario, policy);
     std::cout << line(scenario, row);
     rows.push_back(json_of(scenario, row));
   }
