@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace epsim {
 namespace {
@@ -91,6 +92,28 @@ double batch_means_half_width(std::span<const double> samples, int batches) {
     means.add(batch.mean());
   }
   return student_t_95(batches - 1) * std::sqrt(means.variance() / batches);
+}
+
+double trend_t(std::span<const double> series, int cosines) {
+  if (cosines < 1 || series.size() < 2 * static_cast<std::size_t>(cosines) + 2) {
+    return 0;
+  }
+  const auto n = static_cast<double>(series.size());
+  const double middle = (n - 1) / 2;
+  double line = 0, waves = 0;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    line += series[i] * (static_cast<double>(i) - middle);
+  }
+  for (int k = 1; k <= cosines; ++k) {
+    double wave = 0;
+    for (std::size_t i = 0; i < series.size(); ++i) {
+      wave += series[i] * std::cos(2 * std::numbers::pi * k * (static_cast<double>(i) + 0.5) / n);
+    }
+    waves += wave * wave;
+  }
+  // Sums of squares of the line and of every wave: n (n^2 - 1) / 12 and n / 2.
+  const double trend = line / std::sqrt(n * (n * n - 1) / 12), noise = std::sqrt(waves / cosines / (n / 2));
+  return trend == 0 ? 0 : trend / noise;
 }
 
 }  // namespace epsim

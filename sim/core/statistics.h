@@ -64,4 +64,13 @@ double batch_means_half_width(std::span<const double> samples, int batches = 20)
 // Two-sided 95 % quantile of Student's t with the given degrees of freedom (>= 1).
 double student_t_95(int degrees_of_freedom);
 
+// Student's t, with `cosines` degrees of freedom, of a linear trend in a series whose values may be correlated: the
+// series' projection on a straight line over the root mean square of those on the waves of 1, 2, .. `cosines` periods.
+// Line and waves are orthonormal, and a trend leaves nothing in waves that are even about the middle. Of independent
+// normal values all projections are as large on average, so that this is t to the letter; of correlated ones they still
+// are where correlation dies out within a period of the shortest wave. 0 of fewer than 2 x cosines + 2 values.
+// Source: Mueller (2007) and Lazarus, Lewis, Stock and Watson (2018, J. Business & Economic Statistics 36:541), who
+//         estimate long-run variances so, from 0.4 x n^(2/3) waves.
+double trend_t(std::span<const double> series, int cosines);
+
 }  // namespace epsim

@@ -224,7 +224,7 @@ std::string measured_part_rule(const GoodputOptions& o) {
   return fmt::format(
       "Measured: the requests without the first {:g} %, or twice as many as are in the system, and the last {:g} % by "
       "arrival. Steady: requests stay for less than is measured, and neither TTFT nor the number in the system grows "
-      "from the first to the second half by more than {:g} % and by more than chance (Welch's t on 5 + 5 batches, 95 "
+      "from the first to the second half by more than {:g} % and by more than chance (trend against slow waves, 95 "
       "%).",
       o.warmup_share * 100, o.drain_share * 100, o.max_drift * 100);
 }

@@ -12,7 +12,11 @@
 namespace epsim {
 namespace {
 
-constexpr int kBatches = 10;                     // of the stability check, five for each half
+constexpr int kBatches = 40;  // of the stability check: as few requests as may be measured, and even halves
+// A measured part may be no longer than a few of the times over which a queue is alike. Four waves, 0.4 x kBatches^(2/3),
+// would then take its ups and downs for a trend half as often again; two would miss many that are (drift_test.cpp).
+constexpr int kTrendWaves = 3;
+constexpr int kStays = 10;                       // parts of the measured requests, the first and last of which compare
 constexpr std::size_t kLeast = 40;               // measured requests
 constexpr double kFillings = 2;                  // times the number in the system that warm up at least
 constexpr double kMostFilling = 0.5;             // of the requests, at most
@@ -99,7 +103,7 @@ std::vector<double> ttft_by_batch(std::span<const RequestRecord> measured) {
 // first. What ends within the measured time instead hangs on how many happen to be in the system at its start and its
 // end. Where the last ones stay shorter, the trace has run out: nothing is completed faster than it arrives for long.
 double completed_rate(std::span<const RequestRecord> measured, double span_s) {
-  const std::size_t batch = measured.size() / kBatches;
+  const std::size_t batch = measured.size() / kStays;
   const auto stay = [&](std::size_t first) {
     RunningStats out;
     for (const RequestRecord& r : measured.subspan(first, batch)) {
@@ -107,8 +111,8 @@ double completed_rate(std::span<const RequestRecord> measured, double span_s) {
     }
     return out.mean();
   };
-  // The middles of the first and the last batch are all but one batch apart.
-  const double longer = (stay(measured.size() - batch) - stay(0)) * kBatches / (kBatches - 1);
+  // The middles of the first and the last part are all but one part apart.
+  const double longer = (stay(measured.size() - batch) - stay(0)) * kStays / (kStays - 1);
   return static_cast<double>(measured.size()) / (span_s + std::max(0.0, longer));
 }
 
@@ -326,14 +330,8 @@ double saturation_rate(const RunResult& run, const GoodputOptions& options) {
 
 bool drifts(std::span<const double> series, double max_drift) {
   const std::size_t half = series.size() / 2;
-  RunningStats first, second;
-  for (std::size_t i = 0; i < half; ++i) {
-    first.add(series[i]);
-    second.add(series[series.size() - half + i]);
-  }
-  const double growth = second.mean() - first.mean();
-  const double error = std::sqrt((first.variance() + second.variance()) / static_cast<double>(half));
-  return growth > max_drift * first.mean() && growth > student_t_95(2 * static_cast<int>(half) - 2) * error;
+  const double first = mean_of(series.first(half)), second = mean_of(series.last(half));
+  return second - first > max_drift * first && trend_t(series, kTrendWaves) > student_t_95(kTrendWaves);
 }
 
 LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options) {

@@ -36,7 +36,8 @@ double saturation_rate(const RunResult& run, const GoodputOptions& options);
 LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options);
 
 // Whether a series that should be steady grows: the mean of its second half exceeds that of the first by more than
-// `max_drift` of it, and by more than chance explains (Welch's two-sample t at 95 %, values taken as independent).
+// `max_drift` of it, and it rises by more than chance explains (trend_t() at 95 %, two-sided: one steady series in 40
+// seems to rise, also where values next to each other are alike, as in a queue).
 bool drifts(std::span<const double> series, double max_drift);
 
 }  // namespace epsim

@@ -143,5 +143,19 @@ TEST_CASE("batch means cover the true mean of correlated samples about as often 
   CHECK(covered_blindly < 280);
 }
 
+TEST_CASE("trend: the line over the waves, by hand") {
+  // Six values, two waves. The line is (-5, -3, -1, 1, 3, 5) / sqrt(70); the waves are cos(pi (2 i + 1) k / 6) / sqrt(3):
+  // (sqrt(3) / 2, 0, -sqrt(3) / 2, -sqrt(3) / 2, 0, sqrt(3) / 2) and (1/2, -1, 1/2, 1/2, -1, 1/2), over sqrt(3).
+  const std::vector<double> last = {0, 0, 0, 0, 0, 1};
+  // Line 5 / sqrt(70); waves 1 / 2 and 1 / (2 sqrt(3)): mean square (1 / 4 + 1 / 12) / 2 = 1 / 6.
+  CHECK(trend_t(last, 2) == doctest::Approx(5 / std::sqrt(70.0) * std::sqrt(6.0)));
+  const std::vector<double> first(last.rbegin(), last.rend());
+  CHECK(trend_t(first, 2) == doctest::Approx(-5 / std::sqrt(70.0) * std::sqrt(6.0)));
+  // What is even about the middle has no trend, and a constant adds nothing.
+  CHECK(trend_t(std::vector<double>{1, 2, 5, 5, 2, 1}, 2) == 0);
+  CHECK(trend_t(std::vector<double>{7, 7, 7, 7, 7, 8}, 2) == doctest::Approx(5 / std::sqrt(70.0) * std::sqrt(6.0)));
+  CHECK(trend_t(last, 3) == 0);  // too short for three
+}
+
 }  // namespace
 }  // namespace epsim
