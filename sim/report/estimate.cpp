@@ -18,4 +18,11 @@ Estimate estimate(std::span<const double> by_seed) {
   return {stats.mean(), student_t_95(static_cast<int>(by_seed.size()) - 1) * std::sqrt(stats.variance() / n)};
 }
 
+Estimate searched_estimate(std::span<const double> by_seed, double bracket, int rates) {
+  Estimate out = estimate(by_seed);
+  const auto seeds = static_cast<double>(by_seed.size());
+  out.half_width = std::hypot(out.half_width, 1.96 * bracket * out.mean * std::sqrt(rates / 12.0 / seeds));
+  return out;
+}
+
 }  // namespace epsim

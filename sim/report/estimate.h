@@ -15,4 +15,9 @@ struct Estimate {
 };
 Estimate estimate(std::span<const double> by_seed);
 
+// The same of rates that a search found (`rates` 1), or of ratios of two (2). Where it began decides where in its last
+// bracket, `bracket` wide relative to the rate, a rate lies, which seeds that happen to agree would hide: anywhere, so
+// that its deviation is bracket / sqrt(12), a ratio's sqrt(2) times that, and 1.96 of them over sqrt(seeds) are 95 %.
+Estimate searched_estimate(std::span<const double> by_seed, double bracket, int rates);
+
 }  // namespace epsim

@@ -22,13 +22,19 @@ std::vector<double> by_seed(const GoodputStudy& study, std::size_t policy, Figur
 
 // A policy's figure over the first policy's, seed by seed.
 template <class Figure>
-Estimate ratio_estimate(const GoodputStudy& study, std::size_t policy, Figure figure) {
+std::vector<double> ratios_by_seed(const GoodputStudy& study, std::size_t policy, Figure figure) {
   std::vector<double> own = by_seed(study, policy, figure);
   const std::vector<double> first = by_seed(study, 0, figure);
   for (std::size_t s = 0; s < own.size(); ++s) {
     own[s] = ratio(own[s], first[s]);
   }
-  return estimate(own);
+  return own;
+}
+
+// The first policy's rate over itself is 1, whatever its bracket.
+template <class Figure>
+Estimate searched_ratio(const GoodputStudy& study, std::size_t policy, Figure rate) {
+  return searched_estimate(ratios_by_seed(study, policy, rate), policy == 0 ? 0 : study.options.tolerance, 2);
 }
 
 KneeFigures knee_figures(const GoodputStudy& study, std::size_t policy, double k) {
@@ -37,8 +43,8 @@ KneeFigures knee_figures(const GoodputStudy& study, std::size_t policy, double k
   KneeFigures out;
   out.k = k;
   out.searched = k == study.options.k;
-  out.rate = estimate(by_seed(study, policy, rate));
-  out.ratio = ratio_estimate(study, policy, rate);
+  out.rate = searched_estimate(by_seed(study, policy, rate), study.options.tolerance, 1);
+  out.ratio = searched_ratio(study, policy, rate);
   out.ttft_ms = estimate(by_seed(study, policy, [&](const GoodputSearch& s) { return at_k(s).ttft_s * 1e3; }));
   for (int s = 0; s < study.seeds; ++s) {
     out.steady = out.steady && at_k(search_of(study, policy, s)).steady;
@@ -73,8 +79,9 @@ PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
   const auto saturation = [](const GoodputSearch& s) { return s.saturation; };
   PolicyGoodput out;
   out.policy = study.policies[policy];
-  out.rate = over_seeds([&](const GoodputSearch& s) { return rate_of(study, s); });
-  out.ratio = ratio_estimate(study, policy, [&](const GoodputSearch& s) { return rate_of(study, s); });
+  const auto rate = [&](const GoodputSearch& s) { return rate_of(study, s); };
+  out.rate = searched_estimate(by_seed(study, policy, rate), study.options.tolerance, 1);
+  out.ratio = searched_ratio(study, policy, rate);
   out.concurrency = over_seeds([](const GoodputSearch& s) { return s.best.concurrency; });
   out.kv_lost_share = search_of(study, policy, 0).kv_lost_share;
   out.kv_tokens_per_rank = search_of(study, policy, 0).kv_tokens_per_rank;
@@ -86,7 +93,7 @@ PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
     out.knees.push_back(knee_figures(study, policy, k));
   }
   out.saturation = over_seeds(saturation);
-  out.saturation_ratio = ratio_estimate(study, policy, saturation);
+  out.saturation_ratio = estimate(ratios_by_seed(study, policy, saturation));
   out.idle_ttft_ms = over_seeds([](const GoodputSearch& s) { return s.idle_ttft_s * 1e3; });
   out.tpot_ms = over_seeds([](const GoodputSearch& s) { return s.best.tpot_s.mean * 1e3; });
   return out;
@@ -95,12 +102,6 @@ PolicyGoodput policy_figures(const GoodputStudy& study, std::size_t policy) {
 std::string ratio_words(const Estimate& e) {
   return std::isfinite(e.half_width) ? fmt::format("{:.3f} +- {:.3f}", e.mean, e.half_width)
                                      : fmt::format("{:.3f}", e.mean);
-}
-
-// +1 better, -1 worse, 0 not told apart: within the interval, or within what the search resolves.
-int verdict(const Estimate& e, double tolerance) {
-  const double margin = std::max(std::isfinite(e.half_width) ? e.half_width : 0, tolerance);
-  return e.mean - margin > 1 ? 1 : e.mean + margin < 1 ? -1 : 0;
 }
 
 std::string list_of(const std::vector<double>& ks) {
@@ -116,12 +117,12 @@ std::string conclusion(const PolicyGoodput& policy, const std::string& first, do
   const KneeFigures& knee = policy.searched();
   std::string out =
       fmt::format("{} against {}: {} times the goodput at k = {:g} ({} {}'s), {} times the saturation throughput.",
-                  policy.policy, first, ratio_words(knee.ratio), knee.k, kWords[verdict(knee.ratio, tolerance) + 1],
+                  policy.policy, first, ratio_words(knee.ratio), knee.k, kWords[side_of_one(knee.ratio, tolerance) + 1],
                   first, ratio_words(policy.saturation_ratio));
   std::vector<double> better, worse;
   for (const KneeFigures& k : policy.knees) {
-    if (verdict(k.ratio, tolerance) != 0) {
-      (verdict(k.ratio, tolerance) > 0 ? better : worse).push_back(k.k);
+    if (const int side = side_of_one(k.ratio, tolerance); side != 0) {
+      (side > 0 ? better : worse).push_back(k.k);
     }
   }
   if (!better.empty() && !worse.empty()) {

@@ -67,7 +67,7 @@ RateVerdict goodput_verdict(const GoodputStudy& study);
 std::string plain_name(const std::string& policy);
 
 // What the study comes to, a paragraph per policy after the first, and what readers must know about it. A verdict
-// (better or worse than the first, by more than the interval and the search's tolerance) that changes sides as k
+// (better or worse than the first, by more than the interval) that changes sides as k
 // changes is told as such.
 std::vector<std::string> goodput_conclusions(const GoodputStudy& study);
 

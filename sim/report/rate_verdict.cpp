@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/report/estimate.h"
 #include "sim/report/format.h"
 
 namespace epsim {
@@ -14,29 +13,16 @@ namespace {
 double mean_of(const RateChoice& choice) { return estimate(choice.by_seed).mean; }
 
 // Of the rates, seed by seed.
-Estimate ratio_of(const RateChoice& choice, const RateChoice& other) {
+Estimate ratio_of(const RateChoice& choice, const RateChoice& other, const RateQuestion& question) {
   std::vector<double> ratios;
   for (std::size_t s = 0; s < choice.by_seed.size(); ++s) {
     ratios.push_back(ratio(choice.by_seed[s], other.by_seed[s]));
   }
-  return estimate(ratios);
+  return searched_estimate(ratios, question.tolerance, 2);
 }
 
-// What a ratio of rates over `seeds` seeds must differ from 1 by. A rate lies anywhere inside its bracket, which is as
-// wide as the tolerance: its standard deviation is tolerance / sqrt(12), that of a ratio sqrt(2) times this, and 1.96 of
-// them are 95 %. Seeds whose brackets happen to agree would hide it.
-double margin_of(const Estimate& e, std::size_t seeds, const RateQuestion& question) {
-  const double bracket = 1.96 * question.tolerance * std::sqrt(2.0 / 12 / static_cast<double>(seeds));
-  return std::isfinite(e.half_width) ? std::hypot(e.half_width, bracket) : question.tolerance;
-}
-
-// +1 above 1, -1 below, 0 not told apart.
-int side(const Estimate& e, std::size_t seeds, const RateQuestion& question) {
-  const double margin = margin_of(e, seeds, question);
-  return e.mean - margin > 1 ? 1 : e.mean + margin < 1 ? -1 : 0;
-}
 int side(const RateChoice& choice, const RateChoice& other, const RateQuestion& question) {
-  return side(ratio_of(choice, other), choice.by_seed.size(), question);
+  return side_of_one(ratio_of(choice, other, question), question.tolerance);
 }
 
 std::string change_words(const Estimate& e) {
@@ -45,9 +31,8 @@ std::string change_words(const Estimate& e) {
 }
 
 std::string interval_text(const Estimate& e, std::size_t seeds, const RateQuestion& question) {
-  const double margin = margin_of(e, seeds, question);
-  return std::isfinite(e.half_width) ? fmt::format("95 % interval {:+.1f} to {:+.1f} %, {} seeds",
-                                                   (e.mean - margin - 1) * 100, (e.mean + margin - 1) * 100, seeds)
+  return std::isfinite(e.half_width) ? fmt::format("95 % interval {:+.1f} to {:+.1f} %, {} seeds", (e.low() - 1) * 100,
+                                                   (e.high() - 1) * 100, seeds)
                                      : fmt::format("one seed: {} shows how sure this is", question.more_seeds);
 }
 
@@ -85,9 +70,9 @@ std::string as_good_as(std::span<const RateChoice> choices, std::size_t chosen, 
 std::string differences(std::span<const RateChoice> choices, const RateQuestion& question) {
   std::string out;
   for (const RateChoice& choice : choices.subspan(1)) {
-    const Estimate ratio = ratio_of(choice, choices[0]);
+    const Estimate ratio = ratio_of(choice, choices[0], question);
     out += fmt::format("{}{}: {}{} ({})", out.empty() ? "" : "; ", choice.name,
-                       side(ratio, choice.by_seed.size(), question) < 0 ? "" : "no difference, ", change_words(ratio),
+                       side_of_one(ratio, question.tolerance) < 0 ? "" : "no difference, ", change_words(ratio),
                        interval_text(ratio, choice.by_seed.size(), question));
   }
   return out;
@@ -124,6 +109,11 @@ std::size_t best_of(std::span<const RateChoice> choices, const RateQuestion& que
 
 }  // namespace
 
+int side_of_one(const Estimate& ratio, double tolerance) {
+  const double margin = std::isfinite(ratio.half_width) ? ratio.half_width : tolerance;
+  return ratio.mean - margin > 1 ? 1 : ratio.mean + margin < 1 ? -1 : 0;
+}
+
 RateVerdict verdict_against_first(std::span<const RateChoice> choices, const RateQuestion& question) {
   if (!(mean_of(choices[0]) > 0)) {
     return without_first(choices, question);
@@ -139,7 +129,7 @@ RateVerdict verdict_against_first(std::span<const RateChoice> choices, const Rat
             fmt::format("Keep {}: it sustains {}, and nothing sustains more ({}).", best.name, rate,
                         differences(choices, question))};
   }
-  const Estimate ratio = ratio_of(best, choices[0]);
+  const Estimate ratio = ratio_of(best, choices[0], question);
   return {chosen, true,
           fmt::format("Use {}: it sustains {}, {} than {} ({}), {}{}.", best.name, rate, change_words(ratio),
                       choices[0].name, interval_text(ratio, best.by_seed.size(), question), kv_text(best.kv_lost_share),
@@ -169,8 +159,8 @@ RateVerdict verdict_against_next(std::span<const RateChoice> choices, const Rate
                         rate)};
   }
   const RateChoice& next = choices[held[1]];
-  const Estimate ratio = ratio_of(best, next);
-  const bool told = side(ratio, choices[0].by_seed.size(), question) > 0;
+  const Estimate ratio = ratio_of(best, next, question);
+  const bool told = side_of_one(ratio, question.tolerance) > 0;
   return {held[0], told,
           fmt::format("Highest rate {}: {} requests/s with {}; {} the next, {} ({}).", question.condition, rate,
                       best.name, told ? change_words(ratio) + " than" : "no sure difference to", next.name,

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/report/estimate.h"
+
 namespace epsim {
 
 struct RateChoice {
@@ -27,6 +29,9 @@ struct RateVerdict {
   bool difference = false;  // it is told apart from what it is held against
   std::string text;         // one sentence; empty where there is nothing to tell
 };
+
+// Where a ratio lies against 1: +1 above, -1 below, 0 not told apart, by its interval; with a single seed, by `tolerance`.
+int side_of_one(const Estimate& ratio, double tolerance);
 
 // Ratios are taken seed by seed. A choice is better than another when the interval of their ratio, which has the seeds and
 // the searches' brackets in it, does not hold 1 (with a single seed: when they differ by more than the tolerance).

@@ -56,8 +56,10 @@ bool all_hold(std::span<const ClaimRow> rows) {
 RatioSummary summarize_ratios(std::span<const SetupRatio> ratios) {
   EPSIM_CHECK(!ratios.empty(), "a mean needs ratios");
   std::map<std::string, RunningStats> by_setup;
+  double unresolved = 0;
   for (const SetupRatio& r : ratios) {
     by_setup[r.setup].add(r.value);
+    unresolved += r.resolution * r.resolution / static_cast<double>(ratios.size());
   }
   const std::int64_t seeds = by_setup.begin()->second.count();
   RatioSummary out;
@@ -80,7 +82,8 @@ RatioSummary summarize_ratios(std::span<const SetupRatio> ratios) {
   if (seeds > 1) {
     const auto setups = static_cast<double>(by_setup.size());
     const double t = student_t_95(static_cast<int>(by_setup.size()) * static_cast<int>(seeds - 1));
-    out.setup_half_width = t * std::sqrt(variance / static_cast<double>(seeds));
+    out.setup_half_width = std::hypot(t * std::sqrt(variance / static_cast<double>(seeds)),
+                                      1.96 * std::sqrt(unresolved / static_cast<double>(seeds)));
     out.mean_half_width = *out.setup_half_width / std::sqrt(setups);
   }
   return out;

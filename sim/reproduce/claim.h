@@ -77,10 +77,12 @@ struct SetupRatio {
   std::string setup;
   int seed = 0;
   double value = 0;
+  double resolution = 0;  // standard deviation that the searches' brackets leave in it
 };
 
 // Mean over setups of each setup's mean over seeds, and the setups whose mean is smallest and largest. The intervals
-// come from the variance between seeds, pooled over setups: Student's t with setups x (seeds - 1) degrees of freedom.
+// come from the variance between seeds, pooled over setups: Student's t with setups x (seeds - 1) degrees of freedom;
+// 1.96 deviations of what the searches do not resolve add to them.
 // Policies share random numbers inside a seed; setups must not, or their mean is told sharper than it is.
 struct RatioSummary {
   double mean = 0, min = 0, max = 0;

@@ -39,9 +39,8 @@ std::string_view best_factor(const SetupEvidence& setup) {
 std::string as_good_as(const SetupEvidence& setup, std::string_view best) {
   std::vector<SetupRatio> ratios;
   for (const std::string_view policy : kSwept) {
-    const std::vector<GoodputSearch>&a = setup.of(policy).searches, &b = setup.of(best).searches;
-    for (std::size_t k = 0; policy != best && k < a.size(); ++k) {
-      ratios.push_back({std::string(policy), static_cast<int>(k), a[k].knee.rate / b[k].knee.rate});
+    for (std::size_t k = 0; policy != best && k < setup.of(best).searches.size(); ++k) {
+      ratios.push_back(knee_ratio(std::string(policy), k, setup.of(policy), setup.of(best)));
     }
   }
   const double half_width = summarize_ratios(ratios).setup_half_width.value_or(0);

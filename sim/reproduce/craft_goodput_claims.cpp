@@ -1,6 +1,8 @@
 // Claims about goodput: knees of the same search on every setup, under common random numbers.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "sim/core/check.h"
 #include "sim/reproduce/craft_claims.h"
 #include "sim/reproduce/craft_groups.h"
@@ -131,9 +133,9 @@ Scaling scaling_of(const CraftEvidence& evidence, std::string_view policy, int f
       continue;
     }
     out.pairs.push_back({&of_many->second.of(policy), &of_few->second.of(policy)});
-    const std::vector<GoodputSearch>&many = out.pairs.back().of->searches, &few = out.pairs.back().to->searches;
-    for (std::size_t k = 0; k < few.size(); ++k) {
-      out.ratios.push_back({workload, static_cast<int>(k), many[k].knee.rate / few[k].knee.rate});
+    const auto& [many, few] = out.pairs.back();
+    for (std::size_t k = 0; k < few->searches.size(); ++k) {
+      out.ratios.push_back(knee_ratio(workload, k, *many, *few));
     }
   }
   return out;
@@ -158,7 +160,11 @@ ClaimRow poor_scaling_row(const CraftEvidence& evidence, int from, int to) {
   const double mean = summarize_ratios(base.ratios).mean;
   const Scaling cra8 = scaling_of(evidence, "cra8", from, to);
   for (std::size_t i = 0; i < base.ratios.size(); ++i) {
-    base.ratios[i].value /= cra8.ratios[i].value;
+    SetupRatio& poor = base.ratios[i];
+    const SetupRatio& good = cra8.ratios[i];
+    const double unresolved = std::hypot(poor.resolution / poor.value, good.resolution / good.value);
+    poor.value /= good.value;
+    poor.resolution = poor.value * unresolved;
   }
   const RatioSummary found = summarize_ratios(base.ratios);
   ClaimRow row = named_row("C19", fmt::format("scaling of BASE over that of CRA8, {} to {} nodes", from, to), "poor");

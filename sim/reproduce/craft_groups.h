@@ -1,8 +1,11 @@
 // The setups and policies that CRAFT's claims speak of together, for the files that hold the claims.
 #pragma once
 
+#include <cmath>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/reproduce/craft_claims.h"
@@ -56,12 +59,26 @@ std::vector<SetupRatio> by_setup_and_seed(const CraftEvidence& evidence, const s
   return out;
 }
 
-// Knees of `of` over those of `to`.
+// The ratio of two knees. Each lies anywhere inside its bracket, whose width relative to the rate over sqrt(12) is its
+// deviation.
+inline SetupRatio knee_ratio(std::string setup, std::size_t seed, const PolicyEvidence& of, const PolicyEvidence& to) {
+  const Knee &above = of.searches[seed].knee, &below = to.searches[seed].knee;
+  const double value = above.rate / below.rate;
+  return {std::move(setup), static_cast<int>(seed), value,
+          value * std::hypot(above.bracket_share, below.bracket_share) / std::sqrt(12.0)};
+}
+
+// Knees of `of` over those of `to`, setup by setup, for every seed.
 inline std::vector<SetupRatio> knee_ratios(const CraftEvidence& evidence, const std::vector<std::string_view>& setups,
                                            std::string_view of, std::string_view to) {
-  return by_setup_and_seed(evidence, setups, [&](const SetupEvidence& setup, std::size_t seed) {
-    return setup.of(of).searches[seed].knee.rate / setup.of(to).searches[seed].knee.rate;
-  });
+  std::vector<SetupRatio> out;
+  for (const std::string_view setup : setups) {
+    const SetupEvidence& here = evidence.find(setup)->second;
+    for (std::size_t seed = 0; seed < here.seeds; ++seed) {
+      out.push_back(knee_ratio(std::string(setup), seed, here.of(of), here.of(to)));
+    }
+  }
+  return out;
 }
 
 }  // namespace epsim::craft

@@ -23,6 +23,18 @@ TEST_CASE("an interval is Student's t over seeds") {
   CHECK(std::isnan(estimate(one).half_width));
 }
 
+TEST_CASE("the interval of searched rates also has their brackets in it") {
+  // Anywhere in 2 %: deviation 0.02 / sqrt(12) of a rate, times sqrt(2) of a ratio of two; over three seeds.
+  const double alike[] = {4.0, 4.0, 4.0};
+  CHECK(searched_estimate(alike, 0.02, 1).half_width == doctest::Approx(1.96 * 4 * 0.02 / std::sqrt(12.0 * 3)));
+  CHECK(searched_estimate(alike, 0.02, 2).half_width == doctest::Approx(1.96 * 4 * 0.02 / std::sqrt(6.0 * 3)));
+  const double three[] = {1.0, 2.0, 3.0};
+  CHECK(searched_estimate(three, 0.02, 1).half_width ==
+        doctest::Approx(std::hypot(4.303 / std::sqrt(3.0), 1.96 * 2 * 0.02 / 6)));
+  const double one[] = {1.5};
+  CHECK(std::isnan(searched_estimate(one, 0.02, 1).half_width));
+}
+
 TEST_CASE("ratios between policies are taken seed by seed") {
   const std::vector<PolicyGoodput> figures = summarize(sample_study());
   REQUIRE(figures.size() == 2);
@@ -33,8 +45,9 @@ TEST_CASE("ratios between policies are taken seed by seed") {
   const KneeFigures& eplb = figures[1].searched();
   CHECK(eplb.k == 5);
   CHECK(eplb.ratio.mean == doctest::Approx(1.65));  // (1.5 + 1.8) / 2, not 7.5 / 4.5
-  // Deviation of 1.5 and 1.8: 0.3 / sqrt 2; over sqrt 2 seeds: 0.15; t with 1 degree of freedom 12.706.
-  CHECK(eplb.ratio.half_width == doctest::Approx(12.706 * 0.15));
+  // Deviation of 1.5 and 1.8: 0.3 / sqrt 2; over sqrt 2 seeds: 0.15; t with 1 degree of freedom 12.706. Brackets of 2 %.
+  const double brackets = 1.96 * 0.02 * 1.65 * std::sqrt(2 / 12.0 / 2);
+  CHECK(eplb.ratio.half_width == doctest::Approx(std::hypot(12.706 * 0.15, brackets)));
   CHECK(figures[1].knees[0].ratio.mean == doctest::Approx((0.5 + 0.52) / 2));
   CHECK(figures[1].kv_lost_share == 0.25);
 }
@@ -49,9 +62,9 @@ TEST_CASE("a verdict that depends on k is told as such") {
     return goodput_conclusions(study).at(0);
   };
   check_contains(with_seeds_alike(0.8, 1.2),
-                 {"1.200 +- 0.000", "above base's", "depends on the definition", "above at k = 5", "below at k = 2"});
+                 {"1.200 +- 0.014", "above base's", "depends on the definition", "above at k = 5", "below at k = 2"});
   CHECK(with_seeds_alike(1.1, 1.2).find("depends") == std::string::npos);
-  check_contains(with_seeds_alike(0.99, 1.01), {"1.010 +- 0.000", "not told apart"});  // within the tolerance of 2 %
+  check_contains(with_seeds_alike(0.99, 1.01), {"1.010 +- 0.011", "not told apart"});  // the brackets of 2 % alone
   check_contains(goodput_conclusions(sample_study()).at(0), {"not told apart from base's"});  // 1.65 +- 1.9
 }
 
@@ -126,13 +139,14 @@ TEST_CASE("with an SLO, tables, CSV and JSON speak of the SLO and not of the kne
 }
 
 TEST_CASE("the verdict: one sentence, which says which, by how much, how sure and at what cost") {
-  // The seeds agree; the brackets of two searches, 0.02 wide, leave 1.96 x 0.02 x sqrt(2 / 12 / 2) = 0.0113.
+  // The seeds agree; the brackets of two searches, 0.02 wide, leave 1.96 x 0.02 x 1.2 x sqrt(2 / 12 / 2) =
+  // 0.0136.
   CHECK(
       goodput_verdict(test::sample_slo_study(1.2)).text ==
-      "Use eplb: it sustains 5.400 requests/s within the SLO, 20.0 % more than placement alone (95 % interval +18.9 to "
-      "+21.1 %, 2 seeds), for 25.0 % of the KV room.");
+      "Use eplb: it sustains 5.400 requests/s within the SLO, 20.0 % more than placement alone (95 % interval +18.6 to "
+      "+21.4 %, 2 seeds), for 25.0 % of the KV room.");
   // 1.21 and 1.19: deviation 0.02 / sqrt 2, over sqrt 2 seeds 0.01, t with 1 degree of freedom 12.706: +- 0.1271,
-  // with the brackets sqrt(0.1271^2 + 0.0113^2) = 0.1276.
+  // with the brackets sqrt(0.1271^2 + 0.0136^2) = 0.1278.
   const RateVerdict apart = goodput_verdict(test::sample_slo_study(1.2, 0.01));
   CHECK(apart.difference);
   CHECK(apart.chosen == 1);

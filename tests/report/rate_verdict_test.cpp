@@ -18,7 +18,7 @@ constexpr double kFailed = std::numeric_limits<double>::quiet_NaN();
 }  // namespace
 
 TEST_CASE("what brackets hide is no difference, however well the seeds agree") {
-  // 1 % on each of 3 seeds; brackets of 0.05 leave 1.96 x 0.05 x sqrt(2 / 12 / 3) = 0.0231.
+  // 1 % on each of 3 seeds; brackets of 0.05 leave 1.96 x 0.05 x 1.01 x sqrt(2 / 12 / 3) = 0.0233.
   const RateQuestion coarse{"within the SLO", 0.05, "--seeds 3"};
   const std::vector<RateChoice> choices{
       {"off", {90, 80, 100}}, {"costly", {101, 90.9, 111.1}, 0.2}, {"cheap", {100, 90, 110}, 0.02}};
@@ -29,14 +29,14 @@ TEST_CASE("what brackets hide is no difference, however well the seeds agree") {
 }
 
 TEST_CASE("rates against the next: the highest under every seed, by how much and how sure") {
-  // 6 / 4 and 7.5 / 5: 1.5 both; brackets of 0.02 leave 1.96 x 0.02 x sqrt(2 / 12 / 2) = 0.0113.
+  // 6 / 4 and 7.5 / 5: 1.5 both; brackets of 0.02 leave 1.96 x 0.02 x 1.5 x sqrt(2 / 12 / 2) = 0.0170.
   const std::vector<RateChoice> choices{{"a", {3, 4}}, {"b", {6, 7.5}}, {"c", {4, 5}}};
   const RateVerdict verdict = verdict_against_next(choices, kQuestion);
   CHECK(verdict.chosen == 1);
   CHECK(verdict.difference);
   CHECK(verdict.text ==
-        "Highest rate within the SLO: 6.750 requests/s with b; 50.0 % more than the next, c (95 % interval +48.9 to "
-        "+51.1 %, 2 seeds).");
+        "Highest rate within the SLO: 6.750 requests/s with b; 50.0 % more than the next, c (95 % interval +48.3 to "
+        "+51.7 %, 2 seeds).");
   // 1.5 and 1.1: deviation 0.4 / sqrt 2, over sqrt 2 seeds 0.2, t with 1 degree of freedom 12.706: far beyond 0.3.
   const std::vector<RateChoice> unsure{{"b", {6, 5.5}}, {"c", {4, 5}}};
   CHECK_FALSE(verdict_against_next(unsure, kQuestion).difference);
