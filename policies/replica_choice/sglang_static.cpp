@@ -94,7 +94,7 @@ std::vector<int> sglang_static_copies(std::span<const int> holders, const Cluste
 namespace {
 
 constexpr KeyTable kSglangStaticKeys({
-    {"prefer_same_node", key::flag(), key::is(true), "Prefer copies on the sender's node."},
+    {"prefer_same_node", key::flag(), key::is(false), "Prefer copies on the sender's node, as SGLang from PR 9849 on."},
     {"seed", key::whole(), key::is(42), "Seed of the rule's draws."},
 });
 
@@ -106,8 +106,7 @@ std::unique_ptr<ReplicaChoice> make_sglang_static(ConfigReader& options) {
 }  // namespace
 
 extern const ReplicaChoiceEntry kSglangStatic{
-    "sglang_static",
-    "A fixed copy per GPU and expert: on the same GPU, else in the same node, else dealt out fairly (SGLang, static).",
+    "sglang_static", "A fixed copy per GPU and expert: on the same GPU, else dealt out fairly (SGLang, static).",
     "loads", kSglangStaticKeys, make_sglang_static};
 
 }  // namespace epsim

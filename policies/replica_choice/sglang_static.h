@@ -1,8 +1,9 @@
 // SGLang's static dispatch: every source GPU has one copy of each expert that it always uses.
-//   Source  : sglang/srt/eplb, ep_dispatch_algorithm "static"; its seed is 42.
-//   Models  : the copy on the same GPU (the first, if there are several); else the first in the same node, where other
-//             nodes have copies too; the other GPUs get the list of copies as often as it goes into their number, plus
-//             a random sample of it for the rest, shuffled.
+//   Source  : sglang 0.4.8 and 0.4.10, srt/managers/expert_location.py, compute_logical_to_rank_dispatch_physical_map
+//             (ep_dispatch_algorithm "static"); its seed is 42. The rule about nodes came with PR 9849, after both.
+//   Models  : the copy on the same GPU (the first, if there are several); with `prefer_same_node`, else the first in the
+//             same node, where other nodes have copies too; the other GPUs get the list of copies as often as it goes
+//             into their number, plus a random sample of it for the rest, shuffled.
 //   Ignores : Python's random numbers: which copy a far GPU gets differs from SGLang's, how many get each does not.
 #pragma once
 
