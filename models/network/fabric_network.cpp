@@ -8,14 +8,25 @@
 #include "sim/core/check.h"
 
 namespace epsim {
+namespace {
+
+constexpr std::size_t kLinksToRelay = 2;  // to the NVSwitch and from it
+
+}  // namespace
 
 FabricNetwork::FabricNetwork(const ClusterSpec& cluster, NetworkProfile profile, const NetworkOptions& options)
-    : Network(cluster, std::move(profile), options.transport),
-      topology_(plan_topology(cluster, options.fabric)),
+    : Network(cluster, std::move(profile), options),
+      topology_(plan_topology(cluster, options.fabric), pxn_ ? LeaveBy::kReceiversRail : LeaveBy::kOwnNic),
       model_(options.model) {
   place_links();
-  store_routes();
-  price_gather();
+  if (pxn_) {  // gathers are rings and trees, which nobody relays
+    store_routes(Topology(plan_topology(cluster, options.fabric)));
+    price_gather();
+  }
+  store_routes(topology_);
+  if (!pxn_) {
+    price_gather();
+  }
 }
 
 void FabricNetwork::place_links() {
@@ -34,11 +45,12 @@ void FabricNetwork::place_links() {
   }
 }
 
-void FabricNetwork::store_routes() {
-  first_.push_back(0);
-  for (int from = 0; from < topology_.gpus(); ++from) {
-    for (int to = 0; to < topology_.gpus(); ++to) {
-      const std::vector<int> links = topology_.route(from, to);
+void FabricNetwork::store_routes(const Topology& topology) {
+  route_.clear();
+  first_.assign(1, 0);
+  for (int from = 0; from < topology.gpus(); ++from) {
+    for (int to = 0; to < topology.gpus(); ++to) {
+      const std::vector<int> links = topology.route(from, to);
       route_.insert(route_.end(), links.begin(), links.end());
       first_.push_back(route_.size());
     }
@@ -93,6 +105,8 @@ Network::PortTiers FabricNetwork::port_tiers(const TrafficMatrix& traffic, Bytes
   PortTiers out{std::vector<Tiers>(gpus), std::vector<Tiers>(gpus)};
   for (std::size_t pair = 0; pair < gpus * gpus; ++pair) {
     const std::size_t from = pair / gpus, to = pair % gpus, links = first_[pair + 1] - first_[pair];
+    const bool relayed = topology_.relay(static_cast<int>(from), static_cast<int>(to)) != static_cast<int>(from);
+    const std::size_t hop = relayed ? kLinksToRelay : 0;
     if (!(pairs[dispatch ? pair : to * gpus + from] > 0)) {
       continue;
     }
@@ -103,10 +117,10 @@ Network::PortTiers FabricNetwork::port_tiers(const TrafficMatrix& traffic, Bytes
         Seconds& max = places_[link].between ? tiers.between : tiers.inside;
         max = std::max(max, busy);
       };
-      if (2 * i < links) {
+      if (2 * i < links + hop) {
         raise(out.out[from]);
       }
-      if (2 * (i + 1) > links) {
+      if (2 * (i + 1) > links + hop) {
         raise(out.in[to]);
       }
     }

@@ -4,9 +4,10 @@
 //            fabric: oversubscribed leaves and rails, PCIe ports that carry both tiers, links between host bridges.
 //            With max_min, the time until the last flow inside a node, and between nodes, has ended. Either is turned
 //            into a price by the curve of its tier, as in TwoTierNetwork, which it equals on a plain fabric.
+//            With `pxn`, routes between nodes go by relays, and a flow has one rate all along its route.
 //            A GPU's own bytes out take what the links of the first half of their routes are busy, those in what the
-//            second half is (the middle link counts for both), with max_min until its last flow ends. All-gathers
-//            over all GPUs take what the busiest link of each tier does.
+//            second half is (the middle link counts for both, a relay's links for out), with max_min until its last flow
+//            ends. All-gathers over all GPUs take what the busiest link of each tier does.
 //   Ignores: adaptive routing, packets, what a curve measured on one fabric says about another: an oversubscribed spine
 //            is priced with the NICs' efficiency.
 //   Cost   : O(GPUs squared x links of a route) an exchange; max_min as its own header says.
@@ -46,7 +47,7 @@ class FabricNetwork final : public Network {
     int link_class = 0;
   };
   void place_links();
-  void store_routes();
+  void store_routes(const Topology& topology);
   // [link] bytes of the exchange.
   std::vector<double> carried_by(const std::vector<double>& pairs, Bytes row, bool dispatch) const;
   Tiers flow_times(const std::vector<double>& pairs, Bytes row, bool dispatch) const;

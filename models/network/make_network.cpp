@@ -52,8 +52,7 @@ std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile
   if (options.model == NetworkModel::kMaxMin || !plain(cluster, options.fabric)) {
     return std::make_unique<FabricNetwork>(cluster, std::move(profile), options);
   }
-  return std::make_unique<TwoTierNetwork>(cluster, std::move(profile), options.transport,
-                                          options.model == NetworkModel::kFairShare);
+  return std::make_unique<TwoTierNetwork>(cluster, std::move(profile), options);
 }
 
 }  // namespace epsim

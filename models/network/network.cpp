@@ -18,6 +18,21 @@ CollectiveKind collective_of(Transport transport, Direction direction) {
   return CollectiveKind::kAllToAll;
 }
 
+Network::Network(const ClusterSpec& cluster, NetworkProfile profile, const NetworkOptions& options)
+    : cluster_(cluster),
+      profile_(std::move(profile)),
+      transport_(options.transport),
+      groups_(nic_groups(cluster.node)) {
+  if (options.pxn && may_relay(cluster.node) && cluster.nodes > 1 && groups_.groups_per_node > 0) {
+    pxn_.emplace(shape_of(cluster), groups_.gpus_per_group);
+  }
+}
+
+TrafficMatrix Network::slowed(const TrafficMatrix& traffic, Direction direction, std::span<const double> link_speed,
+                              std::span<const double> nic_speed) const {
+  return pxn_ ? pxn_->slowed(traffic, direction, link_speed, nic_speed) : traffic.slowed(link_speed, nic_speed);
+}
+
 Network::LayerExchange Network::dispatch_and_combine(const TrafficMatrix& traffic, Bytes dispatch_row,
                                                      Bytes combine_row, std::vector<double>& link_bytes) const {
   const ExchangePrice dispatch = all_to_all(traffic, dispatch_row, Direction::kDispatch, link_bytes);

@@ -7,12 +7,15 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "models/catalogue/hardware_profile.h"
 #include "models/network/fabric.h"
+#include "models/network/pxn.h"
 #include "models/network/traffic_matrix.h"
 #include "sim/domain/cluster_spec.h"
 #include "sim/domain/step.h"
@@ -44,7 +47,10 @@ struct NetworkOptions {
   NetworkModel model = NetworkModel::kTwoTier;
   Transport transport = Transport::kNcclP2p;
   FabricOptions fabric = {};
+  bool pxn = false;  // NCCL relays what goes to other nodes (Pxn); without effect where it cannot: see may_relay()
 };
+// Whether NCCL can relay in these nodes: over NVLink.
+inline bool may_relay(const NodeSpec& node) { return node.intra == IntraLink::kNvSwitch; }
 
 // An exchange's price, its lower bound, and what the GPUs wait on average for its busiest link.
 struct ExchangePrice {
@@ -74,6 +80,9 @@ class Network {
   virtual LayerExchange dispatch_and_combine(const TrafficMatrix& traffic, Bytes dispatch_row, Bytes combine_row,
                                              std::vector<double>& link_bytes) const;
   const std::vector<Link>& links() const { return links_; }
+  // The traffic of that direction that takes links at full rate as long as this one takes links at these shares of it.
+  TrafficMatrix slowed(const TrafficMatrix& traffic, Direction direction, std::span<const double> link_speed,
+                       std::span<const double> nic_speed) const;
 
   // [GPU] What its own bytes of an exchange take on their way into it, and out: of what it shares with others, such as
   // a NIC, all that goes through counts. Nothing to carry takes no time.
@@ -96,8 +105,7 @@ class Network {
   Price within_node(CollectiveKind kind, int gpus, Bytes bytes) const;
 
  protected:
-  Network(const ClusterSpec& cluster, NetworkProfile profile, Transport transport)
-      : cluster_(cluster), profile_(std::move(profile)), transport_(transport), groups_(nic_groups(cluster.node)) {}
+  Network(const ClusterSpec& cluster, NetworkProfile profile, const NetworkOptions& options);
 
   // The slower of the two tiers, given how long each is busy at data-sheet rates.
   struct Tiers {
@@ -119,7 +127,8 @@ class Network {
   ClusterSpec cluster_;
   NetworkProfile profile_;
   Transport transport_;
-  NicGroups groups_;  // of a node
+  NicGroups groups_;        // of a node
+  std::optional<Pxn> pxn_;  // where messages to other nodes are relayed
   std::vector<Link> links_;
 };
 

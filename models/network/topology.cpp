@@ -88,8 +88,9 @@ void TopologyPlan::connect(int a, int b, BytesPerSecond rate, const std::string&
   links.push_back({down, b, a, rate});
 }
 
-Topology::Topology(TopologyPlan plan) : plan_(std::move(plan)) {
+Topology::Topology(TopologyPlan plan, LeaveBy leave_by) : plan_(std::move(plan)), leave_by_(leave_by) {
   while (gpus_ < static_cast<int>(plan_.vertices.size()) && vertex(gpus_).kind == VertexKind::kGpu) {
+    gpus_per_node_ += vertex(gpus_).node == vertex(0).node ? 1 : 0;
     ++gpus_;
   }
   for (int v = gpus_; v < static_cast<int>(plan_.vertices.size()); ++v) {
@@ -165,6 +166,19 @@ void Topology::append(int from, int to, std::vector<int>& out) const {
   }
 }
 
+int Topology::relay(int from_gpu, int to_gpu) const {
+  if (leave_by_ == LeaveBy::kOwnNic || vertex(from_gpu).node == vertex(to_gpu).node) {
+    return from_gpu;
+  }
+  const int first = from_gpu - from_gpu % gpus_per_node_;
+  const int nic = vertex(first + to_gpu % gpus_per_node_).own_nic;
+  int via = first;
+  while (vertex(via).own_nic != nic) {
+    ++via;
+  }
+  return via;
+}
+
 std::vector<int> Topology::route(int from_gpu, int to_gpu) const {
   for (const int gpu : {from_gpu, to_gpu}) {
     if (gpu < 0 || gpu >= gpus_) {
@@ -177,8 +191,9 @@ std::vector<int> Topology::route(int from_gpu, int to_gpu) const {
     append(from_gpu, to_gpu, out);
     return out;
   }
-  const int leave = vertex(from_gpu).own_nic, enter = vertex(to_gpu).own_nic;
-  append(from_gpu, leave, out);
+  const int via = relay(from_gpu, to_gpu), leave = vertex(via).own_nic, enter = vertex(to_gpu).own_nic;
+  append(from_gpu, via, out);
+  append(via, leave, out);
   append(leave, enter, out);
   append(enter, to_gpu, out);
   return out;

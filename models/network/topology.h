@@ -2,10 +2,11 @@
 // graph, not from formulas per case).
 //
 //   Models : GPUs, switches and NICs as vertices; every direction of a cable as a link with its data-sheet rate.
-//            Traffic between nodes leaves through the sender's own NIC group and enters through the receiver's own.
+//            Traffic between nodes leaves through the sender's own NIC group, or the one of its node that has the
+//            receiver's index (PXN, see pxn.h), and enters through the receiver's own.
 //   Ignores: the backplane of a switch (taken as non-blocking), adaptive routing, what a NIC pipelines.
 //   Routes : fewest links; among those the one whose vertices have the lowest ids, first hop first. GPUs and NICs are
-//            end points: nothing is passed on by a GPU, and a NIC only joins its node to the fabric.
+//            end points: nothing is passed on by a GPU but a relay, and a NIC only joins its node to the fabric.
 #pragma once
 
 #include <limits>
@@ -48,11 +49,14 @@ struct TopologyPlan {
   void connect(int a, int b, BytesPerSecond rate, const std::string& up, const std::string& down);
 };
 
+// By which NIC group of its node traffic leaves.
+enum class LeaveBy { kOwnNic, kReceiversRail };
+
 class Topology {
  public:
   // Finds all routes. Throws InputError, naming it, at a link without a positive rate and at two GPUs that cannot reach
-  // each other.
-  explicit Topology(TopologyPlan plan);
+  // each other. kReceiversRail is for nodes of as many GPUs each.
+  explicit Topology(TopologyPlan plan, LeaveBy leave_by = LeaveBy::kOwnNic);
 
   int gpus() const { return gpus_; }
   const std::vector<TopologyVertex>& vertices() const { return plan_.vertices; }
@@ -60,6 +64,8 @@ class Topology {
 
   // The links from one GPU to another, in order; none for a GPU to itself. InputError for a GPU that does not exist.
   std::vector<int> route(int from_gpu, int to_gpu) const;
+  // The GPU whose NIC group that route leaves its node by: itself, or the first GPU that has the relaying NIC group.
+  int relay(int from_gpu, int to_gpu) const;
 
  private:
   void check_rates() const;
@@ -69,7 +75,8 @@ class Topology {
   const TopologyVertex& vertex(int v) const { return plan_.vertices[static_cast<std::size_t>(v)]; }
 
   TopologyPlan plan_;
-  int gpus_ = 0;
+  LeaveBy leave_by_;
+  int gpus_ = 0, gpus_per_node_ = 0;  // the latter of the first node
   // [target][vertex] first link of the route from a vertex to a GPU or NIC, -1 = no route; empty for other targets.
   std::vector<std::vector<int>> next_;
 };

@@ -58,19 +58,19 @@ EPSIM_SIMD void add_bytes_and_back(const double* __restrict out, const double* _
   }
 }
 
-// Calls use(out, in, n, first link) for the ports, then for the NIC groups.
-template <class Use>
-void for_each_tier(const TrafficMatrix& traffic, std::size_t gpus_per_group, std::size_t groups, Use use) {
-  const std::size_t gpus = traffic.intra_out.size();
-  use(traffic.intra_out.data(), traffic.intra_in.data(), gpus, std::size_t{0});
+// Calls use(out, in, n, first link) for the ports, then for the NIC groups. `rows`: TrafficMatrix or PortRows.
+template <class Rows, class Use>
+void for_each_tier(const Rows& rows, std::size_t gpus_per_group, std::size_t groups, Use use) {
+  const std::size_t gpus = rows.intra_out.size();
+  use(rows.intra_out.data(), rows.intra_in.data(), gpus, std::size_t{0});
   for (std::size_t first = 0; first < groups; first += kGroups) {
     double out[kGroups], in[kGroups];
     const std::size_t n = std::min(kGroups, groups - first);
     for (std::size_t k = 0; k < n; ++k) {
       out[k] = in[k] = 0;
       for (std::size_t g = (first + k) * gpus_per_group; g < (first + k + 1) * gpus_per_group; ++g) {
-        out[k] += traffic.inter_out[g];
-        in[k] += traffic.inter_in[g];
+        out[k] += rows.inter_out[g];
+        in[k] += rows.inter_in[g];
       }
     }
     use(out, in, n, 2 * (gpus + first));
@@ -94,6 +94,12 @@ struct TwoTierNetwork::Tier {
       out_link = -1;
     }
   }
+  // On the way back, what came in goes out.
+  Tier reversed() const {
+    Tier out = *this;
+    std::swap(out.in_link, out.out_link);
+    return out;
+  }
   void add(const double* out, const double* in, std::size_t n, std::size_t first_link) {
     const SumAndMax here = busier_rows(out, in, n);
     rows.sum += here.sum;
@@ -112,18 +118,14 @@ struct TwoTierNetwork::Tier {
   double mean_share() const {
     return rows.max > 0 ? std::min(1.0, rows.sum / static_cast<double>(resources) / rows.max) : 1.0;
   }
-  // On the way back, what came in goes out.
-  int bottleneck(Direction direction) const {
-    if (direction == Direction::kDispatch) {
-      return out_link >= 0 || in_link < 0 ? out_link : in_link + 1;
-    }
-    return in_link >= 0 || out_link < 0 ? in_link : out_link + 1;
-  }
+  int bottleneck() const { return out_link >= 0 || in_link < 0 ? out_link : in_link + 1; }
 };
 
-TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profile, Transport transport, bool fair)
-    : Network(cluster, std::move(profile), transport) {
-  if (fair && cluster.nodes > 1 && groups_.groups_per_node > 0) {
+TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profile, const NetworkOptions& options)
+    : Network(cluster, std::move(profile), options) {
+  if (options.model == NetworkModel::kFairShare && pxn_) {
+    rail_fair_ = std::make_unique<RailShare>(shape_of(cluster), groups_.gpus_per_group);
+  } else if (options.model == NetworkModel::kFairShare && cluster.nodes > 1 && groups_.groups_per_node > 0) {
     fair_ = std::make_unique<FairShare>(shape_of(cluster), groups_.gpus_per_group);
   }
   for (int g = 0; g < cluster.gpus(); ++g) {
@@ -138,9 +140,29 @@ TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profil
   }
 }
 
-void TwoTierNetwork::share_fairly(const TrafficMatrix& traffic, Tier& nic) const {
-  if (fair_ != nullptr) {
-    nic.wait_for(fair_->longest(traffic, nic.rows.max), 2 * traffic.intra_out.size());
+// Rows as they travel in that direction.
+PortRows TwoTierNetwork::rows_of(const TrafficMatrix& traffic, Direction direction) const {
+  PortRows out;
+  if (pxn_) {
+    pxn_->ports(traffic, direction, out);
+  } else if (direction == Direction::kDispatch) {
+    out = {traffic.intra_out, traffic.intra_in, traffic.inter_out, traffic.inter_in};
+  } else {
+    out = {traffic.intra_in, traffic.intra_out, traffic.inter_in, traffic.inter_out};
+  }
+  return out;
+}
+
+// `nic` has the links of that direction.
+void TwoTierNetwork::share_fairly(const TrafficMatrix& traffic, Direction direction, Tier& nic) const {
+  const std::size_t first_link = 2 * traffic.intra_out.size();
+  if (rail_fair_ != nullptr) {
+    nic.wait_for(rail_fair_->longest(traffic, direction, nic.rows.max), first_link);
+  }
+  if (fair_ != nullptr) {  // a dispatch, whichever way it is read
+    Tier there = direction == Direction::kDispatch ? nic : nic.reversed();
+    there.wait_for(fair_->longest(traffic, nic.rows.max), first_link);
+    nic = direction == Direction::kDispatch ? there : there.reversed();
   }
 }
 
@@ -150,25 +172,27 @@ ExchangePrice TwoTierNetwork::price_of(const Tier& port, const Tier& nic, double
   const TierPrice slower = slower_tier(wire, direction);
   const Tier& tier = slower.between ? nic : port;
   return {slower.price, slower.between ? wire.between : wire.inside, slower.price.time * (1.0 - tier.mean_share()),
-          tier.bottleneck(direction)};
+          tier.bottleneck()};
 }
 
 ExchangePrice TwoTierNetwork::all_to_all(const TrafficMatrix& traffic, Bytes row, Direction direction,
                                          std::vector<double>& link_bytes) const {
   const double size = row.count();
   Tier port, nic;
-  for_each_tier(traffic, groups_.gpus_per_group, nic_groups_,
+  for_each_tier(rows_of(traffic, direction), groups_.gpus_per_group, nic_groups_,
                 [&](const double* out, const double* in, std::size_t n, std::size_t link) {
                   (link == 0 ? port : nic).add(out, in, n, link);
-                  const bool dispatch = direction == Direction::kDispatch;
-                  add_bytes(dispatch ? out : in, dispatch ? in : out, n, size, link_bytes.data() + link);
+                  add_bytes(out, in, n, size, link_bytes.data() + link);
                 });
-  share_fairly(traffic, nic);
+  share_fairly(traffic, direction, nic);
   return price_of(port, nic, size, direction);
 }
 
 Network::LayerExchange TwoTierNetwork::dispatch_and_combine(const TrafficMatrix& traffic, Bytes dispatch_row,
                                                             Bytes combine_row, std::vector<double>& link_bytes) const {
+  if (pxn_) {
+    return Network::dispatch_and_combine(traffic, dispatch_row, combine_row, link_bytes);
+  }
   const double sent = dispatch_row.count(), back = combine_row.count();
   Tier port, nic;
   for_each_tier(traffic, groups_.gpus_per_group, nic_groups_,
@@ -176,18 +200,18 @@ Network::LayerExchange TwoTierNetwork::dispatch_and_combine(const TrafficMatrix&
                   (link == 0 ? port : nic).add(out, in, n, link);
                   add_bytes_and_back(out, in, n, sent, back, link_bytes.data() + link);
                 });
-  share_fairly(traffic, nic);
-  return {price_of(port, nic, sent, Direction::kDispatch), price_of(port, nic, back, Direction::kCombine)};
+  share_fairly(traffic, Direction::kDispatch, nic);
+  return {price_of(port, nic, sent, Direction::kDispatch),
+          price_of(port.reversed(), nic.reversed(), back, Direction::kCombine)};
 }
 
-// A GPU's port inside the node, and its NIC group, which carries its neighbours' bytes too.
+// A GPU's port inside the node, and its NIC group, which carries its neighbours' bytes too. Where messages are relayed,
+// its bytes to other nodes leave by all NICs of its node, and enter those relays' ports.
 Network::PortTiers TwoTierNetwork::port_tiers(const TrafficMatrix& traffic, Bytes row, Direction direction) const {
-  // Combine carries the rows of dispatch back: what came in goes out.
-  const bool dispatch = direction == Direction::kDispatch;
-  const std::size_t gpus = traffic.intra_out.size();
+  const PortRows rows = rows_of(traffic, direction);
+  const std::size_t gpus = traffic.intra_out.size(), per_group = groups_.gpus_per_group;
   const auto wires = [&](const std::vector<double>& intra, const std::vector<double>& inter) {
     std::vector<Tiers> out(gpus);
-    const std::size_t per_group = groups_.gpus_per_group;
     for (std::size_t g = 0; g < gpus; ++g) {
       out[g].inside = row * intra[g] / cluster_.node.intra_rate;
       if (groups_.groups_per_node > 0 && cluster_.nodes > 1) {
@@ -197,21 +221,36 @@ Network::PortTiers TwoTierNetwork::port_tiers(const TrafficMatrix& traffic, Byte
     }
     return out;
   };
-  return {wires(dispatch ? traffic.intra_in : traffic.intra_out, dispatch ? traffic.inter_in : traffic.inter_out),
-          wires(dispatch ? traffic.intra_out : traffic.intra_in, dispatch ? traffic.inter_out : traffic.inter_in)};
+  PortTiers tiers{wires(rows.intra_in, rows.inter_in), wires(rows.intra_out, rows.inter_out)};
+  if (pxn_) {
+    const bool dispatch = direction == Direction::kDispatch;
+    leave_by_relays(dispatch ? traffic.inter_out : traffic.inter_in, tiers);
+  }
+  return tiers;
+}
+
+// `sent` [GPU]: its own rows to other nodes.
+void TwoTierNetwork::leave_by_relays(const std::vector<double>& sent, PortTiers& tiers) const {
+  const std::size_t per_node = cluster_.node.gpus, per_group = groups_.gpus_per_group;
+  for (std::size_t first = 0; first < sent.size(); first += per_node) {
+    Seconds slowest_nic{};
+    for (std::size_t relay = first; relay < first + per_node; relay += per_group) {
+      slowest_nic = std::max(slowest_nic, tiers.out[relay].between);
+    }
+    for (std::size_t g = first; g < first + per_node; ++g) {
+      tiers.out[g].between = sent[g] > 0 ? slowest_nic : Seconds{};
+      for (std::size_t relay = first; sent[g] > 0 && relay < first + per_node; relay += per_group) {
+        tiers.out[g].inside = std::max(tiers.out[g].inside, relay == g ? Seconds{} : tiers.in[relay].inside);
+      }
+    }
+  }
 }
 
 void TwoTierNetwork::count(const TrafficMatrix& traffic, Bytes row, std::vector<double>& link_bytes) const {
-  const std::size_t gpus = traffic.intra_out.size();
-  for (std::size_t g = 0; g < gpus; ++g) {
-    link_bytes[2 * g] += traffic.intra_out[g] * row.count();
-    link_bytes[2 * g + 1] += traffic.intra_in[g] * row.count();
-    if (groups_.groups_per_node > 0) {
-      const std::size_t group = gpus + g / groups_.gpus_per_group;
-      link_bytes[2 * group] += traffic.inter_out[g] * row.count();
-      link_bytes[2 * group + 1] += traffic.inter_in[g] * row.count();
-    }
-  }
+  for_each_tier(rows_of(traffic, Direction::kDispatch), groups_.gpus_per_group, nic_groups_,
+                [&](const double* out, const double* in, std::size_t n, std::size_t link) {
+                  add_bytes(out, in, n, row.count(), link_bytes.data() + link);
+                });
 }
 
 }  // namespace epsim

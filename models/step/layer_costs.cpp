@@ -90,7 +90,10 @@ Network::LayerExchange LayerCosts::exchanges(const TrafficMatrix& traffic, std::
   Network::LayerExchange out = network().dispatch_and_combine(traffic, dispatch_row(), combine_row(), link_bytes);
   if (slowed_links()) {
     std::vector<double> not_counted(link_bytes.size(), 0.0);
-    out = network().dispatch_and_combine(as_slowed(traffic), dispatch_row(), combine_row(), not_counted);
+    const auto price = [&](Direction direction, Bytes row) {
+      return network().all_to_all(as_slowed(traffic, direction), row, direction, not_counted);
+    };
+    out = {price(Direction::kDispatch, dispatch_row()), price(Direction::kCombine, combine_row())};
   }
   EPSIM_CHECK(out.dispatch.price.time >= out.dispatch.wire && out.combine.price.time >= out.combine.wire,
               "an exchange is not faster than its busiest link");

@@ -66,8 +66,8 @@ class LayerCosts {
   void set_conditions(const StepConditions& conditions);
   const StepConditions& conditions() const { return conditions_; }
   bool slowed_links() const { return !conditions_.link_speed.empty() || !conditions_.nic_speed.empty(); }
-  TrafficMatrix as_slowed(const TrafficMatrix& traffic) const {
-    return traffic.slowed(conditions_.link_speed, conditions_.nic_speed);
+  TrafficMatrix as_slowed(const TrafficMatrix& traffic, Direction direction) const {
+    return network().slowed(traffic, direction, conditions_.link_speed, conditions_.nic_speed);
   }
 
   void ranks(std::span<const RankBatch> batches, std::vector<RankCost>& out) const;

@@ -13,13 +13,16 @@ Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; 
 void PairwiseExchange::price(const StepModel& model) {
   const LayerCosts& costs = model.costs();
   const Network& network = costs.network();
-  slowed_ = costs.slowed_links() ? costs.as_slowed(model.traffic()) : TrafficMatrix{};
-  const TrafficMatrix& traffic = costs.slowed_links() ? slowed_ : model.traffic();
+  const TrafficMatrix& traffic = model.traffic();
   const auto gpus = traffic.executed.size();
   tp_ = costs.parallelism().attention_tp;
   const std::size_t ranks = gpus / static_cast<std::size_t>(tp_);
-  network.port_prices(traffic, costs.dispatch_row(), Direction::kDispatch, gpu_dispatch_);
-  network.port_prices(traffic, costs.combine_row(), Direction::kCombine, gpu_combine_);
+  const auto price = [&](Bytes row, Direction direction, Network::PortPrices& out) {
+    slowed_ = costs.slowed_links() ? costs.as_slowed(traffic, direction) : TrafficMatrix{};
+    network.port_prices(costs.slowed_links() ? slowed_ : traffic, row, direction, out);
+  };
+  price(costs.dispatch_row(), Direction::kDispatch, gpu_dispatch_);
+  price(costs.combine_row(), Direction::kCombine, gpu_combine_);
   rank_combine_.in.assign(ranks, {});
   rank_combine_.out.assign(ranks, {});
   rank_dispatch_out_.assign(ranks, {});

@@ -21,7 +21,7 @@ class PairwiseExchange {
 
  private:
   int tp_ = 1;
-  TrafficMatrix slowed_;
+  TrafficMatrix slowed_;  // of one direction
   Network::PortPrices gpu_dispatch_, gpu_combine_, rank_combine_;
   std::vector<Price> rank_dispatch_out_;
   std::vector<double> tokens_, executed_;  // [rank]

@@ -79,7 +79,7 @@ FairPrice priced(const ClusterSpec& cluster, const TrafficMatrix& traffic, bool 
                  Direction direction = Direction::kDispatch) {
   const TwoTierNetwork network(cluster,
                                {test::plain_link(0, 1.0, cluster.node.gpus), test::plain_link(0, 1.0, cluster.gpus())},
-                               Transport::kNcclP2p, fair);
+                               {.model = fair ? NetworkModel::kFairShare : NetworkModel::kTwoTier});
   std::vector<double> carried(network.links().size());
   const ExchangePrice price = network.all_to_all(traffic, kTokenBytes, direction, carried);
   return {price.price.time.count(), price.straggler.count(),
