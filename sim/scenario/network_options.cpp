@@ -25,17 +25,25 @@ constexpr double kLowLatencyHeader = 16;  // DeepEP internode_ll.cu: an int4 wit
 
 // In the order of Transport; then those that are several of them.
 constexpr TransportEntry kTransports[] = {
-    {kTransportNames[0], "grouped ncclSend and ncclRecv: an all-to-all of exactly the rows that are needed",
+    {kTransportNames[0],
+     "grouped ncclSend and ncclRecv: an all-to-all of exactly the rows that are needed; between nodes by the NIC of "
+     "the "
+     "receiver's index, relayed over NVLink (dispatch.pxn)",
      "any GPUs and network; research engines, not a release of SGLang or vLLM",
-     "CRAFT (arXiv 2603.28768), section 4: dynamic all-to-all over NCCL"},
+     "CRAFT (arXiv 2603.28768), section 4: dynamic all-to-all over NCCL; NCCL 2.12 src/graph/search.cc "
+     "(NCCL_P2P_PXN_LEVEL)"},
     {kTransportNames[1], "every token to every GPU by all-gather, the outputs added up by reduce-scatter",
      "any GPUs and network; SGLang without DeepEP, vLLM's default; older releases all-reduce: up to twice the bytes",
      "SGLang PR 8539 (layers/dp_attention.py); vLLM v0.11 envs.py (VLLM_ALL2ALL_BACKEND)"},
-    {kTransportNames[2], "DeepEP's high-throughput kernels: a row a node over RDMA, fanned out over NVLink",
+    {kTransportNames[2],
+     "DeepEP's high-throughput kernels: a row a node over RDMA, to the GPU of the sender's index, fanned out over "
+     "NVLink",
      "Hopper or later with InfiniBand or RoCE; no CUDA graphs",
      "github.com/deepseek-ai/DeepEP README; SGLang "
      "server_args.py (deepep_mode)"},
-    {kTransportNames[3], "DeepEP's low-latency kernels: a row a (token, expert) over RDMA, buffers of a fixed size",
+    {kTransportNames[3],
+     "DeepEP's low-latency kernels: a row a (token, expert) over RDMA from the sender's own NIC, buffers of a fixed "
+     "size",
      "Hopper or later with InfiniBand or RoCE; decode only: 128 tokens a GPU in SGLang's default",
      "github.com/deepseek-ai/DeepEP README; SGLang layers/moe/ep_moe/token_dispatcher.py "
      "(SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK)"},
@@ -59,8 +67,8 @@ struct ScenarioDispatch {
 class DispatchReader {
  public:
   DispatchReader(ConfigReader in, std::optional<ScenarioDispatch> other, const EngineDefault<std::string>& transport,
-                 const MoeSpec& model)
-      : in_(std::move(in)), other_(std::move(other)), transport_(transport), model_(model) {}
+                 const MoeSpec& model, const NodeSpec& node)
+      : in_(std::move(in)), other_(std::move(other)), transport_(transport), model_(model), node_(node) {}
 
   DispatchOptions read(const FabricOptions& fabric, NetworkModel model) {
     std::vector<std::string> names;
@@ -113,9 +121,20 @@ class DispatchReader {
     return chosen == "none" ? Dedup::kNone : chosen == "gpu" ? Dedup::kGpu : Dedup::kNode;
   }
 
+  bool pxn(Transport transport, const std::string& name) {
+    const bool nccl = transport == Transport::kNcclP2p;
+    const bool pxn = in_.optional<bool>("pxn", own<bool>("pxn", name).value_or(nccl && may_relay(node_)));
+    in_.default_from("pxn", nccl && may_relay(node_) ? "NCCL's default since 2.12 where NVLink joins the GPUs" : "");
+    in_.check(!pxn || nccl, "pxn",
+              "only nccl_p2p's messages are relayed by PXN; DeepEP and all-gathers have their own way.");
+    in_.check(!pxn || may_relay(node_), "pxn",
+              fmt::format("PXN relays over NVLink, which {} does not have: its GPUs are joined by PCIe.", node_.name));
+    return pxn;
+  }
+
   DispatchOptions of(Transport transport, const std::string& name, const FabricOptions& fabric, NetworkModel model) {
     DispatchOptions out;
-    out.network = {model, transport, fabric};
+    out.network = {model, transport, fabric, pxn(transport, name)};
     out.dedup = dedup(transport, name);
     const bool deep_ep = transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
     const bool fp8 = deep_ep && model_.bytes_per_weight < 2;
@@ -137,6 +156,7 @@ class DispatchReader {
   std::optional<ScenarioDispatch> other_;
   const EngineDefault<std::string>& transport_;
   const MoeSpec& model_;
+  const NodeSpec& node_;
 };
 
 void read_gpus_per_node(ConfigReader& in, ClusterSpec& cluster) {
@@ -248,7 +268,8 @@ DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, co
                               const EngineDefault<std::string>& transport) {
   ConfigReader network = root.section("network"), in = root.section("dispatch");
   const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
-  return checked(DispatchReader(in, std::nullopt, transport, spec).read(fabric, model), root, in, cluster, profile);
+  return checked(DispatchReader(in, std::nullopt, transport, spec, cluster.node).read(fabric, model), root, in, cluster,
+                 profile);
 }
 
 DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const ClusterSpec& cluster,
@@ -257,8 +278,8 @@ DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const Cl
   ConfigReader network = root.section("network");
   const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
   const ScenarioDispatch other{root.section("dispatch"), transport_name(scenario)};
-  return checked(DispatchReader(in, other, transport, spec).read(scenario.network.fabric, model), root, in, cluster,
-                 profile);
+  return checked(DispatchReader(in, other, transport, spec, cluster.node).read(scenario.network.fabric, model), root,
+                 in, cluster, profile);
 }
 
 }  // namespace epsim

@@ -19,6 +19,7 @@
 //                                  with fp8 models
 //     combine_dtype: bf16          or fp8 (nccl_p2p and allgather_reducescatter)
 //     exchange_counts: true        nccl_p2p: one more latency ahead, to tell how many rows will come
+//     pxn: true                    nccl_p2p on NVLink nodes: by the NIC of the receiver's index (models/network/pxn.h)
 #pragma once
 
 #include <span>

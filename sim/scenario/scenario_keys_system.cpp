@@ -58,6 +58,8 @@ constexpr PlainKey kSystemKeys[] = {
      "Data type of tokens on their way back."},
     {"dispatch.exchange_counts", "", V::kBool, Bound::kNotNegative, "(true for nccl_p2p)", "",
      "Exchange token counts before each dispatch."},
+    {"dispatch.pxn", "", V::kBool, Bound::kNotNegative, "(true for nccl_p2p on nodes with NVLink)", "",
+     "NCCL relays over NVLink to the NIC of the receiver's index (NCCL_P2P_PXN_LEVEL 2); false: the sender's own NIC."},
     {"serving", "", V::kSection, Bound::kNotNegative, "none", "", "The serving engine and its settings."},
     {"serving.engine", "", V::kText, Bound::kNotNegative, "sglang_0_4_8", "@engines",
      "Engine whose scheduling rules apply."},

@@ -11,6 +11,7 @@ namespace {
 
 // Whatever carries the tokens, weights travel by NCCL's point-to-point messages.
 NetworkOptions by_nccl(NetworkOptions options) {
+  options.pxn = options.pxn || options.transport != Transport::kNcclP2p;  // its default, unless the scenario says more
   options.transport = Transport::kNcclP2p;
   return options;
 }
@@ -52,7 +53,8 @@ std::vector<LayerMove> MigrationCost::plan(const PlacementPlan& next, const Plac
   std::vector<double> not_counted(network_->links().size());
   for (LayerMove& move : out) {
     if (!move.copies.empty()) {
-      const TrafficMatrix traffic = traffic_of(move).slowed(conditions.link_speed, conditions.nic_speed);
+      const TrafficMatrix traffic =
+          network_->slowed(traffic_of(move), Direction::kDispatch, conditions.link_speed, conditions.nic_speed);
       const Price price = network_->all_to_all(traffic, expert_, Direction::kDispatch, not_counted).price;
       move.price = tick_cost({price.time / efficiency_, price.origin});
     }

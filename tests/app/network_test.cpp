@@ -115,6 +115,8 @@ TEST_CASE("what is wrong with a network is said with its place") {
       {"dispatch='{transport: allgather_reducescatter, exchange_counts: true}'", {"dispatch.exchange_counts"}},
       {"dispatch='{transport: deepep_low_latency, dedup: node}'", {"dispatch.dedup", "'none'"}},
       {"dispatch='{transport: deepep_normal, combine_dtype: fp8}'", {"dispatch.combine_dtype", "bf16"}},
+      {"dispatch='{transport: allgather_reducescatter, pxn: true}'", {"dispatch.pxn", "nccl_p2p"}},
+      {"cluster='{node: grace-8x3090, nodes: 1}' --set dispatch.pxn=true", {"dispatch.pxn", "NVLink", "PCIe"}},
   };
   const TempDir dir;
   for (const Row& row : rows) {

@@ -71,6 +71,21 @@ TEST_CASE("what only the scenario's transport has does not reach a pool with ano
   CHECK(s.deployment.pools[1].dispatch.dedup == Dedup::kNone);
 }
 
+TEST_CASE("NCCL relays by default where NVLink joins the GPUs, in pools as the scenario says") {
+  const auto pxn = [](const std::vector<std::string>& sets) { return small(sets).dispatch.network.pxn; };
+  CHECK(pxn({}));
+  CHECK_FALSE(pxn({"dispatch.pxn=false"}));
+  CHECK_FALSE(pxn({"cluster={node: grace-8x3090, nodes: 1}"}));
+  CHECK_FALSE(pxn({kH200, "dispatch.transport=deepep_normal"}));
+  CHECK_FALSE(pxn({"dispatch.transport=allgather_reducescatter"}));
+  const Scenario s =
+      small({kH200, "dispatch={transport: nccl_p2p, pxn: false}", "deployment={prefill: {}, decode: {}}"});
+  CHECK_FALSE(s.deployment.pools[0].dispatch.network.pxn);
+  const Scenario apart = small({kH200, "dispatch={transport: nccl_p2p}", kApart});
+  CHECK(apart.deployment.pools[0].dispatch.network.pxn);
+  CHECK_FALSE(apart.deployment.pools[1].dispatch.network.pxn);
+}
+
 TEST_CASE("a pool's transport that its links were not measured with names the pool") {
   try {
     small({kApart});  // p4de: no DeepEP over EFA
