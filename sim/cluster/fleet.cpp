@@ -319,8 +319,11 @@ void Fleet::on(const StepDue& event) {
   }
   const Ticks duration = instance.start_step(now_, control_, counters_, fingerprint_);
   observe(static_cast<std::size_t>(event.instance));
-  if (duration == Ticks{}) {  // all of its work waits for a transfer
-    instance.step_expected = false;
+  if (duration == Ticks{}) {  // all of its work waits for a transfer, or for prompts of other ranks
+    instance.step_expected = instance.holds_prompts();
+    if (instance.step_expected) {
+      queue_.push(now_ + kIdlePass, Phase::Schedule, event);
+    }
     return;
   }
   ++in_flight_;

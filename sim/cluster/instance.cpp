@@ -16,7 +16,12 @@ constexpr Ticks kLastTime{9'200'000'000'000'000'000};
 }  // namespace
 
 Instance::Instance(const InstanceSpec& spec, std::int32_t number, std::span<const std::unique_ptr<Scheduler>> ranks)
-    : spec_(spec), number_(number), ranks_(ranks), router_(spec.options.router), batches_(ranks.size()) {
+    : spec_(spec),
+      number_(number),
+      ranks_(ranks),
+      router_(spec.options.router),
+      gate_(spec.options.prefill_alignment),
+      batches_(ranks.size()) {
   EPSIM_CHECK(!ranks.empty() && spec.model != nullptr, "an instance has DP ranks and a price for its steps");
   totals_.role = spec.options.role;
 }
@@ -42,6 +47,7 @@ bool Instance::alive() const {
 }
 
 void Instance::on_idle() {
+  gate_.on_idle();
   std::for_each(ranks_.begin(), ranks_.end(), [](const auto& rank) { rank->on_idle(); });
 }
 
@@ -61,10 +67,25 @@ std::int64_t Instance::cached_tokens(std::int32_t request) const {
   return most;
 }
 
+// Whether new prompts wait in this pass. Ranks that are lost have no say.
+bool Instance::align_prompts() {
+  if (gate_.off()) {
+    return false;
+  }
+  std::vector<PrefillRank> say;
+  for (const auto& rank : ranks_) {
+    if (rank->alive()) {
+      say.push_back(rank->prefill_rank());
+    }
+  }
+  return gate_.holds(say);
+}
+
 Instance::Formed Instance::form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint) {
   Formed out;
+  holds_prompts_ = align_prompts();
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    batches_[r] = ranks_[r]->begin_step(now);
+    batches_[r] = ranks_[r]->begin_step(now, holds_prompts_);
     counters.prefill_tokens += batches_[r].prefill_tokens;
     counters.decode_tokens += batches_[r].decode_tokens;
     fingerprint.add(batches_[r].prefill_tokens);

@@ -17,6 +17,7 @@
 #include "sim/cluster/run_result.h"
 #include "sim/core/fingerprint.h"
 #include "sim/domain/step.h"
+#include "sim/scheduler/prefill_alignment.h"
 #include "sim/scheduler/router.h"
 #include "sim/scheduler/scheduler.h"
 #include "sim/scheduler/serving_options.h"
@@ -45,12 +46,14 @@ class Instance {
 
   // A step wants to begin, and may not yet: it waits for the plan or the weights that the model brings.
   bool holds_step(Ticks now);
-  // Forms the batches of a step that starts now and prices it. Zero when no rank can do anything: then no step runs.
+  // Forms the batches of a step that starts now and prices it. Zero when no rank can do anything: then no step runs, and
+  // another pass follows after kIdlePass where prompts are held back.
   Ticks start_step(Ticks now, const RunControl& control, RunCounters& counters, Fingerprint& fingerprint);
   // Ends the step under way; returns how many requests ended with it.
   std::int64_t end_step(Ticks now, RunCounters& counters);
 
   bool any_work() const;
+  bool holds_prompts() const { return holds_prompts_; }  // in the latest pass
   void on_idle();
   std::int64_t outstanding_tokens() const;
   // Most that any rank holds of the request's input in its prefix cache.
@@ -73,6 +76,7 @@ class Instance {
     std::int64_t tokens = 0, kv_blocks = 0;
     bool blocked = false;
   };
+  bool align_prompts();
   Formed form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint);
   StepCost price(Ticks now, const RunControl& control);
 
@@ -80,6 +84,8 @@ class Instance {
   std::int32_t number_;
   std::span<const std::unique_ptr<Scheduler>> ranks_;
   RequestRouter router_;
+  PrefillGate gate_;
+  bool holds_prompts_ = false;
   std::vector<RankBatch> batches_;
   InstanceTotals totals_;
   std::optional<Ticks> held_since_;

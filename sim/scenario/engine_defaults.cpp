@@ -63,6 +63,20 @@ void warn_of_auto(const InstancePool& pool, std::vector<std::string>& out) {
   }
 }
 
+void warn_of_alignment(const InstancePool& pool, std::vector<std::string>& out) {
+  const PrefillAlignment& alignment = pool.serving.prefill_alignment;
+  if (alignment.max_delay_passes > 0) {
+    out.push_back(fmt::format(
+        "the prefill delayer is on; {} has none. SGLang has it since January 2026 (pull request 16269), off by default.",
+        pool.serving.engine));
+  }
+  if (alignment.schedule_interval > 1) {
+    out.push_back(fmt::format(
+        "prefill_schedule_interval is {}; {} has none. vLLM has it since June 2026 (pull request 44558), 1 by default.",
+        alignment.schedule_interval, pool.serving.engine));
+  }
+}
+
 }  // namespace
 
 EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated) {
@@ -93,6 +107,7 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
     warn_of_graphs(pool, own);
     warn_of_low_latency(pool, own);
     warn_of_auto(pool, own);
+    warn_of_alignment(pool, own);
     for (const std::string& warning : own) {
       const std::string_view role = kInstanceRoleNames[static_cast<std::size_t>(pool.role)];
       out.push_back(pool.role == InstanceRole::kWhole ? warning : fmt::format("{} instances: {}", role, warning));

@@ -140,17 +140,23 @@ void Scheduler::add_decodes() {
   batch_.sequences += decodes_.size();
 }
 
-const RankBatch& Scheduler::begin_step(Ticks now) {
+PrefillRank Scheduler::prefill_rank() const {
+  return {could_start_prompt(), static_cast<double>(kv_.used()) / static_cast<double>(kv_.blocks())};
+}
+
+const RankBatch& Scheduler::begin_step(Ticks now, bool hold_prompts) {
   batch_ = {};
   chunks_.clear();
   head_lacks_blocks_ = false;
+  hold_prompts_ = hold_prompts;
   for (const DecodeSet::Member& m : joining_) {
     decodes_.join(m.request, m.context, m.left, m.last_token);
   }
   joining_.clear();
   form_batch(now);
   // Nothing running means that all blocks are free or evictable, and every request fits an empty pool.
-  EPSIM_CHECK(batch_.tokens() > 0 || !has_work() || !in_transfer_.empty(), "a rank with work must make progress");
+  EPSIM_CHECK(batch_.tokens() > 0 || !has_work() || !in_transfer_.empty() || hold_prompts,
+              "a rank with work must make progress");
   return batch_;
 }
 

@@ -64,9 +64,11 @@ class Scheduler {
   void revive();
   bool alive() const { return alive_; }
 
+  // What the rank says to the others of its instance before a step.
+  PrefillRank prefill_rank() const;
   // Forms the batch of the step that starts now; all zero when the rank has nothing to do, or nothing until a transfer
-  // has ended.
-  const RankBatch& begin_step(Ticks now);
+  // has ended. `hold_prompts`: prompts that wait go on waiting (prefill_alignment.h).
+  const RankBatch& begin_step(Ticks now, bool hold_prompts = false);
   // The step has ended: hands out its tokens and the gaps between them. Returns how many requests ended with it.
   std::int64_t end_step(Ticks now, GapSamples& gaps);
   // The whole instance is idle.
@@ -124,6 +126,8 @@ class Scheduler {
   // Puts the chunks and decodes of the step that starts now into the batch, by the functions below. The one decision
   // that is the engine's. Sets head_lacks_blocks_ when the head of the queue waits for KV blocks.
   virtual void form_batch(Ticks now) = 0;
+  // Whether the rank would look at a request that waits, were it not for other ranks.
+  virtual bool could_start_prompt() const { return !waiting_.empty() && !at_request_limit(); }
 
   // A request that holds KV memory.
   struct Active {
@@ -184,6 +188,7 @@ class Scheduler {
 
   RequestQueue waiting_;
   bool head_lacks_blocks_ = false;  // the head of the queue lacked memory in this step
+  bool hold_prompts_ = false;       // of the step that is formed
 
  private:
   // What a retracted request keeps.

@@ -9,6 +9,7 @@
 
 #include "sim/core/choice.h"
 #include "sim/core/units.h"
+#include "sim/scheduler/prefill_alignment.h"
 
 namespace epsim {
 
@@ -75,6 +76,7 @@ struct ServingOptions {
   std::int64_t kv_blocks_per_request = 0;
   bool prefix_caching = true;  // where the trace names prefix blocks
   Router router = Router::kRoundRobin;
+  PrefillAlignment prefill_alignment;
   GraphOptions graphs;
   SpeculativeOptions speculative;
   std::uint64_t seed = 0;        // of the draws of speculative decoding

@@ -106,6 +106,10 @@ double SglangScheduler::room_left(const Budget& budget) const {
   return static_cast<double>(kv().room() * kv().block_tokens()) - budget.promised;
 }
 
+bool SglangScheduler::could_start_prompt() const {
+  return Scheduler::could_start_prompt() && !(full() && decodes().size() > 0);
+}
+
 void SglangScheduler::add_prompts(Ticks now) {
   if (partial().empty() && (waiting_.empty() || (full() && decodes().size() > 0))) {
     head_lacks_blocks_ = full() && !waiting_.empty();
@@ -121,7 +125,7 @@ void SglangScheduler::add_prompts(Ticks now) {
     continue_prompt(budget);
   }
   Entry entry = Entry::kNext;
-  while (entry == Entry::kNext && budget.chunk > 0 && !waiting_.empty()) {
+  while (entry == Entry::kNext && !hold_prompts_ && budget.chunk > 0 && !waiting_.empty()) {
     entry = enter_head(budget, now);
   }
   if (entry == Entry::kNoMemory) {

@@ -28,6 +28,7 @@ class SglangScheduler final : public Scheduler {
   enum class Entry { kNext, kStop, kNoMemory };
 
   void form_batch(Ticks now) override;
+  bool could_start_prompt() const override;
   void add_prompts(Ticks now);
   void continue_prompt(Budget& budget);
   void charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends);

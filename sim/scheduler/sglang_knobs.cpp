@@ -111,6 +111,20 @@ void read_admission(ConfigReader& in, int dp_ranks, SglangKnobs& out) {
   ratio.decay = (ratio.init - ratio.min) / 600.0;
 }
 
+// server_args.py of January 2026; the versions of engines.cpp have none, and it is off by default where there is one.
+void read_prefill_delayer(ConfigReader& in, int dp_ranks, PrefillAlignment& out) {
+  const bool on = in.optional("enable_prefill_delayer", false);
+  const int passes = in.optional<int>("prefill_delayer_max_delay_passes", 30, Bound::kPositive);
+  out.token_usage_low_watermark = in.maybe<double>("prefill_delayer_token_usage_low_watermark", Bound::kPositive);
+  in.check(out.token_usage_low_watermark.value_or(0) <= 1, "prefill_delayer_token_usage_low_watermark",
+           "a share of the KV tokens is at most 1.");
+  in.check(!on || dp_ranks > 1, "enable_prefill_delayer",
+           "one DP rank has no other to wait for; SGLang refuses it without DP attention.");
+  in.check(!on || !in.optional("disable_overlap_schedule", false), "enable_prefill_delayer",
+           "SGLang refuses it with disable_overlap_schedule.");
+  out.max_delay_passes = on ? passes : 0;
+}
+
 // SGLang divides its default by the DP ranks; one that is given counts as `budgets` says.
 std::int64_t read_chunk(ConfigReader& in, const Budgets& budgets, const EngineSite& site) {
   EngineDefault<std::int64_t> fallback = sglang_chunk(site);
@@ -146,6 +160,7 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   s.prefix_caching = !in.optional("disable_radix_cache", false);
   // server_args.py turns it off with speculative decoding.
   s.overlap_schedule = !in.optional("disable_overlap_schedule", false) && drafts == 0;
+  read_prefill_delayer(in, site.dp_ranks, s.prefill_alignment);
   read_graphs(in, site, drafts, s.graphs);
   const EngineDefault<double> fraction = sglang_static_fraction(site, drafts > 0);
   out.memory.static_fraction = site.fraction_stated || fraction.value <= 0

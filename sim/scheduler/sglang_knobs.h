@@ -34,12 +34,23 @@ struct SglangKnobs {
 };
 
 // As SGLang calls them.
-inline constexpr std::string_view kSglangKnobs[] = {
-    "chunked_prefill_size",       "max_prefill_tokens",      "enable_mixed_chunk",
-    "max_running_requests",       "mem_fraction_static",     "page_size",
-    "schedule_conservativeness",  "schedule_policy",         "disable_radix_cache",
-    "disable_cuda_graph",         "cuda_graph_max_bs",       "cuda_graph_bs",
-    "disable_cuda_graph_padding", "disable_overlap_schedule"};
+inline constexpr std::string_view kSglangKnobs[] = {"chunked_prefill_size",
+                                                    "max_prefill_tokens",
+                                                    "enable_mixed_chunk",
+                                                    "max_running_requests",
+                                                    "mem_fraction_static",
+                                                    "page_size",
+                                                    "schedule_conservativeness",
+                                                    "schedule_policy",
+                                                    "disable_radix_cache",
+                                                    "disable_cuda_graph",
+                                                    "cuda_graph_max_bs",
+                                                    "cuda_graph_bs",
+                                                    "disable_cuda_graph_padding",
+                                                    "disable_overlap_schedule",
+                                                    "enable_prefill_delayer",
+                                                    "prefill_delayer_max_delay_passes",
+                                                    "prefill_delayer_token_usage_low_watermark"};
 
 void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
 

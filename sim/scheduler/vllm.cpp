@@ -5,6 +5,7 @@
 //            blocks preempts the latest admitted one, which goes to the head of the queue and computes all again;
 //            long_prefill_token_threshold caps a chunk); v1/core/kv_cache_manager.py: allocate_slots (blocks for the
 //            tokens of this step only, no promise for later ones).
+//            prefill_schedule_interval: schedule() as of its pull request 44558 (defer_prefills, prefill_capacity_bound).
 //   Differs: decodes take their place in the budget ahead of all prompts under way, also of those admitted earlier (it
 //            matters only with long_prefill_token_threshold), and are not preempted for these; prefix blocks can be
 //            shared from the end of the step on, not within it, and a block that two requests computed at once is kept
@@ -33,16 +34,25 @@ EngineProfile vllm_v1() {
 }
 
 void VllmScheduler::form_batch(Ticks now) {
+  const bool deferred = defers_prompts();
   const bool preempted = preempt_for_decodes();
   add_decodes();
+  if (deferred) {
+    return;
+  }
   std::int64_t budget = options().token_budget - decodes().step_tokens();
   const bool lacked = continue_prompts(budget);
   if (!preempted && !lacked) {
     enter_waiting(budget, now);
+    prompts_were_left_ = !waiting_.empty();
   } else {
     head_lacks_blocks_ = !waiting_.empty();
   }
 }
+
+// Between the steps that start prompts a rank with decodes leaves prompts alone, new ones and those under way, unless the
+// latest of these steps had more prompts than it could take.
+bool VllmScheduler::defers_prompts() const { return hold_prompts_ && !prompts_were_left_ && decodes().size() > 0; }
 
 // The running request that was admitted last; one on its way cannot give way.
 std::optional<std::int32_t> VllmScheduler::latest() const {

@@ -18,6 +18,7 @@ class VllmScheduler final : public Scheduler {
 
  private:
   void form_batch(Ticks now) override;
+  bool defers_prompts() const;
   bool preempt_for_decodes();
   bool continue_prompts(std::int64_t& budget);
   void enter_waiting(std::int64_t& budget, Ticks now);
@@ -25,6 +26,7 @@ class VllmScheduler final : public Scheduler {
   std::int64_t chunk(std::int64_t rest, std::int64_t budget) const;
 
   VllmKnobs knobs_;
+  bool prompts_were_left_ = false;  // by the latest step that could start some
 };
 
 }  // namespace epsim

@@ -44,6 +44,8 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
                          s.max_running_requests, s.token_budget));
   knobs.chunked_prefill = in.optional("enable_chunked_prefill", true);
   knobs.long_prefill_token_threshold = in.optional<std::int64_t>("long_prefill_token_threshold", 0);
+  // config/scheduler.py of June 2026; v0.9 and v0.10 have none.
+  s.prefill_alignment.schedule_interval = in.optional<int>("prefill_schedule_interval", 1, Bound::kPositive);
   s.prefix_caching = in.optional("enable_prefix_caching", true);
   s.graphs.enabled = !or_engine(in, "enforce_eager", no_graphs(site), Bound::kAny);
   s.graphs.decode_only = false;

@@ -24,6 +24,7 @@ inline constexpr std::string_view kVllmKnobs[] = {"max_num_batched_tokens",
                                                   "num_gpu_blocks_override",
                                                   "enable_prefix_caching",
                                                   "enable_chunked_prefill",
+                                                  "prefill_schedule_interval",
                                                   "long_prefill_token_threshold",
                                                   "enforce_eager",
                                                   "cuda_graph_sizes"};

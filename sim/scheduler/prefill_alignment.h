@@ -1,0 +1,56 @@
+// Whether the DP ranks of an instance may start new prompts in the pass that begins: a step with one rank's prompt takes
+// nearly as long as one with a prompt on every rank, so that engines hold prompts back until ranks have them together.
+//
+//   Source : SGLang's PrefillDelayer, managers/prefill_delayer.py (pull requests 16269, 16363, 16814, January 2026): in
+//            each pass the ranks tell each other whether they could start a prompt. All or none: go on. Some: held, for
+//            max_delay_passes - 1 passes in a row, unless one of those that could uses less of its KV tokens than
+//            token_usage_low_watermark. A prompt under way goes on, and does not count as one that could start.
+//            vLLM's prefill_schedule_interval (pull request 44558, June 2026): only every so many steps of a wave start
+//            or continue prompts; what a rank makes of the others is vllm.cpp's.
+//   Ignores: SGLang's later triggers by queue length and by free request slots (pull requests 19942, 23189, 32880), and
+//            that since pull request 31835 a rank counts as one that could only when its memory has room; vLLM's
+//            adaptive delayer (pull request 51199, open), ATOM's coalescer by tokens (its pull request 1611).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "sim/core/units.h"
+
+namespace epsim {
+
+struct PrefillAlignment {
+  int max_delay_passes = 0;                         // SGLang's; 0 = prompts are never held
+  std::optional<double> token_usage_low_watermark;  // share of a rank's KV tokens, 0 to 1
+  int schedule_interval = 1;                        // vLLM's, in steps
+};
+
+// A rank's word in a pass.
+struct PrefillRank {
+  bool could_start = false;  // a request waits that the rank would look at
+  double token_usage = 0;    // share of its KV tokens in use
+};
+
+// SGLang's scheduler loop passes 188 times a second where it has nothing to run: "max_delay_passes=3000, about 16s at
+// the idle scheduler tick rate of about 188Hz" (test_prefill_delayer.py, on 8 H200).
+inline constexpr Ticks kIdlePass{1'000'000'000'000 / 188};
+
+class PrefillGate {
+ public:
+  explicit PrefillGate(const PrefillAlignment& options = {}) : options_(options) {}
+  bool off() const { return options_.max_delay_passes == 0 && options_.schedule_interval == 1; }
+  // One call a pass, with the ranks that are left. True: no prompt starts in it.
+  bool holds(std::span<const PrefillRank> ranks);
+  // The instance has run out of work: the next step is the first of a wave.
+  void on_idle() { wave_step_ = 0; }
+
+ private:
+  bool delays(std::span<const PrefillRank> ranks);
+
+  PrefillAlignment options_;
+  int delayed_ = 0;  // passes in a row
+  std::int64_t wave_step_ = 0;
+};
+
+}  // namespace epsim
