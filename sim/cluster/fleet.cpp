@@ -317,21 +317,45 @@ void Fleet::on(const StepDue& event) {
     instance.step_expected = false;
     return;
   }
-  const Ticks duration = instance.start_step(now_, control_, counters_, fingerprint_);
+  const auto [duration, finished] = instance.start_step(now_, control_, counters_, fingerprint_);
+  if (finished > 0) {
+    ended(finished);
+  }
   observe(static_cast<std::size_t>(event.instance));
-  if (duration == Ticks{}) {  // all of its work waits for a transfer, or for prompts of other ranks
-    instance.step_expected = instance.holds_prompts();
-    if (instance.step_expected) {
-      queue_.push(now_ + kIdlePass, Phase::Schedule, event);
-    }
+  if (duration == Ticks{}) {
+    pass_without_step(static_cast<std::size_t>(event.instance));
     return;
   }
   ++in_flight_;
   instance.stepping = true;
   expect_weights(static_cast<std::size_t>(event.instance));
   queue_.push(now_ + duration, Phase::Complete, StepDone{event.instance, instance.totals().steps});
-  if (instance.role() == InstanceRole::kDecode) {
+  if (instance.role() == InstanceRole::kPrefill) {
+    hand_over(static_cast<std::size_t>(event.instance));
+  } else if (instance.role() == InstanceRole::kDecode) {
     start_transfers(static_cast<std::size_t>(event.instance));  // a retraction may have made room
+  }
+}
+
+// The scheduler found nothing to run: it looks at the tokens of the step before and tries again. Else all of the work
+// waits for a transfer, or for prompts of other ranks.
+void Fleet::pass_without_step(std::size_t i) {
+  Instance& instance = instances_[i];
+  instance.step_expected = false;
+  const bool again = instance.has_unseen_tokens();
+  stop_loop(i);
+  if (again) {
+    settle(i);
+    observe(i);
+  } else if (instance.holds_prompts()) {
+    queue_.push(now_ + kIdlePass, Phase::Schedule, StepDue{static_cast<std::int32_t>(i)});
+    instance.step_expected = true;
+  }
+}
+
+void Fleet::stop_loop(std::size_t i) {
+  if (instances_[i].has_unseen_tokens()) {
+    ended(instances_[i].stop_loop(now_, counters_));
   }
 }
 
@@ -361,6 +385,9 @@ void Fleet::run() {
   };
   // Only a StepDue looks at the control's wish, and steps under way end, so that none is left half done.
   run_events(queue_, handle, fingerprint_, [this] { return (result_.interrupted && in_flight_ == 0) || all_ended(); });
+  for (std::size_t i = 0; i < instances_.size(); ++i) {
+    stop_loop(i);  // of a run that was stopped
+  }
   result_.end = now_;
 }
 

@@ -72,6 +72,8 @@ class Fleet {
   void send_next(std::int64_t requests);
   void expect_step(std::size_t instance);
   void expect_weights(std::size_t instance);
+  void pass_without_step(std::size_t instance);
+  void stop_loop(std::size_t instance);
   bool stop_wanted() const;
   std::size_t pick(std::span<const std::size_t> among, std::size_t& next, Router rule, std::int32_t request) const;
   std::size_t pick_alive(std::span<const std::size_t> among, std::size_t& next, std::int32_t request) const;

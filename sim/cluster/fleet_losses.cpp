@@ -33,16 +33,19 @@ void Fleet::on(const HardwareChanged& event) {
   if (instances_[i].stepping) {
     unnoticed_[i].push_back(number);
   } else {
-    const bool held = specs_[i].model->holds_steps();
+    const bool held = specs_[i].model->holds_steps(), unseen = instances_[i].has_unseen_tokens();
     change_gpus(i, change);
     expect_weights(i);
-    if (held && instances_[i].any_work()) {
+    if (unseen) {
+      settle(i);  // what it had made has gone out
+    } else if (held && instances_[i].any_work()) {
       expect_step(i);  // what it waited for may have been dropped
     }
   }
 }
 
 void Fleet::change_gpus(std::size_t i, const HardwareChange& change) {
+  stop_loop(i);
   const std::optional<Ticks> still = recovery_stall(i, change);
   standing_[i].down = !still;
   if (still) {
@@ -99,6 +102,7 @@ void Fleet::lose_instance(std::size_t i) {
 }
 
 void Fleet::lose_ranks(std::size_t i, std::span<const int> ranks) {
+  stop_loop(i);
   std::vector<std::int32_t> orphans;
   for (const int r : ranks) {
     Scheduler& rank = *instances_[i].ranks()[static_cast<std::size_t>(r)];

@@ -1,6 +1,8 @@
 #include "sim/cluster/instance.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
@@ -48,6 +50,7 @@ bool Instance::alive() const {
 
 void Instance::on_idle() {
   gate_.on_idle();
+  looping_ = held_launch_ = unseen_tokens_ = false;
   std::for_each(ranks_.begin(), ranks_.end(), [](const auto& rank) { rank->on_idle(); });
 }
 
@@ -91,7 +94,6 @@ Instance::Formed Instance::form_batches(Ticks now, RunCounters& counters, Finger
     fingerprint.add(batches_[r].prefill_tokens);
     fingerprint.add(batches_[r].decode_tokens);
     out.tokens += batches_[r].tokens();
-    out.kv_blocks += ranks_[r]->kv().used();
     out.blocked = out.blocked || ranks_[r]->head_lacks_blocks();
   }
   return out;
@@ -109,9 +111,12 @@ StepCost Instance::price(Ticks now, const RunControl& control) {
     control.recorder->kv(reserved);
   }
   StepCost cost = spec_.model->price({totals_.steps, now}, batches_);
+  held_launch_ = false;
   if (!replayed) {
     const EagerWork& work = spec_.eager[kind_of(batches_) == StepKind::kDecode ? 0 : 1];
-    add_declared(cost, LayerPart::kHost, work.host_wait(cost.total, spec_.options.launch_time));
+    const Seconds wait = work.host_wait(cost.total, spec_.options.launch_time);
+    held_launch_ = work.waits > 0 || wait.count() > 0;
+    add_declared(cost, LayerPart::kHost, wait);
   }
   add_declared(cost, LayerPart::kOther, declared_gap(spec_.options, replayed));
   check_cost(cost);
@@ -129,10 +134,14 @@ bool Instance::holds_step(Ticks now) {
   return true;
 }
 
-Ticks Instance::start_step(Ticks now, const RunControl& control, RunCounters& counters, Fingerprint& fingerprint) {
+Instance::Started Instance::start_step(Ticks now, const RunControl& control, RunCounters& counters,
+                                       Fingerprint& fingerprint) {
+  if (held_launch_ || !looping_) {
+    take_in();
+  }
   const Formed formed = form_batches(now, counters, fingerprint);
   if (formed.tokens == 0) {
-    return Ticks{};
+    return {};
   }
   const StepCost waited = held_since_ ? spec_.model->waited(*held_since_, now) : StepCost{};
   held_since_.reset();
@@ -150,19 +159,55 @@ Ticks Instance::start_step(Ticks now, const RunControl& control, RunCounters& co
   }
   counters.busy += to_ticks(waited.total) + duration;
   counters.blocked += formed.blocked ? duration : Ticks{};
-  counters.kv_block_seconds += static_cast<double>(formed.kv_blocks) * to_seconds(duration).count();
   fingerprint.add(duration.count());
-  return duration;
+  const std::int64_t finished = after_launch(now, counters);
+  const auto blocks = std::accumulate(ranks_.begin(), ranks_.end(), std::int64_t{0},
+                                      [](std::int64_t sum, const auto& rank) { return sum + rank->kv().used(); });
+  counters.kv_block_seconds += static_cast<double>(blocks) * to_seconds(duration).count();
+  return {duration, finished};
+}
+
+void Instance::take_in() {
+  std::for_each(ranks_.begin(), ranks_.end(), [](const auto& rank) { rank->take_in(); });
+}
+
+std::int64_t Instance::hand_out(Ticks now, RunCounters& counters) {
+  std::int64_t finished = 0;
+  if (std::exchange(unseen_tokens_, false)) {
+    for (const auto& rank : ranks_) {
+      finished += rank->hand_out(now, counters.gaps);
+    }
+  }
+  return finished;
+}
+
+// What the host does once the step is launched, unless the launch holds it.
+std::int64_t Instance::after_launch(Ticks now, RunCounters& counters) {
+  held_launch_ = held_launch_ && looping_ && spec_.options.overlap_schedule;
+  looping_ = spec_.options.overlap_schedule;
+  if (held_launch_) {
+    return 0;
+  }
+  const std::int64_t finished = hand_out(now, counters);
+  take_in();
+  return finished;
 }
 
 std::int64_t Instance::end_step(Ticks now, RunCounters& counters) {
   ++totals_.steps;
   spec_.model->end_step(now);
-  std::int64_t finished = 0;
-  for (const auto& rank : ranks_) {
-    finished += rank->end_step(now, counters.gaps);
+  std::int64_t finished = hand_out(now, counters);
+  std::for_each(ranks_.begin(), ranks_.end(), [](const auto& rank) { rank->end_step(); });
+  unseen_tokens_ = true;
+  if (!spec_.options.overlap_schedule) {
+    finished = hand_out(now, counters);
   }
   return finished;
+}
+
+std::int64_t Instance::stop_loop(Ticks now, RunCounters& counters) {
+  looping_ = held_launch_ = false;
+  return hand_out(now, counters);
 }
 
 }  // namespace epsim

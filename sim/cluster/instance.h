@@ -1,5 +1,20 @@
 // One instance of a model: its DP ranks step together, and every rank takes part in each step, with a batch or idle. A
 // step starts when the previous one has ended, or with what gives an idle instance work; the fleet keeps the clock.
+//
+// Where the schedule overlaps, the host puts batch i + 1 together while step i runs: it launches batch i, looks at the
+// tokens of step i - 1, takes in what has arrived, and puts the next batch together. So batch i + 1 knows the ends of
+// requests up to step i - 1. When the host gets to the tokens of step i - 1 depends on the launch of step i:
+//   replayed from a CUDA graph, or launched ahead of the GPU: when step i - 1 ends; what arrives during step i runs in
+//   step i + 2;
+//   held by the GPU to its end (a dynamic exchange tells the host how many rows will come; or the launches are what step
+//   i waits for): when step i ends, so that a token is seen a step late; what arrives during step i runs in step i + 1.
+// Tokens of a step that no other follows are seen when it ends, and what arrives while the first step after a pause is
+// launched finds the next batch put together.
+//   Source : SGLang v0.4.8 and v0.4.10, managers/scheduler.py: event_loop_overlap; tp_worker_overlap_thread.py:
+//            resolve_last_batch_result waits for launch_done of the current batch, then for copy_done of the last (its
+//            pull request 5788); scheduler_output_processor_mixin.py: "free the one extra delayed token". SGLang's issue
+//            10514 measures it: the mean TTFT falls from 2464 to 1676 ms with --disable-overlap-schedule.
+//   Differs: launches of a held step end with the step, not with its last exchange.
 #pragma once
 
 #include <array>
@@ -48,9 +63,17 @@ class Instance {
   bool holds_step(Ticks now);
   // Forms the batches of a step that starts now and prices it. Zero when no rank can do anything: then no step runs, and
   // another pass follows after kIdlePass where prompts are held back.
-  Ticks start_step(Ticks now, const RunControl& control, RunCounters& counters, Fingerprint& fingerprint);
-  // Ends the step under way; returns how many requests ended with it.
+  struct Started {
+    Ticks duration{};
+    std::int64_t finished = 0;  // requests whose last token, of the step before, the host sees now
+  };
+  Started start_step(Ticks now, const RunControl& control, RunCounters& counters, Fingerprint& fingerprint);
+  // Ends the step under way; returns how many requests got their last token meanwhile.
   std::int64_t end_step(Ticks now, RunCounters& counters);
+  // The host's loop stops, since there is no batch to launch or hardware has changed: it sees the tokens that are made.
+  // Returns how many requests got their last one.
+  std::int64_t stop_loop(Ticks now, RunCounters& counters);
+  bool has_unseen_tokens() const { return unseen_tokens_; }
 
   bool any_work() const;
   bool holds_prompts() const { return holds_prompts_; }  // in the latest pass
@@ -73,9 +96,12 @@ class Instance {
 
  private:
   struct Formed {
-    std::int64_t tokens = 0, kv_blocks = 0;
+    std::int64_t tokens = 0;
     bool blocked = false;
   };
+  std::int64_t hand_out(Ticks now, RunCounters& counters);
+  std::int64_t after_launch(Ticks now, RunCounters& counters);
+  void take_in();
   bool align_prompts();
   Formed form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint);
   StepCost price(Ticks now, const RunControl& control);
@@ -89,6 +115,9 @@ class Instance {
   std::vector<RankBatch> batches_;
   InstanceTotals totals_;
   std::optional<Ticks> held_since_;
+  bool unseen_tokens_ = false;  // a step has ended, and its tokens are not handed out
+  bool looping_ = false;        // a step was launched before the next one
+  bool held_launch_ = false;    // of the latest step: the host comes to the tokens of the one before when it ends
 };
 
 }  // namespace epsim

@@ -99,7 +99,7 @@ constexpr PlainKey kSystemKeys[] = {
      "Order of the queue: first come, or longest cached prefix first."},
     {"serving.disable_radix_cache", kSglang, V::kBool, Bound::kNotNegative, "false", "", "No prefix cache."},
     {"serving.disable_overlap_schedule", kSglang, V::kBool, Bound::kNotNegative, "false", "",
-     "Schedule between steps: scheduler_gap is added to each."},
+     "Schedule between steps, when the tokens of the last one are known: scheduler_gap is added to each."},
     {"serving.enable_prefill_delayer", kSglang, V::kBool, Bound::kNotNegative, "false", "",
      "Hold new prompts back until every DP rank has one, so that a step works on prompts of all of them."},
     {"serving.prefill_delayer_max_delay_passes", kSglang, V::kWhole, Bound::kPositive, "30", "",

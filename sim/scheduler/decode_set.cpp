@@ -17,7 +17,7 @@ DecodeSet::DecodeSet(int block_tokens, const SpeculativeOptions& options, Seed s
 
 // Proposed tokens of the sequence's next step.
 std::int64_t DecodeSet::proposed(const Member& m) const {
-  return std::min<std::int64_t>(options_.draft_tokens, m.left - 1);
+  return std::max<std::int64_t>(0, std::min<std::int64_t>(options_.draft_tokens, m.left - 1));
 }
 
 std::int64_t DecodeSet::accepted(std::int64_t proposed) {
@@ -28,11 +28,21 @@ std::int64_t DecodeSet::accepted(std::int64_t proposed) {
   return n;
 }
 
+void DecodeSet::add(const Member& m) {
+  members_.push_back(m);
+  context_ += m.context;
+  step_tokens_ += 1 + proposed(m);
+  spent_ += m.left == 0 ? 1 : 0;
+}
+
 void DecodeSet::join(std::int32_t request, std::int64_t context, std::int64_t left, Ticks now) {
   EPSIM_CHECK(left > 0, "a request without tokens to come must not decode");
-  members_.push_back({request, context, left, now});
-  context_ += context;
-  step_tokens_ += 1 + proposed(members_.back());
+  add({request, context, left, now});
+}
+
+void DecodeSet::join_made(std::int32_t request, std::int64_t context, std::int64_t left,
+                          std::optional<Ticks> last_token) {
+  add({request, context, left, last_token.value_or(Ticks{}), 1, true, !last_token});
 }
 
 std::int64_t DecodeSet::pages_to_begin() const {
@@ -49,39 +59,62 @@ std::int64_t DecodeSet::pages_to_begin() const {
 std::int64_t DecodeSet::tokens_to_come(std::int64_t clip) const {
   std::int64_t sum = 0;
   for (const Member& m : members_) {
-    sum += std::min(m.left, clip);
+    sum += std::min(m.left + m.made, clip);
   }
   return sum;
 }
 
-std::int64_t DecodeSet::advance(Ticks now, GapSamples& gaps, std::vector<std::int32_t>& finished) {
-  const auto first_finished = static_cast<std::ptrdiff_t>(finished.size());
-  std::int64_t unused = 0, together = 0;
-  context_ = step_tokens_ = 0;
+std::int64_t DecodeSet::advance() {
+  std::int64_t unused = 0;
+  context_ = step_tokens_ = spent_ = 0;
   for (Member& m : members_) {
-    const std::int64_t tried = proposed(m), made = 1 + accepted(tried);
-    if (made < 1 + tried) {
-      unused += pages(m.context + 1 + tried) - pages(m.context + made);
-      rejected_ += 1 + tried - made;
+    EPSIM_CHECK(m.made == 0 && m.left > 0, "the tokens of a step are handed out before the next one ends");
+    const std::int64_t tried = proposed(m);
+    m.made = 1 + accepted(tried);
+    if (m.made < 1 + tried) {
+      unused += pages(m.context + 1 + tried) - pages(m.context + m.made);
+      rejected_ += 1 + tried - m.made;
     }
-    together += made - 1;
-    gaps.add(now - m.last_token, 1);
-    m.context += made;
-    m.left -= made;
-    m.last_token = now;
+    m.context += m.made;
+    m.left -= m.made;
+    context_ += m.context;
+    step_tokens_ += 1 + proposed(m);
+    spent_ += m.left == 0 ? 1 : 0;
+  }
+  return unused;
+}
+
+std::int64_t DecodeSet::hand_out(Ticks now, bool in_step, GapSamples& gaps, Handed& out) {
+  std::int64_t unused = 0, together = 0, of_decodes = 0;
+  for (Member& m : members_) {
+    if (m.made == 0) {
+      continue;
+    }
+    if (!m.fresh) {
+      gaps.add(now - m.last_token, 1);
+    }
+    together += m.made - 1;
+    if (m.prompt) {
+      out.prompts.push_back(m.request);
+    }
     if (m.left == 0) {
-      finished.push_back(m.request);
-    } else {
-      context_ += m.context;
-      step_tokens_ += 1 + proposed(m);
+      out.finished.push_back(m.request);
+      of_decodes += m.prompt ? 0 : 1;
+      unused += in_step ? pages(m.context + 1) - pages(m.context) : 0;
+      context_ -= m.context;
+      --step_tokens_;
     }
+    m.last_token = now;
+    m.made = 0;
+    m.prompt = m.fresh = false;
   }
   if (together > 0) {
     gaps.add(Ticks{}, together);
   }
-  if (std::ssize(finished) > first_finished) {
+  if (spent_ > 0) {  // sequences join in the order of their steps: those of prompts stand last
+    std::sort(out.finished.begin(), out.finished.begin() + static_cast<std::ptrdiff_t>(of_decodes));
     std::erase_if(members_, [](const Member& m) { return m.left == 0; });
-    std::sort(finished.begin() + first_finished, finished.end());
+    spent_ = 0;
   }
   return unused;
 }
@@ -92,6 +125,7 @@ DecodeSet::Member DecodeSet::remove(std::int32_t request) {
   const Member member = *at;
   context_ -= member.context;
   step_tokens_ -= 1 + proposed(member);
+  spent_ -= member.left == 0 ? 1 : 0;
   members_.erase(at);
   return member;
 }

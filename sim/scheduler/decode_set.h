@@ -4,7 +4,8 @@
 //   Models : a proposed token is accepted with a fixed probability if all before it were, so that a step yields 1 + a +
 //            a^2 + ... tokens of a sequence on average; no more are proposed than a request still wants; the keys and
 //            values of rejected tokens leave memory after the step. Tokens of one step are out at the same instant:
-//            the first has the gap to the step before, the others a gap of zero.
+//            the first has the gap to the step before, the others a gap of zero. Tokens that a step made can be handed
+//            out later: until then a sequence stays, and decodes on even where it needs no more.
 //   Ignores: the drafter's own time and weights (DeepSeek's MTP: one layer of 61 per proposed token), trees of
 //            proposals, acceptance that differs by position or request.
 //   Source : Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", ICML 2023, section 3.1 (the
@@ -13,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/core/rng.h"
@@ -30,17 +32,31 @@ class DecodeSet {
 
   struct Member {
     std::int32_t request;
-    std::int64_t context;  // tokens cached before the next decode step
-    std::int64_t left;     // tokens to come
-    Ticks last_token;
+    std::int64_t context;   // tokens cached before the next decode step
+    std::int64_t left;      // tokens to come
+    Ticks last_token;       // handed out; without meaning where `fresh`
+    std::int64_t made = 0;  // tokens that a step made and that are not handed out
+    bool prompt = false;    // of these, one ended the prompt
+    bool fresh = false;     // it is the first of its request
   };
 
   // A request that got a token at `now` and has `context` tokens cached; `left` more tokens are to come (> 0).
   void join(std::int32_t request, std::int64_t context, std::int64_t left, Ticks now);
-  // One decode step that ended at `now`. Requests that got their last token are appended to `finished` in order of
-  // their number and leave the set; the gaps since each sequence's previous token go to `gaps`. Returns how many of the
-  // pages set aside for the step stay unused. O(n).
-  std::int64_t advance(Ticks now, GapSamples& gaps, std::vector<std::int32_t>& finished);
+  // A request whose prompt ended with a token that is not handed out; `left` more (>= 0) are to come. `last_token`: of a
+  // request that had some before.
+  void join_made(std::int32_t request, std::int64_t context, std::int64_t left, std::optional<Ticks> last_token);
+  // One decode step has ended; its tokens are not handed out. Returns how many of the pages set aside for the step stay
+  // unused. O(n).
+  std::int64_t advance();
+  // Requests, in the order in which their ranks hand out.
+  struct Handed {
+    std::vector<std::int32_t> prompts;   // whose prompt ended
+    std::vector<std::int32_t> finished;  // that got their last token: those of decodes by number, then those of prompts
+  };
+  // Hands out what has been made. Requests that got their last token leave the set; the gaps since each sequence's
+  // previous token go to `gaps`. `in_step`: the set takes part in a step under way. Returns how many of the pages set
+  // aside for it nobody will use. O(n).
+  std::int64_t hand_out(Ticks now, bool in_step, GapSamples& gaps, Handed& out);
   // Takes a request out before its time. O(n).
   Member remove(std::int32_t request);
 
@@ -53,12 +69,15 @@ class DecodeSet {
   std::int64_t context() const { return context_; }
   // Pages that the next decode step may begin. O(n).
   std::int64_t pages_to_begin() const;
-  // Sum over the sequences of min(tokens to come, clip). O(n).
+  // Sequences that need no more tokens and wait for their last one to be handed out.
+  std::int64_t spent() const { return spent_; }
+  // Sum over the sequences of min(tokens to hand out, clip). O(n).
   std::int64_t tokens_to_come(std::int64_t clip) const;
   // Tokens that were brought to a step and then rejected, over all steps.
   std::int64_t rejected() const { return rejected_; }
 
  private:
+  void add(const Member& m);
   std::int64_t proposed(const Member& m) const;
   std::int64_t accepted(std::int64_t proposed);
   std::int64_t pages(std::int64_t tokens) const { return (tokens + block_tokens_ - 1) / block_tokens_; }
@@ -67,7 +86,7 @@ class DecodeSet {
   int block_tokens_;
   RandomStream random_;
   std::vector<Member> members_;
-  std::int64_t step_tokens_ = 0, context_ = 0, rejected_ = 0;
+  std::int64_t step_tokens_ = 0, context_ = 0, spent_ = 0, rejected_ = 0;
 };
 
 }  // namespace epsim

@@ -24,9 +24,11 @@ struct RequestRecord {
   std::int32_t output_tokens = 0;
   std::int32_t cached_tokens = 0;  // of the input, found in the prefix cache when it was admitted
   Ticks arrival{};
-  Ticks admitted{};     // first step that worked on it began
-  Ticks first_token{};  // end of the step that finished its prefill, or of the transfer to its decode instance
-  Ticks finished{};     // end of the step that made its last token; of a failed request the moment when it failed
+  Ticks admitted{};  // first step that worked on it began
+  // When the host saw the token that ended its prefill (sim/cluster/instance.h), or the transfer to its decode instance
+  // ended.
+  Ticks first_token{};
+  Ticks finished{};  // when the host saw its last token; of a failed request the moment when it failed
 };
 
 }  // namespace epsim

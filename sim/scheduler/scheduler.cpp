@@ -23,6 +23,8 @@ Scheduler::Scheduler(const ServingOptions& options, const RankContext& context, 
       kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
       decodes_(options.kv_block_tokens, options.speculative, Seed{options.seed}, context.rank) {
   EPSIM_CHECK(options.token_budget > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
+  EPSIM_CHECK(!options.overlap_schedule || options.speculative.draft_tokens == 0,
+              "the batch after a speculative step depends on its tokens");
 }
 
 std::span<const std::int32_t> Scheduler::path_of(std::int32_t request) const {
@@ -30,8 +32,18 @@ std::span<const std::int32_t> Scheduler::path_of(std::int32_t request) const {
 }
 
 void Scheduler::enqueue(std::int32_t request) {
-  waiting_.push(request);
+  if (options_.overlap_schedule) {
+    unseen_.push_back(request);
+  } else {
+    waiting_.push(request);
+  }
   outstanding_tokens_ += tokens_of(record(request));
+}
+
+void Scheduler::take_in() {
+  std::for_each(unseen_.begin(), unseen_.end(), [this](std::int32_t request) { waiting_.push(request); });
+  unseen_.clear();
+  joinable_ = joining_.size();
 }
 
 std::int64_t Scheduler::prompt_of(std::int32_t request) const {
@@ -138,6 +150,7 @@ void Scheduler::add_decodes() {
   batch_.decode_context = static_cast<double>(decodes_.context());
   batch_.sampled += decodes_.step_tokens();
   batch_.sequences += decodes_.size();
+  counts_.overrun_tokens += decodes_.spent();
 }
 
 PrefillRank Scheduler::prefill_rank() const {
@@ -149,13 +162,16 @@ const RankBatch& Scheduler::begin_step(Ticks now, bool hold_prompts) {
   chunks_.clear();
   head_lacks_blocks_ = false;
   hold_prompts_ = hold_prompts;
-  for (const DecodeSet::Member& m : joining_) {
-    decodes_.join(m.request, m.context, m.left, m.last_token);
-  }
-  joining_.clear();
+  const auto joined =
+      joining_.begin() + (options_.overlap_schedule ? static_cast<std::ptrdiff_t>(joinable_) : std::ssize(joining_));
+  std::for_each(joining_.begin(), joined,
+                [this](const DecodeSet::Member& m) { decodes_.join(m.request, m.context, m.left, m.last_token); });
+  joining_.erase(joining_.begin(), joined);
+  joinable_ = 0;
   form_batch(now);
   // Nothing running means that all blocks are free or evictable, and every request fits an empty pool.
-  EPSIM_CHECK(batch_.tokens() > 0 || !has_work() || !in_transfer_.empty() || hold_prompts,
+  const bool may_wait = prompts_come() || !ended_.empty() || hold_prompts;
+  EPSIM_CHECK(batch_.tokens() > 0 || (active_.empty() && waiting_.empty()) || may_wait,
               "a rank with work must make progress");
   return batch_;
 }
@@ -200,7 +216,8 @@ Scheduler::Resumed Scheduler::suspend(std::int32_t request) {
     out.last_token = a.generated > 0 ? resumed_.at(request).last_token : Ticks{};
   } else {
     const DecodeSet::Member m = decodes_.remove(request);
-    out.generated = static_cast<std::int32_t>(record(request).output_tokens - m.left);
+    out.generated = static_cast<std::int32_t>(record(request).output_tokens - m.left - m.made);
+    counts_.overrun_tokens += m.made - (m.prompt ? 1 : 0);
     held = m.context;
     out.last_token = m.last_token;
   }
@@ -233,32 +250,25 @@ void Scheduler::retract(std::int32_t request, Requeue to) {
   ++departures_;
 }
 
-void Scheduler::end_prompt(std::int32_t request, Ticks now, GapSamples& gaps) {
-  RequestRecord& r = mutable_record(request);
+// The prompt's end made a token.
+void Scheduler::end_prompt(std::int32_t request) {
+  std::erase(partial_, request);
   const Active& a = active_.at(request);
-  ++counts_.prompt_ends;
-  if (a.generated == 0) {
-    // The decode instance hands out the first of several tokens.
-    r.first_token = options_.role == InstanceRole::kPrefill && r.output_tokens > 1 ? Ticks{} : now;
-  } else {
-    gaps.add(now - resumed_.at(request).last_token, 1);
+  const auto resumed = resumed_.find(request);
+  const std::optional<Ticks> last = a.generated > 0 ? std::optional<Ticks>(resumed->second.last_token) : std::nullopt;
+  if (resumed != resumed_.end()) {
+    resumed_.erase(resumed);
   }
-  resumed_.erase(request);
-  const std::int64_t left = r.output_tokens - a.generated - 1;
-  if (left == 0) {
-    finished_.push_back(request);
-  } else if (options_.role == InstanceRole::kPrefill) {
-    in_transfer_.push_back(request);
-    handed_over_.push_back(request);
+  if (options_.role == InstanceRole::kPrefill) {
+    ended_.push_back(request);
   } else {
-    decodes_.join(request, a.prompt, left, now);
+    decodes_.join_made(request, a.prompt, record(request).output_tokens - a.generated - 1, last);
   }
 }
 
-std::int64_t Scheduler::end_step(Ticks now, GapSamples& gaps) {
-  finished_.clear();
+void Scheduler::end_step() {
   if (batch_.decode_tokens > 0) {
-    const std::int64_t unused = decodes_.advance(now, gaps, finished_);
+    const std::int64_t unused = decodes_.advance();
     if (!rules_.reserve_full && unused > 0) {
       kv_.release(unused);
     }
@@ -267,15 +277,44 @@ std::int64_t Scheduler::end_step(Ticks now, GapSamples& gaps) {
   for (const std::int32_t request : chunks_) {
     publish(request, active_.at(request));
   }
-  for (const std::int32_t request : prompt_ends_) {
-    std::erase(partial_, request);
-    end_prompt(request, now, gaps);
-  }
+  std::for_each(prompt_ends_.begin(), prompt_ends_.end(), [this](std::int32_t request) { end_prompt(request); });
   prompt_ends_.clear();
-  for (const std::int32_t request : finished_) {
+  batch_ = {};
+}
+
+void Scheduler::hand_out_prompt(std::int32_t request, Ticks now) {
+  RequestRecord& r = mutable_record(request);
+  ++counts_.prompt_ends;
+  // The decode instance hands out the first of several tokens.
+  if (active_.at(request).generated == 0) {
+    r.first_token = options_.role == InstanceRole::kPrefill && r.output_tokens > 1 ? Ticks{} : now;
+  }
+}
+
+std::int64_t Scheduler::hand_out(Ticks now, GapSamples& gaps) {
+  handed_.prompts.clear();
+  handed_.finished.clear();
+  const std::int64_t unused = decodes_.hand_out(now, batch_.decode_tokens > 0, gaps, handed_);
+  if (!rules_.reserve_full && unused > 0) {
+    kv_.release(unused);
+  }
+  for (const std::int32_t request : handed_.prompts) {
+    hand_out_prompt(request, now);
+  }
+  for (const std::int32_t request : ended_) {
+    hand_out_prompt(request, now);
+    if (record(request).output_tokens == 1) {
+      handed_.finished.push_back(request);
+    } else {
+      in_transfer_.push_back(request);
+      handed_over_.push_back(request);
+    }
+  }
+  ended_.clear();
+  for (const std::int32_t request : handed_.finished) {
     finish(request, now);
   }
-  return static_cast<std::int64_t>(finished_.size());
+  return static_cast<std::int64_t>(handed_.finished.size());
 }
 
 Scheduler::UnfinishedWork Scheduler::unfinished() const {
@@ -290,7 +329,7 @@ Scheduler::UnfinishedWork Scheduler::unfinished() const {
     const Active& a = active_.at(m.request);
     out.prompt_tokens += a.done;
     out.kv_blocks += own_blocks(m.request, a, m.context);
-    add_generated(record(m.request).output_tokens - m.left);
+    add_generated(record(m.request).output_tokens - m.left - m.made);
   }
   for (const std::int32_t request : partial_) {
     const Active& a = active_.at(request);

@@ -6,8 +6,12 @@
 // request's prompt yields a token. A request that lost its memory waits again; its prompt is then all that it had,
 // input and generated tokens, less what the prefix cache still holds. On instances that prefill only or decode only, a
 // request comes and goes in the middle (scheduler_transfers.cpp).
-//   Ignores: rejection of requests by queue length, priorities, LoRA, multi-modal input; the one decode step too many
-//            that overlapped scheduling runs for a request whose end it learns late.
+//
+// Where the schedule overlaps (ServingOptions::overlap_schedule), a batch is put together before the tokens of the step
+// before are handed out, and of what has arrived only what take_in() has seen: a sequence that got its last token decodes
+// once more, and a request that is retracted meanwhile makes its latest token again. The instance keeps the times.
+//   Ignores: rejection of requests by queue length, priorities, LoRA, multi-modal input; that the page of a decode too
+//            many is free a step later than its request's others, and prefix blocks are there to share a step later.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +49,10 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   void enqueue(std::int32_t request);
-  bool has_work() const { return !active_.empty() || !waiting_.empty(); }
+  bool has_work() const { return !active_.empty() || !waiting_.empty() || !unseen_.empty(); }
+  // What has come so far, requests and prompts from elsewhere, is there for the next batch. Where the schedule does not
+  // overlap it always is.
+  void take_in();
 
   // Of a prefill instance: the prompts that ended since the last call. They hold their memory until they are released.
   std::vector<std::int32_t> take_handed_over();
@@ -69,8 +76,11 @@ class Scheduler {
   // Forms the batch of the step that starts now; all zero when the rank has nothing to do, or nothing until a transfer
   // has ended. `hold_prompts`: prompts that wait go on waiting (prefill_alignment.h).
   const RankBatch& begin_step(Ticks now, bool hold_prompts = false);
-  // The step has ended: hands out its tokens and the gaps between them. Returns how many requests ended with it.
-  std::int64_t end_step(Ticks now, GapSamples& gaps);
+  // The step has ended. Its tokens are made and not handed out.
+  void end_step();
+  // Hands out the tokens of the latest step that ended, and the gaps between them; returns how many requests ended with
+  // it. A step may have begun since, none may have ended.
+  std::int64_t hand_out(Ticks now, GapSamples& gaps);
   // The whole instance is idle.
   virtual void on_idle() {}
 
@@ -99,6 +109,7 @@ class Scheduler {
     std::int64_t dropped_prompt_tokens = 0, resumed_tokens = 0;
     std::int64_t received_tokens = 0;  // prompt tokens in KV memory that were computed elsewhere
     std::int64_t rejected_tokens = 0;  // decode tokens that speculation put into batches in vain
+    std::int64_t overrun_tokens = 0;   // and those of requests whose end, or retraction, was not known yet
     // Tokens that requests had generated when they were dropped, and the gaps between these.
     std::int64_t lost_tokens = 0, lost_gaps = 0;
   };
@@ -180,6 +191,8 @@ class Scheduler {
   const std::unordered_map<std::int32_t, Active>& active() const { return active_; }
   const std::vector<std::int32_t>& partial() const { return partial_; }
   const std::vector<std::int32_t>& in_transfer() const { return in_transfer_; }
+  // Prompts hold memory here that are on their way, or have come and are not taken in.
+  bool prompts_come() const { return !in_transfer_.empty() || !joining_.empty(); }
   const DecodeSet& decodes() const { return decodes_; }
   const RankBatch& batch() const { return batch_; }
   // Requests that have given their memory back so far.
@@ -216,7 +229,8 @@ class Scheduler {
   Resumed suspend(std::int32_t request);
   std::int32_t give_up(std::int32_t request);
   void forget(std::int32_t request, const Active& a, std::int64_t held);
-  void end_prompt(std::int32_t request, Ticks now, GapSamples& gaps);
+  void end_prompt(std::int32_t request);
+  void hand_out_prompt(std::int32_t request, Ticks now);
 
   ServingOptions options_;
   MemoryRules rules_;
@@ -229,10 +243,13 @@ class Scheduler {
   RequestQueue remote_;                     // of a decode instance: prompts that wait for memory here
   std::vector<std::int32_t> in_transfer_;   // hold memory, and neither compute nor decode
   std::vector<std::int32_t> handed_over_;   // of these, not yet taken
+  std::vector<std::int32_t> unseen_;        // arrived, not taken in
   std::vector<DecodeSet::Member> joining_;  // decode from the next step on
+  std::size_t joinable_ = 0;                // so many of them: the others are not taken in
   std::vector<std::int32_t> chunks_;        // prompts that the step under way works on
   std::vector<std::int32_t> prompt_ends_;   // of these, the ones that end with it
-  std::vector<std::int32_t> finished_;      // scratch of end_step
+  std::vector<std::int32_t> ended_;         // of a prefill instance: prompts whose token is not handed out
+  DecodeSet::Handed handed_;                // scratch of hand_out
   DecodeSet decodes_;
   RankBatch batch_;
   std::int64_t outstanding_tokens_ = 0, admissions_ = 0, departures_ = 0;

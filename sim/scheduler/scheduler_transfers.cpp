@@ -94,6 +94,7 @@ std::int32_t Scheduler::give_up(std::int32_t request) {
   if (entry == active_.end()) {
     waiting_.erase(request);
     remote_.erase(request);
+    std::erase(unseen_, request);
     return before;
   }
   const Active a = entry->second;
@@ -106,6 +107,7 @@ std::int32_t Scheduler::give_up(std::int32_t request) {
                                     [request](const DecodeSet::Member& m) { return m.request == request; });
   if (joining != joining_.end()) {
     const DecodeSet::Member m = *joining;
+    joinable_ -= joining - joining_.begin() < static_cast<std::ptrdiff_t>(joinable_) ? 1 : 0;
     joining_.erase(joining);
     forget(request, a, m.context);
     return static_cast<std::int32_t>(record(request).output_tokens - m.left);
@@ -128,6 +130,7 @@ std::vector<std::int32_t> Scheduler::die() {
   for (const RequestQueue* queue : {&waiting_, &remote_}) {
     out.insert(out.end(), queue->waiting().begin(), queue->waiting().end());
   }
+  out.insert(out.end(), unseen_.begin(), unseen_.end());
   for (const auto& [request, a] : active_) {
     out.push_back(request);
   }

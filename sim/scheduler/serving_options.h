@@ -79,11 +79,12 @@ struct ServingOptions {
   PrefillAlignment prefill_alignment;
   GraphOptions graphs;
   SpeculativeOptions speculative;
-  std::uint64_t seed = 0;        // of the draws of speculative decoding
-  bool overlap_schedule = true;  // the next step is scheduled while one runs
-  Seconds step_gap{};            // added to every step, as declared by the scenario
-  GapOptions gaps;               // added to some
-  Seconds launch_time{};         // of the host, for one kernel of a step that no CUDA graph replays
+  std::uint64_t seed = 0;  // of the draws of speculative decoding
+  // The next batch is put together while a step runs, before its tokens are handed out (sim/cluster/instance.h).
+  bool overlap_schedule = false;
+  Seconds step_gap{};     // added to every step, as declared by the scenario
+  GapOptions gaps;        // added to some
+  Seconds launch_time{};  // of the host, for one kernel of a step that no CUDA graph replays
 };
 
 }  // namespace epsim

@@ -231,7 +231,7 @@ bool SglangScheduler::secure_decodes() {
   }
   retract_decodes();
   while (!reserve_decodes()) {  // the prompt under way holds the rest, or prompts on their way do
-    EPSIM_CHECK(!partial().empty() || !in_transfer().empty(), "the last request of a rank fits its pool");
+    EPSIM_CHECK(!partial().empty() || prompts_come(), "the last request of a rank fits its pool");
     retract(!partial().empty() ? partial().front() : decodes().members().front().request, retracted_to_);
   }
   return true;
@@ -239,7 +239,7 @@ bool SglangScheduler::secure_decodes() {
 
 void SglangScheduler::retract_decodes() {
   std::vector<DecodeSet::Member> order = decodes().members();
-  const auto generated = [&](const DecodeSet::Member& m) { return record(m.request).output_tokens - m.left; };
+  const auto generated = [&](const DecodeSet::Member& m) { return record(m.request).output_tokens - m.left - m.made; };
   std::sort(order.begin(), order.end(), [&](const DecodeSet::Member& a, const DecodeSet::Member& b) {
     if (generated(a) != generated(b)) {
       return generated(a) > generated(b);

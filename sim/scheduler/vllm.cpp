@@ -6,6 +6,8 @@
 //            long_prefill_token_threshold caps a chunk); v1/core/kv_cache_manager.py: allocate_slots (blocks for the
 //            tokens of this step only, no promise for later ones).
 //            prefill_schedule_interval: schedule() as of its pull request 44558 (defer_prefills, prefill_capacity_bound).
+//            v1/engine/core.py: step() schedules, runs and takes the tokens in one after another; asynchronous scheduling
+//            is an experiment in v0.10, and off.
 //   Differs: decodes take their place in the budget ahead of all prompts under way, also of those admitted earlier (it
 //            matters only with long_prefill_token_threshold), and are not preempted for these; prefix blocks can be
 //            shared from the end of the step on, not within it, and a block that two requests computed at once is kept

@@ -37,7 +37,8 @@ struct Run {
       counters.decode_tokens += batch.decode_tokens;
       result.end = (step + 1) * kMs;
       counters.requests.advance(result.end);
-      const std::int64_t finished = ranks[0]->end_step(result.end, counters.gaps);
+      ranks[0]->end_step();
+      const std::int64_t finished = ranks[0]->hand_out(result.end, counters.gaps);
       counters.requests.left(finished);
       result.completed += finished;
     }

@@ -45,7 +45,12 @@ struct RandomFleet {
     if (auto* knobs = std::any_cast<SglangKnobs>(&options.knobs); knobs != nullptr) {
       knobs->reserved_decode_tokens = reserved;
     }
-    options.speculative.draft_tokens = static_cast<int>(random.below(3));
+    options.speculative.draft_tokens = options.overlap_schedule ? 0 : static_cast<int>(random.below(3));
+    if (options.engine == "vllm_v1") {
+      options.prefill_alignment.schedule_interval = static_cast<int>(1 + random.below(3));
+    } else {
+      options.prefill_alignment.max_delay_passes = static_cast<int>(random.below(4));
+    }
     options.speculative.acceptance = random.uniform();
     options.seed = random.bits();
     for (const InstanceRole role : {InstanceRole::kPrefill, InstanceRole::kDecode}) {
@@ -57,6 +62,7 @@ struct RandomFleet {
       spec.options = options;
       spec.ranks_per_lane = static_cast<int>(1 + random.below(2));
       spec.path = &path;
+      spec.eager = {EagerWork{0, static_cast<int>(random.below(2))}, EagerWork{0, static_cast<int>(random.below(2))}};
       for (std::uint64_t n = 1 + random.below(2); n > 0; --n) {
         models.push_back(std::make_unique<RecoveringModel>());
         spec.model = models.back().get();

@@ -97,6 +97,7 @@ inline void choose_engine(RandomStream& random, ServingOptions& options) {
     options.knobs = VllmKnobs{.long_prefill_token_threshold = longest};
     return;
   }
+  options.overlap_schedule = random.below(2) == 0;
   SglangKnobs& knobs = sglang(options);
   knobs.max_prefill_tokens = static_cast<std::int64_t>(1 + random.below(200));
   knobs.longest_prefix_first = random.below(2) != 0;

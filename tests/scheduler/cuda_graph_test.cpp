@@ -66,6 +66,7 @@ TEST_CASE("steps that were not captured run kernel by kernel, unpadded") {
 TEST_CASE("declared gaps: by mode, and the schedule's when it is not overlapped") {
   ServingOptions options;
   options.step_gap = 1_ms;
+  options.overlap_schedule = true;
   options.gaps = {10_ms, 100_ms, 1_s};
   CHECK(declared_gap(options, true).count() == doctest::Approx(0.011));
   CHECK(declared_gap(options, false).count() == doctest::Approx(0.101));

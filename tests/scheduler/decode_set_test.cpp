@@ -14,6 +14,15 @@ namespace epsim {
 
 using test::kMs;
 
+// A step whose tokens are handed out at its end.
+static std::int64_t decode(DecodeSet& set, Ticks now, GapSamples& gaps, std::vector<std::int32_t>& finished) {
+  const std::int64_t unused = set.advance();
+  DecodeSet::Handed handed;
+  CHECK(set.hand_out(now, false, gaps, handed) == 0);
+  finished.insert(finished.end(), handed.finished.begin(), handed.finished.end());
+  return unused;
+}
+
 TEST_CASE("two sequences decode together until each has its tokens") {
   DecodeSet set;
   GapSamples gaps;
@@ -21,17 +30,40 @@ TEST_CASE("two sequences decode together until each has its tokens") {
   set.join(7, 100, 2, 1 * kMs);
   set.join(8, 50, 1, 3 * kMs);
   CHECK(set.context() == 150);
-  set.advance(5 * kMs, gaps, finished);  // gaps 4 ms and 2 ms; 8 is done
+  decode(set, 5 * kMs, gaps, finished);  // gaps 4 ms and 2 ms; 8 is done
   CHECK(finished == std::vector<std::int32_t>{8});
   CHECK(set.size() == 1);
   CHECK(set.context() == 101);
-  set.advance(6 * kMs, gaps, finished);  // gap 1 ms; 7 is done
+  decode(set, 6 * kMs, gaps, finished);  // gap 1 ms; 7 is done
   CHECK(finished == std::vector<std::int32_t>{8, 7});
   CHECK(set.size() == 0);
   CHECK(set.context() == 0);
   CHECK(gaps.count() == 3);
   CHECK(gaps.summary().mean == doctest::Approx((4 + 2 + 1) / 3.0 * 1e-3));
   CHECK(gaps.summary().max == doctest::Approx(4e-3));
+}
+
+TEST_CASE("a token that is not handed out keeps its sequence in the set, which decodes once more") {
+  DecodeSet set(4);
+  GapSamples gaps;
+  DecodeSet::Handed handed;
+  set.join(7, 7, 1, 1 * kMs);
+  set.advance();
+  set.join_made(9, 20, 0, std::nullopt);  // its prompt's end made its only token
+  set.join_made(8, 50, 3, 2 * kMs);       // one more of a request that had some
+  CHECK(set.spent() == 2);
+  CHECK(set.step_tokens() == 3);
+  CHECK(set.context() == 8 + 20 + 50);
+  CHECK(set.pages_to_begin() == 2);  // 8 and 20 tokens fill their pages of 4
+  CHECK(set.tokens_to_come(100) == 1 + 1 + 4);
+  CHECK(set.hand_out(5 * kMs, true, gaps, handed) == 2);  // pages that 7 and 9 will not need
+  CHECK(handed.finished == std::vector<std::int32_t>{7, 9});
+  CHECK(handed.prompts == std::vector<std::int32_t>{9, 8});
+  CHECK(set.spent() == 0);
+  CHECK(set.step_tokens() == 1);
+  CHECK(set.context() == 50);
+  CHECK(gaps.count() == 2);  // 1 to 5 ms and 2 to 5 ms; the first token of 9 has none
+  CHECK(gaps.summary().mean == doctest::Approx(3.5e-3));
 }
 
 TEST_CASE("a sequence with no token to come is refused") {
@@ -64,7 +96,7 @@ TEST_CASE("sums, gaps and order equal those of plain counting") {
       continue;
     }
     std::vector<std::int32_t> finished, expected;
-    set.advance(now, gaps, finished);
+    decode(set, now, gaps, finished);
     for (NaiveSequence& s : naive) {
       naive_gaps.push_back(to_seconds(now - s.last).count());
       s.last = now;
@@ -98,13 +130,13 @@ TEST_CASE("all proposals accepted: a step yields one token more than proposed, a
   std::vector<std::int32_t> finished;
   CHECK(set.step_tokens() == 3);
   CHECK(set.pages_to_begin() == 1);  // 7 -> 10 tokens in pages of 4
-  CHECK(set.advance(1 * kMs, gaps, finished) == 0);
+  CHECK(decode(set, 1 * kMs, gaps, finished) == 0);
   CHECK(set.context() == 10);
   CHECK(set.tokens_to_come(100) == 4);
-  set.advance(2 * kMs, gaps, finished);
+  decode(set, 2 * kMs, gaps, finished);
   CHECK(set.step_tokens() == 1);  // one token to come: nothing to propose
   CHECK(finished.empty());
-  set.advance(3 * kMs, gaps, finished);
+  decode(set, 3 * kMs, gaps, finished);
   CHECK(finished == std::vector<std::int32_t>{5});
   CHECK(set.size() == 0);
   CHECK(set.context() == 0);
@@ -120,11 +152,11 @@ TEST_CASE("no proposal accepted: one token a step, and pages set aside in vain a
   GapSamples gaps;
   std::vector<std::int32_t> finished;
   CHECK(set.pages_to_begin() == 3);  // two proposals: three tokens are wanted
-  CHECK(set.advance(1 * kMs, gaps, finished) == 2);
+  CHECK(decode(set, 1 * kMs, gaps, finished) == 2);
   CHECK(set.rejected() == 2);
   CHECK(set.pages_to_begin() == 2);
-  CHECK(set.advance(2 * kMs, gaps, finished) == 1);
-  CHECK(set.advance(3 * kMs, gaps, finished) == 0);
+  CHECK(decode(set, 2 * kMs, gaps, finished) == 1);
+  CHECK(decode(set, 3 * kMs, gaps, finished) == 0);
   CHECK(finished.size() == 1);
 }
 
@@ -135,7 +167,7 @@ TEST_CASE("the tokens of a step average 1 + a + a^2") {
   std::vector<std::int32_t> finished;
   std::int64_t steps = 0;
   while (finished.empty()) {
-    set.advance(++steps * kMs, gaps, finished);
+    decode(set, ++steps * kMs, gaps, finished);
   }
   // Deviation of one step's tokens is below 1, so that 41,000 steps give the mean to 0.005.
   CHECK(100'000.0 / static_cast<double>(steps) == doctest::Approx(1 + 0.8 + 0.64).epsilon(0.008));

@@ -37,7 +37,8 @@ class Runner {
     CHECK(batch_.prefill_tokens == want.prefill);
     CHECK(batch_.decode_tokens == want.decode);
     CHECK(rank_.kv().used() == want.used);
-    rank_.end_step(++step_ * kMs, gaps);
+    rank_.end_step();
+    rank_.hand_out(++step_ * kMs, gaps);
     return batch_;
   }
   GapSamples gaps;
@@ -125,7 +126,8 @@ TEST_CASE("a request may be retracted while it decodes again") {
   GapSamples gaps;
   for (std::int64_t at = 0; rank.has_work(); ++at) {
     rank.begin_step(at * kMs);
-    rank.end_step((at + 1) * kMs, gaps);
+    rank.end_step();
+    rank.hand_out((at + 1) * kMs, gaps);
   }
   CHECK(records[0].retractions == 0);
   CHECK(records[1].retractions == 1);

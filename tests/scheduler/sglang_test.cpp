@@ -36,7 +36,8 @@ GapSamples check_steps(Scheduler& rank, const std::vector<Batch>& steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     CAPTURE(i);
     check_batch(rank.begin_step(static_cast<std::int64_t>(i) * kMs), steps[i]);
-    rank.end_step(static_cast<std::int64_t>(i + 1) * kMs, gaps);
+    rank.end_step();
+    rank.hand_out(static_cast<std::int64_t>(i + 1) * kMs, gaps);
   }
   return gaps;
 }
@@ -112,7 +113,8 @@ TEST_CASE("the head of the queue waits for KV blocks, and everyone behind it wai
     CHECK(rank.begin_step(step * kMs).prefill_tokens == prefill[step]);
     CHECK(rank.head_lacks_blocks() == (step < 3));
     CHECK(rank.kv().used() == (step < 3 ? 2 : 10));
-    rank.end_step((step + 1) * kMs, gaps);
+    rank.end_step();
+    rank.hand_out((step + 1) * kMs, gaps);
   }
   CHECK(records[2].admitted == 3 * kMs);
   CHECK(records[2].state == RequestState::kCompleted);

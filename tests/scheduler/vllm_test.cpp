@@ -33,7 +33,8 @@ void check_steps(Scheduler& rank, std::int64_t& at, const std::vector<VllmStep>&
     CHECK(batch.prefill_tokens == want.prefill);
     CHECK(batch.decode_tokens == want.decode);
     CHECK(rank.kv().used() == want.used);
-    rank.end_step(++at * kMs, gaps);
+    rank.end_step();
+    rank.hand_out(++at * kMs, gaps);
   }
 }
 
@@ -134,7 +135,8 @@ TEST_CASE("a prompt that finds no blocks gives way itself when it is the latest"
   CHECK(records[1].retractions == 1);
   while (rank.has_work()) {
     rank.begin_step(at * kMs);
-    rank.end_step(++at * kMs, gaps);
+    rank.end_step();
+    rank.hand_out(++at * kMs, gaps);
   }
   CHECK(records[1].state == RequestState::kCompleted);
   CHECK(rank.counts().recomputed_tokens >= 8);
