@@ -69,4 +69,14 @@ std::vector<std::string> names_of() {
   return out;
 }
 
+// The names of a table's entries.
+template <class Entries>
+std::vector<std::string> entry_names(const Entries& entries) {
+  std::vector<std::string> out;
+  for (const auto& entry : entries) {
+    out.emplace_back(entry.name);
+  }
+  return out;
+}
+
 }  // namespace epsim

@@ -10,6 +10,7 @@
 // Lists, reference pages and schemas are made from the same rows.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -185,6 +186,29 @@ class KeyTable {
  private:
   Key rows_[N]{};
 };
+
+// The rows of both: what a kind has of its own, and what it shares with others.
+template <std::size_t N, std::size_t M>
+consteval KeyTable<N + M> operator+(const KeyTable<N>& own, const KeyTable<M>& shared) {
+  Key rows[N + M]{};
+  const std::span<const Key> first = own, second = shared;
+  std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), rows));
+  return KeyTable(rows);
+}
+
+// What the readers of a section take their values through; with `variant` for that kind of the section alone.
+struct SectionKeys {
+  std::string_view section, variant;  // dotted; [] for the items of a list
+  std::span<const Key> keys;
+};
+
+// Those of each entry of a table of kinds.
+template <class Entries>
+void add_entries(std::string_view section, const Entries& entries, std::vector<SectionKeys>& out) {
+  for (const auto& entry : entries) {
+    out.push_back({section, entry.name, entry.keys});
+  }
+}
 
 // One key as readers asked for it.
 struct KeyRead {

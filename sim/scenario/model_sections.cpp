@@ -11,16 +11,8 @@
 namespace epsim {
 namespace {
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> out;
-  for (const auto& model : list_models()) {
-    out.emplace_back(model.name);
-  }
-  return out;
-}
-
 constexpr KeyTable kModelKeys({
-    {"architecture", key::name_or_other(model_names, "epsim list models"), key::kRequired,
+    {"architecture", key::name_or_other([] { return entry_names(list_models()); }, "epsim list models"), key::kRequired,
      "A shipped model, or the path of a Hugging Face config.json."},
     {"dtype", key::one_of<DataType>(), key::is(DataType::kBf16), "Data type of weights and matrix products."},
     {"kv_dtype", key::one_of<DataType>(), key::is(DataType::kBf16), "Data type of the KV cache."},

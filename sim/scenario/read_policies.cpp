@@ -11,14 +11,6 @@
 namespace epsim {
 namespace {
 
-std::vector<std::string> choice_names() {
-  std::vector<std::string> out;
-  for (const ReplicaChoiceEntry& entry : replica_choices()) {
-    out.emplace_back(entry.name);
-  }
-  return out;
-}
-
 constexpr KeyTable kEntryKeys({
     {"kind", key::name_or_other(policy_kinds, "epsim list policies"), key::by("the label"),
      "The policy; may be left out where the label is its name."},
@@ -26,7 +18,8 @@ constexpr KeyTable kEntryKeys({
     {"rebalance", key::section(), key::kNone, "Plan again during the run."},
 });
 constexpr KeyTable kChoiceKeys({
-    {"kind", key::name_or_other(choice_names, "epsim list policies"), key::by("the policy's"), "The rule."},
+    {"kind", key::name_or_other([] { return entry_names(replica_choices()); }, "epsim list policies"),
+     key::by("the policy's"), "The rule."},
 });
 
 void check_known(const std::vector<std::string>& known, const std::string& name, const InputPlace& place) {

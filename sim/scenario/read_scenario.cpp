@@ -56,7 +56,8 @@ void read_loads(ConfigReader root, Scenario& s) {
 }
 
 std::function<RequestTrace(std::size_t)> request_maker(const Config& config, Seed seed) {
-  if (!is_generated(config.root().required_section("requests").required<std::string>("kind"))) {
+  ConfigReader requests = config.root().required_section("requests");
+  if (!is_generated(requests)) {
     return {};
   }
   const auto turn = std::make_shared<std::mutex>();

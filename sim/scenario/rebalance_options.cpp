@@ -7,14 +7,6 @@ enum class Mode { kSync, kAsync };
 // What of the old plan stays; Keep of the policies, and nothing.
 enum class Kept { kNone, kSlots, kGpus, kGpusInNode };
 
-std::vector<std::string> rule_names() {
-  std::vector<std::string> out;
-  for (const RebalanceRuleEntry& rule : rebalance_rules()) {
-    out.emplace_back(rule.name);
-  }
-  return out;
-}
-
 }  // namespace
 
 template <>
@@ -26,7 +18,8 @@ inline constexpr auto kNames<Kept> = choice<Kept>(
 namespace {
 
 constexpr KeyTable kRebalanceKeys({
-    {"rule", key::name_or_other(rule_names, "epsim list policies"), key::kRequired, "When to plan again."},
+    {"rule", key::name_or_other([] { return entry_names(rebalance_rules()); }, "epsim list policies"), key::kRequired,
+     "When to plan again."},
     {"mode", key::one_of<Mode>(), key::is(Mode::kSync),
      "sync: steps wait while weights move; async: weights move beside steps."},
     {"window", key::whole(Bound::kPositive), key::is(1000), "Steps whose loads are planned on."},

@@ -19,6 +19,7 @@
 #include "sim/scheduler/engines.h"
 #include "traces/expert_loads/imbalance_suite.h"
 #include "traces/expert_loads/load_sources.h"
+#include "traces/requests/lengths.h"
 #include "traces/requests/read_requests.h"
 #include "traces/routing_model/presets.h"
 
@@ -39,18 +40,9 @@ std::vector<std::string> words(std::string_view text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-template <class Items>
-std::vector<std::string> names_of(const Items& items) {
-  std::vector<std::string> out;
-  for (const auto& item : items) {
-    out.emplace_back(item.name);
-  }
-  return out;
-}
-
 std::vector<std::string> engine_names() {
-  std::vector<std::string> out = names_of(engine_profiles());
-  const std::vector<std::string> aliases = names_of(kEngineAliases);
+  std::vector<std::string> out = entry_names(engine_profiles());
+  const std::vector<std::string> aliases = entry_names(kEngineAliases);
   out.insert(out.end(), aliases.begin(), aliases.end());
   return out;
 }
@@ -58,13 +50,12 @@ std::vector<std::string> engine_names() {
 std::vector<std::string> catalogue(std::string_view name) {
   using Names = std::vector<std::string> (*)();
   static const std::map<std::string_view, Names> table = {
-      {"@models", [] { return names_of(list_models()); }},
-      {"@nodes", [] { return names_of(list_nodes()); }},
-      {"@transports", [] { return names_of(transport_entries()); }},
+      {"@models", [] { return entry_names(list_models()); }},
+      {"@nodes", [] { return entry_names(list_nodes()); }},
+      {"@transports", [] { return entry_names(transport_entries()); }},
       {"@engines", engine_names},
-      {"@requests", [] { return names_of(request_sources()); }},
-      {"@loads", [] { return names_of(load_readers()); }},
-      {"@presets", [] { return names_of(routing_presets()); }},
+      {"@loads", [] { return entry_names(load_readers()); }},
+      {"@presets", [] { return entry_names(routing_presets()); }},
       {"@patterns", [] { return std::vector<std::string>(std::begin(kImbalanceNames), std::end(kImbalanceNames)); }},
       {"@policies", policy_kinds}};
   return table.at(name)();
@@ -116,20 +107,6 @@ const ScenarioKey* row_of(const std::string& path, std::string_view variant) {
   return any;
 }
 
-// What each section's readers take their values through; with `variant` for that kind of the section alone.
-struct SectionKeys {
-  std::string_view section, variant;
-  std::span<const Key> keys;
-};
-
-// Those of each entry of a table of policies.
-template <class Entries>
-void add_entries(std::string_view section, const Entries& entries, std::vector<SectionKeys>& out) {
-  for (const auto& entry : entries) {
-    out.push_back({section, entry.name, entry.keys});
-  }
-}
-
 std::vector<SectionKeys> section_keys() {
   std::vector<SectionKeys> out = {{"deployment", "", deployment_keys()},
                                   {"deployment.prefill", "", pool_keys()},
@@ -151,6 +128,9 @@ std::vector<SectionKeys> section_keys() {
   }
   add_entries("policies.*.replica_choice", replica_choices(), out);
   add_entries("policies.*.rebalance", rebalance_rules(), out);
+  for (const auto& more : {request_keys(), lengths_keys()}) {
+    out.insert(out.end(), more.begin(), more.end());
+  }
   return out;
 }
 
@@ -174,20 +154,22 @@ bool alike(const ScenarioKey& a, const ScenarioKey& b) {
 }
 
 // Kinds that have the same key share a row. A key that the kind has already is its own, and stands for the other.
-void add_row(ScenarioKey row, std::vector<ScenarioKey>& out) {
+// Whether the row is a new one.
+bool add_row(ScenarioKey row, std::vector<ScenarioKey>& out) {
   const auto same = [&](const ScenarioKey& other) { return other.path == row.path && !other.variants.empty(); };
   for (const ScenarioKey& other : out) {
     if (!row.variants.empty() && same(other) && has_variant(other, row.variants)) {
-      return;
+      return false;
     }
   }
   for (ScenarioKey& other : out) {
     if (!row.variants.empty() && same(other) && alike(other, row)) {
       other.variants += " " + row.variants;
-      return;
+      return false;
     }
   }
   out.push_back(std::move(row));
+  return true;
 }
 
 // The rows of the section, or of the items of that list.
@@ -198,11 +180,12 @@ void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
     }
     for (const Key& key : section.keys) {
       const std::string name = fmt::format("{}.{}", section.section, key.name);
-      add_row({name, std::string(section.variant), key.value.type, key.value.range, fallback_text(key),
-               key.value.choices == nullptr ? std::vector<std::string>{} : key.value.choices(), key.value.open,
-               std::string(key.value.listed_by), std::string(key.sentence), &key},
-              out);
-      if (key.value.type == ValueType::kSection || key.value.type == ValueType::kSections) {
+      const bool fresh =
+          add_row({name, std::string(section.variant), key.value.type, key.value.range, fallback_text(key),
+                   key.value.choices == nullptr ? std::vector<std::string>{} : key.value.choices(), key.value.open,
+                   std::string(key.value.listed_by), std::string(key.sentence), &key},
+                  out);
+      if (fresh && (key.value.type == ValueType::kSection || key.value.type == ValueType::kSections)) {
         add_section(name, out);
       }
     }
@@ -210,9 +193,11 @@ void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
 }
 
 ScenarioKey plain_row(const PlainKey& key) {
-  static constexpr std::pair<std::string_view, const char*> kLists[] = {
-      {"@models", "epsim list models"},    {"@nodes", "epsim list hardware"}, {"@engines", "epsim list engines"},
-      {"@requests", "epsim list readers"}, {"@loads", "epsim list readers"},  {"@policies", "epsim list policies"}};
+  static constexpr std::pair<std::string_view, const char*> kLists[] = {{"@models", "epsim list models"},
+                                                                        {"@nodes", "epsim list hardware"},
+                                                                        {"@engines", "epsim list engines"},
+                                                                        {"@loads", "epsim list readers"},
+                                                                        {"@policies", "epsim list policies"}};
   const bool open = key.choices.starts_with('@');
   const auto list =
       std::find_if(std::begin(kLists), std::end(kLists), [&](const auto& l) { return l.first == key.choices; });

@@ -271,7 +271,7 @@ TEST_CASE("a longer trace begins with the shorter one, for every generator") {
       {"diurnal", "rate: 3/s, amplitude: 0.8, period: 60s"},
       {"sessions", "session_rate: 1/s, turns: 4, think_time: 3s, max_context: 4000, block_tokens: 64"}};
   for (const RequestSource& source : request_sources()) {
-    CHECK(is_generated(source.name) == keys.contains(std::string(source.name)));
+    CHECK(source.generated == keys.contains(std::string(source.name)));
   }
   for (const auto& [kind, own] : keys) {
     CAPTURE(kind);
@@ -312,19 +312,19 @@ TEST_CASE("generators refuse what cannot be") {
   };
   const std::string lengths_of = "{kind: poisson, rate: 1/s, count: 1, lengths: ";
   for (const Row& r : {
-           Row{"{kind: gamma, rate: 4/s, count: 5, burstiness: 0" + kOne, "greater than 0"},
-           Row{"{kind: gamma, rate: 4/s, count: 5, burstiness: 1e-9" + kOne, "within 0.001"},
+           Row{"{kind: gamma, rate: 4/s, count: 5, burstiness: 0" + kOne, "at least 0.001"},
+           Row{"{kind: gamma, rate: 4/s, count: 5, burstiness: 1e-9" + kOne, "at least 0.001"},
            Row{"{kind: onoff, on_rate: 4/s, on_time: 1us, off_time: 1us, count: 5" + kOne, "1 ms at least"},
            Row{"{kind: onoff, on_rate: 1e-9/s, on_time: 1s, off_time: 1s, duration: 10s" + kOne, "no request arrives"},
-           Row{"{kind: diurnal, rate: 1/s, amplitude: 1.5, count: 5" + kOne, "within 0 and 1"},
+           Row{"{kind: diurnal, rate: 1/s, amplitude: 1.5, count: 5" + kOne, "at most 1"},
            Row{"{kind: diurnal, hourly_rates: [1, 2], count: 5" + kOne, "24 rates"},
            Row{"{kind: diurnal, hourly_rates: [1, -2], count: 5" + kOne, "must not be negative"},
-           Row{kSessions + "turns: 0.5, max_context: 100, count: 1}", "within 1 and 10000"},
+           Row{kSessions + "turns: 0.5, max_context: 100, count: 1}", "at least 1"},
            Row{kSessions + "turns: 2, max_context: 100, duration: 100s}", "max_context larger"},
            Row{kSessions + "turns: 2, max_context: 100, system_tokens: 100, count: 1}", "below max_context"},
            Row{lengths_of + "{input: {kind: fixed, tokens: 1}}}", "lengths.output"},
            Row{lengths_of + "{input: {kind: uniform, min: 5, max: 4}}}", "not be above max"},
-           Row{lengths_of + "{input: {kind: lognormal, mean: 2e9, sigma: 1, max: 4}}}", "at most 1e+09"},
+           Row{lengths_of + "{input: {kind: lognormal, mean: 2e9, sigma: 1, max: 4}}}", "at most 1000000000"},
            Row{lengths_of + "{input: {kind: lognormal, mean: 9, sigma: 11, max: 40}}}", "at most 10"},
            Row{lengths_of + "{input: {kind: zipf}}}", "lognormal"},
            Row{lengths_of + "{}, input_tokens: 4}", "short form"},

@@ -11,8 +11,8 @@ namespace epsim {
 
 Extent read_extent(ConfigReader& in, double rate, const std::string& rate_key) {
   Extent e;
-  e.count = in.maybe<std::int64_t>("count", Bound::kPositive);
-  e.duration = in.maybe<Seconds>("duration", Bound::kPositive);
+  e.count = in.maybe<std::int64_t>(kExtentKeys["count"]);
+  e.duration = in.maybe<Seconds>(kExtentKeys["duration"]);
   in.check(e.count.has_value() != e.duration.has_value(), e.count ? "duration" : "count",
            "state exactly one of count (a number of requests) and duration (a time).");
   const double expected = e.count ? static_cast<double>(*e.count) : e.duration->count() * rate;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sim/core/config.h"
+#include "sim/core/key.h"
 #include "sim/core/rng.h"
 #include "traces/format/request_table.h"
 
@@ -23,7 +24,12 @@ struct Extent {
   }
 };
 
-// Keys: exactly one of count and duration. `rate` is the mean rate and `rate_key` its key in messages: more than 1e8
+inline constexpr KeyTable kExtentKeys({
+    {"count", key::whole(Bound::kPositive), key::kNone, "Number of requests; give this or duration."},
+    {"duration", key::time(Bound::kPositive), key::kNone, "Time during which requests arrive; give this or count."},
+});
+
+// Exactly one of count and duration. `rate` is the mean rate and `rate_key` its key in messages: more than 1e8
 // requests or more than 9e6 s are refused.
 Extent read_extent(ConfigReader& in, double rate, const std::string& rate_key);
 

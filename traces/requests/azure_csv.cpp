@@ -1,5 +1,6 @@
 // Azure's LLM inference traces (github.com/Azure/AzurePublicDataset, 2023 and 2024): one row per request.
 #include "traces/format/csv.h"
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 #include "traces/requests/timestamps.h"
@@ -31,11 +32,19 @@ RequestTable read_azure_csv(ByteInput& input, const RequestOptions& options) {
   return collector.finish(input.name());
 }
 
+namespace {
+
 RequestTable make_azure_csv(ConfigReader& in, Seed seed) {
-  const std::filesystem::path file = in.path("path");
+  const std::filesystem::path file = in.path(kRecordingKeys["path"]);
   const RequestOptions options = read_request_options(in, seed, EqualTimes::kError);
   ByteInput input(file);
   return read_azure_csv(input, options);
 }
+
+}  // namespace
+
+extern const RequestSource kAzureCsvSource{"azure_csv",
+                                           "Azure LLM inference traces (TIMESTAMP,ContextTokens,GeneratedTokens)",
+                                           make_azure_csv, kRecordingKeys};
 
 }  // namespace epsim

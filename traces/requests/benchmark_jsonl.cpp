@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "traces/requests/json_records.h"
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 
@@ -183,15 +184,30 @@ RequestTable read_benchmark_jsonl(ByteInput& input, const BenchmarkOptions& want
   return collector.finish(source);
 }
 
+namespace {
+
+constexpr KeyTable kBenchmarkKeys =
+    KeyTable({
+        {"run", key::whole(Bound::kPositive), key::kNone, "Which of several runs in the file, from 1."},
+        {"assumed_rate", key::request_rate(Bound::kPositive), key::kNone,
+         "Arrival rate where the file has no arrival times."},
+    }) +
+    kRecordingKeys;
+
 RequestTable make_benchmark_jsonl(ConfigReader& in, Seed seed) {
-  const std::filesystem::path file = in.path("path");
+  const std::filesystem::path file = in.path(kRecordingKeys["path"]);
   BenchmarkOptions wanted;
-  wanted.run = in.maybe<std::int64_t>("run", Bound::kPositive).value_or(0);
-  wanted.assumed_rate = in.maybe<RequestsPerSecond>("assumed_rate", Bound::kPositive);
+  wanted.run = in.maybe<std::int64_t>(kBenchmarkKeys["run"]).value_or(0);
+  wanted.assumed_rate = in.maybe<RequestsPerSecond>(kBenchmarkKeys["assumed_rate"]);
   wanted.seed = seed;
   const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
   ByteInput input(file);
   return read_benchmark_jsonl(input, wanted, options);
 }
+
+}  // namespace
+
+extern const RequestSource kBenchmarkSource{"benchmark_jsonl", "results of vllm bench serve and sglang.bench_serving",
+                                            make_benchmark_jsonl, kBenchmarkKeys};
 
 }  // namespace epsim

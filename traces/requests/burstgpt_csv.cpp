@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "traces/format/csv.h"
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 
@@ -52,14 +53,27 @@ RequestTable read_burstgpt_csv(ByteInput& input, const BurstGptOptions& wanted, 
   return collector.finish(input.name());
 }
 
+namespace {
+
+constexpr KeyTable kBurstGptKeys = KeyTable({
+                                       {"models", key::texts(), key::by("all"), "Models to keep."},
+                                       {"log_types", key::texts(), key::by("all"), "Log types to keep."},
+                                   }) +
+                                   kRecordingKeys;
+
 RequestTable make_burstgpt_csv(ConfigReader& in, Seed seed) {
-  const std::filesystem::path file = in.path("path");
+  const std::filesystem::path file = in.path(kRecordingKeys["path"]);
   BurstGptOptions wanted;
-  wanted.models = in.maybe<std::vector<std::string>>("models").value_or(wanted.models);
-  wanted.log_types = in.maybe<std::vector<std::string>>("log_types").value_or(wanted.log_types);
+  wanted.models = in.maybe<std::vector<std::string>>(kBurstGptKeys["models"]).value_or(wanted.models);
+  wanted.log_types = in.maybe<std::vector<std::string>>(kBurstGptKeys["log_types"]).value_or(wanted.log_types);
   const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
   ByteInput input(file);
   return read_burstgpt_csv(input, wanted, options);
 }
+
+}  // namespace
+
+extern const RequestSource kBurstGptSource{
+    "burstgpt_csv", "BurstGPT (Timestamp,Model,Request tokens,Response tokens,...)", make_burstgpt_csv, kBurstGptKeys};
 
 }  // namespace epsim

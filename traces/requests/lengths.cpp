@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "traces/requests/read_requests.h"
 
@@ -11,41 +12,79 @@ namespace epsim {
 
 namespace {
 
-// Reads min and max of a rule.
+// A distribution: the keys of its own, and what makes a rule of them.
+struct LengthKind {
+  std::string_view name;
+  std::span<const Key> keys;
+  LengthRule (*read)(ConfigReader&);
+};
+
+constexpr KeyTable kBoundKeys({
+    {"min", key::whole(Bound::kPositive), key::is(1), "Shortest length; shorter ones are raised to it."},
+    {"max", key::whole(Bound::kPositive), key::kRequired, "Longest length; longer ones are cut to it."},
+});
+constexpr KeyTable kFixedKeys({{"tokens", key::whole(Bound::kPositive), key::kRequired, "The length."}});
+constexpr KeyTable kLognormalKeys =
+    KeyTable({
+        // Beyond `max` as well: documents cut at 4096 tokens may be 5000 long on average.
+        {"mean", key::number(at_most(1e9, Bound::kPositive)), key::kRequired, "Mean before cutting."},
+        {"sigma", key::number(at_most(10)), key::kRequired, "Standard deviation of the logarithm."},
+    }) +
+    kBoundKeys;
+constexpr KeyTable kRandomKeys({
+    {"tokens", key::whole(Bound::kPositive), key::kRequired, "The longest length."},
+    {"range_ratio", key::number(kShare), key::is(0.0), "Shortest length as a share of the longest."},
+});
+
 template <class Rule>
-void read_range(ConfigReader& in, Rule& rule) {
-  rule.max = in.required<int>("max", Bound::kPositive);
-  rule.min = in.optional<int>("min", 1, Bound::kPositive);
+void read_bounds(ConfigReader& in, Rule& rule) {
+  rule.max = in.read<int>(kBoundKeys["max"]);
+  rule.min = in.read<int>(kBoundKeys["min"]);
   in.check(rule.min <= rule.max, "min", "this must not be above max.");
 }
 
-constexpr double kLongestMean = 1e9;  // tokens; of a lognormal before it is cut
+LengthRule read_fixed(ConfigReader& in) { return FixedLength{in.read<int>(kFixedKeys["tokens"])}; }
 
-LengthRule read_rule(ConfigReader in) {
-  const std::string kind = in.choice("kind", {"fixed", "lognormal", "random", "uniform"});
-  if (kind == "fixed") {
-    return FixedLength{in.required<int>("tokens", Bound::kPositive)};
-  }
-  if (kind == "uniform") {
-    UniformLength rule;
-    read_range(in, rule);
-    return rule;
-  }
-  if (kind == "random") {
-    const int longest = in.required<int>("tokens", Bound::kPositive);
-    const double ratio = in.optional("range_ratio", 0.0);
-    in.check(ratio <= 1, "range_ratio", "this is the shortest length as a share of `tokens`, within 0 and 1.");
-    return UniformLength{std::max(1, static_cast<int>(longest * ratio)), longest};
-  }
+LengthRule read_uniform(ConfigReader& in) {
+  UniformLength rule;
+  read_bounds(in, rule);
+  return rule;
+}
+
+LengthRule read_random(ConfigReader& in) {
+  const int longest = in.read<int>(kRandomKeys["tokens"]);
+  const double ratio = in.read<double>(kRandomKeys["range_ratio"]);
+  return UniformLength{std::max(1, static_cast<int>(longest * ratio)), longest};
+}
+
+LengthRule read_lognormal(ConfigReader& in) {
   LognormalLength rule;
-  read_range(in, rule);
-  const double mean = in.required<double>("mean", Bound::kPositive);
-  rule.sigma = in.required<double>("sigma");
-  in.check(rule.sigma <= 10, "sigma", "this is the deviation of the logarithm; at most 10 is allowed.");
-  // Beyond `max` as well: documents cut at 4096 tokens may be 5000 long on average.
-  in.check(mean <= kLongestMean, "mean", fmt::format("at most {:g} is allowed.", kLongestMean));
+  read_bounds(in, rule);
+  const double mean = in.read<double>(kLognormalKeys["mean"]);
+  rule.sigma = in.read<double>(kLognormalKeys["sigma"]);
   rule.mu = std::log(mean) - rule.sigma * rule.sigma / 2.0;  // the mean of exp(N(mu, sigma)) is exp(mu + sigma^2/2)
   return rule;
+}
+
+constexpr LengthKind kLengthKinds[] = {{"fixed", kFixedKeys, read_fixed},
+                                       {"lognormal", kLognormalKeys, read_lognormal},
+                                       {"random", kRandomKeys, read_random},
+                                       {"uniform", kBoundKeys, read_uniform}};
+
+constexpr KeyTable kSectionKeys({
+    {"input", key::section(), key::by("required without empirical"), "Prompt lengths; `output` takes the same keys."},
+    {"output", key::section(), key::by("required without empirical"), "Answer lengths; keys as in `input`."},
+    {"empirical", key::section(), key::kNone,
+     "Lengths drawn from the rows of a recorded trace; keys as in `requests`."},
+});
+constexpr KeyTable kRuleKeys({{"kind", key::one_of([] { return entry_names(kLengthKinds); }), key::kRequired,
+                               "Distribution."}});
+
+LengthRule read_rule(ConfigReader in) {
+  const auto kind = in.read<std::string>(kRuleKeys["kind"]);
+  return std::find_if(std::begin(kLengthKinds), std::end(kLengthKinds),
+                      [&](const LengthKind& k) { return k.name == kind; })
+      ->read(in);
 }
 
 std::string describe(const LengthRule& rule) {
@@ -95,20 +134,26 @@ std::string LengthSampler::description() const {
                        : "lengths of " + rows_source_;
 }
 
+std::vector<SectionKeys> lengths_keys() {
+  std::vector<SectionKeys> out{{"requests.lengths", "", kSectionKeys}, {"requests.lengths.input", "", kRuleKeys}};
+  add_entries("requests.lengths.input", kLengthKinds, out);
+  return out;
+}
+
 LengthSampler read_lengths(ConfigReader& in, Seed seed) {
   if (!in.has("lengths")) {
-    const int input = in.required<int>("input_tokens", Bound::kPositive);
-    return {FixedLength{input}, FixedLength{in.required<int>("output_tokens", Bound::kPositive)}};
+    const int input = in.read<int>(kLengthKeys["input_tokens"]);
+    return {FixedLength{input}, FixedLength{in.read<int>(kLengthKeys["output_tokens"])}};
   }
   for (const char* key : {"input_tokens", "output_tokens"}) {
     in.check(!in.has(key), key, "this is the short form of lengths; state one of them.");
   }
-  ConfigReader lengths = in.section("lengths");
+  ConfigReader lengths = in.section(kLengthKeys["lengths"]);
   if (!lengths.has("empirical")) {
-    LengthRule input = read_rule(lengths.required_section("input"));
-    return {input, read_rule(lengths.required_section("output"))};
+    LengthRule input = read_rule(lengths.section(kSectionKeys["input"]));
+    return {input, read_rule(lengths.section(kSectionKeys["output"]))};
   }
-  ConfigReader trace = lengths.section("empirical");
+  ConfigReader trace = lengths.section(kSectionKeys["empirical"]);
   return LengthSampler(read_requests(trace, seed));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/config.h"
+#include "sim/core/key.h"
 #include "sim/core/rng.h"
 #include "sim/domain/request_trace.h"
 
@@ -49,15 +50,23 @@ class LengthSampler {
   std::string rows_source_;
 };
 
+inline constexpr KeyTable kLengthKeys({
+    {"input_tokens", key::whole(Bound::kPositive), key::by("required without lengths"),
+     "Prompt length of every request."},
+    {"output_tokens", key::whole(Bound::kPositive), key::by("required without lengths"),
+     "Answer length of every request."},
+    {"lengths", key::section(), key::kNone, "Distributions of prompt and answer lengths."},
+});
+// Those of the section `requests.lengths`.
+std::vector<SectionKeys> lengths_keys();
+
 // The short form `input_tokens` and `output_tokens` (fixed), or a section `lengths`:
-//   lengths: {input: RULE, output: RULE}                   RULE: {kind: fixed, tokens}, {kind: uniform, min, max},
-//                                                          {kind: random, tokens, range_ratio (0)},
-//                                                          {kind: lognormal, mean, sigma, min, max}
+//   lengths: {input: {kind: fixed, tokens: 512}, output: {kind: uniform, max: 128}}
 //   lengths: {empirical: {kind: azure_csv, path: ...}}     any requests section
 // `random` is the dataset of that name of sglang.bench_serving and of InferenceX: uniform from tokens x range_ratio,
 // rounded down, to tokens. (vLLM's later versions draw from tokens x (1 - range_ratio) to tokens x (1 + range_ratio):
-// `uniform` with these bounds.) A lognormal's `mean` is the distribution's before clipping (min defaults to 1, max is
-// required), which moves it; it may lie beyond max, as that of documents that are cut.
+// `uniform` with these bounds.) A lognormal's `mean` is the distribution's before clipping, which moves it; it may lie
+// beyond max, as that of documents that are cut.
 LengthSampler read_lengths(ConfigReader& in, Seed seed);
 
 }  // namespace epsim

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "traces/requests/json_records.h"
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 
@@ -57,12 +58,23 @@ RequestTable read_mooncake_jsonl(ByteInput& input, int block_tokens, const Reque
   return collector->finish(input.name());
 }
 
+namespace {
+
+constexpr KeyTable kMooncakeKeys =
+    KeyTable({{"block_tokens", key::whole(Bound::kPositive), key::is(512), "Tokens per prefix block."}}) +
+    kRecordingKeys;
+
 RequestTable make_mooncake_jsonl(ConfigReader& in, Seed seed) {
-  const std::filesystem::path file = in.path("path");
-  const int block_tokens = in.optional("block_tokens", 512, Bound::kPositive);
+  const std::filesystem::path file = in.path(kRecordingKeys["path"]);
+  const int block_tokens = in.read<int>(kMooncakeKeys["block_tokens"]);
   const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
   ByteInput input(file);
   return read_mooncake_jsonl(input, block_tokens, options);
 }
+
+}  // namespace
+
+extern const RequestSource kMooncakeSource{"mooncake_jsonl", "Mooncake traces with prefix block hashes (JSON lines)",
+                                           make_mooncake_jsonl, kMooncakeKeys};
 
 }  // namespace epsim

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
@@ -11,9 +12,11 @@
 
 namespace epsim {
 
+// Stands beside its reader, in the source's own file.
 struct RequestSource {
   std::string_view name, summary;
   RequestTable (*read)(ConfigReader&, Seed);
+  std::span<const Key> keys;  // through which it reads
   // Makes as many requests as `count` asks for. The first ones are the same for any count.
   bool generated = false;
 };
@@ -21,11 +24,13 @@ struct RequestSource {
 // Every kind of request source, for `list` and for error messages.
 std::span<const RequestSource> request_sources();
 
-// Whether the kind is one that makes requests by rule. False for unknown ones.
-bool is_generated(std::string_view kind);
+// Those of the section `requests`.
+std::vector<SectionKeys> request_keys();
 
-// Reads the key `kind`, the optional key `seed` (instead of `seed` here) and then that kind's own keys; the caller ends
-// with finish(). Equal sections and seeds give equal traces. Throws InputError.
+// Whether the section's kind is one that makes requests by rule.
+bool is_generated(ConfigReader& in);
+
+// Reads `kind`, `seed` (instead of `seed` here) and then that kind's own keys; the caller ends with finish(). Equal sections and seeds give equal traces. Throws InputError.
 RequestTable read_request_table(ConfigReader& in, Seed seed);
 
 // The same for a run: prefix blocks are checked and numbered (prefix_blocks.h).

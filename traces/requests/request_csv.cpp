@@ -1,9 +1,11 @@
 // Requests from any comma-separated table: the user says which column is what.
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
+#include <iterator>
 
 #include "traces/format/csv.h"
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 #include "traces/requests/timestamps.h"
@@ -15,12 +17,18 @@ namespace {
 constexpr std::int64_t kPsPerSecond = 1'000'000'000'000;
 constexpr std::int64_t kLongestPs = Ticks(kLongestRecording).count();
 
-// Picoseconds of a unit. "date" counts nanoseconds.
+struct TimeUnit {
+  std::string_view name;
+  std::int64_t ps;
+};
+// "date" counts nanoseconds.
+constexpr TimeUnit kTimeUnits[] = {{"s", kPsPerSecond}, {"ms", 1'000'000'000},      {"us", 1'000'000},
+                                   {"ns", 1'000},       {"min", 60 * kPsPerSecond}, {"h", 3600 * kPsPerSecond},
+                                   {"date", 1'000}};
+
 std::int64_t ps_of(const std::string& unit) {
-  static const std::map<std::string, std::int64_t> table = {
-      {"s", kPsPerSecond},        {"ms", 1'000'000'000},      {"us", 1'000'000}, {"ns", 1'000},
-      {"min", 60 * kPsPerSecond}, {"h", 3600 * kPsPerSecond}, {"date", 1'000}};
-  return table.at(unit);
+  return std::find_if(std::begin(kTimeUnits), std::end(kTimeUnits), [&](const TimeUnit& u) { return u.name == unit; })
+      ->ps;
 }
 
 // The times of a column as ticks since the first one. Whole numbers stay whole, so that the nanoseconds of a Unix clock
@@ -112,17 +120,35 @@ RequestTable read_request_csv(ByteInput& input, const CsvColumns& columns, const
   return collector.finish(input.name());
 }
 
+namespace {
+
+constexpr KeyTable kCsvKeys =
+    KeyTable({
+        {"arrival_column", key::text(), key::kRequired, "Column of the arrival time: a name, or a number from 0."},
+        {"input_column", key::text(), key::kRequired, "Column of the prompt length."},
+        {"output_column", key::text(), key::kRequired, "Column of the answer length."},
+        {"time_unit", key::one_of([] { return entry_names(kTimeUnits); }), key::is("s"),
+         "Unit of the arrival column; date: a date and time of day."},
+        {"header", key::flag(), key::is(true), "Whether the first line names the columns."},
+    }) +
+    kRecordingKeys;
+
 RequestTable make_csv(ConfigReader& in, Seed seed) {
-  const std::filesystem::path file = in.path("path");
+  const std::filesystem::path file = in.path(kRecordingKeys["path"]);
   CsvColumns c;
-  c.arrival = in.required<std::string>("arrival_column");
-  c.input = in.required<std::string>("input_column");
-  c.output = in.required<std::string>("output_column");
-  c.time_unit = in.choice("time_unit", {"s", "ms", "us", "ns", "min", "h", "date"}, c.time_unit);
-  c.header = in.optional("header", c.header);
+  c.arrival = in.read<std::string>(kCsvKeys["arrival_column"]);
+  c.input = in.read<std::string>(kCsvKeys["input_column"]);
+  c.output = in.read<std::string>(kCsvKeys["output_column"]);
+  c.time_unit = in.read<std::string>(kCsvKeys["time_unit"]);
+  c.header = in.read<bool>(kCsvKeys["header"]);
   const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
   ByteInput input(file);
   return read_request_csv(input, c, options);
 }
+
+}  // namespace
+
+extern const RequestSource kCsvSource{"csv", "any table with columns for arrival, input and output tokens", make_csv,
+                                      kCsvKeys};
 
 }  // namespace epsim

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "sim/core/choice.h"
 #include "sim/core/config.h"
+#include "sim/core/key.h"
 #include "sim/core/rng.h"
 #include "sim/core/units.h"
 
@@ -20,27 +22,43 @@ enum class EqualTimes { kError, kKeep, kSpread };
 // only with copies of the same number, so that a copy is no hit for its original.
 enum class RateMethod { kStretch, kResample };
 
-// Keys of a recorded trace's section:
-//   slice_start, slice_length            keep arrivals in [start, start + length) of the recording; time 0 becomes its
-//                                        start
-//   time_scale                           arrival gaps are divided by it: 2 = twice the request rate (default 1)
-//   rate                                 wanted (requests - 1) / (last - first arrival); not with time_scale
-//   rate_by                              stretch (default) | resample: how the rate is reached
-//   max_input_tokens, max_output_tokens  longer requests are clipped to this
-//   drop_zero_tokens                     false (default): a request without input or output tokens is an error naming
-//                                        its line; true: it is left out and counted in the trace's source
-//   equal_timestamps                     error | keep | spread
+template <>
+inline constexpr auto kNames<EqualTimes> =
+    choice<EqualTimes>({{"error", EqualTimes::kError}, {"keep", EqualTimes::kKeep}, {"spread", EqualTimes::kSpread}});
+template <>
+inline constexpr auto kNames<RateMethod> = choice<RateMethod>({{"stretch", RateMethod::kStretch},
+                                                               {"resample", RateMethod::kResample}});
+
 struct RequestOptions {
+  // Arrivals in [start, start + length) of the recording are kept; time 0 becomes its start.
   Ticks slice_start{0};
   std::optional<Ticks> slice_length;
   double time_scale = 1.0;
-  std::optional<RequestsPerSecond> rate;
+  std::optional<RequestsPerSecond> rate;  // wanted (requests - 1) / (last - first arrival); not with time_scale
   RateMethod rate_by = RateMethod::kStretch;
   std::int32_t max_input_tokens = 0, max_output_tokens = 0;  // 0 = as recorded
+  // A request without input or output tokens is left out and counted in the trace's source; else it is an error.
   bool drop_zero_tokens = false;
   EqualTimes equal_times = EqualTimes::kError;
   Seed seed{0};  // of the copies that resampling draws
 };
+
+inline constexpr KeyTable kRecordingKeys({
+    {"path", key::path(), key::kRequired, "The recorded trace; gzip is fine."},
+    {"rate", key::request_rate(Bound::kPositive), key::by("as recorded"), "Scale the recording to this mean rate."},
+    {"rate_by", key::one_of<RateMethod>(), key::is(RequestOptions{}.rate_by),
+     "stretch: divide the gaps; resample: drop or copy requests."},
+    {"time_scale", key::number(Bound::kPositive), key::is(RequestOptions{}.time_scale),
+     "Divide the gaps by this; 2 doubles the rate."},
+    {"slice_start", key::time(), key::is(Seconds(0)), "Start of the part of the recording that is used."},
+    {"slice_length", key::time(Bound::kPositive), key::by("to the end"), "Length of that part."},
+    {"max_input_tokens", key::whole(Bound::kPositive), key::by("no limit"), "Cut prompts to this length."},
+    {"max_output_tokens", key::whole(Bound::kPositive), key::by("no limit"), "Cut answers to this length."},
+    {"drop_zero_tokens", key::flag(), key::is(RequestOptions{}.drop_zero_tokens),
+     "Drop requests without prompt or answer instead of refusing them."},
+    {"equal_timestamps", key::one_of<EqualTimes>(), key::by("the format's"),
+     "What to do with requests at the same instant."},
+});
 
 // `equal_times` is the format's default for equal_timestamps: kKeep where its clock is coarse.
 RequestOptions read_request_options(ConfigReader& in, Seed seed, EqualTimes equal_times);

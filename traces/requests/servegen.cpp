@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
 #include "traces/requests/sources.h"
 
@@ -172,15 +173,41 @@ RequestTable sample_servegen(const ServeGenPool& pool, const ServeGenOptions& wa
   return Sampler(pool, wanted, options).run();
 }
 
+namespace {
+
+enum class MissingLengths { kError, kSkip };
+enum class JointLengths { kIndependent, kRanked };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<MissingLengths> = choice<MissingLengths>({{"error", MissingLengths::kError},
+                                                                       {"skip", MissingLengths::kSkip}});
+template <>
+inline constexpr auto kNames<JointLengths> = choice<JointLengths>({{"independent", JointLengths::kIndependent},
+                                                                   {"ranked", JointLengths::kRanked}});
+
+namespace {
+
+constexpr KeyTable kServeGenKeys =
+    KeyTable({
+        {"clients", key::wholes(), key::by("all"), "Clients to draw."},
+        {"missing_lengths", key::one_of<MissingLengths>(), key::is(MissingLengths::kError),
+         "What to do with clients that have no length data."},
+        {"joint_lengths", key::one_of<JointLengths>(), key::is(JointLengths::kIndependent),
+         "How prompt and answer lengths are paired."},
+    }) +
+    kRecordingKeys;
+
 RequestTable make_servegen(ConfigReader& in, Seed seed) {
-  const std::filesystem::path path = in.path("path");
+  const std::filesystem::path path = in.path(kRecordingKeys["path"]);
   ServeGenOptions wanted;
   for (const std::int64_t number :
-       in.maybe<std::vector<std::int64_t>>("clients").value_or(std::vector<std::int64_t>{})) {
+       in.maybe<std::vector<std::int64_t>>(kServeGenKeys["clients"]).value_or(std::vector<std::int64_t>{})) {
     wanted.clients.insert(number);
   }
-  wanted.skip_missing = in.choice("missing_lengths", {"error", "skip"}, "error") == "skip";
-  wanted.ranked = in.choice("joint_lengths", {"independent", "ranked"}, "independent") == "ranked";
+  wanted.skip_missing = in.read<MissingLengths>(kServeGenKeys["missing_lengths"]) == MissingLengths::kSkip;
+  wanted.ranked = in.read<JointLengths>(kServeGenKeys["joint_lengths"]) == JointLengths::kRanked;
   const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
   in.check(!options.rate || options.rate_by == RateMethod::kStretch, "rate_by",
            "the rate of clients is reached by scaling each client's rate; leave this key out.");
@@ -190,5 +217,10 @@ RequestTable make_servegen(ConfigReader& in, Seed seed) {
   ByteInput input(path);
   return sample_servegen(read_servegen_archive(input), wanted, options);
 }
+
+}  // namespace
+
+extern const RequestSource kServeGenSource{
+    "servegen", "requests drawn from ServeGen's client statistics (folder or tar.gz)", make_servegen, kServeGenKeys};
 
 }  // namespace epsim

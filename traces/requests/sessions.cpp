@@ -1,4 +1,7 @@
-// Conversations: turns that repeat all that went before, and say which prefix blocks they share.
+// Conversations: sessions start by a Poisson process and have a geometric number of turns. The next turn comes
+// `think_time` (exponential, this mean; it includes the time of the answer) after the one before. Its input is all that
+// went before (inputs and answers) and the new tokens that the lengths draw; prefix blocks say what is shared. The trace
+// starts with no session open.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,8 +10,8 @@
 
 #include "traces/requests/arrivals.h"
 #include "traces/requests/lengths.h"
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
-#include "traces/requests/sources.h"
 
 namespace epsim {
 
@@ -20,17 +23,28 @@ struct SessionPlan {
   int block_tokens;
 };
 
+constexpr KeyTable kSessionKeys =
+    KeyTable({
+        {"session_rate", key::request_rate(Bound::kPositive), key::kRequired, "Rate of new conversations."},
+        {"turns", key::number(Range::between(1, 1e4)), key::kRequired, "Mean number of turns of a conversation."},
+        {"think_time", key::time(Bound::kPositive), key::kRequired, "Mean time from one turn to the next."},
+        {"system_tokens", key::whole(), key::is(0), "Tokens of a system prompt that all conversations share."},
+        {"max_context", key::whole(Bound::kPositive), key::kRequired,
+         "A conversation ends before it exceeds this many tokens."},
+        {"block_tokens", key::whole(Bound::kPositive), key::is(512), "Tokens per prefix block."},
+    }) +
+    kExtentKeys + kLengthKeys;
+
 SessionPlan read_plan(ConfigReader& in) {
   SessionPlan p{};
-  p.session_rate = in.required<RequestsPerSecond>("session_rate", Bound::kPositive).count();
-  p.turns = in.required<double>("turns");
-  in.check(p.turns >= 1 && p.turns <= 1e4, "turns", "the mean number of turns must be within 1 and 10000.");
-  p.think_s = in.required<Seconds>("think_time", Bound::kPositive).count();
+  p.session_rate = in.read<RequestsPerSecond>(kSessionKeys["session_rate"]).count();
+  p.turns = in.read<double>(kSessionKeys["turns"]);
+  p.think_s = in.read<Seconds>(kSessionKeys["think_time"]).count();
   in.check(p.think_s <= 9e6, "think_time", "this is longer than a run can be.");
-  p.system_tokens = in.optional<int>("system_tokens", 0);
-  p.max_context = in.required<int>("max_context", Bound::kPositive);
+  p.system_tokens = in.read<int>(kSessionKeys["system_tokens"]);
+  p.max_context = in.read<int>(kSessionKeys["max_context"]);
   in.check(p.system_tokens < p.max_context, "system_tokens", "this must be below max_context.");
-  p.block_tokens = in.optional("block_tokens", 512, Bound::kPositive);
+  p.block_tokens = in.read<int>(kSessionKeys["block_tokens"]);
   return p;
 }
 
@@ -145,8 +159,6 @@ class SessionArrivals {
   std::priority_queue<Session, std::vector<Session>, Later> open_;
 };
 
-}  // namespace
-
 RequestTable make_sessions(ConfigReader& in, Seed seed) {
   const SessionPlan plan = read_plan(in);
   const Extent extent = read_extent(in, plan.session_rate * plan.turns, "session_rate");
@@ -158,5 +170,11 @@ RequestTable make_sessions(ConfigReader& in, Seed seed) {
                                    plan.think_s, lengths.description());
   return table;
 }
+
+}  // namespace
+
+extern const RequestSource kSessionsSource{"sessions",
+                                           "conversations: turns, think time, growing context, shared prefixes",
+                                           make_sessions, kSessionKeys, true};
 
 }  // namespace epsim

@@ -6,8 +6,8 @@
 
 #include "traces/requests/arrivals.h"
 #include "traces/requests/lengths.h"
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
-#include "traces/requests/sources.h"
 
 namespace epsim {
 
@@ -15,9 +15,56 @@ namespace {
 
 constexpr double kTwoPi = 6.283185307179586476925;
 
-double read_rate(ConfigReader& in) { return in.required<RequestsPerSecond>("rate", Bound::kPositive).count(); }
+constexpr KeyTable kRateKeys =
+    KeyTable({{"rate", key::request_rate(Bound::kPositive), key::kRequired, "Mean arrival rate."}}) + kExtentKeys +
+    kLengthKeys;
+// Below 0.001 (a coefficient of variation above 30) double precision runs out of small gaps.
+constexpr KeyTable kGammaKeys = KeyTable({{"burstiness", key::number(Range::between(1e-3, 1e6)), key::kRequired,
+                                           "Shape of the gamma distribution: 1 is Poisson, lower is burstier."}}) +
+                                kRateKeys;
+enum class Turns { kExponential, kFixed };
 
-// Two rates in turns.
+}  // namespace
+
+template <>
+inline constexpr auto kNames<Turns> = choice<Turns>({{"exponential", Turns::kExponential}, {"fixed", Turns::kFixed}});
+
+namespace {
+
+constexpr KeyTable kOnOffKeys =
+    KeyTable({
+        {"on_rate", key::request_rate(Bound::kPositive), key::kRequired, "Arrival rate in a burst."},
+        {"off_rate", key::request_rate(), key::is(RequestsPerSecond(0)), "Arrival rate between bursts."},
+        {"on_time", key::time(Bound::kPositive), key::kRequired, "Length of a burst."},
+        {"off_time", key::time(Bound::kPositive), key::kRequired, "Time between bursts."},
+        {"turns", key::one_of<Turns>(), key::is(Turns::kExponential), "Whether those lengths are means or exact."},
+    }) +
+    kExtentKeys + kLengthKeys;
+constexpr KeyTable kDiurnalKeys =
+    KeyTable({
+        {"rate", key::request_rate(Bound::kPositive), key::by("required without hourly_rates"), "Mean arrival rate."},
+        {"hourly_rates", key::numbers(), key::kNone,
+         "24 arrival rates in requests per second, one per hour of the day."},
+        {"amplitude", key::number(kShare), key::by("required without hourly_rates"),
+         "Swing of the rate as a share of its mean."},
+        {"period", key::time(Bound::kPositive), key::is(Seconds(86400)), "Length of the cycle."},
+        {"peak_at", key::time(), key::is(Seconds(14 * 3600)), "Time of day of the highest rate."},
+        {"start_at", key::time(), key::is(Seconds(0)), "Time of day at which the run starts."},
+    }) +
+    kExtentKeys + kLengthKeys;
+constexpr KeyTable kClosedLoopKeys =
+    KeyTable({
+        {"concurrency", key::whole(Bound::kPositive), key::kRequired, "Requests in flight."},
+        {"count", key::whole(Bound::kPositive), key::kRequired, "Number of requests."},
+        {"warmup", key::whole(), key::is(0), "First requests that are left out of the figures."},
+        {"ramp", key::time(), key::is(Seconds(0)), "Time over which clients start."},
+    }) +
+    kLengthKeys;
+
+double read_rate(ConfigReader& in) { return in.read<RequestsPerSecond>(kRateKeys["rate"]).count(); }
+
+// Two rates in turns, of mean times of a two-state Markov process that starts in its stationary state; or fixed, where
+// the first turn is on, from time 0.
 struct OnOff {
   double rate[2], mean_s[2];  // [0] off, [1] on
   bool fixed;
@@ -28,11 +75,11 @@ struct OnOff {
 
 OnOff read_onoff(ConfigReader& in) {
   OnOff p{};
-  p.rate[1] = in.required<RequestsPerSecond>("on_rate", Bound::kPositive).count();
-  p.rate[0] = in.optional("off_rate", RequestsPerSecond(0)).count();
-  p.mean_s[1] = in.required<Seconds>("on_time", Bound::kPositive).count();
-  p.mean_s[0] = in.required<Seconds>("off_time", Bound::kPositive).count();
-  p.fixed = in.choice("turns", {"exponential", "fixed"}, "exponential") == "fixed";
+  p.rate[1] = in.read<RequestsPerSecond>(kOnOffKeys["on_rate"]).count();
+  p.rate[0] = in.read<RequestsPerSecond>(kOnOffKeys["off_rate"]).count();
+  p.mean_s[1] = in.read<Seconds>(kOnOffKeys["on_time"]).count();
+  p.mean_s[0] = in.read<Seconds>(kOnOffKeys["off_time"]).count();
+  p.fixed = in.read<Turns>(kOnOffKeys["turns"]) == Turns::kFixed;
   // Walking empty turns takes time; a millisecond is far below any gap between requests worth modelling.
   in.check(p.mean_s[0] + p.mean_s[1] >= 1e-3, "on_time", "on_time and off_time must add up to 1 ms at least.");
   return p;
@@ -72,7 +119,7 @@ class OnOffArrivals {
   double at_s_ = 0.0, turn_end_s_ = 0.0;
 };
 
-// A rate that follows the clock.
+// A rate that follows the clock: of the hours of a day, or rate x (1 + amplitude cos(2 pi (t - peak_at) / period)).
 struct DailyRate {
   std::vector<double> hourly;  // requests per second; empty: the sinusoid
   double rate = 0, amplitude = 0, period_s = 0, peak_s = 0, start_s = 0;
@@ -98,24 +145,22 @@ struct DailyRate {
 
 DailyRate read_daily_rate(ConfigReader& in) {
   DailyRate r;
-  r.start_s = in.optional("start_at", Seconds{0}).count();
+  r.start_s = in.read<Seconds>(kDiurnalKeys["start_at"]).count();
   in.check(r.start_s < 86400, "start_at", "a time of day is below 24h.");
-  if (const auto hourly = in.maybe<std::vector<double>>("hourly_rates")) {
+  if (const auto hourly = in.maybe<std::vector<double>>(kDiurnalKeys["hourly_rates"])) {
     r.hourly = *hourly;
     in.check(r.hourly.size() == 24 && r.peak() > 0, "hourly_rates",
              "24 rates in requests per second are needed, not all of them 0.");
     return r;
   }
-  r.rate = read_rate(in);
-  r.amplitude = in.required<double>("amplitude");
-  in.check(r.amplitude <= 1.0, "amplitude", "this is a share of the mean rate, within 0 and 1.");
-  r.period_s = in.optional("period", Seconds{86400}, Bound::kPositive).count();
-  r.peak_s = in.optional("peak_at", Seconds{14 * 3600}).count();
+  r.rate = in.read<RequestsPerSecond>(kDiurnalKeys["rate"]).count();
+  r.amplitude = in.read<double>(kDiurnalKeys["amplitude"]);
+  r.period_s = in.read<Seconds>(kDiurnalKeys["period"]).count();
+  r.peak_s = in.read<Seconds>(kDiurnalKeys["peak_at"]).count();
   return r;
 }
 
-}  // namespace
-
+// Independent arrivals: exponential gaps.
 RequestTable make_poisson(ConfigReader& in, Seed seed) {
   const double rate = read_rate(in);
   RandomStream gaps(seed, "requests.arrivals");
@@ -124,6 +169,7 @@ RequestTable make_poisson(ConfigReader& in, Seed seed) {
                   [&] { return at_s += gaps.exponential(1.0 / rate); });
 }
 
+// The k-th request (k = 0, 1, ...) arrives at k / rate.
 RequestTable make_constant(ConfigReader& in, Seed seed) {
   const double rate = read_rate(in);
   std::int64_t k = 0;
@@ -131,11 +177,12 @@ RequestTable make_constant(ConfigReader& in, Seed seed) {
                   [&] { return static_cast<double>(k++) / rate; });
 }
 
+// `burstiness` b is the shape of the gaps, as in vLLM's bench serve: coefficient of variation 1/sqrt(b); 1 = Poisson,
+// below 1 = bursts, above 1 = more even. The process is stationary from time 0 on, so that the expected number of
+// requests is rate x duration for any b.
 RequestTable make_gamma(ConfigReader& in, Seed seed) {
   const double rate = read_rate(in);
-  const double burstiness = in.required<double>("burstiness", Bound::kPositive);
-  // Below 0.001 (a coefficient of variation above 30) double precision runs out of small gaps.
-  in.check(burstiness >= 1e-3 && burstiness <= 1e6, "burstiness", "this must be within 0.001 and 1e6.");
+  const double burstiness = in.read<double>(kGammaKeys["burstiness"]);
   const GapRule rule{GapRule::Family::kGamma, burstiness};
   RandomStream gaps(seed, "requests.arrivals");
   double at_s = -1.0;
@@ -168,13 +215,17 @@ RequestTable make_diurnal(ConfigReader& in, Seed seed) {
                   });
 }
 
+// Clients that each wait for an answer before they send the next request, as sglang.bench_serving and vllm bench serve
+// do with --max-concurrency and InferenceX always: all prompts are there at the start, `concurrency` are in flight,
+// and the next goes when one has ended; its arrival is when it is sent. The prompts of the warm-up come first, and are
+// as long as the first that counts; the clients begin evenly over `ramp`.
 RequestTable make_closed_loop(ConfigReader& in, Seed seed) {
   RequestTable table;
   ClosedLoop& loop = table.trace.closed_loop;
-  loop.concurrency = in.required<int>("concurrency", Bound::kPositive);
-  loop.warmup = in.optional<std::int64_t>("warmup", 0);
-  loop.ramp = to_ticks(in.optional("ramp", Seconds{0}));
-  const auto count = in.required<std::int64_t>("count", Bound::kPositive);
+  loop.concurrency = in.read<int>(kClosedLoopKeys["concurrency"]);
+  loop.warmup = in.read<std::int64_t>(kClosedLoopKeys["warmup"]);
+  loop.ramp = to_ticks(in.read<Seconds>(kClosedLoopKeys["ramp"]));
+  const auto count = in.read<std::int64_t>(kClosedLoopKeys["count"]);
   in.check(static_cast<double>(count) + static_cast<double>(loop.warmup) <= kMaxRequests, "count",
            fmt::format("at most {:.0e} requests are allowed, warm-up included.", kMaxRequests));
   for (const char* key : {"rate", "duration"}) {
@@ -195,5 +246,20 @@ RequestTable make_closed_loop(ConfigReader& in, Seed seed) {
                                    count, loop.warmup, lengths.description());
   return table;
 }
+
+}  // namespace
+
+extern const RequestSource kPoissonSource{"poisson", "independent arrivals at a mean rate", make_poisson, kRateKeys,
+                                          true};
+extern const RequestSource kConstantSource{"constant", "evenly spaced arrivals", make_constant, kRateKeys, true};
+extern const RequestSource kGammaSource{"gamma", "gamma-distributed gaps with a burstiness, as vLLM's bench serve",
+                                        make_gamma, kGammaKeys, true};
+extern const RequestSource kOnOffSource{"onoff", "Poisson arrivals at two rates in turns: bursts and quiet", make_onoff,
+                                        kOnOffKeys, true};
+extern const RequestSource kDiurnalSource{"diurnal", "Poisson arrivals whose rate follows the hour of the day",
+                                          make_diurnal, kDiurnalKeys, true};
+extern const RequestSource kClosedLoopSource{
+    "closed_loop", "clients with one request in flight each, as benchmarks with --max-concurrency", make_closed_loop,
+    kClosedLoopKeys};
 
 }  // namespace epsim

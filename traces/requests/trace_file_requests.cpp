@@ -2,13 +2,15 @@
 #include <fmt/format.h>
 
 #include "traces/format/trace_file.h"
+#include "traces/requests/read_requests.h"
 #include "traces/requests/request_collector.h"
-#include "traces/requests/sources.h"
 
 namespace epsim {
 
+namespace {
+
 RequestTable make_trace_file_requests(ConfigReader& in, Seed seed) {
-  const std::filesystem::path path = in.path("path");
+  const std::filesystem::path path = in.path(kRecordingKeys["path"]);
   const RequestOptions options = read_request_options(in, seed, EqualTimes::kKeep);
   const TraceFile file(path);
   if (!file.has_requests()) {
@@ -29,5 +31,10 @@ RequestTable make_trace_file_requests(ConfigReader& in, Seed seed) {
   }
   return collector.finish(file.name());
 }
+
+}  // namespace
+
+extern const RequestSource kTraceFileSource{"trace_file", "requests in a trace file of epsim's own (HDF5)",
+                                            make_trace_file_requests, kRecordingKeys};
 
 }  // namespace epsim
