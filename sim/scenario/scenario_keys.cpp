@@ -17,11 +17,9 @@
 #include "sim/scenario/read_policies.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
-#include "traces/expert_loads/imbalance_suite.h"
 #include "traces/expert_loads/load_sources.h"
 #include "traces/requests/lengths.h"
 #include "traces/requests/read_requests.h"
-#include "traces/routing_model/presets.h"
 
 namespace epsim {
 namespace {
@@ -54,9 +52,6 @@ std::vector<std::string> catalogue(std::string_view name) {
       {"@nodes", [] { return entry_names(list_nodes()); }},
       {"@transports", [] { return entry_names(transport_entries()); }},
       {"@engines", engine_names},
-      {"@loads", [] { return entry_names(load_readers()); }},
-      {"@presets", [] { return entry_names(routing_presets()); }},
-      {"@patterns", [] { return std::vector<std::string>(std::begin(kImbalanceNames), std::end(kImbalanceNames)); }},
       {"@policies", policy_kinds}};
   return table.at(name)();
 }
@@ -128,7 +123,7 @@ std::vector<SectionKeys> section_keys() {
   }
   add_entries("policies.*.replica_choice", replica_choices(), out);
   add_entries("policies.*.rebalance", rebalance_rules(), out);
-  for (const auto& more : {request_keys(), lengths_keys()}) {
+  for (const auto& more : {request_keys(), lengths_keys(), load_keys()}) {
     out.insert(out.end(), more.begin(), more.end());
   }
   return out;
@@ -196,7 +191,6 @@ ScenarioKey plain_row(const PlainKey& key) {
   static constexpr std::pair<std::string_view, const char*> kLists[] = {{"@models", "epsim list models"},
                                                                         {"@nodes", "epsim list hardware"},
                                                                         {"@engines", "epsim list engines"},
-                                                                        {"@loads", "epsim list readers"},
                                                                         {"@policies", "epsim list policies"}};
   const bool open = key.choices.starts_with('@');
   const auto list =

@@ -61,7 +61,7 @@ TEST_CASE("Libra on W1 to W7: at most 1.05 with perfect prediction, 1.10 with Ta
   for (const Model& model : kModels) {
     CAPTURE(model.name);
     for (int kind = static_cast<int>(Imbalance::kHotExperts); kind <= static_cast<int>(Imbalance::kBurst); ++kind) {
-      CAPTURE(kImbalanceNames[kind]);
+      CAPTURE(std::string(name_of(static_cast<Imbalance>(kind))));
       for (const LibraRelief relief : {LibraRelief::kRebalanced, LibraRelief::kSimulated}) {
         CHECK(reach(static_cast<Imbalance>(kind), model.experts, 1.0, relief).worst <= 1.05);
         for (const double accuracy : model.accuracy) {
@@ -76,7 +76,7 @@ TEST_CASE("Libra on W1 to W7: at most 1.05 with perfect prediction, 1.10 with Ta
 TEST_CASE("Libra's printed planning keeps the bounds but on W5, where half of the experts are idle") {
   for (const Model& model : kModels) {
     for (int kind = static_cast<int>(Imbalance::kHotExperts); kind <= static_cast<int>(Imbalance::kBurst); ++kind) {
-      CAPTURE(kImbalanceNames[kind]);
+      CAPTURE(std::string(name_of(static_cast<Imbalance>(kind))));
       const auto worst = [&](double accuracy) {
         return reach(static_cast<Imbalance>(kind), model.experts, accuracy, LibraRelief::kOwnRequests).worst;
       };

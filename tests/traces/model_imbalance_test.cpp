@@ -31,9 +31,9 @@ std::vector<double> row_of(const ExpertLoadSource& source, std::int64_t step, in
 double gpu_max_over_mean(const std::vector<double>& row, int gpus) { return 1 / contiguous_balancedness(row, gpus); }
 
 TEST_CASE("every pattern routes top-k assignments per token, at most one per expert") {
-  for (const char* name : kImbalanceNames) {
+  for (const std::string& name : names_of<Imbalance>()) {
     CAPTURE(name);
-    const auto source = source_of(std::string("pattern: ") + name);
+    const auto source = source_of("pattern: " + name);
     for (const std::int64_t step : {0, 5, 50, 150, 799}) {
       StepLoads loads;
       source->draw(step, std::vector<std::int64_t>(8, 4096), loads);

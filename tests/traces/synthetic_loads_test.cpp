@@ -145,7 +145,7 @@ TEST_CASE("impossible skews are refused") {
            Row{"{kind: skew, max_over_mean: [1, 2, 0.5]}", "at least 1 and at most 16"},
            Row{"{kind: skew, max_over_mean: [1, 2, .nan]}", "finite"},
            Row{"{kind: skew, low: 3, high: 2, high_share: 0.5}", "low may not exceed high"},
-           Row{"{kind: skew, low: 2, high: 3, high_share: 1.5}", "from 0 to 1"},
+           Row{"{kind: skew, low: 2, high: 3, high_share: 1.5}", "at most 1"},
            Row{"{kind: skew, range: [8, 2]}", "this is [lowest, highest]"},
            Row{"{kind: skew, range: [2, 17]}", "at least 1 and at most 16"},
            Row{"{kind: skew, low: 2, high: 3}", "required and missing"},

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sim/core/check.h"
+#include "traces/expert_loads/load_sources.h"
 
 namespace epsim {
 
@@ -134,41 +135,52 @@ void ImbalanceSource::draw(const StepAt& at, std::span<const std::int64_t> token
 
 namespace {
 
+constexpr ImbalanceSpec kUsual{};
+
+constexpr KeyTable kImbalanceKeys({
+    {"pattern", key::one_of<Imbalance>(), key::kRequired, "Kind of imbalance."},
+    {"tokens", key::whole(Bound::kPositive), key::is(std::int64_t{1} << 20), "Tokens in a planning window."},
+    {"sources", key::whole(Bound::kPositive), key::is(8), "DP ranks drawn in a planning window."},
+    {"hot", key::whole(Bound::kPositive), key::is(kUsual.hot), "Number of hot experts."},
+    {"factor", key::number(), key::is(kUsual.factor), "Load of hot experts or GPUs over the others."},
+    {"gpus", key::whole(Bound::kPositive), key::is(kUsual.gpus), "GPUs that the pattern is made for."},
+    {"idle", key::number(), key::is(kUsual.idle), "Share of experts without load."},
+    {"period", key::whole(Bound::kPositive), key::is(kUsual.period), "Steps from one change to the next."},
+    {"length", key::whole(Bound::kPositive), key::is(kUsual.length), "Steps of a burst."},
+});
+
 ImbalanceSpec read_imbalance(ConfigReader& in, const MoeSpec& model) {
   ImbalanceSpec spec;
-  const std::vector<std::string> names(std::begin(kImbalanceNames), std::end(kImbalanceNames));
-  const std::string name = in.choice("pattern", names);
-  spec.kind = static_cast<Imbalance>(std::find(names.begin(), names.end(), name) - names.begin());
+  spec.kind = in.read<Imbalance>(kImbalanceKeys["pattern"]);
   const Imbalance kind = spec.kind;
   if (kind == Imbalance::kHotExperts || kind == Imbalance::kBurst) {
-    spec.hot = in.optional("hot", spec.hot, Bound::kPositive);
+    spec.hot = in.read<int>(kImbalanceKeys["hot"]);
   }
   if (kind != Imbalance::kBalanced && kind != Imbalance::kZeroLoad) {
-    spec.factor = in.optional("factor", spec.factor);
+    spec.factor = in.read<double>(kImbalanceKeys["factor"]);
   }
   if (uses_gpus(kind)) {
-    spec.gpus = in.optional("gpus", spec.gpus, Bound::kPositive);
+    spec.gpus = in.read<int>(kImbalanceKeys["gpus"]);
   }
   if (kind == Imbalance::kZeroLoad) {
-    spec.idle = in.optional("idle", spec.idle);
+    spec.idle = in.read<double>(kImbalanceKeys["idle"]);
   }
   if (kind == Imbalance::kRotatingHotspot || kind == Imbalance::kBurst) {
-    spec.period = in.optional("period", spec.period, Bound::kPositive);
+    spec.period = in.read<std::int64_t>(kImbalanceKeys["period"]);
   }
   if (kind == Imbalance::kBurst) {
-    spec.length = in.optional("length", spec.length, Bound::kPositive);
+    spec.length = in.read<std::int64_t>(kImbalanceKeys["length"]);
   }
   spec.hot = std::min(spec.hot, model.experts - 1);
   spec.validate(model, in);
   return spec;
 }
 
-}  // namespace
-
+// The mean over a cycle, of all sources together.
 LoadWindow make_imbalance_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const ImbalanceSource source(read_imbalance(in, model), model.moe_layers(), model.experts, model.top_k, seed);
-  const auto tokens = in.optional("tokens", std::int64_t{1} << 20, Bound::kPositive);
-  const auto sources = in.optional("sources", 8, Bound::kPositive);
+  const auto tokens = in.read<std::int64_t>(kImbalanceKeys["tokens"]);
+  const auto sources = in.read<int>(kImbalanceKeys["sources"]);
   const std::vector<std::int64_t> each(sources, 1);
   LoadWindow window(model.moe_layers(), model.experts);
   StepLoads loads;
@@ -191,5 +203,11 @@ std::unique_ptr<ExpertLoadSource> make_imbalance_source(ConfigReader& in, const 
   return std::make_unique<ImbalanceSource>(read_imbalance(in, model), model.moe_layers(), model.experts, model.top_k,
                                            seed);
 }
+
+}  // namespace
+
+extern const LoadReader kImbalanceLoads{"imbalance",
+                                        "the suite W0 to W7: loads whose imbalance is known by construction",
+                                        kImbalanceKeys, make_imbalance_window, make_imbalance_source};
 
 }  // namespace epsim

@@ -15,13 +15,11 @@
 // Chances are exact: no noise is drawn. Hot experts and GPUs differ by layer, as the seed has it.
 #pragma once
 
-#include <memory>
-#include <string>
 #include <vector>
 
+#include "sim/core/choice.h"
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
-#include "sim/domain/load_window.h"
 #include "sim/domain/moe_spec.h"
 #include "sim/domain/step_loads.h"
 
@@ -37,8 +35,15 @@ enum class Imbalance {
   kRotatingHotspot,
   kBurst
 };
-inline constexpr const char* kImbalanceNames[] = {"balanced",      "hot_experts", "hot_rank",         "spread_hot",
-                                                  "source_ragged", "zero_load",   "rotating_hotspot", "burst"};
+template <>
+inline constexpr auto kNames<Imbalance> = choice<Imbalance>({{"balanced", Imbalance::kBalanced},
+                                                             {"hot_experts", Imbalance::kHotExperts},
+                                                             {"hot_rank", Imbalance::kHotRank},
+                                                             {"spread_hot", Imbalance::kSpreadHot},
+                                                             {"source_ragged", Imbalance::kSourceRagged},
+                                                             {"zero_load", Imbalance::kZeroLoad},
+                                                             {"rotating_hotspot", Imbalance::kRotatingHotspot},
+                                                             {"burst", Imbalance::kBurst}});
 
 struct ImbalanceSpec {
   Imbalance kind = Imbalance::kBalanced;
@@ -67,11 +72,5 @@ class ImbalanceSource final : public ExpertLoadSource {
   std::vector<std::vector<int>> order_;  // [layer] experts, the hot ones first
   std::vector<int> hot_gpu_;             // [layer]
 };
-
-// Scenario sections of kind `imbalance`. Keys: pattern (a name above), and of those that the pattern uses: hot, factor,
-// gpus, idle, period, length. As a window to plan from: the mean over a cycle, `tokens` (2^20) of `sources` (8)
-// together.
-LoadWindow make_imbalance_window(ConfigReader& in, const MoeSpec& model, Seed seed);
-std::unique_ptr<ExpertLoadSource> make_imbalance_source(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim

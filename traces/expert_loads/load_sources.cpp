@@ -6,28 +6,46 @@
 #include <string>
 #include <vector>
 
-#include "traces/expert_loads/imbalance_suite.h"
-#include "traces/expert_loads/sglang_counts.h"
-#include "traces/expert_loads/synthetic.h"
 #include "traces/expert_loads/timed_load_source.h"
-#include "traces/expert_loads/trace_file_loads.h"
 #include "traces/expert_loads/window_load_source.h"
 #include "traces/routing_model/model_load_source.h"
 
 namespace epsim {
 
+// Defined beside each reader.
+extern const LoadReader kSglangCountsLoads, kUniformLoads, kZipfLoads, kSkewLoads, kTraceFileLoads, kImbalanceLoads;
+
 namespace {
 
-constexpr LoadReader kReaders[] = {
-    {"sglang_counts", "SGLang's expert-load JSON (logical_count by layer and expert)", make_sglang_counts},
-    {"uniform", "every expert takes the same load", make_uniform_loads},
-    {"zipf", "load falls with a power of the expert's rank, hot experts differ by layer", make_zipf_loads},
-    {"skew", "per-layer hottest-expert load over the mean, as stated", make_skew_loads},
-    {"trace_file", "a trace in epsim's HDF5 format, replayed step by step", make_trace_window, make_trace_replay},
-    {"model", "a statistical model of routing (preset or fitted), drawn per step and rank", make_model_window,
-     make_model_source},
-    {"imbalance", "the suite W0 to W7: loads whose imbalance is known by construction", make_imbalance_window,
-     make_imbalance_source}};
+enum class Variation { kReplay, kSampled, kNone };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<Variation> =
+    choice<Variation>({{"replay", Variation::kReplay}, {"sampled", Variation::kSampled}, {"none", Variation::kNone}});
+
+namespace {
+
+constexpr KeyTable kKeys({
+    {"kind", key::one_of([] { return entry_names(load_readers()); }, "epsim list readers"), key::kRequired,
+     "A generator, or format of a recording."},
+    {"windows", key::sections(), key::kNone,
+     "Loads that change during the run: one section after another, instead of a kind."},
+    {"for", key::time(Bound::kPositive), key::by("required in windows"), "How long an item of `windows` lasts."},
+    {"overdispersion", key::number(), key::is(1.0), "Variance of sampled counts over that of independent tokens."},
+});
+constexpr KeyTable kReplayedKeys({{"variation", key::one_of<Variation>(), key::is(Variation::kReplay),
+                                   "replay: step by step as recorded or drawn; otherwise around the mean."}});
+constexpr KeyTable kSampledKeys({{"variation", key::one_of([] {
+                                    return std::vector<std::string>{"sampled", "none"};
+                                  }),
+                                  key::is(Variation::kSampled),
+                                  "sampled: each step draws its tokens; none: each step has exactly the mean."}});
+
+constexpr const Key& variation_key(const LoadReader& reader) {
+  return (reader.replay != nullptr ? std::span<const Key>(kReplayedKeys) : std::span<const Key>(kSampledKeys)).front();
+}
 
 // pi_e <= 1 and no empty layer: what every use of a window relies on.
 void check_window(ConfigReader& in, const LoadWindow& window, const MoeSpec& model) {
@@ -47,17 +65,34 @@ void check_window(ConfigReader& in, const LoadWindow& window, const MoeSpec& mod
 
 }  // namespace
 
-std::span<const LoadReader> load_readers() { return kReaders; }
+std::span<const LoadReader> load_readers() {
+  static const LoadReader all[] = {
+      kSglangCountsLoads,
+      kUniformLoads,
+      kZipfLoads,
+      kSkewLoads,
+      kTraceFileLoads,
+      {"model", "a statistical model of routing (preset or fitted), drawn per step and rank", model_load_keys(),
+       make_model_window, make_model_source},
+      kImbalanceLoads};
+  return all;
+}
+
+std::vector<SectionKeys> load_keys() {
+  std::vector<SectionKeys> out{{"loads", "", kKeys}};
+  for (const LoadReader& reader : load_readers()) {
+    out.push_back({"loads", reader.name, {&variation_key(reader), 1}});
+  }
+  add_entries("loads", load_readers(), out);
+  return out;
+}
 
 namespace {
 
 const LoadReader& chosen_reader(ConfigReader& in) {
-  std::vector<std::string> names;
-  for (const LoadReader& reader : kReaders) {
-    names.emplace_back(reader.name);
-  }
-  const std::string kind = in.choice("kind", names);
-  return *std::find_if(std::begin(kReaders), std::end(kReaders), [&](const LoadReader& r) { return r.name == kind; });
+  const auto kind = in.read<std::string>(kKeys["kind"]);
+  const auto all = load_readers();
+  return *std::find_if(all.begin(), all.end(), [&](const LoadReader& r) { return r.name == kind; });
 }
 
 LoadWindow read_checked(const LoadReader& reader, ConfigReader& in, const MoeSpec& model, Seed seed) {
@@ -68,24 +103,22 @@ LoadWindow read_checked(const LoadReader& reader, ConfigReader& in, const MoeSpe
 
 std::unique_ptr<ExpertLoadSource> make_one_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const LoadReader& reader = chosen_reader(in);
-  const std::string variation = reader.replay == nullptr
-                                    ? in.choice("variation", {"sampled", "none"}, "sampled")
-                                    : in.choice("variation", {"replay", "sampled", "none"}, "replay");
-  if (variation == "replay") {
+  const auto variation = in.read<Variation>(variation_key(reader));
+  if (variation == Variation::kReplay) {
     return reader.replay(in, model, seed);
   }
-  const double overdispersion = variation == "sampled" ? in.optional("overdispersion", 1.0) : 0.0;
+  const double overdispersion = variation == Variation::kSampled ? in.read<double>(kKeys["overdispersion"]) : 0.0;
   return std::make_unique<WindowLoadSource>(read_checked(reader, in, model, seed), model.top_k, overdispersion, seed);
 }
 
 // The entries of `windows`, at least one.
 std::vector<ConfigReader> windows_of(ConfigReader& in) {
-  std::vector<ConfigReader> out = in.list_of_sections("windows");
+  std::vector<ConfigReader> out = in.list_of_sections(kKeys["windows"]);
   in.check(!out.empty(), "windows", "this list is empty; name at least one source of loads.");
   return out;
 }
 
-Seconds length_of(ConfigReader& window) { return window.required<Seconds>("for", Bound::kPositive); }
+Seconds length_of(ConfigReader& window) { return window.read<Seconds>(kKeys["for"]); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "sim/core/config.h"
 #include "sim/core/rng.h"
@@ -14,8 +15,10 @@
 namespace epsim {
 
 // Of the model, readers use: layers, moe_layer_numbers(), experts, top_k.
+// Stands beside its reader, in the kind's own file.
 struct LoadReader {
   std::string_view name, summary;
+  std::span<const Key> keys;  // through which both read
   LoadWindow (*read)(ConfigReader&, const MoeSpec&, Seed);
   // Steps as the reader itself has them; null where it knows but a mean mix.
   std::unique_ptr<ExpertLoadSource> (*replay)(ConfigReader&, const MoeSpec&, Seed) = nullptr;
@@ -24,15 +27,16 @@ struct LoadReader {
 // Every kind of expert loads, for `list` and for error messages.
 std::span<const LoadReader> load_readers();
 
+// Those of the section `loads`.
+std::vector<SectionKeys> load_keys();
+
 // Reads the key `kind` and then that kind's own keys; the caller ends with finish(). Every MoE layer of the window has
 // load, and no expert more than one assignment per token. Throws InputError.
 LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 
-// The same keys, and how steps vary:
-//   variation        sampled (default): counts of each step drawn around the window's mean mix; none: the mean mix
-//                    every step; replay (default of trace_file, model and imbalance): steps as the kind has them
-//                    itself, for a trace_file row s of the trace in step s, over again after the last
-//   overdispersion   sampled only: variance of a count over the binomial one (default 1)
+// The same keys, and how steps vary. variation sampled: counts of each step are drawn around the window's mean mix; none:
+// the mean mix every step; replay: steps as the kind has them itself, for a trace_file row s of the trace in step s, over
+// again after the last. overdispersion, of sampled steps: variance of a count over the binomial one.
 // Or the key `windows` alone, a list of such sections, each with `for`: how long its loads hold (the last one's hold
 // on). read_load_window() then gives the mean mix over that time, without batches.
 std::unique_ptr<ExpertLoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "traces/expert_loads/load_sources.h"
 #include "traces/format/logical_count.h"
 
 namespace epsim {
@@ -75,9 +76,18 @@ LoadWindow read_sglang_counts(ByteInput& input, const MoeSpec& model) {
   return window.finish();
 }
 
+namespace {
+
+constexpr KeyTable kCountsKeys({{"path", key::path(), key::kRequired, "The recording."}});
+
 LoadWindow make_sglang_counts(ConfigReader& in, const MoeSpec& model, Seed) {
-  ByteInput input(in.path("path"));
+  ByteInput input(in.path(kCountsKeys["path"]));
   return read_sglang_counts(input, model);
 }
+
+}  // namespace
+
+extern const LoadReader kSglangCountsLoads{
+    "sglang_counts", "SGLang's expert-load JSON (logical_count by layer and expert)", kCountsKeys, make_sglang_counts};
 
 }  // namespace epsim

@@ -1,8 +1,6 @@
 // SGLang's expert-load file: {"logical_count": [layer][expert]}, or [step][layer][expert], which is summed over steps.
 #pragma once
 
-#include "sim/core/config.h"
-#include "sim/core/rng.h"
 #include "sim/domain/load_window.h"
 #include "sim/domain/moe_spec.h"
 #include "traces/format/text_input.h"
@@ -13,8 +11,5 @@ namespace epsim {
 // MoE layers alone. Read as a stream: memory is bounded by one window. Throws InputError on broken JSON, other shapes,
 // negative or non-finite counts, and MoE layers without load.
 LoadWindow read_sglang_counts(ByteInput& input, const MoeSpec& model);
-
-// Keys: path.
-LoadWindow make_sglang_counts(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim

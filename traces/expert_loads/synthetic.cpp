@@ -8,12 +8,31 @@
 #include <numeric>
 
 #include "sim/core/check.h"
+#include "traces/expert_loads/load_sources.h"
 
 namespace epsim {
 
 namespace {
 
-constexpr std::int64_t kDefaultTokens = std::int64_t{1} << 23;  // as SGLang's published prefill windows
+constexpr KeyTable kWindowKeys({
+    {"tokens", key::whole(Bound::kPositive), key::is(std::int64_t{1} << 23),  // as SGLang's published prefill windows
+     "Tokens in the window."},
+    {"drift", key::number(at_most(3)), key::is(0.0),  // 3: a factor of 20 either way
+     "Sigma of the factor by which each expert's load differs between windows."},
+    {"window", key::whole(), key::is(0), "Number of the window; windows differ by `drift`."},
+});
+constexpr KeyTable kZipfKeys =
+    KeyTable({{"exponent", key::number(), key::kRequired, "Exponent of the power law."}}) + kWindowKeys;
+constexpr KeyTable kSkewKeys =
+    KeyTable({
+        {"max_over_mean", key::numbers(), key::kNone, "Hottest expert over the mean, one value per MoE layer."},
+        {"range", key::numbers(), key::kNone, "[lowest, highest] of hottest over mean, spread over the layers."},
+        {"low", key::number(), key::by("required without range and max_over_mean"),
+         "Hottest over mean of most layers."},
+        {"high", key::number(), key::by("required with low"), "Hottest over mean of the other layers."},
+        {"high_share", key::number(kShare), key::by("required with low"), "Share of layers that have `high`."},
+    }) +
+    kWindowKeys;
 
 std::vector<int> permutation(int size, RandomStream stream) {
   std::vector<int> order(size);
@@ -31,11 +50,9 @@ struct Window {
 };
 
 Window read_window(ConfigReader& in) {
-  const double tokens = static_cast<double>(in.optional("tokens", kDefaultTokens, Bound::kPositive));
-  const double drift = in.optional("drift", 0.0);
-  in.check(drift <= 3, "drift",
-           "a drift above 3 (a factor of 20 either way) is no drift any more; at most 3 is allowed.");
-  return {tokens, drift, static_cast<std::uint64_t>(in.optional("window", 0))};
+  const auto tokens = static_cast<double>(in.read<std::int64_t>(kWindowKeys["tokens"]));
+  const double drift = in.read<double>(kWindowKeys["drift"]);
+  return {tokens, drift, static_cast<std::uint64_t>(in.read<int>(kWindowKeys["window"]))};
 }
 
 // Moves a layer's loads as the window's number has it. No expert is left with more than every token.
@@ -104,7 +121,7 @@ std::vector<double> spread_skews(ConfigReader& in, const std::vector<double>& ra
 
 std::vector<double> layer_skews(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const std::size_t layers = static_cast<std::size_t>(model.moe_layers());
-  if (const auto listed = in.maybe<std::vector<double>>("max_over_mean")) {
+  if (const auto listed = in.maybe<std::vector<double>>(kSkewKeys["max_over_mean"])) {
     in.check(listed->size() == layers, "max_over_mean",
              fmt::format("{} values for the {} MoE layers of {}.", listed->size(), layers, model.name));
     for (const double skew : *listed) {
@@ -112,15 +129,14 @@ std::vector<double> layer_skews(ConfigReader& in, const MoeSpec& model, Seed see
     }
     return *listed;
   }
-  if (const auto range = in.maybe<std::vector<double>>("range")) {
+  if (const auto range = in.maybe<std::vector<double>>(kSkewKeys["range"])) {
     return spread_skews(in, *range, model, seed);
   }
-  const double low = in.required<double>("low"), high = in.required<double>("high");
-  const double share = in.required<double>("high_share");
+  const double low = in.read<double>(kSkewKeys["low"]), high = in.read<double>(kSkewKeys["high"]);
+  const double share = in.read<double>(kSkewKeys["high_share"]);
   check_skew(in, "low", model, low);
   check_skew(in, "high", model, high);
   in.check(low <= high, "low", "low may not exceed high.");
-  in.check(share <= 1, "high_share", "this is a share of the layers, from 0 to 1.");
   std::vector<double> skews(layers, low);
   const std::vector<int> order = permutation(static_cast<int>(layers), RandomStream(seed, "routing.high_layers"));
   const auto count = static_cast<std::size_t>(std::lround(share * static_cast<double>(layers)));
@@ -159,12 +175,14 @@ double power_law_exponent(int experts, double max_over_mean) {
   return 0.5 * (low + high);
 }
 
+namespace {
+
 LoadWindow make_uniform_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
   return deal(model, read_window(in), seed, [&](std::size_t) { return power_law_shares(model.experts, 0); });
 }
 
 LoadWindow make_zipf_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
-  const double exponent = in.required<double>("exponent");
+  const double exponent = in.read<double>(kZipfKeys["exponent"]);
   const std::vector<double> shares = power_law_shares(model.experts, exponent);
   in.check(
       shares[0] * model.top_k <= 1, "exponent",
@@ -180,5 +198,13 @@ LoadWindow make_skew_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
     return power_law_shares(model.experts, power_law_exponent(model.experts, skews[l]));
   });
 }
+
+}  // namespace
+
+extern const LoadReader kUniformLoads{"uniform", "every expert takes the same load", kWindowKeys, make_uniform_loads};
+extern const LoadReader kZipfLoads{"zipf", "load falls with a power of the expert's rank, hot experts differ by layer",
+                                   kZipfKeys, make_zipf_loads};
+extern const LoadReader kSkewLoads{"skew", "per-layer hottest-expert load over the mean, as stated", kSkewKeys,
+                                   make_skew_loads};
 
 }  // namespace epsim

@@ -1,20 +1,37 @@
-#include "traces/expert_loads/trace_file_loads.h"
-
+// Expert loads from a trace in the project's own format (FORMAT.md).
 #include <algorithm>
 
 #include "sim/domain/affinity.h"
+#include "traces/expert_loads/load_sources.h"
 #include "traces/expert_loads/replay_load_source.h"
 
 namespace epsim {
 
 namespace {
 
+enum class Sources { kKeep, kSum };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<Sources> = choice<Sources>({{"keep", Sources::kKeep}, {"sum", Sources::kSum}});
+
+namespace {
+
+constexpr KeyTable kTraceKeys({
+    {"path", key::path(), key::kRequired, "The recording."},
+    {"batch_tokens", key::whole(Bound::kPositive), key::is(256), "Tokens per step where the file has single tokens."},
+    {"batches", key::flag(), key::is(false), "Keep the window's steps apart for policies that use them."},
+    {"sources", key::one_of<Sources>(), key::is(Sources::kKeep),
+     "Whether to keep what each source GPU sent, or add it up."},
+});
+
 using File = std::shared_ptr<const TraceFile>;
 
-File open_file(ConfigReader& in) { return std::make_shared<const TraceFile>(in.path("path")); }
+File open_file(ConfigReader& in) { return std::make_shared<const TraceFile>(in.path(kTraceKeys["path"])); }
 
 std::shared_ptr<const LoadRows> open_rows(const File& file, ConfigReader& in, const MoeSpec& model) {
-  return load_rows_of(file, model, in.optional("batch_tokens", std::int64_t{256}, Bound::kPositive));
+  return load_rows_of(file, model, in.read<std::int64_t>(kTraceKeys["batch_tokens"]));
 }
 
 // Which experts the file's tokens use together; null when it has loads alone.
@@ -32,19 +49,23 @@ std::shared_ptr<const Affinity> affinity_of(const TraceFile& file) {
   return out;
 }
 
-}  // namespace
-
+// Where the file has tokens, the window also knows which experts serve the same ones.
 LoadWindow make_trace_window(ConfigReader& in, const MoeSpec& model, Seed) {
   const File file = open_file(in);
-  LoadWindow window = window_of(*open_rows(file, in, model), in.optional("batches", false));
+  LoadWindow window = window_of(*open_rows(file, in, model), in.read<bool>(kTraceKeys["batches"]));
   window.set_affinity(affinity_of(*file));
   return window;
 }
 
 std::unique_ptr<ExpertLoadSource> make_trace_replay(ConfigReader& in, const MoeSpec& model, Seed) {
   const auto rows = open_rows(open_file(in), in, model);
-  const bool sum = in.choice("sources", {"keep", "sum"}, "keep") == "sum";
+  const bool sum = in.read<Sources>(kTraceKeys["sources"]) == Sources::kSum;
   return std::make_unique<ReplayLoadSource>(rows, model.top_k, sum);
 }
+
+}  // namespace
+
+extern const LoadReader kTraceFileLoads{"trace_file", "a trace in epsim's HDF5 format, replayed step by step",
+                                        kTraceKeys, make_trace_window, make_trace_replay};
 
 }  // namespace epsim

@@ -76,13 +76,9 @@ TraceInfo trace_info_of(const RoutingModel& model, const std::string& recipe);
 // The same rows added up over ranks; with `batches`, also step by step.
 LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const RowPlan& plan, bool batches, Seed seed);
 
-// Scenario sections of kind `model`. Keys: preset (a name, see presets.h) or path (a YAML file); overrides of the
-// model's topic_tokens, topic_steps, domain_steps, common, overdispersion and sigma_scale (all layers' sigma times
-// this).
-//   window: steps (256), tokens (4096 per source and step), sources (8), batches (false),
-//           affinity_tokens (0: none; else that many single tokens say which experts go together). Its draws are other
-//           ones than a run's with the same seed: plan and run see different stretches of one workload.
-//   run:    ranks: each (default: every DP rank draws its own mix) or one.
+// Scenario sections of kind `model`. A window's draws are other ones than a run's with the same seed: plan and run see
+// different stretches of one workload.
+std::span<const Key> model_load_keys();
 LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed);
 std::unique_ptr<ExpertLoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed);
 

@@ -98,16 +98,40 @@ LoadWindow window_of_model(const std::shared_ptr<const RoutingLaw>& law, const R
 
 namespace {
 
+enum class Ranks { kEach, kOne };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<Ranks> = choice<Ranks>({{"each", Ranks::kEach}, {"one", Ranks::kOne}});
+
+namespace {
+
+constexpr KeyTable kModelLoadKeys({
+    {"path", key::path(), key::by("required without preset"), "A fitted routing model."},
+    {"preset", key::one_of([] { return entry_names(routing_presets()); }), key::by("required without path"),
+     "A shipped routing model."},
+    {"batches", key::flag(), key::is(false), "Keep the window's steps apart for policies that use them."},
+    {"sources", key::whole(Bound::kPositive), key::is(8), "DP ranks drawn in a planning window."},
+    {"steps", key::whole(Bound::kPositive), key::is(256), "Steps drawn in a planning window."},
+    {"tokens", key::whole(at_most(kMostTokens, Bound::kPositive)), key::is(RowPlan{}.tokens),
+     "Tokens per rank and step in a planning window."},
+    {"affinity_tokens", key::whole(), key::is(0), "Tokens drawn to count which experts are used together; 0: none."},
+    {"ranks", key::one_of<Ranks>(), key::is(Ranks::kEach), "Whether each DP rank has a mix of topics of its own."},
+    {"topic_tokens", key::number(Bound::kPositive), key::by("the model's"), "Tokens of one topic in a row."},
+    {"topic_steps", key::number(Bound::kPositive), key::by("the model's"), "Steps over which topics of a rank change."},
+    {"domain_steps", key::number(Bound::kPositive), key::by("the model's"), "Steps over which domains change."},
+    {"common", key::number(), key::by("the model's"), "Share of routing that all topics have in common."},
+    {"overdispersion", key::number(), key::by("the model's"), "Variance of counts over that of independent tokens."},
+    {"sigma_scale", key::number(), key::is(1.0), "Scales the skew of every layer."},
+});
+
 RoutingModel model_of_section(ConfigReader& in) {
   if (in.has("preset")) {
     in.check(!in.has("path"), "path", "a section names a preset or a path, not both.");
-    std::vector<std::string> names;
-    for (const PresetEntry& preset : routing_presets()) {
-      names.emplace_back(preset.name);
-    }
-    return routing_preset(in.choice("preset", names));
+    return routing_preset(in.read<std::string>(kModelLoadKeys["preset"]));
   }
-  return read_routing_model(in.path("path"));
+  return read_routing_model(in.path(kModelLoadKeys["path"]));
 }
 
 std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec) {
@@ -122,22 +146,18 @@ std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec
       fmt::format("{} has {} layers of {} experts, top-{}; {} has {} MoE layers of {} experts, top-{} (or other "
                   "layer numbers).",
                   m.name, numbers.size(), m.experts, m.top_k, spec.name, spec.moe_layers(), spec.experts, spec.top_k));
-  m.topic_tokens = in.optional("topic_tokens", m.topic_tokens, Bound::kPositive);
-  m.topic_steps = in.optional("topic_steps", m.topic_steps, Bound::kPositive);
-  m.domain_steps = in.optional("domain_steps", m.domain_steps, Bound::kPositive);
-  m.common = in.optional("common", m.common);
-  m.overdispersion = in.optional("overdispersion", m.overdispersion);
-  const double sigma_scale = in.optional("sigma_scale", 1.0);
+  m.topic_tokens = in.read<double>(kModelLoadKeys["topic_tokens"], m.topic_tokens);
+  m.topic_steps = in.read<double>(kModelLoadKeys["topic_steps"], m.topic_steps);
+  m.domain_steps = in.read<double>(kModelLoadKeys["domain_steps"], m.domain_steps);
+  m.common = in.read<double>(kModelLoadKeys["common"], m.common);
+  m.overdispersion = in.read<double>(kModelLoadKeys["overdispersion"], m.overdispersion);
+  const double sigma_scale = in.read<double>(kModelLoadKeys["sigma_scale"]);
   for (LayerRouting& layer : m.layers) {
     layer.sigma *= sigma_scale;
   }
   m.validate(in.place(key).file);
   return std::make_shared<const RoutingLaw>(std::move(m));
 }
-
-}  // namespace
-
-namespace {
 
 // Counts which experts the tokens use together.
 struct AffinitySink final : TraceSink {
@@ -154,14 +174,15 @@ struct AffinitySink final : TraceSink {
 
 }  // namespace
 
+std::span<const Key> model_load_keys() { return kModelLoadKeys; }
+
 LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) {
   RowPlan plan;
-  plan.steps = in.optional("steps", std::int64_t{256}, Bound::kPositive);
-  plan.tokens = in.optional("tokens", std::int64_t{4096}, Bound::kPositive);
-  plan.sources = in.optional("sources", 8, Bound::kPositive);
-  in.check(plan.tokens <= kMostTokens, "tokens", "at most 2^20 tokens per source and step are allowed.");
-  const bool batches = in.optional("batches", false);
-  const auto affinity_tokens = in.optional("affinity_tokens", std::int64_t{0});
+  plan.steps = in.read<std::int64_t>(kModelLoadKeys["steps"]);
+  plan.tokens = in.read<std::int64_t>(kModelLoadKeys["tokens"]);
+  plan.sources = in.read<int>(kModelLoadKeys["sources"]);
+  const bool batches = in.read<bool>(kModelLoadKeys["batches"]);
+  const auto affinity_tokens = in.read<std::int64_t>(kModelLoadKeys["affinity_tokens"]);
   const Seed stream{RandomStream(seed, "model.plan_window").bits()};
   const auto law = read_law(in, model);
   LoadWindow window = window_of_model(law, plan, batches, stream);
@@ -174,7 +195,7 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
 }
 
 std::unique_ptr<ExpertLoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
-  const bool one_mix = in.choice("ranks", {"each", "one"}, "each") == "one";
+  const bool one_mix = in.read<Ranks>(kModelLoadKeys["ranks"]) == Ranks::kOne;
   const Seed stream{RandomStream(seed, "model.run").bits()};
   return std::make_unique<ModelLoadSource>(read_law(in, model), one_mix, stream);
 }
