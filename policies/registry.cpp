@@ -40,6 +40,15 @@ const PlacementPolicyEntry& plugin_policy() { return kPlugin; }
 
 const PlacementPolicyEntry& experts_in_order() { return kContiguous; }
 
+std::vector<std::string> policy_kinds() {
+  std::vector<std::string> out = entry_names(placement_policies());
+  for (const auto& more : {entry_names(step_policies()), entry_names(ceilings())}) {
+    out.insert(out.end(), more.begin(), more.end());
+  }
+  out.emplace_back(kPlugin.name);
+  return out;
+}
+
 const PlacementPolicyEntry& placement_policy_entry(const std::string& name, const ConfigReader& options) {
   return name == kPlugin.name
              ? kPlugin

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "policies/placement_policy.h"
 #include "policies/policy_entry.h"
@@ -52,6 +53,9 @@ const PlacementPolicyEntry& plugin_policy();
 
 // Experts in order, from which policies that act in every step start.
 const PlacementPolicyEntry& experts_in_order();
+
+// All of these, as a policy's `kind` may name them.
+std::vector<std::string> policy_kinds();
 
 // The entry `name`, the plug-ins' included. Throws InputError at `options` for an unknown name; the message lists all,
 // the nearest first.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/scenario/root_keys.h"
 #include "sim/scheduler/engines.h"
 
 namespace epsim {
@@ -42,12 +43,12 @@ void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const
 void check_slots(ConfigReader root, ConfigReader policy, const Scenario& s) {
   const char* const kCopies = "num_redundant_experts";
   const int copies = policy.has(kCopies) ? policy.required<int>(kCopies, Bound::kNotNegative) : 0;
-  ConfigReader deployment = root.section("deployment");
+  ConfigReader deployment = root.section(kRootKeys["deployment"]);
   if (s.deployment.single()) {
-    check_slots_of(root.section("cluster"), copies, s.model, s.parallelism);
+    check_slots_of(root.section(kRootKeys["cluster"]), copies, s.model, s.parallelism);
   }
   for (const InstancePool& pool : s.deployment.pools) {
-    const ConfigReader in = pool.role == InstanceRole::kWhole     ? root.section("cluster")
+    const ConfigReader in = pool.role == InstanceRole::kWhole     ? root.section(kRootKeys["cluster"])
                             : pool.role == InstanceRole::kPrefill ? deployment.section("prefill")
                                                                   : deployment.section("decode");
     check_slots_of(in, copies, s.model, pool.parallelism);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sim/scenario/root_keys.h"
+
 namespace epsim {
 namespace {
 
@@ -154,7 +156,7 @@ int lost_nics(std::span<const Fault> faults, Ticks now, int instance, int first_
 std::vector<Fault> read_faults(ConfigReader& root, std::span<const FaultySide> instances) {
   std::vector<Fault> out;
   if (root.has("faults")) {
-    for (ConfigReader& in : root.list_of_sections("faults")) {
+    for (ConfigReader& in : root.list_of_sections(kRootKeys["faults"])) {
       out.push_back(read_fault(in, instances));
     }
     check_some_survive(root, out, instances);

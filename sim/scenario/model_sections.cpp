@@ -7,6 +7,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/read_names.h"
+#include "sim/scenario/root_keys.h"
 
 namespace epsim {
 namespace {
@@ -55,7 +56,7 @@ std::span<const Key> parallelism_keys() { return kParallelismKeys; }
 std::span<const Key> memory_keys() { return kMemoryKeys; }
 
 void read_model(ConfigReader root, Scenario& s) {
-  ConfigReader in = root.required_section("model");
+  ConfigReader in = root.section(kRootKeys["model"]);
   const std::string architecture = name_or_path(in, kModelKeys["architecture"]);
   s.model = at_key(in, "architecture", [&] { return find_model(architecture); });
   s.model.bytes_per_weight = bytes_of(in.read<DataType>(kModelKeys["dtype"]));
@@ -63,7 +64,7 @@ void read_model(ConfigReader root, Scenario& s) {
 }
 
 void read_parallelism(ConfigReader root, Scenario& s) {
-  ConfigReader in = root.section("parallelism");
+  ConfigReader in = root.section(kRootKeys["parallelism"]);
   Parallelism& p = s.parallelism;
   p.gpus = s.cluster.gpus();
   p.attention_tp = in.read<int>(kParallelismKeys["attention_tp"], s.cluster.node.gpus);
@@ -78,7 +79,7 @@ void read_parallelism(ConfigReader root, Scenario& s) {
 }
 
 void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
-  ConfigReader in = root.section("memory");
+  ConfigReader in = root.section(kRootKeys["memory"]);
   MemoryOptions& m = s.memory;
   const std::optional<double> fraction = knob_or_key(in, engine.static_fraction, kMemoryKeys["static_fraction"]);
   m.static_fraction = fraction ? *fraction : in.read<double>(kMemoryKeys["static_fraction"]);

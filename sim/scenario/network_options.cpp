@@ -3,21 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "models/catalogue/catalogue.h"
 #include "models/network/make_network.h"
+#include "sim/scenario/model_sections.h"
 #include "sim/scenario/read_names.h"
+#include "sim/scenario/root_keys.h"
 
 namespace epsim {
-namespace {
 
-template <class Enum, std::size_t N>
-Enum read_enum(ConfigReader& in, const std::string& key, const std::array<std::string_view, N>& all) {
-  const std::vector<std::string> names(all.begin(), all.end());
-  const std::string name = in.choice(key, names, names.front());
-  return static_cast<Enum>(std::find(names.begin(), names.end(), name) - names.begin());
-}
+template <>
+inline constexpr auto kNames<FabricKind> = choice_in_order<FabricKind>(kFabricNames);
+template <>
+inline constexpr auto kNames<NetworkModel> = choice_in_order<NetworkModel>(kNetworkModelNames);
+// `kEverywhere` is what an all-gather does, and nobody asks for it.
+template <>
+inline constexpr auto kNames<Dedup> =
+    choice<Dedup>({{"none", Dedup::kNone}, {"gpu", Dedup::kGpu}, {"node", Dedup::kNode}});
+
+namespace {
 
 constexpr double kScaledBlock = 128;  // elements of a row that share a scale, in DeepEP and in SGLang's quantisation
 constexpr double kScaleBytes = 4;     // float32
@@ -51,6 +57,47 @@ constexpr TransportEntry kTransports[] = {
      "as the two; SGLang's --deepep-mode auto", "SGLang layers/moe/ep_moe/token_dispatcher.py (DeepEPMode.resolve)"}};
 constexpr std::string_view kAuto = kTransports[4].name;
 
+constexpr KeyTable kClusterKeys({
+    {"node", key::name_or_other([] { return entry_names(list_nodes()); }, "epsim list hardware"), key::kRequired,
+     "A shipped node type, or the path of a node description."},
+    {"nodes", key::whole(Bound::kPositive), key::kRequired, "Number of nodes of one instance."},
+    {"gpus_per_node", key::whole(Bound::kPositive), key::by("all GPUs of the node"),
+     "GPUs used of each node; NICs are reduced in proportion."},
+    {"fabric", key::section(), key::kNone, "Switches between the nodes."},
+});
+
+constexpr FabricOptions kPlain{};
+constexpr KeyTable kFabricKeys({
+    {"kind", key::one_of<FabricKind>(), key::is(kPlain.kind), "How the nodes are connected."},
+    {"nodes_per_leaf", key::whole(Bound::kPositive), key::by("all nodes"), "Nodes connected to one leaf switch."},
+    {"oversubscription", key::number(Bound::kPositive), key::is(kPlain.oversubscription),
+     "Rate into a leaf switch over its rate to the spine."},
+    {"nic_attach_rate", key::byte_rate(Bound::kPositive), key::by("no limit"), "Rate between a NIC and its GPUs."},
+    {"host_bridges", key::whole(Bound::kPositive), key::is(kPlain.host_bridges),
+     "Host bridges of a node that GPUs and NICs are divided over."},
+    {"bridge_rate", key::byte_rate(Bound::kPositive), key::by("no limit"), "Rate between two host bridges of a node."},
+    {"missing_links", key::texts(), key::kNone, "Links that are down, by the names that the topology drawing shows."},
+});
+
+constexpr KeyTable kNetworkKeys({
+    {"model", key::one_of<NetworkModel>(), key::is(NetworkOptions{}.model),
+     "two_tier: the busiest link; max_min: flows that share links; fair_share: near max_min, faster."},
+});
+
+constexpr KeyTable kDispatchKeys({
+    {"transport", key::one_of([] { return entry_names(kTransports); }),
+     key::by("the engine's on this network; in a pool the scenario's"), "Library that exchanges tokens."},
+    {"dedup", key::one_of<Dedup>(), key::by("the transport's own way"),
+     "Whether a token with several experts on one GPU or node is sent there once."},
+    {"dispatch_dtype", key::one_of<DataType>(), key::by("fp8 for fp8 models over DeepEP, else bf16"),
+     "Data type of tokens on their way to experts."},
+    {"combine_dtype", key::one_of<DataType>(), key::by("bf16; in a pool the scenario's"),
+     "Data type of tokens on their way back."},
+    {"exchange_counts", key::flag(), key::by("true for nccl_p2p"), "Exchange token counts before each dispatch."},
+    {"pxn", key::flag(), key::by("true for nccl_p2p on nodes with NVLink"),
+     "NCCL relays over NVLink to the NIC of the receiver's index (NCCL_P2P_PXN_LEVEL 2); false: the sender's own NIC."},
+});
+
 // As `dispatch.transport` names it.
 std::string_view transport_name(const DispatchOptions& dispatch) {
   return dispatch.decode_steps != nullptr ? kAuto
@@ -71,14 +118,11 @@ class DispatchReader {
       : in_(std::move(in)), other_(std::move(other)), transport_(transport), model_(model), node_(node) {}
 
   DispatchOptions read(const FabricOptions& fabric, NetworkModel model) {
-    std::vector<std::string> names;
-    for (const TransportEntry& entry : kTransports) {
-      names.emplace_back(entry.name);
-    }
-    const std::string name = choice("transport", names, transport_.value, transport_.source);
+    const auto name = other_or(kDispatchKeys["transport"], transport_.value, transport_.source);
     if (name != kAuto) {
-      const auto transport = static_cast<Transport>(std::find(names.begin(), names.end(), name) - names.begin());
-      return of(transport, name, fabric, model);
+      const auto at = std::find_if(std::begin(kTransports), std::end(kTransports),
+                                   [&](const TransportEntry& entry) { return entry.name == name; });
+      return of(static_cast<Transport>(at - std::begin(kTransports)), name, fabric, model);
     }
     DispatchOptions out = of(Transport::kDeepEpNormal, name, fabric, model);
     out.decode_steps = std::make_shared<const DispatchOptions>(of(Transport::kDeepEpLowLatency, name, fabric, model));
@@ -86,45 +130,43 @@ class DispatchReader {
   }
 
  private:
-  std::string choice(const std::string& key, const std::vector<std::string>& allowed, const std::string& fallback,
-                     const std::string& source) {
-    const bool stated = other_ && other_->in.has(key);
-    std::string value = in_.choice(key, allowed, stated ? other_->in.required<std::string>(key) : fallback);
-    in_.default_from(key, stated ? "the scenario's dispatch" : source);
-    return value;
+  template <class T>
+  T other_or(const Key& key, const T& fallback, const std::string& source) {
+    const bool stated = other_ && other_->in.has(std::string(key.name));
+    return in_.read<T>(key, stated ? other_->in.read<T>(key) : fallback, stated ? "the scenario's dispatch" : source);
   }
-  double element_bytes(const std::string& key, bool fp8, const std::string& source) {
-    return choice(key, {"bf16", "fp8"}, fp8 ? "fp8" : "bf16", source) == "bf16" ? 2.0
-                                                                                : 1.0 + kScaleBytes / kScaledBlock;
+  double element_bytes(const Key& key, bool fp8, const std::string& source) {
+    const DataType type = other_or(key, fp8 ? DataType::kFp8 : DataType::kBf16, source);
+    return type == DataType::kBf16 ? 2.0 : 1.0 + kScaleBytes / kScaledBlock;
   }
   // A key that transports have values of their own for: the other section's where it has the same transport.
   template <class T>
-  std::optional<T> own(const std::string& key, const std::string& transport) {
-    const bool scenarios = !in_.has(key) && other_ && other_->transport == transport;
+  std::optional<T> own(const Key& key, const std::string& transport) {
+    const bool scenarios = !in_.has(std::string(key.name)) && other_ && other_->transport == transport;
     return scenarios ? other_->in.maybe<T>(key) : in_.maybe<T>(key);
   }
 
   Dedup dedup(Transport transport, const std::string& name) {
-    const std::string given = own<std::string>("dedup", name).value_or("");
+    const auto given = own<Dedup>(kDispatchKeys["dedup"], name);
     if (transport == Transport::kAllGatherReduceScatter) {
-      in_.check(given.empty(), "dedup", name + " sends every token to every GPU: there is nothing to send once.");
+      in_.check(!given, "dedup", name + " sends every token to every GPU: there is nothing to send once.");
       return Dedup::kEverywhere;
     }
-    const std::string fixed = transport == Transport::kDeepEpNormal ? "node"
-                              : transport == Transport::kNcclP2p    ? "gpu"
-                                                                    : "none";
-    in_.check(name != kAuto || given.empty(), "dedup", name + " has its own way; leave dedup out.");
-    const std::string chosen =
-        name == kAuto ? fixed : in_.choice("dedup", {"none", "gpu", "node"}, given.empty() ? fixed : given);
+    const Dedup fixed = transport == Transport::kDeepEpNormal ? Dedup::kNode
+                        : transport == Transport::kNcclP2p    ? Dedup::kGpu
+                                                              : Dedup::kNone;
+    in_.check(name != kAuto || !given, "dedup", name + " has its own way; leave dedup out.");
+    const Dedup chosen = name == kAuto ? fixed : in_.read<Dedup>(kDispatchKeys["dedup"], given.value_or(fixed));
     in_.check(transport == Transport::kNcclP2p || chosen == fixed, "dedup",
-              fmt::format("{} has its own way, which is '{}'; leave dedup out.", name, fixed));
-    return chosen == "none" ? Dedup::kNone : chosen == "gpu" ? Dedup::kGpu : Dedup::kNode;
+              fmt::format("{} has its own way, which is '{}'; leave dedup out.", name, name_of(fixed)));
+    return chosen;
   }
 
   bool pxn(Transport transport, const std::string& name) {
-    const bool nccl = transport == Transport::kNcclP2p;
-    const bool pxn = in_.optional<bool>("pxn", own<bool>("pxn", name).value_or(nccl && may_relay(node_)));
-    in_.default_from("pxn", nccl && may_relay(node_) ? "NCCL's default since 2.12 where NVLink joins the GPUs" : "");
+    const Key& key = kDispatchKeys["pxn"];
+    const bool nccl = transport == Transport::kNcclP2p, usual = nccl && may_relay(node_);
+    const bool pxn = in_.read<bool>(key, own<bool>(key, name).value_or(usual),
+                                    usual ? "NCCL's default since 2.12 where NVLink joins the GPUs" : "");
     in_.check(!pxn || nccl, "pxn",
               "only nccl_p2p's messages are relayed by PXN; DeepEP and all-gathers have their own way.");
     in_.check(!pxn || may_relay(node_), "pxn",
@@ -139,14 +181,14 @@ class DispatchReader {
     const bool deep_ep = transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
     const bool fp8 = deep_ep && model_.bytes_per_weight < 2;
     out.dispatch_bytes =
-        element_bytes("dispatch_dtype", fp8, fp8 ? "DeepEP dispatches fp8 models in fp8 (README)" : "");
-    out.combine_bytes = element_bytes("combine_dtype", false, "");
+        element_bytes(kDispatchKeys["dispatch_dtype"], fp8, fp8 ? "DeepEP dispatches fp8 models in fp8 (README)" : "");
+    out.combine_bytes = element_bytes(kDispatchKeys["combine_dtype"], false, "");
     in_.check(!deep_ep || out.combine_bytes == 2.0, "combine_dtype", "DeepEP combines in bf16.");
     if (transport == Transport::kDeepEpLowLatency) {
       out.dispatch_bytes += kLowLatencyHeader / model_.hidden;
     }
-    const bool counts = own<bool>("exchange_counts", name).value_or(transport == Transport::kNcclP2p);
-    out.exchange_counts = in_.optional<bool>("exchange_counts", counts);
+    const Key& counts = kDispatchKeys["exchange_counts"];
+    out.exchange_counts = in_.read<bool>(counts, own<bool>(counts, name).value_or(transport == Transport::kNcclP2p));
     in_.check(!out.exchange_counts || transport == Transport::kNcclP2p, "exchange_counts",
               "only nccl_p2p exchanges counts ahead; the other transports' times contain what they need.");
     return out;
@@ -161,7 +203,7 @@ class DispatchReader {
 
 void read_gpus_per_node(ConfigReader& in, ClusterSpec& cluster) {
   NodeSpec& node = cluster.node;
-  const auto gpus = in.maybe<int>("gpus_per_node", Bound::kPositive);
+  const auto gpus = in.maybe<int>(kClusterKeys["gpus_per_node"]);
   if (!gpus) {
     return;
   }
@@ -174,15 +216,15 @@ void read_gpus_per_node(ConfigReader& in, ClusterSpec& cluster) {
 }
 
 FabricOptions read_fabric(ConfigReader& cluster_section, const ClusterSpec& cluster) {
-  ConfigReader in = cluster_section.section("fabric");
+  ConfigReader in = cluster_section.section(kClusterKeys["fabric"]);
   FabricOptions out;
-  out.kind = read_enum<FabricKind>(in, "kind", kFabricNames);
-  out.nodes_per_leaf = in.maybe<int>("nodes_per_leaf", Bound::kPositive).value_or(0);
-  out.oversubscription = in.optional<double>("oversubscription", 1.0, Bound::kPositive);
-  out.nic_attach_rate = in.maybe<BytesPerSecond>("nic_attach_rate", Bound::kPositive).value_or(kUnlimited);
-  out.host_bridges = in.optional<int>("host_bridges", 1, Bound::kPositive);
-  out.bridge_rate = in.maybe<BytesPerSecond>("bridge_rate", Bound::kPositive).value_or(BytesPerSecond{});
-  out.missing_links = in.maybe<std::vector<std::string>>("missing_links").value_or(std::vector<std::string>{});
+  out.kind = in.read<FabricKind>(kFabricKeys["kind"]);
+  out.nodes_per_leaf = in.maybe<int>(kFabricKeys["nodes_per_leaf"]).value_or(out.nodes_per_leaf);
+  out.oversubscription = in.read<double>(kFabricKeys["oversubscription"]);
+  out.nic_attach_rate = in.maybe<BytesPerSecond>(kFabricKeys["nic_attach_rate"]).value_or(out.nic_attach_rate);
+  out.host_bridges = in.read<int>(kFabricKeys["host_bridges"]);
+  out.bridge_rate = in.maybe<BytesPerSecond>(kFabricKeys["bridge_rate"]).value_or(out.bridge_rate);
+  out.missing_links = in.maybe<std::vector<std::string>>(kFabricKeys["missing_links"]).value_or(out.missing_links);
   in.check(out.kind == FabricKind::kSingleSwitch || (cluster.nodes > 1 && cluster.node.nics > 0), "kind",
            "one node has no fabric beyond itself; leave cluster.fabric.kind out.");
   in.check(out.host_bridges > 1 || !in.has("bridge_rate"), "bridge_rate",
@@ -217,9 +259,9 @@ void try_network(const ClusterSpec& cluster, const NetworkProfile& profile, cons
 }  // namespace
 
 ClusterSection read_cluster_section(ConfigReader& root) {
-  ConfigReader in = root.required_section("cluster");
-  const std::string node = name_or_path(in, "node");
-  const int nodes = in.required<int>("nodes", Bound::kPositive);
+  ConfigReader in = root.section(kRootKeys["cluster"]);
+  const std::string node = name_or_path(in, kClusterKeys["node"]);
+  const int nodes = in.read<int>(kClusterKeys["nodes"]);
   NodeEntry entry = at_key(in, "node", [&] { return find_node(node); });
   ClusterSection out{{entry.spec, nodes}, {}, std::move(entry.compute), std::move(entry.network)};
   read_gpus_per_node(in, out.cluster);
@@ -231,8 +273,8 @@ ClusterSection read_cluster_section(ConfigReader& root) {
 Topology read_topology(const Config& config) {
   ConfigReader root = config.root();
   const ClusterSection section = read_cluster_section(root);
-  ConfigReader in = root.section("cluster");
-  const ConfigReader fabric = in.section("fabric");
+  ConfigReader in = root.section(kRootKeys["cluster"]);
+  const ConfigReader fabric = in.section(kClusterKeys["fabric"]);
   in.finish();
   try {
     return Topology(plan_topology(section.cluster, section.fabric));
@@ -243,13 +285,20 @@ Topology read_topology(const Config& config) {
 
 std::span<const TransportEntry> transport_entries() { return kTransports; }
 
+std::vector<SectionKeys> network_keys() {
+  return {{"cluster", "", kClusterKeys},
+          {"cluster.fabric", "", kFabricKeys},
+          {"network", "", kNetworkKeys},
+          {"dispatch", "", kDispatchKeys}};
+}
+
 namespace {
 
 DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& in, const ClusterSpec& cluster,
                         const NetworkProfile& profile) {
-  ConfigReader network = root.section("network");
-  ConfigReader cluster_section = root.section("cluster");
-  ConfigReader fabric = cluster_section.section("fabric");
+  ConfigReader network = root.section(kRootKeys["network"]);
+  ConfigReader cluster_section = root.section(kRootKeys["cluster"]);
+  ConfigReader fabric = cluster_section.section(kClusterKeys["fabric"]);
   for (const DispatchOptions* way = &out; way != nullptr; way = way->decode_steps.get()) {
     network.check(
         way->network.model != NetworkModel::kFairShare || way->dedup == Dedup::kGpu || way->dedup == Dedup::kNone,
@@ -266,8 +315,8 @@ DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& i
 DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile,
                               const MoeSpec& spec, const FabricOptions& fabric,
                               const EngineDefault<std::string>& transport) {
-  ConfigReader network = root.section("network"), in = root.section("dispatch");
-  const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
+  ConfigReader network = root.section(kRootKeys["network"]), in = root.section(kRootKeys["dispatch"]);
+  const auto model = network.read<NetworkModel>(kNetworkKeys["model"]);
   return checked(DispatchReader(in, std::nullopt, transport, spec, cluster.node).read(fabric, model), root, in, cluster,
                  profile);
 }
@@ -275,9 +324,9 @@ DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, co
 DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const ClusterSpec& cluster,
                                    const NetworkProfile& profile, const MoeSpec& spec, const DispatchOptions& scenario,
                                    const EngineDefault<std::string>& transport) {
-  ConfigReader network = root.section("network");
-  const auto model = read_enum<NetworkModel>(network, "model", kNetworkModelNames);
-  const ScenarioDispatch other{root.section("dispatch"), transport_name(scenario)};
+  ConfigReader network = root.section(kRootKeys["network"]);
+  const auto model = network.read<NetworkModel>(kNetworkKeys["model"]);
+  const ScenarioDispatch other{root.section(kRootKeys["dispatch"]), transport_name(scenario)};
   return checked(DispatchReader(in, other, transport, spec, cluster.node).read(scenario.network.fabric, model), root,
                  in, cluster, profile);
 }

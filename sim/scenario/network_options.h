@@ -1,29 +1,9 @@
 // Reads how GPUs are wired and how tokens travel: `cluster.fabric`, `network` and `dispatch` of a scenario.
-//
-//   cluster:
-//     gpus_per_node: 64            part of the node's GPUs, with their share of its NICs (half an NVL72 rack, say)
-//     fabric:
-//       kind: leaf_spine           single_switch (default), leaf_spine, rail_optimised (one switch per NIC index)
-//       nodes_per_leaf: 4          leaf_spine only
-//       oversubscription: 2        rate of a leaf's or rail's links down over that of its links up; 1 = none
-//       nic_attach_rate: 32GB/s    PCIe between a GPU (or a host bridge) and its NICs; absent = no limit of its own
-//       host_bridges: 2            PCIe nodes: bridges that the node's GPUs are dealt to in order
-//       bridge_rate: 20GB/s        between two host bridges, each direction
-//       missing_links: [leaf0.up]  cables that are not there, by the names that links.csv and --topology show
-//   network:
-//     model: two_tier              the busiest link's bytes over its rate; or max_min: flows, slower
-//   dispatch:
-//     transport: nccl_p2p          `epsim list transports`: all there are
-//     dedup: gpu                   nccl_p2p: what is sent once (none, gpu, node); the other transports have their own
-//     dispatch_dtype: bf16         or fp8 (a byte an element and a 4-byte scale for every 128): the default of DeepEP
-//                                  with fp8 models
-//     combine_dtype: bf16          or fp8 (nccl_p2p and allgather_reducescatter)
-//     exchange_counts: true        nccl_p2p: one more latency ahead, to tell how many rows will come
-//     pxn: true                    nccl_p2p on NVLink nodes: by the NIC of the receiver's index (models/network/pxn.h)
 #pragma once
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "models/network/network.h"
 #include "models/network/topology.h"
@@ -33,6 +13,9 @@
 #include "sim/scenario/engine_defaults.h"
 
 namespace epsim {
+
+// Those of the four sections.
+std::vector<SectionKeys> network_keys();
 
 struct ClusterSection {
   ClusterSpec cluster;

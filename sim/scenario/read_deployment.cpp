@@ -4,6 +4,7 @@
 
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/network_options.h"
+#include "sim/scenario/root_keys.h"
 #include "sim/scheduler/engines.h"
 
 namespace epsim {
@@ -69,7 +70,7 @@ void read_pool_memory(ConfigReader& in, const EngineMemory& engine, InstancePool
 }
 
 InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, const Scenario& s) {
-  ConfigReader in = root.section("deployment").section(key);
+  ConfigReader in = root.section(kRootKeys["deployment"]).section(key);
   InstancePool pool{role, 1, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving};
   read_layout(in, s, pool);
   const bool has_serving = in.has("serving");
@@ -95,7 +96,8 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
              fmt::format("this pool has {} DP ranks an instance and the scenario's own sections describe {}; give the "
                          "pool a `serving` section of its own.",
                          pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
-    if (!root.section("serving").has("disable_cuda_graph") && !root.section("serving").has("enforce_eager")) {
+    if (!root.section(kRootKeys["serving"]).has("disable_cuda_graph") &&
+        !root.section(kRootKeys["serving"]).has("enforce_eager")) {
       pool.serving.graphs.enabled = can_capture(pool.dispatch);
     }
   }
@@ -121,7 +123,7 @@ std::span<const Key> deployment_keys() { return kDeploymentKeys; }
 std::span<const Key> pool_keys() { return kPoolKeys; }
 
 Deployment read_deployment(ConfigReader& root, const Scenario& s) {
-  ConfigReader in = root.section("deployment");
+  ConfigReader in = root.section(kRootKeys["deployment"]);
   Deployment out;
   out.router = in.read<Router>(kDeploymentKeys["router"]);
   out.retry_limit = in.read<int>(kDeploymentKeys["retry_limit"]);

@@ -11,10 +11,6 @@ namespace epsim {
 // A name of the catalogue, or a file, taken from where the scenario stands.
 inline std::string name_or_path(ConfigReader& in, const Key& key) {
   const std::string text = in.read<std::string>(key);
-  return looks_like_path(text) ? in.path(std::string(key.name)).string() : text;
-}
-inline std::string name_or_path(ConfigReader& in, const std::string& key) {
-  const std::string text = in.required<std::string>(key);
   return looks_like_path(text) ? in.path(key).string() : text;
 }
 

@@ -7,6 +7,7 @@
 
 #include "policies/registry.h"
 #include "sim/scenario/expert_layout.h"
+#include "sim/scenario/root_keys.h"
 
 namespace epsim {
 namespace {
@@ -93,39 +94,25 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
 // called after its file or its kind.
 PolicyChoice read_own_policy(ConfigReader& root, const Scenario& s) {
   PolicyChoice own = read_policy(root, "policy", s);
-  ConfigReader in = root.section("policy");
+  ConfigReader in = root.section(kRootKeys["policy"]);
   own.label = in.has("plugin") ? std::filesystem::path(in.required<std::string>("plugin")).stem().string()
-                               : in.required<std::string>("kind");
+                               : in.read<std::string>(kEntryKeys["kind"]);
   return own;
 }
 
 }  // namespace
-
-std::vector<std::string> policy_kinds() {
-  std::vector<std::string> out;
-  const auto add = [&](const auto& entries) {
-    for (const auto& entry : entries) {
-      out.emplace_back(entry.name);
-    }
-  };
-  add(placement_policies());
-  add(step_policies());
-  add(ceilings());
-  out.emplace_back(plugin_policy().name);
-  return out;
-}
 
 std::span<const Key> policy_entry_keys() { return kEntryKeys; }
 
 std::span<const Key> replica_choice_keys() { return kChoiceKeys; }
 
 void read_policies(ConfigReader root, const std::vector<std::string>& labels, Scenario& s) {
-  ConfigReader policies = root.section("policies");
+  ConfigReader policies = root.section(kRootKeys["policies"]);
   std::optional<PolicyChoice> in_place;
   if (root.is_section("policy")) {
     in_place = read_own_policy(root, s);
   }
-  const std::string own = in_place ? in_place->label : root.optional<std::string>("policy", "base");
+  const std::string own = in_place ? in_place->label : root.read<std::string>(kRootKeys["policy"]);
   for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
     root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
                "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
@@ -134,7 +121,7 @@ void read_policies(ConfigReader root, const std::vector<std::string>& labels, Sc
       check_label(policies, label, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});
     }
     s.policies.push_back(here ? *in_place : read_policy(policies, label, s));
-    check_slots(root, here ? root.section("policy") : policies.section(label), s);
+    check_slots(root, here ? root.section(kRootKeys["policy"]) : policies.section(label), s);
   }
   for (const std::string& label : policies.keys()) {
     read_policy(policies, label, s);  // checked even when it is not run

@@ -10,9 +10,6 @@
 
 namespace epsim {
 
-// What a policy's `kind` may be.
-std::vector<std::string> policy_kinds();
-
 // Of every entry, and of its section replica_choice; those of policies and choices come on top.
 std::span<const Key> policy_entry_keys();
 std::span<const Key> replica_choice_keys();

@@ -13,6 +13,7 @@
 #include "sim/scenario/read_deployment.h"
 #include "sim/scenario/read_names.h"
 #include "sim/scenario/read_policies.h"
+#include "sim/scenario/root_keys.h"
 #include "sim/scenario/scenario_keys.h"
 #include "sim/scheduler/engines.h"
 #include "traces/expert_loads/load_sources.h"
@@ -31,7 +32,7 @@ void read_cluster(ConfigReader root, Scenario& s) {
 }
 
 void check_fp8(ConfigReader root, const Scenario& s) {
-  const ConfigReader in = root.section("cluster");
+  const ConfigReader in = root.section(kRootKeys["cluster"]);
   const FittedProfile* fits = s.compute.fitted.get();
   const bool fp8 =
       fits != nullptr && fits->find("dense_gemm_fp8") != nullptr && fits->find("grouped_gemm_fp8") != nullptr;
@@ -43,10 +44,10 @@ void check_fp8(ConfigReader root, const Scenario& s) {
 }
 
 void read_loads(ConfigReader root, Scenario& s) {
-  ConfigReader run = root.required_section("loads");
+  ConfigReader run = root.section(kRootKeys["loads"]);
   s.loads = make_load_source(run, s.model, s.seed);
   s.run_window = read_load_window(run, s.model, s.seed);
-  ConfigReader plan = root.required_section("plan_loads");
+  ConfigReader plan = root.section(kRootKeys["plan_loads"]);
   s.plan_window = read_load_window(plan, s.model, s.seed);
   LoadWindow even(s.model.moe_layers(), s.model.experts);
   for (int l = 0; l < even.layers(); ++l) {
@@ -56,7 +57,7 @@ void read_loads(ConfigReader root, Scenario& s) {
 }
 
 std::function<RequestTrace(std::size_t)> request_maker(const Config& config, Seed seed) {
-  ConfigReader requests = config.root().required_section("requests");
+  ConfigReader requests = config.root().section(kRootKeys["requests"]);
   if (!is_generated(requests)) {
     return {};
   }
@@ -66,7 +67,7 @@ std::function<RequestTrace(std::size_t)> request_maker(const Config& config, See
     Config own = document.clone();
     own.set(fmt::format("requests.count={}", count));
     own.set("requests.duration=null");
-    ConfigReader in = own.root().required_section("requests");
+    ConfigReader in = own.root().section(kRootKeys["requests"]);
     return read_requests(in, seed);
   };
 }
@@ -134,11 +135,11 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   Sections sections(root);
   Scenario s;
   sections.read("name", {}, [&] {
-    s.name = root.required<std::string>("name");
+    s.name = root.read<std::string>(kRootKeys["name"]);
     root.check(!s.name.empty() && s.name.find('/') == std::string::npos, "name",
                "a scenario's name becomes the name of its output folder: it must not be empty or hold a slash.");
   });
-  sections.read("seed", {}, [&] { s.seed = static_cast<Seed>(root.optional<std::int64_t>("seed", 0)); });
+  sections.read("seed", {}, [&] { s.seed = static_cast<Seed>(root.read<std::int64_t>(kRootKeys["seed"])); });
   sections.read("model", {}, [&] { read_model(root, s); });
   sections.read("cluster", {}, [&] { read_cluster(root, s); });
   sections.read("parallelism", {"model", "cluster"}, [&] {
@@ -147,27 +148,27 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   });
   EngineSettings engine;
   sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
-    ConfigReader serving = root.section("serving");
+    ConfigReader serving = root.section(kRootKeys["serving"]);
     s.dispatch = read_dispatch(root, s.cluster, s.network, s.model, s.dispatch.network.fabric,
                                default_transport(read_engine_profile(serving).name, s.cluster, s.network,
                                                  s.parallelism.dp_ranks(), InstanceRole::kWhole));
   });
   sections.read("serving", {"dispatch"}, [&] {
-    ConfigReader serving = root.section("serving");
-    const bool fraction_stated = root.section("memory").has("static_fraction");
+    ConfigReader serving = root.section(kRootKeys["serving"]);
+    const bool fraction_stated = root.section(kRootKeys["memory"]).has("static_fraction");
     engine = read_engine_settings(serving, site_of(s.cluster, s.parallelism.dp_ranks(), s.dispatch, fraction_stated));
     s.serving = engine.serving;
     s.serving.seed = static_cast<std::uint64_t>(s.seed);
   });
   sections.read("memory", {"serving"}, [&] { read_memory(root, engine.memory, s); });
   sections.read("deployment", {"memory"}, [&] {
-    check_ep_size(root.section("parallelism"), s.parallelism, s.serving, s.dispatch);
+    check_ep_size(root.section(kRootKeys["parallelism"]), s.parallelism, s.serving, s.dispatch);
     s.deployment = read_deployment(root, s);
   });
-  sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section("execution")); });
+  sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section(kRootKeys["execution"])); });
   sections.read("faults", {"deployment"}, [&] { s.faults = read_faults(root, faulty_sides(s)); });
   sections.read("requests", {}, [&] {
-    ConfigReader requests = root.required_section("requests");
+    ConfigReader requests = root.section(kRootKeys["requests"]);
     s.requests = read_requests(requests, s.seed);
     s.make_requests = request_maker(config, s.seed);
   });

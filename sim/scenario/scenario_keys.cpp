@@ -4,17 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <sstream>
 
-#include "models/catalogue/catalogue.h"
-#include "models/catalogue/model_catalogue.h"
 #include "policies/rebalance/rules.h"
 #include "policies/registry.h"
 #include "sim/scenario/model_sections.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scenario/read_deployment.h"
 #include "sim/scenario/read_policies.h"
+#include "sim/scenario/root_keys.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
 #include "traces/expert_loads/load_sources.h"
@@ -43,17 +43,6 @@ std::vector<std::string> engine_names() {
   const std::vector<std::string> aliases = entry_names(kEngineAliases);
   out.insert(out.end(), aliases.begin(), aliases.end());
   return out;
-}
-
-std::vector<std::string> catalogue(std::string_view name) {
-  using Names = std::vector<std::string> (*)();
-  static const std::map<std::string_view, Names> table = {
-      {"@models", [] { return entry_names(list_models()); }},
-      {"@nodes", [] { return entry_names(list_nodes()); }},
-      {"@transports", [] { return entry_names(transport_entries()); }},
-      {"@engines", engine_names},
-      {"@policies", policy_kinds}};
-  return table.at(name)();
 }
 
 // The section that the table describes in place of one with the same keys.
@@ -103,7 +92,8 @@ const ScenarioKey* row_of(const std::string& path, std::string_view variant) {
 }
 
 std::vector<SectionKeys> section_keys() {
-  std::vector<SectionKeys> out = {{"deployment", "", deployment_keys()},
+  std::vector<SectionKeys> out = {{"", "", kRootKeys},
+                                  {"deployment", "", deployment_keys()},
                                   {"deployment.prefill", "", pool_keys()},
                                   {"execution", "", execution_keys()},
                                   {"faults[]", "", fault_keys()},
@@ -123,7 +113,7 @@ std::vector<SectionKeys> section_keys() {
   }
   add_entries("policies.*.replica_choice", replica_choices(), out);
   add_entries("policies.*.rebalance", rebalance_rules(), out);
-  for (const auto& more : {request_keys(), lengths_keys(), load_keys()}) {
+  for (const auto& more : {network_keys(), request_keys(), lengths_keys(), load_keys()}) {
     out.insert(out.end(), more.begin(), more.end());
   }
   return out;
@@ -167,6 +157,19 @@ bool add_row(ScenarioKey row, std::vector<ScenarioKey>& out) {
   return true;
 }
 
+ScenarioKey plain_row(const PlainKey& key) {
+  const bool open = key.choices == "@engines";
+  return {std::string(key.path),
+          std::string(key.variants),
+          key.type,
+          key.most > 0 ? at_most(key.most, key.bound) : Range(key.bound),
+          std::string(key.fallback),
+          open ? engine_names() : words(key.choices),
+          open,
+          open ? "epsim list engines" : "",
+          std::string(key.sentence)};
+}
+
 // The rows of the section, or of the items of that list.
 void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
   for (const SectionKeys& section : section_keys()) {
@@ -174,7 +177,7 @@ void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
       continue;
     }
     for (const Key& key : section.keys) {
-      const std::string name = fmt::format("{}.{}", section.section, key.name);
+      const std::string name = fmt::format("{}{}{}", section.section, path.empty() ? "" : ".", key.name);
       const bool fresh =
           add_row({name, std::string(section.variant), key.value.type, key.value.range, fallback_text(key),
                    key.value.choices == nullptr ? std::vector<std::string>{} : key.value.choices(), key.value.open,
@@ -183,27 +186,11 @@ void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
       if (fresh && (key.value.type == ValueType::kSection || key.value.type == ValueType::kSections)) {
         add_section(name, out);
       }
+      if (name == "serving") {
+        std::transform(system_keys().begin(), system_keys().end(), std::back_inserter(out), plain_row);
+      }
     }
   }
-}
-
-ScenarioKey plain_row(const PlainKey& key) {
-  static constexpr std::pair<std::string_view, const char*> kLists[] = {{"@models", "epsim list models"},
-                                                                        {"@nodes", "epsim list hardware"},
-                                                                        {"@engines", "epsim list engines"},
-                                                                        {"@policies", "epsim list policies"}};
-  const bool open = key.choices.starts_with('@');
-  const auto list =
-      std::find_if(std::begin(kLists), std::end(kLists), [&](const auto& l) { return l.first == key.choices; });
-  return {std::string(key.path),
-          std::string(key.variants),
-          key.type,
-          key.most > 0 ? at_most(key.most, key.bound) : Range(key.bound),
-          std::string(key.fallback),
-          open ? catalogue(key.choices) : words(key.choices),
-          open,
-          list == std::end(kLists) ? "" : list->second,
-          std::string(key.sentence)};
 }
 
 class Check {
@@ -311,12 +298,7 @@ class Check {
 const std::vector<ScenarioKey>& scenario_keys() {
   static const std::vector<ScenarioKey> all = [] {
     std::vector<ScenarioKey> out;
-    for (const auto part : {system_keys(), input_keys()}) {
-      for (const PlainKey& key : part) {
-        out.push_back(plain_row(key));
-        add_section(out.back().path, out);
-      }
-    }
+    add_section("", out);
     add_section("policies.*", out);
     return out;
   }();

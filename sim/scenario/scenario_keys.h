@@ -60,6 +60,5 @@ struct PlainKey {
   double most = 0;  // largest value; 0: no limit
 };
 std::span<const PlainKey> system_keys();
-std::span<const PlainKey> input_keys();
 
 }  // namespace epsim

@@ -1,5 +1,4 @@
-// Every key of a scenario, part 1: model, hardware, engine, deployment, execution, faults. See scenario_keys.h for the
-// columns.
+// The keys of `serving`. See scenario_keys.h for the columns.
 #include "sim/scenario/scenario_keys.h"
 
 namespace epsim {
@@ -10,57 +9,6 @@ using V = ValueType;
 constexpr const char* kSglang = "sglang_0_4_8 sglang_0_4_10";
 
 constexpr PlainKey kSystemKeys[] = {
-    {"name", "", V::kText, Bound::kNotNegative, "required", "",
-     "Name of the scenario; the results folder is named after it."},
-    {"extends", "", V::kPath, Bound::kNotNegative, "none", "",
-     "Another scenario file, relative to this one; keys that this file lacks are taken from it."},
-    {"seed", "", V::kWhole, Bound::kNotNegative, "0", "", "Seed of every random stream: arrivals, lengths, routing."},
-    {"policy", "", V::kText, Bound::kNotNegative, "base", "@policies",
-     "Policy that `epsim run` uses: a name, a label of `policies`, or an entry in place."},
-    {"policies", "", V::kSection, Bound::kNotNegative, "none", "", "Policies with their options, by label."},
-    {"model", "", V::kSection, Bound::kNotNegative, "required", "", "The model that is served."},
-    {"cluster", "", V::kSection, Bound::kNotNegative, "required", "",
-     "The nodes of one instance and the network between them."},
-    {"cluster.node", "", V::kText, Bound::kNotNegative, "required", "@nodes",
-     "A shipped node type, or the path of a node description."},
-    {"cluster.nodes", "", V::kWhole, Bound::kPositive, "required", "", "Number of nodes of one instance."},
-    {"cluster.gpus_per_node", "", V::kWhole, Bound::kPositive, "(all GPUs of the node)", "",
-     "GPUs used of each node; NICs are reduced in proportion."},
-    {"cluster.fabric", "", V::kSection, Bound::kNotNegative, "none", "", "Switches between the nodes."},
-    {"cluster.fabric.kind", "", V::kText, Bound::kNotNegative, "single_switch",
-     "single_switch leaf_spine rail_optimised", "How the nodes are connected."},
-    {"cluster.fabric.nodes_per_leaf", "", V::kWhole, Bound::kPositive, "(all nodes)", "",
-     "Nodes connected to one leaf switch."},
-    {"cluster.fabric.oversubscription", "", V::kNumber, Bound::kPositive, "1", "",
-     "Rate into a leaf switch over its rate to the spine."},
-    {"cluster.fabric.nic_attach_rate", "", V::kByteRate, Bound::kPositive, "(no limit)", "",
-     "Rate between a NIC and its GPUs."},
-    {"cluster.fabric.host_bridges", "", V::kWhole, Bound::kPositive, "1", "",
-     "Host bridges of a node that GPUs and NICs are divided over."},
-    {"cluster.fabric.bridge_rate", "", V::kByteRate, Bound::kPositive, "(no limit)", "",
-     "Rate between two host bridges of a node."},
-    {"cluster.fabric.missing_links", "", V::kTexts, Bound::kNotNegative, "none", "",
-     "Links that are down, by the names that the topology drawing shows."},
-    {"parallelism", "", V::kSection, Bound::kNotNegative, "none", "",
-     "How one instance divides the model over its GPUs."},
-    {"memory", "", V::kSection, Bound::kNotNegative, "none", "", "GPU memory for weights and KV cache."},
-    {"network", "", V::kSection, Bound::kNotNegative, "none", "", "How traffic is priced."},
-    {"network.model", "", V::kText, Bound::kNotNegative, "two_tier", "two_tier max_min fair_share",
-     "two_tier: the busiest link; max_min: flows that share links; fair_share: near max_min, faster."},
-    {"dispatch", "", V::kSection, Bound::kNotNegative, "none", "", "How tokens reach their experts and return."},
-    {"dispatch.transport", "", V::kText, Bound::kNotNegative,
-     "(the engine's on this network; in a pool the scenario's)", "@transports", "Library that exchanges tokens."},
-    {"dispatch.dedup", "", V::kText, Bound::kNotNegative, "(the transport's own way)", "none gpu node",
-     "Whether a token with several experts on one GPU or node is sent there once."},
-    {"dispatch.dispatch_dtype", "", V::kText, Bound::kNotNegative, "(fp8 for fp8 models over DeepEP, else bf16)",
-     "bf16 fp8", "Data type of tokens on their way to experts."},
-    {"dispatch.combine_dtype", "", V::kText, Bound::kNotNegative, "(bf16; in a pool the scenario's)", "bf16 fp8",
-     "Data type of tokens on their way back."},
-    {"dispatch.exchange_counts", "", V::kBool, Bound::kNotNegative, "(true for nccl_p2p)", "",
-     "Exchange token counts before each dispatch."},
-    {"dispatch.pxn", "", V::kBool, Bound::kNotNegative, "(true for nccl_p2p on nodes with NVLink)", "",
-     "NCCL relays over NVLink to the NIC of the receiver's index (NCCL_P2P_PXN_LEVEL 2); false: the sender's own NIC."},
-    {"serving", "", V::kSection, Bound::kNotNegative, "none", "", "The serving engine and its settings."},
     {"serving.engine", "", V::kText, Bound::kNotNegative, "sglang_0_4_8", "@engines",
      "Engine whose scheduling rules apply."},
     {"serving.budgets", "", V::kText, Bound::kNotNegative, "per_rank", "per_rank divided_by_dp",
@@ -140,11 +88,6 @@ constexpr PlainKey kSystemKeys[] = {
      "As num_gpu_blocks_override."},
     {"serving.num_gpu_blocks_override", "vllm_v1", V::kWhole, Bound::kPositive, "(memory.num_gpu_blocks)", "",
      "vLLM's name of memory.num_gpu_blocks."},
-    {"deployment", "", V::kSection, Bound::kNotNegative, "none", "",
-     "Several instances, or prefill and decode on separate ones."},
-    {"execution", "", V::kSection, Bound::kNotNegative, "none", "", "How the parts of a step overlap."},
-    {"faults", "", V::kSections, Bound::kNotNegative, "none", "",
-     "Hardware that slows down or is lost during the run."},
 };
 
 }  // namespace
