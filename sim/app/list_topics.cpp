@@ -39,7 +39,7 @@ Json placement_row(const PlacementPolicyEntry& entry) {
 
 Json engine_row(const EngineProfile& engine) {
   Json out = plain_row(engine);
-  out["knobs"] = engine.knobs;
+  out["knobs"] = entry_names(engine.keys);
   return out;
 }
 

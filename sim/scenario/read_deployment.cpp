@@ -78,7 +78,8 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
   std::string_view named = s.serving.engine;
   if (has_serving) {
     ConfigReader serving = in.section(kPoolKeys["serving"]);
-    named = read_engine_profile(serving, s.serving.engine).name;
+    default_engine(serving, s.serving.engine);
+    named = read_engine_profile(serving).name;
   }
   pool.dispatch = read_pool_dispatch(root, in.section(kPoolKeys["dispatch"]), pool.cluster, s.network, s.model,
                                      s.dispatch, default_transport(named, pool.cluster, s.network, dp_ranks, role));
@@ -86,8 +87,7 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
   if (has_serving) {
     const bool stated = in.has("static_fraction") || s.memory.account == MemoryAccount::kPlain;
     ConfigReader serving = in.section(kPoolKeys["serving"]);
-    EngineSettings settings =
-        read_engine_settings(serving, site_of(pool.cluster, dp_ranks, pool.dispatch, stated), s.serving.engine);
+    EngineSettings settings = read_engine_settings(serving, site_of(pool.cluster, dp_ranks, pool.dispatch, stated));
     settings.serving.seed = s.serving.seed;
     pool.serving = settings.serving;
     engine = settings.memory;

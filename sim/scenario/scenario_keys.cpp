@@ -38,13 +38,6 @@ std::vector<std::string> words(std::string_view text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-std::vector<std::string> engine_names() {
-  std::vector<std::string> out = entry_names(engine_profiles());
-  const std::vector<std::string> aliases = entry_names(kEngineAliases);
-  out.insert(out.end(), aliases.begin(), aliases.end());
-  return out;
-}
-
 // The section that the table describes in place of one with the same keys.
 std::string described_as(std::string section) {
   for (bool again = true; again;) {
@@ -113,7 +106,7 @@ std::vector<SectionKeys> section_keys() {
   }
   add_entries("policies.*.replica_choice", replica_choices(), out);
   add_entries("policies.*.rebalance", rebalance_rules(), out);
-  for (const auto& more : {network_keys(), request_keys(), lengths_keys(), load_keys()}) {
+  for (const auto& more : {network_keys(), serving_keys(), request_keys(), lengths_keys(), load_keys()}) {
     out.insert(out.end(), more.begin(), more.end());
   }
   return out;
@@ -157,19 +150,6 @@ bool add_row(ScenarioKey row, std::vector<ScenarioKey>& out) {
   return true;
 }
 
-ScenarioKey plain_row(const PlainKey& key) {
-  const bool open = key.choices == "@engines";
-  return {std::string(key.path),
-          std::string(key.variants),
-          key.type,
-          key.most > 0 ? at_most(key.most, key.bound) : Range(key.bound),
-          std::string(key.fallback),
-          open ? engine_names() : words(key.choices),
-          open,
-          open ? "epsim list engines" : "",
-          std::string(key.sentence)};
-}
-
 // The rows of the section, or of the items of that list.
 void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
   for (const SectionKeys& section : section_keys()) {
@@ -185,9 +165,6 @@ void add_section(const std::string& path, std::vector<ScenarioKey>& out) {
                   out);
       if (fresh && (key.value.type == ValueType::kSection || key.value.type == ValueType::kSections)) {
         add_section(name, out);
-      }
-      if (name == "serving") {
-        std::transform(system_keys().begin(), system_keys().end(), std::back_inserter(out), plain_row);
       }
     }
   }

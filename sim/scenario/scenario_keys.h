@@ -49,16 +49,4 @@ struct ScenarioCheck {
 // reader.
 ScenarioCheck check_scenario_keys(const ConfigReader& root);
 
-// Keys whose readers do not take them through a row yet.
-struct PlainKey {
-  std::string_view path, variants;
-  ValueType type;
-  Bound bound;
-  std::string_view fallback;
-  std::string_view choices;  // values separated by spaces; "@models" and the like: names of a catalogue
-  std::string_view sentence;
-  double most = 0;  // largest value; 0: no limit
-};
-std::span<const PlainKey> system_keys();
-
 }  // namespace epsim

@@ -12,12 +12,11 @@ std::int64_t Budgets::per_rank(const ConfigReader& in, const std::string& key, s
   return share;
 }
 
-std::vector<std::int64_t> captured_sizes(ConfigReader& in, const std::string& key,
+std::vector<std::int64_t> captured_sizes(ConfigReader& in, const Key& key,
                                          const EngineDefault<std::vector<std::int64_t>>& fallback) {
-  std::vector<std::int64_t> sizes = in.optional(key, fallback.value, Bound::kPositive);
-  in.default_from(key, fallback.source);
+  std::vector<std::int64_t> sizes = or_engine(in, key, fallback);
   std::sort(sizes.begin(), sizes.end());
-  in.check(!sizes.empty(), key, "at least one size is captured.");
+  in.check(!sizes.empty(), std::string(key.name), "at least one size is captured.");
   return sizes;
 }
 

@@ -67,7 +67,7 @@ struct TransportDefault {
 
 struct EngineProfile {
   std::string_view name, summary;
-  std::span<const std::string_view> knobs;  // as the engine calls them
+  std::span<const Key> keys;  // its knobs
   // Reads the knobs; what all engines share is read before (speculation, DP ranks). Throws InputError.
   void (*read)(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
   std::unique_ptr<Scheduler> (*make_scheduler)(const ServingOptions& options, const RankContext& context);
@@ -85,13 +85,11 @@ std::unique_ptr<Scheduler> make_scheduler_of(const ServingOptions& options, cons
 
 // The value that is given, else the engine's, with its source beside it in the resolved scenario.
 template <class T>
-T or_engine(ConfigReader& in, const std::string& key, const EngineDefault<T>& fallback, Bound bound) {
-  const T value = in.optional<T>(key, fallback.value, bound);
-  in.default_from(key, fallback.source);
-  return value;
+T or_engine(ConfigReader& in, const Key& key, const EngineDefault<T>& fallback) {
+  return in.read<T>(key, fallback.value, fallback.source);
 }
 // Sizes of CUDA graphs, ascending.
-std::vector<std::int64_t> captured_sizes(ConfigReader& in, const std::string& key,
+std::vector<std::int64_t> captured_sizes(ConfigReader& in, const Key& key,
                                          const EngineDefault<std::vector<std::int64_t>>& fallback);
 // Whether the engine goes without CUDA graphs: where the transport cannot be captured.
 EngineDefault<bool> no_graphs(const EngineSite& site);

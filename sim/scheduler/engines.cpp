@@ -22,8 +22,47 @@ std::span<const EngineProfile> engine_profiles() {
 
 namespace {
 
+enum class BudgetsOf { kPerRank, kDividedByDp };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<BudgetsOf> = choice<BudgetsOf>({{"per_rank", BudgetsOf::kPerRank},
+                                                             {"divided_by_dp", BudgetsOf::kDividedByDp}});
+
+namespace {
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> out = entry_names(engine_profiles());
+  for (const EngineAlias& alias : kEngineAliases) {
+    out.emplace_back(alias.name);
+  }
+  return out;
+}
+
+constexpr KeyTable kKeys({
+    {"engine", key::one_of(engine_names, "epsim list engines"), key::is(kDefaultEngine),
+     "Engine whose scheduling rules apply."},
+    {"budgets", key::one_of<BudgetsOf>(), key::is(BudgetsOf::kPerRank),
+     "Whether token and request budgets are per DP rank, or of all ranks together."},
+    {"router", key::one_of<Router>(), key::is(Router::kRoundRobin), "Which DP rank takes a request."},
+    {"step_gap", key::time(), key::is(Seconds(0)), "Time added to every step."},
+    {"launch_time", key::time(), key::by("23us"),
+     "Host time per kernel of a step without a CUDA graph; 0s: the host is never waited for."},
+    {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
+    {"eager_gap", key::time(), key::is(Seconds(0)), "Time added to steps without a CUDA graph."},
+    {"scheduler_gap", key::time(), key::is(Seconds(0)),
+     "Time added to steps whose scheduling does not overlap the step before."},
+    {"speculative", key::section(), key::kNone, "Speculative decoding."},
+});
+constexpr KeyTable kSpeculativeKeys({
+    {"draft_tokens", key::whole(), key::is(0), "Proposed tokens per step; 0 turns it off."},
+    {"acceptance", key::number(kShare), key::by("required with draft_tokens"),
+     "Probability that a proposed token is accepted if those before it were."},
+});
+
 bool has_knob(const EngineProfile& profile, std::string_view knob) {
-  return std::find(profile.knobs.begin(), profile.knobs.end(), knob) != profile.knobs.end();
+  return std::any_of(profile.keys.begin(), profile.keys.end(), [&](const Key& key) { return key.name == knob; });
 }
 
 void refuse_other_engines_knobs(const ConfigReader& in, const EngineProfile& own) {
@@ -34,35 +73,31 @@ void refuse_other_engines_knobs(const ConfigReader& in, const EngineProfile& own
     for (const EngineProfile& other : engine_profiles()) {
       if (has_knob(other, key)) {
         in.fail(key, fmt::format("this is a knob of {}, and the engine is {}; its knobs: {}.", other.name, own.name,
-                                 fmt::join(own.knobs, ", ")));
+                                 fmt::join(entry_names(own.keys), ", ")));
       }
     }
   }
 }
 
 void read_speculation(ConfigReader in, SpeculativeOptions& out) {
-  out.draft_tokens = in.optional<int>("draft_tokens", 0);
+  out.draft_tokens = in.read<int>(kSpeculativeKeys["draft_tokens"]);
   if (out.draft_tokens > 0) {
-    out.acceptance = in.required<double>("acceptance");
-    in.check(out.acceptance <= 1, "acceptance", "a probability is at most 1.");
+    out.acceptance = in.read<double>(kSpeculativeKeys["acceptance"]);
   }
 }
 
 // Eager decode steps of Llama-3-8B at batch 1 take 8.23 ms (FlashInfer) and 9.28 ms (Triton) with 32 layers of 12 kernels
 // (eager_work.h): 21.4 and 24.2 us. SGLang and vLLM agree within 1.3 % in DeepSpeed's pull request 8352.
-const EngineDefault<Seconds> kLaunchTime{Seconds(23e-6),
-                                         "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
+const EngineDefault<Seconds> kLaunchTime{
+    Seconds(23e-6), "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
 
 void read_common(ConfigReader& in, ServingOptions& out) {
-  const std::string router = in.choice("router", {"round_robin", "least_tokens", "cache_aware"}, "round_robin");
-  out.router = router == "round_robin"    ? Router::kRoundRobin
-               : router == "least_tokens" ? Router::kLeastTokens
-                                          : Router::kCacheAware;
-  out.step_gap = in.optional("step_gap", Seconds{});
-  out.launch_time = or_engine(in, "launch_time", kLaunchTime, Bound::kNotNegative);
-  out.gaps.graph = in.optional("graph_gap", Seconds{});
-  out.gaps.eager = in.optional("eager_gap", Seconds{});
-  out.gaps.scheduler = in.optional("scheduler_gap", Seconds{});
+  out.router = in.read<Router>(kKeys["router"]);
+  out.step_gap = in.read<Seconds>(kKeys["step_gap"]);
+  out.launch_time = or_engine(in, kKeys["launch_time"], kLaunchTime);
+  out.gaps.graph = in.read<Seconds>(kKeys["graph_gap"]);
+  out.gaps.eager = in.read<Seconds>(kKeys["eager_gap"]);
+  out.gaps.scheduler = in.read<Seconds>(kKeys["scheduler_gap"]);
 }
 
 }  // namespace
@@ -74,31 +109,35 @@ const EngineProfile& find_engine(std::string_view name) {
   return *found;
 }
 
-const EngineProfile& read_engine_profile(ConfigReader& in, const std::string& engine) {
-  std::vector<std::string> names;
-  for (const EngineProfile& profile : engine_profiles()) {
-    names.emplace_back(profile.name);
-  }
+std::vector<SectionKeys> serving_keys() {
+  std::vector<SectionKeys> out{{"serving", "", kKeys}, {"serving.speculative", "", kSpeculativeKeys}};
+  add_entries("serving", engine_profiles(), out);
   for (const EngineAlias& alias : kEngineAliases) {
-    names.emplace_back(alias.name);
+    out.push_back({"serving", alias.name, find_engine(alias.engine).keys});
   }
-  std::string name = in.choice("engine", names, engine);
+  return out;
+}
+
+const EngineProfile& read_engine_profile(ConfigReader& in) {
+  auto name = in.read<std::string>(kKeys["engine"]);
   for (const EngineAlias& alias : kEngineAliases) {
     name = name == alias.name ? alias.engine : name;
   }
   return find_engine(name);
 }
 
-EngineSettings read_engine_settings(ConfigReader& in, const EngineSite& site, const std::string& engine) {
-  const EngineProfile& profile = read_engine_profile(in, engine);
+void default_engine(ConfigReader& in, const std::string& engine) { in.preset<std::string>("engine", engine); }
+
+EngineSettings read_engine_settings(ConfigReader& in, const EngineSite& site) {
+  const EngineProfile& profile = read_engine_profile(in);
   refuse_other_engines_knobs(in, profile);
   EngineSettings out;
   ServingOptions& s = out.serving;
   s.engine = profile.name;
   s.dp_ranks = site.dp_ranks;
   s.graphs.size = profile.graph_size;
-  const bool divided = in.choice("budgets", {"per_rank", "divided_by_dp"}, "per_rank") == "divided_by_dp";
-  read_speculation(in.section("speculative"), s.speculative);
+  const bool divided = in.read<BudgetsOf>(kKeys["budgets"]) == BudgetsOf::kDividedByDp;
+  read_speculation(in.section(kKeys["speculative"]), s.speculative);
   profile.read(in, {divided, site.dp_ranks}, site, out);
   read_common(in, s);
   return out;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/core/config.h"
 #include "sim/scheduler/engine_profile.h"
@@ -26,12 +27,16 @@ struct EngineAlias {
 };
 inline constexpr EngineAlias kEngineAliases[] = {{"sglang", "sglang_0_4_10"}, {"vllm", "vllm_v1"}};
 
-// Reads the mapping `serving`; `engine` is that of a mapping that names none. Leaves kv_blocks to the caller, and
+// Those of the section `serving`.
+std::vector<SectionKeys> serving_keys();
+
+// Reads the mapping `serving`. Leaves kv_blocks to the caller, and
 // finish() too, since other readers may share the mapping. Throws InputError.
-EngineSettings read_engine_settings(ConfigReader& in, const EngineSite& site,
-                                    const std::string& engine = ServingOptions{}.engine);
+EngineSettings read_engine_settings(ConfigReader& in, const EngineSite& site);
 // The engine that the mapping names, without the rest.
-const EngineProfile& read_engine_profile(ConfigReader& in, const std::string& engine = ServingOptions{}.engine);
+const EngineProfile& read_engine_profile(ConfigReader& in);
+// The engine that it has unless it names one, in place of the usual default.
+void default_engine(ConfigReader& in, const std::string& engine);
 
 // The scheduler of a DP rank of the engine that the options name.
 std::unique_ptr<Scheduler> make_scheduler(const ServingOptions& options, const RankContext& context);

@@ -63,8 +63,10 @@ struct GapOptions {
   Seconds scheduler{};  // of every step, unless the schedule overlaps with the step before it
 };
 
+inline constexpr std::string_view kDefaultEngine = "sglang_0_4_8";
+
 struct ServingOptions {
-  std::string engine = "sglang_0_4_8";
+  std::string engine{kDefaultEngine};
   std::any knobs;  // the engine's own, in the struct that its scheduler expects (SglangKnobs, VllmKnobs)
   InstanceRole role = InstanceRole::kWhole;
   int dp_ranks = 1;

@@ -48,7 +48,7 @@ constexpr TransportDefault kTransports0410[] = {kWithDeepEp, kWithoutDeepEp};
 EngineProfile sglang_0_4_8() {
   return {.name = "sglang_0_4_8",
           .summary = "SGLang v0.4.8: prefill first, new-token ratio, retraction, radix cache",
-          .knobs = kSglangKnobs,
+          .keys = sglang_keys(),
           .read = read_sglang,
           .make_scheduler = make_scheduler_of<SglangScheduler>,
           .transports = kTransports048,
@@ -61,7 +61,7 @@ EngineProfile sglang_0_4_8() {
 EngineProfile sglang_0_4_10() {
   return {.name = "sglang_0_4_10",
           .summary = "SGLang v0.4.10: the same, CUDA graphs sized by the busiest DP rank",
-          .knobs = kSglangKnobs,
+          .keys = sglang_keys(),
           .read = read_sglang,
           .make_scheduler = make_scheduler_of<SglangScheduler>,
           .transports = kTransports0410,

@@ -11,6 +11,55 @@
 namespace epsim {
 namespace {
 
+enum class Admission { kNewTokenRatio, kReserveFull };
+enum class SchedulePolicy { kFcfs, kLpm };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<Admission> = choice<Admission>({{"new_token_ratio", Admission::kNewTokenRatio},
+                                                             {"reserve_full", Admission::kReserveFull}});
+template <>
+inline constexpr auto kNames<SchedulePolicy> = choice<SchedulePolicy>({{"fcfs", SchedulePolicy::kFcfs},
+                                                                       {"lpm", SchedulePolicy::kLpm}});
+
+namespace {
+
+constexpr KeyTable kSglangKeys({
+    {"chunked_prefill_size", key::whole(Bound::kAny), key::by("the engine's, by GPU"),
+     "Prompt tokens of a DP rank in one step; -1: no limit."},
+    {"max_prefill_tokens", key::whole(Bound::kPositive), key::is(SglangKnobs{}.max_prefill_tokens),
+     "A prompt that would exceed this waits, unless it is the first of the step."},
+    {"enable_mixed_chunk", key::flag(), key::is(false), "Run decodes together with prefill chunks."},
+    {"mixed_chunk", key::flag(), key::by("enable_mixed_chunk"), "Older name of enable_mixed_chunk."},
+    {"max_running_requests", key::whole(), key::by("0; with speculative decoding 48 over the DP ranks"),
+     "Requests running on a DP rank; 0: as many as the KV pool holds."},
+    {"admission", key::one_of<Admission>(), key::is(Admission::kNewTokenRatio),
+     "reserve_full: memory for the whole answer at admission, so that no request is retracted."},
+    {"schedule_conservativeness", key::number(), key::is(1.0), "Scales the new-token ratio."},
+    {"schedule_policy", key::one_of<SchedulePolicy>(), key::is(SchedulePolicy::kFcfs),
+     "Order of the queue: first come, or longest cached prefix first."},
+    {"disable_radix_cache", key::flag(), key::is(false), "No prefix cache."},
+    {"disable_overlap_schedule", key::flag(), key::is(false),
+     "Schedule between steps, when the tokens of the last one are known: scheduler_gap is added to each."},
+    {"enable_prefill_delayer", key::flag(), key::is(false),
+     "Hold new prompts back until every DP rank has one, so that a step works on prompts of all of them."},
+    {"prefill_delayer_max_delay_passes", key::whole(Bound::kPositive), key::is(30),
+     "Prompts start in this pass at the latest, counted from the first that held them."},
+    {"prefill_delayer_token_usage_low_watermark", key::number(kPositiveShare), key::by("no watermark"),
+     "Nothing is held while a rank with a waiting prompt uses less than this share of its KV tokens."},
+    {"disable_cuda_graph", key::flag(), key::by("the engine's, by transport"), "No CUDA graphs."},
+    {"cuda_graph_max_bs", key::whole(Bound::kPositive), key::by("the largest of cuda_graph_bs"),
+     "Largest captured batch."},
+    {"cuda_graph_bs", key::wholes(Bound::kPositive), key::by("the engine's, by GPU: 1, 2, 4, 8, 16, 24 and so on"),
+     "Captured batch sizes."},
+    {"disable_cuda_graph_padding", key::flag(), key::is(false), "Replay a graph only at exactly a captured size."},
+    {"mem_fraction_static", key::number(kPositiveShare), key::by("memory.static_fraction"),
+     "SGLang's name of memory.static_fraction."},
+    {"page_size", key::whole(Bound::kPositive), key::by("memory.kv_block_tokens"),
+     "SGLang's name of memory.kv_block_tokens."},
+});
+
 // SGLang's classes of GPUs, by the memory that nvidia-smi lists.
 //   Source : SGLang v0.4.8 to v0.5.2, server_args.py: reserved memory is base + share x GPUs of the instance, plus
 //            4 GiB with DP attention and 2 GiB with speculative decoding (ServerArgs.__post_init__). 80 GB with DP
@@ -88,10 +137,11 @@ EngineDefault<double> sglang_static_fraction(const EngineSite& site, bool specul
 namespace {
 
 void read_graphs(ConfigReader& in, const EngineSite& site, int drafts, GraphOptions& out) {
-  out.enabled = !or_engine(in, "disable_cuda_graph", no_graphs(site), Bound::kAny);
-  const auto largest = in.maybe<std::int64_t>("cuda_graph_max_bs", Bound::kPositive);
-  out.pad = !in.optional("disable_cuda_graph_padding", false);
-  out.sizes = captured_sizes(in, "cuda_graph_bs", sglang_graph_sizes(site, {largest, out.pad, drafts > 0}));
+  out.enabled = !or_engine(in, kSglangKeys["disable_cuda_graph"], no_graphs(site));
+  const auto largest = in.maybe<std::int64_t>(kSglangKeys["cuda_graph_max_bs"]);
+  out.pad = !in.read<bool>(kSglangKeys["disable_cuda_graph_padding"]);
+  out.sizes =
+      captured_sizes(in, kSglangKeys["cuda_graph_bs"], sglang_graph_sizes(site, {largest, out.pad, drafts > 0}));
   std::erase_if(out.sizes, [&](std::int64_t n) { return largest && n > *largest; });
   in.check(!out.sizes.empty(), "cuda_graph_max_bs", "no size of cuda_graph_bs is this small.");
   for (std::int64_t& size : out.sizes) {
@@ -100,8 +150,8 @@ void read_graphs(ConfigReader& in, const EngineSite& site, int drafts, GraphOpti
 }
 
 void read_admission(ConfigReader& in, int dp_ranks, SglangKnobs& out) {
-  out.reserve_full = in.choice("admission", {"new_token_ratio", "reserve_full"}, "new_token_ratio") == "reserve_full";
-  double conservativeness = in.optional("schedule_conservativeness", 1.0);
+  out.reserve_full = in.read<Admission>(kSglangKeys["admission"]) == Admission::kReserveFull;
+  double conservativeness = in.read<double>(kSglangKeys["schedule_conservativeness"]);
   if (dp_ranks > 1) {
     conservativeness *= 0.3;  // server_args.py, with DP attention
   }
@@ -113,14 +163,12 @@ void read_admission(ConfigReader& in, int dp_ranks, SglangKnobs& out) {
 
 // server_args.py of January 2026; the versions of engines.cpp have none, and it is off by default where there is one.
 void read_prefill_delayer(ConfigReader& in, int dp_ranks, PrefillAlignment& out) {
-  const bool on = in.optional("enable_prefill_delayer", false);
-  const int passes = in.optional<int>("prefill_delayer_max_delay_passes", 30, Bound::kPositive);
-  out.token_usage_low_watermark = in.maybe<double>("prefill_delayer_token_usage_low_watermark", Bound::kPositive);
-  in.check(out.token_usage_low_watermark.value_or(0) <= 1, "prefill_delayer_token_usage_low_watermark",
-           "a share of the KV tokens is at most 1.");
+  const bool on = in.read<bool>(kSglangKeys["enable_prefill_delayer"]);
+  const int passes = in.read<int>(kSglangKeys["prefill_delayer_max_delay_passes"]);
+  out.token_usage_low_watermark = in.maybe<double>(kSglangKeys["prefill_delayer_token_usage_low_watermark"]);
   in.check(!on || dp_ranks > 1, "enable_prefill_delayer",
            "one DP rank has no other to wait for; SGLang refuses it without DP attention.");
-  in.check(!on || !in.optional("disable_overlap_schedule", false), "enable_prefill_delayer",
+  in.check(!on || !in.read<bool>(kSglangKeys["disable_overlap_schedule"]), "enable_prefill_delayer",
            "SGLang refuses it with disable_overlap_schedule.");
   out.max_delay_passes = on ? passes : 0;
 }
@@ -131,10 +179,12 @@ std::int64_t read_chunk(ConfigReader& in, const Budgets& budgets, const EngineSi
   if (!budgets.divided) {
     fallback.value = std::max<std::int64_t>(1, fallback.value / site.dp_ranks);
   }
-  return or_engine(in, "chunked_prefill_size", fallback, Bound::kAny);
+  return or_engine(in, kSglangKeys["chunked_prefill_size"], fallback);
 }
 
 }  // namespace
+
+std::span<const Key> sglang_keys() { return kSglangKeys; }
 
 void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
@@ -143,32 +193,32 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   in.check(chunk > 0 || chunk == -1, "chunked_prefill_size", "this must be positive, or -1 for no limit.");
   s.token_budget =
       chunk == -1 ? std::numeric_limits<std::int32_t>::max() : budgets.per_rank(in, "chunked_prefill_size", chunk);
-  knobs.max_prefill_tokens = in.optional<std::int64_t>("max_prefill_tokens", 16384, Bound::kPositive);
+  knobs.max_prefill_tokens = in.read<std::int64_t>(kSglangKeys["max_prefill_tokens"]);
   const bool older_name = in.has("mixed_chunk");
   in.check(!older_name || !in.has("enable_mixed_chunk"), "mixed_chunk",
            "this is enable_mixed_chunk; give one of them.");
-  knobs.mixed_chunk = older_name ? in.required<bool>("mixed_chunk") : in.optional("enable_mixed_chunk", false);
+  knobs.mixed_chunk = in.read<bool>(older_name ? kSglangKeys["mixed_chunk"] : kSglangKeys["enable_mixed_chunk"]);
   const int drafts = s.speculative.draft_tokens;
   in.section("speculative")
       .check(drafts == 0 || !knobs.mixed_chunk, "draft_tokens",
              "SGLang has no mixed chunks with speculative decoding; turn them off.");
-  const auto running = or_engine(in, "max_running_requests",
-                                 sglang_running(budgets.divided ? 1 : site.dp_ranks, drafts > 0), Bound::kNotNegative);
+  const auto running = or_engine(in, kSglangKeys["max_running_requests"],
+                                 sglang_running(budgets.divided ? 1 : site.dp_ranks, drafts > 0));
   s.max_running_requests = static_cast<int>(budgets.per_rank(in, "max_running_requests", running));
   read_admission(in, s.dp_ranks, knobs);
-  knobs.longest_prefix_first = in.choice("schedule_policy", {"fcfs", "lpm"}, "fcfs") == "lpm";
-  s.prefix_caching = !in.optional("disable_radix_cache", false);
+  knobs.longest_prefix_first = in.read<SchedulePolicy>(kSglangKeys["schedule_policy"]) == SchedulePolicy::kLpm;
+  s.prefix_caching = !in.read<bool>(kSglangKeys["disable_radix_cache"]);
   // server_args.py turns it off with speculative decoding.
-  s.overlap_schedule = !in.optional("disable_overlap_schedule", false) && drafts == 0;
+  s.overlap_schedule = !in.read<bool>(kSglangKeys["disable_overlap_schedule"]) && drafts == 0;
   read_prefill_delayer(in, site.dp_ranks, s.prefill_alignment);
   read_graphs(in, site, drafts, s.graphs);
   const EngineDefault<double> fraction = sglang_static_fraction(site, drafts > 0);
   out.memory.static_fraction = site.fraction_stated || fraction.value <= 0
-                                   ? in.maybe<double>("mem_fraction_static", Bound::kPositive)
-                                   : or_engine(in, "mem_fraction_static", fraction, Bound::kPositive);
+                                   ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
+                                   : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
   out.memory.account = MemoryAccount::kSglang;
   out.memory.static_fraction_key = "mem_fraction_static";
-  out.memory.kv_block_tokens = in.maybe<int>("page_size", Bound::kPositive);
+  out.memory.kv_block_tokens = in.maybe<int>(kSglangKeys["page_size"]);
   s.knobs = knobs;
 }
 

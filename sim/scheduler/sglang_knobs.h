@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "sim/core/config.h"
@@ -33,25 +33,7 @@ struct SglangKnobs {
   std::int64_t reserved_decode_tokens = 512;  // kept free for each request of a decode instance when another enters
 };
 
-// As SGLang calls them.
-inline constexpr std::string_view kSglangKnobs[] = {"chunked_prefill_size",
-                                                    "max_prefill_tokens",
-                                                    "enable_mixed_chunk",
-                                                    "max_running_requests",
-                                                    "mem_fraction_static",
-                                                    "page_size",
-                                                    "schedule_conservativeness",
-                                                    "schedule_policy",
-                                                    "disable_radix_cache",
-                                                    "disable_cuda_graph",
-                                                    "cuda_graph_max_bs",
-                                                    "cuda_graph_bs",
-                                                    "disable_cuda_graph_padding",
-                                                    "disable_overlap_schedule",
-                                                    "enable_prefill_delayer",
-                                                    "prefill_delayer_max_delay_passes",
-                                                    "prefill_delayer_token_usage_low_watermark"};
-
+std::span<const Key> sglang_keys();
 void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
 
 // What a scenario says of its CUDA graphs.

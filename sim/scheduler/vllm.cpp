@@ -28,7 +28,7 @@ constexpr TransportDefault kTransports[] = {
 EngineProfile vllm_v1() {
   return {.name = "vllm_v1",
           .summary = "vLLM V1 (v0.9, v0.10): one token budget, decodes first, preemption by recompute",
-          .knobs = kVllmKnobs,
+          .keys = vllm_keys(),
           .read = read_vllm,
           .make_scheduler = make_scheduler_of<VllmScheduler>,
           .transports = kTransports,

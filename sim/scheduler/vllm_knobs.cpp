@@ -5,6 +5,35 @@
 #include <algorithm>
 
 namespace epsim {
+namespace {
+
+constexpr VllmKnobs kVllm{};
+
+constexpr KeyTable kVllmKeys({
+    {"max_num_batched_tokens", key::whole(Bound::kPositive), key::by("the engine's, by GPU"),
+     "Tokens of a DP rank in one step."},
+    {"max_num_seqs", key::whole(Bound::kPositive), key::by("the engine's, by GPU"), "Requests running on a DP rank."},
+    {"enable_chunked_prefill", key::flag(), key::is(kVllm.chunked_prefill), "false: a prompt runs whole or waits."},
+    {"long_prefill_token_threshold", key::whole(), key::is(kVllm.long_prefill_token_threshold),
+     "Longest chunk of one prompt; 0: no limit."},
+    {"prefill_schedule_interval", key::whole(Bound::kPositive), key::is(1),
+     "Ranks with decodes start and continue prompts only every so many steps, all in the same ones; 1: in every step."},
+    {"enable_prefix_caching", key::flag(), key::is(true), "Prefix cache."},
+    {"enforce_eager", key::flag(), key::by("the engine's, by transport"), "No CUDA graphs."},
+    {"cuda_graph_sizes", key::wholes(Bound::kPositive),
+     key::by("1, 2, 4, 8, 16, 24 and so on to 2 max_num_seqs, at most 512"), "Captured batch sizes."},
+    {"gpu_memory_utilization", key::number(kPositiveShare), key::by("memory.static_fraction"),
+     "vLLM's name of memory.static_fraction."},
+    {"block_size", key::whole(Bound::kPositive), key::by("memory.kv_block_tokens"),
+     "vLLM's name of memory.kv_block_tokens."},
+    {"num_gpu_blocks", key::whole(Bound::kPositive), key::by("memory.num_gpu_blocks"), "As num_gpu_blocks_override."},
+    {"num_gpu_blocks_override", key::whole(Bound::kPositive), key::by("memory.num_gpu_blocks"),
+     "vLLM's name of memory.num_gpu_blocks."},
+});
+
+}  // namespace
+
+std::span<const Key> vllm_keys() { return kVllmKeys; }
 
 EngineDefault<std::int64_t> vllm_batched_tokens(const EngineSite& site) {
   const bool large = to_gib(site.gpu_memory) >= 70 && site.gpu.find("A100") == std::string::npos;
@@ -28,11 +57,10 @@ EngineDefault<std::vector<std::int64_t>> vllm_graph_sizes(std::int64_t sequences
 void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
   VllmKnobs knobs;
-  s.token_budget =
-      budgets.per_rank(in, "max_num_batched_tokens",
-                       or_engine(in, "max_num_batched_tokens", vllm_batched_tokens(site), Bound::kPositive));
+  s.token_budget = budgets.per_rank(in, "max_num_batched_tokens",
+                                    or_engine(in, kVllmKeys["max_num_batched_tokens"], vllm_batched_tokens(site)));
   s.max_running_requests = static_cast<int>(
-      budgets.per_rank(in, "max_num_seqs", or_engine(in, "max_num_seqs", vllm_sequences(site), Bound::kPositive)));
+      budgets.per_rank(in, "max_num_seqs", or_engine(in, kVllmKeys["max_num_seqs"], vllm_sequences(site))));
   in.check(s.max_running_requests <= s.token_budget, "max_num_seqs",
            fmt::format("{} sequences do not fit a step of {} tokens (max_num_batched_tokens).", s.max_running_requests,
                        s.token_budget));
@@ -42,26 +70,25 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
              fmt::format("{} sequences with their proposed tokens do not fit a step of {} tokens "
                          "(max_num_batched_tokens).",
                          s.max_running_requests, s.token_budget));
-  knobs.chunked_prefill = in.optional("enable_chunked_prefill", true);
-  knobs.long_prefill_token_threshold = in.optional<std::int64_t>("long_prefill_token_threshold", 0);
+  knobs.chunked_prefill = in.read<bool>(kVllmKeys["enable_chunked_prefill"]);
+  knobs.long_prefill_token_threshold = in.read<std::int64_t>(kVllmKeys["long_prefill_token_threshold"]);
   // config/scheduler.py of June 2026; v0.9 and v0.10 have none.
-  s.prefill_alignment.schedule_interval = in.optional<int>("prefill_schedule_interval", 1, Bound::kPositive);
-  s.prefix_caching = in.optional("enable_prefix_caching", true);
-  s.graphs.enabled = !or_engine(in, "enforce_eager", no_graphs(site), Bound::kAny);
+  s.prefill_alignment.schedule_interval = in.read<int>(kVllmKeys["prefill_schedule_interval"]);
+  s.prefix_caching = in.read<bool>(kVllmKeys["enable_prefix_caching"]);
+  s.graphs.enabled = !or_engine(in, kVllmKeys["enforce_eager"], no_graphs(site));
   s.graphs.decode_only = false;
-  s.graphs.sizes = captured_sizes(in, "cuda_graph_sizes", vllm_graph_sizes(s.max_running_requests));
+  s.graphs.sizes = captured_sizes(in, kVllmKeys["cuda_graph_sizes"], vllm_graph_sizes(s.max_running_requests));
   const EngineDefault<double> fraction{0.9, "vLLM (config.py, CacheConfig)"};
-  out.memory.static_fraction = site.fraction_stated
-                                   ? in.maybe<double>("gpu_memory_utilization", Bound::kPositive)
-                                   : or_engine(in, "gpu_memory_utilization", fraction, Bound::kPositive);
+  out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kVllmKeys["gpu_memory_utilization"])
+                                                    : or_engine(in, kVllmKeys["gpu_memory_utilization"], fraction);
   out.memory.account = MemoryAccount::kVllm;
   out.memory.static_fraction_key = "gpu_memory_utilization";
-  out.memory.kv_block_tokens = in.maybe<int>("block_size", Bound::kPositive);
+  out.memory.kv_block_tokens = in.maybe<int>(kVllmKeys["block_size"]);
   out.memory.default_block_tokens = 16;
-  const std::string blocks = in.has("num_gpu_blocks") ? "num_gpu_blocks" : "num_gpu_blocks_override";
   in.check(!in.has("num_gpu_blocks") || !in.has("num_gpu_blocks_override"), "num_gpu_blocks",
            "this is num_gpu_blocks_override; give one of them.");
-  out.memory.num_gpu_blocks = in.maybe<std::int64_t>(blocks, Bound::kPositive);
+  out.memory.num_gpu_blocks = in.maybe<std::int64_t>(in.has("num_gpu_blocks") ? kVllmKeys["num_gpu_blocks"]
+                                                                              : kVllmKeys["num_gpu_blocks_override"]);
   s.knobs = knobs;
 }
 

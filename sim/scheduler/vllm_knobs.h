@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "sim/core/config.h"
@@ -15,20 +15,7 @@ struct VllmKnobs {
   std::int64_t long_prefill_token_threshold = 0;  // longest chunk; 0 = none
 };
 
-// As vLLM calls them.
-inline constexpr std::string_view kVllmKnobs[] = {"max_num_batched_tokens",
-                                                  "max_num_seqs",
-                                                  "gpu_memory_utilization",
-                                                  "block_size",
-                                                  "num_gpu_blocks",
-                                                  "num_gpu_blocks_override",
-                                                  "enable_prefix_caching",
-                                                  "enable_chunked_prefill",
-                                                  "prefill_schedule_interval",
-                                                  "long_prefill_token_threshold",
-                                                  "enforce_eager",
-                                                  "cuda_graph_sizes"};
-
+std::span<const Key> vllm_keys();
 void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
 
 // Tokens and sequences of a step, and the captured sizes in tokens.
