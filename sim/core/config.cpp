@@ -11,24 +11,6 @@
 #include "sim/core/config_document.h"
 
 namespace epsim {
-namespace {
-
-// "a[3].b" as "a[].b".
-std::string without_indices(const std::string& path) {
-  std::string out;
-  bool inside = false;
-  for (const char c : path) {
-    inside = inside && c != ']';
-    if (!inside) {
-      out += c;
-    }
-    inside = inside || c == '[';
-  }
-  return out;
-}
-
-}  // namespace
-
 Config Config::from_file(const std::filesystem::path& file) { return Config(ConfigDocument::read(file)); }
 
 Config Config::from_text(const std::string& text, const std::string& name) {
@@ -56,16 +38,6 @@ ConfigReader Config::root() const {
 }
 
 std::string Config::resolved() const { return document_->resolved(); }
-
-void Config::record_reads() { document_->recording = true; }
-
-std::vector<KeyRead> Config::reads() const {
-  std::vector<KeyRead> out;
-  for (const auto& [key, read] : document_->reads) {
-    out.push_back(read);
-  }
-  return out;
-}
 
 std::vector<std::filesystem::path> Config::files() const { return document_->files; }
 
@@ -104,14 +76,6 @@ bool ConfigReader::has(const std::string& key) const {
   return found.IsDefined() && !found.IsNull();
 }
 
-void ConfigReader::default_from(const std::string& key, const std::string& source) {
-  for (ConfigDocument::Default& taken : node_->document->defaults[node_->path]) {
-    if (taken.key == key) {
-      taken.source = source;
-    }
-  }
-}
-
 bool ConfigReader::is_section(const std::string& key) const {
   const YAML::Node found = node_->find(key);
   return found.IsDefined() && found.IsMap();
@@ -138,24 +102,6 @@ std::vector<std::string> ConfigReader::keys() const {
   return out;
 }
 
-void ConfigReader::note(const std::string& key, const Key* row) const {
-  if (!node_->document->recording) {
-    return;
-  }
-  std::string variant;
-  for (const char* which : {"kind", "engine", "rule"}) {
-    if (key == which) {
-      variant = "";
-      break;
-    }
-    const YAML::Node value = node_->find_or_default(which);
-    variant = variant.empty() && value.IsDefined() && value.IsScalar() ? value.Scalar() : variant;
-  }
-  const std::string path = without_indices(node_->full(key));
-  KeyRead& known = node_->document->reads.try_emplace({path, variant}, KeyRead{path, variant}).first->second;
-  known.key = known.key == nullptr ? row : known.key;
-}
-
 std::string ConfigReader::missing(const std::string& key, const std::vector<std::string>& candidates) const {
   const std::optional<std::string> meant = misspelling(key, candidates);
   if (!meant) {
@@ -167,7 +113,6 @@ std::string ConfigReader::missing(const std::string& key, const std::vector<std:
 }
 
 std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string& key) {
-  note(key);
   const std::optional<std::string> text = get<std::string>(key, Bound::kNotNegative);
   if (!text) {
     return std::nullopt;
@@ -190,7 +135,6 @@ std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string&
 }
 
 std::filesystem::path ConfigReader::path(const std::string& key) {
-  note(key);
   std::optional<std::filesystem::path> file = maybe_path(key);
   if (!file) {
     fail(key, missing(key, unread_keys()));
@@ -201,7 +145,6 @@ std::filesystem::path ConfigReader::path(const std::string& key) {
 ConfigReader ConfigReader::section(const std::string& key) {
   node_->read.insert(key);
   const YAML::Node found = node_->find(key);
-  note(key);
   check(!found.IsDefined() || found.IsNull() || found.IsMap(), key, ConfigSection::kNotMapping);
   const bool absent = !found.IsDefined() || found.IsNull();
   const YAML::Node section = absent ? YAML::Node(YAML::NodeType::Map) : found;
@@ -212,7 +155,6 @@ ConfigReader ConfigReader::section(const std::string& key) {
 }
 
 ConfigReader ConfigReader::required_section(const std::string& key) {
-  note(key);
   if (!has(key)) {
     fail(key, missing(key, unread_keys()));
   }
@@ -221,7 +163,6 @@ ConfigReader ConfigReader::required_section(const std::string& key) {
 
 std::vector<ConfigReader> ConfigReader::list_of_sections(const std::string& key) {
   node_->read.insert(key);
-  note(key);
   std::vector<ConfigReader> out;
   if (!has(key)) {
     return out;
@@ -235,24 +176,18 @@ std::vector<ConfigReader> ConfigReader::list_of_sections(const std::string& key)
   return out;
 }
 
-std::filesystem::path ConfigReader::path(const Key& key) {
-  note(std::string(key.name), &key);
-  return path(std::string(key.name));
-}
+std::filesystem::path ConfigReader::path(const Key& key) { return path(std::string(key.name)); }
 
 std::optional<std::filesystem::path> ConfigReader::maybe_path(const Key& key) {
-  note(std::string(key.name), &key);
   return maybe_path(std::string(key.name));
 }
 
 ConfigReader ConfigReader::section(const Key& key) {
-  note(std::string(key.name), &key);
   const bool required = key.fallback.kind == key::Fallback::Kind::kRequired;
   return required ? required_section(std::string(key.name)) : section(std::string(key.name));
 }
 
 std::vector<ConfigReader> ConfigReader::list_of_sections(const Key& key) {
-  note(std::string(key.name), &key);
   return list_of_sections(std::string(key.name));
 }
 

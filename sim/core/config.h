@@ -52,11 +52,6 @@ class Config {
   // out.
   std::vector<std::filesystem::path> files() const;
 
-  // From now on readers' questions are kept: reads() has each key once per variant, in the order of path and variant.
-  // For tests of what documents the keys.
-  void record_reads();
-  std::vector<KeyRead> reads() const;
-
  private:
   explicit Config(std::shared_ptr<ConfigDocument> document) : document_(std::move(document)) {}
   std::shared_ptr<ConfigDocument> document_;
@@ -105,9 +100,9 @@ class ConfigReader {
   // The row's default in place of the one that another reader of the same key has.
   void preset(const Key& key);
 
-  // By name, for documents that are not scenarios. T: bool, int, std::int64_t, double, std::string, Seconds, Bytes, BytesPerSecond, FlopsPerSecond,
-  // RequestsPerSecond, std::vector of double, std::int64_t or std::string, and a table: std::vector of std::vector of
-  // double.
+  // By name, for documents that are not scenarios. T: bool, int, std::int64_t, double, std::string, Seconds, Bytes,
+  // BytesPerSecond, FlopsPerSecond, RequestsPerSecond, std::vector of double, std::int64_t or std::string, and a table:
+  // std::vector of std::vector of double.
   template <class T>
   T required(const std::string& key, Range range = {});
   template <class T>
@@ -131,8 +126,6 @@ class ConfigReader {
   // The default of a key that another reader reads, in place of that reader's own.
   template <class T>
   void preset(const std::string& key, const T& fallback);
-  // Where the default comes from, for Config::resolved(). Does nothing where the document gives the key.
-  void default_from(const std::string& key, const std::string& source);
   bool is_section(const std::string& key) const;
   // What reading the key as `type` would refuse; std::nullopt when it is absent or fine. Asks for nothing.
   std::optional<std::string> problem_of(const std::string& key, ValueType type, Range range) const;
@@ -162,10 +155,9 @@ class ConfigReader {
   template <class T>
   std::optional<T> get(const std::string& key, Range range);
   template <class T>
-  T get_or(const std::string& key, const T& fallback, Range range);
+  T get_or(const std::string& key, const T& fallback, Range range, const std::string& source = "");
   template <class T>
   T checked_choice(const Key& key, T value) const;
-  void note(const std::string& key, const Key* row = nullptr) const;
   std::vector<std::string> unread_keys() const;
   std::shared_ptr<ConfigSection> node_;
 };

@@ -193,10 +193,11 @@ std::shared_ptr<ConfigDocument> ConfigDocument::read(const std::filesystem::path
   return document;
 }
 
-void ConfigDocument::note_default(const std::string& path, const std::string& key, const YAML::Node& value) {
+void ConfigDocument::note_default(const std::string& path, const std::string& key, const YAML::Node& value,
+                                  const std::string& source) {
   std::vector<Default>& all = defaults[path];
   if (std::none_of(all.begin(), all.end(), [&](const Default& known) { return known.key == key; })) {
-    all.push_back({key, value, ""});
+    all.push_back({key, value, source});
   }
 }
 

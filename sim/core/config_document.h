@@ -35,7 +35,8 @@ struct ConfigDocument {
   void merge(YAML::Node into, const YAML::Node& from, const std::string& path, const ConfigDocument& base);
   const Source& source_of(const std::string& path) const;
   // Notes that a reader took `value` for a key that the section at `path` lacks. The first note of a key counts.
-  void note_default(const std::string& path, const std::string& key, const YAML::Node& value);
+  void note_default(const std::string& path, const std::string& key, const YAML::Node& value,
+                    const std::string& source = "");
   // The document and the record, as YAML. See Config::resolved().
   std::string resolved() const;
 
@@ -54,9 +55,7 @@ struct ConfigDocument {
   std::map<std::string, std::vector<Default>> defaults;
   std::map<std::string, YAML::Node> presets;
   std::map<std::string, std::string> absolute_paths;
-  bool recording = false;
-  std::map<std::pair<std::string, std::string>, KeyRead> reads;  // by path and variant
-  std::vector<std::filesystem::path> files;                      // those it extends, and every one that a key named
+  std::vector<std::filesystem::path> files;  // those it extends, and every one that a key named
 
  private:
   void come_from(const std::string& path, const Source& source);
@@ -88,19 +87,6 @@ struct ConfigSection {
   }
   YAML::Node find(const std::string& key) const {
     return yaml.IsMap() ? static_cast<const YAML::Node&>(yaml)[key] : YAML::Node(YAML::NodeType::Undefined);
-  }
-  // What a reader that asked for the key was given.
-  YAML::Node find_or_default(const std::string& key) const {
-    const YAML::Node value = find(key);
-    if (value.IsDefined() && !value.IsNull()) {
-      return value;
-    }
-    for (const ConfigDocument::Default& taken : document->defaults[path]) {
-      if (taken.key == key) {
-        return taken.value;
-      }
-    }
-    return value;
   }
 };
 

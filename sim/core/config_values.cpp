@@ -68,7 +68,6 @@ std::string default_text(const Key& key) {
 
 template <class T>
 std::optional<T> ConfigReader::maybe(const std::string& key, Range range) {
-  note(key);
   return get<T>(key, range);
 }
 
@@ -89,7 +88,6 @@ std::optional<T> ConfigReader::get(const std::string& key, Range range) {
 
 template <class T>
 T ConfigReader::required(const std::string& key, Range range) {
-  note(key);
   std::optional<T> value = get<T>(key, range);
   if (!value) {
     fail(key, missing(key, unread_keys()));
@@ -99,16 +97,15 @@ T ConfigReader::required(const std::string& key, Range range) {
 
 template <class T>
 T ConfigReader::optional(const std::string& key, T fallback, Range range) {
-  note(key);
   return get_or(key, fallback, range);
 }
 
 template <class T>
-T ConfigReader::get_or(const std::string& key, const T& fallback, Range range) {
+T ConfigReader::get_or(const std::string& key, const T& fallback, Range range, const std::string& source) {
   if (std::optional<T> value = get<T>(key, range)) {
     return *std::move(value);
   }
-  node_->document->note_default(node_->path, key, yaml::Convert<T>::write(fallback));
+  node_->document->note_default(node_->path, key, yaml::Convert<T>::write(fallback), source);
   return fallback;
 }
 
@@ -128,7 +125,6 @@ template <class T>
 T ConfigReader::read_value(const Key& key) {
   const std::string name(key.name);
   EPSIM_CHECK(key.value.type == yaml::kTypeOf<T>, name + " is read as another type than its row says");
-  note(name, &key);
   if (key.fallback.kind == key::Fallback::Kind::kValue) {
     return checked_choice(key, get_or<T>(name, own_default<T>(key), key.value.range));
   }
@@ -144,19 +140,13 @@ T ConfigReader::read_value(const Key& key, const T& fallback, const std::string&
   const std::string name(key.name);
   EPSIM_CHECK(key.value.type == yaml::kTypeOf<T>, name + " is read as another type than its row says");
   EPSIM_CHECK(key.fallback.kind == key::Fallback::Kind::kWorkedOut, name + " has a default of its own in its row");
-  note(name, &key);
-  const T value = get_or<T>(name, fallback, key.value.range);
-  if (!source.empty()) {
-    default_from(name, source);
-  }
-  return checked_choice(key, value);
+  return checked_choice(key, get_or<T>(name, fallback, key.value.range, source));
 }
 
 template <class T>
 std::optional<T> ConfigReader::maybe_value(const Key& key) {
   const std::string name(key.name);
   EPSIM_CHECK(key.value.type == yaml::kTypeOf<T>, name + " is read as another type than its row says");
-  note(name, &key);
   std::optional<T> value = get<T>(name, key.value.range);
   return value ? std::optional<T>(checked_choice(key, *std::move(value))) : std::nullopt;
 }

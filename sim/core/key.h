@@ -210,11 +210,4 @@ void add_entries(std::string_view section, const Entries& entries, std::vector<S
   }
 }
 
-// One key as readers asked for it.
-struct KeyRead {
-  std::string path;          // dotted; items of a list as "faults[].at"
-  std::string variant;       // what the mapping's `kind`, `engine` or `rule` says, which may decide what its keys mean
-  const Key* key = nullptr;  // the row that it was read through; null: read by its name alone
-};
-
 }  // namespace epsim

@@ -245,8 +245,7 @@ class Check {
     const bool section = row == nullptr || row->type == ValueType::kSection || path == "policies.*";
     if (section || (row != nullptr && row->path == "policy" && in.is_section(key))) {
       if (in.is_section(key)) {
-        const bool by_row = row != nullptr && row->row != nullptr;
-        look(by_row ? in.section(*row->row) : in.section(key), described_as(path), key);
+        look(row != nullptr ? in.section(*row->row) : in.section(key), described_as(path), key);
       } else if (in.has(key)) {
         result.errors.emplace_back(in.place(key), *in.problem_of(key, ValueType::kSection, Bound::kAny));
       }
@@ -257,7 +256,7 @@ class Check {
       return;
     }
     if (row->type == ValueType::kSections && in.has(key)) {
-      for (ConfigReader& item : in.list_of_sections(key)) {
+      for (ConfigReader& item : in.list_of_sections(*row->row)) {
         look(item, described_as(path + "[]"), "");
       }
     } else if (row->type == ValueType::kText && !row->choices.empty() && !row->open && in.has(key)) {

@@ -104,28 +104,6 @@ TEST_CASE("finish() tells all unknown keys at once, in the file's order") {
   check_contains(e.what(), {"2 errors:\n  test.yaml:2: `b`: unknown key", "\n  test.yaml:4: `sub.c`: unknown key"});
 }
 
-TEST_CASE("what readers ask for is recorded once per key and variant") {
-  Config c = config("kind: a\nparts: [{x: 1}, {x: 2}]\n");
-  c.record_reads();
-  ConfigReader in = c.root();
-  in.choice("kind", {"a", "b"});
-  static constexpr Key kTime{"time", key::time(Bound::kPositive), key::is(Seconds(2)), "A time."};
-  CHECK(in.read<Seconds>(kTime).count() == 2);
-  for (ConfigReader& part : in.list_of_sections("parts")) {
-    part.required<int>("x");
-  }
-  const std::vector<KeyRead> reads = c.reads();
-  REQUIRE(reads.size() == 4);  // kind, parts, parts[].x, time
-  CHECK(reads[0].path == "kind");
-  CHECK(reads[0].variant.empty());
-  CHECK(reads[0].key == nullptr);
-  CHECK(reads[1].path == "parts");
-  CHECK(reads[1].variant == "a");
-  CHECK(reads[2].path == "parts[].x");
-  CHECK(reads[3].path == "time");
-  CHECK(reads[3].key == &kTime);
-}
-
 TEST_CASE("a value can be checked against a type without reading it") {
   const ConfigReader in = config("time: 5\ncount: 2\nlist: [1, x]\n").root();
   CHECK(in.problem_of("time", ValueType::kTime, Bound::kNotNegative).has_value());  // no unit
