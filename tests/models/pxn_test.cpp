@@ -9,11 +9,14 @@
 
 #include "models/catalogue/catalogue.h"
 #include "models/network/fabric_network.h"
+#include "models/network/make_network.h"
 #include "models/network/two_tier.h"
+#include "sim/core/error.h"
 #include "sim/core/rng.h"
 #include "tests/models/clusters.h"
 #include "tests/models/pair_rows.h"
 #include "tests/models/profiles.h"
+#include "tests/support/errors.h"
 
 namespace epsim::pxn_tests {
 namespace {
@@ -285,6 +288,24 @@ TEST_CASE("a slow NIC slows what it relays") {
     CHECK(same(time(Direction::kDispatch), 2.4e-3));
     CHECK(same(time(Direction::kCombine), slow == 0 ? 4.8e-3 : 2.4e-3));
   }
+}
+
+TEST_CASE("10,000 GPUs: sums price an exchange, flows and routes say that they are too many") {
+  // DGX H100 x 1250: every GPU sends a row of 1 MB to each of 9992 others by a NIC of 50 GB/s.
+  const ClusterSpec cluster{find_node("DGX-H100").spec, 1250};
+  const TrafficMatrix traffic =
+      traffic_of(cluster, Products{std::vector<double>(10000, 1.0), {std::vector<double>(10000, 1.0)}});
+  for (const Direction direction : kBoth) {
+    CHECK(same(seconds(cluster, traffic, direction, {.pxn = true}), 9992e6 / 50e9));
+  }
+  const auto refusal = [&](const NetworkOptions& options) {
+    const auto error = test::error_of<InputError>([&] { make_network(cluster, no_latency(cluster), options); });
+    return error.place.key + ": " + error.what();
+  };
+  const std::string flows = refusal({.model = NetworkModel::kMaxMin}),
+                    routes = refusal({.fabric = {.kind = FabricKind::kRailOptimised}});
+  test::check_contains(flows, {"model: ", "max_min", "at most 512", "10000", "fair_share"});
+  test::check_contains(routes, {"kind: ", "at most 4096", "10000"});
 }
 
 TEST_CASE("nothing is relayed inside a node, or without NVLink") {
