@@ -16,7 +16,7 @@ namespace {
 // A profiling window of a preset: few batches, as its skew is the popularity's.
 LoadWindow window_of(const std::string& preset, int ranks) {
   const auto law = std::make_shared<const RoutingLaw>(routing_preset(preset));
-  return window_of_model(law, {.first_step = 0, .steps = 2, .sources = ranks, .tokens = 4096}, true, Seed{1});
+  return window_of_model(law, {.first_step = 0, .steps = 16, .sources = ranks, .tokens = 4096}, true, Seed{1});
 }
 
 double mean_of(const std::vector<double>& values) {

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 
 #include "tests/traces/support.h"
 #include "traces/format/statistics.h"
@@ -53,6 +55,53 @@ TEST_CASE("DeepSeek-R1: skew and balancedness of the published counts") {
     CHECK(s.average.top2_share == doctest::Approx(r.top2_share).epsilon(0.01));
     CHECK(*s.average.balancedness[0] == doctest::Approx(r.gpus8).epsilon(0.02));
     CHECK(*s.average.balancedness[3] == doctest::Approx(r.gpus64).epsilon(0.02));
+  }
+}
+
+// Load of the hottest of the router's groups over the mean group's, mean over layers.
+double hottest_group(const RoutingLaw& law) {
+  const auto groups = static_cast<std::size_t>(law.model().expert_groups);
+  double sum = 0;
+  for (int l = 0; l < law.layers(); ++l) {
+    const std::span<const double> shares = law.popularity(l);
+    double most = 0;
+    for (std::size_t g = 0; g < groups; ++g) {
+      const auto group = shares.subspan(g * shares.size() / groups, shares.size() / groups);
+      most = std::max(most, std::accumulate(group.begin(), group.end(), 0.0));
+    }
+    sum += most * static_cast<double>(groups);
+  }
+  return sum / law.layers();
+}
+
+TEST_CASE("DeepSeek-R1: what group_correlation is fitted to") {
+  // The published counts of 4096-token prompts: the hottest of 8 groups has 2.07 times the mean, over the layers; the
+  // same sorted loads, dealt with the correlation that CRAFT's workloads have, over ten patterns.
+  const RoutingLaw measured = popularity_of("deepseek-r1-prefill");
+  CHECK(hottest_group(measured) == doctest::Approx(2.073).epsilon(0.01));
+  const auto dealt = [](const std::string& preset, double correlation) {
+    double sum = 0;
+    for (std::uint64_t pattern = 1; pattern <= 10; ++pattern) {
+      RoutingModel m = routing_preset(preset);
+      m.pattern_seed = pattern;
+      m.group_correlation = correlation;
+      for (LayerRouting& layer : m.layers) {
+        layer.sigma = 0;
+        layer.balanced.clear();
+      }
+      sum += hottest_group(RoutingLaw(std::move(m)));
+    }
+    return sum / 10;
+  };
+  const double fitted = routing_preset("deepseek-r1-e").group_correlation;
+  MESSAGE("hottest group: ", dealt("deepseek-r1-prefill", fitted), ", at random ", dealt("deepseek-r1-prefill", 0));
+  CHECK(dealt("deepseek-r1-prefill", fitted) == doctest::Approx(2.073).epsilon(0.02));
+  CHECK(dealt("deepseek-r1-prefill", 0) < 1.35);
+  for (const char* preset : {"deepseek-r1-e", "deepseek-r1-j", "deepseek-r1-l", "deepseek-r1-a"}) {
+    CAPTURE(preset);
+    CHECK(routing_preset(preset).group_correlation == fitted);
+    MESSAGE(preset, ": ", hottest_group(popularity_of(preset)), ", at random ", dealt(preset, 0));
+    CHECK(hottest_group(popularity_of(preset)) > dealt(preset, 0) + 0.2);
   }
 }
 

@@ -63,15 +63,44 @@ TEST_CASE("experts are dealt so that contiguous GPUs are as balanced as stated")
   // On 64 GPUs of one expert each balancedness is mean / max whatever the order: 1 / (64 * hottest share).
   const double each = 1.0 / (64 * sorted[0]);
   const std::vector<double> wanted = {0.7, 0.5, 0.29, each};
-  const std::vector<double> dealt = deal_shares(sorted, wanted, 1, 5);
+  RoutingModel model;
+  model.expert_groups = 8;
+  model.group_correlation = 0.9;  // what a layer states goes before it
+  const LayerRouting layer{.number = 5, .shares = {}, .curve = {}, .balanced = wanted, .loadings = {}};
+  const std::vector<double> dealt = deal_shares(sorted, model, layer);
   const LayerSkew skew = layer_skew(dealt);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     CAPTURE(i);
     CHECK(*skew.balancedness[i] == doctest::Approx(wanted[i]).epsilon(0.03));
   }
   CHECK(std::is_permutation(dealt.begin(), dealt.end(), sorted.begin()));
-  CHECK(deal_shares(sorted, wanted, 1, 5) == dealt);
-  CHECK(deal_shares(sorted, wanted, 2, 5) != dealt);
+  CHECK(deal_shares(sorted, model, layer) == dealt);
+  model.pattern_seed = 2;
+  CHECK(deal_shares(sorted, model, layer) != dealt);
+}
+
+TEST_CASE("the more alike the experts of a router group are, the less balanced whole groups") {
+  std::vector<double> sorted(64);
+  for (std::size_t r = 0; r < sorted.size(); ++r) {
+    sorted[r] = 1.0 / static_cast<double>(r + 4);
+  }
+  RoutingModel model;
+  model.expert_groups = 8;
+  const LayerRouting layer{.number = 5, .shares = {}, .curve = {}, .balanced = {}, .loadings = {}};
+  const auto hottest_group = [&](double correlation) {
+    model.group_correlation = correlation;
+    const std::vector<double> dealt = deal_shares(sorted, model, layer);
+    CHECK(std::is_permutation(dealt.begin(), dealt.end(), sorted.begin()));
+    double most = 0;
+    for (auto first = dealt.begin(); first != dealt.end(); first += 8) {
+      most = std::max(most, std::accumulate(first, first + 8, 0.0));
+    }
+    return most;
+  };
+  // Nearly 1: groups stand one after the other in the order of heat, the hottest holds ranks 1 to 8.
+  CHECK(hottest_group(1 - 1e-12) == doctest::Approx(std::accumulate(sorted.begin(), sorted.begin() + 8, 0.0)));
+  CHECK(hottest_group(0.4) < hottest_group(1 - 1e-12));
+  CHECK(hottest_group(0) < hottest_group(0.4));
 }
 
 const char* const kHead =

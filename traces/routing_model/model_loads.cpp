@@ -123,6 +123,8 @@ constexpr KeyTable kModelLoadKeys({
     {"domain_steps", key::number(Bound::kPositive), key::by("the model's"), "Steps over which domains change."},
     {"common", key::number(), key::by("the model's"), "Share of routing that all topics have in common."},
     {"overdispersion", key::number(), key::by("the model's"), "Variance of counts over that of independent tokens."},
+    {"group_correlation", key::number(), key::by("the model's"),
+     "How alike experts of one router group are in popularity; 0: hot experts lie at random."},
     {"sigma_scale", key::number(), key::is(1.0), "Scales the skew of every layer."},
 });
 
@@ -151,6 +153,7 @@ std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec
   m.domain_steps = in.read<double>(kModelLoadKeys["domain_steps"], m.domain_steps);
   m.common = in.read<double>(kModelLoadKeys["common"], m.common);
   m.overdispersion = in.read<double>(kModelLoadKeys["overdispersion"], m.overdispersion);
+  m.group_correlation = in.read<double>(kModelLoadKeys["group_correlation"], m.group_correlation);
   const double sigma_scale = in.read<double>(kModelLoadKeys["sigma_scale"]);
   for (LayerRouting& layer : m.layers) {
     layer.sigma *= sigma_scale;

@@ -68,8 +68,7 @@ void RoutingLaw::set_popularity(int l) {
   const LayerRouting& layer = model_.layers[l];
   std::vector<double> shares = layer.shares;
   if (shares.empty()) {
-    shares =
-        deal_shares(shares_of_curve(layer.curve, model_.experts), layer.balanced, model_.pattern_seed, layer.number);
+    shares = deal_shares(shares_of_curve(layer.curve, model_.experts), model_, layer);
   }
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);  // 1, but for rounding in the file
   for (double& s : shares) {

@@ -117,6 +117,7 @@ RoutingModel read_routing_model(ConfigReader in, const std::string& where) {
   m.top_k = in.required<int>("top_k", Bound::kPositive);
   m.expert_groups = in.optional("expert_groups", 1, Bound::kPositive);
   m.top_groups = in.optional("top_groups", 1, Bound::kPositive);
+  m.group_correlation = in.optional("group_correlation", 0.0);
   m.pattern_seed = static_cast<std::uint64_t>(in.optional("pattern_seed", std::int64_t{1}));
   read_topics(in.required_section("topics"), m);
   read_steps(in.required_section("steps"), m);
@@ -177,6 +178,8 @@ void RoutingModel::validate(const std::string& where) const {
           "allowed are 1 to 256 groups that divide the experts evenly.");
   require(top_groups >= 1 && top_groups <= expert_groups, "top_groups", "allowed are 1 to expert_groups.");
   require(top_k <= top_groups * (experts / expert_groups), "top_groups", "so few groups do not hold top-k experts.");
+  require(group_correlation >= 0 && group_correlation < 1 && (expert_groups > 1 || group_correlation == 0),
+          "group_correlation", "this is 0 or more and below 1, and 0 for a router without groups.");
   require(factors >= 1 && fitted_factors >= 0 && factors + fitted_factors <= 64, "factors",
           "allowed are 1 to 64 factors, fitted ones included.");
   require(fitted_share >= 0 && fitted_share <= 1, "fitted_share", "this is a share, from 0 to 1.");
@@ -207,9 +210,10 @@ void RoutingModel::validate(const std::string& where) const {
 std::string to_yaml(const RoutingModel& m) {
   std::string out = fmt::format(
       "format: epsim-routing-model\nversion: {}\nname: {}\nmodel: {}\nsource: {}\nlicence: {}\nassumed: {}\n"
-      "model_layers: {}\nexperts: {}\ntop_k: {}\nexpert_groups: {}\ntop_groups: {}\npattern_seed: {}\n",
+      "model_layers: {}\nexperts: {}\ntop_k: {}\nexpert_groups: {}\ntop_groups: {}\ngroup_correlation: {:.6g}\n"
+      "pattern_seed: {}\n",
       kVersion, quoted(m.name), quoted(m.model), quoted(m.source), quoted(m.licence), quoted(m.assumed), m.model_layers,
-      m.experts, m.top_k, m.expert_groups, m.top_groups, m.pattern_seed);
+      m.experts, m.top_k, m.expert_groups, m.top_groups, m.group_correlation, m.pattern_seed);
   out += fmt::format(
       "topics:\n  factors: {}\n  fitted_factors: {}\n  fitted_share: {:.6g}\n  domain_ratio: {:.6g}\n"
       "  stretch_ratio: {:.6g}\n  sequence_tokens: {:.6g}\n  sequence_log_sigma: {:.6g}\n  longest_sequence: {}\n"

@@ -43,6 +43,9 @@ struct RoutingModel {
   int model_layers = 0;         // 0 = not known
   int experts = 0, top_k = 0;   // per MoE layer; per token
   int expert_groups = 1, top_groups = 1;
+  // Of the experts of one group of the router, in how hot they are: 0, hot experts lie at random; towards 1, whole
+  // groups are hot or cold. For layers that state a curve without `balanced`.
+  double group_correlation = 0;
   std::uint64_t pattern_seed = 1;  // draws what the file does not state: loadings, which expert is how hot
 
   // Topics. Ratios are deviations relative to the layer's sigma.
@@ -88,9 +91,11 @@ std::vector<double> curve_of(std::vector<double> loads);
 // Sorted shares, hottest first, that the curve stands for. The loads at the hottest two ranks are kept exactly; the
 // others are scaled so that all sum to 1.
 std::vector<double> shares_of_curve(const std::vector<double>& curve, int experts);
-// Deals sorted shares to experts: at random (pattern seed, layer), then exchanged until contiguous placement on
-// kBalancedGpus is as balanced as stated, or 4000 exchanges have been tried.
-std::vector<double> deal_shares(const std::vector<double>& sorted, const std::vector<double>& balanced,
-                                std::uint64_t pattern_seed, int layer_number);
+// Deals sorted shares, hottest first, to the experts of one of the model's layers. At random (pattern seed, layer);
+// where the layer states `balanced`, exchanged then until contiguous placement on kBalancedGpus is as balanced, or 4000
+// exchanges have been tried. Else where groups correlate, by the order of sqrt(c) x (the group's normal) + sqrt(1 - c) x
+// (the expert's): the sorted shares stay, and only who has them changes.
+std::vector<double> deal_shares(const std::vector<double>& sorted, const RoutingModel& model,
+                                const LayerRouting& layer);
 
 }  // namespace epsim

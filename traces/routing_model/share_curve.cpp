@@ -60,6 +60,27 @@ class Arrangement {
   std::vector<std::vector<double>> sums_;
 };
 
+std::vector<double> dealt_by_group(const std::vector<double>& sorted, const RoutingModel& model, int layer_number) {
+  RandomStream stream(Seed{model.pattern_seed}, "model.groups", static_cast<std::uint64_t>(layer_number));
+  const double alike = std::sqrt(model.group_correlation), own = std::sqrt(1 - model.group_correlation);
+  const std::size_t group_size = sorted.size() / static_cast<std::size_t>(model.expert_groups);
+  std::vector<double> heat(sorted.size());
+  double group = 0;
+  for (std::size_t e = 0; e < heat.size(); ++e) {
+    group = e % group_size == 0 ? stream.normal() : group;
+    heat[e] = alike * group + own * stream.normal();
+  }
+  std::vector<std::size_t> hottest_first(heat.size());
+  std::iota(hottest_first.begin(), hottest_first.end(), std::size_t{0});
+  std::sort(hottest_first.begin(), hottest_first.end(),
+            [&](std::size_t a, std::size_t b) { return heat[a] > heat[b]; });
+  std::vector<double> out(heat.size());
+  for (std::size_t rank = 0; rank < out.size(); ++rank) {
+    out[hottest_first[rank]] = sorted[rank];
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<int> curve_ranks(int experts) {
@@ -104,17 +125,20 @@ std::vector<double> shares_of_curve(const std::vector<double>& curve, int expert
   return loads;
 }
 
-std::vector<double> deal_shares(const std::vector<double>& sorted, const std::vector<double>& balanced,
-                                std::uint64_t pattern_seed, int layer_number) {
-  RandomStream stream(Seed{pattern_seed}, "model.arrangement", static_cast<std::uint64_t>(layer_number));
+std::vector<double> deal_shares(const std::vector<double>& sorted, const RoutingModel& model,
+                                const LayerRouting& layer) {
+  if (layer.balanced.empty() && model.group_correlation > 0) {
+    return dealt_by_group(sorted, model, layer.number);
+  }
+  RandomStream stream(Seed{model.pattern_seed}, "model.arrangement", static_cast<std::uint64_t>(layer.number));
   std::vector<double> shares = sorted;
   for (std::size_t i = shares.size(); i > 1; --i) {
     std::swap(shares[i - 1], shares[stream.below(i)]);
   }
-  if (balanced.empty()) {
+  if (layer.balanced.empty()) {
     return shares;
   }
-  Arrangement arrangement(std::move(shares), balanced);
+  Arrangement arrangement(std::move(shares), layer.balanced);
   double best = arrangement.distance();
   for (int i = 0; i < kExchanges && best > kCloseEnough; ++i) {
     const std::size_t a = stream.below(sorted.size()), b = stream.below(sorted.size());
