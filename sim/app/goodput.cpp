@@ -73,9 +73,10 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
 int goodput(const po::variables_map& values, const std::vector<std::string>& labels) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
-  const GoodputOptions options = read_goodput_options(values);
+  GoodputOptions options = read_goodput_options(values);
   const std::vector<Scenario> by_seed = scenarios_by_seed(values, labels);
   const Scenario& scenario = by_seed.front();
+  options.count_all = scenario.protocol.requests > 0;
   print_warnings(scenario);
   const std::string manifest = manifest_of(by_seed, options, assignments_of(values));
   const ResultsFolder results(values, scenario.name + "-goodput",
@@ -93,8 +94,10 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
   }
   write_goodput(store.path(), study, describe_inputs(scenario));
   results.publish();
-  std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate\n\n", scenario.name,
-                           scenario.model.name, scenario.cluster.gpus(), scenario.requests.source)
+  const std::int64_t all = scenario.protocol.requests;
+  std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate{}\n\n", scenario.name,
+                           scenario.model.name, scenario.cluster.gpus(), scenario.requests.source,
+                           all > 0 ? fmt::format(", {} requests each", all) : "")
             << goodput_tables(study) << "\nresults: " << target.string() << "\n";
   json.print(read_file((store.path() / "goodput.json").string()));
   return 0;

@@ -203,9 +203,12 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
 std::string knee_rule(const GoodputOptions& o) {
   return fmt::format(
       "Knee: the largest request rate with mean TTFT <= {:g} x the mean TTFT of requests that are alone in the system, "
-      "completed >= {:g} x offered, and a steady state; found by bisection to {:g} %, interpolated inside the last "
-      "bracket (logarithm of the TTFT linear in the rate). Other values of k are interpolated between probes.",
-      o.k, o.min_completed, o.tolerance * 100);
+      "{}; found by bisection to {:g} %, interpolated inside the last bracket (logarithm of the TTFT linear in the "
+      "rate). Other values of k are interpolated between probes.",
+      o.k,
+      o.count_all ? "whatever is completed"
+                  : fmt::format("completed >= {:g} x offered, and a steady state", o.min_completed),
+      o.tolerance * 100);
 }
 
 std::string slo_rule(const GoodputOptions& o) {
@@ -222,6 +225,10 @@ std::string slo_rule(const GoodputOptions& o) {
 }
 
 std::string measured_part_rule(const GoodputOptions& o) {
+  if (o.count_all) {
+    return "Measured: every request of a run from an empty system (protocol.count: all), which need not be steady; "
+           "completed: over the time to the last answer.";
+  }
   return fmt::format(
       "Measured: the requests without the first {:g} %, or twice as many as are in the system, and the last {:g} % by "
       "arrival. Steady: requests stay for less than is measured, and neither TTFT nor the number in the system grows "

@@ -172,6 +172,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
     s.requests = read_requests(requests, s.seed);
     s.make_requests = request_maker(config, s.seed);
   });
+  sections.read("protocol", {}, [&] { s.protocol = read_protocol(root.section(kRootKeys["protocol"])); });
   sections.read("loads", {"model", "plan_loads"}, [&] { read_loads(root, s); });
   sections.read("policies", {"deployment", "policy"}, [&] { read_policies(root, labels, s); });
   sections.finish();

@@ -24,6 +24,7 @@ inline constexpr KeyTable kRootKeys({
     {"deployment", key::section(), key::kNone, "Several instances, or prefill and decode on separate ones."},
     {"execution", key::section(), key::kNone, "How the parts of a step overlap."},
     {"faults", key::sections(), key::kNone, "Hardware that slows down or is lost during the run."},
+    {"protocol", key::section(), key::kNone, "How `epsim goodput` asks a rate."},
     {"requests", key::section(), key::kRequired, "What arrives, when, and how long it is."},
     {"loads", key::section(), key::kRequired, "How tokens distribute over experts in the run."},
     {"plan_loads", key::section(), key::kRequired, "The loads that policies plan on; keys as in `loads`."},

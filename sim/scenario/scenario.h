@@ -24,6 +24,7 @@
 #include "sim/scenario/deployment.h"
 #include "sim/scenario/execution_options.h"
 #include "sim/scenario/faults.h"
+#include "sim/scenario/protocol.h"
 #include "sim/scenario/rebalance_options.h"
 #include "sim/scenario/step_policy_run.h"
 #include "sim/scheduler/serving_options.h"
@@ -65,6 +66,7 @@ struct Scenario {
   std::shared_ptr<const ExpertLoadSource> loads;           // what the run is scored on
   std::shared_ptr<const ExpertLoadSource> balanced_loads;  // for Ceiling::kPerfectBalance
   std::vector<PolicyChoice> policies;
+  Protocol protocol;
   std::vector<std::string> warnings;  // settings that the engine would refuse or change (engine_warnings)
   std::vector<std::filesystem::path> input_files;
   std::string resolved;  // the document with overrides and defaults filled in, as YAML

@@ -12,6 +12,7 @@
 #include "policies/registry.h"
 #include "sim/scenario/model_sections.h"
 #include "sim/scenario/network_options.h"
+#include "sim/scenario/protocol.h"
 #include "sim/scenario/read_deployment.h"
 #include "sim/scenario/read_policies.h"
 #include "sim/scenario/root_keys.h"
@@ -93,6 +94,7 @@ std::vector<SectionKeys> section_keys() {
                                   {"memory", "", memory_keys()},
                                   {"model", "", model_keys()},
                                   {"parallelism", "", parallelism_keys()},
+                                  {"protocol", "", protocol_keys()},
                                   {"policies.*", "", policy_entry_keys()},
                                   {"policies.*.replica_choice", "", replica_choice_keys()},
                                   {"policies.*.rebalance", "", rebalance_keys()}};

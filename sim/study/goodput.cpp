@@ -236,14 +236,40 @@ GoodputSearch search_once(const SearchTarget& target, const GoodputSearch* led, 
                             .requests = near ? static_cast<std::size_t>(led->best.requests) : 0};
     return search_slo(target, options, start, on_load_point);
   }
+  if (options.count_all) {
+    return search_goodput(target, options, {.step = kFirstStep}, on_load_point);
+  }
   const SearchStart start =
       led != nullptr ? start_near(*led, options, *target.trace) : pilot_start(target, options, quiet);
   return search_goodput(target, options, start, on_load_point);
 }
 
+// Every rate is asked with as many requests as the protocol has, and all of them count.
+GoodputSearch search_by_protocol(SearchTarget target, GoodputOptions options, const OnLoadPoint& on_load_point,
+                                 const OnLoadPoint& quiet) {
+  const std::size_t count = target.protocol_requests;
+  if (options.slo.any()) {
+    throw InputError({"", 0, "protocol.count"},
+                     "`all` is for the knee: an SLO's rate is searched until its requests tell, in a steady state.");
+  }
+  const RequestTrace part = target.longer ? *target.longer(count) : first_of(*target.trace, count);
+  if (part.requests.size() < count) {
+    throw InputError(
+        {target.trace->source, 0, "protocol.requests"},
+        fmt::format("the recording has {} requests, and a run is to have {}.", part.requests.size(), count));
+  }
+  const RequestTrace run = first_of(part, count);
+  target.trace = &run;
+  options.count_all = true;
+  return search_once(target, nullptr, options, on_load_point, quiet);
+}
+
 // On a generated trace the number of requests is the search's own: what a rate takes, whatever the scenario says.
 GoodputSearch search_target(SearchTarget target, const GoodputSearch* led, const GoodputOptions& options,
                             const OnLoadPoint& on_load_point, const OnLoadPoint& quiet) {
+  if (target.protocol_requests > 0) {
+    return search_by_protocol(std::move(target), options, on_load_point, quiet);
+  }
   if (!target.longer) {
     return search_once(target, led, options, on_load_point, quiet);
   }
@@ -303,6 +329,7 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
   out.seed_index = seed_index;
   out.seed = static_cast<std::uint64_t>(scenario.seed);
   out.trace = &scenario.requests;
+  out.protocol_requests = static_cast<std::size_t>(scenario.protocol.requests);
   if (scenario.make_requests) {
     out.longer = [&scenario](std::size_t count) {
       return std::make_shared<const RequestTrace>(scenario.make_requests(count));

@@ -35,6 +35,7 @@ struct SearchTarget {
   std::function<RunResult(const RequestTrace&)> serve;
   double kv_lost_share = 0;
   std::int64_t kv_tokens_per_rank = 0;
+  std::size_t protocol_requests = 0;  // Protocol::requests
 };
 
 // Requests that a trace is made as long as, at most: about 100 bytes each for every run at a time.

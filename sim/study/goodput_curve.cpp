@@ -22,7 +22,7 @@ constexpr std::size_t kMore = 3;      // times the requests of a probe that coul
 constexpr double kMargin = 0.1;  // a guess inside a bracket keeps this share of its logarithmic width from the ends
 
 bool completes(const LoadPoint& p, const GoodputOptions& options) {
-  return p.completed >= options.min_completed * p.measured_offered;
+  return options.count_all || p.completed >= options.min_completed * p.measured_offered;
 }
 
 // The last acceptable probe and the first that is not.
@@ -171,6 +171,9 @@ Knee knee_of(const GoodputCurve& curve, double k, const GoodputOptions& options)
 }
 
 std::size_t requests_for(const GoodputCurve& curve, double rate, std::size_t all, const GoodputOptions& options) {
+  if (options.count_all) {
+    return all;
+  }
   for (const LoadPoint& p : curve.probes) {
     if (p.offered >= rate && acceptable(p, curve.idle_ttft_s, options)) {
       // Steps shorten as they empty, so the number in the system falls faster than the rate: about with its cube.

@@ -26,6 +26,9 @@ struct GoodputOptions {
   double drain_share = 0.1;                // likewise, the last ones
   double max_drift = 0.25;         // growth from the first to the second half that a steady state may show by chance
   double min_requests_ratio = 20;  // requests of the trace / mean number in the system, for a rate to be accepted
+  // As in a short benchmark run: every request counts, from an empty system to the last answer, and no steady state is
+  // asked for. The rate at which requests are completed then holds the tail, and bounds nothing.
+  bool count_all = false;
   Slo slo;                         // without terms: the search is for the knee
   std::vector<double> rates;       // requests/s to probe besides those that the search chooses
 };

@@ -33,6 +33,14 @@ struct MeasuredPart {
   double span_s() const { return seconds(to - from); }
 };
 
+MeasuredPart whole_of(std::span<const RequestRecord> requests) {
+  const MeasuredPart all{0, requests.size(), requests.front().arrival, requests.back().arrival};
+  if (all.to <= all.from) {
+    throw InputError({"", 0, "requests"}, "all requests arrive at once; a rate needs arrivals apart in time.");
+  }
+  return all;
+}
+
 MeasuredPart measured_part(std::span<const RequestRecord> requests, const GoodputOptions& options) {
   const auto n = static_cast<double>(requests.size());
   MeasuredPart part;
@@ -114,6 +122,15 @@ double completed_rate(std::span<const RequestRecord> measured, double span_s) {
   // The middles of the first and the last part are all but one part apart.
   const double longer = (stay(measured.size() - batch) - stay(0)) * kStays / (kStays - 1);
   return static_cast<double>(measured.size()) / (span_s + std::max(0.0, longer));
+}
+
+// As benchmarks count: requests over the time from the first arrival to the last answer.
+double rate_to_last_answer(std::span<const RequestRecord> requests) {
+  Ticks last{};
+  for (const RequestRecord& r : requests) {
+    last = std::max(last, r.finished);
+  }
+  return static_cast<double>(requests.size()) / seconds(last - requests.front().arrival);
 }
 
 // In seconds; 0 where the request has none.
@@ -336,19 +353,20 @@ bool drifts(std::span<const double> series, double max_drift) {
 
 LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options) {
   const std::span<const RequestRecord> all = run.requests;
-  const MeasuredPart part = filled_part(all, measured_part(all, options));
+  const MeasuredPart part = options.count_all ? whole_of(all) : filled_part(all, measured_part(all, options));
   const std::span<const RequestRecord> measured = all.subspan(part.begin, part.size());
   LoadPoint probe;
   probe.offered = rate;
   probe.measured_offered = static_cast<double>(part.size()) / part.span_s();
-  probe.completed = completed_rate(measured, part.span_s());
+  probe.completed = options.count_all ? rate_to_last_answer(all) : completed_rate(measured, part.span_s());
   add_latencies(probe, measured);
   const std::vector<double> in_system = concurrency_by_batch(all, part);
   probe.concurrency = mean_of(in_system);
   // Where requests stay for longer than is measured, nothing can be told of a steady state.
-  probe.stable = probe.e2e_s.mean <= part.span_s() && !drifts(in_system, options.max_drift) &&
-                 !drifts(ttft_by_batch(measured), options.max_drift);
-  probe.enough_requests = static_cast<double>(all.size()) >= options.min_requests_ratio * probe.concurrency;
+  probe.stable = options.count_all || (probe.e2e_s.mean <= part.span_s() && !drifts(in_system, options.max_drift) &&
+                                       !drifts(ttft_by_batch(measured), options.max_drift));
+  probe.enough_requests =
+      options.count_all || static_cast<double>(all.size()) >= options.min_requests_ratio * probe.concurrency;
   if (options.slo.any()) {
     probe.slo = score_of(measured, options.slo);
     probe.slo.holds =

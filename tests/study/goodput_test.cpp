@@ -414,4 +414,38 @@ TEST_CASE("when a rate is asked again, and with how many requests") {
   CHECK(after(1500, 6, 20, true) == 2000);  // up to the usual number
 }
 
+TEST_CASE("a protocol's run counts every request from an empty system, and asks for no steady state") {
+  // TTFT grows by 1 ms a request: no steady state. Mean over all of i = 0 .. 59: 29.5 ms; the last answer at 59.059 s.
+  const RunResult run = run_of(
+      60, [](int i) { return 0.001 * i; }, [](int i) { return 0.001 * i; });
+  GoodputOptions options;
+  CHECK_FALSE(measure_load_point(run, 1, options).stable);
+  options.count_all = true;
+  const LoadPoint all = measure_load_point(run, 1, options);
+  CHECK(all.stable);
+  CHECK(all.enough_requests);
+  CHECK(all.measured_requests == 60);
+  CHECK(all.ttft_s.mean == doctest::Approx(0.0295));
+  CHECK(all.completed == doctest::Approx(60 / 59.059));
+}
+
+TEST_CASE("a search by protocol asks every rate with the protocol's requests") {
+  const RequestTrace trace = poisson(5000, 3);
+  SearchTarget target = queue(trace);
+  target.protocol_requests = 200;
+  const std::vector<GoodputSearch> found = search_all({target}, {}, {});
+  REQUIRE(found.front().curve.size() > 2);
+  for (const LoadPoint& p : found.front().curve) {
+    CHECK(p.requests == 200);
+    CHECK(p.measured_requests == 200);
+  }
+  target.protocol_requests = 6000;
+  check_contains(error_of<InputError>([&] { search_all({target}, {}, {}); }).what(),
+                 {"the recording has 5000 requests"});
+  GoodputOptions slo;
+  slo.slo = parse_slo("ttft.p99<2s");
+  target.protocol_requests = 200;
+  check_contains(error_of<InputError>([&] { search_all({target}, slo, {}); }).what(), {"`all` is for the knee"});
+}
+
 }  // namespace epsim

@@ -1,0 +1,37 @@
+#include "sim/scenario/protocol.h"
+
+#include "sim/core/choice.h"
+
+namespace epsim {
+namespace {
+
+enum class Counted { kSteady, kAll };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<Counted> = choice<Counted>({{"steady", Counted::kSteady}, {"all", Counted::kAll}});
+
+namespace {
+
+constexpr KeyTable kProtocolKeys({
+    {"requests", key::whole(Bound::kPositive), key::by("as many as it takes to tell"),
+     "Requests of a run at each rate, with count: all."},
+    {"count", key::one_of<Counted>(), key::is(Counted::kSteady),
+     "steady: what warm-up and drain leave, if it is steady; all: every request, as in a short benchmark run."},
+});
+
+}  // namespace
+
+std::span<const Key> protocol_keys() { return kProtocolKeys; }
+
+Protocol read_protocol(ConfigReader in) {
+  const auto requests = in.maybe<std::int64_t>(kProtocolKeys["requests"]);
+  const bool all = in.read<Counted>(kProtocolKeys["count"]) == Counted::kAll;
+  in.check(all == requests.has_value(), all ? "requests" : "count",
+           "a benchmark run has a number of requests, all of which count: {requests: 500, count: all}. In a steady state "
+           "a rate takes as many as it takes to tell.");
+  return {requests.value_or(0)};
+}
+
+}  // namespace epsim

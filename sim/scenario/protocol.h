@@ -1,0 +1,21 @@
+// The scenario's section `protocol`: how a search of goodput asks a rate.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sim/core/config.h"
+#include "sim/core/key.h"
+
+namespace epsim {
+
+struct Protocol {
+  std::int64_t requests = 0;  // all of them count, from an empty system on; 0: as many as it takes to tell a steady state
+};
+
+std::span<const Key> protocol_keys();
+
+// Throws InputError where one key stands without the other.
+Protocol read_protocol(ConfigReader in);
+
+}  // namespace epsim
