@@ -79,6 +79,10 @@ Price CollectiveCurve::time(Seconds wire) const {
   return {a.time + (b.time - a.time) * ((wire - a.wire) / (b.wire - a.wire)), weaker(ends, Origin::kInterpolated)};
 }
 
+Price LinkProfile::base(int gpus) const {
+  return {Seconds(base_latency.value) + per_message * std::max(0, gpus - gpus_per_node), base_latency.origin};
+}
+
 Price LinkProfile::time(CollectiveKind kind, int gpus, Seconds wire) const {
   const CollectiveCurve* below = nullptr;  // most GPUs that are not more than asked for
   const CollectiveCurve* above = nullptr;  // fewest GPUs that are not less
@@ -95,7 +99,8 @@ Price LinkProfile::time(CollectiveKind kind, int gpus, Seconds wire) const {
   }
   if (below == nullptr && above == nullptr) {
     EPSIM_CHECK(kind != CollectiveKind::kAllToAll, "link profile '" + name + "' has no all-to-all");
-    const Price stand_in = time(CollectiveKind::kAllToAll, gpus, wire);
+    const bool ring = kind == CollectiveKind::kReduceScatter;
+    const Price stand_in = time(ring ? CollectiveKind::kAllGather : CollectiveKind::kAllToAll, gpus, wire);
     return {stand_in.time, weaker(stand_in.origin, Origin::kExtrapolated)};
   }
   if (below == above) {

@@ -110,6 +110,7 @@ struct CollectiveCurve {
   std::vector<Point> points;
   Origin origin = Origin::kMeasured;       // of the measured points
   Origin base_origin = Origin::kMeasured;  // of the base latency
+  bool own_base = false;                   // measured with the curve, not the profile's base()
   std::string source;
   std::optional<ErrorSummary> held_out;  // on measured sizes that are not among the points, where the file states it
 
@@ -122,13 +123,19 @@ struct LinkProfile {
   std::string name;
   std::string carried_over;  // why another link's measurements stand in for it; empty = its own
   std::string borrowed;      // which of its curves are another link's, and why; empty = none
-  Figure base_latency;       // seconds of a collective that carries next to nothing
+  Figure base_latency;       // seconds of a collective that carries next to nothing, but for its messages
+  Seconds per_message{};     // what each message adds, one to every GPU of another node; none inside a node
+  int gpus_per_node = 0;     // of the nodes that the profile was measured between; 0 inside a node
   std::vector<CollectiveCurve> curves;
 
+  // Time of an exchange over `gpus` GPUs that carries next to nothing.
+  Price base(int gpus) const;
+
   // Time of a collective whose busiest port carries for `wire` seconds at the data sheet's rate. Linear in `wire`
-  // between points, from base_latency at zero; past the last point in proportion (extrapolated). Between GPU counts
-  // linear in log(gpus); outside them the nearest count (extrapolated). A kind without a curve takes the all-to-all's
-  // (extrapolated). Another rate scales by itself: equal wire time, equal efficiency.
+  // between points, from base() at zero; past the last point in proportion (extrapolated). Between GPU counts linear in
+  // log(gpus); outside them the nearest count (extrapolated). A reduce-scatter without a curve takes the all-gather's,
+  // which is the same ring the other way round, and any kind without one the all-to-all's (extrapolated). Another rate
+  // scales by itself: equal wire time, equal efficiency.
   Price time(CollectiveKind kind, int gpus, Seconds wire) const;
   // wire / time(): the share of the data sheet's rate that is reached, the latency included. Zero for no bytes; an
   // all-reduce done inside the switch can exceed 1.

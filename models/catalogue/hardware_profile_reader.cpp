@@ -80,15 +80,13 @@ GroupedGemmCurve read_shape(ConfigReader in, FlopsPerSecond peak, const std::str
 
 struct LinkText {
   bool inter = false;
-  int gpus_per_node = 0;
   BytesPerSecond rate{};
   std::string source;
   std::vector<double> mib;
-  Figure base;
 };
 
 // The share of a buffer that passes a GPU's share of the link; see CollectiveCurve::wire_share.
-double read_wire_share(ConfigReader& in, const LinkText& link, CollectiveKind kind, int gpus) {
+double read_wire_share(ConfigReader& in, const LinkText& link, int gpus_per_node, CollectiveKind kind, int gpus) {
   if (const auto stated = in.maybe<double>("wire_share", Bound::kPositive)) {
     return *stated;
   }
@@ -99,8 +97,8 @@ double read_wire_share(ConfigReader& in, const LinkText& link, CollectiveKind ki
     return (kind == CollectiveKind::kAllReduce ? 2.0 : 1.0) * (gpus - 1) / gpus;
   }
   in.check(kind == CollectiveKind::kAllToAll, "kind", "between nodes only an all-to-all may leave out wire_share.");
-  in.check(gpus > link.gpus_per_node, "gpus", "must be more than one node has.");
-  return static_cast<double>(gpus - link.gpus_per_node) / gpus;
+  in.check(gpus > gpus_per_node, "gpus", "must be more than one node has.");
+  return static_cast<double>(gpus - gpus_per_node) / gpus;
 }
 
 std::vector<double> read_times(ConfigReader& in, const std::vector<double>& sizes) {
@@ -138,23 +136,25 @@ std::vector<double> read_sizes(ConfigReader& in, const LinkText& link) {
   return bytes;
 }
 
-CollectiveCurve read_collective(ConfigReader in, const LinkText& link, const std::string& carried_over) {
+CollectiveCurve read_collective(ConfigReader in, const LinkText& link, const LinkProfile& profile) {
   CollectiveCurve out;
   const std::vector<std::string> names(std::begin(kCollectiveNames), std::end(kCollectiveNames));
   const std::string kind = in.choice("kind", names);
   out.kind = static_cast<CollectiveKind>(std::find(names.begin(), names.end(), kind) - names.begin());
   out.gpus = in.required<int>("gpus", Bound::kPositive);
   in.check(out.gpus >= 2, "gpus", "a collective needs at least 2 GPUs.");
-  out.wire_share = read_wire_share(in, link, out.kind, out.gpus);
+  out.wire_share = read_wire_share(in, link, profile.gpus_per_node, out.kind, out.gpus);
   out.link_rate = link.rate;
-  out.origin = borrowed(Origin::kMeasured, carried_over);
+  out.origin = borrowed(Origin::kMeasured, profile.carried_over);
   out.source = in.maybe<std::string>("source").value_or(link.source);
   const auto own_base = in.maybe<double>("base_us", Bound::kPositive);
-  out.base_origin = own_base ? out.origin : link.base.origin;
+  const Price base = profile.base(out.gpus);
+  out.own_base = own_base.has_value();
+  out.base_origin = own_base ? out.origin : base.origin;
   const std::vector<double> sizes = read_sizes(in, link);
   in.check(!sizes.empty(), "kind", "the curve has no sizes: give mib here or for the whole file, or tokens.");
   const std::vector<double> us = read_times(in, sizes);
-  out.points.push_back({Bytes(0), own_base ? Seconds(*own_base * 1e-6) : Seconds(link.base.value), Seconds(0)});
+  out.points.push_back({Bytes(0), own_base ? Seconds(*own_base * 1e-6) : base.time, Seconds(0)});
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const Bytes size(sizes[i]);
     const CollectiveCurve::Point point{size, Seconds(us[i] * 1e-6), size * out.wire_share / link.rate};
@@ -170,6 +170,13 @@ CollectiveCurve read_collective(ConfigReader in, const LinkText& link, const std
   return out;
 }
 
+void read_base(ConfigReader in, bool inter, LinkProfile& out) {
+  const auto per_message = in.maybe<double>("per_message", Bound::kPositive);
+  in.check(inter || !per_message, "per_message", "only between nodes: inside one every GPU stores to the others.");
+  out.per_message = Seconds(per_message.value_or(0) * 1e-6);
+  out.base_latency = read_figure(std::move(in), out.carried_over, 1e-6);
+}
+
 void borrow_curves(ConfigReader in, LinkProfile& out) {
   const auto kinds = in.required<std::vector<std::string>>("kinds");
   const auto from = in.required<std::string>("from");
@@ -178,10 +185,16 @@ void borrow_curves(ConfigReader in, LinkProfile& out) {
   const auto reason = in.required<std::string>("reason");
   const LinkProfile lender = link_profile(from, reason);
   out.borrowed = fmt::format("{} from {}, since {}", fmt::join(kinds, ", "), from, reason);
-  for (const CollectiveCurve& curve : lender.curves) {
-    if (std::find(kinds.begin(), kinds.end(), kCollectiveNames[static_cast<int>(curve.kind)]) != kinds.end()) {
-      out.curves.push_back(curve);
+  for (CollectiveCurve curve : lender.curves) {
+    if (std::find(kinds.begin(), kinds.end(), kCollectiveNames[static_cast<int>(curve.kind)]) == kinds.end()) {
+      continue;
     }
+    if (!curve.own_base) {  // what a message costs is the borrower's own
+      const Price base = out.base(curve.gpus);
+      curve.points.front().time = std::min(base.time, curve.points[1].time);
+      curve.base_origin = base.origin;
+    }
+    out.curves.push_back(std::move(curve));
   }
 }
 
@@ -228,13 +241,13 @@ LinkProfile link_profile(const std::string& name, const std::string& carried_ove
   out.carried_over = carried_over;
   LinkText link;
   link.inter = in.choice("tier", {"intra", "inter"}) == "inter";
-  link.gpus_per_node = link.inter ? in.required<int>("gpus_per_node", Bound::kPositive) : 0;
+  out.gpus_per_node = link.inter ? in.required<int>("gpus_per_node", Bound::kPositive) : 0;
   link.rate = in.required<BytesPerSecond>("link_rate", Bound::kPositive);
   link.source = in.required<std::string>("source");
   link.mib = in.maybe<std::vector<double>>("mib", Bound::kPositive).value_or(std::vector<double>{});
-  link.base = read_figure(in.required_section("base_latency"), carried_over, 1e-6);
+  read_base(in.required_section("base_latency"), link.inter, out);
   for (ConfigReader& curve : in.list_of_sections("curves")) {
-    out.curves.push_back(read_collective(curve, link, carried_over));
+    out.curves.push_back(read_collective(curve, link, out));
   }
   if (in.has("borrow")) {
     borrow_curves(in.section("borrow"), out);
@@ -242,7 +255,6 @@ LinkProfile link_profile(const std::string& name, const std::string& carried_ove
   const bool exchanges = std::any_of(out.curves.begin(), out.curves.end(),
                                      [](const auto& c) { return c.kind == CollectiveKind::kAllToAll; });
   in.check(exchanges, "curves", "at least one all_to_all curve is required, here or borrowed.");
-  out.base_latency = link.base;
   in.finish();
   return out;
 }

@@ -41,7 +41,7 @@ Network::LayerExchange Network::dispatch_and_combine(const TrafficMatrix& traffi
 
 Price Network::latency() const {
   const LinkProfile& link = cluster_.nodes > 1 ? profile_.inter : profile_.intra;
-  return cluster_.gpus() > 1 ? Price{Seconds(link.base_latency.value), link.base_latency.origin} : Price{};
+  return cluster_.gpus() > 1 ? link.base(cluster_.gpus()) : Price{};
 }
 
 Price Network::within_node(CollectiveKind kind, int gpus, Bytes bytes) const {

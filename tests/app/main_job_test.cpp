@@ -53,8 +53,8 @@ TEST_CASE("compare writes every file of every policy and says who is first") {
   const nlohmann::json& borrowed = base.at("carried_over");
   REQUIRE(borrowed.size() == 1);
   const auto why = borrowed[0].get<std::string>();
-  CHECK(why.find("links between nodes (efa-p4de): all_to_all from efa-p5, since no all-to-all was measured on p4de") ==
-        0);
+  CHECK(why.find("links between nodes (efa-p4de): all_to_all, all_gather from efa-p5, since no all-to-all and no "
+                 "all-gather was measured on p4de") == 0);
   CHECK(done.out.find("links between nodes (efa-p4de)") != std::string::npos);
   // One copy per GPU and layer: 16 layers x 12 MiB (OLMoE's expert) = 192 MiB per GPU off the pool.
   const double lost =

@@ -151,9 +151,59 @@ TEST_CASE("EFA on p5: share of the NICs' rate at 2 GiB and at 32 MiB") {
     CHECK(share(2048) == doctest::Approx(r.share_2gib).epsilon(0.006));
     CHECK(share(32) == doctest::Approx(r.share_32mib).epsilon(0.006));
   }
-  CHECK(to_us(link.time(CollectiveKind::kAllToAll, 64, Seconds(0)).time) == doctest::Approx(100));
+  // 91.2 us and a message of 2.45 us to each of the 56 GPUs of other nodes.
+  CHECK(to_us(link.time(CollectiveKind::kAllToAll, 64, Seconds(0)).time) == doctest::Approx(91.2 + 56 * 2.45));
   CHECK(link.time(CollectiveKind::kAllToAll, 64, Seconds(1e-5)).origin == Origin::kExtrapolated);
   CHECK(link.time(CollectiveKind::kAllToAll, 48, Seconds(5e-3)).origin == Origin::kInterpolated);
+}
+
+// Every further peer adds a message that the proxy thread posts: an exchange of next to nothing grows with the GPUs.
+TEST_CASE("base latency between nodes: a message to every GPU of another node") {
+  const LinkProfile p5 = link_profile("efa-p5", ""), ndr = link_profile("infiniband-ndr", "");
+  // nccl-tests' all-to-all over 16 GPUs of two nodes: 110.8 us, the mean up to 64 KiB (bottlerocket-kernel-kit pull
+  // requests 313 and 424).
+  CHECK(to_us(p5.base(16).time) == doctest::Approx(110.8));
+  CHECK(to_us(p5.base(96).time) == doctest::Approx(91.2 + 88 * 2.45));
+  CHECK(p5.base(96).origin == Origin::kExtrapolated);
+  // What a message costs, from the 32 MiB of nccl_alltoall.csv (algbw 29.13, 24.83, 19.79 GB/s over 64, 128, 256 GPUs):
+  // each peer gets one message, and what further peers add beside wire time at 85 % of 50 GB/s is theirs.
+  const auto us = [](int gpus, double gbps) {
+    return 32 * kMiB / gbps / 1e3 - 32 * kMiB * (gpus - 8) / gpus / 50e3 / 0.85;
+  };
+  CHECK((us(128, 24.83) - us(64, 29.13)) / 64 == doctest::Approx(2.35).epsilon(0.01));
+  CHECK((us(256, 19.79) - us(128, 24.83)) / 128 == doctest::Approx(2.50).epsilon(0.01));
+  CHECK((us(256, 19.79) - us(64, 29.13)) / 192 == doctest::Approx(to_us(p5.per_message)).epsilon(0.01));
+  // pplx-kernels README, 1 token a GPU on InfiniBand, with its standard deviations but for the first, which is 11 % off.
+  CHECK(to_us(ndr.base(16).time) == doctest::Approx(109.7).epsilon(0.11));
+  CHECK(std::fabs(to_us(ndr.base(32).time) - 95.7) < 14.3);
+  CHECK(std::fabs(to_us(ndr.base(64).time) - 101.6) < 15.7);
+  CHECK(std::fabs(to_us(ndr.base(128).time) - 132.0) < 25.9);
+  // A borrowed curve starts from the borrower's own latency, not the lender's.
+  CHECK(ndr.time(CollectiveKind::kAllToAll, 64, Seconds(0)).time == ndr.base(64).time);
+  // Inside a node there are no such messages.
+  CHECK(link_profile("nvlink4-h100", "").base(8).time == link_profile("nvlink4-h100", "").base(2).time);
+}
+
+// nccl_all_gather.csv of the same source: a ring through all GPUs.
+TEST_CASE("an all-gather between p5 nodes takes 10 us a GPU, whatever the bytes; a reduce-scatter as much") {
+  const LinkProfile p5 = link_profile("efa-p5", "");
+  const auto price = [&](CollectiveKind kind, int gpus) {
+    return p5.time(kind, gpus, Seconds(32 * kMiB * (gpus - 8) / gpus / 8 / 50e9));  // an eighth of a node's part
+  };
+  for (const auto& [gpus, algbw] : {std::pair{16, 140.06}, std::pair{64, 47.03}, std::pair{128, 25.10}}) {
+    CAPTURE(gpus);
+    CHECK(to_us(price(CollectiveKind::kAllGather, gpus).time) == doctest::Approx(32 * kMiB / algbw / 1e3));
+    CHECK(price(CollectiveKind::kAllGather, gpus).origin == Origin::kMeasured);
+    CHECK(price(CollectiveKind::kReduceScatter, gpus).time == price(CollectiveKind::kAllGather, gpus).time);
+    CHECK(price(CollectiveKind::kReduceScatter, gpus).origin == Origin::kExtrapolated);
+  }
+  const auto more = [&](int few, int many) {
+    return to_us(price(CollectiveKind::kAllGather, many).time - price(CollectiveKind::kAllGather, few).time) /
+           (many - few);
+  };
+  CHECK(more(16, 64) == doctest::Approx(9.9).epsilon(0.01));
+  CHECK(more(64, 128) == doctest::Approx(9.7).epsilon(0.01));
+  CHECK(more(128, 256) == doctest::Approx(10.6).epsilon(0.01));
 }
 
 TEST_CASE("EFA on p4de: its all-reduce is measured, its all-to-all borrowed from p5 at equal wire time") {
@@ -169,7 +219,8 @@ TEST_CASE("EFA on p4de: its all-reduce is measured, its all-to-all borrowed from
   CHECK(exchange.origin == Origin::kExtrapolated);
   const std::vector<std::string> why = carried_over({}, {p5, p4de}, true);
   REQUIRE(why.size() == 1);
-  CHECK(why[0].find("links between nodes (efa-p4de): all_to_all from efa-p5, since no all-to-all was") == 0);
+  CHECK(why[0].find("links between nodes (efa-p4de): all_to_all, all_gather from efa-p5, since no all-to-all and") ==
+        0);
   CHECK(carried_over({}, {p5, p4de}, false).empty());
 }
 
@@ -268,6 +319,10 @@ TEST_CASE("a link profile of the user, and what is wrong with it") {
   file.check_refused(kHead + "curves: []\nbandwidth: 3\n", 5, "curves", "at least one");
   file.check_refused(curves + "  - {kind: all_to_all, gpus: 4, mib: [1], us: [20]}\nbandwidth: 3\n", 7, "bandwidth",
                      "unknown");
+  file.check_refused(
+      "tier: intra\nlink_rate: 100GB/s\nbase_latency: {value: 5, per_message: 1, origin: measured, source: a test}\n"
+      "source: a test\ncurves: []\n",
+      3, "base_latency.per_message", "between nodes");
   file.check_refused(kHead + "borrow: {from: ./link.yaml, kinds: [all_to_all], reason: itself}\n", 5, "borrow.from",
                      "catalogue");
 }
