@@ -12,6 +12,11 @@ CollectiveKind collective_of(Transport transport, Direction direction) {
       return dispatch ? CollectiveKind::kDeepEpDispatch : CollectiveKind::kDeepEpCombine;
     case Transport::kDeepEpLowLatency:
       return dispatch ? CollectiveKind::kDeepEpLowLatencyDispatch : CollectiveKind::kDeepEpLowLatencyCombine;
+    case Transport::kAllReduce:
+      return CollectiveKind::kAllReduce;
+    case Transport::kAllGatherAllReduce:
+    case Transport::kBroadcastAllReduce:
+      return dispatch ? CollectiveKind::kAllGather : CollectiveKind::kAllReduce;
     case Transport::kNcclP2p:
       break;
   }

@@ -36,12 +36,18 @@ enum class Transport {
   kNcclP2p,                 // grouped ncclSend / ncclRecv: an all-to-allv, rows as `dedup` says
   kAllGatherReduceScatter,  // every token to every GPU, and the outputs added up on the way back
   kDeepEpNormal,            // DeepEP's high-throughput kernels: one row a node, fanned out inside over NVLink
-  kDeepEpLowLatency         // DeepEP's low-latency kernels: one row a (token, expert), no notification ahead
+  kDeepEpLowLatency,        // DeepEP's low-latency kernels: one row a (token, expert), no notification ahead
+  kAllReduce,               // every token into a buffer of zeros, which is added up over all GPUs, both ways
+  kAllGatherAllReduce,      // every token to every GPU, and an all-reduce on the way back
+  kBroadcastAllReduce       // the same by one broadcast a DP rank
 };
-inline constexpr std::array<std::string_view, 4> kTransportNames = {"nccl_p2p", "allgather_reducescatter",
-                                                                    "deepep_normal", "deepep_low_latency"};
+inline constexpr std::array<std::string_view, 7> kTransportNames = {
+    "nccl_p2p",  "allgather_reducescatter", "deepep_normal",      "deepep_low_latency",
+    "allreduce", "allgather_allreduce",     "broadcast_allreduce"};
 // The measured kind of collective that a transport's dispatch or combine is.
 CollectiveKind collective_of(Transport transport, Direction direction);
+// How often each row passes its links: an all-reduce adds rows up and then hands the sums out.
+constexpr int passes(CollectiveKind kind) { return kind == CollectiveKind::kAllReduce ? 2 : 1; }
 
 struct NetworkOptions {
   NetworkModel model = NetworkModel::kTwoTier;

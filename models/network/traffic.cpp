@@ -28,7 +28,7 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
 // What tokens that use expert e with chance pi[e] send.
 void TrafficModel::reach(int l, std::span<const float> pi, TrafficMatrix::Mix& mix) {
   slots_[l].gather(pi, slot_values_);
-  if (dedup_ == Dedup::kEverywhere) {
+  if (to_all()) {
     return;
   }
   if (dedup_ == Dedup::kNone) {
@@ -51,6 +51,41 @@ void TrafficModel::reach(int l, std::span<const float> pi, TrafficMatrix::Mix& m
   for (TrafficMatrix::Row& row : mix.rows) {
     for (int n = 0; n < shape_.nodes(); ++n) {
       row.hit.push_back(list_hit_[nodes_[l].list_of[row.source->choice * shape_.nodes() + n]]);
+    }
+  }
+}
+
+// The tokens of each GPU: its share of its rank's, or `on_wire` what it passes on of a buffer that all share.
+void TrafficModel::fill_gpu_tokens(std::span<const std::int64_t> tokens, bool on_wire) {
+  const int tp = parallelism_.attention_tp;
+  gpu_tokens_.resize(shape_.gpus);
+  for (int r = 0; r < std::ssize(tokens); ++r) {
+    std::fill_n(gpu_tokens_.begin() + r * tp, tp, static_cast<double>(tokens[r]) / tp);
+  }
+  if (on_wire && (dedup_ == Dedup::kEven || dedup_ == Dedup::kPadded)) {
+    const auto all = static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0}));
+    const auto longest = static_cast<double>(*std::max_element(tokens.begin(), tokens.end()));
+    const double rows = dedup_ == Dedup::kEven ? all : longest * static_cast<double>(tokens.size());
+    std::fill(gpu_tokens_.begin(), gpu_tokens_.end(), rows / shape_.gpus);
+  }
+}
+
+// A ring over the GPUs of each index in their DP ranks. Its channels enter a node at each of its members in turn; every
+// member receives all tokens but its rank's own.
+void TrafficModel::send_in_rings(std::span<const std::int64_t> tokens, TrafficMatrix& out) const {
+  const int tp = parallelism_.attention_tp, of_node = shape_.gpus_per_node / tp, ranks = parallelism_.dp_ranks();
+  const auto all = static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0}));
+  for (int channel = 0; channel < of_node && ranks > 1; ++channel) {
+    const auto rank_at = [&](int place) {
+      const int node = place / of_node % shape_.nodes();
+      return node * of_node + (channel + place) % of_node;
+    };
+    for (int place = 0; place < ranks; ++place) {
+      const int from = rank_at(place), to = rank_at(place + 1);
+      const double rows = (all - static_cast<double>(tokens[to])) / of_node;
+      for (int t = 0; t < tp; ++t) {
+        out.add(from * tp + t, to * tp + t, rows);
+      }
     }
   }
 }
@@ -92,26 +127,23 @@ void TrafficModel::add_slot_rows(int l, const TrafficMatrix::Mix& mix) {
 void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out) {
   const bool varies = !placement_.layer(l).by_source.empty();
   const int per_mix = loads.sources == 1 ? shape_.gpus : parallelism_.attention_tp;
-  gpu_tokens_.resize(shape_.gpus);
-  for (int r = 0; r < std::ssize(tokens); ++r) {
-    const int tp = parallelism_.attention_tp;
-    std::fill_n(gpu_tokens_.begin() + r * tp, tp, static_cast<double>(tokens[r]) / tp);
-  }
+  fill_gpu_tokens(tokens, !varies);
   out.clear(shape_, gpu_tokens_);
   slot_rows_.clear();
   for (int s = 0; s < loads.sources; ++s) {
     TrafficMatrix::Mix& mix = out.new_mix(lanes_[l], s * per_mix, (s + 1) * per_mix);
     reach(l, loads.row(l, s), mix);
-    if (dedup_ != Dedup::kEverywhere) {
+    if (!to_all()) {
       out.count(mix);
     }
     if (varies) {
       add_slot_rows(l, mix);
     }
   }
-  if (dedup_ == Dedup::kEverywhere) {
+  if (to_all()) {
+    fill_gpu_tokens(tokens, true);
     out.clear(shape_, gpu_tokens_);
-    send_everywhere(out);
+    dedup_ == Dedup::kByTpRank ? send_in_rings(tokens, out) : send_everywhere(out);
   }
   if (varies) {
     slots_[l].execute(slot_rows_, out.executed, out.touched);

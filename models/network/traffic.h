@@ -23,8 +23,10 @@ namespace epsim {
 
 // What is sent once: every (token, expert) pair, every (token, GPU) pair, or every (token, node) pair with a fan-out
 // inside the node from the GPU of the sender's local index (rail-aligned). kEverywhere is what an all-gather does:
-// every token once to every node, and from there to every GPU.
-enum class Dedup { kNone, kGpu, kNode, kEverywhere };
+// every token once to every node, and from there to every GPU. kEven: the same of one buffer of all tokens, of which
+// every GPU passes on an even share, whoever's they are (an all-reduce); kPadded: each DP rank has as many rows in it as the
+// longest. kByTpRank: the GPUs of one index in their DP ranks form a ring, and each ring moves all tokens.
+enum class Dedup { kNone, kGpu, kNode, kEverywhere, kEven, kPadded, kByTpRank };
 
 class TrafficModel {
  public:
@@ -36,7 +38,10 @@ class TrafficModel {
 
  private:
   void reach(int l, std::span<const float> pi, TrafficMatrix::Mix& mix);
+  bool to_all() const { return dedup_ >= Dedup::kEverywhere; }
+  void fill_gpu_tokens(std::span<const std::int64_t> tokens, bool on_wire);
   void send_everywhere(TrafficMatrix& out) const;
+  void send_in_rings(std::span<const std::int64_t> tokens, TrafficMatrix& out) const;
   void execute(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out);
   void add_slot_rows(int l, const TrafficMatrix::Mix& mix);
 
@@ -48,7 +53,7 @@ class TrafficModel {
   std::vector<std::shared_ptr<const SourceLanes>> lanes_;  // [layer]
   std::vector<SoaSlots> slots_;                            // [layer]
   std::vector<NodeShares> nodes_;                          // [layer] where one row goes to a node
-  std::vector<double> gpu_tokens_;                         // [GPU]
+  std::vector<double> gpu_tokens_;                         // [GPU] where they lie, or are sent from
   SlotValues slot_values_;                                 // of the mix at hand
   std::vector<double> list_hit_;                           // [list of nodes_] chance that a token needs that node
   std::vector<double> expert_rows_;                        // [expert] assignments of all sources

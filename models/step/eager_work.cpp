@@ -23,12 +23,20 @@ constexpr Kernels kShared{4, 2};    // gate with up, activation, down, sum
 constexpr Kernels kExperts{6, 2};   // offsets, rows by expert, gate with up, activation, down, rows by token
 
 // By Transport: of dispatch and combine together.
-constexpr std::array<int, 4> kExchange = {
+constexpr std::array<int, kTransportNames.size()> kExchange = {
     4,  // counts, rows by GPU, there, back
     2,  // all-gather, reduce-scatter
     5,  // layout, notify, dispatch; notify, combine
-    2   // dispatch, combine
+    2,  // dispatch, combine
+    5,  // zeros, own rows, all-reduce; all-reduce, own rows
+    3,  // all-gather; all-reduce, own rows
+    4   // own rows; all-reduce, own rows, all-reduce in the DP rank; two broadcasts for each DP rank besides
 };
+
+int exchange_kernels(Transport transport, const Parallelism& parallelism) {
+  const int broadcasts = transport == Transport::kBroadcastAllReduce ? 2 * parallelism.dp_ranks() : 0;
+  return kExchange[static_cast<std::size_t>(transport)] + broadcasts;
+}
 
 }  // namespace
 
@@ -39,11 +47,12 @@ Seconds EagerWork::host_wait(Seconds gpu, Seconds launch) const {
 EagerWork eager_work(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch,
                      int halves) {
   const auto of = [&](const Kernels& k) { return k.bf16 + (model.bytes_per_weight == 1 ? k.fp8 : 0); };
-  const int attention = of(model.attention.kind == AttentionKind::kMla ? kMla : kGqa) +
-                        (parallelism.attention_tp > 1 ? kTensorParallel : 0);
   const Transport transport = dispatch.network.transport;
+  const bool collectives = parallelism.attention_tp > 1 && transport != Transport::kAllReduce;
+  const int attention =
+      of(model.attention.kind == AttentionKind::kMla ? kMla : kGqa) + (collectives ? kTensorParallel : 0);
   const int moe = kRouter + (model.shared_intermediate > 0 ? of(kShared) : 0) + of(kExperts) +
-                  kExchange[static_cast<std::size_t>(transport)];
+                  exchange_kernels(transport, parallelism);
   const bool waits = dispatch.exchange_counts || transport == Transport::kDeepEpNormal;
   return {halves * (model.layers * attention + model.dense_layers() * of(kDense) + model.moe_layers() * moe),
           waits ? halves * model.moe_layers() : 0};

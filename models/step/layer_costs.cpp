@@ -1,6 +1,7 @@
 #include "models/step/layer_costs.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "models/network/make_network.h"
@@ -22,10 +23,21 @@ LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const P
       compute_(model_, cluster.node.gpu, parallelism, std::move(compute)),
       peak_(model.bytes_per_weight < 2 && cluster.node.gpu.fp8_peak.count() > 0 ? cluster.node.gpu.fp8_peak
                                                                                 : cluster.node.gpu.bf16_peak) {
-  for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->decode_steps.get()) {
+  for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->other()) {
     ways_.push_back({*way, make_network(cluster, network, way->network)});
   }
-  EPSIM_CHECK(ways_.size() <= 2, "steps have prompts or they do not");
+  EPSIM_CHECK(ways_.size() <= 2 && !(dispatch.decode_steps && dispatch.uneven_steps), "at most one other way");
+}
+
+void LayerCosts::choose_way(std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes) {
+  const DispatchOptions& first = ways_.front().options;
+  bool other = first.decode_steps != nullptr && std::equal(tokens.begin(), tokens.end(), decodes.begin());
+  if (first.uneven_steps != nullptr) {
+    const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+    const auto ranks = static_cast<std::int64_t>(tokens.size());
+    other = ranks == 1 || 2 * all <= ranks * *std::max_element(tokens.begin(), tokens.end());
+  }
+  now_ = other ? 1 : 0;
 }
 
 void LayerCosts::set_conditions(const StepConditions& conditions) {
@@ -45,13 +57,24 @@ double LayerCosts::rank_speed(std::size_t rank) const {
   return *std::min_element(first, first + parallelism_.attention_tp);
 }
 
-// Attention's all-gather of the rank's tokens, and the reduce-scatter of its output.
+// Attention's all-gather of the rank's tokens, and the reduce-scatter of its output; neither where collectives over all
+// GPUs do their work.
 Price LayerCosts::attention_of(const RankBatch& batch) const {
   const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
   const int tp = parallelism_.attention_tp;
   const Price reduce = network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
   const Price gather = network().within_node(CollectiveKind::kAllGather, tp, hidden);
-  return compute_.attention(batch) + reduce + gather;
+  const Price attention = compute_.attention(batch);
+  switch (dispatch().network.transport) {
+    case Transport::kAllReduce:  // adds the parts of the rank's GPUs up, and the one back gives each of them all rows
+      return attention;
+    case Transport::kAllGatherAllReduce:
+      return attention + reduce;
+    case Transport::kBroadcastAllReduce:  // the rank's GPUs add up attention's parts, and then those of their experts
+      return attention + reduce + gather + reduce + gather;
+    default:
+      return attention + reduce + gather;
+  }
 }
 
 Price LayerCosts::with_reduction(Price part, Sharding sharding, std::int64_t tokens) const {
@@ -95,7 +118,11 @@ Network::LayerExchange LayerCosts::exchanges(const TrafficMatrix& traffic, std::
     };
     out = {price(Direction::kDispatch, dispatch_row()), price(Direction::kCombine, combine_row())};
   }
-  EPSIM_CHECK(out.dispatch.price.time >= out.dispatch.wire && out.combine.price.time >= out.combine.wire,
+  // An all-reduce may be: a switch that adds up carries each row once.
+  const auto possible = [&](const ExchangePrice& price, Direction direction) {
+    return price.price.time >= price.wire || collective(direction) == CollectiveKind::kAllReduce;
+  };
+  EPSIM_CHECK(possible(out.dispatch, Direction::kDispatch) && possible(out.combine, Direction::kCombine),
               "an exchange is not faster than its busiest link");
   return out;
 }

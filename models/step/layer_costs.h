@@ -33,6 +33,11 @@ struct DispatchOptions {
   NetworkOptions network = {};  // who moves the tokens, over which fabric, and how that is priced
   // Steps without prompts exchange tokens this way instead, over the same fabric (DeepEP's auto mode); null: the same.
   std::shared_ptr<const DispatchOptions> decode_steps = nullptr;
+  // Not with that one: steps in which padding every rank to the longest would move as many rows as adding up all tokens,
+  // which takes two passes.
+  std::shared_ptr<const DispatchOptions> uneven_steps = nullptr;
+
+  const DispatchOptions* other() const { return decode_steps ? decode_steps.get() : uneven_steps.get(); }
 };
 
 // A piece of work in whole picoseconds, the only unit in which pieces add up: however they are put together, equal
@@ -75,19 +80,27 @@ class LayerCosts {
   void layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, MoeLayerCost& out) const;
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
-  // Whether the steps from now on have prompts in them: network(), dispatch() and the rows follow.
-  void set_prompts(bool prompts) { now_ = !prompts && ways_.size() > 1 ? 1 : 0; }
-  // The ways that tokens travel: one, or that of steps with prompts and that of the others.
+  // The way that the tokens [DP rank] of a step travel: network(), dispatch() and the rows follow.
+  void choose_way(std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes);
+  void take_way(std::size_t way) { now_ = way; }
+  // The ways that tokens travel: one, or two where the dispatch has an other() for some steps.
   std::size_t ways() const { return ways_.size(); }
   std::size_t way() const { return now_; }
   const Network& network() const { return *ways_[now_].network; }
   const MoeSpec& model() const { return model_; }  // its routed experts as wide as one GPU computes them
   const Parallelism& parallelism() const { return parallelism_; }
   const DispatchOptions& dispatch() const { return ways_[now_].options; }
-  Bytes dispatch_row() const { return Bytes(model_.hidden * dispatch().dispatch_bytes); }
-  Bytes combine_row() const { return Bytes(model_.hidden * dispatch().combine_bytes); }
+  // What a row puts on the links that it passes.
+  Bytes dispatch_row() const { return row(dispatch().dispatch_bytes, Direction::kDispatch); }
+  Bytes combine_row() const { return row(dispatch().combine_bytes, Direction::kCombine); }
 
  private:
+  CollectiveKind collective(Direction direction) const {
+    return collective_of(dispatch().network.transport, direction);
+  }
+  Bytes row(double element_bytes, Direction direction) const {
+    return Bytes(model_.hidden * element_bytes) * passes(collective(direction));
+  }
   Network::LayerExchange exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const;
   Price attention_of(const RankBatch& batch) const;
   Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;

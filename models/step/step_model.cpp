@@ -36,10 +36,10 @@ void StepModel::set_placement(const Placement& placement) {
               "a placement of the model's experts");
   traffic_models_.clear();
   for (std::size_t way = 0; way < costs_.ways(); ++way) {
-    costs_.set_prompts(way == 0);
+    costs_.take_way(way);
     traffic_models_.emplace_back(placement, costs_.parallelism(), shape_, costs_.dispatch().dedup);
   }
-  costs_.set_prompts(true);
+  costs_.take_way(0);
 }
 
 void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int batches) {
@@ -51,7 +51,7 @@ void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int ba
     decodes_[r] = ranks[r].decode_tokens;
     step_tokens_ += tokens_[r];
   }
-  costs_.set_prompts(tokens_ != decodes_);
+  costs_.choose_way(tokens_, decodes_);
   step_loads_ = &draws_->draw(at, tokens_, decodes_);
   costs_.ranks(ranks, ranks_);
 }

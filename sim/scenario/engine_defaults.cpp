@@ -98,7 +98,7 @@ EngineDefault<std::string> default_transport(std::string_view engine, const Clus
 
 bool can_capture(const DispatchOptions& dispatch) {
   const Transport decodes = (dispatch.decode_steps != nullptr ? *dispatch.decode_steps : dispatch).network.transport;
-  return decodes == Transport::kDeepEpLowLatency || decodes == Transport::kAllGatherReduceScatter;
+  return decodes != Transport::kNcclP2p && decodes != Transport::kDeepEpNormal;
 }
 
 std::vector<std::string> engine_warnings(const Scenario& s) {

@@ -33,10 +33,13 @@ void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const
       ranks == 1 || parallelism.moe_tp == 1 || find_engine(serving.engine).partial_ep, "ep_size",
       fmt::format("{} has experts over all GPUs or none: ep_size {} or 1, not {}; sglang_0_4_10 takes any divisor.",
                   serving.engine, parallelism.gpus, ranks));
-  in.check(parallelism.moe_tp == 1 || dispatch.network.transport == Transport::kAllGatherReduceScatter, "ep_size",
-           fmt::format("EP ranks of {} GPUs get their tokens by an all-gather: set dispatch.transport to "
-                       "allgather_reducescatter. Engines send tokens expert by expert only with ep_size {}, one GPU an "
-                       "EP rank.",
+  const Transport transport = dispatch.network.transport;
+  const bool all = transport == Transport::kAllGatherReduceScatter || transport == Transport::kAllGatherAllReduce ||
+                   transport == Transport::kAllReduce;
+  in.check(parallelism.moe_tp == 1 || all, "ep_size",
+           fmt::format("EP ranks of {} GPUs get all tokens: set dispatch.transport to allgather_reducescatter, "
+                       "allgather_allreduce or allreduce. Engines send tokens expert by expert only with ep_size {}, one "
+                       "GPU an EP rank.",
                        parallelism.moe_tp, parallelism.gpus));
 }
 

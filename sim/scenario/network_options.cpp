@@ -39,7 +39,7 @@ constexpr TransportEntry kTransports[] = {
      "CRAFT (arXiv 2603.28768), section 4: dynamic all-to-all over NCCL; NCCL 2.12 src/graph/search.cc "
      "(NCCL_P2P_PXN_LEVEL)"},
     {kTransportNames[1], "every token to every GPU by all-gather, the outputs added up by reduce-scatter",
-     "any GPUs and network; SGLang without DeepEP, vLLM's default; older releases all-reduce: up to twice the bytes",
+     "any GPUs and network; SGLang without DeepEP since August 2025, vLLM's default since v0.11",
      "SGLang PR 8539 (layers/dp_attention.py); vLLM v0.11 envs.py (VLLM_ALL2ALL_BACKEND)"},
     {kTransportNames[2],
      "DeepEP's high-throughput kernels: a row a node over RDMA, to the GPU of the sender's index, fanned out over "
@@ -53,9 +53,36 @@ constexpr TransportEntry kTransports[] = {
      "Hopper or later with InfiniBand or RoCE; decode only: 128 tokens a GPU in SGLang's default",
      "github.com/deepseek-ai/DeepEP README; SGLang layers/moe/ep_moe/token_dispatcher.py "
      "(SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK)"},
+    {kTransportNames[4],
+     "every token into a buffer of zeros that an all-reduce adds up, there and back: twice the bytes",
+     "any GPUs and network; SGLang v0.4.8 without DeepEP",
+     "SGLang v0.4.8 layers/dp_attention.py (_dp_gather), layers/communicator.py"},
+    {kTransportNames[5],
+     "every DP rank padded to the longest, by all-gather; an all-reduce back; allreduce where that moves fewer rows",
+     "any GPUs and network; SGLang v0.4.10 without DeepEP",
+     "SGLang v0.4.10 layers/dp_attention.py (DPPaddingMode.get_dp_padding_mode)"},
+    {kTransportNames[6], "a broadcast of every DP rank by each of its GPUs, and an all-reduce back",
+     "any GPUs and network; vLLM v0.9 and v0.10 ('naive')",
+     "vLLM v0.9.2 distributed/device_communicators/all2all.py (NaiveAll2AllManager), envs.py (VLLM_ALL2ALL_BACKEND)"},
     {"deepep_auto", "deepep_normal for steps with prompts, deepep_low_latency for the others",
      "as the two; SGLang's --deepep-mode auto", "SGLang layers/moe/ep_moe/token_dispatcher.py (DeepEPMode.resolve)"}};
-constexpr std::string_view kAuto = kTransports[4].name;
+constexpr std::string_view kAuto = kTransports[kTransportNames.size()].name;
+
+// How a transport that sends every token to every GPU does so.
+std::optional<Dedup> to_all(Transport transport) {
+  switch (transport) {
+    case Transport::kAllGatherReduceScatter:
+      return Dedup::kEverywhere;
+    case Transport::kAllReduce:
+      return Dedup::kEven;
+    case Transport::kAllGatherAllReduce:
+      return Dedup::kPadded;
+    case Transport::kBroadcastAllReduce:
+      return Dedup::kByTpRank;
+    default:
+      return std::nullopt;
+  }
+}
 
 constexpr KeyTable kClusterKeys({
     {"node", key::name_or_other([] { return entry_names(list_nodes()); }, "epsim list hardware"), key::kRequired,
@@ -122,7 +149,12 @@ class DispatchReader {
     if (name != kAuto) {
       const auto at = std::find_if(std::begin(kTransports), std::end(kTransports),
                                    [&](const TransportEntry& entry) { return entry.name == name; });
-      return of(static_cast<Transport>(at - std::begin(kTransports)), name, fabric, model);
+      const auto transport = static_cast<Transport>(at - std::begin(kTransports));
+      DispatchOptions out = of(transport, name, fabric, model);
+      if (transport == Transport::kAllGatherAllReduce) {
+        out.uneven_steps = std::make_shared<const DispatchOptions>(of(Transport::kAllReduce, name, fabric, model));
+      }
+      return out;
     }
     DispatchOptions out = of(Transport::kDeepEpNormal, name, fabric, model);
     out.decode_steps = std::make_shared<const DispatchOptions>(of(Transport::kDeepEpLowLatency, name, fabric, model));
@@ -148,9 +180,9 @@ class DispatchReader {
 
   Dedup dedup(Transport transport, const std::string& name) {
     const auto given = own<Dedup>(kDispatchKeys["dedup"], name);
-    if (transport == Transport::kAllGatherReduceScatter) {
+    if (const std::optional<Dedup> all = to_all(transport)) {
       in_.check(!given, "dedup", name + " sends every token to every GPU: there is nothing to send once.");
-      return Dedup::kEverywhere;
+      return *all;
     }
     const Dedup fixed = transport == Transport::kDeepEpNormal ? Dedup::kNode
                         : transport == Transport::kNcclP2p    ? Dedup::kGpu
@@ -184,6 +216,9 @@ class DispatchReader {
         element_bytes(kDispatchKeys["dispatch_dtype"], fp8, fp8 ? "DeepEP dispatches fp8 models in fp8 (README)" : "");
     out.combine_bytes = element_bytes(kDispatchKeys["combine_dtype"], false, "");
     in_.check(!deep_ep || out.combine_bytes == 2.0, "combine_dtype", "DeepEP combines in bf16.");
+    const bool sums = collective_of(transport, Direction::kCombine) == CollectiveKind::kAllReduce;
+    in_.check(!sums || out.dispatch_bytes == 2.0, "dispatch_dtype", name + " moves tokens in bf16, both ways.");
+    in_.check(!sums || out.combine_bytes == 2.0, "combine_dtype", name + " moves tokens in bf16, both ways.");
     if (transport == Transport::kDeepEpLowLatency) {
       out.dispatch_bytes += kLowLatencyHeader / model_.hidden;
     }
@@ -299,7 +334,7 @@ DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& i
   ConfigReader network = root.section(kRootKeys["network"]);
   ConfigReader cluster_section = root.section(kRootKeys["cluster"]);
   ConfigReader fabric = cluster_section.section(kClusterKeys["fabric"]);
-  for (const DispatchOptions* way = &out; way != nullptr; way = way->decode_steps.get()) {
+  for (const DispatchOptions* way = &out; way != nullptr; way = way->other()) {
     network.check(
         way->network.model != NetworkModel::kFairShare || way->dedup == Dedup::kGpu || way->dedup == Dedup::kNone,
         "model",

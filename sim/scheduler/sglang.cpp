@@ -29,18 +29,20 @@ std::int64_t round_up(std::int64_t tokens, int page) { return (tokens + page - 1
 constexpr TransportDefault kWithDeepEp{
     true, false, "deepep_auto",
     "SGLang with DeepEP turned on, --deepep-mode auto (server_args.py; with DP attention since its PR 7222)"};
-constexpr TransportDefault kWithoutDeepEp{
-    false, false, "allgather_reducescatter",
-    "SGLang without DeepEP: no InfiniBand, no measured DeepEP kernels, or one DP rank; since its PR 8539, before that "
-    "all-reduces (layers/dp_attention.py)"};
+// Without DeepEP: no InfiniBand, no measured kernels, or one DP rank.
+constexpr TransportDefault kWithoutDeepEp048{
+    false, false, "allreduce", "SGLang v0.4.8 without DeepEP (layers/dp_attention.py, _dp_gather)"};
+constexpr TransportDefault kWithoutDeepEp0410{
+    false, false, "allgather_allreduce",
+    "SGLang v0.4.10 without DeepEP (layers/dp_attention.py, DPPaddingMode); since its PR 8539 allgather_reducescatter"};
 constexpr TransportDefault kTransports048[] = {
     {true, true, "deepep_low_latency",
      "SGLang v0.4.8 with --enable-deepep-moe, decode instance as in its issue 6017 (its auto mode excludes DP "
      "attention, server_args.py)"},
     {true, false, "deepep_normal",
      "SGLang v0.4.8 with --enable-deepep-moe (its auto mode excludes DP attention, server_args.py)"},
-    kWithoutDeepEp};
-constexpr TransportDefault kTransports0410[] = {kWithDeepEp, kWithoutDeepEp};
+    kWithoutDeepEp048};
+constexpr TransportDefault kTransports0410[] = {kWithDeepEp, kWithoutDeepEp0410};
 
 }  // namespace
 

@@ -20,8 +20,8 @@ namespace epsim {
 namespace {
 
 constexpr TransportDefault kTransports[] = {
-    {false, false, "allgather_reducescatter",
-     "vLLM from v0.11 (envs.py, VLLM_ALL2ALL_BACKEND); v0.9 and v0.10 broadcast and all-reduce ('naive'), unpriced"}};
+    {false, false, "broadcast_allreduce",
+     "vLLM v0.9 and v0.10 (envs.py, VLLM_ALL2ALL_BACKEND: naive); from v0.11 allgather_reducescatter"}};
 
 }  // namespace
 

@@ -47,6 +47,9 @@ TEST_CASE("kernels of DeepSeek-R1 in fp8, by transport") {
   split.attention_tp = 8;
   CHECK(eager_work(r1, split, by(Transport::kDeepEpNormal), 2).launches == 2 * (others + 58 * 5 + 61 * 2));
   CHECK(eager_work(r1, split, by(Transport::kDeepEpNormal), 2).waits == 2 * 58);
+  // An all-reduce over all GPUs does what the rank's own collectives do; broadcasts are two for each of 4 DP ranks.
+  CHECK(eager_work(r1, split, by(Transport::kAllReduce), 1).launches == others + 58 * 5);
+  CHECK(eager_work(r1, split, by(Transport::kBroadcastAllReduce), 1).launches == others + 58 * (4 + 2 * 4) + 61 * 2);
 }
 
 TEST_CASE("a step takes its launches or its kernels, whichever is longer") {

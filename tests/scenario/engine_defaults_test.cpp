@@ -183,8 +183,13 @@ TEST_CASE("the transport is the engine's on that network") {
   CHECK(transport(newer) == Transport::kDeepEpNormal);
   REQUIRE(newer.dispatch.decode_steps != nullptr);
   CHECK(newer.serving.graphs.enabled);
-  CHECK(transport(left_to("sglang_0_4_10", "p4de.24xlarge")) == Transport::kAllGatherReduceScatter);
-  CHECK(transport(left_to("vllm_v1", "DGX-H200")) == Transport::kAllGatherReduceScatter);
+  const Scenario padded = left_to("sglang_0_4_10", "p4de.24xlarge");
+  CHECK(transport(padded) == Transport::kAllGatherAllReduce);
+  REQUIRE(padded.dispatch.uneven_steps != nullptr);
+  CHECK(padded.dispatch.uneven_steps->network.transport == Transport::kAllReduce);
+  CHECK(padded.serving.graphs.enabled);
+  CHECK(transport(left_to("sglang_0_4_8", "p4de.24xlarge")) == Transport::kAllReduce);
+  CHECK(transport(left_to("vllm_v1", "DGX-H200")) == Transport::kBroadcastAllReduce);
   const Scenario apart = left_to("sglang_0_4_8", "DGX-H200", "deployment: {prefill: {}, decode: {}}\n");
   CHECK(apart.deployment.pools[0].dispatch.network.transport == Transport::kDeepEpNormal);
   CHECK(apart.deployment.pools[1].dispatch.network.transport == Transport::kDeepEpLowLatency);
