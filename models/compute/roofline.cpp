@@ -297,16 +297,16 @@ Price ComputeModel::gate(std::int64_t tokens) const {
   return router + memory_bound(scores, kGateKernels);
 }
 
-// An FFN with gate, up and down: split over the tensor-parallel group, every GPU works on all tokens; replicated, on
-// its own share of them.
+// An FFN with gate, up and down: split over GPUs, each of them works on all tokens; replicated, on its own share of
+// them.
 Price ComputeModel::ffn(std::int64_t tokens, double intermediate, Sharding sharding) const {
   if (tokens <= 0 || intermediate <= 0) {
     return {};
   }
-  const double tp = parallelism_.attention_tp, hidden = model_.hidden;
-  const bool split = sharding == Sharding::kTensorParallel;
-  const double rows = split ? static_cast<double>(tokens) : static_cast<double>(tokens) / tp;
-  const double width = split ? intermediate / tp : intermediate;
+  const double hidden = model_.hidden;
+  const bool split = sharding != Sharding::kReplicated;
+  const double rows = static_cast<double>(tokens) / (split ? 1 : parallelism_.attention_tp);
+  const double width = intermediate / parallelism_.ways(sharding);
   const Bytes activation(width * rows * 3.0 * model_.bytes_per_weight);  // two inputs, one output, per column
   const bool fits = fitted_ && fitted_->has_dense();
   const Price products = fits ? fitted_->product(rows, {2 * width, hidden}) + fitted_->product(rows, {hidden, width})
@@ -359,13 +359,13 @@ Price ComputeModel::head(std::int64_t sampled) const {
   if (sampled <= 0) {
     return {};
   }
-  const double tp = parallelism_.embedding == Sharding::kTensorParallel ? parallelism_.attention_tp : 1.0;
-  const Bytes matrix(static_cast<double>(model_.vocab) * model_.hidden * model_.bytes_per_weight / tp);
+  const double ways = parallelism_.ways(parallelism_.lm_head);
+  const Bytes matrix(static_cast<double>(model_.vocab) * model_.hidden * model_.bytes_per_weight / ways);
   const Bytes logits(static_cast<double>(sampled) * model_.vocab * 4.0);  // float32, gathered before sampling
   const auto rows = static_cast<double>(sampled);
   const bool fits = fitted_ && fitted_->has_dense();
   const Price product =
-      fits ? fitted_->product(rows, {model_.vocab / tp, 1.0 * model_.hidden}, true) : gemm(rows, matrix);
+      fits ? fitted_->product(rows, {model_.vocab / ways, 1.0 * model_.hidden}, true) : gemm(rows, matrix);
   return product + memory_bound(logits, 1);
 }
 

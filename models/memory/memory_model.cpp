@@ -144,7 +144,7 @@ class Breakdown {
 
 WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism) {
   const double tp = parallelism.attention_tp;
-  const auto share = [&](Sharding sharding) { return sharding == Sharding::kTensorParallel ? 1.0 / tp : 1.0; };
+  const auto share = [&](Sharding sharding) { return 1.0 / parallelism.ways(sharding); };
   WeightBytes out;
   const int linear = model.layers_of(AttentionReach::kLinear), softmax = model.layers - linear;
   out.attention_replicated = model.attention_replicated_bytes() * softmax;
@@ -152,7 +152,8 @@ WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism
   out.shared_experts = model.shared_expert_bytes() * (model.moe_layers() * share(parallelism.shared_experts));
   out.dense_ffn = model.dense_ffn_bytes() * (model.dense_layers() * share(parallelism.dense_ffn));
   out.router = model.router_bytes() * model.moe_layers();
-  out.embedding = model.embedding_bytes() * share(parallelism.embedding);
+  const double head = model.tied_embeddings ? 0.0 : 0.5;  // of embedding_bytes()
+  out.embedding = model.embedding_bytes() * ((1 - head) * share(parallelism.embedding) + head * share(parallelism.lm_head));
   return out;
 }
 

@@ -3,8 +3,8 @@
 //   pool   = usable memory x static fraction - reserves (activations, communication buffers, resident extras)
 //   KV     = pool - weights, in blocks of `kv_block_tokens`; a DP rank has what its tightest GPU has
 //   Models : attention split by heads over the DP rank's tensor-parallel group, with the parts that cannot be split
-//            (MLA down-projections) on every GPU; shared experts, dense FFN and embedding split or whole as Parallelism
-//            says; the router whole on every GPU; routed experts and their copies where the placement puts them, whole
+//            (MLA down-projections) on every GPU; shared experts, dense FFN, embedding and head split or whole as
+//            Parallelism says; the router whole on every GPU; routed experts and their copies where the placement puts them, whole
 //            or, where EP ranks have several GPUs, each GPU's share of them.
 //   Ignores: normalisation weights, fragmentation, pipeline parallelism, the peak of activations (vLLM measures it).
 //   Source : CRAFT's setups as worked out in this model's tests; MemoryAccount for the engines' own.

@@ -103,7 +103,8 @@ class Network {
   PortWires port_wires(const TrafficMatrix& traffic, Bytes row) const;
   virtual void count(const TrafficMatrix& traffic, Bytes row, std::vector<double>& link_bytes) const = 0;
   // A collective over all GPUs of the cluster, on a buffer of `bytes` as in within_node(): the slower of what a GPU's
-  // port carries inside the node and what the NICs of a node carry between nodes. Nodes send every byte to a node once.
+  // port carries inside the node and what the NICs of a node carry between nodes. Nodes send every byte to a node once,
+  // an all-reduce twice.
   Price over_all(CollectiveKind kind, Bytes bytes) const;
   // Base latency of a collective over all GPUs that carries next to nothing (the exchange of counts).
   Price latency() const;

@@ -38,15 +38,16 @@ Price Network::over_all(CollectiveKind kind, Bytes bytes) const {
   if (gpus <= 1 || bytes.count() <= 0) {
     return {};
   }
-  const Tiers least = gather_floor(bytes);
+  const Bytes moved = bytes * passes(kind);
+  const Tiers least = gather_floor(moved);
   Price slower;
   if (per_node > 1) {  // inside, a port carries all but the GPU's own part, whichever node it came from
-    const Seconds wire = bytes * ((gpus - 1) / gpus) / cluster_.node.intra_rate;
+    const Seconds wire = moved * ((gpus - 1) / gpus) / cluster_.node.intra_rate;
     slower = profile_.intra.time(kind, cluster_.node.gpus, std::max(wire, least.inside));
   }
   if (nodes > 1) {
     const Seconds wire =
-        bytes * ((nodes - 1) / nodes) / (groups_.rate * (static_cast<double>(groups_.groups_per_node)));
+        moved * ((nodes - 1) / nodes) / (groups_.rate * (static_cast<double>(groups_.groups_per_node)));
     const Price between = profile_.inter.time(kind, cluster_.gpus(), std::max(wire, least.between));
     slower = between.time > slower.time ? between : slower;
   }

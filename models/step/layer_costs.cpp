@@ -78,7 +78,7 @@ Price LayerCosts::attention_of(const RankBatch& batch) const {
 }
 
 Price LayerCosts::with_reduction(Price part, Sharding sharding, std::int64_t tokens) const {
-  if (sharding != Sharding::kTensorParallel || part.time.count() <= 0) {
+  if (sharding == Sharding::kReplicated || part.time.count() <= 0) {
     return part;
   }
   const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
@@ -87,8 +87,35 @@ Price LayerCosts::with_reduction(Price part, Sharding sharding, std::int64_t tok
   return gather + part + network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
 }
 
+// SGLang's dp_gather and the MLP's own sum: all-reduces over all GPUs of a buffer of all ranks' tokens.
+Price LayerCosts::dense_over_all(std::int64_t tokens) const {
+  const Price products = compute_.dense_ffn(tokens);
+  if (products.time.count() <= 0) {
+    return {};
+  }
+  const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
+  const Price sum = network().over_all(CollectiveKind::kAllReduce, hidden);
+  return sum + products + sum;
+}
+
+// The rows to sample from, gathered as dp_gather does; every GPU's part of the vocabulary, and of the bf16 logits all.
+Price LayerCosts::head_over_all(std::int64_t sampled) const {
+  const auto rows = static_cast<double>(sampled);
+  const Price gather = network().over_all(CollectiveKind::kAllReduce, Bytes(rows * model_.hidden * 2.0));
+  const Price logits = network().over_all(CollectiveKind::kAllGather, Bytes(rows * model_.vocab * 2.0));
+  return gather + compute_.head(sampled) + logits;
+}
+
 void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>& out) const {
   out.resize(batches.size());
+  const auto over_all = [&](Sharding sharding) { return sharding == Sharding::kAllGpus && batches.size() > 1; };
+  std::int64_t all = 0, sampled = 0;
+  for (const RankBatch& batch : batches) {
+    all += batch.tokens();
+    sampled += batch.sampled;
+  }
+  const bool dense_all = over_all(parallelism_.dense_ffn), head_all = over_all(parallelism_.lm_head);
+  const Price dense = dense_all ? dense_over_all(all) : Price{}, head = head_all ? head_over_all(sampled) : Price{};
   for (std::size_t r = 0; r < batches.size(); ++r) {
     const RankBatch& batch = batches[r];
     const std::int64_t tokens = batch.tokens();
@@ -98,8 +125,8 @@ void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>
               piece(attention_of(batch)),
               piece(compute_.gate(tokens)),
               piece(with_reduction(compute_.shared_expert(tokens), parallelism_.shared_experts, tokens)),
-              piece(with_reduction(compute_.dense_ffn(tokens), parallelism_.dense_ffn, tokens)),
-              piece(compute_.head(batch.sampled)),
+              piece(dense_all ? dense : with_reduction(compute_.dense_ffn(tokens), parallelism_.dense_ffn, tokens)),
+              piece(head_all ? head : compute_.head(batch.sampled)),
               piece(compute_.before_scores(batch))};
   }
 }

@@ -2,11 +2,13 @@
 //
 //   Models : attention, gate, shared experts, dense FFN and head of every DP rank, with their tensor-parallel
 //            all-gather and reduce-scatter (between parts a GPU holds its share of the rank's tokens; attention and
-//            split FFNs work on all of them); experts of every GPU, of whatever share of their columns it has; the
+//            split FFNs work on all of them; a dense FFN or head over all GPUs works on all ranks' tokens between two
+//            collectives over all of them); experts of every GPU, of whatever share of their columns it has; the
 //            exchange of tokens, and of counts before it. GPUs and links may run at a share of their speed
 //            (StepConditions): a tensor-parallel group goes at the pace of its slowest GPU, an exchange at that of its
 //            busiest slowed resource.
-//   Ignores: what waits for what (StepModel, and the task graphs of sim/step), the CPU.
+//   Ignores: what waits for what (StepModel, and the task graphs of sim/step), the CPU; that ranks meet where a dense FFN
+//            or the head is over all GPUs.
 //   Source : ComputeModel and Network.
 #pragma once
 
@@ -104,6 +106,8 @@ class LayerCosts {
   Network::LayerExchange exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const;
   Price attention_of(const RankBatch& batch) const;
   Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
+  Price dense_over_all(std::int64_t tokens) const;
+  Price head_over_all(std::int64_t sampled) const;
   double rank_speed(std::size_t rank) const;
 
   MoeSpec model_;

@@ -8,8 +8,9 @@
 
 namespace epsim {
 
-// Whether a group of weights is split over the attention tensor-parallel group or kept whole on every GPU.
-enum class Sharding { kTensorParallel, kReplicated };
+// Whether a group of weights is split over the attention tensor-parallel group, kept whole on every GPU, or split over
+// all GPUs of the instance, each of which then works on all ranks' tokens.
+enum class Sharding { kTensorParallel, kReplicated, kAllGpus };
 
 struct Parallelism {
   int gpus = 0;          // of the instance
@@ -17,9 +18,14 @@ struct Parallelism {
   Sharding shared_experts = Sharding::kTensorParallel;
   Sharding dense_ffn = Sharding::kTensorParallel;
   Sharding embedding = Sharding::kTensorParallel;
+  Sharding lm_head = Sharding::kTensorParallel;  // output head; with tied embeddings its weights are the embedding's
   int moe_tp = 1;  // GPUs of one EP rank
 
   int dp_ranks() const { return gpus / attention_tp; }
+  // GPUs that share weights held so.
+  int ways(Sharding sharding) const {
+    return sharding == Sharding::kAllGpus ? gpus : sharding == Sharding::kTensorParallel ? attention_tp : 1;
+  }
   int rank_of(int gpu) const { return gpu / attention_tp; }
   int ep_size() const { return gpus / moe_tp; }
   // What placements are made for: EP ranks in the place of GPUs. An EP rank of several nodes is a node of its own.

@@ -19,16 +19,23 @@ constexpr KeyTable kModelKeys({
     {"kv_dtype", key::one_of<DataType>(), key::is(DataType::kBf16), "Data type of the KV cache."},
 });
 
+std::vector<std::string> within_a_rank() {
+  return {std::string(name_of(Sharding::kTensorParallel)), std::string(name_of(Sharding::kReplicated))};
+}
+
 constexpr KeyTable kParallelismKeys({
     {"attention_tp", key::whole(Bound::kPositive), key::by("GPUs of a node"),
      "GPUs of one DP rank: tensor parallelism of attention."},
     {"ep_size", key::whole(Bound::kPositive), key::by("all GPUs"),
      "Expert-parallel ranks; the GPUs of a rank split each of its experts."},
-    {"shared_experts", key::one_of<Sharding>(), key::is(Parallelism{}.shared_experts),
+    {"shared_experts", key::one_of(within_a_rank), key::is(Parallelism{}.shared_experts),
      "How a DP rank holds the shared experts."},
-    {"dense_ffn", key::one_of<Sharding>(), key::is(Parallelism{}.dense_ffn), "How a DP rank holds the dense layers."},
-    {"embedding", key::one_of<Sharding>(), key::is(Parallelism{}.embedding),
-     "How a DP rank holds the embedding and the output head."},
+    {"dense_ffn", key::one_of<Sharding>(), key::by("tensor_parallel; SGLang with several DP ranks all_gpus"),
+     "How a DP rank holds the dense layers; all_gpus: each GPU a part, of which all ranks' tokens are sent to it."},
+    {"embedding", key::one_of(within_a_rank), key::is(Parallelism{}.embedding), "How a DP rank holds the embedding."},
+    {"lm_head", key::one_of<Sharding>(),
+     key::by("as embedding where that is given; else tensor_parallel, SGLang with several DP ranks all_gpus"),
+     "How a DP rank holds the output head; all_gpus as with dense_ffn."},
 });
 
 constexpr KeyTable kMemoryKeys({
@@ -69,8 +76,14 @@ void read_parallelism(ConfigReader root, Scenario& s) {
   p.gpus = s.cluster.gpus();
   p.attention_tp = in.read<int>(kParallelismKeys["attention_tp"], s.cluster.node.gpus);
   p.shared_experts = in.read<Sharding>(kParallelismKeys["shared_experts"]);
-  p.dense_ffn = in.read<Sharding>(kParallelismKeys["dense_ffn"]);
+  ConfigReader serving = root.section("serving");
+  const EngineProfile& engine = read_engine_profile(serving);
+  const LayoutDefault layout = p.dp_ranks() > 1 ? engine.layout : LayoutDefault{};
+  p.dense_ffn = in.read<Sharding>(kParallelismKeys["dense_ffn"], layout.dense_ffn, layout.dense_ffn_source);
+  const bool stated = in.has("embedding");
   p.embedding = in.read<Sharding>(kParallelismKeys["embedding"]);
+  p.lm_head = in.read<Sharding>(kParallelismKeys["lm_head"], stated ? p.embedding : layout.lm_head,
+                                stated ? "parallelism.embedding" : layout.lm_head_source);
   read_ep_size(in, kParallelismKeys["ep_size"], 1, p);
   p.validate(s.model, shape_of(s.cluster));
   in.check(p.attention_tp <= s.cluster.node.gpus, "attention_tp",

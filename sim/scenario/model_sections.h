@@ -18,7 +18,8 @@ constexpr double bytes_of(DataType type) { return type == DataType::kBf16 ? 2.0 
 
 template <>
 inline constexpr auto kNames<Sharding> = choice<Sharding>({{"tensor_parallel", Sharding::kTensorParallel},
-                                                           {"replicated", Sharding::kReplicated}});
+                                                           {"replicated", Sharding::kReplicated},
+                                                           {"all_gpus", Sharding::kAllGpus}});
 
 std::span<const Key> model_keys();
 std::span<const Key> parallelism_keys();

@@ -142,7 +142,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   sections.read("seed", {}, [&] { s.seed = static_cast<Seed>(root.read<std::int64_t>(kRootKeys["seed"])); });
   sections.read("model", {}, [&] { read_model(root, s); });
   sections.read("cluster", {}, [&] { read_cluster(root, s); });
-  sections.read("parallelism", {"model", "cluster"}, [&] {
+  sections.read("parallelism", {"model", "cluster", "serving"}, [&] {
     check_fp8(root, s);
     read_parallelism(root, s);
   });

@@ -13,6 +13,7 @@
 #include "models/memory/memory_model.h"
 #include "sim/core/config.h"
 #include "sim/core/units.h"
+#include "sim/domain/parallelism.h"
 #include "sim/scheduler/scheduler.h"
 #include "sim/scheduler/serving_options.h"
 
@@ -65,6 +66,12 @@ struct TransportDefault {
   const char *transport, *source;
 };
 
+// How weights that all ranks have are held where the user does not say, with several DP ranks.
+struct LayoutDefault {
+  Sharding dense_ffn = Sharding::kTensorParallel, lm_head = Sharding::kTensorParallel;
+  std::string dense_ffn_source = {}, lm_head_source = {};
+};
+
 struct EngineProfile {
   std::string_view name, summary;
   std::span<const Key> keys;  // its knobs
@@ -72,6 +79,7 @@ struct EngineProfile {
   void (*read)(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
   std::unique_ptr<Scheduler> (*make_scheduler)(const ServingOptions& options, const RankContext& context);
   std::span<const TransportDefault> transports;  // the first that applies counts; the last needs nothing
+  LayoutDefault layout = {};
   GraphSize graph_size = GraphSize::kOwn;
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not

@@ -30,8 +30,8 @@ constexpr TransportDefault kWithDeepEp{
     true, false, "deepep_auto",
     "SGLang with DeepEP turned on, --deepep-mode auto (server_args.py; with DP attention since its PR 7222)"};
 // Without DeepEP: no InfiniBand, no measured kernels, or one DP rank.
-constexpr TransportDefault kWithoutDeepEp048{
-    false, false, "allreduce", "SGLang v0.4.8 without DeepEP (layers/dp_attention.py, _dp_gather)"};
+constexpr TransportDefault kWithoutDeepEp048{false, false, "allreduce",
+                                             "SGLang v0.4.8 without DeepEP (layers/dp_attention.py, _dp_gather)"};
 constexpr TransportDefault kWithoutDeepEp0410{
     false, false, "allgather_allreduce",
     "SGLang v0.4.10 without DeepEP (layers/dp_attention.py, DPPaddingMode); since its PR 8539 allgather_reducescatter"};
@@ -44,6 +44,13 @@ constexpr TransportDefault kTransports048[] = {
     kWithoutDeepEp048};
 constexpr TransportDefault kTransports0410[] = {kWithDeepEp, kWithoutDeepEp0410};
 
+LayoutDefault over_all_gpus() {
+  return {.dense_ffn = Sharding::kAllGpus,
+          .lm_head = Sharding::kAllGpus,
+          .dense_ffn_source = "SGLang without --moe-dense-tp-size 1 (layers/communicator.py, ScatterMode.FULL)",
+          .lm_head_source = "SGLang without --enable-dp-lm-head (layers/logits_processor.py)"};
+}
+
 }  // namespace
 
 // CUDA graphs by size: model_executor/cuda_graph_runner.py, v0.4.8 (sum of global_num_tokens) and v0.4.10 (most).
@@ -54,6 +61,7 @@ EngineProfile sglang_0_4_8() {
           .read = read_sglang,
           .make_scheduler = make_scheduler_of<SglangScheduler>,
           .transports = kTransports048,
+          .layout = over_all_gpus(),
           .graph_size = GraphSize::kSum,
           .refuses_deepep_auto =
               "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own "
@@ -67,6 +75,7 @@ EngineProfile sglang_0_4_10() {
           .read = read_sglang,
           .make_scheduler = make_scheduler_of<SglangScheduler>,
           .transports = kTransports0410,
+          .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true};
 }

@@ -45,7 +45,7 @@ std::int64_t predicted(const Logged& log) {
   Parallelism parallelism;
   parallelism.gpus = log.gpus;
   parallelism.attention_tp = log.attention_tp;
-  parallelism.embedding = log.embedding;
+  parallelism.embedding = parallelism.lm_head = log.embedding;
   MemoryOptions options;
   options.static_fraction = log.fraction;
   options.account = MemoryAccount::kSglang;
@@ -197,6 +197,21 @@ TEST_CASE("the transport is the engine's on that network") {
   CHECK(apart.deployment.pools[1].serving.graphs.enabled);
 }
 
+TEST_CASE("SGLang's dense layers and head are over all GPUs, unless the scenario or its flags say otherwise") {
+  const auto layout = [](const Scenario& s) { return std::pair{s.parallelism.dense_ffn, s.parallelism.lm_head}; };
+  const std::pair all{Sharding::kAllGpus, Sharding::kAllGpus},
+      rank{Sharding::kTensorParallel, Sharding::kTensorParallel};
+  CHECK(layout(left_to("sglang_0_4_8", "DGX-H200")) == all);
+  CHECK(layout(left_to("sglang_0_4_10", "DGX-H200")) == all);
+  CHECK(layout(left_to("vllm_v1", "DGX-H200")) == rank);
+  // `embedding` is of the head too where `lm_head` is not given; one DP rank is tensor parallelism over all its GPUs.
+  CHECK(layout(small({"parallelism={attention_tp: 4, embedding: replicated, dense_ffn: replicated}"})) ==
+        std::pair{Sharding::kReplicated, Sharding::kReplicated});
+  CHECK(layout(small({"cluster.nodes=1", "parallelism={attention_tp: 8}"})) == rank);
+  CHECK_THROWS_WITH_AS(small({"parallelism.shared_experts=all_gpus"}), doctest::Contains("unknown value 'all_gpus'"),
+                       InputError);
+}
+
 TEST_CASE("a resolved scenario tells its defaults, and is the same scenario") {
   const Scenario s = left_to("sglang_0_4_10", "DGX-H200");
   CHECK(has(s.resolved, "chunked_prefill_size: 512  # default: SGLang on H200, divided by the DP ranks"));
@@ -205,8 +220,7 @@ TEST_CASE("a resolved scenario tells its defaults, and is the same scenario") {
   CHECK(has(s.resolved, "mem_fraction_static: 0.829  # default: SGLang on H200, 16 GPUs"));
   CHECK_FALSE(has(s.resolved, "architecture: olmoe-1b-7b  #"));
   const Scenario again = read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {});
-  const PreparedInstance a = prepare_run(s, s.policies[0]).last(),
-                         b = prepare_run(again, again.policies[0]).last();
+  const PreparedInstance a = prepare_run(s, s.policies[0]).last(), b = prepare_run(again, again.policies[0]).last();
   CHECK(a.serving.kv_blocks == b.serving.kv_blocks);
   CHECK(run_policy(s, s.policies[0], {}).fingerprint == run_policy(again, again.policies[0], {}).fingerprint);
 }

@@ -46,7 +46,8 @@ struct System {
         parallelism{.gpus = cluster.gpus(), .attention_tp = 1},
         dispatch(options),
         placement(in_order(model, cluster)) {
-    parallelism.shared_experts = parallelism.dense_ffn = parallelism.embedding = Sharding::kReplicated;
+    parallelism.shared_experts = parallelism.dense_ffn = Sharding::kReplicated;
+    parallelism.embedding = parallelism.lm_head = Sharding::kReplicated;
   }
   static Placement in_order(const MoeSpec& model, const ClusterSpec& cluster) {
     std::vector<int> slots(static_cast<std::size_t>(model.experts));
