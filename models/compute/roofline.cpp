@@ -30,7 +30,7 @@ constexpr double kLinearChunk = 64;
 // FlashMLA's sparse prefill works on whole groups of so many query heads: SGLang pads to them on Hopper, and its layers
 // take as long at 16 heads as at 64 (AIConfigurator, H200).
 constexpr double kSparseHeads = 64;
-constexpr double kStateBytes = 2;  // bf16
+constexpr double kStateBytes = 2;       // bf16
 constexpr double kIndexScoreBytes = 8;  // float32, written and read by the choice of the top k
 
 }  // namespace
@@ -152,10 +152,17 @@ Price ComputeModel::projections_before_scores(double tokens) const {
   return {whole.time * (before / all), whole.origin};
 }
 
-// The cached latents of the chunks' context are expanded to keys and values (MLA alone).
-Price ComputeModel::context_expansion(double tokens) const {
+// Decodes in the batch count: a whole batch has one form.
+bool ComputeModel::absorbs(const RankBatch& batch) const {
+  const double cached = batch.prefill_context + batch.decode_context;
+  return model_.attention.kind == AttentionKind::kMla && cached > 0 && cached < model_.attention.absorbed_below;
+}
+
+// The cached latents of the chunks' context are expanded to keys and values (MLA alone), but for the absorbed form.
+Price ComputeModel::context_expansion(const RankBatch& batch) const {
   const AttentionSpec& a = model_.attention;
-  if (a.kind != AttentionKind::kMla || tokens <= 0) {
+  const double tokens = batch.prefill_context;
+  if (a.kind != AttentionKind::kMla || tokens <= 0 || absorbs(batch)) {
     return {};
   }
   const double columns = static_cast<double>(a.heads) / parallelism_.attention_tp * (a.qk_nope_head_dim + a.v_head_dim);
@@ -165,7 +172,8 @@ Price ComputeModel::context_expansion(double tokens) const {
   return gemm(tokens, Bytes(a.kv_lora_rank * columns * model_.bytes_per_weight));
 }
 
-// Scores and values: 2 flops a multiply-add, per query-key pair and head.
+// Scores and values: 2 flops a multiply-add, per query-key pair and head. The absorbed form, whose products are wider, is
+// taken at the same share of the peak.
 Price ComputeModel::prefill_scores(const RankBatch& batch) const {
   if (batch.prefill_pairs <= 0) {
     return {};
@@ -174,11 +182,15 @@ Price ComputeModel::prefill_scores(const RankBatch& batch) const {
   const double heads = static_cast<double>(a.heads) / parallelism_.attention_tp;
   const double pair_width =
       a.kind == AttentionKind::kMla ? a.qk_nope_head_dim + a.qk_rope_head_dim + a.v_head_dim : 2.0 * a.head_dim;
-  const Flops work(2.0 * batch.prefill_pairs * heads * pair_width);
-  if (const std::optional<Price> price = fitted_ ? fitted_->prefill(batch) : std::nullopt) {
-    return {std::max(price->time, work / gpu_.bf16_peak), price->origin};
+  const double wider = absorbs(batch) ? (2.0 * a.kv_lora_rank + a.qk_rope_head_dim) / pair_width : 1.0;
+  const Flops work(2.0 * batch.prefill_pairs * heads * pair_width * wider);
+  const auto price = [&](Seconds time, Origin origin) {
+    return Price{time, wider > 1 ? weaker(origin, Origin::kExtrapolated) : origin};
+  };
+  if (const std::optional<Price> fit = fitted_ ? fitted_->prefill(batch) : std::nullopt) {
+    return price(std::max(fit->time * wider, work / gpu_.bf16_peak), fit->origin);
   }
-  return {work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin};
+  return price(work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin);
 }
 
 // Decode in the absorbed form for MLA: the latents are read once for all heads.
@@ -195,7 +207,7 @@ Price ComputeModel::decode_scores(const RankBatch& batch) const {
 
 // Scores of layers that attend to all tokens of the batch.
 Price ComputeModel::scores(const RankBatch& batch) const {
-  return context_expansion(batch.prefill_context) + prefill_scores(batch) + decode_scores(batch);
+  return context_expansion(batch) + prefill_scores(batch) + decode_scores(batch);
 }
 
 // Every query scores the index keys of all tokens before it, in fp8 where the GPU has it.
@@ -269,7 +281,7 @@ Price ComputeModel::attention(const RankBatch& batch) const {
       limited = limited + times(scores(reached), share);
     }
   }
-  const Price total = projections(tokens) + times(context_expansion(batch.prefill_context), whole) +
+  const Price total = projections(tokens) + times(context_expansion(batch), whole) +
                       times(prefill_scores(batch), whole) + times(decode_scores(batch), whole) + extrapolated(limited);
   return total + norms(tokens, kNormKernels);
 }

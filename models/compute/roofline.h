@@ -62,7 +62,8 @@ class ComputeModel {
   static std::vector<AttentionMatrix> attention_matrices(const MoeSpec& model, double tp);
   Price projections(double tokens) const;
   Price projections_before_scores(double tokens) const;
-  Price context_expansion(double tokens) const;
+  bool absorbs(const RankBatch& batch) const;
+  Price context_expansion(const RankBatch& batch) const;
   Price prefill_scores(const RankBatch& batch) const;
   Price decode_scores(const RankBatch& batch) const;
   Price scores(const RankBatch& batch) const;

@@ -153,7 +153,8 @@ WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism
   out.dense_ffn = model.dense_ffn_bytes() * (model.dense_layers() * share(parallelism.dense_ffn));
   out.router = model.router_bytes() * model.moe_layers();
   const double head = model.tied_embeddings ? 0.0 : 0.5;  // of embedding_bytes()
-  out.embedding = model.embedding_bytes() * ((1 - head) * share(parallelism.embedding) + head * share(parallelism.lm_head));
+  out.embedding =
+      model.embedding_bytes() * ((1 - head) * share(parallelism.embedding) + head * share(parallelism.lm_head));
   return out;
 }
 

@@ -54,6 +54,9 @@ struct AttentionSpec {
   std::vector<AttentionLayers> limited = {};  // layers of other reach than full
   IndexerSpec indexer = {};                   // of sparse layers
   LinearAttentionSpec linear = {};            // of linear layers
+  // MLA only: prompts take the absorbed form, scores over the latents, in a batch whose sequences have fewer cached tokens
+  // before them than this, and at least one. 0 = never; the serving engine's.
+  double absorbed_below = 0;
 };
 
 struct MoeSpec {

@@ -19,7 +19,7 @@ struct Parallelism {
   Sharding dense_ffn = Sharding::kTensorParallel;
   Sharding embedding = Sharding::kTensorParallel;
   Sharding lm_head = Sharding::kTensorParallel;  // output head; with tied embeddings its weights are the embedding's
-  int moe_tp = 1;  // GPUs of one EP rank
+  int moe_tp = 1;                                // GPUs of one EP rank
 
   int dp_ranks() const { return gpus / attention_tp; }
   // GPUs that share weights held so.

@@ -36,11 +36,12 @@ void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const
   const Transport transport = dispatch.network.transport;
   const bool all = transport == Transport::kAllGatherReduceScatter || transport == Transport::kAllGatherAllReduce ||
                    transport == Transport::kAllReduce;
-  in.check(parallelism.moe_tp == 1 || all, "ep_size",
-           fmt::format("EP ranks of {} GPUs get all tokens: set dispatch.transport to allgather_reducescatter, "
-                       "allgather_allreduce or allreduce. Engines send tokens expert by expert only with ep_size {}, one "
-                       "GPU an EP rank.",
-                       parallelism.moe_tp, parallelism.gpus));
+  in.check(
+      parallelism.moe_tp == 1 || all, "ep_size",
+      fmt::format("EP ranks of {} GPUs get all tokens: set dispatch.transport to allgather_reducescatter, "
+                  "allgather_allreduce or allreduce. Engines send tokens expert by expert only with ep_size {}, one "
+                  "GPU an EP rank.",
+                  parallelism.moe_tp, parallelism.gpus));
 }
 
 void check_slots(ConfigReader root, ConfigReader policy, const Scenario& s) {

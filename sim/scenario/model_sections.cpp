@@ -76,7 +76,7 @@ void read_parallelism(ConfigReader root, Scenario& s) {
   p.gpus = s.cluster.gpus();
   p.attention_tp = in.read<int>(kParallelismKeys["attention_tp"], s.cluster.node.gpus);
   p.shared_experts = in.read<Sharding>(kParallelismKeys["shared_experts"]);
-  ConfigReader serving = root.section("serving");
+  ConfigReader serving = root.section(kRootKeys["serving"]);
   const EngineProfile& engine = read_engine_profile(serving);
   const LayoutDefault layout = p.dp_ranks() > 1 ? engine.layout : LayoutDefault{};
   p.dense_ffn = in.read<Sharding>(kParallelismKeys["dense_ffn"], layout.dense_ffn, layout.dense_ffn_source);

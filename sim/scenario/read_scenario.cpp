@@ -158,6 +158,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
     const bool fraction_stated = root.section(kRootKeys["memory"]).has("static_fraction");
     engine = read_engine_settings(serving, site_of(s.cluster, s.parallelism.dp_ranks(), s.dispatch, fraction_stated));
     s.serving = engine.serving;
+    s.model.attention.absorbed_below = engine.serving.absorbed_below;
     s.serving.seed = static_cast<std::uint64_t>(s.seed);
   });
   sections.read("memory", {"serving"}, [&] { read_memory(root, engine.memory, s); });

@@ -81,6 +81,8 @@ struct ServingOptions {
   PrefillAlignment prefill_alignment;
   GraphOptions graphs;
   SpeculativeOptions speculative;
+  // AttentionSpec::absorbed_below.
+  double absorbed_below = 0;
   std::uint64_t seed = 0;  // of the draws of speculative decoding
   // The next batch is put together while a step runs, before its tokens are handed out (sim/cluster/instance.h).
   bool overlap_schedule = false;

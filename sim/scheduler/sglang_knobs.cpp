@@ -48,6 +48,9 @@ constexpr KeyTable kSglangKeys({
      "Prompts start in this pass at the latest, counted from the first that held them."},
     {"prefill_delayer_token_usage_low_watermark", key::number(kPositiveShare), key::by("no watermark"),
      "Nothing is held while a rank with a waiting prompt uses less than this share of its KV tokens."},
+    {"attention_backend", key::one_of([] { return std::vector<std::string>{"fa3", "flashinfer", "triton"}; }),
+     key::by("fa3 on Hopper, flashinfer on Blackwell, else triton"),
+     "Of MLA: which batches with cached tokens before their prompts take the absorbed form."},
     {"disable_cuda_graph", key::flag(), key::by("the engine's, by transport"), "No CUDA graphs."},
     {"cuda_graph_max_bs", key::whole(Bound::kPositive), key::by("the largest of cuda_graph_bs"),
      "Largest captured batch."},
@@ -74,6 +77,10 @@ constexpr MemoryClass kClasses[] = {
     {35, 2.8, 0.1, 2048, 80}, {90, 9.5, 0.5, 8192, 160}, {160, 12, 0.5, 8192, 256}, {kUnbounded, 32, 0, 16384, 512}};
 constexpr double kDpAttentionGib = 4, kSpeculativeGib = 2;
 constexpr std::int64_t kFewGpusLargestGraph = 8;  // below 35 GiB, where cuda_graph_max_bs has a default
+// Cached tokens of a batch from which fa3 takes MLA's keys and values chunk by chunk rather than absorbed; flashinfer and
+// triton absorb whatever their number: v0.4.8 models/deepseek_v2.py, dispatch_attn_forward_method and
+// SGL_CHUNKED_PREFIX_CACHE_THRESHOLD.
+constexpr double kChunkedPrefixCache = 8192;
 constexpr std::int64_t kSpeculativeRunning = 48;  // of all DP ranks: ServerArgs.__post_init__, max_running_requests
 
 const MemoryClass& class_of(const EngineSite& site) {
@@ -186,6 +193,15 @@ std::int64_t read_chunk(ConfigReader& in, const Budgets& budgets, const EngineSi
 
 std::span<const Key> sglang_keys() { return kSglangKeys; }
 
+EngineDefault<std::string> sglang_attention_backend(const EngineSite& site) {
+  const bool hopper = site.gpu.starts_with('H');
+  const bool blackwell = site.gpu.find("B200") != std::string::npos || site.gpu.find("B300") != std::string::npos;
+  return {hopper      ? "fa3"
+          : blackwell ? "flashinfer"
+                      : "triton",
+          fmt::format("SGLang on {}, MLA (model_executor/model_runner.py)", site.gpu)};
+}
+
 void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
   SglangKnobs knobs;
@@ -208,6 +224,8 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   read_admission(in, s.dp_ranks, knobs);
   knobs.longest_prefix_first = in.read<SchedulePolicy>(kSglangKeys["schedule_policy"]) == SchedulePolicy::kLpm;
   s.prefix_caching = !in.read<bool>(kSglangKeys["disable_radix_cache"]);
+  const auto backend = or_engine(in, kSglangKeys["attention_backend"], sglang_attention_backend(site));
+  s.absorbed_below = backend == "fa3" ? kChunkedPrefixCache : std::numeric_limits<double>::infinity();
   // server_args.py turns it off with speculative decoding.
   s.overlap_schedule = !in.read<bool>(kSglangKeys["disable_overlap_schedule"]) && drafts == 0;
   read_prefill_delayer(in, site.dp_ranks, s.prefill_alignment);

@@ -48,6 +48,8 @@ EngineDefault<std::int64_t> sglang_chunk(const EngineSite& site);
 EngineDefault<std::vector<std::int64_t>> sglang_graph_sizes(const EngineSite& site, const GraphWishes& wishes);
 // Requests of a DP rank, 0 = no limit of its own.
 EngineDefault<std::int64_t> sglang_running(int dp_ranks, bool speculative);
+// Of models with MLA: fa3, flashinfer or triton.
+EngineDefault<std::string> sglang_attention_backend(const EngineSite& site);
 // The fraction of static memory.
 EngineDefault<double> sglang_static_fraction(const EngineSite& site, bool speculative);
 

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
 #include "tests/models/profiles.h"
@@ -49,7 +51,7 @@ MoeSpec gqa() {
 
 ComputeModel compute(const MoeSpec& model, int tp, Sharding sharding = Sharding::kTensorParallel) {
   const Parallelism p{
-      .gpus = 8, .attention_tp = tp, .shared_experts = sharding, .dense_ffn = sharding, .embedding = sharding};
+      .gpus = 8, .attention_tp = tp, .shared_experts = sharding, .dense_ffn = sharding, .lm_head = sharding};
   return {model, kGpu, p, test::plain_compute()};
 }
 
@@ -73,6 +75,35 @@ TEST_CASE("MLA prefill: projections by token, scores by pair, context expanded a
   later.prefill_context = 50000;
   CHECK(seconds(compute(mla(), 2).attention(later)) ==
         doctest::Approx(expected + 2 * 50000.0 * 100 * 4 * 45 / kFlops).epsilon(1e-9));
+}
+
+// SGLang v0.4.8, models/deepseek_v2.py, dispatch_attn_forward_method: one form for the whole batch, the absorbed one as soon
+// as a sequence has cached tokens before it (Triton, FlashInfer), or fewer than 8192 all together (fa3).
+TEST_CASE("MLA prompts beside a decode: absorbed, wider scores for the whole batch") {
+  MoeSpec model = mla();
+  const auto time = [&](double below, const RankBatch& batch) {
+    model.attention.absorbed_below = below;
+    return seconds(compute(model, 2).attention(batch));
+  };
+  const RankBatch fresh{.prefill_tokens = 100000, .prefill_pairs = 5e9, .sampled = 1};
+  RankBatch mixed = fresh, later = fresh;
+  mixed.decode_tokens = 10;
+  mixed.decode_context = 50000;
+  later.prefill_context = 50000;
+  constexpr double kAlways = std::numeric_limits<double>::infinity();
+  // Scores and values of 2 x 100 + 10 = 210 columns in place of 20 + 10 + 25 = 55, for 5e9 pairs and 4 heads.
+  const double wider = 2 * 5e9 * 4 * (210 - 55) / kFlops;
+  CHECK(time(kAlways, mixed) - time(0, mixed) == doctest::Approx(wider).epsilon(1e-9));
+  CHECK(time(50001, mixed) == time(kAlways, mixed));
+  CHECK(time(50000, mixed) == time(0, mixed));
+  CHECK(time(kAlways, fresh) == time(0, fresh));
+  // A later chunk's context is not expanded then: 100 x 4 heads x 45 per token.
+  CHECK(time(kAlways, later) - time(0, later) ==
+        doctest::Approx(wider - 2 * 50000.0 * 100 * 4 * 45 / kFlops).epsilon(1e-9));
+  // DeepSeek's 512 + 64 + 512 against 128 + 64 + 128 columns: 2176 against 640 flops a pair and head.
+  const AttentionSpec r1 = find_model("deepseek-r1").attention;
+  CHECK(2 * (2 * r1.kv_lora_rank + r1.qk_rope_head_dim) == 2176);
+  CHECK(2 * (r1.qk_nope_head_dim + r1.qk_rope_head_dim + r1.v_head_dim) == 640);
 }
 
 TEST_CASE("decode reads the cache: the latent on every GPU, or this GPU's KV heads") {

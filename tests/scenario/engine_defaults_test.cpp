@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -195,6 +196,15 @@ TEST_CASE("the transport is the engine's on that network") {
   CHECK(apart.deployment.pools[1].dispatch.network.transport == Transport::kDeepEpLowLatency);
   CHECK_FALSE(apart.deployment.pools[0].serving.graphs.enabled);
   CHECK(apart.deployment.pools[1].serving.graphs.enabled);
+}
+
+TEST_CASE("which batches absorb MLA's up-projections follows SGLang's backend, which follows the GPU") {
+  const auto below = [](const Scenario& s) { return s.model.attention.absorbed_below; };
+  CHECK(below(left_to("sglang_0_4_8", "DGX-H200")) == 8192);               // fa3, SGL_CHUNKED_PREFIX_CACHE_THRESHOLD
+  CHECK(std::isinf(below(left_to("sglang_0_4_8", "p4de.24xlarge"))));      // triton
+  CHECK(std::isinf(below(left_to("sglang_0_4_10", "p6-b200.48xlarge"))));  // flashinfer
+  CHECK(below(left_to("vllm_v1", "DGX-H200")) == 0);                       // prompts and decodes apart
+  CHECK(below(small({"serving.attention_backend=fa3"})) == 8192);
 }
 
 TEST_CASE("SGLang's dense layers and head are over all GPUs, unless the scenario or its flags say otherwise") {
