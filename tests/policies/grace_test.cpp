@@ -65,7 +65,7 @@ std::vector<std::uint8_t> topical_tokens(int tokens, std::uint64_t index) {
   return ids;
 }
 
-LoadWindow window_of(const std::vector<std::uint8_t>& ids) {
+LoadWindow topical_window(const std::vector<std::uint8_t>& ids) {
   return epsim::test::window_from_routing<std::uint8_t>(ids, {kGraceLayers, kExperts, kGraceTopK});
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("GRACE routing: weights inverse to the predicted load, nearest copies 
 }
 
 TEST_CASE("GRACE: sizes within bounds, more affinity inside groups than in order, sums of predicted load unchanged") {
-  const LoadWindow load = window_of(topical_tokens(3000, 0));
+  const LoadWindow load = topical_window(topical_tokens(3000, 0));
   const ClusterShape shape{8, 4};
   epsim::GraceExplanation why;
   const PlacementPlan plan = epsim::grace_plan({}, load, shape, &why);
@@ -295,7 +295,7 @@ TEST_CASE("GRACE: sizes within bounds, more affinity inside groups than in order
 }
 
 TEST_CASE("GRACE: a bound on a GPU's experts holds on every level") {
-  const LoadWindow load = window_of(topical_tokens(2000, 4));
+  const LoadWindow load = topical_window(topical_tokens(2000, 4));
   GraceOptions options;
   options.ratio = 0.5;
   epsim::GraceExplanation free, bounded;
@@ -316,7 +316,7 @@ TEST_CASE("GRACE: a bound on a GPU's experts holds on every level") {
 
 TEST_CASE("GRACE Figure 5: the signs of its component study") {
   // Two nodes of two GPUs, planned on some tokens and run on others.
-  const LoadWindow load = window_of(topical_tokens(4000, 1));
+  const LoadWindow load = topical_window(topical_tokens(4000, 1));
   const std::vector<std::uint8_t> tokens = topical_tokens(4000, 2);
   const ClusterShape shape{4, 2};
   const PlacementPlan vanilla = epsim::test::policy("contiguous")->plan(load, shape);
@@ -354,7 +354,7 @@ TEST_CASE("GRACE: what it needs and what it refuses") {
   } catch (const epsim::InputError& error) {
     CHECK(std::string(error.what()).find("routing trace") != std::string::npos);
   }
-  const LoadWindow load = window_of(topical_tokens(100, 3));
+  const LoadWindow load = topical_window(topical_tokens(100, 3));
   CHECK_THROWS_AS(policy("grace")->plan(load, {128, 8}), epsim::InputError);
   CHECK_THROWS_AS(policy("grace")->plan(load, {6, 4}), epsim::InputError);
   CHECK_THROWS_AS(policy("grace", "{ratio: 2}"), epsim::InputError);

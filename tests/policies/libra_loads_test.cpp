@@ -50,7 +50,7 @@ Results over_layers(const nlohmann::json& counts, double accuracy, LibraRelief r
   return out;
 }
 
-nlohmann::json workload(const char* name) {
+nlohmann::json libra_workload(const char* name) {
   std::ifstream in(epsim::test::shared_dir() / "data" / "sglang-ep-statistics" / (std::string(name) + ".json"));
   return nlohmann::json::parse(in).at("logical_count");
 }
@@ -65,7 +65,7 @@ TEST_CASE("Libra on DeepSeek-R1's loads: 1.05 with perfect prediction and 1.10 w
   // and no sharding over the copies it made could reach 1.05 (measured: 1.10 and 1.14; 1.17 with relief `rebalanced`).
   for (const char* name : kWorkloads) {
     CAPTURE(name);
-    const nlohmann::json counts = workload(name);
+    const nlohmann::json counts = libra_workload(name);
     for (const LibraRelief relief : {LibraRelief::kRebalanced, LibraRelief::kSimulated}) {
       const bool simulated = relief == LibraRelief::kSimulated;
       CAPTURE(simulated);
@@ -87,7 +87,7 @@ TEST_CASE("Libra on DeepSeek-R1's loads: 1.05 with perfect prediction and 1.10 w
 TEST_CASE("Libra on DeepSeek-R1's loads: planning copies for the receiving GPU alone, as printed, misses the bounds") {
   for (const char* name : kWorkloads) {
     CAPTURE(name);
-    const nlohmann::json counts = workload(name);
+    const nlohmann::json counts = libra_workload(name);
     const Results printed = over_layers(counts, 1.0, LibraRelief::kOwnRequests);
     CHECK(printed.libra.mean() > 1.12);
     CHECK(printed.libra.mean() < printed.home.mean() - 0.2);
