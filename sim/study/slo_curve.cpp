@@ -95,7 +95,10 @@ double rate_inside(const Bracket& bracket, const GoodputOptions& options) {
   }
   const double at = low - from / (to - from) * width, half = 0.45 * std::log1p(options.tolerance);
   const double target = at - low > 2 * half ? at - half : at + half;
-  return std::exp(std::clamp(target, low + kMargin * width, low + (1 - kMargin) * width));
+  // A bracket of less than twice the tolerance is narrow enough after this probe, however it ends.
+  const double enough = 0.98 * std::log1p(options.tolerance);
+  const double margin = width < 2 * enough ? std::max(kMargin * width, width - enough) : kMargin * width;
+  return std::exp(std::clamp(target, low + margin, low + width - margin));
 }
 
 // The half width of the rate's interval, relative: that of the excess over the excess's slope against the logarithm of
