@@ -75,7 +75,7 @@ TEST_CASE("fair sharing follows the flows in a run, also where links run at half
     CHECK(std::abs(fair.back() / dispatch(sets, "max_min") - 1) < 0.02);
     CHECK(fair.back() >= dispatch(sets, "two_tier"));
   }
-  CHECK(fair.back() > 1.5 * fair.front());
+  CHECK(fair.back() > 1.4 * fair.front());  // the wire takes twice as long; 150 us of each exchange are base latency
 }
 
 TEST_CASE("an all-gather sends every token everywhere") {
