@@ -1,19 +1,20 @@
 // One instance of a model: its DP ranks step together, and every rank takes part in each step, with a batch or idle. A
-// step starts when the previous one has ended, or with what gives an idle instance work; the fleet keeps the clock.
+// step starts when the previous one has ended, or with what gives an idle instance work; the deployment keeps the
+// clock.
 //
 // Where the schedule overlaps, the host puts batch i + 1 together while step i runs: it launches batch i, looks at the
 // tokens of step i - 1, takes in what has arrived, and puts the next batch together. So batch i + 1 knows the ends of
 // requests up to step i - 1. When the host gets to the tokens of step i - 1 depends on the launch of step i:
 //   replayed from a CUDA graph, or launched ahead of the GPU: when step i - 1 ends; what arrives during step i runs in
 //   step i + 2;
-//   held by the GPU to its end (a dynamic exchange tells the host how many rows will come; or the launches are what step
-//   i waits for): when step i ends, so that a token is seen a step late; what arrives during step i runs in step i + 1.
+//   held by the GPU to its end (a dynamic exchange tells the host how many rows will come; or the launches are what
+//   step i waits for): when step i ends, so that a token is seen a step late; what arrives during step i runs in step i + 1.
 // Tokens of a step that no other follows are seen when it ends, and what arrives while the first step after a pause is
 // launched finds the next batch put together.
 //   Source : SGLang v0.4.8 and v0.4.10, managers/scheduler.py: event_loop_overlap; tp_worker_overlap_thread.py:
 //            resolve_last_batch_result waits for launch_done of the current batch, then for copy_done of the last (its
-//            pull request 5788); scheduler_output_processor_mixin.py: "free the one extra delayed token". SGLang's issue
-//            10514 measures it: the mean TTFT falls from 2464 to 1676 ms with --disable-overlap-schedule.
+//            pull request 5788); scheduler_output_processor_mixin.py: "free the one extra delayed token". SGLang's
+//            issue 10514 measures it: the mean TTFT falls from 2464 to 1676 ms with --disable-overlap-schedule.
 //   Differs: launches of a held step end with the step, not with its last exchange.
 #pragma once
 

@@ -6,7 +6,7 @@
 
 #include "models/catalogue/hardware_profile.h"
 #include "sim/domain/moe_spec.h"
-#include "sim/scenario/deployment.h"
+#include "sim/scenario/deployment_options.h"
 #include "sim/scenario/faults.h"
 
 namespace epsim {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/cluster/fleet.h"
+#include "sim/cluster/deployment.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
 #include "sim/scheduler/kv_pool.h"
@@ -49,9 +49,9 @@ RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> inst
     require_that_requests_fit(trace, spec.options);
     require_whole_pages(trace, spec.options);
   }
-  Fleet fleet(trace, instances, router, control, retry_limit);
-  fleet.run();
-  return fleet.take_result();
+  Deployment deployment(trace, instances, router, control, retry_limit);
+  deployment.run();
+  return deployment.take_result();
 }
 
 RunResult simulate(const RequestTrace& trace, const ServingOptions& options, InstanceModel& model,

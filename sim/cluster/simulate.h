@@ -21,7 +21,7 @@ namespace epsim {
 RunResult simulate(const RequestTrace& trace, const ServingOptions& options, InstanceModel& model,
                    const RunControl& control);
 
-// The same on several instances (fleet.h), requests routed to them by `router`. Instances of one role stand together,
+// The same on several instances (deployment.h), requests routed by `router`. Instances of one role stand together,
 // decode instances last; with prefill instances there are decode instances, and no whole ones.
 // A request that is lost with hardware starts anew up to `retry_limit` times.
 RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr KeyTable kDeploymentKeys({
     {"instances", key::whole(Bound::kPositive), key::is(1), "Number of equal instances."},
-    {"router", key::one_of<Router>(), key::is(Deployment{}.router),
+    {"router", key::one_of<Router>(), key::is(DeploymentOptions{}.router),
      "Which instance takes a request, and which decode instance a prompt goes to."},
     {"retry_limit", key::whole(at_most(1000)), key::is(3),
      "How often a request restarts after its DP rank is lost before it fails."},
@@ -107,7 +107,7 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
   return pool;
 }
 
-void read_after_loss(ConfigReader& in, Deployment& out) {
+void read_after_loss(ConfigReader& in, DeploymentOptions& out) {
   out.after_loss = in.read<AfterLoss>(kDeploymentKeys["after_loss"]);
   out.reload_rate = in.maybe<BytesPerSecond>(kDeploymentKeys["reload_rate"]).value_or(BytesPerSecond{});
   in.check(
@@ -122,9 +122,9 @@ std::span<const Key> deployment_keys() { return kDeploymentKeys; }
 
 std::span<const Key> pool_keys() { return kPoolKeys; }
 
-Deployment read_deployment(ConfigReader& root, const Scenario& s) {
+DeploymentOptions read_deployment(ConfigReader& root, const Scenario& s) {
   ConfigReader in = root.section(kRootKeys["deployment"]);
-  Deployment out;
+  DeploymentOptions out;
   out.router = in.read<Router>(kDeploymentKeys["router"]);
   out.retry_limit = in.read<int>(kDeploymentKeys["retry_limit"]);
   read_after_loss(in, out);

@@ -14,6 +14,6 @@ std::span<const Key> pool_keys();
 
 // Reads the section `deployment` of a scenario whose other sections have been read. What a pool leaves out is as in the
 // scenario's own sections. Throws InputError, also when prompts would have no link to travel by.
-Deployment read_deployment(ConfigReader& root, const Scenario& scenario);
+DeploymentOptions read_deployment(ConfigReader& root, const Scenario& scenario);
 
 }  // namespace epsim

@@ -21,7 +21,7 @@
 #include "sim/domain/parallelism.h"
 #include "sim/domain/request_trace.h"
 #include "sim/domain/step_loads.h"
-#include "sim/scenario/deployment.h"
+#include "sim/scenario/deployment_options.h"
 #include "sim/scenario/execution_options.h"
 #include "sim/scenario/faults.h"
 #include "sim/scenario/protocol.h"
@@ -54,7 +54,7 @@ struct Scenario {
   ServingOptions serving;
   ExecutionOptions execution;
   std::vector<Fault> faults;
-  Deployment deployment;
+  DeploymentOptions deployment;
   ComputeProfile compute;
   NetworkProfile network;
   RequestTrace requests;

@@ -1,4 +1,4 @@
-// Chooses the DP rank of an arriving request, or the instance (fleet.h).
+// Chooses the DP rank of an arriving request, or the instance (deployment.h).
 //
 //   cache_aware : the rank whose prefix cache holds most of the request's input, when that is over half of it and the
 //                 ranks are balanced; else the least loaded one. Balanced: the most loaded rank has at most 1.5 x as

@@ -10,7 +10,7 @@
 #include "sim/cluster/simulate.h"
 #include "sim/core/error.h"
 #include "sim/study/goodput.h"
-#include "tests/cluster/random_fleet.h"
+#include "tests/cluster/random_deployment.h"
 #include "tests/support/errors.h"
 #include "tests/support/small_scenario.h"
 
@@ -124,17 +124,17 @@ TEST_CASE("closed loop on random deployments: never more than the clients, all r
     trace.closed_loop.concurrency = static_cast<int>(1 + random.below(12));
     trace.closed_loop.warmup = static_cast<std::int64_t>(random.below(trace.requests.size()));
     trace.closed_loop.ramp = Ticks{static_cast<std::int64_t>(random.below(2) * 5'000'000'000)};
-    test::RandomFleet fleet(random);
+    test::RandomDeployment deployment(random);
     if (i % 2 == 0) {
-      test::add_random_losses(random, fleet);
+      test::add_random_losses(random, deployment);
     }
-    const RunResult run = simulate(trace, fleet.specs, fleet.router, {}, 1);
+    const RunResult run = simulate(trace, deployment.specs, deployment.router, {}, 1);
     CHECK(run.completed + run.failed == std::ssize(run.measured()));
     CHECK(most_at_once(run) <= trace.closed_loop.concurrency);
     CHECK(run.latency.ttft_s.count == static_cast<std::size_t>(run.completed));
     failed += run.failed;
     std::string other;
-    std::thread([&] { other = simulate(trace, fleet.specs, fleet.router, {}, 1).fingerprint; }).join();
+    std::thread([&] { other = simulate(trace, deployment.specs, deployment.router, {}, 1).fingerprint; }).join();
     CHECK(other == run.fingerprint);
   }
   CHECK(failed > 0);

@@ -1,6 +1,4 @@
-// Hardware that goes for good: what happens to requests, worked out by hand and on random fleets.
-#include "sim/cluster/hardware_change.h"
-
+// Hardware that goes for good: what happens to requests, worked out by hand and on random deployments.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,11 +8,12 @@
 
 #include "models/network/make_network.h"
 #include "sim/cluster/expert_recovery.h"
+#include "sim/cluster/hardware_change.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/cluster/simulate.h"
 #include "sim/core/error.h"
 #include "sim/scenario/read_scenario.h"
-#include "tests/cluster/random_fleet.h"
+#include "tests/cluster/random_deployment.h"
 #include "tests/support/errors.h"
 
 namespace epsim {
@@ -134,8 +133,8 @@ TEST_CASE("prefill and decode apart: a request that loses either end starts anew
   CHECK(simulate(trace_of({{0, 30, 3}}), specs, Router::kRoundRobin, {}, 5).completed == 1);
 }
 
-TEST_CASE("random fleets that lose hardware: every request completes or fails, and everything adds up") {
-  test::FleetSums sums;
+TEST_CASE("random deployments that lose hardware: every request completes or fails, and everything adds up") {
+  test::DeploymentSums sums;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     CAPTURE(i);
     CHECK(test::check_random_losses(i, sums) == "");
@@ -149,7 +148,7 @@ TEST_CASE("a rank that comes back is empty and takes new requests once it has re
   FixedPricer pricer(10_ms);
   std::vector<InstanceSpec> specs = {instance_of(pricer, 2)};
   specs[0].changes = {{.at = 5 * kMs, .recovery = {}, .ranks = {1}},
-                     {.at = 35 * kMs, .recovery = 20 * kMs, .ranks = {}, .fatal = false, .back = {1}}};
+                      {.at = 35 * kMs, .recovery = 20 * kMs, .ranks = {}, .fatal = false, .back = {1}}};
   // A and B, both on rank 0 from 10 on, end at 40 and 50 if nothing else happens. The step under way at 35 ends at 40,
   // with A's fourth token; then the instance stands until 60, and B's last two steps end at 70 and 80. C arrives at 50
   // and goes to rank 1: its only token is out at 70.
@@ -166,7 +165,7 @@ TEST_CASE("an instance that is lost fails what arrives until it is back, and pre
   FixedPricer pricer(10_ms);
   std::vector<InstanceSpec> specs = {instance_of(pricer, 1)};
   specs[0].changes = {{.at = 5 * kMs, .recovery = {}, .ranks = {0}, .fatal = true},
-                     {.at = 100 * kMs, .recovery = {}, .ranks = {}, .fatal = false, .back = {0}}};
+                      {.at = 100 * kMs, .recovery = {}, .ranks = {}, .fatal = false, .back = {0}}};
   RunResult run = simulate(trace_of({{0, 5, 4}, {50, 5, 1}, {110, 5, 1}}), specs, Router::kRoundRobin, {}, 3);
   CHECK(run.failed == 2);
   CHECK(run.requests[2].finished == 120 * kMs);
@@ -181,7 +180,7 @@ TEST_CASE("an instance that is lost fails what arrives until it is back, and pre
   CHECK(run.requests[2].rank != run.requests[1].rank);
   specs = {instance_of(pricer, 1, InstanceRole::kPrefill), instance_of(pricer, 1, InstanceRole::kDecode)};
   specs[1].changes = {{.at = 5 * kMs, .recovery = {}, .ranks = {0}, .fatal = true},
-                     {.at = 100 * kMs, .recovery = {}, .ranks = {}, .fatal = false, .back = {0}}};
+                      {.at = 100 * kMs, .recovery = {}, .ranks = {}, .fatal = false, .back = {0}}};
   run = simulate(trace_of({{0, 5, 2}, {50, 5, 2}, {101, 5, 2}}), specs, Router::kRoundRobin, {}, 3);
   CHECK(run.failed == 2);
   CHECK(run.requests[2].finished == 126 * kMs);  // 10 ms, 5 on the way, 10
@@ -206,7 +205,8 @@ TEST_CASE("when GPUs go and come back, and which ranks that breaks") {
   CHECK(changes[1].back == std::vector<int>{0});
   CHECK_FALSE(changes[1].fatal);
   CHECK(hardware_changes(faults, cluster, {.gpus = 4, .attention_tp = 4})[0].fatal);  // the only rank spans all
-  CHECK(hardware_changes(faults, cluster, {.gpus = 4, .attention_tp = 2, .moe_tp = 2})[0].lost == LostGpus{true, false});
+  CHECK(hardware_changes(faults, cluster, {.gpus = 4, .attention_tp = 2, .moe_tp = 2})[0].lost ==
+        LostGpus{true, false});
 }
 
 namespace {
@@ -442,7 +442,8 @@ TEST_CASE("losses that cannot be are refused, each with its reason") {
   test::check_contains(why("faults: [{at: 1s, node: 1, nic: 99, lost: true}]\n"), {"NICs"});
   test::check_contains(why("faults: [{at: 1s, node: 1, nic: 1, speed: 0.5}]\n"), {"link_speed"});
   test::check_contains(why("faults: [{at: 1s, instance: 1, lost: true}]\n"), {"0 to 0"});
-  test::check_contains(why("faults: [{at: 1s, node: 0, lost: true}, {at: 2s, node: 1, lost: true}]\n"), {"all GPUs are lost in the end"});
+  test::check_contains(why("faults: [{at: 1s, node: 0, lost: true}, {at: 2s, node: 1, lost: true}]\n"),
+                       {"all GPUs are lost in the end"});
   test::check_contains(why("faults: [{at: 1s, instance: 0, lost: true}]\n"), {"all GPUs are lost in the end"});
   const std::string two = "deployment: {instances: 2}\n";
   test::check_contains(why(two + "faults: [{at: 1s, gpu: 1, lost: true}]\n"), {"names one of them"});

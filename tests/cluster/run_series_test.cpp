@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "sim/cluster/simulate.h"
-#include "tests/cluster/random_fleet.h"
+#include "tests/cluster/random_deployment.h"
 
 namespace epsim {
 namespace {
@@ -98,8 +98,8 @@ TEST_CASE("series of random deployments: all tokens, the mean number in the syst
     CAPTURE(i);
     RandomStream random(Seed{2031}, "series", i);
     const RequestTrace trace = test::random_trace(random);
-    const test::RandomFleet fleet(random);
-    const RunResult run = simulate(trace, fleet.specs, fleet.router, {});
+    const test::RandomDeployment deployment(random);
+    const RunResult run = simulate(trace, deployment.specs, deployment.router, {});
     const SeriesSums sums = sums_of(run.series);
     CHECK(sums.output_tokens == run.output_tokens);
     CHECK(sums.first_tokens == run.completed);
@@ -109,7 +109,7 @@ TEST_CASE("series of random deployments: all tokens, the mean number in the syst
       CHECK(p.queued >= -1e-9);
       CHECK(p.kv_use <= 1 + 1e-9);
     }
-    if (fleet.specs.front().options.role == InstanceRole::kWhole) {
+    if (deployment.specs.front().options.role == InstanceRole::kWhole) {
       CHECK(sums.kv_blocks_share / to_seconds(run.end).count() == doctest::Approx(run.kv.mean_use));
     }
   }

@@ -1,5 +1,3 @@
-#include "sim/scenario/deployment.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
@@ -8,6 +6,7 @@
 #include "sim/cluster/kv_lanes.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/error.h"
+#include "sim/scenario/deployment_options.h"
 #include "sim/scenario/scenario.h"
 #include "tests/support/small_scenario.h"
 

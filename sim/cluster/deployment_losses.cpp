@@ -1,17 +1,17 @@
-// What a fleet does when hardware is lost or comes back (fleet.h).
+// What a deployment does when hardware is lost or comes back (deployment.h).
 #include <algorithm>
 #include <utility>
 
-#include "sim/cluster/fleet.h"
+#include "sim/cluster/deployment.h"
 #include "sim/core/check.h"
 
 namespace epsim {
 
-bool Fleet::any_alive(std::span<const std::size_t> among) const {
+bool Deployment::any_alive(std::span<const std::size_t> among) const {
   return std::any_of(among.begin(), among.end(), [this](std::size_t i) { return instances_[i].alive(); });
 }
 
-std::size_t Fleet::pick_alive(std::span<const std::size_t> among, std::size_t& next, std::int32_t request) const {
+std::size_t Deployment::pick_alive(std::span<const std::size_t> among, std::size_t& next, std::int32_t request) const {
   if (!may_lose_) {
     return pick(among, next, rule_, request);
   }
@@ -23,7 +23,7 @@ std::size_t Fleet::pick_alive(std::span<const std::size_t> among, std::size_t& n
   return pick(alive, next, rule_, request);
 }
 
-void Fleet::on(const HardwareChanged& event) {
+void Deployment::on(const HardwareChanged& event) {
   const auto i = static_cast<std::size_t>(event.instance), number = static_cast<std::size_t>(event.change);
   const HardwareChange& change = specs_[i].changes[number];
   specs_[i].model->set_conditions(change.conditions);  // of steps that begin from now on
@@ -44,7 +44,7 @@ void Fleet::on(const HardwareChanged& event) {
   }
 }
 
-void Fleet::change_gpus(std::size_t i, const HardwareChange& change) {
+void Deployment::change_gpus(std::size_t i, const HardwareChange& change) {
   stop_loop(i);
   const std::optional<Ticks> still = recovery_stall(i, change);
   standing_[i].down = !still;
@@ -66,7 +66,7 @@ void Fleet::change_gpus(std::size_t i, const HardwareChange& change) {
 }
 
 // Enters the change; for how long the instance stands still besides its recovery, none where it cannot go on.
-std::optional<Ticks> Fleet::recovery_stall(std::size_t i, const HardwareChange& change) {
+std::optional<Ticks> Deployment::recovery_stall(std::size_t i, const HardwareChange& change) {
   std::vector<bool>& broken = standing_[i].broken;
   for (const int r : change.ranks) {
     broken[static_cast<std::size_t>(r)] = true;
@@ -79,7 +79,7 @@ std::optional<Ticks> Fleet::recovery_stall(std::size_t i, const HardwareChange& 
 }
 
 // Ranks that are whole serve again, unless their instance cannot, or nobody decodes for them.
-void Fleet::revive(std::size_t i) {
+void Deployment::revive(std::size_t i) {
   const auto ranks = instances_[i].ranks();
   for (std::size_t r = 0; r < ranks.size() && !standing_[i].down; ++r) {
     if (!ranks[r]->alive() && !standing_[i].broken[r]) {
@@ -89,11 +89,11 @@ void Fleet::revive(std::size_t i) {
 }
 
 // A prefill instance without anyone to decode for it. A decode instance ends what it has.
-bool Fleet::stranded(std::size_t i) const {
+bool Deployment::stranded(std::size_t i) const {
   return instances_[i].role() == InstanceRole::kPrefill && instances_[i].alive() && !any_alive(decoders_);
 }
 
-void Fleet::lose_instance(std::size_t i) {
+void Deployment::lose_instance(std::size_t i) {
   std::vector<int> all(instances_[i].ranks().size());
   for (std::size_t r = 0; r < all.size(); ++r) {
     all[r] = static_cast<int>(r);
@@ -101,7 +101,7 @@ void Fleet::lose_instance(std::size_t i) {
   lose_ranks(i, all);
 }
 
-void Fleet::lose_ranks(std::size_t i, std::span<const int> ranks) {
+void Deployment::lose_ranks(std::size_t i, std::span<const int> ranks) {
   stop_loop(i);
   std::vector<std::int32_t> orphans;
   for (const int r : ranks) {
@@ -121,7 +121,7 @@ void Fleet::lose_ranks(std::size_t i, std::span<const int> ranks) {
 }
 
 // A request that was lost at one end of a transfer leaves the other end too.
-void Fleet::cut_route(std::int32_t request, std::size_t lost_instance) {
+void Deployment::cut_route(std::int32_t request, std::size_t lost_instance) {
   const auto entry = routes_.find(request);
   if (entry == routes_.end()) {
     return;
@@ -140,7 +140,7 @@ void Fleet::cut_route(std::int32_t request, std::size_t lost_instance) {
   }
 }
 
-void Fleet::retry(std::int32_t request) {
+void Deployment::retry(std::int32_t request) {
   RequestRecord& r = result_.requests[static_cast<std::size_t>(request)];
   r.state = RequestState::kWaiting;
   r.admitted = r.first_token = Ticks{};
@@ -153,7 +153,7 @@ void Fleet::retry(std::int32_t request) {
   expect_step(route(request));
 }
 
-void Fleet::fail(std::int32_t request) {
+void Deployment::fail(std::int32_t request) {
   RequestRecord& r = result_.requests[static_cast<std::size_t>(request)];
   r.state = RequestState::kFailed;
   r.finished = now_;

@@ -1,8 +1,8 @@
-#include "sim/scenario/deployment.h"
+#include "sim/scenario/deployment_options.h"
 
 namespace epsim {
 
-int Deployment::instances() const {
+int DeploymentOptions::instances() const {
   int sum = single() ? 1 : 0;
   for (const InstancePool& pool : pools) {
     sum += pool.instances;

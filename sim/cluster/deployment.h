@@ -8,8 +8,8 @@
 //   on its prefill instance.
 //           A transfer goes at the share of its rate that faults leave to the slower of its ends when it begins.
 //   Losses: a DP rank that is lost takes its requests' keys and values with it; they start anew, as arrivals do, on a
-//           rank that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The step
-//           under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
+//           rank that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The
+//           step under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
 //           recovery time. What a request had handed out is generated again: its answer and its latencies are those of
 //           its last start, but for the gaps between tokens, which were real, and its arrival. A rank that comes back
 //           is empty, takes new requests, and steps with its instance after the time that it takes to rejoin.
@@ -39,14 +39,14 @@
 
 namespace epsim {
 
-class Fleet {
+class Deployment {
  public:
-  // All arguments must outlive the fleet; every request of the trace must fit a rank's KV pool of every instance.
+  // All arguments must outlive the deployment; every request of the trace must fit a rank's KV pool of every instance.
   // Instances of one role stand together, those that decode for others last.
-  Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control,
-        int retry_limit = 0);
-  Fleet(const Fleet&) = delete;
-  Fleet& operator=(const Fleet&) = delete;
+  Deployment(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control,
+             int retry_limit = 0);
+  Deployment(const Deployment&) = delete;
+  Deployment& operator=(const Deployment&) = delete;
 
   // Runs to the end of the trace's last request, or until told to stop. Once.
   void run();

@@ -34,7 +34,7 @@ template <>
 inline constexpr auto kNames<AfterLoss> =
     choice<AfterLoss>({{"keep", AfterLoss::kKeep}, {"repair", AfterLoss::kRepair}, {"replan", AfterLoss::kReplan}});
 
-struct Deployment {
+struct DeploymentOptions {
   Router router = Router::kRoundRobin;  // which instance takes a request
   // Empty: one instance, as the scenario's own sections describe it. One pool: several of these. Two: those that
   // prefill, and those that decode.

@@ -1,5 +1,5 @@
 // Several instances: routing, separate clocks, prefill and decode apart.
-#include "sim/cluster/fleet.h"
+#include "sim/cluster/deployment.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 #include "sim/cluster/simulate.h"
 #include "sim/core/rng.h"
-#include "tests/cluster/random_fleet.h"
+#include "tests/cluster/random_deployment.h"
 
 namespace epsim {
 namespace {
@@ -61,8 +61,8 @@ TEST_CASE("instances step at their own pace, and ranks are numbered over all of 
   CHECK(run.of_kind(StepKind::kDecode).time.total.count() == doctest::Approx(2 * 0.010 + 2 * 0.020));
 }
 
-TEST_CASE("a fleet of one is an instance") {
-  RandomStream random(Seed{5}, "fleet-of-one");
+TEST_CASE("a deployment of one is an instance") {
+  RandomStream random(Seed{5}, "deployment-of-one");
   const RequestTrace trace = test::random_trace(random);
   const ServingOptions options = test::random_options(random);
   test::UnevenPricer pricer;
@@ -134,30 +134,30 @@ TEST_CASE("a decode instance short of memory retracts to the host and computes n
   CHECK(run.kv.recomputed_tokens == 0);
 }
 
-using test::RandomFleet;
+using test::RandomDeployment;
 
-TEST_CASE("random fleets conserve requests, tokens and memory, and a second run equals the first") {
-  test::FleetSums sums;
+TEST_CASE("random deployments conserve requests, tokens and memory, and a second run equals the first") {
+  test::DeploymentSums sums;
   for (std::uint64_t i = 0; i < 500; ++i) {
     CAPTURE(i);
-    CHECK(test::check_random_fleet(i, sums) == "");
+    CHECK(test::check_random_deployment(i, sums) == "");
   }
   CHECK(sums.transfers > 1000);
   CHECK(sums.retractions > 100);
 }
 
-TEST_CASE("a random fleet may be stopped at any step and still adds up") {
+TEST_CASE("a random deployment may be stopped at any step and still adds up") {
   int cut_short = 0;
   for (std::uint64_t i = 0; i < 200; ++i) {
     CAPTURE(i);
-    RandomStream random(Seed{2028}, "fleet-stop", i);
+    RandomStream random(Seed{2028}, "deployment-stop", i);
     const RequestTrace trace = test::random_trace(random);
-    RandomFleet fleet(random);
+    RandomDeployment deployment(random);
     const test::StopAfter stop(static_cast<std::int64_t>(1 + random.below(30)));
     if (random.below(2) == 0) {
-      test::add_random_losses(random, fleet);
+      test::add_random_losses(random, deployment);
     }
-    const RunResult run = simulate(trace, fleet.specs, fleet.router, stop.control, 1);
+    const RunResult run = simulate(trace, deployment.specs, deployment.router, stop.control, 1);
     CHECK((run.interrupted || run.completed + run.failed == std::ssize(trace.requests)));
     cut_short += run.interrupted ? 1 : 0;
   }

@@ -31,13 +31,13 @@ class RecoveringModel final : public InstanceModel {
   UnevenPricer pricer_;
 };
 
-struct RandomFleet {
+struct RandomDeployment {
   std::vector<std::unique_ptr<RecoveringModel>> models;
   FixedPath path{1e-6, 1e-6};
   std::vector<InstanceSpec> specs;
   Router router;
 
-  explicit RandomFleet(RandomStream& random) : router(static_cast<Router>(random.below(3))) {
+  explicit RandomDeployment(RandomStream& random) : router(static_cast<Router>(random.below(3))) {
     const bool apart = random.below(2) == 0;
     ServingOptions options = random_options(random);
     choose_engine(random, options);
@@ -70,20 +70,21 @@ struct RandomFleet {
       }
     }
   }
-  RandomFleet(const RandomFleet&) = delete;  // the instances point at its pricer
-  RandomFleet& operator=(const RandomFleet&) = delete;
+  RandomDeployment(const RandomDeployment&) = delete;  // the instances point at its pricer
+  RandomDeployment& operator=(const RandomDeployment&) = delete;
 };
 
 // Losses of ranks and of whole instances at random times, most of them while requests are about, and what comes back.
-inline void add_random_losses(RandomStream& random, RandomFleet& fleet) {
-  for (std::size_t i = 0; i < fleet.specs.size(); ++i) {
-    InstanceSpec& spec = fleet.specs[i];
+inline void add_random_losses(RandomStream& random, RandomDeployment& deployment) {
+  for (std::size_t i = 0; i < deployment.specs.size(); ++i) {
+    InstanceSpec& spec = deployment.specs[i];
     Ticks at{};
     std::vector<int> left(static_cast<std::size_t>(spec.options.dp_ranks));
     std::iota(left.begin(), left.end(), 0);
     while (!left.empty() && random.below(3) != 0) {
       at += Ticks{static_cast<std::int64_t>(random.below(20'000'000'000))};  // up to 20 ms
-      HardwareChange loss{.at = at, .recovery = Ticks{static_cast<std::int64_t>(random.below(3) * 1'000'000'000)}, .ranks = {}};
+      HardwareChange loss{
+          .at = at, .recovery = Ticks{static_cast<std::int64_t>(random.below(3) * 1'000'000'000)}, .ranks = {}};
       loss.ranks.push_back(left.back());
       left.pop_back();
       loss.fatal = left.empty() || random.below(6) == 0;
@@ -97,7 +98,7 @@ inline void add_random_losses(RandomStream& random, RandomFleet& fleet) {
     }
     // Copies are made again, or cannot be.
     for (const HardwareChange& change : spec.changes) {
-      std::optional<Ticks>& still = fleet.models[i]->still[change.at];
+      std::optional<Ticks>& still = deployment.models[i]->still[change.at];
       still = Ticks{static_cast<std::int64_t>(random.below(2) * 700'000'000)};
       if (random.below(8) == 0) {
         still.reset();
@@ -106,22 +107,22 @@ inline void add_random_losses(RandomStream& random, RandomFleet& fleet) {
   }
 }
 
-struct FleetSums {
+struct DeploymentSums {
   std::int64_t transfers = 0, retractions = 0, hits = 0;
   std::int64_t completed = 0, failed = 0, retries = 0;
 };
 
 // Runs random deployment number i with random losses twice; what is wrong with it, or nothing.
-inline std::string check_random_losses(std::uint64_t i, FleetSums& sums) {
-  RandomStream random(Seed{2029}, "fleet-losses", i);
+inline std::string check_random_losses(std::uint64_t i, DeploymentSums& sums) {
+  RandomStream random(Seed{2029}, "deployment-losses", i);
   RequestTrace trace = random_trace(random);
-  RandomFleet fleet(random);
-  add_random_losses(random, fleet);
+  RandomDeployment deployment(random);
+  add_random_losses(random, deployment);
   if (random.below(2) == 0) {
-    trace.prefixes = random_prefixes(random, trace, fleet.specs[0].options.kv_block_tokens * 2);
+    trace.prefixes = random_prefixes(random, trace, deployment.specs[0].options.kv_block_tokens * 2);
   }
   const auto limit = static_cast<int>(random.below(4));
-  const RunResult run = simulate(trace, fleet.specs, fleet.router, {}, limit);
+  const RunResult run = simulate(trace, deployment.specs, deployment.router, {}, limit);
   std::int64_t retries = 0;
   for (const RequestRecord& r : run.requests) {
     retries += r.retries;
@@ -141,20 +142,20 @@ inline std::string check_random_losses(std::uint64_t i, FleetSums& sums) {
   if (std::abs(run.conservation.little_l - run.conservation.little_lambda_w) > 1e-9 * (1 + run.conservation.little_l)) {
     return "Little's law does not hold";
   }
-  return simulate(trace, fleet.specs, fleet.router, {}, limit).fingerprint == run.fingerprint
+  return simulate(trace, deployment.specs, deployment.router, {}, limit).fingerprint == run.fingerprint
              ? ""
              : "the second run differs";
 }
 
 // Runs random deployment number i twice; what is wrong with it, or nothing.
-inline std::string check_random_fleet(std::uint64_t i, FleetSums& sums) {
-  RandomStream random(Seed{2027}, "fleet-fuzz", i);
+inline std::string check_random_deployment(std::uint64_t i, DeploymentSums& sums) {
+  RandomStream random(Seed{2027}, "deployment-fuzz", i);
   RequestTrace trace = random_trace(random);
-  const RandomFleet fleet(random);
+  const RandomDeployment deployment(random);
   if (random.below(2) == 0) {
-    trace.prefixes = random_prefixes(random, trace, fleet.specs[0].options.kv_block_tokens * 2);
+    trace.prefixes = random_prefixes(random, trace, deployment.specs[0].options.kv_block_tokens * 2);
   }
-  const RunResult run = simulate(trace, fleet.specs, fleet.router, {});
+  const RunResult run = simulate(trace, deployment.specs, deployment.router, {});
   double between = 0;
   for (const RequestRecord& r : run.requests) {
     between += to_seconds(r.finished - r.first_token).count();
@@ -172,7 +173,9 @@ inline std::string check_random_fleet(std::uint64_t i, FleetSums& sums) {
   if (std::abs(run.conservation.little_l - run.conservation.little_lambda_w) > 1e-9 * (1 + run.conservation.little_l)) {
     return "Little's law does not hold";
   }
-  return simulate(trace, fleet.specs, fleet.router, {}).fingerprint == run.fingerprint ? "" : "the second run differs";
+  return simulate(trace, deployment.specs, deployment.router, {}).fingerprint == run.fingerprint
+             ? ""
+             : "the second run differs";
 }
 
 }  // namespace epsim::test

@@ -1,4 +1,4 @@
-#include "sim/cluster/fleet.h"
+#include "sim/cluster/deployment.h"
 
 #include <algorithm>
 #include <utility>
@@ -26,8 +26,8 @@ std::vector<RequestRecord> records_of(const RequestTrace& trace) {
 
 }  // namespace
 
-Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control,
-             int retry_limit)
+Deployment::Deployment(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router,
+                       const RunControl& control, int retry_limit)
     : trace_(trace),
       specs_(specs),
       rule_(router),
@@ -74,7 +74,7 @@ Fleet::Fleet(const RequestTrace& trace, std::span<const InstanceSpec> specs, Rou
 }
 
 // Every client sends its first request of the warm-up, or of the part that is measured.
-void Fleet::start_clients() {
+void Deployment::start_clients() {
   const ClosedLoop& loop = trace_.closed_loop;
   for (int client = 0; client < loop.concurrency; ++client) {
     const Ticks later = loop.ramp / loop.concurrency * client;
@@ -85,7 +85,7 @@ void Fleet::start_clients() {
 }
 
 // So many requests have ended: as many clients of a closed loop send their next.
-void Fleet::send_next(std::int64_t requests) {
+void Deployment::send_next(std::int64_t requests) {
   if (trace_.closed_loop.concurrency == 0) {
     return;
   }
@@ -101,13 +101,13 @@ void Fleet::send_next(std::int64_t requests) {
   }
 }
 
-void Fleet::expect_arrival(std::size_t request) {
+void Deployment::expect_arrival(std::size_t request) {
   if (trace_.closed_loop.concurrency == 0 && request < trace_.requests.size()) {
     queue_.push(trace_.requests[request].arrival, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(request)});
   }
 }
 
-void Fleet::expect_step(std::size_t instance) {
+void Deployment::expect_step(std::size_t instance) {
   if (!instances_[instance].step_expected) {
     queue_.push(now_, Phase::Schedule, StepDue{static_cast<std::int32_t>(instance)});
     instances_[instance].step_expected = true;
@@ -115,7 +115,7 @@ void Fleet::expect_step(std::size_t instance) {
 }
 
 // The model's next arrival, unless it is expected already.
-void Fleet::expect_weights(std::size_t i) {
+void Deployment::expect_weights(std::size_t i) {
   const std::optional<Ticks> next = specs_[i].model->next_arrival();
   if (next && next != instances_[i].arrival_expected) {
     queue_.push(std::max(*next, now_), Phase::Rebalance, WeightsArrived{static_cast<std::int32_t>(i)});
@@ -123,7 +123,7 @@ void Fleet::expect_weights(std::size_t i) {
   instances_[i].arrival_expected = next;
 }
 
-void Fleet::on(const WeightsArrived& event) {
+void Deployment::on(const WeightsArrived& event) {
   const auto i = static_cast<std::size_t>(event.instance);
   if (instances_[i].arrival_expected != now_) {
     return;  // a step changed the pace, or GPUs went
@@ -137,15 +137,17 @@ void Fleet::on(const WeightsArrived& event) {
 }
 
 // Nothing is left to happen but changes that concern nobody.
-bool Fleet::all_ended() const {
+bool Deployment::all_ended() const {
   return arrived_ == std::ssize(trace_.requests) && counters_.requests.in_system() == 0 && in_flight_ == 0;
 }
 
-bool Fleet::stop_wanted() const { return control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed); }
+bool Deployment::stop_wanted() const {
+  return control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed);
+}
 
 // One of the instances; the rules are those of DP ranks (router.h), over the sums of their ranks.
-std::size_t Fleet::pick(std::span<const std::size_t> among, std::size_t& next, Router rule,
-                        std::int32_t request) const {
+std::size_t Deployment::pick(std::span<const std::size_t> among, std::size_t& next, Router rule,
+                             std::int32_t request) const {
   if (rule == Router::kRoundRobin || among.size() == 1) {
     const std::size_t chosen = among[next];
     next = (next + 1) % among.size();
@@ -160,7 +162,7 @@ std::size_t Fleet::pick(std::span<const std::size_t> among, std::size_t& next, R
 }
 
 // Queues the request at a rank; its instance.
-std::size_t Fleet::route(std::int32_t request) {
+std::size_t Deployment::route(std::int32_t request) {
   const std::size_t instance = pick_alive(fronts_, next_front_, request);
   const std::size_t rank = instances_[instance].enqueue(request);
   const auto number = static_cast<std::int32_t>(first_rank(instance) + static_cast<std::int64_t>(rank));
@@ -169,7 +171,7 @@ std::size_t Fleet::route(std::int32_t request) {
   return instance;
 }
 
-void Fleet::on(const RequestArrived& event) {
+void Deployment::on(const RequestArrived& event) {
   counters_.requests.arrived();
   ++arrived_;
   result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
@@ -183,14 +185,14 @@ void Fleet::on(const RequestArrived& event) {
   expect_step(instance);
 }
 
-void Fleet::ended(std::int64_t requests) {
+void Deployment::ended(std::int64_t requests) {
   result_.completed += requests;
   counters_.requests.left(requests);
   fingerprint_.add(requests);
   send_next(requests);
 }
 
-void Fleet::on(const StepDone& event) {
+void Deployment::on(const StepDone& event) {
   const auto i = static_cast<std::size_t>(event.instance);
   EPSIM_CHECK(event.step == instances_[i].totals().steps, "steps end in the order in which they start");
   instances_[i].step_expected = instances_[i].stepping = false;
@@ -212,7 +214,7 @@ void Fleet::on(const StepDone& event) {
 }
 
 // After memory or work of an instance has changed: what it can start.
-void Fleet::settle(std::size_t i) {
+void Deployment::settle(std::size_t i) {
   if (!instances_[i].alive()) {
     return;
   }
@@ -229,7 +231,7 @@ void Fleet::settle(std::size_t i) {
 }
 
 // Prompts that ended on a prefill instance queue up at a decode instance.
-void Fleet::hand_over(std::size_t from) {
+void Deployment::hand_over(std::size_t from) {
   const auto ranks = instances_[from].ranks();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     for (const std::int32_t request : ranks[r]->take_handed_over()) {
@@ -244,7 +246,7 @@ void Fleet::hand_over(std::size_t from) {
 }
 
 // The decode instance sets pages aside for the prompts that wait for it, in their order.
-void Fleet::start_transfers(std::size_t to) {
+void Deployment::start_transfers(std::size_t to) {
   const auto ranks = instances_[to].ranks();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     while (const std::optional<std::int32_t> request = ranks[r]->admit_remote()) {
@@ -254,7 +256,7 @@ void Fleet::start_transfers(std::size_t to) {
   observe(to);
 }
 
-void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) {
+void Deployment::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) {
   const Route& route = routes_.at(request);
   EPSIM_CHECK(route.to_instance == static_cast<std::int32_t>(to) && route.to_rank == static_cast<std::int32_t>(to_rank),
               "a prompt travels to the rank that it was routed to");
@@ -279,7 +281,7 @@ void Fleet::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) 
   queue_.push(lane, Phase::Complete, KvArrived{request, result_.requests[static_cast<std::size_t>(request)].retries});
 }
 
-void Fleet::on(const KvArrived& event) {
+void Deployment::on(const KvArrived& event) {
   const auto entry = routes_.find(event.request);
   if (entry == routes_.end() || event.attempt != result_.requests[static_cast<std::size_t>(event.request)].retries) {
     return;  // one of its ends was lost on the way
@@ -299,7 +301,7 @@ void Fleet::on(const KvArrived& event) {
   expect_step(to);
 }
 
-void Fleet::on(const StepDue& event) {
+void Deployment::on(const StepDue& event) {
   result_.interrupted = result_.interrupted || stop_wanted();
   if (result_.interrupted) {
     return;
@@ -339,7 +341,7 @@ void Fleet::on(const StepDue& event) {
 
 // The scheduler found nothing to run: it looks at the tokens of the step before and tries again. Else all of the work
 // waits for a transfer, or for prompts of other ranks.
-void Fleet::pass_without_step(std::size_t i) {
+void Deployment::pass_without_step(std::size_t i) {
   Instance& instance = instances_[i];
   instance.step_expected = false;
   const bool again = instance.has_unseen_tokens();
@@ -353,14 +355,14 @@ void Fleet::pass_without_step(std::size_t i) {
   }
 }
 
-void Fleet::stop_loop(std::size_t i) {
+void Deployment::stop_loop(std::size_t i) {
   if (instances_[i].has_unseen_tokens()) {
     ended(instances_[i].stop_loop(now_, counters_));
   }
 }
 
 // Requests and memory of an instance have changed; the series is told with the next event.
-void Fleet::observe(std::size_t i) {
+void Deployment::observe(std::size_t i) {
   SeriesRecorder::Levels now;
   const bool last_pool = instances_[i].role() == instances_.back().role();
   for (const auto& rank : instances_[i].ranks()) {
@@ -373,7 +375,7 @@ void Fleet::observe(std::size_t i) {
   before = now;
 }
 
-void Fleet::run() {
+void Deployment::run() {
   const auto handle = [this](const EventKey& key, const ServingEvent& event) {
     now_ = key.at;
     counters_.requests.advance(now_);
@@ -391,7 +393,7 @@ void Fleet::run() {
   result_.end = now_;
 }
 
-KvStats Fleet::kv_stats() const {
+KvStats Deployment::kv_stats() const {
   KvStats out;
   const ServingOptions& served = specs_.back().options;  // of a decode instance, where there are any
   out.blocks_per_rank = served.kv_blocks;
@@ -415,7 +417,7 @@ KvStats Fleet::kv_stats() const {
   return out;
 }
 
-void Fleet::add_totals() {
+void Deployment::add_totals() {
   for (const Instance& instance : instances_) {
     const InstanceTotals& totals = instance.totals();
     result_.instances.push_back(totals);
@@ -434,7 +436,7 @@ void Fleet::add_totals() {
   }
 }
 
-void Fleet::leave_out_warmup() {
+void Deployment::leave_out_warmup() {
   for (const RequestRecord& r : std::span(result_.requests).first(static_cast<std::size_t>(result_.warmup))) {
     if (r.state == RequestState::kCompleted) {
       --result_.completed;
@@ -445,7 +447,7 @@ void Fleet::leave_out_warmup() {
   }
 }
 
-RunResult Fleet::take_result() {
+RunResult Deployment::take_result() {
   add_totals();
   audit_run(result_, counters_, ranks_);
   leave_out_warmup();
@@ -460,7 +462,7 @@ RunResult Fleet::take_result() {
   return std::move(result_);
 }
 
-void Fleet::report_progress() const {
+void Deployment::report_progress() const {
   control_.on_progress({now_, result_.steps, arrived_, result_.completed, std::ssize(trace_.requests)});
 }
 
