@@ -73,8 +73,8 @@ int dispatch(std::vector<std::string> words) {
   }
   for (const RenamedVerb& verb : kRenamed) {
     if (words[0] == verb.before) {
-      std::cerr << fmt::format("epsim: `{}` is called `{}` now; the old name goes with version {}.\n", verb.before,
-                               verb.now, verb.until);
+      std::cerr << fmt::format("epsim: `{}` is called `{}` now; the old name will be removed in version {}.\n",
+                               verb.before, verb.now, verb.until);
       words[0] = verb.now;
     }
   }

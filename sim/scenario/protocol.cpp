@@ -29,8 +29,8 @@ Protocol read_protocol(ConfigReader in) {
   const auto requests = in.maybe<std::int64_t>(kProtocolKeys["requests"]);
   const bool all = in.read<Counted>(kProtocolKeys["count"]) == Counted::kAll;
   in.check(all == requests.has_value(), all ? "requests" : "count",
-           "a benchmark run has a number of requests, all of which count: {requests: 500, count: all}. In a steady state "
-           "a rate takes as many as it takes to tell.");
+           "`requests` and `count: all` go together, as in {requests: 500, count: all}; in a steady state the search "
+           "chooses the number of requests.");
   return {requests.value_or(0)};
 }
 

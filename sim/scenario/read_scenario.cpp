@@ -117,6 +117,13 @@ class Sections {
       root_.finish();
       return;
     }
+    // A reader may have said more of a key than that it is unknown.
+    const auto told = [&](const InputError& unknown) {
+      return std::any_of(all.begin(), all.end(), [&](const InputError& error) {
+        return error.place.key == unknown.place.key && error.place.line == unknown.place.line;
+      });
+    };
+    std::erase_if(check_.unknown, told);
     all.insert(all.end(), check_.unknown.begin(), check_.unknown.end());
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.place.line < b.place.line; });
     throw_all(std::move(all));

@@ -1,5 +1,5 @@
-// Whether the DP ranks of an instance may start new prompts in the pass that begins: a step with one rank's prompt takes
-// nearly as long as one with a prompt on every rank, so that engines hold prompts back until ranks have them together.
+// Whether the DP ranks of an instance may start new prompts in the pass that begins: one step with prompts on all ranks
+// takes much less time than a step for each of them, so engines hold prompts back until the ranks have them together.
 //
 //   Source : SGLang's PrefillDelayer, managers/prefill_delayer.py (pull requests 16269, 16363, 16814, January 2026): in
 //            each pass the ranks tell each other whether they could start a prompt. All or none: go on. Some: held, for

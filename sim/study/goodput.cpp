@@ -249,8 +249,9 @@ GoodputSearch search_by_protocol(SearchTarget target, GoodputOptions options, co
                                  const OnLoadPoint& quiet) {
   const std::size_t count = target.protocol_requests;
   if (options.slo.any()) {
-    throw InputError({"", 0, "protocol.count"},
-                     "`all` is for the knee: an SLO's rate is searched until its requests tell, in a steady state.");
+    throw InputError(
+        {"", 0, "protocol.count"},
+        "`all` applies to the TTFT knee only; a search for an SLO needs a steady state. Remove `protocol`, or --slo.");
   }
   const RequestTrace part = target.longer ? *target.longer(count) : first_of(*target.trace, count);
   if (part.requests.size() < count) {

@@ -32,7 +32,7 @@ TEST_CASE("the old name of a verb works, and says the new one") {
   CHECK(before.exit_code == 0);
   CHECK(before.out == now.out);
   CHECK(now.err == "");
-  CHECK(before.err == "epsim: `screen` is called `balance` now; the old name goes with version 0.4.\n");
+  CHECK(before.err == "epsim: `screen` is called `balance` now; the old name will be removed in version 0.4.\n");
   CHECK(run_epsim(dir, "help screen").out == run_epsim(dir, "help balance").out);
 }
 

@@ -91,6 +91,24 @@ exectuion: {}
                                   "nearest first: execution"});
 }
 
+TEST_CASE("a key is told once, by what its reader says of it") {
+  const auto e = test::error_of<InputError>([] {
+    read_scenario(Config::from_text(R"(name: x
+cluster: {node: p4de.24xlarge, nodes: 2}
+model: {architecture: olmoe-1b-7b}
+serving: {engine: sglang_0_4_8, max_num_seqs: 4}
+requests: {kind: poisson, rate: 20/s, count: 4, input_tokens: 70, output_tokens: 2}
+loads: {kind: uniform}
+plan_loads: {kind: uniform}
+)",
+                                    "a.yaml"),
+                  {});
+  });
+  CHECK(e.place.key == "serving.max_num_seqs");
+  test::check_contains(e.what(), {"a.yaml:4", "this is a knob of vllm_v1"});
+  CHECK(std::string(e.what()).find("unknown key") == std::string::npos);
+}
+
 TEST_CASE("errors between keys are told of every section that can be read") {
   const InputErrors e = errors_of(R"(name: x
 cluster: {node: p4de.24xlarge, nodes: 2}
