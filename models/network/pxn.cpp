@@ -14,16 +14,16 @@ bool has_products(const TrafficMatrix& traffic) {
   });
 }
 
-// Calls use(sent, reach) for rows sent[from] x reach[to] in the direction that they travel in; both are [GPU].
+// Calls use(sent, reach) for rows sent[from] x reach[to] in the direction that they travel in.
 template <class Use>
 void for_each_product(const TrafficMatrix& traffic, Direction direction, Use use) {
-  std::vector<double> tokens(traffic.tokens.size()), reach;
+  std::vector<double> reach;
   for (const TrafficMatrix::Mix& mix : traffic.mixes()) {
     for (const TrafficMatrix::Row& row : mix.rows) {
-      std::fill(tokens.begin(), tokens.end(), 0.0);
-      std::copy(traffic.tokens.begin() + row.first, traffic.tokens.begin() + row.last, tokens.begin() + row.first);
       TrafficMatrix::reach(mix, row, reach);
-      direction == Direction::kDispatch ? use(tokens, reach) : use(reach, tokens);
+      const Pxn::Factor tokens{traffic.tokens.data(), row.first, row.last};
+      const Pxn::Factor reached{reach.data(), 0, static_cast<int>(reach.size())};
+      direction == Direction::kDispatch ? use(tokens, reached) : use(reached, tokens);
     }
   }
 }
@@ -44,6 +44,14 @@ void for_each_pair(const TrafficMatrix& traffic, int gpus, Direction direction, 
 
 }  // namespace
 
+double Pxn::Factor::within(int begin, int gpus) const {
+  double out = 0;
+  for (int g = std::max(first, begin); g < std::min(last, begin + gpus); ++g) {
+    out += of[g];
+  }
+  return out;
+}
+
 int Pxn::relay(int from, int to) const {
   if (shape_.node_of(from) == shape_.node_of(to)) {
     return from;
@@ -53,31 +61,34 @@ int Pxn::relay(int from, int to) const {
 }
 
 // What a node's GPUs together send to those of a rail in other nodes goes through its relay.
-void Pxn::relay_products(std::span<const double> sent, std::span<const double> reach, PortRows& out) const {
+void Pxn::relay_products(const Factor& sent, const Factor& reach, std::vector<double>& sums, PortRows& out) const {
   const int per_node = shape_.gpus_per_node, nodes = shape_.nodes(), rails = rails_per_node();
-  std::vector<double> by_relay(static_cast<std::size_t>(nodes) * rails), of_rail(rails);  // reach
-  for (int relay = 0; relay < nodes * rails; ++relay) {
-    const auto first = reach.begin() + relay * per_nic_;
-    by_relay[relay] = std::accumulate(first, first + per_nic_, 0.0);
-    of_rail[relay % rails] += by_relay[relay];
+  sums.assign(static_cast<std::size_t>(nodes + 1) * rails, 0.0);
+  double *by_relay = sums.data(), *of_rail = by_relay + nodes * rails;  // reach
+  for (int node = reach.first / per_node; node * per_node < reach.last; ++node) {
+    for (int rail = 0; rail < rails; ++rail) {
+      const double rows = reach.within(node * per_node + rail * per_nic_, per_nic_);
+      by_relay[node * rails + rail] = rows;
+      of_rail[rail] += rows;
+    }
   }
-  const double all = std::accumulate(of_rail.begin(), of_rail.end(), 0.0);
-  for (int n = 0; n < nodes; ++n) {
-    const auto first = sent.begin() + n * per_node;
-    const double of_node = std::accumulate(first, first + per_node, 0.0);
+  const double all = std::accumulate(of_rail, of_rail + rails, 0.0);
+  for (int n = sent.first / per_node; n * per_node < sent.last; ++n) {
+    const double of_node = sent.within(n * per_node, per_node);
     if (of_node == 0) {
       continue;
     }
-    const double near = std::accumulate(&by_relay[n * rails], &by_relay[n * rails] + rails, 0.0);
-    for (int g = n * per_node; g < (n + 1) * per_node; ++g) {
-      out.intra_out[g] += sent[g] * (all - near);
+    const double near = std::accumulate(by_relay + n * rails, by_relay + (n + 1) * rails, 0.0);
+    for (int g = std::max(sent.first, n * per_node); g < std::min(sent.last, (n + 1) * per_node); ++g) {
+      out.intra_out[g] += sent.of[g] * (all - near);
     }
     for (int rail = 0; rail < rails; ++rail) {
       const int relay = n * per_node + rail * per_nic_;
       const double far = of_rail[rail] - by_relay[n * rails + rail];
+      const double own = relay >= sent.first && relay < sent.last ? sent.of[relay] : 0.0;
       out.inter_out[relay] += of_node * far;
-      out.intra_in[relay] += (of_node - sent[relay]) * far;
-      out.intra_out[relay] -= sent[relay] * far;  // its own rows need no hop
+      out.intra_in[relay] += (of_node - own) * far;
+      out.intra_out[relay] -= own * far;  // its own rows need no hop
     }
   }
 }
@@ -106,38 +117,31 @@ void Pxn::ports(const TrafficMatrix& traffic, Direction direction, PortRows& out
     relay_pairs(traffic, direction, out);
     return;
   }
-  for_each_product(traffic, direction, [&](const std::vector<double>& sent, const std::vector<double>& reach) {
-    relay_products(sent, reach, out);
-  });
+  std::vector<double> sums;
+  for_each_product(traffic, direction,
+                   [&](const Factor& sent, const Factor& reach) { relay_products(sent, reach, sums, out); });
 }
 
-void Pxn::rails(const TrafficMatrix& traffic, Direction direction, std::vector<double>& out) const {
-  const int per_node = shape_.gpus_per_node, nodes = shape_.nodes();
-  out.assign(static_cast<std::size_t>(rails_per_node()) * nodes * gpus_per_rail(), 0.0);
-  const auto row_of = [&](int rail, int node) {
-    return out.begin() + (static_cast<std::ptrdiff_t>(rail) * nodes + node) * gpus_per_rail();
-  };
+void Pxn::node_rows(const TrafficMatrix& traffic, Direction direction, std::vector<double>& out) const {
+  const int per_node = shape_.gpus_per_node, gpus = shape_.gpus;
+  out.assign(static_cast<std::size_t>(shape_.nodes()) * gpus, 0.0);
   if (!has_products(traffic)) {
-    for_each_pair(traffic, shape_.gpus, direction, [&](int from, int to, double rows) {
-      const int node = shape_.node_of(from), index = to % per_node;
-      if (node != shape_.node_of(to)) {
-        row_of(index / per_nic_, node)[shape_.node_of(to) * per_nic_ + index % per_nic_] += rows;
-      }
-    });
-    return;
-  }
-  for_each_product(traffic, direction, [&](const std::vector<double>& sent, const std::vector<double>& reach) {
-    for (int node = 0; node < nodes; ++node) {
-      const auto first = sent.begin() + node * per_node;
-      const double rows = std::accumulate(first, first + per_node, 0.0);
-      for (int to = 0; rows > 0 && to < shape_.gpus; ++to) {
-        if (shape_.node_of(to) != node) {
-          const int index = to % per_node;
-          row_of(index / per_nic_, node)[shape_.node_of(to) * per_nic_ + index % per_nic_] += rows * reach[to];
+    for_each_pair(traffic, gpus, direction,
+                  [&](int from, int to, double rows) { out[shape_.node_of(from) * gpus + to] += rows; });
+  } else {
+    for_each_product(traffic, direction, [&](const Factor& sent, const Factor& reach) {
+      for (int node = sent.first / per_node; node * per_node < sent.last; ++node) {
+        const double rows = sent.within(node * per_node, per_node);
+        double* to_each = &out[node * gpus];
+        for (int to = reach.first; to < reach.last; ++to) {
+          to_each[to] += rows * reach.of[to];
         }
       }
-    }
-  });
+    });
+  }
+  for (int node = 0; node < shape_.nodes(); ++node) {
+    std::fill_n(out.begin() + node * (gpus + per_node), per_node, 0.0);
+  }
 }
 
 TrafficMatrix Pxn::slowed(const TrafficMatrix& traffic, Direction direction, std::span<const double> link_speed,

@@ -33,16 +33,22 @@ class Pxn {
   int relay(int from, int to) const;
   // What `traffic` puts on ports and NICs, hops to relays included.
   void ports(const TrafficMatrix& traffic, Direction direction, PortRows& out) const;
-  // [rail][sending node][GPU of the rail, node by node] rows between nodes.
-  void rails(const TrafficMatrix& traffic, Direction direction, std::vector<double>& out) const;
+  // [sending node][receiving GPU] rows between nodes.
+  void node_rows(const TrafficMatrix& traffic, Direction direction, std::vector<double>& out) const;
   int rails_per_node() const { return shape_.gpus_per_node / per_nic_; }
-  int gpus_per_rail() const { return shape_.nodes() * per_nic_; }
   // As TrafficMatrix::slowed, in one direction: a pair goes at the pace of the slowest of its ends and its relay.
   TrafficMatrix slowed(const TrafficMatrix& traffic, Direction direction, std::span<const double> link_speed,
                        std::span<const double> nic_speed) const;
 
+  // One side of rows sent[from] x reach[to]: `of` [GPU], of which [first, last) count.
+  struct Factor {
+    const double* of = nullptr;
+    int first = 0, last = 0;
+    double within(int begin, int gpus) const;  // the sum of those of GPUs [begin, begin + gpus)
+  };
+
  private:
-  void relay_products(std::span<const double> sent, std::span<const double> reach, PortRows& out) const;
+  void relay_products(const Factor& sent, const Factor& reach, std::vector<double>& sums, PortRows& out) const;
   void relay_pairs(const TrafficMatrix& traffic, Direction direction, PortRows& out) const;
 
   ClusterShape shape_;

@@ -20,17 +20,33 @@ RailShare::RailShare(const ClusterShape& shape, int gpus_per_nic)
     : pxn_(shape, gpus_per_nic),
       nodes_(shape.nodes()),
       per_nic_(gpus_per_nic),
-      groups_per_node_(pxn_.rails_per_node()),
+      rails_(pxn_.rails_per_node()),
       senders_(nodes_),
       levels_(nodes_) {}
 
-void RailShare::fill_senders(const double* flows) {
-  const std::size_t width = nodes_ * per_nic_;
+// A sender has nodes - 1 NICs to serve, so as many senders at once fill a receiver.
+bool RailShare::anybody_idles(const std::vector<double>& sent, std::size_t rail) const {
+  const auto of_node = [&](std::size_t node) { return sent[(node * rails_ + rail) * per_nic_]; };  // its relay's
+  double most = 0, least = std::numeric_limits<double>::infinity();
+  for (std::size_t node = 0; node < nodes_; ++node) {
+    most = std::max(most, of_node(node));
+    least = std::min(least, of_node(node));
+  }
+  std::size_t filling = 0;
+  for (std::size_t node = 0; node < nodes_; ++node) {
+    filling += of_node(node) >= kWithLast * most ? 1 : 0;
+  }
+  return most > 0 && least < kAllSend * most && filling < nodes_ - 1;
+}
+
+void RailShare::fill_senders(std::size_t rail) {
   for (std::size_t a = 0; a < nodes_; ++a) {
     Sender& sender = senders_[a];
     sender.sizes.clear();
-    std::copy_if(flows + a * width, flows + (a + 1) * width, std::back_inserter(sender.sizes),
-                 [](double rows) { return rows > 0; });
+    for (std::size_t b = 0; b < nodes_; ++b) {
+      const double* to = flows(a, b, rail);
+      std::copy_if(to, to + per_nic_, std::back_inserter(sender.sizes), [](double rows) { return rows > 0; });
+    }
     std::sort(sender.sizes.begin(), sender.sizes.end(), std::greater<>());
     sender.rows = std::accumulate(sender.sizes.begin(), sender.sizes.end(), 0.0);
     sender.ends_at.resize(sender.sizes.size());
@@ -40,18 +56,6 @@ void RailShare::fill_senders(const double* flows) {
       sender.ends_at[i] = smaller + static_cast<double>(i + 1) * sender.sizes[i];
     }
   }
-}
-
-// A sender has nodes - 1 NICs to serve, so as many senders at once fill a receiver.
-bool RailShare::anybody_idles() const {
-  double most = 0, least = std::numeric_limits<double>::infinity();
-  for (const Sender& sender : senders_) {
-    most = std::max(most, sender.rows);
-    least = std::min(least, sender.rows);
-  }
-  const auto filling = std::count_if(senders_.begin(), senders_.end(),
-                                     [&](const Sender& sender) { return sender.rows >= kWithLast * most; });
-  return most > 0 && least < kAllSend * most && static_cast<std::size_t>(filling) < nodes_ - 1;
 }
 
 // Up to what size a sender's flows have been served by a time.
@@ -68,10 +72,9 @@ double RailShare::level_at(const Sender& sender, double time) const {
   return level + (time - (all_alive ? 0.0 : *ended)) / alive;
 }
 
-void RailShare::wait_on(const double* flows, int rail, double max_rows, FairShare::Wait& out) {
+void RailShare::wait_on(std::size_t rail, double max_rows, FairShare::Wait& out) {
   const auto last = std::max_element(senders_.begin(), senders_.end(),
                                      [](const Sender& a, const Sender& b) { return a.rows < b.rows; });
-  const std::size_t width = nodes_ * per_nic_;
   for (std::size_t t = 0; t < std::min(kTimes, last->ends_at.size()); ++t) {
     const double time = last->ends_at[t];
     std::transform(senders_.begin(), senders_.end(), levels_.begin(),
@@ -79,27 +82,32 @@ void RailShare::wait_on(const double* flows, int rail, double max_rows, FairShar
     for (std::size_t b = 0; b < nodes_; ++b) {
       double until = time;
       for (std::size_t a = 0; a < nodes_; ++a) {
-        const double* to = flows + a * width + b * per_nic_;
+        const double* to = flows(a, b, rail);
         for (std::size_t i = 0; i < per_nic_; ++i) {
           until += std::max(0.0, to[i] - levels_[a]);
         }
       }
       if (until > max_rows && until > out.rows) {
-        out = {until, static_cast<int>(b * groups_per_node_) + rail};
+        out = {until, static_cast<int>(b * rails_ + rail)};
       }
     }
   }
 }
 
-FairShare::Wait RailShare::longest(const TrafficMatrix& traffic, Direction direction, double max_rows) {
+FairShare::Wait RailShare::longest(const TrafficMatrix& traffic, Direction direction, const std::vector<double>& sent,
+                                   double max_rows) {
   FairShare::Wait out;
-  pxn_.rails(traffic, direction, flows_);
-  for (int rail = 0; rail < pxn_.rails_per_node(); ++rail) {
-    const double* flows = flows_.data() + static_cast<std::size_t>(rail) * nodes_ * nodes_ * per_nic_;
-    fill_senders(flows);
-    if (anybody_idles()) {
-      wait_on(flows, rail, max_rows, out);
+  bool filled = false;
+  for (std::size_t rail = 0; rail < rails_; ++rail) {
+    if (!anybody_idles(sent, rail)) {
+      continue;
     }
+    if (!filled) {
+      pxn_.node_rows(traffic, direction, flows_);
+      filled = true;
+    }
+    fill_senders(rail);
+    wait_on(rail, max_rows, out);
   }
   return out;
 }

@@ -21,8 +21,10 @@ class RailShare {
  public:
   RailShare(const ClusterShape& shape, int gpus_per_nic);
 
-  // In the direction in which the rows travel, otherwise as FairShare::longest: `max_rows` of the busiest NIC.
-  FairShare::Wait longest(const TrafficMatrix& traffic, Direction direction, double max_rows);
+  // In the direction in which the rows travel, otherwise as FairShare::longest: `max_rows` of the busiest NIC. `sent`:
+  // PortRows::inter_out.
+  FairShare::Wait longest(const TrafficMatrix& traffic, Direction direction, const std::vector<double>& sent,
+                          double max_rows);
 
  private:
   // A NIC that sends: its flows by falling size, and when all of them are served up to the size of each.
@@ -30,13 +32,17 @@ class RailShare {
     double rows = 0;
     std::vector<double> sizes, ends_at;
   };
-  bool anybody_idles() const;
-  void fill_senders(const double* flows);
+  bool anybody_idles(const std::vector<double>& sent, std::size_t rail) const;
+  void fill_senders(std::size_t rail);
   double level_at(const Sender& sender, double time) const;
-  void wait_on(const double* flows, int rail, double max_rows, FairShare::Wait& out);
+  void wait_on(std::size_t rail, double max_rows, FairShare::Wait& out);
+  // What a node sends to the rail's first GPU of another; its others follow.
+  const double* flows(std::size_t from, std::size_t to, std::size_t rail) const {
+    return &flows_[(from * nodes_ + to) * rails_ * per_nic_ + rail * per_nic_];
+  }
 
   Pxn pxn_;
-  std::size_t nodes_, per_nic_, groups_per_node_;
+  std::size_t nodes_, per_nic_, rails_;
   std::vector<double> flows_;  // scratch from here on
   std::vector<Sender> senders_;
   std::vector<double> levels_;

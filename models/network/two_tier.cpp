@@ -122,7 +122,7 @@ struct TwoTierNetwork::Tier {
 };
 
 TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profile, const NetworkOptions& options)
-    : Network(cluster, std::move(profile), options) {
+    : Network(cluster, std::move(profile), options), rows_(std::make_unique<PortRows>()) {
   if (options.model == NetworkModel::kFairShare && pxn_) {
     rail_fair_ = std::make_unique<RailShare>(shape_of(cluster), groups_.gpus_per_group);
   } else if (options.model == NetworkModel::kFairShare && cluster.nodes > 1 && groups_.groups_per_node > 0) {
@@ -141,23 +141,22 @@ TwoTierNetwork::TwoTierNetwork(const ClusterSpec& cluster, NetworkProfile profil
 }
 
 // Rows as they travel in that direction.
-PortRows TwoTierNetwork::rows_of(const TrafficMatrix& traffic, Direction direction) const {
-  PortRows out;
+const PortRows& TwoTierNetwork::rows_of(const TrafficMatrix& traffic, Direction direction) const {
   if (pxn_) {
-    pxn_->ports(traffic, direction, out);
+    pxn_->ports(traffic, direction, *rows_);
   } else if (direction == Direction::kDispatch) {
-    out = {traffic.intra_out, traffic.intra_in, traffic.inter_out, traffic.inter_in};
+    *rows_ = {traffic.intra_out, traffic.intra_in, traffic.inter_out, traffic.inter_in};
   } else {
-    out = {traffic.intra_in, traffic.intra_out, traffic.inter_in, traffic.inter_out};
+    *rows_ = {traffic.intra_in, traffic.intra_out, traffic.inter_in, traffic.inter_out};
   }
-  return out;
+  return *rows_;
 }
 
-// `nic` has the links of that direction.
+// `nic` has the links of that direction, and `rows_` its rows where they are relayed.
 void TwoTierNetwork::share_fairly(const TrafficMatrix& traffic, Direction direction, Tier& nic) const {
   const std::size_t first_link = 2 * traffic.intra_out.size();
   if (rail_fair_ != nullptr) {
-    nic.wait_for(rail_fair_->longest(traffic, direction, nic.rows.max), first_link);
+    nic.wait_for(rail_fair_->longest(traffic, direction, rows_->inter_out, nic.rows.max), first_link);
   }
   if (fair_ != nullptr) {  // a dispatch, whichever way it is read
     Tier there = direction == Direction::kDispatch ? nic : nic.reversed();
@@ -208,7 +207,7 @@ Network::LayerExchange TwoTierNetwork::dispatch_and_combine(const TrafficMatrix&
 // A GPU's port inside the node, and its NIC group, which carries its neighbours' bytes too. Where messages are relayed,
 // its bytes to other nodes leave by all NICs of its node, and enter those relays' ports.
 Network::PortTiers TwoTierNetwork::port_tiers(const TrafficMatrix& traffic, Bytes row, Direction direction) const {
-  const PortRows rows = rows_of(traffic, direction);
+  const PortRows& rows = rows_of(traffic, direction);
   const std::size_t gpus = traffic.intra_out.size(), per_group = groups_.gpus_per_group;
   const auto wires = [&](const std::vector<double>& intra, const std::vector<double>& inter) {
     std::vector<Tiers> out(gpus);

@@ -38,13 +38,14 @@ class TwoTierNetwork final : public Network {
   struct Tier;
   void share_fairly(const TrafficMatrix& traffic, Direction direction, Tier& nic) const;
   ExchangePrice price_of(const Tier& port, const Tier& nic, double row, Direction direction) const;
-  PortRows rows_of(const TrafficMatrix& traffic, Direction direction) const;
+  const PortRows& rows_of(const TrafficMatrix& traffic, Direction direction) const;
   PortTiers port_tiers(const TrafficMatrix& traffic, Bytes row, Direction direction) const override;
   void leave_by_relays(const std::vector<double>& sent, PortTiers& tiers) const;
 
   std::size_t nic_groups_ = 0;       // of the cluster
   std::unique_ptr<FairShare> fair_;  // neither with two_tier, nor where no NIC is busy
   std::unique_ptr<RailShare> rail_fair_;
+  std::unique_ptr<PortRows> rows_;  // of rows_of(): one thread at a time
 };
 
 }  // namespace epsim
