@@ -87,8 +87,12 @@ bool Instance::align_prompts() {
 Instance::Formed Instance::form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint) {
   Formed out;
   holds_prompts_ = align_prompts();
+  bool prompts = false;
+  for (const auto& rank : ranks_) {
+    prompts = rank->begin_prompts(now, holds_prompts_).prefill_tokens > 0 || prompts;
+  }
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    batches_[r] = ranks_[r]->begin_step(now, holds_prompts_);
+    batches_[r] = ranks_[r]->begin_decodes(prompts);
     counters.prefill_tokens += batches_[r].prefill_tokens;
     counters.decode_tokens += batches_[r].decode_tokens;
     fingerprint.add(batches_[r].prefill_tokens);

@@ -157,7 +157,7 @@ PrefillRank Scheduler::prefill_rank() const {
   return {could_start_prompt(), static_cast<double>(kv_.used()) / static_cast<double>(kv_.blocks())};
 }
 
-const RankBatch& Scheduler::begin_step(Ticks now, bool hold_prompts) {
+const RankBatch& Scheduler::begin_prompts(Ticks now, bool hold_prompts) {
   batch_ = {};
   chunks_.clear();
   head_lacks_blocks_ = false;
@@ -169,8 +169,16 @@ const RankBatch& Scheduler::begin_step(Ticks now, bool hold_prompts) {
   joining_.erase(joining_.begin(), joined);
   joinable_ = 0;
   form_batch(now);
+  return batch_;
+}
+
+const RankBatch& Scheduler::begin_decodes(bool prompts_elsewhere) {
+  const bool idle = options_.decodes_await_prompts && prompts_elsewhere;
+  if (!idle) {
+    form_decodes();
+  }
   // Nothing running means that all blocks are free or evictable, and every request fits an empty pool.
-  const bool may_wait = prompts_come() || !ended_.empty() || hold_prompts;
+  const bool may_wait = prompts_come() || !ended_.empty() || hold_prompts_ || idle;
   EPSIM_CHECK(batch_.tokens() > 0 || (active_.empty() && waiting_.empty()) || may_wait,
               "a rank with work must make progress");
   return batch_;

@@ -73,9 +73,17 @@ class Scheduler {
 
   // What the rank says to the others of its instance before a step.
   PrefillRank prefill_rank() const;
-  // Forms the batch of the step that starts now; all zero when the rank has nothing to do, or nothing until a transfer
-  // has ended. `hold_prompts`: prompts that wait go on waiting (prefill_alignment.h).
-  const RankBatch& begin_step(Ticks now, bool hold_prompts = false);
+  // Forms the batch of the step that starts now, in two halves, since engines may let decodes idle while another rank of
+  // the instance works on a prompt (ServingOptions::decodes_await_prompts). `hold_prompts`: prompts that wait go on
+  // waiting (prefill_alignment.h). The batch is all zero when the rank has nothing to do, or nothing until a transfer
+  // has ended.
+  const RankBatch& begin_prompts(Ticks now, bool hold_prompts = false);
+  const RankBatch& begin_decodes(bool prompts_elsewhere);
+  // Of a rank without others.
+  const RankBatch& begin_step(Ticks now, bool hold_prompts = false) {
+    begin_prompts(now, hold_prompts);
+    return begin_decodes(false);
+  }
   // The step has ended. Its tokens are made and not handed out.
   void end_step();
   // Hands out the tokens of the latest step that ended, and the gaps between them; returns how many requests ended with
@@ -134,9 +142,11 @@ class Scheduler {
   };
   Scheduler(const ServingOptions& options, const RankContext& context, const MemoryRules& rules);
 
-  // Puts the chunks and decodes of the step that starts now into the batch, by the functions below. The one decision
-  // that is the engine's. Sets head_lacks_blocks_ when the head of the queue waits for KV blocks.
+  // Puts the chunks of the step that starts now into the batch, and the decodes that come first or beside them, by the
+  // functions below; then those that wait for prompts. The decisions that are the engine's. Sets head_lacks_blocks_ when
+  // the head of the queue waits for KV blocks.
   virtual void form_batch(Ticks now) = 0;
+  virtual void form_decodes() {}
   // Whether the rank would look at a request that waits, were it not for other ranks.
   virtual bool could_start_prompt() const { return !waiting_.empty() && !at_request_limit(); }
 

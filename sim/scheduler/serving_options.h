@@ -79,6 +79,7 @@ struct ServingOptions {
   bool prefix_caching = true;  // where the trace names prefix blocks
   Router router = Router::kRoundRobin;
   PrefillAlignment prefill_alignment;
+  bool decodes_await_prompts = false;  // decodes idle in a step in which any rank works on a prompt
   GraphOptions graphs;
   SpeculativeOptions speculative;
   // AttentionSpec::absorbed_below.

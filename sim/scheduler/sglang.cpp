@@ -98,18 +98,29 @@ void SglangScheduler::form_batch(Ticks now) {
   if (!short_of_memory) {
     add_prompts(now);
   }
-  const bool decodes_alone = batch().prefill_tokens == 0 && decodes().size() > 0;
-  const bool retracted = mixed ? short_of_memory : decodes_alone && secure_decodes();
-  if (decodes_alone && !retracted) {
-    new_token_ratio_ = std::max(new_token_ratio_ - knobs_.ratio.decay, knobs_.ratio.min);
-  }
-  if (mixed || decodes_alone) {
+  if (mixed) {
+    if (batch().prefill_tokens == 0 && decodes().size() > 0 && !short_of_memory) {
+      decay_ratio();
+    }
     add_decodes();
   }
   if (knobs_.reserve_full && !waiting_.empty()) {
     const std::int32_t head = waiting_.front();
     head_lacks_blocks_ = !kv().has_room(whole_need(head, hit_blocks(head)));
   }
+}
+
+void SglangScheduler::form_decodes() {
+  if (!knobs_.mixed_chunk && batch().prefill_tokens == 0 && decodes().size() > 0) {
+    if (!secure_decodes()) {
+      decay_ratio();
+    }
+    add_decodes();
+  }
+}
+
+void SglangScheduler::decay_ratio() {
+  new_token_ratio_ = std::max(new_token_ratio_ - knobs_.ratio.decay, knobs_.ratio.min);
 }
 
 // Tokens that can still be promised to newcomers.

@@ -28,6 +28,7 @@ class SglangScheduler final : public Scheduler {
   enum class Entry { kNext, kStop, kNoMemory };
 
   void form_batch(Ticks now) override;
+  void form_decodes() override;
   bool could_start_prompt() const override;
   void add_prompts(Ticks now);
   void continue_prompt(Budget& budget);
@@ -39,6 +40,7 @@ class SglangScheduler final : public Scheduler {
   double room_left(const Budget& budget) const;
   bool secure_decodes();
   void retract_decodes();
+  void decay_ratio();
 
   // Nothing enters until a request has given its memory back.
   void stop_admission() { full_at_ = knobs_.reserve_full ? -1 : departures(); }

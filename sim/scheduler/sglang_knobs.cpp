@@ -226,6 +226,10 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   s.prefix_caching = !in.read<bool>(kSglangKeys["disable_radix_cache"]);
   const auto backend = or_engine(in, kSglangKeys["attention_backend"], sglang_attention_backend(site));
   s.absorbed_below = backend == "fa3" ? kChunkedPrefixCache : std::numeric_limits<double>::infinity();
+  // "In speculative decoding, prefill batches and decode batches cannot be processed in the same DP attention group"
+  // (scheduler.py, get_next_batch_to_run, since pull request 6081 of June 2025). A running stream stood still for all of
+  // the 160 s that another rank's prompt took (issue 32549).
+  s.decodes_await_prompts = drafts > 0 && site.dp_ranks > 1;
   // server_args.py turns it off with speculative decoding.
   s.overlap_schedule = !in.read<bool>(kSglangKeys["disable_overlap_schedule"]) && drafts == 0;
   read_prefill_delayer(in, site.dp_ranks, s.prefill_alignment);

@@ -164,6 +164,12 @@ TEST_CASE("speculative decoding changes what SGLang may run at once and captures
   const ServingOptions on = serving("serving.speculative={draft_tokens: 2, acceptance: 0.8}");
   CHECK(off.max_running_requests == 0);
   CHECK(on.max_running_requests == 48 / on.dp_ranks);
+  // Decodes idle while another DP rank works on a prompt; vLLM computes both together.
+  CHECK(on.dp_ranks > 1);
+  CHECK(on.decodes_await_prompts);
+  CHECK_FALSE(off.decodes_await_prompts);
+  CHECK_FALSE(small({"serving={engine: vllm_v1, speculative: {draft_tokens: 2, acceptance: 0.8}}"})
+                  .serving.decodes_await_prompts);
   // A graph of one request takes its token and two drafts.
   CHECK(on.graphs.sizes.front() == 3);
   CHECK(off.graphs.sizes.front() == 1);
