@@ -62,10 +62,12 @@ std::optional<SloStep> doubled(const SloCurve& curve, const LoadPoint& p) {
 }
 
 // Below all rates that fail. A latency over its bound by a factor asks for a step of about its square at least, and
-// each further rate that fails for one of a higher power; an overload for what was served.
+// each further rate that fails less than the longest step above for one of a higher power; an overload for what was
+// served.
 double rate_below(const SloCurve& curve, const LoadPoint& failed) {
-  const auto missed = std::count_if(curve.probes.begin(), curve.probes.end(),
-                                    [](const LoadPoint& p) { return !p.slo.holds && !overloaded(p); });
+  const auto missed = std::count_if(curve.probes.begin(), curve.probes.end(), [&](const LoadPoint& p) {
+    return !p.slo.holds && !overloaded(p) && p.offered < 0.999 * kMostDownStep * failed.offered;
+  });
   const double step = std::max(curve.step, std::exp(2 * std::max(0.0, failed.slo.excess)));
   const double rate = failed.offered / std::min(std::pow(step, static_cast<double>(missed)), kMostDownStep);
   const double served = 0.9 * failed.completed;
