@@ -31,21 +31,21 @@ class RailShare {
   struct Sender {
     double rows = 0;
     std::vector<double> sizes, ends_at;
+    std::size_t ended = 0;  // the first of them that has ended by the time that is looked at
   };
   bool anybody_idles(const std::vector<double>& sent, std::size_t rail) const;
-  void fill_senders(std::size_t rail);
-  double level_at(const Sender& sender, double time) const;
+  void gather(std::size_t rail);
+  void fill(Sender& sender, const double* flows);
+  static double level_at(Sender& sender, double time);
   void wait_on(std::size_t rail, double max_rows, FairShare::Wait& out);
-  // What a node sends to the rail's first GPU of another; its others follow.
-  const double* flows(std::size_t from, std::size_t to, std::size_t rail) const {
-    return &flows_[(from * nodes_ + to) * rails_ * per_nic_ + rail * per_nic_];
-  }
 
   Pxn pxn_;
   std::size_t nodes_, per_nic_, rails_;
-  std::vector<double> flows_;  // scratch from here on
+  std::vector<double> rows_;   // scratch from here on
+  std::vector<double> flows_;  // [sending node][GPU of the receiving NIC][receiving node], of one rail
   std::vector<Sender> senders_;
-  std::vector<double> levels_;
+  std::vector<double> levels_, until_;  // [node]
+  std::vector<std::size_t> order_;      // of the flows of the sender before, by falling size
 };
 
 }  // namespace epsim
