@@ -23,6 +23,7 @@ constexpr int kNormKernels = 3;
 constexpr int kNormKernelsBefore = 2;  // of them ahead of the scores
 // Router scores to top-k ids and weights.
 constexpr int kGateKernels = 1;
+constexpr int kMtpNorms = 2;  // of the embedding and of the hidden state
 // Of linear attention: the convolution, the delta rule, the gated norm of its output.
 constexpr int kLinearKernels = 3;
 // Tokens that the delta rule works on at once, in flash-linear-attention's kernels.
@@ -365,6 +366,18 @@ void ComputeModel::experts(std::span<const double> rows, std::span<const double>
   for (std::size_t g = 0; g < rows.size(); ++g) {
     out.set(g, experts(rows[g], touched[g]));
   }
+}
+
+Price ComputeModel::mtp_input(std::int64_t tokens) const {
+  if (tokens <= 0) {
+    return {};
+  }
+  const auto rows = static_cast<double>(tokens);
+  const double hidden = model_.hidden;
+  const bool fits = fitted_ && fitted_->has_dense();
+  const Price product = fits ? fitted_->product(rows, {hidden, 2 * hidden}, true)
+                             : gemm(rows, Bytes(2 * hidden * hidden * model_.bytes_per_weight));
+  return product + norms(rows, kMtpNorms);
 }
 
 Price ComputeModel::head(std::int64_t sampled) const {

@@ -45,6 +45,9 @@ class ComputeModel {
   Price experts(double rows, double touched) const;
   // The same for several GPUs: rows[i] and touched[i] give out[i].
   void experts(std::span<const double> rows, std::span<const double> touched, PriceRow& out) const;
+  // What a multi-token-prediction layer begins with: embedding and hidden state side by side, two norms and a product of
+  // their widths, in bf16 and whole on every GPU.
+  Price mtp_input(std::int64_t tokens) const;
   // Once per step: logits of the sequences that get a token, and sampling.
   Price head(std::int64_t sampled) const;
 

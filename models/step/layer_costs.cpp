@@ -131,6 +131,15 @@ void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>
   }
 }
 
+Price LayerCosts::mtp_input(std::span<const RankBatch> batches) const {
+  Price out;
+  for (std::size_t r = 0; r < batches.size(); ++r) {
+    const Price here = slowed(compute_.mtp_input(batches[r].tokens()), rank_speed(r));
+    out = here.time > out.time ? here : out;
+  }
+  return out;
+}
+
 Price LayerCosts::experts(int gpu, double rows, double touched) const {
   const Price price = compute_.experts(rows, touched);
   return conditions_.gpu_speed.empty() ? price : slowed(price, conditions_.gpu_speed[gpu]);

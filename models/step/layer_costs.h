@@ -80,6 +80,8 @@ class LayerCosts {
   void ranks(std::span<const RankBatch> batches, std::vector<RankCost>& out) const;
   // Adds what each link carried to `link_bytes`, in the order of network().links().
   void layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, MoeLayerCost& out) const;
+  // What a multi-token-prediction layer begins with, of the slowest rank.
+  Price mtp_input(std::span<const RankBatch> batches) const;
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
   // The way that the tokens [DP rank] of a step travel: network(), dispatch() and the rows follow.

@@ -5,6 +5,7 @@
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/simulate.h"
 #include "sim/core/error.h"
+#include "sim/step/drafter.h"
 
 namespace epsim {
 namespace {
@@ -42,9 +43,13 @@ std::vector<InstanceSpec> specs_of(const Scenario& s, const std::vector<ServedIn
     InstanceSpec spec{.options = instance.prepared->serving, .model = instance.model.get()};
     const DispatchOptions& dispatch = pool.dispatch;
     const int halves = s.execution.overlap == StepOverlap::kTwoBatch ? 2 : 1;
-    spec.eager = {
-        eager_work(s.model, pool.parallelism, dispatch.decode_steps ? *dispatch.decode_steps : dispatch, halves),
-        eager_work(s.model, pool.parallelism, dispatch, halves)};
+    const auto work = [&](const DispatchOptions& way, bool prompts) {
+      const EagerWork model = eager_work(s.model, pool.parallelism, way, halves);
+      const EagerWork drafter =
+          drafter_launches(s.model, pool.parallelism, way, drafter_passes(pool.serving.speculative, prompts));
+      return EagerWork{model.launches + drafter.launches, model.waits + drafter.waits};
+    };
+    spec.eager = {work(dispatch.decode_steps ? *dispatch.decode_steps : dispatch, false), work(dispatch, true)};
     spec.changes = hardware_changes(faults_of(s.faults, static_cast<int>(out.size())), pool.cluster, pool.parallelism);
     if (instance.lanes) {
       spec.path = &*instance.lanes;

@@ -162,6 +162,17 @@ Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape,
   return out;
 }
 
+Placement Placement::layer_alone(int l) const {
+  Placement out;
+  out.experts_ = experts_;
+  out.gpus_ = gpus_;
+  out.layers_ = {layer(l)};
+  for (int g = 0; g < gpus_; ++g) {
+    out.resident_.push_back(layer(l).first_slot[g + 1] - layer(l).first_slot[g]);
+  }
+  return out;
+}
+
 std::int64_t Placement::max_resident() const { return *std::max_element(resident_.begin(), resident_.end()); }
 
 std::vector<double> Placement::gpu_loads(int l, std::span<const double> expert_loads) const {

@@ -46,6 +46,9 @@ class Placement {
   int layers() const { return static_cast<int>(layers_.size()); }
   const LayerPlacement& layer(int l) const { return layers_[static_cast<std::size_t>(l)]; }
 
+  // The placement of one layer.
+  Placement layer_alone(int l) const;
+
   // Physical experts resident on a GPU, all layers.
   std::int64_t resident(int gpu) const { return resident_[static_cast<std::size_t>(gpu)]; }
   std::int64_t max_resident() const;

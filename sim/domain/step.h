@@ -28,8 +28,8 @@ struct RankBatch {
   std::int64_t tokens() const { return prefill_tokens + decode_tokens; }
 };
 
-// Planning, prefetch and migration are what policies that act in every step make a step wait for; host, what the GPUs
-// wait for kernels to be launched.
+// Planning, prefetch and migration are what policies that act in every step make a step wait for; drafter, what proposes
+// tokens; host, what the GPUs wait for kernels to be launched.
 enum class LayerPart {
   kAttention,
   kGate,
@@ -40,12 +40,14 @@ enum class LayerPart {
   kPlanning,
   kPrefetch,
   kMigration,
+  kDrafter,
   kHost,
   kOther
 };
-inline constexpr int kLayerParts = 11;
+inline constexpr int kLayerParts = 12;
 inline constexpr std::array<std::string_view, kLayerParts> kLayerPartNames = {
-    "attention", "gate", "dispatch", "experts", "combine", "dense", "planning", "prefetch", "migration", "host", "other"};
+    "attention", "gate",     "dispatch",  "experts", "combine", "dense",
+    "planning",  "prefetch", "migration", "drafter", "host",    "other"};
 
 struct StepCost {
   Seconds total{};

@@ -302,6 +302,7 @@ void add_step_time(MetricRows& rows) {
       "Policies that act in every step: expert weights on their way that the step waits for, and prediction on the "
       "GPU.",
       "Expert weights moved to a new placement: while steps stand still, or what steps take longer beside them.",
+      "Speculative decoding: the layer that proposes tokens, with its experts, exchanges and head.",
       "GPUs wait for the host, which launches the kernels of a step without a CUDA graph one by one (launch_time).",
       "What no part covers: embedding, head, sampling, declared gaps."};
   static constexpr std::array<const char*, kOrigins> kOriginTexts = {

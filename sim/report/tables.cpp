@@ -90,12 +90,14 @@ std::vector<PartColumn> part_columns(const RunSummary& run) {
                               {{"com-", "bine"}, LayerPart::kCombine},     {{"", "dense"}, LayerPart::kDense},
                               {{"plan-", "ning"}, LayerPart::kPlanning},   {{"pre-", "fetch"}, LayerPart::kPrefetch},
                               {{"migra-", "tion"}, LayerPart::kMigration},
+                              {{"draf-", "ter"}, LayerPart::kDrafter},
                               {{"", "host"}, LayerPart::kHost},
                               {{"", "other"}, LayerPart::kOther}};
-  std::erase_if(out, [&](const PartColumn& c) {  // only policies that act in every step, or plan again, have these
-    const bool by_policies =
-        c.part == LayerPart::kPlanning || c.part == LayerPart::kPrefetch || c.part == LayerPart::kMigration;
-    return by_policies && run.number(fmt::format("{}_s", name_of(c.part))) == 0;
+  // Only policies that act in every step, or plan again, have these; and speculative decoding.
+  std::erase_if(out, [&](const PartColumn& c) {
+    const bool rare = c.part == LayerPart::kPlanning || c.part == LayerPart::kPrefetch ||
+                      c.part == LayerPart::kMigration || c.part == LayerPart::kDrafter;
+    return rare && run.number(fmt::format("{}_s", name_of(c.part))) == 0;
   });
   return out;
 }

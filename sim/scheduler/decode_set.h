@@ -6,8 +6,8 @@
 //            values of rejected tokens leave memory after the step. Tokens of one step are out at the same instant:
 //            the first has the gap to the step before, the others a gap of zero. Tokens that a step made can be handed
 //            out later: until then a sequence stays, and decodes on even where it needs no more.
-//   Ignores: the drafter's own time and weights (DeepSeek's MTP: one layer of 61 per proposed token), trees of
-//            proposals, acceptance that differs by position or request.
+//   Ignores: trees of proposals, acceptance that differs by position or request. The drafter's own time is
+//            sim/step/drafter.h's.
 //   Source : Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", ICML 2023, section 3.1 (the
 //            i.i.d. acceptance rate alpha); DeepSeek-V3 Technical Report (arXiv 2412.19437), section 5.4.3: MTP with
 //            one proposed token, accepted at 85 to 90 %.

@@ -59,6 +59,8 @@ constexpr KeyTable kSpeculativeKeys({
     {"draft_tokens", key::whole(), key::is(0), "Proposed tokens per step; 0 turns it off."},
     {"acceptance", key::number(kShare), key::by("required with draft_tokens"),
      "Probability that a proposed token is accepted if those before it were."},
+    {"drafter", key::one_of<DrafterKind>(), key::is(DrafterKind::kMtpLayer),
+     "What proposes the tokens: a layer like the model's last, or nothing that takes time."},
 });
 
 bool has_knob(const EngineProfile& profile, std::string_view knob) {
@@ -83,6 +85,7 @@ void read_speculation(ConfigReader in, SpeculativeOptions& out) {
   out.draft_tokens = in.read<int>(kSpeculativeKeys["draft_tokens"]);
   if (out.draft_tokens > 0) {
     out.acceptance = in.read<double>(kSpeculativeKeys["acceptance"]);
+    out.drafter = in.read<DrafterKind>(kSpeculativeKeys["drafter"]);
   }
 }
 

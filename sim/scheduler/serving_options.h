@@ -50,10 +50,21 @@ struct GraphOptions {
   bool pad = true;                  // false: only exact sizes are replayed
 };
 
-// Speculative decoding with a drafter that proposes `draft_tokens` tokens a step (DeepSeek's MTP).
+// Who proposes the tokens of speculative decoding.
+enum class DrafterKind {
+  kMtpLayer,  // a layer like the model's last, run once for each of them (sim/step/drafter.h)
+  kNone       // it takes no time: n-grams, or a drafter elsewhere
+};
+template <>
+inline constexpr auto kNames<DrafterKind> =
+    choice<DrafterKind>({{"mtp_layer", DrafterKind::kMtpLayer}, {"none", DrafterKind::kNone}});
+
+// Speculative decoding with `draft_tokens` proposed tokens a step.
 struct SpeculativeOptions {
   int draft_tokens = 0;   // 0 = off
   double acceptance = 0;  // probability that a proposed token is accepted, given that those before it were
+  DrafterKind drafter = DrafterKind::kMtpLayer;
+  bool proposes_beside_prompts = false;  // all of them in steps with prompts too, the engine's
 };
 
 // Time that steps take beside their price, as declared by the scenario.

@@ -70,6 +70,8 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
              fmt::format("{} sequences with their proposed tokens do not fit a step of {} tokens "
                          "(max_num_batched_tokens).",
                          s.max_running_requests, s.token_budget));
+  // v1/spec_decode/eagle.py: propose() runs over all requests of the batch.
+  s.speculative.proposes_beside_prompts = true;
   knobs.chunked_prefill = in.read<bool>(kVllmKeys["enable_chunked_prefill"]);
   knobs.long_prefill_token_threshold = in.read<std::int64_t>(kVllmKeys["long_prefill_token_threshold"]);
   // config/scheduler.py of June 2026; v0.9 and v0.10 have none.

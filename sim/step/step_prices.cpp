@@ -33,16 +33,45 @@ Placement build_unlimited(const InstancePool& pool, const PlanInPlace& plan) {
 
 StepPrices::StepPrices(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy, const PlanInPlace& plan,
                        StepRecorder* recorder)
-    : pool_(pool), placement_(std::make_unique<Placement>(build_unlimited(pool, plan))) {
+    : pool_(pool), placement_(std::make_unique<Placement>(build_unlimited(pool, plan))), recorder_(recorder) {
   const ExpertLoadSource& loads = policy.ceiling == Ceiling::kPerfectBalance ? *s.balanced_loads : *s.loads;
   model_ = std::make_unique<StepModel>(s.model, pool.cluster, pool.parallelism, pool.dispatch, *placement_, loads,
                                        s.compute, s.network);
   played_ = other_pricer(s, pool, policy, *model_, recorder);
+  if (drafter_passes(pool.serving.speculative, false) > 0) {
+    drafter_ = std::make_unique<Drafter>(s, pool, *model_, *placement_);
+  }
+}
+
+StepCost StepPrices::price(const StepAt& at, std::span<const RankBatch> ranks) {
+  StepCost cost = pricer().price(at, ranks);
+  if (drafter_ != nullptr) {
+    const StepCost drafter = drafter_->price(at, ranks);
+    if (recorder_ != nullptr) {
+      recorder_->span({.layer = -1,
+                       .part = LayerPart::kDrafter,
+                       .gpus = pool_.parallelism.gpus,
+                       .start = to_ticks(cost.total),
+                       .duration = to_ticks(drafter.total)});
+    }
+    add_cost(cost, drafter);
+  }
+  return cost;
+}
+
+void StepPrices::set_conditions(const StepConditions& conditions) {
+  pricer().set_conditions(conditions);
+  if (drafter_ != nullptr) {
+    drafter_->set_conditions(conditions);
+  }
 }
 
 void StepPrices::place(const PlanInPlace& plan) {
   auto next = std::make_unique<Placement>(build_unlimited(pool_, plan));
   model_->set_placement(*next);
+  if (drafter_ != nullptr) {
+    drafter_->set_placement(*next);
+  }
   placement_ = std::move(next);
 }
 

@@ -8,6 +8,7 @@
 #include "models/step/step_model.h"
 #include "sim/domain/placement.h"
 #include "sim/scenario/scenario.h"
+#include "sim/step/drafter.h"
 
 namespace epsim {
 
@@ -26,13 +27,14 @@ class StepPrices {
   StepPrices(const Scenario& scenario, const InstancePool& pool, const PolicyChoice& policy, const PlanInPlace& plan,
              StepRecorder* recorder);
 
-  StepCost price(const StepAt& at, std::span<const RankBatch> ranks) { return pricer().price(at, ranks); }
+  StepCost price(const StepAt& at, std::span<const RankBatch> ranks);
 
   // For the steps from now on. That the plan fits into memory is the caller's to know.
   void place(const PlanInPlace& plan);
-  void set_conditions(const StepConditions& conditions) { pricer().set_conditions(conditions); }
+  void set_conditions(const StepConditions& conditions);
 
-  // Adds up what all steps priced so far did. Its own price is that of the same pieces one after another.
+  // Adds up what all steps priced so far did, but for the drafter. Its own price is that of the same pieces one after
+  // another.
   StepModel& model() { return *model_; }
   const StepModel& model() const { return *model_; }
 
@@ -43,6 +45,8 @@ class StepPrices {
   std::unique_ptr<Placement> placement_;
   std::unique_ptr<StepModel> model_;
   std::unique_ptr<StepPricer> played_;  // plays the model's pieces on the event queue; null: the closed form
+  std::unique_ptr<Drafter> drafter_;    // null: nothing proposes tokens, or it takes no time
+  StepRecorder* recorder_;
 };
 
 }  // namespace epsim

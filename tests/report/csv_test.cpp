@@ -75,15 +75,15 @@ TEST_CASE("layers.csv: means per step in microseconds") {
   // 4 steps: attention 4 ms / 4 = 1000 us, ... 8 ms / 4 = 2000 us in all, straggler 0.8 ms / 4 = 200 us; balancedness
   // 2.0 / 4; loads 300 and 100: 300 / 200 = 1.5, GPU 0, 400 / 4 = 100 assignments per step.
   CHECK(lines[0] ==
-        "3,1000,0,250,500,250,0,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
+        "3,1000,0,250,500,250,0,0,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
   // No load: balanced, no busiest GPU.
-  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,1,0,,,,");
+  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,1,0,,,,");
 }
 
 TEST_CASE("layers.csv without steps has undefined means, without layers no rows") {
   RunResult run = test::sample_run();
   run.detail.steps = 0;
-  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,,,,,1.5,0,,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
+  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,,,,,,1.5,0,,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
   CHECK(rows(written(write_layers_csv, test::empty_run())).empty());
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("layers.csv without detail per GPU or plan leaves those cells empty") 
   run.planned_balancedness.clear();
   run.extra_copies.clear();
   CHECK(rows(written(write_layers_csv, run))[0] ==
-        "3,1000,0,250,500,250,0,0,0,0,0,0,2000,200,0.5,0.25,,,,,,node0.nic.out,0.75,node0.nic.in,1");
+        "3,1000,0,250,500,250,0,0,0,0,0,0,0,2000,200,0.5,0.25,,,,,,node0.nic.out,0.75,node0.nic.in,1");
 }
 
 TEST_CASE("links.csv: use of each link over the run and over its steps") {
