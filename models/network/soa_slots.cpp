@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "models/network/miss_probability.h"
 #include "sim/core/simd.h"
@@ -80,6 +81,19 @@ EPSIM_SIMD void touch_column(const double* __restrict here, std::size_t gpus, do
   }
 }
 
+// The same of the slots of one GPU, and their rows.
+EPSIM_SIMD void rows_of_one(const double* __restrict pi, const double* __restrict share, std::size_t columns,
+                            std::size_t stride, double scale, double* __restrict rows) {
+  for (std::size_t c = 0; c < columns; ++c) {
+    rows[c] = pi[c * stride] * scale * share[c * stride];
+  }
+}
+EPSIM_SIMD void touch_of_one(const double* __restrict rows, std::size_t columns, double* __restrict touched) {
+  for (std::size_t c = 0; c < columns; ++c) {
+    touched[c] = at_least_one_of(rows[c]);
+  }
+}
+
 EPSIM_SIMD void add_column(const double* __restrict share, const double* __restrict pi, const double* __restrict tokens,
                            std::size_t lanes, double* __restrict rows) {
   for (std::size_t i = 0; i < lanes; ++i) {
@@ -125,6 +139,11 @@ SoaSlots::SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes) : gpus
     for (int c = 0; c < columns_; ++c) {
       held_[g] += share_[c * stride_ + g] > 0 ? 1.0 : 0.0;
     }
+  }
+  alike_ = gpus_ == std::ssize(gpu_) && gpus_ > 1;
+  for (int i = 0; i < columns_ * stride_ && alike_; ++i) {
+    const int first = i / stride_ * stride_;
+    alike_ = i - first >= gpus_ || (expert_[i] == expert_[first] && share_[i] == share_[first]);
   }
 }
 
@@ -180,7 +199,21 @@ void SoaSlots::execute(std::vector<double>& slot_rows, std::vector<double>& rows
   }
 }
 
+void SoaSlots::execute_alike(SlotValues& pi, double scale, std::vector<double>& rows,
+                             std::vector<double>& touched) const {
+  pi.rows.resize(2 * columns_);
+  double* const some = pi.rows.data() + columns_;
+  rows_of_one(pi.values.data(), share_.data(), columns_, stride_, scale, pi.rows.data());
+  touch_of_one(pi.rows.data(), columns_, some);
+  rows.assign(gpus_, std::accumulate(pi.rows.data(), pi.rows.data() + columns_, 0.0));
+  touched.assign(gpus_, std::accumulate(some, some + columns_, 0.0));
+}
+
 void SoaSlots::execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const {
+  if (alike_) {
+    execute_alike(pi, scale, rows, touched);
+    return;
+  }
   rows.assign(stride_, 0.0);
   pi.rows.resize(share_.size());
   const Columns slots{share_.data(), pi.values.data(), static_cast<std::size_t>(columns_),
