@@ -6,6 +6,7 @@
 
 #include "sim/app/accuracy.h"
 #include "sim/app/command_line.h"
+#include "sim/app/validate_served.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/scenario/read_scenario.h"
 
@@ -24,22 +25,36 @@ int show_accuracy(const std::string& folder, const JsonOutput& json) {
 int validate_verb(const std::vector<std::string>& words) {
   boost::program_options::options_description options("options");
   add_scenario_options(options);
-  add_json_option(options, "the KV room by policy; with --accuracy, predicted and measured figures");
+  add_json_option(options, "the KV room by policy; with --accuracy and --served, predicted and measured figures");
   options.add_options()("policies", boost::program_options::value<std::string>()->default_value(""),
                         "policies to plan, separated by commas; default: the scenario's own");
   options.add_options()("accuracy",
                         boost::program_options::value<std::string>()->implicit_value("experiments/validation"),
                         "instead of a scenario: compare with what the facts.yaml of this folder says was measured");
+  boost::program_options::options_description served("options of --served");
+  add_served_options(served);
+  options.add(served);
   const auto values = parse_words(
       words,
       "epsim validate SCENARIO.yaml [options]\n"
-      "epsim validate --accuracy[=FOLDER]\n\n"
+      "epsim validate --accuracy[=FOLDER]\n"
+      "epsim validate [SCENARIO.yaml] --served TABLE [-o FOLDER]\n\n"
       "Reads the scenario and everything it names, plans every policy and checks that the "
       "plans fit into memory. Runs nothing and writes nothing. With --accuracy: predicts what others measured, and "
-      "ends with exit code 1 when a row has left its band.\n",
+      "ends with exit code 1 when a row has left its band. With --served: runs a scenario for each row of a table of "
+      "served points that others, or you, measured, and tells predicted beside measured; what has run is kept, so that "
+      "the same command goes on after a kill.\n",
       options, {"scenario"});
   if (!values) {
     return 0;
+  }
+  if (values->count("served") > 0) {
+    return validate_served(*values);
+  }
+  for (const char* option : {"layout", "output"}) {
+    if (values->count(option) > 0) {
+      throw InputError({"", 0, option}, "this option is for --served.");
+    }
   }
   const JsonOutput json(*values);
   if (values->count("accuracy") > 0) {

@@ -25,8 +25,8 @@ constexpr int kKnownFormat = 1;  // goodput.json is read in kGoodputFormat too
 constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 
 // A folder with one of these is an output.
-constexpr std::string_view kDocuments[] = {"claims.json", "comparison.json", "goodput.json", "summary.json",
-                                           "sweep.json"};
+constexpr std::string_view kDocuments[] = {"claims.json", "comparison.json", "goodput.json",
+                                           "served.json", "summary.json",    "sweep.json"};
 constexpr std::string_view kTables[] = {"curve.csv",       "example_run.csv", "fixed_rates.csv", "goodput.csv",
                                         "gpus.csv",        "intervals.csv",   "layer_gpu.csv",   "layer_steps.csv",
                                         "layers.csv",      "links.csv",       "memory.csv",      "resolved.yaml",
@@ -216,7 +216,7 @@ ReportInput read_report_input(const fs::path& place) {
     throw InputError({place.string(), 0, ""},
                      one_file ? "this is not a plan of `epsim plan`; name its file, or the folder of another verb."
                               : "there is nothing to report on: no claims.json, comparison.json, goodput.json, "
-                                "summary.json, sweep.json and no plan is in this folder.");
+                                "served.json, summary.json, sweep.json and no plan is in this folder.");
   }
   ReportInput out = collector.take();
   out.title = clean.filename().string();

@@ -1,0 +1,74 @@
+// Tables of served points that others measured: how their rows become scenarios, as a layout file says it.
+//
+//   scenario: point.yaml                      # what every point begins from; without it the SCENARIO of the command
+//   flags: [hardware, conc, gpus, workers]    # columns that say what was measured: rows alike in all are repeats
+//   derived: {size: "{gpus/workers}"}         # further columns, of those
+//   groups: {GPU: hardware}                   # columns to group errors by, with their headings
+//   in_flight: conc                           # requests in flight
+//   measured: {ttft_ms: column, tpot_s: column, e2e_s: [column, column]}   # medians; the first that is there
+//   date: date                                # year-month-day
+//   rules:                                    # all that apply, in this order
+//     - when: {hardware: [h100, h200]}        # a text or several; "*": any text; "": none
+//       set: {cluster.node: DGX-H200, requests.count: "{conc*10}"}
+//       note: ...                             # what stands in for what, told with the number of points
+//       unexpressed: ...                      # instead: the scenario cannot say this, and why
+//       source: ...
+//
+// {column} is the row's text; {a*b} and {a/b} are rounded to whole numbers. `file` and `run` are columns of their own: the
+// table's file, and the row's number from 1.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace epsim::app {
+
+inline constexpr std::array<const char*, 3> kServedMetrics = {"ttft", "tpot", "e2e"};
+using ServedFigures = std::array<double, 3>;  // [kServedMetrics] medians in seconds; NaN where there is none
+
+struct ServedRule {
+  std::vector<std::pair<std::string, std::vector<std::string>>> when;  // column, texts of which it has one
+  std::vector<std::pair<std::string, std::string>> set;                // key of the scenario, value
+  std::string note, unexpressed;
+};
+
+struct ServedMeasure {
+  std::vector<std::string> columns;  // the first that has a number counts; none: not measured
+  double unit_s = 1;
+};
+
+struct ServedLayout {
+  std::filesystem::path file;
+  std::optional<std::filesystem::path> scenario;
+  std::vector<std::string> flags;
+  std::vector<std::pair<std::string, std::string>> derived, groups;
+  std::string in_flight, date;
+  std::array<ServedMeasure, 3> measured;  // [kServedMetrics]
+  std::vector<ServedRule> rules;
+};
+
+// Throws InputError; a rule or placeholder that names no column of the layout is one.
+ServedLayout read_served_layout(const std::filesystem::path& file);
+
+struct ServedPoint {
+  int row = 0;                      // of the table, from 1
+  std::vector<std::string> flags;   // [ServedLayout::flags]
+  std::vector<std::string> groups;  // [ServedLayout::groups]
+  double in_flight = 0;             // NaN where the row does not say
+  double day = 0;                   // since some day; NaN where the row has no date
+  ServedFigures measured{};
+  std::vector<std::string> assignments;  // key=value, as --set takes them
+  std::vector<std::string> notes;
+  std::vector<std::string> reasons;  // why it cannot be expressed; none: it can
+};
+
+// Rows of a CSV file, or of JSON lines whose objects' fields are the columns. Throws InputError.
+std::vector<ServedPoint> read_served_points(const std::filesystem::path& file, const ServedLayout& layout);
+// Whether the file holds JSON lines.
+bool is_json_lines(const std::filesystem::path& file);
+
+}  // namespace epsim::app

@@ -1,0 +1,182 @@
+#include "sim/app/served_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/inputs.h"
+#include "sim/cluster/run_policy.h"
+#include "sim/core/files.h"
+#include "sim/core/fingerprint.h"
+#include "sim/scenario/read_scenario.h"
+#include "sim/study/job_runner.h"
+#include "sim/study/store_json.h"
+
+namespace epsim::app {
+namespace {
+
+constexpr StoreKind kServedStore{"comparison with served points", "served-inputs.json", "points"};
+constexpr int kServedFormat = 1;  // of served-inputs.json and of a point's file
+
+std::string served_manifest(const ServedRequest& request) {
+  nlohmann::ordered_json out = manifest_head(kServedFormat);
+  for (const auto& [key, file] : {std::pair("table", request.table), std::pair("layout", request.layout.file),
+                                  std::pair("scenario", request.scenario)}) {
+    const InputFile described = describe_file(file);
+    out[key] = {{"file_name", described.name}, {"content_hash", described.hash}};
+  }
+  out["overrides"] = request.overrides;
+  return document_text(out);
+}
+
+std::string key_of(const std::vector<std::string>& assignments) {
+  Fingerprint hash;
+  for (const std::string& one : assignments) {
+    hash.add(std::string_view(one));
+  }
+  return hash.hex();
+}
+
+// ---- one run ----
+
+// Of the instances that hand out tokens after the first.
+std::vector<std::pair<std::string, double>> terms_of(const RunResult& run, double tpot_s) {
+  StepCost decode;
+  double prompts = 0, all = 0;
+  for (const InstanceTotals& instance : run.instances) {
+    if (instance.role == InstanceRole::kPrefill) {
+      continue;
+    }
+    const auto of_kind = [&](StepKind kind) { return instance.by_kind[static_cast<std::size_t>(kind)].time; };
+    add_cost(decode, of_kind(StepKind::kDecode));
+    prompts += of_kind(StepKind::kPrefill).total.count() + of_kind(StepKind::kMixed).total.count();
+    all += instance.time.total.count();
+  }
+  std::vector<std::pair<std::string, double>> out;
+  for (int p = 0; p < kLayerParts && all > 0; ++p) {
+    const double part = decode.by_part[static_cast<std::size_t>(p)].count();
+    if (part > 0) {
+      out.emplace_back(kLayerPartNames[static_cast<std::size_t>(p)], part / all * tpot_s);
+    }
+  }
+  if (prompts > 0 && all > 0) {
+    out.emplace_back("prompts", prompts / all * tpot_s);
+  }
+  return out;
+}
+
+double extrapolated_share(const RunResult& run) {
+  const double total = run.time.total.count();
+  return total > 0 ? run.time.by_origin[static_cast<std::size_t>(Origin::kExtrapolated)].count() / total : 0;
+}
+
+ServedRun run_served_point(const ServedRequest& request, const std::vector<std::string>& assignments,
+                           const std::atomic<bool>* stop, PlanCache& plans) {
+  ServedRun out;
+  try {
+    Config config = Config::from_file(request.scenario);
+    for (const std::string& one : assignments) {
+      config.set(one, request.layout.file.filename().string());
+    }
+    for (const std::string& one : request.overrides) {
+      config.set(one);
+    }
+    const Scenario scenario = read_scenario(config, {});
+    RunControl control;
+    control.stop = stop;
+    const PreparedRun prepared = prepare_run(scenario, scenario.policies.front(), &plans);
+    const RunResult run = run_prepared(scenario, prepared, scenario.requests, control);
+    if (run.interrupted) {
+      throw StudyInterrupted();
+    }
+    out.median = {run.latency.ttft_s.p50, run.latency.tpot_s.p50, run.latency.e2e_s.p50};
+    const ServingOptions& serving = prepared.last().serving;
+    out.kv_tokens = static_cast<double>(serving.kv_blocks * serving.kv_block_tokens);
+    out.extrapolated = extrapolated_share(run);
+    out.tpot_terms = terms_of(run, out.median[1]);
+    out.stand_ins = run.carried_over;
+  } catch (const InputError& e) {
+    out.error = e.place.key.empty() ? e.problem : e.place.key + ": " + e.problem;
+  }
+  return out;
+}
+
+// ---- the folder ----
+
+std::string stored_run(const ServedRun& run) {
+  nlohmann::json out{{"error", run.error},
+                     {"kv_tokens", stored_number(run.kv_tokens)},
+                     {"extrapolated_share", run.extrapolated},
+                     {"stand_ins", run.stand_ins},
+                     {"tpot_terms_s", nlohmann::json::array()}};
+  for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
+    out[std::string(kServedMetrics[m]) + "_median_s"] = stored_number(run.median[m]);
+  }
+  for (const auto& [name, seconds] : run.tpot_terms) {
+    out["tpot_terms_s"].push_back({name, seconds});
+  }
+  return store_text(kServedFormat, std::move(out));
+}
+
+ServedRun run_in(const nlohmann::json& json) {
+  ServedRun out;
+  out.error = json.at("error");
+  out.kv_tokens = number_in(json.at("kv_tokens"));
+  out.extrapolated = json.at("extrapolated_share");
+  out.stand_ins = json.at("stand_ins").get<std::vector<std::string>>();
+  for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
+    out.median[m] = number_in(json.at(std::string(kServedMetrics[m]) + "_median_s"));
+  }
+  for (const nlohmann::json& term : json.at("tpot_terms_s")) {
+    out.tpot_terms.emplace_back(term.at(0), term.at(1));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool holds_served(const std::filesystem::path& folder, const ServedRequest& request) {
+  return holds_study(folder, kServedStore, served_manifest(request));
+}
+
+std::optional<std::vector<std::optional<ServedRun>>> run_served(const ServedRequest& request,
+                                                                const std::vector<ServedPoint>& points,
+                                                                const std::filesystem::path& folder,
+                                                                const ServedControl& control) {
+  std::vector<std::string> keys;
+  std::vector<const ServedPoint*> first;  // [job] a point of its scenario
+  std::map<std::string, std::size_t> job_of;
+  for (const ServedPoint& point : points) {
+    if (point.reasons.empty() && job_of.emplace(key_of(point.assignments), keys.size()).second) {
+      keys.push_back(key_of(point.assignments));
+      first.push_back(&point);
+    }
+  }
+  const JobStore store(folder, kServedStore, served_manifest(request), control.overwrite);
+  JobRunner<ServedRun> runner(keys, {&store, [](const ServedRun& run) { return std::optional(stored_run(run)); },
+                                     [](const std::string& text) { return read_stored(text, kServedFormat, run_in); }});
+  const std::vector<std::size_t> left = runner.left();
+  if (control.on_start) {
+    control.on_start(left.size(), keys.size() - left.size());
+  }
+  const JobControl jobs{control.stop, [&](std::size_t) { control.on_run ? control.on_run() : void(); }};
+  PlanCache plans;
+  try {
+    runner.run(left, jobs, [&](std::size_t job, const Abandoned&) {
+      return run_served_point(request, first[job]->assignments, control.stop, plans);
+    });
+  } catch (const StudyInterrupted&) {
+    return std::nullopt;
+  }
+  const std::vector<ServedRun> runs = runner.take();
+  std::vector<std::optional<ServedRun>> out;
+  for (const ServedPoint& point : points) {
+    out.push_back(point.reasons.empty() ? std::optional(runs[job_of.at(key_of(point.assignments))]) : std::nullopt);
+  }
+  return out;
+}
+
+}  // namespace epsim::app

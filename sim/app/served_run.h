@@ -1,0 +1,53 @@
+// Runs the scenarios of served points, each different one once, and keeps what each gave:
+//
+//   served-inputs.json   the inputs: program, table, layout, scenario, overrides
+//   points/KEY.json      one finished scenario each
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/app/served_layout.h"
+
+namespace epsim::app {
+
+// What a scenario gave. Nothing in it depends on time, threads or the order of runs.
+struct ServedRun {
+  std::string error;        // why it was refused; empty: it has figures
+  ServedFigures median{};   // seconds
+  double kv_tokens = 0;     // of a DP rank of the instance that decodes
+  double extrapolated = 0;  // share of the time priced outside what was measured
+  // Where the TPOT goes, seconds of it: the parts of decode steps, and "prompts", steps with prompts.
+  std::vector<std::pair<std::string, double>> tpot_terms;
+  std::vector<std::string> stand_ins;  // measurements of other hardware
+};
+
+struct ServedRequest {
+  std::filesystem::path table;
+  ServedLayout layout;
+  std::filesystem::path scenario;      // that every point begins from
+  std::vector<std::string> overrides;  // of --set, after the layout's
+};
+
+struct ServedControl {
+  const std::atomic<bool>* stop = nullptr;
+  bool overwrite = false;
+  std::function<void(std::size_t to_run, std::size_t before)> on_start = {};
+  std::function<void()> on_run = {};
+};
+
+bool holds_served(const std::filesystem::path& folder, const ServedRequest& request);
+
+// [point] nothing for one that is not expressed; std::nullopt when the stop flag cut it short. Throws InputError when
+// the folder holds something else.
+std::optional<std::vector<std::optional<ServedRun>>> run_served(const ServedRequest& request,
+                                                                const std::vector<ServedPoint>& points,
+                                                                const std::filesystem::path& folder,
+                                                                const ServedControl& control);
+
+}  // namespace epsim::app

@@ -1,0 +1,271 @@
+#include "sim/app/served_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "sim/report/format.h"
+
+namespace epsim::app {
+namespace {
+
+constexpr std::pair<double, const char*> kInFlight[] = {
+    {8, "1-8"}, {32, "9-32"}, {128, "33-128"}, {512, "129-512"}, {std::numeric_limits<double>::infinity(), "over 512"}};
+
+std::string in_flight_range(double n) {
+  const auto found =
+      std::find_if(std::begin(kInFlight), std::end(kInFlight), [&](const auto& r) { return n <= r.first; });
+  return found != std::end(kInFlight) ? found->second : "-";
+}
+
+// A point that has been run, and what it gave.
+struct ServedPair {
+  const ServedPoint* point;
+  const ServedRun* run;
+  double error(std::size_t m) const { return run->median[m] / point->measured[m] - 1; }
+};
+
+std::vector<ServedPair> pairs_of(const std::vector<ServedPoint>& points,
+                                 const std::vector<std::optional<ServedRun>>& runs) {
+  std::vector<ServedPair> out;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (runs[i] && runs[i]->error.empty()) {
+      out.push_back({&points[i], &*runs[i]});
+    }
+  }
+  return out;
+}
+
+std::array<ServedErrors, 3> errors_of(const std::vector<ServedPair>& pairs) {
+  std::array<ServedErrors, 3> out;
+  for (std::size_t m = 0; m < out.size(); ++m) {
+    std::vector<double> errors;
+    for (const ServedPair& pair : pairs) {
+      if (std::isfinite(pair.error(m))) {
+        errors.push_back(pair.error(m));
+      }
+    }
+    out[m] = served_errors(errors);
+  }
+  return out;
+}
+
+// The smallest value with at least that share at or below it.
+double quantile_of(const std::vector<double>& sorted, double share) {
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::max<std::size_t>(rank, 1) - 1];
+}
+
+double median_of(const std::vector<double>& sorted) {
+  const std::size_t n = sorted.size();
+  return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+std::array<ServedNoise, 3> noise_of(const std::vector<ServedPoint>& points) {
+  std::map<std::vector<std::string>, std::vector<const ServedPoint*>> alike;
+  for (const ServedPoint& point : points) {
+    if (std::isfinite(point.day)) {
+      alike[point.flags].push_back(&point);
+    }
+  }
+  std::array<std::vector<double>, 3> apart;
+  for (auto& [flags, same] : alike) {
+    std::stable_sort(same.begin(), same.end(), [](const auto* a, const auto* b) { return a->day < b->day; });
+    for (std::size_t i = 1; i < same.size(); ++i) {
+      for (std::size_t m = 0; m < apart.size() && same[i]->day - same[i - 1]->day <= kRepeatDays; ++m) {
+        const double error = same[i]->measured[m] / same[i - 1]->measured[m] - 1;
+        if (std::isfinite(error)) {
+          apart[m].push_back(std::fabs(error));
+        }
+      }
+    }
+  }
+  std::array<ServedNoise, 3> out;
+  for (std::size_t m = 0; m < out.size(); ++m) {
+    std::sort(apart[m].begin(), apart[m].end());
+    if (!apart[m].empty()) {
+      out[m] = {static_cast<int>(apart[m].size()), median_of(apart[m]), quantile_of(apart[m], 0.9)};
+    }
+  }
+  return out;
+}
+
+void sort_counts(std::vector<ServedCount>& counts) {
+  std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.points > b.points; });
+}
+
+void count_text(std::vector<ServedCount>& counts, const std::string& text, bool alone) {
+  auto found = std::find_if(counts.begin(), counts.end(), [&](const auto& c) { return c.text == text; });
+  found = found != counts.end() ? found : counts.insert(found, ServedCount{text, 0, 0});
+  ++found->points;
+  found->alone += alone ? 1 : 0;
+}
+
+void count_coverage(const std::vector<ServedPoint>& points, const std::vector<std::optional<ServedRun>>& runs,
+                    ServedSummary& out) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    std::set<std::string> reasons(points[i].reasons.begin(), points[i].reasons.end());
+    if (runs[i] && !runs[i]->error.empty()) {
+      reasons.insert(runs[i]->error);
+    }
+    for (const std::string& reason : reasons) {
+      count_text(out.unexpressed, reason, reasons.size() == 1);
+    }
+    if (!reasons.empty()) {
+      continue;
+    }
+    std::set<std::string> stand_ins(points[i].notes.begin(), points[i].notes.end());
+    stand_ins.insert(runs[i]->stand_ins.begin(), runs[i]->stand_ins.end());
+    for (const std::string& text : stand_ins) {
+      count_text(out.stand_ins, text, stand_ins.size() == 1);
+    }
+    out.exact += stand_ins.empty() ? 1 : 0;
+  }
+  sort_counts(out.unexpressed);
+  sort_counts(out.stand_ins);
+}
+
+// ---- hints ----
+
+constexpr std::size_t kLeastForHint = 3;  // different scenarios: with fewer every term fits
+
+double term_of(const ServedRun& run, const std::string& name) {
+  const auto found =
+      std::find_if(run.tpot_terms.begin(), run.tpot_terms.end(), [&](const auto& t) { return t.first == name; });
+  return found != run.tpot_terms.end() ? found->second : 0;
+}
+
+// `slope`: what the prediction of a point grows by; how often it is to be added so that the squares of the relative
+// errors are least, predictions that would fall below nothing left out of the question.
+double best_multiple(const std::vector<ServedPair>& pairs, std::size_t m,
+                     const std::function<double(const ServedPair&)>& slope) {
+  double above = 0, below = 0;
+  for (const ServedPair& pair : pairs) {
+    const double s = slope(pair) / pair.point->measured[m];
+    above -= s * pair.error(m);
+    below += s * s;
+  }
+  return below > 0 ? above / below : 0;
+}
+
+double mean_with(const std::vector<ServedPair>& pairs, std::size_t m,
+                 const std::function<double(const ServedPair&)>& slope, double multiple) {
+  double sum = 0;
+  for (const ServedPair& pair : pairs) {
+    sum += std::fabs(pair.error(m) + multiple * slope(pair) / pair.point->measured[m]);
+  }
+  return sum / static_cast<double>(pairs.size());
+}
+
+std::vector<std::pair<std::string, double>> shares_of(const std::vector<ServedPair>& pairs) {
+  std::vector<std::pair<std::string, double>> out;
+  for (const ServedPair& pair : pairs) {
+    for (const auto& [name, seconds] : pair.run->tpot_terms) {
+      auto found = std::find_if(out.begin(), out.end(), [&](const auto& s) { return s.first == name; });
+      found = found != out.end() ? found : out.insert(found, {name, 0.0});
+      found->second += seconds / pair.run->median[1] / static_cast<double>(pairs.size());
+    }
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
+}
+
+std::optional<ServedHint> hint_of(const std::vector<std::string>& labels, std::vector<ServedPair> pairs,
+                                  std::size_t m) {
+  std::erase_if(pairs, [&](const ServedPair& pair) { return !std::isfinite(pair.error(m)); });
+  std::set<std::vector<std::string>> scenarios;
+  for (const ServedPair& pair : pairs) {
+    scenarios.insert(pair.point->assignments);
+  }
+  if (scenarios.size() < kLeastForHint) {
+    return std::nullopt;
+  }
+  ServedHint out;
+  out.labels = labels;
+  out.metric = m;
+  out.shares = shares_of(pairs);
+  out.mean_now = out.mean_then = errors_of(pairs)[m].mean;
+  const auto consider = [&](const std::string& term, const std::function<double(const ServedPair&)>& slope) {
+    const double multiple = best_multiple(pairs, m, slope), mean = mean_with(pairs, m, slope, multiple);
+    const bool possible = term.empty() || multiple > -1;
+    if (possible && mean < out.mean_then) {
+      out.term = term;
+      out.mean_then = mean;
+      out.factor = term.empty() ? 1 : 1 + multiple;
+      out.added_s = term.empty() ? multiple : 0;
+    }
+  };
+  consider("", [](const ServedPair&) { return 1.0; });
+  if (m == 1) {
+    for (const auto& [name, share] : out.shares) {
+      consider(name, [&name = name](const ServedPair& pair) { return term_of(*pair.run, name); });
+    }
+  } else {
+    consider("all of it", [m](const ServedPair& pair) { return pair.run->median[m]; });
+  }
+  return out;
+}
+
+}  // namespace
+
+ServedErrors served_errors(const std::vector<double>& errors) {
+  ServedErrors out;
+  out.points = static_cast<int>(errors.size());
+  if (errors.empty()) {
+    out.median = out.mean = out.p90 = out.bias = kUndefined;
+    return out;
+  }
+  std::vector<double> sizes;
+  for (const double e : errors) {
+    sizes.push_back(std::fabs(e));
+    out.mean += std::fabs(e) / static_cast<double>(errors.size());
+    out.bias += e / static_cast<double>(errors.size());
+  }
+  std::sort(sizes.begin(), sizes.end());
+  out.median = median_of(sizes);
+  out.p90 = quantile_of(sizes, 0.9);
+  return out;
+}
+
+ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points,
+                               const std::vector<std::optional<ServedRun>>& runs) {
+  ServedSummary out;
+  for (const auto& [heading, column] : layout.groups) {
+    out.headings.push_back(heading);
+  }
+  out.points = static_cast<int>(points.size());
+  const std::vector<ServedPair> pairs = pairs_of(points, runs);
+  out.expressed = static_cast<int>(pairs.size());
+  std::set<std::vector<std::string>> scenarios;
+  std::map<std::vector<std::string>, std::vector<ServedPair>> by_group;
+  std::map<std::pair<std::vector<std::string>, double>, std::vector<ServedPair>> by_in_flight;  // ranges in their order
+  for (const ServedPair& pair : pairs) {
+    scenarios.insert(pair.point->assignments);
+    by_group[pair.point->groups].push_back(pair);
+    const auto range = std::find_if(std::begin(kInFlight), std::end(kInFlight),
+                                    [&](const auto& r) { return pair.point->in_flight <= r.first; });
+    by_in_flight[{pair.point->groups, static_cast<double>(range - std::begin(kInFlight))}].push_back(pair);
+  }
+  out.scenarios = static_cast<int>(scenarios.size());
+  count_coverage(points, runs, out);
+  out.noise = noise_of(points);
+  out.all.errors = errors_of(pairs);
+  for (const auto& [key, some] : by_in_flight) {
+    ServedGroup group{key.first, errors_of(some)};
+    group.labels.push_back(in_flight_range(some.front().point->in_flight));
+    out.groups.push_back(std::move(group));
+  }
+  for (const auto& [labels, some] : by_group) {
+    for (const std::size_t m : {std::size_t{1}, std::size_t{0}}) {
+      if (std::optional<ServedHint> hint = hint_of(labels, some, m)) {
+        out.hints.push_back(*std::move(hint));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace epsim::app

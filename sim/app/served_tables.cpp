@@ -1,0 +1,303 @@
+// Served points as text, tables and JSON.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/served_summary.h"
+#include "sim/report/format.h"
+#include "sim/report/text_table.h"
+
+namespace epsim::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kServedTitles[] = {"TTFT", "TPOT", "end to end"};
+constexpr std::size_t kShownOrder[] = {1, 0, 2};  // TPOT first: what a step takes
+constexpr std::size_t kServedColumns = 110, kMostPointsShown = 24, kSharesShown = 4;
+
+std::string percent_or_none(double share) { return std::isfinite(share) ? percent(share) : "-"; }
+std::string signed_or_none(double share) { return std::isfinite(share) ? signed_percent(share) : "-"; }
+
+std::string counted(const std::vector<ServedCount>& counts, bool alone) {
+  std::string out;
+  for (const ServedCount& c : counts) {
+    const std::string head =
+        alone ? fmt::format("{:>7}  {:>5}  ", c.points, c.alone) : fmt::format("{:>7}  ", c.points);
+    out += head + wrapped(printable(c.text), kServedColumns, head.size(), head.size()) + "\n";
+  }
+  return out;
+}
+
+std::string coverage_text(const ServedSummary& s) {
+  std::string out =
+      fmt::format("expressed: {} of {} measured points ({} %), as {} different scenarios; {} without a stand-in\n",
+                  s.expressed, s.points, percent(s.expressed / static_cast<double>(s.points)), s.scenarios, s.exact);
+  if (!s.unexpressed.empty()) {
+    out += "\n points  alone  not expressed, and why (alone: for no other reason)\n" + counted(s.unexpressed, true);
+  }
+  if (!s.stand_ins.empty()) {
+    out += "\n points  expressed with a stand-in\n" + counted(s.stand_ins, false);
+  }
+  std::vector<std::string> noise;
+  for (const std::size_t m : kShownOrder) {
+    if (s.noise[m].pairs > 0) {
+      noise.push_back(
+          fmt::format("{} {} % (p90 {})", kServedTitles[m], percent(s.noise[m].median), percent(s.noise[m].p90)));
+    }
+  }
+  if (!noise.empty()) {
+    out += fmt::format("\nnoise floor, median of what a repeat within {:.0f} days differs by ({} pairs): {}\n",
+                       kRepeatDays, s.noise[1].pairs, fmt::join(noise, ", "));
+  }
+  return out;
+}
+
+void add_error_row(TextTable& table, std::vector<std::string> cells, const ServedGroup& group) {
+  cells.push_back(fmt::format("{}", group.errors[1].points));
+  for (const std::size_t m : kShownOrder) {
+    const ServedErrors& e = group.errors[m];
+    cells.insert(cells.end(),
+                 {percent_or_none(e.median), percent_or_none(e.mean), percent_or_none(e.p90), signed_or_none(e.bias)});
+  }
+  table.add_row(std::move(cells));
+}
+
+std::string groups_text(const ServedSummary& s) {
+  TextTable table;
+  for (const std::string& heading : s.headings) {
+    table.add_column({"", printable(heading)}, Align::kLeft);
+  }
+  table.add_column({"in", "flight"}, Align::kLeft);
+  table.add_column({"", "points"});
+  for (const std::size_t m : kShownOrder) {
+    table.add_column({kServedTitles[m], "median"});
+    for (const char* name : {"mean", "p90", "bias"}) {
+      table.add_column({"", name});
+    }
+  }
+  for (const ServedGroup& group : s.groups) {
+    std::vector<std::string> cells;
+    std::transform(group.labels.begin(), group.labels.end(), std::back_inserter(cells), printable);
+    add_error_row(table, std::move(cells), group);
+  }
+  std::vector<std::string> all(s.headings.size() + 1);
+  all.front() = "all";
+  add_error_row(table, std::move(all), s.all);
+  return "\nerror of predicted medians, % of the measured ones: size (median, mean, 90th percentile), and bias (mean "
+         "with "
+         "its sign)\n" +
+         table.render(0);
+}
+
+std::string hints_text(const ServedSummary& s) {
+  std::string out;
+  for (const ServedHint& h : s.hints) {
+    const bool tpot = h.metric == 1;
+    const std::string what = !h.term.empty() ? fmt::format("{} x {:.2f}", h.term, h.factor)
+                             : h.mean_then < h.mean_now
+                                 ? fmt::format("{:+.2f} ms a {}", h.added_s * 1e3, tpot ? "token" : "request")
+                                 : std::string("no single term");
+    std::string line = fmt::format("  {}, {}: {} leaves a mean error of {} % (now {})",
+                                   printable(fmt::format("{}", fmt::join(h.labels, " "))), kServedTitles[h.metric],
+                                   what, percent(h.mean_then), percent(h.mean_now));
+    if (tpot) {
+      line += "; its terms:";
+      for (std::size_t i = 0; i < std::min(kSharesShown, h.shares.size()); ++i) {
+        line += fmt::format("{} {} {} %", i > 0 ? "," : "", h.shares[i].first, percent(h.shares[i].second));
+      }
+    }
+    out += wrapped(line, kServedColumns, 4) + "\n";
+  }
+  return out.empty()
+             ? ""
+             : "\nwhere to look first: the one term that, changed alone, leaves the least error (a hint; no price is "
+               "changed by it)\n" +
+                   out;
+}
+
+std::string served_points_text(const ResultTable& points) {
+  const auto is_shown = [](const ResultColumn& c) {
+    return c.name == "row" || c.name == "in_flight" || c.name.starts_with("measured_") ||
+           c.name.starts_with("predicted_") || c.name.starts_with("error_");
+  };
+  TextTable table;
+  for (const ResultColumn& column : points.columns) {
+    if (is_shown(column)) {
+      const std::size_t cut = column.name.find('_');
+      table.add_column({column.name.substr(0, cut), cut == std::string::npos ? "" : column.name.substr(cut + 1)});
+    }
+  }
+  for (const std::vector<Cell>& row : points.rows) {
+    std::vector<std::string> cells;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (is_shown(points.columns[c])) {
+        const double value = number_of(row[c]);
+        cells.push_back(!std::isfinite(value)                          ? "-"
+                        : points.columns[c].name.starts_with("error_") ? signed_percent(value)
+                                                                       : rounded(value));
+      }
+    }
+    table.add_row(std::move(cells));
+  }
+  return "\npoints; errors in %\n" + table.render(0);
+}
+
+Json served_errors_json(const std::array<ServedErrors, 3>& errors) {
+  Json out = Json::object();
+  for (std::size_t m = 0; m < errors.size(); ++m) {
+    const ServedErrors& e = errors[m];
+    out[kServedMetrics[m]] = {{"points", e.points},
+                              {"median_share", e.median},
+                              {"mean_share", e.mean},
+                              {"p90_share", e.p90},
+                              {"bias_share", e.bias}};
+  }
+  return out;
+}
+
+Json served_counts_json(const std::vector<ServedCount>& counts) {
+  Json out = Json::array();
+  for (const ServedCount& c : counts) {
+    out.push_back({{"text", c.text}, {"points", c.points}, {"alone", c.alone}});
+  }
+  return out;
+}
+
+// Names of all terms in the order in which they first come.
+std::vector<std::string> served_term_names(const std::vector<std::optional<ServedRun>>& runs) {
+  std::vector<std::string> out;
+  for (const std::optional<ServedRun>& run : runs) {
+    for (const auto& [name, seconds] : run ? run->tpot_terms : decltype(run->tpot_terms){}) {
+      if (std::find(out.begin(), out.end(), name) == out.end()) {
+        out.push_back(name);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+ResultTable served_table(const ServedLayout& layout, const std::vector<ServedPoint>& points,
+                         const std::vector<std::optional<ServedRun>>& runs) {
+  ResultTable out{"points", {{"row", false}, {"group", true}}, {}};
+  for (const std::string& flag : layout.flags) {
+    out.columns.push_back({flag, true});
+  }
+  out.columns.push_back({"in_flight", false});
+  for (const char* kind : {"measured", "predicted", "error"}) {
+    for (const char* metric : kServedMetrics) {
+      out.columns.push_back(
+          {fmt::format("{}_{}_{}", kind, metric, kind == std::string_view("error") ? "share" : "ms"), false});
+    }
+  }
+  const std::vector<std::string> terms = served_term_names(runs);
+  for (const std::string& term : terms) {
+    out.columns.push_back({"tpot_" + term + "_ms", false});
+  }
+  for (const auto& [name, text] : {std::pair("kv_tokens_per_rank", false), std::pair("extrapolated_share", false),
+                                   std::pair("unexpressed", true)}) {
+    out.columns.push_back({name, text});
+  }
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const ServedPoint& point = points[i];
+    const ServedRun none, &run = runs[i] ? *runs[i] : none;
+    const bool has = runs[i] && run.error.empty();
+    std::vector<Cell>& row = out.rows.emplace_back(std::vector<Cell>{static_cast<double>(point.row)});
+    row.emplace_back(fmt::format("{}", fmt::join(point.groups, " ")));
+    row.insert(row.end(), point.flags.begin(), point.flags.end());
+    row.emplace_back(point.in_flight);
+    for (const double measured : point.measured) {
+      row.emplace_back(measured * 1e3);
+    }
+    for (const double predicted : run.median) {
+      row.emplace_back(has ? predicted * 1e3 : kUndefined);
+    }
+    for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
+      row.emplace_back(has ? run.median[m] / point.measured[m] - 1 : kUndefined);
+    }
+    for (const std::string& term : terms) {
+      const auto found =
+          std::find_if(run.tpot_terms.begin(), run.tpot_terms.end(), [&](const auto& t) { return t.first == term; });
+      row.emplace_back(found != run.tpot_terms.end() ? found->second * 1e3 : kUndefined);
+    }
+    row.emplace_back(has ? run.kv_tokens : kUndefined);
+    row.emplace_back(has ? run.extrapolated : kUndefined);
+    row.emplace_back(has ? std::string() : runs[i] ? run.error : fmt::format("{}", fmt::join(point.reasons, "; ")));
+  }
+  return out;
+}
+
+ResultTable served_groups_table(const ServedSummary& s) {
+  ResultTable out{"groups", {}, {}};
+  for (const std::string& heading : s.headings) {
+    out.columns.push_back({heading, true});
+  }
+  out.columns.push_back({"in_flight", true});
+  out.columns.push_back({"points", false});
+  for (const std::size_t m : kShownOrder) {
+    for (const char* name : {"median", "mean", "p90", "bias"}) {
+      out.columns.push_back({fmt::format("{}_{}_error_share", kServedMetrics[m], name), false});
+    }
+  }
+  const auto add = [&](std::vector<std::string> labels, const ServedGroup& group) {
+    std::vector<Cell>& row = out.rows.emplace_back(labels.begin(), labels.end());
+    row.emplace_back(static_cast<double>(group.errors[1].points));
+    for (const std::size_t m : kShownOrder) {
+      const ServedErrors& e = group.errors[m];
+      row.insert(row.end(), {e.median, e.mean, e.p90, e.bias});
+    }
+  };
+  for (const ServedGroup& group : s.groups) {
+    add(group.labels, group);
+  }
+  std::vector<std::string> all(s.headings.size() + 1);
+  all.front() = "all";
+  add(std::move(all), s.all);
+  return out;
+}
+
+std::string served_text(const ServedSummary& s, const ResultTable& points) {
+  std::string out = coverage_text(s);
+  if (s.expressed > 0) {
+    out += groups_text(s) + hints_text(s);
+  }
+  return out + (points.rows.size() <= kMostPointsShown ? served_points_text(points) : "");
+}
+
+std::string served_json(const ServedSummary& s, const ResultTable& points) {
+  Json out{{"format", 1},
+           {"points", s.points},
+           {"expressed", s.expressed},
+           {"without_stand_in", s.exact},
+           {"scenarios", s.scenarios},
+           {"unexpressed", served_counts_json(s.unexpressed)},
+           {"stand_ins", served_counts_json(s.stand_ins)}};
+  for (std::size_t m = 0; m < s.noise.size(); ++m) {
+    out["repeats"][kServedMetrics[m]] = {
+        {"pairs", s.noise[m].pairs}, {"median_share", s.noise[m].median}, {"p90_share", s.noise[m].p90}};
+  }
+  out["errors"] = served_errors_json(s.all.errors);
+  out["group_names"] = s.headings;
+  out["groups"] = Json::array();
+  for (const ServedGroup& group : s.groups) {
+    out["groups"].push_back({{"labels", group.labels}, {"errors", served_errors_json(group.errors)}});
+  }
+  out["hints"] = Json::array();
+  for (const ServedHint& h : s.hints) {
+    out["hints"].push_back({{"labels", h.labels},
+                            {"metric", kServedMetrics[h.metric]},
+                            {"term", h.term},
+                            {"factor", h.factor},
+                            {"added_s", h.added_s},
+                            {"mean_share", h.mean_now},
+                            {"mean_left_share", h.mean_then}});
+  }
+  out["rows"] = json_rows(points);
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace epsim::app

@@ -1,0 +1,112 @@
+#include "sim/app/validate_served.h"
+
+#include <fmt/format.h>
+#include <tbb/global_control.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "sim/app/command_line.h"
+#include "sim/app/inputs.h"
+#include "sim/app/report_verb.h"
+#include "sim/app/results_folder.h"
+#include "sim/app/served_run.h"
+#include "sim/app/served_summary.h"
+#include "sim/core/files.h"
+#include "sim/report/format.h"
+#include "sim/report/progress.h"
+
+namespace epsim::app {
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *kTableLayout = "experiments/served/inferencex.yaml",
+                     *kBenchmarkLayout = "experiments/served/bench-serving.yaml";
+
+ServedRequest served_request_of(const po::variables_map& values) {
+  ServedRequest out;
+  out.table = values["served"].as<std::string>();
+  const bool json = is_json_lines(out.table);
+  const std::string layout = values.count("layout") > 0 ? values["layout"].as<std::string>()
+                             : json                     ? kBenchmarkLayout
+                                                        : kTableLayout;
+  out.layout = read_served_layout(shipped_file(layout));
+  if (values.count("scenario") > 0) {
+    out.scenario = shipped_file(values["scenario"].as<std::string>());
+  } else if (out.layout.scenario) {
+    out.scenario = *out.layout.scenario;
+  } else {
+    throw InputError({},
+                     "name the scenario of the deployment that was measured: epsim validate SCENARIO.yaml --served " +
+                         out.table.string());
+  }
+  out.overrides = assignments_of(values);
+  return out;
+}
+
+std::optional<std::vector<std::optional<ServedRun>>> run_with_line(const ServedRequest& request,
+                                                                   const std::vector<ServedPoint>& points,
+                                                                   const fs::path& folder, bool overwrite) {
+  ProgressBoard board(
+      std::cerr,
+      {.terminal = isatty(STDERR_FILENO) == 1, .columns = terminal_columns(), .unit = "scenarios", .simulated = false});
+  ProgressLine* line = nullptr;
+  std::int64_t done = 0;
+  ServedControl control;
+  control.stop = &interrupted();
+  control.overwrite = overwrite;
+  control.on_start = [&](std::size_t to_run, std::size_t before) {
+    if (before > 0) {
+      std::cerr << fmt::format("epsim: {} scenarios were finished before\n", before);
+    }
+    line = &board.add("served", static_cast<std::int64_t>(to_run));
+  };
+  control.on_run = [&] { line->update(++done, Ticks{}); };
+  auto out = run_served(request, points, folder, control);
+  line->finish(!out);
+  return out;
+}
+
+}  // namespace
+
+void add_served_options(po::options_description& options) {
+  options.add_options()("served", po::value<std::string>(),
+                        "a table of measured points (CSV), or what sglang.bench_serving or vllm bench serve wrote")(
+      "layout", po::value<std::string>(),
+      "how its rows become scenarios; default: InferenceX's columns, or the load generators' "
+      "(experiments/served/README.md)");
+  add_output_options(options);
+}
+
+int validate_served(const po::variables_map& values) {
+  interrupted();  // from here on, Ctrl-C is ours
+  const JsonOutput json(values);
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
+  const ServedRequest request = served_request_of(values);
+  const std::vector<ServedPoint> points = read_served_points(request.table, request.layout);
+  const ResultsFolder results(values, request.table.stem().string() + "-served",
+                              [&](const fs::path& earlier) { return holds_served(earlier, request); });
+  const auto runs = run_with_line(request, points, results.path(), values["overwrite"].as<bool>());
+  if (!runs) {
+    std::cout << "interrupted: finished scenarios are kept, and the same command goes on from there\n";
+    return kInterrupted;
+  }
+  const ServedSummary summary = summarise_served(request.layout, points, *runs);
+  const ResultTable table = served_table(request.layout, points, *runs);
+  write_file_atomically(results.path() / "points.csv", table_csv(table));
+  write_file_atomically(results.path() / "groups.csv", table_csv(served_groups_table(summary)));
+  write_file_atomically(results.path() / "served.json", served_json(summary, table));
+  write_file_atomically(results.path() / "report.html", report_of(results.path()));
+  results.publish();
+  std::cout << printable(request.table.filename().string()) << ", read by " << request.layout.file.filename().string()
+            << "\n"
+            << served_text(summary, table) << "\nresults: " << results.path().string()
+            << " (points.csv, groups.csv, report.html)\n";
+  json.print(served_json(summary, table));
+  return summary.expressed > 0 ? 0 : 1;
+}
+
+}  // namespace epsim::app

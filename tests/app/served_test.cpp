@@ -1,0 +1,241 @@
+// `epsim validate --served`: rows become scenarios as the layout says, errors are what the arithmetic gives, and a load
+// generator's own file can stand in for the table.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "sim/app/served_summary.h"
+#include "sim/core/error.h"
+#include "tests/app/process.h"
+#include "tests/support/errors.h"
+
+namespace epsim::test {
+namespace {
+
+using app::ServedPoint;
+using app::ServedRun;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+void write_served_layout(const TempDir& dir, const std::string& rules) {
+  std::ofstream(dir / "layout.yaml") << R"(
+flags: [gpu, tokens, n, workers]
+derived: {each: "{n/workers}"}
+groups: {GPU: gpu}
+in_flight: n
+measured: {ttft_ms: ttft, tpot_s: [none, tpot]}
+date: date
+rules:
+)" << rules;
+}
+
+std::vector<ServedPoint> points_of(const TempDir& dir, const std::string& rows) {
+  std::ofstream(dir / "table.csv") << "gpu,tokens,n,workers,ttft,tpot,none,date\n" << rows;
+  return app::read_served_points(dir / "table.csv", app::read_served_layout(dir / "layout.yaml"));
+}
+
+TEST_CASE("rules that apply set keys in their order, with the row's texts and numbers in place") {
+  const TempDir dir;
+  write_served_layout(dir, R"(
+  - {set: {a.b: "{n*10}", c: "{tokens}", d: "{each}"}}
+  - {when: {gpu: [x, y]}, set: {e: 1}, note: "{gpu} by y"}
+  - {when: {tokens: "*", workers: ""}, set: {f: 1}}
+  - {when: {gpu: z}, unexpressed: "no {gpu}"}
+)");
+  const auto points = points_of(dir, "x,64,9,2,250,0.02,,2026-01-31\nz,64,4,,10,,,\n");
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].assignments == std::vector<std::string>{"a.b=90", "c=64", "d=5", "e=1"});  // 9 / 2, rounded
+  CHECK(points[0].notes == std::vector<std::string>{"x by y"});
+  CHECK(points[0].reasons.empty());
+  CHECK(points[0].groups == std::vector<std::string>{"x"});
+  CHECK(points[0].in_flight == 9);
+  CHECK(points[0].measured[0] == doctest::Approx(0.25));  // 250 ms
+  CHECK(points[0].measured[1] == doctest::Approx(0.02));  // seconds; the first column has none
+  CHECK(std::isnan(points[0].measured[2]));
+  // A column that is empty where a rule needs it is a reason, too.
+  CHECK(points[1].reasons == std::vector<std::string>{"the table has no each", "no z"});
+  CHECK(std::isnan(points[1].day));
+}
+
+TEST_CASE("a layout names its own columns only, and a table has them") {
+  const TempDir dir;
+  write_served_layout(dir, "  - {when: {gpus: x}, set: {a: 1}}\n");
+  check_contains(error_of<InputError>([&] { points_of(dir, ""); }).what(), {"layout.yaml", "gpus", "gpu, "});
+  write_served_layout(dir, "  - {set: {a: \"{tokenz}\"}}\n");
+  check_contains(error_of<InputError>([&] { points_of(dir, ""); }).what(), {"layout.yaml", "tokenz", "tokens"});
+  write_served_layout(dir, "  - {set: {a: 1}, unexpressed: why}\n");
+  check_contains(error_of<InputError>([&] { points_of(dir, ""); }).what(), {"unexpressed", "or sets keys"});
+  write_served_layout(dir, "  - {set: {a: 1}}\n");
+  std::ofstream(dir / "other.csv") << "gpu,tokens\nx,1\n";
+  check_contains(error_of<InputError>([&] {
+                   app::read_served_points(dir / "other.csv", app::read_served_layout(dir / "layout.yaml"));
+                 }).what(),
+                 {"other.csv", "lacks", "workers", "--layout"});
+}
+
+TEST_CASE("errors: median, mean and 90th percentile of their size, bias with its sign") {
+  const app::ServedErrors e = app::served_errors({-0.1, 0.3, 0.2, -0.4});
+  CHECK(e.points == 4);
+  CHECK(e.median == doctest::Approx(0.25));
+  CHECK(e.mean == doctest::Approx(0.25));
+  CHECK(e.p90 == doctest::Approx(0.4));  // the 4th of 4: 0.9 x 4 = 3.6
+  CHECK(e.bias == doctest::Approx(0.0));
+}
+
+struct Served {
+  app::ServedLayout layout;
+  std::vector<ServedPoint> points;
+  std::vector<std::optional<ServedRun>> runs;
+  void add(const std::string& gpu, double n, double day, double measured_tpot, std::optional<ServedRun> run) {
+    ServedPoint p;
+    p.row = static_cast<int>(points.size()) + 1;
+    p.flags = {gpu, std::to_string(n)};
+    p.groups = {gpu};
+    p.in_flight = n;
+    p.day = day;
+    p.measured = {kNone, measured_tpot, kNone};
+    p.assignments = {"n=" + std::to_string(n)};
+    points.push_back(p);
+    runs.push_back(std::move(run));
+  }
+};
+
+ServedRun run_of(double experts, double attention) {
+  ServedRun out;
+  out.median = {1, experts + attention, 2};
+  out.tpot_terms = {{"experts", experts}, {"attention", attention}};
+  return out;
+}
+
+TEST_CASE("the hint finds the term that was made wrong: experts priced at twice what was measured") {
+  Served s;
+  s.layout.groups = {{"GPU", "gpu"}};
+  s.layout.flags = {"gpu", "n"};
+  s.add("x", 4, kNone, 1e-3 + 5e-3, run_of(2e-3, 5e-3));
+  s.add("x", 16, kNone, 4e-3 + 6e-3, run_of(8e-3, 6e-3));
+  CHECK(app::summarise_served(s.layout, s.points, s.runs).hints.empty());  // two scenarios: any term fits
+  s.add("x", 64, kNone, 9e-3 + 7e-3, run_of(18e-3, 7e-3));
+  const app::ServedSummary out = app::summarise_served(s.layout, s.points, s.runs);
+  REQUIRE(out.hints.size() == 1);
+  CHECK(out.hints[0].term == "experts");
+  CHECK(out.hints[0].factor == doctest::Approx(0.5));
+  CHECK(out.hints[0].mean_then == doctest::Approx(0).epsilon(1e-9));
+  // 7 for 6, 14 for 10, 25 for 16.
+  CHECK(out.hints[0].mean_now == doctest::Approx((1.0 / 6 + 0.4 + 9.0 / 16) / 3));
+  REQUIRE(out.groups.size() == 3);  // 1-8, 9-32 and 33-128 in flight
+  CHECK(out.groups[2].labels == std::vector<std::string>{"x", "33-128"});
+  CHECK(out.groups[2].errors[1].bias == doctest::Approx(9.0 / 16));
+}
+
+TEST_CASE("a constant that every token lacks is told as such") {
+  Served s;
+  s.layout.groups = {{"GPU", "gpu"}};
+  s.add("x", 4, kNone, 9e-3, run_of(2e-3, 5e-3));
+  s.add("x", 16, kNone, 16e-3, run_of(8e-3, 6e-3));
+  s.add("x", 64, kNone, 27e-3, run_of(18e-3, 7e-3));
+  const app::ServedSummary out = app::summarise_served(s.layout, s.points, s.runs);
+  REQUIRE(out.hints.size() == 1);
+  CHECK(out.hints[0].term == "");
+  CHECK(out.hints[0].added_s == doctest::Approx(2e-3));
+}
+
+TEST_CASE("the noise floor is that of repeats within three days; reasons are counted alone and together") {
+  Served s;
+  s.add("x", 4, 0, 1.0, std::nullopt);
+  s.add("x", 4, 9, 3.0, std::nullopt);   // too late for a repeat
+  s.add("x", 4, 2, 1.1, std::nullopt);   // 10 % over that of day 0
+  s.add("y", 4, 1, 50.0, std::nullopt);  // of another configuration
+  s.points[0].reasons = {"a"};
+  s.points[1].reasons = {"a", "b"};
+  s.points[2].reasons = {"b", "b"};
+  ServedRun refused;
+  refused.error = "c";
+  s.runs[3] = refused;
+  const app::ServedSummary out = app::summarise_served(s.layout, s.points, s.runs);
+  CHECK(out.noise[1].pairs == 1);
+  CHECK(out.noise[1].median == doctest::Approx(0.1));
+  CHECK(out.expressed == 0);
+  REQUIRE(out.unexpressed.size() == 3);
+  CHECK((out.unexpressed[0].text == "a" && out.unexpressed[0].points == 2 && out.unexpressed[0].alone == 1));
+  CHECK((out.unexpressed[1].text == "b" && out.unexpressed[1].points == 2 && out.unexpressed[1].alone == 1));
+  CHECK((out.unexpressed[2].text == "c" && out.unexpressed[2].points == 1));
+}
+
+constexpr const char* kSmallRules = R"(
+  - {set: {requests: {kind: closed_loop, concurrency: "{n}", count: "{n*3}", input_tokens: "{tokens}", output_tokens: 8}}}
+  - {when: {gpu: nowhere}, unexpressed: "{gpu} is not a GPU"}
+)";
+
+TEST_CASE("a table is run, kept, and told: equal rows once, the same figures as epsim run, a page") {
+  const TempDir dir;
+  write_served_layout(dir, kSmallRules);
+  std::ofstream(dir / "table.csv") << "gpu,tokens,n,workers,ttft,tpot,none,date\n"
+                                      "a100,300,4,1,20,0.01,,\na100,300,4,1,21,0.01,,\na100,600,2,1,20,0.01,,\n"
+                                      "nowhere,600,2,1,20,0.01,,\n";
+  const std::string command = "validate " + small_scenario() + " --served table.csv --layout layout.yaml -o out";
+  const Outcome first = run_epsim(dir, command);
+  CAPTURE(first.err);
+  CHECK(first.exit_code == 0);
+  check_contains(first.out, {"expressed: 3 of 4 measured points (75.0 %), as 2 different scenarios",
+                             "nowhere is not a GPU", "a100", "1-8", "results: out"});
+  check_contains(first.err, {"2 of 2 scenarios"});
+  const Outcome again = run_epsim(dir, command + " --json");
+  check_contains(again.err, {"2 scenarios were finished before"});
+  const auto json = nlohmann::json::parse(again.out);
+  const Outcome run =
+      run_epsim(dir, "run " + small_scenario() +
+                         " --set 'requests={kind: closed_loop, concurrency: 4, count: 12, input_tokens: "
+                         "300, output_tokens: 8}' --json");
+  const double ttft_ms = nlohmann::json::parse(run.out).at("latency").at("ttft_p50_ms");
+  CHECK(json.at("rows").at(0).at("predicted_ttft_ms").get<double>() == doctest::Approx(ttft_ms));
+  CHECK(json.at("rows").at(0).at("error_ttft_share").get<double>() == doctest::Approx(ttft_ms / 20 - 1));
+  CHECK(json.at("rows").at(3).at("predicted_ttft_ms").is_null());
+  CHECK(json.at("rows").at(3).at("unexpressed") == "nowhere is not a GPU");
+  check_contains(slurp(dir / "out/report.html"), {"Predicted and measured", "served.json"});
+  check_contains(slurp(dir / "out/points.csv"), {"predicted_tpot_ms", "tpot_experts_ms"});
+  // Another table is not taken for this one.
+  std::ofstream(dir / "table.csv", std::ios::app) << "a100,900,2,1,20,0.01,,\n";
+  const Outcome other = run_epsim(dir, command);
+  CHECK(other.exit_code == 2);
+  check_contains(other.err, {"--overwrite"});
+}
+
+TEST_CASE("what the engines' load generators wrote is read as it is") {
+  const TempDir dir;
+  // SGLang: JSON lines, lengths as they were asked for; vLLM: one object, lengths as they were.
+  std::ofstream(dir / "sglang.jsonl")
+      << R"({"backend": "sglang", "request_rate": Infinity, "max_concurrency": 4, "completed": 12,
+ "random_input_len": 300, "random_output_len": 8, "random_range_ratio": 1.0, "median_ttft_ms": 20.0,
+ "median_tpot_ms": 10.0, "median_e2e_latency_ms": 90.0, "input_lens": [], "output_lens": []})";
+  std::ofstream(dir / "vllm.json")
+      << R"({"backend": "vllm", "request_rate": "inf", "max_concurrency": 4, "completed": 12,
+ "total_input_tokens": 3600, "total_output_tokens": 96, "median_ttft_ms": 20.0, "median_tpot_ms": 10.0, "median_e2el_ms": 90.0})";
+  std::ofstream(dir / "rate.json")
+      << R"({"backend": "vllm", "request_rate": 5.0, "max_concurrency": null, "completed": 3,
+ "input_lens": [300, 300, 300], "output_lens": [8, 8, 8], "median_ttft_ms": 20.0, "median_tpot_ms": 10.0, "median_e2el_ms": 90.0})";
+  const std::string layout = " --layout '" + (source_dir() / "experiments/served/bench-serving.yaml").string() + "'";
+  double predicted[2];
+  for (int i = 0; i < 2; ++i) {
+    const std::string file = i == 0 ? "sglang.jsonl" : "vllm.json";
+    const Outcome out =
+        run_epsim(dir, "validate " + small_scenario() + " --served " + file + layout + " --json -o " + file + "-out");
+    CAPTURE(out.err);
+    REQUIRE(out.exit_code == 0);
+    const auto row = nlohmann::json::parse(out.out).at("rows").at(0);
+    predicted[i] = row.at("predicted_e2e_ms");
+    CHECK(row.at("measured_e2e_ms") == 90.0);
+  }
+  CHECK(predicted[0] == predicted[1]);  // 300 tokens in, 8 out, 4 in flight, both
+  const Outcome rate = run_epsim(dir, "validate " + small_scenario() + " --served rate.json -o rate-out" + layout);
+  CAPTURE(rate.err);
+  CHECK(rate.exit_code == 0);
+  check_contains(rate.out, {"expressed: 1 of 1", "measured", "predicted"});
+  const Outcome nothing = run_epsim(dir, "validate --served vllm.json" + layout);
+  CHECK(nothing.exit_code == 2);
+  check_contains(nothing.err, {"name the scenario of the deployment"});
+}
+
+}  // namespace
+}  // namespace epsim::test
