@@ -17,6 +17,9 @@ namespace epsim {
 namespace {
 
 constexpr std::string_view kTriton = "sglang_fused_moe_triton", kCutlass = "moe_torch_flow_cutlass";
+constexpr std::string_view kRemotesToExpert0 = "0.5.10";  // of SGLang's tables: first_rank_with_remotes()
+// Experts of a rank up to which expert 0, with seven of eight rows, is no more uneven than the tables' power laws.
+constexpr double kMostWithRemotes = 16;
 
 // Most tables of aiconfigurator are of bf16 and of whichever kernel its framework chooses.
 constexpr PublicTable bf16_table(std::string_view machine, std::string_view op, std::string_view path) {
@@ -135,18 +138,22 @@ class Importer {
     const std::string_view distribution = csv_.text(csv_.column("distribution"));
     const bool balanced = distribution == "balanced";
     const bool triton = table_.kernel == kTriton;
+    const bool remotes_first =
+        triton && is("version", kRemotesToExpert0) && balanced && number("num_experts") <= kMostWithRemotes * ranks;
     // Nemotron's experts have no gate projection, and its 22 choices go through a latent.
     const bool gated = number("topk") != 22 && hidden != 2688;
-    // With expert parallelism SGLang's collector sends remote experts to expert 0; a power law's busiest rank is a
-    // draw.
+    // With expert parallelism SGLang's newer collector masks remote experts, whose rows still cost time; a power law's
+    // busiest rank is a draw.
     // epsim splits experts over ranks, never one expert.
-    if (!gated || number("moe_tp_size") != 1 || (ranks > 1 && (triton || !balanced))) {
+    if (!gated || number("moe_tp_size") != 1 || (ranks > 1 && !remotes_first && (triton || !balanced))) {
       return;
     }
     const RoutingShape shape{static_cast<std::int64_t>(tokens), static_cast<int>(number("num_experts")),
                              static_cast<int>(number("topk")), ranks};
     std::vector<std::int64_t> rows;
-    if (balanced) {
+    if (remotes_first) {
+      rows = first_rank_with_remotes(shape);
+    } else if (balanced) {
       rows = balanced_rows(shape);
       rows.resize(static_cast<std::size_t>(shape.experts / ranks));  // rank 0
     } else {

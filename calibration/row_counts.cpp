@@ -83,6 +83,25 @@ std::vector<std::int64_t> balanced_rows(const RoutingShape& shape) {
   return rows;
 }
 
+std::vector<std::int64_t> first_rank_with_remotes(const RoutingShape& shape) {
+  check_shape(shape);
+  const std::int64_t experts = shape.experts, stride = (experts + shape.top_k - 1) / shape.top_k;
+  const std::int64_t local = experts / shape.ranks;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(local), 0);
+  for (std::int64_t t = 0; t < shape.tokens; ++t) {
+    const std::int64_t first = shape.tokens >= stride ? t : t * stride / shape.tokens;
+    std::int64_t here = 0;
+    for (std::int64_t i = 0; i < shape.top_k; ++i) {
+      if (const std::int64_t e = (first + i * stride) % experts; e < local) {
+        ++rows[static_cast<std::size_t>(e)];
+        ++here;
+      }
+    }
+    rows.front() += here > 0 ? shape.top_k - here : 0;
+  }
+  return rows;
+}
+
 std::vector<std::int64_t> power_law_quantiles(const RoutingShape& shape, double alpha) {
   return power_law(shape, alpha, [&](int e) { return (e + 0.5) / shape.experts; });
 }

@@ -27,6 +27,11 @@ struct RoutingShape {
 
 // Rows per expert; they sum to tokens x top_k.
 std::vector<std::int64_t> balanced_rows(const RoutingShape& shape);
+// Rows of rank 0's experts in SGLang's table 0.5.10, balanced: the collector leaves tokens without an expert there out
+// (collector/helper.py, build_rank0_local_workload) and sends the others' remote choices to expert 0, which computes them
+// (collector/sglang/collect_moe.py: `clamp(min=0)`). So read, the A100's rows reach up to 66 % of the peak; the tables of
+// 0.5.14, whose remote choices are masked, would reach 194 %.
+std::vector<std::int64_t> first_rank_with_remotes(const RoutingShape& shape);
 std::vector<std::int64_t> power_law_quantiles(const RoutingShape& shape, double alpha);
 std::vector<std::int64_t> power_law_drawn(const RoutingShape& shape, double alpha, RandomStream& random);
 

@@ -16,13 +16,15 @@ constexpr std::size_t kKnownProducts = 4096;
 // The hottest expert of a group, over the group's mean: see the header.
 constexpr double kSkewExponent = 0.31;
 
-// SGLang's tables measure whole models on one GPU: few experts are touched only by few tokens. Many rows for few
+// SGLang's tables of Hopper measure whole models on one GPU: few experts are touched only by few tokens. Many rows for few
 // experts, what a GPU of an expert-parallel group has, lie beyond every point, and a fit's correction means nothing
-// there.
+// there. The A100's table has them.
 constexpr std::string_view kWholeModelKernel = "sglang_fused_moe_triton";
 constexpr double kMostMeasuredGroups = 256;
 // Rows per expert up to which few touched experts were measured, and from which all of a model's experts were touched.
 constexpr double kFewRows = 2, kManyRows = 8;
+// A place among them, by which a table is told that has few experts with many rows.
+constexpr double kFewExperts = 4, kRowsOfFew = 512;
 
 bool is_deepseek_mla(const AttentionSpec& a) {
   return a.kv_lora_rank == 512 && a.qk_nope_head_dim == 128 && a.qk_rope_head_dim == 64 && a.v_head_dim == 128;
@@ -76,7 +78,19 @@ std::optional<FittedOp> FittedCompute::take(const FittedProfile& profile, const 
   return out;
 }
 
-Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, double each, double groups) const {
+// Whether only whole models on one GPU were measured where this many rows come to an expert.
+bool FittedCompute::lacks_few_experts(const FittedOp& op, const MoeSpec& model) {
+  const std::array parameters{kRowsOfFew * kFewExperts,
+                              kFewExperts,
+                              kRowsOfFew,
+                              static_cast<double>(model.hidden),
+                              static_cast<double>(model.moe_intermediate),
+                              kRowsOfFew * kFewExperts};
+  return op.kernel == kWholeModelKernel && !op.inside(op_place(op.kind, parameters, op.rates));
+}
+
+Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, double each, double groups,
+                                  bool whole_models) const {
   const double skew = std::pow(groups, kSkewExponent);  // of the experts at hand, however many are asked about
   const auto at = [&](double g) {
     const double most = std::min(each * g, std::max(std::ceil(each), each * skew));
@@ -85,7 +99,7 @@ Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, doub
   };
   const double whole = std::min<double>(model.experts, kMostMeasuredGroups);
   const double many = std::clamp(std::log2(each / kFewRows) / std::log2(kManyRows / kFewRows), 0.0, 1.0);
-  if (op.kernel != kWholeModelKernel || groups >= whole || many <= 0) {
+  if (!whole_models || groups >= whole || many <= 0) {
     return at(groups);
   }
   // Each expert takes what it takes among all of the model's, at as many rows; the launch is paid once all the same.
@@ -100,8 +114,9 @@ Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, doub
 }
 
 void FittedCompute::tabulate_experts(const FittedOp& op, const MoeSpec& model) {
+  const bool whole_models = lacks_few_experts(op, model);
   experts_ = ExpertTable([&](double each, double groups) {
-    const Price price = expert_price(op, model, each, groups) + permutation(each * groups);
+    const Price price = expert_price(op, model, each, groups, whole_models) + permutation(each * groups);
     // No kernel is faster than the GPU's peak, nor than reading and writing its rows in bf16, wherever a fit is taken
     // to.
     const double rows = each * groups;

@@ -3,8 +3,8 @@
 //
 //   Models : weight matrices as dense GEMMs of their own shape; attention by batch and length; grouped expert GEMM by
 //            rows per touched expert and number of touched experts (ExpertTable).
-//            Where a table measured whole models on one GPU, each expert of a GPU's few takes the time that it takes
-//            among all of the model's at as many rows: nothing was measured closer to it.
+//            Where a table measured whole models on one GPU alone (bf16 on Hopper), each expert of a GPU's few takes the
+//            time that it takes among all of the model's at as many rows: nothing was measured closer to it.
 //            What surrounds the products (gate, norms, activation, permutation of the rows around the expert GEMM where
 //            its own kernel has none, logits) by operators of their own where the machine's profile has them.
 //   Ignores: which experts of a GPU have how many rows: the hottest of g is taken to have g^0.31 times the mean, what
@@ -61,7 +61,9 @@ class FittedCompute {
   std::optional<Price> price_of(const std::optional<FittedOp>& op, std::span<const double> parameters) const;
   Price permutation(double rows) const;
   std::optional<FittedOp> take(const FittedProfile& profile, const std::string& op, const GpuSpec& gpu) const;
-  Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups) const;
+  static bool lacks_few_experts(const FittedOp& op, const MoeSpec& model);
+  Price expert_price(const FittedOp& op, const MoeSpec& model, double rows_each, double groups,
+                     bool whole_models) const;
   void tabulate_experts(const FittedOp& op, const MoeSpec& model);
   Price marked(Price price) const;
   Price new_product(double rows, const WeightMatrix& matrix, bool bf16) const;

@@ -35,6 +35,30 @@ TEST_CASE("held-out errors of A100, H100 and H200 are inside their bands") {
   }
 }
 
+// What one GPU takes for DeepSeek-R1's experts in bf16, over the share of its peak.
+double share_of_peak(const char* node_name, double rows, double experts) {
+  const NodeEntry node = find_node(node_name);
+  const ComputeModel compute(find_model("deepseek-r1"), node.spec.gpu, {.gpus = 64, .attention_tp = 8}, node.compute);
+  return rows * 6 * 7168 * 2048 / compute.experts(rows, experts).time.count() / node.spec.gpu.bf16_peak.count();
+}
+
+// AIConfigurator, a100_sxm/moe/sglang/0.5.10, experts of 7168 x 2048: 4096 rows on 4 experts in 2.685 ms, 8192 on 2 in
+// 5.092 ms, 4096 on one in 2.573 ms, 131072 on 256 in 155.165 ms.
+TEST_CASE("few experts with many rows take what was measured of few, not of 256") {
+  const auto measured = [](double rows, double ms) { return rows * 6 * 7168 * 2048 / (ms * 1e-3) / 312e12; };
+  CHECK(measured(4096, 2.685) == doctest::Approx(0.431).epsilon(0.002));
+  CHECK(measured(131072, 155.165) == doctest::Approx(0.238).epsilon(0.002));
+  CHECK(share_of_peak("p4de.24xlarge", 4096, 4) == doctest::Approx(measured(4096, 2.685)).epsilon(0.1));
+  CHECK(share_of_peak("p4de.24xlarge", 8192, 2) == doctest::Approx(measured(8192, 5.092)).epsilon(0.1));
+  CHECK(share_of_peak("p4de.24xlarge", 4096, 1) == doctest::Approx(measured(4096, 2.573)).epsilon(0.15));
+  CHECK(share_of_peak("p4de.24xlarge", 131072, 256) == doctest::Approx(measured(131072, 155.165)).epsilon(0.1));
+}
+
+TEST_CASE("where whole models alone were measured, a GPU's few experts go at their rate") {
+  const double whole = share_of_peak("p5.48xlarge", 256 * 512, 256);
+  CHECK(share_of_peak("p5.48xlarge", 4 * 512, 4) == doctest::Approx(whole).epsilon(0.02));
+}
+
 TEST_CASE("the main job's GPU prices from its fits") {
   const NodeEntry node = find_node("p4de.24xlarge");
   const MoeSpec model = find_model("deepseek-r1");
@@ -43,10 +67,11 @@ TEST_CASE("the main job's GPU prices from its fits") {
   const RankBatch short_ones{.decode_tokens = 64, .decode_context = 64, .sampled = 64};
   CHECK(compute.attention(decode).time > compute.attention(short_ones).time);
   CHECK(compute.attention(decode).origin == Origin::kInterpolated);
-  // The table has 1024 rows an expert for all 256 together, and 8 experts alone with a row each.
+  // The table has 1024 rows an expert for all 256 together, and 8 experts alone with 8 rows each.
   CHECK(compute.experts(256 * 1024, 256).origin == Origin::kInterpolated);
-  CHECK(compute.experts(8, 8).origin == Origin::kInterpolated);
-  CHECK(compute.experts(4096, 4).origin == Origin::kExtrapolated);
+  CHECK(compute.experts(64, 8).origin == Origin::kInterpolated);
+  // Few experts with many rows: of 1 to 16 experts a rank.
+  CHECK(compute.experts(4096, 4).origin == Origin::kInterpolated);
   // 4 experts of 84 MiB read at 2039 GB/s take 173 us; no fit may be below the data sheet.
   CHECK(compute.experts(4, 4).time.count() > 4 * 84 * 1024 * 1024.0 / 2039e9);
   CHECK(compute.experts(8192, 4).time > compute.experts(4096, 4).time);

@@ -22,6 +22,15 @@ TEST_CASE("balanced: token t takes t + i x ceil(E / k), modulo E") {
   CHECK(balanced_rows({2, 8, 2, 1}) == Rows{1, 0, 1, 0, 1, 0, 1, 0});
 }
 
+TEST_CASE("rank 0 of SGLang's collector computes its tokens' remote choices on expert 0") {
+  // 8 experts on 4 ranks, top-2, stride 4. Of tokens 0 to 7, four have an expert on rank 0: 0 and 4 choose experts 0 and 4,
+  // 1 and 5 choose 1 and 5. Expert 0 has two rows of its own and four of remote choices.
+  CHECK(first_rank_with_remotes({8, 8, 2, 4}) == Rows{2 + 4, 2});
+  CHECK(first_rank_with_remotes({8, 8, 2, 1}) == balanced_rows({8, 8, 2, 1}));
+  // 16384 tokens over 256 ranks of one expert: a 32nd of them choose it, with 8 rows each.
+  CHECK(first_rank_with_remotes({16384, 256, 8, 256}) == Rows{16384 / 32 * 8});
+}
+
 TEST_CASE("a power law gives every token its experts, and no expert more rows than tokens") {
   RandomStream random(Seed{3}, "test");
   for (const double alpha : {0.6, 1.01, 1.2}) {
