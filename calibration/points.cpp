@@ -163,37 +163,6 @@ void validate_points(const PointFile& points, const std::string& file) {
   }
 }
 
-void append_points(PointFile& into, const PointFile& more, const std::string& file) {
-  if (into.provenance.machine != more.provenance.machine) {
-    throw InputError({file, 0, "machine"}, fmt::format("the points are of machine '{}', those before of '{}'.",
-                                                       more.provenance.machine, into.provenance.machine));
-  }
-  check_gpu(more.provenance, into.provenance.gpu, file);
-  for (const PointTable& table : more.tables) {
-    const auto own =
-        std::find_if(into.tables.begin(), into.tables.end(), [&](const auto& t) { return t.op == table.op; });
-    if (own == into.tables.end()) {
-      into.tables.push_back(table);
-      continue;
-    }
-    if (own->columns != table.columns || own->attributes != table.attributes) {
-      throw InputError({file, 0, table.op}, "its columns or attributes differ from those of the points before.");
-    }
-    for (std::size_t c = 0; c < table.columns.size(); ++c) {
-      own->values[c].insert(own->values[c].end(), table.values[c].begin(), table.values[c].end());
-    }
-    own->time_s.insert(own->time_s.end(), table.time_s.begin(), table.time_s.end());
-    own->rel_error.insert(own->rel_error.end(), table.rel_error.begin(), table.rel_error.end());
-    own->repeats.insert(own->repeats.end(), table.repeats.begin(), table.repeats.end());
-  }
-}
-
 bool same_gpu(const std::string& a, const std::string& b) { return gpu_key(a) == gpu_key(b); }
-
-void check_gpu(const Provenance& provenance, const std::string& gpu, const std::string& file) {
-  if (!same_gpu(provenance.gpu, gpu)) {
-    throw InputError({file, 0, "gpu"}, fmt::format("the points were taken on '{}', not on '{}'.", provenance.gpu, gpu));
-  }
-}
 
 }  // namespace epsim

@@ -72,13 +72,7 @@ void write_points(const PointFile& points, const std::filesystem::path& file);
 // Reads and checks. InputError for a file that is no such file, is of another version, or fails validate_points.
 PointFile read_points(const std::filesystem::path& file);
 
-// Adds the points of `more` to `into`: those of an operator that both have go behind those there are. Throws InputError
-// when the machines, GPUs, columns or attributes differ; `file` names `more`.
-void append_points(PointFile& into, const PointFile& more, const std::string& file);
-
 // Whether two names are of the same GPU. Case, blanks and vendor do not matter: "NVIDIA H200" is "h200".
 bool same_gpu(const std::string& a, const std::string& b);
-// Throws InputError unless the points were taken on this GPU.
-void check_gpu(const Provenance& provenance, const std::string& gpu, const std::string& file);
 
 }  // namespace epsim

@@ -136,9 +136,4 @@ std::vector<std::string> carried_over(const ComputeProfile& compute, const Netwo
   return out;
 }
 
-Efficiency LinkProfile::efficiency(CollectiveKind kind, int gpus, Seconds wire) const {
-  const Price price = time(kind, gpus, wire);
-  return {price.time.count() > 0 ? wire / price.time : 0.0, price.origin};
-}
-
 }  // namespace epsim

@@ -63,12 +63,11 @@ struct ComputeProfile {
   FlopsPerSecond peak{};       // bf16 data-sheet rate of the GPU it was measured on
   EfficiencyCurve dense_gemm;  // of the bf16 peak; small rows include the weight reads (n = 4096, k = 7168)
   std::vector<GroupedGemmCurve> grouped_gemm;
-  Figure grouped_gemm_plateau;  // of the bf16 peak, many rows: one number for a plain roofline
-  Figure weight_read;           // of the memory bandwidth, streaming expert weights (the floor)
-  Figure memory_bound;          // of the memory bandwidth, other memory-bound kernels
-  Figure kernel_constant;       // seconds added to each memory-bound kernel
-  Figure attention_prefill;     // of the bf16 peak, causal score and value products, long prompts
-  Figure attention_decode;      // of the memory bandwidth, reading the KV cache
+  Figure weight_read;        // of the memory bandwidth, streaming expert weights (the floor)
+  Figure memory_bound;       // of the memory bandwidth, other memory-bound kernels
+  Figure kernel_constant;    // seconds added to each memory-bound kernel
+  Figure attention_prefill;  // of the bf16 peak, causal score and value products, long prompts
+  Figure attention_decode;   // of the memory bandwidth, reading the KV cache
   // The machine's fitted operators, priced from where they have what is asked; null = the figures above alone.
   std::shared_ptr<const FittedProfile> fitted;
 
@@ -137,9 +136,6 @@ struct LinkProfile {
   // which is the same ring the other way round, and any kind without one the all-to-all's (extrapolated). Another rate
   // scales by itself: equal wire time, equal efficiency.
   Price time(CollectiveKind kind, int gpus, Seconds wire) const;
-  // wire / time(): the share of the data sheet's rate that is reached, the latency included. Zero for no bytes; an
-  // all-reduce done inside the switch can exceed 1.
-  Efficiency efficiency(CollectiveKind kind, int gpus, Seconds wire) const;
 };
 
 struct NetworkProfile {

@@ -219,7 +219,6 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
   const auto figure = [&](const char* key, double scale = 1) {
     return read_figure(figures.required_section(key), carried_over, scale);
   };
-  out.grouped_gemm_plateau = figure("grouped_gemm_plateau");
   out.weight_read = figure("weight_read");
   out.memory_bound = figure("memory_bound");
   out.kernel_constant = figure("kernel_constant_us", 1e-6);

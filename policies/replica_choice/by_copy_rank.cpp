@@ -66,8 +66,6 @@ std::vector<double> vllm_shares(int tokens, int copies) {
   return out;
 }
 
-int ascend_copy(int token, int gpu, int expert, int copies) { return (token % kAscendRows + gpu + expert) % copies; }
-
 std::vector<double> ascend_shares(int tokens, int gpu, int expert, int copies) {
   std::vector<double> out(static_cast<std::size_t>(copies), 0.0);
   for (int rest = 0; rest < copies; ++rest) {  // of a table row; whole passes over the table, then a part of it

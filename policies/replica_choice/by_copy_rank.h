@@ -11,8 +11,7 @@ int vllm_copy(std::uint32_t token, int copies);
 // Share of each copy over the rows 0 .. tokens - 1.
 std::vector<double> vllm_shares(int tokens, int copies);
 
-// The copy that vllm-ascend uses for row `token` of GPU `gpu`: (row mod 1024 + gpu + expert) mod copies.
-int ascend_copy(int token, int gpu, int expert, int copies);
+// The same for vllm-ascend, which gives row `token` of GPU `gpu` the copy (token mod 1024 + gpu + expert) mod copies.
 std::vector<double> ascend_shares(int tokens, int gpu, int expert, int copies);
 
 // Share of each copy when it is a uniform 16-bit number modulo their count.

@@ -54,18 +54,4 @@ std::vector<double> smooth_shares(std::span<const double> shares, int picks) {
   return out;
 }
 
-int choose_copy(int token_gpu, std::span<const int> holders, std::span<const double> weights, const ClusterShape& shape,
-                WeightedRule rule, RandomStream& random) {
-  const std::vector<double> shares = copy_shares(token_gpu, holders, weights, shape, rule);
-  double mark = random.uniform();
-  int chosen = -1;
-  for (std::size_t i = 0; i < holders.size() && mark >= 0; ++i) {
-    if (shares[i] > 0) {
-      chosen = holders[i];
-      mark -= shares[i];
-    }
-  }
-  return chosen;
-}
-
 }  // namespace epsim

@@ -27,8 +27,4 @@ std::vector<double> copy_shares(int token_gpu, std::span<const int> holders, std
 // picks, so that few tokens come out unlike `shares`; after a whole period they are equal.
 std::vector<double> smooth_shares(std::span<const double> shares, int picks);
 
-// One draw from copy_shares(): the GPU.
-int choose_copy(int token_gpu, std::span<const int> holders, std::span<const double> weights, const ClusterShape& shape,
-                WeightedRule rule, RandomStream& random);
-
 }  // namespace epsim

@@ -31,12 +31,10 @@ class RandomStream {
   // In [0, n), without bias (Lemire, "Fast random integer generation in an interval", 2019). n must be positive.
   std::uint64_t below(std::uint64_t n);
   double exponential(double mean);
-  double normal();                                  // mean 0, deviation 1; Box-Muller, both values used
-  double gamma(double shape, double scale);         // Marsaglia and Tsang 2000
-  double lognormal(double mu, double sigma);        // of the underlying normal
-  std::int64_t poisson(double mean);                // inversion below 30, else PTRS (Hoermann 1993)
-  std::int64_t geometric(double mean);              // >= 1, with the given mean >= 1
-  std::int64_t binomial(std::int64_t n, double p);  // inversion for small n*p, else a rounded, clamped normal
+  double normal();                            // mean 0, deviation 1; Box-Muller, both values used
+  double gamma(double shape, double scale);   // Marsaglia and Tsang 2000
+  double lognormal(double mu, double sigma);  // of the underlying normal
+  std::int64_t geometric(double mean);        // >= 1, with the given mean >= 1
 
  private:
   static constexpr std::uint64_t rotl(std::uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }

@@ -55,17 +55,6 @@ void LoadWindow::set_affinity(std::shared_ptr<const Affinity> affinity) {
   affinity_ = std::move(affinity);
 }
 
-void LoadWindow::validate(const std::string& where) const {
-  for (int l = 0; l < layers_; ++l) {
-    const std::span<const double> row = layer(l);
-    const auto bad = std::find_if(row.begin(), row.end(), [](double x) { return !(std::isfinite(x) && x >= 0); });
-    if (bad != row.end()) {
-      throw InputError({where, 0, ""}, fmt::format("MoE layer {}, expert {}: the load {} is not a finite number >= 0.",
-                                                   l, bad - row.begin(), *bad));
-    }
-  }
-}
-
 double balancedness(std::span<const double> loads) {
   const auto [sum, max] = sum_and_max(loads);
   return max > 0 ? sum / static_cast<double>(loads.size()) / max : 1.0;

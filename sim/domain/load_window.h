@@ -38,9 +38,6 @@ class LoadWindow {
   const Affinity* affinity() const { return affinity_.get(); }
   void set_affinity(std::shared_ptr<const Affinity> affinity);
 
-  // Throws InputError unless every count is finite and not negative; `where` names the source in the message.
-  void validate(const std::string& where) const;
-
  private:
   std::size_t size() const { return static_cast<std::size_t>(experts_); }
   int layers_ = 0, experts_ = 0, batches_ = 0, capacity_ = 0;

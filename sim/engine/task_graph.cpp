@@ -208,11 +208,4 @@ void TaskRun::schedule(TaskId t, std::int64_t delay) {
   queue_.push(Ticks(origin_ + now_ + delay), Phase::Complete, {t, ++version_[static_cast<std::size_t>(t)]});
 }
 
-void TaskRun::critical_path(std::vector<TaskId>& out) const {
-  out.clear();
-  for (TaskId t = last_; t != kNoTask; t = held_by(t)) {
-    out.push_back(t);
-  }
-}
-
 }  // namespace epsim

@@ -71,8 +71,6 @@ class TaskRun {
   // the start of the run.
   TaskId held_by(TaskId t) const { return held_by_[static_cast<std::size_t>(t)]; }
   TaskId last() const { return last_; }  // the one that ended last; kNoTask for an empty graph
-  // The tasks from which the run's length is made, last first: each started when the next one in this list ended.
-  void critical_path(std::vector<TaskId>& out) const;
   std::span<const TaskId> waits_for(TaskId t) const;
 
  private:

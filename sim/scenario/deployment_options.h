@@ -43,7 +43,6 @@ struct DeploymentOptions {
   AfterLoss after_loss = AfterLoss::kKeep;
   BytesPerSecond reload_rate{};  // of each GPU, from outside; 0 = lost weights are nowhere to be had
   bool single() const { return pools.empty(); }
-  int instances() const;
 };
 
 }  // namespace epsim

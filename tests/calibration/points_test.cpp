@@ -130,21 +130,5 @@ TEST_CASE("a missing operator or column lists those there are") {
                  {"no column 'rows'", "m, n, k"});
 }
 
-TEST_CASE("points taken on another GPU are not mixed in") {
-  check_gpu(sample().provenance, "h200", "a.h5");
-  check_contains(error_of<InputError>([] { check_gpu(sample().provenance, "H100", "a.h5"); }).what(),
-                 {"a.h5", "taken on 'NVIDIA H200', not on 'H100'"});
-  PointFile all = sample(), more = sample();
-  append_points(all, more, "b.h5");
-  CHECK(all.table("gemm").size() == 4);
-  CHECK(all.table("gemm").values_of("m")[2] == 16);
-  more.provenance.gpu = "NVIDIA H100 80GB HBM3";
-  check_contains(error_of<InputError>([&] { append_points(all, more, "b.h5"); }).what(), {"b.h5", "NVIDIA H100"});
-  more = sample();
-  more.tables[0].attributes["dtype"] = "fp8";
-  check_contains(error_of<InputError>([&] { append_points(all, more, "b.h5"); }).what(),
-                 {"columns or attributes differ"});
-}
-
 }  // namespace
 }  // namespace epsim

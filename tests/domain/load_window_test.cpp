@@ -53,17 +53,6 @@ TEST_CASE("batches that were not announced, or have another shape, break an inva
   CHECK(w.layer(0)[1] == 2.0);
 }
 
-TEST_CASE("counts that are no counts are refused with their place") {
-  for (const double bad : {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
-    LoadWindow w(3, 4);
-    CHECK_NOTHROW(w.validate("counts.json"));
-    w.layer(2)[1] = bad;
-    const InputError e = test::error_of<InputError>([&] { w.validate("counts.json"); });
-    CHECK(e.place.file == "counts.json");
-    test::check_contains(e.what(), {"MoE layer 2, expert 1"});
-  }
-}
-
 TEST_CASE("balancedness is mean over max, and 1 when nothing is loaded") {
   const double uneven[] = {4, 1, 1, 2}, even[] = {3, 3}, one[] = {0, 0, 8, 0}, zero[] = {0, 0, 0};
   CHECK(balancedness(uneven) == 0.5);  // mean 2, max 4

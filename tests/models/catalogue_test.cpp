@@ -202,7 +202,7 @@ TEST_CASE("a node file of the user") {
   const NodeEntry h20 = node_from(folder, own_gpu);
   CHECK(h20.spec.gpu.name == "H20");
   CHECK(h20.compute.carried_over == "measured on a GPU of 989 TF/s, used for one of 148");
-  CHECK(h20.compute.grouped_gemm_plateau.origin == Origin::kExtrapolated);
+  CHECK(h20.compute.weight_read.origin == Origin::kExtrapolated);
 }
 
 TEST_CASE("errors in a node file name file, line and key") {

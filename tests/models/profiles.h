@@ -37,7 +37,6 @@ inline ComputeProfile plain_compute() {
   grouped.experts = 10;
   grouped.curve.points = {{1.0, 0.5}, {1e6, 0.5}};
   p.grouped_gemm = {grouped};
-  p.grouped_gemm_plateau = figure(0.5);
   p.weight_read = figure(0.8);
   p.memory_bound = figure(0.8);
   p.kernel_constant = figure(0.0);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policies/registry.h"
+#include "policies/replica_choice/polling_weights.h"
 #include "tests/support/paths.h"
 #include "tests/support/routing_window.h"
 #include "tests/support/token_traffic.h"
@@ -29,6 +30,21 @@ inline Placement placed(const std::string& policy, const LoadWindow& window, con
     shares = choose_replicas(*make_replica_choice(std::string(entry.replica_choice), choice), plan, window, shape);
   }
   return Placement::build(plan, shape, Bytes(1), Bytes(1e9), std::move(shares));
+}
+
+// One draw from copy_shares(): the GPU.
+inline int choose_copy(int token_gpu, std::span<const int> holders, std::span<const double> weights,
+                       const ClusterShape& shape, WeightedRule rule, RandomStream& random) {
+  const std::vector<double> shares = copy_shares(token_gpu, holders, weights, shape, rule);
+  double mark = random.uniform();
+  int chosen = -1;
+  for (std::size_t i = 0; i < holders.size() && mark >= 0; ++i) {
+    if (shares[i] > 0) {
+      chosen = holders[i];
+      mark -= shares[i];
+    }
+  }
+  return chosen;
 }
 
 inline double sum(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); }

@@ -103,7 +103,7 @@ class Router {
       for (std::size_t l = 0; l < kGraceLayers; ++l) {
         std::set<int> nodes, gpus;
         for (int slot = 0; slot < kGraceTopK; ++slot, ++at) {
-          const int g = epsim::choose_copy(home, holders_[l][ids[at]], weights[l], shape_, rule, random);
+          const int g = test::choose_copy(home, holders_[l][ids[at]], weights[l], shape_, rule, random);
           ++load[l][static_cast<std::size_t>(g)];
           const bool own_node = shape_.node_of(g) == shape_.node_of(home);
           (own_node ? gpus : nodes).insert(own_node ? g : shape_.node_of(g));
@@ -249,7 +249,7 @@ TEST_CASE("GRACE routing: weights inverse to the predicted load, nearest copies 
   epsim::RandomStream random(Seed{1}, "choose copy");
   int counts[4] = {};
   for (int i = 0; i < 6000; ++i) {
-    ++counts[epsim::choose_copy(2, holders, weights, shape, WeightedRule::kWeighted, random)];
+    ++counts[test::choose_copy(2, holders, weights, shape, WeightedRule::kWeighted, random)];
   }
   CHECK(counts[2] == 0);
   CHECK(counts[1] == Approx(3000).epsilon(0.05));  // deviation of a binomial: 39

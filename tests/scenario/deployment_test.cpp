@@ -16,12 +16,10 @@ using test::small;
 TEST_CASE("a scenario without a deployment is one instance") {
   CHECK(small({}).deployment.single());
   CHECK(small({"deployment={instances: 1}"}).deployment.single());
-  CHECK(small({}).deployment.instances() == 1);
 }
 
 TEST_CASE("two instances share the requests and report side by side") {
   const Scenario one = small({}), two = small({"deployment={instances: 2, router: least_tokens}"});
-  CHECK(two.deployment.instances() == 2);
   CHECK(two.deployment.router == Router::kLeastTokens);
   const RunResult a = run_policy(one, one.policies[0], {}), b = run_policy(two, two.policies[0], {});
   CHECK(b.completed == a.completed);
@@ -91,8 +89,7 @@ TEST_CASE("a KV transfer takes its bytes over the NICs' rate and measured effici
   const double bytes = s.model.kv_bytes_per_token(1).count() * 100'000;
   const double wire = bytes / lanes.rate().count(), time = lanes.transfer_time(100'000, 1.0).count();
   CHECK(time > wire);  // no more than the data sheet's rate
-  const Efficiency reached = s.network.inter.efficiency(CollectiveKind::kAllToAll, 2, Seconds{wire});
-  CHECK(wire / time == doctest::Approx(reached.fraction));
+  CHECK(time == doctest::Approx(s.network.inter.time(CollectiveKind::kAllToAll, 2, Seconds{wire}).time.count()));
 }
 
 TEST_CASE("attention may be spread over a node, a GPU or any divisor") {

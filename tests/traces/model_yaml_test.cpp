@@ -46,9 +46,6 @@ TEST_CASE("a curve keeps the hottest two and the sum") {
   CHECK(std::is_sorted(shares.rbegin(), shares.rend()));
   // Between ranks 4 and 8 the load halves per doubling of the rank: share(4) = 2 share(8).
   CHECK(shares[3] == doctest::Approx(2 * shares[7]));
-  // The curve of these shares begins with what was stated.
-  CHECK(curve_of(shares)[0] == doctest::Approx(3.0));
-  CHECK(curve_of(shares)[1] == doctest::Approx(2.0));
 }
 
 TEST_CASE("experts are dealt so that contiguous GPUs are as balanced as stated") {

@@ -20,7 +20,6 @@ LoadWindow read(const std::string& yaml, const MoeSpec& model, Seed seed = Seed{
   ConfigReader in = config.root();
   LoadWindow window = read_load_window(in, model, seed);
   in.finish();
-  window.validate("loads.yaml");
   return window;
 }
 

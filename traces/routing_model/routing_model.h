@@ -86,8 +86,6 @@ std::string to_yaml(const RoutingModel& model);
 
 // Ranks (from 1) at which a curve over `experts` states its loads: powers of two, and the last.
 std::vector<int> curve_ranks(int experts);
-// The curve of a layer's loads (any order).
-std::vector<double> curve_of(std::vector<double> loads);
 // Sorted shares, hottest first, that the curve stands for. The loads at the hottest two ranks are kept exactly; the
 // others are scaled so that all sum to 1.
 std::vector<double> shares_of_curve(const std::vector<double>& curve, int experts);

@@ -92,16 +92,6 @@ std::vector<int> curve_ranks(int experts) {
   return ranks;
 }
 
-std::vector<double> curve_of(std::vector<double> loads) {
-  std::sort(loads.begin(), loads.end(), std::greater<>());
-  const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(loads.size());
-  std::vector<double> curve;
-  for (const int r : curve_ranks(static_cast<int>(loads.size()))) {
-    curve.push_back(loads[static_cast<std::size_t>(r) - 1] / mean);
-  }
-  return curve;
-}
-
 std::vector<double> shares_of_curve(const std::vector<double>& curve, int experts) {
   const std::vector<int> ranks = curve_ranks(experts);
   EPSIM_CHECK(curve.size() == ranks.size(), "a curve has one load per rank");
