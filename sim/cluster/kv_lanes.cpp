@@ -7,11 +7,12 @@
 
 namespace epsim {
 
-KvLanes::KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpec& model, std::vector<Fault> faults)
+KvLanes::KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpec& model, int receivers,
+                 std::vector<Fault> faults)
     : cluster_(pool.cluster),
       link_(link),
-      per_token_(model.kv_bytes_per_token(1)),
-      per_prompt_(model.kv_bytes_per_sequence(1)),
+      per_token_(model.kv_bytes_per_token(receivers) * receivers),
+      per_prompt_(model.kv_bytes_per_sequence(receivers) * receivers),
       faults_(std::move(faults)),
       attention_tp_(pool.parallelism.attention_tp) {
   const NodeSpec& node = cluster_.node;
@@ -19,6 +20,9 @@ KvLanes::KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpe
   per_node_ = std::min(ranks_per_node, node.nics);
   ranks_per_lane_ = (ranks_per_node + per_node_ - 1) / per_node_;
   rate_ = node.node_rate() / static_cast<double>(per_node_);
+  if (model.attention.kind == AttentionKind::kMla) {
+    sending_ = std::min(1.0, static_cast<double>(receivers * per_node_) / node.nics);
+  }
 }
 
 Bytes KvLanes::cache_of(std::int64_t prompts, std::int64_t tokens) const {
@@ -26,7 +30,7 @@ Bytes KvLanes::cache_of(std::int64_t prompts, std::int64_t tokens) const {
 }
 
 Seconds KvLanes::transfer_time(std::int64_t tokens, double share) const {
-  return link_.time(CollectiveKind::kAllToAll, 2, cache_of(1, tokens) / (rate_ * share)).time;
+  return link_.time(CollectiveKind::kAllToAll, 2, cache_of(1, tokens) / (rate_ * sending_ * share)).time;
 }
 
 double KvLanes::share_left(int lane, Ticks now) const {

@@ -22,14 +22,23 @@ class KvPath {
   virtual double share_left(int /*lane*/, Ticks /*now*/) const { return 1.0; }
 };
 
-// All layers' keys and values, once, at the rate and efficiency of the NICs that a lane has.
+// All layers' keys and values, to every GPU of the decode rank what it caches, at the rate and efficiency of the NICs that
+// a lane has.
 //   Models : a lane is the NICs of a DP rank, or of the ranks that share one; bytes / rate at the all-to-all's measured
 //            efficiency for the fewest GPUs measured, base latency included. A prompt waits for the slowest of its NICs.
+//            A GPU of the decode rank gets its part from one of the prefill rank. MLA's latents are whole on every GPU,
+//            so that they travel as often as the decode rank has GPUs; where those are fewer than the prefill rank's,
+//            as many of these send, by as many NICs.
 //   Ignores: contention inside the network and at the receiving NICs.
+//   Source : SGLang v0.4.8, disaggregation/mooncake/conn.py, MooncakeKVReceiver: target_tp_rank by the rank's own number
+//            ("For MLA models, we can retrieve KVCache from only one prefill rank"), required_dst_info_num receivers of
+//            each sender. vLLM v0.10, kv_connector/v1/nixl_connector.py: every decode worker reads from p_remote_rank =
+//            tp_rank // tp_ratio, of MLA whole blocks.
 class KvLanes final : public KvPath {
  public:
-  // Of an instance of the pool with these faults.
-  KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpec& model, std::vector<Fault> faults = {});
+  // Of an instance of the pool with these faults; a DP rank that decodes has `receivers` GPUs.
+  KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpec& model, int receivers,
+          std::vector<Fault> faults = {});
 
   Seconds transfer_time(std::int64_t tokens, double share) const override;
   double share_left(int lane, Ticks now) const override;
@@ -37,7 +46,7 @@ class KvLanes final : public KvPath {
   int per_node() const { return per_node_; }
   int ranks_per_lane() const { return ranks_per_lane_; }
   BytesPerSecond rate() const { return rate_; }  // of a lane
-  // What prompts leave in the cache, on all GPUs of a rank together.
+  // What prompts leave in the cache, on all GPUs of a decode rank together.
   Bytes cache_of(std::int64_t prompts, std::int64_t tokens) const;
 
  private:
@@ -47,6 +56,7 @@ class KvLanes final : public KvPath {
   std::vector<Fault> faults_;
   int attention_tp_, per_node_ = 1, ranks_per_lane_ = 1;
   BytesPerSecond rate_{};
+  double sending_ = 1;  // share of the lane's NICs that have something to send
 };
 
 }  // namespace epsim

@@ -28,7 +28,8 @@ std::vector<ServedInstance> start_instances(const Scenario& s, const PreparedRun
     for (int i = 0; i < pool.pool.instances; ++i) {
       ServedInstance instance{&pool, std::make_unique<ServedModel>(s, pool, recorder), std::nullopt};
       if (pool.serving.role != InstanceRole::kWhole) {
-        instance.lanes.emplace(pool.pool, s.network.inter, s.model, faults_of(s.faults, static_cast<int>(out.size())));
+        instance.lanes.emplace(pool.pool, s.network.inter, s.model, prepared.pools.back().pool.parallelism.attention_tp,
+                               faults_of(s.faults, static_cast<int>(out.size())));
       }
       out.push_back(std::move(instance));
     }

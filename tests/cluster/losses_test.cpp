@@ -415,7 +415,7 @@ TEST_CASE("prompts travel at the pace of the slower end's links") {
   const Scenario s = scenario(apart +
                               "faults: [{instance: 1, at: 1s, until: 2s, node: 1, nic: 2, link_speed: 0.5}, "
                               "{instance: 1, at: 1s, gpu: 15, link_speed: 0.25}]\n");
-  const KvLanes lanes(s.deployment.pools[1], s.network.inter, s.model, faults_of(s.faults, 1));
+  const KvLanes lanes(s.deployment.pools[1], s.network.inter, s.model, 2, faults_of(s.faults, 1));
   REQUIRE(lanes.per_node() == 4);
   CHECK(lanes.share_left(5, to_ticks(Seconds{1.5})) == 0.5);
   CHECK(lanes.share_left(5, to_ticks(Seconds{2})) == 1.0);

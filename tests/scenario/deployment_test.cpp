@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "models/catalogue/model_catalogue.h"
 #include "sim/cluster/kv_lanes.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/error.h"
@@ -68,7 +69,7 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   CHECK(carried(".in") == carried(".out"));
   CHECK(run.detail.bottleneck_s.size() == run.detail.layers.size() * 2 * run.detail.links.size());
   // Each of the 40 first tokens came no earlier than its transfer allows.
-  const KvLanes lanes(s.deployment.pools[0], s.network.inter, s.model);
+  const KvLanes lanes(s.deployment.pools[0], s.network.inter, s.model, s.deployment.pools[1].parallelism.attention_tp);
   CHECK(lanes.ranks_per_lane() == 1);
   CHECK(run.transfers.time.count() == doctest::Approx(40 * lanes.transfer_time(700, 1.0).count()));
 }
@@ -83,13 +84,32 @@ TEST_CASE("a pool that names no engine has the scenario's") {
 
 TEST_CASE("a KV transfer takes its bytes over the NICs' rate and measured efficiency") {
   const Scenario s = small({});
-  const KvLanes lanes(pools_of(s).front(), s.network.inter, s.model);
+  const KvLanes lanes(pools_of(s).front(), s.network.inter, s.model, 8);
   CHECK(lanes.per_node() == 1);  // one DP rank of 8 GPUs has all NICs
   CHECK(lanes.rate().count() == doctest::Approx(s.cluster.node.node_rate().count()));
-  const double bytes = s.model.kv_bytes_per_token(1).count() * 100'000;
+  const double bytes = s.model.kv_bytes_per_token(1).count() * 100'000;  // 16 KV heads: 2 on each of 8 GPUs
   const double wire = bytes / lanes.rate().count(), time = lanes.transfer_time(100'000, 1.0).count();
   CHECK(time > wire);  // no more than the data sheet's rate
   CHECK(time == doctest::Approx(s.network.inter.time(CollectiveKind::kAllToAll, 2, Seconds{wire}).time.count()));
+}
+
+// Every GPU of a rank caches all of MLA's latents: 61 layers x (512 + 64) x 2 B = 70272 B a token.
+TEST_CASE("MLA's latents travel as often as the decode rank has GPUs, by as many NICs") {
+  Scenario s = small({});
+  s.model = find_model("deepseek-r1");
+  InstancePool pool = pools_of(s).front();  // 8 GPUs a rank
+  REQUIRE(pool.cluster.node.nics == 4);     // p4de
+  const auto lanes = [&](int receivers) { return KvLanes(pool, s.network.inter, s.model, receivers); };
+  CHECK(lanes(1).cache_of(1, 1000).count() == 70272.0 * 1000);
+  CHECK(lanes(8).cache_of(1, 1000).count() == 8 * 70272.0 * 1000);
+  // To 8 GPUs each of the 4 NICs carries two copies, to 4 one each, to one a NIC carries it alone.
+  const auto wire = [&](int receivers) { return lanes(receivers).transfer_time(100'000, 1.0).count(); };
+  CHECK(wire(1) == doctest::Approx(wire(4)));
+  CHECK(wire(2) == doctest::Approx(wire(4)));
+  CHECK(wire(8) == doctest::Approx(2 * wire(4)).epsilon(0.02));
+  pool.parallelism.attention_tp = 1;  // the rank's GPU shares a NIC with one other
+  CHECK(lanes(8).transfer_time(100'000, 1.0).count() ==
+        doctest::Approx(8 * lanes(1).transfer_time(100'000, 1.0).count()).epsilon(0.02));
 }
 
 TEST_CASE("attention may be spread over a node, a GPU or any divisor") {
