@@ -230,17 +230,37 @@ void Deployment::settle(std::size_t i) {
   }
 }
 
-// Prompts that ended on a prefill instance queue up at a decode instance.
+// The prompt queues up at a decode instance.
+Deployment::Route& Deployment::route_to_decoder(std::int32_t request, std::size_t from, std::size_t from_rank) {
+  const std::size_t to = pick_alive(decoders_, next_decoder_, request);
+  Route& route = routes_[request] = {static_cast<std::int32_t>(from), static_cast<std::int32_t>(from_rank)};
+  route.to_instance = static_cast<std::int32_t>(to);
+  route.to_rank = static_cast<std::int32_t>(instances_[to].enqueue_remote(request));
+  return route;
+}
+
+// What has been computed of prompts on a prefill instance goes to decode instances, in part or whole.
 void Deployment::hand_over(std::size_t from) {
   const auto ranks = instances_[from].ranks();
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    for (const std::int32_t request : ranks[r]->take_handed_over()) {
-      const std::size_t to = pick_alive(decoders_, next_decoder_, request);
-      Route& route = routes_[request] = {static_cast<std::int32_t>(from), static_cast<std::int32_t>(r)};
-      route.to_instance = static_cast<std::int32_t>(to);
-      route.to_rank = static_cast<std::int32_t>(instances_[to].enqueue_remote(request));
+  const auto pass_on = [&](std::int32_t request, std::size_t rank, std::int64_t tokens, bool ended) {
+    const bool known = routes_.contains(request);
+    Route& route = known ? routes_.at(request) : route_to_decoder(request, from, rank);
+    route.computed = std::max(route.computed, tokens);
+    route.ended = ended;
+    if (route.admitted) {
+      transfer(request, route);
+    } else if (!known) {
+      const auto to = static_cast<std::size_t>(route.to_instance);
       start_transfers(to);
       expect_step(to);
+    }
+  };
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    for (const Scheduler::PromptPart& part : ranks[r]->take_parts()) {
+      pass_on(part.request, r, part.tokens, false);
+    }
+    for (const std::int32_t request : ranks[r]->take_handed_over()) {
+      pass_on(request, r, result_.requests[static_cast<std::size_t>(request)].input_tokens, true);
     }
   }
 }
@@ -250,35 +270,44 @@ void Deployment::start_transfers(std::size_t to) {
   const auto ranks = instances_[to].ranks();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     while (const std::optional<std::int32_t> request = ranks[r]->admit_remote()) {
-      transfer(*request, to, r);
+      Route& route = routes_.at(*request);
+      EPSIM_CHECK(route.to_instance == static_cast<std::int32_t>(to) && route.to_rank == static_cast<std::int32_t>(r),
+                  "a prompt travels to the rank that it was routed to");
+      route.admitted = true;
+      transfer(*request, route);
     }
   }
   observe(to);
 }
 
-void Deployment::transfer(std::int32_t request, std::size_t to, std::size_t to_rank) {
-  const Route& route = routes_.at(request);
-  EPSIM_CHECK(route.to_instance == static_cast<std::int32_t>(to) && route.to_rank == static_cast<std::int32_t>(to_rank),
-              "a prompt travels to the rank that it was routed to");
-  const auto from = static_cast<std::size_t>(route.from_instance);
+// Sends what has been computed and not been sent.
+void Deployment::transfer(std::int32_t request, Route& route) {
+  const auto from = static_cast<std::size_t>(route.from_instance), to = static_cast<std::size_t>(route.to_instance);
   const InstanceSpec& spec = specs_[from];
-  const std::int64_t tokens = result_.requests[static_cast<std::size_t>(request)].input_tokens;
+  const std::int64_t tokens = route.computed - route.sent;
+  if (tokens == 0) {
+    return;  // a part that was computed again
+  }
   const int out = route.from_rank / spec.ranks_per_lane, in = route.to_rank / specs_[to].ranks_per_lane;
   Ticks& lane = lane_free_[from][static_cast<std::size_t>(out)];
   const Ticks start = std::max(now_, lane);
   const double share = std::min(spec.path->share_left(out, start), specs_[to].path->share_left(in, start));
-  const Ticks duration = to_ticks(spec.path->transfer_time(tokens, share));
+  const Ticks duration = to_ticks(spec.path->transfer_time(tokens, route.ended, share));
   lane = start + duration;
-  ++result_.transfers.count;
+  route.sent = route.computed;
+  const std::int64_t prompts = route.ended ? 1 : 0;
+  result_.transfers.count += prompts;
   result_.transfers.tokens += tokens;
   for (TransferStats::Carried* carried : {&result_.transfers.sent[from][static_cast<std::size_t>(out)],
                                           &result_.transfers.received[to][static_cast<std::size_t>(in)]}) {
-    ++carried->prompts;
+    carried->prompts += prompts;
     carried->tokens += tokens;
   }
   result_.transfers.time += to_seconds(duration);
   result_.transfers.wait += to_seconds(start - now_);
-  queue_.push(lane, Phase::Complete, KvArrived{request, result_.requests[static_cast<std::size_t>(request)].retries});
+  if (route.ended) {
+    queue_.push(lane, Phase::Complete, KvArrived{request, result_.requests[static_cast<std::size_t>(request)].retries});
+  }
 }
 
 void Deployment::on(const KvArrived& event) {

@@ -7,6 +7,8 @@
 //   instance hands it out; the pages of the prefill instance are free from then on. A request of one output token ends
 //   on its prefill instance.
 //           A transfer goes at the share of its rate that faults leave to the slower of its ends when it begins.
+//           Where the prefill engine sends chunks, the decode instance is chosen when the first of several has been
+//           computed, and from when it has set pages aside each goes as soon as it has been computed.
 //   Losses: a DP rank that is lost takes its requests' keys and values with it; they start anew, as arrivals do, on a
 //           rank that is left, and fail after `retry_limit` of that, or when nobody is left who could serve them. The
 //           step under way when hardware goes ends as if nothing had happened; then its instance stands still for the loss's
@@ -16,7 +18,11 @@
 //   Clients: in a closed loop, the next request of the trace arrives when one has ended or failed.
 //   Source : SGLang v0.4.8 disaggregation/prefill.py, decode.py (pages are set aside before the transfer; the decode
 //            server streams the answer).
-//   Ignores: handshake latency, transfer of finished chunks while a prompt is still computed.
+//            prefill.py, send_kv_chunk (chunks). vLLM v0.10 nixl_connector.py: the decode worker reads when the prompt
+//            has ended.
+//   Ignores: handshake latency.
+//   Differs: SGLang's prompts start when the decode server has set pages aside, here whenever they can; vLLM's decode
+//            server chooses the time of its read.
 #pragma once
 
 #include <cstddef>
@@ -58,6 +64,9 @@ class Deployment {
   struct Route {
     std::int32_t from_instance, from_rank;
     std::int32_t to_instance = -1, to_rank = -1;
+    std::int64_t computed = 0, sent = 0;  // tokens of the prompt; what has been computed may go
+    bool admitted = false;                // the decode rank has set memory aside
+    bool ended = false;                   // all of it has been computed
   };
 
   void on(const StepDone& event);
@@ -87,13 +96,14 @@ class Deployment {
   void lose_ranks(std::size_t instance, std::span<const int> ranks);
   void revive(std::size_t instance);
   void lose_instance(std::size_t instance);
-  void cut_route(std::int32_t request, std::size_t lost_instance);
+  bool cut_route(std::int32_t request, std::size_t lost_instance);
   void retry(std::int32_t request);
   void fail(std::int32_t request);
   void settle(std::size_t instance);
   void hand_over(std::size_t from);
   void start_transfers(std::size_t to);
-  void transfer(std::int32_t request, std::size_t to, std::size_t to_rank);
+  Route& route_to_decoder(std::int32_t request, std::size_t from, std::size_t from_rank);
+  void transfer(std::int32_t request, Route& route);
   void ended(std::int64_t requests);
   std::int64_t first_rank(std::size_t instance) const { return first_rank_[instance]; }
   void report_progress() const;

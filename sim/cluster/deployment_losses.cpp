@@ -112,23 +112,25 @@ void Deployment::lose_ranks(std::size_t i, std::span<const int> ranks) {
     }
   }
   std::sort(orphans.begin(), orphans.end());
-  for (const std::int32_t request : orphans) {
-    cut_route(request, i);
-  }
+  std::erase_if(orphans, [&](std::int32_t request) { return !cut_route(request, i); });
   for (const std::int32_t request : orphans) {
     retry(request);
   }
 }
 
-// A request that was lost at one end of a transfer leaves the other end too.
-void Deployment::cut_route(std::int32_t request, std::size_t lost_instance) {
+// A request that was lost at one end of a transfer leaves the other end too, and starts anew; but a prompt whose decode
+// rank is lost is computed to its end, and finds another.
+bool Deployment::cut_route(std::int32_t request, std::size_t lost_instance) {
   const auto entry = routes_.find(request);
   if (entry == routes_.end()) {
-    return;
+    return true;
   }
   const Route route = entry->second;
   routes_.erase(entry);
   const bool source_lost = static_cast<std::size_t>(route.from_instance) == lost_instance;
+  if (!source_lost && !route.ended) {
+    return false;
+  }
   const auto other = static_cast<std::size_t>(source_lost ? route.to_instance : route.from_instance);
   const auto rank = static_cast<std::size_t>(source_lost ? route.to_rank : route.from_rank);
   instances_[other].ranks()[rank]->drop(request);
@@ -138,6 +140,7 @@ void Deployment::cut_route(std::int32_t request, std::size_t lost_instance) {
   if (source_lost) {
     start_transfers(other);  // its memory may be what another prompt waits for
   }
+  return true;
 }
 
 void Deployment::retry(std::int32_t request) {

@@ -29,8 +29,8 @@ Bytes KvLanes::cache_of(std::int64_t prompts, std::int64_t tokens) const {
   return per_token_ * static_cast<double>(tokens) + per_prompt_ * static_cast<double>(prompts);
 }
 
-Seconds KvLanes::transfer_time(std::int64_t tokens, double share) const {
-  return link_.time(CollectiveKind::kAllToAll, 2, cache_of(1, tokens) / (rate_ * sending_ * share)).time;
+Seconds KvLanes::transfer_time(std::int64_t tokens, bool last, double share) const {
+  return link_.time(CollectiveKind::kAllToAll, 2, cache_of(last ? 1 : 0, tokens) / (rate_ * sending_ * share)).time;
 }
 
 double KvLanes::share_left(int lane, Ticks now) const {

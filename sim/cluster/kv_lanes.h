@@ -16,8 +16,8 @@ namespace epsim {
 class KvPath {
  public:
   virtual ~KvPath() = default;
-  // What a prompt of so many tokens takes at a share of a lane's rate.
-  virtual Seconds transfer_time(std::int64_t tokens, double share) const = 0;
+  // What so many tokens of a prompt take at a share of a lane's rate. `last`: with what a prompt has besides.
+  virtual Seconds transfer_time(std::int64_t tokens, bool last, double share) const = 0;
   // What hardware leaves of a lane's rate at `now`.
   virtual double share_left(int /*lane*/, Ticks /*now*/) const { return 1.0; }
 };
@@ -40,7 +40,7 @@ class KvLanes final : public KvPath {
   KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpec& model, int receivers,
           std::vector<Fault> faults = {});
 
-  Seconds transfer_time(std::int64_t tokens, double share) const override;
+  Seconds transfer_time(std::int64_t tokens, bool last, double share) const override;
   double share_left(int lane, Ticks now) const override;
 
   int per_node() const { return per_node_; }

@@ -283,7 +283,12 @@ void Scheduler::end_step() {
     counts_.rejected_tokens = decodes_.rejected();
   }
   for (const std::int32_t request : chunks_) {
-    publish(request, active_.at(request));
+    Active& a = active_.at(request);
+    publish(request, a);
+    if (options_.sends_chunks && options_.role == InstanceRole::kPrefill && a.done < a.prompt &&
+        record(request).output_tokens > 1) {
+      computed_.push_back({request, a.done});
+    }
   }
   std::for_each(prompt_ends_.begin(), prompt_ends_.end(), [this](std::int32_t request) { end_prompt(request); });
   prompt_ends_.clear();
@@ -309,6 +314,8 @@ std::int64_t Scheduler::hand_out(Ticks now, GapSamples& gaps) {
   for (const std::int32_t request : handed_.prompts) {
     hand_out_prompt(request, now);
   }
+  parts_.insert(parts_.end(), computed_.begin(), computed_.end());
+  computed_.clear();
   for (const std::int32_t request : ended_) {
     hand_out_prompt(request, now);
     if (record(request).output_tokens == 1) {

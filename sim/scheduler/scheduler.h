@@ -54,6 +54,13 @@ class Scheduler {
   // overlap it always is.
   void take_in();
 
+  // Of a prefill instance that sends chunks: prompts under way of which more has been computed since the last call, and
+  // their tokens in KV memory.
+  struct PromptPart {
+    std::int32_t request;
+    std::int64_t tokens;
+  };
+  std::vector<PromptPart> take_parts();
   // Of a prefill instance: the prompts that ended since the last call. They hold their memory until they are released.
   std::vector<std::int32_t> take_handed_over();
   void release_handed_over(std::int32_t request);
@@ -259,6 +266,8 @@ class Scheduler {
   std::vector<std::int32_t> chunks_;        // prompts that the step under way works on
   std::vector<std::int32_t> prompt_ends_;   // of these, the ones that end with it
   std::vector<std::int32_t> ended_;         // of a prefill instance: prompts whose token is not handed out
+  std::vector<PromptPart> computed_;        // likewise: what a step has computed of others, and the host has not seen
+  std::vector<PromptPart> parts_;           // seen, and not yet taken
   DecodeSet::Handed handed_;                // scratch of hand_out
   DecodeSet decodes_;
   RankBatch batch_;

@@ -3,7 +3,8 @@
 //
 //   Source : sgl-project/sglang v0.4.8 disaggregation/decode.py: DecodePreallocQueue (memory for the prompt beside
 //            num_reserved_decode_tokens, 512, of every running request and of this one; retracted requests first, from
-//            host memory); disaggregation/prefill.py: a request's memory is freed when its transfer has ended.
+//            host memory); disaggregation/prefill.py: a request's memory is freed when its transfer has ended; what has
+//            been computed of a prompt goes out when the host has seen it (process_prefill_chunk, send_kv_chunk).
 //   Differs: a request that finds the rank idle always enters.
 #include <algorithm>
 #include <utility>
@@ -14,6 +15,8 @@
 namespace epsim {
 
 std::vector<std::int32_t> Scheduler::take_handed_over() { return std::exchange(handed_over_, {}); }
+
+std::vector<Scheduler::PromptPart> Scheduler::take_parts() { return std::exchange(parts_, {}); }
 
 void Scheduler::release_handed_over(std::int32_t request) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt that was handed over can be released");
@@ -138,6 +141,8 @@ std::vector<std::int32_t> Scheduler::die() {
   for (const std::int32_t request : out) {
     drop(request);
   }
+  computed_.clear();
+  parts_.clear();
   EPSIM_CHECK(kv_.used() == 0 && outstanding_tokens_ == 0, "a rank that is gone holds nothing");
   kv_.forget_prefixes();
   alive_ = false;

@@ -226,6 +226,8 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   s.prefix_caching = !in.read<bool>(kSglangKeys["disable_radix_cache"]);
   const auto backend = or_engine(in, kSglangKeys["attention_backend"], sglang_attention_backend(site));
   s.absorbed_below = backend == "fa3" ? kChunkedPrefixCache : std::numeric_limits<double>::infinity();
+  // disaggregation/prefill.py: process_prefill_chunk calls send_kv_chunk for what has been computed of a prompt.
+  s.sends_chunks = true;
   // "In speculative decoding, prefill batches and decode batches cannot be processed in the same DP attention group"
   // (scheduler.py, get_next_batch_to_run, since pull request 6081 of June 2025). A running stream stood still for all of
   // the 160 s that another rank's prompt took (issue 32549).

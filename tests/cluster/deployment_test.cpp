@@ -111,6 +111,30 @@ TEST_CASE("prefill and decode apart: the first token counts when the keys and va
   CHECK(decode.batches[0][0].decode_context == 4);
 }
 
+// SGLang's disaggregation/prefill.py, send_kv_chunk. A prompt of 25 tokens in chunks of 10, 10 and 5, each of which takes
+// 20 ms to compute and its tokens' milliseconds to travel.
+TEST_CASE("chunks travel while later ones are computed, where the engine sends them") {
+  FixedPricer prefill(20_ms), decode(5_ms);
+  const auto run = [&](bool sends_chunks, std::int64_t decode_blocks) {
+    InstanceSpec source = prefill_of(prefill);
+    source.options.token_budget = 10;
+    source.options.sends_chunks = sends_chunks;
+    const std::vector<InstanceSpec> specs = {source, instance_of(decode, engine(InstanceRole::kDecode, decode_blocks))};
+    return simulate(trace_of({{0, 25, 3}, {0, 25, 1}}), specs, Router::kRoundRobin, {});
+  };
+  const RunResult whole = run(false, 1000), parts = run(true, 1000);
+  CHECK(whole.requests[0].first_token == (60 + 25) * kMs);
+  // 10 tokens from 20 to 30 ms and from 40 to 50, the last 5 from 60 to 65.
+  CHECK(parts.requests[0].first_token == (60 + 5) * kMs);
+  for (const RunResult* r : {&whole, &parts}) {
+    CHECK(r->transfers.count == 1);
+    CHECK(r->transfers.tokens == 25);
+    CHECK(r->transfers.time.count() == doctest::Approx(0.025));
+    CHECK(r->transfers.wait.count() == 0);
+    CHECK(r->completed == 2);
+  }
+}
+
 TEST_CASE("prompts wait on the prefill instance for memory of the decode instance, and the other way round") {
   FixedPricer prefill(1_ms), decode(1_ms);
   // Each pool holds one request of 10 + 10 tokens and not two.

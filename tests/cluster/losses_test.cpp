@@ -46,8 +46,8 @@ class RecoversLate final : public FixedPricer {
 // A lane 0 that has a quarter of its rate from 10 ms on.
 class SlowingPath final : public KvPath {
  public:
-  Seconds transfer_time(std::int64_t tokens, double share) const override {
-    return test::kMsPerToken.transfer_time(tokens, share);
+  Seconds transfer_time(std::int64_t tokens, bool last, double share) const override {
+    return test::kMsPerToken.transfer_time(tokens, last, share);
   }
   double share_left(int lane, Ticks now) const override { return lane == 0 && now >= 10 * kMs ? 0.25 : 1.0; }
 };
@@ -131,6 +131,23 @@ TEST_CASE("prefill and decode apart: a request that loses either end starts anew
   // One that had arrived by then is decoded to its end.
   specs[0].changes[0].at = 45 * kMs;
   CHECK(simulate(trace_of({{0, 30, 3}}), specs, Router::kRoundRobin, {}, 5).completed == 1);
+}
+
+TEST_CASE("a prompt whose decode rank is lost between its chunks is computed to its end, and travels anew") {
+  FixedPricer pricer(10_ms);
+  const auto decode = instance_of(pricer, 1, InstanceRole::kDecode);
+  std::vector<InstanceSpec> specs = {instance_of(pricer, 1, InstanceRole::kPrefill), decode, decode};
+  specs[0].options.token_budget = 10;
+  specs[0].options.sends_chunks = true;
+  // Chunks of 10, 10 and 5 tokens end at 10, 20 and 30. The first travels until 20, to a rank that is gone since 15. At 20
+  // both go to the other rank until 40, then the last five.
+  specs[1].changes = {{.at = 15 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
+  const RunResult run = simulate(trace_of({{0, 25, 2}}), specs, Router::kRoundRobin, {}, 1);
+  CHECK(run.completed == 1);
+  CHECK(run.requests[0].retries == 0);
+  CHECK(run.requests[0].first_token == 45 * kMs);
+  CHECK(run.transfers.count == 1);
+  CHECK(run.transfers.tokens == 10 + 25);
 }
 
 TEST_CASE("random deployments that lose hardware: every request completes or fails, and everything adds up") {

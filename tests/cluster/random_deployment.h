@@ -46,6 +46,7 @@ struct RandomDeployment {
       knobs->reserved_decode_tokens = reserved;
     }
     options.speculative.draft_tokens = options.overlap_schedule ? 0 : static_cast<int>(random.below(3));
+    options.sends_chunks = random.below(2) == 0;
     options.decodes_await_prompts = options.speculative.draft_tokens > 0;
     if (options.engine == "vllm_v1") {
       options.prefill_alignment.schedule_interval = static_cast<int>(1 + random.below(3));

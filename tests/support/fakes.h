@@ -50,8 +50,8 @@ class FixedPath final : public KvPath {
  public:
   explicit constexpr FixedPath(double seconds_per_token, double per_prompt = 0)
       : per_token_(seconds_per_token), per_prompt_(per_prompt) {}
-  Seconds transfer_time(std::int64_t tokens, double share) const override {
-    return Seconds{1.0 / share * (per_prompt_ + per_token_ * static_cast<double>(tokens))};
+  Seconds transfer_time(std::int64_t tokens, bool last, double share) const override {
+    return Seconds{1.0 / share * ((last ? per_prompt_ : 0) + per_token_ * static_cast<double>(tokens))};
   }
 
  private:
