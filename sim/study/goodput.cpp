@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "sim/core/error.h"
+#include "sim/study/branches.h"
 #include "sim/study/goodput_curve.h"
 #include "sim/study/goodput_store.h"
 #include "sim/study/load_point.h"
@@ -254,6 +255,11 @@ GoodputSearch search_by_protocol(SearchTarget target, GoodputOptions options, co
         "`all` applies to the TTFT knee only; a search for an SLO needs a steady state. Remove `protocol`, or --slo.");
   }
   const RequestTrace part = target.longer ? *target.longer(count) : first_of(*target.trace, count);
+  if (options.branches) {
+    throw InputError({"", 0, "branches"},
+                     "runs of `protocol` start empty and need not be steady, so there is one start. Remove --branches, "
+                     "or `protocol`.");
+  }
   if (part.requests.size() < count) {
     throw InputError(
         {target.trace->source, 0, "protocol.requests"},
@@ -265,6 +271,25 @@ GoodputSearch search_by_protocol(SearchTarget target, GoodputOptions options, co
   return search_once(target, nullptr, options, on_load_point, quiet);
 }
 
+// With its branches where they are asked for.
+GoodputSearch search_with_branches(const SearchTarget& target, const GoodputSearch* led, const GoodputOptions& options,
+                                   const OnLoadPoint& on_load_point, const OnLoadPoint& quiet) {
+  GoodputSearch out = search_once(target, led, options, on_load_point, quiet);
+  if (options.branches && !target.aligned) {
+    const auto first = [&](std::size_t count) {
+      const bool more = target.longer && count > target.trace->requests.size();
+      return first_of(more ? *target.longer(count) : *target.trace, count);
+    };
+    const auto told = [&](const LoadPoint& p) {
+      if (on_load_point) {
+        on_load_point(target, p);
+      }
+    };
+    add_branches({[&](const RequestTrace& trace) { return serve_all(target, trace); }, first, told}, options, out);
+  }
+  return out;
+}
+
 // On a generated trace the number of requests is the search's own: what a rate takes, whatever the scenario says.
 GoodputSearch search_target(SearchTarget target, const GoodputSearch* led, const GoodputOptions& options,
                             const OnLoadPoint& on_load_point, const OnLoadPoint& quiet) {
@@ -272,13 +297,13 @@ GoodputSearch search_target(SearchTarget target, const GoodputSearch* led, const
     return search_by_protocol(std::move(target), options, on_load_point, quiet);
   }
   if (!target.longer) {
-    return search_once(target, led, options, on_load_point, quiet);
+    return search_with_branches(target, led, options, on_load_point, quiet);
   }
   std::shared_ptr<const RequestTrace> made = target.longer(options.slo.any() ? kSloRequests : kKneeRequests);
   for (;;) {
     target.trace = made.get();
     try {
-      return search_once(target, led, options, on_load_point, quiet);
+      return search_with_branches(target, led, options, on_load_point, quiet);
     } catch (const TooFewRequests& e) {
       if (e.needed > kMostGoodputRequests) {
         throw;
@@ -296,7 +321,8 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
   std::vector<std::string> keys;
   std::vector<std::size_t> first, others;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    keys.push_back(fmt::format("{}-{}", targets[i].policy, targets[i].seed_index + 1));
+    keys.push_back(
+        fmt::format("{}-{}{}", targets[i].policy, targets[i].seed_index + 1, targets[i].aligned ? "-aligned" : ""));
     (targets[i].seed_index == 0 ? first : others).push_back(i);
   }
   JobRunner<GoodputSearch> runner(

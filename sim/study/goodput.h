@@ -36,6 +36,8 @@ struct SearchTarget {
   double kv_lost_share = 0;
   std::int64_t kv_tokens_per_rank = 0;
   std::size_t protocol_requests = 0;  // Protocol::requests
+  bool aligned =
+      false;  // prompts are held until all DP ranks have one: beside the policy's usual target, for comparison
 };
 
 // Requests that a trace is made as long as, at most: about 100 bytes each for every run at a time.
@@ -66,7 +68,9 @@ GoodputSearch search_slo(const SearchTarget& target, const GoodputOptions& optio
                          const OnLoadPoint& on_load_point);
 
 // All targets, in the order [policy][seed], for the SLO or else the knee; with longer traces where they are too short.
-// Those that `store` has, as POLICY-SEED, are not searched again; it may be null. As run_jobs() else.
+// With GoodputOptions::branches each of them, but the aligned ones, has its branches (branches.h). Aligned ones stand
+// after all others, in the same order. Those that `store` has, as POLICY-SEED or POLICY-SEED-aligned, are not searched
+// again; it may be null. As run_jobs() else.
 std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, const GoodputOptions& options,
                                       const OnLoadPoint& on_load_point, const JobStore* store = nullptr);
 

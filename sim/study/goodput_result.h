@@ -2,7 +2,8 @@
 //
 // The knee is the largest request rate at which the mean TTFT is at most k times that of an idle instance and requests
 // complete at 95 % or more of the rate at which they arrive. Where an SLO (slo.h) is given, it takes the knee's place:
-// the search is for the highest rate at which the SLO holds in a steady state.
+// the search is for the highest rate at which the SLO holds in a steady state. branches.cpp has what a search says of the
+// start of the instance.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,9 @@ struct GoodputOptions {
   // As in a short benchmark run: every request counts, from an empty system to the last answer, and no steady state is
   // asked for. The rate at which requests are completed then holds the tail, and bounds nothing.
   bool count_all = false;
-  Slo slo;                         // without terms: the search is for the knee
-  std::vector<double> rates;       // requests/s to probe besides those that the search chooses
+  Slo slo;                    // without terms: the search is for the knee
+  std::vector<double> rates;  // requests/s to probe besides those that the search chooses
+  bool branches = false;      // serve rates past the knee after a backlog, too (branches.h)
 };
 
 // How a run stands to the SLO. Each of its conditions compares a value with what is allowed: a mean with its bound, a
@@ -62,7 +64,8 @@ struct LoadPoint {
   std::int64_t requests = 0;     // of the trace, from its first on
   std::int64_t measured_requests = 0;
   std::int64_t steps = 0;
-  std::string fingerprint;  // of the run
+  std::string fingerprint;   // of the run
+  std::int64_t backlog = 0;  // requests that came at once before; those that count came when these were worked off
 };
 
 // What ends the acceptable rates.
@@ -102,17 +105,44 @@ struct GoodputSearch {
   Knee knee;       // at GoodputOptions::k
   LoadPoint best;  // the highest rate probed that is acceptable, or at which the SLO holds
   std::vector<Knee> sensitivity;
-  SloFinding slo;                // with an SLO; then there is no knee, no saturation and no idle TTFT
-  std::vector<LoadPoint> curve;  // by rate
+  SloFinding slo;                       // with an SLO; then there is no knee, no saturation and no idle TTFT
+  std::vector<LoadPoint> curve;         // by rate; each of an instance that starts empty
+  std::vector<LoadPoint> from_backlog;  // with GoodputOptions::branches: rates of the curve, after a backlog
   // Of the plan.
   double kv_lost_share = 0;
   std::int64_t kv_tokens_per_rank = 0;
 };
 
+// Whether a backlog is served so much faster than the knee that rates between may have two answers (branches.h): by more
+// than what queueing alone puts between them. In an M/M/1 queue the mean time in the system is k times the service time
+// at 1 - 1 / k of its capacity. False without a knee, and where the runs are short ones from an empty system.
+bool outruns_knee(const GoodputSearch& search, const GoodputOptions& options);
+
+// The rates, ascending: the highest acceptable one, and where a backlog outruns the knee, two between the knee and the
+// saturation throughput, evenly on a logarithmic scale.
+std::vector<double> branch_rates(const GoodputSearch& search, const GoodputOptions& options);
+
+// Both starts at one rate.
+struct BranchPoint {
+  const LoadPoint *empty, *backlog;
+  bool empty_steady, backlog_steady;  // steady, and completes what arrives
+
+  // Whether the mean TTFTs are more than twice apart. Nothing where that is not told: of a run that is not steady they
+  // depend on its length, so that one steady run at least must show a difference, and both must that there is none.
+  std::optional<bool> start_matters() const;
+};
+
+// By rate, those that from_backlog has.
+std::vector<BranchPoint> branch_points(const GoodputSearch& search, const GoodputOptions& options);
+
 struct GoodputStudy {
   GoodputOptions options;
   std::vector<std::string> policies;    // as they were asked for; ratios are to the first
   std::vector<GoodputSearch> searches;  // [policy][seed]
+  // With GoodputOptions::branches: the same with `alignment`, the assignment that makes the engine hold prompts until all
+  // DP ranks have one. Without searches where there is nothing to align; `alignment` says why then.
+  std::vector<GoodputSearch> aligned;
+  std::string alignment;
   int seeds = 1;
   bool same_requests = false;  // all seeds have the same requests (a recorded trace): only the routing differs
 };

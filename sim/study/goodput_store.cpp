@@ -9,7 +9,7 @@ namespace {
 
 using Stored = nlohmann::json;
 
-constexpr int kStoreFormat = 1;  // raised when the figures below change
+constexpr int kStoreFormat = 2;  // raised when the figures below change
 
 // A structured binding names every member, so that this file does not compile when one is added and not stored.
 
@@ -59,10 +59,10 @@ SloFinding finding_in(const Stored& json) { return {json.at(0), json.at(1), json
 
 Stored json_of(const LoadPoint& probe) {
   const auto& [offered, measured_offered, completed, ttft_s, tpot_s, e2e_s, concurrency, slo, stable, enough_requests,
-               requests, measured_requests, steps, fingerprint] = probe;
+               requests, measured_requests, steps, fingerprint, backlog] = probe;
   return Stored::array({offered, measured_offered, completed, json_of(ttft_s), json_of(tpot_s), json_of(e2e_s),
                         concurrency, json_of(slo), stable, enough_requests, requests, measured_requests, steps,
-                        fingerprint});
+                        fingerprint, backlog});
 }
 LoadPoint load_point_in(const Stored& json) {
   return {json.at(0),
@@ -78,23 +78,36 @@ LoadPoint load_point_in(const Stored& json) {
           json.at(10),
           json.at(11),
           json.at(12),
-          json.at(13)};
+          json.at(13),
+          json.at(14)};
+}
+
+Stored json_of(const std::vector<LoadPoint>& probes) {
+  Stored out = Stored::array();
+  for (const LoadPoint& probe : probes) {
+    out.push_back(json_of(probe));
+  }
+  return out;
+}
+std::vector<LoadPoint> load_points_in(const Stored& json) {
+  std::vector<LoadPoint> out;
+  for (const Stored& probe : json) {
+    out.push_back(load_point_in(probe));
+  }
+  return out;
 }
 
 }  // namespace
 
 Stored stored_json(const GoodputSearch& search) {
-  const auto& [policy, seed_index, seed, idle_ttft_s, saturation, knee, best, sensitivity, slo, curve, kv_lost_share,
-               kv_tokens_per_rank] = search;
-  Stored knees = Stored::array(), probes = Stored::array();
+  const auto& [policy, seed_index, seed, idle_ttft_s, saturation, knee, best, sensitivity, slo, curve, from_backlog,
+               kv_lost_share, kv_tokens_per_rank] = search;
+  Stored knees = Stored::array();
   for (const Knee& at : sensitivity) {
     knees.push_back(json_of(at));
   }
-  for (const LoadPoint& probe : curve) {
-    probes.push_back(json_of(probe));
-  }
   return Stored::array({policy, seed_index, seed, idle_ttft_s, saturation, json_of(knee), json_of(best), knees,
-                        json_of(slo), probes, kv_lost_share, kv_tokens_per_rank});
+                        json_of(slo), json_of(curve), json_of(from_backlog), kv_lost_share, kv_tokens_per_rank});
 }
 
 GoodputSearch goodput_search_in(const Stored& json) {
@@ -110,11 +123,10 @@ GoodputSearch goodput_search_in(const Stored& json) {
     out.sensitivity.push_back(knee_in(knee));
   }
   out.slo = finding_in(json.at(8));
-  for (const Stored& probe : json.at(9)) {
-    out.curve.push_back(load_point_in(probe));
-  }
-  out.kv_lost_share = json.at(10);
-  out.kv_tokens_per_rank = json.at(11);
+  out.curve = load_points_in(json.at(9));
+  out.from_backlog = load_points_in(json.at(10));
+  out.kv_lost_share = json.at(11);
+  out.kv_tokens_per_rank = json.at(12);
   return out;
 }
 

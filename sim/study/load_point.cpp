@@ -41,16 +41,16 @@ MeasuredPart whole_of(std::span<const RequestRecord> requests) {
   return all;
 }
 
-MeasuredPart measured_part(std::span<const RequestRecord> requests, const GoodputOptions& options) {
-  const auto n = static_cast<double>(requests.size());
+MeasuredPart measured_part(std::span<const RequestRecord> requests, std::size_t first, const GoodputOptions& options) {
+  const auto n = static_cast<double>(requests.size() - first);
   MeasuredPart part;
-  part.begin = static_cast<std::size_t>(n * options.warmup_share);
+  part.begin = first + static_cast<std::size_t>(n * options.warmup_share);
   part.end = requests.size() - static_cast<std::size_t>(n * options.drain_share);
   if (part.end < part.begin + kLeast) {
     throw InputError({"", 0, "requests"},
                      fmt::format("{} requests leave {} between warm-up and drain; at least {} are needed to tell a "
                                  "steady state from one that is not.",
-                                 requests.size(), part.end > part.begin ? part.end - part.begin : 0, kLeast));
+                                 requests.size() - first, part.end > part.begin ? part.end - part.begin : 0, kLeast));
   }
   part.from = requests[part.begin].arrival;
   part.to = requests[std::min(part.end, requests.size() - 1)].arrival;
@@ -84,10 +84,10 @@ std::vector<double> concurrency_by_batch(std::span<const RequestRecord> requests
 
 // Leaves out what came before the system had filled, too: twice as many requests as are in it. Where requests stay for
 // long, a share of the trace would leave in times at which the system is emptier and faster than it will be.
-MeasuredPart filled_part(std::span<const RequestRecord> requests, MeasuredPart part) {
+MeasuredPart filled_part(std::span<const RequestRecord> requests, std::size_t first, MeasuredPart part) {
   const double in_system = mean_of(concurrency_by_batch(requests, part));
-  const double filling = std::min(kFillings * in_system, kMostFilling * static_cast<double>(requests.size()));
-  const auto begin = std::min(static_cast<std::size_t>(filling), part.end - kLeast);
+  const double filling = std::min(kFillings * in_system, kMostFilling * static_cast<double>(requests.size() - first));
+  const auto begin = std::min(first + static_cast<std::size_t>(filling), part.end - kLeast);
   if (begin > part.begin && requests[begin].arrival < part.to) {
     part.begin = begin;
     part.from = requests[begin].arrival;
@@ -302,6 +302,19 @@ RequestTrace as_burst(const RequestTrace& trace) {
   return out;
 }
 
+RequestTrace after_backlog(const RequestTrace& trace, std::size_t backlog, double rate) {
+  const std::size_t others = trace.requests.size() - backlog;
+  std::vector<std::size_t> positions(trace.requests.size());
+  std::iota(positions.begin(), positions.begin() + static_cast<std::ptrdiff_t>(backlog), others);
+  std::iota(positions.begin() + static_cast<std::ptrdiff_t>(backlog), positions.end(), std::size_t{0});
+  RequestTrace out = trace.select(positions);
+  const RequestTrace arrivals = at_rate(first_of(trace, others), rate);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    out.requests[i].arrival = i < backlog ? Ticks{} : arrivals.requests[i - backlog].arrival;
+  }
+  return out;
+}
+
 RequestTrace one_at_a_time(const RequestTrace& trace) {
   const std::size_t n = trace.requests.size(), wanted = std::min(n, kAlone);
   std::vector<std::size_t> positions(wanted);
@@ -351,9 +364,11 @@ bool drifts(std::span<const double> series, double max_drift) {
   return second - first > max_drift * first && trend_t(series, kTrendWaves) > student_t_95(kTrendWaves);
 }
 
-LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options) {
+LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options, const Backlog& backlog) {
   const std::span<const RequestRecord> all = run.requests;
-  const MeasuredPart part = options.count_all ? whole_of(all) : filled_part(all, measured_part(all, options));
+  const std::size_t first = backlog.requests + backlog.meanwhile;
+  const MeasuredPart part =
+      options.count_all ? whole_of(all) : filled_part(all, first, measured_part(all, first, options));
   const std::span<const RequestRecord> measured = all.subspan(part.begin, part.size());
   LoadPoint probe;
   probe.offered = rate;
@@ -363,10 +378,16 @@ LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOpt
   const std::vector<double> in_system = concurrency_by_batch(all, part);
   probe.concurrency = mean_of(in_system);
   // Where requests stay for longer than is measured, nothing can be told of a steady state.
-  probe.stable = options.count_all || (probe.e2e_s.mean <= part.span_s() && !drifts(in_system, options.max_drift) &&
-                                       !drifts(ttft_by_batch(measured), options.max_drift));
+  const auto steady = [&](std::vector<double> series) {
+    bool moves = drifts(series, options.max_drift);
+    std::reverse(series.begin(), series.end());
+    moves = moves || (backlog.requests > 0 && drifts(series, options.max_drift));
+    return !moves;
+  };
+  probe.stable =
+      options.count_all || (probe.e2e_s.mean <= part.span_s() && steady(in_system) && steady(ttft_by_batch(measured)));
   probe.enough_requests =
-      options.count_all || static_cast<double>(all.size()) >= options.min_requests_ratio * probe.concurrency;
+      options.count_all || static_cast<double>(all.size() - first) >= options.min_requests_ratio * probe.concurrency;
   if (options.slo.any()) {
     probe.slo = score_of(measured, options.slo);
     probe.slo.holds =
@@ -376,6 +397,7 @@ LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOpt
   probe.measured_requests = static_cast<std::int64_t>(part.size());
   probe.steps = run.steps;
   probe.fingerprint = run.fingerprint;
+  probe.backlog = static_cast<std::int64_t>(backlog.requests);
   return probe;
 }
 

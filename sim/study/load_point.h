@@ -22,6 +22,9 @@ RequestTrace first_of(const RequestTrace& trace, std::size_t count);
 // All requests at time zero: the most that can be offered.
 RequestTrace as_burst(const RequestTrace& trace);
 
+// The last `backlog` requests at time zero, before the others, which come at `rate`.
+RequestTrace after_backlog(const RequestTrace& trace, std::size_t backlog, double rate);
+
 // At most 256 of the requests, evenly picked, cut to their first output token and so far apart that each is alone.
 RequestTrace one_at_a_time(const RequestTrace& trace);
 
@@ -32,8 +35,15 @@ double idle_ttft_s(const RunResult& run);
 // share; of the whole burst where all of that ends at once.
 double saturation_rate(const RunResult& run, const GoodputOptions& options);
 
+// What a run of after_backlog() begins with: the backlog, and the requests that come while it is worked off.
+struct Backlog {
+  std::size_t requests = 0, meanwhile = 0;
+};
+
+// Of the requests after `backlog`. After one a steady run must not get emptier either: it would still be worked off.
 // Throws InputError when the measured part has too few requests for the two halves of the stability check.
-LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options);
+LoadPoint measure_load_point(const RunResult& run, double rate, const GoodputOptions& options,
+                             const Backlog& backlog = {});
 
 // Whether a series that should be steady grows: the mean of its second half exceeds that of the first by more than
 // `max_drift` of it, and it rises by more than chance explains (trend_t() at 95 %, two-sided: one steady series in 40

@@ -16,6 +16,8 @@ std::vector<SearchedPolicy> sample() {
   out[1].search = test::sample_search("cra8", 1, 2.7, 1e-9);
   out[0].search.knee.limit = KneeLimit::kUnstable;
   out[0].search.curve[0].tpot_s.mean = std::nan("");  // no request with a second token
+  out[0].search.from_backlog = {test::sample_probe(6.1, 0.7)};
+  out[0].search.from_backlog[0].backlog = 741;
   out[0].near_knee.rate = 6.1;
   out[0].near_knee.part_share[3] = 0.1;
   out[0].near_knee.kv_full_share = 0.3;
