@@ -17,6 +17,7 @@
 #include "sim/report/format.h"
 #include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
+#include "sim/scheduler/engines.h"
 
 namespace epsim::app {
 
@@ -42,18 +43,50 @@ std::string manifest_of(const std::vector<Scenario>& by_seed, const GoodputOptio
 }
 
 void print_load_point(const SearchTarget& target, const LoadPoint& p) {
-  std::cerr << fmt::format("{}, seed {}: {} requests at {:.4g}/s, {:.4g}/s completed, TTFT {} ms{}\n",
-                           printable(target.policy), target.seed, p.requests, p.offered, p.completed,
+  std::cerr << fmt::format("{}, seed {}{}{}: {} requests at {:.4g}/s, {:.4g}/s completed, TTFT {} ms{}\n",
+                           printable(target.policy), target.seed, target.aligned ? ", prompts together" : "",
+                           p.backlog > 0 ? ", after a backlog" : "", p.requests, p.offered, p.completed,
                            rounded(p.ttft_s.mean * 1e3), p.stable ? "" : ", unstable");
 }
 
-GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options, const JobStore& store,
-                      const po::variables_map& values) {
+// The scenario with prompts held until DP ranks have them together.
+struct Alignment {
+  std::vector<Scenario> by_seed;  // none where there is nothing to align
+  std::string how;                // the assignment, or why there is none
+};
+
+std::string nothing_to_align(const Scenario& scenario) {
+  const PrefillAlignment& own = scenario.serving.prefill_alignment;
+  if (pools_of(scenario).size() > 1) {
+    return "prefill and decode run apart here, and each pool has settings of its own";
+  }
+  if (scenario.parallelism.dp_ranks() == 1) {
+    return "there is one DP rank, which has no other to wait for";
+  }
+  return own.max_delay_passes > 0 || own.schedule_interval > 1 ? "the scenario does so already" : "";
+}
+
+Alignment alignment_of(const po::variables_map& values, const std::vector<std::string>& labels,
+                       const Scenario& scenario) {
+  if (const std::string reason = nothing_to_align(scenario); !reason.empty()) {
+    return {{}, reason};
+  }
+  const std::string how = fmt::format("serving.{}", find_engine(scenario.serving.engine).aligned_prompts);
+  try {
+    return {scenarios_by_seed(values, labels, {how}), how};
+  } catch (const InputError& refused) {
+    return {{}, fmt::format("{} is refused: {}", how, refused.what())};
+  }
+}
+
+GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& alignment, const GoodputOptions& options,
+                      const JobStore& store, const po::variables_map& values) {
   RunControl control;
   control.stop = &interrupted();
   control.strict_calibration = values["strict-calibration"].as<bool>();
   GoodputStudy study;
   study.options = options;
+  study.alignment = alignment.how;
   study.seeds = static_cast<int>(by_seed.size());
   for (const PolicyChoice& policy : by_seed.front().policies) {
     study.policies.push_back(policy.label);
@@ -65,8 +98,17 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const GoodputOptions
     print_load_point(target, probe);
   };
   PlanCache plans;
-  study.searches = search_all(targets_of(by_seed, control, &plans), options,
-                              values["quiet"].as<bool>() ? OnLoadPoint() : print, &store);
+  std::vector<SearchTarget> targets = targets_of(by_seed, control, &plans);
+  const auto usual = static_cast<std::ptrdiff_t>(targets.size());
+  if (!alignment.by_seed.empty()) {
+    for (SearchTarget& target : targets_of(alignment.by_seed, control, &plans)) {
+      target.aligned = true;
+      targets.push_back(std::move(target));
+    }
+  }
+  study.searches = search_all(targets, options, values["quiet"].as<bool>() ? OnLoadPoint() : print, &store);
+  study.aligned.assign(study.searches.begin() + usual, study.searches.end());
+  study.searches.resize(static_cast<std::size_t>(usual));
   return study;
 }
 
@@ -77,7 +119,9 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
   const std::vector<Scenario> by_seed = scenarios_by_seed(values, labels);
   const Scenario& scenario = by_seed.front();
   options.count_all = scenario.protocol.requests > 0;
+  options.branches = values["branches"].as<bool>();
   print_warnings(scenario);
+  const Alignment alignment = options.branches ? alignment_of(values, labels, scenario) : Alignment{};
   const std::string manifest = manifest_of(by_seed, options, assignments_of(values));
   const ResultsFolder results(values, scenario.name + "-goodput",
                               [&](const fs::path& earlier) { return holds_study(earlier, kGoodputStore, manifest); });
@@ -86,7 +130,7 @@ int goodput(const po::variables_map& values, const std::vector<std::string>& lab
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   GoodputStudy study;
   try {
-    study = study_of(by_seed, options, store, values);
+    study = study_of(by_seed, alignment, options, store, values);
   } catch (const StudyInterrupted&) {
     std::cout << fmt::format("interrupted: finished searches are kept in {}; the same command goes on from there\n",
                              target.string());
@@ -111,6 +155,9 @@ int goodput_verb(const std::vector<std::string>& words) {
   options.add_options()("policies", word(), "policies to compare, separated by commas");
   add_seeds_option(options, 3);
   add_goodput_options(options);
+  options.add_options()("branches", po::bool_switch(),
+                        "also serve rates past the knee after a backlog, which DP ranks work off together, and search "
+                        "each policy with prompts held until all ranks have one; takes four to five times as long");
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);

@@ -93,7 +93,8 @@ nlohmann::ordered_json goodput_options_json(const GoodputOptions& o) {
           {"max_drift", o.max_drift},
           {"min_requests_ratio", o.min_requests_ratio},
           {"slo", name_of(o.slo)},
-          {"rates", o.rates}};
+          {"rates", o.rates},
+          {"branches", o.branches}};
 }
 
 }  // namespace epsim::app

@@ -31,7 +31,8 @@ void add_seeds_option(po::options_description& options, int fallback) {
 }
 
 // The file is read anew for each seed.
-std::vector<Scenario> scenarios_by_seed(const po::variables_map& values, const std::vector<std::string>& labels) {
+std::vector<Scenario> scenarios_by_seed(const po::variables_map& values, const std::vector<std::string>& labels,
+                                        const std::vector<std::string>& assignments) {
   const int seeds = values["seeds"].as<int>();
   if (seeds < 1 || seeds > kMostSeeds) {
     throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeeds));
@@ -39,6 +40,9 @@ std::vector<Scenario> scenarios_by_seed(const po::variables_map& values, const s
   std::vector<Scenario> out;
   for (int s = 0; s < seeds; ++s) {
     Config config = open_scenario(values);
+    for (const std::string& assignment : assignments) {
+      config.set(assignment);
+    }
     if (s > 0) {
       config.set(fmt::format("seed={}", static_cast<std::int64_t>(out.front().seed) + s));
     }

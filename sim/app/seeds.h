@@ -12,9 +12,11 @@ namespace epsim::app {
 
 void add_seeds_option(boost::program_options::options_description& options, int fallback);
 
-// The scenario under each seed that --seeds asks for, from its own on. Throws InputError.
+// The scenario under each seed that --seeds asks for, from its own on; `assignments` count beside those of --set. Throws
+// InputError.
 std::vector<Scenario> scenarios_by_seed(const boost::program_options::variables_map& values,
-                                        const std::vector<std::string>& labels);
+                                        const std::vector<std::string>& labels,
+                                        const std::vector<std::string>& assignments = {});
 
 // Whether all seeds have the same requests (a recorded trace): then only the routing differs.
 bool same_requests(std::span<const Scenario> by_seed);

@@ -1,4 +1,7 @@
 // The tables of a goodput study: goodput.csv and curve.csv.
+#include <initializer_list>
+#include <utility>
+
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 
@@ -9,6 +12,23 @@ constexpr double kMilli = 1e3;
 
 double count(std::int64_t n) { return static_cast<double>(n); }
 double flag(bool yes) { return yes ? 1 : 0; }
+
+// Every search with whether its prompts are aligned: those of the policies, then the aligned ones.
+std::vector<std::pair<const GoodputSearch*, bool>> all_searches(const GoodputStudy& study) {
+  std::vector<std::pair<const GoodputSearch*, bool>> out;
+  for (const GoodputSearch& s : study.searches) {
+    out.emplace_back(&s, false);
+  }
+  for (const GoodputSearch& s : study.aligned) {
+    out.emplace_back(&s, true);
+  }
+  return out;
+}
+
+// The first policy's, aligned as `search` is.
+const GoodputSearch& first_beside(const GoodputStudy& study, const GoodputSearch& search, bool aligned) {
+  return (aligned ? study.aligned : study.searches).at(static_cast<std::size_t>(search.seed_index));
+}
 
 std::vector<Cell> probe_row(const GoodputSearch& search, const LoadPoint& p, const Slo& slo) {
   return {search.policy,
@@ -33,6 +53,20 @@ std::vector<Cell> probe_row(const GoodputSearch& search, const LoadPoint& p, con
           p.fingerprint};
 }
 
+// With branches: what tells rows of one policy apart, in the row that was added last.
+void add_branch_cells(ResultTable& table, const GoodputStudy& study, std::initializer_list<double> cells) {
+  if (study.options.branches) {
+    table.rows.back().insert(table.rows.back().end(), cells.begin(), cells.end());
+  }
+}
+void add_branch_columns(ResultTable& table, const GoodputStudy& study, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (study.options.branches) {
+      table.columns.push_back({name});
+    }
+  }
+}
+
 ResultTable slo_table(const GoodputStudy& study) {
   ResultTable out{"knees",
                   {{"policy", true},
@@ -46,10 +80,13 @@ ResultTable slo_table(const GoodputStudy& study) {
                    {"kv_lost_to_copies_share"},
                    {"kv_tokens_per_rank"}},
                   {}};
-  for (const GoodputSearch& s : study.searches) {
-    const double first = search_of(study, 0, s.seed_index).slo.rate;
+  add_branch_columns(out, study, {"aligned"});
+  for (const auto& [search, aligned] : all_searches(study)) {
+    const GoodputSearch& s = *search;
+    const double first = first_beside(study, s, aligned).slo.rate;
     out.rows.push_back({s.policy, std::to_string(s.seed), s.slo.rate, ratio(s.slo.rate, first), s.slo.low, s.slo.high,
                         s.slo.limit, flag(s.slo.holds), s.kv_lost_share, count(s.kv_tokens_per_rank)});
+    add_branch_cells(out, study, {flag(aligned)});
   }
   return out;
 }
@@ -79,8 +116,10 @@ ResultTable goodput_table(const GoodputStudy& study) {
                    {"kv_lost_to_copies_share"},
                    {"kv_tokens_per_rank"}},
                   {}};
-  for (const GoodputSearch& s : study.searches) {
-    const GoodputSearch& first = search_of(study, 0, s.seed_index);
+  add_branch_columns(out, study, {"aligned"});
+  for (const auto& [search, aligned] : all_searches(study)) {
+    const GoodputSearch& s = *search;
+    const GoodputSearch& first = first_beside(study, s, aligned);
     for (const double k : values_of_k(options)) {
       const Knee& knee = knee_at(s, options, k);
       out.rows.push_back({s.policy, std::to_string(s.seed), k, knee.rate,
@@ -88,6 +127,7 @@ ResultTable goodput_table(const GoodputStudy& study) {
                           std::string(name_of(knee.limit)), knee.bracket_share, flag(k == options.k),
                           flag(knee.interpolated), flag(knee.steady), s.idle_ttft_s * kMilli, s.saturation,
                           ratio(s.saturation, first.saturation), s.kv_lost_share, count(s.kv_tokens_per_rank)});
+      add_branch_cells(out, study, {flag(aligned)});
     }
   }
   return out;
@@ -116,9 +156,13 @@ ResultTable curve_table(const GoodputStudy& study) {
                    {"steps"},
                    {"fingerprint", true}},
                   {}};
-  for (const GoodputSearch& search : study.searches) {
-    for (const LoadPoint& probe : search.curve) {
-      out.rows.push_back(probe_row(search, probe, study.options.slo));
+  add_branch_columns(out, study, {"aligned", "backlog_requests"});
+  for (const auto& [search, aligned] : all_searches(study)) {
+    for (const std::vector<LoadPoint>* probes : {&search->curve, &search->from_backlog}) {
+      for (const LoadPoint& probe : *probes) {
+        out.rows.push_back(probe_row(*search, probe, study.options.slo));
+        add_branch_cells(out, study, {flag(aligned), count(probe.backlog)});
+      }
     }
   }
   return out;

@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "sim/core/files.h"
+#include "sim/report/goodput_branches.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 
@@ -36,7 +37,8 @@ Json method_of(const GoodputStudy& study) {
           {"max_drift_share", o.max_drift},
           {"min_requests_per_in_system", o.min_requests_ratio},
           {"seeds", study.seeds},
-          {"same_requests", study.same_requests}};
+          {"same_requests", study.same_requests},
+          {"alignment", study.options.branches ? Json(study.alignment) : Json(nullptr)}};
 }
 
 // A figure of a policy: the same name in goodput.json and in the columns of a sweep.
@@ -104,6 +106,39 @@ Json json_of(const PolicyFigure& figure) {
   return std::visit([](const auto& value) { return json_of(value); }, figure.value);
 }
 
+// A rate from both starts.
+Json start_of(const StartFigures& f) {
+  return {{"at_knee", f.at_knee},
+          {"offered_requests_per_s", json_of(f.rate)},
+          {"from_empty",
+           {{"completed_requests_per_s", json_of(f.empty_completed)},
+            {"ttft_mean_ms", json_of(f.empty_ttft_ms)},
+            {"steady", f.empty_steady}}},
+          {"after_backlog",
+           {{"completed_requests_per_s", json_of(f.backlog_completed)},
+            {"ttft_mean_ms", json_of(f.backlog_ttft_ms)},
+            {"steady", f.backlog_steady}}},
+          {"start_matters_seeds", f.apart_seeds},
+          {"told_seeds", f.told_seeds},
+          {"seeds", f.seeds}};
+}
+
+void add_branch_json(const GoodputStudy& study, std::size_t policy, Json& out) {
+  if (!study.options.branches) {
+    return;
+  }
+  out["starts"] = Json::array();
+  for (const StartFigures& figures : start_figures(study, policy)) {
+    out["starts"].push_back(start_of(figures));
+  }
+  if (!study.aligned.empty()) {
+    const AlignedFigures aligned = aligned_figures(study, policy);
+    out["aligned_requests_per_s"] = json_of(aligned.rate);
+    out["aligned_gain"] = json_of(aligned.gain);
+    out["aligned_ratio"] = json_of(aligned.ratio);
+  }
+}
+
 Json json_of(const std::vector<PolicyFigure>& figures) {
   Json out;
   for (const PolicyFigure& figure : figures) {
@@ -144,7 +179,8 @@ Json probe_of(const LoadPoint& p, const Slo& slo) {
           {"stable", p.stable}};
 }
 
-Json search_json(const GoodputSearch& s, const Slo& slo) {
+Json search_json(const GoodputSearch& s, const GoodputStudy& study, bool aligned) {
+  const Slo& slo = study.options.slo;
   Json out{{"policy", s.policy}, {"seed", s.seed}, {"slo", nullptr}, {"curve", Json::array()}};
   if (slo.any()) {
     out["slo"] = {{"holds", s.slo.holds},
@@ -154,6 +190,14 @@ Json search_json(const GoodputSearch& s, const Slo& slo) {
   }
   for (const LoadPoint& p : s.curve) {
     out["curve"].push_back(probe_of(p, slo));
+  }
+  if (study.options.branches) {
+    out["aligned"] = aligned;
+    out["after_backlog"] = Json::array();
+  }
+  for (const LoadPoint& p : s.from_backlog) {
+    out["after_backlog"].push_back(probe_of(p, slo));
+    out["after_backlog"].back()["backlog_requests"] = p.backlog;
   }
   return out;
 }
@@ -173,12 +217,16 @@ std::string goodput_json(const GoodputStudy& study, const RunInfo& info) {
   out["policies"] = Json::array();
   for (const PolicyGoodput& policy : summarize(study)) {
     out["policies"].push_back(policy_of(policy, study.options.slo.any()));
+    add_branch_json(study, out["policies"].size() - 1, out["policies"].back());
   }
   out["verdict"] = study.policies.empty() ? Json(nullptr) : verdict_of(study);
   out["conclusions"] = goodput_conclusions(study);
   out["searches"] = Json::array();
   for (const GoodputSearch& search : study.searches) {
-    out["searches"].push_back(search_json(search, study.options.slo));
+    out["searches"].push_back(search_json(search, study, false));
+  }
+  for (const GoodputSearch& search : study.aligned) {
+    out["searches"].push_back(search_json(search, study, true));
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

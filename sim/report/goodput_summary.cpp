@@ -191,6 +191,9 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
                       policies[p].slo.limit));
     }
   }
+  for (std::string& paragraph : branch_conclusions(study)) {
+    out.push_back(std::move(paragraph));
+  }
   if (study.same_requests && study.seeds > 1) {
     out.push_back("The requests are the same under all seeds (a recording): the intervals cover the routing alone.");
   }

@@ -71,6 +71,10 @@ std::string plain_name(const std::string& policy);
 // changes is told as such.
 std::vector<std::string> goodput_conclusions(const GoodputStudy& study);
 
+// Of these the paragraphs on branches: which knees and rates depend on the start, what alignment brings; without branches,
+// where they would tell more.
+std::vector<std::string> branch_conclusions(const GoodputStudy& study);
+
 // The definitions behind the figures, with the values of the options in them.
 std::string knee_rule(const GoodputOptions& options);
 std::string slo_rule(const GoodputOptions& options);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/report/format.h"
+#include "sim/report/goodput_branches.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/text_table.h"
 
@@ -126,6 +127,7 @@ std::string goodput_tables(const GoodputStudy& study, TableStyle) {
                                             : knee_tables(study, policies);
   out += paragraph(fmt::format("Means over {} seed{}; ratios are taken seed by seed, on the same requests.",
                                study.seeds, study.seeds == 1 ? "" : "s"));
+  out += branch_tables(study);
   for (const std::string& line : goodput_conclusions(study)) {
     out += fmt::format("\n{}", paragraph(line));
   }

@@ -83,6 +83,7 @@ struct EngineProfile {
   GraphSize graph_size = GraphSize::kOwn;
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
+  std::string_view aligned_prompts = {};      // the knob's value that holds prompts until DP ranks have them together
 };
 
 // The scheduler of a profile: `S` is built from options and context.

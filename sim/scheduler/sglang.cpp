@@ -44,6 +44,9 @@ constexpr TransportDefault kTransports048[] = {
     kWithoutDeepEp048};
 constexpr TransportDefault kTransports0410[] = {kWithDeepEp, kWithoutDeepEp0410};
 
+// With the other knobs of the delayer at their defaults.
+constexpr std::string_view kAlignedPrompts = "enable_prefill_delayer=true";
+
 LayoutDefault over_all_gpus() {
   return {.dense_ffn = Sharding::kAllGpus,
           .lm_head = Sharding::kAllGpus,
@@ -65,7 +68,8 @@ EngineProfile sglang_0_4_8() {
           .graph_size = GraphSize::kSum,
           .refuses_deepep_auto =
               "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own "
-              "kernels."};
+              "kernels.",
+          .aligned_prompts = kAlignedPrompts};
 }
 
 EngineProfile sglang_0_4_10() {
@@ -77,7 +81,8 @@ EngineProfile sglang_0_4_10() {
           .transports = kTransports0410,
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
-          .partial_ep = true};
+          .partial_ep = true,
+          .aligned_prompts = kAlignedPrompts};
 }
 
 SglangScheduler::SglangScheduler(const ServingOptions& options, const RankContext& context)

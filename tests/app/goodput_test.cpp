@@ -20,6 +20,8 @@ using epsim::test::TempDir;
 namespace {
 
 const std::string kSearchJob = "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.1 --sensitivity 2,8 ";
+const std::string kBranchesJob =
+    "goodput " + small_scenario() + " -q --seeds 1 --tolerance 0.2 --sensitivity 5 --branches ";
 const std::string kSloJob =
     "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.05 --policies contiguous,eplb --slo 'ttft.p95<80ms' ";
 // Of study.json, resolved.yaml and the rest.
@@ -105,6 +107,28 @@ TEST_CASE("goodput --slo: rate, limit and verdict, and none of the knee") {
   CHECK(done.out.find("knee") == std::string::npos);
   CHECK(done.out.find(json.at("verdict").at("text").get<std::string>().substr(0, 40)) != std::string::npos);
   CHECK(done.out.find("load balancing off") != std::string::npos);
+}
+
+TEST_CASE("goodput --branches: knees from both starts and with prompts together, and none of it without") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, kBranchesJob + "--policies base,eplb -o out");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  CHECK(done.out.find("after a backlog:") != std::string::npos);
+  CHECK(done.out.find("serving.enable_prefill_delayer=true") != std::string::npos);
+  const auto json = nlohmann::json::parse(slurp(dir / "out/goodput.json"));
+  for (const auto& policy : json.at("policies")) {
+    CHECK(policy.at("starts").at(0).at("at_knee") == true);
+    CHECK(policy.at("aligned_requests_per_s").at("mean") > 0);
+  }
+  const Outcome short_runs =
+      run_epsim(dir, kBranchesJob + "--policies base --set 'protocol={requests: 100, count: all}' -o short");
+  CHECK(short_runs.exit_code == 2);
+  CHECK(short_runs.err.find("Remove --branches") != std::string::npos);
+  const Outcome aligned = run_epsim(dir, kBranchesJob +
+                                             "--policies base -o held "
+                                             "--set serving.enable_prefill_delayer=true");
+  REQUIRE_MESSAGE(aligned.exit_code == 0, aligned.err);
+  CHECK(aligned.out.find("not searched, since the scenario does so already") != std::string::npos);
 }
 
 TEST_CASE("goodput takes as many generated requests as it needs, whatever the scenario says") {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/goodput_branches.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
@@ -89,7 +90,7 @@ TEST_CASE("goodput.json holds the method and the figures, with null for what is 
   CHECK(eplb.at("knee").at("knee_requests_per_s").at("half_width").is_null());
   CHECK_FALSE(eplb.contains("slo_requests_per_s"));
   CHECK(eplb.at("sensitivity").size() == 2);
-  CHECK(json.at("conclusions").size() == 2);  // the second one: there is but one seed
+  CHECK(json.at("conclusions").size() == 3);  // the others: what branches would tell, and that there is but one seed
 }
 
 TEST_CASE("the terminal shows knees, ratios, bounds and the rules behind them within its width") {
@@ -104,6 +105,58 @@ TEST_CASE("the terminal shows knees, ratios, bounds and the rules behind them wi
   beyond.searches[0].sensitivity[0].limit = KneeLimit::kBeyond;
   beyond.searches[3].sensitivity[0].steady = false;
   check_contains(goodput_tables(beyond), {">2.250", "x 0.510*"});
+}
+
+TEST_CASE("without branches, policies whose backlog is served past k / (k - 1) times their knee are named") {
+  // Saturation 10: over base's knees of 4 and 5 by 2.5 and 2, over eplb's of 6 and 9 by 1.67 and 1.11; 1.25 are asked of
+  // most seeds.
+  const std::string words = goodput_conclusions(sample_study()).at(1);
+  check_contains(words, {"A backlog is served by placement alone at 10.00 requests/s (2.25 times its knee): at rates",
+                         "--branches"});
+  GoodputStudy near = sample_study();
+  for (GoodputSearch& s : near.searches) {
+    s.saturation = 1.2 * s.knee.rate;
+  }
+  CHECK(goodput_tables(near).find("--branches") == std::string::npos);
+}
+
+TEST_CASE("with branches, rates from both starts and knees with prompts together stand side by side") {
+  const GoodputStudy study = test::sample_branch_study();
+  // base's rates past its knees: 4 x 2.5^(1/3) and 5 x 2^(1/3), and again as far.
+  const double third = (4 * std::cbrt(2.5) + 5 * std::cbrt(2.0)) / 2;
+  const std::vector<StartFigures> base = start_figures(study, 0);
+  REQUIRE(base.size() == 3);
+  CHECK(base[0].at_knee);
+  CHECK(base[0].apart_seeds == 0);
+  CHECK(base[1].rate.mean == doctest::Approx(third));
+  CHECK(base[1].apart_seeds == 2);
+  CHECK_FALSE(base[1].empty_steady);
+  CHECK(base[1].empty_ttft_ms.mean == 40'000);
+  CHECK(base[1].backlog_ttft_ms.mean == 4000);
+  const AlignedFigures eplb = aligned_figures(study, 1);
+  CHECK(eplb.rate.mean == doctest::Approx(1.5 * 7.5));
+  CHECK(eplb.gain.mean == doctest::Approx(1.5));
+  CHECK(eplb.ratio.mean == doctest::Approx(1.65));
+  const std::string text = goodput_tables(study);
+  check_contains(text, {"after a backlog:", "prompts held until all DP ranks have one, by serving.hold=true",
+                        "placement alone: its knee holds from an empty instance and after a backlog.", "11.25"});
+  const std::vector<std::string> words = goodput_conclusions(study);
+  check_contains(words.at(1), {"Past it the start matters at", "TTFT is 40.00 and 40.00 s from an empty instance",
+                               "4.000 and 4.000 s after a backlog"});
+  check_contains(words.at(2), {"The start does not matter past it."});
+  check_contains(words.at(3), {"With prompts held until all DP ranks have one (serving.hold=true) placement alone "
+                               "sustains 6.750 requests/s, 1.50 times its knee without"});
+  check_contains(table_csv(goodput_table(study)), {",aligned\n", "\neplb,8,5,13.5,1.8,"});
+  check_contains(table_csv(curve_table(study)), {",aligned,backlog_requests\n", ",00000000deadbeef,0,500\n"});
+  const auto json = nlohmann::json::parse(goodput_json(study, {"0.1.0", "s", 7, "", {}}));
+  CHECK(json.at("policies").at(0).at("starts").size() == 3);
+  CHECK(json.at("policies").at(1).at("aligned_gain").at("mean").get<double>() == doctest::Approx(1.5));
+  CHECK(json.at("searches").size() == 8);
+  CHECK(json.at("searches").at(0).at("after_backlog").size() == 3);
+  GoodputStudy one_rank = study;
+  one_rank.aligned.clear();
+  one_rank.alignment = "there is one DP rank";
+  check_contains(goodput_tables(one_rank), {"not searched, since there is one DP rank."});
 }
 
 TEST_CASE("with an SLO, tables, CSV and JSON speak of the SLO and not of the knee") {

@@ -65,6 +65,7 @@ Names json_keys() {
   add_keys(Json::parse(comparison_json(two_runs(), info)), names);
   add_keys(Json::parse(goodput_json(test::sample_study(), info)), names);
   add_keys(Json::parse(goodput_json(test::sample_slo_study(1.2), info)), names);
+  add_keys(Json::parse(goodput_json(test::sample_branch_study(), info)), names);
   return names;
 }
 
@@ -85,7 +86,7 @@ Names csv_columns() {
   for (const std::string& column : split(split(steps.str(), '\n')[0], ',')) {
     names.insert(column);
   }
-  for (const auto& study : {test::sample_study(), test::sample_slo_study(1.2)}) {
+  for (const auto& study : {test::sample_study(), test::sample_slo_study(1.2), test::sample_branch_study()}) {
     for (const ResultTable& table : {goodput_table(study), curve_table(study)}) {
       for (const ResultColumn& column : table.columns) {
         names.insert(column.name);
@@ -210,6 +211,7 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "knee_searched",
                        "knee_interpolated",
                        "knee_steady",
+                       "aligned",
                        "saturation_ratio",
                        "slo_goodput_ratio",
                        "ttft_over_idle",

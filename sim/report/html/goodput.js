@@ -3,17 +3,20 @@
 const estimate = (value) => (value && typeof value === "object" ? num(value.mean) : num(value));
 const halfWidth = (value) => (value && typeof value === "object" ? num(value.half_width) : NaN);
 
+// What a run of a policy is drawn as: --branches also has aligned ones, and some after a backlog.
+const branchOf = (policy, aligned, backlog) => `${policy}${aligned ? ", prompts together" : ""}${backlog ? ", after a backlog" : ""}`;
+
 // Every run of a study: {policy, seed, rate, stable, holds, attainment, ttft: {mean, p99, ...}, tpot}, latencies in ms; of the
 // file goodput.json, or of curve.csv where that has none.
 const probesOf = (study, curve) => {
   const inMs = (figures) => Object.fromEntries(Object.entries(figures ?? {}).map(([name, seconds]) => [name, 1e3 * num(seconds)]));
   if (study?.searches) {
-    return study.searches.flatMap((search) => search.curve.map((p) => ({ policy: search.policy, seed: String(search.seed), rate: p.measured_offered_requests_per_s ?? p.offered_requests_per_s, stable: Boolean(p.stable),
+    return study.searches.flatMap((search) => [...search.curve, ...(search.after_backlog ?? [])].map((p) => ({ policy: branchOf(search.policy, search.aligned, p.backlog_requests), seed: String(search.seed), rate: p.measured_offered_requests_per_s ?? p.offered_requests_per_s, stable: Boolean(p.stable),
       holds: p.slo_holds, attainment: num(p.attainment), ttft: inMs(p.ttft), tpot: inMs(p.tpot), e2e: inMs(p.e2e) })));
   }
   const column = (name) => (curve.has(name) ? curve.numbers(name) : curve.rows.map(() => NaN)), of = (metric) => ({ mean: column(`measured_${metric}_mean_ms`), p99: column(`measured_${metric}_p99_ms`) });
-  const rate = column("measured_offered_requests_per_s"), stable = column("stable"), attainment = column("attainment_share"), ttft = of("ttft"), tpot = of("tpot");
-  return curve.rows.map((_, i) => ({ policy: curve.texts("policy")[i], seed: curve.has("seed") ? curve.texts("seed")[i] : "", rate: rate[i], stable: stable[i] === 1, attainment: attainment[i],
+  const rate = column("measured_offered_requests_per_s"), stable = column("stable"), attainment = column("attainment_share"), ttft = of("ttft"), tpot = of("tpot"), aligned = column("aligned"), backlog = column("backlog_requests");
+  return curve.rows.map((_, i) => ({ policy: branchOf(curve.texts("policy")[i], aligned[i] === 1, backlog[i] > 0), seed: curve.has("seed") ? curve.texts("seed")[i] : "", rate: rate[i], stable: stable[i] === 1, attainment: attainment[i],
     ttft: { mean: ttft.mean[i], p99: ttft.p99[i] }, tpot: { mean: tpot.mean[i], p99: tpot.p99[i] } }));
 };
 
@@ -32,7 +35,7 @@ const againstRate = (probes, valueOf, stars, spec) => {
 
 // The knees of goodput.csv, as stars.
 const kneesOf = (byK) => (byK?.has("knee_searched") ? d3.range(byK.rows.length).filter((i) => byK.numbers("knee_searched")[i] === 1)
-  .map((i) => ({ policy: byK.texts("policy")[i], seed: byK.texts("seed")[i], x: byK.numbers("knee_requests_per_s")[i], y: byK.numbers("knee_ttft_mean_ms")[i] })) : []);
+  .map((i) => ({ policy: branchOf(byK.texts("policy")[i], byK.has("aligned") && byK.numbers("aligned")[i] === 1, false), seed: byK.texts("seed")[i], x: byK.numbers("knee_requests_per_s")[i], y: byK.numbers("knee_ttft_mean_ms")[i] })) : []);
 
 // The TTFT curves of a study's folder.
 const studyCurves = (root, title) => againstRate(probesOf(null, csvFile(join(root, "curve.csv"))), (p) => p.ttft.mean, kneesOf(csvFile(join(root, "goodput.csv"))),
@@ -56,7 +59,7 @@ const goodputFigures = (slo) => (slo ?
     ["slo_ttft_p99_ms", "TTFT p99 there", (p) => p.slo_ttft_p99_ms], ["slo_tpot_mean_ms", "TPOT mean there", (p) => p.slo_tpot_mean_ms], ["slo_tpot_p99_ms", "TPOT p99 there", (p) => p.slo_tpot_p99_ms]] :
   [["knee_requests_per_s", "Knee", (p) => p.knee?.knee_requests_per_s], ["knee_ttft_mean_ms", "TTFT at the knee", (p) => p.knee?.knee_ttft_mean_ms], ["knee_tpot_mean_ms", "TPOT at the knee", (p) => p.knee_tpot_mean_ms],
     ["saturation_requests_per_s", "Saturation", (p) => p.saturation_requests_per_s], ["idle_ttft_mean_ms", "TTFT alone", (p) => p.idle_ttft_mean_ms]])
-  .concat([["kv_tokens_per_rank", "KV room per rank", (p) => p.kv_tokens_per_rank], ["kv_lost_to_copies_share", "KV lost to copies", (p) => p.kv_lost_to_copies_share]]);
+  .concat([["aligned_requests_per_s", "Prompts together", (p) => p.aligned_requests_per_s], ["kv_tokens_per_rank", "KV room per rank", (p) => p.kv_tokens_per_rank], ["kv_lost_to_copies_share", "KV lost to copies", (p) => p.kv_lost_to_copies_share]]);
 
 const goodputTable = (study, slo, best) => {
   const figures = goodputFigures(slo).filter(([, , of]) => study.policies.some((p) => Number.isFinite(estimate(of(p)))));
