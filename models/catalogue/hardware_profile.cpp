@@ -98,6 +98,9 @@ Price LinkProfile::time(CollectiveKind kind, int gpus, Seconds wire) const {
     }
   }
   if (below == nullptr && above == nullptr) {
+    if (kind == CollectiveKind::kCustomAllReduce) {
+      return time(CollectiveKind::kAllReduce, gpus, wire);
+    }
     EPSIM_CHECK(kind != CollectiveKind::kAllToAll, "link profile '" + name + "' has no all-to-all");
     const bool ring = kind == CollectiveKind::kReduceScatter;
     const Price stand_in = time(ring ? CollectiveKind::kAllGather : CollectiveKind::kAllToAll, gpus, wire);

@@ -85,11 +85,16 @@ enum class CollectiveKind {
   kDeepEpDispatch,
   kDeepEpCombine,
   kDeepEpLowLatencyDispatch,
-  kDeepEpLowLatencyCombine
+  kDeepEpLowLatencyCombine,
+  kCustomAllReduce  // the engines' own kernel inside a node, in a CUDA graph
 };
 inline constexpr std::string_view kCollectiveNames[] = {"all_to_all",         "all_gather",       "reduce_scatter",
                                                         "all_reduce",         "deepep_dispatch",  "deepep_combine",
-                                                        "deepep_ll_dispatch", "deepep_ll_combine"};
+                                                        "deepep_ll_dispatch", "deepep_ll_combine", "custom_all_reduce"};
+// Every row passes the links twice: to be added up, and handed out.
+constexpr bool is_all_reduce(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kCustomAllReduce;
+}
 
 // A collective over `gpus` GPUs, measured at several buffer sizes. `bytes` follows nccl-tests: the whole send buffer of
 // a GPU (all-to-all, all-reduce), the whole result (all-gather), the whole input (reduce-scatter).
@@ -133,7 +138,8 @@ struct LinkProfile {
   // Time of a collective whose busiest port carries for `wire` seconds at the data sheet's rate. Linear in `wire`
   // between points, from base() at zero; past the last point in proportion (extrapolated). Between GPU counts linear in
   // log(gpus); outside them the nearest count (extrapolated). A reduce-scatter without a curve takes the all-gather's,
-  // which is the same ring the other way round, and any kind without one the all-to-all's (extrapolated). Another rate
+  // which is the same ring the other way round, a custom all-reduce NCCL's, which engines take where their own cannot
+  // be, and any kind without one the all-to-all's (extrapolated). Another rate
   // scales by itself: equal wire time, equal efficiency.
   Price time(CollectiveKind kind, int gpus, Seconds wire) const;
 };

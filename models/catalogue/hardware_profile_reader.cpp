@@ -94,7 +94,7 @@ double read_wire_share(ConfigReader& in, const LinkText& link, int gpus_per_node
     return 1.0;  // rows_per_token counts what this tier carries
   }
   if (!link.inter) {
-    return (kind == CollectiveKind::kAllReduce ? 2.0 : 1.0) * (gpus - 1) / gpus;
+    return (is_all_reduce(kind) ? 2.0 : 1.0) * (gpus - 1) / gpus;
   }
   in.check(kind == CollectiveKind::kAllToAll, "kind", "between nodes only an all-to-all may leave out wire_share.");
   in.check(gpus > gpus_per_node, "gpus", "must be more than one node has.");

@@ -64,7 +64,7 @@ Network::TierPrice Network::slower_tier(const Tiers& wire, Direction direction) 
   const CollectiveKind kind = collective_of(transport_, direction);
   TierPrice out;
   if (cluster_.gpus() > 1 && cluster_.node.gpus > 1) {
-    out.price = profile_.intra.time(kind, cluster_.node.gpus, wire.inside);
+    out.price = profile_.intra.time(inside(kind), cluster_.node.gpus, wire.inside);
   }
   if (cluster_.nodes > 1 && cluster_.node.nics > 0) {
     const Price between = profile_.inter.time(kind, cluster_.gpus(), wire.between);

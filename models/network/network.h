@@ -47,7 +47,7 @@ inline constexpr std::array<std::string_view, 7> kTransportNames = {
 // The measured kind of collective that a transport's dispatch or combine is.
 CollectiveKind collective_of(Transport transport, Direction direction);
 // How often each row passes its links: an all-reduce adds rows up and then hands the sums out.
-constexpr int passes(CollectiveKind kind) { return kind == CollectiveKind::kAllReduce ? 2 : 1; }
+constexpr int passes(CollectiveKind kind) { return is_all_reduce(kind) ? 2 : 1; }
 
 struct NetworkOptions {
   NetworkModel model = NetworkModel::kTwoTier;
@@ -130,6 +130,15 @@ class Network {
   // What an all-gather of `bytes` over all GPUs takes at least, where more than ports and NICs may be busy.
   virtual Tiers gather_floor(Bytes) const { return {}; }
   TierPrice slower_tier(const Tiers& wire, Direction direction) const;
+  static constexpr int kMostCustomAllReduce = 8;  // GPUs
+  // What does the part of a collective that stays inside a node: where that is all of it, the engine's own all-reduce
+  // (SGLang's and vLLM's distributed/device_communicators/custom_all_reduce.py), but for vLLM's over DP ranks, whose
+  // group has none (distributed/parallel_state.py).
+  CollectiveKind inside(CollectiveKind kind) const {
+    const bool own = cluster_.nodes == 1 && cluster_.node.gpus <= kMostCustomAllReduce &&
+                     transport_ != Transport::kBroadcastAllReduce;
+    return own && kind == CollectiveKind::kAllReduce ? CollectiveKind::kCustomAllReduce : kind;
+  }
 
   ClusterSpec cluster_;
   NetworkProfile profile_;

@@ -9,7 +9,7 @@ void Network::port_prices(const TrafficMatrix& traffic, Bytes row, Direction dir
   const auto price = [&](const Tiers& wire) {
     Price slower;
     if (wire.inside.count() > 0) {
-      slower = profile_.intra.time(kind, cluster_.node.gpus, wire.inside);
+      slower = profile_.intra.time(inside(kind), cluster_.node.gpus, wire.inside);
     }
     if (wire.between.count() > 0) {
       const Price between = profile_.inter.time(kind, cluster_.gpus(), wire.between);
@@ -43,7 +43,7 @@ Price Network::over_all(CollectiveKind kind, Bytes bytes) const {
   Price slower;
   if (per_node > 1) {  // inside, a port carries all but the GPU's own part, whichever node it came from
     const Seconds wire = moved * ((gpus - 1) / gpus) / cluster_.node.intra_rate;
-    slower = profile_.intra.time(kind, cluster_.node.gpus, std::max(wire, least.inside));
+    slower = profile_.intra.time(inside(kind), cluster_.node.gpus, std::max(wire, least.inside));
   }
   if (nodes > 1) {
     const Seconds wire =

@@ -98,6 +98,21 @@ Price LayerCosts::dense_over_all(std::int64_t tokens) const {
   return sum + products + sum;
 }
 
+Price LayerCosts::shared_of(std::int64_t tokens) const {
+  const Price products = compute_.shared_expert(tokens);
+  return two_sums() ? products : with_reduction(products, parallelism_.shared_experts, tokens);
+}
+
+Price LayerCosts::dense_of(std::int64_t tokens) const {
+  const Price products = compute_.dense_ffn(tokens);
+  if (!two_sums() || products.time.count() <= 0) {
+    return with_reduction(products, parallelism_.dense_ffn, tokens);
+  }
+  const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
+  const Price sum = network().over_all(CollectiveKind::kAllReduce, hidden);
+  return parallelism_.dense_ffn == Sharding::kReplicated ? sum + products : sum + products + sum;
+}
+
 // The rows to sample from, gathered as dp_gather does; every GPU's part of the vocabulary, and of the bf16 logits all.
 Price LayerCosts::head_over_all(std::int64_t sampled) const {
   const auto rows = static_cast<double>(sampled);
@@ -124,8 +139,8 @@ void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>
     out[r] = {tokens,
               piece(attention_of(batch)),
               piece(compute_.gate(tokens)),
-              piece(with_reduction(compute_.shared_expert(tokens), parallelism_.shared_experts, tokens)),
-              piece(dense_all ? dense : with_reduction(compute_.dense_ffn(tokens), parallelism_.dense_ffn, tokens)),
+              piece(shared_of(tokens)),
+              piece(dense_all ? dense : dense_of(tokens)),
               piece(head_all ? head : compute_.head(batch.sampled)),
               piece(compute_.before_scores(batch))};
   }

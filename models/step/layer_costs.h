@@ -109,6 +109,13 @@ class LayerCosts {
   Price attention_of(const RankBatch& batch) const;
   Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
   Price dense_over_all(std::int64_t tokens) const;
+  // Attention and experts share all GPUs, and every GPU has every row: two sums a layer, of attention's parts and of the
+  // FFN's. Shared experts are added before the second.
+  bool two_sums() const {
+    return dispatch().network.transport == Transport::kAllReduce && parallelism_.dp_ranks() == 1;
+  }
+  Price shared_of(std::int64_t tokens) const;
+  Price dense_of(std::int64_t tokens) const;
   Price head_over_all(std::int64_t sampled) const;
   double rank_speed(std::size_t rank) const;
 

@@ -77,7 +77,7 @@ AccuracyRow collective_row(ConfigReader in) {
   const auto gpus = in.required<int>("gpus", Bound::kPositive);
   const auto rate = in.required<BytesPerSecond>("link_rate", Bound::kPositive);
   const auto mib = in.required<double>("mib", Bound::kPositive);
-  const double share = (which == CollectiveKind::kAllReduce ? 2.0 : 1.0) * (gpus - 1) / gpus;  // inside a node
+  const double share = (is_all_reduce(which) ? 2.0 : 1.0) * (gpus - 1) / gpus;  // inside a node
   const double predicted = link.time(which, gpus, Bytes(mib * kMiB * share) / rate).time.count() * 1e3;
   return predicted_row(in, link.name + " " + kind, predicted);
 }

@@ -90,7 +90,8 @@ EngineDefault<std::string> default_transport(std::string_view engine, const Clus
   const bool deep_ep = dp_ranks > 1 && has_deep_ep(cluster, links);
   const auto rows = find_engine(engine).transports;
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const TransportDefault& r) {
-    return (!r.deep_ep || deep_ep) && (!r.decode_only || role == InstanceRole::kDecode);
+    return (!r.deep_ep || deep_ep) && (!r.decode_only || role == InstanceRole::kDecode) &&
+           (!r.one_rank || dp_ranks == 1);
   });
   EPSIM_CHECK(row != rows.end(), "the last transport of an engine needs nothing");
   return {row->transport, row->source};

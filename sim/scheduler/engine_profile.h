@@ -64,6 +64,7 @@ struct TransportDefault {
   bool deep_ep;      // needs DeepEP's kernels, and several DP ranks
   bool decode_only;  // for decode instances
   const char *transport, *source;
+  bool one_rank = false;  // for instances of one DP rank
 };
 
 // How weights that all ranks have are held where the user does not say, with several DP ranks.

@@ -20,6 +20,8 @@ namespace epsim {
 namespace {
 
 constexpr TransportDefault kTransports[] = {
+    {false, false, "allreduce",
+     "vLLM v0.9 and v0.10 with one DP rank (models/deepseek_v2.py: after attention, and after the experts)", true},
     {false, false, "broadcast_allreduce",
      "vLLM v0.9 and v0.10 (envs.py, VLLM_ALL2ALL_BACKEND: naive); from v0.11 allgather_reducescatter"}};
 

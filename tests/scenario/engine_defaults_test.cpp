@@ -70,6 +70,14 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
+TEST_CASE("vLLM's tokens: two all-reduces a layer with one DP rank, broadcasts between several") {
+  ClusterSpec cluster;
+  cluster.node = find_node("DGX-H200").spec;
+  cluster.nodes = 1;
+  CHECK(default_transport("vllm_v1", cluster, {}, 1, InstanceRole::kWhole).value == "allreduce");
+  CHECK(default_transport("vllm_v1", cluster, {}, 2, InstanceRole::kWhole).value == "broadcast_allreduce");
+}
+
 TEST_CASE("KV tokens as SGLang logs them") {
   for (const Logged& log :
        {// SGLang 0.5.12 (InferenceX, dsr1_fp8_h200), published by ai-dynamo/aisimulate pull request 263.

@@ -1,0 +1,102 @@
+// The engines' own all-reduce inside a node, and what a layer of one DP rank does with it: two sums.
+#include <doctest/doctest.h>
+
+#include "models/catalogue/catalogue.h"
+#include "tests/models/small_step.h"
+
+using namespace epsim;
+
+namespace {
+
+// aiconfigurator 095f58a, systems/data/h200_sxm/comm/sglang/0.5.10, SGLang_CustomAllReduce_graph, 8 GPUs: bf16 elements, us.
+struct TableRow {
+  double elements, us;
+};
+constexpr TableRow kTable[] = {{16384, 5.754},   {32768, 6.507},   {65536, 7.953},   {131072, 14.176},
+                               {262144, 14.973}, {524288, 16.684}, {4194304, 60.59}, {8388608, 120.99}};
+
+double by_table(double elements) {
+  const TableRow* right = std::begin(kTable) + 1;
+  while (right->elements < elements) {
+    ++right;
+  }
+  const TableRow* left = right - 1;
+  return left->us + (right->us - left->us) * (elements - left->elements) / (right->elements - left->elements);
+}
+
+constexpr double kCustomShare = 0.8;  // of the link's rate; NCCL's all-reduce has 0.5
+
+// One node of two GPUs, which are one DP rank.
+struct OneRank : test::SmallStep {
+  DispatchOptions dispatch{.dedup = Dedup::kEven, .exchange_counts = false};
+  OneRank() {
+    cluster.nodes = 1;
+    parallelism = {.gpus = 2, .attention_tp = 2};
+    plan.gpus = 2;
+    plan.layers = {uniform_layer({0, 1, 2, 3}, 2), uniform_layer({0, 1, 2, 3}, 2)};
+    dispatch.network.transport = Transport::kAllReduce;
+  }
+  StepCost cost(int ranks = 1) const {
+    const Placement placed = placement();
+    const test::FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
+    LinkProfile link = test::plain_link(0.0, 0.5, 2);
+    CollectiveCurve own = link.curves.back();
+    own.kind = CollectiveKind::kCustomAllReduce;
+    own.points[1].time = own.points[1].wire / kCustomShare;
+    link.curves.push_back(own);
+    StepModel steps(model, cluster, parallelism, dispatch, placed, loads, test::plain_compute(),
+                    {link, test::plain_link(0.0, 0.8, 2)});
+    const RankBatch batch{.prefill_tokens = 50000 / ranks, .prefill_pairs = 1e9, .sampled = 3};
+    return steps.price(0, std::vector<RankBatch>(static_cast<std::size_t>(ranks), batch));
+  }
+};
+
+double part_of(const StepCost& cost, LayerPart part) { return cost.by_part[static_cast<std::size_t>(part)].count(); }
+
+// 50,000 rows of 2000 B; each GPU sends half of them twice over its port of 100 GB/s.
+constexpr double kSum = 2 * 0.5 * 0.1 / 100 / kCustomShare;
+
+}  // namespace
+
+TEST_CASE("two sums a layer of DeepSeek-R1 on 8 H200 are within 10 % of SGLang's table, in us") {
+  const LinkProfile link = link_profile("nvlink4-h200", "");
+  for (const int tokens : {4, 16, 64, 1024}) {
+    CAPTURE(tokens);
+    const double elements = tokens * 7168.0;
+    const Price price = link.time(CollectiveKind::kCustomAllReduce, 8, Bytes(elements * 2 * 2 * 7 / 8) / 450_GBps);
+    CHECK(2 * price.time.count() * 1e6 == doctest::Approx(2 * by_table(elements)).epsilon(0.1));
+    CHECK(price.origin == Origin::kInterpolated);
+  }
+}
+
+TEST_CASE("links without the engines' own all-reduce have NCCL's") {
+  const LinkProfile link = test::plain_link(0.0, 0.5, 2);
+  CHECK(link.time(CollectiveKind::kCustomAllReduce, 2, Seconds(1)).time.count() == doctest::Approx(2));
+}
+
+// SGLang v0.4.10 and vLLM v0.10, models/deepseek_v2.py: attention's parts are summed, and shared and routed experts together.
+TEST_CASE("one DP rank sums twice a layer: after attention, and after experts and shared experts together") {
+  const OneRank plain;
+  const StepCost cost = plain.cost();
+  CHECK(part_of(cost, LayerPart::kDispatch) == doctest::Approx(2 * kSum));  // two MoE layers
+  CHECK(part_of(cost, LayerPart::kCombine) == doctest::Approx(2 * kSum));
+  // The dense layer's two, about its products: 50,000 rows of 2000 columns, 12 ms, and 600 MB of activations, 0.75 ms.
+  CHECK(part_of(cost, LayerPart::kDense) == doctest::Approx(12e-3 + 0.75e-3 + 2 * kSum));
+  // Shared experts cost their products alone: 250 columns of each GPU, 6 x 1000 x 250 x 50,000 flops = 1.5 ms, and 75 MB.
+  OneRank shared;
+  shared.model.shared_intermediate = 500;
+  CHECK((shared.cost().total - cost.total).count() == doctest::Approx(2 * (1.5e-3 + 0.09375e-3)));
+}
+
+// vLLM's custom all-reduce belongs to the group of tensor parallelism (distributed/parallel_state.py): not over DP ranks.
+TEST_CASE("vLLM's all-reduce over DP ranks is NCCL's") {
+  const auto combine_of = [](Transport transport, Dedup dedup) {
+    OneRank two;
+    two.parallelism.attention_tp = 1;
+    two.dispatch.network.transport = transport;
+    two.dispatch.dedup = dedup;
+    return part_of(two.cost(2), LayerPart::kCombine);
+  };
+  CHECK(combine_of(Transport::kAllReduce, Dedup::kEven) == doctest::Approx(2 * kSum));
+  CHECK(combine_of(Transport::kBroadcastAllReduce, Dedup::kByTpRank) == doctest::Approx(2 * kSum * kCustomShare / 0.5));
+}
