@@ -105,7 +105,7 @@ std::string start_sentence(const GoodputStudy& study, std::size_t policy) {
   const std::vector<StartFigures> all = start_figures(study, policy);
   const std::string name = plain_name(study.policies[policy]), word = study.options.slo.any() ? "rate" : "knee";
   if (all.empty()) {
-    return fmt::format("{}: the requests are too few for a start from a backlog.", name);
+    return fmt::format("{}: too few requests for a start from a backlog, or a rate too near the saturation throughput to work it off.", name);
   }
   std::string out;
   std::vector<StartFigures> past = all;

@@ -25,7 +25,10 @@ std::vector<LoadPoint>::iterator place_of(std::vector<LoadPoint>& curve, double 
 // it is served at the saturation throughput while others come. Of a recording that is too short half of the former must do.
 std::optional<LoadPoint> serve_after_backlog(const BranchRuns& runs, const GoodputOptions& options, double rate,
                                              double saturation, std::size_t backlog, std::size_t usual) {
-  const double faster = std::max(saturation - rate, rate / kMostMeanwhile);
+  if (saturation > 0 && saturation - rate < rate / kMostMeanwhile) {
+    return std::nullopt;  // the run would look steady while the backlog still shrinks
+  }
+  const double faster = std::max(saturation - rate, rate / kMostMeanwhile);  // under an SLO nothing tells the former
   const auto meanwhile = static_cast<std::size_t>(kReserved * rate * static_cast<double>(backlog) / faster);
   const RequestTrace requests = runs.first(backlog + meanwhile + usual);
   if (requests.requests.size() < backlog + meanwhile + usual / 2) {

@@ -24,7 +24,7 @@ struct BranchRuns {
 
 // Serves branch_rates() from both starts: of an empty instance they join the curve, after a backlog from_backlog. The
 // backlog is twice what is in the system at the highest acceptable rate, 500 requests at least. A recording that is too
-// short for it leaves the rate out.
+// short for it leaves the rate out, and so does a saturation throughput so near the rate that the backlog hardly shrinks.
 void add_branches(const BranchRuns& runs, const GoodputOptions& options, GoodputSearch& search);
 
 }  // namespace epsim
