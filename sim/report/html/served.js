@@ -36,6 +36,7 @@ const servedHint = (hint) => {
 
 const servedSections = (root) => {
   const study = jsonFile(join(root, "served.json")), tpot = study.errors.tpot, ttft = study.errors.ttft;
+  setTitle(`${study.points} served points: predicted and measured`);
   section("Predicted and measured", verdict([`${study.expressed} of ${study.points} measured points are expressed; their TPOT is ${inPercent(tpot.mean_share)} off on average, their TTFT ${inPercent(ttft.mean_share)}.`],
     [["Half of them are within", `TPOT ${inPercent(tpot.median_share)}, TTFT ${inPercent(ttft.median_share)}`], ["Repeats differ by", `TPOT ${inPercent(study.repeats.tpot.median_share)}, TTFT ${inPercent(study.repeats.ttft.median_share)} (median of ${study.repeats.tpot.pairs} pairs)`]], ""),
     el("div", { class: "grid" }, ...servedMetrics.map((metric) => servedChart(study, study.rows, metric)).filter((one) => one)), servedErrorsTable(study));
