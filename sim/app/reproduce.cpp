@@ -274,7 +274,7 @@ int reproduce(const po::variables_map& values) {
 int reproduce_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("only", po::value<std::string>(), "claims to check, separated by commas, as in C09,C17")(
-      "quick", po::bool_switch(), "three setups, one seed, fewer requests: half a minute instead of minutes")(
+      "quick", po::bool_switch(), "three setups, one seed, fewer requests: a minute on two cores")(
       "sensitivity", po::bool_switch(),
       "also change one input at a time and tell which two move each figure most: on five setups, takes twice as long "
       "again")("memory", po::value<std::string>()->default_value("paper"),
