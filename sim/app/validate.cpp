@@ -20,6 +20,43 @@ int show_accuracy(const std::string& folder, const JsonOutput& json) {
   return table.failures() == 0 ? 0 : 1;
 }
 
+int validate_scenario(const boost::program_options::variables_map& values, const JsonOutput& json) {
+  nlohmann::ordered_json result{{"format", 1}};
+  const Config config = open_scenario(values);
+  const Scenario scenario = read_scenario(config, split_list(values["policies"].as<std::string>()));
+  print_warnings(scenario);
+  std::cout << fmt::format("{}: {} on {} x {} ({} GPUs), {} requests from {}\n", scenario.name, scenario.model.name,
+                           all_gpus(scenario) / scenario.cluster.node.gpus, scenario.cluster.node.name,
+                           all_gpus(scenario), scenario.requests.requests.size(), scenario.requests.source);
+  for (const InstancePool& pool : scenario.deployment.pools) {
+    std::cout << fmt::format("  {} x {} instance of {} nodes ({} GPUs)\n", pool.instances,
+                             kInstanceRoleNames[static_cast<std::size_t>(pool.role)], pool.cluster.nodes,
+                             pool.cluster.gpus());
+  }
+  result["scenario"] = scenario.name;
+  result["gpus"] = all_gpus(scenario);
+  result["requests"] = scenario.requests.requests.size();
+  for (const PolicyChoice& policy : scenario.policies) {
+    const PreparedRun prepared = prepare_run(scenario, policy);
+    const PreparedInstance& run = prepared.last();
+    const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
+    std::cout << fmt::format(
+        "  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to copies\n", policy.label,
+        to_gib(run.memory.kv_pool), run.serving.kv_blocks * run.serving.kv_block_tokens,
+        state > 0 ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", state)
+                  : "",
+        run.memory.copies_loss * 100);
+    result["policies"].push_back({{"policy", policy.label},
+                                  {"kv_pool_gib_per_gpu", to_gib(run.memory.kv_pool)},
+                                  {"kv_tokens_per_dp_rank", run.serving.kv_blocks * run.serving.kv_block_tokens},
+                                  {"kv_tokens_of_each_request_state", state},
+                                  {"kv_lost_to_copies_share", run.memory.copies_loss}});
+  }
+  std::cout << "the scenario is valid\n";
+  json.print(result.dump(2) + "\n");
+  return 0;
+}
+
 }  // namespace
 
 int validate_verb(const std::vector<std::string>& words) {
@@ -60,40 +97,7 @@ int validate_verb(const std::vector<std::string>& words) {
   if (values->count("accuracy") > 0) {
     return show_accuracy((*values)["accuracy"].as<std::string>(), json);
   }
-  nlohmann::ordered_json result{{"format", 1}};
-  const Config config = open_scenario(*values);
-  const Scenario scenario = read_scenario(config, split_list((*values)["policies"].as<std::string>()));
-  print_warnings(scenario);
-  std::cout << fmt::format("{}: {} on {} x {} ({} GPUs), {} requests from {}\n", scenario.name, scenario.model.name,
-                           all_gpus(scenario) / scenario.cluster.node.gpus, scenario.cluster.node.name,
-                           all_gpus(scenario), scenario.requests.requests.size(), scenario.requests.source);
-  for (const InstancePool& pool : scenario.deployment.pools) {
-    std::cout << fmt::format("  {} x {} instance of {} nodes ({} GPUs)\n", pool.instances,
-                             kInstanceRoleNames[static_cast<std::size_t>(pool.role)], pool.cluster.nodes,
-                             pool.cluster.gpus());
-  }
-  result["scenario"] = scenario.name;
-  result["gpus"] = all_gpus(scenario);
-  result["requests"] = scenario.requests.requests.size();
-  for (const PolicyChoice& policy : scenario.policies) {
-    const PreparedRun prepared = prepare_run(scenario, policy);
-    const PreparedInstance& run = prepared.last();
-    const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
-    std::cout << fmt::format(
-        "  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to copies\n", policy.label,
-        to_gib(run.memory.kv_pool), run.serving.kv_blocks * run.serving.kv_block_tokens,
-        state > 0 ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", state)
-                  : "",
-        run.memory.copies_loss * 100);
-    result["policies"].push_back({{"policy", policy.label},
-                                  {"kv_pool_gib_per_gpu", to_gib(run.memory.kv_pool)},
-                                  {"kv_tokens_per_dp_rank", run.serving.kv_blocks * run.serving.kv_block_tokens},
-                                  {"kv_tokens_of_each_request_state", state},
-                                  {"kv_lost_to_copies_share", run.memory.copies_loss}});
-  }
-  std::cout << "the scenario is valid\n";
-  json.print(result.dump(2) + "\n");
-  return 0;
+  return validate_scenario(*values, json);
 }
 
 }  // namespace epsim::app
