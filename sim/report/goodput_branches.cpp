@@ -64,7 +64,7 @@ std::string seconds_text(const Estimate& ms) { return rounded(ms.mean / 1e3); }
 bool mostly_apart(const StartFigures& f) { return 2 * f.apart_seeds > f.told_seeds; }
 
 std::string start_matters_text(const StartFigures& f) {
-  return f.told_seeds == 0               ? "not told"
+  return f.told_seeds == 0               ? "unclear"
          : f.apart_seeds == 0            ? "no"
          : f.apart_seeds == f.told_seeds ? "yes"
                                          : fmt::format("in {} of {} seeds", f.apart_seeds, f.told_seeds);
@@ -105,7 +105,9 @@ std::string start_sentence(const GoodputStudy& study, std::size_t policy) {
   const std::vector<StartFigures> all = start_figures(study, policy);
   const std::string name = plain_name(study.policies[policy]), word = study.options.slo.any() ? "rate" : "knee";
   if (all.empty()) {
-    return fmt::format("{}: too few requests for a start from a backlog, or a rate too near the saturation throughput to work it off.", name);
+    return name +
+           ": no rate was served after a backlog; there are too few requests, or the rate is too near the saturation "
+           "throughput to work one off.";
   }
   std::string out;
   std::vector<StartFigures> past = all;
@@ -166,16 +168,16 @@ std::string branches_hint(const GoodputStudy& study) {
       }
     }
     if (2 * std::ssize(over) > study.seeds) {
-      policies.push_back(fmt::format("{} at {} requests/s ({} times its knee)", plain_name(study.policies[p]),
+      policies.push_back(fmt::format("{} {} requests/s ({} times its knee)", plain_name(study.policies[p]),
                                      rounded(estimate(saturation).mean), fixed(estimate(over).mean, 2)));
     }
   }
   return policies.empty()
              ? ""
              : fmt::format(
-                   "These knees are those of an instance that starts empty. A backlog is served by {}: at rates "
-                   "between, the wait may depend on how the instance got there. --branches serves such rates from both "
-                   "starts, and searches the knees with prompts {}.",
+                   "These knees hold for an instance that starts empty. With a queue on every rank it serves more: {}. "
+                   "Between the two rates the wait may depend on how the instance got there; --branches serves such "
+                   "rates from both starts, and searches the knees with prompts {}.",
                    list_text(policies), kHeld);
 }
 
