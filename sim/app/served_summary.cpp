@@ -15,10 +15,8 @@ namespace {
 constexpr std::pair<double, const char*> kInFlight[] = {
     {8, "1-8"}, {32, "9-32"}, {128, "33-128"}, {512, "129-512"}, {std::numeric_limits<double>::infinity(), "over 512"}};
 
-std::string in_flight_range(double n) {
-  const auto found =
-      std::find_if(std::begin(kInFlight), std::end(kInFlight), [&](const auto& r) { return n <= r.first; });
-  return found != std::end(kInFlight) ? found->second : "-";
+auto in_flight_range(double n) {
+  return std::find_if(std::begin(kInFlight), std::end(kInFlight), [&](const auto& r) { return n <= r.first; });
 }
 
 // A point that has been run, and what it gave.
@@ -230,6 +228,13 @@ ServedErrors served_errors(const std::vector<double>& errors) {
   return out;
 }
 
+std::vector<std::string> served_labels(const ServedPoint& point) {
+  std::vector<std::string> out = point.groups;
+  const auto range = in_flight_range(point.in_flight);
+  out.emplace_back(range != std::end(kInFlight) ? range->second : "-");
+  return out;
+}
+
 ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points,
                                const std::vector<std::optional<ServedRun>>& runs) {
   ServedSummary out;
@@ -245,18 +250,15 @@ ServedSummary summarise_served(const ServedLayout& layout, const std::vector<Ser
   for (const ServedPair& pair : pairs) {
     scenarios.insert(pair.point->assignments);
     by_group[pair.point->groups].push_back(pair);
-    const auto range = std::find_if(std::begin(kInFlight), std::end(kInFlight),
-                                    [&](const auto& r) { return pair.point->in_flight <= r.first; });
-    by_in_flight[{pair.point->groups, static_cast<double>(range - std::begin(kInFlight))}].push_back(pair);
+    const auto range = in_flight_range(pair.point->in_flight) - std::begin(kInFlight);
+    by_in_flight[{pair.point->groups, static_cast<double>(range)}].push_back(pair);
   }
   out.scenarios = static_cast<int>(scenarios.size());
   count_coverage(points, runs, out);
   out.noise = noise_of(points);
   out.all.errors = errors_of(pairs);
   for (const auto& [key, some] : by_in_flight) {
-    ServedGroup group{key.first, errors_of(some)};
-    group.labels.push_back(in_flight_range(some.front().point->in_flight));
-    out.groups.push_back(std::move(group));
+    out.groups.push_back({served_labels(*some.front().point), errors_of(some)});
   }
   for (const auto& [labels, some] : by_group) {
     for (const std::size_t m : {std::size_t{1}, std::size_t{0}}) {

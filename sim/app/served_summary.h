@@ -57,6 +57,9 @@ struct ServedSummary {
   std::vector<ServedHint> hints;
 };
 
+// Its group and the range of its requests in flight.
+std::vector<std::string> served_labels(const ServedPoint& point);
+
 ServedSummary summarise_served(const ServedLayout& layout, const std::vector<ServedPoint>& points,
                                const std::vector<std::optional<ServedRun>>& runs);
 

@@ -88,8 +88,8 @@ int validate_verb(const std::vector<std::string>& words) {
   if (values->count("served") > 0) {
     return validate_served(*values);
   }
-  for (const char* option : {"layout", "output"}) {
-    if (values->count(option) > 0) {
+  for (const char* option : {"layout", "output", "quick", "against"}) {
+    if (values->count(option) > 0 && !(*values)[option].defaulted()) {
       throw InputError({"", 0, option}, "this option is for --served.");
     }
   }

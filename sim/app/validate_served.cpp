@@ -10,6 +10,7 @@
 #include "sim/app/inputs.h"
 #include "sim/app/report_verb.h"
 #include "sim/app/results_folder.h"
+#include "sim/app/served_guard.h"
 #include "sim/app/served_run.h"
 #include "sim/app/served_summary.h"
 #include "sim/core/files.h"
@@ -77,7 +78,10 @@ void add_served_options(po::options_description& options) {
                         "a table of measured points (CSV), or what sglang.bench_serving or vllm bench serve wrote")(
       "layout", po::value<std::string>(),
       "how its rows become scenarios; default: InferenceX's columns, or the load generators' "
-      "(experiments/served/README.md)");
+      "(experiments/served/README.md)")("quick", po::bool_switch(),
+                                        "one scenario of each group, that with the fewest requests in flight")(
+      "against", po::value<std::string>(),
+      "errors.csv of an earlier run: ends with exit code 1 when a group's mean error has grown by 2 points and 10 %");
   add_output_options(options);
 }
 
@@ -86,7 +90,14 @@ int validate_served(const po::variables_map& values) {
   const JsonOutput json(values);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const ServedRequest request = served_request_of(values);
-  const std::vector<ServedPoint> points = read_served_points(request.table, request.layout);
+  std::vector<ServedPoint> points = read_served_points(request.table, request.layout);
+  std::optional<ServedBefore> before;
+  if (values.count("against") > 0) {
+    before = read_served_before(shipped_file(values["against"].as<std::string>()));
+  }
+  if (values["quick"].as<bool>()) {
+    points = quick_points(points);
+  }
   const ResultsFolder results(values, request.table.stem().string() + "-served",
                               [&](const fs::path& earlier) { return holds_served(earlier, request); });
   const auto runs = run_with_line(request, points, results.path(), values["overwrite"].as<bool>());
@@ -97,16 +108,21 @@ int validate_served(const po::variables_map& values) {
   const ServedSummary summary = summarise_served(request.layout, points, *runs);
   const ResultTable table = served_table(request.layout, points, *runs);
   write_file_atomically(results.path() / "points.csv", table_csv(table));
+  write_file_atomically(results.path() / "errors.csv", table_csv(served_errors_table(points, *runs)));
   write_file_atomically(results.path() / "groups.csv", table_csv(served_groups_table(summary)));
   write_file_atomically(results.path() / "served.json", served_json(summary, table));
   write_file_atomically(results.path() / "report.html", report_of(results.path()));
   results.publish();
   std::cout << printable(request.table.filename().string()) << ", read by " << request.layout.file.filename().string()
             << "\n"
-            << served_text(summary, table) << "\nresults: " << results.path().string()
-            << " (points.csv, groups.csv, report.html)\n";
+            << served_text(summary, table);
+  const ServedHeld held = before ? hold_served(*before, points, *runs) : ServedHeld{};
+  if (before) {
+    std::cout << held_text(*before, held);
+  }
+  std::cout << "\nresults: " << results.path().string() << " (points.csv, groups.csv, report.html)\n";
   json.print(served_json(summary, table));
-  return summary.expressed > 0 ? 0 : 1;
+  return summary.expressed > 0 && held.worse.empty() && held.lost == 0 ? 0 : 1;
 }
 
 }  // namespace epsim::app

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "sim/app/served_guard.h"
 #include "sim/app/served_summary.h"
 #include "sim/core/error.h"
 #include "tests/app/process.h"
@@ -163,6 +164,47 @@ TEST_CASE("the noise floor is that of repeats within three days; reasons are cou
   CHECK((out.unexpressed[2].text == "c" && out.unexpressed[2].points == 1));
 }
 
+TEST_CASE("a group is worse when its mean error grew by 2 points and by a tenth, over the points of both versions") {
+  Served s;
+  s.layout.groups = {{"GPU", "gpu"}};
+  s.add("x", 4, kNone, 1.0, run_of(0.60, 0.50));  // +10 %
+  s.add("x", 8, kNone, 1.0, run_of(0.40, 0.46));  // -14 %: the mean is 12 %
+  s.add("y", 4, kNone, 1.0, run_of(0.60, 0.62));  // +22 %
+  s.add("z", 4, kNone, 1.0, run_of(0.50, 0.51));  // not among the earlier ones
+  s.add("y", 4, kNone, 1.0, std::nullopt);        // lost
+  const TempDir dir;
+  const auto held_against = [&](const std::string& rows) {
+    std::ofstream(dir / "errors.csv") << "row,group,error_ttft_share,error_tpot_share,error_e2e_share\n" << rows;
+    return app::hold_served(app::read_served_before(dir / "errors.csv"), s.points, s.runs);
+  };
+  // x: 9.5 % before (12 is 2.5 points and 26 % more). y: 20.5 % before (22 is 1.5 points more).
+  const app::ServedHeld held = held_against("1,x,,0.09,\n2,x,,-0.1,\n3,y,,0.205,\n5,y,,0.1,\n7,y,,0.1,\n");
+  CHECK(held.points == 3);
+  CHECK(held.lost == 1);
+  REQUIRE(held.worse.size() == 1);
+  CHECK(held.worse[0].labels == std::vector<std::string>{"x", "1-8"});
+  CHECK(held.worse[0].before == doctest::Approx(0.095));
+  CHECK(held.worse[0].now == doctest::Approx(0.12));
+  // 2.5 points more than 30 % are less than a tenth.
+  s.runs[2]->median[1] = 1.325;
+  CHECK(held_against("3,y,,-0.3,\n").worse.empty());
+  s.runs[2]->median[1] = 1.335;
+  CHECK(held_against("3,y,,-0.3,\n").worse.size() == 1);
+  check_contains(error_of<InputError>([&] { held_against("1,y,,0.09,\n"); }).what(), {"errors.csv", "row 1", "y", "x"});
+}
+
+TEST_CASE("a quick look takes the scenario with the fewest requests in flight of each group") {
+  Served s;
+  for (const double n : {8.0, 4.0, 4.0, 64.0}) {
+    s.add("x", n, kNone, 1.0, std::nullopt);
+  }
+  s.add("y", 2, kNone, 1.0, std::nullopt);
+  s.points.back().reasons = {"why"};
+  const std::vector<ServedPoint> quick = app::quick_points(s.points);
+  REQUIRE(quick.size() == 3);  // 1-8 twice, as it was measured twice, and 33-128
+  CHECK((quick[0].row == 2 && quick[1].row == 3 && quick[2].row == 4));
+}
+
 constexpr const char* kSmallRules = R"(
   - {set: {requests: {kind: closed_loop, concurrency: "{n}", count: "{n*3}", input_tokens: "{tokens}", output_tokens: 8}}}
   - {when: {gpu: nowhere}, unexpressed: "{gpu} is not a GPU"}
@@ -195,6 +237,14 @@ TEST_CASE("a table is run, kept, and told: equal rows once, the same figures as 
   CHECK(json.at("rows").at(3).at("unexpressed") == "nowhere is not a GPU");
   check_contains(slurp(dir / "out/report.html"), {"Predicted and measured", "served.json"});
   check_contains(slurp(dir / "out/points.csv"), {"predicted_tpot_ms", "tpot_experts_ms"});
+  // The same figures are no worse than themselves; errors that were smaller once are.
+  const Outcome same = run_epsim(dir, command + " --against out/errors.csv");
+  CHECK(same.exit_code == 0);
+  check_contains(same.out, {"against errors.csv: 3 points of both; no group's mean error has grown"});
+  std::ofstream(dir / "small.csv") << "row,group,error_ttft_share,error_tpot_share,error_e2e_share\n1,a100,0,0,\n";
+  const Outcome worse = run_epsim(dir, command + " --against small.csv");
+  CHECK(worse.exit_code == 1);
+  check_contains(worse.out, {"against small.csv: 1 points of both; worse by 2 points and by 10 %", "a100 1-8"});
   // Another table is not taken for this one.
   std::ofstream(dir / "table.csv", std::ios::app) << "a100,900,2,1,20,0.01,,\n";
   const Outcome other = run_epsim(dir, command);

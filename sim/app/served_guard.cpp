@@ -1,0 +1,150 @@
+#include "sim/app/served_guard.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/core/error.h"
+#include "sim/report/format.h"
+#include "sim/report/text_table.h"
+#include "traces/format/csv.h"
+
+namespace epsim::app {
+namespace {
+
+std::string group_text(const ServedPoint& point) { return fmt::format("{}", fmt::join(point.groups, " ")); }
+
+std::string error_column(std::size_t metric) { return fmt::format("error_{}_share", kServedMetrics[metric]); }
+
+bool has_figures(const std::optional<ServedRun>& run) { return run && run->error.empty(); }
+
+double error_of_point(const ServedPoint& point, const ServedRun& run, std::size_t metric) {
+  return run.median[metric] / point.measured[metric] - 1;
+}
+
+// Sizes of errors of one group and metric, of both versions.
+struct ErrorSums {
+  int points = 0;
+  double before = 0, now = 0;
+};
+
+}  // namespace
+
+ServedBefore read_served_before(const std::filesystem::path& file) {
+  ByteInput input(file);
+  CsvReader csv(input);
+  const std::size_t row = csv.column("row"), group = csv.column("group");
+  std::array<std::size_t, 3> columns{};
+  for (std::size_t m = 0; m < columns.size(); ++m) {
+    columns[m] = csv.column(error_column(m));
+  }
+  ServedBefore out;
+  out.file = file.filename().string();
+  while (csv.next()) {
+    ServedBefore::Point point{std::string(csv.text(group)), {}};
+    for (std::size_t m = 0; m < columns.size(); ++m) {
+      point.error[m] = csv.text(columns[m]).empty() ? kUndefined : csv.number(columns[m]);
+    }
+    if (std::isfinite(point.error[1])) {
+      out.points[static_cast<int>(csv.integer(row))] = std::move(point);
+    }
+  }
+  return out;
+}
+
+ServedHeld hold_served(const ServedBefore& before, const std::vector<ServedPoint>& points,
+                       const std::vector<std::optional<ServedRun>>& runs) {
+  ServedHeld out;
+  std::map<std::pair<std::vector<std::string>, std::size_t>, ErrorSums> groups;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto then = before.points.find(points[i].row);
+    if (then == before.points.end()) {
+      continue;
+    }
+    if (then->second.group != group_text(points[i])) {
+      throw InputError({before.file, 0, fmt::format("row {}", points[i].row)},
+                       fmt::format("is of {}, and the table has {} there: errors of another table.", then->second.group,
+                                   group_text(points[i])));
+    }
+    if (!has_figures(runs[i])) {
+      ++out.lost;
+      continue;
+    }
+    ++out.points;
+    for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
+      const double now = error_of_point(points[i], *runs[i], m), earlier = then->second.error[m];
+      if (std::isfinite(now) && std::isfinite(earlier)) {
+        ErrorSums& sums = groups[{served_labels(points[i]), m}];
+        ++sums.points;
+        sums.before += std::fabs(earlier);
+        sums.now += std::fabs(now);
+      }
+    }
+  }
+  for (const auto& [key, sums] : groups) {
+    const double was = sums.before / sums.points, now = sums.now / sums.points;
+    if (now > was + kWorsePoints && now > was * (1 + kWorseShare)) {
+      out.worse.push_back({key.first, key.second, sums.points, was, now});
+    }
+  }
+  return out;
+}
+
+std::string held_text(const ServedBefore& before, const ServedHeld& held) {
+  std::string out = fmt::format("\nagainst {}: {} points of both", before.file, held.points);
+  out += held.lost > 0 ? fmt::format(", {} that are not expressed any more", held.lost) : "";
+  if (held.worse.empty()) {
+    return out + "; no group's mean error has grown by 2 points and by 10 %\n";
+  }
+  TextTable table;
+  table.add_column({"group"}, Align::kLeft);
+  table.add_column({"metric"}, Align::kLeft);
+  for (const char* name : {"points", "mean error before, %", "now, %"}) {
+    table.add_column({name});
+  }
+  for (const ServedWorse& w : held.worse) {
+    table.add_row({printable(fmt::format("{}", fmt::join(w.labels, " "))), kServedMetrics[w.metric],
+                   fmt::format("{}", w.points), percent(w.before), percent(w.now)});
+  }
+  return out + "; worse by 2 points and by 10 %:\n" + table.render(0);
+}
+
+std::vector<ServedPoint> quick_points(const std::vector<ServedPoint>& points) {
+  std::map<std::vector<std::string>, const ServedPoint*> least;
+  for (const ServedPoint& point : points) {
+    if (point.reasons.empty()) {
+      const ServedPoint*& chosen = least[served_labels(point)];
+      chosen = chosen == nullptr || point.in_flight < chosen->in_flight ? &point : chosen;
+    }
+  }
+  std::vector<ServedPoint> out;
+  std::copy_if(points.begin(), points.end(), std::back_inserter(out), [&](const ServedPoint& point) {
+    const auto found = least.find(served_labels(point));
+    return point.reasons.empty() && found->second->assignments == point.assignments;
+  });
+  return out;
+}
+
+ResultTable served_errors_table(const std::vector<ServedPoint>& points,
+                                const std::vector<std::optional<ServedRun>>& runs) {
+  ResultTable out{"errors", {{"row", false}, {"group", true}}, {}};
+  for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
+    out.columns.push_back({error_column(m), false});
+  }
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (!has_figures(runs[i])) {
+      continue;
+    }
+    std::vector<Cell>& row = out.rows.emplace_back();
+    row.emplace_back(static_cast<double>(points[i].row));
+    row.emplace_back(group_text(points[i]));
+    for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
+      row.emplace_back(std::round(error_of_point(points[i], *runs[i], m) * 1e4) / 1e4);
+    }
+  }
+  return out;
+}
+
+}  // namespace epsim::app
