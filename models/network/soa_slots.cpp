@@ -83,9 +83,9 @@ EPSIM_SIMD void touch_column(const double* __restrict here, std::size_t gpus, do
 
 // The same of the slots of one GPU, and their rows.
 EPSIM_SIMD void rows_of_one(const double* __restrict pi, const double* __restrict share, std::size_t columns,
-                            std::size_t stride, double scale, double* __restrict rows) {
+                            double scale, double* __restrict rows) {
   for (std::size_t c = 0; c < columns; ++c) {
-    rows[c] = pi[c * stride] * scale * share[c * stride];
+    rows[c] = pi[c] * scale * share[c];
   }
 }
 EPSIM_SIMD void touch_of_one(const double* __restrict rows, std::size_t columns, double* __restrict touched) {
@@ -140,11 +140,27 @@ SoaSlots::SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes) : gpus
       held_[g] += share_[c * stride_ + g] > 0 ? 1.0 : 0.0;
     }
   }
+  if (layer.by_source.empty()) {
+    keep_one_of_alike();
+  }
+}
+
+void SoaSlots::keep_one_of_alike() {
   alike_ = gpus_ == std::ssize(gpu_) && gpus_ > 1;
   for (int i = 0; i < columns_ * stride_ && alike_; ++i) {
     const int first = i / stride_ * stride_;
     alike_ = i - first >= gpus_ || (expert_[i] == expert_[first] && share_[i] == share_[first]);
   }
+  if (!alike_) {
+    return;
+  }
+  for (int c = 0; c < columns_; ++c) {
+    expert_[c] = expert_[c * stride_];
+    share_[c] = share_[c * stride_];
+  }
+  stride_ = 1;
+  expert_.resize(columns_);
+  share_.resize(columns_);
 }
 
 void SoaSlots::gather(std::span<const float> per_expert, SlotValues& out) const {
@@ -164,19 +180,21 @@ void SoaSlots::reach(SlotValues& pi, double weight, std::vector<double>& out) co
   const Columns slots{share_.data(), pi.values.data(), static_cast<std::size_t>(columns_),
                       static_cast<std::size_t>(stride_)};
   const bool large = reach_of(slots, weight, out.data(), pi.missed.data(), pi.exponent.data(), pi.sum.data());
-  out.resize(gpu_.size());
+  out.resize(std::min<std::size_t>(stride_, gpu_.size()));
   for (std::size_t g = 0; large && g < out.size(); ++g) {
     out[g] = 1.0 - pi.missed[g] * MissProbability::exp_of_minus(pi.exponent[g]);
   }
+  out.resize(gpu_.size(), out.front());  // of GPUs that are alike one was worked out
 }
 
 void SoaSlots::sum_rows(const SlotValues& pi, std::vector<double>& out) const {
-  out.assign(gpu_.size(), 0.0);
+  out.assign(std::min<std::size_t>(stride_, gpu_.size()), 0.0);
   for (int c = 0; c < columns_; ++c) {
-    for (int g = 0; g < std::ssize(gpu_); ++g) {
+    for (int g = 0; g < std::ssize(out); ++g) {
       out[g] += pi.values[c * stride_ + g] * share_[c * stride_ + g];
     }
   }
+  out.resize(gpu_.size(), out.front());
 }
 
 void SoaSlots::add_rows(const SlotValues& pi, const std::vector<double>& tokens, std::vector<double>& rows) const {
@@ -203,7 +221,7 @@ void SoaSlots::execute_alike(SlotValues& pi, double scale, std::vector<double>& 
                              std::vector<double>& touched) const {
   pi.rows.resize(2 * columns_);
   double* const some = pi.rows.data() + columns_;
-  rows_of_one(pi.values.data(), share_.data(), columns_, stride_, scale, pi.rows.data());
+  rows_of_one(pi.values.data(), share_.data(), columns_, scale, pi.rows.data());
   touch_of_one(pi.rows.data(), columns_, some);
   rows.assign(gpus_, std::accumulate(pi.rows.data(), pi.rows.data() + columns_, 0.0));
   touched.assign(gpus_, std::accumulate(some, some + columns_, 0.0));

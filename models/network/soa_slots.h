@@ -44,10 +44,11 @@ class SoaSlots {
   void execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const;
 
  private:
+  void keep_one_of_alike();
   void execute_alike(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const;
 
   bool alike_ = false;  // all GPUs hold the same, as those of one EP rank do: one is worked out for all
-  int gpus_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to kWhole
+  int gpus_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to kWhole; 1 of GPUs that are alike
   std::vector<std::int32_t> gpu_;            // [lane]
   // [column][stride]; a lane with fewer slots than another ends with ones of no share.
   std::vector<std::int32_t> expert_;
