@@ -125,6 +125,10 @@ constexpr KeyTable kModelLoadKeys({
     {"overdispersion", key::number(), key::by("the model's"), "Variance of counts over that of independent tokens."},
     {"group_correlation", key::number(), key::by("the model's"),
      "How alike experts of one router group are in popularity; 0: hot experts lie at random."},
+    {"drift", key::number(at_most(3)), key::by("the model's"),
+     "Sigma of the factor by which each expert's load differs between windows."},
+    {"window", key::whole(), key::by("0 in plan_loads, else 1"),
+     "Number of the window, whose loads differ by `drift` from others."},
     {"sigma_scale", key::number(), key::is(1.0), "Scales the skew of every layer."},
 });
 
@@ -136,7 +140,13 @@ RoutingModel model_of_section(ConfigReader& in) {
   return read_routing_model(in.path(kModelLoadKeys["path"]));
 }
 
-std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec) {
+// A plan is made on another window than the one that it runs on, unless the scenario says otherwise.
+std::uint64_t window_of_section(ConfigReader& in) {
+  const bool plan = in.place("window").key.starts_with("plan_loads");
+  return static_cast<std::uint64_t>(in.read<std::int64_t>(kModelLoadKeys["window"], plan ? 0 : 1));
+}
+
+std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec, Seed seed) {
   RoutingModel m = model_of_section(in);
   const std::string key = in.has("preset") ? "preset" : "path";
   std::vector<int> numbers;
@@ -154,6 +164,8 @@ std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec
   m.common = in.read<double>(kModelLoadKeys["common"], m.common);
   m.overdispersion = in.read<double>(kModelLoadKeys["overdispersion"], m.overdispersion);
   m.group_correlation = in.read<double>(kModelLoadKeys["group_correlation"], m.group_correlation);
+  m.drift = in.read<double>(kModelLoadKeys["drift"], m.drift);
+  m.window = RandomStream(seed, "model.window", window_of_section(in)).bits();
   const double sigma_scale = in.read<double>(kModelLoadKeys["sigma_scale"]);
   for (LayerRouting& layer : m.layers) {
     layer.sigma *= sigma_scale;
@@ -186,8 +198,8 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
   plan.sources = in.read<int>(kModelLoadKeys["sources"]);
   const bool batches = in.read<bool>(kModelLoadKeys["batches"]);
   const auto affinity_tokens = in.read<std::int64_t>(kModelLoadKeys["affinity_tokens"]);
-  const Seed stream{RandomStream(seed, "model.plan_window").bits()};
-  const auto law = read_law(in, model);
+  const Seed stream{RandomStream(seed, "model.plan_window", window_of_section(in)).bits()};
+  const auto law = read_law(in, model, seed);
   LoadWindow window = window_of_model(law, plan, batches, stream);
   if (affinity_tokens > 0) {
     AffinitySink sink;
@@ -200,7 +212,7 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
 std::unique_ptr<ExpertLoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const bool one_mix = in.read<Ranks>(kModelLoadKeys["ranks"]) == Ranks::kOne;
   const Seed stream{RandomStream(seed, "model.run").bits()};
-  return std::make_unique<ModelLoadSource>(read_law(in, model), one_mix, stream);
+  return std::make_unique<ModelLoadSource>(read_law(in, model, seed), one_mix, stream);
 }
 
 }  // namespace epsim

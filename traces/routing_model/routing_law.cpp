@@ -64,11 +64,25 @@ std::span<const double> RoutingLaw::popularity(int l) const {
   return {popularity_.data() + static_cast<std::size_t>(l) * width, width};
 }
 
+// No expert gets more than every token.
+void RoutingLaw::drift_to_window(int l, std::span<double> shares) const {
+  RandomStream stream(Seed{model_.window}, "model.drift", static_cast<std::uint64_t>(model_.layers[l].number));
+  std::vector<float> moved;
+  for (const double share : shares) {
+    moved.push_back(static_cast<float>(share * std::exp(model_.drift * stream.normal())));
+  }
+  scale_capped(moved, model_.top_k);
+  std::copy(moved.begin(), moved.end(), shares.begin());
+}
+
 void RoutingLaw::set_popularity(int l) {
   const LayerRouting& layer = model_.layers[l];
   std::vector<double> shares = layer.shares;
   if (shares.empty()) {
     shares = deal_shares(shares_of_curve(layer.curve, model_.experts), model_, layer);
+  }
+  if (model_.drift > 0) {
+    drift_to_window(l, shares);
   }
   const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);  // 1, but for rounding in the file
   for (double& s : shares) {

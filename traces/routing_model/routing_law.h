@@ -45,6 +45,7 @@ class RoutingLaw {
  private:
   std::size_t at(int l) const { return static_cast<std::size_t>(l) * stride_; }
   void set_popularity(int l);
+  void drift_to_window(int l, std::span<double> shares) const;
   void set_loadings(int l);
   void calibrate(int l);
 

@@ -119,6 +119,7 @@ RoutingModel read_routing_model(ConfigReader in, const std::string& where) {
   m.top_groups = in.optional("top_groups", 1, Bound::kPositive);
   m.group_correlation = in.optional("group_correlation", 0.0);
   m.pattern_seed = static_cast<std::uint64_t>(in.optional("pattern_seed", std::int64_t{1}));
+  m.drift = in.optional("drift", 0.0);
   read_topics(in.required_section("topics"), m);
   read_steps(in.required_section("steps"), m);
   for (ConfigReader layer : in.list_of_sections("layers")) {
@@ -150,8 +151,10 @@ void validate_layer(const RoutingModel& m, const LayerRouting& layer, const std:
   require(within(layer.shares, 0, (1 + kSharesSlack) / m.top_k), "shares",
           "a share is at least 0 and at most 1 / top-k, where every token takes the expert.");
   if (!layer.curve.empty()) {
-    require(layer.curve.size() == curve_ranks(m.experts).size(), "curve",
-            "one load per rank 1, 2, 4, ... and the last.");
+    const std::vector<int> with_cold = curve_ranks(m.experts, true);
+    require(layer.curve.size() == curve_ranks(m.experts).size() ||
+                (layer.curve.size() == with_cold.size() && std::is_sorted(with_cold.begin(), with_cold.end())),
+            "curve", "one load per rank 1, 2, 4, ..., perhaps 3/4 and 15/16 of the experts, and the last.");
     require(std::is_sorted(layer.curve.rbegin(), layer.curve.rend()) && layer.curve.back() >= 0 && layer.curve[0] >= 1,
             "curve", "loads fall from at least 1 (the mean) to at least 0.");
     require(layer.curve[0] * m.top_k <= m.experts * (1 + kSharesSlack), "curve",
@@ -196,6 +199,7 @@ void RoutingModel::validate(const std::string& where) const {
   require(kind_topics >= 1 && kind_topics <= 4, "kind_topics", "allowed are 1 to 4.");
   require(repeat >= 0 && repeat < 1, "repeat", "this is a chance below 1.");
   require(common >= 0 && common <= 1, "common", "this is a share, from 0 to 1.");
+  require(drift >= 0 && drift <= 3, "drift", "allowed are 0 to 3 (a factor of 20 either way).");
   require(overdispersion >= 0 && overdispersion <= 1000, "overdispersion", "allowed are 0 to 1000.");
   require(topic_steps >= 1 && domain_steps >= 1 && topic_tokens >= 1, "steps", "these are at least 1.");
   require(!layers.empty() && layers.size() <= 4096, "layers", "allowed are 1 to 4096 MoE layers.");
@@ -211,9 +215,9 @@ std::string to_yaml(const RoutingModel& m) {
   std::string out = fmt::format(
       "format: epsim-routing-model\nversion: {}\nname: {}\nmodel: {}\nsource: {}\nlicence: {}\nassumed: {}\n"
       "model_layers: {}\nexperts: {}\ntop_k: {}\nexpert_groups: {}\ntop_groups: {}\ngroup_correlation: {:.6g}\n"
-      "pattern_seed: {}\n",
+      "pattern_seed: {}\ndrift: {:.6g}\n",
       kVersion, quoted(m.name), quoted(m.model), quoted(m.source), quoted(m.licence), quoted(m.assumed), m.model_layers,
-      m.experts, m.top_k, m.expert_groups, m.top_groups, m.group_correlation, m.pattern_seed);
+      m.experts, m.top_k, m.expert_groups, m.top_groups, m.group_correlation, m.pattern_seed, m.drift);
   out += fmt::format(
       "topics:\n  factors: {}\n  fitted_factors: {}\n  fitted_share: {:.6g}\n  domain_ratio: {:.6g}\n"
       "  stretch_ratio: {:.6g}\n  sequence_tokens: {:.6g}\n  sequence_log_sigma: {:.6g}\n  longest_sequence: {}\n"

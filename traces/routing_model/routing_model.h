@@ -27,7 +27,7 @@ namespace epsim {
 struct LayerRouting {
   int number = 0;                // model layer number
   std::vector<double> shares;    // [expert] of the layer's assignments, sum 1; empty = use `curve`
-  std::vector<double> curve;     // load over the mean at ranks 1, 2, 4, ... and the last; log-log between them
+  std::vector<double> curve;     // load over the mean at curve_ranks(), log-log between them
   std::vector<double> balanced;  // balancedness (mean / max) on kBalancedGpus; empty = hot experts lie at random
   double sigma = 0;              // deviation of ln(share) between sequences of one domain
   std::vector<float> loadings;   // fitted, [expert][fitted_factors], mean square norm 1; empty = all drawn
@@ -47,6 +47,9 @@ struct RoutingModel {
   // groups are hot or cold. For layers that state a curve without `balanced`.
   double group_correlation = 0;
   std::uint64_t pattern_seed = 1;  // draws what the file does not state: loadings, which expert is how hot
+  // Windows of a workload, recorded at different times, differ: deviation of ln(share) in each, expert by expert.
+  double drift = 0;
+  std::uint64_t window = 0;  // which of them, by a number that draws it; not in the file
 
   // Topics. Ratios are deviations relative to the layer's sigma.
   int factors = 8;          // drawn factors
@@ -84,14 +87,15 @@ RoutingModel read_routing_model(const std::filesystem::path& file);
 // The YAML that reads back as the same model: shares to 7 digits, other numbers to 6, loadings to 3 decimals.
 std::string to_yaml(const RoutingModel& model);
 
-// Ranks (from 1) at which a curve over `experts` states its loads: powers of two, and the last.
-std::vector<int> curve_ranks(int experts);
+// Ranks (from 1) at which a curve over `experts` states its loads: powers of two, and the last; `cold`: before that those
+// at 3/4 and 15/16 of the experts too (of 32 and more), without which the coldest half comes out too cold.
+std::vector<int> curve_ranks(int experts, bool cold = false);
 // Sorted shares, hottest first, that the curve stands for. The loads at the hottest two ranks are kept exactly; the
 // others are scaled so that all sum to 1.
 std::vector<double> shares_of_curve(const std::vector<double>& curve, int experts);
 // Deals sorted shares, hottest first, to the experts of one of the model's layers. At random (pattern seed, layer);
-// where the layer states `balanced`, exchanged then until contiguous placement on kBalancedGpus is as balanced, or 4000
-// exchanges have been tried. Else where groups correlate, by the order of sqrt(c) x (the group's normal) + sqrt(1 - c) x
+// where the layer states `balanced`, experts of about the same rank exchanged then until contiguous placement on
+// kBalancedGpus is as balanced, or 4000 exchanges have been tried. Else where groups correlate, by the order of sqrt(c) x (the group's normal) + sqrt(1 - c) x
 // (the expert's): the sorted shares stay, and only who has them changes.
 std::vector<double> deal_shares(const std::vector<double>& sorted, const RoutingModel& model,
                                 const LayerRouting& layer);

@@ -14,6 +14,9 @@ namespace {
 
 constexpr int kExchanges = 4000;
 constexpr double kCloseEnough = 1e-4;  // sum of squared logarithms: 1 % at one size
+// Experts trade places with those whose rank is at most so much further down, so that models of one pattern seed, as
+// those of one model's phases, keep their hot experts in common.
+constexpr double kNearRanks = 0.35;
 
 // Balancedness of one arrangement at several sizes, kept up to date while experts trade places.
 class Arrangement {
@@ -83,17 +86,20 @@ std::vector<double> dealt_by_group(const std::vector<double>& sorted, const Rout
 
 }  // namespace
 
-std::vector<int> curve_ranks(int experts) {
+std::vector<int> curve_ranks(int experts, bool cold) {
   std::vector<int> ranks;
   for (int r = 1; r < experts; r *= 2) {
     ranks.push_back(r);
+  }
+  if (cold) {
+    ranks.insert(ranks.end(), {experts * 3 / 4, experts * 15 / 16});
   }
   ranks.push_back(experts);
   return ranks;
 }
 
 std::vector<double> shares_of_curve(const std::vector<double>& curve, int experts) {
-  const std::vector<int> ranks = curve_ranks(experts);
+  const std::vector<int> ranks = curve_ranks(experts, curve.size() > curve_ranks(experts).size());
   EPSIM_CHECK(curve.size() == ranks.size(), "a curve has one load per rank");
   std::vector<double> loads(experts, curve[0]);
   for (std::size_t i = 0; i + 1 < ranks.size(); ++i) {
@@ -121,9 +127,14 @@ std::vector<double> deal_shares(const std::vector<double>& sorted, const Routing
     return dealt_by_group(sorted, model, layer.number);
   }
   RandomStream stream(Seed{model.pattern_seed}, "model.arrangement", static_cast<std::uint64_t>(layer.number));
-  std::vector<double> shares = sorted;
-  for (std::size_t i = shares.size(); i > 1; --i) {
-    std::swap(shares[i - 1], shares[stream.below(i)]);
+  std::vector<std::size_t> expert_of(sorted.size());  // [rank]
+  std::iota(expert_of.begin(), expert_of.end(), std::size_t{0});
+  for (std::size_t i = expert_of.size(); i > 1; --i) {
+    std::swap(expert_of[i - 1], expert_of[stream.below(i)]);
+  }
+  std::vector<double> shares(sorted.size());
+  for (std::size_t rank = 0; rank < sorted.size(); ++rank) {
+    shares[expert_of[rank]] = sorted[rank];
   }
   if (layer.balanced.empty()) {
     return shares;
@@ -131,13 +142,17 @@ std::vector<double> deal_shares(const std::vector<double>& sorted, const Routing
   Arrangement arrangement(std::move(shares), layer.balanced);
   double best = arrangement.distance();
   for (int i = 0; i < kExchanges && best > kCloseEnough; ++i) {
-    const std::size_t a = stream.below(sorted.size()), b = stream.below(sorted.size());
-    arrangement.exchange(a, b);
+    const std::size_t rank = stream.below(sorted.size() - 1);
+    const std::size_t apart =
+        1 + stream.below(1 + static_cast<std::size_t>(kNearRanks * static_cast<double>(rank + 1)));
+    std::size_t &one = expert_of[rank], &other = expert_of[std::min(rank + apart, sorted.size() - 1)];
+    arrangement.exchange(one, other);
     const double now = arrangement.distance();
     if (now <= best) {
       best = now;
+      std::swap(one, other);
     } else {
-      arrangement.exchange(a, b);
+      arrangement.exchange(one, other);
     }
   }
   return std::move(arrangement).shares();
