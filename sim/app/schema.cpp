@@ -62,6 +62,8 @@ Json value_of(const ScenarioKey& key) {
       return {{"type", "string"}};
     case ValueType::kNumbers:
       return list_of(number("number", key));
+    case ValueType::kNumberOrList:
+      return {{"anyOf", {number("number", key), list_of(number("number", key))}}};
     case ValueType::kWholes:
       return list_of(number("integer", key));
     case ValueType::kTexts:

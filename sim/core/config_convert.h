@@ -44,6 +44,8 @@ inline constexpr ValueType kTypeOf<RequestsPerSecond> = ValueType::kRequestRate;
 template <>
 inline constexpr ValueType kTypeOf<std::vector<double>> = ValueType::kNumbers;
 template <>
+inline constexpr ValueType kTypeOf<NumberOrList> = ValueType::kNumberOrList;
+template <>
 inline constexpr ValueType kTypeOf<std::vector<std::int64_t>> = ValueType::kWholes;
 template <>
 inline constexpr ValueType kTypeOf<std::vector<std::string>> = ValueType::kTexts;
@@ -192,6 +194,18 @@ struct Convert<std::vector<T>> {
     }
     list.SetStyle(YAML::EmitterStyle::Flow);
     return list;
+  }
+};
+
+template <>
+struct Convert<NumberOrList> {
+  static NumberOrList read(const YAML::Node& n, const Range& range) {
+    return {n.IsSequence() ? Convert<std::vector<double>>::read(n, range)
+                           : std::vector<double>{Convert<double>::read(n, range)}};
+  }
+  static YAML::Node write(const NumberOrList& v) {
+    return v.values.size() == 1 ? Convert<double>::write(v.values.front())
+                                : Convert<std::vector<double>>::write(v.values);
   }
 };
 

@@ -207,6 +207,8 @@ std::optional<std::string> ConfigReader::problem_of(const std::string& key, Valu
       return refused<RequestsPerSecond>(value, range);
     case ValueType::kNumbers:
       return refused<std::vector<double>>(value, range);
+    case ValueType::kNumberOrList:
+      return refused<NumberOrList>(value, range);
     case ValueType::kWholes:
       return refused<std::vector<std::int64_t>>(value, range);
     case ValueType::kTexts:
@@ -241,6 +243,7 @@ EPSIM_CONFIG_TYPE(BytesPerSecond);
 EPSIM_CONFIG_TYPE(FlopsPerSecond);
 EPSIM_CONFIG_TYPE(RequestsPerSecond);
 EPSIM_CONFIG_TYPE(std::vector<double>);
+EPSIM_CONFIG_TYPE(NumberOrList);
 EPSIM_CONFIG_TYPE(std::vector<std::int64_t>);
 EPSIM_CONFIG_TYPE(std::vector<std::string>);
 EPSIM_CONFIG_TYPE(std::vector<std::vector<double>>);

@@ -77,6 +77,12 @@ enum class ValueType {
   kPath,      // a file or a folder
   kSection,   // a mapping
   kSections,  // a list of mappings
+  kNumberOrList,
+};
+
+// A number where a list of them may stand.
+struct NumberOrList {
+  std::vector<double> values;
 };
 
 namespace key {
@@ -99,6 +105,7 @@ constexpr Value byte_rate(Range range = {}) { return {ValueType::kByteRate, rang
 constexpr Value flop_rate(Range range = {}) { return {ValueType::kFlopRate, range}; }
 constexpr Value request_rate(Range range = {}) { return {ValueType::kRequestRate, range}; }
 constexpr Value numbers(Range range = {}) { return {ValueType::kNumbers, range}; }
+constexpr Value number_or_list(Range range = {}) { return {ValueType::kNumberOrList, range}; }
 constexpr Value wholes(Range range = {}) { return {ValueType::kWholes, range}; }
 constexpr Value texts() { return {ValueType::kTexts}; }
 constexpr Value path() { return {ValueType::kPath}; }

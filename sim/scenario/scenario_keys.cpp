@@ -304,10 +304,12 @@ std::string type_text(const ScenarioKey& key) {
                                            "list of lists of numbers",
                                            "path",
                                            "section",
-                                           "list of sections"};
+                                           "list of sections",
+                                           "number or list of numbers"};
   std::string out = kNames[static_cast<std::size_t>(key.type)];
   const bool number = (key.type >= ValueType::kTime && key.type <= ValueType::kWholes) ||
-                      key.type == ValueType::kWhole || key.type == ValueType::kNumber;
+                      key.type == ValueType::kWhole || key.type == ValueType::kNumber ||
+                      key.type == ValueType::kNumberOrList;
   const Range& range = key.range;
   const bool low = number && std::isfinite(range.least), high = number && std::isfinite(range.most);
   if (low && high && !range.above && !range.below) {

@@ -11,7 +11,7 @@ DecodeSet::DecodeSet(int block_tokens, const SpeculativeOptions& options, Seed s
     : options_(options),
       block_tokens_(block_tokens),
       random_(seed, "serving.speculation", static_cast<std::uint64_t>(rank)) {
-  EPSIM_CHECK(options.draft_tokens >= 0 && options.acceptance >= 0 && options.acceptance <= 1,
+  EPSIM_CHECK(options.draft_tokens == 0 || (options.draft_tokens > 0 && !options.acceptance.empty()),
               "speculation proposes tokens and accepts some of them");
 }
 
@@ -22,7 +22,7 @@ std::int64_t DecodeSet::proposed(const Member& m) const {
 
 std::int64_t DecodeSet::accepted(std::int64_t proposed) {
   std::int64_t n = 0;
-  while (n < proposed && random_.uniform() < options_.acceptance) {
+  while (n < proposed && random_.uniform() < options_.acceptance_at(n)) {
     ++n;
   }
   return n;

@@ -1,15 +1,15 @@
 // The requests of one DP rank that are past their prefill. All decode together: a decode step gives each sequence a
 // token, and with a drafter also those of up to `draft_tokens` proposed tokens that are accepted.
 //
-//   Models : a proposed token is accepted with a fixed probability if all before it were, so that a step yields 1 + a +
-//            a^2 + ... tokens of a sequence on average; no more are proposed than a request still wants; the keys and
+//   Models : a proposed token is accepted with the probability of its position if all before it were, so that a step yields
+//            1 + a + a b + ... tokens of a sequence on average; no more are proposed than a request still wants; the keys and
 //            values of rejected tokens leave memory after the step. Tokens of one step are out at the same instant:
 //            the first has the gap to the step before, the others a gap of zero. Tokens that a step made can be handed
 //            out later: until then a sequence stays, and decodes on even where it needs no more.
-//   Ignores: trees of proposals, acceptance that differs by position or request. The drafter's own time is
+//   Ignores: trees of proposals, acceptance that differs by request. The drafter's own time is
 //            sim/step/drafter.h's.
 //   Source : Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", ICML 2023, section 3.1 (the
-//            i.i.d. acceptance rate alpha); DeepSeek-V3 Technical Report (arXiv 2412.19437), section 5.4.3: MTP with
+//            i.i.d. acceptance rate alpha; that of DeepSeek's layer, run on its own output, falls with the position); DeepSeek-V3 Technical Report (arXiv 2412.19437), section 5.4.3: MTP with
 //            one proposed token, accepted at 85 to 90 %.
 #pragma once
 

@@ -57,8 +57,8 @@ constexpr KeyTable kKeys({
 });
 constexpr KeyTable kSpeculativeKeys({
     {"draft_tokens", key::whole(), key::is(0), "Proposed tokens per step; 0 turns it off."},
-    {"acceptance", key::number(kShare), key::by("required with draft_tokens"),
-     "Probability that a proposed token is accepted if those before it were."},
+    {"acceptance", key::number_or_list(kShare), key::by("required with draft_tokens"),
+     "Probability that a proposed token is accepted if those before it were; a list: by position."},
     {"drafter", key::one_of<DrafterKind>(), key::is(DrafterKind::kMtpLayer),
      "What proposes the tokens: a layer like the model's last, or nothing that takes time."},
 });
@@ -84,7 +84,10 @@ void refuse_other_engines_knobs(const ConfigReader& in, const EngineProfile& own
 void read_speculation(ConfigReader in, SpeculativeOptions& out) {
   out.draft_tokens = in.read<int>(kSpeculativeKeys["draft_tokens"]);
   if (out.draft_tokens > 0) {
-    out.acceptance = in.read<double>(kSpeculativeKeys["acceptance"]);
+    out.acceptance = in.read<NumberOrList>(kSpeculativeKeys["acceptance"]).values;
+    in.check(!out.acceptance.empty() && std::ssize(out.acceptance) <= out.draft_tokens, "acceptance",
+             fmt::format("there are {} of it and {} draft_tokens; give one for all, or up to one for each.",
+                         out.acceptance.size(), out.draft_tokens));
     out.drafter = in.read<DrafterKind>(kSpeculativeKeys["drafter"]);
   }
 }

@@ -1,7 +1,9 @@
 // How an instance serves requests, as far as engines agree on it. An engine's own knobs are a struct of its own.
 #pragma once
 
+#include <algorithm>
 #include <any>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -61,8 +63,13 @@ inline constexpr auto kNames<DrafterKind> =
 
 // Speculative decoding with `draft_tokens` proposed tokens a step.
 struct SpeculativeOptions {
-  int draft_tokens = 0;   // 0 = off
-  double acceptance = 0;  // probability that a proposed token is accepted, given that those before it were
+  int draft_tokens = 0;  // 0 = off
+  // Probability that a proposed token is accepted, given that those before it were, by its position; the last one counts
+  // for all later positions. Not empty where tokens are proposed.
+  std::vector<double> acceptance;
+  double acceptance_at(std::int64_t position) const {
+    return acceptance[std::min(static_cast<std::size_t>(position), acceptance.size() - 1)];
+  }
   DrafterKind drafter = DrafterKind::kMtpLayer;
   bool proposes_beside_prompts = false;  // all of them in steps with prompts too, the engine's
 };

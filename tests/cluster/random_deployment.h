@@ -53,7 +53,7 @@ struct RandomDeployment {
     } else {
       options.prefill_alignment.max_delay_passes = static_cast<int>(random.below(4));
     }
-    options.speculative.acceptance = random.uniform();
+    options.speculative.acceptance = {random.uniform()};
     options.seed = random.bits();
     for (const InstanceRole role : {InstanceRole::kPrefill, InstanceRole::kDecode}) {
       options.role = apart ? role : InstanceRole::kWhole;

@@ -31,7 +31,7 @@ struct Speculation {
     pool.parallelism = small.parallelism;
     pool.dispatch.exchange_counts = false;
     pool.serving.speculative = {
-        .draft_tokens = draft_tokens, .acceptance = 0.8, .proposes_beside_prompts = beside_prompts};
+        .draft_tokens = draft_tokens, .acceptance = {0.8}, .proposes_beside_prompts = beside_prompts};
     scenario.model = small.model;
     scenario.compute = test::plain_compute();
     scenario.network = {test::plain_link(0.0, 0.5, 2), test::plain_link(0.0, 0.8, 4)};
@@ -85,7 +85,7 @@ TEST_CASE("the drafter's layer is one like the model's last") {
 
 // eagle_worker.py: one pass to extend, speculative_num_steps - 1 to draft; a batch of prompts is extended alone.
 TEST_CASE("the drafter passes as often as it proposes, and once beside SGLang's prompts") {
-  SpeculativeOptions options{.draft_tokens = 3, .acceptance = 0.8};
+  SpeculativeOptions options{.draft_tokens = 3, .acceptance = {0.8}};
   CHECK(drafter_passes(options, false) == 3);
   CHECK(drafter_passes(options, true) == 1);
   options.proposes_beside_prompts = true;  // vLLM's
