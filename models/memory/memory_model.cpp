@@ -58,6 +58,8 @@ Bytes static_pool(const ClusterSpec& cluster, const MemoryOptions& options) {
       return (usable - kGoneBeforeLoad) * options.static_fraction;
     case MemoryAccount::kVllm:
       return usable * options.static_fraction - kGoneBeforeLoad;
+    case MemoryAccount::kTrtllm:
+      return usable - kGoneBeforeLoad;
     case MemoryAccount::kPlain:
       break;
   }
@@ -79,7 +81,8 @@ class Breakdown {
         options_(options),
         resident_(resident),
         block_(model.kv_bytes_per_token(parallelism.attention_tp) * options.kv_block_tokens),
-        room_(room_for_experts(model, cluster, parallelism, options)) {
+        room_(room_for_experts(model, cluster, parallelism, options)),
+        kv_share_(options.account == MemoryAccount::kTrtllm ? options.static_fraction : 1) {
     out_.usable = cluster.node.gpu.memory;
     out_.static_pool = static_pool(cluster, options);
     out_.reserves = reserves_of(model, cluster, parallelism, options);
@@ -98,7 +101,7 @@ class Breakdown {
     out_.tightest_gpu = most_resident(0, parallelism_.gpus);
     out_.expert_copies = experts_on(out_.tightest_gpu) - out_.experts_base;
     out_.kv_pool = out_.ranks[parallelism_.rank_of(out_.tightest_gpu)].pool;
-    out_.kv_pool_without_copies = options_.num_gpu_blocks ? out_.kv_pool : room_ - out_.experts_base;
+    out_.kv_pool_without_copies = options_.num_gpu_blocks ? out_.kv_pool : (room_ - out_.experts_base) * kv_share_;
     out_.copies_loss = 1.0 - out_.kv_pool / out_.kv_pool_without_copies;
     return out_;
   }
@@ -125,7 +128,7 @@ class Breakdown {
     if (taken > out_.static_pool) {
       throw DoesNotFit(gpu, taken, out_.static_pool, "its weights and reserves in the static pool");
     }
-    const Bytes pool = room_ - experts_on(gpu);
+    const Bytes pool = (room_ - experts_on(gpu)) * kv_share_;
     if (pool < block_) {
       throw DoesNotFit(gpu, taken + block_, out_.static_pool, "one KV block beside its weights and reserves");
     }
@@ -137,6 +140,7 @@ class Breakdown {
   const MemoryOptions& options_;
   std::span<const std::int64_t> resident_;
   Bytes block_, room_;
+  double kv_share_;  // of what is left
   MemoryBreakdown out_;
 };
 

@@ -25,7 +25,8 @@ namespace epsim {
 enum class MemoryAccount {
   kPlain,   // usable memory x fraction, less the reserves that the scenario states
   kSglang,  // what is free when weights start to load x fraction (model_runner.py, profile_max_num_token)
-  kVllm     // usable memory x fraction, less what was gone when weights started to load (gpu_worker.py)
+  kVllm,    // usable memory x fraction, less what was gone when weights started to load (gpu_worker.py)
+  kTrtllm   // what weights and reserves leave x fraction, for KV cache alone (pyexecutor/_util.py, _cal_max_memory)
 };
 // What is gone of a GPU's memory when weights start to load: the driver's share, CUDA context, NCCL communicators.
 //   Source : 8 H200 under SGLang, TP8: 140.40 GiB listed, 125.65 + 12.25 = 137.90 GiB free (github.com/SemiAnalysisAI/
@@ -33,7 +34,7 @@ enum class MemoryAccount {
 inline constexpr Bytes kGoneBeforeLoad{(140.40 - 137.90) * 1073741824.0};
 
 struct MemoryOptions {
-  double static_fraction = 0;  // for weights, reserves and KV cache; in (0, 1]
+  double static_fraction = 0;  // for weights, reserves and KV cache, unless the account says otherwise; in (0, 1]
   // The engines' accounts count what the engine holds beside a checkpoint's weights: MLA's up-projections a second time
   // in bf16, taken apart for absorption, and the scales of fp8 weights (a float32 for 128 x 128).
   MemoryAccount account = MemoryAccount::kPlain;

@@ -63,7 +63,7 @@ std::string nothing_to_align(const Scenario& scenario) {
   if (scenario.parallelism.dp_ranks() == 1) {
     return "there is one DP rank, which has no other to wait for";
   }
-  return own.max_delay_passes > 0 || own.schedule_interval > 1 ? "the scenario does so already" : "";
+  return own.holds_any() ? "the scenario does so already" : "";
 }
 
 Alignment alignment_of(const po::variables_map& values, const std::vector<std::string>& labels,

@@ -14,6 +14,14 @@ void require_that_requests_fit(const RequestTrace& trace, const ServingOptions& 
   const KvPool pool(options.kv_blocks, options.kv_block_tokens);
   for (std::size_t i = 0; i < trace.requests.size(); ++i) {
     const Request& r = trace.requests[i];
+    if (options.longest_prompt > 0 && r.input_tokens > options.longest_prompt &&
+        options.role != InstanceRole::kDecode) {
+      throw InputError(
+          {trace.source, 0, ""},
+          fmt::format("request {} has {} input tokens, and the engine takes prompts whole, of up to {}; turn "
+                      "chunked prefill on, or allow for more tokens in a step.",
+                      i + 1, r.input_tokens, options.longest_prompt));
+    }
     const std::int64_t tokens = std::int64_t{r.input_tokens} + r.output_tokens;
     if (!pool.has_room(options.kv_blocks_per_request + pool.blocks_for(tokens))) {
       const std::int64_t state = options.kv_blocks_per_request * options.kv_block_tokens;

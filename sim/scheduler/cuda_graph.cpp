@@ -7,9 +7,9 @@
 namespace epsim {
 namespace {
 
-std::optional<std::int64_t> captured(const GraphOptions& options, std::int64_t tokens) {
-  const auto size = std::lower_bound(options.sizes.begin(), options.sizes.end(), tokens);
-  if (size == options.sizes.end() || (!options.pad && *size != tokens)) {
+std::optional<std::int64_t> captured(std::span<const std::int64_t> sizes, bool pad, std::int64_t tokens) {
+  const auto size = std::lower_bound(sizes.begin(), sizes.end(), tokens);
+  if (size == sizes.end() || (!pad && *size != tokens)) {
     return std::nullopt;
   }
   return *size;
@@ -29,14 +29,17 @@ std::int64_t common_tokens(const GraphOptions& options, std::span<const RankBatc
 
 bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks) {
   const auto has_prompt = [](const RankBatch& r) { return r.prefill_tokens > 0; };
-  if (!options.enabled || (options.decode_only && std::any_of(ranks.begin(), ranks.end(), has_prompt))) {
+  if (!options.enabled) {
     return false;
   }
+  const bool prompts = std::any_of(ranks.begin(), ranks.end(), has_prompt);
+  const std::vector<std::int64_t>& of_step = prompts ? options.prompt_sizes : options.sizes;
+  const bool pad = prompts || options.pad;
   std::vector<std::int64_t> sizes(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::int64_t tokens =
         options.size == GraphSize::kOwn ? std::max<std::int64_t>(1, ranks[r].tokens()) : common_tokens(options, ranks);
-    const std::optional<std::int64_t> size = captured(options, tokens);
+    const std::optional<std::int64_t> size = captured(of_step, pad, tokens);
     if (!size) {
       return false;
     }

@@ -85,6 +85,7 @@ struct EngineProfile {
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
   std::string_view aligned_prompts = {};      // the knob's value that holds prompts until DP ranks have them together
+  Router router = Router::kRoundRobin;
 };
 
 // The scheduler of a profile: `S` is built from options and context.

@@ -14,9 +14,10 @@ namespace epsim {
 EngineProfile sglang_0_4_8();
 EngineProfile sglang_0_4_10();
 EngineProfile vllm_v1();
+EngineProfile trtllm_1_x();
 
 std::span<const EngineProfile> engine_profiles() {
-  static const EngineProfile profiles[] = {sglang_0_4_8(), sglang_0_4_10(), vllm_v1()};
+  static const EngineProfile profiles[] = {sglang_0_4_8(), sglang_0_4_10(), vllm_v1(), trtllm_1_x()};
   return profiles;
 }
 
@@ -45,7 +46,8 @@ constexpr KeyTable kKeys({
      "Engine whose scheduling rules apply."},
     {"budgets", key::one_of<BudgetsOf>(), key::is(BudgetsOf::kPerRank),
      "Whether token and request budgets are per DP rank, or of all ranks together."},
-    {"router", key::one_of<Router>(), key::is(Router::kRoundRobin), "Which DP rank takes a request."},
+    {"router", key::one_of<Router>(), key::by("round_robin; least_tokens with trtllm_1_x"),
+     "Which DP rank takes a request."},
     {"step_gap", key::time(), key::is(Seconds(0)), "Time added to every step."},
     {"launch_time", key::time(), key::by("23us"),
      "Host time per kernel of a step without a CUDA graph; 0s: the host is never waited for."},
@@ -97,8 +99,8 @@ void read_speculation(ConfigReader in, SpeculativeOptions& out) {
 const EngineDefault<Seconds> kLaunchTime{
     Seconds(23e-6), "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
 
-void read_common(ConfigReader& in, ServingOptions& out) {
-  out.router = in.read<Router>(kKeys["router"]);
+void read_common(ConfigReader& in, const EngineProfile& profile, ServingOptions& out) {
+  out.router = in.read<Router>(kKeys["router"], profile.router);
   out.step_gap = in.read<Seconds>(kKeys["step_gap"]);
   out.launch_time = or_engine(in, kKeys["launch_time"], kLaunchTime);
   out.gaps.graph = in.read<Seconds>(kKeys["graph_gap"]);
@@ -145,7 +147,7 @@ EngineSettings read_engine_settings(ConfigReader& in, const EngineSite& site) {
   const bool divided = in.read<BudgetsOf>(kKeys["budgets"]) == BudgetsOf::kDividedByDp;
   read_speculation(in.section(kKeys["speculative"]), s.speculative);
   profile.read(in, {divided, site.dp_ranks}, site, out);
-  read_common(in, s);
+  read_common(in, profile, s);
   return out;
 }
 

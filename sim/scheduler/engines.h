@@ -25,7 +25,8 @@ const EngineProfile& find_engine(std::string_view name);
 struct EngineAlias {
   std::string_view name, engine;
 };
-inline constexpr EngineAlias kEngineAliases[] = {{"sglang", "sglang_0_4_10"}, {"vllm", "vllm_v1"}};
+inline constexpr EngineAlias kEngineAliases[] = {
+    {"sglang", "sglang_0_4_10"}, {"vllm", "vllm_v1"}, {"trtllm", "trtllm_1_x"}};
 
 // Those of the section `serving`.
 std::vector<SectionKeys> serving_keys();

@@ -6,7 +6,7 @@ namespace epsim {
 
 bool PrefillGate::holds(std::span<const PrefillRank> ranks) {
   const bool between = wave_step_++ % options_.schedule_interval != 0;
-  return between || (options_.max_delay_passes > 0 && delays(ranks));
+  return between || (options_.max_delay_passes > 0 && delays(ranks)) || (options_.timeout_iters > 0 && balances(ranks));
 }
 
 bool PrefillGate::delays(std::span<const PrefillRank> ranks) {
@@ -21,6 +21,18 @@ bool PrefillGate::delays(std::span<const PrefillRank> ranks) {
   }
   delayed_ = 0;
   return false;
+}
+
+bool PrefillGate::balances(std::span<const PrefillRank> ranks) {
+  const auto all = [&](auto what) { return std::all_of(ranks.begin(), ranks.end(), what); };
+  const bool decode = all([](const PrefillRank& r) { return r.decodes; });
+  if (all([](const PrefillRank& r) { return r.could_start && r.has_slot; })) {
+    waited_ = 0;
+    batched_ = decode && batched_ < options_.batching_wait_iters ? batched_ + 1 : 0;
+    return batched_ > 0;
+  }
+  waited_ = decode && waited_ + 1 < options_.timeout_iters ? waited_ + 1 : 0;
+  return waited_ > 0 && std::any_of(ranks.begin(), ranks.end(), [](const PrefillRank& r) { return r.could_start; });
 }
 
 }  // namespace epsim

@@ -7,6 +7,11 @@
 //            token_usage_low_watermark. A prompt under way goes on, and does not count as one that could start.
 //            vLLM's prefill_schedule_interval (pull request 44558, June 2026): only every so many steps of a wave start
 //            or continue prompts; what a rank makes of the others is vllm.cpp's.
+//            TensorRT-LLM's attention_dp_config.enable_balance (v1.1, _torch/pyexecutor/py_executor.py,
+//            _balance_adp_requests): prompts, new ones and those under way, wait until all ranks have some and a free
+//            slot, for timeout_iters - 1 steps in a row, and then for batching_wait_iters more while all decode; not while
+//            a rank has prompts and no decodes. A rank without requests counts as one that decodes, since it gets a
+//            sequence of padding (_pad_attention_dp_dummy_request).
 //   Ignores: SGLang's later triggers by queue length and by free request slots (pull requests 19942, 23189, 32880), and
 //            that since pull request 31835 a rank counts as one that could only when its memory has room; vLLM's
 //            adaptive delayer (pull request 51199, open), ATOM's coalescer by tokens (its pull request 1611).
@@ -24,12 +29,16 @@ struct PrefillAlignment {
   int max_delay_passes = 0;                         // SGLang's; 0 = prompts are never held
   std::optional<double> token_usage_low_watermark;  // share of a rank's KV tokens, 0 to 1
   int schedule_interval = 1;                        // vLLM's, in steps
+  int timeout_iters = 0, batching_wait_iters = 0;   // TensorRT-LLM's, in steps; no timeout = prompts are never held
+  bool holds_any() const { return max_delay_passes > 0 || schedule_interval > 1 || timeout_iters > 0; }
 };
 
 // A rank's word in a pass.
 struct PrefillRank {
   bool could_start = false;  // a request waits that the rank would look at
   double token_usage = 0;    // share of its KV tokens in use
+  bool decodes = false;      // some sequence decodes, or the rank has no request at all
+  bool has_slot = true;      // fewer decode than may run
 };
 
 // SGLang's scheduler loop passes 188 times a second where it has nothing to run: "max_delay_passes=3000, about 16s at
@@ -39,7 +48,7 @@ inline constexpr Ticks kIdlePass{1'000'000'000'000 / 188};
 class PrefillGate {
  public:
   explicit PrefillGate(const PrefillAlignment& options = {}) : options_(options) {}
-  bool off() const { return options_.max_delay_passes == 0 && options_.schedule_interval == 1; }
+  bool off() const { return !options_.holds_any(); }
   // One call a pass, with the ranks that are left. True: no prompt starts in it.
   bool holds(std::span<const PrefillRank> ranks);
   // The instance has run out of work: the next step is the first of a wave.
@@ -47,9 +56,11 @@ class PrefillGate {
 
  private:
   bool delays(std::span<const PrefillRank> ranks);
+  bool balances(std::span<const PrefillRank> ranks);
 
   PrefillAlignment options_;
-  int delayed_ = 0;  // passes in a row
+  int delayed_ = 0;               // passes in a row
+  int waited_ = 0, batched_ = 0;  // steps in a row, TensorRT-LLM's
   std::int64_t wave_step_ = 0;
 };
 

@@ -23,8 +23,6 @@ Scheduler::Scheduler(const ServingOptions& options, const RankContext& context, 
       kv_(options.kv_blocks, options.kv_block_tokens, prefixes_ != nullptr ? prefixes_->block_tokens : 0),
       decodes_(options.kv_block_tokens, options.speculative, Seed{options.seed}, context.rank) {
   EPSIM_CHECK(options.token_budget > 0 && options.max_running_requests >= 0, "a rank must be allowed to work");
-  EPSIM_CHECK(!options.overlap_schedule || options.speculative.draft_tokens == 0,
-              "the batch after a speculative step depends on its tokens");
 }
 
 std::span<const std::int32_t> Scheduler::path_of(std::int32_t request) const {
@@ -63,13 +61,19 @@ std::int64_t Scheduler::newly_used(std::int32_t request, std::int64_t hit) const
 }
 
 std::int64_t Scheduler::whole_need(std::int32_t request, std::int64_t hit) const {
-  return options_.kv_blocks_per_request + kv_.blocks_for(tokens_of(record(request))) -
-         hit * kv_.pages_per_prefix_block() + newly_used(request, hit);
+  return options_.kv_blocks_per_request + kv_.blocks_for(tokens_to_hold(request)) - hit * kv_.pages_per_prefix_block() +
+         newly_used(request, hit);
+}
+
+// A prefill instance makes one token of an answer and never holds it.
+std::int64_t Scheduler::tokens_to_hold(std::int32_t request) const {
+  const RequestRecord& r = record(request);
+  return options_.role == InstanceRole::kPrefill ? r.input_tokens : tokens_of(r);
 }
 
 // Pages that the request holds besides lent ones, with `tokens` tokens in KV memory.
 std::int64_t Scheduler::own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const {
-  const std::int64_t held = rules_.reserve_full ? tokens_of(record(request)) : tokens;
+  const std::int64_t held = rules_.reserve_full ? tokens_to_hold(request) : tokens;
   return options_.kv_blocks_per_request + kv_.blocks_for(held) - a.lent * kv_.pages_per_prefix_block();
 }
 
@@ -154,7 +158,9 @@ void Scheduler::add_decodes() {
 }
 
 PrefillRank Scheduler::prefill_rank() const {
-  return {could_start_prompt(), static_cast<double>(kv_.used()) / static_cast<double>(kv_.blocks())};
+  return {could_start_prompt(), static_cast<double>(kv_.used()) / static_cast<double>(kv_.blocks()),
+          decodes_.size() > 0 || !has_work(),
+          options_.max_running_requests == 0 || decodes_.size() < options_.max_running_requests};
 }
 
 const RankBatch& Scheduler::begin_prompts(Ticks now, bool hold_prompts) {

@@ -235,6 +235,7 @@ class Scheduler {
   }
 
   // KV memory.
+  std::int64_t tokens_to_hold(std::int32_t request) const;  // at most
   std::int64_t own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const;
   void grow(const Active& a, std::int64_t tokens);
   void publish(std::int32_t request, Active& a);

@@ -47,9 +47,10 @@ enum class GraphSize {
 struct GraphOptions {
   bool enabled = false;
   GraphSize size = GraphSize::kSum;
-  bool decode_only = true;          // false: piecewise graphs, which take prompts too
-  std::vector<std::int64_t> sizes;  // captured tokens, ascending
-  bool pad = true;                  // false: only exact sizes are replayed
+  std::vector<std::int64_t> sizes;  // captured tokens, ascending, of steps of decodes
+  // Those of steps with prompts, in piecewise graphs; empty: such steps run kernel by kernel.
+  std::vector<std::int64_t> prompt_sizes;
+  bool pad = true;  // false: only exact sizes are replayed
 };
 
 // Who proposes the tokens of speculative decoding.
@@ -58,8 +59,8 @@ enum class DrafterKind {
   kNone       // it takes no time: n-grams, or a drafter elsewhere
 };
 template <>
-inline constexpr auto kNames<DrafterKind> =
-    choice<DrafterKind>({{"mtp_layer", DrafterKind::kMtpLayer}, {"none", DrafterKind::kNone}});
+inline constexpr auto kNames<DrafterKind> = choice<DrafterKind>({{"mtp_layer", DrafterKind::kMtpLayer},
+                                                                 {"none", DrafterKind::kNone}});
 
 // Speculative decoding with `draft_tokens` proposed tokens a step.
 struct SpeculativeOptions {
@@ -85,10 +86,11 @@ inline constexpr std::string_view kDefaultEngine = "sglang_0_4_8";
 
 struct ServingOptions {
   std::string engine{kDefaultEngine};
-  std::any knobs;  // the engine's own, in the struct that its scheduler expects (SglangKnobs, VllmKnobs)
+  std::any knobs;  // the engine's own, in the struct that its scheduler expects (SglangKnobs, VllmKnobs, TrtllmKnobs)
   InstanceRole role = InstanceRole::kWhole;
   int dp_ranks = 1;
   std::int64_t token_budget = 4096;  // tokens of a DP rank and step; which ones count is the engine's rule
+  std::int64_t longest_prompt = 0;   // that the engine takes; 0 = any
   int max_running_requests = 0;      // admitted and unfinished, per rank; 0 = as many as the KV pool holds
   std::int64_t kv_blocks = 0;        // per rank; from the memory model
   int kv_block_tokens = 1;

@@ -73,13 +73,14 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
   // v1/spec_decode/eagle.py: propose() runs over all requests of the batch.
   s.speculative.proposes_beside_prompts = true;
   knobs.chunked_prefill = in.read<bool>(kVllmKeys["enable_chunked_prefill"]);
+  s.longest_prompt = knobs.chunked_prefill ? 0 : s.token_budget;
   knobs.long_prefill_token_threshold = in.read<std::int64_t>(kVllmKeys["long_prefill_token_threshold"]);
   // config/scheduler.py of June 2026; v0.9 and v0.10 have none.
   s.prefill_alignment.schedule_interval = in.read<int>(kVllmKeys["prefill_schedule_interval"]);
   s.prefix_caching = in.read<bool>(kVllmKeys["enable_prefix_caching"]);
   s.graphs.enabled = !or_engine(in, kVllmKeys["enforce_eager"], no_graphs(site));
-  s.graphs.decode_only = false;
   s.graphs.sizes = captured_sizes(in, kVllmKeys["cuda_graph_sizes"], vllm_graph_sizes(s.max_running_requests));
+  s.graphs.prompt_sizes = s.graphs.sizes;
   const EngineDefault<double> fraction{0.9, "vLLM (config.py, CacheConfig)"};
   out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kVllmKeys["gpu_memory_utilization"])
                                                     : or_engine(in, kVllmKeys["gpu_memory_utilization"], fraction);

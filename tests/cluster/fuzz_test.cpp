@@ -60,7 +60,7 @@ TEST_CASE("invariants hold on random scenarios, and a second run equals the firs
 namespace {
 
 struct EngineRuns {
-  std::int64_t retractions = 0, hits = 0, replayed = 0, vllm = 0;
+  std::int64_t retractions = 0, hits = 0, replayed = 0, vllm = 0, trtllm = 0;
 };
 
 // One random scenario under one of the engines. What simulate() checks inside (audit.h) is most of the test: tokens and
@@ -88,6 +88,10 @@ void run_engine(std::uint64_t i, EngineRuns& sums) {
   sums.hits += run.kv.hit_tokens;
   sums.replayed += run.replayed_steps;
   sums.vllm += options.engine == "vllm_v1" ? run.kv.retractions : 0;
+  if (options.engine == "trtllm_1_x") {
+    ++sums.trtllm;
+    CHECK(run.kv.retractions == 0);
+  }
 }
 
 }  // namespace
@@ -99,6 +103,7 @@ TEST_CASE("the engines hold the invariants on random scenarios, and all of their
   }
   CHECK(sums.retractions > 100);
   CHECK(sums.vllm > 100);
+  CHECK(sums.trtllm > 100);
   CHECK(sums.hits > 1000);
   CHECK(sums.replayed > 1000);
 }

@@ -45,11 +45,15 @@ struct RandomDeployment {
     if (auto* knobs = std::any_cast<SglangKnobs>(&options.knobs); knobs != nullptr) {
       knobs->reserved_decode_tokens = reserved;
     }
-    options.speculative.draft_tokens = options.overlap_schedule ? 0 : static_cast<int>(random.below(3));
+    const bool drafts = !options.overlap_schedule || options.engine == "trtllm_1_x";
+    options.speculative.draft_tokens = drafts ? static_cast<int>(random.below(3)) : 0;
     options.sends_chunks = random.below(2) == 0;
     options.decodes_await_prompts = options.speculative.draft_tokens > 0;
     if (options.engine == "vllm_v1") {
       options.prefill_alignment.schedule_interval = static_cast<int>(1 + random.below(3));
+    } else if (options.engine == "trtllm_1_x") {
+      options.prefill_alignment.timeout_iters = static_cast<int>(random.below(4));
+      options.prefill_alignment.batching_wait_iters = static_cast<int>(random.below(3));
     } else {
       options.prefill_alignment.max_delay_passes = static_cast<int>(random.below(4));
     }

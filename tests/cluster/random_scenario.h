@@ -89,7 +89,22 @@ inline void choose_engine(RandomStream& random, ServingOptions& options) {
   options.graphs.enabled = random.below(2) == 0;
   options.graphs.sizes = {1, 2, 4, 8};
   options.graphs.size = static_cast<GraphSize>(random.below(3));
-  if (random.below(3) == 0) {
+  const std::uint64_t engine = random.below(4);
+  if (engine == 0) {
+    options.engine = "trtllm_1_x";
+    options.overlap_schedule = random.below(2) == 0;
+    options.max_running_requests = static_cast<int>(1 + random.below(8));
+    TrtllmKnobs knobs{.chunked_prefill = random.below(2) == 0,
+                      .batch_wait_timeout_iters = static_cast<std::int64_t>(random.below(4)),
+                      .batch_wait_max_tokens_ratio = random.uniform()};
+    options.token_budget =
+        knobs.chunked_prefill ? options.token_budget : std::max<std::int64_t>(options.token_budget, 72);
+    options.graphs.prompt_sizes =
+        random.below(2) == 0 ? std::vector<std::int64_t>{16, 64} : std::vector<std::int64_t>{};
+    options.knobs = knobs;
+    return;
+  }
+  if (engine == 1) {
     options.engine = "vllm_v1";
     options.max_running_requests = static_cast<int>(1 + random.below(8));
     options.token_budget = std::max<std::int64_t>(options.token_budget, options.max_running_requests);

@@ -116,6 +116,26 @@ TEST_CASE("SGLang's account of R1 on H200, worked out") {
   CHECK(to_gib(m.weights_total() + m.reserves) == doctest::Approx(79.80).epsilon(0.005));
 }
 
+// TensorRT-LLM v1.1, pyexecutor/_util.py, _cal_max_memory: (total - peak) x fraction, for the cache alone.
+TEST_CASE("TensorRT-LLM gives the cache a share of what weights leave") {
+  const MoeSpec model = [] {
+    MoeSpec out = find_model("DeepSeek-R1");
+    out.bytes_per_weight = 1;
+    return out;
+  }();
+  Parallelism tp8;
+  tp8.gpus = tp8.attention_tp = 8;
+  const ClusterSpec cluster{find_node("DGX-H200").spec, 1};
+  const std::vector<std::int64_t> resident(8, 256 * 58 / 8);
+  MemoryOptions options;
+  options.static_fraction = 0.75;
+  options.account = MemoryAccount::kTrtllm;
+  const MemoryBreakdown m = memory_breakdown(model, cluster, tp8, options, resident);
+  const double left = 143771.0 / 1024 - 2.5 - to_gib(m.weights_total() + m.reserves);
+  CHECK(to_gib(m.kv_pool) == doctest::Approx(0.75 * left));
+  CHECK(m.copies_loss == doctest::Approx(0));
+}
+
 TEST_CASE("SGLang's fraction of static memory") {
   // 80 GB with DP attention over 48, 64, 96 GPUs: (80 - 9.5 - n / 2 - 4) / 80.
   CHECK(sglang_static_fraction(site(80, 48, 6), false).value == doctest::Approx(0.531));

@@ -57,10 +57,25 @@ TEST_CASE("steps that were not captured run kernel by kernel, unpadded") {
   prompt[1].prefill_tokens = 3;
   CHECK(stays(graphs(GraphSize::kMax), prompt));
   GraphOptions piecewise = graphs(GraphSize::kOwn);
-  piecewise.decode_only = false;
+  piecewise.prompt_sizes = piecewise.sizes;
   CHECK(replay_padded(piecewise, prompt));
   CHECK(prompt[1].tokens() == 4);
   CHECK(prompt[1].prefill_tokens == 3);
+}
+
+// TensorRT-LLM: torch_compile_config.capture_num_tokens beside cuda_graph_config.batch_sizes.
+TEST_CASE("steps with prompts have sizes of their own, to which they are padded whatever decodes are") {
+  GraphOptions options = graphs(GraphSize::kMax);
+  options.pad = false;
+  options.prompt_sizes = {128, 256};
+  std::vector<RankBatch> batches = decodes({3, 2});
+  batches[0].prefill_tokens = 126;
+  CHECK(replay_padded(options, batches));  // 129 tokens on the first rank
+  CHECK(batches[0].tokens() == 256);
+  CHECK(batches[1].tokens() == 256);
+  std::vector<RankBatch> long_prompt = decodes({0, 2});
+  long_prompt[0].prefill_tokens = 257;
+  CHECK_FALSE(replay_padded(options, long_prompt));
 }
 
 TEST_CASE("declared gaps: by mode, and the schedule's when it is not overlapped") {

@@ -8,6 +8,7 @@
 
 #include "sim/core/error.h"
 #include "sim/scheduler/sglang_knobs.h"
+#include "sim/scheduler/trtllm_knobs.h"
 #include "sim/scheduler/vllm_knobs.h"
 
 namespace epsim {
@@ -99,6 +100,59 @@ TEST_CASE("vLLM's defaults and knobs") {
   CHECK(settings.memory.static_fraction == 0.9);
   CHECK(settings.memory.num_gpu_blocks == 1000);
   CHECK(settings.memory.kv_block_tokens == 32);
+}
+
+// tensorrt_llm/llmapi/llm_args.py of v1.1 and v1.2: TorchLlmArgs, KvCacheConfig, CudaGraphConfig, AttentionDpConfig.
+TEST_CASE("TensorRT-LLM's defaults and knobs") {
+  const EngineSettings defaults = read_all("serving: {engine: trtllm}");
+  CHECK(defaults.serving.engine == "trtllm_1_x");
+  CHECK(defaults.serving.token_budget == 8192);
+  CHECK(defaults.serving.max_running_requests == 2048);
+  CHECK(defaults.serving.longest_prompt == 8192);  // no chunks
+  CHECK(defaults.serving.overlap_schedule);
+  CHECK(defaults.serving.router == Router::kLeastTokens);
+  CHECK_FALSE(defaults.serving.prefill_alignment.holds_any());
+  CHECK(defaults.serving.graphs.prompt_sizes.empty());
+  CHECK(defaults.serving.graphs.sizes.size() == 32 + 2);  // 1 to 32, 64, 128
+  CHECK_FALSE(defaults.serving.graphs.pad);
+  CHECK(defaults.memory.static_fraction == 0.9);
+  CHECK(defaults.memory.account == MemoryAccount::kTrtllm);
+  CHECK(defaults.memory.default_block_tokens == 32);
+  const EngineSettings settings = read_all(
+      "serving: {engine: trtllm_1_x, max_num_tokens: 1152, max_batch_size: 512, enable_chunked_prefill: true,\n"
+      "          attention_dp_enable_balance: true, attention_dp_time_out_iters: 60,\n"
+      "          attention_dp_batching_wait_iters: 0, disable_overlap_scheduler: true, enable_block_reuse: false,\n"
+      "          use_cuda_graph: true, cuda_graph_padding_enabled: true, cuda_graph_max_batch_size: 16,\n"
+      "          capture_num_tokens: [256, 128], free_gpu_memory_fraction: 0.75, tokens_per_block: 64,\n"
+      "          router: round_robin, speculative: {draft_tokens: 3, acceptance: [0.8, 0.6]}}");
+  const ServingOptions& s = settings.serving;
+  CHECK(s.max_running_requests == 1152 / 4);  // a token and three drafts each
+  CHECK(s.longest_prompt == 0);
+  CHECK(s.prefill_alignment.timeout_iters == 60);
+  CHECK(s.prefill_alignment.batching_wait_iters == 0);
+  CHECK_FALSE(s.overlap_schedule);
+  CHECK_FALSE(s.prefix_caching);
+  CHECK(s.graphs.enabled);
+  CHECK(s.graphs.pad);
+  CHECK(s.graphs.sizes == std::vector<std::int64_t>{4, 8, 16, 32, 64});  // 1, 2, 4, 8, 16 requests
+  CHECK(s.graphs.prompt_sizes == std::vector<std::int64_t>{128, 256});
+  CHECK(s.router == Router::kRoundRobin);
+  CHECK(s.speculative.acceptance == std::vector<double>{0.8, 0.6});
+  CHECK(s.speculative.proposes_beside_prompts);
+  CHECK(settings.memory.static_fraction == 0.75);
+  CHECK(settings.memory.kv_block_tokens == 64);
+  CHECK_THROWS_AS(read("serving: {engine: trtllm, attention_dp_enable_balance: true}", 1), InputError);
+  CHECK_THROWS_AS(read("serving: {speculative: {draft_tokens: 1, acceptance: [0.8, 0.6]}}"), InputError);
+  CHECK_THROWS_AS(read("serving: {speculative: {draft_tokens: 2, acceptance: [0.8, 1.6]}}"), InputError);
+}
+
+// CudaGraphConfig._generate_cuda_graph_batch_sizes: powers of two above 128, and the largest.
+TEST_CASE("TensorRT-LLM captures 1, 2, 4, 8, 16 to 128, then doubles, and the largest") {
+  const auto sizes = trtllm_graph_sizes(600, true).value;
+  CHECK(sizes.size() == 3 + 16 + 3);
+  CHECK(std::vector(sizes.end() - 4, sizes.end()) == std::vector<std::int64_t>{128, 256, 512, 600});
+  CHECK(trtllm_graph_sizes(3, true).value == std::vector<std::int64_t>{1, 2, 3});
+  CHECK(trtllm_graph_sizes(128, false).value.size() == 34);
 }
 
 TEST_CASE("budgets hold for a DP rank, or are divided among them") {

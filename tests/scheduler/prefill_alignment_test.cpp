@@ -70,4 +70,37 @@ TEST_CASE("an interval of three lets prompts start in steps 0, 3 and 6 of a wave
   CHECK(PrefillGate().off());
 }
 
+// _balance_adp_requests of TensorRT-LLM v1.1 (py_executor.py), counted by hand.
+TEST_CASE("attention DP's balance holds prompts that some ranks lack, and lets go in step timeout_iters") {
+  PrefillGate gate({.token_usage_low_watermark = {}, .timeout_iters = 3});
+  const PrefillRank prompt{.could_start = true, .decodes = true}, none{.decodes = true};
+  const PrefillRank alone{.could_start = true}, full{.could_start = true, .decodes = true, .has_slot = false};
+  const auto step = [&](std::vector<PrefillRank> ranks) { return gate.holds(ranks); };
+  CHECK_FALSE(step({prompt, prompt}));
+  for (int round = 0; round < 2; ++round) {
+    CHECK(step({prompt, none}));
+    CHECK(step({prompt, full}));
+    CHECK_FALSE(step({prompt, none}));
+  }
+  CHECK(step({prompt, none}));
+  CHECK_FALSE(step({prompt, alone}));  // all have one: the count starts anew
+  CHECK(step({prompt, none}));
+  CHECK(step({prompt, none}));
+  CHECK_FALSE(step({alone, none}));  // a rank with a prompt and no decodes would idle
+  CHECK_FALSE(step({none, none}));   // nothing to hold
+}
+
+TEST_CASE("with batching_wait_iters prompts that all ranks have wait for more while all decode") {
+  PrefillGate gate({.token_usage_low_watermark = {}, .timeout_iters = 50, .batching_wait_iters = 2});
+  const std::vector<PrefillRank> all(2, PrefillRank{.could_start = true, .decodes = true});
+  for (int round = 0; round < 2; ++round) {
+    CHECK(gate.holds(all));
+    CHECK(gate.holds(all));
+    CHECK_FALSE(gate.holds(all));
+  }
+  CHECK(gate.holds(all));
+  const std::vector<PrefillRank> start(2, PrefillRank{.could_start = true});
+  CHECK_FALSE(gate.holds(start));
+}
+
 }  // namespace epsim

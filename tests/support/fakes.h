@@ -16,6 +16,7 @@
 #include "sim/domain/step.h"
 #include "sim/scheduler/serving_options.h"
 #include "sim/scheduler/sglang_knobs.h"
+#include "sim/scheduler/trtllm_knobs.h"
 #include "sim/scheduler/vllm_knobs.h"
 
 namespace epsim::test {

@@ -1,0 +1,123 @@
+// TensorRT-LLM's loop for one DP rank (PyTorch backend, trtllm-serve).
+//
+//   Source : NVIDIA/TensorRT-LLM v1.1 and v1.2, tensorrt_llm/_torch/pyexecutor. scheduler.py: GuaranteedNoEvictPolicy (a
+//            request enters when the blocks for all of its input and output are free beside those that running requests
+//            have yet to take; the first that finds too few ends it), PyMicroBatchScheduler (requests in order of
+//            arrival, so decodes before newer prompts; the first that exceeds max_num_tokens ends it; chunks first come
+//            first served, cut to whole blocks). py_executor.py: _waiting_requests (prompts beside decodes wait for a
+//            larger batch; attention DP has none of this), _balance_adp_requests (prefill_alignment.h),
+//            _executor_loop_overlap. Its capacity_scheduler_policy has no other setting here.
+//   Differs: what a prompt finds in the prefix cache counts once for each request that enters in a step; a request decodes
+//            once more where its last token is not handed out yet (GENERATION_TO_COMPLETE keeps it out of the batch), and
+//            with drafts the batch after a step knows how many of them were accepted (the engine finds out on the GPU).
+#include "sim/scheduler/trtllm.h"
+
+#include <algorithm>
+
+namespace epsim {
+namespace {
+
+constexpr TransportDefault kTrtllmTransports[] = {
+    {false, false, "allreduce",
+     "TensorRT-LLM with one DP rank (models/modeling_deepseekv3.py: after attention, and after the experts)", true},
+    {false, false, "allgather_reducescatter",
+     "TensorRT-LLM with attention DP (modules/fused_moe: AlltoallMethodType.NotEnabled but on one NVLink domain of "
+     "several nodes)"}};
+
+}  // namespace
+
+EngineProfile trtllm_1_x() {
+  return {.name = "trtllm_1_x",
+          .summary = "TensorRT-LLM 1.1, 1.2, PyTorch backend: one token budget, decodes first, nothing is evicted",
+          .keys = trtllm_keys(),
+          .read = read_trtllm,
+          .make_scheduler = make_scheduler_of<TrtllmScheduler>,
+          .transports = kTrtllmTransports,
+          .graph_size = GraphSize::kMax,
+          .partial_ep = true,
+          .aligned_prompts = "attention_dp_enable_balance=true",
+          // executor_request_queue.py, _balance_requests_across_ranks: to the rank with the fewest tokens.
+          .router = Router::kLeastTokens};
+}
+
+void TrtllmScheduler::form_batch(Ticks now) {
+  const Prompts prompts = schedule();
+  head_lacks_blocks_ = prompts.lacks_blocks;
+  add_decodes();
+  if (hold_prompts_ || prompts.none() || waits_for_more(prompts)) {
+    return;
+  }
+  const std::vector<std::int32_t> under_way = partial();
+  for (std::size_t i = 0; i < prompts.partial.size(); ++i) {
+    add_chunk(under_way[i], active(under_way[i]), prompts.partial[i]);
+  }
+  for (const std::int64_t tokens : prompts.entering) {
+    const std::int32_t request = waiting_.front();
+    const std::int64_t hit = hit_blocks(request);
+    if (!kv().has_room(whole_need(request, hit))) {  // the one before took what it would have found in the cache
+      head_lacks_blocks_ = true;
+      return;
+    }
+    add_chunk(request, admit_head(hit, now), tokens);
+  }
+}
+
+std::int64_t TrtllmScheduler::chunk(std::int64_t rest, std::int64_t budget) const {
+  if (rest <= budget) {
+    return rest;
+  }
+  const std::int64_t unit = std::min<std::int64_t>(kv().block_tokens(), options().token_budget);
+  return knobs_.chunked_prefill ? std::max<std::int64_t>(0, budget) / unit * unit : 0;
+}
+
+TrtllmScheduler::Prompts TrtllmScheduler::schedule() const {
+  Prompts out;
+  std::int64_t budget = options().token_budget - decodes().step_tokens();
+  for (const std::int32_t request : partial()) {
+    const Active& a = active().at(request);
+    const std::int64_t n = chunk(a.prompt - a.done, budget);
+    if (n == 0) {
+      return out;
+    }
+    out.partial.push_back(n);
+    out.whole += a.prompt;
+    budget -= n;
+  }
+  std::int64_t blocks = 0, running = std::ssize(active());
+  for (const std::int32_t request : waiting_.waiting()) {
+    const std::int64_t hit = hit_blocks(request);
+    blocks += whole_need(request, hit);
+    if (running++ >= options().max_running_requests) {
+      return out;
+    }
+    if (!kv().has_room(blocks)) {
+      out.lacks_blocks = true;
+      return out;
+    }
+    const std::int64_t n = chunk(prompt_of(request) - tokens_of_hit(hit), budget);
+    if (n == 0) {
+      return out;
+    }
+    out.entering.push_back(n);
+    out.whole += prompt_of(request);
+    budget -= n;
+  }
+  return out;
+}
+
+// Beside decodes, prompts wait until the batch is large, or they have waited long enough.
+bool TrtllmScheduler::waits_for_more(const Prompts& prompts) {
+  if (options().dp_ranks > 1 || decodes().size() == 0) {
+    return false;
+  }
+  const double large = knobs_.batch_wait_max_tokens_ratio * static_cast<double>(options().token_budget);
+  const auto tokens = static_cast<double>(prompts.whole + decodes().step_tokens());
+  if (waited_ >= knobs_.batch_wait_timeout_iters || tokens >= large) {
+    waited_ = 0;
+    return false;
+  }
+  ++waited_;
+  return true;
+}
+
+}  // namespace epsim

@@ -1,0 +1,137 @@
+#include "sim/scheduler/trtllm_knobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace epsim {
+namespace {
+
+constexpr TrtllmKnobs kTrtllm{};
+constexpr std::int64_t kLargestGraph = 128;  // CudaGraphConfig: validate_cuda_graph_config
+
+constexpr KeyTable kTrtllmKeys({
+    {"max_num_tokens", key::whole(Bound::kPositive), key::is(8192), "Tokens of a DP rank in one step, decodes first."},
+    {"max_batch_size", key::whole(Bound::kPositive), key::is(2048),
+     "Requests running on a DP rank; no more than a step has tokens for."},
+    {"enable_chunked_prefill", key::flag(), key::is(kTrtllm.chunked_prefill),
+     "Prompts may be cut, to whole KV blocks; false: a prompt runs whole or waits."},
+    {"batch_wait_timeout_iters", key::whole(), key::is(kTrtllm.batch_wait_timeout_iters),
+     "Steps that prompts wait beside decodes until the batch is large, with one DP rank."},
+    {"batch_wait_max_tokens_ratio", key::number(kShare), key::is(kTrtllm.batch_wait_max_tokens_ratio),
+     "Share of max_num_tokens from which a batch is large."},
+    {"attention_dp_enable_balance", key::flag(), key::is(false),
+     "Hold prompts back until every DP rank has one (attention_dp_config.enable_balance)."},
+    {"attention_dp_time_out_iters", key::whole(Bound::kPositive), key::is(50),
+     "Steps after which they start nevertheless (attention_dp_config.timeout_iters)."},
+    {"attention_dp_batching_wait_iters", key::whole(), key::is(10),
+     "Steps that prompts wait for more once every DP rank has one (attention_dp_config.batching_wait_iters)."},
+    {"disable_overlap_scheduler", key::flag(), key::is(false),
+     "Schedule between steps, when the tokens of the last one are known: scheduler_gap is added to each."},
+    {"enable_block_reuse", key::flag(), key::is(true), "Prefix cache (kv_cache_config.enable_block_reuse)."},
+    {"use_cuda_graph", key::flag(), key::by("the engine's, by transport"), "CUDA graphs of steps of decodes alone."},
+    {"cuda_graph_max_batch_size", key::whole(Bound::kPositive), key::is(kLargestGraph),
+     "Largest captured batch (cuda_graph_config.max_batch_size)."},
+    {"cuda_graph_batch_sizes", key::wholes(Bound::kPositive), key::by("the engine's, to cuda_graph_max_batch_size"),
+     "Captured batch sizes (cuda_graph_config.batch_sizes)."},
+    {"cuda_graph_padding_enabled", key::flag(), key::is(false),
+     "Pad batches to a captured size (cuda_graph_config.enable_padding); false: replay only exact sizes."},
+    {"capture_num_tokens", key::wholes(Bound::kPositive), key::by("none: steps with prompts run kernel by kernel"),
+     "Tokens of steps with prompts that piecewise CUDA graphs hold (torch_compile_config)."},
+    {"free_gpu_memory_fraction", key::number(kPositiveShare), key::by("memory.static_fraction"),
+     "Share of the memory that weights leave, for the KV cache; in place of memory.static_fraction."},
+    {"tokens_per_block", key::whole(Bound::kPositive), key::by("memory.kv_block_tokens"),
+     "TensorRT-LLM's name of memory.kv_block_tokens."},
+});
+
+void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, int drafts, GraphOptions& out) {
+  EngineDefault<bool> use = no_graphs(site);
+  use.value = !use.value;
+  out.enabled = or_engine(in, kTrtllmKeys["use_cuda_graph"], use);
+  out.pad = in.read<bool>(kTrtllmKeys["cuda_graph_padding_enabled"]);
+  const auto largest = in.read<std::int64_t>(kTrtllmKeys["cuda_graph_max_batch_size"]);
+  out.sizes = captured_sizes(in, kTrtllmKeys["cuda_graph_batch_sizes"], trtllm_graph_sizes(largest, out.pad));
+  for (std::int64_t& size : out.sizes) {
+    size *= 1 + drafts;  // sizes count requests; each has a token and its drafts in a step
+  }
+  const EngineDefault<std::vector<std::int64_t>> none{{}, "TensorRT-LLM without torch_compile_config (llm_args.py)"};
+  out.prompt_sizes = or_engine(in, kTrtllmKeys["capture_num_tokens"], none);
+  std::sort(out.prompt_sizes.begin(), out.prompt_sizes.end());
+}
+
+void read_trtllm_waits(ConfigReader& in, int dp_ranks, TrtllmKnobs& knobs, PrefillAlignment& out) {
+  knobs.batch_wait_timeout_iters = in.read<std::int64_t>(kTrtllmKeys["batch_wait_timeout_iters"]);
+  knobs.batch_wait_max_tokens_ratio = in.read<double>(kTrtllmKeys["batch_wait_max_tokens_ratio"]);
+  const bool balance = in.read<bool>(kTrtllmKeys["attention_dp_enable_balance"]);
+  const int timeout = in.read<int>(kTrtllmKeys["attention_dp_time_out_iters"]);
+  const int batching = in.read<int>(kTrtllmKeys["attention_dp_batching_wait_iters"]);
+  in.check(!balance || dp_ranks > 1, "attention_dp_enable_balance", "one DP rank has no other to wait for.");
+  if (balance) {
+    out.timeout_iters = timeout;
+    out.batching_wait_iters = batching;
+  }
+}
+
+void read_trtllm_memory(ConfigReader& in, const EngineSite& site, EngineMemory& out) {
+  const EngineDefault<double> fraction{0.9, "TensorRT-LLM (llm_args.py, KvCacheConfig)"};
+  out.static_fraction = site.fraction_stated ? in.maybe<double>(kTrtllmKeys["free_gpu_memory_fraction"])
+                                             : or_engine(in, kTrtllmKeys["free_gpu_memory_fraction"], fraction);
+  out.account = MemoryAccount::kTrtllm;
+  out.static_fraction_key = "free_gpu_memory_fraction";
+  out.kv_block_tokens = in.maybe<int>(kTrtllmKeys["tokens_per_block"]);
+  out.default_block_tokens = 32;  // llm_args.py, KvCacheConfig.tokens_per_block
+}
+
+}  // namespace
+
+std::span<const Key> trtllm_keys() { return kTrtllmKeys; }
+
+EngineDefault<std::vector<std::int64_t>> trtllm_graph_sizes(std::int64_t largest, bool pad) {
+  std::vector<std::int64_t> sizes;
+  if (pad) {
+    sizes = {1, 2, 4};
+    for (std::int64_t n = 8; n <= 128; n += 8) {
+      sizes.push_back(n);
+    }
+  } else {
+    for (std::int64_t n = 1; n <= 32; ++n) {
+      sizes.push_back(n);
+    }
+    sizes.insert(sizes.end(), {64, 128});
+  }
+  for (std::int64_t n = 256; n < largest; n *= 2) {
+    sizes.push_back(n);
+  }
+  std::erase_if(sizes, [&](std::int64_t n) { return n > largest; });
+  if (sizes.back() != largest) {
+    sizes.push_back(largest);
+  }
+  return {sizes, "TensorRT-LLM (llm_args.py, CudaGraphConfig._generate_cuda_graph_batch_sizes)"};
+}
+
+void read_trtllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+  ServingOptions& s = out.serving;
+  TrtllmKnobs knobs;
+  s.token_budget = budgets.per_rank(in, "max_num_tokens", in.read<std::int64_t>(kTrtllmKeys["max_num_tokens"]));
+  const int drafts = s.speculative.draft_tokens;
+  const std::int64_t batch =
+      budgets.per_rank(in, "max_batch_size", in.read<std::int64_t>(kTrtllmKeys["max_batch_size"]));
+  in.check(s.token_budget > drafts, "max_num_tokens",
+           fmt::format("no step of {} tokens has room for a token with its {} drafts.", s.token_budget, drafts));
+  // More would run in turns.
+  s.max_running_requests = static_cast<int>(std::min<std::int64_t>(batch, s.token_budget / (1 + drafts)));
+  // speculative/mtp.py, MTPEagleWorker.forward: all requests of the batch, in the same graph as the model.
+  s.speculative.proposes_beside_prompts = true;
+  knobs.chunked_prefill = in.read<bool>(kTrtllmKeys["enable_chunked_prefill"]);
+  s.longest_prompt = knobs.chunked_prefill ? 0 : s.token_budget;
+  read_trtllm_waits(in, site.dp_ranks, knobs, s.prefill_alignment);
+  s.overlap_schedule = !in.read<bool>(kTrtllmKeys["disable_overlap_scheduler"]);
+  s.prefix_caching = in.read<bool>(kTrtllmKeys["enable_block_reuse"]);
+  read_trtllm_graphs(in, site, drafts, s.graphs);
+  read_trtllm_memory(in, site, out.memory);
+  s.knobs = knobs;
+}
+
+}  // namespace epsim
