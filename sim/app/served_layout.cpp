@@ -20,6 +20,7 @@ namespace epsim::app {
 namespace {
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+constexpr double kEver = std::numeric_limits<double>::infinity();
 constexpr std::string_view kAnyText = "*";
 constexpr std::string_view kBuiltIn[] = {"file", "run"};
 
@@ -131,8 +132,31 @@ std::vector<std::string> one_or_several(ConfigReader& in, const std::string& key
   return several ? in.required<std::vector<std::string>>(key) : std::vector<std::string>{in.required<std::string>(key)};
 }
 
+double day_of(const std::string& date) {
+  int year = 0;
+  unsigned month = 0, day = 0;
+  if (std::sscanf(date.c_str(), "%d-%u-%u", &year, &month, &day) != 3) {
+    return kNothing;
+  }
+  const std::chrono::year_month_day when{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
+  return when.ok() ? static_cast<double>(std::chrono::sys_days(when).time_since_epoch().count()) : kNothing;
+}
+
+double read_day(ConfigReader& in, const std::string& key, const ServedLayout& layout, double fallback) {
+  const std::optional<std::string> text = in.maybe<std::string>(key);
+  if (!text) {
+    return fallback;
+  }
+  in.check(!layout.date.empty(), key, "the layout names no column with a date.");
+  const double day = day_of(*text);
+  in.check(std::isfinite(day), key, fmt::format("'{}' is no day; write year-month-day.", *text));
+  return day;
+}
+
 ServedRule read_rule(ConfigReader in, const ServedLayout& layout) {
   ServedRule rule;
+  rule.since = read_day(in, "since", layout, -kEver);
+  rule.before = read_day(in, "before", layout, kEver);
   ConfigReader when = in.section("when"), set = in.section("set");
   for (const std::string& column : when.keys()) {
     check_column(when, column, column, layout);
@@ -172,17 +196,11 @@ void read_measured(ConfigReader in, ServedLayout& out) {
 
 // ---- rows ----
 
-double day_of(const std::string& date) {
-  int year = 0;
-  unsigned month = 0, day = 0;
-  if (std::sscanf(date.c_str(), "%d-%u-%u", &year, &month, &day) != 3) {
-    return kNothing;
+bool applies(const ServedRule& rule, const Columns& columns, double day) {
+  const bool dated = rule.since > -kEver || rule.before < kEver;
+  if (dated && !(day >= rule.since && day < rule.before)) {
+    return false;
   }
-  const std::chrono::year_month_day when{std::chrono::year(year), std::chrono::month(month), std::chrono::day(day)};
-  return when.ok() ? static_cast<double>(std::chrono::sys_days(when).time_since_epoch().count()) : kNothing;
-}
-
-bool applies(const ServedRule& rule, const Columns& columns) {
   return std::all_of(rule.when.begin(), rule.when.end(), [&](const auto& condition) {
     const std::string text = text_at(columns, condition.first);
     return std::any_of(condition.second.begin(), condition.second.end(),
@@ -236,7 +254,7 @@ ServedPoint point_of(Columns& columns, const ServedLayout& layout, int row) {
     }
   }
   for (const ServedRule& rule : layout.rules) {
-    if (applies(rule, columns)) {
+    if (applies(rule, columns, out.day)) {
       apply_rule(rule, columns, out);
     }
   }

@@ -9,6 +9,8 @@
 //   date: date                                # year-month-day
 //   rules:                                    # all that apply, in this order
 //     - when: {hardware: [h100, h200]}        # a text or several; "*": any text; "": none
+//       since: 2026-01-21                     # of this day or later; rows without a date are of no day
+//       before: 2026-05-01                    # of an earlier day
 //       set: {cluster.node: DGX-H200, requests.count: "{conc*10}"}
 //       note: ...                             # what stands in for what, told with the number of points
 //       unexpressed: ...                      # instead: the scenario cannot say this, and why
@@ -32,6 +34,7 @@ using ServedFigures = std::array<double, 3>;  // [kServedMetrics] medians in sec
 
 struct ServedRule {
   std::vector<std::pair<std::string, std::vector<std::string>>> when;  // column, texts of which it has one
+  double since, before;                                                // days; infinite where the rule does not say
   std::vector<std::pair<std::string, std::string>> set;                // key of the scenario, value
   std::string note, unexpressed;
 };

@@ -60,6 +60,23 @@ TEST_CASE("rules that apply set keys in their order, with the row's texts and nu
   CHECK(std::isnan(points[1].day));
 }
 
+TEST_CASE("a rule may hold for a time: from a day on, and before another") {
+  const TempDir dir;
+  write_served_layout(dir, R"(
+  - {since: 2026-01-21, before: 2026-02-03, set: {a: 1}}
+  - {when: {gpu: x}, before: 2026-01-21, set: {b: 1}}
+)");
+  const auto points =
+      points_of(dir, "x,1,1,1,1,1,,2026-01-20\nx,1,1,1,1,1,,2026-01-21\nx,1,1,1,1,1,,2026-02-03\nx,1,1,1,1,1,,\n");
+  REQUIRE(points.size() == 4);
+  CHECK(points[0].assignments == std::vector<std::string>{"b=1"});
+  CHECK(points[1].assignments == std::vector<std::string>{"a=1"});
+  CHECK(points[2].assignments.empty());
+  CHECK(points[3].assignments.empty());  // no date: of no time
+  write_served_layout(dir, "  - {since: May, set: {a: 1}}\n");
+  check_contains(error_of<InputError>([&] { points_of(dir, ""); }).what(), {"since", "May", "year-month-day"});
+}
+
 TEST_CASE("a layout names its own columns only, and a table has them") {
   const TempDir dir;
   write_served_layout(dir, "  - {when: {gpus: x}, set: {a: 1}}\n");
