@@ -59,7 +59,7 @@ Rebalancer::Rebalancer(const Scenario& scenario, const InstancePool& pool, const
       recovery_(recovery),
       most_resident_(build_unlimited(pool, in_place).max_resident()),
       moves_(scenario.model, pool.cluster, pool.parallelism.moe_tp, scenario.network, pool.dispatch.network,
-             options_.move_efficiency),
+             options_.move_efficiency, options_.layer_time),
       history_(scenario.model.moe_layers(), scenario.model.experts, options_.window),
       tokens_(static_cast<std::size_t>(pool.parallelism.dp_ranks())),
       decodes_(tokens_.size()) {

@@ -8,6 +8,7 @@
 #include "policies/registry.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/root_keys.h"
+#include "sim/scheduler/engines.h"
 
 namespace epsim {
 namespace {
@@ -84,7 +85,9 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   if (in.has("rebalance")) {
     in.check(out.ceiling == Ceiling::kNone && out.per_step == nullptr, "rebalance",
              "only policies that plan placements ahead of steps can plan again; this one does not.");
-    out.rebalance = std::make_shared<const RebalanceOptions>(read_rebalance(in.section(kEntryKeys["rebalance"])));
+    const EngineDefault<Seconds>& layer_time = find_engine(s.serving.engine).rebalanced_layer;
+    out.rebalance =
+        std::make_shared<const RebalanceOptions>(read_rebalance(in.section(kEntryKeys["rebalance"]), layer_time));
   }
   in.finish();
   return out;

@@ -25,6 +25,8 @@ constexpr KeyTable kRebalanceKeys({
     {"window", key::whole(Bound::kPositive), key::is(1000), "Steps whose loads are planned on."},
     {"planning_time", key::time(), key::is(Seconds(0.042)), "Time that planning takes."},
     {"move_efficiency", key::number(kPositiveShare), key::is(1.0), "Share of the links' rate that moves reach."},
+    {"layer_time", key::time(), key::by("the engine's"),
+     "Time of the hosts for each layer moved: buffers, messages, waiting for each other (mode sync)."},
     {"link_share", key::number(below(1, Bound::kPositive)), key::is(0.5),
      "Share of the links that moves take beside steps (mode async)."},
     {"layers_per_chunk", key::whole(Bound::kPositive), key::by("all"), "Layers moved at a time (mode sync)."},
@@ -49,7 +51,7 @@ std::optional<Keep> keep_of(Kept kept) {
 
 std::span<const Key> rebalance_keys() { return kRebalanceKeys; }
 
-RebalanceOptions read_rebalance(ConfigReader in) {
+RebalanceOptions read_rebalance(ConfigReader in, const EngineDefault<Seconds>& layer_time) {
   RebalanceOptions out;
   out.rule = make_rebalance_rule(in.read<std::string>(kRebalanceKeys["rule"]), in);
   out.background = in.read<Mode>(kRebalanceKeys["mode"]) == Mode::kAsync;
@@ -59,10 +61,13 @@ RebalanceOptions read_rebalance(ConfigReader in) {
   if (out.background) {
     out.link_share = in.read<double>(kRebalanceKeys["link_share"]);
   } else {
+    out.layer_time = or_engine(in, kRebalanceKeys["layer_time"], layer_time);
     out.layers_per_chunk = in.maybe<int>(kRebalanceKeys["layers_per_chunk"]).value_or(0);
   }
   in.check(out.background || !in.has("link_share"), "link_share",
            "with mode sync steps wait while weights move, which then have the links to themselves; leave it out.");
+  in.check(!out.background || !in.has("layer_time"), "layer_time",
+           "with mode async the hosts work beside the steps; leave it out.");
   in.check(!out.background || !in.has("layers_per_chunk"), "layers_per_chunk",
            "with mode async every layer switches when its weights have arrived; leave it out.");
   out.keep = keep_of(in.read<Kept>(kRebalanceKeys["keep"]));

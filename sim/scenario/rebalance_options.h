@@ -10,6 +10,7 @@
 #include "policies/rebalance/rules.h"
 #include "sim/core/config.h"
 #include "sim/core/units.h"
+#include "sim/scheduler/engine_profile.h"
 
 namespace epsim {
 
@@ -20,16 +21,18 @@ struct RebalanceOptions {
   Seconds planning_time{0.042};  // of one plan
   int layers_per_chunk = 0;      // sync: layers that move between two steps; 0 = all
   double move_efficiency = 1;    // of the rate that token exchanges reach; engines' moves may be slower
+  Seconds layer_time{};          // sync: of the hosts, for each layer that moves
   double link_share = 0.5;       // async: of every link, for weights while tokens are exchanged
   std::optional<Keep> keep = Keep::kSlots;
 };
 
 // Keys besides those of the rule. Sources of the defaults: window: the buffers of SGLang and vLLM; planning_time:
 // SGLang's list variant of EPLB for 58 layers, 256 experts and 320 slots on one core; layers_per_chunk: SGLang's
-// eplb_rebalance_layers_per_chunk; move_efficiency: weights travel as fast as NCCL's all-to-all does; keep: as vLLM.
+// eplb_rebalance_layers_per_chunk; move_efficiency: weights travel as fast as NCCL's all-to-all does;
+// layer_time: the engine's (EngineProfile::rebalanced_layer); keep: as vLLM.
 std::span<const Key> rebalance_keys();
 
-// Reads them, and those of the rule; calls finish().
-RebalanceOptions read_rebalance(ConfigReader in);
+// Reads them, and those of the rule; calls finish(). `layer_time` is the engine's.
+RebalanceOptions read_rebalance(ConfigReader in, const EngineDefault<Seconds>& layer_time);
 
 }  // namespace epsim

@@ -84,6 +84,8 @@ struct EngineProfile {
   GraphSize graph_size = GraphSize::kOwn;
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
+  // Time of the hosts for each layer whose experts move while steps wait: buffers, messages, waiting for each other.
+  EngineDefault<Seconds> rebalanced_layer = {Seconds(0), "no public figure"};
   std::string_view aligned_prompts = {};      // the knob's value that holds prompts until DP ranks have them together
   Router router = Router::kRoundRobin;
 };

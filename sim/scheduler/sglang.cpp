@@ -54,6 +54,11 @@ LayoutDefault over_all_gpus() {
           .lm_head_source = "SGLang without --enable-dp-lm-head (layers/logits_processor.py)"};
 }
 
+// Of a rebalance of DeepSeek's 58 layers "many cpu operations such as eplb-algorithm, creating p2p ops ... as ~1s", of which
+// EPLB takes 42 ms (rebalance_options.h).
+const EngineDefault<Seconds> kSglangRebalancedLayer{
+    Seconds(16.5e-3), "SGLang: about 1 s of the CPU for DeepSeek's 58 layers (sglang issue 7879)"};
+
 }  // namespace
 
 // CUDA graphs by size: model_executor/cuda_graph_runner.py, v0.4.8 (sum of global_num_tokens) and v0.4.10 (most).
@@ -69,6 +74,7 @@ EngineProfile sglang_0_4_8() {
           .refuses_deepep_auto =
               "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own "
               "kernels.",
+          .rebalanced_layer = kSglangRebalancedLayer,
           .aligned_prompts = kAlignedPrompts};
 }
 
@@ -82,6 +88,7 @@ EngineProfile sglang_0_4_10() {
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
+          .rebalanced_layer = kSglangRebalancedLayer,
           .aligned_prompts = kAlignedPrompts};
 }
 

@@ -19,12 +19,14 @@ NetworkOptions by_nccl(NetworkOptions options) {
 }  // namespace
 
 MigrationCost::MigrationCost(const MoeSpec& model, const ClusterSpec& cluster, int moe_tp,
-                             const NetworkProfile& profile, const NetworkOptions& options, double efficiency)
+                             const NetworkProfile& profile, const NetworkOptions& options, double efficiency,
+                             Seconds layer_time)
     : shape_(shape_of(cluster)),
       ranks_{shape_.gpus / moe_tp, std::max(1, shape_.gpus_per_node / moe_tp)},
       moe_tp_(moe_tp),
       expert_(model.expert_bytes() / moe_tp),
       efficiency_(efficiency),
+      layer_time_(layer_time),
       network_(make_network(cluster, profile, by_nccl(options))) {}
 
 // In experts instead of rows.
@@ -56,7 +58,7 @@ std::vector<LayerMove> MigrationCost::plan(const PlacementPlan& next, const Plac
       const TrafficMatrix traffic =
           network_->slowed(traffic_of(move), Direction::kDispatch, conditions.link_speed, conditions.nic_speed);
       const Price price = network_->all_to_all(traffic, expert_, Direction::kDispatch, not_counted).price;
-      move.price = tick_cost({price.time / efficiency_, price.origin});
+      move.price = tick_cost({price.time / efficiency_ + layer_time_, price.origin});
     }
   }
   return out;

@@ -2,7 +2,7 @@
 //
 //   Models : point-to-point messages of whole experts over ports and NICs, priced as an all-to-all of NCCL on the
 //            cluster's network, base latency included, at the share `efficiency` of its pace; links that a fault slows
-//            at their rate when the move is planned.
+//            at their rate when the move is planned. Beside that, for each layer that moves, `layer_time` of the hosts.
 //   Source : SGLang's expert_location_updater.py and vLLM's rearrange_expert_weights_inplace: batched isend/irecv, one
 //            layer at a time.
 //   Ignores: copies from a GPU to itself, and from the buffer into place (memory bandwidth, three orders above NICs).
@@ -28,7 +28,7 @@ class MigrationCost {
   // `moe_tp`: GPUs of an EP rank, which each send their share of an expert to the GPU of the same place in another
   // rank.
   MigrationCost(const MoeSpec& model, const ClusterSpec& cluster, int moe_tp, const NetworkProfile& profile,
-                const NetworkOptions& options, double efficiency = 1);
+                const NetworkOptions& options, double efficiency = 1, Seconds layer_time = {});
 
   // [layer] from `previous` to `next`, which are plans for EP ranks.
   std::vector<LayerMove> plan(const PlacementPlan& next, const PlacementPlan& previous,
@@ -44,6 +44,7 @@ class MigrationCost {
   int moe_tp_;
   Bytes expert_;
   double efficiency_;
+  Seconds layer_time_;
   std::unique_ptr<Network> network_;
 };
 

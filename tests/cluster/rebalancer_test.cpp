@@ -67,6 +67,21 @@ TEST_CASE("a rule that never asks changes nothing but for the buffer") {
   CHECK(item->size == Bytes(5 * 3.0 * 2048 * 1024 * 2));
 }
 
+TEST_CASE("sync: hosts take the engine's time for each layer that moves, as published pauses say") {
+  const auto moving = [](const std::string& more) {
+    const RunResult r = run_rule("{kind: eplb, rebalance: {rule: every, steps: 10" + more + "}}");
+    return r.rebalance.events.at(0).moving;
+  };
+  const Ticks wire = moving(", layer_time: 0s");
+  // OLMoE has 16 MoE layers, all of which move. SGLang: 16.5 ms each (issue 7879: about 1 s for DeepSeek's 58).
+  CHECK(moving("") - wire == 16 * to_ticks(Seconds(16.5e-3)));
+  CHECK(moving(", layer_time: 1ms") - wire == 16 * to_ticks(Seconds(1e-3)));
+  test::check_contains(test::error_of<InputError>([] {
+                   run_rule("{kind: eplb, rebalance: {rule: every, mode: async, layer_time: 1ms}}");
+                 }).what(),
+                 {"layer_time", "async"});
+}
+
 TEST_CASE("sync: the next step waits for the plan and then for the weights, to the picosecond") {
   const RunResult r = run_rule("{kind: eplb, rebalance: {rule: every, steps: 10, planning_time: 2ms}}");
   REQUIRE(r.steps > 30);
@@ -145,7 +160,8 @@ TEST_CASE("async: nobody waits, steps beside transfers take longer, and idle lin
 
 TEST_CASE("a hotspot that moves on (W6) is worth following; one that moves faster than the window is not") {
   const std::string entry =
-      "{kind: eplb, rebalance: {rule: threshold, steps: 5, window: 5, balancedness: 0.8, planning_time: 1ms}}";
+      "{kind: eplb, rebalance: {rule: threshold, steps: 5, window: 5, balancedness: 0.8, planning_time: 1ms, "
+      "layer_time: 0s}}";
   const RunResult follows = run_rule(entry, rotating(40)),
                   still = run_rule("{kind: eplb, rebalance: {rule: never}}", rotating(40));
   CHECK(follows.rebalance.count(RebalanceOutcome::kTaken) >= 2);

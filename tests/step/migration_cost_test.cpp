@@ -48,7 +48,9 @@ PlacementPlan plan_of(std::vector<std::vector<int>> layers) {
   return out;
 }
 
-MigrationCost moves(double efficiency = 1) { return {model(), cluster(), 1, {ideal(2), ideal(4)}, {}, efficiency}; }
+MigrationCost moves(double efficiency = 1, Seconds layer_time = {}) {
+  return {model(), cluster(), 1, {ideal(2), ideal(4)}, {}, efficiency, layer_time};
+}
 
 constexpr Ticks kNs{1000};
 
@@ -66,6 +68,11 @@ TEST_CASE("weights over ports and NICs take bytes over rate, layer by layer") {
   CHECK(found[1].price.time == 1'200'000 * kNs);  // two experts through each NIC: 12 MB / 10 GB/s = 1.2 ms
   CHECK(found[2].copies.empty());
   CHECK(found[2].price.time == Ticks{});
+  // The hosts' own time comes on top of each layer that moves, and of no other.
+  const std::vector<LayerMove> slow_hosts = moves(1, Seconds(2e-3)).plan(after, before, {});
+  CHECK(slow_hosts[0].price.time == 2'060'000 * kNs);
+  CHECK(slow_hosts[1].price.time == 3'200'000 * kNs);
+  CHECK(slow_hosts[2].price.time == Ticks{});
   // Half the pace, and a node's links at half their rate: twice as long each.
   CHECK(moves(0.5).plan(after, before, {})[1].price.time == 2'400'000 * kNs);
   CHECK(moves().plan(after, before, {.gpu_speed = {}, .link_speed = {1, 1, 0.5, 0.5}, .nic_speed = {}})[1].price.time ==
