@@ -236,20 +236,6 @@ class DispatchReader {
   const NodeSpec& node_;
 };
 
-void read_gpus_per_node(ConfigReader& in, ClusterSpec& cluster) {
-  NodeSpec& node = cluster.node;
-  const auto gpus = in.maybe<int>(kClusterKeys["gpus_per_node"]);
-  if (!gpus) {
-    return;
-  }
-  in.check(*gpus <= node.gpus, "gpus_per_node", fmt::format("{} has {} GPUs, not {}.", node.name, node.gpus, *gpus));
-  in.check(node.nics * *gpus % node.gpus == 0, "gpus_per_node",
-           fmt::format("{} NICs for {} GPUs do not divide: {} GPUs would have {:.2f} of them.", node.nics, node.gpus,
-                       *gpus, static_cast<double>(node.nics) * *gpus / node.gpus));
-  node.nics = node.nics * *gpus / node.gpus;
-  node.gpus = *gpus;
-}
-
 FabricOptions read_fabric(ConfigReader& cluster_section, const ClusterSpec& cluster) {
   ConfigReader in = cluster_section.section(kClusterKeys["fabric"]);
   FabricOptions out;
@@ -293,13 +279,27 @@ void try_network(const ClusterSpec& cluster, const NetworkProfile& profile, cons
 
 }  // namespace
 
+void read_gpus_per_node(ConfigReader& in, const Key& key, ClusterSpec& cluster) {
+  NodeSpec& node = cluster.node;
+  const auto gpus = in.maybe<int>(key);
+  if (!gpus) {
+    return;
+  }
+  in.check(*gpus <= node.gpus, "gpus_per_node", fmt::format("{} has {} GPUs, not {}.", node.name, node.gpus, *gpus));
+  in.check(node.nics * *gpus % node.gpus == 0, "gpus_per_node",
+           fmt::format("{} NICs for {} GPUs do not divide: {} GPUs would have {:.2f} of them.", node.nics, node.gpus,
+                       *gpus, static_cast<double>(node.nics) * *gpus / node.gpus));
+  node.nics = node.nics * *gpus / node.gpus;
+  node.gpus = *gpus;
+}
+
 ClusterSection read_cluster_section(ConfigReader& root) {
   ConfigReader in = root.section(kRootKeys["cluster"]);
   const std::string node = name_or_path(in, kClusterKeys["node"]);
   const int nodes = in.read<int>(kClusterKeys["nodes"]);
   NodeEntry entry = at_key(in, "node", [&] { return find_node(node); });
   ClusterSection out{{entry.spec, nodes}, {}, std::move(entry.compute), std::move(entry.network)};
-  read_gpus_per_node(in, out.cluster);
+  read_gpus_per_node(in, kClusterKeys["gpus_per_node"], out.cluster);
   out.cluster.validate();
   out.fabric = read_fabric(in, out.cluster);
   return out;

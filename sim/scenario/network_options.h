@@ -26,6 +26,9 @@ struct ClusterSection {
 // Section `cluster` of `root`. Throws InputError.
 ClusterSection read_cluster_section(ConfigReader& root);
 
+// Leaves of each node the GPUs that `key` of `in` says, and their share of its NICs; without the key, all.
+void read_gpus_per_node(ConfigReader& in, const Key& key, ClusterSpec& cluster);
+
 // The graph that the section stands for; nothing else of the scenario is looked at.
 Topology read_topology(const Config& config);
 

@@ -26,6 +26,8 @@ constexpr KeyTable kDeploymentKeys({
 constexpr KeyTable kPoolKeys({
     {"instances", key::whole(Bound::kPositive), key::is(1), "Number of instances of this pool."},
     {"nodes", key::whole(Bound::kPositive), key::by("cluster.nodes"), "Nodes of one instance."},
+    {"gpus_per_node", key::whole(Bound::kPositive), key::by("cluster.gpus_per_node"),
+     "GPUs used of each node, at most cluster.gpus_per_node."},
     {"attention_tp", key::whole(Bound::kPositive), key::by("parallelism.attention_tp"), "GPUs of one DP rank."},
     {"ep_size", key::whole(Bound::kPositive), key::by("as the scenario"), "Expert-parallel ranks of one instance."},
     {"static_fraction", key::number(kPositiveShare), key::by("memory.static_fraction"),
@@ -39,6 +41,7 @@ constexpr KeyTable kPoolKeys({
 void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
   pool.instances = in.read<int>(kPoolKeys["instances"]);
   pool.cluster.nodes = in.read<int>(kPoolKeys["nodes"], s.cluster.nodes);
+  read_gpus_per_node(in, kPoolKeys["gpus_per_node"], pool.cluster);
   pool.parallelism.gpus = pool.cluster.gpus();
   pool.parallelism.attention_tp = in.read<int>(kPoolKeys["attention_tp"], s.parallelism.attention_tp);
   in.check(pool.parallelism.attention_tp <= pool.cluster.node.gpus &&

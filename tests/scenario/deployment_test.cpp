@@ -9,6 +9,7 @@
 #include "sim/core/error.h"
 #include "sim/scenario/deployment_options.h"
 #include "sim/scenario/scenario.h"
+#include "tests/support/errors.h"
 #include "tests/support/small_scenario.h"
 
 namespace epsim {
@@ -33,6 +34,21 @@ TEST_CASE("two instances share the requests and report side by side") {
   // Prompt and decode tokens are the same, whoever computes them.
   CHECK(b.conservation.assignments_routed == doctest::Approx(a.conservation.assignments_routed));
   CHECK(run_policy(two, two.policies[0], {}).fingerprint == b.fingerprint);
+}
+
+TEST_CASE("a pool may use a part of each node: of its GPUs, and as much of its NICs") {
+  const Scenario s = small({"deployment={prefill: {nodes: 1, gpus_per_node: 4, attention_tp: 4, serving: {}}, "
+                            "decode: {nodes: 1, serving: {}}}"});
+  REQUIRE(s.deployment.pools.size() == 2);
+  const ClusterSpec &part = s.deployment.pools[0].cluster, &whole = s.deployment.pools[1].cluster;
+  CHECK(part.gpus() == 4);
+  CHECK(whole.gpus() == 8);
+  CHECK(part.node.node_rate().count() == doctest::Approx(whole.node.node_rate().count() / 2));
+  CHECK(s.deployment.pools[0].parallelism.gpus == 4);
+  test::check_contains(test::error_of<InputError>([] {
+                         small({"deployment={prefill: {gpus_per_node: 16, serving: {}}, decode: {serving: {}}}"});
+                       }).what(),
+                       {"gpus_per_node", "has 8 GPUs, not 16"});
 }
 
 TEST_CASE("prefill and decode pools of their own sizes") {
