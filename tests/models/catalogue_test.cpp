@@ -73,8 +73,8 @@ TEST_CASE("every GPU and node of the catalogue can be read") {
     }
     CHECK(node.network.inter.curves.empty() == (node.spec.nics == 0));
   }
-  CHECK(list_gpus().size() == 9);
-  CHECK(list_nodes().size() == 12);
+  CHECK(list_gpus().size() == 11);
+  CHECK(list_nodes().size() == 14);
 }
 
 TEST_CASE("data-sheet figures of the GPUs") {
@@ -85,6 +85,7 @@ TEST_CASE("data-sheet figures of the GPUs") {
   for (const Row& r : {Row{"A100-80", 312, 0, 79.15, 2039}, Row{"H100", 989, 1978, 80, 3350},
                        Row{"H200", 989, 1978, 143771 / 1024.0, 4800}, Row{"H800", 989, 1978, 80, 3350},
                        Row{"B200", 2250, 4500, 180, 7700}, Row{"GB200", 2500, 5000, 189471 / 1024.0, 8000},
+                       Row{"B300", 2250, 4500, 275040 / 1024.0, 7750}, Row{"GB300", 2500, 5000, 284208 / 1024.0, 8000},
                        Row{"RTX-3090", 71, 0, 24e9 / kGiB, 936}, Row{"RTX-4090", 165, 330, 24e9 / kGiB, 1008},
                        Row{"RTX-4090-48", 165, 330, 48e9 / kGiB, 1008}}) {
     CAPTURE(r.name);
@@ -107,6 +108,7 @@ TEST_CASE("links of the nodes: one GPU's port, and its share of the NICs") {
                        Row{"p5e.48xlarge", "H200", 8, 450, 50}, Row{"p5en.48xlarge", "H200", 8, 450, 50},
                        Row{"p6-b200.48xlarge", "B200", 8, 900, 50}, Row{"DGX-H100", "H100", 8, 450, 50},
                        Row{"DGX-H200", "H200", 8, 450, 50}, Row{"HGX-H800", "H800", 8, 200, 50},
+                       Row{"DGX-B300", "B300", 8, 900, 100}, Row{"GB300-NVL72", "GB300", 72, 900, 100},
                        Row{"GB200-NVL72", "GB200", 72, 900, 100}, Row{"grace-8x3090", "RTX-3090", 8, 31.5, 0},
                        Row{"grace-2x4090", "RTX-4090-48", 2, 31.5, 3.125 / 2},
                        Row{"grace-4x4090", "RTX-4090-48", 4, 31.5, 3.125 / 4}}) {

@@ -76,6 +76,7 @@ struct DeepEpRows {
   const char* file;
   bool low_latency;
   int nodes, experts, sms;
+  int gpus_per_node = 8;
 };
 
 Table deep_ep_table(const DeepEpRows& rows, const std::string& direction) {
@@ -156,6 +157,10 @@ TEST_CASE("DeepEP: the token counts that the profiles were not made from") {
        {Row{"nvlink4-h100", {multi, false, 1, 256, 20}}, Row{"nvlink4-h100", {multi, true, 1, 256, 0}},
         Row{"nvlink4-h200", {"h200_sxm/comm/sglang/0.5.12", false, 1, 256, 20}},
         Row{"nvlink4-h200", {"h200_sxm/comm/sglang/0.5.12", true, 1, 256, 0}},
+        Row{"nvlink5-b300", {"b300_sxm/comm/sglang/0.5.12", false, 1, 256, 20}},
+        Row{"nvlink5-b300", {"b300_sxm/comm/sglang/0.5.12", true, 1, 256, 0}},
+        Row{"nvlink5-gb200", {"gb200/comm/sglang/0.5.12", false, 1, 256, 20, 4}},
+        Row{"nvlink5-gb200", {"gb200/comm/sglang/0.5.12", true, 1, 256, 0, 4}},
         Row{"infiniband-ndr", {multi, false, 2, 256, 24}}, Row{"infiniband-ndr", {multi, false, 4, 256, 24}},
         Row{"infiniband-ndr", {multi, true, 2, 256, 0}}, Row{"infiniband-ndr", {multi, true, 4, 256, 0}},
         Row{"infiniband-ndr", {multi, true, 8, 256, 0}}}) {
@@ -165,7 +170,7 @@ TEST_CASE("DeepEP: the token counts that the profiles were not made from") {
           r.rows.low_latency
               ? (combine ? CollectiveKind::kDeepEpLowLatencyCombine : CollectiveKind::kDeepEpLowLatencyDispatch)
               : (combine ? CollectiveKind::kDeepEpCombine : CollectiveKind::kDeepEpDispatch);
-      const int gpus = 8 * r.rows.nodes;
+      const int gpus = r.rows.gpus_per_node * r.rows.nodes;
       const CollectiveCurve& curve = curve_of(link, kind, gpus);
       const Table table = deep_ep_table(r.rows, combine ? "combine" : "dispatch");
       // Bytes per token, from any point of the curve: points lie at every other token count, from the second kept one
