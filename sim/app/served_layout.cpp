@@ -99,6 +99,7 @@ std::vector<std::string> known_columns(const ServedLayout& layout) {
   for (const auto& [name, formula] : layout.derived) {
     out.push_back(name);
   }
+  out.insert(out.end(), layout.lookup.names.begin(), layout.lookup.names.end());
   return out;
 }
 
@@ -178,6 +179,31 @@ ServedRule read_rule(ConfigReader in, const ServedLayout& layout) {
   return rule;
 }
 
+// A table whose columns are the layout's, which have to fit, and others, which it adds.
+ServedLookup read_lookup(const ConfigReader& in, const std::filesystem::path& file, const ServedLayout& layout) {
+  ByteInput input(file);
+  CsvReader csv(input);
+  ServedLookup out;
+  const std::vector<std::string> known = known_columns(layout);
+  for (const std::string& name : csv.header()) {
+    (std::find(known.begin(), known.end(), name) != known.end() ? out.keys : out.names).push_back(name);
+  }
+  in.check(!out.keys.empty() && !out.names.empty(), "lookup",
+           fmt::format("{} needs columns of the layout, by which its rows are found, and others.",
+                       file.filename().string()));
+  const auto texts = [&](const std::vector<std::string>& names) {
+    std::vector<std::string> row;
+    for (const std::string& name : names) {
+      row.emplace_back(csv.text(*csv.find_column(name)));
+    }
+    return row;
+  };
+  while (csv.next()) {
+    out.rows.push_back({texts(out.keys), texts(out.names)});
+  }
+  return out;
+}
+
 // "ttft_ms: median_ttft_ms"
 void read_measured(ConfigReader in, ServedLayout& out) {
   for (std::size_t m = 0; m < kServedMetrics.size(); ++m) {
@@ -231,11 +257,27 @@ void apply_rule(const ServedRule& rule, const Columns& columns, ServedPoint& out
   }
 }
 
+void look_up(const ServedLookup& lookup, Columns& columns) {
+  const auto fits = [&](const ServedLookup::Row& row) {
+    for (std::size_t k = 0; k < lookup.keys.size(); ++k) {
+      if (!row.keys[k].empty() && row.keys[k] != text_at(columns, lookup.keys[k])) {
+        return false;
+      }
+    }
+    return true;
+  };
+  const auto found = std::find_if(lookup.rows.begin(), lookup.rows.end(), fits);
+  for (std::size_t n = 0; n < lookup.names.size(); ++n) {
+    columns[lookup.names[n]] = found != lookup.rows.end() ? found->texts[n] : "";
+  }
+}
+
 ServedPoint point_of(Columns& columns, const ServedLayout& layout, int row) {
   columns["run"] = fmt::format("{}", row);
   for (const auto& [name, formula] : layout.derived) {
     columns[name] = replace_placeholders(formula, [&](const Placeholder& p) { return computed(p, columns); });
   }
+  look_up(layout.lookup, columns);
   ServedPoint out;
   out.row = row;
   for (const std::string& flag : layout.flags) {
@@ -335,6 +377,9 @@ ServedLayout read_served_layout(const std::filesystem::path& file) {
   out.groups = read_texts(in.section("groups"));
   out.in_flight = in.required<std::string>("in_flight");
   out.date = in.optional<std::string>("date", "");
+  if (const auto lookup = in.maybe_path("lookup")) {
+    out.lookup = read_lookup(in, *lookup, out);
+  }
   read_measured(in.required_section("measured"), out);
   check_column(in, "in_flight", out.in_flight, out);
   for (const auto& [name, formula] : out.derived) {

@@ -3,6 +3,7 @@
 //   scenario: point.yaml                      # what every point begins from; without it the SCENARIO of the command
 //   flags: [hardware, conc, gpus, workers]    # columns that say what was measured: rows alike in all are repeats
 //   derived: {size: "{gpus/workers}"}         # further columns, of those
+//   lookup: recipes.csv                       # further columns, of another table: those of its first row that fits
 //   groups: {GPU: hardware}                   # columns to group errors by, with their headings
 //   in_flight: conc                           # requests in flight
 //   measured: {ttft_ms: column, tpot_s: column, e2e_s: [column, column]}   # medians; the first that is there
@@ -15,6 +16,9 @@
 //       note: ...                             # what stands in for what, told with the number of points
 //       unexpressed: ...                      # instead: the scenario cannot say this, and why
 //       source: ...
+//
+// A row of the lookup fits where its texts in columns of the layout are the row's, or empty; its other columns become the
+// row's, empty where none fits.
 //
 // {column} is the row's text; {a*b} and {a/b} are rounded to whole numbers. `file` and `run` are columns of their own: the
 // table's file, and the row's number from 1.
@@ -44,11 +48,21 @@ struct ServedMeasure {
   double unit_s = 1;
 };
 
+// Rows of another table, told apart by columns that the layout has.
+struct ServedLookup {
+  std::vector<std::string> keys, names;  // columns that have to fit, and those that it adds
+  struct Row {
+    std::vector<std::string> keys, texts;  // [keys], [names]
+  };
+  std::vector<Row> rows;
+};
+
 struct ServedLayout {
   std::filesystem::path file;
   std::optional<std::filesystem::path> scenario;
   std::vector<std::string> flags;
   std::vector<std::pair<std::string, std::string>> derived, groups;
+  ServedLookup lookup;
   std::string in_flight, date;
   std::array<ServedMeasure, 3> measured;  // [kServedMetrics]
   std::vector<ServedRule> rules;

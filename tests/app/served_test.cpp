@@ -77,6 +77,23 @@ TEST_CASE("a rule may hold for a time: from a day on, and before another") {
   check_contains(error_of<InputError>([&] { points_of(dir, ""); }).what(), {"since", "May", "year-month-day"});
 }
 
+TEST_CASE("columns come from another table: from its first row that fits, where an empty cell fits any text") {
+  const TempDir dir;
+  write_served_layout(
+      dir, "  - {when: {recipe: \"*\"}, set: {a.b: \"{chunk}\"}}\n  - {when: {recipe: \"\"}, unexpressed: none}\n");
+  std::ofstream(dir / "layout.yaml", std::ios::app) << "lookup: recipes.csv\n";
+  std::ofstream(dir / "recipes.csv") << "gpu,tokens,each,recipe,chunk\nx,64,,one,8\nx,,5,two,9\nx,,,three,10\n";
+  const auto points = points_of(dir, "x,64,10,2,1,1,,\nx,32,10,2,1,1,,\nx,32,12,2,1,1,,\ny,64,10,2,1,1,,\n");
+  REQUIRE(points.size() == 4);
+  CHECK(points[0].assignments == std::vector<std::string>{"a.b=8"});
+  CHECK(points[1].assignments == std::vector<std::string>{"a.b=9"});   // 10 / 2 = 5 of `each`
+  CHECK(points[2].assignments == std::vector<std::string>{"a.b=10"});  // 12 / 2 = 6
+  CHECK(points[3].reasons == std::vector<std::string>{"none"});
+  std::ofstream(dir / "recipes.csv") << "gpu,tokens\nx,64\n";
+  check_contains(error_of<InputError>([&] { points_of(dir, ""); }).what(),
+                 {"layout.yaml", "lookup", "recipes.csv", "others"});
+}
+
 TEST_CASE("a layout names its own columns only, and a table has them") {
   const TempDir dir;
   write_served_layout(dir, "  - {when: {gpus: x}, set: {a: 1}}\n");
