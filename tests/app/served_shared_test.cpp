@@ -34,10 +34,10 @@ TEST_CASE("every expressed point of InferenceX has a scenario that fits; the oth
       CHECK_NOTHROW(prepare_run(scenario, scenario.policies.front()));
     }
   }
-  // One instance each, in fp8 without multi-token prediction: 57 of SGLang on H200 and 7 on B200, 52 and 41 of
-  // TensorRT-LLM.
-  CHECK(expressed == 57 + 7 + 52 + 41);
-  CHECK(scenarios.size() == 41);
+  // In fp8 without multi-token prediction. One instance each: 57 of SGLang on H200, 7 on B200, 5 on B300, 52 and 41 of
+  // TensorRT-LLM. Prefill and decode apart: 47 of SGLang and 25 of TensorRT-LLM.
+  CHECK(expressed == 57 + 7 + 5 + 52 + 41 + 47 + 25);
+  CHECK(scenarios.size() == 90);
 }
 
 }  // namespace
