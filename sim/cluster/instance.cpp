@@ -89,8 +89,9 @@ Instance::Formed Instance::form_batches(Ticks now, RunCounters& counters, Finger
   holds_prompts_ = align_prompts();
   bool prompts = false;
   for (const auto& rank : ranks_) {
-    prompts = rank->begin_prompts(now, holds_prompts_).prefill_tokens > 0 || prompts;
+    prompts = rank->begin_prompts(now, holds_prompts_, gate_.holds_all()).prefill_tokens > 0 || prompts;
   }
+  gate_.on_formed(prompts);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     batches_[r] = ranks_[r]->begin_decodes(prompts);
     counters.prefill_tokens += batches_[r].prefill_tokens;

@@ -65,7 +65,8 @@ void warn_of_auto(const InstancePool& pool, std::vector<std::string>& out) {
 
 void warn_of_alignment(const InstancePool& pool, std::vector<std::string>& out) {
   const PrefillAlignment& alignment = pool.serving.prefill_alignment;
-  if (alignment.max_delay_passes > 0) {
+  const bool delayer = pool.serving.engine == "sglang_0_5";  // of January 2026
+  if (alignment.max_delay_passes > 0 && !delayer) {
     out.push_back(
         fmt::format("the prefill delayer is on; {} has none. SGLang has it since January 2026 (pull request 16269), "
                     "off by default.",

@@ -13,11 +13,12 @@ namespace epsim {
 // Each engine makes its profile beside its rules.
 EngineProfile sglang_0_4_8();
 EngineProfile sglang_0_4_10();
+EngineProfile sglang_0_5();
 EngineProfile vllm_v1();
 EngineProfile trtllm_1_x();
 
 std::span<const EngineProfile> engine_profiles() {
-  static const EngineProfile profiles[] = {sglang_0_4_8(), sglang_0_4_10(), vllm_v1(), trtllm_1_x()};
+  static const EngineProfile profiles[] = {sglang_0_4_8(), sglang_0_4_10(), sglang_0_5(), vllm_v1(), trtllm_1_x()};
   return profiles;
 }
 

@@ -21,7 +21,7 @@ namespace epsim {
 std::span<const EngineProfile> engine_profiles();
 const EngineProfile& find_engine(std::string_view name);
 
-// Names that stand for the newest profile of an engine.
+// Names that stand for a profile of an engine: SGLang's for 0.4.10, by which this project's studies ran.
 struct EngineAlias {
   std::string_view name, engine;
 };

@@ -5,6 +5,11 @@
 namespace epsim {
 
 bool PrefillGate::holds(std::span<const PrefillRank> ranks) {
+  holds_all_ = decodes_left_ > 0;
+  if (holds_all_) {
+    --decodes_left_;
+    return true;
+  }
   const bool between = wave_step_++ % options_.schedule_interval != 0;
   return between || (options_.max_delay_passes > 0 && delays(ranks)) || (options_.timeout_iters > 0 && balances(ranks));
 }

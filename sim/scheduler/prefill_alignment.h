@@ -5,6 +5,8 @@
 //            each pass the ranks tell each other whether they could start a prompt. All or none: go on. Some: held, for
 //            max_delay_passes - 1 passes in a row, unless one of those that could uses less of its KV tokens than
 //            token_usage_low_watermark. A prompt under way goes on, and does not count as one that could start.
+//            SGLang's prefill_decode_interval (pull request 35017, August 2026): after a step with prompts on any rank, so
+//            many passes start and continue none; passes without anything to run count.
 //            vLLM's prefill_schedule_interval (pull request 44558, June 2026): only every so many steps of a wave start
 //            or continue prompts; what a rank makes of the others is vllm.cpp's.
 //            TensorRT-LLM's attention_dp_config.enable_balance (v1.1, _torch/pyexecutor/py_executor.py,
@@ -28,9 +30,12 @@ namespace epsim {
 struct PrefillAlignment {
   int max_delay_passes = 0;                         // SGLang's; 0 = prompts are never held
   std::optional<double> token_usage_low_watermark;  // share of a rank's KV tokens, 0 to 1
+  int decode_interval = 0;                          // SGLang's, in passes
   int schedule_interval = 1;                        // vLLM's, in steps
   int timeout_iters = 0, batching_wait_iters = 0;   // TensorRT-LLM's, in steps; no timeout = prompts are never held
-  bool holds_any() const { return max_delay_passes > 0 || schedule_interval > 1 || timeout_iters > 0; }
+  bool holds_any() const {
+    return max_delay_passes > 0 || decode_interval > 0 || schedule_interval > 1 || timeout_iters > 0;
+  }
 };
 
 // A rank's word in a pass.
@@ -51,6 +56,10 @@ class PrefillGate {
   bool off() const { return !options_.holds_any(); }
   // One call a pass, with the ranks that are left. True: no prompt starts in it.
   bool holds(std::span<const PrefillRank> ranks);
+  // Whether the latest pass lets prompts under way wait, too, whatever the engine.
+  bool holds_all() const { return holds_all_; }
+  // The pass has formed its step; `prompts`: some rank has some.
+  void on_formed(bool prompts) { decodes_left_ = prompts ? options_.decode_interval : decodes_left_; }
   // The instance has run out of work: the next step is the first of a wave.
   void on_idle() { wave_step_ = 0; }
 
@@ -61,6 +70,8 @@ class PrefillGate {
   PrefillAlignment options_;
   int delayed_ = 0;               // passes in a row
   int waited_ = 0, batched_ = 0;  // steps in a row, TensorRT-LLM's
+  int decodes_left_ = 0;          // passes until prompts go on
+  bool holds_all_ = false;
   std::int64_t wave_step_ = 0;
 };
 

@@ -163,11 +163,12 @@ PrefillRank Scheduler::prefill_rank() const {
           options_.max_running_requests == 0 || decodes_.size() < options_.max_running_requests};
 }
 
-const RankBatch& Scheduler::begin_prompts(Ticks now, bool hold_prompts) {
+const RankBatch& Scheduler::begin_prompts(Ticks now, bool hold_prompts, bool hold_all) {
   batch_ = {};
   chunks_.clear();
   head_lacks_blocks_ = false;
   hold_prompts_ = hold_prompts;
+  hold_all_ = hold_all;
   const auto joined =
       joining_.begin() + (options_.overlap_schedule ? static_cast<std::ptrdiff_t>(joinable_) : std::ssize(joining_));
   std::for_each(joining_.begin(), joined,

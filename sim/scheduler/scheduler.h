@@ -84,7 +84,8 @@ class Scheduler {
   // the instance works on a prompt (ServingOptions::decodes_await_prompts). `hold_prompts`: prompts that wait go on
   // waiting (prefill_alignment.h). The batch is all zero when the rank has nothing to do, or nothing until a transfer
   // has ended.
-  const RankBatch& begin_prompts(Ticks now, bool hold_prompts = false);
+  // `hold_all`: prompts under way wait, too.
+  const RankBatch& begin_prompts(Ticks now, bool hold_prompts = false, bool hold_all = false);
   const RankBatch& begin_decodes(bool prompts_elsewhere);
   // Of a rank without others.
   const RankBatch& begin_step(Ticks now, bool hold_prompts = false) {
@@ -219,6 +220,7 @@ class Scheduler {
   RequestQueue waiting_;
   bool head_lacks_blocks_ = false;  // the head of the queue lacked memory in this step
   bool hold_prompts_ = false;       // of the step that is formed
+  bool hold_all_ = false;
 
  private:
   // What a retracted request keeps.

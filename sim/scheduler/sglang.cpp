@@ -43,6 +43,12 @@ constexpr TransportDefault kTransports048[] = {
      "SGLang v0.4.8 with --enable-deepep-moe (its auto mode excludes DP attention, server_args.py)"},
     kWithoutDeepEp048};
 constexpr TransportDefault kTransports0410[] = {kWithDeepEp, kWithoutDeepEp0410};
+constexpr TransportDefault kTransports05[] = {
+    kWithDeepEp,
+    {false, false, "allreduce",
+     "SGLang v0.5 with one DP rank (layers/communicator.py: after attention, and after the experts)", true},
+    {false, false, "allgather_reducescatter",
+     "SGLang v0.5 without DeepEP (layers/dp_attention.py, since pull request 8539)"}};
 
 // With the other knobs of the delayer at their defaults.
 constexpr std::string_view kAlignedPrompts = "enable_prefill_delayer=true";
@@ -75,6 +81,20 @@ EngineProfile sglang_0_4_8() {
               "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own "
               "kernels.",
           .rebalanced_layer = kSglangRebalancedLayer,
+          .aligned_prompts = kAlignedPrompts};
+}
+
+// v0.5.9, January to February 2026; --prefill-decode-interval of August 2026.
+EngineProfile sglang_0_5() {
+  return {.name = "sglang_0_5",
+          .summary = "SGLang v0.5: defaults by GPU of January 2026, the schedule may overlap with speculation",
+          .keys = sglang_0_5_keys(),
+          .read = read_sglang_0_5,
+          .make_scheduler = make_scheduler_of<SglangScheduler>,
+          .transports = kTransports05,
+          .layout = over_all_gpus(),
+          .graph_size = GraphSize::kMax,
+          .partial_ep = true,
           .aligned_prompts = kAlignedPrompts};
 }
 
@@ -145,6 +165,9 @@ bool SglangScheduler::could_start_prompt() const {
 }
 
 void SglangScheduler::add_prompts(Ticks now) {
+  if (hold_all_) {
+    return;
+  }
   if (partial().empty() && (waiting_.empty() || (full() && decodes().size() > 0))) {
     head_lacks_blocks_ = full() && !waiting_.empty();
     return;

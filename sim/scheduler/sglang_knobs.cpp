@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "sim/scheduler/sglang_0_5_defaults.h"
+
 namespace epsim {
 namespace {
 
@@ -48,8 +50,10 @@ constexpr KeyTable kSglangKeys({
      "Prompts start in this pass at the latest, counted from the first that held them."},
     {"prefill_delayer_token_usage_low_watermark", key::number(kPositiveShare), key::by("no watermark"),
      "Nothing is held while a rank with a waiting prompt uses less than this share of its KV tokens."},
-    {"attention_backend", key::one_of([] { return std::vector<std::string>{"fa3", "flashinfer", "triton"}; }),
-     key::by("fa3 on Hopper, flashinfer on Blackwell, else triton"),
+    {"attention_backend", key::one_of([] {
+       return std::vector<std::string>{"fa3", "flashinfer", "triton", "trtllm_mla"};
+     }),
+     key::by("fa3 on Hopper, flashinfer or trtllm_mla (v0.5) on Blackwell, else triton"),
      "Of MLA: which batches with cached tokens before their prompts take the absorbed form."},
     {"disable_cuda_graph", key::flag(), key::by("the engine's, by transport"), "No CUDA graphs."},
     {"cuda_graph_max_bs", key::whole(Bound::kPositive), key::by("the largest of cuda_graph_bs"),
@@ -62,6 +66,17 @@ constexpr KeyTable kSglangKeys({
     {"page_size", key::whole(Bound::kPositive), key::by("memory.kv_block_tokens"),
      "SGLang's name of memory.kv_block_tokens."},
 });
+
+constexpr KeyTable kSglang05Own({
+    {"prefill_decode_interval", key::whole(), key::is(0),
+     "After a step with prompts, so many pass without any, prompts under way included; all DP ranks alike."},
+    {"enable_spec_v2", key::flag(), key::is(false),
+     "SGLANG_ENABLE_SPEC_V2: the schedule overlaps with speculative decoding, too."},
+});
+constexpr auto kSglang05Keys = kSglang05Own + kSglangKeys;
+
+// Whose defaults.
+enum class Series { k04, k05 };
 
 // SGLang's classes of GPUs, by the memory that nvidia-smi lists.
 //   Source : SGLang v0.4.8 to v0.5.2, server_args.py: reserved memory is base + share x GPUs of the instance, plus
@@ -143,17 +158,22 @@ EngineDefault<double> sglang_static_fraction(const EngineSite& site, bool specul
 
 namespace {
 
-void read_graphs(ConfigReader& in, const EngineSite& site, int drafts, GraphOptions& out) {
+// Returns the largest captured batch in requests.
+std::int64_t read_graphs(ConfigReader& in, const EngineSite& site, Series series, int drafts, GraphOptions& out) {
   out.enabled = !or_engine(in, kSglangKeys["disable_cuda_graph"], no_graphs(site));
   const auto largest = in.maybe<std::int64_t>(kSglangKeys["cuda_graph_max_bs"]);
   out.pad = !in.read<bool>(kSglangKeys["disable_cuda_graph_padding"]);
+  const GraphWishes wishes{largest, out.pad, drafts > 0};
   out.sizes =
-      captured_sizes(in, kSglangKeys["cuda_graph_bs"], sglang_graph_sizes(site, {largest, out.pad, drafts > 0}));
+      captured_sizes(in, kSglangKeys["cuda_graph_bs"],
+                     series == Series::k04 ? sglang_graph_sizes(site, wishes) : sglang_0_5_graph_sizes(site, wishes));
   std::erase_if(out.sizes, [&](std::int64_t n) { return largest && n > *largest; });
   in.check(!out.sizes.empty(), "cuda_graph_max_bs", "no size of cuda_graph_bs is this small.");
+  const std::int64_t most = out.sizes.back();
   for (std::int64_t& size : out.sizes) {
     size *= 1 + drafts;  // sizes count requests; each has a token and its drafts in a step
   }
+  return most;
 }
 
 void read_admission(ConfigReader& in, int dp_ranks, SglangKnobs& out) {
@@ -181,17 +201,39 @@ void read_prefill_delayer(ConfigReader& in, int dp_ranks, PrefillAlignment& out)
 }
 
 // SGLang divides its default by the DP ranks; one that is given counts as `budgets` says.
-std::int64_t read_chunk(ConfigReader& in, const Budgets& budgets, const EngineSite& site) {
-  EngineDefault<std::int64_t> fallback = sglang_chunk(site);
+std::int64_t read_chunk(ConfigReader& in, const Budgets& budgets, const EngineSite& site, Series series) {
+  EngineDefault<std::int64_t> fallback = series == Series::k04 ? sglang_chunk(site) : sglang_0_5_chunk(site);
   if (!budgets.divided) {
     fallback.value = std::max<std::int64_t>(1, fallback.value / site.dp_ranks);
   }
   return or_engine(in, kSglangKeys["chunked_prefill_size"], fallback);
 }
 
+// From which number of cached tokens on MLA's keys and values of a batch are taken chunk by chunk, not absorbed. v0.5:
+// models/deepseek_common/attention_backend_handler.py, fa3 and flashinfer alike, trtllm_mla always.
+double absorbed_below(Series series, const std::string& backend) {
+  if (backend == "trtllm_mla") {
+    return 0;
+  }
+  const bool chunks = backend == "fa3" || (series == Series::k05 && backend == "flashinfer");
+  return chunks ? kChunkedPrefixCache : std::numeric_limits<double>::infinity();
+}
+
+std::string read_backend(ConfigReader& in, const EngineSite& site, Series series, ServingOptions& out) {
+  const std::string backend =
+      or_engine(in, kSglangKeys["attention_backend"],
+                series == Series::k04 ? sglang_attention_backend(site) : sglang_0_5_attention_backend(site));
+  in.check(series == Series::k05 || backend != "trtllm_mla", "attention_backend", "SGLang has trtllm_mla since v0.5.");
+  out.absorbed_below = absorbed_below(series, backend);
+  return backend;
+}
+
+void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& site, Series series, EngineSettings& out);
+
 }  // namespace
 
 std::span<const Key> sglang_keys() { return kSglangKeys; }
+std::span<const Key> sglang_0_5_keys() { return kSglang05Keys; }
 
 EngineDefault<std::string> sglang_attention_backend(const EngineSite& site) {
   const bool hopper = site.gpu.starts_with('H');
@@ -203,9 +245,23 @@ EngineDefault<std::string> sglang_attention_backend(const EngineSite& site) {
 }
 
 void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+  read_series(in, budgets, site, Series::k04, out);
+}
+
+void read_sglang_0_5(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+  read_series(in, budgets, site, Series::k05, out);
+  ServingOptions& s = out.serving;
+  s.prefill_alignment.decode_interval = in.read<int>(kSglang05Keys["prefill_decode_interval"]);
+  const bool v2 = in.read<bool>(kSglang05Keys["enable_spec_v2"]);
+  s.overlap_schedule = s.overlap_schedule || (v2 && !in.read<bool>(kSglangKeys["disable_overlap_schedule"]));
+}
+
+namespace {
+
+void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& site, Series series, EngineSettings& out) {
   ServingOptions& s = out.serving;
   SglangKnobs knobs;
-  const std::int64_t chunk = read_chunk(in, budgets, site);
+  const std::int64_t chunk = read_chunk(in, budgets, site, series);
   in.check(chunk > 0 || chunk == -1, "chunked_prefill_size", "this must be positive, or -1 for no limit.");
   s.token_budget =
       chunk == -1 ? std::numeric_limits<std::int32_t>::max() : budgets.per_rank(in, "chunked_prefill_size", chunk);
@@ -224,8 +280,7 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   read_admission(in, s.dp_ranks, knobs);
   knobs.longest_prefix_first = in.read<SchedulePolicy>(kSglangKeys["schedule_policy"]) == SchedulePolicy::kLpm;
   s.prefix_caching = !in.read<bool>(kSglangKeys["disable_radix_cache"]);
-  const auto backend = or_engine(in, kSglangKeys["attention_backend"], sglang_attention_backend(site));
-  s.absorbed_below = backend == "fa3" ? kChunkedPrefixCache : std::numeric_limits<double>::infinity();
+  const std::string backend = read_backend(in, site, series, s);
   // disaggregation/prefill.py: process_prefill_chunk calls send_kv_chunk for what has been computed of a prompt.
   s.sends_chunks = true;
   // "In speculative decoding, prefill batches and decode batches cannot be processed in the same DP attention group"
@@ -235,15 +290,23 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   // server_args.py turns it off with speculative decoding.
   s.overlap_schedule = !in.read<bool>(kSglangKeys["disable_overlap_schedule"]) && drafts == 0;
   read_prefill_delayer(in, site.dp_ranks, s.prefill_alignment);
-  read_graphs(in, site, drafts, s.graphs);
-  const EngineDefault<double> fraction = sglang_static_fraction(site, drafts > 0);
+  const std::int64_t largest_graph = read_graphs(in, site, series, drafts, s.graphs);
+  const std::int64_t prompts = chunk == -1       ? knobs.max_prefill_tokens
+                               : budgets.divided ? chunk
+                                                 : chunk * std::int64_t{site.dp_ranks};
+  const EngineDefault<double> fraction = series == Series::k04
+                                             ? sglang_static_fraction(site, drafts > 0)
+                                             : sglang_0_5_static_fraction(site, {prompts, largest_graph, drafts > 0});
   out.memory.static_fraction = site.fraction_stated || fraction.value <= 0
                                    ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
                                    : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
   out.memory.account = MemoryAccount::kSglang;
   out.memory.static_fraction_key = "mem_fraction_static";
   out.memory.kv_block_tokens = in.maybe<int>(kSglangKeys["page_size"]);
+  out.memory.default_block_tokens = backend == "trtllm_mla" ? 64 : 1;  // server_args.py: it takes pages of 32 or 64
   s.knobs = knobs;
 }
+
+}  // namespace
 
 }  // namespace epsim

@@ -34,6 +34,8 @@ struct SglangKnobs {
 };
 
 std::span<const Key> sglang_keys();
+std::span<const Key> sglang_0_5_keys();  // the same and more
+void read_sglang_0_5(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
 void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
 
 // What a scenario says of its CUDA graphs.

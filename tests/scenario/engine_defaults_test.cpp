@@ -12,6 +12,7 @@
 #include "models/memory/memory_model.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/scheduler/sglang_0_5_defaults.h"
 #include "sim/scheduler/sglang_knobs.h"
 #include "sim/scheduler/vllm_knobs.h"
 #include "tests/support/small_scenario.h"
@@ -144,6 +145,41 @@ TEST_CASE("SGLang's fraction of static memory") {
   // H200, TP8 alone, 143771 MiB = 140.401 GiB: (140.401 - 12 - 4) / 140.401; 2 GiB less with speculation.
   CHECK(sglang_static_fraction(site(140.401, 8, 1), false).value == doctest::Approx(0.886));
   CHECK(sglang_static_fraction(site(140.401, 8, 1), true).value == doctest::Approx(0.872));
+}
+
+// SGLang v0.5.9, server_args.py, _handle_gpu_memory_settings, in MiB: 512, 1.5 a token of a chunk, 2 a captured request, 128 a
+// GPU; with DP attention 4.5 a captured request and rank (3 up to 300); 2048 with speculation.
+TEST_CASE("SGLang v0.5's fraction of static memory, chunks, graphs and attention") {
+  EngineSite h200 = site(143771.0 / 1024, 8, 1), dp8 = site(143771.0 / 1024, 8, 8), b200 = site(179, 8, 1);
+  h200.gpu = "H200";
+  b200.gpu = "B200";
+  // 512 + 12288 + 1024 + 1024 = 14848 of 143771.
+  CHECK(sglang_0_5_static_fraction(h200, {8192, 512, false}).value == doctest::Approx(0.897));
+  CHECK(sglang_0_5_static_fraction(h200, {8192, 512, true}).value == doctest::Approx(0.882));
+  CHECK(sglang_0_5_static_fraction(dp8, {8192, 512, false}).value == doctest::Approx(0.769));  // 18432 more
+  CHECK(sglang_0_5_static_fraction(dp8, {8192, 256, false}).value == doctest::Approx(0.858));  // 14336 + 6144
+  // 512 + 3072 + 16 + 1024 is less than the 10 GiB of large GPUs.
+  CHECK(sglang_0_5_static_fraction(h200, {1024, 8, false}).value == doctest::Approx(0.929));
+  CHECK(sglang_0_5_chunk(h200).value == 8192);
+  CHECK(sglang_0_5_chunk(b200).value == 16384);
+  const auto sizes = sglang_0_5_graph_sizes(h200, {}).value;
+  CHECK(sizes.size() == 5 + 31 + 15 + 1);  // 1, 2, 4, 8, 12; 16 to 256 by 8; 272 to 496 by 16; 512
+  CHECK(sizes[4] == 12);
+  CHECK(sizes.back() == 512);
+  CHECK(sglang_0_5_graph_sizes(h200, {.largest = 20, .pad = true, .speculative = false}).value ==
+        std::vector<std::int64_t>{1, 2, 4, 8, 12, 16});
+  CHECK(sglang_0_5_attention_backend(h200).value == "fa3");
+  CHECK(sglang_0_5_attention_backend(b200).value == "trtllm_mla");
+  const Scenario left = left_to("sglang_0_5", "p6-b200.48xlarge");
+  CHECK(left.memory.kv_block_tokens == 64);
+  CHECK(left.model.attention.absorbed_below == 0);
+  const ServingOptions v2 = small({"serving={engine: sglang_0_5, enable_spec_v2: true, prefill_decode_interval: 4, "
+                                   "speculative: {draft_tokens: 2, acceptance: 0.8}}"})
+                                .serving;
+  CHECK(v2.overlap_schedule);
+  CHECK(v2.prefill_alignment.decode_interval == 4);
+  CHECK_FALSE(small({"serving={engine: sglang_0_5, speculative: {draft_tokens: 2, acceptance: 0.8}}"})
+                  .serving.overlap_schedule);
 }
 
 TEST_CASE("chunks, graphs and budgets by GPU") {

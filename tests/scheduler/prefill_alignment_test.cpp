@@ -70,6 +70,22 @@ TEST_CASE("an interval of three lets prompts start in steps 0, 3 and 6 of a wave
   CHECK(PrefillGate().off());
 }
 
+// --prefill-decode-interval 2 (SGLang pull request 35017): armed by any rank's prompts, counted down by every pass.
+TEST_CASE("after a step with prompts so many passes hold all of them, those under way too") {
+  PrefillGate gate({.token_usage_low_watermark = {}, .decode_interval = 2});
+  CHECK_FALSE(gate.off());
+  for (int round = 0; round < 2; ++round) {
+    CHECK_FALSE(holds(gate, {kYes, kNo}));
+    CHECK_FALSE(gate.holds_all());
+    gate.on_formed(true);
+    for (int pass = 0; pass < 2; ++pass) {
+      CHECK(holds(gate, {kYes, kYes}));
+      CHECK(gate.holds_all());
+      gate.on_formed(false);
+    }
+  }
+}
+
 // _balance_adp_requests of TensorRT-LLM v1.1 (py_executor.py), counted by hand.
 TEST_CASE("attention DP's balance holds prompts that some ranks lack, and lets go in step timeout_iters") {
   PrefillGate gate({.token_usage_low_watermark = {}, .timeout_iters = 3});

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
 #include <vector>
 
 #include "sim/core/check.h"
@@ -161,6 +162,28 @@ TEST_CASE("a rank that could make no progress is a broken invariant, not an endl
   SglangScheduler rank(options, {records});
   rank.enqueue(0);
   CHECK_THROWS_AS(rank.begin_step(Ticks{}), InvariantBroken);
+}
+
+// --prefill-decode-interval: "defer new prefill scheduling for the next N scheduler rounds", chunks too.
+TEST_CASE("where all prompts are held, one under way waits and decodes go on") {
+  auto records = test::records_of({{0, 4, 9}, {0, 20, 2}});
+  ServingOptions options = test::one_rank(8, false);
+  SglangScheduler rank(options, {records});
+  GapSamples gaps;
+  const auto step = [&](bool hold_all) {
+    rank.begin_prompts(Ticks{}, hold_all, hold_all);
+    const RankBatch batch = rank.begin_decodes(false);
+    rank.end_step();
+    rank.hand_out(Ticks{}, gaps);
+    return std::pair(batch.prefill_tokens, batch.decode_tokens);
+  };
+  rank.enqueue(0);
+  CHECK(step(false) == std::pair<std::int64_t, std::int64_t>(4, 0));
+  rank.enqueue(1);
+  CHECK(step(false) == std::pair<std::int64_t, std::int64_t>(8, 0));
+  CHECK(step(true) == std::pair<std::int64_t, std::int64_t>(0, 1));
+  CHECK(step(true) == std::pair<std::int64_t, std::int64_t>(0, 1));
+  CHECK(step(false) == std::pair<std::int64_t, std::int64_t>(8, 0));
 }
 
 }  // namespace epsim

@@ -1,0 +1,30 @@
+// What SGLang v0.5 chooses where the user does not, by GPU and by size of the instance.
+//   Source : SGLang v0.5.9, server_args.py: _handle_gpu_memory_settings, _generate_cuda_graph_batch_sizes,
+//            _handle_model_specific_adjustments (DeepSeek-V3: trtllm_mla on Blackwell).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/scheduler/engine_profile.h"
+#include "sim/scheduler/sglang_knobs.h"
+
+namespace epsim {
+
+// Tokens of a chunk, for all DP ranks together.
+EngineDefault<std::int64_t> sglang_0_5_chunk(const EngineSite& site);
+// Captured batch sizes in requests, ascending.
+EngineDefault<std::vector<std::int64_t>> sglang_0_5_graph_sizes(const EngineSite& site, const GraphWishes& wishes);
+// What the fraction of static memory depends on beside the site.
+struct SglangReserve {
+  std::int64_t chunk = 0;          // prompt tokens of a step, for all DP ranks together
+  std::int64_t largest_graph = 0;  // requests
+  bool speculative = false;
+};
+EngineDefault<double> sglang_0_5_static_fraction(const EngineSite& site, const SglangReserve& reserve);
+// Of models with MLA: fa3, flashinfer, trtllm_mla or triton.
+EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site);
+
+}  // namespace epsim
