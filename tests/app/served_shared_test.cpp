@@ -34,10 +34,11 @@ TEST_CASE("every expressed point of InferenceX has a scenario that fits; the oth
       CHECK_NOTHROW(prepare_run(scenario, scenario.policies.front()));
     }
   }
-  // In fp8 without multi-token prediction. One instance each: 57 of SGLang on H200, 7 on B200, 5 on B300, 52 and 41 of
-  // TensorRT-LLM. Prefill and decode apart: 47 of SGLang and 25 of TensorRT-LLM.
-  CHECK(expressed == 57 + 7 + 5 + 52 + 41 + 47 + 25);
-  CHECK(scenarios.size() == 90);
+  // In fp8. One instance each: 57 of SGLang on H200, 7 on B200, 5 on B300, 52 and 41 of TensorRT-LLM; with
+  // multi-token prediction 4, 12, 4, 9 and 13. Prefill and decode apart: 47 of SGLang and 25 of TensorRT-LLM; with multi-token
+  // prediction 13 and 18.
+  CHECK(expressed == 57 + 7 + 5 + 52 + 41 + 4 + 12 + 4 + 9 + 13 + 47 + 25 + 13 + 18);
+  CHECK(scenarios.size() == 142);
 }
 
 }  // namespace
