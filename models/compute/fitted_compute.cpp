@@ -16,10 +16,10 @@ constexpr std::size_t kKnownProducts = 4096;
 // The hottest expert of a group, over the group's mean: see the header.
 constexpr double kSkewExponent = 0.31;
 
-// SGLang's tables of Hopper measure whole models on one GPU: few experts are touched only by few tokens. Many rows for few
+// SGLang's tables but the A100's, vLLM's, and TensorRT-LLM's of its own cubins measure whole models on one GPU: few experts are touched only by few tokens. Many rows for few
 // experts, what a GPU of an expert-parallel group has, lie beyond every point, and a fit's correction means nothing
 // there. The A100's table has them.
-constexpr std::string_view kWholeModelKernel = "sglang_fused_moe_triton";
+constexpr std::string_view kWholeModelKernels[] = {"sglang_", "vllm_", "moe_torch_flow_min_latency"};  // or begin so
 constexpr double kMostMeasuredGroups = 256;
 // Rows per expert up to which few touched experts were measured, and from which all of a model's experts were touched.
 constexpr double kFewRows = 2, kManyRows = 8;
@@ -28,6 +28,12 @@ constexpr double kFewExperts = 4, kRowsOfFew = 512;
 
 bool is_deepseek_mla(const AttentionSpec& a) {
   return a.kv_lora_rank == 512 && a.qk_nope_head_dim == 128 && a.qk_rope_head_dim == 64 && a.v_head_dim == 128;
+}
+
+// The operator for weights, or a cache, of so many bytes an element.
+std::string in_type(const std::string& op, double bytes) {
+  const OpDtype* dtype = dtype_with(bytes);
+  return op + std::string(dtype == nullptr ? "" : dtype->suffix);
 }
 
 }  // namespace
@@ -40,22 +46,23 @@ FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& ca
       top_k_(model.top_k),
       tensor_parallel_(parallelism.attention_tp),
       borrowed_(!carried_over.empty()) {
-  const std::string dtype = model.bytes_per_weight < 2 ? "_fp8" : "";
-  dense_ = take(profile, "dense_gemm" + dtype, gpu);
-  dense_bf16_ = take(profile, "dense_gemm", gpu);
+  const double types[kWeightKinds] = {model.bytes_per_weight, model.output_weight_bytes(), model.ffn_weight_bytes(), 2};
+  for (std::size_t i = 0; i < kWeightKinds; ++i) {
+    dense_[i] = take(profile, in_type("dense_gemm", types[i]), gpu);
+  }
   gate_ = take(profile, "gate", gpu);
   norm_ = take(profile, "norm", gpu);
   activation_ = take(profile, "activation", gpu);
   permute_ = take(profile, "permute", gpu);
   unpermute_ = take(profile, "unpermute", gpu);
   copy_ = take(profile, "device_copy", gpu);
-  if (const std::optional<FittedOp> experts = take(profile, "grouped_gemm" + dtype, gpu)) {
+  if (const std::optional<FittedOp> experts = take(profile, in_type("grouped_gemm", model.ffn_weight_bytes()), gpu)) {
     tabulate_experts(*experts, model);
   }
   const bool mla = attention_.kind == AttentionKind::kMla;
   if (mla ? is_deepseek_mla(attention_) : attention_.head_dim == 128) {
     prefill_ = take(profile, mla ? "mla_prefill" : "gqa_prefill", gpu);
-    decode_ = take(profile, mla ? "mla_decode" : "gqa_decode", gpu);
+    decode_ = take(profile, in_type(mla ? "mla_decode" : "gqa_decode", model.bytes_per_kv), gpu);
     if (decode_ && model.bytes_per_kv != decode_->rates.weight_bytes) {
       decode_.reset();  // measured with another cache
     }
@@ -68,12 +75,13 @@ std::optional<FittedOp> FittedCompute::take(const FittedProfile& profile, const 
   if (found == nullptr) {
     return std::nullopt;
   }
-  const bool fp8 = op.ends_with("_fp8");
-  if (fp8 && gpu.fp8_peak.count() <= 0) {
+  const double bytes = dtype_of(op).bytes;
+  const FlopsPerSecond peak = bytes < 1 ? gpu.fp4_peak : bytes < 2 ? gpu.fp8_peak : gpu.bf16_peak;
+  if (peak.count() <= 0) {
     return std::nullopt;
   }
   FittedOp out = *found;
-  out.rates.flops_per_s = (fp8 ? gpu.fp8_peak : gpu.bf16_peak).count();
+  out.rates.flops_per_s = peak.count();
   out.rates.bytes_per_s = gpu.memory_bandwidth.count();
   return out;
 }
@@ -86,7 +94,9 @@ bool FittedCompute::lacks_few_experts(const FittedOp& op, const MoeSpec& model) 
                               static_cast<double>(model.hidden),
                               static_cast<double>(model.moe_intermediate),
                               kRowsOfFew * kFewExperts};
-  return op.kernel == kWholeModelKernel && !op.inside(op_place(op.kind, parameters, op.rates));
+  const bool whole = std::any_of(std::begin(kWholeModelKernels), std::end(kWholeModelKernels),
+                                 [&](std::string_view name) { return op.kernel.starts_with(name); });
+  return whole && !op.inside(op_place(op.kind, parameters, op.rates));
 }
 
 Price FittedCompute::expert_price(const FittedOp& op, const MoeSpec& model, double each, double groups,
@@ -130,7 +140,7 @@ Price FittedCompute::marked(Price price) const {
   return {price.time, borrowed_ ? weaker(price.origin, Origin::kExtrapolated) : price.origin};
 }
 
-Price FittedCompute::product(double rows, const WeightMatrix& matrix, bool bf16) const {
+Price FittedCompute::product(double rows, const WeightMatrix& matrix) const {
   if (rows <= 0 || matrix.n <= 0 || matrix.k <= 0) {
     return {};
   }
@@ -139,14 +149,16 @@ Price FittedCompute::product(double rows, const WeightMatrix& matrix, bool bf16)
       std::bit_cast<std::uint64_t>(rows) ^
       Fingerprint::mix(std::bit_cast<std::uint64_t>(matrix.n) + 3 * std::bit_cast<std::uint64_t>(matrix.k)));
   KnownProduct& known = known_[hash % kKnownProducts];
-  if (known.rows != rows || known.n != matrix.n || known.k != matrix.k || known.bf16 != bf16) {
-    known = {rows, matrix.n, matrix.k, bf16, new_product(rows, matrix, bf16)};
+  if (known.rows != rows || known.matrix.n != matrix.n || known.matrix.k != matrix.k ||
+      known.matrix.type != matrix.type) {
+    known = {rows, matrix, new_product(rows, matrix)};
   }
   return known.price;
 }
 
-Price FittedCompute::new_product(double rows, const WeightMatrix& matrix, bool bf16) const {
-  const FittedOp& op = bf16 && dense_bf16_ ? *dense_bf16_ : *dense_;
+Price FittedCompute::new_product(double rows, const WeightMatrix& matrix) const {
+  const std::optional<FittedOp>& own = dense_[static_cast<std::size_t>(matrix.type)];
+  const FittedOp& op = own ? *own : *dense_.front();
   const Price price = marked(op.price(std::array{std::max(1.0, rows), matrix.n, matrix.k}));
   const Seconds peak(2 * rows * matrix.n * matrix.k / op.rates.flops_per_s);
   return {std::max(price.time, peak), price.origin};

@@ -14,6 +14,7 @@
 //   Valid  : as fitted_op.h; borrowed fits are extrapolated.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,9 +29,15 @@
 
 namespace epsim {
 
+// Whose type a weight matrix has: attention's, its output projection's, an FFN's, or bf16 whatever the model's (router,
+// output head).
+enum class WeightsOf { kAttention, kOutput, kFfn, kUnquantised };
+inline constexpr std::size_t kWeightKinds = 4;
+
 // A weight matrix on one GPU: k inputs, n outputs.
 struct WeightMatrix {
   double n = 0, k = 0;
+  WeightsOf type = WeightsOf::kAttention;
 };
 
 class FittedCompute {
@@ -39,12 +46,11 @@ class FittedCompute {
   FittedCompute(const FittedProfile& profile, const std::string& carried_over, const MoeSpec& model, const GpuSpec& gpu,
                 const Parallelism& parallelism);
 
-  bool has_dense() const { return dense_.has_value(); }
+  bool has_dense() const { return dense_.front().has_value(); }
   bool has_experts() const { return !experts_.empty(); }
 
-  // `rows` rows times a matrix in the model's weight type, or in bf16 (router, output head). Needs has_dense(); without
-  // a bf16 fit the weights' own is taken.
-  Price product(double rows, const WeightMatrix& matrix, bool bf16 = false) const;
+  // `rows` rows times a matrix in its type. Needs has_dense(); without a fit of that type attention's is taken.
+  Price product(double rows, const WeightMatrix& matrix) const;
   // Both expert GEMMs, activation and permutation; filled if has_experts().
   const ExpertTable& experts() const { return experts_; }
   // Scores and values on one GPU of the rank, without projections. Nothing where the operator was not fitted, or the
@@ -66,21 +72,22 @@ class FittedCompute {
                      bool whole_models) const;
   void tabulate_experts(const FittedOp& op, const MoeSpec& model);
   Price marked(Price price) const;
-  Price new_product(double rows, const WeightMatrix& matrix, bool bf16) const;
+  Price new_product(double rows, const WeightMatrix& matrix) const;
   std::vector<double> attention_parameters(double batch, double length) const;
 
   AttentionSpec attention_;
   double hidden_ = 0, routed_experts_ = 0, top_k_ = 0;
   double tensor_parallel_ = 1;
   bool borrowed_ = false;
-  std::optional<FittedOp> dense_, dense_bf16_, prefill_, decode_;
+  std::array<std::optional<FittedOp>, kWeightKinds> dense_;  // by WeightsOf
+  std::optional<FittedOp> prefill_, decode_;
   std::optional<FittedOp> gate_, norm_, activation_, permute_, unpermute_, copy_;
   ExpertTable experts_;
   // Products asked for before: a run asks for the same few matrices at the same numbers of tokens again and again. A
   // run has a model of its own, so no two threads meet here.
   struct KnownProduct {
-    double rows = 0, n = 0, k = 0;
-    bool bf16 = false;
+    double rows = 0;
+    WeightMatrix matrix;
     Price price;
   };
   mutable std::vector<KnownProduct> known_;  // [hash of rows, n and k]

@@ -50,10 +50,10 @@ std::vector<ComputeModel::AttentionMatrix> ComputeModel::attention_matrices(cons
     out = {{{static_cast<double>(a.q_lora_rank + a.kv_lora_rank + a.qk_rope_head_dim), hidden}, 1, softmax},
            {{heads * (a.qk_nope_head_dim + a.qk_rope_head_dim), query_in}, 1, softmax},
            {{heads * (a.qk_nope_head_dim + a.v_head_dim), static_cast<double>(a.kv_lora_rank)}, keys, softmax},
-           {{hidden, heads * a.v_head_dim}, 0, softmax}};
+           {{hidden, heads * a.v_head_dim, WeightsOf::kOutput}, 0, softmax}};
   } else {
     const double kv_heads = std::max(1.0, a.kv_heads / tp), queries = a.output_gate ? 2 * heads : heads;
-    out = {{{(queries + 2 * kv_heads) * a.head_dim, hidden}, 1, softmax}, {{hidden, heads * a.head_dim}, 0, softmax}};
+    out = {{{(queries + 2 * kv_heads) * a.head_dim, hidden}, 1, softmax}, {{hidden, heads * a.head_dim, WeightsOf::kOutput}, 0, softmax}};
   }
   if (sparse > 0) {
     const double index_heads = a.indexer.heads, width = a.indexer.head_dim;
@@ -305,7 +305,7 @@ Price ComputeModel::gate(std::int64_t tokens) const {
   }
   const Bytes scores(here * model_.experts * 4.0);  // float32
   const bool fits = fitted_ && fitted_->has_dense();
-  const Price router = fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden}, true)
+  const Price router = fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden, WeightsOf::kUnquantised})
                             : gemm(here, Bytes(1.0 * model_.hidden * model_.experts * model_.bytes_per_weight));
   return router + memory_bound(scores, kGateKernels);
 }
@@ -322,7 +322,8 @@ Price ComputeModel::ffn(std::int64_t tokens, double intermediate, Sharding shard
   const double width = intermediate / parallelism_.ways(sharding);
   const Bytes activation(width * rows * 3.0 * model_.bytes_per_weight);  // two inputs, one output, per column
   const bool fits = fitted_ && fitted_->has_dense();
-  const Price products = fits ? fitted_->product(rows, {2 * width, hidden}) + fitted_->product(rows, {hidden, width})
+  const Price products = fits ? fitted_->product(rows, {2 * width, hidden, WeightsOf::kFfn}) +
+                                  fitted_->product(rows, {hidden, width, WeightsOf::kFfn})
                               : gemm(rows, Bytes(3.0 * hidden * width * model_.bytes_per_weight));
   return products + (fitted_ ? fitted_->activation(rows, width) : std::nullopt).value_or(memory_bound(activation, 1));
 }
@@ -375,7 +376,7 @@ Price ComputeModel::mtp_input(std::int64_t tokens) const {
   const auto rows = static_cast<double>(tokens);
   const double hidden = model_.hidden;
   const bool fits = fitted_ && fitted_->has_dense();
-  const Price product = fits ? fitted_->product(rows, {hidden, 2 * hidden}, true)
+  const Price product = fits ? fitted_->product(rows, {hidden, 2 * hidden, WeightsOf::kUnquantised})
                              : gemm(rows, Bytes(2 * hidden * hidden * model_.bytes_per_weight));
   return product + norms(rows, kMtpNorms);
 }
@@ -390,7 +391,7 @@ Price ComputeModel::head(std::int64_t sampled) const {
   const auto rows = static_cast<double>(sampled);
   const bool fits = fitted_ && fitted_->has_dense();
   const Price product =
-      fits ? fitted_->product(rows, {model_.vocab / ways, 1.0 * model_.hidden}, true) : gemm(rows, matrix);
+      fits ? fitted_->product(rows, {model_.vocab / ways, 1.0 * model_.hidden, WeightsOf::kUnquantised}) : gemm(rows, matrix);
   return product + memory_bound(logits, 1);
 }
 

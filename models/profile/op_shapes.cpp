@@ -51,6 +51,9 @@ constexpr std::array<OpInfo, 22> kOps = {{
     {OpKind::kPeerCopy, "peer_copy", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
 }};
 
+// nvfp4: 4 bits and an fp8 scale for every 16 (NVIDIA, "Introducing NVFP4").
+constexpr std::array<OpDtype, 3> kDtypes = {{{"_fp8", "fp8", 1}, {"_fp4", "nvfp4", 0.5 + 1.0 / 16}, {"", "bf16", 2}}};
+
 // DeepSeek's multi-head latent attention: a query and key of 128 + 64, a value of 128; the cached latent is 512 + 64.
 constexpr double kMlaQueryWidth = 192, kMlaValueWidth = 128, kMlaLatent = 512, kMlaRope = 64;
 constexpr double kMicrosecond = 1e-6;
@@ -131,9 +134,18 @@ std::span<const OpInfo> op_infos() { return kOps; }
 
 const OpInfo& op_info(OpKind kind) { return kOps[static_cast<std::size_t>(kind)]; }
 
+const OpDtype& dtype_of(std::string_view op) {
+  return *std::find_if(kDtypes.begin(), kDtypes.end(), [&](const OpDtype& d) { return op.ends_with(d.suffix); });
+}
+
+const OpDtype* dtype_with(double bytes) {
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const OpDtype& d) { return d.bytes == bytes; });
+  return found == kDtypes.end() ? nullptr : &*found;
+}
+
 const OpInfo* find_op_info(std::string_view op) {
   for (const OpInfo& info : kOps) {
-    if (op == info.name || (op.starts_with(info.name) && op.substr(info.name.size()) == "_fp8")) {
+    if (op.starts_with(info.name) && op.substr(info.name.size()) == dtype_of(op).suffix) {
       return &info;
     }
   }

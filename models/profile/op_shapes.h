@@ -36,7 +36,7 @@ inline constexpr std::size_t kMaxTerms = 5, kMaxAxes = 4;
 // What an execution is, in the columns of its point table.
 struct OpInfo {
   OpKind kind;
-  std::string_view name;                          // stem of a point table's op; "_fp8" behind it for another dtype
+  std::string_view name;                          // stem of a point table's op; an OpDtype's suffix may follow
   std::array<std::string_view, 6> parameters;     // columns of the point table, in order; the rest is empty
   std::array<std::string_view, kMaxTerms> terms;  // of the physical model
   std::array<std::string_view, kMaxAxes> axes;    // of the correction
@@ -46,6 +46,16 @@ const OpInfo& op_info(OpKind kind);
 // By the name of an operator, with or without its dtype behind it; null when there is none.
 const OpInfo* find_op_info(std::string_view op);
 std::size_t count_names(std::span<const std::string_view> names);  // that are not empty
+
+// What an operator's weights, or the cache that attention reads, are in.
+struct OpDtype {
+  std::string_view suffix, name;  // behind the operator's name; in texts
+  double bytes;                   // of an element, with its share of block scales where that counts
+};
+// The dtype that stands behind the name of an operator; bf16 where none does.
+const OpDtype& dtype_of(std::string_view op);
+// That with so many bytes to an element; null where there is none.
+const OpDtype* dtype_with(double bytes);
 
 // Data-sheet rates the terms are stated in, and bytes per element.
 struct OpRates {

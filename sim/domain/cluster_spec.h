@@ -15,6 +15,7 @@ struct GpuSpec {
   Bytes memory{};              // what a process can allocate
   BytesPerSecond memory_bandwidth{};
   std::string source;
+  FlopsPerSecond fp4_peak{};  // dense; 0 = the GPU has no fp4
 };
 
 // How the GPUs of a node reach each other.

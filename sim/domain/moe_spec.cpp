@@ -101,7 +101,7 @@ int MoeSpec::layers_of(AttentionReach reach) const {
                          });
 }
 
-Bytes MoeSpec::expert_bytes() const { return Bytes(3.0 * hidden * moe_intermediate * bytes_per_weight); }
+Bytes MoeSpec::expert_bytes() const { return Bytes(3.0 * hidden * moe_intermediate * ffn_weight_bytes()); }
 
 Bytes MoeSpec::attention_replicated_bytes() const {
   const AttentionSpec& a = attention;
@@ -118,21 +118,22 @@ Bytes MoeSpec::attention_replicated_bytes() const {
 
 Bytes MoeSpec::attention_split_bytes() const {
   const AttentionSpec& a = attention;
-  double weights = 0;
+  double weights = 0, output = 0;
   if (a.kind == AttentionKind::kMla) {
     const double query_in = a.q_lora_rank > 0 ? a.q_lora_rank : hidden;
     weights = query_in * a.heads * (a.qk_nope_head_dim + a.qk_rope_head_dim) +
-              static_cast<double>(a.kv_lora_rank) * a.heads * (a.qk_nope_head_dim + a.v_head_dim) +
-              static_cast<double>(a.heads) * a.v_head_dim * hidden;
+              static_cast<double>(a.kv_lora_rank) * a.heads * (a.qk_nope_head_dim + a.v_head_dim);
+    output = static_cast<double>(a.heads) * a.v_head_dim * hidden;
   } else {
     const double queries = a.output_gate ? 2.0 * a.heads : a.heads;
-    weights = static_cast<double>(hidden) * a.head_dim * (queries + a.heads + 2.0 * a.kv_heads);
+    weights = static_cast<double>(hidden) * a.head_dim * (queries + 2.0 * a.kv_heads);
+    output = static_cast<double>(hidden) * a.head_dim * a.heads;
   }
-  return Bytes(weights * bytes_per_weight);
+  return Bytes(weights * bytes_per_weight + output * output_weight_bytes());
 }
 
-Bytes MoeSpec::dense_ffn_bytes() const { return Bytes(3.0 * hidden * dense_intermediate * bytes_per_weight); }
-Bytes MoeSpec::shared_expert_bytes() const { return Bytes(3.0 * hidden * shared_intermediate * bytes_per_weight); }
+Bytes MoeSpec::dense_ffn_bytes() const { return Bytes(3.0 * hidden * dense_intermediate * ffn_weight_bytes()); }
+Bytes MoeSpec::shared_expert_bytes() const { return Bytes(3.0 * hidden * shared_intermediate * ffn_weight_bytes()); }
 Bytes MoeSpec::router_bytes() const { return Bytes(static_cast<double>(hidden) * experts * kUnquantised); }
 Bytes MoeSpec::embedding_bytes() const { return Bytes((tied_embeddings ? 1.0 : 2.0) * vocab * hidden * kUnquantised); }
 

@@ -9,7 +9,9 @@
 namespace epsim {
 namespace {
 
-constexpr int kFp8Block = 128;  // columns of a weight matrix that share a scale (DeepSeek-V3, weight_block_size)
+// Columns of a quantised weight matrix that kernels take at once: fp8 blocks share a scale (DeepSeek-V3,
+// weight_block_size).
+constexpr int kQuantisedBlock = 128;
 
 }  // namespace
 
@@ -19,6 +21,9 @@ ClusterShape Parallelism::ep_shape(const ClusterShape& shape) const {
 
 MoeSpec Parallelism::one_gpu_of(MoeSpec model) const {
   model.moe_intermediate /= moe_tp;
+  if (moe_tp > 1 && model.ffn_weight_bytes() < 2) {
+    model.moe_intermediate = (model.moe_intermediate + kQuantisedBlock - 1) / kQuantisedBlock * kQuantisedBlock;
+  }
   return model;
 }
 
@@ -41,10 +46,9 @@ void Parallelism::validate(const MoeSpec& model, const ClusterShape& shape) cons
        fmt::format("{} GPUs do not divide into EP ranks of {} GPUs.", gpus, moe_tp));
   need(moe_tp <= shape.gpus_per_node ? shape.gpus_per_node % moe_tp == 0 : moe_tp % shape.gpus_per_node == 0, "ep_size",
        fmt::format("EP ranks of {} GPUs do not align with nodes of {}.", moe_tp, shape.gpus_per_node));
-  const bool whole_blocks = model.bytes_per_weight >= 2 || moe_tp == 1;
-  need(model.moe_intermediate % (whole_blocks ? moe_tp : moe_tp * kFp8Block) == 0, "ep_size",
-       fmt::format("the {} columns of an expert do not divide over EP ranks of {} GPUs{}.", model.moe_intermediate,
-                   moe_tp, whole_blocks ? "" : fmt::format(" in fp8 blocks of {}", kFp8Block)));
+  need(model.moe_intermediate % moe_tp == 0, "ep_size",
+       fmt::format("the {} columns of an expert do not divide over EP ranks of {} GPUs.", model.moe_intermediate,
+                   moe_tp));
 }
 
 }  // namespace epsim

@@ -30,7 +30,8 @@ struct Parallelism {
   int ep_size() const { return gpus / moe_tp; }
   // What placements are made for: EP ranks in the place of GPUs. An EP rank of several nodes is a node of its own.
   ClusterShape ep_shape(const ClusterShape& shape) const;
-  // The model with the share of every routed expert that one GPU holds and computes.
+  // The model with the share of every routed expert that one GPU holds and computes. A share of quantised columns is
+  // padded to whole blocks of 128, as vLLM does where a checkpoint's blocks do not divide (fp8 and nvfp4 experts).
   MoeSpec one_gpu_of(MoeSpec model) const;
   // Throws InputError when the layout does not divide (GPUs over ranks, heads over TP,
   // experts' columns over the GPUs of an EP rank).
