@@ -17,6 +17,7 @@
 namespace epsim {
 namespace {
 
+constexpr std::ptrdiff_t kWidthFolds = 5;  // parts of the measured sizes of experts, each of which is left out once
 constexpr double kTiles[] = {1, 16, 32, 64, 128, 256};
 constexpr std::array<std::size_t, 4> kShapeKnots{18, 3, 1, 1}, kStepKnots{80, 1, 1, 1};
 
@@ -226,22 +227,76 @@ void add_attention(FittedProfile& profile, const std::function<void(const std::s
   if (profile.ops.empty() || std::any_of(profile.ops.begin(), profile.ops.end(), is_attention)) {
     return;
   }
+  bool found = false;
   for (const std::string& name : fitted_profile_names()) {
-    const FittedProfile other = fitted_profile(name);
-    if (!same_gpu(other.gpu, profile.gpu)) {
+    FittedProfile other = fitted_profile(name);
+    std::erase_if(other.ops, [](const FittedOp& op) { return !is_attention(op); });
+    if (!same_gpu(other.gpu, profile.gpu) || profile.complete_from(other).empty()) {
       continue;
     }
-    std::copy_if(other.ops.begin(), other.ops.end(), std::back_inserter(profile.ops), is_attention);
     const std::string taken =
         fmt::format("attention: not measured; its operators are those of the committed fit '{}' of the same GPU ({})",
                     name, other.licence);
     profile.notes += (profile.notes.empty() ? "" : " ") + taken + ".";
-    return note(taken);
+    note(taken);
+    found = true;
+  }
+  if (found) {
+    return;
   }
   note(
       fmt::format("attention: not measured, and there is no committed fit of this GPU ('{}'): runs price it by the "
                   "compute profile's attention_prefill and attention_decode",
                   profile.gpu));
+}
+
+// By their hash, to at most so many; 0 = all stay.
+void thin(std::vector<const Sample*>& training, std::size_t max_points) {
+  if (max_points > 0 && training.size() > max_points) {
+    std::stable_sort(training.begin(), training.end(),
+                     [](const Sample* a, const Sample* b) { return hash_of(a->parameters) < hash_of(b->parameters); });
+    training.resize(max_points);
+  }
+}
+
+// Errors on the samples of each group by a fit to all others, at the tile height of `op`. A group is a number.
+template <class GroupOf>
+std::optional<ErrorSummary> held_out_by(const FittedOp& op, std::span<const Sample> samples,
+                                        const OpFitOptions& options, GroupOf group_of) {
+  std::map<double, std::vector<const Sample*>> groups;
+  for (const Sample& s : samples) {
+    groups[group_of(s)].push_back(&s);
+  }
+  std::vector<double> errors;
+  for (const auto& [group, unseen] : groups) {
+    std::vector<const Sample*> training;
+    for (const Sample& s : samples) {
+      if (group_of(s) != group) {
+        training.push_back(&s);
+      }
+    }
+    if (training.size() < min_points(op_info(op.kind))) {
+      return std::nullopt;
+    }
+    thin(training, options.max_points);
+    FittedOp other = op;
+    fit_terms(other, training);
+    fit_corrections(other, training, options);
+    for (const Sample* s : unseen) {
+      errors.push_back(std::fabs(other.price(s->parameters).time.count() / s->time - 1));
+    }
+  }
+  return summarise_errors(std::move(errors));
+}
+
+void state_errors_on_new_experts(FittedOp& op, std::span<const Sample> samples, const OpFitOptions& options) {
+  if (op.kind != OpKind::kGroupedGemm || std::ssize(op.shapes) < kWidthFolds) {
+    return;
+  }
+  const auto size_of = [&](const Sample& s) { return op.shape_of(s.parameters) - op.shapes.data(); };
+  op.held_out_width =
+      held_out_by(op, samples, options, [&](const Sample& s) { return static_cast<double>(size_of(s) % kWidthFolds); });
+  op.held_out_model = held_out_by(op, samples, options, [](const Sample& s) { return s.parameters[3]; });
 }
 
 std::vector<const Sample*> choose_training(std::span<const Sample> samples, std::size_t max_points) {
@@ -251,15 +306,15 @@ std::vector<const Sample*> choose_training(std::span<const Sample> samples, std:
       training.push_back(&s);
     }
   }
-  if (max_points > 0 && training.size() > max_points) {
-    std::stable_sort(training.begin(), training.end(),
-                     [](const Sample* a, const Sample* b) { return hash_of(a->parameters) < hash_of(b->parameters); });
-    training.resize(max_points);
-  }
+  thin(training, max_points);
   return training;
 }
 
 }  // namespace
+
+double MachineRates::flops_per_s(const OpDtype& dtype) const {
+  return dtype.bytes < 1 ? fp4_flops_per_s : dtype.bytes < 2 ? fp8_flops_per_s : bf16_flops_per_s;
+}
 
 std::size_t min_points(const OpInfo& info) { return std::max<std::size_t>(8, 4 * count_names(info.terms)); }
 
@@ -280,7 +335,6 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
                      fmt::format("has {} points; a fit needs at least {}.", points.size(), min_points(*info)));
   }
   const std::vector<Sample> samples = read_samples(points, *info);
-  const bool fp8 = points.op.ends_with("_fp8");
   const auto attribute = [&](const char* name) {
     const auto found = points.attributes.find(name);
     return found == points.attributes.end() ? std::string("not stated") : found->second;
@@ -292,12 +346,13 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
   op.dtype = attribute("dtype");
   op.kernel = attribute("kernel");
   op.source = source;
-  op.rates = {fp8 ? rates.fp8_flops_per_s : rates.bf16_flops_per_s, rates.bytes_per_s, fp8 ? 1.0 : 2.0, 1.0};
+  op.rates = {rates.flops_per_s(dtype_of(points.op)), rates.bytes_per_s, dtype_of(points.op).bytes, 1.0};
   const std::vector<const Sample*> training = choose_training(samples, options.max_points);
   fit_best_tile(op, training, options);
   set_hull(op, samples);
   set_supported(op, samples);
   state_errors(result, samples);
+  state_errors_on_new_experts(op, samples, options);
   return result;
 }
 
@@ -322,7 +377,9 @@ FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
     source += file == table.attributes.end() ? "" : (source.empty() ? "" : ", ") + file->second;
     out.ops.push_back(fit_op(table, rates, source, options).op);
   }
-  add_attention(out, note);
+  if (points.provenance.source.empty()) {  // measured here; a public table's gaps are another table's to fill
+    add_attention(out, note);
+  }
   return out;
 }
 

@@ -5,6 +5,9 @@
 //            on the logarithm of measured over predicted, with outliers held down (Huber).
 //   Held out: a fifth of the points, chosen by a hash of their parameters, takes part in neither step; repeated
 //            measurements of one shape stay together. The stated errors are those of the very model that is written.
+//            Of a grouped GEMM also all points of a width (a fifth of the measured sizes of experts at a time), and of a
+//            model shape (one hidden size at a time): what is said of experts that nobody measured. Those errors are of
+//            fits without them, over all of them.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +26,9 @@ struct MachineRates {
   double bf16_flops_per_s = 0;
   double fp8_flops_per_s = 0;
   double bytes_per_s = 0;
+  double fp4_flops_per_s = 0;
+  // Of products in an operator's dtype.
+  double flops_per_s(const OpDtype& dtype) const;
 };
 
 struct OpFitOptions {

@@ -16,43 +16,101 @@
 namespace epsim {
 namespace {
 
+// Kernels by the names that AIConfigurator's tables give them.
 constexpr std::string_view kTriton = "sglang_fused_moe_triton", kCutlass = "moe_torch_flow_cutlass";
+constexpr std::string_view kTrtllmGen = "sglang_flashinfer_trtllm_moe";  // TensorRT-LLM's cubins, in SGLang
+// Kernels that are measured with their model's own choice of experts; what their names begin with.
+constexpr std::string_view kChoosing[] = {"sglang_", "vllm_", "moe_torch_flow_min_latency"};
 constexpr std::string_view kRemotesToExpert0 = "0.5.10";  // of SGLang's tables: first_rank_with_remotes()
 // Experts of a rank up to which expert 0, with seven of eight rows, is no more uneven than the tables' power laws.
 constexpr double kMostWithRemotes = 16;
 
-// Most tables of aiconfigurator are of bf16 and of whichever kernel its framework chooses.
-constexpr PublicTable bf16_table(std::string_view machine, std::string_view op, std::string_view path) {
-  return {"aiconfigurator", machine, op, path, "bfloat16", ""};
+// A table of AIConfigurator; without a kernel, of whichever its framework chooses.
+constexpr PublicTable aic(std::string_view profile, std::string_view op, std::string_view path, std::string_view dtype,
+                          std::string_view kernel = "") {
+  return {"aiconfigurator", profile, op, path, dtype, kernel};
 }
+constexpr std::string_view kBf16 = "bfloat16", kFp8 = "fp8_block", kFp4 = "nvfp4";
 
-// For each machine the newest table of a framework that has the operator in that dtype. MLA on Hopper takes its prefill
-// from TensorRT-LLM and its decode from SGLang, the faster kernels of both.
+// A profile for each machine and engine, of its newest tables. What an engine's tables lack, its runs take from another
+// engine's profile (models/hardware/compute). SGLang's prompts of MLA on Hopper are measured in the absorbed form, which
+// it does not take for them: they are left out. So are TensorRT-LLM's bf16 experts and decodes of GQA, where the same row
+// measured again differs by up to 6 times, and SGLang's fp8 products on Blackwell, whose collector gives DeepGEMM weight
+// scales in float32 (collector/sglang/collect_gemm.py): it converts them in every call, 10 us more than in TensorRT-LLM's
+// table of the same kernel, where SGLang converts them once, when it loads.
 constexpr PublicTable kTables[] = {
-    {"aiconfigurator", "a100", "grouped_gemm", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", "bfloat16", kTriton},
-    bf16_table("a100", "dense_gemm", "a100_sxm/gemm/sglang/0.5.10/gemm_perf.csv.gz"),
-    bf16_table("a100", "mla_prefill", "a100_sxm/mla/trtllm/1.0.0/context_mla_perf.csv.gz"),
-    bf16_table("a100", "mla_decode", "a100_sxm/mla/trtllm/1.0.0/generation_mla_perf.csv.gz"),
-    bf16_table("a100", "gqa_prefill", "a100_sxm/attention/sglang/0.5.10/context_attention_perf.csv.gz"),
-    bf16_table("a100", "gqa_decode", "a100_sxm/attention/sglang/0.5.10/generation_attention_perf.csv.gz"),
-    {"aiconfigurator", "h100", "grouped_gemm", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", "bfloat16", kTriton},
-    {"aiconfigurator", "h100", "grouped_gemm_fp8", "h100_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", "fp8_block",
-     kCutlass},
-    bf16_table("h100", "dense_gemm", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz"),
-    {"aiconfigurator", "h100", "dense_gemm_fp8", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", "fp8_block", ""},
-    bf16_table("h100", "mla_prefill", "h100_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz"),
-    bf16_table("h100", "mla_decode", "h100_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz"),
-    bf16_table("h100", "gqa_prefill", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz"),
-    bf16_table("h100", "gqa_decode", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz"),
-    {"aiconfigurator", "h200", "grouped_gemm", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", "bfloat16", kTriton},
-    {"aiconfigurator", "h200", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", "fp8_block",
-     kCutlass},
-    bf16_table("h200", "dense_gemm", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz"),
-    {"aiconfigurator", "h200", "dense_gemm_fp8", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", "fp8_block", ""},
-    bf16_table("h200", "mla_prefill", "h200_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz"),
-    bf16_table("h200", "mla_decode", "h200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz"),
-    bf16_table("h200", "gqa_prefill", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz"),
-    bf16_table("h200", "gqa_decode", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz"),
+    aic("a100", "grouped_gemm", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", kBf16, kTriton),
+    aic("a100", "dense_gemm", "a100_sxm/gemm/sglang/0.5.10/gemm_perf.csv.gz", kBf16),
+    aic("a100", "mla_prefill", "a100_sxm/mla/trtllm/1.0.0/context_mla_perf.csv.gz", kBf16),
+    aic("a100", "mla_decode", "a100_sxm/mla/trtllm/1.0.0/generation_mla_perf.csv.gz", kBf16),
+    aic("a100", "gqa_prefill", "a100_sxm/attention/sglang/0.5.10/context_attention_perf.csv.gz", kBf16),
+    aic("a100", "gqa_decode", "a100_sxm/attention/sglang/0.5.10/generation_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "grouped_gemm", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTriton),
+    aic("h100-sglang", "grouped_gemm_fp8", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTriton),
+    aic("h100-sglang", "dense_gemm", "h100_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
+    aic("h100-sglang", "dense_gemm_fp8", "h100_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp8),
+    aic("h100-sglang", "mla_decode", "h100_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_prefill", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_decode", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h100-trtllm", "grouped_gemm_fp8", "h100_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
+    aic("h100-trtllm", "dense_gemm", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kBf16),
+    aic("h100-trtllm", "dense_gemm_fp8", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp8),
+    aic("h100-trtllm", "mla_prefill", "h100_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz", kBf16),
+    aic("h100-trtllm", "mla_decode", "h100_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
+    aic("h100-trtllm", "mla_decode_fp8", "h100_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
+    aic("h100-trtllm", "gqa_prefill", "h100_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
+    aic("h100-deepep", "grouped_gemm_fp8", "h100_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
+    aic("h100-vllm", "grouped_gemm", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
+        "vllm_unquantizedfusedmoe_triton_tritonexperts"),
+    aic("h100-vllm", "grouped_gemm_fp8", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp8, "vllm_fp8moe_triton_tritonexperts"),
+    aic("h200-sglang", "grouped_gemm", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTriton),
+    aic("h200-sglang", "grouped_gemm_fp8", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTriton),
+    aic("h200-sglang", "dense_gemm", "h200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
+    aic("h200-sglang", "dense_gemm_fp8", "h200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp8),
+    aic("h200-sglang", "mla_decode", "h200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_prefill", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_decode", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h200-trtllm", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
+    aic("h200-trtllm", "dense_gemm", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kBf16),
+    aic("h200-trtllm", "dense_gemm_fp8", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp8),
+    aic("h200-trtllm", "mla_prefill", "h200_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz", kBf16),
+    aic("h200-trtllm", "mla_decode", "h200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
+    aic("h200-trtllm", "mla_decode_fp8", "h200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
+    aic("h200-trtllm", "gqa_prefill", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
+    aic("h200-deepep", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
+    aic("h200-vllm", "grouped_gemm", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
+        "vllm_unquantizedfusedmoe_triton_tritonexperts"),
+    aic("h200-vllm", "grouped_gemm_fp8", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp8, "vllm_fp8moe_triton_tritonexperts"),
+    aic("b200-sglang", "grouped_gemm", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTrtllmGen),
+    aic("b200-sglang", "grouped_gemm_fp8", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTrtllmGen),
+    aic("b200-sglang", "grouped_gemm_fp4", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp4, kTrtllmGen),
+    aic("b200-sglang", "dense_gemm", "b200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
+    aic("b200-sglang", "dense_gemm_fp4", "b200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp4),
+    aic("b200-sglang", "mla_prefill", "b200_sxm/mla/sglang/0.5.14/context_mla_perf.csv.gz", kBf16),
+    aic("b200-sglang", "mla_decode", "b200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
+    aic("b200-sglang", "mla_decode_fp8", "b200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
+    aic("b200-sglang", "gqa_prefill", "b200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
+    aic("b200-sglang", "gqa_decode", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
+    aic("b200-trtllm", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, "deepgemm"),
+    aic("b200-trtllm", "grouped_gemm_fp4", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp4,
+        "moe_torch_flow_min_latency"),
+    aic("b200-trtllm", "dense_gemm", "b200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kBf16),
+    aic("b200-trtllm", "dense_gemm_fp8", "b200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp8),
+    aic("b200-trtllm", "dense_gemm_fp4", "b200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp4),
+    aic("b200-trtllm", "mla_prefill", "b200_sxm/mla/trtllm/1.3.0rc20/context_mla_perf.csv.gz", kBf16),
+    aic("b200-trtllm", "mla_decode", "b200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
+    aic("b200-trtllm", "mla_decode_fp8", "b200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
+    aic("b200-trtllm", "gqa_prefill", "b200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16,
+        "torch_flow"),
+    aic("b200-deepep", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, "deepgemm"),
+    aic("b200-vllm", "grouped_gemm", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
+        "vllm_unquantizedfusedmoe_flashinfer_trtllm_trtllmbf16experts"),
+    aic("b200-vllm", "grouped_gemm_fp8", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp8,
+        "vllm_fp8moe_flashinfer_trtllm_trtllmfp8expertsmonolithic"),
+    aic("b200-vllm", "grouped_gemm_fp4", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp4,
+        "vllm_compressedtensorsw4a4nvfp4moe_flashinfer_trtllm_trtllmnvfp4expertsmonolithic"),
     {"infersim", "h20", "grouped_gemm_fp8", "grouped_gemm/decode/h20/data.csv;grouped_gemm/prefill/h20/data.csv", "",
      ""},
     {"infersim", "h20", "dense_gemm_fp8", "gemm/h20/data.csv", "", ""},
@@ -132,20 +190,29 @@ class Importer {
     }
   }
 
+  // Such collectors mask remote experts, whose rows still cost time, and send DeepSeek's even routing through groups that
+  // let half of its experts be chosen: 256 such experts would be read at 1.7 times the memory's rate.
+  bool chosen_otherwise(bool balanced, int ranks) const {
+    const bool chooses = std::any_of(std::begin(kChoosing), std::end(kChoosing),
+                                     [&](std::string_view name) { return table_.kernel.starts_with(name); });
+    const bool deepseek = number("num_experts") == 256 && number("hidden_size") == 7168;
+    return chooses && (ranks > 1 || (balanced && deepseek && !is("version", kRemotesToExpert0)));
+  }
+
   void grouped() {
     const double tokens = number("num_tokens"), hidden = number("hidden_size");
     const int ranks = static_cast<int>(number("moe_ep_size"));
     const std::string_view distribution = csv_.text(csv_.column("distribution"));
-    const bool balanced = distribution == "balanced";
-    const bool triton = table_.kernel == kTriton;
-    const bool remotes_first =
-        triton && is("version", kRemotesToExpert0) && balanced && number("num_experts") <= kMostWithRemotes * ranks;
+    const bool balanced = distribution == "balanced", whole = number("moe_tp_size") == 1;
+    const bool a100 = table_.machine == "a100";
+    const bool whole_alone = a100 || table_.machine.ends_with("-deepep");
+    const bool remotes_first = a100 && balanced && number("num_experts") <= kMostWithRemotes * ranks;
     // Nemotron's experts have no gate projection, and its 22 choices go through a latent.
     const bool gated = number("topk") != 22 && hidden != 2688;
-    // With expert parallelism SGLang's newer collector masks remote experts, whose rows still cost time; a power law's
-    // busiest rank is a draw.
-    // epsim splits experts over ranks, never one expert.
-    if (!gated || number("moe_tp_size") != 1 || (ranks > 1 && !remotes_first && (triton || !balanced))) {
+    // With expert parallelism a power law's busiest rank is a draw. Behind DeepEP no expert is split: those profiles, and
+    // the A100's, know whole experts alone.
+    if (!gated || (whole_alone && !whole) || (ranks > 1 && !balanced) ||
+        (!remotes_first && chosen_otherwise(balanced, ranks))) {
       return;
     }
     const RoutingShape shape{static_cast<std::int64_t>(tokens), static_cast<int>(number("num_experts")),
@@ -161,7 +228,8 @@ class Importer {
     }
     const GroupRows sum = summarise_rows(rows);
     if (sum.rows > 0) {
-      out_.add(std::array{sum.rows, sum.groups, sum.rows_max, hidden, number("inter_size"), tokens}, seconds());
+      const double width = number("inter_size") / number("moe_tp_size");
+      out_.add(std::array{sum.rows, sum.groups, sum.rows_max, hidden, width, tokens}, seconds());
     }
   }
 
@@ -190,7 +258,7 @@ class Importer {
       }
       return;
     }
-    if (!is("kv_cache_dtype", "bfloat16")) {
+    if (!is("kv_cache_dtype", table_.op.ends_with("_fp8") ? "fp8" : "bfloat16")) {
       return;
     }
     const double length = table_.op == "mla_prefill" ? number("isl") : number("isl") + number("step");
@@ -234,7 +302,7 @@ PointTable empty_table(const PublicTable& table) {
     }
   }
   out.values.resize(out.columns.size());
-  out.attributes["dtype"] = table.op.ends_with("_fp8") ? "fp8" : "bf16";
+  out.attributes["dtype"] = std::string(dtype_of(table.op).name);
   out.attributes["kernel"] = table.kernel.empty() ? "as the table's framework chooses" : std::string(table.kernel);
   out.attributes["table"] = std::string(table.path);
   return out;

@@ -38,9 +38,24 @@ std::string knots_yaml(const LogGrid& grid, const std::string& indent) {
   return out;
 }
 
+// Whole thousandths in one text, over lines of bounded width.
+std::string corrections_text(const std::vector<double>& values, const std::string& indent) {
+  std::string out = "\"", line;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string item = fmt::format("{}{}", std::lround(values[i] * 1000), i + 1 < values.size() ? " " : "");
+    if (indent.size() + line.size() + item.size() > kLineWidth) {
+      line.pop_back();  // the line's end is read as a blank
+      out += line + "\n" + indent;
+      line.clear();
+    }
+    line += item;
+  }
+  return out + line + "\"";
+}
+
 std::string grid_yaml(const LogGrid& grid, const std::string& indent) {
   return knots_yaml(grid, indent) +
-         fmt::format("{}correction: {}\n", indent, flow_list(grid.values(), 3, indent + "  "));
+         fmt::format("{}correction: {}\n", indent, corrections_text(grid.values(), indent + "  "));
 }
 
 std::string quoted(const std::string& text) {
@@ -68,6 +83,12 @@ std::string op_yaml(const FittedOp& op) {
   out += "}\n    held_out: " + errors_flow(op.held_out) + "\n";
   if (op.held_out_skewed) {
     out += "    held_out_skewed: " + errors_flow(*op.held_out_skewed) + "\n";
+  }
+  if (op.held_out_width) {
+    out += "    held_out_width: " + errors_flow(*op.held_out_width) + "\n";
+  }
+  if (op.held_out_model) {
+    out += "    held_out_model: " + errors_flow(*op.held_out_model) + "\n";
   }
   if (op.noise) {
     out += "    noise: " + errors_flow(*op.noise) + "\n";
@@ -105,7 +126,7 @@ std::string percent(const std::optional<ErrorSummary>& e) {
 
 std::string profile_yaml(const FittedProfile& profile) {
   std::string out = "# Fitted by `epsim calibrate fit`; schema: calibration/FORMAT.md. Do not edit: fit again.\n";
-  out += fmt::format("version: 2\nmachine: {}\ngpu: {}\nlicence: {}\nnotes: {}\nops:\n", quoted(profile.machine),
+  out += fmt::format("version: 3\nmachine: {}\ngpu: {}\nlicence: {}\nnotes: {}\nops:\n", quoted(profile.machine),
                      quoted(profile.gpu), quoted(profile.licence), quoted(profile.notes));
   for (const FittedOp& op : profile.ops) {
     out += op_yaml(op);
@@ -126,6 +147,12 @@ std::string errors_csv(const FittedProfile& profile) {
     if (op.held_out_skewed) {
       line(op, "skewed", *op.held_out_skewed);
     }
+    if (op.held_out_width) {
+      line(op, "new width", *op.held_out_width);
+    }
+    if (op.held_out_model) {
+      line(op, "new hidden size", *op.held_out_model);
+    }
   }
   return out;
 }
@@ -139,6 +166,12 @@ std::string profile_text(const FittedProfile& profile) {
                        percent(op.noise));
     if (op.held_out_skewed) {
       out += fmt::format("  {:<40} {}\n", op.op + ", uneven groups", "  " + percent(op.held_out_skewed));
+    }
+    if (op.held_out_width) {
+      out += fmt::format("  {:<40} {}\n", op.op + ", widths not seen", "  " + percent(op.held_out_width));
+    }
+    if (op.held_out_model) {
+      out += fmt::format("  {:<40} {}\n", op.op + ", hidden sizes not seen", "  " + percent(op.held_out_model));
     }
   }
   for (const FittedOp& op : profile.ops) {

@@ -132,6 +132,7 @@ std::vector<std::string> carried_over(const ComputeProfile& compute, const Netwo
     add(what + " (" + link.name + ")", link.borrowed);
   };
   add("compute (" + compute.name + ")", compute.carried_over);
+  add("kernels (" + compute.name + ")", compute.stand_ins);
   add_link("links inside a node", network.intra);
   if (several_nodes) {
     add_link("links between nodes", network.inter);

@@ -57,6 +57,12 @@ struct GroupedGemmCurve {
   EfficiencyCurve curve;  // rows = mean rows per resident expert
 };
 
+// The fitted profiles that an engine's kernels are priced from: each operator from the first that has it.
+struct EngineKernels {
+  std::string engine;
+  std::vector<std::string> fits;
+};
+
 struct ComputeProfile {
   std::string name;
   std::string carried_over;    // why another GPU's measurements stand in for it; empty = its own
@@ -70,6 +76,15 @@ struct ComputeProfile {
   Figure attention_decode;   // of the memory bandwidth, reading the KV cache
   // The machine's fitted operators, priced from where they have what is asked; null = the figures above alone.
   std::shared_ptr<const FittedProfile> fitted;
+  // By engine, the first of them chosen at first, and "deepep": expert kernels behind DeepEP's transports. Empty where
+  // one fit holds for all.
+  std::vector<EngineKernels> kernels;
+  std::string stand_ins;  // which operators of `fitted` are another engine's kernels; empty = none
+
+  // Prices by the kernels of an engine from here on; by the first there are for one that has none.
+  void use_kernels_of(const std::string& engine);
+  // The same with the experts that DeepEP's transports feed.
+  ComputeProfile behind_deep_ep() const;
 
   // From the curve whose expert matrices are nearest in size; measured only for the very shape. Under its first point
   // the share stays: a caller takes the longer of this and of reading the weights.

@@ -1,5 +1,6 @@
 // Reads compute and link profiles; their schema is described in models/hardware/README.md.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -224,11 +225,61 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
   out.kernel_constant = figure("kernel_constant_us", 1e-6);
   out.attention_prefill = figure("attention_prefill");
   out.attention_decode = figure("attention_decode");
-  if (const auto fitted = in.maybe<std::string>("fitted")) {
+  if (in.has("kernels")) {
+    in.check(!in.has("fitted"), "fitted", "a profile has either fitted, for all engines, or kernels, by engine.");
+    ConfigReader kernels = in.section("kernels");
+    for (const std::string& engine : kernels.keys()) {
+      out.kernels.push_back({engine, kernels.required<std::vector<std::string>>(engine)});
+      kernels.check(!out.kernels.back().fits.empty(), engine, "names the fits of its kernels, at least one.");
+    }
+    out.use_kernels_of(out.kernels.front().engine);
+  } else if (const auto fitted = in.maybe<std::string>("fitted")) {
     const std::string which = looks_like_path(*fitted) ? in.path("fitted").string() : *fitted;
     out.fitted = std::make_shared<const FittedProfile>(fitted_profile(which));
   }
   in.finish();
+  return out;
+}
+
+namespace {
+
+const EngineKernels* kernels_of(const ComputeProfile& profile, std::string_view engine) {
+  const auto found = std::find_if(profile.kernels.begin(), profile.kernels.end(),
+                                  [&](const EngineKernels& k) { return k.engine == engine; });
+  return found == profile.kernels.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+void ComputeProfile::use_kernels_of(const std::string& engine) {
+  if (kernels.empty()) {
+    return;
+  }
+  const EngineKernels* own = kernels_of(*this, engine);
+  own = own == nullptr ? kernels.data() : own;
+  FittedProfile all = fitted_profile(own->fits.front());
+  std::vector<std::string> texts;
+  for (std::size_t i = 1; i < own->fits.size(); ++i) {
+    if (const auto taken = all.complete_from(fitted_profile(own->fits[i])); !taken.empty()) {
+      texts.push_back(fmt::format("{} from {}", fmt::join(taken, ", "), own->fits[i]));
+    }
+  }
+  stand_ins = texts.empty() ? "" : fmt::format("{} lacks {}", own->fits.front(), fmt::join(texts, "; "));
+  fitted = std::make_shared<const FittedProfile>(std::move(all));
+}
+
+ComputeProfile ComputeProfile::behind_deep_ep() const {
+  ComputeProfile out = *this;
+  if (const EngineKernels* experts = kernels_of(*this, "deepep")) {
+    FittedProfile all = *fitted;
+    for (const FittedOp& op : fitted_profile(experts->fits.front()).ops) {
+      if (op.kind == OpKind::kGroupedGemm) {
+        std::erase_if(all.ops, [&](const FittedOp& other) { return other.op == op.op; });
+        all.ops.push_back(op);
+      }
+    }
+    out.fitted = std::make_shared<const FittedProfile>(std::move(all));
+  }
   return out;
 }
 

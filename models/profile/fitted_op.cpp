@@ -3,25 +3,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "sim/core/check.h"
 
 namespace epsim {
 namespace {
 
-constexpr int kProfileVersion = 2;
+constexpr int kProfileVersion = 3;
 
 std::optional<ErrorSummary> maybe_errors(ConfigReader& in, const std::string& key) {
   return in.has(key) ? std::optional(read_error_summary(in.section(key))) : std::nullopt;
 }
 
+// Corrections are one text of whole thousandths, since a list of numbers takes a YAML reader ten times as long.
 std::vector<double> read_corrections(ConfigReader& in, std::size_t size) {
-  auto values = in.required<std::vector<double>>("correction", Bound::kAny);
+  const auto text = in.required<std::string>("correction");
+  std::vector<double> values;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    int thousandths = 0;
+    const auto [next, error] = std::from_chars(at, end, thousandths);
+    in.check(error == std::errc() && (next == end || *next == ' ') && std::abs(thousandths) < 10000, "correction",
+             "a correction is the logarithm of a factor in whole thousandths, below 10000 in size.");
+    values.push_back(thousandths / 1000.0);
+    at = std::find_if(next, end, [](char c) { return c != ' '; });
+  }
   in.check(values.size() == size, "correction",
            fmt::format("has {} values, where the knots span {}.", values.size(), size));
-  in.check(std::all_of(values.begin(), values.end(), [](double v) { return std::fabs(v) < 10; }), "correction",
-           "a correction is the logarithm of a factor, below 10 in size.");
   return values;
 }
 
@@ -115,6 +127,8 @@ FittedOp read_op(ConfigReader in) {
   read_steps(in, *info, out);
   out.held_out = read_error_summary(in.required_section("held_out"));
   out.held_out_skewed = maybe_errors(in, "held_out_skewed");
+  out.held_out_width = maybe_errors(in, "held_out_width");
+  out.held_out_model = maybe_errors(in, "held_out_model");
   out.noise = maybe_errors(in, "noise");
   return out;
 }
@@ -181,6 +195,17 @@ const ShapeCorrection* FittedOp::shape_of(std::span<const double> parameters) co
 const FittedOp* FittedProfile::find(std::string_view op) const {
   const auto found = std::find_if(ops.begin(), ops.end(), [&](const FittedOp& o) { return o.op == op; });
   return found == ops.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> FittedProfile::complete_from(const FittedProfile& other) {
+  std::vector<std::string> taken;
+  for (const FittedOp& op : other.ops) {
+    if (find(op.op) == nullptr) {
+      ops.push_back(op);
+      taken.push_back(op.op);
+    }
+  }
+  return taken;
 }
 
 FittedProfile read_fitted_profile(const Config& document) {

@@ -53,6 +53,8 @@ struct FittedOp {
   // On the fifth of the points that was held out; for a grouped GEMM of even groups, and of uneven ones.
   ErrorSummary held_out;
   std::optional<ErrorSummary> held_out_skewed;
+  // On experts of a size, and of a hidden size, none of whose points the fit has seen; grouped GEMM only.
+  std::optional<ErrorSummary> held_out_width, held_out_model;
   // Of repeated rows of the source from each other: no model is better than that.
   std::optional<ErrorSummary> noise;
 
@@ -71,6 +73,8 @@ struct FittedProfile {
   std::string machine, gpu, licence, notes;
   std::vector<FittedOp> ops;
   const FittedOp* find(std::string_view op) const;  // null when there is none
+  // Takes over what it lacks; each operator keeps its own source. Returns the names of those.
+  std::vector<std::string> complete_from(const FittedProfile& other);
 };
 
 // Reads a fit.yaml. InputError with file, line and key for another version, an unknown operator, one given twice, a

@@ -11,18 +11,35 @@
 namespace epsim {
 namespace {
 
+// DeepEP hands experts their rows in a layout of its own, which other kernels take than an engine's all-gathered rows.
+bool feeds_deep_ep(const DispatchOptions& dispatch) {
+  for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->other()) {
+    if (way->network.transport == Transport::kDeepEpNormal || way->network.transport == Transport::kDeepEpLowLatency) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The GPU's rate for experts of so many bytes an element; its next where it has none of that type.
+FlopsPerSecond highest_peak(const GpuSpec& gpu, double bytes) {
+  if (bytes < 1 && gpu.fp4_peak.count() > 0) {
+    return gpu.fp4_peak;
+  }
+  return bytes < 2 && gpu.fp8_peak.count() > 0 ? gpu.fp8_peak : gpu.bf16_peak;
+}
+
 Price slowed(const Price& price, double speed) { return {price.time / speed, price.origin}; }
 
 }  // namespace
 
 LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
-                       const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network)
+                       const DispatchOptions& dispatch, const ComputeProfile& compute, NetworkProfile network)
     : model_(parallelism.one_gpu_of(model)),
       shape_(shape_of(cluster)),
       parallelism_(parallelism),
-      compute_(model_, cluster.node.gpu, parallelism, std::move(compute)),
-      peak_(model.bytes_per_weight < 2 && cluster.node.gpu.fp8_peak.count() > 0 ? cluster.node.gpu.fp8_peak
-                                                                                : cluster.node.gpu.bf16_peak) {
+      compute_(model_, cluster.node.gpu, parallelism, feeds_deep_ep(dispatch) ? compute.behind_deep_ep() : compute),
+      peak_(highest_peak(cluster.node.gpu, model.ffn_weight_bytes())) {
   for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->other()) {
     ways_.push_back({*way, make_network(cluster, network, way->network)});
   }

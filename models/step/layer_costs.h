@@ -68,7 +68,7 @@ struct MoeLayerCost {
 class LayerCosts {
  public:
   LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
-             const DispatchOptions& dispatch, ComputeProfile compute, NetworkProfile network);
+             const DispatchOptions& dispatch, const ComputeProfile& compute, NetworkProfile network);
 
   void set_conditions(const StepConditions& conditions);
   const StepConditions& conditions() const { return conditions_; }

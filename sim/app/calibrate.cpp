@@ -42,9 +42,10 @@ MachineRates read_rates(const po::variables_map& values, const std::string& mach
     return {quantity(values, "bf16", "flop rate"), quantity(values, "fp8", "flop rate"),
             quantity(values, "bandwidth", "byte rate")};
   }
-  const std::string name = values.count("gpu") > 0 ? values["gpu"].as<std::string>() : machine;
+  const std::string own = machine.substr(0, machine.find('-'));  // of a profile that is an engine's: h200-sglang
+  const std::string name = values.count("gpu") > 0 ? values["gpu"].as<std::string>() : own;
   const GpuSpec gpu = find_gpu(name == "a100" ? "A100-80" : name).spec;
-  return {gpu.bf16_peak.count(), gpu.fp8_peak.count(), gpu.memory_bandwidth.count()};
+  return {gpu.bf16_peak.count(), gpu.fp8_peak.count(), gpu.memory_bandwidth.count(), gpu.fp4_peak.count()};
 }
 
 LinkRates read_link_rates(const po::variables_map& values) {
@@ -70,7 +71,8 @@ int import_words(const std::vector<std::string>& words) {
   const auto values =
       parse_words(words,
                   "epsim calibrate import COLLECTION --machine NAME --from FOLDER -o POINTS.h5\n\n"
-                  "Reads public measurements: aiconfigurator (a100, h100, h200), infersim (h20, h800).\n"
+                  "Reads public measurements: aiconfigurator (a100; h100, h200 and b200 with -sglang, -trtllm or -vllm behind\n"
+                  "it), infersim (h20, h800).\n"
                   "Which tables and rows become which points: calibration/FORMAT.md.\n",
                   options, {"collection"});
   if (!values) {
@@ -135,15 +137,26 @@ std::optional<std::string> tier_of(const std::string& name) {
   return file.root().maybe<std::string>("tier");
 }
 
+// A profile, the links of a file, or all profiles of a machine that has one for each engine.
 std::string profile_or_links_text(const std::string& name) {
-  return tier_of(name) ? link_text(link_profile(name, "")) : profile_text(fitted_profile(name));
+  if (tier_of(name)) {
+    return link_text(link_profile(name, ""));
+  }
+  std::string all;
+  for (const std::string& profile : fitted_profile_names()) {
+    if (profile.starts_with(catalogue_key(name) + "-")) {
+      all += (all.empty() ? "" : "\n") + profile_text(fitted_profile(profile));
+    }
+  }
+  return all.empty() ? profile_text(fitted_profile(name)) : all;
 }
 
 int show_words(const std::vector<std::string>& words) {
   const auto values =
       parse_words(words,
                   "epsim calibrate show PROFILE | FIT.yaml | LINKS.yaml | POINTS.h5\n\n"
-                  "A profile of the catalogue by its machine (a100), a fit of your own, its links, or raw points.\n",
+                  "A profile of the catalogue by its machine (a100; h200 shows one for each engine, h200-sglang one of them), a fit of\n"
+                  "your own, its links, or raw points.\n",
                   po::options_description("options"), {"what"});
   if (!values) {
     return 0;

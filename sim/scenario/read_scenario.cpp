@@ -31,16 +31,19 @@ void read_cluster(ConfigReader root, Scenario& s) {
   s.dispatch.network.fabric = std::move(section.fabric);
 }
 
-void check_fp8(ConfigReader root, const Scenario& s) {
-  const ConfigReader in = root.section(kRootKeys["cluster"]);
+void check_weight_type(ConfigReader root, const Scenario& s) {
+  const double bytes = s.model.ffn_weight_bytes();
+  const std::string suffix(bytes < 2 ? dtype_with(bytes)->suffix : "");
+  const GpuSpec& gpu = s.cluster.node.gpu;
   const FittedProfile* fits = s.compute.fitted.get();
-  const bool fp8 =
-      fits != nullptr && fits->find("dense_gemm_fp8") != nullptr && fits->find("grouped_gemm_fp8") != nullptr;
-  in.check(s.model.bytes_per_weight >= 2 || (fp8 && s.cluster.node.gpu.fp8_peak.count() > 0), "node",
-           fmt::format(
-               "model.dtype is fp8, and no fp8 kernels of the {} were measured; use bf16, or a node of H100, H200 or "
-               "H800.",
-               s.cluster.node.gpu.name));
+  const bool measured = fits != nullptr && fits->find("dense_gemm" + suffix) != nullptr &&
+                        fits->find("grouped_gemm" + suffix) != nullptr;
+  const bool has_it = (bytes < 1 ? gpu.fp4_peak : gpu.fp8_peak).count() > 0;
+  const ConfigReader in = root.section(kRootKeys["cluster"]);
+  in.check(bytes >= 2 || (measured && has_it), "node",
+           fmt::format("model.dtype is {0}, and no {0} kernels of the {1} were measured; use {2}.",
+                       bytes < 1 ? "fp4" : "fp8", gpu.name,
+                       bytes < 1 ? "fp8 or bf16, or a node of B200" : "bf16, or a node of H100, H200, B200 or H800"));
 }
 
 void read_loads(ConfigReader root, Scenario& s) {
@@ -150,7 +153,9 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   sections.read("model", {}, [&] { read_model(root, s); });
   sections.read("cluster", {}, [&] { read_cluster(root, s); });
   sections.read("parallelism", {"model", "cluster", "serving"}, [&] {
-    check_fp8(root, s);
+    ConfigReader serving = root.section(kRootKeys["serving"]);
+    s.compute.use_kernels_of(std::string(read_engine_profile(serving).kernels));
+    check_weight_type(root, s);
     read_parallelism(root, s);
   });
   EngineSettings engine;

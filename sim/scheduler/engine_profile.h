@@ -80,6 +80,7 @@ struct EngineProfile {
   void (*read)(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
   std::unique_ptr<Scheduler> (*make_scheduler)(const ServingOptions& options, const RankContext& context);
   std::span<const TransportDefault> transports;  // the first that applies counts; the last needs nothing
+  std::string_view kernels = {};  // whose kernels it runs (models/hardware/compute); empty: the first there are
   LayoutDefault layout = {};
   GraphSize graph_size = GraphSize::kOwn;
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor

@@ -75,6 +75,7 @@ EngineProfile sglang_0_4_8() {
           .read = read_sglang,
           .make_scheduler = make_scheduler_of<SglangScheduler>,
           .transports = kTransports048,
+          .kernels = "sglang",
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kSum,
           .refuses_deepep_auto =
@@ -92,6 +93,7 @@ EngineProfile sglang_0_5() {
           .read = read_sglang_0_5,
           .make_scheduler = make_scheduler_of<SglangScheduler>,
           .transports = kTransports05,
+          .kernels = "sglang",
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
@@ -105,6 +107,7 @@ EngineProfile sglang_0_4_10() {
           .read = read_sglang,
           .make_scheduler = make_scheduler_of<SglangScheduler>,
           .transports = kTransports0410,
+          .kernels = "sglang",
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true,

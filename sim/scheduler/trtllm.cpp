@@ -33,6 +33,7 @@ EngineProfile trtllm_1_x() {
           .read = read_trtllm,
           .make_scheduler = make_scheduler_of<TrtllmScheduler>,
           .transports = kTrtllmTransports,
+          .kernels = "trtllm",
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
           .aligned_prompts = "attention_dp_enable_balance=true",

@@ -39,6 +39,7 @@ EngineProfile vllm_v1() {
           .read = read_vllm,
           .make_scheduler = make_scheduler_of<VllmScheduler>,
           .transports = kTransports,
+          .kernels = "vllm",
           .graph_size = GraphSize::kOwn,
           .rebalanced_layer = kVllmRebalancedLayer,
           .aligned_prompts = "prefill_schedule_interval=2"};  // "interval=2 was optimal": vllm pull request 44558

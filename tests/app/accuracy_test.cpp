@@ -41,6 +41,15 @@ TEST_CASE("a row outside its band ends with exit code 1, unless it says why") {
   CHECK(run_epsim(dir, "validate --accuracy=.").exit_code == 2);
 }
 
+TEST_CASE("fp4 is priced on a B200 alone") {
+  const TempDir dir;
+  const std::string fp4 = "validate " + small_scenario() + " --set model.dtype=fp4 --set cluster.node=";
+  const Outcome hopper = run_epsim(dir, fp4 + "DGX-H200");
+  CHECK(hopper.exit_code == 2);
+  check_contains(hopper.err, {"model.dtype is fp4", "no fp4 kernels of the H200 were measured", "B200"});
+  CHECK(run_epsim(dir, fp4 + "p6-b200.48xlarge").exit_code == 0);
+}
+
 TEST_CASE("fp8 is priced where its kernels were measured, and refused elsewhere") {
   const TempDir dir;
   const Outcome ampere = run_epsim(dir, "validate " + small_scenario() + " --set model.dtype=fp8");

@@ -149,10 +149,11 @@ TEST_CASE("bad profiles are refused with the key that is wrong") {
     return std::string(
         test::error_of<InputError>([&] { read_fitted_profile(Config::from_text(text, "fit.yaml")); }).what());
   };
-  test::check_contains(refused("version: 2", "version: 9"), {"fit.yaml", "version", "reads version 2"});
+  test::check_contains(refused("version: 3", "version: 9"), {"fit.yaml", "version", "reads version 3"});
   test::check_contains(refused("op: dense_gemm", "op: dense_gem"), {"ops[0].op", "dense_gemm"});
-  test::check_contains(refused("correction: [", "correction: [0, "), {"correction", "where the knots span"});
-  test::check_contains(refused("correction: [", "correction: [.nan, "), {"correction", "finite"});
+  test::check_contains(refused("correction: \"", "correction: \"0 "), {"correction", "where the knots span"});
+  test::check_contains(refused("correction: \"", "correction: \"0.5 "), {"correction", "whole thousandths"});
+  test::check_contains(refused("correction: \"", "correction: \"10000 "), {"correction", "below 10000"});
   test::check_contains(refused("launch: ", "launch: -"), {"coefficients.launch"});
   test::check_contains(refused("supported: \"", "supported: \"1"), {"supported", "one 0 or 1 for every knot"});
   test::check_contains(refused("supported: \"1", "supported: \"2"), {"supported", "one 0 or 1 for every knot"});
@@ -177,6 +178,34 @@ TEST_CASE("operators that cannot be fitted are refused") {
   test::check_contains(notes, {"nccl_all_to_all", "not fitted"});
 }
 
+// Expert FFNs of 256 experts whose weights are read at 1 TB/s behind 20 us; of widths 128 to 2048 in two hidden sizes.
+PointTable expert_points(double narrow_takes) {
+  PointTable table{"grouped_gemm", {"rows", "groups", "rows_max", "hidden", "intermediate", "tokens"}, {}, {}, {}, {}, {}};
+  for (const double hidden : {2000.0, 4000.0}) {
+    for (const double width : {128.0, 256.0, 512.0, 1024.0, 2048.0}) {
+      for (double rows = 1; rows <= 65536; rows *= 2) {
+        const double groups = std::min(256.0, rows), weights = hidden * width, narrow = width == 128 ? narrow_takes : 1;
+        table.add(std::vector<double>{rows, groups, std::ceil(rows / groups), hidden, width, rows},
+                  narrow * (20e-6 + groups * 3 * weights * 2 / 1e12 + 6 * weights * rows / 50e12));
+      }
+    }
+  }
+  return table;
+}
+
+TEST_CASE("errors on widths and hidden sizes that a fit has not seen are those of fits without them") {
+  const FittedOp same = fit_op(expert_points(1), kRates, "a test").op;
+  REQUIRE(same.held_out_width.has_value());
+  REQUIRE(same.held_out_model.has_value());
+  CHECK(same.held_out_width->points == 170);  // all of them, each once: 2 hidden sizes, 5 widths, 17 numbers of rows
+  CHECK(same.held_out_model->points == 170);
+  CHECK(same.held_out_width->p95 < 0.05);
+  // Widths of 128 take three times as long: the fit that sees them knows, and one that does not is off by two thirds.
+  const FittedOp odd = fit_op(expert_points(3), kRates, "a test").op;
+  CHECK(odd.held_out.median < 0.05);
+  CHECK(odd.held_out_width->worst > 0.5);
+}
+
 // Decode attention of an engine's kernel: 5 us and twice the KV cache's bytes.
 PointTable decode_points() {
   PointTable table{"gqa_decode", {"batch", "length", "heads", "kv_heads", "head_dim"}, {}, {}, {}, {}, {}};
@@ -197,7 +226,9 @@ TEST_CASE("attention that was not measured is that of the committed fit of the s
     notes.clear();
     return fit_profile(file, kRates, [&](const std::string& note) { notes += note; });
   };
-  const FittedProfile committed = fitted_profile("h200"), own = fit("NVIDIA H200", {dense_points(0)});
+  FittedProfile committed = fitted_profile("h200-sglang");  // the first of the H200's; it lacks prompts of MLA
+  committed.complete_from(fitted_profile("h200-trtllm"));
+  const FittedProfile own = fit("NVIDIA H200", {dense_points(0)});
   CHECK(own.find("dense_gemm")->kernel == "made up");
   CHECK(own.find("grouped_gemm") == nullptr);  // attention alone is taken
   for (const char* op : {"mla_prefill", "mla_decode", "gqa_prefill", "gqa_decode"}) {
@@ -207,11 +238,11 @@ TEST_CASE("attention that was not measured is that of the committed fit of the s
     CHECK(own.find(op)->price(place).time == committed.find(op)->price(place).time);
     CHECK(own.find(op)->source == committed.find(op)->source);
   }
-  test::check_contains(notes, {"attention: not measured", "committed fit 'h200'"});
-  test::check_contains(own.notes, {"committed fit 'h200'", "Apache-2.0"});
+  test::check_contains(notes, {"attention: not measured", "committed fit 'h200-sglang'", "committed fit 'h200-trtllm'"});
+  test::check_contains(own.notes, {"committed fit 'h200-sglang'", "Apache-2.0"});
 
-  CHECK(fit("NVIDIA B200", {dense_points(0)}).ops.size() == 1);
-  test::check_contains(notes, {"no committed fit", "NVIDIA B200", "attention_prefill and attention_decode"});
+  CHECK(fit("NVIDIA B300", {dense_points(0)}).ops.size() == 1);
+  test::check_contains(notes, {"no committed fit", "NVIDIA B300", "attention_prefill and attention_decode"});
 
   const FittedProfile brought = fit("NVIDIA H200", {dense_points(0), decode_points()});
   CHECK(brought.ops.size() == 2);  // attention of one's own is not mixed with others'

@@ -13,19 +13,33 @@ namespace {
 struct Band {
   double median, p95;
 };
+// SGLang's dense products of 1 to 16 rows, which are the same work, differ from their median by 18 to 33 % at the 95th
+// percentile.
 Band band_of(const FittedOp& op) {
   const bool attention = op.kind != OpKind::kGroupedGemm && op.kind != OpKind::kDenseGemm;
-  return attention ? Band{0.08, 0.25} : Band{0.06, 0.20};
+  const bool noisy = op.source.find("/sglang/0.5.14/") != std::string::npos;
+  return attention ? Band{0.08, 0.28} : noisy ? Band{0.07, 0.30} : Band{0.06, 0.20};
 }
 
-TEST_CASE("held-out errors of A100, H100 and H200 are inside their bands") {
-  for (const char* machine : {"a100", "h100", "h200"}) {
+// What repeated rows of a table differ by: no fit can be nearer. By a third more at the 95th percentile: the percentile of
+// a few hundred differences is itself known that well.
+double noise_p95(const FittedOp& op) { return op.noise ? op.noise->p95 : 0; }
+
+TEST_CASE("held-out errors of A100, H100, H200 and B200 are inside their bands") {
+  for (const std::string& machine : fitted_profile_names()) {
+    if (machine == "h20" || machine == "h800") {  // too few points (calibration/FORMAT.md)
+      continue;
+    }
     for (const FittedOp& op : fitted_profile(machine).ops) {
       CAPTURE(machine);
       CAPTURE(op.op);
       CHECK(op.held_out.median <= band_of(op).median);
-      CHECK(op.held_out.p95 <= band_of(op).p95);
+      CHECK(op.held_out.p95 <= std::max(band_of(op).p95, 1.3 * noise_p95(op)));
       CHECK(op.held_out.points >= 50);
+      if (op.held_out_width) {
+        CHECK(op.held_out_width->median <= 0.10);
+        CHECK(op.held_out_model->median <= 0.10);
+      }
       if (op.held_out_skewed) {
         CHECK(op.held_out_skewed->median <= 0.10);
         CHECK(op.held_out_skewed->p95 <= 0.25);
@@ -77,10 +91,48 @@ TEST_CASE("the main job's GPU prices from its fits") {
   CHECK(compute.experts(8192, 4).time > compute.experts(4096, 4).time);
 }
 
+// Seconds that the experts of DeepSeek-R1 take on one GPU of eight that split each of them, for all of the model's
+// tokens: `rows` on all 256.
+double narrow_experts(const char* gpu, const char* engine, double bytes, double rows) {
+  GpuEntry entry = find_gpu(gpu);
+  entry.compute.use_kernels_of(engine);
+  MoeSpec model = find_model("deepseek-r1");
+  model.bytes_per_weight = std::max(1.0, bytes);
+  model.bytes_per_ffn_weight = bytes;
+  const Parallelism split{.gpus = 8, .attention_tp = 8, .moe_tp = 8};
+  const ComputeModel compute(split.one_gpu_of(model), entry.spec, split, entry.compute);
+  return compute.experts(rows, 256).time.count();
+}
+
+// AIConfigurator at 095f58a, experts of 7168 x 2048 split over 8 GPUs, power_law_1.01, in ms: 8192 tokens with 65536 rows
+// on 256 experts, and 1024 with 8192. Tables of each engine: sglang/0.5.14, trtllm/1.3.0rc20.
+TEST_CASE("an engine's narrow experts take what its own table has for them") {
+  CHECK(narrow_experts("H200", "sglang", 1, 65536) == doctest::Approx(2.0397 * 1e-3).epsilon(0.15));
+  CHECK(narrow_experts("H200", "sglang", 1, 8192) == doctest::Approx(0.5385 * 1e-3).epsilon(0.15));
+  CHECK(narrow_experts("H200", "trtllm", 1, 65536) == doctest::Approx(5.1508 * 1e-3).epsilon(0.15));
+  CHECK(narrow_experts("B200", "sglang", 1, 65536) == doctest::Approx(1.3084 * 1e-3).epsilon(0.15));
+  CHECK(narrow_experts("B200", "sglang", 0.5625, 65536) == doctest::Approx(0.6375 * 1e-3).epsilon(0.15));
+}
+
+TEST_CASE("what an engine's tables lack is another engine's kernel of the same GPU, and said so") {
+  ComputeProfile compute = find_gpu("H200").compute;
+  compute.use_kernels_of("sglang");
+  CHECK(compute.fitted->find("grouped_gemm_fp8")->kernel == "sglang_fused_moe_triton");
+  CHECK(compute.fitted->find("mla_prefill")->source.find("trtllm") != std::string::npos);
+  CHECK(compute.stand_ins == "h200-sglang lacks mla_decode_fp8, mla_prefill from h200-trtllm");
+  const ComputeProfile behind = compute.behind_deep_ep();
+  CHECK(behind.fitted->find("grouped_gemm_fp8")->kernel == "moe_torch_flow_cutlass");
+  CHECK(behind.fitted->find("dense_gemm")->source == compute.fitted->find("dense_gemm")->source);
+  compute.use_kernels_of("trtllm");
+  CHECK(compute.fitted->find("grouped_gemm_fp8")->kernel == "moe_torch_flow_cutlass");
+  compute.use_kernels_of("an engine without kernels");
+  CHECK(compute.fitted->find("grouped_gemm_fp8")->kernel == "sglang_fused_moe_triton");  // the first there are
+}
+
 TEST_CASE("another GPU's fits are extrapolated, and an unknown machine lists those there are") {
-  const GpuEntry b200 = find_gpu("B200");
+  const GpuEntry gb200 = find_gpu("GB200");
   const MoeSpec model = find_model("deepseek-r1");
-  const ComputeModel compute(model, b200.spec, {.gpus = 8, .attention_tp = 8}, b200.compute);
+  const ComputeModel compute(model, gb200.spec, {.gpus = 8, .attention_tp = 8}, gb200.compute);
   CHECK(compute.experts(4096, 32).origin == Origin::kExtrapolated);
   CHECK_THROWS_WITH_AS(fitted_profile("a200"), doctest::Contains("a100"), InputError);
 }

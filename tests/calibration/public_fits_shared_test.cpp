@@ -38,13 +38,14 @@ void check_committed(const std::string& collection, const std::string& machine, 
 TEST_CASE("the committed fits are those of the public tables") {
   check_committed("aiconfigurator", "a100", "grouped_gemm");
   check_committed("aiconfigurator", "a100", "mla_decode");
-  check_committed("aiconfigurator", "h200", "mla_prefill");
+  check_committed("aiconfigurator", "h200-trtllm", "mla_prefill");
+  check_committed("aiconfigurator", "b200-sglang", "mla_decode_fp8");
   check_committed("infersim", "h800", "grouped_gemm_fp8");
   check_committed("infersim", "h800", "mla_decode");
 }
 
 TEST_CASE("the straggler of 4096 tokens over 32 ranks follows from even groups and the routing that was drawn") {
-  const FittedProfile profile = fitted_profile("h200");
+  const FittedProfile profile = fitted_profile("h200-deepep");
   const FittedOp& op = *profile.find("grouped_gemm_fp8");
   // The source measured rank 0, the busiest, over five draws: 0.220, 0.503 and 0.625 ms.
   const auto predicted = [&](double alpha) {

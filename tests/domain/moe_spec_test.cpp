@@ -102,6 +102,17 @@ TEST_CASE("tied embeddings count once, and other types by their size") {
   CHECK(m.kv_bytes_per_token(4).count() == 192512.0 / 8);
 }
 
+// nvidia/DeepSeek-R1-0528-FP4-v2: FFNs and attention's output in nvfp4, 4 bits and an fp8 scale for every 16: 9/16 B.
+TEST_CASE("a checkpoint of mixed types") {
+  MoeSpec m = deepseek_r1();
+  const Bytes split = m.attention_split_bytes(), embedding = m.embedding_bytes();
+  m.bytes_per_output_weight = m.bytes_per_ffn_weight = 0.5625;
+  CHECK(m.expert_bytes().count() == 3.0 * 7168 * 2048 * 9 / 16);
+  CHECK(m.dense_ffn_bytes().count() == 3.0 * 7168 * 18432 * 9 / 16);
+  CHECK(m.attention_split_bytes().count() == split.count() - 128.0 * 128 * 7168 * (2 - 9.0 / 16));
+  CHECK(m.embedding_bytes() == embedding);
+}
+
 TEST_CASE("which layers are MoE") {
   CHECK(deepseek_r1().moe_layers() == 58);
   CHECK(deepseek_r1().dense_layers() == 3);

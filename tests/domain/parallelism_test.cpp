@@ -51,10 +51,15 @@ TEST_CASE("EP ranks of several GPUs: what placements are made for, and what a GP
   MoeSpec fp8 = test::deepseek_r1();
   fp8.bytes_per_weight = 1;
   CHECK_NOTHROW(p.validate(fp8, kEightNodes));  // a block of 128 columns each
-  p.moe_tp = 32;
+  CHECK(p.one_gpu_of(fp8).moe_intermediate == 128);
+  p.moe_tp = 32;  // 64 columns, padded to a block; in bf16 they are as they are
+  CHECK_NOTHROW(p.validate(fp8, kEightNodes));
+  CHECK(p.one_gpu_of(fp8).moe_intermediate == 128);
+  CHECK(p.one_gpu_of(test::deepseek_r1()).moe_intermediate == 64);
+  fp8.moe_intermediate = 2049;
   const InputError e = test::error_of<InputError>([&] { p.validate(fp8, kEightNodes); });
   CHECK(e.place.key == "parallelism.ep_size");
-  test::check_contains(e.what(), {"2048 columns", "32 GPUs", "blocks of 128"});
+  test::check_contains(e.what(), {"2049 columns", "32 GPUs"});
 }
 
 TEST_CASE("layouts that do not divide are refused with the numbers") {

@@ -161,7 +161,7 @@ TEST_CASE("hardware without measurements of its own is extrapolated, and says fr
   CHECK(find_node("HGX-H800").network.intra.carried_over.find("H100") != std::string::npos);
   CHECK(find_gpu("A100-80").compute.weight_read.origin == Origin::kInterpolated);
   CHECK(find_gpu("RTX-3090").compute.weight_read.origin == Origin::kExtrapolated);
-  CHECK(find_gpu("B200").compute.dense_gemm.at(4096).origin == Origin::kExtrapolated);
+  CHECK(find_gpu("GB200").compute.dense_gemm.at(4096).origin == Origin::kExtrapolated);
   for (const CatalogueItem& item : list_nodes()) {
     const NodeEntry node = find_node(item.name);
     CAPTURE(item.name);

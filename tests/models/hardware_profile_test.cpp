@@ -265,7 +265,7 @@ TEST_CASE("dense and grouped GEMM on the A100") {
 }
 
 TEST_CASE("shares that the profiles promise lie where they were measured") {
-  for (const char* name : {"a100", "h100", "h200"}) {
+  for (const char* name : {"a100", "h100", "h200", "b200"}) {
     CAPTURE(name);
     const ComputeProfile p = compute_profile(name, "");
     for (const Figure* figure :
