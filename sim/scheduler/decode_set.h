@@ -9,8 +9,8 @@
 //   Ignores: trees of proposals, acceptance that differs by request. The drafter's own time is
 //            sim/step/drafter.h's.
 //   Source : Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", ICML 2023, section 3.1 (the
-//            i.i.d. acceptance rate alpha; that of DeepSeek's layer, run on its own output, falls with the position); DeepSeek-V3 Technical Report (arXiv 2412.19437), section 5.4.3: MTP with
-//            one proposed token, accepted at 85 to 90 %.
+//            i.i.d. acceptance rate alpha); DeepSeek-V3 Technical Report (arXiv 2412.19437), section 5.4.3: MTP with
+//            one proposed token, accepted at 85 to 90 %. Those that the layer makes from its own output fall behind.
 #pragma once
 
 #include <cstdint>
