@@ -16,9 +16,9 @@ constexpr std::size_t kKnownProducts = 4096;
 // The hottest expert of a group, over the group's mean: see the header.
 constexpr double kSkewExponent = 0.31;
 
-// SGLang's tables but the A100's, vLLM's, and TensorRT-LLM's of its own cubins measure whole models on one GPU: few experts are touched only by few tokens. Many rows for few
-// experts, what a GPU of an expert-parallel group has, lie beyond every point, and a fit's correction means nothing
-// there. The A100's table has them.
+// SGLang's tables but the A100's, vLLM's, and TensorRT-LLM's of its own cubins measure whole models on one GPU: few experts
+// are touched only by few tokens. Many rows for few experts, what a GPU of an expert-parallel group has, lie beyond every
+// point, and a fit's correction means nothing there. The A100's table has them.
 constexpr std::string_view kWholeModelKernels[] = {"sglang_", "vllm_", "moe_torch_flow_min_latency"};  // or begin so
 constexpr double kMostMeasuredGroups = 256;
 // Rows per expert up to which few touched experts were measured, and from which all of a model's experts were touched.

@@ -53,7 +53,8 @@ std::vector<ComputeModel::AttentionMatrix> ComputeModel::attention_matrices(cons
            {{hidden, heads * a.v_head_dim, WeightsOf::kOutput}, 0, softmax}};
   } else {
     const double kv_heads = std::max(1.0, a.kv_heads / tp), queries = a.output_gate ? 2 * heads : heads;
-    out = {{{(queries + 2 * kv_heads) * a.head_dim, hidden}, 1, softmax}, {{hidden, heads * a.head_dim, WeightsOf::kOutput}, 0, softmax}};
+    out = {{{(queries + 2 * kv_heads) * a.head_dim, hidden}, 1, softmax},
+           {{hidden, heads * a.head_dim, WeightsOf::kOutput}, 0, softmax}};
   }
   if (sparse > 0) {
     const double index_heads = a.indexer.heads, width = a.indexer.head_dim;
@@ -305,8 +306,9 @@ Price ComputeModel::gate(std::int64_t tokens) const {
   }
   const Bytes scores(here * model_.experts * 4.0);  // float32
   const bool fits = fitted_ && fitted_->has_dense();
-  const Price router = fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden, WeightsOf::kUnquantised})
-                            : gemm(here, Bytes(1.0 * model_.hidden * model_.experts * model_.bytes_per_weight));
+  const Price router =
+      fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden, WeightsOf::kUnquantised})
+           : gemm(here, Bytes(1.0 * model_.hidden * model_.experts * model_.bytes_per_weight));
   return router + memory_bound(scores, kGateKernels);
 }
 
@@ -323,7 +325,7 @@ Price ComputeModel::ffn(std::int64_t tokens, double intermediate, Sharding shard
   const Bytes activation(width * rows * 3.0 * model_.bytes_per_weight);  // two inputs, one output, per column
   const bool fits = fitted_ && fitted_->has_dense();
   const Price products = fits ? fitted_->product(rows, {2 * width, hidden, WeightsOf::kFfn}) +
-                                  fitted_->product(rows, {hidden, width, WeightsOf::kFfn})
+                                    fitted_->product(rows, {hidden, width, WeightsOf::kFfn})
                               : gemm(rows, Bytes(3.0 * hidden * width * model_.bytes_per_weight));
   return products + (fitted_ ? fitted_->activation(rows, width) : std::nullopt).value_or(memory_bound(activation, 1));
 }
@@ -391,7 +393,8 @@ Price ComputeModel::head(std::int64_t sampled) const {
   const auto rows = static_cast<double>(sampled);
   const bool fits = fitted_ && fitted_->has_dense();
   const Price product =
-      fits ? fitted_->product(rows, {model_.vocab / ways, 1.0 * model_.hidden, WeightsOf::kUnquantised}) : gemm(rows, matrix);
+      fits ? fitted_->product(rows, {model_.vocab / ways, 1.0 * model_.hidden, WeightsOf::kUnquantised})
+           : gemm(rows, matrix);
   return product + memory_bound(logits, 1);
 }
 

@@ -180,7 +180,8 @@ TEST_CASE("operators that cannot be fitted are refused") {
 
 // Expert FFNs of 256 experts whose weights are read at 1 TB/s behind 20 us; of widths 128 to 2048 in two hidden sizes.
 PointTable expert_points(double narrow_takes) {
-  PointTable table{"grouped_gemm", {"rows", "groups", "rows_max", "hidden", "intermediate", "tokens"}, {}, {}, {}, {}, {}};
+  PointTable table{
+      "grouped_gemm", {"rows", "groups", "rows_max", "hidden", "intermediate", "tokens"}, {}, {}, {}, {}, {}};
   for (const double hidden : {2000.0, 4000.0}) {
     for (const double width : {128.0, 256.0, 512.0, 1024.0, 2048.0}) {
       for (double rows = 1; rows <= 65536; rows *= 2) {
@@ -238,7 +239,8 @@ TEST_CASE("attention that was not measured is that of the committed fit of the s
     CHECK(own.find(op)->price(place).time == committed.find(op)->price(place).time);
     CHECK(own.find(op)->source == committed.find(op)->source);
   }
-  test::check_contains(notes, {"attention: not measured", "committed fit 'h200-sglang'", "committed fit 'h200-trtllm'"});
+  test::check_contains(notes,
+                       {"attention: not measured", "committed fit 'h200-sglang'", "committed fit 'h200-trtllm'"});
   test::check_contains(own.notes, {"committed fit 'h200-sglang'", "Apache-2.0"});
 
   CHECK(fit("NVIDIA B300", {dense_points(0)}).ops.size() == 1);
