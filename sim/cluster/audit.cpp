@@ -30,7 +30,7 @@ bool times_in_order(const RequestRecord& r) {
 }
 
 void add_record(RecordSums& sums, const RequestRecord& r, Ticks end) {
-  const bool routed = r.rank >= 0;
+  const bool arrived = r.rank >= 0 || r.outside;
   if (r.state == RequestState::kCompleted) {
     ++sums.completed;
     sums.input_tokens += r.input_tokens;
@@ -44,7 +44,7 @@ void add_record(RecordSums& sums, const RequestRecord& r, Ticks end) {
     return;
   }
   ++(r.state == RequestState::kRunning ? sums.running : sums.waiting);
-  if (routed) {
+  if (arrived) {
     ++sums.in_system;
     sums.residence += (end - r.arrival).count();
   }

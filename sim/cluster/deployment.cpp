@@ -73,40 +73,6 @@ Deployment::Deployment(const RequestTrace& trace, std::span<const InstanceSpec> 
   }
 }
 
-// Every client sends its first request of the warm-up, or of the part that is measured.
-void Deployment::start_clients() {
-  const ClosedLoop& loop = trace_.closed_loop;
-  for (int client = 0; client < loop.concurrency; ++client) {
-    const Ticks later = loop.ramp / loop.concurrency * client;
-    if (sent_ < (warming_up_ ? loop.warmup : std::ssize(trace_.requests))) {
-      queue_.push(now_ + later, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
-    }
-  }
-}
-
-// So many requests have ended: as many clients of a closed loop send their next.
-void Deployment::send_next(std::int64_t requests) {
-  if (trace_.closed_loop.concurrency == 0) {
-    return;
-  }
-  const std::int64_t end = warming_up_ ? trace_.closed_loop.warmup : std::ssize(trace_.requests);
-  for (; requests > 0 && sent_ < end; --requests) {
-    queue_.push(now_, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
-  }
-  if (warming_up_ && arrived_ == end && counters_.requests.in_system() == 0) {
-    warming_up_ = false;
-    counters_.warmup_gaps = counters_.gaps.count();
-    counters_.gaps = {};
-    start_clients();
-  }
-}
-
-void Deployment::expect_arrival(std::size_t request) {
-  if (trace_.closed_loop.concurrency == 0 && request < trace_.requests.size()) {
-    queue_.push(trace_.requests[request].arrival, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(request)});
-  }
-}
-
 void Deployment::expect_step(std::size_t instance) {
   if (!instances_[instance].step_expected) {
     queue_.push(now_, Phase::Schedule, StepDue{static_cast<std::int32_t>(instance)});
@@ -159,30 +125,6 @@ std::size_t Deployment::pick(std::span<const std::size_t> among, std::size_t& ne
         {instances_[i].outstanding_tokens(), rule == Router::kCacheAware ? instances_[i].cached_tokens(request) : 0});
   }
   return among[pick_choice(choices, result_.requests[static_cast<std::size_t>(request)].input_tokens)];
-}
-
-// Queues the request at a rank; its instance.
-std::size_t Deployment::route(std::int32_t request) {
-  const std::size_t instance = pick_alive(fronts_, next_front_, request);
-  const std::size_t rank = instances_[instance].enqueue(request);
-  const auto number = static_cast<std::int32_t>(first_rank(instance) + static_cast<std::int64_t>(rank));
-  result_.requests[static_cast<std::size_t>(request)].rank = number;
-  fingerprint_.add(static_cast<std::uint64_t>(number));
-  return instance;
-}
-
-void Deployment::on(const RequestArrived& event) {
-  counters_.requests.arrived();
-  ++arrived_;
-  result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
-  if (!can_serve()) {
-    expect_arrival(static_cast<std::size_t>(event.request) + 1);
-    fail(event.request);
-    return;
-  }
-  const std::size_t instance = route(event.request);
-  expect_arrival(static_cast<std::size_t>(event.request) + 1);
-  expect_step(instance);
 }
 
 void Deployment::ended(std::int64_t requests) {
@@ -354,6 +296,9 @@ void Deployment::on(const StepDue& event) {
   }
   observe(static_cast<std::size_t>(event.instance));
   if (duration == Ticks{}) {
+    if (instance.role() == InstanceRole::kDecode) {
+      start_transfers(static_cast<std::size_t>(event.instance));  // of requests that it has just seen
+    }
     pass_without_step(static_cast<std::size_t>(event.instance));
     return;
   }

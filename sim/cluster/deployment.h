@@ -71,6 +71,7 @@ class Deployment {
 
   void on(const StepDone& event);
   void on(const RequestArrived& event);
+  void on(const RequestReady& event);
   void on(const StepDue& event);
   void on(const KvArrived& event);
   void on(const HardwareChanged& event);

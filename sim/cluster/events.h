@@ -19,6 +19,11 @@ struct RequestArrived {
   std::int32_t request;  // position in the trace
   std::int64_t number() const { return request; }
 };
+// The scheduler of an instance may see the request (Phase::Arrive).
+struct RequestReady {
+  std::int32_t request;
+  std::int64_t number() const { return request; }
+};
 // The ranks form their batches, after everything else that happens at that time (Phase::Schedule).
 struct StepDue {
   std::int32_t instance;
@@ -46,7 +51,8 @@ struct WeightsArrived {
   std::int64_t number() const { return instance; }
 };
 
-using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged, WeightsArrived>;
+using ServingEvent =
+    std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged, WeightsArrived, RequestReady>;
 
 inline void add_to(Fingerprint& fingerprint, const ServingEvent& event) {
   fingerprint.add(static_cast<std::uint64_t>(event.index()));

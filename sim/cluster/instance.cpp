@@ -36,7 +36,7 @@ std::size_t Instance::enqueue(std::int32_t request) {
 
 std::size_t Instance::enqueue_remote(std::int32_t request) {
   const std::size_t rank = router_.pick(ranks_, request);
-  ranks_[rank]->enqueue_remote(request);
+  ranks_[rank]->enqueue_remote(request, spec_.options.receive_interval == 1 || !stepping);
   return rank;
 }
 
@@ -142,7 +142,7 @@ bool Instance::holds_step(Ticks now) {
 Instance::Started Instance::start_step(Ticks now, const RunControl& control, RunCounters& counters,
                                        Fingerprint& fingerprint) {
   if (held_launch_ || !looping_) {
-    take_in();
+    take_in(now);
   }
   const Formed formed = form_batches(now, counters, fingerprint);
   if (formed.tokens == 0) {
@@ -172,8 +172,11 @@ Instance::Started Instance::start_step(Ticks now, const RunControl& control, Run
   return {duration, finished};
 }
 
-void Instance::take_in() {
-  std::for_each(ranks_.begin(), ranks_.end(), [](const auto& rank) { rank->take_in(); });
+void Instance::take_in(Ticks now) {
+  const bool busy = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->busy(); });
+  const bool receives = !busy || spec_.options.receive_interval == 1 || passes_ >= spec_.options.receive_interval;
+  passes_ = receives ? 0 : passes_;
+  std::for_each(ranks_.begin(), ranks_.end(), [&](const auto& rank) { rank->take_in(now, receives); });
 }
 
 std::int64_t Instance::hand_out(Ticks now, RunCounters& counters) {
@@ -188,13 +191,14 @@ std::int64_t Instance::hand_out(Ticks now, RunCounters& counters) {
 
 // What the host does once the step is launched, unless the launch holds it.
 std::int64_t Instance::after_launch(Ticks now, RunCounters& counters) {
+  passes_ += kind_of(batches_) == StepKind::kDecode ? 1 : spec_.options.receive_interval;
   held_launch_ = held_launch_ && looping_ && spec_.options.overlap_schedule;
   looping_ = spec_.options.overlap_schedule;
   if (held_launch_) {
     return 0;
   }
   const std::int64_t finished = hand_out(now, counters);
-  take_in();
+  take_in(now);
   return finished;
 }
 

@@ -102,7 +102,7 @@ class Instance {
   };
   std::int64_t hand_out(Ticks now, RunCounters& counters);
   std::int64_t after_launch(Ticks now, RunCounters& counters);
-  void take_in();
+  void take_in(Ticks now);
   bool align_prompts();
   Formed form_batches(Ticks now, RunCounters& counters, Fingerprint& fingerprint);
   StepCost price(Ticks now, const RunControl& control);
@@ -117,6 +117,7 @@ class Instance {
   InstanceTotals totals_;
   std::optional<Ticks> held_since_;
   bool unseen_tokens_ = false;  // a step has ended, and its tokens are not handed out
+  int passes_ = 0;              // since new requests were looked for: steps, those with prompts as many as it takes
   bool looping_ = false;        // a step was launched before the next one
   bool held_launch_ = false;    // of the latest step: the host comes to the tokens of the one before when it ends
 };

@@ -50,8 +50,10 @@ constexpr KeyTable kKeys({
     {"router", key::one_of<Router>(), key::by("round_robin; least_tokens with trtllm_1_x"),
      "Which DP rank takes a request."},
     {"step_gap", key::time(), key::is(Seconds(0)), "Time added to every step."},
-    {"launch_time", key::time(), key::by("23us"),
+    {"launch_time", key::time(), key::by("the engine's"),
      "Host time per kernel of a step without a CUDA graph; 0s: the host is never waited for."},
+    {"request_time", key::time(), key::by("the engine's"),
+     "Time of each request outside the scheduler before its first token: HTTP, tokenizer, detokenizer."},
     {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
     {"eager_gap", key::time(), key::is(Seconds(0)), "Time added to steps without a CUDA graph."},
     {"scheduler_gap", key::time(), key::is(Seconds(0)),
@@ -95,15 +97,11 @@ void read_speculation(ConfigReader in, SpeculativeOptions& out) {
   }
 }
 
-// Eager decode steps of Llama-3-8B at batch 1 take 8.23 ms (FlashInfer) and 9.28 ms (Triton) with 32 layers of 12 kernels
-// (eager_work.h): 21.4 and 24.2 us. SGLang and vLLM agree within 1.3 % in DeepSpeed's pull request 8352.
-const EngineDefault<Seconds> kLaunchTime{
-    Seconds(23e-6), "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
-
 void read_common(ConfigReader& in, const EngineProfile& profile, ServingOptions& out) {
   out.router = in.read<Router>(kKeys["router"], profile.router);
   out.step_gap = in.read<Seconds>(kKeys["step_gap"]);
-  out.launch_time = or_engine(in, kKeys["launch_time"], kLaunchTime);
+  out.launch_time = or_engine(in, kKeys["launch_time"], profile.launch_time);
+  out.request_time = or_engine(in, kKeys["request_time"], profile.request_time);
   out.gaps.graph = in.read<Seconds>(kKeys["graph_gap"]);
   out.gaps.eager = in.read<Seconds>(kKeys["eager_gap"]);
   out.gaps.scheduler = in.read<Seconds>(kKeys["scheduler_gap"]);

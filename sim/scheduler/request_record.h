@@ -18,6 +18,7 @@ enum class RequestState : std::uint8_t {
 struct RequestRecord {
   std::int32_t rank = -1;  // DP rank that served it, numbered over all instances; of two the one that decodes
   RequestState state = RequestState::kWaiting;
+  bool outside = false;           // has arrived, and no scheduler may see it yet (ServingOptions::request_time)
   std::uint16_t retractions = 0;  // times that its KV memory was taken back
   std::uint16_t retries = 0;      // times that it was started anew because its rank was lost
   std::int32_t input_tokens = 0;
@@ -25,8 +26,8 @@ struct RequestRecord {
   std::int32_t cached_tokens = 0;  // of the input, found in the prefix cache when it was admitted
   Ticks arrival{};
   Ticks admitted{};  // first step that worked on it began
-  // When the host saw the token that ended its prefill (sim/cluster/instance.h), or the transfer to its decode instance
-  // ended.
+  // When the host saw the token that ended its prefill (sim/cluster/instance.h), or that the transfer to its decode
+  // instance had ended.
   Ticks first_token{};
   Ticks finished{};  // when the host saw its last token; of a failed request the moment when it failed
 };

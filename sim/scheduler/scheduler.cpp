@@ -30,7 +30,7 @@ std::span<const std::int32_t> Scheduler::path_of(std::int32_t request) const {
 }
 
 void Scheduler::enqueue(std::int32_t request) {
-  if (options_.overlap_schedule) {
+  if (options_.overlap_schedule || options_.receive_interval > 1) {
     unseen_.push_back(request);
   } else {
     waiting_.push(request);
@@ -38,10 +38,19 @@ void Scheduler::enqueue(std::int32_t request) {
   outstanding_tokens_ += tokens_of(record(request));
 }
 
-void Scheduler::take_in() {
-  std::for_each(unseen_.begin(), unseen_.end(), [this](std::int32_t request) { waiting_.push(request); });
-  unseen_.clear();
-  joinable_ = joining_.size();
+void Scheduler::take_in(Ticks now, bool receives) {
+  if (receives) {
+    std::for_each(unseen_.begin(), unseen_.end(), [this](std::int32_t request) { waiting_.push(request); });
+    std::for_each(unheard_.begin(), unheard_.end(), [this](std::int32_t request) { remote_.push(request); });
+    unseen_.clear();
+    unheard_.clear();
+  }
+  for (; joinable_ < joining_.size(); ++joinable_) {
+    DecodeSet::Member& m = joining_[joinable_];
+    if (record(m.request).first_token == Ticks{}) {
+      mutable_record(m.request).first_token = m.last_token = now;
+    }
+  }
 }
 
 std::int64_t Scheduler::prompt_of(std::int32_t request) const {

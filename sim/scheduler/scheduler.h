@@ -49,10 +49,13 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   void enqueue(std::int32_t request);
-  bool has_work() const { return !active_.empty() || !waiting_.empty() || !unseen_.empty(); }
-  // What has come so far, requests and prompts from elsewhere, is there for the next batch. Where the schedule does not
-  // overlap it always is.
-  void take_in();
+  bool has_work() const { return !active_.empty() || !waiting_.empty() || !unseen_.empty() || !unheard_.empty(); }
+  // What has come so far is there for the next batch: prompts from elsewhere, whose first token is out now, and new requests
+  // where the scheduler `receives` any. Where the schedule does not overlap, and no interval keeps requests back, it always
+  // is.
+  void take_in(Ticks now, bool receives);
+  // Some request is known here that has not ended.
+  bool busy() const { return !active_.empty() || !waiting_.empty() || !remote_.empty(); }
 
   // Of a prefill instance that sends chunks: prompts under way of which more has been computed since the last call, and
   // their tokens in KV memory.
@@ -64,9 +67,9 @@ class Scheduler {
   // Of a prefill instance: the prompts that ended since the last call. They hold their memory until they are released.
   std::vector<std::int32_t> take_handed_over();
   void release_handed_over(std::int32_t request);
-  // Of a decode instance: a request whose prompt was computed elsewhere queues for memory; admit_remote() sets it aside
+  // Of a decode instance: a request whose prompt was computed elsewhere queues for memory, at once or when it is taken in; admit_remote() sets it aside
   // for the first in the queue if it can; receive() ends the transfer, and the request decodes from the next step on.
-  void enqueue_remote(std::int32_t request);
+  void enqueue_remote(std::int32_t request, bool at_once);
   std::optional<std::int32_t> admit_remote();
   void receive(std::int32_t request, Ticks now);
 
@@ -264,6 +267,7 @@ class Scheduler {
   std::vector<std::int32_t> in_transfer_;   // hold memory, and neither compute nor decode
   std::vector<std::int32_t> handed_over_;   // of these, not yet taken
   std::vector<std::int32_t> unseen_;        // arrived, not taken in
+  std::vector<std::int32_t> unheard_;       // likewise, of those whose prompt was computed elsewhere
   std::vector<DecodeSet::Member> joining_;  // decode from the next step on
   std::size_t joinable_ = 0;                // so many of them: the others are not taken in
   std::vector<std::int32_t> chunks_;        // prompts that the step under way works on

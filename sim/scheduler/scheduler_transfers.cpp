@@ -4,7 +4,9 @@
 //   Source : sgl-project/sglang v0.4.8 disaggregation/decode.py: DecodePreallocQueue (memory for the prompt beside
 //            num_reserved_decode_tokens, 512, of every running request and of this one; retracted requests first, from
 //            host memory); disaggregation/prefill.py: a request's memory is freed when its transfer has ended; what has
-//            been computed of a prompt goes out when the host has seen it (process_prefill_chunk, send_kv_chunk).
+//            been computed of a prompt goes out when the host has seen it (process_prefill_chunk, send_kv_chunk); the
+//            decode instance hands out the first token, when its loop finds that the transfer has ended
+//            (event_loop_overlap_disagg_decode: stream_output of the batch of prompts that have come).
 //   Differs: a request that finds the rank idle always enters.
 #include <algorithm>
 #include <utility>
@@ -27,8 +29,12 @@ void Scheduler::release_handed_over(std::int32_t request) {
   ++departures_;
 }
 
-void Scheduler::enqueue_remote(std::int32_t request) {
-  remote_.push(request);
+void Scheduler::enqueue_remote(std::int32_t request, bool at_once) {
+  if (at_once) {
+    remote_.push(request);
+  } else {
+    unheard_.push_back(request);
+  }
   const RequestRecord& r = record(request);
   outstanding_tokens_ += std::int64_t{r.input_tokens} + r.output_tokens;
 }
@@ -85,7 +91,7 @@ void Scheduler::resume_from_host(std::int32_t request) {
 void Scheduler::receive(std::int32_t request, Ticks now) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt on its way can arrive");
   RequestRecord& r = mutable_record(request);
-  r.first_token = now;
+  r.first_token = options_.overlap_schedule ? Ticks{} : now;
   joining_.push_back({request, r.input_tokens, std::int64_t{r.output_tokens} - 1, now});
 }
 
@@ -98,6 +104,7 @@ std::int32_t Scheduler::give_up(std::int32_t request) {
     waiting_.erase(request);
     remote_.erase(request);
     std::erase(unseen_, request);
+    std::erase(unheard_, request);
     return before;
   }
   const Active a = entry->second;
@@ -134,6 +141,7 @@ std::vector<std::int32_t> Scheduler::die() {
     out.insert(out.end(), queue->waiting().begin(), queue->waiting().end());
   }
   out.insert(out.end(), unseen_.begin(), unseen_.end());
+  out.insert(out.end(), unheard_.begin(), unheard_.end());
   for (const auto& [request, a] : active_) {
     out.push_back(request);
   }

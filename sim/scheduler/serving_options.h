@@ -108,6 +108,10 @@ struct ServingOptions {
   std::uint64_t seed = 0;  // of the draws of speculative decoding
   // The next batch is put together while a step runs, before its tokens are handed out (sim/cluster/instance.h).
   bool overlap_schedule = false;
+  // New requests are looked for after so many steps of decodes alone, after every step with a prompt, and when idle.
+  int receive_interval = 1;
+  // Of each request, outside the scheduler before its first token is out: HTTP, tokenizer, detokenizer.
+  Seconds request_time{};
   Seconds step_gap{};     // added to every step, as declared by the scenario
   GapOptions gaps;        // added to some
   Seconds launch_time{};  // of the host, for one kernel of a step that no CUDA graph replays

@@ -50,6 +50,8 @@ constexpr KeyTable kSglangKeys({
      "Prompts start in this pass at the latest, counted from the first that held them."},
     {"prefill_delayer_token_usage_low_watermark", key::number(kPositiveShare), key::by("no watermark"),
      "Nothing is held while a rank with a waiting prompt uses less than this share of its KV tokens."},
+    {"scheduler_recv_interval", key::whole(Bound::kPositive), key::is(1),
+     "Steps of decodes alone until new requests are looked for; they are after each step with a prompt, and when idle."},
     {"attention_backend", key::one_of([] {
        return std::vector<std::string>{"fa3", "flashinfer", "triton", "trtllm_mla"};
      }),
@@ -290,6 +292,8 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   // server_args.py turns it off with speculative decoding.
   s.overlap_schedule = !in.read<bool>(kSglangKeys["disable_overlap_schedule"]) && drafts == 0;
   read_prefill_delayer(in, site.dp_ranks, s.prefill_alignment);
+  // managers/scheduler_recv_skipper.py: a step of decodes counts 1, one with prompts 1000.
+  s.receive_interval = in.read<int>(kSglangKeys["scheduler_recv_interval"]);
   const std::int64_t largest_graph = read_graphs(in, site, series, drafts, s.graphs);
   const std::int64_t prompts = chunk == -1       ? knobs.max_prefill_tokens
                                : budgets.divided ? chunk

@@ -71,6 +71,25 @@ TEST_CASE("a deployment of one is an instance") {
         simulate(trace, options, pricer, {}).fingerprint);
 }
 
+TEST_CASE("a decode instance whose schedule overlaps hands a first token out when its loop finds the prompt") {
+  FixedPricer pricer(10_ms);
+  // A's prompt ends at 10 ms and is there at 14: steps of decodes begin at 14, 24, 34 ms. B's ends at 20 and is there at 27.
+  const RequestTrace trace = trace_of({{0, 4, 10}, {5, 7, 10}});
+  const auto second = [&](bool overlap, int interval) {
+    ServingOptions decode = engine(InstanceRole::kDecode);
+    decode.overlap_schedule = overlap;
+    decode.receive_interval = interval;
+    const std::vector<InstanceSpec> specs = {prefill_of(pricer), instance_of(pricer, decode)};
+    const RunResult run = simulate(trace, specs, Router::kRoundRobin, {});
+    CHECK(run.requests[0].first_token == 14 * kMs);
+    return run.requests[1].first_token;
+  };
+  CHECK(second(false, 1) == 27 * kMs);
+  CHECK(second(true, 1) == 34 * kMs);
+  // Looked for after three steps, when the one at 34 ms is launched: sent from then on, there at 41, found at 44.
+  CHECK(second(true, 3) == 44 * kMs);
+}
+
 TEST_CASE("least_tokens and cache_aware among instances") {
   FixedPricer pricer(10_ms);
   const std::vector<InstanceSpec> specs(2, instance_of(pricer, engine(InstanceRole::kWhole)));

@@ -25,10 +25,13 @@ InstanceSpec spec_of(Host host, InstanceModel& model) {
   return spec;
 }
 
-RunResult run(Host host, const RequestTrace& trace, int max_running_requests = 0) {
+RunResult run(Host host, const RequestTrace& trace, int max_running_requests = 0, int receive_interval = 1,
+              Seconds request_time = {}) {
   test::FixedPricer pricer(10_ms);
   InstanceSpec spec = spec_of(host, pricer);
   spec.options.max_running_requests = max_running_requests;
+  spec.options.receive_interval = receive_interval;
+  spec.options.request_time = request_time;
   return simulate(trace, std::span<const InstanceSpec>(&spec, 1), Router::kRoundRobin, {});
 }
 
@@ -81,6 +84,36 @@ TEST_CASE("after a pause the next request starts at once") {
   for (const Host host : {Host::kAhead, Host::kHeld}) {
     CHECK(run(host, trace_of({{0, 5, 1}, {100, 5, 1}})).requests[1].admitted == 100 * kMs);
   }
+}
+
+// SGLang v0.5, managers/scheduler_recv_skipper.py: the loop counts 1 for a batch of decodes and 1000 for one with a prompt
+// before it looks for requests, and does when it has counted to the interval.
+TEST_CASE("with an interval of 4, requests are looked for after every fourth step of decodes") {
+  // A's prompt is step 0. B comes in step 1; steps 1 to 4 are decodes, and batch 5 is the first that can have it.
+  const RequestTrace trace = trace_of({{0, 5, 20}, {12, 5, 1}});
+  for (const Host host : {Host::kInTurn, Host::kAhead}) {
+    CHECK(run(host, trace, 0, 4).requests[1].admitted == 50 * kMs);
+  }
+  // B's prompt is step 5, after which they are looked for at once: C, who comes in step 4, need not wait for step 9.
+  const RequestTrace third = trace_of({{0, 5, 20}, {12, 5, 1}, {45, 5, 1}});
+  CHECK(run(Host::kInTurn, third, 0, 4).requests[2].admitted == 60 * kMs);
+  CHECK(run(Host::kAhead, third, 0, 4).requests[2].admitted == 60 * kMs);
+}
+
+TEST_CASE("an interval keeps nobody waiting while nothing runs") {
+  for (const Host host : {Host::kInTurn, Host::kAhead, Host::kHeld}) {
+    CHECK(run(host, trace_of({{0, 5, 2}, {100, 5, 1}}), 0, 30).requests[1].admitted == 100 * kMs);
+  }
+}
+
+TEST_CASE("a request's time outside the scheduler comes before its first step, and counts") {
+  const RunResult idle = run(Host::kAhead, trace_of({{3, 5, 2}}), 0, 1, 7_ms);
+  CHECK(idle.requests[0].arrival == 3 * kMs);
+  CHECK(idle.requests[0].admitted == 10 * kMs);
+  CHECK(idle.requests[0].first_token == 20 * kMs);
+  CHECK(idle.latency.ttft_s.mean == doctest::Approx(17e-3));  // 7 + 10
+  // B, at 12, is ready at 19, in step 1, as if it had come then.
+  CHECK(run(Host::kInTurn, trace_of({{0, 5, 10}, {12, 5, 1}}), 0, 1, 7_ms).requests[1].admitted == 27 * kMs);
 }
 
 TEST_CASE("launches that take as long as the step hold the host like an exchange does") {

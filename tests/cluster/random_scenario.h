@@ -113,6 +113,8 @@ inline void choose_engine(RandomStream& random, ServingOptions& options) {
     return;
   }
   options.overlap_schedule = random.below(2) == 0;
+  options.receive_interval = random.below(3) == 0 ? static_cast<int>(1 + random.below(9)) : 1;
+  options.request_time = Seconds(random.below(3) == 0 ? random.uniform() * 20e-3 : 0);
   SglangKnobs& knobs = sglang(options);
   knobs.max_prefill_tokens = static_cast<std::int64_t>(1 + random.below(200));
   knobs.longest_prefix_first = random.below(2) != 0;

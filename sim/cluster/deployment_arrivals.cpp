@@ -1,0 +1,76 @@
+// How requests come to a deployment: from the trace or from clients of a closed loop, past what each takes outside the
+// scheduler, to an instance.
+#include "sim/cluster/deployment.h"
+
+#include <iterator>
+
+namespace epsim {
+
+// Every client sends its first request of the warm-up, or of the part that is measured.
+void Deployment::start_clients() {
+  const ClosedLoop& loop = trace_.closed_loop;
+  for (int client = 0; client < loop.concurrency; ++client) {
+    const Ticks later = loop.ramp / loop.concurrency * client;
+    if (sent_ < (warming_up_ ? loop.warmup : std::ssize(trace_.requests))) {
+      queue_.push(now_ + later, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
+    }
+  }
+}
+
+// So many requests have ended: as many clients of a closed loop send their next.
+void Deployment::send_next(std::int64_t requests) {
+  if (trace_.closed_loop.concurrency == 0) {
+    return;
+  }
+  const std::int64_t end = warming_up_ ? trace_.closed_loop.warmup : std::ssize(trace_.requests);
+  for (; requests > 0 && sent_ < end; --requests) {
+    queue_.push(now_, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
+  }
+  if (warming_up_ && arrived_ == end && counters_.requests.in_system() == 0) {
+    warming_up_ = false;
+    counters_.warmup_gaps = counters_.gaps.count();
+    counters_.gaps = {};
+    start_clients();
+  }
+}
+
+void Deployment::expect_arrival(std::size_t request) {
+  if (trace_.closed_loop.concurrency == 0 && request < trace_.requests.size()) {
+    queue_.push(trace_.requests[request].arrival, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(request)});
+  }
+}
+
+// Queues the request at a rank; its instance.
+std::size_t Deployment::route(std::int32_t request) {
+  const std::size_t instance = pick_alive(fronts_, next_front_, request);
+  const std::size_t rank = instances_[instance].enqueue(request);
+  const auto number = static_cast<std::int32_t>(first_rank(instance) + static_cast<std::int64_t>(rank));
+  result_.requests[static_cast<std::size_t>(request)].rank = number;
+  fingerprint_.add(static_cast<std::uint64_t>(number));
+  return instance;
+}
+
+void Deployment::on(const RequestArrived& event) {
+  counters_.requests.arrived();
+  ++arrived_;
+  result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
+  expect_arrival(static_cast<std::size_t>(event.request) + 1);
+  const Ticks outside = to_ticks(specs_[fronts_.front()].options.request_time);
+  result_.requests[static_cast<std::size_t>(event.request)].outside = true;
+  if (outside > Ticks{}) {
+    queue_.push(now_ + outside, Phase::Arrive, RequestReady{event.request});
+  } else {
+    on(RequestReady{event.request});
+  }
+}
+
+void Deployment::on(const RequestReady& event) {
+  result_.requests[static_cast<std::size_t>(event.request)].outside = false;
+  if (can_serve()) {
+    expect_step(route(event.request));
+  } else {
+    fail(event.request);
+  }
+}
+
+}  // namespace epsim
