@@ -86,6 +86,11 @@ EngineProfile sglang_0_4_8() {
 }
 
 // v0.5.9, January to February 2026; --prefill-decode-interval of August 2026.
+// launch_time: a step of one prompt token takes 82.6 ms eager and 23.1 ms captured (sglang pull request 12160, October 2025;
+// DeepSeek-V3 with cached tokens, one DP rank of a node), of 2,453 kernels by models/step/eager_work.h.
+// request_time: the first token of 128 comes after 9.54 ms where the model's step takes 2.632 (tt-inference-server issue 3560, May
+// 2026; chat completions, one request at a time). The 8,192 tokens of a long prompt take the tokenizer longer, which is
+// left out.
 EngineProfile sglang_0_5() {
   return {.name = "sglang_0_5",
           .summary = "SGLang v0.5: defaults by GPU of January 2026, the schedule may overlap with speculation",
@@ -97,6 +102,8 @@ EngineProfile sglang_0_5() {
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
+          .launch_time = {Seconds(33.7e-6), "SGLang 0.5 without CUDA graphs, DeepSeek-V3 (sglang pull request 12160)"},
+          .request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"},
           .aligned_prompts = kAlignedPrompts};
 }
 
