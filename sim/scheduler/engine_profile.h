@@ -29,6 +29,12 @@ struct EngineSite {
   bool fraction_stated = false;  // memory.static_fraction is given: the engine's own does not count
 };
 
+// What a scenario says of its CUDA graphs.
+struct GraphWishes {
+  std::optional<std::int64_t> largest;  // cuda_graph_max_bs
+  bool pad = true, speculative = false;
+};
+
 template <class T>
 struct EngineDefault {
   T value;

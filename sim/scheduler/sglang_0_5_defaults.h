@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "sim/scheduler/engine_profile.h"
-#include "sim/scheduler/sglang_knobs.h"
 
 namespace epsim {
 

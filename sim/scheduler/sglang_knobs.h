@@ -38,12 +38,6 @@ std::span<const Key> sglang_0_5_keys();  // the same and more
 void read_sglang_0_5(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
 void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
 
-// What a scenario says of its CUDA graphs.
-struct GraphWishes {
-  std::optional<std::int64_t> largest;  // cuda_graph_max_bs
-  bool pad = true, speculative = false;
-};
-
 // Tokens of a chunk, for all DP ranks together.
 EngineDefault<std::int64_t> sglang_chunk(const EngineSite& site);
 // Captured batch sizes in requests, ascending; none where `largest` is below 1.
