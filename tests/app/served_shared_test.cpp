@@ -3,9 +3,10 @@
 
 #include <set>
 
-#include "sim/app/served_layout.h"
+#include "sim/app/served_guard.h"
 #include "sim/cluster/prepare.h"
 #include "sim/scenario/read_scenario.h"
+#include "tests/app/process.h"
 #include "tests/support/paths.h"
 
 namespace epsim::test {
@@ -40,6 +41,26 @@ TEST_CASE("every expressed point of InferenceX has a scenario that fits; the oth
   // 157 of 158 in fp4.
   CHECK(expressed == 57 + 7 + 5 + 52 + 41 + 4 + 12 + 4 + 9 + 13 + 47 + 25 + 13 + 18 + 157);
   CHECK(scenarios.size() == 224);
+}
+
+// One scenario of each group of GPU, engine and precision with at most 8 requests in flight: those that take least. All
+// points are held by `epsim validate --served TABLE --against experiments/served/errors.csv`.
+TEST_CASE("no group of served points is further off than the committed errors say, by 2 points and 10 %") {
+  app::ServedRequest request;
+  request.table = shared_dir() / "data/inferencex/deepseek_r1_points.csv";
+  request.layout = app::read_served_layout(source_dir() / "experiments/served/inferencex.yaml");
+  request.scenario = *request.layout.scenario;
+  std::vector<app::ServedPoint> points = app::quick_points(app::read_served_points(request.table, request.layout));
+  std::erase_if(points, [](const app::ServedPoint& point) { return point.in_flight > 8; });
+  const TempDir dir;
+  const auto runs = app::run_served(request, points, dir / "served", {});
+  REQUIRE(runs.has_value());
+  const app::ServedBefore before = app::read_served_before(source_dir() / "experiments/served/errors.csv");
+  const app::ServedHeld held = app::hold_served(before, points, *runs);
+  CHECK(held.points == std::ssize(points));
+  CHECK(held.lost == 0);
+  INFO(app::held_text(before, held));
+  CHECK(held.worse.empty());
 }
 
 }  // namespace
