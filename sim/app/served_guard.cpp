@@ -93,8 +93,8 @@ ServedHeld hold_served(const ServedBefore& before, const std::vector<ServedPoint
 }
 
 std::string held_text(const ServedBefore& before, const ServedHeld& held) {
-  std::string out = fmt::format("\nagainst {}: {} points of both", before.file, held.points);
-  out += held.lost > 0 ? fmt::format(", {} that are not expressed any more", held.lost) : "";
+  std::string out = fmt::format("\nagainst {}, points in both: {}", before.file, held.points);
+  out += held.lost > 0 ? fmt::format("; no longer expressed: {}", held.lost) : "";
   if (held.worse.empty()) {
     return out + "; no group's mean error has grown by 2 points and by 10 %\n";
   }

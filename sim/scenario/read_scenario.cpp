@@ -39,11 +39,11 @@ void check_weight_type(ConfigReader root, const Scenario& s) {
   const bool measured = fits != nullptr && fits->find("dense_gemm" + suffix) != nullptr &&
                         fits->find("grouped_gemm" + suffix) != nullptr;
   const bool has_it = (bytes < 1 ? gpu.fp4_peak : gpu.fp8_peak).count() > 0;
+  const std::string here = bytes < 1 && gpu.fp8_peak.count() > 0 ? "fp8 or bf16" : "bf16";
   const ConfigReader in = root.section(kRootKeys["cluster"]);
   in.check(bytes >= 2 || (measured && has_it), "node",
-           fmt::format("model.dtype is {0}, and no {0} kernels of the {1} were measured; use {2}.",
-                       bytes < 1 ? "fp4" : "fp8", gpu.name,
-                       bytes < 1 ? "fp8 or bf16, or a node of B200" : "bf16, or a node of H100, H200, B200 or H800"));
+           fmt::format("model.dtype is {0}, and no {0} kernels of the {1} were measured; use {2}, or a node of {3}.",
+                       bytes < 1 ? "fp4" : "fp8", gpu.name, here, bytes < 1 ? "B200" : "H100, H200, B200 or H800"));
 }
 
 void read_loads(ConfigReader root, Scenario& s) {

@@ -274,11 +274,11 @@ TEST_CASE("a table is run, kept, and told: equal rows once, the same figures as 
   // The same figures are no worse than themselves; errors that were smaller once are.
   const Outcome same = run_epsim(dir, command + " --against out/errors.csv");
   CHECK(same.exit_code == 0);
-  check_contains(same.out, {"against errors.csv: 3 points of both; no group's mean error has grown"});
+  check_contains(same.out, {"against errors.csv, points in both: 3; no group's mean error has grown"});
   std::ofstream(dir / "small.csv") << "row,group,error_ttft_share,error_tpot_share,error_e2e_share\n1,a100,0,0,\n";
   const Outcome worse = run_epsim(dir, command + " --against small.csv");
   CHECK(worse.exit_code == 1);
-  check_contains(worse.out, {"against small.csv: 1 points of both; worse by 2 points and by 10 %", "a100 1-8"});
+  check_contains(worse.out, {"against small.csv, points in both: 1; worse by 2 points and by 10 %", "a100 1-8"});
   // Another table is not taken for this one.
   std::ofstream(dir / "table.csv", std::ios::app) << "a100,900,2,1,20,0.01,,\n";
   const Outcome other = run_epsim(dir, command);
