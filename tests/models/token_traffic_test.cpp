@@ -59,6 +59,21 @@ TEST_CASE("token by token: copies share as the source's shares say") {
   CHECK(t.touched == std::vector<double>{1 + 0.75, 2});  // expert 1 stays unused on GPU 0 with chance 1/4
 }
 
+TEST_CASE("token by token: copies of one expert in a node exclude each other") {
+  // Expert 0 has a copy on both GPUs of node 1, each for half of its tokens: a token on GPU 0 that uses it crosses to
+  // node 1 for sure, as one row, and is computed by the GPU that it lands on (its index, 0) or by the other one.
+  const ClusterShape shape{.gpus = 4, .gpus_per_node = 2};
+  const LayerPlan layer{.slots = {1, 2, 3, 0, 0}, .first_slot = {0, 1, 3, 4, 5}, .copy_rank = {}};
+  const PlacementPlan plan{.policy = "test", .experts = 4, .gpus = 4, .layers = {layer}};
+  const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100));
+  TrafficMatrix t;
+  count_token_traffic<std::uint8_t>(placement, 0, shape, Dedup::kNode, std::vector<std::uint8_t>{0},
+                                    std::vector<std::int32_t>{0}, t);
+  CHECK(t.inter_out == std::vector<double>{1, 0, 0, 0});
+  CHECK(t.intra_out == std::vector<double>{0, 0, 0.5, 0});
+  CHECK(t.executed == std::vector<double>{0, 0, 0.5, 0.5});
+}
+
 TEST_CASE("token by token agrees with the model of chances where experts are independent") {
   const ClusterShape shape{.gpus = 8, .gpus_per_node = 4};
   const Parallelism parallelism{.gpus = 8, .attention_tp = 1};

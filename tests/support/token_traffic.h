@@ -1,6 +1,7 @@
 // Who sends how many rows to whom when the experts of every token are known: the exact counterpart of TrafficModel.
 //   Models : each token's experts as they are, so experts that serve the same tokens share rows as they really would.
-//            Where copies share an expert's tokens, rows are expected values over independent choices.
+//            Where copies share an expert's tokens, rows are expected values: a token is computed by one of the copies,
+//            and which one of them does not depend on its other experts.
 //   Ignores: routing metadata, as TrafficModel does.
 #pragma once
 
@@ -46,7 +47,9 @@ class TokenCounter {
         slot_rows_(at.expert.size(), 0.0),
         slot_missed_(at.expert.size(), 1.0),
         reach_(static_cast<std::size_t>(shape.gpus)),
-        missed_(reach_.size()) {
+        missed_(reach_.size()),
+        node_share_(reach_.size() / per_node(), 0.0),
+        node_missed_(node_share_.size()) {
     out.clear(shape);
     out.executed.assign(reach_.size(), 0.0);
     out.touched.assign(reach_.size(), 0.0);
@@ -61,13 +64,25 @@ class TokenCounter {
     }
     std::fill(reach_.begin(), reach_.end(), 0.0);
     std::fill(missed_.begin(), missed_.end(), 1.0);
+    std::fill(node_missed_.begin(), node_missed_.end(), 1.0);
     for (const Id e : experts) {
-      for (std::size_t i = copies_.first[e]; i < copies_.first[e + 1U]; ++i) {
-        const auto chance = static_cast<double>(share[copies_.slot[i]]);
-        reach_[copies_.gpu[i]] += chance;
-        missed_[copies_.gpu[i]] *= 1.0 - chance;
-        slot_rows_[copies_.slot[i]] += chance;
-        slot_missed_[copies_.slot[i]] *= 1.0 - chance;
+      // Slots of an expert come by growing GPU.
+      for (std::size_t i = copies_.first[e], next = i; i < copies_.first[e + 1U]; i = next) {
+        const std::size_t gpu = copies_.gpu[i];
+        double here = 0;
+        for (; next < copies_.first[e + 1U] && copies_.gpu[next] == gpu; ++next) {
+          const auto chance = static_cast<double>(share[copies_.slot[next]]);
+          here += chance;
+          slot_rows_[copies_.slot[next]] += chance;
+          slot_missed_[copies_.slot[next]] *= 1.0 - chance;
+        }
+        reach_[gpu] += here;
+        missed_[gpu] *= 1.0 - here;
+        node_share_[gpu / per_node()] += here;
+      }
+      for (std::size_t n = 0; n < node_share_.size(); ++n) {
+        node_missed_[n] *= 1.0 - node_share_[n];
+        node_share_[n] = 0;
       }
     }
     send(source);
@@ -84,22 +99,22 @@ class TokenCounter {
   }
 
  private:
+  std::size_t per_node() const { return static_cast<std::size_t>(shape_.gpus_per_node); }
+
   void send(std::size_t source) {
-    const auto per_node = static_cast<std::size_t>(shape_.gpus_per_node);
+    const std::size_t per_node = this->per_node();
     for (std::size_t n = 0; n < reach_.size() / per_node; ++n) {
       const bool own = n == source / per_node;
       // With one row per node, tokens of other nodes land on the GPU of their own index and go on from there.
       const bool everywhere = dedup_ == Dedup::kEverywhere;
       const bool lands = (dedup_ == Dedup::kNode || everywhere) && !own;
       const std::size_t from = lands ? n * per_node + source % per_node : source;
-      double node_missed = everywhere ? 0 : 1;
       for (std::size_t g = n * per_node; g < (n + 1) * per_node; ++g) {
         const double rows = everywhere ? 1.0 : dedup_ == Dedup::kNone ? reach_[g] : 1.0 - missed_[g];
-        node_missed *= missed_[g];
         out_.add(static_cast<int>(from), static_cast<int>(g), rows);
       }
       if (lands) {
-        out_.add(static_cast<int>(source), static_cast<int>(from), 1.0 - node_missed);
+        out_.add(static_cast<int>(source), static_cast<int>(from), everywhere ? 1.0 : 1.0 - node_missed_[n]);
       }
     }
   }
@@ -109,8 +124,9 @@ class TokenCounter {
   Dedup dedup_;
   TrafficMatrix& out_;
   TokenCopies copies_;
-  std::vector<double> slot_rows_, slot_missed_;  // [slot] rows, and the chance of none
-  std::vector<double> reach_, missed_;           // [GPU] of the token at hand
+  std::vector<double> slot_rows_, slot_missed_;   // [slot] rows, and the chance of none
+  std::vector<double> reach_, missed_;            // [GPU] of the token at hand
+  std::vector<double> node_share_, node_missed_;  // [node] of the expert at hand; of the token at hand
 };
 
 // Counts the rows of MoE layer `l` for tokens that lie on token_gpu[t] and use experts ids[t * top_k .. + top_k - 1].
