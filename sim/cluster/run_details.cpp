@@ -69,6 +69,11 @@ std::string summarize_plan(const PreparedInstance& run, const MoeSpec& model) {
   const int moe_tp = run.placement.gpus() / run.plan.gpus;
   const std::string holder = moe_tp == 1 ? "GPU" : fmt::format("EP rank of {} GPUs", moe_tp);
   const int copies = run.plan.copies_on_fullest_gpu();
+  if (run.plan.copies() == 0 && copies > 0) {
+    return fmt::format(
+        "no extra copies; {} more experts than an even share on the fullest {} over {} layers ({:.3f} GiB per GPU)",
+        copies, holder, run.placement.layers(), to_gib(model.expert_bytes() * copies / moe_tp));
+  }
   if (copies <= 0) {
     return fmt::format("{} experts per {} and layer, no extra copies", model.experts / run.plan.gpus, holder);
   }

@@ -114,6 +114,14 @@ LayerPlan uniform_layer(std::vector<int> slots, int gpus) {
   return out;
 }
 
+int PlacementPlan::copies() const {
+  int out = 0;
+  for (const LayerPlan& layer : layers) {
+    out += static_cast<int>(layer.slots.size()) - experts;
+  }
+  return out;
+}
+
 int PlacementPlan::copies_on_fullest_gpu() const {
   std::vector<int> slots(static_cast<std::size_t>(gpus), 0);
   for (const LayerPlan& layer : layers) {

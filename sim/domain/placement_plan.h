@@ -24,7 +24,10 @@ struct PlacementPlan {
   int gpus = 0;
   std::vector<LayerPlan> layers;  // MoE layers in order
 
-  // Extra copies over all layers, on the GPU with most of them.
+  // Slots over all layers beyond one for each expert.
+  int copies() const;
+  // Slots beyond an even share of the experts, over all layers, on the GPU with most of them: extra copies, or where
+  // there are none, experts that other GPUs have fewer of.
   int copies_on_fullest_gpu() const;
 };
 

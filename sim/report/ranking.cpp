@@ -66,8 +66,8 @@ std::string kv_cost(const RunSummary& first, const RunSummary& run) {
                                        signed_percent(change(metric("kv_tokens_per_rank"), first, run)),
                                        shown(run, "kv_tokens_per_rank"), shown(first, "kv_tokens_per_rank"));
   const double copies_gib = change(metric("kv_copies_gib_per_gpu"), first, run);
-  return copies_gib == 0 ? fmt::format("{}; copies take the same GPU memory.", pool)
-                         : fmt::format("{}: copies take {} GiB {} per GPU.", pool, fixed(std::abs(copies_gib), 3),
+  return copies_gib == 0 ? fmt::format("{}; experts take the same GPU memory.", pool)
+                         : fmt::format("{}: experts take {} GiB {} per GPU.", pool, fixed(std::abs(copies_gib), 3),
                                        copies_gib > 0 ? "more" : "less");
 }
 

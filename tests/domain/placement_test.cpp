@@ -61,6 +61,7 @@ TEST_CASE("GPUs may hold different numbers of experts, or none") {
 TEST_CASE("copies are counted on the fullest GPU, over all layers") {
   // 3 experts x 2 layers on 2 GPUs are 3 a GPU without copies; 4 slots a GPU hold one extra copy.
   CHECK(small_plan().copies_on_fullest_gpu() == 1);
+  CHECK(small_plan().copies() == 2);
   PlacementPlan plan{.policy = "test", .experts = 4, .gpus = 2, .layers = {}};
   plan.layers.push_back({.slots = {0, 1, 2, 3, 0, 1, 2}, .first_slot = {0, 2, 7}, .copy_rank = {}});
   plan.layers.push_back(uniform_layer({0, 1, 2, 3}, 2));

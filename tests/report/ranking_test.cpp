@@ -70,7 +70,7 @@ TEST_CASE("the conclusion says what is gained and what it costs in KV cache") {
       conclusion(one_seed(std::vector{base, eplb}), 1) ==
       "eplb against base: throughput 0.0 % (0.5000 against 0.5000 requests/s), mean TTFT -20.0 % (300.0 against 375.0 "
       "ms), mean ITL 0.0 % (250.0 against 250.0 ms), mean end-to-end 0.0 % (875.0 against 875.0 ms), balancedness "
-      "0.900 against 0.750. KV pool -20.0 % (1,600 against 2,000 tokens per rank): copies take 1.000 GiB more per "
+      "0.900 against 0.750. KV pool -20.0 % (1,600 against 2,000 tokens per rank): experts take 1.000 GiB more per "
       "GPU. No request waited for KV blocks in either run, so the size of the pool made no difference at this "
       "load.");
 }
@@ -80,9 +80,9 @@ TEST_CASE("the conclusion tells of a full pool, of saved copies and of none") {
   second.set("kv_copies_gib_per_gpu", 0.25);
   second.set("kv_full_time_share", 0.125);
   const std::string text = conclusion(one_seed(std::vector{first, second}), 1);
-  CHECK(text.find("copies take 0.750 GiB less per GPU") != std::string::npos);
+  CHECK(text.find("experts take 0.750 GiB less per GPU") != std::string::npos);
   CHECK(text.find("waited for KV blocks in 12.5 % of the busy time (against 0.0 %)") != std::string::npos);
-  CHECK(conclusion(one_seed(std::vector{first, first}), 1).find("copies take the same GPU memory") !=
+  CHECK(conclusion(one_seed(std::vector{first, first}), 1).find("experts take the same GPU memory") !=
         std::string::npos);
 }
 
