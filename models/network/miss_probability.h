@@ -16,6 +16,8 @@
 #include <cmath>
 #include <span>
 
+#include "sim/core/vector_exp.h"
+
 namespace epsim {
 
 class MissProbability {
@@ -39,7 +41,12 @@ class MissProbability {
   }
 
   // `weight` is pair_weight() of all experts; 0 leaves the experts independent.
-  double value(double weight) const { return missed_ * exp_of_minus((sum_ * sum_ - squares_) * weight); }
+  double value(double weight) const { return missed_ * exp_of_minus(pairs() * weight); }
+  // The same to the power of how the experts are used together (JointUse).
+  double value(double weight, double power) const {
+    return exp_of(power * (log_of(missed_ > kLeast ? missed_ : kLeast) - pairs() * weight));
+  }
+  static constexpr double kLeast = 1e-12;  // that is told from 0: a token has at most a few dozen experts
 
   // exp(-x), within 1e-8 below kSmall. Most sets hold a few experts, and the hot loops ask for each GPU of each layer.
   static constexpr double kSmall = 0.03;
@@ -47,6 +54,8 @@ class MissProbability {
   static double exp_of_small(double x) { return 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x / 24.0))); }
 
  private:
+  double pairs() const { return sum_ * sum_ - squares_; }
+
   double missed_ = 1, sum_ = 0, squares_ = 0;
 };
 

@@ -57,6 +57,15 @@ EPSIM_SIMD bool reach_of(const Columns& slots, double weight, double* __restrict
   return large != 0;
 }
 
+// What independent experts miss, to the power of how they are used together.
+EPSIM_SIMD void reach_together(const double* __restrict missed, const double* __restrict exponent,
+                               const double* __restrict power, std::size_t lanes, double* __restrict out) {
+  for (std::size_t g = 0; g < lanes; ++g) {
+    const double miss = missed[g] > MissProbability::kLeast ? missed[g] : MissProbability::kLeast;
+    out[g] = 1.0 - exp_of(power[g] * (log_of(miss) - exponent[g]));
+  }
+}
+
 // Rows of every slot of expert_rows scale in all, and of every GPU; whether all slots that hold an expert have so many
 // that one is certain.
 EPSIM_SIMD bool rows_of(const Columns& slots, double scale, double* __restrict here, double* __restrict rows) {
@@ -185,6 +194,13 @@ void SoaSlots::reach(SlotValues& pi, double weight, std::vector<double>& out) co
     out[g] = 1.0 - pi.missed[g] * MissProbability::exp_of_minus(pi.exponent[g]);
   }
   out.resize(gpu_.size(), out.front());  // of GPUs that are alike one was worked out
+}
+
+void SoaSlots::reach(SlotValues& pi, double weight, std::span<const double> exponents, std::vector<double>& out) const {
+  reach(pi, weight, out);
+  out.resize(std::min<std::size_t>(stride_, gpu_.size()));
+  reach_together(pi.missed.data(), pi.exponent.data(), exponents.data(), out.size(), out.data());
+  out.resize(gpu_.size(), out.front());
 }
 
 void SoaSlots::sum_rows(const SlotValues& pi, std::vector<double>& out) const {

@@ -33,6 +33,8 @@ class SoaSlots {
   // In the following, `pi` holds the chance that a token uses the slot's expert.
   // [lane] The chance that such a token needs it. `weight` is pair_weight() of all experts' chances.
   void reach(SlotValues& pi, double weight, std::vector<double>& out) const;
+  // The same where experts are used together: `exponents` [lane] (JointUse).
+  void reach(SlotValues& pi, double weight, std::span<const double> exponents, std::vector<double>& out) const;
   // [lane] Rows that such a token sends there when every (token, expert) pair is a row.
   void sum_rows(const SlotValues& pi, std::vector<double>& out) const;
   // Adds to `rows` [slot, in SoaSlots' order] what tokens [lane] of this mix, which see that lane, have computed there.

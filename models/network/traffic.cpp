@@ -10,7 +10,7 @@
 namespace epsim {
 
 TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape,
-                           Dedup dedup)
+                           Dedup dedup, const TokenSample* tokens)
     : placement_(placement), parallelism_(parallelism), shape_(shape), dedup_(dedup) {
   EPSIM_CHECK(placement.gpus() == shape.gpus && parallelism.gpus == shape.gpus, "one instance spans the cluster");
   common_ = std::make_shared<const SourceLanes>(common_lanes(shape));
@@ -21,6 +21,10 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
     slots_.emplace_back(placement.layer(l), *lanes_.back());
     if (dedup == Dedup::kNode) {
       nodes_.push_back(node_shares(placement.layer(l), shape));
+    }
+    if (tokens != nullptr && (dedup == Dedup::kGpu || dedup == Dedup::kNode)) {
+      joint_.push_back(
+          joint_use(placement.layer(l), *lanes_.back(), nodes_.empty() ? nullptr : &nodes_.back(), *tokens, l));
     }
   }
 }
@@ -36,17 +40,24 @@ void TrafficModel::reach(int l, std::span<const float> pi, TrafficMatrix::Mix& m
     return;
   }
   const double weight = pair_weight(pi);
-  slots_[l].reach(slot_values_, weight, mix.reach);
-  if (dedup_ != Dedup::kNode) {
-    return;
+  if (joint_.empty()) {
+    slots_[l].reach(slot_values_, weight, mix.reach);
+  } else {
+    slots_[l].reach(slot_values_, weight, joint_[l].lanes, mix.reach);
   }
+  if (dedup_ == Dedup::kNode) {
+    reach_nodes(l, pi, weight, mix);
+  }
+}
+
+void TrafficModel::reach_nodes(int l, std::span<const float> pi, double weight, TrafficMatrix::Mix& mix) {
   list_hit_.clear();
   for (std::size_t i = 0; i < nodes_[l].lists(); ++i) {
     MissProbability missed;
     for (const NodeShares::Entry& entry : nodes_[l].list(i)) {
       missed.add(static_cast<double>(pi[entry.expert]), static_cast<double>(entry.share));
     }
-    list_hit_.push_back(1.0 - missed.value(weight));
+    list_hit_.push_back(1.0 - (joint_.empty() ? missed.value(weight) : missed.value(weight, joint_[l].lists[i])));
   }
   for (TrafficMatrix::Row& row : mix.rows) {
     for (int n = 0; n < shape_.nodes(); ++n) {

@@ -3,7 +3,8 @@
 //   Models : rows for even replica choice or shares by source (SourceShares), with no, per-GPU or per-node
 //            de-duplication. A DP rank's tokens lie evenly over its tensor-parallel GPUs. A token uses expert e with
 //            chance pi_e; it reaches GPU g with 1 - prod over g's copies of (1 - pi_e * share), so experts count as
-//            independent: within 1 % of drawing without replacement for top-8 of 256.
+//            independent: within 1 % of drawing without replacement for top-8 of 256. With tokens to tell which experts
+//            are used together, the product is raised to a power (JointUse).
 //   Ignores: routing metadata (ids and weights, about 0.5 % of a bf16 row of 7168).
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "models/network/joint_use.h"
 #include "models/network/node_shares.h"
 #include "models/network/soa_slots.h"
 #include "models/network/traffic_matrix.h"
@@ -30,7 +32,9 @@ enum class Dedup { kNone, kGpu, kNode, kEverywhere, kEven, kPadded, kByTpRank };
 
 class TrafficModel {
  public:
-  TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape, Dedup dedup);
+  // `tokens`: null, or a sample of them, at least one, which is read here and kept no reference to.
+  TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape, Dedup dedup,
+               const TokenSample* tokens = nullptr);
 
   // `tokens` per DP rank, as the loads were drawn for. A source is the GPUs whose tokens have one mix of experts and one
   // choice of copies. Reuses what `out` holds.
@@ -38,6 +42,7 @@ class TrafficModel {
 
  private:
   void reach(int l, std::span<const float> pi, TrafficMatrix::Mix& mix);
+  void reach_nodes(int l, std::span<const float> pi, double weight, TrafficMatrix::Mix& mix);
   bool to_all() const { return dedup_ >= Dedup::kEverywhere; }
   void fill_gpu_tokens(std::span<const std::int64_t> tokens, bool on_wire);
   void send_everywhere(TrafficMatrix& out) const;
@@ -54,6 +59,7 @@ class TrafficModel {
   std::vector<SoaSlots> slots_;                            // [layer]
   std::vector<NodeShares> nodes_;                          // [layer] where one row goes to a node
   std::vector<double> gpu_tokens_;                         // [GPU] where they lie, or are sent from
+  std::vector<JointUse> joint_;                            // [layer], or none: experts are independent
   SlotValues slot_values_;                                 // of the mix at hand
   std::vector<double> list_hit_;                           // [list of nodes_] chance that a token needs that node
   std::vector<double> expert_rows_;                        // [expert] assignments of all sources

@@ -10,10 +10,11 @@ namespace epsim {
 
 StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                      const DispatchOptions& dispatch, const Placement& placement, const ExpertLoadSource& loads,
-                     ComputeProfile compute, NetworkProfile network)
+                     ComputeProfile compute, NetworkProfile network, const TokenSample* tokens)
     : draws_(std::make_shared<StepDraws>(loads)),
       costs_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),
       shape_(shape_of(cluster)),
+      joint_tokens_(tokens),
       stats_(model, parallelism.gpus, costs_.network()),
       moe_numbers_(model.moe_layer_numbers()),
       tokens_(parallelism.dp_ranks()),
@@ -37,7 +38,7 @@ void StepModel::set_placement(const Placement& placement) {
   traffic_models_.clear();
   for (std::size_t way = 0; way < costs_.ways(); ++way) {
     costs_.take_way(way);
-    traffic_models_.emplace_back(placement, costs_.parallelism(), shape_, costs_.dispatch().dedup);
+    traffic_models_.emplace_back(placement, costs_.parallelism(), shape_, costs_.dispatch().dedup, joint_tokens_);
   }
   costs_.take_way(0);
 }

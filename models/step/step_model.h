@@ -28,10 +28,11 @@ namespace epsim {
 
 class StepModel final : public StepPricer {
  public:
-  // Keeps references to `placement` and `loads`; both outlive the model.
+  // Keeps references to `placement`, `loads` and `tokens`; all outlive the model. `tokens`: some of the loads', which tell
+  // what experts used together save of the rows that are sent once (JointUse); null: experts count as independent.
   StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
             const DispatchOptions& dispatch, const Placement& placement, const ExpertLoadSource& loads,
-            ComputeProfile compute, NetworkProfile network);
+            ComputeProfile compute, NetworkProfile network, const TokenSample* tokens = nullptr);
 
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override { costs_.set_conditions(conditions); }
@@ -78,6 +79,7 @@ class StepModel final : public StepPricer {
   std::shared_ptr<StepDraws> draws_;
   LayerCosts costs_;
   ClusterShape shape_;
+  const TokenSample* joint_tokens_;
   std::vector<TrafficModel> traffic_models_;  // of the placement at hand, for each way that tokens travel
   StepStats stats_;
   StepRecorder* recorder_ = nullptr;

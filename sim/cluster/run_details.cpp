@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "sim/core/check.h"
+#include "sim/domain/affinity.h"
 
 namespace epsim {
 namespace {
@@ -188,6 +189,21 @@ void describe_last(const Scenario& s, const PreparedInstance& prepared, RunResul
                     prepared.policy.rebalance != nullptr ? "migration buffer" : "prefetch buffers", prepared.buffers);
 }
 
+// Where rows are sent once: which tokens told how often experts share one.
+std::string describe_row_sharing(const Scenario& s, const PreparedInstance& last) {
+  const TokenSample* tokens = joint_tokens(s);
+  const Dedup dedup = last.pool.dispatch.dedup;
+  if (tokens == nullptr || (dedup != Dedup::kGpu && dedup != Dedup::kNode)) {
+    return "";
+  }
+  if (last.policy.per_step != nullptr) {
+    return "counted as if experts were used independently, as for every policy that acts in every step";
+  }
+  const bool own = s.run_window.affinity() != nullptr && &s.run_window.affinity()->tokens() == tokens;
+  return fmt::format("which experts serve the same tokens is known from {} tokens of {}", tokens->tokens(),
+                     own ? "loads" : "plan_loads, as loads do not tell");
+}
+
 // "prefill: ...; decode: ..." where pools differ.
 std::string summarize_plans(std::span<ServedInstance> instances, const MoeSpec& model) {
   const std::string first = summarize_plan(*instances.front().prepared, model),
@@ -202,6 +218,7 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   const PreparedInstance& last = *instances.back().prepared;
   result.label = last.policy.label;
   result.plan_summary = summarize_plans(instances, s.model);
+  result.row_sharing = describe_row_sharing(s, last);
   result.warnings = s.warnings;
   result.carried_over = carried_over(s.compute, s.network, last.pool.cluster.nodes > 1);
   describe_last(s, last, result);

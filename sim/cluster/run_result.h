@@ -109,6 +109,7 @@ struct ConservationReport {
 struct RunResult {
   std::string label;                      // what the comparison calls this run, usually the policy's name
   std::string plan_summary;               // what the policy did, one line
+  std::string row_sharing;                // where rows are sent once: what told which experts share one; may be empty
   std::vector<std::string> warnings;      // settings that the engine would refuse or change
   std::vector<std::string> carried_over;  // what was measured on other hardware, and why that stands in
   bool interrupted = false;               // cut short (Ctrl-C): only complete steps are in it

@@ -1,5 +1,7 @@
 #include "sim/domain/affinity.h"
 
+#include <algorithm>
+
 #include "sim/core/check.h"
 
 namespace epsim {
@@ -24,6 +26,29 @@ void Affinity::add_tokens(std::span<const std::uint16_t> ids, int top_k) {
       }
     }
   }
+  sample_.layers = layers_;
+  sample_.top_k = top_k;
+  for (std::size_t at = 0; at < ids.size(); at += k * layers) {
+    keep(ids.subspan(at, k * layers));
+  }
+}
+
+// Tokens 0, every, 2 every, ...; when they are too many, every second one goes.
+void Affinity::keep(std::span<const std::uint16_t> token) {
+  const std::size_t number = added_++;
+  if (number % every_ != 0) {
+    return;
+  }
+  std::vector<std::uint16_t>& kept = sample_.experts;
+  if (kept.size() == kMostKept * token.size()) {
+    const auto size = std::ssize(token);
+    for (std::ptrdiff_t from = 2; from * size < std::ssize(kept); from += 2) {
+      std::copy_n(kept.begin() + from * size, size, kept.begin() + from / 2 * size);
+    }
+    kept.resize(kept.size() / 2);
+    every_ *= 2;  // the token at hand comes after kMostKept, an even number of them
+  }
+  kept.insert(kept.end(), token.begin(), token.end());
 }
 
 }  // namespace epsim

@@ -10,6 +10,7 @@
 namespace epsim {
 
 class Affinity;
+struct TokenSample;
 
 // Counts are routed assignments (tokens x top-k), MoE layers only, in model order. `batches` rows, where a source has
 // them, hold the same load batch by batch; their sum is the window.
@@ -35,7 +36,7 @@ class LoadWindow {
   std::span<const float> batches_of(int l, int e) const;
 
   // Which experts serve the same tokens (sim/domain/affinity.h); null when the source has loads only.
-  const Affinity* affinity() const { return affinity_.get(); }
+  const std::shared_ptr<const Affinity>& affinity() const { return affinity_; }
   void set_affinity(std::shared_ptr<const Affinity> affinity);
 
  private:

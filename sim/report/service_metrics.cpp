@@ -62,6 +62,14 @@ void add_run(MetricRows& rows) {
   add_rows(
       rows, "",
       {{"plan", "text", "What the policy did, in a line.", kText, kNeither, {}, [](Run r) { return r.plan_summary; }},
+       {"row_sharing",
+        "text",
+        "What told which experts serve the same tokens, and so share rows that are sent once. Empty: nothing did, and "
+        "experts count as independent; or no rows are sent once.",
+        kText,
+        kNeither,
+        {},
+        [](Run r) { return r.row_sharing; }},
        {"fingerprint",
         "text",
         "Hash of all events in their order. Equal fingerprints: equal runs.",

@@ -1,6 +1,17 @@
 #include "sim/scenario/scenario.h"
 
+#include "sim/domain/affinity.h"
+
 namespace epsim {
+
+const TokenSample* joint_tokens(const Scenario& s) {
+  for (const LoadWindow* window : {&s.run_window, &s.plan_window}) {
+    if (window->affinity() != nullptr && window->affinity()->tokens().tokens() > 0) {
+      return &window->affinity()->tokens();
+    }
+  }
+  return nullptr;
+}
 
 int all_gpus(const Scenario& s) {
   int sum = s.deployment.single() ? s.cluster.gpus() : 0;

@@ -75,6 +75,10 @@ struct Scenario {
 // The pools of the deployment; of one instance, that which the scenario's own sections describe.
 std::vector<InstancePool> pools_of(const Scenario& scenario);
 
+// The tokens that tell which experts a run uses together: some of its own loads', else of those that it was planned from;
+// null where neither tell tokens apart.
+const TokenSample* joint_tokens(const Scenario& scenario);
+
 // GPUs of all instances.
 int all_gpus(const Scenario& scenario);
 

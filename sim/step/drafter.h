@@ -10,7 +10,7 @@
 //            Rows that verification rejects go through the first pass, as in a captured graph.
 //   Ignores: the layer's weights and cache (SGLang keeps 2 GiB for them outside the pool; vLLM takes both off the pool);
 //            links.csv and layers.csv, which are of the model's own layers; overlap and per-step policies, which end
-//            before the drafter begins.
+//            before the drafter begins; which of its experts serve the same tokens.
 //   Differs: without a graph SGLang, and vLLM v0.9 and v0.10, take rejected rows out of the first pass.
 //   Source : SGLang v0.4.8 speculative/eagle_worker.py: forward_draft_extend, draft_forward ("we don't need to run the
 //            last forward", so speculative_num_steps - 1 passes), forward_draft_extend_after_decode; its CUDA graph has

@@ -34,3 +34,24 @@ TEST_CASE("pairs of further tokens are added to what there is") {
   CHECK_THROWS_AS(a.add_tokens(std::vector<std::uint16_t>{0, 1}, 2), InvariantBroken);        // half a token
   CHECK_THROWS_AS(a.add_tokens(std::vector<std::uint16_t>{0, 0, 1, 2}, 2), InvariantBroken);  // one expert twice
 }
+
+TEST_CASE("some of the tokens are kept, evenly over all") {
+  // Three times as many as are kept: every second one after the first kMostKept, every fourth after the next.
+  Affinity a(1, 512);
+  constexpr std::size_t kAll = 3 * Affinity::kMostKept;
+  std::vector<std::uint16_t> ids;
+  for (std::size_t t = 0; t < kAll; ++t) {
+    ids.push_back(static_cast<std::uint16_t>(t % 256));
+    ids.push_back(static_cast<std::uint16_t>(256 + t / 256 % 256));
+  }
+  CHECK(a.tokens().tokens() == 0);
+  a.add_tokens(std::span(ids).first(20), 2);
+  CHECK(a.tokens().tokens() == 10);
+  CHECK(a.tokens().at(3, 0)[0] == 3);
+  a.add_tokens(std::span(ids).subspan(20), 2);
+  REQUIRE(a.tokens().tokens() == kAll / 4);
+  for (std::size_t t = 0; t < kAll / 4; ++t) {
+    REQUIRE(a.tokens().at(t, 0)[0] == 4 * t % 256);
+    REQUIRE(a.tokens().at(t, 0)[1] == 256 + 4 * t / 256 % 256);
+  }
+}

@@ -38,6 +38,22 @@ const std::string kBoth = "{windows: [{" + kFirst + ", for: " + kSwitchAt + "}, 
 
 }  // namespace
 
+TEST_CASE("tokens that tell which experts go together: those of the loads, else those that were planned from") {
+  const std::string model = "{kind: model, preset: olmoe, steps: 2, affinity_tokens: ";
+  const auto sharing = [&](int run, int plan, const std::string& more) {
+    const Scenario s = test::small(
+        {"loads=" + model.substr(0, model.find(", steps")) + ", affinity_tokens: " + std::to_string(run) + "}",
+         "plan_loads=" + model + std::to_string(plan) + "}", "requests.count=2", more});
+    return run_policy(s, s.policies.front(), {}).row_sharing;
+  };
+  const std::string known = "which experts serve the same tokens is known from ";
+  CHECK(sharing(300, 200, "policy=base") == known + "300 tokens of loads");
+  CHECK(sharing(0, 200, "policy=base") == known + "200 tokens of plan_loads, as loads do not tell");
+  CHECK(sharing(0, 0, "policy=base").empty());
+  CHECK(sharing(300, 0, "dispatch.dedup=none").empty());  // every (token, expert) pair is a row
+  CHECK(sharing(300, 0, "policy=lina").find("independently") != std::string::npos);
+}
+
 TEST_CASE("load windows: before and after the switch, balancedness is that of each window alone") {
   const RunResult first = run(with("{" + kFirst + "}")), then = run(with("{" + kThen + "}"));
   Starts starts;

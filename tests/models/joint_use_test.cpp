@@ -1,0 +1,95 @@
+// How experts that serve the same tokens enter the rows that are sent once, by hand.
+#include "models/network/joint_use.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "models/network/miss_probability.h"
+#include "models/network/soa_slots.h"
+#include "models/network/traffic.h"
+
+using namespace epsim;
+
+namespace {
+
+// Two nodes of one GPU, experts 0 1 | 2 3, top-2; every expert takes half of the tokens.
+constexpr ClusterShape kTwoNodes{.gpus = 2, .gpus_per_node = 1};
+
+Placement two_and_two() {
+  return Placement::build({.policy = "test", .experts = 4, .gpus = 2, .layers = {uniform_layer({0, 1, 2, 3}, 2)}},
+                          kTwoNodes, Bytes(1), Bytes(100));
+}
+
+TokenSample pairs(std::vector<std::uint16_t> ids) { return {.layers = 1, .top_k = 2, .experts = std::move(ids)}; }
+
+// Rows of 100 tokens of each GPU to the other one.
+double sent(Dedup dedup, const TokenSample* tokens) {
+  StepLoads loads;
+  loads.resize(1, 1, 4);
+  loads.per_token.assign(4, 0.5F);
+  const Placement placement = two_and_two();
+  TrafficMatrix t;
+  TrafficModel(placement, {.gpus = 2, .attention_tp = 1}, kTwoNodes, dedup, tokens)
+      .layer(0, loads, std::vector<std::int64_t>{100, 100}, t);
+  CHECK(t.inter_out[0] == doctest::Approx(t.inter_out[1]));
+  return t.inter_out[0];
+}
+
+}  // namespace
+
+TEST_CASE("a step with the sample's loads sends what the sample counts") {
+  const TokenSample together = pairs({0, 1, 2, 3}), across = pairs({0, 2, 0, 3, 1, 2, 1, 3});
+  for (const Dedup dedup : {Dedup::kGpu, Dedup::kNode}) {
+    // Experts 0 and 1 serve the same half of the tokens: 50 rows. No token has both experts of a GPU: all 100, but for
+    // the half token that stands for none of four, so an eighth.
+    CHECK(sent(dedup, &together) == doctest::Approx(50).epsilon(1e-9));
+    CHECK(sent(dedup, &across) == doctest::Approx(100 - 100.0 / 8).epsilon(1e-9));
+    // Independent, but for top-2: 1 - 1/4 exp(-(1 - 1/2) / 2V) with V = 4 x 1/4.
+    CHECK(sent(dedup, nullptr) == doctest::Approx(100 * (1 - 0.25 * std::exp(-0.25))).epsilon(1e-6));
+  }
+  CHECK(sent(Dedup::kNone, &together) == doctest::Approx(100));  // one row an expert, whoever else serves the token
+}
+
+TEST_CASE("exponents: copies of a set, lane by lane and list by list") {
+  // Half of the tokens go to experts 0 and 1, half to 2 and 3: a GPU is missed by half, by independent experts less.
+  const Placement placement = two_and_two();
+  const NodeShares nodes = node_shares(placement.layer(0), kTwoNodes);
+  const JointUse use = joint_use(placement.layer(0), common_lanes(kTwoNodes), &nodes, pairs({0, 1, 2, 3}), 0);
+  const double alone = 0.25 * std::exp(-0.25);
+  REQUIRE(use.lanes.size() == 2);
+  REQUIRE(use.lists.size() == 2);
+  for (const double c : {use.lanes[0], use.lanes[1], use.lists[0], use.lists[1]}) {
+    CHECK(c == doctest::Approx(std::log(0.5) / std::log(alone)).epsilon(1e-6));
+  }
+  // Experts that the sample never uses say nothing.
+  CHECK(joint_use(placement.layer(0), common_lanes(kTwoNodes), nullptr, pairs({0, 1, 0, 1}), 0).lanes[1] == 1);
+}
+
+TEST_CASE("powers of misses, one by one and side by side") {
+  for (const double power : {0.05, 0.4, 1.0, 1.7, 12.0}) {
+    for (const double pi : {1e-9, 1e-4, 0.1, 0.5, 0.7, 0.999, 1.0}) {
+      MissProbability missed;
+      missed.add(pi, 1.0);
+      missed.add(0.3, 0.5);
+      const double expected = std::pow(std::max(missed.value(0.25), 1e-12 * 0.9), power);
+      CHECK(missed.value(0.25, power) == doctest::Approx(expected).epsilon(pi == 1.0 ? 0.2 * power : 1e-7));
+      if (pi < 1) {
+        CHECK(std::abs(1 - missed.value(0.25, power) - (1 - expected)) < 1e-8);
+      }
+    }
+  }
+  const Placement placement = two_and_two();
+  const SoaSlots slots(placement.layer(0), common_lanes(kTwoNodes));
+  const std::vector<float> pi{0.9F, 0.2F, 0.6F, 0.3F};
+  SlotValues values;
+  std::vector<double> out;
+  slots.gather(pi, values);
+  slots.reach(values, pair_weight(pi), std::vector<double>{0.5, 1.5}, out);
+  for (std::size_t g = 0; g < 2; ++g) {
+    MissProbability missed;
+    missed.add(static_cast<double>(pi[2 * g]), 1.0);
+    missed.add(static_cast<double>(pi[2 * g + 1]), 1.0);
+    CHECK(out[g] == doctest::Approx(1 - missed.value(pair_weight(pi), g == 0 ? 0.5 : 1.5)).epsilon(1e-9));
+  }
+}
