@@ -29,6 +29,7 @@ void require_that_it_can_plan_again(const PolicyChoice& policy, const LoadWindow
   for (int l = 0; l < window.layers(); ++l) {
     std::copy(window.layer(l).begin(), window.layer(l).end(), loads.layer(l).begin());
   }
+  loads.set_affinity(window.affinity());
   policy.placement->plan(loads, shape);
 }
 

@@ -318,7 +318,15 @@ void Rebalancer::drop() {
   serving_.reset();
 }
 
-LoadWindow Rebalancer::window() const { return steps_ > 0 ? history_.window() : scenario_.plan_window; }
+// Which experts go together is what the first plan was made from: engines count loads alone.
+LoadWindow Rebalancer::window() const {
+  if (steps_ == 0) {
+    return scenario_.plan_window;
+  }
+  LoadWindow out = history_.window();
+  out.set_affinity(scenario_.plan_window.affinity());
+  return out;
+}
 
 // Layer by layer no GPU may hold more experts than the first plan left memory for.
 bool Rebalancer::fits(const PlacementPlan& next) const {
@@ -360,7 +368,7 @@ RebalanceOutcome Rebalancer::judge(const Migration& migration, const RebalanceEv
 }
 
 void Rebalancer::look(Ticks now) {
-  const LoadWindow window = history_.window();
+  const LoadWindow window = this->window();
   auto migration = std::make_unique<Migration>();
   Migration& m = *migration;
   m.event = report_.events.size();

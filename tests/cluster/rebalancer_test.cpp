@@ -230,6 +230,23 @@ TEST_CASE("a new plan that needs more memory than the first left is not taken") 
         std::ssize(r.rebalance.events));
 }
 
+TEST_CASE("a policy that groups experts plans again with what the first plan knew of them") {
+  const Scenario s = read_scenario(
+      Config::from_text(
+          "name: grouped\nseed: 5\ncluster: {node: p4de.24xlarge, nodes: 2}\nmodel: {architecture: olmoe-1b-7b}\n"
+          "parallelism: {attention_tp: 8}\ndispatch: {transport: nccl_p2p}\nmemory: {static_fraction: 0.8}\n"
+          "serving: {engine: sglang_0_4_8, chunked_prefill_size: 2048}\n"
+          "requests: {kind: constant, rate: 1000000000/s, count: 200, input_tokens: 1500, output_tokens: 20}\n"
+          "loads: {kind: model, preset: olmoe}\n"
+          "plan_loads: {kind: model, preset: olmoe, steps: 8, affinity_tokens: 500}\n"
+          "policies: {tested: {kind: grace, rebalance: {rule: every, steps: 20}}}\n",
+          "grouped.yaml"),
+      {"tested"});
+  const RunResult r = run_policy(s, s.policies.front(), {});
+  REQUIRE(!r.rebalance.events.empty());
+  CHECK(r.rebalance.count(RebalanceOutcome::kTaken) + r.rebalance.count(RebalanceOutcome::kDidNotFit) > 0);
+}
+
 TEST_CASE("what cannot plan again, and what is misspelt, is refused") {
   const auto problem = [](const std::string& entry) {
     return test::error_of<InputError>([&] { run_rule(entry); }).problem;
