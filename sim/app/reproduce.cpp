@@ -1,4 +1,4 @@
-// `epsim reproduce craft`: a paper's claims beside what the same setups come to here.
+// `epsim reproduce`: a paper's claims beside what the same setups come to here.
 #include <fmt/format.h>
 #include <tbb/global_control.h>
 
@@ -10,13 +10,11 @@
 #include "sim/app/goodput_options.h"
 #include "sim/app/inputs.h"
 #include "sim/app/report_verb.h"
-#include "sim/app/reproduce_example.h"
 #include "sim/core/files.h"
 #include "sim/report/format.h"
-#include "sim/reproduce/craft_claims.h"
-#include "sim/reproduce/craft_folder.h"
-#include "sim/reproduce/craft_gather.h"
-#include "sim/reproduce/craft_sensitivity.h"
+#include "sim/reproduce/evaluate.h"
+#include "sim/reproduce/paper_folder.h"
+#include "sim/study/job_runner.h"
 
 namespace epsim::app {
 
@@ -26,30 +24,54 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr StoreKind kReproduceStore{"reproduction", "reproduce.json", "searches"};
-constexpr int kReproduceFormat = 1;  // of reproduce.json
-// Searches that tell ratios between policies, not each knee to the last per cent.
-constexpr double kTolerance = 0.06;
-const std::vector<double> kSensitivity{2.5, 4, 8, 16};
-// Requests per request in the system: as many times as long as requests stay, of which warm-up and drain are a tenth
-// each.
-constexpr double kRequestsRatio = 6;
+constexpr int kReproduceFormat = 2;  // of reproduce.json
 
-std::vector<CraftClaim> chosen_claims(const po::variables_map& values) {
-  const auto all = craft_claims();
+// The papers that experiments/ has.
+std::vector<std::string> known_papers() {
+  std::vector<std::string> out;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(shipped_file("experiments"), none)) {
+    if (fs::exists(entry.path() / "claims.yaml", none)) {
+      out.push_back(entry.path().filename().string());
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// A file, or the name of a paper of experiments/.
+fs::path claims_file(const po::variables_map& values) {
+  if (values.count("paper") == 0) {
+    throw InputError({}, "name the paper, or a file of claims, as in: epsim reproduce craft --quick");
+  }
+  const std::string paper = values["paper"].as<std::string>();
+  if (paper.ends_with(".yaml")) {
+    return shipped_file(paper);
+  }
+  const fs::path file = shipped_file("experiments/" + paper + "/claims.yaml");
+  std::error_code none;
+  if (paper.find('/') != std::string::npos || !fs::exists(file, none)) {
+    throw InputError({}, unknown_name("paper", paper, known_papers()) + " A study of your own is a file, FILE.yaml.");
+  }
+  return file;
+}
+
+std::vector<PaperClaim> chosen_claims(const PaperStudy& paper, const po::variables_map& values) {
+  const std::vector<PaperClaim>& all = paper.claims;
   if (values.count("only") == 0) {
-    return {all.begin(), all.end()};
+    return all;
   }
   std::vector<std::string> names;
-  for (const CraftClaim& claim : all) {
+  for (const PaperClaim& claim : all) {
     names.emplace_back(claim.id);
   }
-  std::vector<CraftClaim> out;
+  std::vector<PaperClaim> out;
   for (const std::string& id : split_list(values["only"].as<std::string>())) {
-    const auto found = std::find_if(all.begin(), all.end(), [&](const CraftClaim& c) { return c.id == id; });
+    const auto found = std::find_if(all.begin(), all.end(), [&](const PaperClaim& c) { return c.id == id; });
     if (found == all.end()) {
       throw InputError({"", 0, "only"}, unknown_name("claim", id, names));
     }
-    if (std::any_of(out.begin(), out.end(), [&](const CraftClaim& c) { return c.id == id; })) {
+    if (std::any_of(out.begin(), out.end(), [&](const PaperClaim& c) { return c.id == id; })) {
       throw InputError({"", 0, "only"}, fmt::format("{} is there twice; name each claim once.", id));
     }
     out.push_back(*found);
@@ -60,45 +82,82 @@ std::vector<CraftClaim> chosen_claims(const po::variables_map& values) {
   return out;
 }
 
-CraftStudyOptions study_options(const po::variables_map& values, bool quick) {
-  CraftStudyOptions out;
-  const std::string memory = values["memory"].as<std::string>();
-  if (memory != "one_rule" && memory != "paper") {
-    throw InputError({"", 0, "memory"}, unknown_name("memory preset", memory, {"one_rule", "paper"}));
-  }
-  out.memory = memory == "paper" ? CraftMemory::kPaper : CraftMemory::kOneRule;
-  out.seeds = values.count("seeds") > 0 ? values["seeds"].as<int>() : quick ? 1 : 2;
+GatherOptions study_options(const PaperStudy& paper, const po::variables_map& values, bool quick) {
+  GatherOptions out;
+  out.seeds = values.count("seeds") > 0 ? values["seeds"].as<int>() : quick ? 1 : paper.seeds;
   if (out.seeds < 1 || out.seeds > 100) {
     throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to 100 are allowed.", out.seeds));
   }
-  out.goodput.tolerance = kTolerance;
-  out.goodput.sensitivity = kSensitivity;
-  out.goodput.sensitivity_of_first_seed = true;
-  out.goodput.min_requests_ratio = kRequestsRatio;
-  out.overrides = assignments_of(values);
-  if (quick) {
-    make_quick(out);
-  }
+  out.goodput = quick ? paper.quick_goodput : paper.goodput;
+  out.overrides = quick ? paper.quick_set : std::vector<std::string>{};  // the caller's own come later and win
+  const std::vector<std::string> own = assignments_of(values);
+  out.overrides.insert(out.overrides.end(), own.begin(), own.end());
   return out;
 }
 
-std::string setting_of(const CraftStudyOptions& options, bool quick) {
-  std::string out =
-      fmt::format("memory preset {}, {} seed{}, knee at k = {:g}", kCraftMemoryNames[static_cast<int>(options.memory)],
-                  options.seeds, options.seeds == 1 ? "" : "s", options.goodput.k);
+bool searches_any(const PaperNeeds& needs) {
+  return std::any_of(needs.begin(), needs.end(), [](const auto& setup) {
+    return std::any_of(setup.second.begin(), setup.second.end(),
+                       [](const auto& policy) { return policy.second[static_cast<std::size_t>(PaperJob::kGoodput)]; });
+  });
+}
+
+std::string setting_of(const GatherOptions& options, const PaperNeeds& needs, bool quick) {
+  std::string out = fmt::format("{} seed{}", options.seeds, options.seeds == 1 ? "" : "s");
+  if (searches_any(needs)) {
+    out += fmt::format(", knee at k = {:g}", options.goodput.k);
+  }
   for (const std::string& assignment : options.overrides) {
     out += ", " + assignment;
   }
   return out + (quick ? " (quick)" : "");
 }
 
-// What finished searches depend on; which claims are asked for is not part of it. The setups are part of the program:
-// `inputs` are files that overrides name.
-std::string manifest_of(const CraftStudyOptions& options, const std::vector<InputFile>& inputs) {
+// Every file that the setups and the overrides name. Refuses overrides that the first setup cannot be read with, before a
+// folder is made.
+std::vector<InputFile> inputs_of(const PaperStudy& paper, const PaperNeeds& needs, const GatherOptions& options) {
+  std::vector<fs::path> files;
+  const auto add = [&](const fs::path& file) {
+    if (std::find(files.begin(), files.end(), file) == files.end()) {
+      files.push_back(file);
+    }
+  };
+  for (const PaperSetup& setup : paper.setups) {
+    add(setup.scenario);
+    for (const fs::path& file : Config::from_file(setup.scenario).files()) {
+      add(file);
+    }
+  }
+  if (!needs.empty()) {
+    for (const fs::path& file : scenario_of(paper, needs.begin()->first, options, {}, {}, true).input_files) {
+      add(file);
+    }
+  }
+  std::vector<InputFile> out;
+  std::transform(files.begin(), files.end(), std::back_inserter(out), describe_file);
+  return out;
+}
+
+nlohmann::ordered_json sets_of(const PaperStudy& paper) {
+  nlohmann::ordered_json out{{"all", paper.set},
+                             {"below_knee_share", paper.below_knee_share},
+                             {"below_knee", paper.below_knee},
+                             {"saturated_rate", paper.saturated_rate}};
+  for (const PaperSetup& setup : paper.setups) {
+    out["setups"][setup.name] = setup.set;
+  }
+  for (const InputChange& change : paper.changes) {
+    out["changes"].push_back({change.set, change.set_of});
+  }
+  return out;
+}
+
+// What finished searches depend on; which claims are asked for is not part of it.
+std::string manifest_of(const PaperStudy& paper, const GatherOptions& options, const std::vector<InputFile>& inputs) {
   nlohmann::ordered_json out = manifest_head(kReproduceFormat);
-  out["paper"] = "craft";
-  out["memory"] = kCraftMemoryNames[static_cast<int>(options.memory)];
+  out["paper"] = paper.name;
   out["seeds"] = options.seeds;
+  out["set"] = sets_of(paper);
   out["overrides"] = options.overrides;
   out["goodput"] = goodput_options_json(options.goodput);
   out["inputs"] = nlohmann::ordered_json::array();
@@ -108,34 +167,8 @@ std::string manifest_of(const CraftStudyOptions& options, const std::vector<Inpu
   return document_text(out);
 }
 
-std::vector<CraftNeed> needs_of(const std::vector<CraftClaim>& claims, const CraftScope& scope) {
-  std::vector<CraftNeed> out;
-  for (const CraftClaim& claim : claims) {
-    const std::vector<CraftNeed> more = claim.needs(scope);
-    out.insert(out.end(), more.begin(), more.end());
-  }
-  return out;
-}
-
-// The files that overrides name, the same for every setup. Refuses overrides that no setup can be read with, before a
-// folder is made.
-std::vector<InputFile> inputs_of(const std::vector<CraftNeed>& needs, const CraftStudyOptions& options) {
-  for (const CraftSetup& setup : craft_setups()) {
-    if (std::any_of(needs.begin(), needs.end(), [&](const CraftNeed& need) { return need.setup == setup.name; })) {
-      std::vector<std::string> overrides = options.overrides;
-      overrides.emplace_back("plan_loads.steps=2");  // reading is quick then
-      std::vector<InputFile> out;
-      for (const fs::path& file : craft_scenario(setup, options.memory, overrides, {}).input_files) {
-        out.push_back(describe_file(file));
-      }
-      return out;
-    }
-  }
-  return {};
-}
-
 // Ids of the claims that a folder's result holds and `claims` do not; of a result that cannot be read, those that can.
-std::vector<std::string> claims_lost(const fs::path& folder, const std::vector<CraftClaim>& claims) {
+std::vector<std::string> claims_lost(const fs::path& folder, const std::vector<PaperClaim>& claims) {
   std::vector<std::string> out;
   if (!fs::exists(folder / "claims.json")) {
     return out;
@@ -147,7 +180,7 @@ std::vector<std::string> claims_lost(const fs::path& folder, const std::vector<C
       continue;
     }
     const auto id = row["claim"].get<std::string>();
-    const bool asked = std::any_of(claims.begin(), claims.end(), [&](const CraftClaim& c) { return c.id == id; });
+    const bool asked = std::any_of(claims.begin(), claims.end(), [&](const PaperClaim& c) { return c.id == id; });
     if (!asked && std::find(out.begin(), out.end(), id) == out.end()) {
       out.push_back(id);
     }
@@ -156,7 +189,7 @@ std::vector<std::string> claims_lost(const fs::path& folder, const std::vector<C
 }
 
 // A result is not to shrink to the claims asked for now.
-void check_keeps_claims(const fs::path& folder, const std::vector<CraftClaim>& claims) {
+void check_keeps_claims(const fs::path& folder, const std::vector<PaperClaim>& claims) {
   if (const std::vector<std::string> lost = claims_lost(folder, claims); !lost.empty()) {
     throw InputError({"", 0, "only"},
                      fmt::format("{} has a result with {} too, which would be lost. Name another folder with -o, or "
@@ -181,12 +214,14 @@ GatherControl control_of(const JobStore& store, PlanCache& plans, bool quiet) {
 }
 
 // Nothing that was asked for can be told: a success would say nothing.
-void check_tells_something(const std::vector<CraftClaim>& claims, const CraftScope& scope) {
-  const bool none = std::all_of(claims.begin(), claims.end(), [&](const CraftClaim& claim) {
-    return claim.needs(scope).empty() && claim.rows({}, scope).empty();
-  });
-  if (none) {
-    throw InputError({"", 0, "only"}, "--quick leaves out the setups that these claims need; run without it.");
+void check_tells_something(const std::vector<PaperClaim>& claims, const PaperNeeds& needs, bool quick) {
+  if (needs.empty()) {
+    const bool figures =
+        std::any_of(claims.begin(), claims.end(), [](const PaperClaim& c) { return !c.figures.empty(); });
+    throw InputError({"", 0, "only"}, quick && figures
+                                          ? "--quick leaves out the setups that these claims need; run without it."
+                                          : "nothing is run for these claims; without --only the table says what "
+                                            "holds them.");
   }
 }
 
@@ -198,74 +233,73 @@ std::string what_must_hold(const std::vector<ClaimRow>& rows) {
   return fmt::format("{} of the {} figures that must hold are within their tolerance.\n", held, must);
 }
 
-// The figures of all claims; ids of those without any go to `not_run`.
-std::vector<ClaimRow> rows_of(const std::vector<CraftClaim>& claims, const CraftEvidence& evidence,
-                              const CraftScope& scope, std::vector<std::string>& not_run) {
+// The figures of all claims; those without any go to `info`.
+std::vector<ClaimRow> all_rows(const std::vector<PaperClaim>& claims, const PaperEvidence& evidence,
+                               const GatherOptions& options, const PaperScope& scope, ClaimsInfo& info) {
   std::vector<ClaimRow> out;
-  for (const CraftClaim& claim : claims) {
-    std::vector<ClaimRow> more = claim.rows(evidence, scope);
+  for (const PaperClaim& claim : claims) {
+    if (claim.figures.empty()) {
+      info.elsewhere.push_back({claim.id, claim.statement, claim.where, claim.held_by, claim.open});
+      continue;
+    }
+    std::vector<ClaimRow> more = rows_of(claim, evidence, options, scope);
     for (ClaimRow& row : more) {  // few requests and one seed decide nothing that needs prices
-      row.must_hold = row.must_hold && !(scope.quick && row.kind == ClaimKind::kCalibrated);
+      row.must_hold = row.must_hold && !(scope.setups && row.needs_prices());
     }
     out.insert(out.end(), more.begin(), more.end());
     if (more.empty()) {
-      not_run.emplace_back(claim.id);
+      info.not_run.push_back(claim.id);
     }
   }
   return out;
 }
 
-void check_paper(const po::variables_map& values) {
-  if (values.count("paper") == 0) {
-    throw InputError({}, "name the paper, as in: epsim reproduce craft --quick");
+void tell(const fs::path& folder, const std::vector<ClaimRow>& rows, const ClaimsInfo& info) {
+  const fs::path page = folder / "report.html";
+  write_file_atomically(page, report_of(folder));
+  std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true)
+            << what_must_hold(rows) << elsewhere_text(info.elsewhere);
+  if (!info.not_run.empty()) {
+    std::cout << fmt::format("not run with --quick: {}\n", fmt::join(info.not_run, ", "));
   }
-  if (const std::string& paper = values["paper"].as<std::string>(); paper != "craft") {
-    throw InputError({}, unknown_name("paper", paper, {"craft"}));
-  }
+  std::cout << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n", folder.string(),
+                           page.string());
 }
 
 int reproduce(const po::variables_map& values) {
-  check_paper(values);
+  const PaperStudy paper = read_paper_study(claims_file(values));
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
-  const CraftScope scope{values["quick"].as<bool>()};
-  const std::vector<CraftClaim> claims = chosen_claims(values);
-  const CraftStudyOptions options = study_options(values, scope.quick);
-  check_tells_something(claims, scope);
-  const std::vector<CraftNeed> needs = needs_of(claims, scope);
+  const bool quick = values["quick"].as<bool>();
+  const PaperScope scope{quick ? std::optional(paper.quick_setups) : std::nullopt};
+  const std::vector<PaperClaim> claims = chosen_claims(paper, values);
+  const GatherOptions options = study_options(paper, values, quick);
+  const PaperNeeds needs = needs_of(paper, claims, scope);
+  check_tells_something(claims, needs, quick);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
-  const std::vector<InputFile> inputs = inputs_of(needs, options);
-  const fs::path target = named_folder(values).value_or(fs::path("out") / "craft");
-  const JobStore store(target, kReproduceStore, manifest_of(options, inputs), values["overwrite"].as<bool>());
+  const std::vector<InputFile> inputs = inputs_of(paper, needs, options);
+  const fs::path target = named_folder(values).value_or(fs::path("out") / paper.name);
+  const JobStore store(target, kReproduceStore, manifest_of(paper, options, inputs), values["overwrite"].as<bool>());
   check_keeps_claims(store.path(), claims);
   const bool quiet = values["quiet"].as<bool>();
   PlanCache plans;
-  CraftEvidence evidence;
+  PaperEvidence evidence;
   std::vector<ClaimMovement> movements;
   try {
-    evidence = gather_craft_evidence(needs, options, control_of(store, plans, quiet));
+    evidence = gather(paper, needs, options, control_of(store, plans, quiet));
     if (values["sensitivity"].as<bool>()) {
-      movements = craft_movements(claims, options, control_of(store, plans, quiet));
+      movements = movements_of(paper, claims, options, control_of(store, plans, quiet));
     }
-    keep_example_run(store.path(), evidence, plans);
   } catch (const StudyInterrupted&) {
     std::cout << "interrupted: finished searches are kept, and the same command goes on from there\n";
     return kInterrupted;
   }
-  ClaimsInfo info{EPSIM_VERSION, "CRAFT (arXiv 2603.28768)", setting_of(options, scope.quick), {}};
-  std::vector<ClaimRow> rows = rows_of(claims, evidence, scope, info.not_run);
+  ClaimsInfo info{EPSIM_VERSION, paper.title, setting_of(options, needs, quick), {}};
+  std::vector<ClaimRow> rows = all_rows(claims, evidence, options, scope, info);
   add_movements(rows, movements);
-  write_craft_folder(store.path(), rows, info, evidence, options, movements);
-  const fs::path page = store.path() / "report.html";
-  write_file_atomically(page, report_of(store.path()));
+  write_paper_folder(store.path(), rows, info, paper, evidence, options, movements);
+  tell(store.path(), rows, info);
   json.print(read_file(store.path() / "claims.json"));
-  std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true)
-            << what_must_hold(rows);
-  if (!info.not_run.empty()) {
-    std::cout << fmt::format("not run with --quick: {}\n", fmt::join(info.not_run, ", "));
-  }
-  std::cout << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n",
-                           store.path().string(), page.string());
   return all_hold(rows) ? 0 : 1;
 }
 
@@ -274,23 +308,23 @@ int reproduce(const po::variables_map& values) {
 int reproduce_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("only", po::value<std::string>(), "claims to check, separated by commas, as in C09,C17")(
-      "quick", po::bool_switch(), "three setups, one seed, fewer requests: a minute on two cores")(
+      "quick", po::bool_switch(), "the setups, and the fewer requests, that the file names for it; one seed")(
       "sensitivity", po::bool_switch(),
-      "also change one input at a time and tell which two move each figure most: on five setups, takes twice as long "
-      "again")("memory", po::value<std::string>()->default_value("paper"),
-               "memory preset: paper (a fraction per setup, from its KV losses), or one_rule")(
-      "seeds", po::value<int>(), "seeds of requests and routing; default 2")(
+      "also change one input at a time, as the file says, and tell which two move each figure most")(
+      "seeds", po::value<int>(), "seeds of requests and routing; default: the file's")(
       "set", po::value<std::vector<std::string>>(), "override a key of every setup, as in --set dispatch.dedup=node");
   add_output_options(options);
   add_json_option(options, "the claims with value, tolerance and verdict, as claims.json");
-  const auto values = parse_words(
-      words,
-      "epsim reproduce craft [options]\n\n"
-      "Re-runs the evaluation of CRAFT (arXiv 2603.28768) in simulation and holds its claims against the result, each\n"
-      "with its tolerance. experiments/craft/README.md says what is assumed. Ends with 1 when a claim that must hold "
-      "is "
-      "missed. Each finished search is kept at once: after a kill the same command goes on where it stopped.\n",
-      options, {"paper"});
+  const auto values = parse_words(words,
+                                  "epsim reproduce PAPER|FILE.yaml [options]\n\n"
+                                  "Re-runs the evaluation of a paper in simulation and holds its claims against the "
+                                  "result, each with its tolerance.\n"
+                                  "PAPER is a folder of experiments/ that has a claims.yaml; its README.md says what "
+                                  "is assumed. docs/your-paper.md\n"
+                                  "tells how to write a study of your own. Ends with 1 when a claim that must hold is "
+                                  "missed. Each finished search\n"
+                                  "is kept at once: after a kill the same command goes on where it stopped.\n",
+                                  options, {"paper"});
   return values ? reproduce(*values) : 0;
 }
 

@@ -20,18 +20,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostDepth = 3;    // folders below the one given: a reproduction, its example run, a policy
+constexpr int kMostDepth = 3;    // folders below the one given
 constexpr int kKnownFormat = 1;  // goodput.json is read in kGoodputFormat too
 constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 
 // A folder with one of these is an output.
 constexpr std::string_view kDocuments[] = {"claims.json", "comparison.json", "goodput.json",
                                            "served.json", "summary.json",    "sweep.json"};
-constexpr std::string_view kTables[] = {"curve.csv",       "example_run.csv", "fixed_rates.csv", "goodput.csv",
-                                        "gpus.csv",        "intervals.csv",   "layer_gpu.csv",   "layer_steps.csv",
-                                        "layers.csv",      "links.csv",       "memory.csv",      "resolved.yaml",
-                                        "results.csv",     "setup_gains.csv", "setups.csv",      "setup_layers.csv",
-                                        "sensitivity.csv", "step_kinds.csv",  "series.csv"};
+constexpr std::string_view kTables[] = {"curve.csv",       "goodput.csv",     "gpus.csv",       "intervals.csv",
+                                        "layer_gpu.csv",   "layer_steps.csv", "layers.csv",     "links.csv",
+                                        "memory.csv",      "resolved.yaml",   "results.csv",    "setups.csv",
+                                        "sensitivity.csv", "series.csv",      "step_kinds.csv"};
 
 template <class Names>
 bool holds(const Names& names, const std::string& name) {

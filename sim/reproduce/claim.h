@@ -12,12 +12,12 @@ namespace epsim {
 
 // What it takes to check a claim.
 enum class ClaimKind {
-  kArithmetic,  // counts, bytes, identities
-  kAlgorithm,   // follows from the algorithm, given loads
-  kInput,       // a statement about load that the presets are built to
-  kCalibrated,  // needs prices of a step as well as loads
+  kExact,       // counts, bytes, plans: needs no prices
+  kInput,       // what the setups are made to
+  kCalibrated,  // a figure that needs prices of a step
+  kTrend,       // needs them too, and claims a direction or an order alone
 };
-inline constexpr std::string_view kClaimKindNames[] = {"arithmetic", "algorithm", "input", "calibrated"};
+inline constexpr std::string_view kClaimKindNames[] = {"exact", "input", "calibrated", "trend"};
 
 enum class Verdict {
   kReproduced,  // inside the tolerance
@@ -33,9 +33,6 @@ struct InputMovement {
   double before = 0, after = 0;
 };
 
-// Unit of a value whose digits are a figure each: 2240 is shown as "2 2 4 0".
-inline constexpr std::string_view kDigits = "digits";
-
 // The end of a tolerance that has none.
 inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
@@ -43,8 +40,9 @@ inline constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 struct ClaimRow {
   std::string id;  // of the claim: C09
   std::string what;
-  std::string paper;  // as the paper states it
-  std::string unit;   // "" = a ratio or a count, or kDigits
+  std::string paper;       // as the paper states it
+  std::string unit;        // "" = a ratio or a count
+  std::string place = {};  // in the paper: "Sec. 5.2, Fig. 24(a)"
   ClaimKind kind = ClaimKind::kCalibrated;
   double value = 0;
   std::optional<double> half_width;  // 95 %; none where nothing varies, or with one seed
@@ -56,17 +54,26 @@ struct ClaimRow {
   // The inputs that move it most, where that was asked for; both figures are of a smaller study than `value`.
   std::vector<InputMovement> moved_by;
 
+  bool needs_prices() const { return kind == ClaimKind::kCalibrated || kind == ClaimKind::kTrend; }
   Verdict verdict() const;
   // Why, in a clause: "0.11 below the tolerance, in the claim's direction".
   std::string reason() const;
 };
 
+// A claim without figures.
+struct ClaimElsewhere {
+  std::string id, statement, place;
+  std::string held_by;  // the file of the test or benchmark that checks it, or
+  std::string open;     // why nothing does yet
+};
+
 // What a set of claims was worked out with.
 struct ClaimsInfo {
-  std::string version;               // of the program
-  std::string study;                 // "CRAFT (arXiv 2603.28768)"
-  std::string setting;               // options of the reproduction, in words
-  std::vector<std::string> not_run;  // ids of claims that it leaves out
+  std::string version;                         // of the program
+  std::string study;                           // "CRAFT (arXiv 2603.28768)"
+  std::string setting;                         // options of the reproduction, in words
+  std::vector<std::string> not_run;            // ids of claims that it leaves out
+  std::vector<ClaimElsewhere> elsewhere = {};  // those that no run of it can check
 };
 
 // A row with its words; the rest as it is by default.
@@ -94,6 +101,8 @@ RatioSummary summarize_ratios(std::span<const SetupRatio> ratios);
 
 // The table that the terminal shows, rows in order, notes below it.
 std::string claims_table(std::span<const ClaimRow> rows, bool notes);
+// A line for each of them; empty without any.
+std::string elsewhere_text(std::span<const ClaimElsewhere> claims);
 // One document: rows with every field, and the counts of verdicts. metrics.md defines the names.
 std::string claims_json(std::span<const ClaimRow> rows, const ClaimsInfo& info);
 

@@ -15,24 +15,15 @@ namespace {
 constexpr std::size_t kNoteColumns = 118;
 constexpr int kFormat = 1;  // raised when a key changes its meaning or goes away
 
-// A figure of the row as text: rounded, or digit by digit ("2 2 4 0"), as many digits as the tolerance has.
-std::string in_unit_of(const ClaimRow& row, double value) {
-  if (row.unit != kDigits) {
-    return rounded(value);
-  }
-  const std::string digits = fmt::format("{:0>{}.0f}", value, fmt::formatted_size("{:.0f}", row.high));
-  return fmt::format("{}", fmt::join(digits, " "));
-}
-
 // "1.31 +- 0.02", "9.7 s"
 std::string ours(const ClaimRow& row) {
-  return in_unit_of(row, row.value) + (row.half_width ? " +- " + rounded(*row.half_width) : "") +
-         (row.unit.empty() || row.unit == kDigits ? "" : " " + row.unit);
+  return rounded(row.value) + (row.half_width ? " +- " + rounded(*row.half_width) : "") +
+         (row.unit.empty() ? "" : " " + row.unit);
 }
 
 std::string tolerance_of(const ClaimRow& row) {
   if (row.low == row.high) {
-    return "exactly " + in_unit_of(row, row.low);
+    return "exactly " + rounded(row.low);
   }
   if (!std::isfinite(row.low) || !std::isfinite(row.high)) {
     return std::isfinite(row.high) ? "at most " + rounded(row.high) : "at least " + rounded(row.low);
@@ -54,7 +45,7 @@ std::string movements_of(const ClaimRow& row) {
   std::string out;
   for (const InputMovement& m : row.moved_by) {
     out += fmt::format("{}{}, {} ({} to {})", out.empty() ? "moved most by " : "; ", m.input, m.change,
-                       in_unit_of(row, m.before), in_unit_of(row, m.after));
+                       rounded(m.before), rounded(m.after));
   }
   return out;
 }
@@ -90,6 +81,15 @@ std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
                      count_of(rows, Verdict::kOrderOnly), count_of(rows, Verdict::kMissed));
 }
 
+std::string elsewhere_text(std::span<const ClaimElsewhere> claims) {
+  std::string out;
+  for (const ClaimElsewhere& claim : claims) {
+    const std::string why = claim.held_by.empty() ? "not checked: " + claim.open : "held by " + claim.held_by;
+    out += wrapped(fmt::format("{} {}: {}", claim.id, claim.statement, why), kNoteColumns, 4) + "\n";
+  }
+  return out;
+}
+
 std::string claims_json(std::span<const ClaimRow> rows, const ClaimsInfo& info) {
   nlohmann::ordered_json out;
   out["format"] = kFormat;
@@ -101,6 +101,14 @@ std::string claims_json(std::span<const ClaimRow> rows, const ClaimsInfo& info) 
   out["claims_missed"] = count_of(rows, Verdict::kMissed);
   out["all_hold"] = all_hold(rows);
   out["claims_not_run"] = info.not_run;
+  out["claims_elsewhere"] = nlohmann::ordered_json::array();
+  for (const ClaimElsewhere& claim : info.elsewhere) {
+    out["claims_elsewhere"].push_back({{"claim", claim.id},
+                                       {"statement", claim.statement},
+                                       {"paper_place", claim.place},
+                                       {"held_by", claim.held_by},
+                                       {"open_reason", claim.open}});
+  }
   out["claims"] = nlohmann::ordered_json::array();
   for (const ClaimRow& row : rows) {
     nlohmann::ordered_json claim;
@@ -108,6 +116,7 @@ std::string claims_json(std::span<const ClaimRow> rows, const ClaimsInfo& info) 
     claim["statement"] = row.what;
     claim["claim_kind"] = kClaimKindNames[static_cast<int>(row.kind)];
     claim["paper_value"] = row.paper;
+    claim["paper_place"] = row.place;
     claim["value"] = number(row.value);
     claim["half_width"] = row.half_width ? number(*row.half_width) : nlohmann::ordered_json();
     claim["unit"] = row.unit;

@@ -11,6 +11,7 @@ for name in chromium chromium-browser google-chrome; do
 done
 [ -n "$browser" ] || { echo "skipped: no Chromium is installed (Debian: apt-get install chromium)"; exit 77; }
 
+source=$(cd "$(dirname "$0")/../.." && pwd)
 rm -rf "$work"
 hostile='<img src=x onerror=document.documentElement.dataset.owned=1>'
 out="$work/$hostile"
@@ -21,15 +22,13 @@ cd "$work"
 "$epsim" sweep "$scenario" -q --vary cluster.nodes=1,2,3 --vary "name=plain,'</script>$hostile'" --policies base,eplb -o "$out/sweep" > /dev/null || [ $? -eq 1 ]
 echo '{"policy": "craft", "num_gpus": 4, "weights": [[6,4,1,1,1,1,1,1],[5,4,2,1,1,1,1,1],[3,3,3,3,1,1,1,1]]}' > request.json
 "$epsim" plan request.json -o "$out/plan.json" > /dev/null
-"$epsim" reproduce craft -q --quick --only C17,C18,C22 --set plan_loads.steps=20 --set requests.output_tokens=16 -o "$out/craft" > /dev/null || [ $? -eq 1 ]
+"$epsim" reproduce "$source/experiments/craft/claims.yaml" -q --quick --only C17,C18,C21,C28 --set plan_loads.steps=20 --set requests.output_tokens=16 -o "$out/craft" > /dev/null || [ $? -eq 1 ]
 # As --sensitivity would leave it, which takes too long for a test.
 sed -i '0,/"moved_most_by": \[\]/s//"moved_most_by": [{"input": "links <b>", "input_change": "slower", "value_before": 1.2, "value_after": 1.1}]/' "$out/craft/claims.json"
 printf 'claim,statement,input,input_change,value_before,value_after\nC17,A / B,links <b>,slower,1.2,1.1\n' > "$out/craft/sensitivity.csv"
-# More setups, out of their order: copies of one.
-for table in setup_layers setup_gains; do
-  for setup in ke12 kj6 da8; do sed -n "s/^ke6,/$setup,/p" "$out/craft/$table.csv"; done > more.csv
-  cat more.csv >> "$out/craft/$table.csv"
-done
+# More setups: copies of one.
+for setup in ke12 da8; do sed -n "s/^ke6,/$setup,/p" "$out/craft/setups.csv"; done > more.csv
+cat more.csv >> "$out/craft/setups.csv"
 "$epsim" report "$out" -o report.html > /dev/null
 
 # The page, with a script at its end that looks at it as a reader would and leaves what it saw in an attribute.
@@ -62,42 +61,40 @@ addEventListener("load", () => {
   const dark = document.documentElement.dataset.theme;
   const blankInDark = empty();
   document.getElementById("theme").click();
-  const head = all("th button")[4], column = () => [...head.closest("table").querySelectorAll("tbody tr")].map((row) => parseFloat(row.children[4].textContent));
+  const head = all("th button")[5], column = () => [...head.closest("table").querySelectorAll("tbody tr")].map((row) => parseFloat(row.children[5].textContent));
   head.click();
   const sorted = column().every((v, i, values) => i === 0 || values[i - 1] <= v);
   head.click();
   const reversed = column().every((v, i, values) => i === 0 || values[i - 1] >= v) && head.closest("th").ariaSort === "descending";
   all(".term")[0].focus();
   const tip = document.getElementById("tip"), tipShown = !tip.hidden && tip.textContent.length > 20;
-  const loads = all("svg.heat[aria-label^='Load by layer']");  // three of the reproduction's example, then two of the comparison
-  const readouts = [loads[0], loads[3]].map((map) => {
+  const loads = all("svg.heat[aria-label^='Load by layer']");
+  const readouts = loads.map((map) => {
     map.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
     return map.nextElementSibling.textContent;
   });
-  const readout = loads.length === 5 && /^layer 1, GPU 1: [0-9.]+$/.test(readouts[0]) && /^layer 0, GPU 1: [0-9.]+$/.test(readouts[1]);
+  const readout = loads.length === 2 && readouts.every((text) => /^layer 0, GPU 1: [0-9.]+$/.test(text));
   const parts = all("section").map((part) => ({ title: part.querySelector("h2").textContent, part }));
-  const mine = parts.filter(({ title }) => title.startsWith("ke6: ")), lead = parts[parts.indexOf(mine[0]) - 1];
-  const told = /^One setup in detail: ke6 at [\d.]+ requests\/s$/.test(lead.title) && /^base, cra8 and eplb serve the same 500 requests of ke6, .* 90 % of the lowest/.test(lead.part.textContent.slice(lead.title.length));
   const overTime = parts.filter(({ title }) => title.endsWith("ver time"));
   const timeAxis = overTime.every(({ part }) => part.querySelectorAll("svg.chart").length === 5);  // folders of older versions have none
-  const example = told + " " + mine.filter((one) => !overTime.includes(one)).map(({ title, part }) => title.slice(5) + ["svg.chart:not(.heat)", "svg.heat", "figure table"].map((what) => " " + part.querySelectorAll(what).length).join("")).join(", ");
-  const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelectorAll("tbody tr")].map((row) => row.children[at].textContent);
+  const studies = parts.filter(({ title }) => ["What the claims are worked out from", "Throughput and TTFT", "Where the time goes near the knee"].includes(title)).map(({ part }) => part.querySelectorAll("svg.chart").length).join(" ");
+  const claims = document.getElementById("s1").closest("section"), cells = (at) => [...claims.querySelector("tbody").rows].map((row) => row.children[at].textContent);
   const counted = all(".tile b").slice(0, 3).reduce((sum, tile) => sum + Number(tile.textContent), 0) === cells(0).length && cells(0).includes("C17");
   const marked = cells(1).every((verdict) => /^[✓≈✗] (reproduced|order only|missed)( \(told\sonly\))?$/.test(verdict));
-  const moved = cells(7).includes("links <b>, slower: 1.2 to 1.1") && document.getElementById("s2").textContent === "What moves the claims";
-  const choice = all("select[aria-label='setup of: balance']")[0], before = all("svg.heat").length;
+  const moved = cells(8).includes("links <b>, slower: 1.2 to 1.1") && document.getElementById("s2").textContent === "What moves the claims";
+  const choice = all("select[aria-label='setup of: time near the knee']")[0], before = charts().length;
   choice.selectedIndex = choice.options.length - 1;
   choice.dispatchEvent(new Event("change"));
-  const chosen = all("svg.heat").length === before && empty() === 0;
-  const setups = [...choice.options].map((option) => option.value), ordered = setups.join() === "de8,da8,ke6,ke12,kj6";
+  const chosen = charts().length === before && empty() === 0;
+  const setups = [...choice.options].map((option) => option.value), ordered = setups.join() === "de8,dl8,ke6,ke12,da8";
   const legends = all("svg.chart .legend").map((legend) => [...legend.querySelectorAll("[data-series]")].map((entry) => entry.dataset)), coloursOf = (name) => new Set(legends.flat().filter((entry) => entry.series === name).map((entry) => entry.colour));
   const oneColour = ["base", "eplb", "KV cache", "dispatch"].every((name) => coloursOf(name).size === 1) && [...coloursOf("base")][0] !== [...coloursOf("eplb")][0];
   const stacked = legends.filter((mine) => mine.some((entry) => entry.series === "KV cache"));
-  const apart = stacked.length > 2 && stacked.every((mine) => new Set(mine.map((entry) => entry.colour)).size === mine.length);
+  const apart = stacked.length > 0 && stacked.every((mine) => new Set(mine.map((entry) => entry.colour)).size === mine.length);
   const onlyPolicies = [...coloursOf("base"), ...coloursOf("eplb")].every((colour) => legends.flat().filter((entry) => entry.colour === colour).every((entry) => ["base", "eplb"].includes(entry.series)));
   const labels = all("svg.chart text").filter((text) => text.getBoundingClientRect().width > 0).map((text) => parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getBoundingClientRect().width / text.ownerSVGElement.viewBox.baseVal.width);
   const heading = (name) => all("th button").find((button) => button.getAttribute("aria-description")?.startsWith(name))?.textContent;
-  const headings = [heading("swept: cluster.nodes"), heading("near_knee_requests_per_s")].join();
+  const headings = [heading("swept: cluster.nodes"), heading("paper_value")].join();
   // Every drawing can be saved as SVG: well-formed, with its title, and without what only the screen needs.
   const saved = [], real = URL.createObjectURL;
   URL.createObjectURL = (blob) => { saved.push(blob); return real(blob); };
@@ -105,7 +102,7 @@ addEventListener("load", () => {
   const drawings = all("figure.drawn").filter((figure) => figure.getBoundingClientRect().width > 0);
   drawings.forEach((figure) => figure.querySelector("button.svg").click());
   URL.createObjectURL = real;
-  const keyTables = all(".wide[aria-label='Key figures'], .wide[aria-label='Goodput by policy']"), fits = keyTables.length === 3 && (innerWidth < 1000 || keyTables.every((region) => region.scrollWidth <= region.clientWidth));
+  const keyTables = all(".wide[aria-label='Key figures'], .wide[aria-label='Goodput by policy']"), fits = keyTables.length === 2 && (innerWidth < 1000 || keyTables.every((region) => region.scrollWidth <= region.clientWidth));
   all("details").forEach((details) => { details.open = true; });
   setTimeout(async () => {
     const wide = Math.max(0, document.documentElement.scrollWidth - innerWidth);
@@ -115,7 +112,7 @@ addEventListener("load", () => {
     const onPaper = paperChecks(all);
     document.documentElement.dataset.check = ["ready " + document.documentElement.dataset.ready, "owned " + document.documentElement.dataset.owned,
       "images " + all("img").length, "charts " + (charts().length > 15), "saved " + exported, "fits " + fits, "time axis " + timeAxis, "blank " + blank, "theme " + dark, "blank in dark " + blankInDark,
-      "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + readout, "example " + example,
+      "claims " + counted + " " + marked + " " + moved + " " + chosen, "maps " + (all("svg.heat").length >= 5), "sorted " + sorted + " " + reversed, "tip " + tipShown, "readout " + readout, "studies " + studies,
       "tables " + (all("details table").length > 10), "outside " + outside, "wider than the page " + wide, "setups " + ordered, "colours " + oneColour + " " + apart + " " + onlyPolicies, "labels " + labels.every((size) => size > 9), "headings " + headings, "paper " + onPaper, "named " + all("td").some((cell) => cell.textContent.includes("<img src=x"))].join("; ");
   }, 200);
 });
@@ -124,7 +121,7 @@ addEventListener("load", () => {
 CHECK
 } > checked.html
 
-expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; time axis true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; example true results 4 0 1, latency 3 0 1, where the time goes 4 0 0, stragglers 2 0 0, balance 2 6 0, links 1 0 1, memory and KV cache 2 0 0, what it was made from 0 0 0; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; headings nodes,near knee request rate; paper true true true true true true; named true'
+expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; time axis true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; studies 7 1 1; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; headings nodes,paper; paper true true true true true true; named true'
 # No name resolves, so that not even the browser's own services reach the network.
 for size in 1280,900 390,844; do
   timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \

@@ -1,6 +1,6 @@
 // Planning times: one call plans all MoE layers of a model. Targets, on one core:
 //   eplb : <= 3 ms for 60 x 384 -> 480 on 96 GPUs, <= 1.5 ms for 58 x 256 -> 320 on 64.
-//   craft: gains of 7 counts over 3000 batches x 58 x 256 on 64 GPUs <= 0.1 s, the whole plan <= 0.15 s.
+//   craft (claim C29: about 10 s): gains of 7 counts over 3000 batches x 58 x 256 on 64 GPUs <= 0.1 s, the whole plan <= 0.15 s.
 //   grace: grouping for 48 x 128 experts <= 2 s.
 //   libra: planning and sharding of one layer, 8 GPUs x 160 experts, <= 50 us; the CPU time of Libra's own execution.
 #include <benchmark/benchmark.h>

@@ -27,7 +27,7 @@ std::size_t place_of(const GainTable& table, int copies) {
   return static_cast<std::size_t>(std::find(table.counts.begin(), table.counts.end(), copies) - table.counts.begin());
 }
 
-TEST_CASE("Figure 8: beyond 16 copies a layer, twice as many bring under two points, on every workload") {
+TEST_CASE("C21, Figure 8: beyond 16 copies a layer, twice as many bring under two points, on every workload") {
   for (const char* preset : {"deepseek-r1-e", "deepseek-r1-l", "kimi-k2-j", "kimi-k2-a"}) {
     CAPTURE(std::string(preset));
     const GainTable table = estimate_gains(window_of(preset, 8), CraftLayout::global(64), {});
@@ -37,7 +37,7 @@ TEST_CASE("Figure 8: beyond 16 copies a layer, twice as many bring under two poi
   }
 }
 
-TEST_CASE("Figure 9, DE8: layer 51 gains until 8 to 32 copies, layer 20 next to nothing") {
+TEST_CASE("C22, Figure 9, DE8: layer 51 gains until 8 to 32 copies, layer 20 next to nothing") {
   const LoadWindow window = window_of("deepseek-r1-e", 8);
   const GainTable table = estimate_gains(window, CraftLayout::global(64), {});
   constexpr std::size_t kFirst = 3;  // dense layers
@@ -60,7 +60,7 @@ TEST_CASE("Figure 9, DE8: layer 51 gains until 8 to 32 copies, layer 20 next to 
   CHECK(curve(20)[place_of(table, 16) + 1] < 0.25 * curve(51)[place_of(table, 16) + 1]);
 }
 
-TEST_CASE("Figure 8: from 6 to 12 nodes balance without copies falls, and copies mend more") {
+TEST_CASE("C26, Figure 8: from 6 to 12 nodes balance without copies falls, and copies mend more") {
   for (const char* preset : {"kimi-k2-e", "kimi-k2-j", "kimi-k2-l"}) {
     CAPTURE(std::string(preset));
     const GainTable six = estimate_gains(window_of(preset, 6), CraftLayout::global(48), {});

@@ -87,7 +87,7 @@ TEST_CASE("CRAFT Figure 10: estimated gains") {
   CHECK(table.gain[2][3] == Approx(0.0));
 }
 
-TEST_CASE("CRAFT Figure 10: two copies per GPU balance every layer with half of the uniform budget") {
+TEST_CASE("CRAFT C30, Figure 10: two copies per GPU balance every layer with half of the uniform budget") {
   CraftExplanation why;
   const PlacementPlan plan = epsim::craft_plan(with_factor(2), figure_10(), kFourGpus, &why);
   CHECK(why.layer_copies == Ints{2, 2, 4, 0});
@@ -194,7 +194,7 @@ TEST_CASE("CRAFT knapsack: as good as trying every choice, and the budget is spe
   }
 }
 
-TEST_CASE("CRAFT: candidate counts are powers of two and the number of GPUs") {
+TEST_CASE("CRAFT C31: candidate counts are powers of two and the number of GPUs") {
   CHECK(epsim::craft_counts(epsim::CraftLayout::global(1)) == Ints{1});
   CHECK(epsim::craft_counts(epsim::CraftLayout::global(64)) == Ints{1, 2, 4, 8, 16, 32, 64});
   CHECK(epsim::craft_counts(epsim::CraftLayout::global(48)) == Ints{1, 2, 4, 8, 16, 32, 48});
@@ -211,7 +211,7 @@ TEST_CASE("CRAFT interleaving: floor spreads as Figure 10 does, endpoints includ
   CHECK(interleave_select(3, 3, Interleave::kEndpoints) == Ints{0, 1, 2});
 }
 
-TEST_CASE("CRAFT capacities: at most one apart in a layer, equal in total") {
+TEST_CASE("CRAFT C31, capacities: at most one apart in a layer, equal in total") {
   epsim::RandomStream random(epsim::Seed{4}, "craft capacities");
   for (const Interleave how : {Interleave::kFloor, Interleave::kEndpoints}) {
     for (int trial = 0; trial < 50; ++trial) {

@@ -165,20 +165,6 @@ TEST_CASE("report: a goodput study, and several outputs in one folder") {
   CHECK(input.plans.empty());
 }
 
-TEST_CASE("report: the example run of a reproduction, also where that is one of several outputs in a folder") {
-  const test::TempDir dir;
-  write_sample(dir / "craft/example-run");
-  std::ofstream(dir / "craft/claims.json") << "{\"format\": 1}";
-  std::ofstream(dir / "craft/example-run/example_run.csv") << "setup,policy\n";
-  const Json alone = data_in(html_report(read_report_input(dir / "craft"), "0.1.0"))["files"];
-  const Json among = data_in(html_report(read_report_input(dir.path()), "0.1.0"))["files"];
-  for (const std::string name : {"example_run.csv", "comparison.json", "base/layer_gpu.csv", "eplb/summary.json"}) {
-    CAPTURE(name);
-    CHECK(alone.contains("example-run/" + name));
-    CHECK(among.contains("craft/example-run/" + name));
-  }
-}
-
 TEST_CASE("report: a file too large for a report is left out, and the report says so") {
   const test::TempDir dir;
   write_sample(dir / "out");

@@ -17,8 +17,7 @@
 #include "sim/report/steps_csv.h"
 #include "sim/report/sweep_table.h"
 #include "sim/reproduce/claim.h"
-#include "sim/reproduce/craft_example.h"
-#include "sim/reproduce/craft_tables.h"
+#include "sim/reproduce/paper_folder.h"
 #include "tests/report/sample_run.h"
 #include "tests/report/sample_study.h"
 #include "tests/support/paths.h"
@@ -111,14 +110,13 @@ Names reproduction_names() {
   ClaimRow row = named_row("C01", "A / B", "1.1x");
   row.moved_by.push_back({"links", "slower", 1, 2});
   add_keys(Json::parse(claims_json(std::vector{row}, {})), names);
-  const auto write_example = [](std::ostream& out, const CraftEvidence&) { write_craft_example_csv(out, {}); };
-  CraftEvidence evidence;
-  using Write = void (*)(std::ostream&, const CraftEvidence&);
-  for (const Write write : {Write(write_setups_csv), Write(write_setup_layers_csv), Write(write_setup_gains_csv),
-                            Write(write_fixed_rates_csv), Write(write_example)}) {
-    std::ostringstream out;
-    write(out, evidence);
-    for (const std::string& column : split(split(out.str(), '\n')[0], ',')) {
+  const std::vector<ClaimElsewhere> elsewhere(1);
+  add_keys(Json::parse(claims_json({}, {"", "", "", {}, elsewhere})), names);
+  std::ostringstream setups, movements;
+  write_setups_csv(setups, {}, {});
+  write_sensitivity_csv(movements, {});
+  for (const std::string& text : {setups.str(), movements.str()}) {
+    for (const std::string& column : split(split(text, '\n')[0], ',')) {
       names.insert(column);
     }
   }

@@ -99,17 +99,14 @@ TEST_CASE("claims.json keeps every field, and null where a bound is open") {
   CHECK(json["claims"][2]["reason"] == "0.7500 below the tolerance, not in the claim's direction");
 }
 
-TEST_CASE("the table shows digits as the paper writes them, in full") {
-  ClaimRow row = ratio_claim(2240);
-  row.unit = kDigits;
-  row.low = row.high = 2240;
-  ClaimRow other = row;
-  other.value = 240;  // 0 2 4 0
-  const std::vector<ClaimRow> rows{row, other};
-  const std::string text = claims_table(rows, false);
-  CHECK(text.find("2 2 4 0  exactly 2 2 4 0  reproduced") != std::string::npos);
-  CHECK(text.find("0 2 4 0  exactly 2 2 4 0") != std::string::npos);
-  CHECK(text.find("digits") == std::string::npos);
+TEST_CASE("claims without figures are told with what holds them, or why nothing does") {
+  const std::vector<ClaimElsewhere> claims{{"C30", "the example", "Fig. 10", "tests/x_test.cpp", ""},
+                                           {"C31", "the baselines", "Sec. 5", "", "no system is priced"}};
+  CHECK(elsewhere_text(claims) ==
+        "C30 the example: held by tests/x_test.cpp\nC31 the baselines: not checked: no system is priced\n");
+  const auto json = nlohmann::json::parse(claims_json({}, {"0.1.0", "X", "", {}, claims}));
+  CHECK(json["claims_elsewhere"][0]["held_by"] == "tests/x_test.cpp");
+  CHECK(json["claims_elsewhere"][1]["open_reason"] == "no system is priced");
 }
 
 TEST_CASE("the table tells verdicts, notes and the sum") {

@@ -184,7 +184,7 @@ TEST_CASE("DeepSeek-R1: what group_correlation is fitted to") {
 
 TEST_CASE("CRAFT's workloads: what the paper states") {
   // CRAFT section 3.2: layer 51 above 27 times the mean, its hottest two about 20 %; layer 20 about 2.5 times;
-  // high-skew layers above 10 times. Section 5.3: E and J are highly skewed, L and A less.
+  // high-skew layers above 10 times (claims C23 to C25). Section 5.3: E and J are highly skewed, L and A less.
   const auto high_layers = [](const RoutingLaw& law) {
     int high = 0;
     for (int l = 0; l < law.layers(); ++l) {

@@ -42,7 +42,6 @@ const csvTable = (names, rows) => {
     texts: (name) => rows.map((row) => row[at(name)] ?? ""),
     numbers: (name) => rows.map((row) => num(row[at(name)])),
     where: (name, wanted) => csvTable(names, rows.filter((row) => wanted(row[at(name)] ?? ""))),
-    sortedBy: (name, order) => csvTable(names, [...rows].sort((a, b) => order(a[at(name)], b[at(name)]))),
   };
 };
 // A CSV file, or null where the folder does not have it.
@@ -145,14 +144,9 @@ const guarded = (what, draw) => {
 
 // Sections in order; each is a heading with an entry in the list at the top.
 const toc = document.getElementById("toc");
-let sections = 0, partOf = "";
-// Sections drawn by `draw` belong together: "de8: links".
-const within = (name, draw) => {
-  partOf = name;
-  try { draw(); } finally { partOf = ""; }
-};
-const section = (words, ...children) => {
-  const id = "s" + ++sections, title = partOf === "" ? words : `${partOf}: ${words.charAt(0).toLowerCase()}${words.slice(1)}`;
+let sections = 0;
+const section = (title, ...children) => {
+  const id = "s" + ++sections;
   toc.append(el("li", {}, el("a", { href: "#" + id }, title)));
   const node = el("section", { "aria-labelledby": id }, el("h2", { id }, title), ...children);
   main.append(node);

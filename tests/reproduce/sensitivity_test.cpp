@@ -1,5 +1,5 @@
-// Which inputs are told beside a verdict, and that every change is one that a scenario can be read with.
-#include "sim/reproduce/craft_sensitivity.h"
+// Which inputs are told beside a verdict.
+#include "sim/reproduce/sensitivity.h"
 
 #include <doctest/doctest.h>
 
@@ -31,23 +31,6 @@ TEST_CASE("a figure is told the two inputs that move it most, the largest first,
   CHECK(rows[1].moved_by.empty());
   CHECK(claims_table(rows, true).find("moved most by k, less (1.400 to 1.800); links, less (1.400 to 1.300)") !=
         std::string::npos);
-}
-
-TEST_CASE("every input says why it is not known better, and its change can be read") {
-  const std::vector<std::string> small{"plan_loads.steps=2", "loads.steps=2", "requests.count=10"};
-  for (const CraftInput& input : craft_inputs()) {
-    CAPTURE(input.name);
-    CHECK_FALSE(input.change.empty());
-    CHECK_FALSE(input.because.empty());
-    for (const CraftSetup& setup : craft_setups()) {
-      std::vector<std::string> overrides = input.overrides(setup);
-      CHECK((!overrides.empty() || input.memory != nullptr || input.k.has_value()));
-      if (setup.name == "ke6" && !overrides.empty()) {  // reading one takes a while
-        overrides.insert(overrides.end(), small.begin(), small.end());
-        CHECK(craft_scenario(setup, CraftMemory::kOneRule, overrides, {"base"}).cluster.nodes == setup.nodes());
-      }
-    }
-  }
 }
 
 TEST_CASE("sensitivity.csv has a row per figure and input") {
