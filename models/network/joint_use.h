@@ -20,13 +20,40 @@
 
 namespace epsim {
 
-// c of each lane and of each list of experts of a node.
+// Sets of copies of which a token needs some or none: those of each lane, then those of each list of a node.
+struct CopySets {
+  std::vector<std::size_t> first{0};      // [set + 1]
+  std::vector<NodeShares::Entry> copies;  // set by set
+  // Who has each expert. Copies of one expert in a set exclude each other: a token is computed by one of them.
+  std::vector<std::size_t> first_of;  // [expert + 1] in `sets` and `shares`
+  std::vector<std::size_t> sets;
+  std::vector<double> shares;  // of the expert's tokens, that the set takes
+
+  std::size_t size() const { return first.size() - 1; }
+  std::span<const NodeShares::Entry> of(std::size_t s) const {
+    return std::span(copies).subspan(first[s], first[s + 1] - first[s]);
+  }
+};
+// `nodes`: null where rows are not sent once a node.
+CopySets copy_sets(const LayerPlacement& layer, const SourceLanes& lanes, const NodeShares* nodes);
+
+// c of each lane and of each list.
 struct JointUse {
   std::vector<double> lanes, lists;
 };
+// Of MoE layer l, whose number in `tokens` it is too; `lanes` of the sets are lanes.
+JointUse joint_use(const CopySets& sets, std::size_t lanes, const TokenSample& tokens, int l);
 
-// Of MoE layer l, whose number in `tokens` it is too.
-JointUse joint_use(const LayerPlacement& layer, const SourceLanes& lanes, const NodeShares* nodes,
-                   const TokenSample& tokens, int l);
+// Counts, for tokens [token][layer][k] of so many layers, the share of them that need some copy of each set.
+class TokenCount {
+ public:
+  // `hits` [set].
+  void count(const CopySets& sets, std::span<const std::uint16_t> experts, int layers, int top_k, int l,
+             std::span<double> hits);
+
+ private:
+  std::vector<double> missed_, hits_;  // [set] of the token at hand; of all
+  std::vector<std::size_t> seen_;      // sets that the token at hand may need, some more than once
+};
 
 }  // namespace epsim

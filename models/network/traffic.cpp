@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "models/network/miss_probability.h"
 #include "sim/core/check.h"
@@ -23,14 +24,16 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
       nodes_.push_back(node_shares(placement.layer(l), shape));
     }
     if (tokens != nullptr && (dedup == Dedup::kGpu || dedup == Dedup::kNode)) {
-      joint_.push_back(
-          joint_use(placement.layer(l), *lanes_.back(), nodes_.empty() ? nullptr : &nodes_.back(), *tokens, l));
+      CopySets sets = copy_sets(placement.layer(l), *lanes_.back(), nodes_.empty() ? nullptr : &nodes_.back());
+      joint_.push_back(joint_use(sets, lanes_.back()->gpu.size(), *tokens, l));
+      recorded_.add_layer(std::move(sets));
     }
   }
 }
 
 // What tokens that use expert e with chance pi[e] send.
-void TrafficModel::reach(int l, std::span<const float> pi, TrafficMatrix::Mix& mix) {
+void TrafficModel::reach(int l, const StepLoads& loads, int source, TrafficMatrix::Mix& mix) {
+  const std::span<const float> pi = loads.row(l, source);
   slots_[l].gather(pi, slot_values_);
   if (to_all()) {
     return;
@@ -39,30 +42,42 @@ void TrafficModel::reach(int l, std::span<const float> pi, TrafficMatrix::Mix& m
     slots_[l].sum_rows(slot_values_, mix.reach);
     return;
   }
-  const double weight = pair_weight(pi);
-  if (joint_.empty()) {
-    slots_[l].reach(slot_values_, weight, mix.reach);
+  if (!joint_.empty() && loads.recorded.source != nullptr) {
+    reach_recorded(l, loads, mix);
   } else {
-    slots_[l].reach(slot_values_, weight, joint_[l].lanes, mix.reach);
-  }
-  if (dedup_ == Dedup::kNode) {
-    reach_nodes(l, pi, weight, mix);
-  }
-}
-
-void TrafficModel::reach_nodes(int l, std::span<const float> pi, double weight, TrafficMatrix::Mix& mix) {
-  list_hit_.clear();
-  for (std::size_t i = 0; i < nodes_[l].lists(); ++i) {
-    MissProbability missed;
-    for (const NodeShares::Entry& entry : nodes_[l].list(i)) {
-      missed.add(static_cast<double>(pi[entry.expert]), static_cast<double>(entry.share));
+    const double weight = pair_weight(pi);
+    if (joint_.empty()) {
+      slots_[l].reach(slot_values_, weight, mix.reach);
+    } else {
+      slots_[l].reach(slot_values_, weight, joint_[l].lanes, mix.reach);
     }
-    list_hit_.push_back(1.0 - (joint_.empty() ? missed.value(weight) : missed.value(weight, joint_[l].lists[i])));
+    reach_nodes(l, pi, weight);
+  }
+  if (dedup_ != Dedup::kNode) {
+    return;
   }
   for (TrafficMatrix::Row& row : mix.rows) {
     for (int n = 0; n < shape_.nodes(); ++n) {
       row.hit.push_back(list_hit_[nodes_[l].list_of[row.source->choice * shape_.nodes() + n]]);
     }
+  }
+}
+
+void TrafficModel::reach_recorded(int l, const StepLoads& loads, TrafficMatrix::Mix& mix) {
+  const std::span<const double> hits = recorded_.hits(l, loads);
+  const auto lanes = static_cast<std::size_t>(lanes_[l]->lanes());
+  mix.reach.assign(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(lanes));
+  list_hit_.assign(hits.begin() + static_cast<std::ptrdiff_t>(lanes), hits.end());
+}
+
+void TrafficModel::reach_nodes(int l, std::span<const float> pi, double weight) {
+  list_hit_.clear();
+  for (std::size_t i = 0; dedup_ == Dedup::kNode && i < nodes_[l].lists(); ++i) {
+    MissProbability missed;
+    for (const NodeShares::Entry& entry : nodes_[l].list(i)) {
+      missed.add(static_cast<double>(pi[entry.expert]), static_cast<double>(entry.share));
+    }
+    list_hit_.push_back(1.0 - (joint_.empty() ? missed.value(weight) : missed.value(weight, joint_[l].lists[i])));
   }
 }
 
@@ -143,7 +158,7 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
   slot_rows_.clear();
   for (int s = 0; s < loads.sources; ++s) {
     TrafficMatrix::Mix& mix = out.new_mix(lanes_[l], s * per_mix, (s + 1) * per_mix);
-    reach(l, loads.row(l, s), mix);
+    reach(l, loads, s, mix);
     if (!to_all()) {
       out.count(mix);
     }

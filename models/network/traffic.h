@@ -4,7 +4,8 @@
 //            de-duplication. A DP rank's tokens lie evenly over its tensor-parallel GPUs. A token uses expert e with
 //            chance pi_e; it reaches GPU g with 1 - prod over g's copies of (1 - pi_e * share), so experts count as
 //            independent: within 1 % of drawing without replacement for top-8 of 256. With tokens to tell which experts
-//            are used together, the product is raised to a power (JointUse).
+//            are used together, the product is raised to a power (JointUse); where a step's own tokens are recorded,
+//            they are counted (RecordedRows).
 //   Ignores: routing metadata (ids and weights, about 0.5 % of a bf16 row of 7168).
 #pragma once
 
@@ -15,6 +16,7 @@
 
 #include "models/network/joint_use.h"
 #include "models/network/node_shares.h"
+#include "models/network/recorded_rows.h"
 #include "models/network/soa_slots.h"
 #include "models/network/traffic_matrix.h"
 #include "sim/domain/parallelism.h"
@@ -41,8 +43,9 @@ class TrafficModel {
   void layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out);
 
  private:
-  void reach(int l, std::span<const float> pi, TrafficMatrix::Mix& mix);
-  void reach_nodes(int l, std::span<const float> pi, double weight, TrafficMatrix::Mix& mix);
+  void reach(int l, const StepLoads& loads, int source, TrafficMatrix::Mix& mix);
+  void reach_nodes(int l, std::span<const float> pi, double weight);
+  void reach_recorded(int l, const StepLoads& loads, TrafficMatrix::Mix& mix);
   bool to_all() const { return dedup_ >= Dedup::kEverywhere; }
   void fill_gpu_tokens(std::span<const std::int64_t> tokens, bool on_wire);
   void send_everywhere(TrafficMatrix& out) const;
@@ -60,6 +63,7 @@ class TrafficModel {
   std::vector<NodeShares> nodes_;                          // [layer] where one row goes to a node
   std::vector<double> gpu_tokens_;                         // [GPU] where they lie, or are sent from
   std::vector<JointUse> joint_;                            // [layer], or none: experts are independent
+  RecordedRows recorded_;                                  // of as many layers
   SlotValues slot_values_;                                 // of the mix at hand
   std::vector<double> list_hit_;                           // [list of nodes_] chance that a token needs that node
   std::vector<double> expert_rows_;                        // [expert] assignments of all sources

@@ -199,6 +199,9 @@ std::string describe_row_sharing(const Scenario& s, const PreparedInstance& last
   if (last.policy.per_step != nullptr) {
     return "counted as if experts were used independently, as for every policy that acts in every step";
   }
+  if (s.loads->recorded() && last.policy.ceiling != Ceiling::kPerfectBalance) {
+    return "counted token by token, as loads have them";
+  }
   const bool own = s.run_window.affinity() != nullptr && &s.run_window.affinity()->tokens() == tokens;
   return fmt::format("which experts serve the same tokens is known from {} tokens of {}", tokens->tokens(),
                      own ? "loads" : "plan_loads, as loads do not tell");

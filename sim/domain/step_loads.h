@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -9,13 +10,25 @@
 
 namespace epsim {
 
+// The tokens whose loads a step has, where they were recorded one by one.
+struct RecordedTokens {
+  const void* source = nullptr;  // who recorded them, which numbers its rows 0, 1, ...; null: nobody
+  std::int64_t row = 0;
+  int top_k = 0;
+  std::span<const std::uint16_t> experts{};  // [token][layer][k]
+  std::shared_ptr<const void> owner{};       // of the experts
+};
+
 // Assignments per token, [layer][source][expert]: the chance pi_e that a token of that source uses the expert, so a row
 // sums to top-k and no value exceeds 1. `sources` is 1 when all DP ranks draw from the same mix, else one per DP rank.
 struct StepLoads {
   int layers = 0, sources = 0, experts = 0;
   std::vector<float> per_token;
+  RecordedTokens recorded;  // of one source
 
+  // Recorded by nobody from here on.
   void resize(int layer_count, int source_count, int expert_count) {
+    recorded = {};
     layers = layer_count;
     sources = source_count;
     experts = expert_count;
@@ -42,6 +55,7 @@ class ExpertLoadSource {
   virtual ~ExpertLoadSource() = default;
   virtual int layers() const = 0;  // MoE layers
   virtual int experts() const = 0;
+  virtual bool recorded() const { return false; }  // every step's tokens are (StepLoads::recorded)
   // Fills `out` for one step in which DP rank r brings tokens[r] tokens.
   virtual void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const = 0;
   // The same where decodes[r] of a rank's tokens are of as many sequences; the others are prompts'. Sources that do not

@@ -352,7 +352,7 @@ std::string run_detail(const RunSummary& run, TableStyle style) {
   const std::string plan = run.text("plan").empty() ? "" : captioned("plan", printable(run.text("plan")));
   const std::string& sharing = run.text("row_sharing");
   return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style),
-                     plan + (sharing.empty() ? "" : captioned("rows sent once", printable(sharing))),
+                     plan + (sharing.empty() ? "" : captioned("shared rows", printable(sharing))),
                      requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
                      origins_line(run), balancedness_line(run), link_line(run), kv_lines(run), rebalance_line(run),
                      regroup_line(run), memory_line(run));

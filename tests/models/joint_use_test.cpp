@@ -8,6 +8,8 @@
 #include "models/network/miss_probability.h"
 #include "models/network/soa_slots.h"
 #include "models/network/traffic.h"
+#include "sim/core/rng.h"
+#include "tests/support/token_traffic.h"
 
 using namespace epsim;
 
@@ -55,7 +57,8 @@ TEST_CASE("exponents: copies of a set, lane by lane and list by list") {
   // Half of the tokens go to experts 0 and 1, half to 2 and 3: a GPU is missed by half, by independent experts less.
   const Placement placement = two_and_two();
   const NodeShares nodes = node_shares(placement.layer(0), kTwoNodes);
-  const JointUse use = joint_use(placement.layer(0), common_lanes(kTwoNodes), &nodes, pairs({0, 1, 2, 3}), 0);
+  const CopySets sets = copy_sets(placement.layer(0), common_lanes(kTwoNodes), &nodes);
+  const JointUse use = joint_use(sets, 2, pairs({0, 1, 2, 3}), 0);
   const double alone = 0.25 * std::exp(-0.25);
   REQUIRE(use.lanes.size() == 2);
   REQUIRE(use.lists.size() == 2);
@@ -63,7 +66,60 @@ TEST_CASE("exponents: copies of a set, lane by lane and list by list") {
     CHECK(c == doctest::Approx(std::log(0.5) / std::log(alone)).epsilon(1e-6));
   }
   // Experts that the sample never uses say nothing.
-  CHECK(joint_use(placement.layer(0), common_lanes(kTwoNodes), nullptr, pairs({0, 1, 0, 1}), 0).lanes[1] == 1);
+  CHECK(joint_use(sets, 2, pairs({0, 1, 0, 1}), 0).lanes[1] == 1);
+}
+
+TEST_CASE("a step whose tokens are recorded sends what they count, copies and sources included") {
+  // Two nodes of two GPUs; experts 0 to 7 in order, 0 and 5 with copies elsewhere, which every source sees otherwise.
+  const ClusterShape shape{.gpus = 4, .gpus_per_node = 2};
+  const LayerPlan layer{.slots = {0, 1, 5, 2, 3, 0, 4, 5, 6, 7, 0}, .first_slot = {0, 3, 6, 8, 11}, .copy_rank = {}};
+  const SourceShares shares{
+      2, {0.5F, 1, 0.25F, 1, 1, 0.5F, 1, 0.75F, 1, 1, 0, 0.25F, 1, 0, 1, 1, 0.25F, 1, 1, 1, 1, 0.5F}};
+  const Parallelism parallelism{.gpus = 4, .attention_tp = 1};
+  std::vector<std::uint16_t> ids;
+  RandomStream random(Seed{2}, "recorded");
+  constexpr int kTokens = 64;
+  for (int t = 0; t < kTokens; ++t) {
+    const auto first = static_cast<std::uint16_t>(random.below(8));
+    ids.push_back(first);
+    ids.push_back(static_cast<std::uint16_t>((first + 1 + random.below(7)) % 8));
+  }
+  StepLoads loads;
+  loads.resize(1, 1, 8);
+  loads.per_token.assign(8, 0.0F);
+  for (const std::uint16_t e : ids) {
+    loads.row(0, 0)[e] += 1.0F / kTokens;
+  }
+  const int recording = 0;
+  loads.recorded = {&recording, 3, 2, ids, nullptr};
+  const TokenSample others = pairs({0, 1, 2, 3, 4, 5, 6, 7});
+  // Every GPU has all of the tokens.
+  std::vector<std::uint16_t> on_every_gpu;
+  std::vector<std::int32_t> gpu;
+  for (int g = 0; g < 4; ++g) {
+    on_every_gpu.insert(on_every_gpu.end(), ids.begin(), ids.end());
+    gpu.insert(gpu.end(), kTokens, g);
+  }
+  for (const bool by_source : {false, true}) {
+    const Placement placement =
+        Placement::build({.policy = "test", .experts = 8, .gpus = 4, .layers = {layer}}, shape, Bytes(1), Bytes(100),
+                         by_source ? std::vector<SourceShares>{shares} : std::vector<SourceShares>{});
+    for (const Dedup dedup : {Dedup::kGpu, Dedup::kNode}) {
+      TrafficMatrix counted, priced;
+      count_token_traffic<std::uint16_t>(placement, 0, shape, dedup, on_every_gpu, gpu, counted);
+      TrafficModel model(placement, parallelism, shape, dedup, &others);
+      for (int time = 0; time < 2; ++time) {  // counted, and looked up
+        model.layer(0, loads, std::vector<std::int64_t>(4, kTokens), priced);
+        for (std::size_t g = 0; g < 4; ++g) {
+          CHECK(priced.inter_out[g] == doctest::Approx(counted.inter_out[g]).epsilon(1e-6));
+          CHECK(priced.inter_in[g] == doctest::Approx(counted.inter_in[g]).epsilon(1e-6));
+          CHECK(priced.intra_out[g] == doctest::Approx(counted.intra_out[g]).epsilon(1e-6));
+          CHECK(priced.intra_in[g] == doctest::Approx(counted.intra_in[g]).epsilon(1e-6));
+          CHECK(priced.executed[g] == doctest::Approx(counted.executed[g]).epsilon(1e-6));
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("powers of misses, one by one and side by side") {

@@ -106,7 +106,16 @@ TEST_CASE("a trace of tokens is replayed in batches of consecutive ones") {
   source->draw(0, std::vector<std::int64_t>{64}, out);
   CHECK(out.row(0, 0)[0] == doctest::Approx(1.0));
   CHECK(out.row(1, 0)[3] == doctest::Approx(1.0));
+  // The two tokens themselves, as they were written.
+  CHECK(source->recorded());
+  CHECK(out.recorded.source == source.get());
+  CHECK(out.recorded.row == 0);
+  const std::span<const std::uint16_t> tokens = out.recorded.experts;
+  CHECK(std::vector<std::uint16_t>(tokens.begin(), tokens.end()) ==
+        std::vector<std::uint16_t>{0, 1, 2, 3, 0, 1, 2, 3});
+  CHECK(out.recorded.top_k == 2);
   source->draw(1, std::vector<std::int64_t>{64}, out);
+  CHECK(out.recorded.row == 1);
   CHECK(out.row(0, 0)[0] == 0.0F);
   CHECK(out.row(0, 0)[2] == doctest::Approx(1.0));
   source->draw(2, std::vector<std::int64_t>{64}, out);  // two whole batches: step 2 is batch 0 again

@@ -54,6 +54,12 @@ class TokenRows final : public LoadRows {
       }
     }
   }
+  std::int64_t tokens_of_row() const override { return batch_; }
+  void read_tokens(std::int64_t first, std::int64_t count, std::vector<std::uint16_t>& out) const override {
+    TraceFile::Tokens tokens;
+    file_->read_tokens(first * batch_, count * batch_, tokens);
+    out = std::move(tokens.experts);
+  }
 
  private:
   std::shared_ptr<const TraceFile> file_;
@@ -130,10 +136,12 @@ ReplayLoadSource::ReplayLoadSource(std::shared_ptr<const LoadRows> rows, int top
       top_k_(top_k),
       sum_sources_(sum_sources),
       sources_(sum_sources ? 1 : rows_->sources()),
-      row_size_(static_cast<std::size_t>(rows_->layers()) * sources_ * rows_->experts()) {
+      row_size_(static_cast<std::size_t>(rows_->layers()) * sources_ * rows_->experts()),
+      row_ids_(static_cast<std::size_t>(rows_->tokens_of_row()) * rows_->layers() * top_k) {
   EPSIM_CHECK(rows_->rows() > 0, "there are rows to replay");
   const std::size_t read_size = row_size_ / static_cast<std::size_t>(sources_) * rows_->sources();
-  rows_per_block_ = static_cast<std::int64_t>(std::max<std::size_t>(1, kBlockBytes / (read_size * sizeof(float))));
+  const std::size_t bytes = read_size * sizeof(float) + row_ids_ * sizeof(std::uint16_t);
+  rows_per_block_ = static_cast<std::int64_t>(std::max<std::size_t>(1, kBlockBytes / bytes));
 }
 
 ReplayLoadSource::Block ReplayLoadSource::load(std::int64_t number) const {
@@ -141,15 +149,20 @@ ReplayLoadSource::Block ReplayLoadSource::load(std::int64_t number) const {
   const std::int64_t count = std::min(rows_per_block_, rows_->rows() - first);
   const auto experts = static_cast<std::size_t>(rows_->experts());
   const auto read_sources = static_cast<std::size_t>(rows_->sources());
-  Block block(static_cast<std::size_t>(count) * rows_->layers() * read_sources * experts);
-  rows_->read(first, count, block);
+  Block block;
+  std::vector<float>& loads = block.loads;
+  loads.resize(static_cast<std::size_t>(count) * rows_->layers() * read_sources * experts);
+  rows_->read(first, count, loads);
   if (sum_sources_ && read_sources > 1) {
-    Block summed(block.size() / read_sources, 0.0F);
-    add_sources<float>(block, read_sources, experts, summed);
-    block = std::move(summed);
+    std::vector<float> summed(loads.size() / read_sources, 0.0F);
+    add_sources<float>(loads, read_sources, experts, summed);
+    loads = std::move(summed);
   }
-  for (std::size_t at = 0; at < block.size(); at += experts) {
-    normalise({block.data() + at, experts}, top_k_, rows_->name(), first + static_cast<std::int64_t>(at / row_size_));
+  for (std::size_t at = 0; at < loads.size(); at += experts) {
+    normalise({loads.data() + at, experts}, top_k_, rows_->name(), first + static_cast<std::int64_t>(at / row_size_));
+  }
+  if (row_ids_ > 0) {
+    rows_->read_tokens(first, count, block.experts);
   }
   return block;
 }
@@ -163,10 +176,10 @@ std::shared_ptr<const ReplayLoadSource::Block> ReplayLoadSource::block(std::int6
     cache_.emplace_back(number, std::make_shared<const Block>(load(number)));
     std::size_t bytes = 0;
     for (const auto& [_, kept] : cache_) {
-      bytes += kept->size() * sizeof(float);
+      bytes += kept->bytes();
     }
     for (; bytes > kBytesKept && cache_.size() > 1; cache_.erase(cache_.begin())) {
-      bytes -= cache_.front().second->size() * sizeof(float);
+      bytes -= cache_.front().second->bytes();
     }
   }
   return cache_.back().second;
@@ -183,8 +196,11 @@ void ReplayLoadSource::draw(const StepAt& at, std::span<const std::int64_t> toke
   const std::int64_t row = at.number % rows_->rows();
   const std::shared_ptr<const Block> rows = block(row / rows_per_block_);
   out.resize(rows_->layers(), sources_, rows_->experts());
-  const float* from = rows->data() + static_cast<std::size_t>(row % rows_per_block_) * row_size_;
-  std::copy_n(from, row_size_, out.per_token.begin());
+  const auto place = static_cast<std::size_t>(row % rows_per_block_);
+  std::copy_n(rows->loads.data() + place * row_size_, row_size_, out.per_token.begin());
+  if (row_ids_ > 0) {
+    out.recorded = {this, row, top_k_, std::span(rows->experts).subspan(place * row_ids_, row_ids_), rows};
+  }
 }
 
 }  // namespace epsim
