@@ -116,7 +116,7 @@ TEST_CASE("reproduce refuses wrong input with a clear error and writes nothing")
   std::ofstream(dir / "taken/thesis.txt") << "mine";
   fs::create_directory_symlink(epsim::test::source_dir() / "experiments", dir / "experiments");  // as in a checkout
   for (const Wrong& wrong :
-       {Wrong{"", {"name the paper", "as in"}}, Wrong{"kraft", {"kraft", "craft"}},
+       {Wrong{"", {"name the paper", "as in"}}, Wrong{"kraft", {"kraft", "craft", "libra"}},
         Wrong{"craft more", {"too many arguments"}}, Wrong{"craft --only C99", {"C99", "C09"}},
         Wrong{"craft --only ,", {"only", "no claim"}}, Wrong{"none.yaml", {"none.yaml"}},
         Wrong{"craft --only C21", {"only", "nothing is run"}},

@@ -131,6 +131,10 @@ constexpr KeyTable kModelLoadKeys({
     {"window", key::whole(), key::by("0 in plan_loads, else 1"),
      "Number of the window, whose loads differ by `drift` from others."},
     {"sigma_scale", key::number(), key::is(1.0), "Scales the skew of every layer."},
+    {"pattern_seed", key::whole(), key::by("the model's"),
+     "Draws what the model leaves open, such as which expert is how hot: another one is another workload of its skew."},
+    {"kind_share", key::number(kShare), key::by("the model's"),
+     "Share of a token's choices that its kind decides on: how far experts go together."},
 });
 
 RoutingModel model_of_section(ConfigReader& in) {
@@ -166,6 +170,9 @@ std::shared_ptr<const RoutingLaw> read_law(ConfigReader& in, const MoeSpec& spec
   m.overdispersion = in.read<double>(kModelLoadKeys["overdispersion"], m.overdispersion);
   m.group_correlation = in.read<double>(kModelLoadKeys["group_correlation"], m.group_correlation);
   m.drift = in.read<double>(kModelLoadKeys["drift"], m.drift);
+  m.pattern_seed = static_cast<std::uint64_t>(
+      in.read<std::int64_t>(kModelLoadKeys["pattern_seed"], static_cast<std::int64_t>(m.pattern_seed)));
+  m.kind_share = in.read<double>(kModelLoadKeys["kind_share"], m.kind_share);
   m.window = RandomStream(seed, "model.window", window_of_section(in)).bits();
   const double sigma_scale = in.read<double>(kModelLoadKeys["sigma_scale"]);
   for (LayerRouting& layer : m.layers) {
