@@ -182,7 +182,7 @@ void SoaSlots::gather(std::span<const double> per_expert, SlotValues& out) const
   gather_doubles(per_expert.data(), expert_.data(), expert_.size(), out.values.data());
 }
 
-void SoaSlots::reach(SlotValues& pi, double weight, std::vector<double>& out) const {
+bool SoaSlots::miss(SlotValues& pi, double weight, std::vector<double>& out) const {
   for (std::vector<double>* values : {&out, &pi.missed, &pi.exponent, &pi.sum}) {
     values->resize(stride_);
   }
@@ -190,6 +190,11 @@ void SoaSlots::reach(SlotValues& pi, double weight, std::vector<double>& out) co
                       static_cast<std::size_t>(stride_)};
   const bool large = reach_of(slots, weight, out.data(), pi.missed.data(), pi.exponent.data(), pi.sum.data());
   out.resize(std::min<std::size_t>(stride_, gpu_.size()));
+  return large;
+}
+
+void SoaSlots::reach(SlotValues& pi, double weight, std::vector<double>& out) const {
+  const bool large = miss(pi, weight, out);
   for (std::size_t g = 0; large && g < out.size(); ++g) {
     out[g] = 1.0 - pi.missed[g] * MissProbability::exp_of_minus(pi.exponent[g]);
   }
@@ -197,8 +202,7 @@ void SoaSlots::reach(SlotValues& pi, double weight, std::vector<double>& out) co
 }
 
 void SoaSlots::reach(SlotValues& pi, double weight, std::span<const double> exponents, std::vector<double>& out) const {
-  reach(pi, weight, out);
-  out.resize(std::min<std::size_t>(stride_, gpu_.size()));
+  miss(pi, weight, out);
   reach_together(pi.missed.data(), pi.exponent.data(), exponents.data(), out.size(), out.data());
   out.resize(gpu_.size(), out.front());
 }

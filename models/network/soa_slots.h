@@ -47,6 +47,8 @@ class SoaSlots {
 
  private:
   void keep_one_of_alike();
+  // What reach() comes from, in pi's scratch; `out` is void where this returns true (reach_of).
+  bool miss(SlotValues& pi, double weight, std::vector<double>& out) const;
   void execute_alike(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const;
 
   bool alike_ = false;  // all GPUs hold the same, as those of one EP rank do: one is worked out for all
