@@ -1,0 +1,76 @@
+#include "sim/scenario/new_scenario.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "sim/scenario/read_scenario.h"
+
+namespace epsim {
+
+std::string scenario_document(const NewScenario& r, const std::string& serving, const std::string& dispatch) {
+  const bool apart = r.prefill > 0;
+  const int nodes = apart ? r.prefill + r.decode : r.nodes;
+  std::string out = fmt::format(
+      "# {0} on {1} x {2}, served by {3}. Written by epsim init; nothing in it is measured on your cluster.\n"
+      "#   epsim validate FILE\n"
+      "#   epsim compare FILE --policies contiguous,base,eplb\n"
+      "#   epsim goodput FILE --policies base,eplb --slo 'ttft.p99<2s,tpot.p99<50ms'\n"
+      "# What to change first: requests (your rate and lengths), then loads (a recording of your experts).\n"
+      "name: {0}-{2}\nseed: 1\n\n"
+      "cluster:\n"
+      "  node: {2}  # epsim list hardware; or the path of a file of your own\n"
+      "  nodes: {4}{5}\n\n"
+      "model:\n"
+      "  architecture: {7}  # epsim list models; or the path of a Hugging Face config.json\n"
+      "  dtype: {6}  # of the weights: bf16, or fp8 where the GPU has it\n\n",
+      std::filesystem::path(r.model).stem().string(), nodes, r.node, r.engine, apart ? r.prefill : nodes,
+      apart ? "  # of a prefill instance" : "", r.dtype, r.model);
+  out +=
+      "parallelism:\n"
+      "  attention_tp: 1  # GPUs of an attention DP rank: 1 = DP attention, as large deployments run\n"
+      "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";
+  out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}\n", r.engine, serving);
+  out += "dispatch:  # epsim list transports\n" + (dispatch.empty() ? "  {}\n" : dispatch) + "\n";
+  if (apart) {
+    out += fmt::format(
+        "deployment:\n  prefill: {{instances: 1, nodes: {}, serving: {{}}}}\n"
+        "  decode: {{instances: 1, nodes: {}, serving: {{}}}}\n\n",
+        r.prefill, r.decode);
+  }
+  out += fmt::format(
+      "requests:  # epsim list readers; or a recorded trace: {{kind: azure_csv, path: ...}}\n"
+      "  kind: poisson\n  rate: {}/s  # epsim goodput finds the highest that is served\n  count: 500\n"
+      "  input_tokens: 2000\n  output_tokens: 500\n\n",
+      nodes);
+  out +=
+      "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
+      "import\n"
+      "  kind: skew  # synthetic: the hottest expert of a layer has low to high times the mean\n"
+      "  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
+      "plan_loads:  # what policies plan from\n  kind: skew\n  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
+      "policy: base  # of epsim run; epsim list policies\n";
+  return out;
+}
+
+Scenario read_document(const std::string& text) {
+  return read_scenario(Config::from_text(text, "the new scenario"), {});
+}
+
+NewScenario with_dtype(NewScenario r) {
+  if (!r.dtype.empty()) {
+    return r;
+  }
+  r.dtype = "fp8";
+  try {
+    read_document(scenario_document(r));
+  } catch (const InputError& e) {
+    if (e.place.key != "cluster.node") {
+      throw;
+    }
+    r.dtype = "bf16";
+  }
+  return r;
+}
+
+}  // namespace epsim

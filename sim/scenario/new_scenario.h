@@ -1,0 +1,27 @@
+// A new scenario as text: a model on nodes, with every choice that is not made left to the engine.
+#pragma once
+
+#include <string>
+
+#include "sim/scenario/scenario.h"
+
+namespace epsim {
+
+struct NewScenario {
+  std::string engine, model, node;
+  std::string dtype;            // empty: with_dtype() chooses
+  int nodes = 1;                // of the one instance
+  int prefill = 0, decode = 0;  // nodes of a prefill and of a decode instance, in place of `nodes`
+};
+
+// The document. `serving` and `dispatch` are lines of these sections.
+std::string scenario_document(const NewScenario& wanted, const std::string& serving = "",
+                              const std::string& dispatch = "");
+
+// As read_scenario(), of a document that stands in no file. Throws InputError.
+Scenario read_document(const std::string& text);
+
+// fp8 where the GPU has it, else bf16. Throws InputError for what is wrong with the rest.
+NewScenario with_dtype(NewScenario wanted);
+
+}  // namespace epsim
