@@ -1,0 +1,192 @@
+#include "sim/study/capacity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "sim/cluster/prepare.h"
+#include "sim/scenario/read_scenario.h"
+#include "sim/study/capacity_chain.h"
+#include "sim/study/job_runner.h"
+
+namespace epsim {
+namespace {
+
+constexpr int kMostGrowth = 8;  // instances that a whole deployment may need more than its parts
+
+// What one kind of node gives.
+struct NodeResult {
+  std::vector<CapacityRow> rows;
+  std::vector<CapacityOption> options;
+};
+
+std::vector<CapacityDesign> layouts_of(const CapacityQuestion& question, const std::string& node, InstanceRole role) {
+  std::vector<CapacityDesign> out;
+  std::copy_if(question.layouts.begin(), question.layouts.end(), std::back_inserter(out),
+               [&](const CapacityDesign& d) { return d.node == node && d.role == role; });
+  return out;
+}
+
+void append(std::vector<CapacityRow>& all, std::vector<CapacityRow> rows) {
+  std::move(rows.begin(), rows.end(), std::back_inserter(all));
+}
+
+void search_whole(CapacityRuns& runs, const CapacityQuestion& question, const std::string& node, NodeResult& out) {
+  ChainResult chain =
+      CapacityChain(runs, question, {}).search(layouts_of(question, node, InstanceRole::kWhole), question.policies);
+  append(out.rows, std::move(chain.rows));
+  if (chain.best) {
+    out.options.push_back({{*chain.best}, question.spare, chain.answer, {}, 0, {}});
+  }
+}
+
+// A deployment runs one policy, so the prefill instances are counted for each, and the decode ones beside them.
+void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const std::string& node, NodeResult& out) {
+  const std::vector<CapacityDesign> prefill = layouts_of(question, node, InstanceRole::kPrefill);
+  const std::vector<CapacityDesign> decode = layouts_of(question, node, InstanceRole::kDecode);
+  if (prefill.empty() || decode.empty()) {
+    return;
+  }
+  Feeders feeders;
+  for (const std::string& policy : question.policies) {
+    ChainResult chain = CapacityChain(runs, question, {}).search(prefill, {policy});
+    append(out.rows, std::move(chain.rows));
+    if (chain.best) {
+      feeders.emplace(policy, *chain.best);
+    }
+  }
+  if (feeders.empty()) {
+    return;
+  }
+  ChainResult chain = CapacityChain(runs, question, feeders).search(decode, question.policies);
+  append(out.rows, std::move(chain.rows));
+  if (chain.best) {
+    out.options.push_back(
+        {{feeders.at(chain.best->design.policy), *chain.best}, question.spare, chain.answer, {}, 0, {}});
+  }
+}
+
+bool holds(const CapacityAnswer& answer) { return answer.refused.empty() && answer.point.slo.holds; }
+
+// The pool that what fails first asks to grow: prefill instances for prompts, decode ones for the rest.
+CapacityPool& short_pool(const CapacityQuestion& question, const CapacityAnswer& answer,
+                         std::vector<CapacityPool>& pools) {
+  const LoadPoint& p = answer.point;
+  const bool prompts = p.slo.excess > 0 &&
+                       question.options.slo.terms[static_cast<std::size_t>(p.slo.limit)].metric == LatencyMetric::kTtft;
+  return prompts ? pools.front() : pools.back();
+}
+
+}  // namespace
+
+double statistic_of(const LoadPoint& p, const SloTerm& term) {
+  const Summary& is = term.metric == LatencyMetric::kTtft   ? p.ttft_s
+                      : term.metric == LatencyMetric::kTpot ? p.tpot_s
+                                                            : p.e2e_s;
+  switch (term.stat) {
+    case LatencyStat::kMean:
+      return is.mean;
+    case LatencyStat::kP50:
+      return is.p50;
+    case LatencyStat::kP90:
+      return is.p90;
+    case LatencyStat::kP95:
+      return is.p95;
+    case LatencyStat::kP99:
+      return is.p99;
+    case LatencyStat::kEach:
+      break;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double strain_of(const LoadPoint& p, const Slo& slo) {
+  double out = -1;
+  for (SloTerm term : slo.terms) {
+    term.stat = term.stat == LatencyStat::kEach ? LatencyStat::kP99 : term.stat;
+    if (const double value = statistic_of(p, term); value > 0) {
+      out = std::max(out, std::log(value / term.bound.count()));
+    }
+  }
+  return out;
+}
+
+int CapacityOption::nodes() const {
+  int out = 0;
+  for (const CapacityPool& pool : pools) {
+    out += pool.nodes() + spare * pool.design.nodes;
+  }
+  return out;
+}
+
+CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control) {
+  std::vector<std::string> nodes;
+  for (const CapacityDesign& layout : question.layouts) {
+    if (std::find(nodes.begin(), nodes.end(), layout.node) == nodes.end()) {
+      nodes.push_back(layout.node);
+    }
+  }
+  CapacityRuns runs(question, control);
+  std::vector<NodeResult> results(2 * nodes.size());
+  run_jobs(all_jobs(results.size()), {.stop = control.stop}, [&](std::size_t i, const Abandoned&) {
+    (i % 2 == 0 ? search_apart : search_whole)(runs, question, nodes[i / 2], results[i]);
+  });
+  CapacityStudy out;
+  for (NodeResult& result : results) {
+    append(out.rows, std::move(result.rows));
+    std::move(result.options.begin(), result.options.end(), std::back_inserter(out.options));
+  }
+  for (const CapacityRow& row : out.rows) {
+    const bool told = row.answer && row.answer->refused.empty() && !row.answer->point.slo.holds;
+    if (out.options.empty() && told &&
+        (!out.nearest || row.answer->point.slo.excess < out.nearest->answer->point.slo.excess)) {
+      out.nearest = row;
+    }
+  }
+  out.runs = runs.runs();
+  return out;
+}
+
+void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option) {
+  CapacityRuns runs(question, control);
+  if (question.check_whole) {
+    option.whole = runs.ask(option.pools, question.rate);
+    for (; !holds(*option.whole) && option.whole->refused.empty() && option.grown < kMostGrowth; ++option.grown) {
+      ++short_pool(question, *option.whole, option.pools).instances;
+      option.whole = runs.ask(option.pools, question.rate);
+    }
+  }
+  if (question.seeds > 0) {
+    // One instance of the last pool, beside its share of those before.
+    std::vector<CapacityPool> one = option.pools;
+    const int instances = one.back().instances;
+    for (CapacityPool& pool : one) {
+      pool.instances = (pool.instances + instances - 1) / instances;
+    }
+    option.searches = runs.search(one, question.rate / instances);
+  }
+}
+
+std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const CapacityOption& option) {
+  const Scenario scenario =
+      read_scenario(capacity_scenario(question, option.pools), {option.pools.front().design.policy});
+  std::vector<PlannedPool> out;
+  for (const PreparedInstance& pool : prepare_run(scenario, scenario.policies.front()).pools) {
+    out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers});
+  }
+  return out;
+}
+
+std::string scenario_of(const CapacityQuestion& question, const CapacityOption& option) {
+  std::vector<CapacityPool> pools = option.pools;
+  for (CapacityPool& pool : pools) {
+    pool.instances += option.spare;
+  }
+  return read_scenario(capacity_scenario(question, pools), {}).resolved;
+}
+
+}  // namespace epsim

@@ -1,0 +1,278 @@
+#include "sim/study/capacity_chain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace epsim {
+namespace {
+
+constexpr char kPerfect[] = "perfect";       // the ceiling of epsim list policies
+constexpr double kUsualShare = 0.35;         // of the peak rate, where a search without a best begins
+constexpr double kWider = 1.6, kWidest = 4;  // from one number of instances to the next while none holds
+
+}  // namespace
+
+std::string_view name_of(CapacityStatus status) {
+  constexpr std::string_view kNames[] = {"best", "holds", "fails", "ceiling", "bound", "alone", "does not fit"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+int CapacityChain::offset_of(const std::string& policy) const {
+  const auto found = feeders_.find(policy);
+  return found == feeders_.end() ? 0 : found->second.nodes();
+}
+
+int CapacityChain::limit_of(const CapacityDesign& design) const {
+  int nodes = question_.most_nodes;
+  if (out_.best) {
+    nodes = out_.best->nodes() + offset_of(out_.best->design.policy) - 1;
+  }
+  int offset = offset_of(design.policy);
+  if (design.policy == kPerfect) {  // it stands for all policies
+    for (const auto& [policy, feeder] : feeders_) {
+      offset = offset == 0 ? feeder.nodes() : std::min(offset, feeder.nodes());
+    }
+  }
+  return (nodes - offset) / design.nodes;
+}
+
+std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design, int instances) const {
+  if (design.role == InstanceRole::kWhole) {
+    return {{design, 1}};
+  }
+  if (design.role == InstanceRole::kPrefill) {  // two tokens an answer are no load for a decode instance
+    CapacityDesign decode = design;
+    decode.role = InstanceRole::kDecode;
+    return {{design, 1}, {decode, 1}};
+  }
+  const auto found = feeders_.find(design.policy);
+  CapacityPool feeder = found != feeders_.end() ? found->second : feeders_.begin()->second;
+  feeder.design.policy = design.policy;
+  feeder.instances = (feeder.instances + instances - 1) / instances;  // each has its share of the rate at most
+  return {feeder, {design, 1}};
+}
+
+CapacityAnswer CapacityChain::ask(const CapacityDesign& design, int instances) {
+  return runs_.ask(pools_for(design, instances), question_.rate / instances, design.role == InstanceRole::kPrefill);
+}
+
+std::string CapacityChain::failure(const CapacityRow& row) const {
+  const LoadPoint& p = row.answer->point;
+  const std::string beside = out_.best ? fmt::format("{} instances, fewer nodes than the best, ", row.instances)
+                                       : fmt::format("{} instances ", row.instances);
+  if (!row.answer->refused.empty()) {
+    return row.answer->refused;
+  }
+  const double tokens = row.answer->input_tokens + row.answer->output_tokens;
+  const double room = static_cast<double>(row.answer->kv_tokens) / tokens;
+  const std::string admits =
+      p.concurrency > 0.8 * room ? fmt::format("; its KV pool admits {:.0f} requests", std::floor(room)) : "";
+  if (p.slo.excess <= 0) {
+    return fmt::format("{}are overloaded at {:.4g} requests/s each{}", beside, p.offered, admits);
+  }
+  const std::string term = name_of(question_.options.slo.terms[static_cast<std::size_t>(p.slo.limit)]);
+  return fmt::format("{}do not hold {} at {:.4g} requests/s each: {:.3g} times what is allowed{}", beside, term,
+                     p.offered, std::exp(p.slo.excess), admits);
+}
+
+void CapacityChain::set_best(CapacityRow row) {
+  if (best_row_) {
+    CapacityRow& before = out_.rows[*best_row_];
+    before.status = CapacityStatus::kHolds;
+    before.reason = fmt::format("{} nodes hold; {} need {}", before.instances * before.design.nodes,
+                                name_of(row.design), row.instances * row.design.nodes);
+  }
+  out_.best = CapacityPool{row.design, row.instances};
+  out_.answer = *row.answer;
+  row.status = CapacityStatus::kBest;
+  best_row_ = out_.rows.size();
+  out_.rows.push_back(std::move(row));
+}
+
+// The fewest instances from `low` on that hold, where `row` says that row.instances do. `failed`: a number below `low`
+// that fails, and its strain; 0 instances where none is known.
+void CapacityChain::descend(CapacityRow row, int low, KnownFailure failed) {
+  int high = row.instances;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    const double above = strain_of(row.answer->point, question_.options.slo);
+    if (failed.instances > 0 && failed.strain > 0 && above < 0) {
+      const double span = std::log(1.0 * high / failed.instances);
+      const double guess = failed.instances * std::exp(span * failed.strain / (failed.strain - above));
+      middle = std::clamp(static_cast<int>(std::lround(guess)), low, high - 1);
+    }
+    CapacityAnswer answer = ask(row.design, middle);
+    if (answer.refused.empty() && answer.point.slo.holds) {
+      high = middle;
+      row.answer = std::move(answer);
+      row.instances = middle;
+    } else {
+      low = middle + 1;
+      failed = {middle, answer.refused.empty() ? strain_of(answer.point, question_.options.slo) : 0};
+    }
+  }
+  set_best(std::move(row));
+}
+
+// Where nothing holds yet: wider and wider steps up to the most nodes.
+void CapacityChain::first_best(CapacityRow row) {
+  const int most = limit_of(row.design);
+  int low = row.bound;
+  KnownFailure failed;
+  int count = std::min(most, static_cast<int>(std::ceil(row.bound / kUsualShare)));
+  for (;;) {
+    row.answer = ask(row.design, count);
+    row.instances = count;
+    if (!row.answer->refused.empty() || row.answer->point.slo.holds || count >= most) {
+      break;
+    }
+    low = count + 1;
+    failed = {count, strain_of(row.answer->point, question_.options.slo)};
+    const double wider = std::clamp(std::exp(failed.strain), kWider, kWidest);
+    count = std::min(most, std::max(count + 1, static_cast<int>(std::ceil(count * wider))));
+  }
+  if (row.answer->refused.empty() && row.answer->point.slo.holds) {
+    descend(std::move(row), low, failed);
+    return;
+  }
+  row.status = row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
+  row.reason = failure(row);
+  out_.rows.push_back(std::move(row));
+}
+
+void CapacityChain::reject(CapacityRow row, CapacityStatus status, std::string reason) {
+  row.status = status;
+  row.reason = std::move(reason);
+  out_.rows.push_back(std::move(row));
+}
+
+void CapacityChain::try_policy(CapacityRow row) {
+  const int limit = limit_of(row.design);
+  if (row.bound > limit) {
+    const std::string fewer =
+        fmt::format("{} would be {}", std::max(0, limit), out_.best ? "fewer nodes than the best" : "the most nodes");
+    reject(std::move(row), CapacityStatus::kBound,
+           fmt::format("at least {} instances by {}; {}", row.bound, row.reason, fewer));
+    return;
+  }
+  if (!out_.best) {
+    first_best(std::move(row));
+    return;
+  }
+  row.answer = ask(row.design, limit);
+  row.instances = limit;
+  if (row.answer->refused.empty() && row.answer->point.slo.holds) {
+    const int low = row.bound;
+    descend(std::move(row), low, {});
+    return;
+  }
+  const std::string why = failure(row);
+  reject(std::move(row), row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit, why);
+}
+
+// In perfect balance: what no policy of the layout can beat.
+CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
+  CapacityRow row{.design = layout};
+  row.design.policy = kPerfect;
+  try {
+    row.bound = runs_.bound({row.design, 1}, question_.rate);
+  } catch (const InputError& e) {
+    row.status = CapacityStatus::kDoesNotFit;
+    row.reason = e.what();
+    return row;
+  }
+  row.reason = "the peak rate of their GPUs";
+  const CapacityAnswer alone =
+      runs_.alone(pools_for(row.design, question_.most_nodes), layout.role == InstanceRole::kPrefill);
+  if (!alone.refused.empty()) {
+    row.status = CapacityStatus::kDoesNotFit;
+    row.reason = alone.refused;
+    return row;
+  }
+  if (!alone.point.slo.holds) {
+    row.status = CapacityStatus::kAlone;
+    row.answer = alone;
+    row.reason =
+        fmt::format("a request that is alone takes {:.3g} times what {} allows", std::exp(alone.point.slo.excess),
+                    name_of(question_.options.slo.terms[static_cast<std::size_t>(alone.point.slo.limit)]));
+    return row;
+  }
+  // Requests hold KV memory at least for as long as one that is alone, with half of its answer on average.
+  const LoadPoint& p = alone.point;
+  const double stay = layout.role == InstanceRole::kPrefill  ? p.ttft_s.mean
+                      : layout.role == InstanceRole::kDecode ? p.e2e_s.mean - p.ttft_s.mean
+                                                             : p.e2e_s.mean;
+  const double room = static_cast<double>(alone.kv_tokens) / (alone.input_tokens + alone.output_tokens / 2);
+  row.answer = alone;
+  if (const int by_room = static_cast<int>(std::ceil(question_.rate * stay / room)); by_room > row.bound) {
+    row.bound = by_room;
+    row.reason = fmt::format("KV room for {:.0f} requests, each {:.3g} s when alone", room, stay);
+  }
+  row.status = CapacityStatus::kHolds;
+  return row;
+}
+
+void CapacityChain::try_layout(const CapacityRow& layout, const std::vector<std::string>& policies) {
+  std::size_t next = 0;
+  const auto of_policy = [&](const std::string& policy) {
+    CapacityRow row = layout;
+    row.design.policy = policy;
+    row.answer.reset();
+    return row;
+  };
+  if (layout.status != CapacityStatus::kHolds) {
+    for (const std::string& policy : policies) {
+      CapacityRow row = layout;
+      row.design.policy = policy;
+      out_.rows.push_back(std::move(row));
+    }
+    return;
+  }
+  if (!out_.best) {
+    try_policy(of_policy(policies[next++]));
+  }
+  const int limit = limit_of(layout.design);
+  CapacityRow ceiling = layout;
+  ceiling.answer.reset();
+  if (out_.best && policies.size() - next > 1 && layout.bound <= limit) {
+    ceiling.answer = ask(layout.design, limit);
+    ceiling.instances = limit;
+  }
+  const bool out = ceiling.answer && ceiling.answer->refused.empty() && !ceiling.answer->point.slo.holds;
+  for (; next < policies.size(); ++next) {
+    if (out) {
+      CapacityRow row = ceiling;
+      row.design.policy = policies[next];
+      reject(std::move(row), CapacityStatus::kCeiling, "in perfect balance " + failure(ceiling));
+    } else {
+      try_policy(of_policy(policies[next]));
+    }
+  }
+}
+
+ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts, std::vector<std::string> policies) {
+  if (!layouts.empty() && layouts.front().role == InstanceRole::kDecode) {
+    std::erase_if(policies, [&](const std::string& policy) { return !feeders_.contains(policy); });
+  }
+  if (policies.empty()) {
+    return std::move(out_);
+  }
+  std::vector<CapacityRow> rows;
+  for (const CapacityDesign& layout : layouts) {
+    rows.push_back(layout_row(layout));
+  }
+  // The fewest nodes by the bounds first: a good answer early leaves the others one question each.
+  const auto key = [](const CapacityRow& row) {
+    return std::pair(row.bound * row.design.nodes, row.answer ? row.answer->point.e2e_s.mean : 0);
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const CapacityRow& a, const CapacityRow& b) { return key(a) < key(b); });
+  for (const CapacityRow& row : rows) {
+    try_layout(row, policies);
+  }
+  return std::move(out_);
+}
+
+}  // namespace epsim

@@ -1,0 +1,58 @@
+// A chain of a capacity search: the designs of one kind of node and one role, and the fewest nodes among them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/study/capacity_runs.h"
+
+namespace epsim {
+
+// Nodes of the prefill instances that a policy's decode instances come beside.
+using Feeders = std::map<std::string, CapacityPool>;
+
+struct ChainResult {
+  std::vector<CapacityRow> rows;
+  std::optional<CapacityPool> best;
+  CapacityAnswer answer;  // of the best
+};
+
+// `feeders`: for decode instances, by policy; a policy without any is left out. `most_nodes` counts theirs, too.
+class CapacityChain {
+ public:
+  CapacityChain(CapacityRuns& runs, const CapacityQuestion& question, Feeders feeders)
+      : runs_(runs), question_(question), feeders_(std::move(feeders)) {}
+
+  ChainResult search(const std::vector<CapacityDesign>& layouts, std::vector<std::string> policies);
+
+ private:
+  // What all policies of a layout share: whether it fits, and the fewest instances by its bounds (`reason` says which).
+  CapacityRow layout_row(const CapacityDesign& layout);
+  void try_layout(const CapacityRow& layout, const std::vector<std::string>& policies);
+  void try_policy(CapacityRow row);
+  void reject(CapacityRow row, CapacityStatus status, std::string reason);
+  struct KnownFailure {
+    int instances = 0;
+    double strain = 0;
+  };
+  void descend(CapacityRow row, int low, KnownFailure failed);
+  void first_best(CapacityRow row);
+  CapacityAnswer ask(const CapacityDesign& design, int instances);
+  // As a deployment at a share of the rate: prefill and decode instances beside each other.
+  std::vector<CapacityPool> pools_for(const CapacityDesign& design, int instances) const;
+  // The most instances with which the design needs fewer nodes than the best.
+  int limit_of(const CapacityDesign& design) const;
+  int offset_of(const std::string& policy) const;
+  std::string failure(const CapacityRow& row) const;
+  void set_best(CapacityRow row);
+
+  CapacityRuns& runs_;
+  const CapacityQuestion& question_;
+  Feeders feeders_;
+  ChainResult out_;
+  std::optional<std::size_t> best_row_;
+};
+
+}  // namespace epsim

@@ -1,0 +1,83 @@
+#include "sim/study/capacity_cost.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/data_files.h"
+
+namespace epsim {
+namespace {
+
+constexpr double kHoursPerMonth = 730;
+constexpr double kMillion = 1e6;
+
+}  // namespace
+
+std::optional<NodePrice> price_of(const std::string& node, const CapacityPrices& prices) {
+  const NodeSpec spec = find_node(node).spec;
+  for (const OwnPrice& own : prices.own) {
+    if (own.node == node || catalogue_key(own.node) == catalogue_key(spec.name)) {
+      return NodePrice{own.usd_per_hour, "your price", "", "", "--price"};
+    }
+  }
+  const std::vector<NodePrice> known = node_prices(spec);
+  const auto wanted =
+      std::find_if(known.begin(), known.end(), [&](const NodePrice& price) { return price.terms == prices.terms; });
+  return wanted != known.end() ? std::optional(*wanted) : known.empty() ? std::nullopt : std::optional(known.front());
+}
+
+CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPrices& prices) {
+  const NodeSpec node = find_node(option.node()).spec;
+  const CapacityAnswer& answer = option.whole ? *option.whole : option.answer;
+  CapacityCost out;
+  out.nodes = option.nodes();
+  out.gpus = out.nodes * node.gpus;
+  const double input = rate * answer.input_tokens, output = rate * answer.output_tokens;  // tokens/s
+  out.output_tokens_per_s_per_gpu = output / out.gpus;
+  if (const std::optional<NodePower> power = node_power(node)) {
+    out.watts = out.nodes * power->watts(std::min(1.0, answer.busy));
+    out.joules_per_token = out.watts / (input + output);
+  }
+  out.price = price_of(option.node(), prices);
+  if (out.price) {
+    out.usd_per_hour = out.nodes * out.price->usd_per_hour + out.watts / 1e3 * prices.usd_per_kwh;
+    const double per_second = out.usd_per_hour / 3600;
+    out.usd_per_million = kMillion * per_second / (input + output);
+    out.usd_per_million_input = kMillion * per_second / input;
+    out.usd_per_million_output = kMillion * per_second / output;
+    out.usd_per_request = per_second / rate;
+    out.usd_per_month = out.usd_per_hour * kHoursPerMonth;
+  }
+  return out;
+}
+
+void decide(CapacityPlan& plan) {
+  plan.costs.clear();
+  for (const CapacityOption& option : plan.study.options) {
+    plan.costs.push_back(cost_of(option, plan.rate, plan.prices));
+  }
+  plan.order.resize(plan.costs.size());
+  std::iota(plan.order.begin(), plan.order.end(), std::size_t{0});
+  const auto key = [&](std::size_t i) {
+    const CapacityOption& option = plan.study.options[i];
+    const CapacityAnswer& answer = option.whole ? *option.whole : option.answer;
+    return std::tuple(!plan.costs[i].price, plan.costs[i].usd_per_hour, plan.costs[i].nodes,
+                      strain_of(answer.point, plan.slo));
+  };
+  std::stable_sort(plan.order.begin(), plan.order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  plan.feasible = false;
+  if (!plan.order.empty()) {
+    // The least power among those that the budget allows may be another.
+    const auto allowed = [&](std::size_t i) {
+      return (plan.most_usd_per_hour <= 0 || plan.costs[i].usd_per_hour <= plan.most_usd_per_hour) &&
+             (plan.most_watts <= 0 || plan.costs[i].watts <= plan.most_watts);
+    };
+    std::stable_partition(plan.order.begin(), plan.order.end(), allowed);
+    plan.feasible = allowed(plan.order.front());
+    plan.known_prices = node_prices(find_node(plan.study.options[plan.order.front()].node()).spec);
+  }
+}
+
+}  // namespace epsim

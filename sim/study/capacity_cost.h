@@ -1,0 +1,51 @@
+// What a deployment costs and draws, at the rate that it serves.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/catalogue/node_costs.h"
+#include "sim/study/capacity.h"
+
+namespace epsim {
+
+struct CapacityPrices {
+  std::string terms = "on_demand";  // wanted; where a node has none such, its first price counts
+  std::vector<OwnPrice> own;
+  double usd_per_kwh = 0;  // of power, on top; rented nodes have it in their price
+};
+
+// Nothing where no price is known.
+std::optional<NodePrice> price_of(const std::string& node, const CapacityPrices& prices);
+
+struct CapacityCost {
+  int nodes = 0, gpus = 0;
+  std::optional<NodePrice> price;
+  double usd_per_hour = 0;                                                            // 0 without a price
+  double usd_per_million = 0, usd_per_million_input = 0, usd_per_million_output = 0;  // all of it over these tokens
+  double usd_per_request = 0, usd_per_month = 0;                                      // 730 hours
+  double watts = 0, joules_per_token = 0;  // 0 where the power is not known; all tokens
+  double output_tokens_per_s_per_gpu = 0;
+};
+
+CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPrices& prices);
+
+// The answer: options with their costs, and which of them to take.
+struct CapacityPlan {
+  std::string model, demand;  // in words
+  double asked_rate = 0, rate = 0, most_usd_per_hour = 0, most_watts = 0;
+  Slo slo;
+  CapacityPrices prices;
+  CapacityStudy study;
+  std::vector<CapacityCost> costs;  // of study.options
+  std::vector<std::size_t>
+      order;              // of study.options: the cheapest first, of equal cost the one further from its bounds
+  bool feasible = false;  // order.front() may be taken
+  std::vector<NodePrice> known_prices;  // of its nodes
+};
+
+// Costs and order; options without a price stand last, by their nodes. One beyond the budgets is not feasible.
+void decide(CapacityPlan& plan);
+
+}  // namespace epsim

@@ -1,0 +1,324 @@
+#include "sim/study/capacity_runs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sim/cluster/run_policy.h"
+#include "sim/core/fingerprint.h"
+#include "sim/scenario/new_scenario.h"
+#include "sim/scenario/read_scenario.h"
+#include "sim/study/goodput.h"
+#include "sim/study/goodput_store.h"
+#include "sim/study/load_point.h"
+#include "sim/study/slo_curve.h"
+#include "sim/study/store_json.h"
+
+namespace epsim {
+namespace {
+
+constexpr int kAnswerFormat = 1;
+constexpr std::size_t kAloneRequests = 3;
+constexpr double kAloneGap = 10'000;  // seconds between them
+constexpr std::int32_t kCutOutput = 2;
+
+// A deployment that is ready to run. Not to be moved: the scenario is referred to.
+struct ReadyDeployment {
+  Scenario scenario;
+  PreparedRun prepared;
+};
+
+std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const std::vector<CapacityPool>& pools,
+                                       PlanCache* plans) {
+  auto out = std::make_unique<ReadyDeployment>();
+  out->scenario = read_scenario(capacity_scenario(question, pools), {pools.front().design.policy});
+  out->prepared = prepare_run(out->scenario, out->scenario.policies.front(), plans);
+  return out;
+}
+
+RequestTrace trace_of(const Scenario& scenario, std::size_t count, bool cut) {
+  RequestTrace out = first_of(scenario.make_requests ? scenario.make_requests(count) : scenario.requests, count);
+  for (Request& r : out.requests) {
+    r.output_tokens = cut ? std::min(r.output_tokens, kCutOutput) : r.output_tokens;
+  }
+  return out;
+}
+
+// Where only prompts are looked at, so are their bounds.
+GoodputOptions options_for(const GoodputOptions& options, bool cut) {
+  GoodputOptions out = options;
+  if (cut) {
+    std::erase_if(out.slo.terms, [](const SloTerm& term) { return term.metric != LatencyMetric::kTtft; });
+  }
+  return out;
+}
+
+double mean_tokens(const RequestTrace& trace, std::int32_t Request::*tokens) {
+  double sum = 0;
+  for (const Request& r : trace.requests) {
+    sum += r.*tokens;
+  }
+  return sum / static_cast<double>(trace.requests.size());
+}
+
+CapacityAnswer answer_of(const ReadyDeployment& deployment, const RequestTrace& trace, const RunResult& run) {
+  CapacityAnswer out;
+  double busy = 0;
+  for (const InstanceTotals& instance : run.instances) {
+    busy += instance.time.total.count();
+  }
+  const double time = to_seconds(run.end).count() * static_cast<double>(run.instances.size());
+  out.busy = time > 0 ? busy / time : 0;
+  const PreparedInstance& last = deployment.prepared.last();
+  out.kv_tokens = last.serving.kv_blocks * last.serving.kv_block_tokens * last.serving.dp_ranks;
+  out.input_tokens = mean_tokens(trace, &Request::input_tokens);
+  out.output_tokens = mean_tokens(trace, &Request::output_tokens);
+  return out;
+}
+
+// A run that has not ended when as much time again has gone by as its requests took to arrive, and half a minute, falls
+// behind: it is cut short there, and `interrupted`.
+RunResult run_until_hopeless(const ReadyDeployment& deployment, const RequestTrace& trace,
+                             const std::atomic<bool>* stop) {
+  constexpr Seconds kLeastPatience{30};
+  const Seconds span = to_seconds(trace.requests.back().arrival), patience = 2 * span + kLeastPatience;
+  std::atomic<bool> enough{false};
+  RunControl control;
+  control.stop = &enough;
+  control.on_progress = [&](const Progress& progress) {
+    enough = to_seconds(progress.now) > patience || (stop != nullptr && *stop);
+  };
+  RunResult out = run_prepared(deployment.scenario, deployment.prepared, trace, control);
+  if (out.interrupted && stop != nullptr && *stop) {
+    throw StudyInterrupted();
+  }
+  return out;
+}
+
+// Whether a longer run would say the same.
+bool told(const LoadPoint& p) {
+  return p.slo.holds ? p.slo.decided && p.enough_requests : p.slo.excess > 0 && p.slo.decided;
+}
+
+std::string stored_answer(const CapacityAnswer& a) {
+  GoodputSearch one;
+  one.best = a.point;
+  return store_text(kAnswerFormat, {{"point", stored_json(one)},
+                                    {"numbers", {a.busy, a.kv_tokens, a.input_tokens, a.output_tokens}},
+                                    {"refused", a.refused}});
+}
+
+std::optional<CapacityAnswer> answer_in(const std::string& text) {
+  return read_stored(text, kAnswerFormat, [](const nlohmann::json& json) {
+    const nlohmann::json& n = json.at("numbers");
+    return CapacityAnswer{
+        goodput_search_in(json.at("point")).best, n.at(0), n.at(1), n.at(2), n.at(3), json.at("refused")};
+  });
+}
+
+std::string fingerprint_of(const std::vector<CapacityPool>& pools, double rate) {
+  Fingerprint out;
+  for (const CapacityPool& pool : pools) {
+    out.add(name_of(pool.design));
+    out.add(static_cast<std::int64_t>(pool.instances));
+  }
+  out.add(fmt::format("{}", rate));
+  return out.hex();
+}
+
+// Weights of experts and FFNs that a token passes, each of which is a multiplication and an addition.
+double ffn_weights_of_token(const MoeSpec& model) {
+  return (model.expert_bytes().count() * model.top_k * model.moe_layers() +
+          model.shared_expert_bytes().count() * model.moe_layers() +
+          model.dense_ffn_bytes().count() * model.dense_layers()) /
+         model.ffn_weight_bytes();
+}
+
+double peak_rate(const MoeSpec& model, const GpuSpec& gpu) {
+  const double bytes = model.ffn_weight_bytes();
+  const FlopsPerSecond peak = bytes < 1 ? gpu.fp4_peak : bytes < 2 ? gpu.fp8_peak : gpu.bf16_peak;
+  return std::max(peak, gpu.bf16_peak).count();
+}
+
+}  // namespace
+
+std::string name_of(const CapacityDesign& d) {
+  std::string out =
+      d.role == InstanceRole::kWhole ? "" : std::string(kInstanceRoleNames[static_cast<std::size_t>(d.role)]) + ", ";
+  out += fmt::format("{} x {}, attention TP {}, {}, {}", d.nodes, d.node, d.attention_tp, d.engine, d.dtype);
+  for (const std::string& setting : d.settings) {
+    out += ", " + setting;
+  }
+  return d.policy.empty() ? out : out + ", " + d.policy;
+}
+
+Config capacity_scenario(const CapacityQuestion& question, const std::vector<CapacityPool>& pools) {
+  const CapacityDesign &first = pools.front().design, &last = pools.back().design;
+  const bool apart = pools.size() > 1;
+  NewScenario wanted{first.engine, question.model, first.node, first.dtype, first.nodes};
+  if (apart) {
+    wanted.prefill = first.nodes;
+    wanted.decode = last.nodes;
+  }
+  Config config = Config::from_text(scenario_document(wanted), "the deployment");
+  config.set(fmt::format("parallelism={{attention_tp: {}}}", first.attention_tp));
+  config.set("policy=" + first.policy);
+  for (const auto* settings : {&question.settings, &first.settings}) {
+    for (const std::string& setting : *settings) {
+      config.set(setting);
+    }
+  }
+  if (apart) {
+    config.set(fmt::format("deployment.prefill.instances={}", pools.front().instances));
+    config.set(fmt::format("deployment.decode.instances={}", pools.back().instances));
+    config.set(fmt::format("deployment.decode.attention_tp={}", last.attention_tp));
+  } else if (pools.front().instances > 1) {
+    config.set(fmt::format("deployment={{instances: {}}}", pools.front().instances));
+  }
+  return config;
+}
+
+CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<CapacityPool>& pools, double rate,
+                                  const std::function<CapacityAnswer()>& run) {
+  const std::string name = what + "-" + fingerprint_of(pools, rate);
+  std::optional<CapacityAnswer> out;
+  if (control_.store != nullptr) {
+    if (const std::optional<std::string> text = control_.store->load(name)) {
+      out = answer_in(*text);
+    }
+  }
+  if (!out) {
+    if (control_.stop != nullptr && *control_.stop) {
+      throw StudyInterrupted();
+    }
+    try {
+      out = run();
+    } catch (const InputError& e) {
+      out = CapacityAnswer{};
+      out->refused = e.what();
+    }
+    if (control_.store != nullptr) {
+      control_.store->save(name, stored_answer(*out));
+    }
+  }
+  ++runs_;
+  if (control_.on_answer) {
+    const std::lock_guard lock(turn_);
+    control_.on_answer(pools.back().design, pools.back().instances, *out);
+  }
+  return *out;
+}
+
+CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double rate, bool cut) {
+  return kept(cut ? "prompts" : "ask", pools, rate, [&] {
+    const auto deployment = ready(question_, pools, &plans_);
+    const GoodputOptions options = options_for(question_.options, cut);
+    const std::size_t most = deployment->scenario.make_requests
+                                 ? question_.most_requests
+                                 : std::min(question_.most_requests, deployment->scenario.requests.requests.size());
+    CapacityAnswer out;
+    for (std::size_t count = std::min(question_.first_requests, most);;) {
+      const RequestTrace trace = at_rate(trace_of(deployment->scenario, count, cut), rate);
+      const RunResult run = run_until_hopeless(*deployment, trace, control_.stop);
+      out = answer_of(*deployment, trace, run);
+      if (run.interrupted) {
+        out.point.offered = rate;
+        out.point.requests = static_cast<std::int64_t>(count);
+        return out;
+      }
+      out.point = measure_load_point(run, rate, options);
+      if (told(out.point) || count >= most) {
+        return out;
+      }
+      count = std::min(most, std::max(3 * count, requests_needed(out.point, options)));
+    }
+  });
+}
+
+CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool cut) {
+  return kept("alone", pools, 0, [&] {
+    const auto deployment = ready(question_, pools, &plans_);
+    RequestTrace trace = trace_of(deployment->scenario, kAloneRequests, cut);
+    for (std::size_t i = 0; i < trace.requests.size(); ++i) {
+      trace.requests[i].arrival = to_ticks(Seconds(kAloneGap * static_cast<double>(i)));
+    }
+    RunControl control;
+    control.stop = control_.stop;
+    const RunResult run = run_prepared(deployment->scenario, deployment->prepared, trace, control);
+    CapacityAnswer out = answer_of(*deployment, trace, run);
+    LoadPoint& p = out.point;
+    p.ttft_s = run.latency.ttft_s;
+    p.tpot_s = run.latency.tpot_s;
+    p.e2e_s = run.latency.e2e_s;
+    const Slo slo = options_for(question_.options, cut).slo;
+    p.slo.excess = -1e9;
+    for (std::size_t t = 0; t < slo.terms.size(); ++t) {
+      const SloTerm& term = slo.terms[t];
+      const Summary& is = term.metric == LatencyMetric::kTtft   ? p.ttft_s
+                          : term.metric == LatencyMetric::kTpot ? p.tpot_s
+                                                                : p.e2e_s;
+      if (const double excess = std::log(is.mean / term.bound.count()); excess > p.slo.excess) {
+        p.slo.excess = excess;
+        p.slo.limit = static_cast<int>(t);
+      }
+    }
+    p.slo.holds = p.slo.excess <= 0;
+    return out;
+  });
+}
+
+int CapacityRuns::bound(const CapacityPool& pool, double rate) {
+  const InstanceRole role = pool.design.role;
+  std::vector<CapacityPool> pools{pool};
+  if (role != InstanceRole::kWhole) {
+    pools.push_back(pool);
+  }
+  const auto deployment = ready(question_, pools, &plans_);
+  const Scenario& s = deployment->scenario;
+  if (s.requests.prefixes.known()) {
+    return 1;  // of prompts, what a prefix cache saves is not computed
+  }
+  const double input = mean_tokens(s.requests, &Request::input_tokens),
+               output = mean_tokens(s.requests, &Request::output_tokens);
+  const double tokens = role == InstanceRole::kPrefill  ? input
+                        : role == InstanceRole::kDecode ? output - 1
+                                                        : input + output - 1;
+  const double flops = 2 * ffn_weights_of_token(s.model) * tokens * rate;
+  const InstancePool instance = pools_of(s).back();
+  return std::max(1, static_cast<int>(
+                         std::ceil(flops / (instance.cluster.gpus() * peak_rate(s.model, instance.cluster.node.gpu)))));
+}
+
+std::vector<GoodputSearch> CapacityRuns::search(const std::vector<CapacityPool>& pools, double rate) {
+  std::vector<GoodputSearch> out;
+  const std::string key = "highest-" + fingerprint_of(pools, rate);
+  for (int seed = 1; control_.store != nullptr && seed <= question_.seeds; ++seed) {
+    const auto text = control_.store->load(fmt::format("{}-{}", key, seed));
+    if (const auto search = text ? stored_goodput_search(*text) : std::nullopt) {
+      out.push_back(*search);
+    }
+  }
+  if (std::ssize(out) == question_.seeds) {
+    return out;
+  }
+  std::vector<Scenario> by_seed;
+  for (int seed = 1; seed <= question_.seeds; ++seed) {
+    Config config = capacity_scenario(question_, pools);
+    config.set(fmt::format("seed={}", seed));
+    by_seed.push_back(read_scenario(config, {pools.front().design.policy}));
+    by_seed.back().requests = at_rate(by_seed.back().requests, rate);  // where the search begins
+  }
+  RunControl control;
+  control.stop = control_.stop;
+  out = search_all(targets_of(by_seed, control, &plans_), question_.options, {});
+  for (std::size_t i = 0; control_.store != nullptr && i < out.size(); ++i) {
+    control_.store->save(fmt::format("{}-{}", key, i + 1), stored_text(out[i]));
+  }
+  return out;
+}
+
+}  // namespace epsim

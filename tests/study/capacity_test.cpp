@@ -1,0 +1,150 @@
+// The capacity search against asking every design with every number of instances, and what a deployment costs.
+#include "sim/study/capacity.h"
+
+#include <doctest/doctest.h>
+#include <tbb/global_control.h>
+
+#include <cmath>
+#include <limits>
+
+#include "sim/study/capacity_cost.h"
+#include "sim/study/capacity_runs.h"
+#include "tests/support/errors.h"
+
+namespace epsim {
+namespace {
+
+CapacityQuestion small_question(double rate, const std::string& slo) {
+  CapacityQuestion q;
+  q.model = "olmoe-1b-7b";
+  q.rate = rate;
+  q.settings = {"requests={kind: poisson, rate: 100/s, count: 400, input_tokens: 1024, output_tokens: 16}"};
+  q.options.slo = parse_slo(slo);
+  q.options.min_requests_ratio = 5;
+  q.policies = {"contiguous", "eplb"};
+  q.most_nodes = 16;
+  q.first_requests = q.most_requests = 400;
+  q.seeds = 0;
+  for (const int size : {1, 2}) {
+    for (const int tp : {1, 8}) {
+      q.layouts.push_back({InstanceRole::kWhole, "DGX-H100", size, tp, "sglang", "bf16", 8 * size});
+    }
+  }
+  return q;
+}
+
+// The fewest nodes of all designs, each asked with every number of instances that most_nodes allows.
+int fewest_by_exhaustion(const CapacityQuestion& q) {
+  const CapacityControl control;
+  CapacityRuns runs(q, control);
+  int fewest = std::numeric_limits<int>::max();
+  for (const CapacityDesign& layout : q.layouts) {
+    for (const std::string& policy : q.policies) {
+      CapacityDesign design = layout;
+      design.policy = policy;
+      for (int count = 1; count * design.nodes <= q.most_nodes; ++count) {
+        const CapacityAnswer answer = runs.ask({{design, 1}}, q.rate / count);
+        if (answer.refused.empty() && answer.point.slo.holds) {
+          fewest = std::min(fewest, count * design.nodes);
+          break;
+        }
+      }
+    }
+  }
+  return fewest;
+}
+
+}  // namespace
+
+TEST_CASE("the capacity search finds as few nodes as asking every design does") {
+  for (const double rate : {1500.0}) {
+    for (const char* slo : {"ttft.p99<60ms", "ttft.mean<60ms,tpot.mean<8ms"}) {
+      CAPTURE(rate);
+      CAPTURE(slo);
+      const CapacityQuestion q = small_question(rate, slo);
+      const int fewest = fewest_by_exhaustion(q);
+      const CapacityStudy study = search_capacity(q, {});
+      if (fewest > q.most_nodes) {
+        CHECK(study.options.empty());
+        CHECK(study.nearest);
+      } else {
+        REQUIRE(study.options.size() == 1);
+        CHECK(study.options.front().nodes() == fewest);
+      }
+      CHECK(study.rows.size() == q.layouts.size() * q.policies.size());  // each has its place in the ledger
+    }
+  }
+}
+
+TEST_CASE("prefill and decode instances are counted apart, and the whole deployment is run") {
+  CapacityQuestion q = small_question(150, "ttft.p99<100ms,tpot.p99<20ms");
+  q.layouts = {{InstanceRole::kPrefill, "DGX-H100", 1, 8, "sglang", "bf16", 8},
+               {InstanceRole::kDecode, "DGX-H100", 1, 8, "sglang", "bf16", 8}};
+  q.spare = 1;
+  CapacityStudy study = search_capacity(q, {});
+  REQUIRE(study.options.size() == 1);
+  CapacityOption& option = study.options.front();
+  REQUIRE(option.pools.size() == 2);
+  CHECK(option.nodes() == option.pools[0].instances + option.pools[1].instances + 2);  // a spare of each
+  check_option(q, {}, option);
+  REQUIRE(option.whole);
+  CHECK(option.whole->point.slo.holds);
+  CHECK(option.whole->point.offered == q.rate);
+}
+
+TEST_CASE("threads do not change what a capacity search finds") {
+  CapacityQuestion q = small_question(150, "ttft.p99<60ms");
+  q.layouts.push_back({InstanceRole::kWhole, "DGX-H200", 1, 8, "sglang", "bf16", 8});
+  const auto told = [&](std::size_t threads) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    std::string out;
+    for (const CapacityRow& row : search_capacity(q, {}).rows) {
+      out += name_of(row.design) + std::string(name_of(row.status)) + row.reason + std::to_string(row.instances) +
+             (row.answer ? row.answer->point.fingerprint : "") + "\n";
+    }
+    return out;
+  };
+  CHECK(told(1) == told(3));
+}
+
+TEST_CASE("a request that alone breaks the SLO is the reason, for every policy of the layout") {
+  CapacityQuestion q = small_question(10, "ttft.mean<1us");
+  q.layouts.resize(1);
+  const CapacityStudy study = search_capacity(q, {});
+  CHECK(study.options.empty());
+  REQUIRE(study.rows.size() == 2);
+  for (const CapacityRow& row : study.rows) {
+    CHECK(row.status == CapacityStatus::kAlone);
+    CHECK(row.reason.find("a request that is alone takes") != std::string::npos);
+  }
+  REQUIRE(study.nearest);
+}
+
+TEST_CASE("a deployment's cost is its nodes' prices over the tokens that it serves") {
+  CapacityOption option;
+  option.pools = {{{InstanceRole::kWhole, "p5en.48xlarge", 2, 8, "sglang", "fp8", 16}, 3}};
+  option.answer.input_tokens = 3000;
+  option.answer.output_tokens = 1000;
+  option.answer.busy = 0.5;
+  CapacityPrices prices;
+  const CapacityCost cost = cost_of(option, 5, prices);
+  CHECK(cost.gpus == 48);
+  CHECK(cost.usd_per_hour == doctest::Approx(6 * 63.296));  // AWS on demand
+  CHECK(cost.usd_per_million == doctest::Approx(6 * 63.296 / 3600 / (5 * 4000) * 1e6));
+  CHECK(cost.usd_per_million_output == doctest::Approx(4 * cost.usd_per_million));
+  CHECK(cost.usd_per_request == doctest::Approx(6 * 63.296 / 3600 / 5));
+  // A node: 1271.6 + 405 W always, 835 W of fans and 8 GPUs of 700 W, which idle at a tenth; PUE 1.3.
+  const double idle = 1.3 * (1271.6 + 405 + 560), busy = 1.3 * (1271.6 + 405 + 835 + 5600);
+  CHECK(cost.watts == doctest::Approx(6 * (idle + busy) / 2));
+  CHECK(cost.joules_per_token == doctest::Approx(cost.watts / 20000));
+  prices.own = {parse_price("p5en.48xlarge=31.6usd/h")};
+  prices.usd_per_kwh = 0.1;
+  CHECK(cost_of(option, 5, prices).usd_per_hour == doctest::Approx(6 * 31.6 + cost.watts / 1000 * 0.1));
+  prices.terms = "3y";
+  prices.own.clear();
+  CHECK(price_of("p5en.48xlarge", prices)->usd_per_hour == 27.34387);
+  CHECK_FALSE(price_of("grace-8x3090", prices));
+  CHECK_THROWS_AS(parse_price("p5en.48xlarge=31.6"), InputError);
+}
+
+}  // namespace epsim
