@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/core/files.h"
+#include "sim/report/capacity_report.h"
 #include "sim/report/csv.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/json.h"
@@ -123,6 +124,22 @@ Names reproduction_names() {
   return names;
 }
 
+// What a capacity search writes.
+Names capacity_names() {
+  CapacityPlan plan;
+  plan.slo = parse_slo("ttft.p99<1s");
+  plan.rate = 5;
+  CapacityOption option;
+  option.pools = {{{InstanceRole::kWhole, "p5en.48xlarge", 2, 8, "sglang", "fp8", 16}, 3}};
+  option.answer.input_tokens = option.answer.output_tokens = 100;
+  plan.study.options = {option};
+  plan.study.rows.emplace_back();
+  decide(plan);
+  Names names;
+  add_keys(Json::parse(capacity_json(plan, "1")), names);
+  return names;
+}
+
 // The names that a table row of metrics.md defines: "| `name` | ...".
 Names defined() {
   Names names;
@@ -139,7 +156,7 @@ Names defined() {
 TEST_CASE("metrics.md defines every CSV column and JSON key") {
   const Names known = defined();
   REQUIRE(known.size() > 50);
-  for (const Names& names : {csv_columns(), json_keys(), reproduction_names()}) {
+  for (const Names& names : {csv_columns(), json_keys(), reproduction_names(), capacity_names()}) {
     for (const std::string& name : names) {
       CAPTURE(name);
       CHECK(known.count(name) == 1);
@@ -168,10 +185,10 @@ TEST_CASE("metrics.md has the rows of the metric table, word for word") {
 }
 
 TEST_CASE("metrics.md defines nothing that no writer prints") {
-  const Names columns = csv_columns(), keys = json_keys(), claims = reproduction_names();
+  const Names columns = csv_columns(), keys = json_keys(), claims = reproduction_names(), capacity = capacity_names();
   for (const std::string& name : defined()) {
     CAPTURE(name);
-    CHECK(columns.count(name) + keys.count(name) + claims.count(name) >= 1);
+    CHECK(columns.count(name) + keys.count(name) + claims.count(name) + capacity.count(name) >= 1);
   }
 }
 

@@ -26,6 +26,7 @@ for (const root of comparisons) guarded("The comparison", () => runSections(root
 for (const root of has("summary.json")) if (!comparisons.some((c) => root === c || folderOf(root) === c)) guarded(join(root, "summary.json"), () => runSections(root));
 for (const root of has("goodput.json")) if (!inReproduction(root)) guarded(join(root, "goodput.json"), () => goodputSections(root));
 for (const root of has("sweep.json")) guarded(join(root, "sweep.json"), () => sweepSections(root));
+for (const root of has("capacity.json")) guarded(join(root, "capacity.json"), () => capacitySections(root));
 for (const root of has("served.json")) guarded(join(root, "served.json"), () => servedSections(root));
 for (const path of report.plans) guarded(path, () => planSections(path));
 if (report.left_out.length > 0) section("Left out", ...report.left_out.map(absent));

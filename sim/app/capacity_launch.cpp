@@ -1,0 +1,208 @@
+#include "sim/app/capacity_launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "policies/plan_formats.h"
+#include "sim/scheduler/engines.h"
+
+namespace epsim::app {
+namespace {
+
+enum class EngineKind { kSglang, kVllm, kTrtllm };
+
+// "sglang" stands for one of its versions.
+std::string_view engine_version(std::string_view engine) {
+  for (const EngineAlias& alias : kEngineAliases) {
+    engine = alias.name == engine ? alias.engine : engine;
+  }
+  return engine;
+}
+
+EngineKind kind_of(const std::string& engine) {
+  return engine.starts_with("vllm")     ? EngineKind::kVllm
+         : engine.starts_with("trtllm") ? EngineKind::kTrtllm
+                                        : EngineKind::kSglang;
+}
+
+std::string role_name(const CapacityPool& pool) {
+  return std::string(kInstanceRoleNames[static_cast<std::size_t>(pool.design.role)]);
+}
+
+// What a pool's experts are at, in the engine's own file; `refused`: why there is none.
+struct ExpertFile {
+  std::string name, text, refused;
+  int copies = 0;  // of a layer
+};
+
+ExpertFile expert_file(const PlannedPool& planned, const CapacityPool& pool) {
+  ExpertFile out;
+  if (planned.plan.policy == "contiguous") {
+    return out;
+  }
+  const EngineKind kind = kind_of(pool.design.engine);
+  const char* format = kind == EngineKind::kSglang ? "sglang" : kind == EngineKind::kVllm ? "vllm" : "trtllm";
+  try {
+    out.text = export_plan(planned.plan, {planned.layer_numbers, planned.layers}, format);
+    out.name = fmt::format("experts-{}.{}", role_name(pool), kind == EngineKind::kTrtllm ? "yaml" : "json");
+    out.copies = static_cast<int>(planned.plan.layers.front().slots.size()) - planned.plan.experts;
+  } catch (const InputError& e) {
+    out.refused = e.what();
+  }
+  return out;
+}
+
+// SGLang v0.4.8 has --enable-ep-moe where later ones have --ep-size (docs.sglang.io, expert parallelism).
+std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts) {
+  const CapacityDesign& d = pool.design;
+  const int ranks = d.gpus / d.attention_tp;
+  std::string out =
+      fmt::format("python3 -m sglang.launch_server --model-path $MODEL --trust-remote-code --tp-size {}", d.gpus);
+  out += engine_version(d.engine) == "sglang_0_4_8" ? " --enable-ep-moe" : fmt::format(" --ep-size {}", d.gpus);
+  if (ranks > 1) {
+    out += fmt::format(" --dp-size {} --enable-dp-attention", ranks);
+  }
+  if (d.nodes > 1) {
+    out += fmt::format(" --nnodes {} --node-rank $NODE_RANK --dist-init-addr $LEADER:5000", d.nodes);
+  }
+  if (d.role != InstanceRole::kWhole) {
+    out += " --disaggregation-mode " + role_name(pool);
+  }
+  if (!experts.name.empty()) {
+    out += fmt::format(" --init-expert-location {} --ep-num-redundant-experts {}", experts.name, experts.copies);
+  }
+  return out + " --host 0.0.0.0 --port 30000";
+}
+
+// docs.vllm.ai, v0.10, data parallel and expert parallel deployment.
+std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts) {
+  const CapacityDesign& d = pool.design;
+  const int ranks = d.gpus / d.attention_tp;
+  std::string out = fmt::format(
+      "vllm serve $MODEL --trust-remote-code --enable-expert-parallel --tensor-parallel-size {} "
+      "--data-parallel-size {}",
+      d.attention_tp, ranks);
+  if (d.nodes > 1) {
+    const int local = ranks / d.nodes;
+    out += fmt::format(
+        " --data-parallel-size-local {0} --data-parallel-start-rank $((NODE_RANK * {0})) "
+        "--data-parallel-address $LEADER --data-parallel-rpc-port 13345 $([ $NODE_RANK = 0 ] || echo --headless)",
+        local);
+  }
+  if (experts.copies > 0) {
+    out += fmt::format(" --enable-eplb --eplb-config '{{\"num_redundant_experts\": {}}}'", experts.copies);
+  }
+  if (d.role != InstanceRole::kWhole) {
+    out += fmt::format(" --kv-transfer-config '{{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}}'");
+  }
+  return out;
+}
+
+// nvidia.github.io/TensorRT-LLM, commands/trtllm-serve; MoeConfig.load_balancer takes the file.
+std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts) {
+  const CapacityDesign& d = pool.design;
+  std::string out = fmt::format("printf 'enable_attention_dp: {}\\n", d.attention_tp < d.gpus ? "true" : "false");
+  if (!experts.name.empty()) {
+    out += fmt::format("moe_config: {{load_balancer: {}}}\\n", experts.name);
+  }
+  return out + fmt::format(
+                   "' > options.yaml\n{}trtllm-serve $MODEL --backend pytorch --tp_size {} --ep_size {} "
+                   "--extra_llm_api_options options.yaml --host 0.0.0.0 --port 8000",
+                   d.nodes > 1 ? "trtllm-llmapi-launch " : "", d.gpus, d.gpus);
+}
+
+std::string command_of(const CapacityPool& pool, const ExpertFile& experts) {
+  switch (kind_of(pool.design.engine)) {
+    case EngineKind::kSglang:
+      return sglang_command(pool, experts);
+    case EngineKind::kVllm:
+      return vllm_command(pool, experts);
+    case EngineKind::kTrtllm:
+      break;
+  }
+  return trtllm_command(pool, experts);
+}
+
+// What the engine cannot do as the run had it.
+std::string notes_of(const CapacityPool& pool, const ExpertFile& experts) {
+  const CapacityDesign& d = pool.design;
+  const EngineKind kind = kind_of(d.engine);
+  std::string out;
+  if (!experts.refused.empty()) {
+    out += fmt::format("# Experts start in order: {}\n", experts.refused);
+  }
+  if (kind == EngineKind::kVllm && !experts.name.empty()) {
+    out +=
+        fmt::format("# No released vLLM reads {}: it starts in order and plans by itself (vllm pull request 49572).\n",
+                    experts.name);
+  }
+  if (kind == EngineKind::kTrtllm && d.attention_tp > 1 && d.attention_tp < d.gpus) {
+    out += "# TensorRT-LLM has attention TP 1 or that of all GPUs.\n";
+  }
+  if (kind == EngineKind::kTrtllm && d.role != InstanceRole::kWhole) {
+    out += "# trtllm-serve disaggregated joins prefill and decode instances.\n";
+  }
+  for (const std::string& setting : d.settings) {
+    out += "# with " + setting + "\n";
+  }
+  return out;
+}
+
+// One pool as a LeaderWorkerSet (leaderworkerset.x-k8s.io/v1): a replica is an instance, its size the nodes.
+std::string worker_set(const CapacityPool& pool, int spare, const std::string& command) {
+  std::string indented;
+  for (const char c : command) {
+    indented += c == '\n' ? "\n                " : std::string(1, c);
+  }
+  return fmt::format(
+      "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata:\n  name: {}\nspec:\n  replicas: {}\n"
+      "  leaderWorkerTemplate:\n    size: {}\n    workerTemplate:\n      spec:\n        containers:\n"
+      "          - name: engine\n            image: IMAGE  # of {}\n            env: [{{name: MODEL, value: MODEL}}]\n"
+      "            command: [sh, -c]\n            args:\n              - |\n"
+      "                export NODE_RANK=$LWS_WORKER_INDEX LEADER=$LWS_LEADER_ADDRESS\n                {}\n"
+      "            resources: {{limits: {{nvidia.com/gpu: {}}}}}\n---\n",
+      role_name(pool), pool.instances + spare, pool.design.nodes, engine_version(pool.design.engine), indented,
+      pool.design.gpus / pool.design.nodes);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQuestion& question,
+                                                              const CapacityOption& option) {
+  const CapacityDesign& first = option.pools.front().design;
+  const std::string engine(engine_version(first.engine));
+  std::string script = fmt::format(
+      "#!/bin/sh\n# {} for {}. MODEL: a checkpoint with {} weights. On each node of an instance: NODE_RANK from 0, "
+      "LEADER the\n"
+      "# address of its first node. Flags that are not named have the engine's defaults, as in the runs.\n",
+      engine, question.model, first.dtype);
+  std::string sets = "# An example: image, volumes and network are yours.\n";
+  std::vector<std::pair<std::string, std::string>> out;
+  const std::vector<PlannedPool> plans = plans_of(question, option);
+  for (std::size_t i = 0; i < option.pools.size(); ++i) {
+    const CapacityPool& pool = option.pools[i];
+    const ExpertFile experts = expert_file(plans[i], pool);
+    const std::string command = command_of(pool, experts);
+    script += fmt::format("\n# instances ({}) x nodes: {} x {}\n{}{}\n", role_name(pool), pool.instances + option.spare,
+                          pool.design.nodes, notes_of(pool, experts), command);
+    sets += worker_set(pool, option.spare, command);
+    if (!experts.name.empty()) {
+      out.emplace_back(experts.name, experts.text);
+    }
+  }
+  if (kind_of(first.engine) == EngineKind::kSglang) {
+    script +=
+        option.pools.size() > 1
+            ? "\n# the router: --prefill and --decode once for each instance\npython3 -m sglang_router.launch_router "
+              "--pd-disaggregation --policy round_robin --prefill http://PREFILL:30000 --decode http://DECODE:30000\n"
+            : "\n# the router\npython3 -m sglang_router.launch_router --policy round_robin --worker-urls "
+              "http://INSTANCE:30000\n";
+  }
+  out.emplace_back("launch.sh", script);
+  out.emplace_back("leaderworkerset.yaml", sets);
+  return out;
+}
+
+}  // namespace epsim::app

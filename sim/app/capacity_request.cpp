@@ -1,0 +1,349 @@
+#include "sim/app/capacity_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "models/catalogue/catalogue.h"
+#include "sim/app/command_line.h"
+#include "sim/app/goodput_options.h"
+#include "sim/app/sweep_axes.h"
+#include "sim/core/quantity.h"
+#include "sim/scenario/new_scenario.h"
+#include "sim/scenario/read_scenario.h"
+#include "sim/study/load_point.h"
+
+namespace epsim::app {
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr double kPeak = 3600;         // seconds of a trace that the demand is taken from
+constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of a question
+constexpr std::size_t kQuickRequests = 300;
+
+// Options by name, from the command line or else the file.
+class Given {
+ public:
+  Given(const po::variables_map& values, const std::optional<Config>& file) : values_(values) {
+    if (file) {
+      file_ = file->root();
+    }
+  }
+
+  std::optional<std::string> word(const std::string& name) {
+    if (values_.count(name) > 0) {
+      return values_[name].as<std::string>();
+    }
+    return file_ ? file_->maybe<std::string>(key(name)) : std::nullopt;
+  }
+  std::vector<std::string> list(const std::string& name, const std::string& fallback) {
+    if (values_.count(name) == 0 && file_ && file_->has(key(name))) {
+      return file_->required<std::vector<std::string>>(key(name));
+    }
+    return split_list(word(name).value_or(fallback));
+  }
+  std::vector<std::string> repeated(const std::string& name) {
+    if (values_.count(name) > 0) {
+      return values_[name].as<std::vector<std::string>>();
+    }
+    return file_ ? file_->maybe<std::vector<std::string>>(key(name)).value_or(std::vector<std::string>{})
+                 : std::vector<std::string>{};
+  }
+  double number(const std::string& name, double fallback) {
+    const auto text = word(name);
+    std::string rest;
+    const double value = text ? parse(name, *text, rest) : fallback;
+    if (!rest.empty()) {
+      throw InputError({"", 0, name}, fmt::format("'{}' is not a number.", *text));
+    }
+    return value;
+  }
+  // "20/s", "400usd/h", "200kW": the number, before one of the units.
+  double quantity(const std::string& name, const std::string& unit, double fallback) {
+    const auto text = word(name);
+    std::string rest;
+    const double value = text ? parse(name, *text, rest) : fallback;
+    if (text && rest != unit) {
+      throw InputError({"", 0, name}, fmt::format("'{}' is not a number with the unit {}.", *text, unit));
+    }
+    return value;
+  }
+  std::vector<int> whole_numbers(const std::string& name, const std::string& fallback) {
+    std::vector<int> out;
+    for (const std::string& text : list(name, fallback)) {
+      std::string rest;
+      const double value = parse(name, text, rest);
+      if (!rest.empty() || value < 1 || value != static_cast<int>(value)) {
+        throw InputError({"", 0, name}, fmt::format("'{}' is not a whole number above 0.", text));
+      }
+      out.push_back(static_cast<int>(value));
+    }
+    return out;
+  }
+  // Sections of every scenario, as assignments.
+  std::vector<std::string> scenario() {
+    std::vector<std::string> out;
+    if (file_) {
+      for (const auto& [name, text] : file_->section("scenario").rest()) {
+        out.push_back(name + "=" + text);
+      }
+    }
+    return out;
+  }
+  void finish() const {
+    if (file_) {
+      file_->finish();
+    }
+  }
+
+ private:
+  static std::string key(std::string name) {
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+  }
+  static double parse(const std::string& name, const std::string& text, std::string& rest) {
+    std::size_t used = 0;
+    try {
+      const double value = std::stod(text, &used);
+      rest = text.substr(used);
+      return value;
+    } catch (const std::exception&) {
+      throw InputError({"", 0, name}, fmt::format("'{}' is not a number.", text));
+    }
+  }
+
+  const po::variables_map& values_;
+  std::optional<ConfigReader> file_;
+};
+
+// "p99=2s" of --ttft as a term of --slo.
+Slo slo_of(Given& given) {
+  std::string text = given.word("slo").value_or("");
+  for (const char* metric : {"ttft", "tpot", "e2e"}) {
+    if (const auto bound = given.word(metric)) {
+      const bool plain = bound->find_first_of("=<") == std::string::npos;
+      text += (text.empty() ? "" : ",") + std::string(metric) + (plain ? "<" : ".") + *bound;
+    }
+  }
+  if (text.empty()) {
+    throw InputError({"", 0, "slo"}, "name what the deployment must hold, as in --ttft p99=2s --tpot p99=50ms.");
+  }
+  return parse_slo(text);
+}
+
+struct PeakHour {
+  double start_s = 0, length_s = 0, rate = 0;
+};
+
+// The hour with the most requests; all of a shorter trace.
+PeakHour peak_hour(const RequestTrace& trace) {
+  const auto at = [&](std::size_t i) { return to_seconds(trace.requests[i].arrival).count(); };
+  const std::size_t n = trace.requests.size();
+  if (n < 2 || at(n - 1) <= at(0)) {
+    throw InputError({trace.source, 0, "requests"}, "the trace has no arrivals apart in time, so it has no rate.");
+  }
+  PeakHour out{at(0), std::min(kPeak, at(n - 1) - at(0)), 0};
+  std::size_t most = 0;
+  for (std::size_t first = 0, last = 0; first < n; ++first) {
+    while (last < n && at(last) < at(first) + out.length_s) {
+      ++last;
+    }
+    if (last - first > most) {
+      most = last - first;
+      out.start_s = at(first);
+    }
+  }
+  out.rate = static_cast<double>(most) / out.length_s;
+  return out;
+}
+
+// The demand: a rate with lengths, or the peak hour of a trace.
+void read_demand(Given& given, CapacityRequest& out) {
+  CapacityQuestion& q = out.question;
+  const double times = given.number("times", 1);
+  const auto requests = std::find_if(q.settings.begin(), q.settings.end(),
+                                     [](const std::string& s) { return s.starts_with("requests="); });
+  const auto rate = given.word("rate");
+  if (requests == q.settings.end()) {
+    const auto input = given.word("input-tokens"), output = given.word("output-tokens");
+    if (!rate || !input || !output) {
+      throw InputError({"", 0, "rate"},
+                       "name the demand, as in --rate 20/s --input-tokens 4096 --output-tokens 500, or give "
+                       "scenario.requests in the file.");
+    }
+    out.asked_rate = times * given.quantity("rate", "/s", 0);
+    q.settings.push_back(
+        fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, input_tokens: {}, output_tokens: {}}}",
+                    out.asked_rate * (1 + out.growth), *input, *output));
+    out.demand = fmt::format("{:g} requests/s of {} input and {} output tokens", out.asked_rate, *input, *output);
+  } else {
+    NewScenario probe{"sglang", q.model, "DGX-H200", "bf16"};
+    Config config = Config::from_text(scenario_document(probe), "the demand");
+    config.set(*requests);
+    const Scenario scenario = read_scenario(config, {});
+    const PeakHour peak = peak_hour(scenario.requests);
+    out.asked_rate = rate ? times * given.quantity("rate", "/s", 0) : times * peak.rate;
+    out.demand = fmt::format("{:.4g} requests/s as in {}", out.asked_rate, scenario.requests.source);
+    if (!scenario.make_requests) {
+      q.settings.push_back(fmt::format("requests.slice_start={}s", peak.start_s));
+      q.settings.push_back(fmt::format("requests.slice_length={}s", peak.length_s));
+      out.demand += fmt::format(", its peak {:.3g} hours from {:.0f} s on ({:.4g} requests/s there)",
+                                peak.length_s / 3600, peak.start_s, peak.rate);
+    }
+    q.settings.push_back(fmt::format("requests.rate={}/s", out.asked_rate * (1 + out.growth)));
+  }
+  if (!(out.asked_rate > 0)) {
+    throw InputError({"", 0, "rate"}, "the demand must be above 0.");
+  }
+  q.rate = out.asked_rate * (1 + out.growth);
+}
+
+// Every layout of the space. Attention groups larger than a node are left out.
+void read_space(Given& given, CapacityRequest& out) {
+  CapacityQuestion& q = out.question;
+  const std::vector<int> sizes = given.whole_numbers("sizes", out.quick ? "1,2,4" : "1,2,4,8");
+  const std::vector<int> tps = given.whole_numbers("attention-tp", out.quick ? "8" : "1,8");
+  const std::vector<std::string> modes = given.list("modes", out.quick ? "together" : "together,apart");
+  std::vector<SweepAxis> axes;
+  for (const std::string& text : given.repeated("vary")) {
+    axes.push_back(parse_axis(text));
+  }
+  const auto add = [&](const CapacityDesign& base) {
+    for (std::size_t i = 0; i < combinations(axes); ++i) {
+      CapacityDesign& design = q.layouts.emplace_back(base);
+      const std::vector<std::string> values = values_at(axes, i);
+      for (std::size_t a = 0; a < axes.size(); ++a) {
+        design.settings.push_back(axes[a].key + "=" + values[a]);
+      }
+    }
+  };
+  for (const std::string& named : given.list("nodes", "p4de.24xlarge,p5.48xlarge,p5en.48xlarge,p6-b200.48xlarge")) {
+    const NodeSpec node = find_node(named).spec;
+    for (const std::string& engine : given.list("engines", "sglang")) {
+      for (const std::string& asked : given.list("dtypes", "auto")) {
+        const std::string dtype =
+            asked != "auto" ? asked : with_dtype({engine, q.model, named, "", sizes.back()}).dtype;
+        for (const std::string& mode : modes) {
+          if (mode != "together" && mode != "apart") {
+            throw InputError({"", 0, "modes"}, unknown_name("mode", mode, {"together", "apart"}));
+          }
+          for (const int size : sizes) {
+            for (const int tp : tps) {
+              CapacityDesign design{InstanceRole::kWhole, named, size, tp, engine, dtype, size * node.gpus};
+              if (tp > node.gpus || node.gpus % tp != 0) {
+                continue;
+              }
+              if (mode == "together") {
+                add(design);
+                continue;
+              }
+              for (const InstanceRole role : {InstanceRole::kPrefill, InstanceRole::kDecode}) {
+                design.role = role;
+                add(design);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void add_capacity_options(po::options_description& options) {
+  const auto word = [] { return po::value<std::string>(); };
+  const auto words = [] { return po::value<std::vector<std::string>>(); };
+  options.add_options()("model", word(), "epsim list models, or a Hugging Face config.json")(
+      "rate", word(), "requests/s to serve, as in 20/s")("times", word(), "the rate, or a trace's, times this")(
+      "input-tokens", word(), "of each request")("output-tokens", word(), "of each request")(
+      "growth", word(), "share by which demand may grow, as in 0.3; default 0")(
+      "spare", word(), "instances of each pool that may fail with the SLO still held; default 0")(
+      "slo", word(), "as for epsim goodput: 'ttft.p99<2s,tpot.p99<50ms'")("ttft", word(),
+                                                                          "p99=2s, mean=1s, or 2s: a "
+                                                                          "bound of each request")(
+      "tpot", word(), "likewise, for the gap between tokens")("e2e", word(),
+                                                              "likewise, for "
+                                                              "whole requests")(
+      "budget", word(), "the most that nodes may cost, as in 400usd/h")(
+      "power", word(), "the most that nodes may draw, as in 200kW")("price", words(), "NODE=31.6usd/h; repeatable")(
+      "terms", word(), "of prices: on_demand (default), capacity_block, 1y, 3y, ownership")(
+      "kwh", word(), "price of power on top, as in 0.12usd/kWh; default 0")(
+      "seeds", word(), "under which the recommended deployment's highest rate is searched; default 3")(
+      "quick", po::bool_switch(), "fewer designs and shorter runs, for a first answer");
+  po::options_description space("what is searched");
+  space.add_options()("nodes", word(), "kinds of node, separated by commas; default AWS's with A100 to B200")(
+      "sizes", word(), "nodes of an instance; default 1,2,4,8")(
+      "attention-tp", word(), "GPUs of an attention DP rank; default 1,8")("engines", word(), "default sglang")(
+      "dtypes", word(), "of weights; default auto: fp8 where the GPU has it")(
+      "modes", word(), "together, apart (prefill and decode); default both")("policies", word(),
+                                                                             "default contiguous,base,eplb,craft")(
+      "vary", words(), "key=a,b of the scenario, as for epsim sweep; repeatable")("max-nodes", word(), "default 128");
+  options.add(space);
+}
+
+CapacityRequest read_capacity_request(const po::variables_map& values) {
+  std::optional<Config> file;
+  CapacityRequest out;
+  out.name = "capacity";
+  if (values.count("file") > 0) {
+    const std::filesystem::path path = shipped_file(values["file"].as<std::string>());
+    file = Config::from_file(path);
+    out.name = path.stem().string() + "-capacity";
+  }
+  Given given(values, file);
+  CapacityQuestion& q = out.question;
+  out.quick = values["quick"].as<bool>();
+  const auto model = given.word("model");
+  if (!model) {
+    throw InputError({"", 0, "model"}, "name the model, as in --model kimi-k2");
+  }
+  q.model = *model;
+  q.options.slo = slo_of(given);
+  q.options.min_requests_ratio = kAskedFillings;
+  out.growth = given.number("growth", 0);
+  q.spare = static_cast<int>(given.number("spare", 0));
+  q.policies = given.list("policies", out.quick ? "contiguous" : "contiguous,base,eplb,craft");
+  q.settings = given.scenario();
+  if (values.count("set") > 0) {
+    const auto& own = values["set"].as<std::vector<std::string>>();
+    q.settings.insert(q.settings.end(), own.begin(), own.end());
+  }
+  read_demand(given, out);
+  q.most_nodes = static_cast<int>(given.number("max-nodes", 128));
+  q.seeds = static_cast<int>(given.number("seeds", out.quick ? 0 : 3));
+  if (out.quick) {
+    q.first_requests = q.most_requests = kQuickRequests;
+    q.check_whole = false;
+  }
+  read_space(given, out);
+  out.prices.terms = given.word("terms").value_or("on_demand");
+  if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.prices.terms) == terms.end()) {
+    throw InputError({"", 0, "terms"}, unknown_name("terms", out.prices.terms, terms));
+  }
+  for (const std::string& text : given.repeated("price")) {
+    out.prices.own.push_back(parse_price(text));
+  }
+  out.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0);
+  out.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
+  out.most_watts = 1e3 * given.quantity("power", "kW", 0);
+  given.finish();
+  return out;
+}
+
+nlohmann::ordered_json capacity_request_json(const CapacityRequest& request) {
+  const CapacityQuestion& q = request.question;
+  nlohmann::ordered_json out{{"model", q.model},
+                             {"rate", q.rate},
+                             {"settings", q.settings},
+                             {"options", goodput_options_json(q.options)},
+                             {"requests", {q.first_requests, q.most_requests}},
+                             {"seeds", q.seeds}};
+  return out;
+}
+
+}  // namespace epsim::app

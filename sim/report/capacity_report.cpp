@@ -1,0 +1,372 @@
+#include "sim/report/capacity_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/estimate.h"
+#include "sim/report/format.h"
+#include "sim/report/tables.h"
+#include "sim/report/text_table.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::size_t kShownOptions = 4;
+// Mean errors of predicted medians on served points, SGLang, one instance (docs/validation.md).
+constexpr double kTtftError = 0.219, kTpotError = 0.113;
+
+const LoadPoint& point_of(const CapacityOption& option) {
+  return option.whole ? option.whole->point : option.answer.point;
+}
+
+std::string milliseconds(double seconds) { return rounded(seconds * 1e3) + " ms"; }
+
+// "ttft.p99<2s (1410 ms)".
+std::string kept_text(const CapacityPlan& plan, const LoadPoint& p) {
+  std::string out;
+  for (const SloTerm& term : plan.slo.terms) {
+    const double value = statistic_of(p, term);
+    out +=
+        fmt::format("{}{} ({})", out.empty() ? "" : ", ", name_of(term),
+                    std::isfinite(value) ? milliseconds(value)
+                                         : fmt::format("{:.1f} % of requests keep all bounds", 100 * p.slo.attainment));
+  }
+  return out;
+}
+
+// Terms whose value would pass the bound if it were off by the stated error.
+std::string fragile_text(const CapacityPlan& plan, const LoadPoint& p) {
+  std::string out;
+  for (const SloTerm& term : plan.slo.terms) {
+    const double error = term.metric == LatencyMetric::kTpot ? kTpotError : kTtftError;
+    if (statistic_of(p, term) * (1 + error) > term.bound.count()) {
+      out += fmt::format("{}{}", out.empty() ? "" : " and ", name_of(term));
+    }
+  }
+  return out.empty() ? fmt::format(
+                           "Not fragile: it also holds if TTFT were {:.0f} % and TPOT {:.0f} % longer, the mean "
+                           "errors of this program on served points.",
+                           kTtftError * 100, kTpotError * 100)
+                     : fmt::format(
+                           "Fragile: {} would fail if TTFT were {:.0f} % and TPOT {:.0f} % longer, the mean errors "
+                           "of this program on served points.",
+                           out, kTtftError * 100, kTpotError * 100);
+}
+
+std::string design_text(const CapacityDesign& d) {
+  std::string out = fmt::format("{}, {}, policy {}", d.engine, d.dtype, d.policy);
+  for (const std::string& setting : d.settings) {
+    out += ", " + setting;
+  }
+  return out;
+}
+
+std::string money_text(const CapacityCost& cost) {
+  if (!cost.price) {
+    return "No price of these nodes is known; --price NODE=31.6usd/h gives one.";
+  }
+  return fmt::format(
+      "It costs {} usd/h ({}), {} usd a month: {} usd per million tokens ({} per million of output), {} usd a "
+      "request.",
+      rounded(cost.usd_per_hour), name_of(*cost.price), rounded(cost.usd_per_month), rounded(cost.usd_per_million),
+      rounded(cost.usd_per_million_output), rounded(cost.usd_per_request));
+}
+
+std::string power_text(const CapacityCost& cost) {
+  return cost.watts > 0
+             ? fmt::format(" It draws {} kW, {} J a token.", rounded(cost.watts / 1e3), rounded(cost.joules_per_token))
+             : "";
+}
+
+// How far demand may grow, and what fails then.
+std::string headroom_text(const CapacityOption& option, const CapacityPlan& plan) {
+  if (option.searches.empty()) {
+    return "";
+  }
+  std::vector<double> rates;
+  for (const GoodputSearch& search : option.searches) {
+    rates.push_back(search.slo.holds ? search.slo.rate * option.pools.back().instances : 0);
+  }
+  const Estimate rate = estimate(rates);
+  const std::string limit = option.searches.front().slo.limit;
+  const std::string interval =
+      rates.size() > 1 ? fmt::format(" +- {} ({} seeds)", rounded(rate.half_width), rates.size()) : " (one seed)";
+  return fmt::format("Its {} hold the SLO up to {}{} requests/s together, {:+.0f} % from {:.4g}; then {} fails first.",
+                     option.pools.size() > 1 ? "decode instances" : "instances", rounded(rate.mean), interval,
+                     100 * (rate.mean / plan.rate - 1), plan.rate, limit.empty() ? "the rate" : limit);
+}
+
+// "P 2x1 TP8 + D 6x2 TP8": instances x nodes of each.
+std::string short_text(const CapacityOption& option) {
+  std::string out;
+  for (const CapacityPool& pool : option.pools) {
+    const char* role = pool.design.role == InstanceRole::kWhole     ? ""
+                       : pool.design.role == InstanceRole::kPrefill ? "P "
+                                                                    : "D ";
+    out += fmt::format("{}{}{}x{} TP{}", out.empty() ? "" : " + ", role, pool.instances + option.spare,
+                       pool.design.nodes, pool.design.attention_tp);
+  }
+  return out;
+}
+
+std::string next_text(const CapacityPlan& plan) {
+  if (plan.order.size() < 2) {
+    return "No other deployment of the search space holds the SLO.";
+  }
+  const CapacityCost &first = plan.costs[plan.order[0]], &second = plan.costs[plan.order[1]];
+  const CapacityOption& next = plan.study.options[plan.order[1]];
+  const std::string which = fmt::format("The next, {} x {} ({}),", next.nodes(), next.node(), short_text(next));
+  if (first.price && second.price && second.usd_per_hour <= first.usd_per_hour) {
+    return which + " costs the same, and is closer to its bounds.";
+  }
+  return first.price && second.price
+             ? fmt::format("{} costs {:.1f} % more.", which, 100 * (second.usd_per_hour / first.usd_per_hour - 1))
+             : fmt::format("The next takes {} x {}.", next.nodes(), next.node());
+}
+
+// What would make the others win.
+std::string wins_text(const CapacityPlan& plan) {
+  std::string out;
+  const CapacityCost& first = plan.costs[plan.order[0]];
+  for (std::size_t i = 1; i < std::min(kShownOptions, plan.order.size()); ++i) {
+    const CapacityCost& cost = plan.costs[plan.order[i]];
+    const CapacityOption& option = plan.study.options[plan.order[i]];
+    const bool other_node = option.node() != plan.study.options[plan.order[0]].node();
+    if (first.price && cost.price && other_node) {
+      const double even = first.usd_per_hour / cost.nodes;
+      out += fmt::format("  {}, {}: below {} usd/h a node, {:.1f} % less than now\n", option.node(), short_text(option),
+                         rounded(even), 100 * (1 - even / cost.price->usd_per_hour));
+    } else if (cost.nodes > first.nodes) {
+      out += fmt::format("  {}, {}: {} fewer nodes for the same demand\n", option.node(), short_text(option),
+                         cost.nodes - first.nodes);
+    }
+  }
+  return out.empty() ? "" : "For the others to win:\n" + out;
+}
+
+std::string options_table(const CapacityPlan& plan) {
+  TextTable table;
+  table.add_column({"node", ""}, Align::kLeft);
+  table.add_column({"instances", "x nodes"}, Align::kLeft);
+  table.add_column({"policy", ""}, Align::kLeft);
+  for (const char* name : {"nodes", "GPUs"}) {
+    table.add_column({name, ""});
+  }
+  table.add_column({"cost", "usd/h"});
+  table.add_column({"output", "usd/M"});
+  table.add_column({"TTFT p99", "ms"});
+  table.add_column({"TPOT p99", "ms"});
+  table.add_column({"power", "kW"});
+  table.add_column({"output/s", "per GPU"});
+  for (std::size_t i = 0; i < std::min(kShownOptions, plan.order.size()); ++i) {
+    const CapacityOption& option = plan.study.options[plan.order[i]];
+    const CapacityCost& cost = plan.costs[plan.order[i]];
+    const LoadPoint& p = point_of(option);
+    const auto known = [](double value, bool is) { return is ? rounded(value) : std::string("-"); };
+    table.add_row({option.node(), short_text(option), option.pools.back().design.policy, std::to_string(cost.nodes),
+                   std::to_string(cost.gpus), known(cost.usd_per_hour, cost.price.has_value()),
+                   known(cost.usd_per_million_output, cost.price.has_value()), rounded(p.ttft_s.p99 * 1e3),
+                   rounded(p.tpot_s.p99 * 1e3), known(cost.watts / 1e3, cost.watts > 0),
+                   rounded(cost.output_tokens_per_s_per_gpu)});
+  }
+  return table.render(2) + "  P prefill, D decode; TP of attention\n";
+}
+
+std::string infeasible_text(const CapacityPlan& plan) {
+  if (!plan.order.empty()) {
+    const CapacityCost& cost = plan.costs[plan.order.front()];
+    return fmt::format(
+        "Infeasible: the cheapest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} usd/h and "
+        "draws {} kW, beyond the budget.\n\n{}",
+        plan.rate, cost.nodes, plan.study.options[plan.order.front()].node(), rounded(cost.usd_per_hour),
+        rounded(cost.watts / 1e3), options_table(plan));
+  }
+  std::string out = fmt::format("Infeasible: no deployment of the search space holds {} at {:.4g} requests/s.\n",
+                                name_of(plan.slo), plan.rate);
+  if (plan.study.nearest) {
+    const CapacityRow& row = *plan.study.nearest;
+    out += fmt::format("Nearest: {}: {}.\n", name_of(row.design), row.reason);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string pools_text(const CapacityOption& option) {
+  std::string out;
+  for (const CapacityPool& pool : option.pools) {
+    const int instances = pool.instances + option.spare;
+    const std::string role = pool.design.role == InstanceRole::kWhole
+                                 ? ""
+                                 : std::string(kInstanceRoleNames[static_cast<std::size_t>(pool.design.role)]) + " ";
+    out += fmt::format("{}{} {}instance{} of {} node{} with attention TP {}", out.empty() ? "" : " and ", instances,
+                       role, instances == 1 ? "" : "s", pool.design.nodes, pool.design.nodes == 1 ? "" : "s",
+                       pool.design.attention_tp);
+  }
+  return out;
+}
+
+namespace {
+
+std::string recommendation_words(const CapacityPlan& plan) {
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  const CapacityCost& cost = plan.costs[plan.order.front()];
+  return fmt::format("Rent {} x {} ({} GPUs): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(),
+                     cost.gpus, pools_text(option), design_text(option.pools.back().design),
+                     option.spare > 0 ? fmt::format(" ({} of each spare)", option.spare) : "", plan.rate,
+                     option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
+                     kept_text(plan, point_of(option)), money_text(cost), power_text(cost));
+}
+
+std::string why_words(const CapacityPlan& plan) {
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  std::string out = next_text(plan);
+  for (const std::string& more : {headroom_text(option, plan), fragile_text(plan, point_of(option))}) {
+    out += more.empty() ? "" : " " + more;
+  }
+  if (option.grown > 0) {
+    out +=
+        fmt::format(" The whole needed {} instance{} more than its parts.", option.grown, option.grown == 1 ? "" : "s");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string capacity_text(const CapacityPlan& plan) {
+  if (!plan.feasible) {
+    return infeasible_text(plan);
+  }
+  return fmt::format("{}\n\n{}\n\n{}\n{}", wrapped(recommendation_words(plan), kColumns, 0),
+                     wrapped(why_words(plan), kColumns, 0), options_table(plan), wins_text(plan));
+}
+
+ResultTable candidates_table(const CapacityPlan& plan) {
+  ResultTable out{"candidates", {}, {}};
+  for (const char* name : {"node", "role", "engine", "dtype", "policy", "settings", "status", "reason"}) {
+    out.columns.push_back({name, true});
+  }
+  for (const char* name : {"nodes_of_instance", "attention_tp", "instances_at_least", "instances_asked", "nodes_asked",
+                           "requests_per_s_of_instance", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms",
+                           "e2e_mean_ms", "slo_times_allowed", "holds", "requests_in_system", "kv_tokens_of_instance",
+                           "output_tokens_per_s_per_gpu", "tokens_per_s_per_user", "requests_of_run"}) {
+    out.columns.push_back({name});
+  }
+  for (const CapacityRow& row : plan.study.rows) {
+    const CapacityDesign& d = row.design;
+    std::vector<Cell>& cells = out.rows.emplace_back();
+    cells = {d.node,
+             std::string(kInstanceRoleNames[static_cast<std::size_t>(d.role)]),
+             d.engine,
+             d.dtype,
+             d.policy,
+             fmt::format("{}", fmt::join(d.settings, " ")),
+             std::string(name_of(row.status)),
+             row.reason,
+             1.0 * d.nodes,
+             1.0 * d.attention_tp,
+             1.0 * row.bound};
+    if (!row.answer || !row.answer->refused.empty()) {
+      cells.resize(out.columns.size(), kUndefined);
+      continue;
+    }
+    const LoadPoint& p = row.answer->point;
+    const auto number = [](double value) { return Cell(std::isfinite(value) ? value : kUndefined); };
+    for (const double value :
+         {1.0 * row.instances, 1.0 * row.instances * d.nodes, p.offered, p.ttft_s.mean * 1e3, p.ttft_s.p99 * 1e3,
+          p.tpot_s.mean * 1e3, p.tpot_s.p99 * 1e3, p.e2e_s.mean * 1e3, std::exp(p.slo.excess), p.slo.holds ? 1.0 : 0.0,
+          p.concurrency, 1.0 * static_cast<double>(row.answer->kv_tokens),
+          p.offered * row.answer->output_tokens / d.gpus, 1 / p.tpot_s.mean, 1.0 * static_cast<double>(p.requests)}) {
+      cells.push_back(number(value));
+    }
+  }
+  return out;
+}
+
+ResultTable deployments_table(const CapacityPlan& plan) {
+  ResultTable out{
+      "deployments",
+      {{"node", true}, {"pools", true}, {"engine", true}, {"dtype", true}, {"policy", true}, {"price", true}},
+      {}};
+  for (const char* name :
+       {"nodes_of_deployment", "gpus_of_deployment", "usd_per_hour", "usd_per_month", "usd_per_million_tokens", "usd_per_million_input_tokens",
+        "usd_per_million_output_tokens", "usd_per_request", "watts", "joules_per_token", "output_tokens_per_s_per_gpu",
+        "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms", "e2e_mean_ms", "run_as_a_whole",
+        "instances_added_by_whole"}) {
+    out.columns.push_back({name});
+  }
+  for (const std::size_t i : plan.order) {
+    const CapacityOption& option = plan.study.options[i];
+    const CapacityCost& c = plan.costs[i];
+    const CapacityDesign& d = option.pools.back().design;
+    const LoadPoint& p = point_of(option);
+    const auto priced = [&](double value) { return Cell(c.price ? value : kUndefined); };
+    const auto powered = [&](double value) { return Cell(c.watts > 0 ? value : kUndefined); };
+    out.rows.push_back({option.node(),
+                        pools_text(option),
+                        d.engine,
+                        d.dtype,
+                        d.policy,
+                        c.price ? name_of(*c.price) : std::string(),
+                        1.0 * c.nodes,
+                        1.0 * c.gpus,
+                        priced(c.usd_per_hour),
+                        priced(c.usd_per_month),
+                        priced(c.usd_per_million),
+                        priced(c.usd_per_million_input),
+                        priced(c.usd_per_million_output),
+                        priced(c.usd_per_request),
+                        powered(c.watts),
+                        powered(c.joules_per_token),
+                        c.output_tokens_per_s_per_gpu,
+                        p.ttft_s.mean * 1e3,
+                        p.ttft_s.p99 * 1e3,
+                        p.tpot_s.mean * 1e3,
+                        p.tpot_s.p99 * 1e3,
+                        p.e2e_s.mean * 1e3,
+                        option.whole ? 1.0 : 0.0,
+                        1.0 * option.grown});
+  }
+  return out;
+}
+
+ResultTable prices_table(const CapacityPlan& plan) {
+  ResultTable out{"prices", {{"seller", true}, {"price_terms", true}, {"as_of", true}, {"source", true}}, {}};
+  for (const char* name : {"usd_per_node_hour", "usd_per_hour", "usd_per_million_output_tokens"}) {
+    out.columns.push_back({name});
+  }
+  if (plan.order.empty()) {
+    return out;
+  }
+  const CapacityCost& cost = plan.costs[plan.order.front()];
+  const double output_per_hour = cost.output_tokens_per_s_per_gpu * cost.gpus * 3600;
+  for (const NodePrice& price : plan.known_prices) {
+    const double all = price.usd_per_hour * cost.nodes;
+    out.rows.push_back(
+        {price.seller, price.terms, price.as_of, price.source, price.usd_per_hour, all, all / output_per_hour * 1e6});
+  }
+  return out;
+}
+
+std::string capacity_json(const CapacityPlan& plan, const std::string& version) {
+  nlohmann::ordered_json out{{"format", 1},
+                             {"epsim_version", version},
+                             {"model", plan.model},
+                             {"demand", plan.demand},
+                             {"demand_requests_per_s", plan.rate},
+                             {"demand_slo", name_of(plan.slo)},
+                             {"feasible", plan.feasible},
+                             {"answer", plan.feasible ? recommendation_words(plan) : infeasible_text(plan)},
+                             {"why", plan.feasible ? why_words(plan) + " " + wins_text(plan) : ""},
+                             {"runs_asked", plan.study.runs}};
+  for (const ResultTable& table : {deployments_table(plan), prices_table(plan), candidates_table(plan)}) {
+    out[table.name] = json_rows(table);
+  }
+  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace epsim
