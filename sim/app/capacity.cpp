@@ -49,6 +49,9 @@ void check_cheapest(CapacityPlan& plan, const CapacityQuestion& question, const 
       return;
     }
     check_option(question, control, first);
+    if (first.whole && !first.whole->point.slo.holds) {  // however many instances were added
+      plan.study.options.erase(plan.study.options.begin() + static_cast<std::ptrdiff_t>(plan.order.front()));
+    }
     decide(plan);
   }
 }

@@ -35,10 +35,12 @@ std::string role_name(const CapacityPool& pool) {
 struct ExpertFile {
   std::string name, text, refused;
   int copies = 0;  // of a layer
+  bool deep_ep = false;
 };
 
 ExpertFile expert_file(const PlannedPool& planned, const CapacityPool& pool) {
   ExpertFile out;
+  out.deep_ep = planned.deep_ep;
   if (planned.plan.policy == "contiguous") {
     return out;
   }
@@ -60,7 +62,11 @@ std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts) 
   const int ranks = d.gpus / d.attention_tp;
   std::string out =
       fmt::format("python3 -m sglang.launch_server --model-path $MODEL --trust-remote-code --tp-size {}", d.gpus);
-  out += engine_version(d.engine) == "sglang_0_4_8" ? " --enable-ep-moe" : fmt::format(" --ep-size {}", d.gpus);
+  const bool old = engine_version(d.engine) == "sglang_0_4_8";
+  out += old ? " --enable-ep-moe" : fmt::format(" --ep-size {}", d.gpus);
+  if (experts.deep_ep) {  // --enable-deepep-moe before 0.4.10
+    out += old ? " --enable-deepep-moe --deepep-mode auto" : " --moe-a2a-backend deepep --deepep-mode auto";
+  }
   if (ranks > 1) {
     out += fmt::format(" --dp-size {} --enable-dp-attention", ranks);
   }
@@ -92,7 +98,11 @@ std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts) {
         local);
   }
   if (experts.copies > 0) {
-    out += fmt::format(" --enable-eplb --eplb-config '{{\"num_redundant_experts\": {}}}'", experts.copies);
+    out += fmt::format(" --enable-eplb --num-redundant-experts {}", experts.copies);
+  }
+  if (experts.deep_ep) {  // the variable of v0.10; --all2all-backend came later
+    out = "VLLM_ALL2ALL_BACKEND=" +
+          std::string(d.role == InstanceRole::kPrefill ? "deepep_high_throughput " : "deepep_low_latency ") + out;
   }
   if (d.role != InstanceRole::kWhole) {
     out += fmt::format(" --kv-transfer-config '{{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}}'");

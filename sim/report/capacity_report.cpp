@@ -70,10 +70,10 @@ std::string money_text(const CapacityCost& cost) {
     return "No price of these nodes is known; --price NODE=31.6usd/h gives one.";
   }
   return fmt::format(
-      "It costs {} usd/h ({}), {} usd a month: {} usd per million tokens ({} per million of output), {} usd a "
-      "request.",
+      "It costs {} usd/h ({}), {} usd a month: {} usd per million tokens ({} per million of output), {} usd per "
+      "1,000 requests.",
       rounded(cost.usd_per_hour), name_of(*cost.price), rounded(cost.usd_per_month), rounded(cost.usd_per_million),
-      rounded(cost.usd_per_million_output), rounded(cost.usd_per_request));
+      rounded(cost.usd_per_million_output), rounded(1000 * cost.usd_per_request));
 }
 
 std::string power_text(const CapacityCost& cost) {

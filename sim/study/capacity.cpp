@@ -176,7 +176,9 @@ std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const Capaci
       read_scenario(capacity_scenario(question, option.pools), {option.pools.front().design.policy});
   std::vector<PlannedPool> out;
   for (const PreparedInstance& pool : prepare_run(scenario, scenario.policies.front()).pools) {
-    out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers});
+    const Transport transport = pool.pool.dispatch.network.transport;
+    out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers,
+                   transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency});
   }
   return out;
 }

@@ -125,11 +125,12 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
 // The check of the whole deployment, which grows by instances until it holds, and its highest rate. Throws as above.
 void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option);
 
-// Where a pool's experts are.
+// Where a pool's experts are, and who moves tokens to them.
 struct PlannedPool {
   PlacementPlan plan;
   std::vector<int> layer_numbers;  // of the model's MoE layers
   int layers = 0;                  // of the model
+  bool deep_ep = false;            // DeepEP moves the tokens, in steps with prompts or in all
 };
 std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const CapacityOption& option);
 

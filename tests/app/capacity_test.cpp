@@ -1,0 +1,90 @@
+// `epsim capacity` as a user runs it.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <string>
+
+#include "tests/app/process.h"
+#include "tests/support/errors.h"
+
+namespace epsim::test {
+namespace {
+
+// A small model that answers in seconds.
+const std::string kAsk =
+    "capacity --model olmoe-1b-7b --dtypes bf16 --rate 100/s --input-tokens 1024 --output-tokens 16 --nodes "
+    "DGX-H100,DGX-H200 --sizes 1 --attention-tp 8 --policies contiguous --modes together --seeds 1 --quick -q ";
+
+}  // namespace
+
+TEST_CASE("capacity recommends, prices and hands over a deployment") {
+  const TempDir dir;
+  const Outcome told = run_epsim(dir, kAsk + "--ttft p99=100ms --tpot mean=50ms --price DGX-H200=10usd/h -o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(told.out, {"Rent ", " x DGX-H200 (", "ttft.p99<100ms (", "(your price)", "usd per million tokens",
+                            "J a token", "For the others to win:", "DGX-H100, "});
+  check_contains(slurp(dir / "plan/candidates.csv"), {"DGX-H100,whole,sglang,bf16,contiguous,,best,"});
+  check_contains(slurp(dir / "plan/launch.sh"),
+                 {"sglang.launch_server --model-path $MODEL", "--tp-size 8 --ep-size 8", "sglang_router"});
+  check_contains(slurp(dir / "plan/leaderworkerset.yaml"), {"kind: LeaderWorkerSet", "nvidia.com/gpu: 8"});
+  check_contains(slurp(dir / "plan/report.html"), {"capacitySections"});
+  CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
+  // Other prices: nothing runs anew, and another may win.
+  const Outcome other = run_epsim(dir, kAsk + "--ttft p99=100ms --tpot mean=50ms --price DGX-H100=1usd/h -o plan");
+  REQUIRE(other.exit_code == 0);
+  check_contains(other.out, {" x DGX-H100 ("});
+}
+
+TEST_CASE("capacity says infeasible with exit code 3, and what comes nearest") {
+  const TempDir dir;
+  const Outcome slow = run_epsim(dir, kAsk + "--ttft mean=1us -o plan");
+  CHECK(slow.exit_code == 3);
+  check_contains(slow.out, {"Infeasible: no deployment", "Nearest: ", "a request that is alone takes"});
+  const Outcome poor = run_epsim(dir, kAsk + "--ttft p99=100ms --budget 1usd/h -o poor");
+  CHECK(poor.exit_code == 3);
+  check_contains(poor.out, {"Infeasible: the cheapest deployment", "beyond the budget"});
+}
+
+TEST_CASE("capacity refuses what it cannot answer") {
+  const TempDir dir;
+  const auto refused = [&](const std::string& words, const char* why) {
+    const Outcome told = run_epsim(dir, "capacity --model olmoe-1b-7b " + words);
+    CAPTURE(words);
+    CHECK(told.exit_code == 2);
+    check_contains(told.err, {why});
+  };
+  const std::string demand = "--rate 10/s --input-tokens 100 --output-tokens 10 ";
+  refused(demand, "name what the deployment must hold");
+  refused("--ttft 1s", "name the demand");
+  refused("--rate 10 --input-tokens 100 --output-tokens 10 --ttft 1s", "'10' is not a number with the unit /s.");
+  refused(demand + "--ttft 1s --nodes p9", "p9");
+  refused(demand + "--ttft 1s --price p5en.48xlarge=31", "is not NODE=PRICE");
+  refused(demand + "--ttft 1s --modes both", "together, apart");
+}
+
+TEST_CASE("capacity takes a file, and the peak hour of a trace") {
+  const TempDir dir;
+  std::string trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  for (int i = 0; i < 300; ++i) {  // an hour with a request a minute, then four a minute
+    const int second = i < 60 ? 60 * i : 3600 + 15 * (i - 60);
+    trace += "2024-05-10 " + std::to_string(10 + second / 3600) + ":" + (second / 60 % 60 < 10 ? "0" : "") +
+             std::to_string(second / 60 % 60) + ":" + (second % 60 < 10 ? "0" : "") + std::to_string(second % 60) +
+             ".0000000,500,8\n";
+  }
+  std::ofstream(dir / "trace.csv") << trace;
+  std::ofstream(dir / "ask.yaml")
+      << "model: olmoe-1b-7b\ndtypes: [bf16]\nslo: ttft.mean<1s\ntimes: 300\nnodes: [DGX-H100]\nsizes: [1]\n"
+         "attention_tp: [8]\npolicies: [contiguous]\nmodes: [together]\nscenario:\n"
+         "  requests: {kind: azure_csv, path: trace.csv}\n";
+  const Outcome told = run_epsim(dir, "capacity ask.yaml --quick -q -o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  // 240 requests in that hour, 300 times.
+  check_contains(told.out, {"20 requests/s as in", "its peak 1 hours from 3600 s on"});
+  std::ofstream(dir / "wrong.yaml")
+      << "model: olmoe-1b-7b\nslo: ttft<1s\nrate: 1/s\ninput_tokens: 9\noutput_tokens: 9\nnode: DGX-H100\n";
+  const Outcome wrong = run_epsim(dir, "capacity wrong.yaml");
+  CHECK(wrong.exit_code == 2);
+  check_contains(wrong.err, {"wrong.yaml:6", "node"});
+}
+
+}  // namespace epsim::test
