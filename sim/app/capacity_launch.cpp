@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "policies/plan_formats.h"
+#include "policies/registry.h"
 #include "sim/scheduler/engines.h"
 
 namespace epsim::app {
@@ -41,7 +42,7 @@ struct ExpertFile {
 ExpertFile expert_file(const PlannedPool& planned, const CapacityPool& pool) {
   ExpertFile out;
   out.deep_ep = planned.deep_ep;
-  if (planned.plan.policy == "contiguous") {
+  if (pool.design.policy == experts_in_order().name) {
     return out;
   }
   const EngineKind kind = kind_of(pool.design.engine);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "models/catalogue/catalogue.h"
+#include "policies/registry.h"
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/sweep_axes.h"
@@ -307,7 +308,7 @@ CapacityRequest read_capacity_request(const po::variables_map& values) {
   q.options.min_requests_ratio = kAskedFillings;
   out.growth = given.number("growth", 0);
   q.spare = static_cast<int>(given.number("spare", 0));
-  q.policies = given.list("policies", out.quick ? "contiguous" : "contiguous,base,eplb,craft");
+  q.policies = given.list("policies", out.quick ? std::string(experts_in_order().name) : "contiguous,base,eplb,craft");
   q.settings = given.scenario();
   if (values.count("set") > 0) {
     const auto& own = values["set"].as<std::vector<std::string>>();

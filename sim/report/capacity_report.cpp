@@ -293,10 +293,10 @@ ResultTable deployments_table(const CapacityPlan& plan) {
       {{"node", true}, {"pools", true}, {"engine", true}, {"dtype", true}, {"policy", true}, {"price", true}},
       {}};
   for (const char* name :
-       {"nodes_of_deployment", "gpus_of_deployment", "usd_per_hour", "usd_per_month", "usd_per_million_tokens", "usd_per_million_input_tokens",
-        "usd_per_million_output_tokens", "usd_per_request", "watts", "joules_per_token", "output_tokens_per_s_per_gpu",
-        "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms", "e2e_mean_ms", "run_as_a_whole",
-        "instances_added_by_whole"}) {
+       {"nodes_of_deployment", "gpus_of_deployment", "usd_per_hour", "usd_per_month", "usd_per_million_tokens",
+        "usd_per_million_input_tokens", "usd_per_million_output_tokens", "usd_per_request", "watts", "joules_per_token",
+        "output_tokens_per_s_per_gpu", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms", "e2e_mean_ms",
+        "run_as_a_whole", "instances_added_by_whole"}) {
     out.columns.push_back({name});
   }
   for (const std::size_t i : plan.order) {

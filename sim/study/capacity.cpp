@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "sim/cluster/prepare.h"
@@ -82,46 +80,6 @@ CapacityPool& short_pool(const CapacityQuestion& question, const CapacityAnswer&
 }
 
 }  // namespace
-
-double statistic_of(const LoadPoint& p, const SloTerm& term) {
-  const Summary& is = term.metric == LatencyMetric::kTtft   ? p.ttft_s
-                      : term.metric == LatencyMetric::kTpot ? p.tpot_s
-                                                            : p.e2e_s;
-  switch (term.stat) {
-    case LatencyStat::kMean:
-      return is.mean;
-    case LatencyStat::kP50:
-      return is.p50;
-    case LatencyStat::kP90:
-      return is.p90;
-    case LatencyStat::kP95:
-      return is.p95;
-    case LatencyStat::kP99:
-      return is.p99;
-    case LatencyStat::kEach:
-      break;
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
-double strain_of(const LoadPoint& p, const Slo& slo) {
-  double out = -1;
-  for (SloTerm term : slo.terms) {
-    term.stat = term.stat == LatencyStat::kEach ? LatencyStat::kP99 : term.stat;
-    if (const double value = statistic_of(p, term); value > 0) {
-      out = std::max(out, std::log(value / term.bound.count()));
-    }
-  }
-  return out;
-}
-
-int CapacityOption::nodes() const {
-  int out = 0;
-  for (const CapacityPool& pool : pools) {
-    out += pool.nodes() + spare * pool.design.nodes;
-  }
-  return out;
-}
 
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control) {
   std::vector<std::string> nodes;

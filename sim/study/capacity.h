@@ -8,116 +8,14 @@
 // as a whole, with its router, and grows until it holds.
 #pragma once
 
-#include <atomic>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/domain/placement_plan.h"
-#include "sim/scheduler/serving_options.h"
-#include "sim/study/goodput_result.h"
-#include "sim/study/job_store.h"
+#include "sim/study/capacity_control.h"
+#include "sim/study/capacity_result.h"
 
 namespace epsim {
-
-// How one instance runs.
-struct CapacityDesign {
-  InstanceRole role = InstanceRole::kWhole;
-  std::string node;
-  int nodes = 1;
-  int attention_tp = 1;
-  std::string engine, dtype;
-  int gpus = 0;
-  std::vector<std::string> settings = {};  // of the scenario besides, as for --set
-  std::string policy = {};
-};
-// "decode, 4 x p5en.48xlarge, attention TP 1, sglang, fp8, eplb".
-std::string name_of(const CapacityDesign& design);
-
-// Instances that are alike.
-struct CapacityPool {
-  CapacityDesign design;
-  int instances = 1;
-  int nodes() const { return instances * design.nodes; }
-};
-
-struct CapacityQuestion {
-  std::string model;
-  double rate = 0;                      // requests/s that the deployment is to serve
-  std::vector<std::string> settings;    // of every scenario: requests, loads
-  GoodputOptions options;               // with the SLO
-  std::vector<CapacityDesign> layouts;  // without policies; decode ones need prefill ones of their kind of node
-  std::vector<std::string> policies;    // the first is asked where there is nothing to compare with yet
-  int most_nodes = 128;                 // of a deployment, spare ones left out
-  int spare = 0;                        // instances of each pool beyond those that hold the SLO
-  std::size_t first_requests = 400;     // of a run; more where they do not tell
-  std::size_t most_requests = 12'000;
-  int seeds = 3;            // under which the recommended deployment's highest rate is searched; 0: none
-  bool check_whole = true;  // run the recommended deployment with all its instances
-};
-
-// What a term bounds, in seconds; undefined (NaN) for a bound of each request.
-double statistic_of(const LoadPoint& point, const SloTerm& term);
-// How far the statistics are from their bounds, as the logarithm of the worst ratio; of bounds of each request their p99
-// counts. Smooth in the rate, unlike the excess of a share of requests.
-double strain_of(const LoadPoint& point, const Slo& slo);
-
-// What a run says.
-struct CapacityAnswer {
-  LoadPoint point;
-  double busy = 0;                             // share of the time in which instances run steps
-  std::int64_t kv_tokens = 0;                  // of one instance, of the last pool
-  double input_tokens = 0, output_tokens = 0;  // means of the requests
-  std::string refused;                         // why it cannot run at all
-};
-
-enum class CapacityStatus {
-  kBest,       // the fewest nodes of its chain
-  kHolds,      // holds, but another of the chain needs fewer nodes
-  kFails,      // does not hold with fewer nodes than the best, or with any number
-  kCeiling,    // nor would its layout in perfect balance
-  kBound,      // could not with fewer nodes, by its GPUs' peak rate
-  kAlone,      // not even a request that is alone meets the SLO
-  kDoesNotFit  // or cannot run
-};
-std::string_view name_of(CapacityStatus status);
-
-// A design's place in the ledger.
-struct CapacityRow {
-  CapacityDesign design;
-  CapacityStatus status = CapacityStatus::kFails;
-  std::string reason = {};
-  int bound = 1;      // instances at least, by the GPUs' peak rate
-  int instances = 0;  // that `answer` is of; 0: none was run
-  std::optional<CapacityAnswer> answer = {};
-};
-
-// What serves the demand: one pool, or prefill and decode.
-struct CapacityOption {
-  std::vector<CapacityPool> pools;
-  int spare = 0;                        // instances of each pool besides
-  CapacityAnswer answer;                // of one instance at its share of the rate (of the decode instances, fed)
-  std::optional<CapacityAnswer> whole;  // of all instances at the rate
-  int grown = 0;                        // instances that the whole needed more than its parts
-  std::vector<GoodputSearch> searches;  // by seed: the highest rate of one instance of the last pool
-  int nodes() const;
-  const std::string& node() const { return pools.front().design.node; }
-};
-
-struct CapacityStudy {
-  std::vector<CapacityRow> rows;
-  std::vector<CapacityOption> options;  // at most two for each kind of node: one pool, and prefill and decode
-  std::optional<CapacityRow> nearest;   // where there is no option: the one with the least excess
-  std::int64_t runs = 0;                // of asked questions, finished before or now
-};
-
-struct CapacityControl {
-  const std::atomic<bool>* stop = nullptr;
-  const JobStore* store = nullptr;
-  // One at a time: a question that was answered, with instances.
-  std::function<void(const CapacityDesign&, int instances, const CapacityAnswer&)> on_answer = {};
-};
 
 // Ledger and options. Throws StudyInterrupted, and InputError where no design can be read.
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control);

@@ -5,19 +5,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/core/check.h"
+#include "sim/scenario/scenario.h"
+
 namespace epsim {
 namespace {
 
-constexpr char kPerfect[] = "perfect";       // the ceiling of epsim list policies
 constexpr double kUsualShare = 0.35;         // of the peak rate, where a search without a best begins
 constexpr double kWider = 1.6, kWidest = 4;  // from one number of instances to the next while none holds
 
-}  // namespace
-
-std::string_view name_of(CapacityStatus status) {
-  constexpr std::string_view kNames[] = {"best", "holds", "fails", "ceiling", "bound", "alone", "does not fit"};
-  return kNames[static_cast<std::size_t>(status)];
+// The policy that stands for perfect balance, above any of a layout's own.
+std::string perfect_balance() {
+  for (const PlacementPolicyEntry& entry : ceilings()) {
+    if (entry.ceiling == Ceiling::kPerfectBalance) {
+      return std::string(entry.name);
+    }
+  }
+  EPSIM_CHECK(false, "there is a ceiling of perfect balance");
 }
+
+}  // namespace
 
 int CapacityChain::offset_of(const std::string& policy) const {
   const auto found = feeders_.find(policy);
@@ -30,7 +37,7 @@ int CapacityChain::limit_of(const CapacityDesign& design) const {
     nodes = out_.best->nodes() + offset_of(out_.best->design.policy) - 1;
   }
   int offset = offset_of(design.policy);
-  if (design.policy == kPerfect) {  // it stands for all policies
+  if (design.policy == perfect_balance()) {  // it stands for all policies
     for (const auto& [policy, feeder] : feeders_) {
       offset = offset == 0 ? feeder.nodes() : std::min(offset, feeder.nodes());
     }
@@ -175,7 +182,7 @@ void CapacityChain::try_policy(CapacityRow row) {
 // In perfect balance: what no policy of the layout can beat.
 CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
   CapacityRow row{.design = layout};
-  row.design.policy = kPerfect;
+  row.design.policy = perfect_balance();
   try {
     row.bound = runs_.bound({row.design, 1}, question_.rate);
   } catch (const InputError& e) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/catalogue/node_costs.h"
-#include "sim/study/capacity.h"
+#include "sim/study/capacity_result.h"
 
 namespace epsim {
 

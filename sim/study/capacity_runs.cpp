@@ -146,16 +146,6 @@ double peak_rate(const MoeSpec& model, const GpuSpec& gpu) {
 
 }  // namespace
 
-std::string name_of(const CapacityDesign& d) {
-  std::string out =
-      d.role == InstanceRole::kWhole ? "" : std::string(kInstanceRoleNames[static_cast<std::size_t>(d.role)]) + ", ";
-  out += fmt::format("{} x {}, attention TP {}, {}, {}", d.nodes, d.node, d.attention_tp, d.engine, d.dtype);
-  for (const std::string& setting : d.settings) {
-    out += ", " + setting;
-  }
-  return d.policy.empty() ? out : out + ", " + d.policy;
-}
-
 Config capacity_scenario(const CapacityQuestion& question, const std::vector<CapacityPool>& pools) {
   const CapacityDesign &first = pools.front().design, &last = pools.back().design;
   const bool apart = pools.size() > 1;

@@ -1,13 +1,14 @@
 // The runs of a capacity search: a deployment as a scenario, and the answer of one run, kept in the study's store.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "sim/cluster/plan_cache.h"
 #include "sim/core/config.h"
-#include "sim/study/capacity.h"
+#include "sim/study/capacity_control.h"
 
 namespace epsim {
 

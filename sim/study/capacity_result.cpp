@@ -1,0 +1,66 @@
+#include "sim/study/capacity_result.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace epsim {
+
+std::string name_of(const CapacityDesign& d) {
+  std::string out =
+      d.role == InstanceRole::kWhole ? "" : std::string(kInstanceRoleNames[static_cast<std::size_t>(d.role)]) + ", ";
+  out += fmt::format("{} x {}, attention TP {}, {}, {}", d.nodes, d.node, d.attention_tp, d.engine, d.dtype);
+  for (const std::string& setting : d.settings) {
+    out += ", " + setting;
+  }
+  return d.policy.empty() ? out : out + ", " + d.policy;
+}
+
+std::string_view name_of(CapacityStatus status) {
+  constexpr std::string_view kNames[] = {"best", "holds", "fails", "ceiling", "bound", "alone", "does not fit"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+double statistic_of(const LoadPoint& p, const SloTerm& term) {
+  const Summary& is = term.metric == LatencyMetric::kTtft   ? p.ttft_s
+                      : term.metric == LatencyMetric::kTpot ? p.tpot_s
+                                                            : p.e2e_s;
+  switch (term.stat) {
+    case LatencyStat::kMean:
+      return is.mean;
+    case LatencyStat::kP50:
+      return is.p50;
+    case LatencyStat::kP90:
+      return is.p90;
+    case LatencyStat::kP95:
+      return is.p95;
+    case LatencyStat::kP99:
+      return is.p99;
+    case LatencyStat::kEach:
+      break;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+double strain_of(const LoadPoint& p, const Slo& slo) {
+  double out = -1;
+  for (SloTerm term : slo.terms) {
+    term.stat = term.stat == LatencyStat::kEach ? LatencyStat::kP99 : term.stat;
+    if (const double value = statistic_of(p, term); value > 0) {
+      out = std::max(out, std::log(value / term.bound.count()));
+    }
+  }
+  return out;
+}
+
+int CapacityOption::nodes() const {
+  int out = 0;
+  for (const CapacityPool& pool : pools) {
+    out += pool.nodes() + spare * pool.design.nodes;
+  }
+  return out;
+}
+
+}  // namespace epsim
