@@ -94,6 +94,7 @@ void CapacityChain::set_best(CapacityRow row) {
   out_.best = CapacityPool{row.design, row.instances};
   out_.answer = *row.answer;
   row.status = CapacityStatus::kBest;
+  row.reason.clear();
   best_row_ = out_.rows.size();
   out_.rows.push_back(std::move(row));
 }

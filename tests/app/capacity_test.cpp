@@ -23,7 +23,7 @@ TEST_CASE("capacity recommends, prices and hands over a deployment") {
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   check_contains(told.out, {"Rent ", " x DGX-H200 (", "ttft.p99<100ms (", "(your price)", "usd per million tokens",
                             "J a token", "For the others to win:", "DGX-H100, "});
-  check_contains(slurp(dir / "plan/candidates.csv"), {"DGX-H100,whole,sglang,bf16,contiguous,,best,"});
+  check_contains(slurp(dir / "plan/candidates.csv"), {"DGX-H100,whole,sglang,bf16,contiguous,,best,,"});
   check_contains(slurp(dir / "plan/launch.sh"),
                  {"sglang.launch_server --model-path $MODEL", "--tp-size 8 --ep-size 8", "sglang_router"});
   check_contains(slurp(dir / "plan/leaderworkerset.yaml"), {"kind: LeaderWorkerSet", "nvidia.com/gpu: 8"});
