@@ -22,6 +22,13 @@ inline double at_least_one_of(double mean) {
   return mean < kEnd ? some : 1.0;
 }
 
+// Small counts as they are, as chances of as many rows; 1 from 1.2 rows on, and straight between.
+inline double at_least_one_of_drawn(double count) {
+  const double some = 1.0 / 15 + 7.0 / 9 * count;
+  const double least = count < some ? count : some;
+  return least < 1.0 ? least : 1.0;
+}
+
 // What the slots of all GPUs hold, and where their experts' chances are.
 struct Columns {
   const double *share, *pi;  // [column][stride]
@@ -89,6 +96,11 @@ EPSIM_SIMD void touch_column(const double* __restrict here, std::size_t gpus, do
     touched[g] += at_least_one_of(here[g]);
   }
 }
+EPSIM_SIMD void touch_drawn_column(const double* __restrict here, std::size_t gpus, double* __restrict touched) {
+  for (std::size_t g = 0; g < gpus; ++g) {
+    touched[g] += at_least_one_of_drawn(here[g]);
+  }
+}
 
 // The same of the slots of one GPU, and their rows.
 EPSIM_SIMD void rows_of_one(const double* __restrict pi, const double* __restrict share, std::size_t columns,
@@ -97,12 +109,6 @@ EPSIM_SIMD void rows_of_one(const double* __restrict pi, const double* __restric
     rows[c] = pi[c] * scale * share[c];
   }
 }
-EPSIM_SIMD void touch_of_one(const double* __restrict rows, std::size_t columns, double* __restrict touched) {
-  for (std::size_t c = 0; c < columns; ++c) {
-    touched[c] = at_least_one_of(rows[c]);
-  }
-}
-
 EPSIM_SIMD void add_column(const double* __restrict share, const double* __restrict pi, const double* __restrict tokens,
                            std::size_t lanes, double* __restrict rows) {
   for (std::size_t i = 0; i < lanes; ++i) {
@@ -127,6 +133,7 @@ EPSIM_SIMD void gather_doubles(const double* from, const std::int32_t* expert, s
 }  // namespace
 
 double at_least_one(double mean) { return at_least_one_of(mean); }
+double at_least_one_drawn(double count) { return at_least_one_of_drawn(count); }
 
 SoaSlots::SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes) : gpus_(lanes.gpus), gpu_(lanes.gpu) {
   for (int g = 0; g < gpus_; ++g) {
@@ -224,7 +231,8 @@ void SoaSlots::add_rows(const SlotValues& pi, const std::vector<double>& tokens,
   }
 }
 
-void SoaSlots::execute(std::vector<double>& slot_rows, std::vector<double>& rows, std::vector<double>& touched) const {
+void SoaSlots::execute(std::vector<double>& slot_rows, bool counted, std::vector<double>& rows,
+                       std::vector<double>& touched) const {
   rows.assign(gpus_, 0.0);
   touched.assign(gpus_, 0.0);
   for (int c = 0; c < columns_; ++c) {
@@ -233,23 +241,24 @@ void SoaSlots::execute(std::vector<double>& slot_rows, std::vector<double>& rows
       here[gpu_[i]] += here[i];
     }
     std::transform(rows.begin(), rows.end(), here, rows.begin(), std::plus<>());
-    touch_column(here, gpus_, touched.data());
+    counted ? touch_drawn_column(here, gpus_, touched.data()) : touch_column(here, gpus_, touched.data());
   }
 }
 
-void SoaSlots::execute_alike(SlotValues& pi, double scale, std::vector<double>& rows,
+void SoaSlots::execute_alike(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
                              std::vector<double>& touched) const {
-  pi.rows.resize(2 * columns_);
+  pi.rows.assign(2 * columns_, 0.0);
   double* const some = pi.rows.data() + columns_;
   rows_of_one(pi.values.data(), share_.data(), columns_, scale, pi.rows.data());
-  touch_of_one(pi.rows.data(), columns_, some);
+  counted ? touch_drawn_column(pi.rows.data(), columns_, some) : touch_column(pi.rows.data(), columns_, some);
   rows.assign(gpus_, std::accumulate(pi.rows.data(), pi.rows.data() + columns_, 0.0));
   touched.assign(gpus_, std::accumulate(some, some + columns_, 0.0));
 }
 
-void SoaSlots::execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const {
+void SoaSlots::execute(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
+                       std::vector<double>& touched) const {
   if (alike_) {
-    execute_alike(pi, scale, rows, touched);
+    execute_alike(pi, scale, counted, rows, touched);
     return;
   }
   rows.assign(stride_, 0.0);
@@ -264,7 +273,8 @@ void SoaSlots::execute(SlotValues& pi, double scale, std::vector<double>& rows, 
   }
   touched.assign(gpus_, 0.0);
   for (int c = 0; c < columns_; ++c) {
-    touch_column(pi.rows.data() + c * stride_, gpus_, touched.data());
+    const double* const here = pi.rows.data() + c * stride_;
+    counted ? touch_drawn_column(here, gpus_, touched.data()) : touch_column(here, gpus_, touched.data());
   }
 }
 

@@ -16,6 +16,9 @@ namespace epsim {
 
 // 1 - exp(-mean): the chance that a Poisson count is not zero, within 3e-7.
 double at_least_one(double mean);
+// The same of a count that was drawn around its mean (byte_gaussian.h): 1 - exp(-mean) on average over such counts to
+// 4 %. at_least_one() of them would bring chance in twice, and come out up to 19 % low (mean 1).
+double at_least_one_drawn(double count);
 
 // A value of its expert for each slot, and scratch of the functions that ask for it.
 struct SlotValues {
@@ -39,17 +42,21 @@ class SoaSlots {
   void sum_rows(const SlotValues& pi, std::vector<double>& out) const;
   // Adds to `rows` [slot, in SoaSlots' order] what tokens [lane] of this mix, which see that lane, have computed there.
   void add_rows(const SlotValues& pi, const std::vector<double>& tokens, std::vector<double>& rows) const;
-  // What add_rows() came to for each GPU, and the number of its experts with at least one row.
-  void execute(std::vector<double>& slot_rows, std::vector<double>& rows, std::vector<double>& touched) const;
+  // What add_rows() came to for each GPU, and the number of its experts with at least one row. `counted`: the rows were
+  // drawn (StepLoads::counted).
+  void execute(std::vector<double>& slot_rows, bool counted, std::vector<double>& rows,
+               std::vector<double>& touched) const;
   // Rows computed on each GPU when expert e has pi[e] * scale in all, and the number of its experts with at least one;
   // where all sources share copies alike.
-  void execute(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const;
+  void execute(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
+               std::vector<double>& touched) const;
 
  private:
   void keep_one_of_alike();
   // What reach() comes from, in pi's scratch; `out` is void where this returns true (reach_of).
   bool miss(SlotValues& pi, double weight, std::vector<double>& out) const;
-  void execute_alike(SlotValues& pi, double scale, std::vector<double>& rows, std::vector<double>& touched) const;
+  void execute_alike(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
+                     std::vector<double>& touched) const;
 
   bool alike_ = false;  // all GPUs hold the same, as those of one EP rank do: one is worked out for all
   int gpus_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to kWhole; 1 of GPUs that are alike

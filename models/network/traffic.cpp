@@ -128,7 +128,7 @@ void TrafficModel::send_everywhere(TrafficMatrix& out) const {
 void TrafficModel::execute(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out) {
   if (loads.sources == 1) {
     const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
-    slots_[l].execute(slot_values_, static_cast<double>(all), out.executed, out.touched);
+    slots_[l].execute(slot_values_, static_cast<double>(all), loads.counted, out.executed, out.touched);
     return;
   }
   expert_rows_.assign(placement_.experts(), 0.0);
@@ -140,7 +140,7 @@ void TrafficModel::execute(int l, const StepLoads& loads, std::span<const std::i
     }
   }
   slots_[l].gather(std::span<const double>(expert_rows_), slot_values_);
-  slots_[l].execute(slot_values_, 1.0, out.executed, out.touched);
+  slots_[l].execute(slot_values_, 1.0, loads.counted, out.executed, out.touched);
 }
 
 // The same where they do not: the part of one mix, whose chances lie in slot_values_.
@@ -172,7 +172,7 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
     dedup_ == Dedup::kByTpRank ? send_in_rings(tokens, out) : send_everywhere(out);
   }
   if (varies) {
-    slots_[l].execute(slot_rows_, out.executed, out.touched);
+    slots_[l].execute(slot_rows_, loads.counted, out.executed, out.touched);
   } else {
     execute(l, loads, tokens, out);
   }

@@ -23,6 +23,9 @@ struct RecordedTokens {
 // sums to top-k and no value exceeds 1. `sources` is 1 when all DP ranks draw from the same mix, else one per DP rank.
 struct StepLoads {
   int layers = 0, sources = 0, experts = 0;
+  // The rows are what this step's tokens drew, divided by their number, and no chances: nothing is left to chance but how
+  // copies share an expert's rows.
+  bool counted = false;
   std::vector<float> per_token;
   RecordedTokens recorded;  // of one source
 

@@ -64,6 +64,7 @@ void Drafter::set_placement(const Placement& placement) {
 void Drafter::LastLayerLoads::draw(const StepAt&, std::span<const std::int64_t>, StepLoads& out) const {
   const StepLoads& drawn = model_.loads();
   out.resize(1, drawn.sources, drawn.experts);
+  out.counted = drawn.counted;
   for (int source = 0; source < drawn.sources; ++source) {
     std::ranges::copy(drawn.row(drawn.layers - 1, source), out.row(0, source).begin());
   }

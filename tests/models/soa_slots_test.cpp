@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 
 #include "models/network/miss_probability.h"
+#include "traces/expert_loads/window_load_source.h"
 
 namespace epsim {
 namespace {
@@ -29,6 +32,32 @@ TEST_CASE("the chance of a Poisson count above zero") {
   CHECK(at_least_one(1e9) == 1);
 }
 
+TEST_CASE("of drawn counts, as many experts have a row as chance says") {
+  // 256 experts alike, top-8: after T tokens an expert has a row with chance 1 - (1 - 8 / 256)^T.
+  LoadWindow even(1, 256);
+  std::fill(even.layer(0).begin(), even.layer(0).end(), 1.0);
+  const WindowLoadSource source(even, 8, 1.0, Seed{3});
+  StepLoads loads;
+  for (const std::int64_t tokens : {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 256, 1024}) {
+    CAPTURE(tokens);
+    double drawn = 0, as_chances = 0;
+    constexpr int kSteps = 200;
+    for (int step = 0; step < kSteps; ++step) {
+      source.draw(step, std::array{tokens}, loads);
+      for (const float pi : loads.row(0, 0)) {
+        drawn += at_least_one_drawn(static_cast<double>(pi) * static_cast<double>(tokens)) / kSteps;
+        as_chances += at_least_one(static_cast<double>(pi) * static_cast<double>(tokens)) / kSteps;
+      }
+    }
+    CHECK(loads.counted);
+    const double expected = 256 * (1 - std::pow(1 - 8.0 / 256, static_cast<double>(tokens)));
+    CHECK(drawn == doctest::Approx(expected).epsilon(0.05));
+    if (tokens == 32) {
+      CHECK(as_chances < 0.83 * expected);  // chance twice
+    }
+  }
+}
+
 TEST_CASE("slots beside each other give what slot by slot gives") {
   const LayerPlacement layer = uneven_layer();
   const SoaSlots columns(layer, common_lanes({.gpus = 3, .gpus_per_node = 3}));
@@ -41,7 +70,8 @@ TEST_CASE("slots beside each other give what slot by slot gives") {
   columns.sum_rows(chances, rows);
   const std::vector<double> loads = {30, 4, 0, 8};
   columns.gather(loads, assignments);
-  columns.execute(assignments, 1.0, executed, touched);
+  const bool counted = false;
+  columns.execute(assignments, 1.0, counted, executed, touched);
   for (std::size_t g = 0; g < 3; ++g) {
     MissProbability missed;
     double sum = 0, here = 0, some = 0;

@@ -167,6 +167,7 @@ void ModelLoadSource::draw_mixed(const StepAt& at, std::span<const std::int64_t>
     source.decodes += decodes.empty() ? 0 : decodes[r];
   }
   out.resize(layers(), static_cast<int>(brought.size()), experts());
+  out.counted = true;
   draw_step(at.number, brought, false, out.per_token);
 }
 
