@@ -19,9 +19,11 @@ namespace {
 // Kernels by the names that AIConfigurator's tables give them.
 constexpr std::string_view kTriton = "sglang_fused_moe_triton", kCutlass = "moe_torch_flow_cutlass";
 constexpr std::string_view kTrtllmGen = "sglang_flashinfer_trtllm_moe";  // TensorRT-LLM's cubins, in SGLang
-// Kernels that are measured with their model's own choice of experts; what their names begin with.
+// Kernels that are measured with their model's own router; what their names begin with.
 constexpr std::string_view kChoosing[] = {"sglang_", "vllm_", "moe_torch_flow_min_latency"};
 constexpr std::string_view kRemotesToExpert0 = "0.5.10";  // of SGLang's tables: first_rank_with_remotes()
+constexpr RouterGroups kDeepSeekGroups{.groups = 8, .kept = 4};
+constexpr int kDraws = 5;  // of a power law, in a collector's mean
 // Experts of a rank up to which expert 0, with seven of eight rows, is no more uneven than the tables' power laws.
 constexpr double kMostWithRemotes = 16;
 
@@ -192,13 +194,35 @@ class Importer {
     }
   }
 
-  // Such collectors mask remote experts, whose rows still cost time, and send DeepSeek's even routing through groups that
-  // let half of its experts be chosen: 256 such experts would be read at 1.7 times the memory's rate.
-  bool chosen_otherwise(bool balanced, int ranks) const {
-    const bool chooses = std::any_of(std::begin(kChoosing), std::end(kChoosing),
-                                     [&](std::string_view name) { return table_.kernel.starts_with(name); });
-    const bool deepseek = number("num_experts") == 256 && number("hidden_size") == 7168;
-    return chooses && (ranks > 1 || (balanced && deepseek && !is("version", kRemotesToExpert0)));
+  // Whether the model's own router chooses the experts; such collectors mask remote experts, whose rows still cost time.
+  bool chosen_by_router() const {
+    return std::any_of(std::begin(kChoosing), std::end(kChoosing),
+                       [&](std::string_view name) { return table_.kernel.starts_with(name); });
+  }
+
+  // What of its rows a kernel's price takes; of a power law the mean of several draws.
+  GroupRows rows_of(const RoutingShape& shape, std::string_view distribution) const {
+    const bool grouped = chosen_by_router() && shape.experts == 256 && number("hidden_size") == 7168 &&
+                         !is("version", kRemotesToExpert0);
+    const RouterGroups router = grouped ? kDeepSeekGroups : RouterGroups{};
+    if (distribution == "balanced") {
+      std::vector<std::int64_t> rows = balanced_rows(shape, router);
+      rows.resize(static_cast<std::size_t>(shape.experts / shape.ranks));  // rank 0
+      return summarise_rows(rows);
+    }
+    const double alpha = *parse_number(distribution.substr(std::string_view("power_law_").size()));
+    if (!grouped) {
+      return summarise_rows(power_law_quantiles(shape, alpha));
+    }
+    RandomStream order(Seed{1}, "router groups", static_cast<std::uint64_t>(shape.tokens));
+    GroupRows mean;
+    for (int draw = 0; draw < kDraws; ++draw) {
+      const GroupRows one = summarise_rows(power_law_rows(shape, alpha, router, order));
+      mean.rows += one.rows / kDraws;
+      mean.groups += one.groups / kDraws;
+      mean.rows_max += one.rows_max / kDraws;
+    }
+    return mean;
   }
 
   void grouped() {
@@ -214,21 +238,12 @@ class Importer {
     // With expert parallelism a power law's busiest rank is a draw. Behind DeepEP no expert is split: those profiles, and
     // the A100's, know whole experts alone.
     if (!gated || (whole_alone && !whole) || (ranks > 1 && !balanced) ||
-        (!remotes_first && chosen_otherwise(balanced, ranks))) {
+        (!remotes_first && ranks > 1 && chosen_by_router())) {
       return;
     }
     const RoutingShape shape{static_cast<std::int64_t>(tokens), static_cast<int>(number("num_experts")),
                              static_cast<int>(number("topk")), ranks};
-    std::vector<std::int64_t> rows;
-    if (remotes_first) {
-      rows = first_rank_with_remotes(shape);
-    } else if (balanced) {
-      rows = balanced_rows(shape);
-      rows.resize(static_cast<std::size_t>(shape.experts / ranks));  // rank 0
-    } else {
-      rows = power_law_quantiles(shape, *parse_number(distribution.substr(std::string_view("power_law_").size())));
-    }
-    const GroupRows sum = summarise_rows(rows);
+    const GroupRows sum = remotes_first ? summarise_rows(first_rank_with_remotes(shape)) : rows_of(shape, distribution);
     if (sum.rows > 0) {
       const double width = number("inter_size") / number("moe_tp_size");
       out_.add(std::array{sum.rows, sum.groups, sum.rows_max, hidden, width, tokens}, seconds());

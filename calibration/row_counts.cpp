@@ -68,19 +68,82 @@ std::vector<std::int64_t> power_law(const RoutingShape& s, double alpha, Uniform
   return settle(popularity, s);
 }
 
-}  // namespace
+using Choices = std::vector<std::int64_t>;  // experts: [token][top_k]
 
-std::vector<std::int64_t> balanced_rows(const RoutingShape& shape) {
-  check_shape(shape);
-  const std::int64_t experts = shape.experts, stride = (experts + shape.top_k - 1) / shape.top_k;
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(experts), 0);
-  for (std::int64_t t = 0; t < shape.tokens; ++t) {
-    const std::int64_t first = shape.tokens >= stride ? t : t * stride / shape.tokens;
-    for (std::int64_t i = 0; i < shape.top_k; ++i) {
-      ++rows[static_cast<std::size_t>((first + i * stride) % experts)];
+Choices balanced_choices(const RoutingShape& s) {
+  check_shape(s);
+  const std::int64_t experts = s.experts, stride = (experts + s.top_k - 1) / s.top_k;
+  Choices out;
+  for (std::int64_t t = 0; t < s.tokens; ++t) {
+    const std::int64_t first = s.tokens >= stride ? t : t * stride / s.tokens;
+    for (std::int64_t i = 0; i < s.top_k; ++i) {
+      out.push_back((first + i * stride) % experts);
+    }
+  }
+  return out;
+}
+
+// Experts by falling rows, each as often as it has rows, in one list: token t takes those at t, t + tokens, ...
+// (collector/helper.py, _assign_experts_from_counts).
+Choices choices_of(const std::vector<std::int64_t>& rows, const RoutingShape& s) {
+  std::vector<std::int64_t> by_rows(rows.size()), list;
+  std::iota(by_rows.begin(), by_rows.end(), 0);
+  std::stable_sort(by_rows.begin(), by_rows.end(), [&](auto a, auto b) { return rows[a] > rows[b]; });
+  for (const std::int64_t e : by_rows) {
+    list.insert(list.end(), static_cast<std::size_t>(rows[e]), e);
+  }
+  Choices out;
+  for (std::int64_t t = 0; t < s.tokens; ++t) {
+    for (std::int64_t i = 0; i < s.top_k; ++i) {
+      out.push_back(list[i * s.tokens + t]);
+    }
+  }
+  return out;
+}
+
+// The groups that a token keeps, by which experts it wants: the best two of a group count.
+std::vector<char> kept_groups(const std::vector<char>& wanted, const RouterGroups& router) {
+  const std::ptrdiff_t each = static_cast<std::ptrdiff_t>(wanted.size()) / router.groups;
+  std::vector<std::pair<std::ptrdiff_t, int>> worst_first;
+  for (int g = 0; g < router.groups; ++g) {
+    const auto first = wanted.begin() + g * each;
+    worst_first.emplace_back(-std::min<std::ptrdiff_t>(2, std::count(first, first + each, 1)), g);
+  }
+  std::sort(worst_first.begin(), worst_first.end());
+  std::vector<char> kept(router.groups, 0);
+  for (int g = 0; g < router.kept; ++g) {
+    kept[worst_first[g].second] = 1;
+  }
+  return kept;
+}
+
+std::vector<std::int64_t> routed_rows(const Choices& choices, const RoutingShape& s, const RouterGroups& router) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(s.experts), 0);
+  std::vector<char> wanted(rows.size());
+  const int each = s.experts / router.groups;
+  for (auto token = choices.begin(); token != choices.end(); token += s.top_k) {
+    std::fill(wanted.begin(), wanted.end(), 0);
+    std::for_each(token, token + s.top_k, [&](std::int64_t e) { wanted[e] = 1; });
+    const std::vector<char> kept = kept_groups(wanted, router);
+    int left = s.top_k;
+    for (const bool now : {true, false}) {  // the wanted ones, then the first of the others
+      for (int e = 0; e < s.experts && left > 0; ++e) {
+        if ((wanted[e] != 0) == now && kept[e / each] != 0) {
+          ++rows[e];
+          --left;
+        }
+      }
     }
   }
   return rows;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> balanced_rows(const RoutingShape& shape) { return balanced_rows(shape, {}); }
+
+std::vector<std::int64_t> balanced_rows(const RoutingShape& shape, const RouterGroups& router) {
+  return routed_rows(balanced_choices(shape), shape, router);
 }
 
 std::vector<std::int64_t> first_rank_with_remotes(const RoutingShape& shape) {
@@ -108,6 +171,15 @@ std::vector<std::int64_t> power_law_quantiles(const RoutingShape& shape, double 
 
 std::vector<std::int64_t> power_law_drawn(const RoutingShape& shape, double alpha, RandomStream& random) {
   return power_law(shape, alpha, [&](int) { return random.uniform(); });
+}
+
+std::vector<std::int64_t> power_law_rows(const RoutingShape& shape, double alpha, const RouterGroups& router,
+                                         RandomStream& order) {
+  std::vector<std::int64_t> rows = power_law_quantiles(shape, alpha);
+  for (std::size_t left = rows.size(); left > 1; --left) {
+    std::swap(rows[left - 1], rows[order.below(left)]);
+  }
+  return routed_rows(choices_of(rows, shape), shape, router);
 }
 
 std::vector<std::int64_t> busiest_rank(const std::vector<std::int64_t>& rows, int ranks) {

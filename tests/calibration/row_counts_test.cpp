@@ -53,6 +53,25 @@ TEST_CASE("a steeper power law is more uneven") {
   CHECK(hottest(1.01) > 2 * 4096.0 * 8 / 256);
 }
 
+TEST_CASE("a router of groups sends tokens elsewhere whose experts lie in groups that it does not keep") {
+  // 8 experts in 4 groups of 2, of which 2 are kept, top-2: the tokens want 0 and 4, 1 and 5, 2 and 6, 3 and 7, one of each
+  // of two groups. Both are kept, and so are both choices.
+  CHECK(balanced_rows({4, 8, 2, 1}, {4, 2}) == balanced_rows({4, 8, 2, 1}));
+  // One group kept: of two with one wanted expert each the first, 0 and 1 of tokens 0 and 1, 2 and 3 of the others.
+  CHECK(balanced_rows({4, 8, 2, 1}, {4, 1}) == Rows{2, 2, 2, 2, 0, 0, 0, 0});
+  // DeepSeek-V3: a token wants one expert of each of 8 groups and gets those of the first 4, and the first 4 others there: 0 to
+  // 3, or 0 to 4 but for its own. 32 tokens touch 4 x 32 experts.
+  const Rows deepseek = balanced_rows({32, 256, 8, 1}, {8, 4});
+  CHECK(std::count_if(deepseek.begin(), deepseek.end(), [](std::int64_t r) { return r > 0; }) == 128);
+  CHECK(sum(deepseek) == 32 * 8);
+  RandomStream order(Seed{5}, "test");
+  const GroupRows even = summarise_rows(power_law_quantiles({64, 256, 8, 1}, 1.01));
+  const Rows drawn = power_law_rows({64, 256, 8, 1}, 1.01, {8, 4}, order);
+  CHECK(sum(drawn) == 64 * 8);
+  CHECK(summarise_rows(drawn).groups < even.groups);
+  CHECK(summarise_rows(power_law_rows({64, 256, 8, 1}, 1.01, {}, order)).groups == even.groups);
+}
+
 TEST_CASE("the busiest rank is the one with most rows") {
   CHECK(busiest_rank({1, 2, 9, 0, 4, 4, 5, 3}, 4) == Rows{9, 0});
   const GroupRows all = summarise_rows({9, 0, 3});
