@@ -76,15 +76,17 @@ struct ComputeProfile {
   Figure attention_decode;   // of the memory bandwidth, reading the KV cache
   // The machine's fitted operators, priced from where they have what is asked; null = the figures above alone.
   std::shared_ptr<const FittedProfile> fitted;
-  // By engine, the first of them chosen at first, and "deepep": expert kernels behind DeepEP's transports. Empty where
-  // one fit holds for all.
+  // By engine, the first of them chosen at first. Empty where one fit holds for all.
   std::vector<EngineKernels> kernels;
+  // Fits with the experts' kernels of a backend, by its name: {"deepgemm", "b200-deepep"}.
+  std::vector<std::pair<std::string, std::string>> expert_kernels;
   std::string stand_ins;  // which operators of `fitted` are another engine's kernels; empty = none
 
   // Prices by the kernels of an engine from here on; by the first there are for one that has none.
   void use_kernels_of(const std::string& engine);
-  // The same with the experts that DeepEP's transports feed.
-  ComputeProfile behind_deep_ep() const;
+  bool has_experts_of(std::string_view backend) const;
+  // The same with the experts' kernels of a backend, of the data types that its fit has; itself without such a backend.
+  ComputeProfile with_experts_of(std::string_view backend) const;
 
   // From the curve whose expert matrices are nearest in size; measured only for the very shape. Under its first point
   // the share stays: a caller takes the longer of this and of reading the weights.

@@ -233,6 +233,10 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
       kernels.check(!out.kernels.back().fits.empty(), engine, "names the fits of its kernels, at least one.");
     }
     out.use_kernels_of(out.kernels.front().engine);
+    ConfigReader experts = in.section("expert_kernels");
+    for (const std::string& backend : experts.keys()) {
+      out.expert_kernels.emplace_back(backend, experts.required<std::string>(backend));
+    }
   } else if (const auto fitted = in.maybe<std::string>("fitted")) {
     const std::string which = looks_like_path(*fitted) ? in.path("fitted").string() : *fitted;
     out.fitted = std::make_shared<const FittedProfile>(fitted_profile(which));
@@ -268,11 +272,23 @@ void ComputeProfile::use_kernels_of(const std::string& engine) {
   fitted = std::make_shared<const FittedProfile>(std::move(all));
 }
 
-ComputeProfile ComputeProfile::behind_deep_ep() const {
+namespace {
+
+const std::string* experts_of(const ComputeProfile& profile, std::string_view backend) {
+  const auto found = std::find_if(profile.expert_kernels.begin(), profile.expert_kernels.end(),
+                                  [&](const auto& kernels) { return kernels.first == backend; });
+  return found == profile.expert_kernels.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+bool ComputeProfile::has_experts_of(std::string_view backend) const { return experts_of(*this, backend) != nullptr; }
+
+ComputeProfile ComputeProfile::with_experts_of(std::string_view backend) const {
   ComputeProfile out = *this;
-  if (const EngineKernels* experts = kernels_of(*this, "deepep")) {
+  if (const std::string* fit = experts_of(*this, backend)) {
     FittedProfile all = *fitted;
-    for (const FittedOp& op : fitted_profile(experts->fits.front()).ops) {
+    for (const FittedOp& op : fitted_profile(*fit).ops) {
       if (op.kind == OpKind::kGroupedGemm) {
         std::erase_if(all.ops, [&](const FittedOp& other) { return other.op == op.op; });
         all.ops.push_back(op);

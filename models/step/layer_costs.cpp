@@ -11,16 +11,6 @@
 namespace epsim {
 namespace {
 
-// DeepEP hands experts their rows in a layout of its own, which other kernels take than an engine's all-gathered rows.
-bool feeds_deep_ep(const DispatchOptions& dispatch) {
-  for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->other()) {
-    if (way->network.transport == Transport::kDeepEpNormal || way->network.transport == Transport::kDeepEpLowLatency) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // The GPU's rate for experts of so many bytes an element; its next where it has none of that type.
 FlopsPerSecond highest_peak(const GpuSpec& gpu, double bytes) {
   if (bytes < 1 && gpu.fp4_peak.count() > 0) {
@@ -38,7 +28,7 @@ LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const P
     : model_(parallelism.one_gpu_of(model)),
       shape_(shape_of(cluster)),
       parallelism_(parallelism),
-      compute_(model_, cluster.node.gpu, parallelism, feeds_deep_ep(dispatch) ? compute.behind_deep_ep() : compute),
+      compute_(model_, cluster.node.gpu, parallelism, compute.with_experts_of(name_of(dispatch.expert_kernels))),
       peak_(highest_peak(cluster.node.gpu, model.ffn_weight_bytes())) {
   for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->other()) {
     ways_.push_back({*way, make_network(cluster, network, way->network)});

@@ -121,6 +121,8 @@ constexpr KeyTable kDispatchKeys({
     {"combine_dtype", key::one_of<DataType>(), key::by("bf16; in a pool the scenario's"),
      "Data type of tokens on their way back."},
     {"exchange_counts", key::flag(), key::by("true for nccl_p2p"), "Exchange token counts before each dispatch."},
+    {"expert_kernels", key::one_of<ExpertKernels>(), key::by("auto; in a pool the scenario's"),
+     "Experts' GEMM: auto is DeepGEMM behind DeepEP, else the engine's kernel; trtllm: TensorRT-LLM's on Blackwell."},
     {"pxn", key::flag(), key::by("true for nccl_p2p on nodes with NVLink"),
      "NCCL relays over NVLink to the NIC of the receiver's index (NCCL_P2P_PXN_LEVEL 2); false: the sender's own NIC."},
 });
@@ -141,8 +143,13 @@ struct ScenarioDispatch {
 class DispatchReader {
  public:
   DispatchReader(ConfigReader in, std::optional<ScenarioDispatch> other, const EngineDefault<std::string>& transport,
-                 const MoeSpec& model, const NodeSpec& node)
-      : in_(std::move(in)), other_(std::move(other)), transport_(transport), model_(model), node_(node) {}
+                 const DispatchSite& site)
+      : in_(std::move(in)),
+        other_(std::move(other)),
+        transport_(transport),
+        model_(site.model),
+        node_(site.cluster.node),
+        compute_(site.compute) {}
 
   DispatchOptions read(const FabricOptions& fabric, NetworkModel model) {
     const auto name = other_or(kDispatchKeys["transport"], transport_.value, transport_.source);
@@ -222,6 +229,14 @@ class DispatchReader {
     if (transport == Transport::kDeepEpLowLatency) {
       out.dispatch_bytes += kLowLatencyHeader / model_.hidden;
     }
+    out.expert_kernels = other_or(kDispatchKeys["expert_kernels"], ExpertKernels::kAuto, "");
+    in_.check(out.expert_kernels == ExpertKernels::kAuto || compute_.has_experts_of(name_of(out.expert_kernels)),
+              "expert_kernels",
+              fmt::format("the kernels of {} have no {}.", compute_.name, name_of(out.expert_kernels)));
+    // DeepEP hands experts their rows in a layout of its own, which other kernels take than all-gathered rows.
+    if (deep_ep && out.expert_kernels == ExpertKernels::kAuto) {
+      out.expert_kernels = ExpertKernels::kDeepGemm;
+    }
     const Key& counts = kDispatchKeys["exchange_counts"];
     out.exchange_counts = in_.read<bool>(counts, own<bool>(counts, name).value_or(transport == Transport::kNcclP2p));
     in_.check(!out.exchange_counts || transport == Transport::kNcclP2p, "exchange_counts",
@@ -234,6 +249,7 @@ class DispatchReader {
   const EngineDefault<std::string>& transport_;
   const MoeSpec& model_;
   const NodeSpec& node_;
+  const ComputeProfile& compute_;
 };
 
 FabricOptions read_fabric(ConfigReader& cluster_section, const ClusterSpec& cluster) {
@@ -329,8 +345,7 @@ std::vector<SectionKeys> network_keys() {
 
 namespace {
 
-DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& in, const ClusterSpec& cluster,
-                        const NetworkProfile& profile) {
+DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& in, const DispatchSite& site) {
   ConfigReader network = root.section(kRootKeys["network"]);
   ConfigReader cluster_section = root.section(kRootKeys["cluster"]);
   ConfigReader fabric = cluster_section.section(kClusterKeys["fabric"]);
@@ -340,30 +355,26 @@ DispatchOptions checked(DispatchOptions out, ConfigReader& root, ConfigReader& i
         "model",
         "fair_share prices rows that are sent once per GPU or per expert (dispatch.dedup gpu or none); "
         "two_tier and max_min price the others.");
-    try_network(cluster, profile, way->network, network, in, fabric);
+    try_network(site.cluster, site.network, way->network, network, in, fabric);
   }
   return out;
 }
 
 }  // namespace
 
-DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile,
-                              const MoeSpec& spec, const FabricOptions& fabric,
+DispatchOptions read_dispatch(ConfigReader& root, const DispatchSite& site, const FabricOptions& fabric,
                               const EngineDefault<std::string>& transport) {
   ConfigReader network = root.section(kRootKeys["network"]), in = root.section(kRootKeys["dispatch"]);
   const auto model = network.read<NetworkModel>(kNetworkKeys["model"]);
-  return checked(DispatchReader(in, std::nullopt, transport, spec, cluster.node).read(fabric, model), root, in, cluster,
-                 profile);
+  return checked(DispatchReader(in, std::nullopt, transport, site).read(fabric, model), root, in, site);
 }
 
-DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const ClusterSpec& cluster,
-                                   const NetworkProfile& profile, const MoeSpec& spec, const DispatchOptions& scenario,
-                                   const EngineDefault<std::string>& transport) {
+DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const DispatchSite& site,
+                                   const DispatchOptions& scenario, const EngineDefault<std::string>& transport) {
   ConfigReader network = root.section(kRootKeys["network"]);
   const auto model = network.read<NetworkModel>(kNetworkKeys["model"]);
   const ScenarioDispatch other{root.section(kRootKeys["dispatch"]), transport_name(scenario)};
-  return checked(DispatchReader(in, other, transport, spec, cluster.node).read(scenario.network.fabric, model), root,
-                 in, cluster, profile);
+  return checked(DispatchReader(in, other, transport, site).read(scenario.network.fabric, model), root, in, site);
 }
 
 }  // namespace epsim

@@ -38,16 +38,22 @@ struct TransportEntry {
 };
 std::span<const TransportEntry> transport_entries();
 
+// What `dispatch` is checked against.
+struct DispatchSite {
+  const ClusterSpec& cluster;
+  const NetworkProfile& network;
+  const ComputeProfile& compute;
+  const MoeSpec& model;
+};
+
 // Sections `network` and `dispatch` of `root`. Builds the network once, so that a topology that does not connect its
 // GPUs and a transport that the links' profiles do not know are refused here.
-DispatchOptions read_dispatch(ConfigReader& root, const ClusterSpec& cluster, const NetworkProfile& profile,
-                              const MoeSpec& model, const FabricOptions& fabric,
+DispatchOptions read_dispatch(ConfigReader& root, const DispatchSite& site, const FabricOptions& fabric,
                               const EngineDefault<std::string>& transport);
 
 // The `dispatch` of a pool, `in`: what it leaves out is as the scenario's section states it, `scenario`, but for what only the
 // scenario's transport has; what neither states is the engine's default. `transport`: of this pool.
-DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const ClusterSpec& cluster,
-                                   const NetworkProfile& profile, const MoeSpec& model, const DispatchOptions& scenario,
-                                   const EngineDefault<std::string>& transport);
+DispatchOptions read_pool_dispatch(ConfigReader& root, ConfigReader in, const DispatchSite& site,
+                                   const DispatchOptions& scenario, const EngineDefault<std::string>& transport);
 
 }  // namespace epsim

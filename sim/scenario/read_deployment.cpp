@@ -84,8 +84,9 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
     default_engine(serving, s.serving.engine);
     named = read_engine_profile(serving).name;
   }
-  pool.dispatch = read_pool_dispatch(root, in.section(kPoolKeys["dispatch"]), pool.cluster, s.network, s.model,
-                                     s.dispatch, default_transport(named, pool.cluster, s.network, dp_ranks, role));
+  pool.dispatch =
+      read_pool_dispatch(root, in.section(kPoolKeys["dispatch"]), {pool.cluster, s.network, s.compute, s.model},
+                         s.dispatch, default_transport(named, pool.cluster, s.network, dp_ranks, role));
   EngineMemory engine;
   if (has_serving) {
     const bool stated = in.has("static_fraction") || s.memory.account == MemoryAccount::kPlain;

@@ -161,7 +161,7 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   EngineSettings engine;
   sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);
-    s.dispatch = read_dispatch(root, s.cluster, s.network, s.model, s.dispatch.network.fabric,
+    s.dispatch = read_dispatch(root, {s.cluster, s.network, s.compute, s.model}, s.dispatch.network.fabric,
                                default_transport(read_engine_profile(serving).name, s.cluster, s.network,
                                                  s.parallelism.dp_ranks(), InstanceRole::kWhole));
   });

@@ -121,9 +121,13 @@ TEST_CASE("what an engine's tables lack is another engine's kernel of the same G
   CHECK(compute.fitted->find("grouped_gemm_fp8")->kernel == "sglang_fused_moe_triton");
   CHECK(compute.fitted->find("mla_prefill")->source.find("trtllm") != std::string::npos);
   CHECK(compute.stand_ins == "h200-sglang lacks mla_decode_fp8, mla_prefill from h200-trtllm");
-  const ComputeProfile behind = compute.behind_deep_ep();
+  const ComputeProfile behind = compute.with_experts_of("deepgemm");
   CHECK(behind.fitted->find("grouped_gemm_fp8")->kernel == "moe_torch_flow_cutlass");
   CHECK(behind.fitted->find("dense_gemm")->source == compute.fitted->find("dense_gemm")->source);
+  CHECK_FALSE(compute.has_experts_of("trtllm"));
+  const ComputeProfile b200 = find_gpu("B200").compute;
+  CHECK(b200.with_experts_of("trtllm").fitted->find("grouped_gemm_fp8")->kernel == "sglang_flashinfer_trtllm_moe");
+  CHECK(b200.with_experts_of("deepgemm").fitted->find("grouped_gemm_fp8")->kernel == "deepgemm");
   compute.use_kernels_of("trtllm");
   CHECK(compute.fitted->find("grouped_gemm_fp8")->kernel == "moe_torch_flow_cutlass");
   compute.use_kernels_of("an engine without kernels");

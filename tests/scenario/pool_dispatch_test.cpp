@@ -53,6 +53,22 @@ TEST_CASE("DeepEP auto over a run: decode-only steps are those of the low-latenc
   CHECK(normal.latency.tpot_s.mean > low.latency.tpot_s.mean);
 }
 
+TEST_CASE("experts' kernels are a backend's where one is named, DeepGEMM behind DeepEP, else the engine's") {
+  const auto kernels = [](const std::string& node, const std::string& dispatch) {
+    return small({"cluster.node=" + node, "dispatch={transport: " + dispatch + "}"}).dispatch.expert_kernels;
+  };
+  CHECK(kernels("DGX-H200", "allgather_reducescatter") == ExpertKernels::kAuto);
+  CHECK(kernels("DGX-H200", "deepep_normal") == ExpertKernels::kDeepGemm);
+  CHECK(kernels("p6-b200.48xlarge", "nccl_p2p, expert_kernels: trtllm") == ExpertKernels::kTrtllm);
+  const Scenario pools =
+      small({"cluster.node=p6-b200.48xlarge", "dispatch={transport: nccl_p2p, expert_kernels: trtllm}",
+             "deployment={prefill: {dispatch: {expert_kernels: deepgemm}}, decode: {}}"});
+  CHECK(pools.deployment.pools[0].dispatch.expert_kernels == ExpertKernels::kDeepGemm);
+  CHECK(pools.deployment.pools[1].dispatch.expert_kernels == ExpertKernels::kTrtllm);
+  CHECK_THROWS_WITH_AS(small({kH200, "dispatch={transport: nccl_p2p, expert_kernels: trtllm}"}),
+                       doctest::Contains("the kernels of h200 have no trtllm"), InputError);
+}
+
 TEST_CASE("a pool's dispatch falls back to the scenario's") {
   const Scenario s = small({kH200, "dispatch={transport: deepep_normal, dispatch_dtype: fp8}", kApart});
   const DispatchOptions &prefill = s.deployment.pools[0].dispatch, &decode = s.deployment.pools[1].dispatch;
