@@ -42,7 +42,7 @@ _epsim() {
   elif [ "$verb" = list ] && [ "$before" = keys ]; then
     _epsim_offer "$(_epsim_keys)"
   elif [ "$verb" = reproduce ] && [ ${#line[@]} -eq 1 ]; then
-    _epsim_offer "craft libra"
+    _epsim_offer "craft grace libra"
   else
     compopt -o filenames 2>/dev/null
     COMPREPLY=($(compgen -f -- "$word"))

@@ -358,6 +358,28 @@ double lowest_balancedness(Run r) {
   return out;
 }
 
+// Over GPUs, of a layer's assignments over the run, relative to their mean; mean over layers.
+double gpu_load_deviation(Run r) {
+  const auto gpus = static_cast<std::size_t>(r.detail.gpus);
+  double sum = 0;
+  for (std::size_t l = 0; l < r.detail.layers.size(); ++l) {
+    const auto loads = std::span(r.detail.gpu_load).subspan(l * gpus, gpus);
+    const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(gpus);
+    const double squares = std::accumulate(
+        loads.begin(), loads.end(), 0.0, [mean](double so_far, double x) { return so_far + (x - mean) * (x - mean); });
+    sum += mean > 0 ? std::sqrt(squares / static_cast<double>(gpus)) / mean : 0;
+  }
+  return ratio(sum, static_cast<double>(r.detail.layers.size()));
+}
+
+double gpu_idle_s(Run r) {
+  const std::vector<double>& busy = r.detail.gpu_busy_s;
+  const auto instances = static_cast<double>(std::max<std::size_t>(1, r.instances.size()));
+  const double mean =
+      ratio(std::accumulate(busy.begin(), busy.end(), 0.0) * instances, static_cast<double>(r.detail.gpus));
+  return r.time.by_part[static_cast<std::size_t>(LayerPart::kExperts)].count() - mean;
+}
+
 void add_balance(MetricRows& rows) {
   add_rows(rows, "balancedness",
            {{"balancedness_mean",
@@ -384,6 +406,9 @@ void add_balance(MetricRows& rows) {
              }},
             {"balancedness_lowest_step", "", "The lowest value of any layer in any step.", kThreeDigits, kHigher,
              lowest_balancedness},
+            {"gpu_load_deviation", "",
+             "Standard deviation over GPUs of a layer's assignments over the run / their mean; mean over layers.",
+             kThreeDigits, kLower, gpu_load_deviation},
             {"balancedness_planned", "", "Mean over layers, on the loads that the plan was made from.", kThreeDigits,
              kHigher, [](Run r) {
                const std::vector<double>& by_layer = r.planned_balancedness;
@@ -393,6 +418,12 @@ void add_balance(MetricRows& rows) {
 }
 
 void add_straggler(MetricRows& rows) {
+  add_rows(
+      rows, "straggler",
+      {{"gpu_idle_s", "s",
+        "Expert work of the slowest GPU of every layer and step, less that of a GPU on average: what a GPU waits for "
+        "experts of others.",
+        kNumber, kLower, gpu_idle_s}});
   add_time(
       rows, "straggler", "straggler",
       "What the GPUs lose on average to the slowest GPU (attention, experts) or the busiest link (dispatch, "

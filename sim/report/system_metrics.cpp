@@ -201,6 +201,15 @@ void add_links(MetricRows& rows) {
   add_bottleneck(rows, Direction::kCombine, "combine", {"As for dispatch.", "As for dispatch.", "As for dispatch."});
 }
 
+// Bytes that NICs sent.
+double sent_between_nodes(Run r) {
+  double sum = 0;
+  for (const LinkTotals& link : r.detail.links) {
+    sum += link.name.find(".nic") != std::string::npos && link.name.ends_with(".out") ? link.bytes.count() : 0;
+  }
+  return sum;
+}
+
 void add_conservation(MetricRows& rows) {
   add_rows(rows, "conservation",
            {{"assignments_routed", "", "Tokens x top-k x MoE layers.", kNumber, kNeither,
@@ -209,6 +218,9 @@ void add_conservation(MetricRows& rows) {
              [](Run r) { return r.conservation.assignments_executed; }},
             {"sent_bytes", "bytes", "Bytes sent over all links.", kNumber, kNeither,
              [](Run r) { return r.conservation.bytes_sent; }},
+            {"sent_between_nodes_bytes", "bytes", "Of these, what NICs sent.", kNumber, kNeither, sent_between_nodes},
+            {"sent_inside_nodes_bytes", "bytes", "The rest: what went from GPU to GPU inside nodes, relays included.",
+             kNumber, kNeither, [](Run r) { return r.conservation.bytes_sent - sent_between_nodes(r); }},
             {"received_bytes", "bytes", "Bytes received over all links.", kNumber, kNeither,
              [](Run r) { return r.conservation.bytes_received; }},
             {"little_mean_in_system_requests", "requests", "Mean number of requests in the system (L of Little's law).",

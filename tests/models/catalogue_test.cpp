@@ -258,6 +258,7 @@ TEST_CASE("models: expert size and KV cache of a token, all in bf16") {
   }
 }
 
+// GRACE-MoE's three models among them, as its Table 1 has them (claim G19).
 TEST_CASE("models: the parts add up to the published number of parameters") {
   struct Row {
     const char* name;

@@ -68,6 +68,11 @@ TEST_CASE("summary.json holds the figures of the summary") {
   CHECK(json["dispatch_bottleneck"]["dispatch_bottleneck_share"] == 0.75);
   CHECK(json["combine_bottleneck"]["combine_bottleneck_link"] == "node0.nic.in");
   CHECK(json["conservation"]["sent_bytes"] == 30e9);
+  CHECK(json["conservation"]["sent_between_nodes_bytes"] == 20e9);  // of its one NIC
+  CHECK(json["conservation"]["sent_inside_nodes_bytes"] == 10e9);
+  CHECK(json["balancedness"]["gpu_load_deviation"] == 0.25);  // 300 and 100: 100 / 200; nothing on the other layer
+  // Busy for 0.5 and 0.25 s: 0.375 s on average.
+  CHECK(json["straggler"]["gpu_idle_s"] == json["time_by_part"]["experts_s"].get<double>() - 0.375);
 }
 
 TEST_CASE("keys keep their order, and the text ends with a newline") {
