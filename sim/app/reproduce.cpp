@@ -51,7 +51,13 @@ fs::path claims_file(const po::variables_map& values) {
   const fs::path file = shipped_file("experiments/" + paper + "/claims.yaml");
   std::error_code none;
   if (paper.find('/') != std::string::npos || !fs::exists(file, none)) {
-    throw InputError({}, unknown_name("paper", paper, known_papers()) + " A study of your own is a file, FILE.yaml.");
+    const std::vector<std::string> known = known_papers();
+    throw InputError(
+        {}, known.empty()
+                ? fmt::format("no paper '{}': epsim finds papers in experiments/ of the working folder or of its "
+                              "installation, and neither has one. A study of your own is a file, FILE.yaml.",
+                              paper)
+                : unknown_name("paper", paper, known) + " A study of your own is a file, FILE.yaml.");
   }
   return file;
 }
