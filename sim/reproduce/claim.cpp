@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "sim/core/check.h"
@@ -13,6 +14,9 @@
 namespace epsim {
 
 Verdict ClaimRow::verdict() const {
+  if (!std::isfinite(value) || is_no_effect()) {
+    return Verdict::kMissed;
+  }
   if (value >= low && value <= high) {
     return Verdict::kReproduced;
   }
@@ -20,9 +24,16 @@ Verdict ClaimRow::verdict() const {
   return same_side ? Verdict::kOrderOnly : Verdict::kMissed;
 }
 
+bool ClaimRow::is_no_effect() const {
+  return no_effect && value == *no_effect && low < high && (value == low || value == high);
+}
+
 std::string ClaimRow::reason() const {
   if (!std::isfinite(value)) {
     return "there is no value";
+  }
+  if (is_no_effect()) {
+    return "no effect at all";
   }
   if (value >= low && value <= high) {
     return "within the tolerance";
@@ -67,6 +78,10 @@ RatioSummary summarize_ratios(std::span<const SetupRatio> ratios) {
   double variance = 0;
   for (const auto& [setup, stats] : by_setup) {
     EPSIM_CHECK(stats.count() == seeds, "every setup has the same seeds");
+    if (!std::isfinite(stats.mean())) {
+      constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+      return {kNone, kNone, kNone, setup, setup, std::nullopt, std::nullopt};
+    }
     means.add(stats.mean());
     variance += stats.variance() / static_cast<double>(by_setup.size());
     if (out.max_setup.empty() || stats.mean() > out.max) {

@@ -46,7 +46,7 @@ struct ClaimRow {
   ClaimKind kind = ClaimKind::kCalibrated;
   double value = 0;
   std::optional<double> half_width;  // 95 %; none where nothing varies, or with one seed
-  double low = 0, high = 0;          // the tolerance, inclusive
+  double low = 0, high = 0;          // the tolerance, inclusive but for `no_effect`
   std::optional<double> no_effect;   // the value that would mean no effect, where the claim has a direction
   double stated = 0;                 // the paper's value as a number, for the direction
   bool must_hold = true;             // whether a miss fails the reproduction
@@ -56,6 +56,8 @@ struct ClaimRow {
 
   bool needs_prices() const { return kind == ClaimKind::kCalibrated || kind == ClaimKind::kTrend; }
   Verdict verdict() const;
+  // At the end of a tolerance that stops where the effect does: a direction that is not there.
+  bool is_no_effect() const;
   // Why, in a clause: "0.11 below the tolerance, in the claim's direction".
   std::string reason() const;
 };
@@ -90,6 +92,7 @@ struct SetupRatio {
 // Mean over setups of each setup's mean over seeds, and the setups whose mean is smallest and largest. The intervals
 // come from the variance between seeds, pooled over setups: Student's t with setups x (seeds - 1) degrees of freedom;
 // 1.96 deviations of what the searches do not resolve add to them.
+// Of a setup without a value nothing else has one: mean, min and max are not numbers, and there are no intervals.
 // Policies share random numbers inside a seed; setups must not, or their mean is told sharper than it is.
 struct RatioSummary {
   double mean = 0, min = 0, max = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "sim/core/check.h"
 #include "sim/report/format.h"
@@ -49,11 +50,15 @@ class FigureWork {
       MetricOf named = metric;
       if (metric.policy == "best" && claim_.best) {
         named.policy = best_on(here);
+        if (named.policy.empty()) {
+          return Measured{std::numeric_limits<double>::quiet_NaN(), 0};
+        }
       }
       return measured(evidence_, here, named, reading);
     });
   }
 
+  // "" where one of the policies has no value.
   std::string best_on(const std::string& setup) const {
     std::string out;
     double most = 0;
@@ -63,6 +68,9 @@ class FigureWork {
       double sum = 0;
       for (std::size_t k = 0; k < static_cast<std::size_t>(options_.seeds); ++k) {
         sum += measured(evidence_, setup, of, {.seed = k, .k = k_}).value;
+      }
+      if (!std::isfinite(sum)) {
+        return "";
       }
       if (out.empty() || sum > most) {
         most = sum;
@@ -97,8 +105,8 @@ class FigureWork {
     }
     bool best = false;
     figure_.value.each_metric([&](const MetricOf& metric) { best = best || metric.policy == "best"; });
-    if (claim_.best && best) {
-      words.push_back("the best is " + best_on(setups_.front().first));
+    if (const std::string name = claim_.best && best ? best_on(setups_.front().first) : ""; !name.empty()) {
+      words.push_back("the best is " + name);
     }
     if (figure_.setups.size() > 1 || !figure_.beside.empty()) {
       words.push_back(each_setup());

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -139,6 +140,14 @@ class ExpressionParser {
   std::size_t at_ = 0;
 };
 
+// The larger one, or the smaller; without a value where one of them has none, in whatever order they stand.
+Measured extreme(char op, const Measured& a, const Measured& b) {
+  if (!std::isfinite(a.value) || !std::isfinite(b.value)) {
+    return {std::numeric_limits<double>::quiet_NaN(), 0};
+  }
+  return (op == '>' ? b.value > a.value : b.value < a.value) ? b : a;
+}
+
 Measured combined(char op, const Measured& a, const Measured& b) {
   if (op == '*') {
     return {a.value * b.value, std::hypot(a.open, b.open)};
@@ -163,11 +172,7 @@ Measured Expression::value(const std::function<Measured(const MetricOf&)>& measu
   Measured out = parts.front().value(measure);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const Measured next = parts[i].value(measure);
-    if (op == '>' || op == '<') {
-      out = (op == '>') == (next.value > out.value) && next.value != out.value ? next : out;
-    } else {
-      out = combined(op, out, next);
-    }
+    out = op == '>' || op == '<' ? extreme(op, out, next) : combined(op, out, next);
   }
   return out;
 }

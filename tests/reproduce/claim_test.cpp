@@ -34,6 +34,32 @@ TEST_CASE("a verdict: inside the tolerance, on the claim's side of no effect, or
   CHECK(exact.verdict() == Verdict::kMissed);
   // A figure that is not a number is never reproduced.
   CHECK(ratio_claim(std::nan("")).verdict() == Verdict::kMissed);
+  ClaimRow open = ratio_claim(INFINITY);
+  open.high = kUnbounded;
+  CHECK(open.verdict() == Verdict::kMissed);
+}
+
+TEST_CASE("no effect at all is a miss where the tolerance ends there, and not inside it") {
+  ClaimRow row = ratio_claim(1.0);
+  row.low = 1;
+  row.high = kUnbounded;
+  CHECK(row.verdict() == Verdict::kMissed);
+  CHECK(row.reason() == "no effect at all");
+  row.value = 1.0001;
+  CHECK(row.verdict() == Verdict::kReproduced);
+  row.value = 1;
+  row.low = 0.92;  // a size about no effect
+  CHECK(row.verdict() == Verdict::kReproduced);
+}
+
+TEST_CASE("a setup without a value leaves none to the others, whichever comes first") {
+  for (const auto& [a, b] : {std::pair<double, double>{std::nan(""), 1.4}, {1.4, std::nan("")}, {1.4, INFINITY}}) {
+    const RatioSummary out = summarize_ratios(std::vector<SetupRatio>{{"a", 0, a}, {"b", 0, b}});
+    CHECK(std::isnan(out.mean));
+    CHECK(std::isnan(out.min));
+    CHECK(std::isnan(out.max));
+    CHECK(out.max_setup == (std::isfinite(a) ? "b" : "a"));
+  }
 }
 
 TEST_CASE("a reason says how far, and in which direction") {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -94,6 +95,17 @@ TEST_CASE_FIXTURE(Fixture, "the best policy has the largest mean over seeds") {
   claim.best = BestPolicy{parse_expression("knee(any)", kNames).metric, {"a", "b"}};
   CHECK(row(claim).value == doctest::Approx((3.0 / 1 + 3.0 / 2) / 2));
   CHECK(row(claim).note.find("the best is b") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "there is no best policy where one has no value") {
+  add("s1", "a", {searched(4)});
+  add("s1", "b", {searched(std::nan(""))});
+  for (const auto& order : {std::vector<std::string>{"a", "b"}, {"b", "a"}}) {
+    PaperClaim claim = claim_with("knee(best)", {{"s1", ""}});
+    claim.best = BestPolicy{parse_expression("knee(any)", kNames).metric, order};
+    CHECK(row(claim).verdict() == Verdict::kMissed);
+    CHECK(row(claim).note.find("the best") == std::string::npos);
+  }
 }
 
 TEST_CASE_FIXTURE(Fixture, "an exact figure is compared to nine digits") {

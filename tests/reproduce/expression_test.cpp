@@ -39,6 +39,14 @@ TEST_CASE("an expression: rank of operators, brackets, from the left") {
   CHECK(worked_out("largest(run.x(a), run.x(c), run.x(b)) - smallest(run.x(c), run.x(a))").value == 5);
 }
 
+TEST_CASE("the largest and the smallest of figures have no value where one has none, in any order") {
+  for (const char* text : {"largest(0 / 0, 3)", "largest(3, 0 / 0)", "smallest(0 / 0, 3)", "smallest(3, 0 / 0)",
+                           "largest(1 / 0, 3)", "smallest(3, 1 / 0)", "largest(1, 0 / 0, 2)"}) {
+    CAPTURE(text);
+    CHECK(std::isnan(worked_out(text).value));
+  }
+}
+
 TEST_CASE("what searches leave open adds as squares: shares of factors, amounts of terms") {
   // 3 % of 3 and 4 % of 4.
   CHECK(worked_out("knee(a) / knee(b)").open == doctest::Approx(0.05));
