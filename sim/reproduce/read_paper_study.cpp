@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 
 #include "sim/core/check.h"
@@ -131,12 +132,13 @@ class PaperReader {
     out.takes_long = in.optional<bool>("long", false);
     if (in.has("best")) {
       ConfigReader best = in.section("best");
-      out.best = BestPolicy{expression(best, "of", best.required<std::string>("of") + "(any)").metric,
-                            best.required<Names>("policies")};
+      const Expression of = expression(best, "of", best.required<std::string>("of") + "(any)");
+      best.check(of.op == 'm', "of", "name one metric.");
+      out.best = BestPolicy{of.metric, best.required<Names>("policies")};
       best.check(!out.best->policies.empty(), "policies", "name the policies of which one is best.");
     }
     for (ConfigReader& figure : in.list_of_sections("figures")) {
-      out.figures.push_back(read_figure(figure, in));
+      out.figures.push_back(read_figure(figure, in, out.best));
     }
     in.check((out.figures.empty() ? 0 : 1) + (out.held_by.empty() ? 0 : 1) + (out.open.empty() ? 0 : 1) == 1, "figures",
              "a claim has `figures`, or `held_by`: the file that checks it, or `open`: why nothing does yet.");
@@ -150,7 +152,7 @@ class PaperReader {
     return own ? own : of_claim;
   }
 
-  ClaimFigure read_figure(ConfigReader& in, ConfigReader& claim) {
+  ClaimFigure read_figure(ConfigReader& in, ConfigReader& claim, const std::optional<BestPolicy>& best) {
     ClaimFigure out;
     out.what = in.required<std::string>("what");
     out.paper = in.required<std::string>("paper");
@@ -163,34 +165,62 @@ class PaperReader {
     const auto value = shared<std::string>(in, claim, "value");
     in.check(value.has_value(), "value", "this key is required and missing, here and in the claim.");
     out.value = expression(in, "value", *value);
+    bool measures = false;
+    out.value.each_metric([&](const MetricOf&) { measures = true; });
+    in.check(measures, "value",
+             "it has no metric; a figure is of runs or plans. Arithmetic alone is `held_by` a test.");
     ConfigReader beside = in.section("beside");
     for (const std::string& name : beside.keys()) {
       out.beside.emplace_back(name, expression(beside, name, beside.required<std::string>(name)));
     }
     read_setups_of(in, claim, out);
+    check_metrics_of(in, best, out);
     read_tolerance(in, claim, out);
     return out;
   }
 
   void read_setups_of(ConfigReader& in, ConfigReader& claim, ClaimFigure& out) {
     ConfigReader others = in.section("others");
+    const auto one_setup = [&](const std::string& key, const std::string& name) {
+      const Names named = setups_named(others, key, {name});
+      others.check(named.size() == 1, key, "`others` sets one setup beside one.");
+      return named.front();
+    };
     for (const std::string& name : others.keys()) {
       const auto other = others.required<std::string>(name);
-      out.setups.emplace_back(setups_named(others, name, {name}).front(), setups_named(others, name, {other}).front());
+      out.setups.emplace_back(one_setup(name, name), one_setup(name, other));
     }
     const Names names = shared<Names>(in, claim, "setups").value_or(Names{});
+    const std::string key = out.setups.empty() ? "setups" : "others";
     in.check(names.empty() != out.setups.empty(), "setups",
              "a figure names its `setups`, here or in the claim, or `others`: setups with the ones set beside them.");
     for (const std::string& name : setups_named(in, "setups", names)) {
       out.setups.emplace_back(name, "");
     }
-    out.value.each_metric([&](const MetricOf& metric) {
-      for (const auto& [setup, other] : out.setups) {
-        in.check(!metric.other || !other.empty(), "value", "`other` needs `others`, which names the other setups.");
-        in.check(metric.study != "below_knee" || out_.below_knee.contains(metric.other ? other : setup), "value",
-                 fmt::format("below_knee.policies does not say whose knees count on {}.", setup));
-      }
-    });
+    std::set<std::string> once;
+    for (const auto& [setup, unused] : out.setups) {
+      in.check(once.insert(setup).second, key, fmt::format("{} is there twice, alone or in groups.", setup));
+    }
+  }
+
+  // What a figure's formulas, and the metric that says which policy is best, ask for on its setups.
+  void check_metrics_of(const ConfigReader& in, const std::optional<BestPolicy>& best,
+                        const ClaimFigure& figure) const {
+    const auto check = [&](const std::string& key, const Expression& formula) {
+      formula.each_metric([&](const MetricOf& metric) {
+        const bool by_best = best && metric.policy == "best" && best->of.study == "below_knee";
+        for (const auto& [setup, other] : figure.setups) {
+          in.check(!metric.other || !other.empty(), key, "`other` needs `others`, which names the other setups.");
+          in.check(
+              (metric.study != "below_knee" && !by_best) || out_.below_knee.contains(metric.other ? other : setup), key,
+              fmt::format("below_knee.policies does not say whose knees count on {}.", metric.other ? other : setup));
+        }
+      });
+    };
+    check("value", figure.value);
+    for (const auto& [name, formula] : figure.beside) {
+      check("beside", formula);
+    }
   }
 
   void read_tolerance(ConfigReader& in, ConfigReader& claim, ClaimFigure& out) {

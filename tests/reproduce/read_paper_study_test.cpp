@@ -94,6 +94,18 @@ TEST_CASE("a file of claims that is wrong is refused with line and key") {
                  {"below_knee.policies", "s1"}},
            Wrong{open + "{what: w, setups: [s1], value: run.steps(a), paper: less, no_effect: 1, at_least: 1}\n",
                  {"stated", "as a number"}},
+           Wrong{open + "{what: w, setups: [s1], value: 58 / 8, paper: x, at_least: 1}\n",
+                 {":11", "value", "no metric"}},
+           Wrong{open + "{what: w, setups: [s1, s1], value: run.steps(a), paper: x, at_least: 1}\n",
+                 {":11", "setups", "s1 is there twice"}},
+           Wrong{open + kGood + "at_least: 1, beside: {x: 'run.steps(a, other)'}}\n", {":11", "beside", "others"}},
+           Wrong{open + kGood + "at_least: 1, beside: {x: below_knee.steps(a)}}\n",
+                 {":11", "beside", "below_knee.policies", "s1"}},
+           Wrong{kHead + kClaim +
+                     "    best: {of: below_knee.steps, policies: [a]}\n    figures:\n      - {what: w, setups: [s1], "
+                     "value: run.steps(best), paper: x, at_least: 1}\n",
+                 {"value", "below_knee.policies", "s1"}},
+           Wrong{kHead + kClaim + "    best: {of: 1 + run.steps, policies: [a]}\n    open: z\n", {"of", "one metric"}},
            Wrong{"name: x\nstudy: y\nsetups: {searches: {scenario: s.yaml}}\n" + kClaim + "    open: z\n",
                  {"searches", "folder"}},
        }) {
