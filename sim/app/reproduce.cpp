@@ -119,8 +119,8 @@ std::string setting_of(const GatherOptions& options, const PaperNeeds& needs, bo
   return out + (quick ? " (quick)" : "");
 }
 
-// Every file that the setups and the overrides name. Refuses overrides that the first setup cannot be read with, before a
-// folder is made.
+// Every file that the setups and the overrides name. Refuses overrides that a setup cannot be read with, before a folder is
+// made.
 std::vector<InputFile> inputs_of(const PaperStudy& paper, const PaperNeeds& needs, const GatherOptions& options) {
   std::vector<fs::path> files;
   const auto add = [&](const fs::path& file) {
@@ -134,8 +134,8 @@ std::vector<InputFile> inputs_of(const PaperStudy& paper, const PaperNeeds& need
       add(file);
     }
   }
-  if (!needs.empty()) {
-    for (const fs::path& file : scenario_of(paper, needs.begin()->first, options, {}, {}, true).input_files) {
+  for (const auto& [setup, unused] : needs) {
+    for (const fs::path& file : scenario_of(paper, setup, options, {}, {}, true).input_files) {
       add(file);
     }
   }
