@@ -48,11 +48,34 @@ RequestTrace trace_of(const Scenario& scenario, std::size_t count, bool cut) {
   return out;
 }
 
-// Where only prompts are looked at, so are their bounds.
+// Where only prompts are looked at, so are their bounds: none may be left.
 GoodputOptions options_for(const GoodputOptions& options, bool cut) {
   GoodputOptions out = options;
   if (cut) {
     std::erase_if(out.slo.terms, [](const SloTerm& term) { return term.metric != LatencyMetric::kTtft; });
+  }
+  return out;
+}
+
+// The place in `slo` of what is term `index` of options_for(.., cut).
+int limit_in(const Slo& slo, bool cut, int index) {
+  for (std::size_t t = 0; cut && t < slo.terms.size(); ++t) {
+    if (slo.terms[t].metric == LatencyMetric::kTtft && index-- == 0) {
+      return static_cast<int>(t);
+    }
+  }
+  return cut ? 0 : index;
+}
+
+// Without a bound, a deployment holds what it completes in a steady state.
+LoadPoint measured_point(const RunResult& run, double rate, const GoodputOptions& given, bool cut) {
+  const GoodputOptions options = options_for(given, cut);
+  LoadPoint out = measure_load_point(run, rate, options);
+  if (options.slo.any()) {
+    out.slo.limit = limit_in(given.slo, cut, out.slo.limit);
+  } else {
+    out.slo.holds = out.stable && out.completed >= options.min_completed * out.measured_offered;
+    out.slo.decided = true;
   }
   return out;
 }
@@ -206,7 +229,6 @@ CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<Cap
 CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double rate, bool cut) {
   return kept(cut ? "prompts" : "ask", pools, rate, [&] {
     const auto deployment = ready(question_, pools, &plans_);
-    const GoodputOptions options = options_for(question_.options, cut);
     const std::size_t most = deployment->scenario.make_requests
                                  ? question_.most_requests
                                  : std::min(question_.most_requests, deployment->scenario.requests.requests.size());
@@ -220,11 +242,11 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double 
         out.point.requests = static_cast<std::int64_t>(count);
         return out;
       }
-      out.point = measure_load_point(run, rate, options);
+      out.point = measured_point(run, rate, question_.options, cut);
       if (told(out.point) || count >= most) {
         return out;
       }
-      count = std::min(most, std::max(3 * count, requests_needed(out.point, options)));
+      count = std::min(most, std::max(3 * count, requests_needed(out.point, question_.options)));
     }
   });
 }
@@ -253,7 +275,7 @@ CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool 
                                                                 : p.e2e_s;
       if (const double excess = std::log(is.mean / term.bound.count()); excess > p.slo.excess) {
         p.slo.excess = excess;
-        p.slo.limit = static_cast<int>(t);
+        p.slo.limit = limit_in(question_.options.slo, cut, static_cast<int>(t));
       }
     }
     p.slo.holds = p.slo.excess <= 0;
