@@ -26,23 +26,27 @@ std::string perfect_balance() {
 
 }  // namespace
 
+int CapacityChain::paid(const CapacityPool& pool) const {
+  return pool.nodes() + question_.spare * pool.design.nodes;
+}
+
 int CapacityChain::offset_of(const std::string& policy) const {
   const auto found = feeders_.find(policy);
-  return found == feeders_.end() ? 0 : found->second.nodes();
+  return found == feeders_.end() ? 0 : paid(found->second);
 }
 
 int CapacityChain::limit_of(const CapacityDesign& design) const {
   int nodes = question_.most_nodes;
   if (out_.best) {
-    nodes = out_.best->nodes() + offset_of(out_.best->design.policy) - 1;
+    nodes = paid(*out_.best) + offset_of(out_.best->design.policy) - 1;
   }
   int offset = offset_of(design.policy);
   if (design.policy == perfect_balance()) {  // it stands for all policies
     for (const auto& [policy, feeder] : feeders_) {
-      offset = offset == 0 ? feeder.nodes() : std::min(offset, feeder.nodes());
+      offset = offset == 0 ? paid(feeder) : std::min(offset, paid(feeder));
     }
   }
-  return (nodes - offset) / design.nodes;
+  return (nodes - offset) / design.nodes - question_.spare;
 }
 
 std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design, int instances) const {
@@ -88,8 +92,8 @@ void CapacityChain::set_best(CapacityRow row) {
   if (best_row_) {
     CapacityRow& before = out_.rows[*best_row_];
     before.status = CapacityStatus::kHolds;
-    before.reason = fmt::format("{} nodes hold; {} need {}", before.instances * before.design.nodes,
-                                name_of(row.design), row.instances * row.design.nodes);
+    before.reason = fmt::format("{} nodes hold; {} need {}", paid({before.design, before.instances}),
+                                name_of(row.design), paid({row.design, row.instances}));
   }
   out_.best = CapacityPool{row.design, row.instances};
   out_.answer = *row.answer;
@@ -272,8 +276,8 @@ ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts, st
     rows.push_back(layout_row(layout));
   }
   // The fewest nodes by the bounds first: a good answer early leaves the others one question each.
-  const auto key = [](const CapacityRow& row) {
-    return std::pair(row.bound * row.design.nodes, row.answer ? row.answer->point.e2e_s.mean : 0);
+  const auto key = [&](const CapacityRow& row) {
+    return std::pair(paid({row.design, row.bound}), row.answer ? row.answer->point.e2e_s.mean : 0);
   };
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const CapacityRow& a, const CapacityRow& b) { return key(a) < key(b); });

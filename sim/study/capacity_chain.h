@@ -45,6 +45,7 @@ class CapacityChain {
   // The most instances with which the design needs fewer nodes than the best.
   int limit_of(const CapacityDesign& design) const;
   int offset_of(const std::string& policy) const;
+  int paid(const CapacityPool& pool) const;  // nodes, with those of its spare instances
   std::string failure(const CapacityRow& row) const;
   void set_best(CapacityRow row);
 

@@ -40,7 +40,7 @@ struct CapacityQuestion {
   GoodputOptions options;               // with the SLO
   std::vector<CapacityDesign> layouts;  // without policies; decode ones need prefill ones of their kind of node
   std::vector<std::string> policies;    // the first is asked where there is nothing to compare with yet
-  int most_nodes = 128;                 // of a deployment, spare ones left out
+  int most_nodes = 128;                 // of a deployment, spare ones, too
   int spare = 0;                        // instances of each pool beyond those that hold the SLO
   std::size_t first_requests = 400;     // of a run; more where they do not tell
   std::size_t most_requests = 12'000;
