@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "sim/cluster/prepare.h"
@@ -70,6 +72,50 @@ void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const st
 
 bool holds(const CapacityAnswer& answer) { return answer.refused.empty() && answer.point.slo.holds; }
 
+// What of a design prefill and decode instances must have in common.
+std::vector<std::string> value_of(const CapacityDesign& design) {
+  std::vector<std::string> out{design.engine, design.dtype};
+  out.insert(out.end(), design.settings.begin(), design.settings.end());
+  return out;
+}
+
+// Every value that is named must be one that some design can have: throws the InputError of the first where none can. A
+// design that does not go together is a row of the ledger; a name that means nothing is not.
+void check_values(const CapacityQuestion& question) {
+  std::set<std::vector<std::string>> tried;
+  const auto check = [&](const auto& has) {
+    std::exception_ptr first;
+    for (const CapacityDesign& layout : question.layouts) {
+      for (const std::string& policy : question.policies) {
+        CapacityDesign design = layout;
+        design.policy = policy;
+        if (!has(design)) {
+          continue;
+        }
+        std::vector<CapacityPool> pools(design.role == InstanceRole::kWhole ? 1 : 2, {design, 1});
+        try {
+          read_scenario(capacity_scenario(question, pools), {policy});
+          return;
+        } catch (const InputError&) {
+          first = first ? first : std::current_exception();
+        }
+      }
+    }
+    if (first) {
+      std::rethrow_exception(first);
+    }
+  };
+  for (const std::string& policy : question.policies) {
+    check([&](const CapacityDesign& d) { return d.policy == policy; });
+  }
+  for (const CapacityDesign& layout : question.layouts) {
+    const std::vector<std::string> value = value_of(layout);
+    if (tried.insert(value).second) {
+      check([&](const CapacityDesign& d) { return value_of(d) == value; });
+    }
+  }
+}
+
 // The pool that what fails first asks to grow: prefill instances for prompts, decode ones for the rest.
 CapacityPool& short_pool(const CapacityQuestion& question, const CapacityAnswer& answer,
                          std::vector<CapacityPool>& pools) {
@@ -82,6 +128,7 @@ CapacityPool& short_pool(const CapacityQuestion& question, const CapacityAnswer&
 }  // namespace
 
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control) {
+  check_values(question);
   std::vector<std::string> nodes;
   for (const CapacityDesign& layout : question.layouts) {
     if (std::find(nodes.begin(), nodes.end(), layout.node) == nodes.end()) {

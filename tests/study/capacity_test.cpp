@@ -42,10 +42,10 @@ int fewest_by_exhaustion(const CapacityQuestion& q) {
     for (const std::string& policy : q.policies) {
       CapacityDesign design = layout;
       design.policy = policy;
-      for (int count = 1; count * design.nodes <= q.most_nodes; ++count) {
+      for (int count = 1; (count + q.spare) * design.nodes <= q.most_nodes; ++count) {
         const CapacityAnswer answer = runs.ask({{design, 1}}, q.rate / count);
         if (answer.refused.empty() && answer.point.slo.holds) {
-          fewest = std::min(fewest, count * design.nodes);
+          fewest = std::min(fewest, (count + q.spare) * design.nodes);
           break;
         }
       }
@@ -57,11 +57,13 @@ int fewest_by_exhaustion(const CapacityQuestion& q) {
 }  // namespace
 
 TEST_CASE("the capacity search finds as few nodes as asking every design does") {
-  for (const double rate : {1500.0}) {
+  for (const int spare : {0, 2}) {
+    const double rate = 1500;
     for (const char* slo : {"ttft.p99<60ms", "ttft.mean<60ms,tpot.mean<8ms"}) {
-      CAPTURE(rate);
+      CAPTURE(spare);
       CAPTURE(slo);
-      const CapacityQuestion q = small_question(rate, slo);
+      CapacityQuestion q = small_question(rate, slo);
+      q.spare = spare;
       const int fewest = fewest_by_exhaustion(q);
       const CapacityStudy study = search_capacity(q, {});
       if (fewest > q.most_nodes) {
@@ -90,6 +92,25 @@ TEST_CASE("prefill and decode instances are counted apart, and the whole deploym
   REQUIRE(option.whole);
   CHECK(option.whole->point.slo.holds);
   CHECK(option.whole->point.offered == q.rate);
+}
+
+TEST_CASE("an SLO without a bound of prompts leaves prefill instances to their steady state") {
+  for (const char* slo : {"tpot.p99<50ms", "tpot.p99<50ms,ttft.p99<500ms"}) {
+    CAPTURE(slo);
+    CapacityQuestion q = small_question(100, slo);
+    q.layouts = {{InstanceRole::kPrefill, "DGX-H100", 1, 8, "sglang", "bf16", 8},
+                 {InstanceRole::kDecode, "DGX-H100", 1, 8, "sglang", "bf16", 8}};
+    CHECK(search_capacity(q, {}).options.size() == 1);
+  }
+}
+
+TEST_CASE("a name that no design can have is bad input, not a design that does not fit") {
+  CapacityQuestion q = small_question(100, "ttft.p99<60ms");
+  q.policies = {"contiguous", "eplbb"};
+  CHECK_THROWS_AS(search_capacity(q, {}), InputError);
+  q.policies = {"contiguous"};
+  q.layouts.front().engine = "sglnag";
+  CHECK_THROWS_AS(search_capacity(q, {}), InputError);
 }
 
 TEST_CASE("threads do not change what a capacity search finds") {
