@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -24,6 +25,7 @@ namespace {
 
 constexpr double kPeak = 3600;         // seconds of a trace that the demand is taken from
 constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of a question
+constexpr double kMostNumber = 1e9;    // of any option, so that whole ones fit
 constexpr std::size_t kQuickRequests = 300;
 
 // Options by name, from the command line or else the file.
@@ -54,22 +56,31 @@ class Given {
     return file_ ? file_->maybe<std::vector<std::string>>(key(name)).value_or(std::vector<std::string>{})
                  : std::vector<std::string>{};
   }
-  double number(const std::string& name, double fallback) {
+  // At least `least`.
+  double number(const std::string& name, double fallback, double least = 0) {
     const auto text = word(name);
     std::string rest;
     const double value = text ? parse(name, *text, rest) : fallback;
-    if (!rest.empty()) {
-      throw InputError({"", 0, name}, fmt::format("'{}' is not a number.", *text));
+    if (!rest.empty() || value < least) {
+      throw InputError({"", 0, name}, fmt::format("'{}' is not a number of at least {}.", *text, least));
     }
     return value;
   }
+  int whole(const std::string& name, int fallback, int least) {
+    const double value = number(name, fallback, least);
+    if (value != static_cast<int>(value)) {
+      throw InputError({"", 0, name}, fmt::format("{} is not a whole number.", value));
+    }
+    return static_cast<int>(value);
+  }
   // "20/s", "400usd/h", "200kW": the number, before one of the units.
-  double quantity(const std::string& name, const std::string& unit, double fallback) {
+  double quantity(const std::string& name, const std::string& unit, double fallback, bool may_be_zero = false) {
     const auto text = word(name);
     std::string rest;
     const double value = text ? parse(name, *text, rest) : fallback;
-    if (text && rest != unit) {
-      throw InputError({"", 0, name}, fmt::format("'{}' is not a number with the unit {}.", *text, unit));
+    if (text && (rest != unit || value < 0 || (value == 0 && !may_be_zero))) {
+      throw InputError({"", 0, name}, fmt::format("'{}' is not a number {} the unit {}.", *text,
+                                                  rest == unit ? "above 0 with" : "with", unit));
     }
     return value;
   }
@@ -111,6 +122,9 @@ class Given {
     try {
       const double value = std::stod(text, &used);
       rest = text.substr(used);
+      if (!(std::abs(value) <= kMostNumber)) {
+        throw std::out_of_range(text);
+      }
       return value;
     } catch (const std::exception&) {
       throw InputError({"", 0, name}, fmt::format("'{}' is not a number.", text));
@@ -307,7 +321,7 @@ CapacityRequest read_capacity_request(const po::variables_map& values) {
   q.options.slo = slo_of(given);
   q.options.min_requests_ratio = kAskedFillings;
   out.growth = given.number("growth", 0);
-  q.spare = static_cast<int>(given.number("spare", 0));
+  q.spare = given.whole("spare", 0, 0);
   q.policies = given.list("policies", out.quick ? std::string(experts_in_order().name) : "contiguous,base,eplb,craft");
   q.settings = given.scenario();
   if (values.count("set") > 0) {
@@ -315,8 +329,8 @@ CapacityRequest read_capacity_request(const po::variables_map& values) {
     q.settings.insert(q.settings.end(), own.begin(), own.end());
   }
   read_demand(given, out);
-  q.most_nodes = static_cast<int>(given.number("max-nodes", 128));
-  q.seeds = static_cast<int>(given.number("seeds", out.quick ? 0 : 3));
+  q.most_nodes = given.whole("max-nodes", 128, 1);
+  q.seeds = given.whole("seeds", out.quick ? 0 : 3, 0);
   if (out.quick) {
     q.first_requests = q.most_requests = kQuickRequests;
     q.check_whole = false;
@@ -328,8 +342,9 @@ CapacityRequest read_capacity_request(const po::variables_map& values) {
   }
   for (const std::string& text : given.repeated("price")) {
     out.prices.own.push_back(parse_price(text));
+    find_node(out.prices.own.back().node);  // throws where there is none
   }
-  out.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0);
+  out.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
   out.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
   out.most_watts = 1e3 * given.quantity("power", "kW", 0);
   given.finish();
