@@ -71,8 +71,10 @@ void decide(CapacityPlan& plan) {
   if (!plan.order.empty()) {
     // The least power among those that the budget allows may be another.
     const auto allowed = [&](std::size_t i) {
-      return (plan.most_usd_per_hour <= 0 || plan.costs[i].usd_per_hour <= plan.most_usd_per_hour) &&
-             (plan.most_watts <= 0 || plan.costs[i].watts <= plan.most_watts);
+      // What costs an unknown sum, or draws unknown power, keeps no limit.
+      const CapacityCost& cost = plan.costs[i];
+      return (plan.most_usd_per_hour <= 0 || (cost.price && cost.usd_per_hour <= plan.most_usd_per_hour)) &&
+             (plan.most_watts <= 0 || (cost.watts > 0 && cost.watts <= plan.most_watts));
     };
     std::stable_partition(plan.order.begin(), plan.order.end(), allowed);
     plan.feasible = allowed(plan.order.front());
