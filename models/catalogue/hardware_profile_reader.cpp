@@ -229,6 +229,8 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
     in.check(!in.has("fitted"), "fitted", "a profile has either fitted, for all engines, or kernels, by engine.");
     ConfigReader kernels = in.section("kernels");
     for (const std::string& engine : kernels.keys()) {
+      kernels.check(engine != "deepep", engine,
+                    "the kernels of a backend's experts are `expert_kernels: {deepgemm: FIT}` beside `kernels`.");
       out.kernels.push_back({engine, kernels.required<std::vector<std::string>>(engine)});
       kernels.check(!out.kernels.back().fits.empty(), engine, "names the fits of its kernels, at least one.");
     }

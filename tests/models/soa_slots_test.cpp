@@ -58,6 +58,38 @@ TEST_CASE("of drawn counts, as many experts have a row as chance says") {
   }
 }
 
+TEST_CASE("rows that were drawn with little variance are chances") {
+  // 256 experts alike, top-8, 32 tokens: an expert has one row on average, and one or more with chance 1 - (1 - 8 / 256)^32.
+  LoadWindow even(1, 256);
+  std::fill(even.layer(0).begin(), even.layer(0).end(), 1.0);
+  const double expected = 256 * (1 - std::pow(1 - 8.0 / 256, 32.0));
+  for (const auto& [overdispersion, counted] : {std::pair{0.01, false}, {0.3, false}, {1.0, true}}) {
+    CAPTURE(overdispersion);
+    const WindowLoadSource source(even, 8, overdispersion, Seed{3});
+    StepLoads loads;
+    double as_flagged = 0, otherwise = 0;
+    constexpr int kSteps = 200;
+    for (int step = 0; step < kSteps; ++step) {
+      source.draw(step, std::array{std::int64_t{32}}, loads);
+      for (const float pi : loads.row(0, 0)) {
+        const double count = static_cast<double>(pi) * 32;
+        as_flagged += (counted ? at_least_one_drawn(count) : at_least_one(count)) / kSteps;
+        otherwise += (counted ? at_least_one(count) : at_least_one_drawn(count)) / kSteps;
+      }
+    }
+    CHECK(loads.counted == counted);
+    CHECK(as_flagged == doctest::Approx(expected).epsilon(0.12));
+    CHECK(std::abs(as_flagged - expected) < std::abs(otherwise - expected));
+  }
+}
+
+TEST_CASE("loads that are filled anew are chances until said otherwise") {
+  StepLoads loads;
+  loads.counted = true;
+  loads.resize(1, 1, 4);
+  CHECK_FALSE(loads.counted);
+}
+
 TEST_CASE("slots beside each other give what slot by slot gives") {
   const LayerPlacement layer = uneven_layer();
   const SoaSlots columns(layer, common_lanes({.gpus = 3, .gpus_per_node = 3}));

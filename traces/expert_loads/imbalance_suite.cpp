@@ -126,7 +126,6 @@ void ImbalanceSource::draw(const StepAt& at, std::span<const std::int64_t> token
   const bool by_source = spec_.kind == Imbalance::kSourceRagged && tokens.size() > 1;
   const std::size_t sources = by_source ? tokens.size() : 1;
   out.resize(layers_, static_cast<int>(sources), experts_);
-  out.counted = false;
   for (int l = 0; l < layers_; ++l) {
     for (std::size_t s = 0; s < sources; ++s) {
       fill(l, at.number, s, sources, out.row(l, static_cast<int>(s)));

@@ -196,7 +196,6 @@ void ReplayLoadSource::draw(const StepAt& at, std::span<const std::int64_t> toke
   const std::int64_t row = at.number % rows_->rows();
   const std::shared_ptr<const Block> rows = block(row / rows_per_block_);
   out.resize(rows_->layers(), sources_, rows_->experts());
-  out.counted = false;
   const auto place = static_cast<std::size_t>(row % rows_per_block_);
   std::copy_n(rows->loads.data() + place * row_size_, row_size_, out.per_token.begin());
   if (row_ids_ > 0) {

@@ -142,7 +142,7 @@ WindowLoadSource::WindowLoadSource(const LoadWindow& window, int top_k, double o
 
 void WindowLoadSource::draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const {
   out.resize(layers_, 1, experts_);
-  out.counted = overdispersion_ > 0;
+  out.counted = StepLoads::drawn_as_counts(overdispersion_);
   const std::int64_t total = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
   if (overdispersion_ > 0 && total > 0) {
     draw_around(at.number, static_cast<float>(1.0 / std::sqrt(static_cast<double>(total))), out);

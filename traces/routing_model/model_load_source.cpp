@@ -167,7 +167,7 @@ void ModelLoadSource::draw_mixed(const StepAt& at, std::span<const std::int64_t>
     source.decodes += decodes.empty() ? 0 : decodes[r];
   }
   out.resize(layers(), static_cast<int>(brought.size()), experts());
-  out.counted = true;
+  out.counted = StepLoads::drawn_as_counts(law_->model().overdispersion);
   draw_step(at.number, brought, false, out.per_token);
 }
 
