@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
-#include <set>
+#include <limits>
 #include <utility>
 
 #include "sim/cluster/prepare.h"
@@ -40,11 +40,12 @@ void search_whole(CapacityRuns& runs, const CapacityQuestion& question, const st
       CapacityChain(runs, question, {}).search(layouts_of(question, node, InstanceRole::kWhole), question.policies);
   append(out.rows, std::move(chain.rows));
   if (chain.best) {
-    out.options.push_back({{*chain.best}, question.spare, chain.answer, {}, 0, {}});
+    out.options.push_back({{*chain.best}, question.spare, chain.alone, chain.answer, {}, 0, {}});
   }
 }
 
-// A deployment runs one policy, so the prefill instances are counted for each, and the decode ones beside them.
+// A deployment runs one policy, so the prefill instances are counted for each, and the decode ones beside them;
+// likewise for what else all of its instances share.
 void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const std::string& node, NodeResult& out) {
   const std::vector<CapacityDesign> prefill = layouts_of(question, node, InstanceRole::kPrefill);
   const std::vector<CapacityDesign> decode = layouts_of(question, node, InstanceRole::kDecode);
@@ -52,37 +53,35 @@ void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const st
     return;
   }
   Feeders feeders;
-  for (const std::string& policy : question.policies) {
-    ChainResult chain = CapacityChain(runs, question, {}).search(prefill, {policy});
-    append(out.rows, std::move(chain.rows));
-    if (chain.best) {
-      feeders.emplace(policy, *chain.best);
+  for (std::vector<CapacityDesign> rest = prefill; !rest.empty();) {
+    const CapacityDesign first = rest.front();
+    const auto alike = std::stable_partition(rest.begin(), rest.end(),
+                                             [&](const CapacityDesign& d) { return !go_together(d, first); });
+    for (const std::string& policy : question.policies) {
+      ChainResult chain = CapacityChain(runs, question, {}).search({alike, rest.end()}, {policy});
+      append(out.rows, std::move(chain.rows));
+      if (chain.best) {
+        feeders.push_back(*chain.best);
+      }
     }
-  }
-  if (feeders.empty()) {
-    return;
+    rest.erase(alike, rest.end());
   }
   ChainResult chain = CapacityChain(runs, question, feeders).search(decode, question.policies);
   append(out.rows, std::move(chain.rows));
   if (chain.best) {
-    out.options.push_back(
-        {{feeders.at(chain.best->design.policy), *chain.best}, question.spare, chain.answer, {}, 0, {}});
+    const auto feeder = std::find_if(feeders.begin(), feeders.end(), [&](const CapacityPool& pool) {
+      return pool.design.policy == chain.best->design.policy && go_together(pool.design, chain.best->design);
+    });
+    out.options.push_back({{*feeder, *chain.best}, question.spare, chain.alone, chain.answer, {}, 0, {}});
   }
 }
 
 bool holds(const CapacityAnswer& answer) { return answer.refused.empty() && answer.point.slo.holds; }
 
-// What of a design prefill and decode instances must have in common.
-std::vector<std::string> value_of(const CapacityDesign& design) {
-  std::vector<std::string> out{design.engine, design.dtype};
-  out.insert(out.end(), design.settings.begin(), design.settings.end());
-  return out;
-}
-
 // Every value that is named must be one that some design can have: throws the InputError of the first where none can. A
 // design that does not go together is a row of the ledger; a name that means nothing is not.
 void check_values(const CapacityQuestion& question) {
-  std::set<std::vector<std::string>> tried;
+  std::vector<CapacityDesign> tried;
   const auto check = [&](const auto& has) {
     std::exception_ptr first;
     for (const CapacityDesign& layout : question.layouts) {
@@ -109,11 +108,18 @@ void check_values(const CapacityQuestion& question) {
     check([&](const CapacityDesign& d) { return d.policy == policy; });
   }
   for (const CapacityDesign& layout : question.layouts) {
-    const std::vector<std::string> value = value_of(layout);
-    if (tried.insert(value).second) {
-      check([&](const CapacityDesign& d) { return value_of(d) == value; });
+    const auto alike = [&](const CapacityDesign& d) { return go_together(d, layout); };
+    if (std::none_of(tried.begin(), tried.end(), alike)) {
+      tried.push_back(layout);
+      check(alike);
     }
   }
+}
+
+// The worst value / allowed, as a logarithm; of what is overloaded nothing bounds it.
+double times_missed(const CapacityAnswer& answer) {
+  const double excess = answer.point.slo.excess;
+  return excess > 0 ? excess : std::numeric_limits<double>::infinity();
 }
 
 // The pool that what fails first asks to grow: prefill instances for prompts, decode ones for the rest.
@@ -126,6 +132,17 @@ CapacityPool& short_pool(const CapacityQuestion& question, const CapacityAnswer&
 }
 
 }  // namespace
+
+std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows) {
+  const CapacityRow* out = nullptr;
+  for (const CapacityRow& row : rows) {
+    const bool told = row.answer && row.answer->refused.empty() && !row.answer->point.slo.holds;
+    if (told && (out == nullptr || times_missed(*row.answer) < times_missed(*out->answer))) {
+      out = &row;
+    }
+  }
+  return out == nullptr ? std::nullopt : std::optional(*out);
+}
 
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control) {
   check_values(question);
@@ -145,12 +162,8 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
     append(out.rows, std::move(result.rows));
     std::move(result.options.begin(), result.options.end(), std::back_inserter(out.options));
   }
-  for (const CapacityRow& row : out.rows) {
-    const bool told = row.answer && row.answer->refused.empty() && !row.answer->point.slo.holds;
-    if (out.options.empty() && told &&
-        (!out.nearest || row.answer->point.slo.excess < out.nearest->answer->point.slo.excess)) {
-      out.nearest = row;
-    }
+  if (out.options.empty()) {
+    out.nearest = nearest_of(out.rows);
   }
   out.runs = runs.runs();
   return out;
@@ -159,10 +172,10 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
 void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option) {
   CapacityRuns runs(question, control);
   if (question.check_whole) {
-    option.whole = runs.ask(option.pools, question.rate);
+    option.whole = runs.ask(option.pools, question.rate, option.alone);
     for (; !holds(*option.whole) && option.whole->refused.empty() && option.grown < kMostGrowth; ++option.grown) {
       ++short_pool(question, *option.whole, option.pools).instances;
-      option.whole = runs.ask(option.pools, question.rate);
+      option.whole = runs.ask(option.pools, question.rate, option.alone);
     }
   }
   if (question.seeds > 0) {

@@ -8,6 +8,7 @@
 // as a whole, with its router, and grows until it holds.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ namespace epsim {
 
 // Ledger and options. Throws StudyInterrupted, and InputError where no design can be read.
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control);
+
+// Of the designs that were run and do not hold, the one that misses its bounds by least; overloads come last.
+std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows);
 
 // The check of the whole deployment, which grows by instances until it holds, and its highest rate. Throws as above.
 void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option);

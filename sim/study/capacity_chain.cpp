@@ -26,27 +26,36 @@ std::string perfect_balance() {
 
 }  // namespace
 
+bool go_together(const CapacityDesign& a, const CapacityDesign& b) {
+  return a.engine == b.engine && a.dtype == b.dtype && a.settings == b.settings;
+}
+
 int CapacityChain::paid(const CapacityPool& pool) const {
   return pool.nodes() + question_.spare * pool.design.nodes;
 }
 
-int CapacityChain::offset_of(const std::string& policy) const {
-  const auto found = feeders_.find(policy);
-  return found == feeders_.end() ? 0 : paid(found->second);
+const CapacityPool* CapacityChain::feeder_of(const CapacityDesign& design) const {
+  const CapacityPool* out = nullptr;
+  for (const CapacityPool& feeder : feeders_) {
+    const bool feeds = feeder.design.policy == design.policy || design.policy == perfect_balance();
+    if (feeds && go_together(feeder.design, design) && (out == nullptr || paid(feeder) < paid(*out))) {
+      out = &feeder;
+    }
+  }
+  return out;
+}
+
+int CapacityChain::offset_of(const CapacityDesign& design) const {
+  const CapacityPool* feeder = feeder_of(design);
+  return feeder == nullptr ? 0 : paid(*feeder);
 }
 
 int CapacityChain::limit_of(const CapacityDesign& design) const {
   int nodes = question_.most_nodes;
   if (out_.best) {
-    nodes = paid(*out_.best) + offset_of(out_.best->design.policy) - 1;
+    nodes = paid(*out_.best) + offset_of(out_.best->design) - 1;
   }
-  int offset = offset_of(design.policy);
-  if (design.policy == perfect_balance()) {  // it stands for all policies
-    for (const auto& [policy, feeder] : feeders_) {
-      offset = offset == 0 ? paid(feeder) : std::min(offset, paid(feeder));
-    }
-  }
-  return (nodes - offset) / design.nodes - question_.spare;
+  return (nodes - offset_of(design)) / design.nodes - question_.spare;
 }
 
 std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design, int instances) const {
@@ -58,15 +67,15 @@ std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design,
     decode.role = InstanceRole::kDecode;
     return {{design, 1}, {decode, 1}};
   }
-  const auto found = feeders_.find(design.policy);
-  CapacityPool feeder = found != feeders_.end() ? found->second : feeders_.begin()->second;
+  CapacityPool feeder = *feeder_of(design);
   feeder.design.policy = design.policy;
   feeder.instances = (feeder.instances + instances - 1) / instances;  // each has its share of the rate at most
   return {feeder, {design, 1}};
 }
 
-CapacityAnswer CapacityChain::ask(const CapacityDesign& design, int instances) {
-  return runs_.ask(pools_for(design, instances), question_.rate / instances, design.role == InstanceRole::kPrefill);
+CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
+  return runs_.ask(pools_for(row.design, instances), question_.rate / instances, row.alone,
+                   row.design.role == InstanceRole::kPrefill);
 }
 
 std::string CapacityChain::failure(const CapacityRow& row) const {
@@ -97,6 +106,7 @@ void CapacityChain::set_best(CapacityRow row) {
   }
   out_.best = CapacityPool{row.design, row.instances};
   out_.answer = *row.answer;
+  out_.alone = row.alone;
   row.status = CapacityStatus::kBest;
   row.reason.clear();
   best_row_ = out_.rows.size();
@@ -115,7 +125,7 @@ void CapacityChain::descend(CapacityRow row, int low, KnownFailure failed) {
       const double guess = failed.instances * std::exp(span * failed.strain / (failed.strain - above));
       middle = std::clamp(static_cast<int>(std::lround(guess)), low, high - 1);
     }
-    CapacityAnswer answer = ask(row.design, middle);
+    CapacityAnswer answer = ask(row, middle);
     if (answer.refused.empty() && answer.point.slo.holds) {
       high = middle;
       row.answer = std::move(answer);
@@ -135,7 +145,7 @@ void CapacityChain::first_best(CapacityRow row) {
   KnownFailure failed;
   int count = std::min(most, static_cast<int>(std::ceil(row.bound / kUsualShare)));
   for (;;) {
-    row.answer = ask(row.design, count);
+    row.answer = ask(row, count);
     row.instances = count;
     if (!row.answer->refused.empty() || row.answer->point.slo.holds || count >= most) {
       break;
@@ -173,7 +183,7 @@ void CapacityChain::try_policy(CapacityRow row) {
     first_best(std::move(row));
     return;
   }
-  row.answer = ask(row.design, limit);
+  row.answer = ask(row, limit);
   row.instances = limit;
   if (row.answer->refused.empty() && row.answer->point.slo.holds) {
     const int low = row.bound;
@@ -211,16 +221,13 @@ CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
                     name_of(question_.options.slo.terms[static_cast<std::size_t>(alone.point.slo.limit)]));
     return row;
   }
-  // Requests hold KV memory at least for as long as one that is alone, with half of its answer on average.
-  const LoadPoint& p = alone.point;
-  const double stay = layout.role == InstanceRole::kPrefill  ? p.ttft_s.mean
-                      : layout.role == InstanceRole::kDecode ? p.e2e_s.mean - p.ttft_s.mean
-                                                             : p.e2e_s.mean;
-  const double room = static_cast<double>(alone.kv_tokens) / (alone.input_tokens + alone.output_tokens / 2);
-  row.answer = alone;
-  if (const int by_room = static_cast<int>(std::ceil(question_.rate * stay / room)); by_room > row.bound) {
+  row.alone = alone;
+  const double room = static_cast<double>(alone.kv_tokens);
+  if (const int by_room = static_cast<int>(std::ceil(question_.rate * alone.held_token_s / room));
+      by_room > row.bound) {
     row.bound = by_room;
-    row.reason = fmt::format("KV room for {:.0f} requests, each {:.3g} s when alone", room, stay);
+    row.reason = fmt::format("their KV room of {:.4g} tokens each, of which requests hold {:.4g} at least", room,
+                             question_.rate * alone.held_token_s);
   }
   row.status = CapacityStatus::kHolds;
   return row;
@@ -231,7 +238,6 @@ void CapacityChain::try_layout(const CapacityRow& layout, const std::vector<std:
   const auto of_policy = [&](const std::string& policy) {
     CapacityRow row = layout;
     row.design.policy = policy;
-    row.answer.reset();
     return row;
   };
   if (layout.status != CapacityStatus::kHolds) {
@@ -247,9 +253,8 @@ void CapacityChain::try_layout(const CapacityRow& layout, const std::vector<std:
   }
   const int limit = limit_of(layout.design);
   CapacityRow ceiling = layout;
-  ceiling.answer.reset();
   if (out_.best && policies.size() - next > 1 && layout.bound <= limit) {
-    ceiling.answer = ask(layout.design, limit);
+    ceiling.answer = ask(layout, limit);
     ceiling.instances = limit;
   }
   const bool out = ceiling.answer && ceiling.answer->refused.empty() && !ceiling.answer->point.slo.holds;
@@ -264,25 +269,40 @@ void CapacityChain::try_layout(const CapacityRow& layout, const std::vector<std:
   }
 }
 
-ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts, std::vector<std::string> policies) {
-  if (!layouts.empty() && layouts.front().role == InstanceRole::kDecode) {
-    std::erase_if(policies, [&](const std::string& policy) { return !feeders_.contains(policy); });
-  }
-  if (policies.empty()) {
-    return std::move(out_);
-  }
+std::vector<std::string> CapacityChain::fed(const CapacityDesign& layout, std::vector<std::string> policies) const {
+  std::erase_if(policies, [&](const std::string& policy) {
+    CapacityDesign design = layout;
+    design.policy = policy;
+    return design.role == InstanceRole::kDecode && feeder_of(design) == nullptr;
+  });
+  return policies;
+}
+
+ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts,
+                                  const std::vector<std::string>& policies) {
   std::vector<CapacityRow> rows;
   for (const CapacityDesign& layout : layouts) {
-    rows.push_back(layout_row(layout));
+    if (!fed(layout, policies).empty()) {
+      rows.push_back(layout_row(layout));
+    }
   }
   // The fewest nodes by the bounds first: a good answer early leaves the others one question each.
   const auto key = [&](const CapacityRow& row) {
-    return std::pair(paid({row.design, row.bound}), row.answer ? row.answer->point.e2e_s.mean : 0);
+    return std::pair(paid({row.design, row.bound}), row.alone.point.e2e_s.mean);
   };
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const CapacityRow& a, const CapacityRow& b) { return key(a) < key(b); });
   for (const CapacityRow& row : rows) {
-    try_layout(row, policies);
+    try_layout(row, fed(row.design, policies));
+  }
+  for (const CapacityDesign& layout : layouts) {
+    for (const std::string& policy : policies) {
+      CapacityRow row{.design = layout};
+      row.design.policy = policy;
+      if (fed(layout, {policy}).empty()) {
+        reject(std::move(row), CapacityStatus::kFails, "no prefill instances with its settings and policy hold");
+      }
+    }
   }
   return std::move(out_);
 }

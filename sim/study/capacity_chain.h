@@ -1,7 +1,6 @@
 // A chain of a capacity search: the designs of one kind of node and one role, and the fewest nodes among them.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,24 +9,28 @@
 
 namespace epsim {
 
-// Nodes of the prefill instances that a policy's decode instances come beside.
-using Feeders = std::map<std::string, CapacityPool>;
+// The prefill instances that decode instances may come beside: of the same engine, dtype, settings and policy.
+using Feeders = std::vector<CapacityPool>;
+// Whether instances of both can be of one deployment, whose pools share engine, dtype and settings.
+bool go_together(const CapacityDesign& a, const CapacityDesign& b);
 
 struct ChainResult {
   std::vector<CapacityRow> rows;
   std::optional<CapacityPool> best;
-  CapacityAnswer answer;  // of the best
+  CapacityAnswer answer, alone;  // of the best
 };
 
-// `feeders`: for decode instances, by policy; a policy without any is left out. `most_nodes` counts theirs, too.
+// `feeders`: for decode instances; one without any cannot be. `most_nodes` counts theirs, too.
 class CapacityChain {
  public:
   CapacityChain(CapacityRuns& runs, const CapacityQuestion& question, Feeders feeders)
       : runs_(runs), question_(question), feeders_(std::move(feeders)) {}
 
-  ChainResult search(const std::vector<CapacityDesign>& layouts, std::vector<std::string> policies);
+  ChainResult search(const std::vector<CapacityDesign>& layouts, const std::vector<std::string>& policies);
 
  private:
+  // Those of `policies` under which prefill instances hold, where the layout needs any.
+  std::vector<std::string> fed(const CapacityDesign& layout, std::vector<std::string> policies) const;
   // What all policies of a layout share: whether it fits, and the fewest instances by its bounds (`reason` says which).
   CapacityRow layout_row(const CapacityDesign& layout);
   void try_layout(const CapacityRow& layout, const std::vector<std::string>& policies);
@@ -39,12 +42,14 @@ class CapacityChain {
   };
   void descend(CapacityRow row, int low, KnownFailure failed);
   void first_best(CapacityRow row);
-  CapacityAnswer ask(const CapacityDesign& design, int instances);
+  CapacityAnswer ask(const CapacityRow& row, int instances);
   // As a deployment at a share of the rate: prefill and decode instances beside each other.
   std::vector<CapacityPool> pools_for(const CapacityDesign& design, int instances) const;
   // The most instances with which the design needs fewer nodes than the best.
   int limit_of(const CapacityDesign& design) const;
-  int offset_of(const std::string& policy) const;
+  // Of a policy; of perfect balance, which stands for all policies, the fewest. Null: none.
+  const CapacityPool* feeder_of(const CapacityDesign& design) const;
+  int offset_of(const CapacityDesign& design) const;
   int paid(const CapacityPool& pool) const;  // nodes, with those of its spare instances
   std::string failure(const CapacityRow& row) const;
   void set_best(CapacityRow row);

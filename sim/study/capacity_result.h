@@ -60,6 +60,7 @@ struct CapacityAnswer {
   double busy = 0;                             // share of the time in which instances run steps
   std::int64_t kv_tokens = 0;                  // of one instance, of the last pool
   double input_tokens = 0, output_tokens = 0;  // means of the requests
+  double held_token_s = 0;                     // of one that is alone: KV tokens that a request holds x seconds, mean
   std::string refused;                         // why it cannot run at all
 };
 
@@ -82,12 +83,14 @@ struct CapacityRow {
   int bound = 1;      // instances at least, by the GPUs' peak rate
   int instances = 0;  // that `answer` is of; 0: none was run
   std::optional<CapacityAnswer> answer = {};
+  CapacityAnswer alone = {};  // of its layout, where a request that is alone was run
 };
 
 // What serves the demand: one pool, or prefill and decode.
 struct CapacityOption {
   std::vector<CapacityPool> pools;
   int spare = 0;                        // instances of each pool besides
+  CapacityAnswer alone;                 // of a request that is alone
   CapacityAnswer answer;                // of one instance at its share of the rate (of the decode instances, fed)
   std::optional<CapacityAnswer> whole;  // of all instances at the rate
   int grown = 0;                        // instances that the whole needed more than its parts
@@ -99,7 +102,7 @@ struct CapacityOption {
 struct CapacityStudy {
   std::vector<CapacityRow> rows;
   std::vector<CapacityOption> options;  // at most two for each kind of node: one pool, and prefill and decode
-  std::optional<CapacityRow> nearest;   // where there is no option: the one with the least excess
+  std::optional<CapacityRow> nearest;   // where there is no option: the one with the least excess, not an overload
   std::int64_t runs = 0;                // of asked questions, finished before or now
 };
 

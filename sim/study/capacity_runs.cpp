@@ -21,8 +21,9 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 1;
+constexpr int kAnswerFormat = 2;
 constexpr std::size_t kAloneRequests = 3;
+constexpr std::size_t kAloneOf = 1000;   // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;  // seconds between them
 constexpr std::int32_t kCutOutput = 2;
 
@@ -103,12 +104,27 @@ CapacityAnswer answer_of(const ReadyDeployment& deployment, const RequestTrace& 
   return out;
 }
 
-// A run that has not ended when as much time again has gone by as its requests took to arrive, and half a minute, falls
-// behind: it is cut short there, and `interrupted`.
-RunResult run_until_hopeless(const ReadyDeployment& deployment, const RequestTrace& trace,
+// Token-seconds of KV memory that a request holds at least, on average: as if it were alone, answers half grown.
+double held_tokens(const RequestTrace& trace, const LoadPoint& alone, InstanceRole role, bool cut) {
+  const double ttft = role == InstanceRole::kDecode ? 0 : alone.ttft_s.mean;
+  double sum = 0;
+  for (const Request& r : trace.requests) {
+    const double prompt = trace.prefixes.known() ? 0 : r.input_tokens;  // others may hold the same
+    const double answer = cut ? 0 : r.output_tokens;
+    sum += prompt * ttft + answer * alone.tpot_s.mean * (prompt + answer / 2);
+  }
+  return sum / static_cast<double>(trace.requests.size());
+}
+
+Seconds span_of(const RequestTrace& trace) { return to_seconds(trace.requests.back().arrival); }
+
+// A run that has not ended when as much time again has gone by as its requests took to arrive, and several times what
+// the longest of them takes alone, falls behind: it is cut short there, and `interrupted`.
+RunResult run_until_hopeless(const ReadyDeployment& deployment, const RequestTrace& trace, Seconds longest,
                              const std::atomic<bool>* stop) {
   constexpr Seconds kLeastPatience{30};
-  const Seconds span = to_seconds(trace.requests.back().arrival), patience = 2 * span + kLeastPatience;
+  constexpr double kStays = 8;
+  const Seconds patience = 2 * span_of(trace) + kLeastPatience + kStays * longest;
   std::atomic<bool> enough{false};
   RunControl control;
   control.stop = &enough;
@@ -122,16 +138,42 @@ RunResult run_until_hopeless(const ReadyDeployment& deployment, const RequestTra
   return out;
 }
 
+// What the longest request of a trace takes, where a token of an answer takes as long as when it is alone.
+Seconds longest_stay(const RequestTrace& trace, const LoadPoint& alone) {
+  std::int32_t most = 0;
+  for (const Request& r : trace.requests) {
+    most = std::max(most, r.output_tokens);
+  }
+  return Seconds(alone.ttft_s.mean + most * alone.tpot_s.mean);
+}
+
 // Whether a longer run would say the same.
 bool told(const LoadPoint& p) {
   return p.slo.holds ? p.slo.decided && p.enough_requests : p.slo.excess > 0 && p.slo.decided;
+}
+
+// Requests that are alone, none of which any other of the trace is shorter than: what they cannot keep, none can. Of
+// prompts of which a prefix cache may have all, one token is left.
+RequestTrace shortest_alone(const RequestTrace& trace) {
+  Request least = trace.requests.front();
+  for (const Request& r : trace.requests) {
+    least.input_tokens = trace.prefixes.known() ? 1 : std::min(least.input_tokens, r.input_tokens);
+    least.output_tokens = std::min(least.output_tokens, r.output_tokens);
+  }
+  RequestTrace out;
+  out.source = trace.source;
+  for (std::size_t i = 0; i < kAloneRequests; ++i) {
+    least.arrival = to_ticks(Seconds(kAloneGap * static_cast<double>(i)));
+    out.requests.push_back(least);
+  }
+  return out;
 }
 
 std::string stored_answer(const CapacityAnswer& a) {
   GoodputSearch one;
   one.best = a.point;
   return store_text(kAnswerFormat, {{"point", stored_json(one)},
-                                    {"numbers", {a.busy, a.kv_tokens, a.input_tokens, a.output_tokens}},
+                                    {"numbers", {a.busy, a.kv_tokens, a.input_tokens, a.output_tokens, a.held_token_s}},
                                     {"refused", a.refused}});
 }
 
@@ -139,7 +181,7 @@ std::optional<CapacityAnswer> answer_in(const std::string& text) {
   return read_stored(text, kAnswerFormat, [](const nlohmann::json& json) {
     const nlohmann::json& n = json.at("numbers");
     return CapacityAnswer{
-        goodput_search_in(json.at("point")).best, n.at(0), n.at(1), n.at(2), n.at(3), json.at("refused")};
+        goodput_search_in(json.at("point")).best, n.at(0), n.at(1), n.at(2), n.at(3), n.at(4), json.at("refused")};
   });
 }
 
@@ -226,7 +268,8 @@ CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<Cap
   return *out;
 }
 
-CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double rate, bool cut) {
+CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double rate, const CapacityAnswer& alone,
+                                 bool cut) {
   return kept(cut ? "prompts" : "ask", pools, rate, [&] {
     const auto deployment = ready(question_, pools, &plans_);
     const std::size_t most = deployment->scenario.make_requests
@@ -235,12 +278,17 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double 
     CapacityAnswer out;
     for (std::size_t count = std::min(question_.first_requests, most);;) {
       const RequestTrace trace = at_rate(trace_of(deployment->scenario, count, cut), rate);
-      const RunResult run = run_until_hopeless(*deployment, trace, control_.stop);
+      const Seconds longest = longest_stay(trace, alone.point);
+      const RunResult run = run_until_hopeless(*deployment, trace, longest, control_.stop);
       out = answer_of(*deployment, trace, run);
       if (run.interrupted) {
         out.point.offered = rate;
         out.point.requests = static_cast<std::int64_t>(count);
-        return out;
+        if (count >= most || span_of(trace) > 2 * longest) {
+          return out;
+        }
+        count = std::min(most, 3 * count);  // the system had hardly filled
+        continue;
       }
       out.point = measured_point(run, rate, question_.options, cut);
       if (told(out.point) || count >= most) {
@@ -252,12 +300,9 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double 
 }
 
 CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool cut) {
-  return kept("alone", pools, 0, [&] {
+  return kept(cut ? "prompts-alone" : "alone", pools, 0, [&] {
     const auto deployment = ready(question_, pools, &plans_);
-    RequestTrace trace = trace_of(deployment->scenario, kAloneRequests, cut);
-    for (std::size_t i = 0; i < trace.requests.size(); ++i) {
-      trace.requests[i].arrival = to_ticks(Seconds(kAloneGap * static_cast<double>(i)));
-    }
+    const RequestTrace all = trace_of(deployment->scenario, kAloneOf, cut), trace = shortest_alone(all);
     RunControl control;
     control.stop = control_.stop;
     const RunResult run = run_prepared(deployment->scenario, deployment->prepared, trace, control);
@@ -279,6 +324,7 @@ CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool 
       }
     }
     p.slo.holds = p.slo.excess <= 0;
+    out.held_token_s = held_tokens(all, p, pools.back().design.role, cut);
     return out;
   });
 }

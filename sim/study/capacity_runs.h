@@ -20,9 +20,12 @@ class CapacityRuns {
   CapacityRuns(const CapacityQuestion& question, const CapacityControl& control)
       : question_(question), control_(control) {}
 
-  // The pools at `rate`, with as many requests as it takes to tell. `cut`: every answer has two tokens.
-  CapacityAnswer ask(const std::vector<CapacityPool>& pools, double rate, bool cut = false);
-  // Requests that are alone in the system. Of the point's SLO, `excess`, `limit` and `holds` count.
+  // The pools at `rate`, with as many requests as it takes to tell. `alone`: of the same layout, what tells how long a
+  // run may take. `cut`: every answer has two tokens.
+  CapacityAnswer ask(const std::vector<CapacityPool>& pools, double rate, const CapacityAnswer& alone,
+                     bool cut = false);
+  // A request that is alone in the system and has the fewest tokens. Of the point's SLO, `excess`, `limit` and `holds`
+  // count.
   CapacityAnswer alone(const std::vector<CapacityPool>& pools, bool cut = false);
   // Instances that the rate takes at least: the matrix products of experts and FFNs at the GPUs' peak rate. Throws
   // InputError and DoesNotFit where the design cannot run.

@@ -2,14 +2,17 @@
 #include "sim/study/capacity.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <tbb/global_control.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "sim/study/capacity_cost.h"
 #include "sim/study/capacity_runs.h"
 #include "tests/support/errors.h"
+#include "tests/support/paths.h"
 
 namespace epsim {
 namespace {
@@ -43,7 +46,7 @@ int fewest_by_exhaustion(const CapacityQuestion& q) {
       CapacityDesign design = layout;
       design.policy = policy;
       for (int count = 1; (count + q.spare) * design.nodes <= q.most_nodes; ++count) {
-        const CapacityAnswer answer = runs.ask({{design, 1}}, q.rate / count);
+        const CapacityAnswer answer = runs.ask({{design, 1}}, q.rate / count, runs.alone({{design, 1}}));
         if (answer.refused.empty() && answer.point.slo.holds) {
           fewest = std::min(fewest, (count + q.spare) * design.nodes);
           break;
@@ -102,6 +105,71 @@ TEST_CASE("an SLO without a bound of prompts leaves prefill instances to their s
                  {InstanceRole::kDecode, "DGX-H100", 1, 8, "sglang", "bf16", 8}};
     CHECK(search_capacity(q, {}).options.size() == 1);
   }
+}
+
+TEST_CASE("decode instances come beside prefill ones with their own engine, dtype and settings") {
+  CapacityQuestion q = small_question(100, "ttft.p99<500ms,tpot.p99<50ms");
+  q.policies = {"contiguous"};
+  q.layouts.clear();
+  const auto with = [](InstanceRole role, const char* setting) {
+    return CapacityDesign{role, "DGX-H100", 1, 8, "sglang", "bf16", 8, {setting}};
+  };
+  const char *less = "memory.static_fraction=0.3", *more = "memory.static_fraction=0.8";
+  for (const char* setting : {less, more}) {
+    q.layouts.push_back(with(InstanceRole::kPrefill, setting));
+  }
+  q.layouts.push_back(with(InstanceRole::kDecode, more));
+  q.layouts.push_back(with(InstanceRole::kDecode, "memory.static_fraction=0.5"));  // that no prefill instance has
+  const CapacityStudy study = search_capacity(q, {});
+  REQUIRE(study.options.size() == 1);
+  for (const CapacityPool& pool : study.options.front().pools) {
+    CHECK(pool.design.settings == std::vector<std::string>{more});
+  }
+  REQUIRE(study.rows.size() == 4);
+  CHECK(study.rows.back().status == CapacityStatus::kFails);
+  CHECK(study.rows.back().reason.find("no prefill instances") != std::string::npos);
+  CHECK_FALSE(study.rows.back().answer);
+}
+
+TEST_CASE("a long answer is not a hopeless one") {
+  // 60 requests arrive within a second, and each takes 20,000 output tokens: twice that and 30 s are over before.
+  CapacityQuestion q = small_question(100, "tpot.mean<1s");
+  q.settings = {"requests={kind: poisson, rate: 100/s, count: 60, input_tokens: 128, output_tokens: 20000}"};
+  q.first_requests = q.most_requests = 60;
+  CapacityDesign design = q.layouts[1];
+  design.policy = "contiguous";
+  const CapacityControl control;
+  CapacityRuns runs(q, control);
+  const CapacityAnswer alone = runs.alone({{design, 1}}), answer = runs.ask({{design, 1}}, q.rate, alone);
+  CHECK(answer.point.e2e_s.mean > 2 * 1 + 30);  // it was run to its end
+  CHECK(answer.point.e2e_s.mean > alone.point.e2e_s.mean);
+}
+
+TEST_CASE("a request that is alone is the shortest of a trace, so that no long ones reject what others hold") {
+  const test::TempDir dir;
+  std::string trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  for (int i = 0; i < 300; ++i) {
+    trace += fmt::format("2024-05-10 10:{:02}:{:02}.0000000,{},8\n", i / 60, i % 60, i < 3 ? 20'000 : 200);
+  }
+  std::ofstream(dir / "trace.csv") << trace;
+  CapacityQuestion q = small_question(5, "ttft.p90<100ms");
+  q.settings = {fmt::format("requests={{kind: azure_csv, path: {}}}", (dir / "trace.csv").string())};
+  q.policies = {"contiguous"};
+  q.layouts.resize(1);
+  const CapacityStudy study = search_capacity(q, {});
+  REQUIRE(study.options.size() == 1);
+  CHECK(study.rows.front().alone.input_tokens == 200);
+}
+
+TEST_CASE("what comes nearest is not an overloaded design") {
+  CapacityRow overloaded;
+  overloaded.answer.emplace();
+  CapacityRow misses = overloaded;
+  misses.design.nodes = 2;
+  misses.answer->point.slo.excess = 0.05;  // of 5 % more than allowed; of what is overloaded it is 0
+  const auto nearest = nearest_of({overloaded, misses, overloaded});
+  REQUIRE(nearest);
+  CHECK(nearest->design.nodes == 2);
 }
 
 TEST_CASE("a name that no design can have is bad input, not a design that does not fit") {
