@@ -36,8 +36,8 @@ void append(std::vector<CapacityRow>& all, std::vector<CapacityRow> rows) {
 }
 
 void search_whole(CapacityRuns& runs, const CapacityQuestion& question, const std::string& node, NodeResult& out) {
-  ChainResult chain =
-      CapacityChain(runs, question, {}).search(layouts_of(question, node, InstanceRole::kWhole), question.policies);
+  ChainResult chain = CapacityChain(runs, question, {question.most_nodes, "the most nodes"})
+                          .search(layouts_of(question, node, InstanceRole::kWhole), question.policies);
   append(out.rows, std::move(chain.rows));
   if (chain.best) {
     out.options.push_back({{*chain.best}, question.spare, chain.alone, chain.answer, {}, 0, {}});
@@ -52,13 +52,18 @@ void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const st
   if (prefill.empty() || decode.empty()) {
     return;
   }
+  // Nodes of a kind cost alike: where one pool holds, two must do with fewer.
+  NodeLimit limit{question.most_nodes, "the most nodes"};
+  for (const CapacityOption& together : out.options) {
+    limit = {together.nodes() - 1, "fewer nodes than with prefill and decode together"};
+  }
   Feeders feeders;
   for (std::vector<CapacityDesign> rest = prefill; !rest.empty();) {
     const CapacityDesign first = rest.front();
     const auto alike = std::stable_partition(rest.begin(), rest.end(),
                                              [&](const CapacityDesign& d) { return !go_together(d, first); });
     for (const std::string& policy : question.policies) {
-      ChainResult chain = CapacityChain(runs, question, {}).search({alike, rest.end()}, {policy});
+      ChainResult chain = CapacityChain(runs, question, {limit.nodes - 1, limit.words}).search({alike, rest.end()}, {policy});
       append(out.rows, std::move(chain.rows));
       if (chain.best) {
         feeders.push_back(*chain.best);
@@ -66,7 +71,7 @@ void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const st
     }
     rest.erase(alike, rest.end());
   }
-  ChainResult chain = CapacityChain(runs, question, feeders).search(decode, question.policies);
+  ChainResult chain = CapacityChain(runs, question, limit, feeders).search(decode, question.policies);
   append(out.rows, std::move(chain.rows));
   if (chain.best) {
     const auto feeder = std::find_if(feeders.begin(), feeders.end(), [&](const CapacityPool& pool) {
@@ -153,9 +158,10 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
     }
   }
   CapacityRuns runs(question, control);
-  std::vector<NodeResult> results(2 * nodes.size());
+  std::vector<NodeResult> results(nodes.size());
   run_jobs(all_jobs(results.size()), {.stop = control.stop}, [&](std::size_t i, const Abandoned&) {
-    (i % 2 == 0 ? search_apart : search_whole)(runs, question, nodes[i / 2], results[i]);
+    search_whole(runs, question, nodes[i], results[i]);
+    search_apart(runs, question, nodes[i], results[i]);
   });
   CapacityStudy out;
   for (NodeResult& result : results) {
@@ -172,10 +178,10 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
 void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option) {
   CapacityRuns runs(question, control);
   if (question.check_whole) {
-    option.whole = runs.ask(option.pools, question.rate, option.alone);
+    option.whole = runs.ask(option.pools, question.rate, option.alone, AskedFor::kDeployment);
     for (; !holds(*option.whole) && option.whole->refused.empty() && option.grown < kMostGrowth; ++option.grown) {
       ++short_pool(question, *option.whole, option.pools).instances;
-      option.whole = runs.ask(option.pools, question.rate, option.alone);
+      option.whole = runs.ask(option.pools, question.rate, option.alone, AskedFor::kDeployment);
     }
   }
   if (question.seeds > 0) {

@@ -51,7 +51,7 @@ int CapacityChain::offset_of(const CapacityDesign& design) const {
 }
 
 int CapacityChain::limit_of(const CapacityDesign& design) const {
-  int nodes = question_.most_nodes;
+  int nodes = limit_.nodes;
   if (out_.best) {
     nodes = paid(*out_.best) + offset_of(out_.best->design) - 1;
   }
@@ -75,7 +75,7 @@ std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design,
 
 CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
   return runs_.ask(pools_for(row.design, instances), question_.rate / instances, row.alone,
-                   row.design.role == InstanceRole::kPrefill);
+                   row.design.role == InstanceRole::kPrefill ? AskedFor::kPrompts : AskedFor::kInstance);
 }
 
 std::string CapacityChain::failure(const CapacityRow& row) const {
@@ -110,7 +110,15 @@ void CapacityChain::set_best(CapacityRow row) {
   row.status = CapacityStatus::kBest;
   row.reason.clear();
   best_row_ = out_.rows.size();
-  out_.rows.push_back(std::move(row));
+  std::vector<CapacityPool> pools;
+  if (const CapacityPool* feeder = feeder_of(row.design)) {
+    pools.push_back(*feeder);
+  }
+  pools.push_back(*out_.best);
+  settle(std::move(row));
+  if (pools.back().design.role != InstanceRole::kPrefill) {
+    runs_.found(pools);
+  }
 }
 
 // The fewest instances from `low` on that hold, where `row` says that row.instances do. `failed`: a number below `low`
@@ -161,25 +169,30 @@ void CapacityChain::first_best(CapacityRow row) {
   }
   row.status = row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
   row.reason = failure(row);
+  settle(std::move(row));
+}
+
+void CapacityChain::settle(CapacityRow row) {
   out_.rows.push_back(std::move(row));
+  runs_.settled();
 }
 
 void CapacityChain::reject(CapacityRow row, CapacityStatus status, std::string reason) {
   row.status = status;
   row.reason = std::move(reason);
-  out_.rows.push_back(std::move(row));
+  settle(std::move(row));
 }
 
-void CapacityChain::try_policy(CapacityRow row) {
+void CapacityChain::try_policy(CapacityRow row, bool first) {
   const int limit = limit_of(row.design);
   if (row.bound > limit) {
     const std::string fewer =
-        fmt::format("{} would be {}", std::max(0, limit), out_.best ? "fewer nodes than the best" : "the most nodes");
+        fmt::format("{} would be {}", std::max(0, limit), out_.best ? "fewer nodes than the best" : limit_.words);
     reject(std::move(row), CapacityStatus::kBound,
            fmt::format("at least {} instances by {}; {}", row.bound, row.reason, fewer));
     return;
   }
-  if (!out_.best) {
+  if (first) {
     first_best(std::move(row));
     return;
   }
@@ -207,7 +220,7 @@ CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
   }
   row.reason = "the peak rate of their GPUs";
   const CapacityAnswer alone =
-      runs_.alone(pools_for(row.design, question_.most_nodes), layout.role == InstanceRole::kPrefill);
+      runs_.alone(pools_for(row.design, limit_.nodes), layout.role == InstanceRole::kPrefill);
   if (!alone.refused.empty()) {
     row.status = CapacityStatus::kDoesNotFit;
     row.reason = alone.refused;
@@ -244,16 +257,17 @@ void CapacityChain::try_layout(const CapacityRow& layout, const std::vector<std:
     for (const std::string& policy : policies) {
       CapacityRow row = layout;
       row.design.policy = policy;
-      out_.rows.push_back(std::move(row));
+      settle(std::move(row));
     }
     return;
   }
   if (!out_.best) {
-    try_policy(of_policy(policies[next++]));
+    try_policy(of_policy(policies[next++]), true);
   }
+  // With a best, or where not even the most nodes were enough.
   const int limit = limit_of(layout.design);
   CapacityRow ceiling = layout;
-  if (out_.best && policies.size() - next > 1 && layout.bound <= limit) {
+  if (policies.size() - next > 1 && layout.bound <= limit) {
     ceiling.answer = ask(layout, limit);
     ceiling.instances = limit;
   }
@@ -264,7 +278,7 @@ void CapacityChain::try_layout(const CapacityRow& layout, const std::vector<std:
       row.design.policy = policies[next];
       reject(std::move(row), CapacityStatus::kCeiling, "in perfect balance " + failure(ceiling));
     } else {
-      try_policy(of_policy(policies[next]));
+      try_policy(of_policy(policies[next]), false);
     }
   }
 }

@@ -20,11 +20,17 @@ struct ChainResult {
   CapacityAnswer answer, alone;  // of the best
 };
 
-// `feeders`: for decode instances; one without any cannot be. `most_nodes` counts theirs, too.
+// The most nodes of a deployment, spare ones, too, and what they are in a sentence.
+struct NodeLimit {
+  int nodes = 0;
+  std::string words;
+};
+
+// `feeders`: for decode instances; one without any cannot be. `limit` counts theirs, too.
 class CapacityChain {
  public:
-  CapacityChain(CapacityRuns& runs, const CapacityQuestion& question, Feeders feeders)
-      : runs_(runs), question_(question), feeders_(std::move(feeders)) {}
+  CapacityChain(CapacityRuns& runs, const CapacityQuestion& question, NodeLimit limit, Feeders feeders = {})
+      : runs_(runs), question_(question), limit_(std::move(limit)), feeders_(std::move(feeders)) {}
 
   ChainResult search(const std::vector<CapacityDesign>& layouts, const std::vector<std::string>& policies);
 
@@ -34,7 +40,9 @@ class CapacityChain {
   // What all policies of a layout share: whether it fits, and the fewest instances by its bounds (`reason` says which).
   CapacityRow layout_row(const CapacityDesign& layout);
   void try_layout(const CapacityRow& layout, const std::vector<std::string>& policies);
-  void try_policy(CapacityRow row);
+  // `first`: nothing is known of its layout or any other of the chain yet.
+  void try_policy(CapacityRow row, bool first);
+  void settle(CapacityRow row);  // into the ledger
   void reject(CapacityRow row, CapacityStatus status, std::string reason);
   struct KnownFailure {
     int instances = 0;
@@ -56,6 +64,7 @@ class CapacityChain {
 
   CapacityRuns& runs_;
   const CapacityQuestion& question_;
+  NodeLimit limit_;
   Feeders feeders_;
   ChainResult out_;
   std::optional<std::size_t> best_row_;

@@ -26,6 +26,8 @@ constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;   // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;  // seconds between them
 constexpr std::int32_t kCutOutput = 2;
+constexpr double kShareFillings = 0.5;      // of GoodputOptions::min_requests_ratio, for an instance at its share
+constexpr std::size_t kShareRequests = 4;   // times the first ones, for an instance at its share
 
 // A deployment that is ready to run. Not to be moved: the scenario is referred to.
 struct ReadyDeployment {
@@ -269,12 +271,16 @@ CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<Cap
 }
 
 CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double rate, const CapacityAnswer& alone,
-                                 bool cut) {
-  return kept(cut ? "prompts" : "ask", pools, rate, [&] {
+                                 AskedFor what) {
+  const bool cut = what == AskedFor::kPrompts, whole = what == AskedFor::kDeployment;
+  return kept(cut ? "prompts" : whole ? "whole" : "ask", pools, rate, [&] {
+    GoodputOptions options = question_.options;
+    options.min_requests_ratio *= whole ? 1 : kShareFillings;
     const auto deployment = ready(question_, pools, &plans_);
     const std::size_t most = deployment->scenario.make_requests
                                  ? question_.most_requests
                                  : std::min(question_.most_requests, deployment->scenario.requests.requests.size());
+    const std::size_t usual = whole ? most : std::min(most, kShareRequests * question_.first_requests);
     CapacityAnswer out;
     for (std::size_t count = std::min(question_.first_requests, most);;) {
       const RequestTrace trace = at_rate(trace_of(deployment->scenario, count, cut), rate);
@@ -290,11 +296,12 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double 
         count = std::min(most, 3 * count);  // the system had hardly filled
         continue;
       }
-      out.point = measured_point(run, rate, question_.options, cut);
-      if (told(out.point) || count >= most) {
+      out.point = measured_point(run, rate, options, cut);
+      const bool full = out.point.enough_requests || !out.point.slo.holds;
+      if (told(out.point) || count >= most || (full && count >= usual)) {
         return out;
       }
-      count = std::min(most, std::max(3 * count, requests_needed(out.point, question_.options)));
+      count = std::min(full ? usual : most, std::max(3 * count, requests_needed(out.point, options)));
     }
   });
 }
@@ -349,6 +356,20 @@ int CapacityRuns::bound(const CapacityPool& pool, double rate) {
   const InstancePool instance = pools_of(s).back();
   return std::max(1, static_cast<int>(
                          std::ceil(flops / (instance.cluster.gpus() * peak_rate(s.model, instance.cluster.node.gpu)))));
+}
+
+void CapacityRuns::settled() {
+  if (control_.on_settled) {
+    const std::lock_guard lock(turn_);
+    control_.on_settled();
+  }
+}
+
+void CapacityRuns::found(const std::vector<CapacityPool>& pools) {
+  if (control_.on_found) {
+    const std::lock_guard lock(turn_);
+    control_.on_found(pools);
+  }
 }
 
 std::vector<GoodputSearch> CapacityRuns::search(const std::vector<CapacityPool>& pools, double rate) {

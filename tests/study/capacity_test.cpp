@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <tuple>
 
 #include "sim/study/capacity_cost.h"
 #include "sim/study/capacity_runs.h"
@@ -78,6 +79,23 @@ TEST_CASE("the capacity search finds as few nodes as asking every design does") 
       }
       CHECK(study.rows.size() == q.layouts.size() * q.policies.size());  // each has its place in the ledger
     }
+  }
+}
+
+TEST_CASE("spare instances are paid by their nodes, so that small instances may win") {
+  CapacityQuestion q = small_question(150, "ttft.p99<100ms");
+  q.policies = {"contiguous"};
+  q.layouts = {{InstanceRole::kWhole, "DGX-H100", 4, 8, "sglang", "bf16", 32},
+               {InstanceRole::kWhole, "DGX-H100", 1, 8, "sglang", "bf16", 8, {"memory={num_gpu_blocks: 2100}"}}};
+  // With so few KV blocks the small ones need five, where one of four nodes does. With a spare: 6 and 8 nodes.
+  for (const auto& [spare, nodes, size] : {std::tuple{0, 4, 4}, std::tuple{1, 6, 1}}) {
+    CAPTURE(spare);
+    q.spare = spare;
+    const CapacityStudy study = search_capacity(q, {});
+    REQUIRE(study.options.size() == 1);
+    CHECK(study.options.front().nodes() == nodes);
+    CHECK(study.options.front().pools.front().design.nodes == size);
+    CHECK(fewest_by_exhaustion(q) == nodes);
   }
 }
 
