@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <tbb/global_control.h>
 
+#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -28,17 +29,51 @@ constexpr StoreKind kCapacityStore{"capacity study", "study.json", "answers"};
 constexpr int kCapacityFormat = 1;  // of study.json
 constexpr int kInfeasible = 3;
 
-void print_answer(const CapacityDesign& design, int instances, const CapacityAnswer& a) {
+void print_answer(const std::string& progress, const CapacityDesign& design, int instances, const CapacityAnswer& a) {
   if (a.refused.empty()) {
     const std::string load = a.point.requests == 0
                                  ? "requests alone"
                                  : fmt::format("{} instance{} at {:.4g}/s, {} requests", instances,
                                                instances == 1 ? "" : "s", a.point.offered, a.point.requests);
-    std::cerr << fmt::format("{}: {}: TTFT p99 {} ms, TPOT p99 {} ms, {}\n", printable(name_of(design)), load,
+    std::cerr << progress << fmt::format("{}: {}: TTFT p99 {} ms, TPOT p99 {} ms, {}\n", printable(name_of(design)), load,
                              rounded(a.point.ttft_s.p99 * 1e3), rounded(a.point.tpot_s.p99 * 1e3),
                              a.point.slo.holds ? "holds" : "fails");
   }
 }
+
+// Tells how far a search is: the ledger's share that is settled, about how long the rest takes, the best so far.
+class SearchProgress {
+ public:
+  explicit SearchProgress(const CapacityRequest& request)
+      : request_(request), designs_(request.question.layouts.size() * request.question.policies.size()) {}
+
+  void settled() { ++settled_; }
+  void found(const std::vector<CapacityPool>& pools) {
+    CapacityOption option;
+    option.pools = pools;
+    option.spare = request_.question.spare;
+    const auto price = price_of(option.node(), request_.prices);
+    const double cost = price ? option.nodes() * price->usd_per_hour : 0;
+    if (price && (best_ == 0 || cost < best_)) {
+      best_ = cost;
+      best_text_ = fmt::format("; best so far {} x {}, {} usd/h", option.nodes(), option.node(), rounded(cost));
+    }
+  }
+  std::string text() const {
+    const double share = static_cast<double>(settled_) / static_cast<double>(designs_);
+    const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - begun_;
+    const std::string left =
+        settled_ == 0 ? "" : fmt::format(", about {:.0f} s left", gone.count() * (1 - share) / share);
+    return fmt::format("[{} of {} designs{}{}] ", settled_, designs_, left, best_text_);
+  }
+
+ private:
+  const CapacityRequest& request_;
+  std::size_t designs_, settled_ = 0;
+  double best_ = 0;  // usd/h
+  std::string best_text_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
 
 // The cheapest is run as a whole; where it then costs more than another, so is that one.
 void check_cheapest(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control) {
@@ -49,9 +84,6 @@ void check_cheapest(CapacityPlan& plan, const CapacityQuestion& question, const 
       return;
     }
     check_option(question, control, first);
-    if (first.whole && !first.whole->point.slo.holds) {  // however many instances were added
-      plan.study.options.erase(plan.study.options.begin() + static_cast<std::ptrdiff_t>(plan.order.front()));
-    }
     decide(plan);
   }
 }
@@ -64,7 +96,23 @@ void write_text_file(const fs::path& file, const std::string& text) {
   }
 }
 
+// What an earlier answer in the folder left for its deployment.
+std::vector<fs::path> hand_over_files(const fs::path& folder) {
+  std::vector<fs::path> out;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "recommended.yaml" || name == "launch.sh" || name == "leaderworkerset.yaml" ||
+        name.starts_with("experts-")) {
+      out.push_back(entry.path());
+    }
+  }
+  return out;
+}
+
 void write_capacity(const fs::path& folder, const CapacityPlan& plan, const CapacityQuestion& question) {
+  for (const fs::path& file : hand_over_files(folder)) {
+    fs::remove(file);
+  }
   for (const ResultTable& table : {candidates_table(plan), deployments_table(plan), prices_table(plan)}) {
     write_text_file(folder / (table.name + ".csv"), table_csv(table));
   }
@@ -90,8 +138,13 @@ int capacity(const po::variables_map& values) {
   const JobStore store(results.path(), kCapacityStore, text, values["overwrite"].as<bool>());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   CapacityControl control{&interrupted(), &store};
+  SearchProgress progress(request);
   if (!values["quiet"].as<bool>()) {
-    control.on_answer = print_answer;
+    control.on_answer = [&](const CapacityDesign& design, int instances, const CapacityAnswer& answer) {
+      print_answer(progress.text(), design, instances, answer);
+    };
+    control.on_settled = [&] { progress.settled(); };
+    control.on_found = [&](const std::vector<CapacityPool>& pools) { progress.found(pools); };
   }
   CapacityPlan plan;
   plan.model = request.question.model;

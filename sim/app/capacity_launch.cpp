@@ -116,7 +116,8 @@ std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts) 
   const CapacityDesign& d = pool.design;
   std::string out = fmt::format("printf 'enable_attention_dp: {}\\n", d.attention_tp < d.gpus ? "true" : "false");
   if (!experts.name.empty()) {
-    out += fmt::format("moe_config: {{load_balancer: {}}}\\n", experts.name);
+    // Only the wide-EP backend balances (tensorrt_llm/_torch/modules/fused_moe/create_moe.py).
+    out += fmt::format("moe_config: {{backend: WIDEEP, load_balancer: {}}}\\n", experts.name);
   }
   return out + fmt::format(
                    "' > options.yaml\n{}trtllm-serve $MODEL --backend pytorch --tp_size {} --ep_size {} "
@@ -137,7 +138,7 @@ std::string command_of(const CapacityPool& pool, const ExpertFile& experts) {
 }
 
 // What the engine cannot do as the run had it.
-std::string notes_of(const CapacityPool& pool, const ExpertFile& experts) {
+std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool, const ExpertFile& experts) {
   const CapacityDesign& d = pool.design;
   const EngineKind kind = kind_of(d.engine);
   std::string out;
@@ -155,8 +156,12 @@ std::string notes_of(const CapacityPool& pool, const ExpertFile& experts) {
   if (kind == EngineKind::kTrtllm && d.role != InstanceRole::kWhole) {
     out += "# trtllm-serve disaggregated joins prefill and decode instances.\n";
   }
-  for (const std::string& setting : d.settings) {
-    out += "# with " + setting + "\n";
+  for (const auto* settings : {&question.settings, &d.settings}) {
+    for (const std::string& setting : *settings) {
+      if (!setting.starts_with("requests") && !setting.starts_with("loads") && !setting.starts_with("plan_loads")) {
+        out += "# The runs had " + setting + "; the command below has no flag for it.\n";
+      }
+    }
   }
   return out;
 }
@@ -187,7 +192,7 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
   std::string script = fmt::format(
       "#!/bin/sh\n# {} for {}. MODEL: a checkpoint with {} weights. On each node of an instance: NODE_RANK from 0, "
       "LEADER the\n"
-      "# address of its first node. Flags that are not named have the engine's defaults, as in the runs.\n",
+      "# address of its first node. Flags that are not named have the engine's defaults, as in the runs but for what is noted.\n",
       engine, question.model, first.dtype);
   std::string sets = "# An example: image, volumes and network are yours.\n";
   std::vector<std::pair<std::string, std::string>> out;
@@ -197,7 +202,7 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
     const ExpertFile experts = expert_file(plans[i], pool);
     const std::string command = command_of(pool, experts);
     script += fmt::format("\n# instances ({}) x nodes: {} x {}\n{}{}\n", role_name(pool), pool.instances + option.spare,
-                          pool.design.nodes, notes_of(pool, experts), command);
+                          pool.design.nodes, notes_of(question, pool, experts), command);
     sets += worker_set(pool, option.spare, command);
     if (!experts.name.empty()) {
       out.emplace_back(experts.name, experts.text);

@@ -12,6 +12,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/sweep_axes.h"
+#include "sim/core/files.h"
 #include "sim/core/quantity.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
@@ -359,6 +360,11 @@ nlohmann::ordered_json capacity_request_json(const CapacityRequest& request) {
                              {"options", goodput_options_json(q.options)},
                              {"requests", {q.first_requests, q.most_requests}},
                              {"seeds", q.seeds}};
+  out["files"] = nlohmann::ordered_json::array();
+  for (const std::filesystem::path& file : input_files_of(q)) {
+    const InputFile described = describe_file(file);
+    out["files"].push_back(described.name + " " + described.hash);
+  }
   return out;
 }
 

@@ -43,7 +43,9 @@ std::string fragile_text(const CapacityPlan& plan, const LoadPoint& p) {
   std::string out;
   for (const SloTerm& term : plan.slo.terms) {
     const double error = term.metric == LatencyMetric::kTpot ? kTpotError : kTtftError;
-    if (statistic_of(p, term) * (1 + error) > term.bound.count()) {
+    SloTerm told = term;  // of a bound of each request the p99 counts
+    told.stat = term.stat == LatencyStat::kEach ? LatencyStat::kP99 : term.stat;
+    if (statistic_of(p, told) * (1 + error) > term.bound.count()) {
       out += fmt::format("{}{}", out.empty() ? "" : " and ", name_of(term));
     }
   }
@@ -65,9 +67,10 @@ std::string design_text(const CapacityDesign& d) {
   return out;
 }
 
-std::string money_text(const CapacityCost& cost) {
+std::string money_text(const CapacityPlan& plan, const CapacityCost& cost) {
   if (!cost.price) {
-    return "No price of these nodes is known; --price NODE=31.6usd/h gives one.";
+    return fmt::format("No {} price of these nodes is known; --price NODE=31.6usd/h gives one, --terms names others.",
+                       plan.prices.terms);
   }
   return fmt::format(
       "It costs {} usd/h ({}), {} usd a month: {} usd per million tokens ({} per million of output), {} usd per "
@@ -113,6 +116,15 @@ std::string short_text(const CapacityOption& option) {
   return out;
 }
 
+// What a whole deployment fails by.
+std::string missed_text(const CapacityPlan& plan, const CapacityOption& option) {
+  const LoadPoint& p = point_of(option);
+  return p.slo.excess <= 0 ? fmt::format("at {:.4g} requests/s it is overloaded", plan.rate)
+                           : fmt::format("{} is {:.3g} times what is allowed",
+                                         name_of(plan.slo.terms[static_cast<std::size_t>(p.slo.limit)]),
+                                         std::exp(p.slo.excess));
+}
+
 std::string next_text(const CapacityPlan& plan) {
   if (plan.order.size() < 2) {
     return "No other deployment of the search space holds the SLO.";
@@ -120,8 +132,15 @@ std::string next_text(const CapacityPlan& plan) {
   const CapacityCost &first = plan.costs[plan.order[0]], &second = plan.costs[plan.order[1]];
   const CapacityOption& next = plan.study.options[plan.order[1]];
   const std::string which = fmt::format("The next, {} x {} ({}),", next.nodes(), next.node(), short_text(next));
-  if (first.price && second.price && second.usd_per_hour <= first.usd_per_hour) {
+  if (!stands(next)) {
+    return which + " does not hold as a whole.";
+  }
+  if (first.price && second.price && second.usd_per_hour == first.usd_per_hour) {
     return which + " costs the same, and is closer to its bounds.";
+  }
+  if (first.price && second.price && second.usd_per_hour < first.usd_per_hour) {
+    return fmt::format("{} is {:.1f} % cheaper, but beyond the power limit.", which,
+                       100 * (1 - second.usd_per_hour / first.usd_per_hour));
   }
   return first.price && second.price
              ? fmt::format("{} costs {:.1f} % more.", which, 100 * (second.usd_per_hour / first.usd_per_hour - 1))
@@ -136,7 +155,13 @@ std::string wins_text(const CapacityPlan& plan) {
     const CapacityCost& cost = plan.costs[plan.order[i]];
     const CapacityOption& option = plan.study.options[plan.order[i]];
     const bool other_node = option.node() != plan.study.options[plan.order[0]].node();
-    if (first.price && cost.price && other_node) {
+    if (!stands(option)) {
+      out += fmt::format("  {}, {}: it would have to hold as a whole: {}\n", option.node(), short_text(option),
+                         missed_text(plan, option));
+    } else if (first.price && cost.price && cost.usd_per_hour < first.usd_per_hour) {
+      out += fmt::format("  {}, {}: cheaper, but draws {} kW: a higher power limit\n", option.node(),
+                         short_text(option), rounded(cost.watts / 1e3));
+    } else if (first.price && cost.price && other_node) {
       const double even = first.usd_per_hour / cost.nodes;
       out += fmt::format("  {}, {}: below {} usd/h a node, {:.1f} % less than now\n", option.node(), short_text(option),
                          rounded(even), 100 * (1 - even / cost.price->usd_per_hour));
@@ -179,6 +204,13 @@ std::string options_table(const CapacityPlan& plan) {
 std::string infeasible_text(const CapacityPlan& plan) {
   if (!plan.order.empty()) {
     const CapacityCost& cost = plan.costs[plan.order.front()];
+    const CapacityOption& option = plan.study.options[plan.order.front()];
+    if (!stands(option)) {
+      return fmt::format(
+          "Infeasible: no deployment holds the SLO at {:.4g} requests/s with all its instances. Nearest: {} x {} ({}): "
+          "{}.\n\n{}",
+          plan.rate, cost.nodes, option.node(), short_text(option), missed_text(plan, option), options_table(plan));
+    }
     return fmt::format(
         "Infeasible: the cheapest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} usd/h and "
         "draws {} kW, beyond the budget.\n\n{}",
@@ -219,7 +251,7 @@ std::string recommendation_words(const CapacityPlan& plan) {
                      cost.gpus, pools_text(option), design_text(option.pools.back().design),
                      option.spare > 0 ? fmt::format(" ({} of each spare)", option.spare) : "", plan.rate,
                      option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
-                     kept_text(plan, point_of(option)), money_text(cost), power_text(cost));
+                     kept_text(plan, point_of(option)), money_text(plan, cost), power_text(cost));
 }
 
 std::string why_words(const CapacityPlan& plan) {
@@ -296,7 +328,7 @@ ResultTable deployments_table(const CapacityPlan& plan) {
        {"nodes_of_deployment", "gpus_of_deployment", "usd_per_hour", "usd_per_month", "usd_per_million_tokens",
         "usd_per_million_input_tokens", "usd_per_million_output_tokens", "usd_per_request", "watts", "joules_per_token",
         "output_tokens_per_s_per_gpu", "ttft_mean_ms", "ttft_p99_ms", "tpot_mean_ms", "tpot_p99_ms", "e2e_mean_ms",
-        "run_as_a_whole", "instances_added_by_whole"}) {
+        "run_as_a_whole", "holds", "instances_added_by_whole"}) {
     out.columns.push_back({name});
   }
   for (const std::size_t i : plan.order) {
@@ -329,6 +361,7 @@ ResultTable deployments_table(const CapacityPlan& plan) {
                         p.tpot_s.p99 * 1e3,
                         p.e2e_s.mean * 1e3,
                         option.whole ? 1.0 : 0.0,
+                        stands(option) ? 1.0 : 0.0,
                         1.0 * option.grown});
   }
   return out;

@@ -149,6 +149,26 @@ std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows) {
   return out == nullptr ? std::nullopt : std::optional(*out);
 }
 
+std::set<std::filesystem::path> input_files_of(const CapacityQuestion& question) {
+  std::set<std::filesystem::path> out;
+  std::set<std::string> read;
+  for (CapacityDesign design : question.layouts) {
+    if (read.contains(design.node)) {
+      continue;
+    }
+    design.policy = question.policies.front();
+    try {
+      const std::vector<CapacityPool> pools(design.role == InstanceRole::kWhole ? 1 : 2, {design, 1});
+      const Scenario scenario = read_scenario(capacity_scenario(question, pools), {design.policy});
+      out.insert(scenario.input_files.begin(), scenario.input_files.end());
+      read.insert(design.node);
+    } catch (const InputError&) {
+      // Another layout of its kind of node may do; the search says why this one does not.
+    }
+  }
+  return out;
+}
+
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control) {
   check_values(question);
   std::vector<std::string> nodes;

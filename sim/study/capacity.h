@@ -8,7 +8,9 @@
 // as a whole, with its router, and grows until it holds.
 #pragma once
 
+#include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,9 @@
 #include "sim/study/capacity_result.h"
 
 namespace epsim {
+
+// Files that its scenarios read, of the first layout of each kind of node that can be read.
+std::set<std::filesystem::path> input_files_of(const CapacityQuestion& question);
 
 // Ledger and options. Throws StudyInterrupted, and InputError where no design can be read.
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control);

@@ -25,7 +25,7 @@ std::optional<NodePrice> price_of(const std::string& node, const CapacityPrices&
   const std::vector<NodePrice> known = node_prices(spec);
   const auto wanted =
       std::find_if(known.begin(), known.end(), [&](const NodePrice& price) { return price.terms == prices.terms; });
-  return wanted != known.end() ? std::optional(*wanted) : known.empty() ? std::nullopt : std::optional(known.front());
+  return wanted != known.end() ? std::optional(*wanted) : std::nullopt;
 }
 
 CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPrices& prices) {
@@ -53,6 +53,8 @@ CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPr
   return out;
 }
 
+bool stands(const CapacityOption& option) { return !option.whole || option.whole->point.slo.holds; }
+
 void decide(CapacityPlan& plan) {
   plan.costs.clear();
   for (const CapacityOption& option : plan.study.options) {
@@ -71,6 +73,9 @@ void decide(CapacityPlan& plan) {
   if (!plan.order.empty()) {
     // The least power among those that the budget allows may be another.
     const auto allowed = [&](std::size_t i) {
+      if (!stands(plan.study.options[i])) {
+        return false;
+      }
       // What costs an unknown sum, or draws unknown power, keeps no limit.
       const CapacityCost& cost = plan.costs[i];
       return (plan.most_usd_per_hour <= 0 || (cost.price && cost.usd_per_hour <= plan.most_usd_per_hour)) &&

@@ -11,12 +11,12 @@
 namespace epsim {
 
 struct CapacityPrices {
-  std::string terms = "on_demand";  // wanted; where a node has none such, its first price counts
+  std::string terms = "on_demand";  // all prices that are compared: commitments and ownership are other goods
   std::vector<OwnPrice> own;
   double usd_per_kwh = 0;  // of power, on top; rented nodes have it in their price
 };
 
-// Nothing where no price is known.
+// Nothing where no price is known in these terms.
 std::optional<NodePrice> price_of(const std::string& node, const CapacityPrices& prices);
 
 struct CapacityCost {
@@ -45,7 +45,11 @@ struct CapacityPlan {
   std::vector<NodePrice> known_prices;  // of its nodes
 };
 
-// Costs and order; options without a price stand last, by their nodes. One beyond the budgets is not feasible.
+// Whether it holds the SLO with all its instances, as far as that was run.
+bool stands(const CapacityOption& option);
+
+// Costs and order; options without a price stand last, by their nodes. One beyond the budgets is not feasible, nor one
+// that does not stand; these come after all others.
 void decide(CapacityPlan& plan);
 
 }  // namespace epsim

@@ -33,6 +33,11 @@ TEST_CASE("capacity recommends, prices and hands over a deployment") {
   const Outcome other = run_epsim(dir, kAsk + "--ttft p99=100ms --tpot mean=50ms --price DGX-H100=1usd/h -o plan");
   REQUIRE(other.exit_code == 0);
   check_contains(other.out, {" x DGX-H100 ("});
+  // What an earlier answer handed over is not left beside one that has nothing to hand over.
+  CHECK(run_epsim(dir, kAsk + "--ttft p99=100ms --tpot mean=50ms --budget 1usd/h -o plan").exit_code == 3);
+  for (const char* file : {"plan/recommended.yaml", "plan/launch.sh", "plan/leaderworkerset.yaml"}) {
+    CHECK_FALSE(std::filesystem::exists(dir / file));
+  }
 }
 
 TEST_CASE("capacity says infeasible with exit code 3, and what comes nearest") {
@@ -80,6 +85,10 @@ TEST_CASE("capacity takes a file, and the peak hour of a trace") {
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   // 240 requests in that hour, 300 times.
   check_contains(told.out, {"20 requests/s as in", "its peak 1 hours from 3600 s on"});
+  // Another trace under the same name is another question: nothing that was run for the first may answer it.
+  std::ofstream(dir / "trace.csv", std::ios::app) << "2024-05-10 12:00:01.0000000,500,8\n";
+  const Outcome changed = run_epsim(dir, "capacity ask.yaml --quick -q -o plan");
+  CHECK(changed.exit_code == 2);
   std::ofstream(dir / "wrong.yaml")
       << "model: olmoe-1b-7b\nslo: ttft<1s\nrate: 1/s\ninput_tokens: 9\noutput_tokens: 9\nnode: DGX-H100\n";
   const Outcome wrong = run_epsim(dir, "capacity wrong.yaml");

@@ -83,7 +83,7 @@ TEST_CASE("the capacity search finds as few nodes as asking every design does") 
 }
 
 TEST_CASE("spare instances are paid by their nodes, so that small instances may win") {
-  CapacityQuestion q = small_question(150, "ttft.p99<100ms");
+  CapacityQuestion q = small_question(180, "ttft.p99<100ms");
   q.policies = {"contiguous"};
   q.layouts = {{InstanceRole::kWhole, "DGX-H100", 4, 8, "sglang", "bf16", 32},
                {InstanceRole::kWhole, "DGX-H100", 1, 8, "sglang", "bf16", 8, {"memory={num_gpu_blocks: 2100}"}}};
@@ -251,6 +251,9 @@ TEST_CASE("a deployment's cost is its nodes' prices over the tokens that it serv
   prices.own.clear();
   CHECK(price_of("p5en.48xlarge", prices)->usd_per_hour == 27.34387);
   CHECK_FALSE(price_of("grace-8x3090", prices));
+  prices.terms = "ownership";  // of A100s none is known; rent on demand is no stand-in
+  CHECK(price_of("p5en.48xlarge", prices)->usd_per_hour == doctest::Approx(8 * 1.59));
+  CHECK_FALSE(price_of("p4de.24xlarge", prices));
   CHECK_THROWS_AS(parse_price("p5en.48xlarge=31.6"), InputError);
 }
 

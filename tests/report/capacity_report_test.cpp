@@ -1,0 +1,63 @@
+// What `epsim capacity` says of an answer.
+#include "sim/report/capacity_report.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/support/errors.h"
+
+namespace epsim {
+namespace {
+
+CapacityOption option_on(const char* node, int instances) {
+  CapacityOption option;
+  option.pools = {{{InstanceRole::kWhole, node, 1, 8, "sglang", "fp8", 8}, instances}};
+  option.answer.input_tokens = option.answer.output_tokens = 100;
+  option.answer.point.ttft_s.p99 = 0.95;
+  option.answer.point.slo.holds = true;
+  return option;
+}
+
+CapacityPlan plan_of(const char* slo, std::vector<CapacityOption> options) {
+  CapacityPlan plan;
+  plan.slo = parse_slo(slo);
+  plan.rate = 5;
+  plan.study.options = std::move(options);
+  decide(plan);
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("an answer that a longer TTFT would turn is fragile, also where the SLO bounds each request") {
+  for (const char* slo : {"ttft.p99<1s", "ttft<1s"}) {  // 0.95 s, and 20 % longer
+    test::check_contains(capacity_text(plan_of(slo, {option_on("p5en.48xlarge", 2)})), {"Fragile: "});
+  }
+  test::check_contains(capacity_text(plan_of("ttft<2s", {option_on("p5en.48xlarge", 2)})), {"Not fragile: "});
+}
+
+TEST_CASE("a cheaper deployment beyond the power limit is said to be that") {
+  CapacityPlan plan = plan_of("ttft<1s", {option_on("p5en.48xlarge", 2), option_on("p4de.24xlarge", 4)});
+  CHECK(plan.costs[plan.order.front()].price->usd_per_hour == 27.44705);  // 4 x 27.4 < 2 x 63.3
+  // Nodes that idle draw 1.3 x (1271.6 + 405 + a tenth of 8 GPUs of 400 or 700 W): four 10.4 kW, two 5.8 kW.
+  plan.most_watts = 7'000;
+  decide(plan);
+  REQUIRE(plan.feasible);
+  test::check_contains(capacity_text(plan), {"is 13.3 % cheaper, but beyond the power limit", "a higher power limit"});
+}
+
+TEST_CASE("a deployment that fails as a whole is kept, after those that hold, with what it fails by") {
+  CapacityOption fails = option_on("p4de.24xlarge", 1);
+  fails.whole = fails.answer;
+  fails.whole->point.slo = {.attainment = 0, .excess = std::log(1.5), .excess_half_width = 0, .limit = 0};
+  const CapacityPlan one = plan_of("ttft.p99<1s", {fails});
+  CHECK_FALSE(one.feasible);
+  test::check_contains(capacity_text(one), {"with all its instances", "1 x p4de.24xlarge", "1.5 times what is allowed"});
+  const CapacityPlan two = plan_of("ttft.p99<1s", {fails, option_on("p5en.48xlarge", 2)});
+  REQUIRE(two.feasible);
+  CHECK(two.study.options[two.order.front()].node() == "p5en.48xlarge");
+  test::check_contains(capacity_text(two), {"it would have to hold as a whole: ttft.p99<1s is 1.5 times"});
+}
+
+}  // namespace epsim
