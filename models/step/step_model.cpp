@@ -1,6 +1,7 @@
 #include "models/step/step_model.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "sim/core/check.h"
@@ -41,6 +42,22 @@ void StepModel::set_placement(const Placement& placement) {
     traffic_models_.emplace_back(placement, costs_.parallelism(), shape_, costs_.dispatch().dedup, joint_tokens_);
   }
   costs_.take_way(0);
+  forget_layers();
+}
+
+void StepModel::set_conditions(const StepConditions& conditions) {
+  costs_.set_conditions(conditions);
+  forget_layers();
+}
+
+void StepModel::share_draws(std::shared_ptr<StepDraws> draws) {
+  draws_ = std::move(draws);
+  forget_layers();
+}
+
+void StepModel::forget_layers() {
+  layers_.assign(holds_draws() ? moe_numbers_.size() : 1, {});
+  priced_ = layers_.data();
 }
 
 void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int batches) {
@@ -58,12 +75,21 @@ void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int ba
 }
 
 const MoeLayerCost& StepModel::layer(int l) {
-  traffic_models_[costs_.way()].layer(l, *step_loads_, tokens_, traffic_);
-  costs_.layer(traffic_, stats_.link_bytes(), layer_);
-  stats_.bottlenecks(l, layer_);
-  stats_.load(l, traffic_, layer_.experts, 1.0 / batches_);
+  const bool held = holds_draws();
+  priced_ = &layers_[held ? l : 0];
+  std::vector<double>& link_bytes = stats_.link_bytes();
+  if (!held || priced_->draw != draws_->last()) {
+    traffic_models_[costs_.way()].layer(l, *step_loads_, tokens_, priced_->traffic);
+    priced_->link_bytes.assign(held ? link_bytes.size() : 0, 0.0);
+    costs_.layer(priced_->traffic, held ? priced_->link_bytes : link_bytes, priced_->cost);
+    priced_->draw = draws_->last();
+  }
+  std::ranges::transform(priced_->link_bytes, link_bytes, link_bytes.begin(), std::plus());
+  const MoeLayerCost& cost = priced_->cost;
+  stats_.bottlenecks(l, cost);
+  stats_.load(l, priced_->traffic, cost.experts, 1.0 / batches_);
   stats_.routed(static_cast<double>(step_tokens_) * costs_.model().top_k);
-  return layer_;
+  return cost;
 }
 
 int StepModel::model_layer(int l) const {
@@ -92,7 +118,8 @@ StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
 // The slowest rank's slowest GPU, and its shared experts.
 void StepModel::experts_stretch(int l, StepSum& sum) {
   const std::size_t tp = costs_.parallelism().attention_tp;
-  const std::vector<double>& seconds = layer_.experts.seconds;
+  const PriceRow& experts_of = priced_->cost.experts;
+  const std::vector<double>& seconds = experts_of.seconds;
   std::size_t slowest = 0, rank = 0;
   Ticks length{-1};
   Seconds busy(sum_and_max(seconds).sum);
@@ -109,12 +136,12 @@ void StepModel::experts_stretch(int l, StepSum& sum) {
       rank = r;
     }
   }
-  const TickCost experts = tick_cost(layer_.experts[slowest]);
+  const TickCost experts = tick_cost(experts_of[slowest]);
   sum.add(LayerPart::kExperts, experts);
   sum.add(LayerPart::kDense, ranks_[rank].shared);
   stats_.time(l, LayerPart::kExperts, experts.time);
   stats_.time(l, LayerPart::kDense, ranks_[rank].shared.time);
-  const Seconds waiting = std::max(Seconds{}, to_seconds(length) - busy / static_cast<double>(layer_.experts.size()));
+  const Seconds waiting = std::max(Seconds{}, to_seconds(length) - busy / static_cast<double>(experts_of.size()));
   sum.wait(waiting);
   stats_.straggler(l, waiting);
 }
@@ -127,22 +154,22 @@ void StepModel::moe_layer(int l, StepSum& sum) {
   sum.add(LayerPart::kAttention, slowest.attention, dense_layers + 1);
   sum.add(LayerPart::kDense, slowest.dense, dense_layers);
   sum.add(LayerPart::kGate, slowest.gate);
-  layer(l);
+  const MoeLayerCost& cost = layer(l);
   if (recorder_ != nullptr) {
     record_ranks(l, dense_layers, start);
     record_layer(l, sum.total());
   }
-  sum.add(LayerPart::kDispatch, layer_.counts);
-  sum.add(LayerPart::kDispatch, layer_.dispatch);
+  sum.add(LayerPart::kDispatch, cost.counts);
+  sum.add(LayerPart::kDispatch, cost.dispatch);
   experts_stretch(l, sum);
-  sum.add(LayerPart::kCombine, layer_.combine);
-  const Seconds waiting = stretch.waiting + layer_.dispatch_straggler + layer_.combine_straggler;
+  sum.add(LayerPart::kCombine, cost.combine);
+  const Seconds waiting = stretch.waiting + cost.dispatch_straggler + cost.combine_straggler;
   sum.wait(waiting);
   stats_.straggler(l, waiting);
   stats_.time(l, LayerPart::kAttention, slowest.attention.time);
   stats_.time(l, LayerPart::kGate, slowest.gate.time);
-  stats_.time(l, LayerPart::kDispatch, layer_.counts.time + layer_.dispatch.time);
-  stats_.time(l, LayerPart::kCombine, layer_.combine.time);
+  stats_.time(l, LayerPart::kDispatch, cost.counts.time + cost.dispatch.time);
+  stats_.time(l, LayerPart::kCombine, cost.combine.time);
 }
 
 StepCost StepModel::price(const StepAt& at, std::span<const RankBatch> ranks) {
@@ -221,17 +248,18 @@ StepExchange StepModel::exchange_of(int l, LayerPart part, int batch, const Traf
 // The layer's exchanges and experts; `start`: all ranks have reached the dispatch.
 void StepModel::record_layer(int l, Ticks start) const {
   const int gpus = costs_.parallelism().gpus, tp = costs_.parallelism().attention_tp, layer = model_layer(l);
+  const MoeLayerCost& cost = priced_->cost;
   const auto exchange = [&](LayerPart part, Ticks at, Ticks length) {
     recorder_->span({layer, part, StepLane::kNetwork, 0, 0, gpus, at, length});
-    recorder_->exchange(exchange_of(l, part, 0, traffic_, layer_));
+    recorder_->exchange(exchange_of(l, part, 0, priced_->traffic, cost));
   };
-  const Ticks sent = layer_.counts.time + layer_.dispatch.time;
+  const Ticks sent = cost.counts.time + cost.dispatch.time;
   exchange(LayerPart::kDispatch, start, sent);
   Ticks end = start + sent;
   for (int r = 0; r * tp < gpus; ++r) {
     Ticks experts{};
     for (int g = r * tp; g < (r + 1) * tp; ++g) {
-      const Ticks here = to_ticks(layer_.experts[g].time);
+      const Ticks here = to_ticks(cost.experts[g].time);
       experts = std::max(experts, here);
       if (here > Ticks{}) {
         recorder_->span({layer, LayerPart::kExperts, StepLane::kCompute, 0, g, 1, start + sent, here});
@@ -243,7 +271,7 @@ void StepModel::record_layer(int l, Ticks start) const {
     }
     end = std::max(end, start + sent + experts + shared);
   }
-  exchange(LayerPart::kCombine, end, layer_.combine.time);
+  exchange(LayerPart::kCombine, end, cost.combine.time);
 }
 
 }  // namespace epsim

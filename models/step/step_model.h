@@ -35,11 +35,11 @@ class StepModel final : public StepPricer {
             ComputeProfile compute, NetworkProfile network, const TokenSample* tokens = nullptr);
 
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
-  void set_conditions(const StepConditions& conditions) override { costs_.set_conditions(conditions); }
+  void set_conditions(const StepConditions& conditions) override;
   // For the steps from now on: another placement of the same experts on the same GPUs. It outlives the model.
   void set_placement(const Placement& placement);
   // Models that price the same steps draw their loads once. `draws` is from the same source.
-  void share_draws(std::shared_ptr<StepDraws> draws) { draws_ = std::move(draws); }
+  void share_draws(std::shared_ptr<StepDraws> draws);
   const std::shared_ptr<StepDraws>& draws() const { return draws_; }
   // Null (the default): nobody listens.
   void record_to(StepRecorder* recorder) { recorder_ = recorder; }
@@ -53,7 +53,7 @@ class StepModel final : public StepPricer {
   const std::vector<RankCost>& ranks() const { return ranks_; }
   const MoeLayerCost& layer(int l);
   const StepLoads& loads() const { return *step_loads_; }    // as begin() drew them
-  const TrafficMatrix& traffic() const { return traffic_; }  // of the layer priced last
+  const TrafficMatrix& traffic() const { return priced_->traffic; }  // of the layer priced last
   const LayerCosts& costs() const { return costs_; }
   StepStats& stats() { return stats_; }
   // Dense layers between MoE layer l and the one before; for l = MoE layers, those after the last.
@@ -70,6 +70,15 @@ class StepModel final : public StepPricer {
     Ticks length{};
     Seconds waiting{};  // of the mean rank
   };
+  // An MoE layer of a step, which the next steps take as it is where they take the same draw.
+  struct PricedLayer {
+    std::uint64_t draw = 0;  // StepDraws::last(); 0: to be priced
+    TrafficMatrix traffic;
+    MoeLayerCost cost;
+    std::vector<double> link_bytes;
+  };
+  bool holds_draws() const { return draws_->source().hold_steps() > 1; }
+  void forget_layers();
   Stretch slowest_rank(int dense_layers, bool last) const;
   void moe_layer(int l, StepSum& sum);
   void experts_stretch(int l, StepSum& sum);
@@ -92,8 +101,8 @@ class StepModel final : public StepPricer {
   std::vector<RankCost> ranks_;
   std::vector<Stretch> stretches_;         // [dense layers before an MoE layer]
   const StepLoads* step_loads_ = nullptr;  // what draws_ has drawn
-  TrafficMatrix traffic_;
-  MoeLayerCost layer_;
+  std::vector<PricedLayer> layers_;        // [MoE layer] where draws are held, else the one priced last
+  PricedLayer* priced_ = nullptr;
 };
 
 }  // namespace epsim

@@ -21,11 +21,13 @@ class StepDraws {
   // for each.
   const StepLoads& draw(const StepAt& at, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes);
   const ExpertLoadSource& source() const { return source_; }
+  // Tells the draw that draw() gave last from all others; never 0.
+  std::uint64_t last() const { return last_; }
 
  private:
   struct Drawn {
-    bool any = false;
-    std::int64_t step = 0;
+    std::uint64_t number = 0;  // of the draw; 0: none yet
+    std::int64_t step = 0;     // divided by the source's hold_steps()
     Ticks start{};
     std::vector<std::int64_t> tokens, decodes;
     StepLoads loads;
@@ -33,6 +35,7 @@ class StepDraws {
   const ExpertLoadSource& source_;
   std::array<Drawn, 2> drawn_;
   std::size_t next_ = 0;  // to be drawn over
+  std::uint64_t last_ = 0, count_ = 0;
 };
 
 }  // namespace epsim

@@ -63,6 +63,8 @@ class ExpertLoadSource {
   virtual int layers() const = 0;  // MoE layers
   virtual int experts() const = 0;
   virtual bool recorded() const { return false; }  // every step's tokens are (StepLoads::recorded)
+  // Steps in a row, from a multiple of this number on, that draw the same where they bring the same tokens.
+  virtual std::int64_t hold_steps() const { return 1; }
   // Fills `out` for one step in which DP rank r brings tokens[r] tokens.
   virtual void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const = 0;
   // The same where decodes[r] of a rank's tokens are of as many sequences; the others are prompts'. Sources that do not

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/models/small_step.h"
 
 using namespace epsim;
@@ -21,6 +23,27 @@ StepCost price(const Bench& b, const Placement& placement, const ExpertLoadSourc
   }
   return cost;
 }
+
+// Loads that turn by one expert every `turn` steps, and say that they are held so long, or do not.
+class TurningLoads final : public ExpertLoadSource {
+ public:
+  TurningLoads(std::int64_t turn, bool held) : turn_(turn), held_(held) {}
+  int layers() const override { return 2; }
+  int experts() const override { return 4; }
+  std::int64_t hold_steps() const override { return held_ ? turn_ : 1; }
+  void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override {
+    ++draws;
+    FixedLoads(2, {1.0F, 0.5F, 0.25F, 0.25F}).draw(at, tokens, out);
+    for (int l = 0; l < 2; ++l) {
+      std::ranges::rotate(out.row(l, 0), out.row(l, 0).begin() + at.number / turn_ % 4);
+    }
+  }
+  mutable int draws = 0;
+
+ private:
+  std::int64_t turn_;
+  bool held_;
+};
 
 double of(const StepCost& cost, LayerPart part) { return cost.by_part[static_cast<std::size_t>(part)].count(); }
 
@@ -221,4 +244,33 @@ TEST_CASE("a GPU at half speed doubles its own work, a link at half its rate dou
   CHECK(of(nic, LayerPart::kExperts) == of(whole, LayerPart::kExperts));
   slow.set_conditions({});
   CHECK(slow.price(0, ranks).total.count() == whole.total.count());
+}
+
+TEST_CASE("held draws: a step like the one before takes its layers as they are, and everything adds up as without") {
+  const Bench b;
+  const Placement placement = b.placement();
+  const TurningLoads held(4, true), drawn(4, false);
+  StepModel quick = b.step_model(placement, held), plain = b.step_model(placement, drawn);
+  for (std::int64_t step = 0; step < 12; ++step) {
+    CAPTURE(step);
+    if (step == 6) {  // a GPU slows down amid a held draw
+      StepConditions slow;
+      slow.gpu_speed = {1, 1, 0.5, 1};
+      quick.set_conditions(slow);
+      plain.set_conditions(slow);
+    }
+    // Contexts grow; step 9 brings other tokens.
+    const double context = 5000 + 50.0 * static_cast<double>(step);
+    const std::vector<RankBatch> ranks(
+        2, RankBatch{.decode_tokens = step == 9 ? 60 : 50, .decode_context = context, .sampled = 50});
+    CHECK(quick.price(step, ranks).total == plain.price(step, ranks).total);
+  }
+  CHECK(drawn.draws == 12);
+  CHECK(held.draws == 4);  // of steps 0, 4, 8 and 9; StepDraws keeps two, so step 10 finds that of 8
+  const StepTotals &a = quick.totals(), &z = plain.totals();
+  CHECK(a.gpu_load == z.gpu_load);
+  CHECK(a.assignments_routed == z.assignments_routed);
+  for (std::size_t i = 0; i < a.links.size(); ++i) {
+    CHECK(a.links[i].bytes.count() == doctest::Approx(z.links[i].bytes.count()).epsilon(1e-12));
+  }
 }

@@ -37,8 +37,13 @@ double equal_parts(double tokens, double decodes, double length) {
 
 }  // namespace
 
-ModelLoadSource::ModelLoadSource(std::shared_ptr<const RoutingLaw> law, bool one_mix, Seed seed)
-    : law_(std::move(law)), one_mix_(one_mix), seed_(seed), key_(RandomStream(seed, "model.counts").bits()) {}
+ModelLoadSource::ModelLoadSource(std::shared_ptr<const RoutingLaw> law, bool one_mix, Seed seed,
+                                 std::int64_t hold_steps)
+    : law_(std::move(law)),
+      one_mix_(one_mix),
+      seed_(seed),
+      hold_steps_(hold_steps),
+      key_(RandomStream(seed, "model.counts").bits()) {}
 
 ModelLoadSource::Mix ModelLoadSource::mix_of(std::int64_t step, int source, Brought brought) const {
   const RoutingModel& m = law_->model();
@@ -168,7 +173,7 @@ void ModelLoadSource::draw_mixed(const StepAt& at, std::span<const std::int64_t>
   }
   out.resize(layers(), static_cast<int>(brought.size()), experts());
   out.counted = StepLoads::drawn_as_counts(law_->model().overdispersion);
-  draw_step(at.number, brought, false, out.per_token);
+  draw_step(at.number - at.number % hold_steps_, brought, false, out.per_token);
 }
 
 void ModelLoadSource::draw_counts(std::int64_t step, std::span<const std::int64_t> tokens, std::span<float> out) const {

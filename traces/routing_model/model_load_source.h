@@ -29,10 +29,11 @@ inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 20;  // of a sour
 class ModelLoadSource final : public ExpertLoadSource {
  public:
   // `one_mix`: the run's ranks are one source. Streams belong to `seed`.
-  ModelLoadSource(std::shared_ptr<const RoutingLaw> law, bool one_mix, Seed seed);
+  ModelLoadSource(std::shared_ptr<const RoutingLaw> law, bool one_mix, Seed seed, std::int64_t hold_steps = 1);
 
   int layers() const override { return law_->layers(); }
   int experts() const override { return law_->experts(); }
+  std::int64_t hold_steps() const override { return hold_steps_; }
   // A rank without tokens gets the model's mean mix.
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
   void draw_mixed(const StepAt& at, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes,
@@ -59,6 +60,7 @@ class ModelLoadSource final : public ExpertLoadSource {
   std::shared_ptr<const RoutingLaw> law_;
   bool one_mix_;
   Seed seed_;
+  std::int64_t hold_steps_;
   std::uint64_t key_;
 };
 

@@ -119,6 +119,8 @@ constexpr KeyTable kModelLoadKeys({
     {"affinity_tokens", key::whole(), key::is(0),
      "Tokens drawn to tell which experts serve the same ones, for policies that group them and rows sent once; 0: none."},
     {"ranks", key::one_of<Ranks>(), key::is(Ranks::kEach), "Whether each DP rank has a mix of topics of its own."},
+    {"hold_steps", key::whole(Bound::kPositive), key::is(1),
+     "Steps in a row that take one draw of routing where they bring the same tokens: faster, with the same means."},
     {"topic_tokens", key::number(Bound::kPositive), key::by("the model's"), "Tokens of one topic in a row."},
     {"topic_steps", key::number(Bound::kPositive), key::by("the model's"), "Steps over which topics of a rank change."},
     {"domain_steps", key::number(Bound::kPositive), key::by("the model's"), "Steps over which domains change."},
@@ -220,7 +222,8 @@ LoadWindow make_model_window(ConfigReader& in, const MoeSpec& model, Seed seed) 
 std::unique_ptr<ExpertLoadSource> make_model_source(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const bool one_mix = in.read<Ranks>(kModelLoadKeys["ranks"]) == Ranks::kOne;
   const Seed stream{RandomStream(seed, "model.run").bits()};
-  return std::make_unique<ModelLoadSource>(read_law(in, model, seed), one_mix, stream);
+  const auto hold_steps = in.read<std::int64_t>(kModelLoadKeys["hold_steps"]);
+  return std::make_unique<ModelLoadSource>(read_law(in, model, seed), one_mix, stream, hold_steps);
 }
 
 }  // namespace epsim
