@@ -40,6 +40,14 @@ const PlacementPolicyEntry& plugin_policy() { return kPlugin; }
 
 const PlacementPolicyEntry& experts_in_order() { return kContiguous; }
 
+std::vector<std::string> diagnosed_policies() {
+  std::vector<std::string> out;
+  for (const PlacementPolicyEntry* entry : {&kContiguous, &kBase, &kEplb, &kPerfect}) {
+    out.emplace_back(entry->name);
+  }
+  return out;
+}
+
 std::vector<std::string> policy_kinds() {
   std::vector<std::string> out = entry_names(placement_policies());
   for (const auto& more : {entry_names(step_policies()), entry_names(ceilings())}) {

@@ -54,6 +54,10 @@ const PlacementPolicyEntry& plugin_policy();
 // Experts in order, from which policies that act in every step start.
 const PlacementPolicyEntry& experts_in_order();
 
+// What a diagnosis of recorded loads compares, in this order: experts in order, placement by load alone, the load balancer
+// of engines with its copies, and the ceiling of balancing every batch.
+std::vector<std::string> diagnosed_policies();
+
 // All of these, as a policy's `kind` may name them.
 std::vector<std::string> policy_kinds();
 

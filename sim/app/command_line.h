@@ -15,7 +15,7 @@
 namespace epsim::app {
 
 // A verb takes the words after its name and returns the exit code: 0 done, 1 the run failed, 2 bad input (thrown as
-// InputError), 3 no deployment does (capacity), 130 interrupted.
+// InputError), 3 no deployment does (capacity), 130 interrupted; diagnose answers with 10 on, 11 off, 12 unsure.
 struct Verb {
   const char* name;
   const char* summary;  // one line for `epsim --help`
@@ -33,6 +33,7 @@ int validate_verb(const std::vector<std::string>& words);
 int report_verb(const std::vector<std::string>& words);
 int capacity_verb(const std::vector<std::string>& words);
 int sweep_verb(const std::vector<std::string>& words);
+int diagnose_verb(const std::vector<std::string>& words);
 int balance_verb(const std::vector<std::string>& words);
 int trace_verb(const std::vector<std::string>& words);
 int schema_verb(const std::vector<std::string>& words);

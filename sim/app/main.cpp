@@ -19,6 +19,7 @@ constexpr Verb kVerbs[] = {
     {"goodput", "find the request rate that each policy sustains", goodput_verb},
     {"capacity", "what to rent for a demand and an SLO, how to run it, what it costs", capacity_verb},
     {"sweep", "run every combination of given values, resumable", sweep_verb},
+    {"diagnose", "should EPLB be on? five lines from a file of expert counts", diagnose_verb},
     {"report", "make one HTML file of what another verb wrote", report_verb},
     {"reproduce", "re-run a paper's evaluation and hold its claims against the result", reproduce_verb},
     {"balance", "plan on one window of expert loads, score on another; no serving run", balance_verb},
@@ -50,7 +51,7 @@ void print_help(std::ostream& out) {
          "  epsim list policies\n\n"
          "`epsim <verb> --help` explains a verb; `man epsim` has all of it. A file that is not found\n"
          "in the working folder is looked for among the scenarios that were installed with the program. Exit codes: 0 "
-         "done, 1 the run failed, 2 bad input, 3 infeasible, 130 interrupted.\n";
+         "done, 1 the run failed, 2 bad input, 3 infeasible, 130 interrupted; of diagnose 10 on, 11 off, 12 unsure.\n";
 }
 
 int dispatch(std::vector<std::string> words) {

@@ -37,6 +37,7 @@ std::string commands_of(const std::filesystem::path& page) {
 constexpr const char* kFewRequests = R"(#!/usr/bin/env bash
 few=()
 case "$1" in
+  diagnose) few=(--seeds 2) ;;
   run | compare | sweep | goodput)
     few=(--set requests.count=24)
     [[ "$*" == *azure* ]] && few=(--set requests.slice_length=4s)
@@ -46,7 +47,10 @@ words=("$@")
 for i in "${!words[@]}"; do  # a search runs for long: its options are tried on a small scenario
   [ "$1" = goodput ] && [[ ${words[i]} == *.yaml ]] && words[i]=small.yaml
 done
-exec ")" EPSIM_BINARY R"(" "${words[@]}" "${few[@]}"
+code=0
+")" EPSIM_BINARY R"(" "${words[@]}" "${few[@]}" || code=$?
+[ "$1" = diagnose ] && case $code in 10 | 11 | 12) exit 0 ;; esac  # its answers
+exit "$code"
 )";
 
 void run_page(const std::filesystem::path& page) {

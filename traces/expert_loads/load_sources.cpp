@@ -47,22 +47,6 @@ constexpr const Key& variation_key(const LoadReader& reader) {
   return (reader.replay != nullptr ? std::span<const Key>(kReplayedKeys) : std::span<const Key>(kSampledKeys)).front();
 }
 
-// pi_e <= 1 and no empty layer: what every use of a window relies on.
-void check_window(ConfigReader& in, const LoadWindow& window, const MoeSpec& model) {
-  for (int l = 0; l < window.layers(); ++l) {
-    const std::span<const double> row = window.layer(l);
-    const auto hottest = std::max_element(row.begin(), row.end());
-    const double total = window.total(l);
-    const int number = model.moe_layer_numbers()[l];
-    in.check(total > 0, "kind", fmt::format("model layer {} has no load at all; every MoE layer needs some.", number));
-    // One part in a million: counts that were rounded or scaled on the way.
-    in.check(*hottest * model.top_k <= total * (1 + 1e-6), "kind",
-             fmt::format("model layer {}, expert {}: it takes {:.4g} assignments per token; with top-{} routing an "
-                         "expert takes at most 1.",
-                         number, hottest - row.begin(), *hottest * model.top_k / total, model.top_k));
-  }
-}
-
 }  // namespace
 
 std::span<const LoadReader> load_readers() {
@@ -76,6 +60,26 @@ std::span<const LoadReader> load_readers() {
        make_model_window, make_model_source},
       kImbalanceLoads};
   return all;
+}
+
+// What every use of a window relies on: pi_e <= 1 and no empty layer.
+std::string problem_of(const LoadWindow& window, const MoeSpec& model) {
+  for (int l = 0; l < window.layers(); ++l) {
+    const std::span<const double> row = window.layer(l);
+    const auto hottest = std::max_element(row.begin(), row.end());
+    const double total = window.total(l);
+    const int number = model.moe_layer_numbers()[l];
+    if (!(total > 0)) {
+      return fmt::format("model layer {} has no load at all; every MoE layer needs some.", number);
+    }
+    // One part in a million: counts that were rounded or scaled on the way.
+    if (*hottest * model.top_k > total * (1 + 1e-6)) {
+      return fmt::format("model layer {}, expert {}: it takes {:.4g} assignments per token; with top-{} routing an "
+                         "expert takes at most 1.",
+                         number, hottest - row.begin(), *hottest * model.top_k / total, model.top_k);
+    }
+  }
+  return "";
 }
 
 std::vector<SectionKeys> load_keys() {
@@ -97,7 +101,8 @@ const LoadReader& chosen_reader(ConfigReader& in) {
 
 LoadWindow read_checked(const LoadReader& reader, ConfigReader& in, const MoeSpec& model, Seed seed) {
   LoadWindow window = reader.read(in, model, seed);
-  check_window(in, window, model);
+  const std::string problem = problem_of(window, model);
+  in.check(problem.empty(), "kind", problem);
   return window;
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,10 @@ std::vector<SectionKeys> load_keys();
 // Reads the key `kind` and then that kind's own keys; the caller ends with finish(). Every MoE layer of the window has
 // load, and no expert more than one assignment per token. Throws InputError.
 LoadWindow read_load_window(ConfigReader& in, const MoeSpec& model, Seed seed);
+
+// What keeps a window from being loads of the model, whose layers and experts it has: a layer without load, an expert
+// with more than one assignment per token. Empty: nothing.
+std::string problem_of(const LoadWindow& window, const MoeSpec& model);
 
 // The same keys, and how steps vary. variation sampled: counts of each step are drawn around the window's mean mix; none:
 // the mean mix every step; replay: steps as the kind has them itself, for a trace_file row s of the trace in step s, over

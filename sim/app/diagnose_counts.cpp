@@ -1,0 +1,106 @@
+#include "sim/app/diagnose_counts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "models/catalogue/model_catalogue.h"
+#include "sim/app/trace_verbs.h"
+#include "sim/core/error.h"
+#include "traces/expert_loads/load_sources.h"
+#include "traces/format/trace_file.h"
+
+namespace epsim::app {
+namespace {
+
+constexpr std::int64_t kTokensAtOnce = 4096;
+
+// Imports of formats that do not say top-k need one, which counts do not depend on.
+std::unique_ptr<OpenedTrace> open_counts(const std::string& file, const std::string& format) {
+  try {
+    return std::make_unique<OpenedTrace>(file, format, ImportOptions{});
+  } catch (const InputError& e) {
+    if (e.place.key != "top_k") {
+      throw;
+    }
+    return std::make_unique<OpenedTrace>(file, format, ImportOptions{.top_k = 1});
+  }
+}
+
+void add_rows(const TraceFile& trace, std::int64_t first, std::int64_t count, LoadWindow& window) {
+  const auto sources = static_cast<std::size_t>(trace.sources()), experts = static_cast<std::size_t>(window.experts());
+  std::vector<double> row(trace.load_row_size()), sum(row.size() / sources);
+  std::vector<std::int64_t> tokens(sources);
+  for (std::int64_t r = first; r < first + count; ++r) {
+    trace.read_loads<double>(r, 1, row, tokens);
+    add_sources<double>(row, sources, experts, sum);
+  }
+  for (int l = 0; l < window.layers(); ++l) {
+    std::copy_n(sum.begin() + l * window.experts(), window.experts(), window.layer(l).begin());
+  }
+}
+
+void add_tokens(const TraceFile& trace, std::int64_t first, std::int64_t count, LoadWindow& window) {
+  const auto layers = static_cast<std::size_t>(window.layers());
+  const auto top_k = static_cast<std::size_t>(trace.info().top_k);
+  TraceFile::Tokens tokens;
+  for (std::int64_t at = first; at < first + count; at += kTokensAtOnce) {
+    trace.read_tokens(at, std::min(kTokensAtOnce, first + count - at), tokens);
+    for (std::size_t i = 0; i < tokens.experts.size(); ++i) {
+      window.layer(static_cast<int>(i / top_k % layers))[tokens.experts[i]] += 1;
+    }
+  }
+}
+
+}  // namespace
+
+RecordedCounts read_counts(const std::string& file, const std::string& format, int most) {
+  const std::unique_ptr<OpenedTrace> opened = open_counts(file, format);
+  const TraceFile trace(opened->path());
+  const bool by_rows = trace.load_rows() > 0;
+  const std::int64_t items = by_rows ? trace.load_rows() : trace.token_count();
+  if (items == 0) {
+    throw InputError({file, 0, ""}, "this recording holds neither counts nor tokens.");
+  }
+  RecordedCounts out{trace.info().experts, {}};
+  const std::int64_t parts = std::min<std::int64_t>(most, items);
+  for (std::int64_t p = 0; p < parts; ++p) {
+    const std::int64_t first = items * p / parts, count = items * (p + 1) / parts - first;
+    LoadWindow& window = out.windows.emplace_back(trace.info().layers(), trace.info().experts);
+    by_rows ? add_rows(trace, first, count, window) : add_tokens(trace, first, count, window);
+  }
+  return out;
+}
+
+void check_counts(const RecordedCounts& counts, const MoeSpec& model, const std::string& file) {
+  if (counts.layers() != model.moe_layers() || counts.experts != model.experts) {
+    throw InputError({file, 0, ""},
+                     fmt::format("this file has {} layers of {} experts, {} has {} MoE layers of {}.", counts.layers(),
+                                 counts.experts, model.name, model.moe_layers(), model.experts));
+  }
+  for (const LoadWindow& window : counts.windows) {
+    if (const std::string problem = problem_of(window, model); !problem.empty()) {
+      throw InputError({file, 0, ""}, problem);
+    }
+  }
+}
+
+ModelOfCounts model_of_counts(const RecordedCounts& counts, const std::string& file) {
+  ModelOfCounts out;
+  for (const ModelItem& item : list_models()) {
+    const MoeSpec model = find_model(item.name);
+    if (model.moe_layers() == counts.layers() && model.experts == counts.experts) {
+      out.all.push_back(item.name);
+    }
+  }
+  if (out.all.empty()) {
+    throw InputError({file, 0, ""}, fmt::format("no built-in model has {} MoE layers of {} experts; name one with "
+                                                "--model (a Hugging Face config.json will do), or give --scenario.",
+                                                counts.layers(), counts.experts));
+  }
+  out.name = out.all.front();
+  return out;
+}
+
+}  // namespace epsim::app
