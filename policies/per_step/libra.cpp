@@ -321,6 +321,9 @@ constexpr KeyTable kLibraKeys({
      "Imbalance at which token balancing stops."},
     {"stale_order", key::flag(), key::is(false), "Keep the GPUs' first order while tokens move."},
     {"cap_excess", key::flag(), key::is(false), "Move at most a GPU's excess."},
+    {"two_stage", key::flag(), key::is(true), "Compute a GPU's own tokens while others are planned and gathered."},
+    {"sharding", key::flag(), key::is(true),
+     "Rebalance remote tokens; false: they go to their expert's home, and nothing is planned in the step."},
 });
 
 // A number, or `auto`: as many experts as arrive within the time window.
@@ -351,24 +354,28 @@ class Libra final : public StepPolicy {
     sharding_.epsilon = in.read<double>(kLibraKeys["epsilon"]);
     sharding_.stale_order = in.read<bool>(kLibraKeys["stale_order"]);
     sharding_.cap_excess = in.read<bool>(kLibraKeys["cap_excess"]);
+    two_stage_ = in.read<bool>(kLibraKeys["two_stage"]);
+    shards_ = in.read<bool>(kLibraKeys["sharding"]);
   }
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
                       const Residency& home) const override {
     const Residency held = libra_prefetch(predicted, home, prefetch_);
-    return with_copies_of(held, libra_shard(requests, held, sharding_).tokens);
+    return with_copies_of(held, shards_ ? libra_shard(requests, held, sharding_).tokens : local_or_home(requests, held));
   }
   ExecutionProfile profile() const override {
+    const bool prefetches = prefetch_.n_extra > 0;
     return {.dispatch = ExecutionProfile::Dispatch::kAllGather,
-            .two_stage = true,
-            .plans_before_dispatch = true,
-            .resident_buffers = 2,
+            .two_stage = two_stage_,
+            .plans_before_dispatch = shards_,
+            .resident_buffers = prefetches ? 2 : 0,
             .extra_experts = prefetch_.n_extra,
-            .predicts_on_gpu = true};
+            .predicts_on_gpu = prefetches};
   }
 
  private:
   LibraPrefetchOptions prefetch_;
   LibraShardingOptions sharding_;
+  bool two_stage_ = true, shards_ = true;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policies/registry.h"
 #include "sim/core/rng.h"
 #include "tests/policies/libra_support.h"
 
@@ -233,4 +234,29 @@ TEST_CASE("Libra prefetch by simulation: copies are judged by what Algorithm 2 m
   CHECK(held.holds(0, 3));
   CHECK(held.extras(0) + held.extras(1) + held.extras(2) + held.extras(3) == 1);
   CHECK(epsim::libra_shard(loose, held, {}).tokens.at(3, 0) == 4);
+}
+
+TEST_CASE("Libra's ablations: each part can be switched off, and the others stay") {
+  const RequestMatrix requests = skewed_requests(8, 64, 1.0, 3);
+  const Residency home = Residency::contiguous(64, 8);
+  const auto libra = [](const std::string& options) {
+    epsim::ConfigReader in = epsim::Config::from_text(options, "options").root();
+    return epsim::make_step_policy("libra", in);
+  };
+  const auto decide = [&](const std::string& options) { return libra(options)->decide(requests, requests, home); };
+  const epsim::StepDecision whole = decide("{}");
+  CHECK(!whole.copies.empty());
+  // No prefetcher: nothing is held away from home, so that every token is computed there.
+  CHECK(decide("{n_extra: 0}").copies.empty());
+  CHECK(decide("{n_extra: 0}").tokens.count == epsim::local_or_home(requests, home).count);
+  CHECK(libra("{n_extra: 0}")->profile().resident_buffers == 0);
+  CHECK(!libra("{n_extra: 0}")->profile().predicts_on_gpu);
+  // No sharding: the same copies, but remote tokens stay at home, and nothing is planned in the step.
+  CHECK(decide("{sharding: false}").copies.size() == whole.copies.size());
+  CHECK(epsim::imbalance(decide("{sharding: false}").tokens) > epsim::imbalance(whole.tokens));
+  CHECK(!libra("{sharding: false}")->profile().plans_before_dispatch);
+  CHECK(libra("{sharding: false}")->profile().two_stage);
+  // One stage: the same decisions.
+  CHECK(decide("{two_stage: false}").tokens.count == whole.tokens.count);
+  CHECK(!libra("{two_stage: false}")->profile().two_stage);
 }
