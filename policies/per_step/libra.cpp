@@ -360,7 +360,8 @@ class Libra final : public StepPolicy {
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,
                       const Residency& home) const override {
     const Residency held = libra_prefetch(predicted, home, prefetch_);
-    return with_copies_of(held, shards_ ? libra_shard(requests, held, sharding_).tokens : local_or_home(requests, held));
+    return with_copies_of(held,
+                          shards_ ? libra_shard(requests, held, sharding_).tokens : local_or_home(requests, held));
   }
   ExecutionProfile profile() const override {
     const bool prefetches = prefetch_.n_extra > 0;

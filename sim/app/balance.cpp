@@ -121,9 +121,10 @@ int balance_verb(const std::vector<std::string>& words) {
                "policy              /GPU   GiB/GPU        %   planned   scored    worst   layer\n";
   nlohmann::ordered_json rows;
   for (const PolicyChoice& policy : scenario.policies) {
-    const Row row = policy.per_step != nullptr ? scored_steps(scenario, policy) : scored_placement(scenario, policy);
-    std::cout << line(scenario, row);
-    rows.push_back(json_of(scenario, row));
+    const Scenario& system = system_of(scenario, policy);
+    const Row row = policy.per_step != nullptr ? scored_steps(system, policy) : scored_placement(system, policy);
+    std::cout << line(system, row);
+    rows.push_back(json_of(system, row));
   }
   json.print(nlohmann::ordered_json{{"format", 1}, {"scenario", scenario.name}, {"policies", rows}}.dump(2) + "\n");
   return 0;

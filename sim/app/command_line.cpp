@@ -64,7 +64,15 @@ void add_scenario_options(po::options_description& options) {
 }
 
 void print_warnings(const Scenario& scenario) {
-  for (const std::string& warning : scenario.warnings) {
+  std::vector<std::string> told = scenario.warnings;
+  for (const PolicyChoice& policy : scenario.policies) {
+    for (const std::string& warning : system_of(scenario, policy).warnings) {
+      if (std::find(told.begin(), told.end(), warning) == told.end()) {
+        told.push_back(warning);
+      }
+    }
+  }
+  for (const std::string& warning : told) {
     std::cerr << "warning: " << warning << "\n";
   }
 }

@@ -20,7 +20,7 @@ std::string told_of(const Scenario& s, const PolicyChoice& policy) {
       out += key + ": " + value + "\n";
     }
   };
-  add(root.section("policies").section(policy.label));
+  add(root.section("policies").section(policy.planned_by));
   if (root.is_section("policy")) {
     add(root.section("policy"));
   }

@@ -65,11 +65,17 @@ void check_prefix_cache(const Scenario& s, const InstancePool& pool) {
 
 // What the instances of a pool run under. Policies that act in every step are for prompts (Libra: "prefill only"): on
 // decode instances the experts stay at home.
-PolicyChoice policy_of(const InstancePool& pool, PolicyChoice policy) {
-  if (pool.serving.role == InstanceRole::kDecode) {
-    policy.per_step = nullptr;
+PolicyChoice policy_of(const InstancePool& pool, const PolicyChoice& policy) {
+  const bool decodes = pool.serving.role == InstanceRole::kDecode;
+  const PolicyChoice* own = decodes ? policy.decode.get() : policy.prefill.get();
+  PolicyChoice out = own != nullptr ? *own : policy;
+  out.label = policy.label;
+  out.system = policy.system;
+  out.overrides = policy.overrides;
+  if (decodes) {
+    out.per_step = nullptr;
   }
-  return policy;
+  return out;
 }
 
 void check_per_step(const Scenario& s, const PolicyChoice& policy) {
@@ -90,6 +96,7 @@ void check_pool(const Scenario& s, const InstancePool& pool, const PolicyChoice&
                                  "GPU an EP rank.",
                                  policy.label));
   }
+  check_per_step(s, policy);
   check_fair_share(s, pool, policy);
   check_prefix_cache(s, pool);
 }
@@ -106,6 +113,16 @@ ServingOptions with_kv_pool(const InstancePool& pool, const MemoryBreakdown& mem
   return out;
 }
 
+void check_home(const PolicyChoice& policy, const PlacementPlan& plan) {
+  if (policy.per_step != nullptr && plan.copies() > 0) {
+    throw InputError(
+        {"", 0, fmt::format("policies.{}.home", policy.label)},
+        fmt::format("'{}' plans {} extra copies; a policy that acts in every step starts from experts that "
+                    "lie on one GPU each. Name a placement without copies.",
+                    policy.planned_by, plan.copies()));
+  }
+}
+
 PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy,
                                   PlanCache* plans) {
   check_pool(s, pool, policy);
@@ -113,6 +130,7 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
   const LoadWindow& window = planning_window(s, policy);
   PlacementPlan plan = plans != nullptr ? plans->plan(s, policy, window, shape) : policy.placement->plan(window, shape);
   plan.policy = policy.label;
+  check_home(policy, plan);
   std::vector<SourceShares> shares;
   if (policy.replica_choice != nullptr) {
     shares = choose_replicas(*policy.replica_choice, plan, window, shape);
@@ -151,8 +169,8 @@ const LoadWindow& planning_window(const Scenario& s, const PolicyChoice& policy)
   return policy.ceiling == Ceiling::kKnowsRunLoads ? s.run_window : s.plan_window;
 }
 
-PreparedRun prepare_run(const Scenario& s, const PolicyChoice& policy, PlanCache* plans) {
-  check_per_step(s, policy);
+PreparedRun prepare_run(const Scenario& scenario, const PolicyChoice& policy, PlanCache* plans) {
+  const Scenario& s = system_of(scenario, policy);
   PreparedRun out;
   for (const InstancePool& pool : pools_of(s)) {
     out.pools.push_back(prepare_instance(s, pool, policy_of(pool, policy), plans));

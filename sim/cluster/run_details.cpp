@@ -64,8 +64,10 @@ MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement,
 
 std::string summarize_plan(const PreparedInstance& run, const MoeSpec& model) {
   if (run.policy.per_step != nullptr) {
-    return fmt::format("{} experts per GPU and layer at home, others by step ({:.3f} GiB of buffers per GPU)",
-                       model.experts / run.plan.gpus, to_gib(run.buffers));
+    const std::string& by = run.policy.planned_by;
+    return fmt::format("{} experts per GPU and layer at home{}, others by step ({:.3f} GiB of buffers per GPU)",
+                       model.experts / run.plan.gpus,
+                       by.empty() || by == run.policy.label ? "" : " as " + by + " places them", to_gib(run.buffers));
   }
   const int moe_tp = run.placement.gpus() / run.plan.gpus;
   const std::string holder = moe_tp == 1 ? "GPU" : fmt::format("EP rank of {} GPUs", moe_tp);
@@ -212,7 +214,8 @@ std::string summarize_plans(std::span<ServedInstance> instances, const MoeSpec& 
   const std::string first = summarize_plan(*instances.front().prepared, model),
                     last = summarize_plan(*instances.back().prepared, model);
   const bool per_step = instances.front().prepared->policy.per_step != nullptr;
-  return per_step && first != last ? fmt::format("prefill: {}; decode: {}", first, last) : last;
+  const bool apart = instances.front().prepared->policy.planned_by != instances.back().prepared->policy.planned_by;
+  return (per_step || apart) && first != last ? fmt::format("prefill: {}; decode: {}", first, last) : last;
 }
 
 }  // namespace
@@ -220,6 +223,7 @@ std::string summarize_plans(std::span<ServedInstance> instances, const MoeSpec& 
 void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResult& result) {
   const PreparedInstance& last = *instances.back().prepared;
   result.label = last.policy.label;
+  result.overrides = last.policy.overrides;
   result.plan_summary = summarize_plans(instances, s.model);
   result.row_sharing = describe_row_sharing(s, last);
   result.warnings = s.warnings;

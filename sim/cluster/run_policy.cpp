@@ -63,8 +63,9 @@ std::vector<InstanceSpec> specs_of(const Scenario& s, const std::vector<ServedIn
 
 }  // namespace
 
-RunResult run_prepared(const Scenario& s, const PreparedRun& prepared, const RequestTrace& requests,
+RunResult run_prepared(const Scenario& scenario, const PreparedRun& prepared, const RequestTrace& requests,
                        const RunControl& control) {
+  const Scenario& s = system_of(scenario, prepared.last().policy);
   std::vector<ServedInstance> instances = start_instances(s, prepared, control.recorder);
   const Router router = s.deployment.single() ? s.serving.router : s.deployment.router;
   RunResult result = simulate(requests, specs_of(s, instances), router, control, s.deployment.retry_limit);

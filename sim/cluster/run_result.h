@@ -108,6 +108,7 @@ struct ConservationReport {
 
 struct RunResult {
   std::string label;                      // what the comparison calls this run, usually the policy's name
+  std::string overrides;                  // keys that its label sets before the scenario's; may be empty
   std::string plan_summary;               // what the policy did, one line
   std::string row_sharing;                // where rows are sent once: what told which experts share one; may be empty
   std::vector<std::string> warnings;      // settings that the engine would refuse or change

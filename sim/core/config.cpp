@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "sim/core/config_convert.h"
@@ -30,6 +31,73 @@ Config Config::clone() const {
   return Config(std::move(document));
 }
 
+Config Config::with_overrides(const std::vector<std::string>& path, std::span<const std::string_view> sections,
+                              std::span<const std::string_view> kept) const {
+  Config out = clone();
+  ConfigDocument& document = *out.document_;
+  const auto forget = [&](auto& record) {
+    std::erase_if(record, [&](const auto& entry) {
+      const std::string top = entry.first.substr(0, entry.first.find_first_of(".["));
+      return std::find(kept.begin(), kept.end(), top) == kept.end();
+    });
+  };
+  forget(document.defaults);
+  forget(document.presets);
+  YAML::Node mine = document.root, written = document_->root;
+  const YAML::Node& original = written;  // a lookup through it adds nothing
+  std::string full;
+  for (const std::string& part : path) {
+    mine.reset(mine[part]);
+    written.reset(original[part]);
+    full += (full.empty() ? "" : ".") + part;
+  }
+  for (const std::string_view section : sections) {
+    const std::string name(section);
+    if (const YAML::Node with = original[name]; with.IsDefined()) {
+      if (with.IsMap()) {
+        document.override_section(name, full + "." + name, with, *document_);
+      }
+      mine.remove(name);
+    }
+  }
+  return out;
+}
+
+void Config::record_overrides(const std::vector<std::string>& path, std::span<const std::string_view> sections,
+                              const Config& other) {
+  const YAML::Node here = document_->resolved_tree(), there = other.document_->resolved_tree();
+  YAML::Node entry = there;
+  std::string full;
+  for (const std::string& part : path) {
+    entry.reset(entry[part]);
+    full += (full.empty() ? "" : ".") + part;
+  }
+  for (const std::string_view section : sections) {
+    const std::string name(section);
+    const YAML::Node mine = here[name], theirs = there[name];
+    std::map<std::string, YAML::Node> whole;  // by name: the order must not tell which document the keys were in
+    const YAML::Node engine = mine["engine"], other_engine = theirs["engine"];
+    const bool alone = engine.IsDefined() && other_engine.IsDefined() && engine.Scalar() != other_engine.Scalar();
+    for (const auto& key : alone ? theirs : mine) {
+      whole[key.first.Scalar()] = YAML::Node(YAML::NodeType::Null);
+    }
+    for (const auto& key : theirs) {
+      whole[key.first.Scalar()] = key.second;
+    }
+    YAML::Node section_of(YAML::NodeType::Map);
+    for (const auto& [key, value] : whole) {
+      section_of[key] = value;
+    }
+    entry[name] = section_of;
+  }
+  document_->recorded[full] = entry;
+  for (const std::filesystem::path& file : other.files()) {
+    if (std::find(document_->files.begin(), document_->files.end(), file) == document_->files.end()) {
+      document_->files.push_back(file);
+    }
+  }
+}
+
 ConfigReader Config::root() const {
   auto node = std::make_shared<ConfigSection>();
   node->document = document_;
@@ -48,8 +116,12 @@ ConfigReader::~ConfigReader() = default;
 
 InputPlace ConfigReader::place(const std::string& key) const {
   InputPlace at{"", 0, key.empty() ? node_->path : node_->full(key)};
-  const ConfigDocument::Source& source = node_->document->source_of(at.key);
+  const auto* moved = node_->document->moved_part(at.key);
+  const ConfigDocument::Source& source = moved != nullptr ? moved->second : node_->document->own;
   at.file = source.file;
+  if (moved != nullptr && !source.key.empty()) {
+    at.key = source.key + at.key.substr(moved->first.size());
+  }
   if (!source.has_lines) {
     return at;
   }
@@ -92,6 +164,11 @@ std::vector<std::pair<std::string, std::string>> ConfigReader::rest() {
     out.emplace_back(key, yaml::text_of(value));
   }
   return out;
+}
+
+void ConfigReader::pass_over() {
+  node_->children.clear();
+  rest();
 }
 
 std::vector<std::string> ConfigReader::keys() const {

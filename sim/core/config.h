@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -43,6 +45,16 @@ class Config {
 
   // A document of its own with what this one holds now.
   Config clone() const;
+
+  // A document of its own in which each of `sections` holds what the section of that name in the mapping at `path` says,
+  // key by key, before its own; the mapping at `path` then lacks them. One that names another `engine` stands alone.
+  // Of what was read, the record stays for `kept` alone. Messages name the keys where they are written.
+  Config with_overrides(const std::vector<std::string>& path, std::span<const std::string_view> sections,
+                        std::span<const std::string_view> kept) const;
+  // resolved() then gives the mapping at `path` as `other`, made by with_overrides(), resolved it, with these sections
+  // in full: null stands for a key that is here and that `other` lacks. Files that `other` read count as read here.
+  void record_overrides(const std::vector<std::string>& path, std::span<const std::string_view> sections,
+                        const Config& other);
 
   ConfigReader root() const;
   // The document and every default that was read, as YAML; a comment marks what is a default, with its source where
@@ -134,6 +146,9 @@ class ConfigReader {
   // Keys that nobody reads by name, and their values as YAML text: for options that someone else reads (plug-ins). They
   // count as read from now on, and are given again when asked for again.
   std::vector<std::pair<std::string, std::string>> rest();
+
+  // Counts every key of this mapping as read, and of those below it.
+  void pass_over();
 
   // Throws InputError at `key` unless the condition holds.
   void check(bool condition, const std::string& key, const std::string& problem) const;

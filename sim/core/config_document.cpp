@@ -112,13 +112,48 @@ void emit(YAML::Emitter& out, const YAML::Node& node, const std::string& path,
 ConfigDocument::ConfigDocument(const std::string& text, const std::string& name)
     : root(parse(text, name)), own{name, {}} {}
 
-const ConfigDocument::Source& ConfigDocument::source_of(const std::string& path) const {
+const std::pair<const std::string, ConfigDocument::Source>* ConfigDocument::moved_part(const std::string& path) const {
   for (std::string at = path; !at.empty(); at = parent_of(at)) {
     if (const auto found = elsewhere.find(at); found != elsewhere.end()) {
-      return found->second;
+      return &*found;
     }
   }
-  return own;
+  return nullptr;
+}
+
+const ConfigDocument::Source& ConfigDocument::source_of(const std::string& path) const {
+  const auto* moved = moved_part(path);
+  return moved != nullptr ? moved->second : own;
+}
+
+// What `with` has stands for what `into` has; mappings are merged key by key.
+void ConfigDocument::put_over(YAML::Node into, const YAML::Node& with, const std::string& path, const std::string& from,
+                              const ConfigDocument& original) {
+  for (const auto& entry : with) {
+    const std::string key = entry.first.as<std::string>(), full = joined(path, key), written = joined(from, key);
+    const YAML::Node mine = into[key];
+    if (mine.IsDefined() && mine.IsMap() && entry.second.IsMap()) {
+      put_over(mine, entry.second, full, written, original);
+      continue;
+    }
+    into[key] = entry.second;  // shared, not cloned: a clone has no line numbers
+    Source source = original.source_of(written);
+    source.key = written;
+    come_from(full, source);
+  }
+}
+
+void ConfigDocument::override_section(const std::string& name, const std::string& path, const YAML::Node& with,
+                                      const ConfigDocument& original) {
+  constexpr const char* kEngine = "engine";
+  const YAML::Node mine = root[name], engine = with[kEngine];
+  const bool other =
+      engine.IsDefined() && engine.IsScalar() && mine.IsDefined() && mine.IsMap() &&
+      (!mine[kEngine].IsDefined() || !mine[kEngine].IsScalar() || mine[kEngine].Scalar() != engine.Scalar());
+  if (other || !mine.IsDefined() || !mine.IsMap()) {
+    root[name] = YAML::Node(YAML::NodeType::Map);
+  }
+  put_over(root[name], with, name, path, original);
 }
 
 void ConfigDocument::come_from(const std::string& path, const Source& source) {
@@ -242,8 +277,16 @@ std::string ConfigDocument::resolved() const {
       }
     }
   }
+  YAML::Node tree = resolved_tree();
+  for (const auto& [path, node] : recorded) {
+    YAML::Node at = tree;
+    for (const std::string& part : keys_of_path(path, {})) {
+      at.reset(at[part]);
+    }
+    at = node;
+  }
   YAML::Emitter out;
-  emit(out, with_defaults(root, ""), "", comments);
+  emit(out, tree, "", comments);
   return std::string(out.c_str()) + "\n";
 }
 

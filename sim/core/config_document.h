@@ -23,6 +23,7 @@ struct ConfigDocument {
     std::string file;
     std::filesystem::path folder;
     bool has_lines = true;
+    std::string key = {};  // what messages call it; empty: its path
   };
 
   ConfigDocument(const std::string& text, const std::string& name);
@@ -34,6 +35,12 @@ struct ConfigDocument {
   // taken whole.
   void merge(YAML::Node into, const YAML::Node& from, const std::string& path, const ConfigDocument& base);
   const Source& source_of(const std::string& path) const;
+  // `elsewhere`'s entry for the path or the nearest part above it; null: the document's own.
+  const std::pair<const std::string, Source>* moved_part(const std::string& path) const;
+  // Config::with_overrides(), record_overrides().
+  void override_section(const std::string& name, const std::string& path, const YAML::Node& with,
+                        const ConfigDocument& original);
+  YAML::Node resolved_tree() const { return with_defaults(root, ""); }
   // Notes that a reader took `value` for a key that the section at `path` lacks. The first note of a key counts.
   void note_default(const std::string& path, const std::string& key, const YAML::Node& value,
                     const std::string& source = "");
@@ -56,9 +63,13 @@ struct ConfigDocument {
   std::map<std::string, YAML::Node> presets;
   std::map<std::string, std::string> absolute_paths;
   std::vector<std::filesystem::path> files;  // those it extends, and every one that a key named
+  // By dotted path: what resolved() gives there instead (record_overrides).
+  std::map<std::string, YAML::Node> recorded;
 
  private:
   void come_from(const std::string& path, const Source& source);
+  void put_over(YAML::Node into, const YAML::Node& with, const std::string& path, const std::string& from,
+                const ConfigDocument& original);
   YAML::Node with_defaults(const YAML::Node& node, const std::string& path) const;
 };
 

@@ -61,7 +61,14 @@ bool overloaded(Run r) {
 void add_run(MetricRows& rows) {
   add_rows(
       rows, "",
-      {{"plan", "text", "What the policy did, in a line.", kText, kNeither, {}, [](Run r) { return r.plan_summary; }},
+      {{"overrides",
+        "text",
+        "Keys of the scenario that the label of the run sets for itself, as --set would.",
+        kText,
+        kNeither,
+        {},
+        [](Run r) { return r.overrides; }},
+       {"plan", "text", "What the policy did, in a line.", kText, kNeither, {}, [](Run r) { return r.plan_summary; }},
        {"row_sharing",
         "text",
         "What told which experts serve the same tokens, and so share rows that are sent once. Empty: nothing did, and "

@@ -85,10 +85,14 @@ struct PartColumn {
 };
 
 std::vector<PartColumn> part_columns(const RunSummary& run) {
-  std::vector<PartColumn> out{{{"atten-", "tion"}, LayerPart::kAttention}, {{"", "gate"}, LayerPart::kGate},
-                              {{"dis-", "patch"}, LayerPart::kDispatch},   {{"", "experts"}, LayerPart::kExperts},
-                              {{"com-", "bine"}, LayerPart::kCombine},     {{"", "dense"}, LayerPart::kDense},
-                              {{"plan-", "ning"}, LayerPart::kPlanning},   {{"pre-", "fetch"}, LayerPart::kPrefetch},
+  std::vector<PartColumn> out{{{"atten-", "tion"}, LayerPart::kAttention},
+                              {{"", "gate"}, LayerPart::kGate},
+                              {{"dis-", "patch"}, LayerPart::kDispatch},
+                              {{"", "experts"}, LayerPart::kExperts},
+                              {{"com-", "bine"}, LayerPart::kCombine},
+                              {{"", "dense"}, LayerPart::kDense},
+                              {{"plan-", "ning"}, LayerPart::kPlanning},
+                              {{"pre-", "fetch"}, LayerPart::kPrefetch},
                               {{"migra-", "tion"}, LayerPart::kMigration},
                               {{"draf-", "ter"}, LayerPart::kDrafter},
                               {{"", "host"}, LayerPart::kHost},
@@ -351,8 +355,10 @@ std::string comparison_table(const Comparison& runs, TableStyle style) {
 std::string run_detail(const RunSummary& run, TableStyle style) {
   const std::string plan = run.text("plan").empty() ? "" : captioned("plan", printable(run.text("plan")));
   const std::string& sharing = run.text("row_sharing");
+  const std::string& own = run.text("overrides");
   return fmt::format("{}\n{}{}{}{}\n{}\n{}\n{}{}{}{}{}{}{}", bold(shortened(printable(run.label), kColumns), style),
-                     plan + (sharing.empty() ? "" : captioned("shared rows", printable(sharing))),
+                     (own.empty() ? "" : captioned("its own", printable(own))) + plan +
+                         (sharing.empty() ? "" : captioned("shared rows", printable(sharing))),
                      requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
                      origins_line(run), balancedness_line(run), link_line(run), kv_lines(run), rebalance_line(run),
                      regroup_line(run), memory_line(run));

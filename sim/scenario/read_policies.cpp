@@ -18,6 +18,19 @@ constexpr KeyTable kEntryKeys({
      "The policy; may be left out where the label is its name."},
     {"replica_choice", key::section(), key::by("the policy's"), "Which copy of an expert a token goes to."},
     {"rebalance", key::section(), key::kNone, "Plan again during the run."},
+    {"prefill", key::text(), key::kNone,
+     "With `decode`, in place of `kind`: the label or policy of the prefill instances."},
+    {"decode", key::text(), key::kNone, "The label or policy of the decode instances; needs `prefill`."},
+    {kSystemSections[0], key::section(), key::by("the scenario's"),
+     "Keys that stand before the scenario's own for this label; as in `parallelism`."},
+    {kSystemSections[1], key::section(), key::by("the scenario's"),
+     "Keys that stand before the scenario's own for this label; as in `memory`."},
+    {kSystemSections[2], key::section(), key::by("the scenario's"),
+     "Keys that stand before the scenario's own for this label; as in `dispatch`."},
+    {kSystemSections[3], key::section(), key::by("the scenario's"),
+     "As in `serving`, before the scenario's own; with another `engine`, in place of them all."},
+    {kSystemSections[4], key::section(), key::by("the scenario's"),
+     "Keys that stand before the scenario's own for this label; as in `execution`."},
 });
 constexpr KeyTable kChoiceKeys({
     {"kind", key::name_or_other([] { return entry_names(replica_choices()); }, "epsim list policies"),
@@ -55,16 +68,85 @@ Named find_kind(const std::string& kind, const ConfigReader& in) {
   return {ceiling != nullptr ? *ceiling : placement_policy_entry(kind, in)};
 }
 
+bool has_system(const ConfigReader& entry) {
+  return std::any_of(std::begin(kSystemSections), std::end(kSystemSections),
+                     [&](std::string_view name) { return entry.has(std::string(name)); });
+}
+
+// "dispatch.dedup=node, serving.engine=vllm": what a section says, as --set would.
+void add_settings(ConfigReader section, const std::string& path, std::string& out) {
+  for (const std::string& key : section.keys()) {
+    const std::string full = path + "." + key;
+    if (section.is_section(key)) {
+      add_settings(section.section(key), full, out);
+    }
+  }
+  for (const auto& [key, value] : section.rest()) {
+    out += fmt::format("{}{}.{}={}", out.empty() ? "" : ", ", path, key, value.empty() ? "null" : value);
+  }
+}
+
+PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, const Scenario& s);
+
+// The policy that the key names: a label beside this entry, or a policy with its defaults.
+PolicyChoice read_named(ConfigReader& all, ConfigReader& in, const Key& key, const std::string& name,
+                        const Scenario& s) {
+  check_label(all, name, in.place(std::string(key.name)));
+  const bool refers = all.is_section(name) && [entry = all.section(name)] {
+    return has_system(entry) || entry.has("prefill") || entry.has("decode") || entry.has("home");
+  }();
+  in.check(!refers, std::string(key.name),
+           fmt::format("'{}' has sections of its own or names other policies; name one that stands alone.", name));
+  return read_plain_policy(all, name, s);
+}
+
+PolicyChoice read_policy_of_each_pool(ConfigReader& all, ConfigReader in, const std::string& label, const Scenario& s) {
+  const bool apart = s.deployment.pools.size() == 2;
+  in.check(apart, in.has("prefill") ? "prefill" : "decode",
+           "only a deployment of prefill and decode instances has a policy for each (`deployment: {prefill: ..., "
+           "decode: ...}`).");
+  const auto pool_policy = [&](const Key& key) {
+    const std::string name(key.name);
+    in.check(in.has(name), name, "`prefill` and `decode` stand together: each names its instances' policy.");
+    return std::make_shared<const PolicyChoice>(read_named(all, in, key, *in.maybe<std::string>(key), s));
+  };
+  const auto prefill = pool_policy(kEntryKeys["prefill"]), decode = pool_policy(kEntryKeys["decode"]);
+  in.finish();
+  PolicyChoice out = *decode;
+  out.label = label;
+  out.prefill = prefill;
+  out.decode = decode;
+  return out;
+}
+
+// Where a policy that acts in every step finds the experts: as another policy has planned.
+void read_home(ConfigReader& all, ConfigReader& in, const Scenario& s, PolicyChoice& out) {
+  const Key& key = step_policy_home_key();
+  const auto name = in.maybe<std::string>(key);
+  if (!name) {
+    return;
+  }
+  const PolicyChoice home = read_named(all, in, key, *name, s);
+  in.check(home.per_step == nullptr && home.rebalance == nullptr && home.ceiling == Ceiling::kNone, "home",
+           fmt::format("'{}' is not a placement that is planned once, ahead of the run.", *name));
+  out.placement = home.placement;
+  out.planned_by = *name;
+}
+
 // The label becomes a folder's name. An entry may leave out `kind` when its label is a policy's name.
-PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scenario& s) {
+PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, const Scenario& s) {
   all.check(label.find('/') == std::string::npos && label.front() != '.', label,
             "a policy's label becomes the name of a folder: it must not hold a slash or begin with a dot.");
   ConfigReader in = all.section(label);
+  if (in.has("prefill") || in.has("decode")) {
+    return read_policy_of_each_pool(all, in, label, s);
+  }
   const std::string own(in.has(std::string(plugin_policy().name)) ? plugin_policy().name : label);
   const auto kind = in.read<std::string>(kEntryKeys["kind"], own);
   check_known(policy_kinds(), kind, in.place(in.has("kind") ? "kind" : ""));
   const auto& [entry, per_step] = find_kind(kind, in);
-  PolicyChoice out{label};
+  PolicyChoice out;
+  out.label = out.planned_by = label;
   if (per_step != nullptr) {
     out.per_step = per_step->make(in);
     out.step_run = read_step_policy_run(in);
@@ -75,6 +157,9 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   }
   out.placement = entry.make(in);
   out.ceiling = entry.ceiling;
+  if (per_step != nullptr) {
+    read_home(all, in, s, out);
+  }
   if (in.has("replica_choice") || !entry.replica_choice.empty()) {
     ConfigReader choice = in.section(kEntryKeys["replica_choice"]);
     const auto rule = entry.replica_choice.empty()
@@ -93,10 +178,20 @@ PolicyChoice read_policy(ConfigReader& all, const std::string& label, const Scen
   return out;
 }
 
+// An entry with sections of its own is read as part of the scenario that has them.
+PolicyChoice read_policy(ConfigReader& all, const std::string& label, const std::vector<std::string>& path,
+                         const ReadSystem& read_system, const Scenario& s) {
+  if (!read_system || !all.is_section(label) || !has_system(all.section(label))) {
+    return read_plain_policy(all, label, s);
+  }
+  all.section(label).pass_over();  // read below
+  return read_system(path, label);
+}
+
 // An entry of `policies:` that stands under `policy` itself: {plugin: ./mine.so, ...} or {kind: eplb, ...}. It is
 // called after its file or its kind.
-PolicyChoice read_own_policy(ConfigReader& root, const Scenario& s) {
-  PolicyChoice own = read_policy(root, "policy", s);
+PolicyChoice read_own_policy(ConfigReader& root, const ReadSystem& read_system, const Scenario& s) {
+  PolicyChoice own = read_policy(root, "policy", {"policy"}, read_system, s);
   ConfigReader in = root.section(kRootKeys["policy"]);
   own.label = in.has("plugin") ? std::filesystem::path(in.required<std::string>("plugin")).stem().string()
                                : in.read<std::string>(kEntryKeys["kind"]);
@@ -105,17 +200,34 @@ PolicyChoice read_own_policy(ConfigReader& root, const Scenario& s) {
 
 }  // namespace
 
+std::string settings_of(ConfigReader entry) {
+  std::string out;
+  for (const std::string_view name : kSystemSections) {
+    const std::string section(name);
+    entry.check(!entry.has(section) || entry.is_section(section), section, "this must be a mapping of keys to values.");
+    if (entry.has(section)) {
+      add_settings(entry.section(section), section, out);
+    }
+  }
+  return out;
+}
+
 std::span<const Key> policy_entry_keys() { return kEntryKeys; }
 
 std::span<const Key> replica_choice_keys() { return kChoiceKeys; }
 
-void read_policies(ConfigReader root, const std::vector<std::string>& labels, Scenario& s) {
+void read_policies(ConfigReader root, const std::vector<std::string>& labels, const ReadSystem& read_system,
+                   Scenario& s) {
   ConfigReader policies = root.section(kRootKeys["policies"]);
   std::optional<PolicyChoice> in_place;
-  if (root.is_section("policy")) {
-    in_place = read_own_policy(root, s);
+  if (root.is_section("policy") && !read_system && !labels.empty()) {
+    root.section(kRootKeys["policy"]).pass_over();
+  } else if (root.is_section("policy")) {
+    in_place = read_own_policy(root, read_system, s);
   }
-  const std::string own = in_place ? in_place->label : root.read<std::string>(kRootKeys["policy"]);
+  const std::string own = in_place                    ? in_place->label
+                          : root.is_section("policy") ? ""
+                                                      : root.read<std::string>(kRootKeys["policy"]);
   for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
     root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
                "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
@@ -123,11 +235,20 @@ void read_policies(ConfigReader root, const std::vector<std::string>& labels, Sc
     if (!here) {
       check_label(policies, label, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});
     }
-    s.policies.push_back(here ? *in_place : read_policy(policies, label, s));
-    check_slots(root, here ? root.section(kRootKeys["policy"]) : policies.section(label), s);
+    s.policies.push_back(here ? *in_place : read_policy(policies, label, {"policies", label}, read_system, s));
+    if (s.policies.back().system == nullptr) {
+      check_slots(root, here ? root.section(kRootKeys["policy"]) : policies.section(label), s);
+    }
+  }
+  if (!read_system) {
+    policies.pass_over();
+    return;
   }
   for (const std::string& label : policies.keys()) {
-    read_policy(policies, label, s);  // checked even when it is not run
+    // Checked even when it is not run.
+    if (std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; })) {
+      read_policy(policies, label, {"policies", label}, read_system, s);
+    }
   }
 }
 

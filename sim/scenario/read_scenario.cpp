@@ -36,8 +36,8 @@ void check_weight_type(ConfigReader root, const Scenario& s) {
   const std::string suffix(bytes < 2 ? dtype_with(bytes)->suffix : "");
   const GpuSpec& gpu = s.cluster.node.gpu;
   const FittedProfile* fits = s.compute.fitted.get();
-  const bool measured = fits != nullptr && fits->find("dense_gemm" + suffix) != nullptr &&
-                        fits->find("grouped_gemm" + suffix) != nullptr;
+  const bool measured =
+      fits != nullptr && fits->find("dense_gemm" + suffix) != nullptr && fits->find("grouped_gemm" + suffix) != nullptr;
   const bool has_it = (bytes < 1 ? gpu.fp4_peak : gpu.fp8_peak).count() > 0;
   const std::string here = bytes < 1 && gpu.fp8_peak.count() > 0 ? "fp8 or bf16" : "bf16";
   const ConfigReader in = root.section(kRootKeys["cluster"]);
@@ -138,9 +138,43 @@ class Sections {
   std::set<std::string> wrong_;
 };
 
-}  // namespace
+// What a label's own sections leave as it is, and what the scenario of such a label takes from the whole one.
+constexpr std::string_view kUnchanged[] = {"requests", "loads", "plan_loads"};
 
-Scenario read_scenario(const Config& config, const std::vector<std::string>& labels) {
+void take_unchanged(ConfigReader root, const Scenario& whole, Scenario& s) {
+  for (const std::string_view section : kUnchanged) {
+    root.section(std::string(section)).pass_over();
+  }
+  s.requests = whole.requests;
+  s.make_requests = whole.make_requests;
+  s.plan_window = whole.plan_window;
+  s.run_window = whole.run_window;
+  s.loads = whole.loads;
+  s.balanced_loads = whole.balanced_loads;
+}
+
+Scenario read_with(const Config& config, const std::vector<std::string>& labels, const Scenario* whole);
+
+// Reads labels that have sections of their own; the record of such a label's document goes into that of `config`.
+ReadSystem system_reader(const Config& config, const Scenario& s) {
+  return [&s, config = Config(config)](const std::vector<std::string>& path, const std::string& label) mutable {
+    const Config own = config.with_overrides(path, kSystemSections, kUnchanged);
+    auto system = std::make_shared<const Scenario>(
+        read_with(own, path.size() > 1 ? std::vector{label} : std::vector<std::string>{}, &s));
+    config.record_overrides(path, kSystemSections, own);
+    PolicyChoice out = system->policies.front();
+    ConfigReader entry = config.root();
+    for (const std::string& part : path) {
+      entry = entry.section(part);
+    }
+    out.overrides = settings_of(entry);
+    out.system = std::move(system);
+    return out;
+  };
+}
+
+// `whole`: the scenario that this is a label's system of; null: it stands alone.
+Scenario read_with(const Config& config, const std::vector<std::string>& labels, const Scenario* whole) {
   ConfigReader root = config.root();
   Sections sections(root);
   Scenario s;
@@ -181,18 +215,29 @@ Scenario read_scenario(const Config& config, const std::vector<std::string>& lab
   sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section(kRootKeys["execution"])); });
   sections.read("faults", {"deployment"}, [&] { s.faults = read_faults(root, faulty_sides(s)); });
   sections.read("requests", {}, [&] {
+    if (whole != nullptr) {
+      return take_unchanged(root, *whole, s);
+    }
     ConfigReader requests = root.section(kRootKeys["requests"]);
     s.requests = read_requests(requests, s.seed);
     s.make_requests = request_maker(config, s.seed);
   });
   sections.read("protocol", {}, [&] { s.protocol = read_protocol(root.section(kRootKeys["protocol"])); });
-  sections.read("loads", {"model", "plan_loads"}, [&] { read_loads(root, s); });
-  sections.read("policies", {"deployment", "policy"}, [&] { read_policies(root, labels, s); });
+  sections.read("loads", {"model", "plan_loads"}, [&] { whole == nullptr ? read_loads(root, s) : void(); });
+  const ReadSystem read_system = whole == nullptr ? system_reader(config, s) : ReadSystem();
+  sections.read("policies", {"deployment", "policy", "requests", "loads"},
+                [&] { read_policies(root, labels, read_system, s); });
   sections.finish();
   s.warnings = engine_warnings(s);
   s.resolved = config.resolved();
   s.input_files = config.files();
   return s;
+}
+
+}  // namespace
+
+Scenario read_scenario(const Config& config, const std::vector<std::string>& labels) {
+  return read_with(config, labels, nullptr);
 }
 
 }  // namespace epsim

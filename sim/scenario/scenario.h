@@ -31,16 +31,24 @@
 
 namespace epsim {
 
+struct Scenario;
+
 // One policy of a comparison, under the label that reports use.
 struct PolicyChoice {
   std::string label;
+  std::string planned_by = {};  // the label or policy that says what `placement` does
   std::shared_ptr<const PlacementPolicy> placement = nullptr;
   Ceiling ceiling = Ceiling::kNone;
-  // A policy that acts in every step, over experts in order; null for placement policies.
+  // A policy that acts in every step, over experts where `placement` has them; null for placement policies.
   std::shared_ptr<const StepPolicy> per_step = nullptr;
   StepPolicyRun step_run = {};                                    // of such a policy
   std::shared_ptr<const ReplicaChoice> replica_choice = nullptr;  // null: copies share evenly
   std::shared_ptr<const RebalanceOptions> rebalance = nullptr;    // null: the first plan stays
+  // Where the label has sections of its own (`dispatch`, `execution`, ...): the scenario with these; null: as it is.
+  std::shared_ptr<const Scenario> system = nullptr;
+  // Policies of the instances that prefill and of those that decode, where the label names one for each.
+  std::shared_ptr<const PolicyChoice> prefill = nullptr, decode = nullptr;
+  std::string overrides = {};  // of `system`, for reports: "dispatch.dedup=node, serving.engine=vllm"
 };
 
 struct Scenario {
@@ -71,6 +79,11 @@ struct Scenario {
   std::vector<std::filesystem::path> input_files;
   std::string resolved;  // the document with overrides and defaults filled in, as YAML
 };
+
+// What the policy runs on: the scenario, or that of its label's own sections.
+inline const Scenario& system_of(const Scenario& scenario, const PolicyChoice& policy) {
+  return policy.system != nullptr ? *policy.system : scenario;
+}
 
 // The pools of the deployment; of one instance, that which the scenario's own sections describe.
 std::vector<InstancePool> pools_of(const Scenario& scenario);

@@ -32,6 +32,11 @@ constexpr SameKeys kSameKeys[] = {{"plan_loads", "loads"},
                                   {"deployment.prefill.dispatch", "dispatch"},
                                   {"requests.lengths.output", "requests.lengths.input"},
                                   {"requests.lengths.empirical", "requests"},
+                                  {"policies.*.parallelism", "parallelism"},
+                                  {"policies.*.memory", "memory"},
+                                  {"policies.*.dispatch", "dispatch"},
+                                  {"policies.*.serving", "serving"},
+                                  {"policies.*.execution", "execution"},
                                   {"policy", "policies.*"}};
 
 std::vector<std::string> words(std::string_view text) {
@@ -244,6 +249,9 @@ class Check {
   }
 
   void look_at(ConfigReader& in, const std::string& key, const std::string& path, const ScenarioKey* row) {
+    if (path == "policies.*.serving" && in.is_section(key) && !in.section(key).has("engine")) {
+      return;  // knobs of the scenario's engine: looked at where they stand among its own
+    }
     const bool section = row == nullptr || row->type == ValueType::kSection || path == "policies.*";
     if (section || (row != nullptr && row->path == "policy" && in.is_section(key))) {
       if (in.is_section(key)) {

@@ -13,11 +13,15 @@ constexpr KeyTable kStepPolicyKeys({
     {"planning_time", key::time(), key::is(kRunDefaults.planning), "Host time per layer from routing to plan."},
     {"copy_efficiency", key::number(kPositiveShare), key::is(kRunDefaults.copy_efficiency),
      "Share of a port's rate that weight copies reach: 380 of 450 GB/s."},
+    {"home", key::text(), key::by("experts in order"),
+     "The placement, or a label of `policies`, that experts lie by; of no extra copies."},
 });
 
 }  // namespace
 
 std::span<const Key> step_policy_run_keys() { return kStepPolicyKeys; }
+
+const Key& step_policy_home_key() { return kStepPolicyKeys["home"]; }
 
 StepPolicyRun read_step_policy_run(ConfigReader& in) {
   StepPolicyRun out;

@@ -28,6 +28,7 @@ struct StepPolicyRun {
 };
 
 std::span<const Key> step_policy_run_keys();
+const Key& step_policy_home_key();
 
 // Reads accuracy, distortion, planning_time and copy_efficiency, for which the policy may have set defaults of its own;
 // leaves finish() to the caller.

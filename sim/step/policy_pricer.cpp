@@ -21,8 +21,8 @@ std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& execution) {
 }  // namespace
 
 PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const ClusterSpec& cluster,
-                           const ExecutionOptions& execution, const StepPolicyRun& options, const LoadWindow& stale,
-                           Seed seed)
+                           const ExecutionOptions& execution, const StepPolicyRun& options, const PlacementPlan& plan,
+                           const LoadWindow& stale, Seed seed)
     : model_(model),
       policy_(policy),
       cluster_(cluster),
@@ -30,7 +30,7 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
       profile_(policy.profile()),
       stale_(stale),
       seed_(seed),
-      home_(Residency::contiguous(model.costs().model().experts, cluster.gpus())),
+      home_(homes_of(plan)),
       reader_(shape_of(cluster), model.costs().dispatch().dedup, profile_),
       player_(model, order_of(profile_), slowdowns_of(execution)) {
   const auto gpus = static_cast<std::size_t>(cluster.gpus());
@@ -47,9 +47,10 @@ void PolicyPricer::decide(std::int64_t step, int l) {
       draw_requests(model_.loads(), l, model_.costs().parallelism(), gpu_tokens_, model_.costs().model().top_k, random);
   const RequestMatrix predicted = l == 0 ? RequestMatrix(requests.gpus, requests.experts)
                                          : predict(requests, stale_.layer(l), options_.predictor, random);
-  const StepDecision decision = policy_.decide(requests, predicted, home_);
+  const Residency& home = home_[static_cast<std::size_t>(l)];
+  const StepDecision decision = policy_.decide(requests, predicted, home);
   EPSIM_CHECK(decision.tokens.total() == requests.total(), "a policy has every assignment executed once");
-  reader_.read(requests, decision, home_, gpu_tokens_, work_);
+  reader_.read(requests, decision, home, gpu_tokens_, work_);
   model_.stats().routed(static_cast<double>(requests.total()));
 }
 

@@ -1,7 +1,7 @@
 // Prices steps under a policy that acts in every layer: draws what the tokens ask for, lets the policy decide on it,
 // and plays the step (step_player.h).
 //
-//   Models : experts in order on the GPUs; the true routing and the predicted one kept apart; prices of the same models
+//   Models : experts where a plan without copies has them; the true routing and the predicted one kept apart; prices of the same models
 //            as for placement policies. All-gather dispatch and reduce-scatter combine are priced for ranks padded to
 //            the largest, as engines pad them. Copies run at a measured share of the port's rate; a GPU's copies take
 //            as long as its own port or the busiest of their sources' ports needs. An exchange and a copy beside each
@@ -26,7 +26,8 @@ class PolicyPricer final : public StepPricer {
  public:
   // Keeps references to `model`, `policy` and `stale`: the loads that wrong predictions follow.
   PolicyPricer(StepModel& model, const StepPolicy& policy, const ClusterSpec& cluster,
-               const ExecutionOptions& execution, const StepPolicyRun& options, const LoadWindow& stale, Seed seed);
+               const ExecutionOptions& execution, const StepPolicyRun& options, const PlacementPlan& plan,
+               const LoadWindow& stale, Seed seed);
 
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override { model_.set_conditions(conditions); }
@@ -46,7 +47,7 @@ class PolicyPricer final : public StepPricer {
   ExecutionProfile profile_;
   const LoadWindow& stale_;
   Seed seed_;
-  Residency home_;
+  std::vector<Residency> home_;  // [layer]
   DecisionReader reader_;
   StepPlayer player_;
   StepRecorder* recorder_ = nullptr;

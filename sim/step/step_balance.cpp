@@ -10,8 +10,8 @@ namespace epsim {
 
 StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int steps) {
   EPSIM_CHECK(policy.per_step != nullptr, "only policies that act in every step are screened on steps");
-  const int gpus = s.cluster.gpus();
-  const Residency home = Residency::contiguous(s.model.experts, gpus);
+  const std::vector<Residency> homes =
+      homes_of(policy.placement->plan(s.plan_window, s.parallelism.ep_shape(shape_of(s.cluster))));
   const std::vector<std::int64_t> by_rank(static_cast<std::size_t>(s.parallelism.dp_ranks()), s.serving.token_budget);
   const std::vector<std::int64_t> by_gpu = tokens_by_gpu(by_rank, s.parallelism);
   std::vector<double> by_layer(static_cast<std::size_t>(s.model.moe_layers()), 0.0);
@@ -20,6 +20,7 @@ StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int step
   for (int step = 0; step < steps; ++step) {
     s.loads->draw(step, by_rank, loads);
     for (int l = 0; l < loads.layers; ++l) {
+      const Residency& home = homes[static_cast<std::size_t>(l)];
       RandomStream random(s.seed, "step-screen", static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(l));
       const RequestMatrix requests = draw_requests(loads, l, s.parallelism, by_gpu, s.model.top_k, random);
       const RequestMatrix predicted = predict(requests, s.plan_window.layer(l), policy.step_run.predictor, random);

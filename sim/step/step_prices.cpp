@@ -9,10 +9,10 @@ namespace {
 // What prices the steps instead of the model's closed form, where something overlaps or the scenario asks for events;
 // else null.
 std::unique_ptr<StepPricer> other_pricer(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy,
-                                         StepModel& model, StepRecorder* recorder) {
+                                         const PlacementPlan& plan, StepModel& model, StepRecorder* recorder) {
   if (policy.per_step != nullptr) {
     auto pricer = std::make_unique<PolicyPricer>(model, *policy.per_step, pool.cluster, s.execution, policy.step_run,
-                                                 s.plan_window, s.seed);
+                                                 plan, s.plan_window, s.seed);
     pricer->record_to(recorder);
     return pricer;
   }
@@ -37,7 +37,7 @@ StepPrices::StepPrices(const Scenario& s, const InstancePool& pool, const Policy
   const ExpertLoadSource& loads = policy.ceiling == Ceiling::kPerfectBalance ? *s.balanced_loads : *s.loads;
   model_ = std::make_unique<StepModel>(s.model, pool.cluster, pool.parallelism, pool.dispatch, *placement_, loads,
                                        s.compute, s.network, joint_tokens(s));
-  played_ = other_pricer(s, pool, policy, *model_, recorder);
+  played_ = other_pricer(s, pool, policy, plan.plan, *model_, recorder);
   if (drafter_passes(pool.serving.speculative, false) > 0) {
     drafter_ = std::make_unique<Drafter>(s, pool, *model_, *placement_);
   }

@@ -28,6 +28,22 @@ void draw_row(std::span<const float> pi, std::int64_t assignments, RandomStream&
 
 }  // namespace
 
+std::vector<Residency> homes_of(const PlacementPlan& plan) {
+  EPSIM_CHECK(plan.copies() == 0, "a home is one GPU");
+  std::vector<Residency> out;
+  for (const LayerPlan& layer : plan.layers) {
+    std::vector<int> home(static_cast<std::size_t>(plan.experts));
+    for (int g = 0; g < plan.gpus; ++g) {
+      for (int s = layer.first_slot[static_cast<std::size_t>(g)]; s < layer.first_slot[static_cast<std::size_t>(g) + 1];
+           ++s) {
+        home[static_cast<std::size_t>(layer.slots[static_cast<std::size_t>(s)])] = g;
+      }
+    }
+    out.emplace_back(std::move(home), plan.gpus);
+  }
+  return out;
+}
+
 std::vector<std::int64_t> tokens_by_gpu(std::span<const std::int64_t> by_rank, const Parallelism& parallelism) {
   std::vector<std::int64_t> out;
   const std::int64_t tp = parallelism.attention_tp;

@@ -17,10 +17,14 @@
 #include "policies/residency.h"
 #include "sim/core/rng.h"
 #include "sim/domain/parallelism.h"
+#include "sim/domain/placement_plan.h"
 #include "sim/domain/step_loads.h"
 #include "sim/scenario/step_policy_run.h"
 
 namespace epsim {
+
+// [layer] Where experts lie by a plan without copies.
+std::vector<Residency> homes_of(const PlacementPlan& plan);
 
 // Tokens of each GPU when the ranks have these: a rank's tokens lie evenly over its GPUs, in whole tokens.
 std::vector<std::int64_t> tokens_by_gpu(std::span<const std::int64_t> by_rank, const Parallelism& parallelism);

@@ -74,7 +74,8 @@ LayerTimes libra_layer(const Scenario& s, double tokens) {
   const PolicyChoice& libra = s.policies.back();
   const PreparedInstance prepared = prepare_run(s, libra).last();
   StepModel model(s.model, s.cluster, s.parallelism, s.dispatch, prepared.placement, *s.loads, s.compute, s.network);
-  PolicyPricer pricer(model, *libra.per_step, s.cluster, s.execution, libra.step_run, s.plan_window, s.seed);
+  PolicyPricer pricer(model, *libra.per_step, s.cluster, s.execution, libra.step_run, prepared.plan, s.plan_window,
+                      s.seed);
   Spans spans;
   pricer.record_to(&spans);
   const double here = tokens / s.cluster.gpus();
