@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
+#include "sim/app/gain_variants.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/inputs.h"
 #include "sim/app/results_folder.h"
@@ -66,14 +67,15 @@ std::string nothing_to_align(const Scenario& scenario) {
   return own.holds_any() ? "the scenario does so already" : "";
 }
 
-Alignment alignment_of(const po::variables_map& values, const std::vector<std::string>& labels,
-                       const Scenario& scenario) {
+Alignment alignment_of(const po::variables_map& values, const GainVariants& variants, const Scenario& scenario) {
   if (const std::string reason = nothing_to_align(scenario); !reason.empty()) {
     return {{}, reason};
   }
   const std::string how = fmt::format("serving.{}", find_engine(scenario.serving.engine).aligned_prompts);
   try {
-    return {scenarios_by_seed(values, labels, {how}), how};
+    std::vector<std::string> assignments = variants.assignments;
+    assignments.push_back(how);
+    return {scenarios_by_seed(values, variants.labels, assignments), how};
   } catch (const InputError& refused) {
     return {{}, fmt::format("{} is refused: {}", how, refused.what())};
   }
@@ -112,16 +114,16 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
   return study;
 }
 
-int goodput(const po::variables_map& values, const std::vector<std::string>& labels) {
+int goodput(const po::variables_map& values, const GainVariants& variants) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
   GoodputOptions options = read_goodput_options(values);
-  const std::vector<Scenario> by_seed = scenarios_by_seed(values, labels);
+  const std::vector<Scenario> by_seed = scenarios_by_seed(values, variants.labels, variants.assignments);
   const Scenario& scenario = by_seed.front();
   options.count_all = scenario.protocol.requests > 0;
   options.branches = values["branches"].as<bool>();
   print_warnings(scenario);
-  const Alignment alignment = options.branches ? alignment_of(values, labels, scenario) : Alignment{};
+  const Alignment alignment = options.branches ? alignment_of(values, variants, scenario) : Alignment{};
   const std::string manifest = manifest_of(by_seed, options, assignments_of(values));
   const ResultsFolder results(values, scenario.name + "-goodput",
                               [&](const fs::path& earlier) { return holds_study(earlier, kGoodputStore, manifest); });
@@ -154,6 +156,7 @@ int goodput_verb(const std::vector<std::string>& words) {
   const auto word = [] { return po::value<std::string>(); };
   options.add_options()("policies", word(), "policies to compare, separated by commas");
   add_seeds_option(options, 3);
+  add_split_option(options);
   add_goodput_options(options);
   options.add_options()("branches", po::bool_switch(),
                         "also serve rates past the knee after a backlog, which DP ranks work off together, and search "
@@ -177,7 +180,7 @@ int goodput_verb(const std::vector<std::string>& words) {
   }
   const std::vector<std::string> labels =
       values->count("policies") > 0 ? split_list((*values)["policies"].as<std::string>()) : std::vector<std::string>{};
-  return goodput(*values, labels);
+  return goodput(*values, gain_variants(*values, labels));
 }
 
 }  // namespace epsim::app

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
+#include "sim/app/gain_variants.h"
 #include "sim/app/inputs.h"
 #include "sim/app/recordings.h"
 #include "sim/app/results_folder.h"
@@ -230,6 +231,7 @@ int compare_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("policies", po::value<std::string>(), "policies to compare, separated by commas");
   add_seeds_option(options, 1);
+  add_split_option(options);
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
@@ -252,7 +254,8 @@ int compare_verb(const std::vector<std::string>& words) {
   if (labels.empty()) {
     throw InputError({}, "name the policies to compare, as in --policies base,eplb");
   }
-  return run_and_report(*values, scenarios_by_seed(*values, labels), true);
+  const GainVariants all = gain_variants(*values, labels);
+  return run_and_report(*values, scenarios_by_seed(*values, all.labels, all.assignments), true);
 }
 
 }  // namespace epsim::app

@@ -123,6 +123,16 @@ void check_home(const PolicyChoice& policy, const PlacementPlan& plan) {
   }
 }
 
+// By GPU; without copies, one of each expert and as many on every GPU.
+std::vector<std::int64_t> resident_experts(const Placement& placement, bool with_copies) {
+  const std::int64_t originals = static_cast<std::int64_t>(placement.layers()) * placement.experts();
+  std::vector<std::int64_t> out;
+  for (int g = 0; g < placement.gpus(); ++g) {
+    out.push_back(with_copies ? placement.resident(g) : (originals + placement.gpus() - 1) / placement.gpus());
+  }
+  return out;
+}
+
 PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy,
                                   PlanCache* plans) {
   check_pool(s, pool, policy);
@@ -147,11 +157,9 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
   Placement placement = Placement::build(
       plan, shape_of(pool.cluster), pool.parallelism.one_gpu_of(s.model).expert_bytes(),
       expert_memory(s.model, pool.cluster, pool.parallelism, options), shares, pool.parallelism.moe_tp);
-  std::vector<std::int64_t> resident;
-  for (int g = 0; g < placement.gpus(); ++g) {
-    resident.push_back(placement.resident(g));
-  }
-  MemoryBreakdown memory = memory_breakdown(s.model, pool.cluster, pool.parallelism, options, resident);
+  MemoryBreakdown memory = memory_breakdown(s.model, pool.cluster, pool.parallelism,
+                                            policy.copies_take_kv ? options : pool.memory,
+                                            resident_experts(placement, policy.copies_take_kv));
   const ServingOptions serving = with_kv_pool(pool, memory);
   return {pool,
           policy,

@@ -220,6 +220,9 @@ std::string goodput_json(const GoodputStudy& study, const RunInfo& info) {
     add_branch_json(study, out["policies"].size() - 1, out["policies"].back());
   }
   out["verdict"] = study.policies.empty() ? Json(nullptr) : verdict_of(study);
+  if (const std::vector<GainSplit> splits = gain_splits(study); !splits.empty()) {
+    out["gain_split"] = gain_split_json(splits);
+  }
   out["conclusions"] = goodput_conclusions(study);
   out["searches"] = Json::array();
   for (const GoodputSearch& search : study.searches) {

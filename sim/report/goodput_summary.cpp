@@ -174,6 +174,17 @@ std::vector<PolicyGoodput> summarize(const GoodputStudy& study) {
   return out;
 }
 
+std::vector<GainSplit> gain_splits(const GoodputStudy& study) {
+  std::vector<RatesOf> rates;
+  for (std::size_t p = 0; p < study.policies.size(); ++p) {
+    RatesOf& of = rates.emplace_back(RatesOf{study.policies[p], {}});
+    for (int s = 0; s < study.seeds; ++s) {
+      of.by_seed.push_back(rate_of(study, search_of(study, p, s)));
+    }
+  }
+  return gain_splits(rates);
+}
+
 std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
   std::vector<std::string> out;
   const std::vector<PolicyGoodput> policies = summarize(study);
@@ -190,6 +201,9 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
                           : fmt::format(" under {} of {} seeds", study.seeds - policies[p].slo.held_seeds, study.seeds),
                       policies[p].slo.limit));
     }
+  }
+  for (std::string& sentence : gain_split_sentences(gain_splits(study))) {
+    out.push_back(std::move(sentence));
   }
   for (std::string& paragraph : branch_conclusions(study)) {
     out.push_back(std::move(paragraph));

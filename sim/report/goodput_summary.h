@@ -9,6 +9,7 @@
 
 #include "sim/report/estimate.h"
 #include "sim/report/format.h"
+#include "sim/report/gain_split.h"
 #include "sim/report/rate_verdict.h"
 #include "sim/study/goodput_result.h"
 
@@ -60,11 +61,11 @@ double rate_of(const GoodputStudy& study, const GoodputSearch& search);
 std::vector<double> values_of_k(const GoodputOptions& options);
 const Knee& knee_at(const GoodputSearch& search, const GoodputOptions& options, double k);
 
+// Whose each policy's gain is, at these rates.
+std::vector<GainSplit> gain_splits(const GoodputStudy& study);
+
 // Which policy to choose, against the first one.
 RateVerdict goodput_verdict(const GoodputStudy& study);
-
-// A policy's name in plain words ("load balancing off" for contiguous); its label where it has none.
-std::string plain_name(const std::string& policy);
 
 // What the study comes to, a paragraph per policy after the first, and what readers must know about it. A verdict
 // (better or worse than the first, by more than the interval) that changes sides as k

@@ -128,6 +128,9 @@ std::string goodput_tables(const GoodputStudy& study, TableStyle) {
   out += paragraph(fmt::format("Means over {} seed{}; ratios are taken seed by seed, on the same requests.",
                                study.seeds, study.seeds == 1 ? "" : "s"));
   out += branch_tables(study);
+  if (const std::string split = gain_split_table(gain_splits(study)); !split.empty()) {
+    out += "\n" + split;
+  }
   for (const std::string& line : goodput_conclusions(study)) {
     out += fmt::format("\n{}", paragraph(line));
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sim/report/gain_split.h"
 #include "sim/report/ranking.h"
 
 namespace epsim {
@@ -170,6 +171,9 @@ std::string comparison_json(const Comparison& runs, const RunInfo& info) {
     row["change"] = changes_of(runs.first_seed(0), runs.first_seed(i));
     row["over_seeds"] = over_seeds_of(runs, i);
     out["runs"].push_back(std::move(row));
+  }
+  if (const std::vector<GainSplit> splits = gain_splits(runs); !splits.empty()) {
+    out["gain_split"] = gain_split_json(splits);
   }
   out["conclusions"] = conclusions(runs);
   return text_of(out);

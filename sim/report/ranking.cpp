@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
+
+#include "sim/report/gain_split.h"
 
 namespace epsim {
 namespace {
@@ -130,6 +133,9 @@ std::vector<std::string> conclusions(const Comparison& runs) {
   }
   if (out.empty()) {
     return out;
+  }
+  for (std::string& sentence : gain_split_sentences(gain_splits(runs))) {
+    out.push_back(std::move(sentence));
   }
   const std::size_t seeds = runs.seeds.size();
   if (seeds == 1) {

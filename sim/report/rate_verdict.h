@@ -11,6 +11,9 @@
 
 namespace epsim {
 
+// A policy's name in plain words ("load balancing off" for contiguous); its label where it has none. goodput_verdict.cpp.
+std::string plain_name(const std::string& policy);
+
 struct RateChoice {
   std::string name;
   std::vector<double> by_seed{};  // requests/s; 0: none is served under that seed; undefined: the search failed

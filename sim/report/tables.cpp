@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/report/gain_split.h"
 #include "sim/report/ranking.h"
 #include "sim/report/text_table.h"
 
@@ -365,7 +366,8 @@ std::string run_detail(const RunSummary& run, TableStyle style) {
 }
 
 std::string conclusion_text(const Comparison& runs) {
-  std::string out;
+  std::string out = gain_split_table(gain_splits(runs));
+  out += out.empty() ? "" : "\n";
   for (const std::string& line : conclusions(runs)) {
     out += wrapped(printable(line), kColumns, 2) + "\n";
   }

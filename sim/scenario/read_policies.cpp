@@ -31,6 +31,8 @@ constexpr KeyTable kEntryKeys({
      "As in `serving`, before the scenario's own; with another `engine`, in place of them all."},
     {kSystemSections[4], key::section(), key::by("the scenario's"),
      "Keys that stand before the scenario's own for this label; as in `execution`."},
+    {"copies_take_kv", key::flag(), key::is(true),
+     "false: the KV pool is as large as without copies and buffers, to see what their room costs; no deployment is so."},
 });
 constexpr KeyTable kChoiceKeys({
     {"kind", key::name_or_other([] { return entry_names(replica_choices()); }, "epsim list policies"),
@@ -174,6 +176,7 @@ PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, cons
     out.rebalance =
         std::make_shared<const RebalanceOptions>(read_rebalance(in.section(kEntryKeys["rebalance"]), layer_time));
   }
+  out.copies_take_kv = in.read<bool>(kEntryKeys["copies_take_kv"]);
   in.finish();
   return out;
 }

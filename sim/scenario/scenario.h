@@ -49,6 +49,7 @@ struct PolicyChoice {
   // Policies of the instances that prefill and of those that decode, where the label names one for each.
   std::shared_ptr<const PolicyChoice> prefill = nullptr, decode = nullptr;
   std::string overrides = {};  // of `system`, for reports: "dispatch.dedup=node, serving.engine=vllm"
+  bool copies_take_kv = true;  // false: to see what their KV room costs, as if copies and buffers took none
 };
 
 struct Scenario {
