@@ -150,6 +150,8 @@ class Scheduler {
     bool reserve_full = false;
     // Tokens kept free for each running request before a prompt from elsewhere enters (decode instances).
     std::int64_t reserved_decode_tokens = 0;
+    // A prompt that was handed over gives its place in the batch up at once; else when its keys and values have left.
+    bool leaves_when_handed_over = false;
   };
   Scheduler(const ServingOptions& options, const RankContext& context, const MemoryRules& rules);
 
@@ -192,9 +194,13 @@ class Scheduler {
   std::int64_t whole_need(std::int32_t request, std::int64_t hit) const;
   // Prompt tokens that memory allows for now.
   std::int64_t room_tokens(const Active& a) const;
-  // As many requests as the engine admits hold memory here.
+  // Requests that count against what the engine admits.
+  std::int64_t admitted() const {
+    const bool handed_over = rules_.leaves_when_handed_over && options_.role == InstanceRole::kPrefill;
+    return std::ssize(active_) - (handed_over ? std::ssize(in_transfer_) : 0);
+  }
   bool at_request_limit() const {
-    return options_.max_running_requests > 0 && std::ssize(active_) >= options_.max_running_requests;
+    return options_.max_running_requests > 0 && admitted() >= options_.max_running_requests;
   }
 
   // The head of the queue enters, with `hit` prefix blocks from the cache; its prompt is under way.

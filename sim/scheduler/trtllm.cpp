@@ -6,7 +6,8 @@
 //            arrival, so decodes before newer prompts; the first that exceeds max_num_tokens ends it; chunks first come
 //            first served, cut to whole blocks). py_executor.py: _waiting_requests (prompts beside decodes wait for a
 //            larger batch; attention DP has none of this), _balance_adp_requests (prefill_alignment.h),
-//            _executor_loop_overlap. Its capacity_scheduler_policy has no other setting here.
+//            _executor_loop_overlap, _handle_responses (a prompt on its way to a decode instance is no active request).
+//            Its capacity_scheduler_policy has no other setting here.
 //   Differs: what a prompt finds in the prefix cache counts once for each request that enters in a step; a request decodes
 //            once more where its last token is not handed out yet (GENERATION_TO_COMPLETE keeps it out of the batch), and
 //            with drafts the batch after a step knows how many of them were accepted (the engine finds out on the GPU).
@@ -84,7 +85,7 @@ TrtllmScheduler::Prompts TrtllmScheduler::schedule() const {
     out.whole += a.prompt;
     budget -= n;
   }
-  std::int64_t blocks = 0, running = std::ssize(active());
+  std::int64_t blocks = 0, running = admitted();
   for (const std::int32_t request : waiting_.waiting()) {
     const std::int64_t hit = hit_blocks(request);
     blocks += whole_need(request, hit);

@@ -14,7 +14,8 @@ namespace epsim {
 class TrtllmScheduler final : public Scheduler {
  public:
   TrtllmScheduler(const ServingOptions& options, const RankContext& context)
-      : Scheduler(options, context, {.reserve_full = true}), knobs_(std::any_cast<const TrtllmKnobs&>(options.knobs)) {}
+      : Scheduler(options, context, {.reserve_full = true, .leaves_when_handed_over = true}),
+        knobs_(std::any_cast<const TrtllmKnobs&>(options.knobs)) {}
 
  private:
   // Prompts that may run in a step: tokens of each one under way, then of requests from the head of the queue.

@@ -5,6 +5,7 @@
 //            blocks preempts the latest admitted one, which goes to the head of the queue and computes all again;
 //            long_prefill_token_threshold caps a chunk); v1/core/kv_cache_manager.py: allocate_slots (blocks for the
 //            tokens of this step only, no promise for later ones).
+//            update_from_output(): a prefill instance's request leaves `running` with its prompt, its blocks when they are sent.
 //            prefill_schedule_interval: schedule() as of its pull request 44558 (defer_prefills, prefill_capacity_bound).
 //            v1/engine/core.py: step() schedules, runs and takes the tokens in one after another; asynchronous scheduling
 //            is an experiment in v0.10, and off.

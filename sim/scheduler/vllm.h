@@ -14,7 +14,8 @@ namespace epsim {
 class VllmScheduler final : public Scheduler {
  public:
   VllmScheduler(const ServingOptions& options, const RankContext& context)
-      : Scheduler(options, context, {}), knobs_(std::any_cast<const VllmKnobs&>(options.knobs)) {}
+      : Scheduler(options, context, {.leaves_when_handed_over = true}),
+        knobs_(std::any_cast<const VllmKnobs&>(options.knobs)) {}
 
  private:
   void form_batch(Ticks now) override;

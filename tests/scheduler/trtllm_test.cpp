@@ -131,4 +131,22 @@ TEST_CASE("a prefill instance reserves prompts, without the answers that others 
   CHECK(rank.take_handed_over().size() == 2);
 }
 
+// _handle_responses: a context request whose keys and values are being sent is no active request any more.
+TEST_CASE("a prompt that is on its way holds memory, and no place in the batch of a prefill instance") {
+  auto records = records_of({{0, 8, 20}, {0, 8, 20}, {0, 8, 20}});
+  ServingOptions options = trtllm(100, 4, 4);  // 4 blocks of 4 tokens: two prompts of 8
+  options.role = InstanceRole::kPrefill;
+  options.max_running_requests = 1;
+  TrtllmScheduler rank(options, {records});
+  for (int i = 0; i < 3; ++i) {
+    rank.enqueue(i);
+  }
+  std::int64_t at = 0;
+  check_trtllm_steps(rank, at, {{8, 0, 2}, {8, 0, 4}});  // the second enters while the first is sent
+  CHECK(rank.take_handed_over() == std::vector<std::int32_t>{0, 1});
+  check_trtllm_steps(rank, at, {{0, 0, 4}});  // the third finds no memory
+  rank.release_handed_over(0);
+  check_trtllm_steps(rank, at, {{8, 0, 4}});
+}
+
 }  // namespace epsim
