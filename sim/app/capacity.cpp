@@ -113,7 +113,7 @@ void write_capacity(const fs::path& folder, const CapacityPlan& plan, const Capa
   for (const fs::path& file : hand_over_files(folder)) {
     fs::remove(file);
   }
-  for (const ResultTable& table : {candidates_table(plan), deployments_table(plan), prices_table(plan)}) {
+  for (const ResultTable& table : {candidates_table(plan), deployments_table(plan), prices_table(plan), what_ifs_table(plan)}) {
     write_text_file(folder / (table.name + ".csv"), table_csv(table));
   }
   write_text_file(folder / "capacity.json", capacity_json(plan, EPSIM_VERSION));

@@ -173,6 +173,62 @@ std::string wins_text(const CapacityPlan& plan) {
   return out.empty() ? "" : "For the others to win:\n" + out;
 }
 
+std::string verdict_of(const CapacityPlan& plan, const CapacityAnswer& answer) {
+  const LoadPoint& p = answer.point;
+  if (p.slo.holds) {
+    return "holds";
+  }
+  return p.slo.excess <= 0 || p.requests == 0
+             ? "overloaded"
+             : name_of(plan.slo.terms[static_cast<std::size_t>(p.slo.limit)]) + " fails";
+}
+
+// What becomes of it when the demand grows or the experts' loads are others.
+std::string what_if_text(const CapacityPlan& plan) {
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  if (option.what_ifs.empty()) {
+    return "";
+  }
+  TextTable table;
+  table.add_column({"what if", ""}, Align::kLeft);
+  table.add_column({"TTFT p99", "ms"});
+  table.add_column({"TPOT p99", "ms"});
+  table.add_column({"SLO", ""}, Align::kLeft);
+  for (const CapacityWhatIf& asked : option.what_ifs) {
+    const LoadPoint& p = asked.answer.point;
+    const bool ran = p.ttft_s.p99 > 0;  // to its end
+    table.add_row({asked.what, ran ? rounded(p.ttft_s.p99 * 1e3) : "-", ran ? rounded(p.tpot_s.p99 * 1e3) : "-",
+                   verdict_of(plan, asked.answer)});
+  }
+  return "\n" + table.render(2) + "  of one instance at its share\n";
+}
+
+// What fails first as demand grows.
+std::string growth_words(const CapacityPlan& plan, const CapacityOption& option) {
+  double held = 0;
+  for (const CapacityWhatIf& asked : option.what_ifs) {
+    const std::string verdict = verdict_of(plan, asked.answer);
+    if (asked.growth > 0 && verdict != "holds") {
+      return fmt::format("Demand may grow by {:.0f} %; at {:.0f} % {}.", 100 * held, 100 * asked.growth,
+                         verdict == "overloaded" ? "instances are overloaded" : verdict);
+    }
+    held = std::max(held, asked.growth);
+  }
+  return held > 0 ? fmt::format("It holds even if demand grows by {:.0f} %.", 100 * held) : "";
+}
+
+// Whether another skew of the experts' loads turns the answer.
+std::string skew_words(const CapacityPlan& plan, const CapacityOption& option) {
+  for (const CapacityWhatIf& asked : option.what_ifs) {
+    if (asked.growth == 0) {
+      const std::string verdict = verdict_of(plan, asked.answer);
+      return verdict == "holds" ? fmt::format("It also holds with {}.", asked.what)
+                                : fmt::format("Fragile: with {}, {}.", asked.what, verdict);
+    }
+  }
+  return "";
+}
+
 std::string options_table(const CapacityPlan& plan) {
   TextTable table;
   table.add_column({"node", ""}, Align::kLeft);
@@ -257,7 +313,7 @@ std::string recommendation_words(const CapacityPlan& plan) {
 std::string why_words(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
   std::string out = next_text(plan);
-  for (const std::string& more : {headroom_text(option, plan), fragile_text(plan, point_of(option))}) {
+  for (const std::string& more : {growth_words(plan, option), headroom_text(option, plan), fragile_text(plan, point_of(option)), skew_words(plan, option)}) {
     out += more.empty() ? "" : " " + more;
   }
   if (option.grown > 0) {
@@ -274,7 +330,23 @@ std::string capacity_text(const CapacityPlan& plan) {
     return infeasible_text(plan);
   }
   return fmt::format("{}\n\n{}\n\n{}\n{}", wrapped(recommendation_words(plan), kColumns, 0),
-                     wrapped(why_words(plan), kColumns, 0), options_table(plan), wins_text(plan));
+                     wrapped(why_words(plan), kColumns, 0), options_table(plan), wins_text(plan) + what_if_text(plan));
+}
+
+ResultTable what_ifs_table(const CapacityPlan& plan) {
+  ResultTable out{"what_ifs", {{"what_if", true}, {"verdict", true}}, {}};
+  for (const char* name : {"growth_share", "requests_per_s_of_instance", "ttft_p99_ms", "tpot_p99_ms", "holds"}) {
+    out.columns.push_back({name});
+  }
+  if (!plan.order.empty()) {
+    for (const CapacityWhatIf& asked : plan.study.options[plan.order.front()].what_ifs) {
+      const LoadPoint& p = asked.answer.point;
+      const auto told = [&](double seconds) { return Cell(p.ttft_s.p99 > 0 ? seconds * 1e3 : kUndefined); };
+      out.rows.push_back({asked.what, verdict_of(plan, asked.answer), asked.growth, p.offered, told(p.ttft_s.p99),
+                          told(p.tpot_s.p99), p.slo.holds ? 1.0 : 0.0});
+    }
+  }
+  return out;
 }
 
 ResultTable candidates_table(const CapacityPlan& plan) {
@@ -396,7 +468,7 @@ std::string capacity_json(const CapacityPlan& plan, const std::string& version) 
                              {"answer", plan.feasible ? recommendation_words(plan) : infeasible_text(plan)},
                              {"why", plan.feasible ? why_words(plan) + " " + wins_text(plan) : ""},
                              {"runs_asked", plan.study.runs}};
-  for (const ResultTable& table : {deployments_table(plan), prices_table(plan), candidates_table(plan)}) {
+  for (const ResultTable& table : {deployments_table(plan), prices_table(plan), what_ifs_table(plan), candidates_table(plan)}) {
     out[table.name] = json_rows(table);
   }
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -19,6 +19,8 @@ ResultTable candidates_table(const CapacityPlan& plan);
 ResultTable deployments_table(const CapacityPlan& plan);
 // Every price that is known for the nodes of the recommended deployment.
 ResultTable prices_table(const CapacityPlan& plan);
+// Of the recommended deployment: what becomes of it under another demand or other loads.
+ResultTable what_ifs_table(const CapacityPlan& plan);
 
 // All of it, as capacity.json.
 std::string capacity_json(const CapacityPlan& plan, const std::string& version);

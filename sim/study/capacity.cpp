@@ -127,6 +127,22 @@ double times_missed(const CapacityAnswer& answer) {
   return excess > 0 ? excess : std::numeric_limits<double>::infinity();
 }
 
+// Growth of the demand. Where loads are epsim init's, another skew of them, too, with plans from those that were
+// expected: the hottest expert's excess over the mean half again as large, and none.
+std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question) {
+  std::vector<CapacityWhatIf> out;
+  for (const double growth : {0.1, 0.2, 0.3, 0.5, 0.75, 1.0}) {
+    out.push_back({fmt::format("demand +{:.0f} %", 100 * growth), growth, "", {}});
+  }
+  const bool own = std::any_of(question.settings.begin(), question.settings.end(),
+                               [](const std::string& setting) { return setting.starts_with("loads"); });
+  if (!own) {  // 1.5 and 4 times the mean
+    out.push_back({"experts half again as skewed", 0, "loads={kind: skew, low: 1.75, high: 5.5, high_share: 0.3}", {}});
+    out.push_back({"experts loaded evenly", 0, "loads={kind: uniform}", {}});
+  }
+  return out;
+}
+
 // The pool that what fails first asks to grow: prefill instances for prompts, decode ones for the rest.
 CapacityPool& short_pool(const CapacityQuestion& question, const CapacityAnswer& answer,
                          std::vector<CapacityPool>& pools) {
@@ -204,13 +220,26 @@ void check_option(const CapacityQuestion& question, const CapacityControl& contr
       option.whole = runs.ask(option.pools, question.rate, option.alone, AskedFor::kDeployment);
     }
   }
+  // One instance of the last pool, beside its share of those before.
+  std::vector<CapacityPool> one = option.pools;
+  const int instances = one.back().instances;
+  for (CapacityPool& pool : one) {
+    pool.instances = (pool.instances + instances - 1) / instances;
+  }
+  if (question.check_whole) {
+    option.what_ifs = what_ifs_of(question);
+    run_jobs(all_jobs(option.what_ifs.size()), {.stop = control.stop}, [&](std::size_t i, const Abandoned&) {
+      CapacityWhatIf& asked = option.what_ifs[i];
+      std::vector<CapacityPool> pools = one;
+      for (CapacityPool& pool : pools) {
+        if (!asked.setting.empty()) {
+          pool.design.settings.push_back(asked.setting);
+        }
+      }
+      asked.answer = runs.ask(pools, question.rate / instances * (1 + asked.growth), option.alone);
+    });
+  }
   if (question.seeds > 0) {
-    // One instance of the last pool, beside its share of those before.
-    std::vector<CapacityPool> one = option.pools;
-    const int instances = one.back().instances;
-    for (CapacityPool& pool : one) {
-      pool.instances = (pool.instances + instances - 1) / instances;
-    }
     option.searches = runs.search(one, question.rate / instances);
   }
 }

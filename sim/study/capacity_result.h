@@ -86,6 +86,14 @@ struct CapacityRow {
   CapacityAnswer alone = {};  // of its layout, where a request that is alone was run
 };
 
+// One instance of the last pool beside its share of those before, asked for something else than the demand.
+struct CapacityWhatIf {
+  std::string what;   // "demand +10 %", "loads half again as skewed"
+  double growth = 0;  // of the demand, as a share
+  std::string setting;  // of the scenario besides
+  CapacityAnswer answer;
+};
+
 // What serves the demand: one pool, or prefill and decode.
 struct CapacityOption {
   std::vector<CapacityPool> pools;
@@ -95,6 +103,7 @@ struct CapacityOption {
   std::optional<CapacityAnswer> whole;  // of all instances at the rate
   int grown = 0;                        // instances that the whole needed more than its parts
   std::vector<GoodputSearch> searches;  // by seed: the highest rate of one instance of the last pool
+  std::vector<CapacityWhatIf> what_ifs = {};
   int nodes() const;
   const std::string& node() const { return pools.front().design.node; }
 };

@@ -27,7 +27,7 @@ constexpr std::size_t kAloneOf = 1000;   // requests of which the shortest is ta
 constexpr double kAloneGap = 10'000;  // seconds between them
 constexpr std::int32_t kCutOutput = 2;
 constexpr double kShareFillings = 0.5;      // of GoodputOptions::min_requests_ratio, for an instance at its share
-constexpr std::size_t kShareRequests = 4;   // times the first ones, for an instance at its share
+constexpr std::size_t kShareRequests = 2;   // times the first ones, for an instance at its share
 
 // A deployment that is ready to run. Not to be moved: the scenario is referred to.
 struct ReadyDeployment {

@@ -47,6 +47,25 @@ TEST_CASE("a cheaper deployment beyond the power limit is said to be that") {
   test::check_contains(capacity_text(plan), {"is 13.3 % cheaper, but beyond the power limit", "a higher power limit"});
 }
 
+TEST_CASE("what fails first as demand grows is told, and a skew that turns the answer makes it fragile") {
+  CapacityOption option = option_on("p5en.48xlarge", 2);
+  for (const double growth : {0.1, 0.2}) {
+    CapacityWhatIf& asked = option.what_ifs.emplace_back();
+    asked.what = growth < 0.15 ? "demand +10 %" : "demand +20 %";
+    asked.growth = growth;
+    asked.answer = option.answer;
+    asked.answer.point.requests = 400;
+  }
+  option.what_ifs.push_back({"experts half again as skewed", 0, "loads", option.what_ifs[1].answer});
+  for (const std::size_t fails : {1, 2}) {
+    option.what_ifs[fails].answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0};
+  }
+  const CapacityPlan plan = plan_of("ttft.p99<1s", {option});
+  test::check_contains(capacity_text(plan), {"Demand may grow by 10 %; at 20 % ttft.p99<1s fails.",
+                                             "Fragile: with experts half again as skewed, ttft.p99<1s fails.",
+                                             "demand +20 %", "950.0", "holds"});
+}
+
 TEST_CASE("a deployment that fails as a whole is kept, after those that hold, with what it fails by") {
   CapacityOption fails = option_on("p4de.24xlarge", 1);
   fails.whole = fails.answer;

@@ -132,6 +132,7 @@ Names capacity_names() {
   CapacityOption option;
   option.pools = {{{InstanceRole::kWhole, "p5en.48xlarge", 2, 8, "sglang", "fp8", 16}, 3}};
   option.answer.input_tokens = option.answer.output_tokens = 100;
+  option.what_ifs.emplace_back();
   plan.study.options = {option};
   plan.study.rows.emplace_back();
   decide(plan);

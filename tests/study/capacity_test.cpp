@@ -113,6 +113,14 @@ TEST_CASE("prefill and decode instances are counted apart, and the whole deploym
   REQUIRE(option.whole);
   CHECK(option.whole->point.slo.holds);
   CHECK(option.whole->point.offered == q.rate);
+  // One decode instance at its share, for six demands and two skews of the loads.
+  REQUIRE(option.what_ifs.size() == 8);
+  for (const CapacityWhatIf& asked : option.what_ifs) {
+    CHECK(asked.answer.point.offered == doctest::Approx(q.rate / option.pools[1].instances * (1 + asked.growth)));
+    CHECK(asked.setting.empty() == (asked.growth > 0));
+  }
+  const LoadPoint &skewed = option.what_ifs[6].answer.point, &even = option.what_ifs[7].answer.point;
+  CHECK(skewed.fingerprint != even.fingerprint);
 }
 
 TEST_CASE("an SLO without a bound of prompts leaves prefill instances to their steady state") {

@@ -39,6 +39,11 @@ const capacitySections = (root) => {
       capacityPareto(plan.deployments, "ttft_p99_ms", "usd_per_million_output_tokens", "Cost against TTFT", "Each mark is a deployment that holds the SLO.", (row) => row.pools));
   }
   if (plan.prices.length > 0) section("By source of the price", el("p", {}, "The recommended deployment at every price that is known for its nodes."), capacityTable("Prices", plan.prices, ["seller", "price_terms", "as_of", "usd_per_node_hour", "usd_per_hour", "usd_per_million_output_tokens", "source"], { file: "prices" }));
+  const grown = plan.what_ifs.filter((row) => row.growth_share > 0);
+  if (plan.what_ifs.length > 0) section("What if", el("p", {}, "One instance of the recommended deployment at its share."), capacityTable("What if", plan.what_ifs, ["what_if", "ttft_p99_ms", "tpot_p99_ms", "verdict"], { file: "what_ifs" }),
+    ...["ttft_p99_ms", "tpot_p99_ms"].map((name) => chart({ type: "line", tall: true, title: `${wordsOf(name)} as demand grows`, note: "Hollow: the SLO does not hold.", term: name, x: withUnit(wordsOf("growth_share"), "growth_share"), y: withUnit(wordsOf(name), name),
+      datasets: [{ label: wordsOf(name), data: grown.filter((row) => row[name] !== null).map((row) => ({ x: row.growth_share, y: row[name], about: row.what_if, hollow: row.holds === 0 })) }],
+      data: { names: ["growth_share", name, "holds"], rows: grown.map((row) => [row.growth_share, row[name], row.holds]) } })));
   const run = plan.candidates.filter((row) => row.instances_asked > 0 && row.role !== "prefill");
   section("Designs that were run", capacityPareto(run, "tokens_per_s_per_user", "output_tokens_per_s_per_gpu", "Tokens per GPU against tokens per user", "Of one instance at the rate it was asked. Hollow: the SLO does not hold. Prefill instances are left out.", about), capacityLedger(plan.candidates));
 };
