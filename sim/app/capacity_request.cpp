@@ -29,7 +29,8 @@ constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of 
 constexpr double kMostNumber = 1e9;    // of any option, so that whole ones fit
 constexpr std::size_t kQuickRequests = 300;
 
-// Options by name, from the command line or else the file.
+// Options by name, from the command line or else the file. What the command line overrides is read in the file, too, so
+// that finish() knows it.
 class Given {
  public:
   Given(const po::variables_map& values, const std::optional<Config>& file) : values_(values) {
@@ -39,23 +40,18 @@ class Given {
   }
 
   std::optional<std::string> word(const std::string& name) {
-    if (values_.count(name) > 0) {
-      return values_[name].as<std::string>();
-    }
-    return file_ ? file_->maybe<std::string>(key(name)) : std::nullopt;
+    const auto in_file = file_ ? file_->maybe<std::string>(key(name)) : std::nullopt;
+    return values_.count(name) > 0 ? std::optional(values_[name].as<std::string>()) : in_file;
   }
   std::vector<std::string> list(const std::string& name, const std::string& fallback) {
-    if (values_.count(name) == 0 && file_ && file_->has(key(name))) {
-      return file_->required<std::vector<std::string>>(key(name));
-    }
-    return split_list(word(name).value_or(fallback));
+    const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
+    return values_.count(name) > 0 ? split_list(values_[name].as<std::string>())
+                                   : in_file.value_or(split_list(fallback));
   }
   std::vector<std::string> repeated(const std::string& name) {
-    if (values_.count(name) > 0) {
-      return values_[name].as<std::vector<std::string>>();
-    }
-    return file_ ? file_->maybe<std::vector<std::string>>(key(name)).value_or(std::vector<std::string>{})
-                 : std::vector<std::string>{};
+    const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
+    return values_.count(name) > 0 ? values_[name].as<std::vector<std::string>>()
+                                   : in_file.value_or(std::vector<std::string>{});
   }
   // At least `least`.
   double number(const std::string& name, double fallback, double least = 0) {

@@ -85,6 +85,11 @@ TEST_CASE("capacity takes a file, and the peak hour of a trace") {
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   // 240 requests in that hour, 300 times.
   check_contains(told.out, {"20 requests/s as in", "its peak 1 hours from 3600 s on"});
+  // The command line overrides the file, also its lists.
+  const Outcome other = run_epsim(
+      dir, "capacity ask.yaml --quick -q -o other --slo ttft.mean=2s --times 150 --nodes DGX-H200 --attention-tp 4");
+  REQUIRE_MESSAGE(other.exit_code == 0, other.err);
+  check_contains(other.out, {"SLO ttft.mean<2s", "10 requests/s as in", " x DGX-H200 (", "attention TP 4"});
   // Another trace under the same name is another question: nothing that was run for the first may answer it.
   std::ofstream(dir / "trace.csv", std::ios::app) << "2024-05-10 12:00:01.0000000,500,8\n";
   const Outcome changed = run_epsim(dir, "capacity ask.yaml --quick -q -o plan");
