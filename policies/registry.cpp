@@ -5,7 +5,7 @@ namespace epsim {
 // Defined beside each policy.
 extern const PlacementPolicyEntry kContiguous, kBase, kEplb, kEplbSglang, kEplbVllm, kCraft, kGrace, kGraceVanilla,
     kGraceHg, kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kPlugin, kOracle, kPerfect;
-extern const StepPolicyEntry kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp;
+extern const StepPolicyEntry kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp, kLplb, kWaterfill, kUltraEp;
 extern const ReplicaChoiceEntry kEven, kSglangStatic, kSglangDynamic, kVllmHash, kAscendRotation, kWeightedRoundRobin,
     kTopologyAware;
 
@@ -19,7 +19,7 @@ std::span<const PlacementPolicyEntry> placement_policies() {
 
 std::span<const StepPolicyEntry> step_policies() {
   static const StepPolicyEntry all[] = {
-      kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp,
+      kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp, kLplb, kWaterfill, kUltraEp,
   };
   return all;
 }

@@ -13,6 +13,7 @@ namespace epsim {
 // use the expert.
 struct RequestMatrix {
   int gpus = 0, experts = 0;
+  int top_k = 1;  // assignments of a token
   std::vector<std::int64_t> count;
 
   RequestMatrix(int gpu_count, int expert_count)
@@ -34,6 +35,8 @@ struct RequestMatrix {
     const auto row = count.begin() + static_cast<std::ptrdiff_t>(offset(gpu, 0));
     return std::accumulate(row, row + experts, std::int64_t{0});
   }
+  // Tokens that live on the GPU.
+  std::int64_t tokens_of(int gpu) const { return of_gpu(gpu) / top_k; }
 
  private:
   std::size_t offset(int gpu, int expert) const {
@@ -47,11 +50,12 @@ using TokenAssignment = RequestMatrix;
 // Which GPUs hold each expert in one layer; every expert is at least at home.
 struct Residency {
   int gpus = 0;
+  int gpus_per_node = 0;               // consecutive ones
   std::vector<int> home;               // [expert]
   std::vector<std::uint8_t> resident;  // [expert][GPU], 1 = held
 
   Residency(std::vector<int> homes, int gpu_count)
-      : gpus(gpu_count), home(std::move(homes)), resident(home.size() * static_cast<std::size_t>(gpu_count), 0) {
+      : gpus(gpu_count), gpus_per_node(gpu_count), home(std::move(homes)), resident(home.size() * static_cast<std::size_t>(gpu_count), 0) {
     for (int e = 0; e < experts(); ++e) {
       add(e, home[static_cast<std::size_t>(e)]);
     }

@@ -9,7 +9,7 @@ namespace {
 // A copy of every expert on every GPU that is not its home and that `needs` it.
 template <class Needs>
 StepDecision decision(const Residency& home, TokenAssignment tokens, Needs needs) {
-  StepDecision out{std::move(tokens), 0, {}};
+  StepDecision out{.tokens = std::move(tokens), .copies = {}};
   std::vector<int> extra(static_cast<std::size_t>(home.gpus), 0);
   for (int e = 0; e < home.experts(); ++e) {
     for (int g = 0; g < home.gpus; ++g) {

@@ -13,19 +13,34 @@ namespace epsim {
 // policies/ knows a clock.
 struct ExecutionProfile {
   enum class Dispatch { kAllToAll, kAllGather };
+  // What GPUs tell each other ahead of the decision: the ids of the chosen experts, their counts added up, or nothing.
+  enum class Tells { kIds, kCounts, kNothing };
+  Tells tells = Tells::kIds;
   Dispatch dispatch = Dispatch::kAllToAll;  // all-gather: every GPU receives every token, combine by reduce-scatter
   bool two_stage = false;                   // local tokens are computed while the others are planned and gathered
   bool plans_before_dispatch = false;       // a host-side plan stands between gate and dispatch
   bool copies_on_demand = false;            // weights move after the routing is known, not ahead of it
+  bool copies_before_dispatch = false;      // the same, and tokens leave when they have arrived
   int resident_buffers = 0;                 // sets of (experts / GPUs + extra) expert weights held for double buffering
   int extra_experts = 0;                    // away from home on one GPU at most, where that is bounded ahead
   bool predicts_on_gpu = false;             // the next layer's gate runs in this layer, to predict
   bool broadcasts = false;                  // copies go to all GPUs along a ring, not from the home to each
+  int slots = 0;                            // for copies on every GPU, used by one layer after the other
+  bool starts_from_copies = false;          // experts may lie on several GPUs before anything is decided
+  bool draws_copies = false;                // a token takes any copy by its share, be it on its own GPU or not
+  bool dispatches_shared = false;           // the shared expert is computed where StepDecision::shared has it
 };
 
 // Weights of an expert that a GPU needs in a layer though the expert is at home elsewhere.
 struct ExpertCopy {
   int expert = 0, gpu = 0;
+  int from = -1;  // the GPU that passes them on; -1: the home
+};
+
+// Where the tokens of each GPU have their shared expert computed.
+struct SharedDispatch {
+  std::vector<double> share;  // [source][GPU], of the source's tokens; a source's sum to 1. Empty: where they live
+  bool only_visited = true;   // a token goes with it to GPUs alone that it goes to anyway: no row more
 };
 
 // What one layer of one step comes to.
@@ -33,10 +48,12 @@ struct StepDecision {
   TokenAssignment tokens;          // every request computed exactly once
   int most_extra = 0;              // experts held away from home on the fullest GPU: weights that had to move there
   std::vector<ExpertCopy> copies;  // all of them, by expert and GPU
+  SharedDispatch shared = {};      // of policies that dispatch the shared expert
+  bool planned = true;             // false: the step is none for the policy, and nobody told or planned anything
 };
 
 // `requests` is the true routing, `predicted` what was known of it when copies had to start; `home` holds every expert
-// once. Equal arguments give equal decisions; no clock, no I/O; const and safe to call from several threads.
+// once, or with `starts_from_copies` at least once. Equal arguments give equal decisions; no clock, no I/O; const and safe to call from several threads.
 class StepPolicy {
  public:
   virtual ~StepPolicy() = default;

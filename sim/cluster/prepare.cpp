@@ -114,12 +114,32 @@ ServingOptions with_kv_pool(const InstancePool& pool, const MemoryBreakdown& mem
 }
 
 void check_home(const PolicyChoice& policy, const PlacementPlan& plan) {
-  if (policy.per_step != nullptr && plan.copies() > 0) {
+  if (policy.per_step != nullptr && plan.copies() > 0 && !policy.per_step->profile().starts_from_copies) {
     throw InputError(
         {"", 0, fmt::format("policies.{}.home", policy.label)},
-        fmt::format("'{}' plans {} extra copies; a policy that acts in every step starts from experts that "
+        fmt::format("'{}' plans {} extra copies; this policy brings copies itself and starts from experts that "
                     "lie on one GPU each. Name a placement without copies.",
                     policy.planned_by, plan.copies()));
+  }
+}
+
+// Fused into the routed experts' layout, the shared expert is one more of them, of the same shape, whole on every GPU.
+void check_shared_dispatch(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy) {
+  if (policy.per_step == nullptr || !policy.per_step->profile().dispatches_shared) {
+    return;
+  }
+  if (s.model.shared_intermediate != s.model.moe_intermediate) {
+    throw InputError(
+        {"", 0, fmt::format("policies.{}", policy.label)},
+        fmt::format("this policy dispatches the shared expert as one more routed expert: it must be as wide "
+                    "as those ({}), and {}'s is {} wide. Take a model with one shared expert.",
+                    s.model.moe_intermediate, s.model.name, s.model.shared_intermediate));
+  }
+  if (pool.parallelism.attention_tp > 1 && pool.parallelism.shared_experts != Sharding::kReplicated) {
+    throw InputError({"", 0, "parallelism.shared_experts"},
+                     fmt::format("policy '{}' has any GPU compute the shared expert, which is split over a rank's GPUs "
+                                 "here; set shared_experts: replicated.",
+                                 policy.label));
   }
 }
 
@@ -141,6 +161,7 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
   PlacementPlan plan = plans != nullptr ? plans->plan(s, policy, window, shape) : policy.placement->plan(window, shape);
   plan.policy = policy.label;
   check_home(policy, plan);
+  check_shared_dispatch(s, pool, policy);
   std::vector<SourceShares> shares;
   if (policy.replica_choice != nullptr) {
     shares = choose_replicas(*policy.replica_choice, plan, window, shape);
@@ -157,9 +178,9 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
   Placement placement = Placement::build(
       plan, shape_of(pool.cluster), pool.parallelism.one_gpu_of(s.model).expert_bytes(),
       expert_memory(s.model, pool.cluster, pool.parallelism, options), shares, pool.parallelism.moe_tp);
-  MemoryBreakdown memory = memory_breakdown(s.model, pool.cluster, pool.parallelism,
-                                            policy.copies_take_kv ? options : pool.memory,
-                                            resident_experts(placement, policy.copies_take_kv));
+  MemoryBreakdown memory =
+      memory_breakdown(s.model, pool.cluster, pool.parallelism, policy.copies_take_kv ? options : pool.memory,
+                       resident_experts(placement, policy.copies_take_kv));
   const ServingOptions serving = with_kv_pool(pool, memory);
   return {pool,
           policy,

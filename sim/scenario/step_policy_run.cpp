@@ -14,7 +14,7 @@ constexpr KeyTable kStepPolicyKeys({
     {"copy_efficiency", key::number(kPositiveShare), key::is(kRunDefaults.copy_efficiency),
      "Share of a port's rate that weight copies reach: 380 of 450 GB/s."},
     {"home", key::text(), key::by("experts in order"),
-     "The placement, or a label of `policies`, that experts lie by; of no extra copies."},
+     "The placement, or a label of `policies`, that experts lie by; without copies but for lplb and waterfill."},
 });
 
 }  // namespace

@@ -18,8 +18,11 @@ void DecisionReader::place_expert(int expert, const RequestMatrix& requests, con
   const int gpus = requests.gpus;
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
   double asked = 0, offered = 0;  // elsewhere than at home
+  const auto stays_on = [&](int g) {
+    return profile_.draws_copies ? 0 : std::min(requests.at(g, expert), decision.tokens.at(g, expert));
+  };
   for (int g = 0; g < gpus; ++g) {
-    const std::int64_t local = std::min(requests.at(g, expert), decision.tokens.at(g, expert));
+    const std::int64_t local = stays_on(g);
     asked += static_cast<double>(requests.at(g, expert) - local);
     offered += static_cast<double>(decision.tokens.at(g, expert) - local);
   }
@@ -28,11 +31,10 @@ void DecisionReader::place_expert(int expert, const RequestMatrix& requests, con
     if (here == 0) {
       continue;
     }
-    const std::int64_t local = std::min(requests.at(d, expert), here);
+    const std::int64_t local = stays_on(d);
     const double free = static_cast<double>(here - local);
     for (int s = 0; s < gpus; ++s) {
-      const double remote =
-          static_cast<double>(requests.at(s, expert) - std::min(requests.at(s, expert), decision.tokens.at(s, expert)));
+      const double remote = static_cast<double>(requests.at(s, expert) - stays_on(s));
       const double sent = (s == d ? static_cast<double>(local) : 0.0) + (offered > 0 ? remote * free / offered : 0.0);
       if (sent > 0) {
         const std::size_t pair = at(s) * at(gpus) + at(d);
@@ -50,6 +52,27 @@ void DecisionReader::place_expert(int expert, const RequestMatrix& requests, con
     out.then[at(d)].touched += rest > 0 ? 1 : 0;
     out.tokens.executed[at(d)] += static_cast<double>(here);
     out.tokens.touched[at(d)] += 1;
+  }
+}
+
+// Rows of the shared expert, among those of the routed ones. They are no routed load: `executed` is without them.
+void DecisionReader::place_shared(const SharedDispatch& shared, DecisionWork& out) {
+  const auto gpus = static_cast<std::size_t>(shape_.gpus);
+  for (std::size_t s = 0; s < gpus && !shared.share.empty(); ++s) {
+    for (std::size_t d = 0; d < gpus; ++d) {
+      const std::size_t pair = s * gpus + d;
+      const double rows = shared.share[pair] * static_cast<double>(gpu_tokens_[s]);
+      rows_[pair] += rows;
+      missed_[pair] *= shared.only_visited ? 1.0 : 1.0 - shared.share[pair];
+      out.first[d].rows += rows;
+    }
+  }
+  for (std::size_t d = 0; d < gpus && !shared.share.empty(); ++d) {
+    double chance = 0;
+    for (std::size_t s = 0; s < gpus; ++s) {
+      chance += shared.share[s * gpus + d] * static_cast<double>(gpu_tokens_[s]);
+    }
+    out.first[d].touched += chance > 0 ? 1 : 0;
   }
 }
 
@@ -80,7 +103,9 @@ void DecisionReader::send_tokens(std::span<const std::int64_t> gpu_tokens, Traff
 
 void DecisionReader::move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const {
   for (const ExpertCopy& copy : decision.copies) {
-    const int from = profile_.broadcasts ? (copy.gpu + shape_.gpus - 1) % shape_.gpus : home.home_of(copy.expert);
+    const int from = profile_.broadcasts ? (copy.gpu + shape_.gpus - 1) % shape_.gpus
+                     : copy.from >= 0    ? copy.from
+                                         : home.home_of(copy.expert);
     out.weights.add(from, copy.gpu, 1.0);
   }
   out.copies = static_cast<double>(decision.copies.size());
@@ -99,6 +124,7 @@ void DecisionReader::read(const RequestMatrix& requests, const StepDecision& dec
   for (int e = 0; e < requests.experts; ++e) {
     place_expert(e, requests, decision, home, out);
   }
+  place_shared(decision.shared, out);
   send_tokens(gpu_tokens, out.tokens);
   move_weights(decision, home, out);
 }

@@ -1,11 +1,10 @@
 // What the decision of a per-step policy means for one layer: who computes how much in which stage, who sends rows to
 // whom, and which weights move.
 //
-//   Models : an expert's tokens are computed where they live as far as the decision has that GPU compute the expert;
-//   the
-//            others go to the remaining places in proportion. Rows are expected values, as in TrafficModel: a token
+//   Models : an expert's tokens are computed where they live as far as the decision has that GPU compute the expert; the
+//            others go to the remaining places in proportion. Where tokens draw copies, all go by shares alone. Rows are expected values, as in TrafficModel: a token
 //            uses expert e with chance requests / tokens of its GPU, independently of its other experts. Weights come
-//            from the expert's home, or are broadcast along a ring of all GPUs.
+//            from the expert's home, along a ring of all GPUs, or from whom the decision names.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +48,7 @@ class DecisionReader {
  private:
   void place_expert(int expert, const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
                     DecisionWork& out);
+  void place_shared(const SharedDispatch& shared, DecisionWork& out);
   void send_tokens(std::span<const std::int64_t> gpu_tokens, TrafficMatrix& out);
   void move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const;
 

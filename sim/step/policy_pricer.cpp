@@ -30,7 +30,7 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
       profile_(policy.profile()),
       stale_(stale),
       seed_(seed),
-      home_(homes_of(plan)),
+      home_(homes_of(plan, shape_of(cluster).gpus_per_node)),
       reader_(shape_of(cluster), model.costs().dispatch().dedup, profile_),
       player_(model, order_of(profile_), slowdowns_of(execution)) {
   const auto gpus = static_cast<std::size_t>(cluster.gpus());
@@ -50,6 +50,7 @@ void PolicyPricer::decide(std::int64_t step, int l) {
   const Residency& home = home_[static_cast<std::size_t>(l)];
   const StepDecision decision = policy_.decide(requests, predicted, home);
   EPSIM_CHECK(decision.tokens.total() == requests.total(), "a policy has every assignment executed once");
+  planned_ = decision.planned;
   reader_.read(requests, decision, home, gpu_tokens_, work_);
   model_.stats().routed(static_cast<double>(requests.total()));
 }
@@ -90,6 +91,19 @@ void PolicyPricer::price_copies() {
   }
 }
 
+Price PolicyPricer::tell() const {
+  const Network& network = model_.costs().network();
+  const Bytes counts(8.0 * model_.costs().model().experts);  // int64 (SGLang's deepep_waterfill.py)
+  switch (profile_.tells) {
+    case ExecutionProfile::Tells::kCounts:
+      return network.over_all(CollectiveKind::kAllReduce, counts);
+    case ExecutionProfile::Tells::kNothing:
+      return {Seconds{}, Origin::kDeclared};
+    default:
+      return network.latency();
+  }
+}
+
 void PolicyPricer::fill_layer(int l) {
   const LayerCosts& costs = model_.costs();
   for (int g = 0; g < cluster_.gpus(); ++g) {
@@ -106,8 +120,8 @@ void PolicyPricer::fill_layer(int l) {
                      .experts = then_,
                      .first_experts = &first_,
                      .copies = &copy_,
-                     .ids = tick_cost(costs.network().latency()),
-                     .plan = tick_cost({options_.planning, Origin::kDeclared})});
+                     .ids = planned_ ? tick_cost(tell()) : TickCost{},
+                     .plan = planned_ ? tick_cost({options_.planning, Origin::kDeclared}) : TickCost{}});
 }
 
 StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks) {
@@ -118,7 +132,11 @@ StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks)
     by_rank.push_back(batch.tokens());
   }
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.costs().parallelism());
-  player_.set_ranks(0, model_.ranks(), model_.ranks());
+  ranks_ = model_.ranks();
+  for (RankCost& rank : ranks_) {
+    rank.shared = profile_.dispatches_shared ? TickCost{} : rank.shared;  // then it is among the routed ones
+  }
+  player_.set_ranks(0, ranks_, ranks_);
   for (int l = 0; l < model_.costs().model().moe_layers(); ++l) {
     decide(at.number, l);
     price_exchanges();

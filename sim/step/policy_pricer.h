@@ -36,6 +36,7 @@ class PolicyPricer final : public StepPricer {
  private:
   void decide(std::int64_t step, int l);
   void fill_layer(int l);
+  Price tell() const;
   void price_exchanges();
   void price_copies();
   Price gather(CollectiveKind kind, Bytes row) const;
@@ -54,7 +55,9 @@ class PolicyPricer final : public StepPricer {
   // Scratch of one layer, and of one step.
   std::vector<std::int64_t> gpu_tokens_;
   DecisionWork work_;
+  bool planned_ = true;
   MoeLayerCost layer_;
+  std::vector<RankCost> ranks_;
   PriceRow first_, then_, copy_;  // [GPU]
 };
 

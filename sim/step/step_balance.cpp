@@ -10,8 +10,8 @@ namespace epsim {
 
 StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int steps) {
   EPSIM_CHECK(policy.per_step != nullptr, "only policies that act in every step are screened on steps");
-  const std::vector<Residency> homes =
-      homes_of(policy.placement->plan(s.plan_window, s.parallelism.ep_shape(shape_of(s.cluster))));
+  const ClusterShape shape = s.parallelism.ep_shape(shape_of(s.cluster));
+  const std::vector<Residency> homes = homes_of(policy.placement->plan(s.plan_window, shape), shape.gpus_per_node);
   const std::vector<std::int64_t> by_rank(static_cast<std::size_t>(s.parallelism.dp_ranks()), s.serving.token_budget);
   const std::vector<std::int64_t> by_gpu = tokens_by_gpu(by_rank, s.parallelism);
   std::vector<double> by_layer(static_cast<std::size_t>(s.model.moe_layers()), 0.0);
@@ -41,7 +41,8 @@ StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int step
 
 Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra) {
   const double experts = static_cast<double>(model.experts) / gpus + extra;
-  return model.expert_bytes() * (policy.profile().resident_buffers * experts);
+  const ExecutionProfile profile = policy.profile();
+  return model.expert_bytes() * (profile.resident_buffers * experts + profile.slots);
 }
 
 }  // namespace epsim

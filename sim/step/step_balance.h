@@ -20,7 +20,7 @@ struct StepBalance {
 // `policy` acts in every step. Draws `steps` steps.
 StepBalance step_balance(const Scenario& scenario, const PolicyChoice& policy, int steps = 2);
 
-// Weights that the policy keeps on every GPU for its double buffers: sets x (experts / GPUs + extra) experts.
+// Weights that the policy keeps on every GPU: sets of double buffers x (experts / GPUs + extra) experts, and its slots.
 Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra);
 
 }  // namespace epsim

@@ -126,11 +126,14 @@ StepOrder order_of(const ExecutionProfile& profile) {
                                        ? std::vector{Stage::kAttention, Stage::kGate, Stage::kPredict}
                                        : std::vector{Stage::kAttention, Stage::kGate};
   const bool planned_ahead = profile.two_stage || !profile.plans_before_dispatch;
-  out.layer = {{{Stage::kDense}},
-               {ranks},
-               {{Stage::kIds}},
-               {{Stage::kPlan}, needs::kIds},
-               {{Stage::kDispatch}, planned_ahead ? needs::kGates : needs::kPlan}};
+  out.layer = {{{Stage::kDense}}, {ranks}, {{Stage::kIds}}, {{Stage::kPlan}, needs::kIds}};
+  if (profile.copies_before_dispatch) {
+    out.layer.push_back({{Stage::kCopies}, needs::kPlan});
+  }
+  out.layer.push_back({{Stage::kDispatch},
+                       profile.copies_before_dispatch ? needs::kPlan | needs::kCopies
+                       : planned_ahead                ? needs::kGates
+                                                      : needs::kPlan});
   if (profile.copies_on_demand) {
     out.layer.push_back({{Stage::kCopies}, needs::kPlan});
   }
@@ -143,7 +146,7 @@ StepOrder order_of(const ExecutionProfile& profile) {
                                                    : 0U;
   out.layer.push_back({{Stage::kFirstExperts}, needs::kOwnRank | first, 0, 0, true});
   out.layer.push_back({{Stage::kExperts}, needs::kEarlyExperts | then});
-  if (!profile.copies_on_demand) {
+  if (!profile.copies_on_demand && !profile.copies_before_dispatch) {
     out.layer.push_back({{Stage::kCopies}, needs::kPlan, 0, 1});
   }
   out.layer.push_back({{Stage::kShared}});

@@ -19,6 +19,7 @@
 //                        the experts of layer l + 1 wait for what is late. The first MoE layer has no copies.
 //   on demand            the plan stands between gate and dispatch; copies start with it; a GPU computes its own experts
 //                        first and those it fetched when they are there
+//   before dispatch      the plan stands between gate and dispatch, and so do the copies
 //   two stages           tokens that live with their expert are computed while all tokens are gathered and the host
 //                        plans; the others when all three are done. Combine is a reduce-scatter.
 //   Ignores: policies with two-batch or shared-expert overlap; copies of a GPU's own experts into a double buffer.

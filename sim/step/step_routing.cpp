@@ -28,18 +28,28 @@ void draw_row(std::span<const float> pi, std::int64_t assignments, RandomStream&
 
 }  // namespace
 
-std::vector<Residency> homes_of(const PlacementPlan& plan) {
-  EPSIM_CHECK(plan.copies() == 0, "a home is one GPU");
+std::vector<Residency> homes_of(const PlacementPlan& plan, int gpus_per_node) {
   std::vector<Residency> out;
   for (const LayerPlan& layer : plan.layers) {
-    std::vector<int> home(static_cast<std::size_t>(plan.experts));
+    std::vector<int> home(static_cast<std::size_t>(plan.experts), -1);
+    std::vector<ExpertCopy> more;
     for (int g = 0; g < plan.gpus; ++g) {
       for (int s = layer.first_slot[static_cast<std::size_t>(g)]; s < layer.first_slot[static_cast<std::size_t>(g) + 1];
            ++s) {
-        home[static_cast<std::size_t>(layer.slots[static_cast<std::size_t>(s)])] = g;
+        const int expert = layer.slots[static_cast<std::size_t>(s)];
+        int& first = home[static_cast<std::size_t>(expert)];
+        if (first >= 0) {
+          more.push_back({expert, g});
+        } else {
+          first = g;
+        }
       }
     }
-    out.emplace_back(std::move(home), plan.gpus);
+    Residency& lies = out.emplace_back(std::move(home), plan.gpus);
+    lies.gpus_per_node = gpus_per_node;
+    for (const ExpertCopy& copy : more) {
+      lies.add(copy.expert, copy.gpu);
+    }
   }
   return out;
 }
@@ -58,6 +68,7 @@ std::vector<std::int64_t> tokens_by_gpu(std::span<const std::int64_t> by_rank, c
 RequestMatrix draw_requests(const StepLoads& loads, int layer, const Parallelism& parallelism,
                             std::span<const std::int64_t> gpu_tokens, int top_k, RandomStream& random) {
   RequestMatrix out(parallelism.gpus, loads.experts);
+  out.top_k = top_k;
   for (int g = 0; g < out.gpus; ++g) {
     const int source = loads.sources == 1 ? 0 : parallelism.rank_of(g);
     draw_row(loads.row(layer, source), gpu_tokens[static_cast<std::size_t>(g)] * top_k, random, out, g);

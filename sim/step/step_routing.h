@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "policies/residency.h"
+#include "policies/step_policy.h"
 #include "sim/core/rng.h"
 #include "sim/domain/parallelism.h"
 #include "sim/domain/placement_plan.h"
@@ -23,8 +23,8 @@
 
 namespace epsim {
 
-// [layer] Where experts lie by a plan without copies.
-std::vector<Residency> homes_of(const PlacementPlan& plan);
+// [layer] Where experts lie by a plan; the copy on the lowest GPU is the home. Two copies on one GPU count once.
+std::vector<Residency> homes_of(const PlacementPlan& plan, int gpus_per_node);
 
 // Tokens of each GPU when the ranks have these: a rank's tokens lie evenly over its GPUs, in whole tokens.
 std::vector<std::int64_t> tokens_by_gpu(std::span<const std::int64_t> by_rank, const Parallelism& parallelism);

@@ -113,7 +113,7 @@ TEST_CASE("per-step policies start from a planned placement, and not from one wi
   const PreparedRun moved = prepare_run(s, s.policies[0]), scattered = prepare_run(s, s.policies[1]);
   CHECK(moved.last().plan.layers[0].slots == scattered.last().plan.layers[0].slots);
   const LayerPlan& layer = moved.last().plan.layers[0];
-  const Residency home = homes_of(moved.last().plan)[0];
+  const Residency home = homes_of(moved.last().plan, 8)[0];
   for (int g = 0; g < 16; ++g) {
     CHECK(home.home_of(layer.slots[static_cast<std::size_t>(layer.first_slot[static_cast<std::size_t>(g)])]) == g);
   }

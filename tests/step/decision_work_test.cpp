@@ -68,6 +68,30 @@ TEST_CASE("first stages: local tokens with two stages, experts at home with copi
   CHECK(home.then[1].touched == 1);
 }
 
+TEST_CASE("tokens that draw copies go by shares, wherever they live") {
+  const DecisionWork w = TwoGpus().read(hot_expert_copied(), {.draws_copies = true});
+  // Expert 0: 5 of 14 on GPU 0. GPU 0 sends 8 x 9/14 of it and 2 of expert 1; GPU 1 sends 6 x 5/14.
+  CHECK(w.tokens.intra_out[0] == doctest::Approx(8.0 * 9 / 14 + 2));
+  CHECK(w.tokens.intra_out[1] == doctest::Approx(6.0 * 5 / 14));
+  CHECK(w.tokens.executed == std::vector<double>{5, 15});
+}
+
+TEST_CASE(
+    "rows of a dispatched shared expert are computed beside the routed ones, and move only where they add a place") {
+  StepDecision d = hot_expert_copied();
+  d.shared = {{0.4, 0.6, 0.0, 1.0}, true};  // 6 of GPU 0's 10 tokens on GPU 1, which has all of its own
+  const DecisionWork visited = TwoGpus().read(d, {.dispatches_shared = true}, Dedup::kGpu);
+  CHECK(visited.first[0].rows == doctest::Approx(5 + 4));
+  CHECK(visited.first[1].rows == doctest::Approx(15 + 6 + 10));
+  CHECK(visited.first[1].touched == 3);
+  CHECK(visited.tokens.executed == std::vector<double>{5, 15});
+  const double routed_rows = 10 * (1 - 0.7 * 0.8);  // as below
+  CHECK(visited.tokens.intra_out[0] == doctest::Approx(routed_rows));
+  d.shared.only_visited = false;
+  const DecisionWork anywhere = TwoGpus().read(d, {.dispatches_shared = true}, Dedup::kGpu);
+  CHECK(anywhere.tokens.intra_out[0] == doctest::Approx(10 * (1 - 0.7 * 0.8 * 0.4)));
+}
+
 TEST_CASE("an all-gather brings every token everywhere, de-duplication one row per token and GPU") {
   const DecisionWork gathered =
       TwoGpus().read(hot_expert_copied(), {.dispatch = ExecutionProfile::Dispatch::kAllGather});

@@ -68,6 +68,51 @@ TEST_CASE("who plans after the routing pays for it in every layer, who plans ahe
   CHECK(part(lina, LayerPart::kPlanning) < part(harmoeny, LayerPart::kPlanning) / 10);
 }
 
+TEST_CASE("a linear programme without copies costs its own time and nothing else") {
+  const std::vector<std::string> big{"serving.chunked_prefill_size=8192", "policies.lp={kind: lplb, home: base}"};
+  const Scenario s = scenario(big, {"base", "lp"});
+  const RunResult base = run_policy(s, s.policies[0], {}), lp = run_policy(s, s.policies[1], {});
+  CHECK(lp.steps == base.steps);
+  // Per layer 100 us and an all-reduce, which is no faster than a collective's latency.
+  CHECK(part(lp, LayerPart::kPlanning) >= static_cast<double>(lp.steps) * 16 * 100e-6);
+  // The rest is what it was, but for whole tokens against expected ones, and the host, beside which it plans.
+  for (const LayerPart same : {LayerPart::kAttention, LayerPart::kExperts}) {
+    CHECK(part(lp, same) == doctest::Approx(part(base, same)).epsilon(0.005));
+  }
+  CHECK(part(lp, LayerPart::kDispatch) == doctest::Approx(part(base, LayerPart::kDispatch)).epsilon(0.02));
+  CHECK(lp.time.total > base.time.total);
+}
+
+TEST_CASE("a linear programme over copies evens out what an even split leaves") {
+  // Loads that drifted from those planned for.
+  const Scenario s =
+      scenario({"serving.chunked_prefill_size=8192", "policies.eplb.num_redundant_experts=16", "loads.drift=0.5",
+                "loads.window=1", "policies.lp={kind: lplb, home: eplb, planning_time: 0s}"},
+               {"eplb", "lp"});
+  const RunResult even = run_policy(s, s.policies[0], {}), lp = run_policy(s, s.policies[1], {});
+  CHECK(part(lp, LayerPart::kExperts) < part(even, LayerPart::kExperts));
+  // The copies take the same memory.
+  CHECK(prepare_run(s, s.policies[1]).last().serving.kv_blocks ==
+        prepare_run(s, s.policies[0]).last().serving.kv_blocks);
+}
+
+TEST_CASE("transient copies take their slots' memory, and nothing in steps that are left alone") {
+  const Scenario s =
+      scenario({"policies.few={kind: ultraep, prefill_tokens: 1000000}"}, {"base", "ultraep", "few", "contiguous"});
+  const PreparedInstance base = prepare_run(s, s.policies[0]).last(), slots = prepare_run(s, s.policies[1]).last();
+  CHECK(slots.buffers.count() == 2 * 12.0 * 1024 * 1024);  // two experts of 3 x 2048 x 1024 x 2 B, for all layers
+  CHECK(base.memory.kv_pool.count() - slots.memory.kv_pool.count() == doctest::Approx(slots.buffers.count()));
+  const RunResult few = run_policy(s, s.policies[2], {}), in_order = run_policy(s, s.policies[3], {});
+  CHECK(part(few, LayerPart::kPrefetch) == 0);
+  CHECK(part(few, LayerPart::kPlanning) == 0);
+  CHECK(part(few, LayerPart::kExperts) == doctest::Approx(part(in_order, LayerPart::kExperts)).epsilon(0.01));
+}
+
+TEST_CASE("who dispatches the shared expert needs one as wide as the routed ones") {
+  const Scenario none = scenario({}, {"waterfill"});  // OLMoE has none
+  CHECK_THROWS_AS(prepare_run(none, none.policies[0]), InputError);
+}
+
 TEST_CASE("much longer plans make longer steps, and a late prefetch is in the time by part") {
   double last = 0;
   for (const char* planning : {"50us", "500us", "5ms"}) {

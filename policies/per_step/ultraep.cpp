@@ -1,0 +1,212 @@
+#include "policies/per_step/ultraep.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "policies/registry.h"
+
+namespace epsim {
+namespace {
+
+struct Handed {
+  int expert, gpu;
+  std::int64_t tokens;
+};
+
+// One NVLink domain: `gpus` GPUs from `first` on, and the experts at home there.
+class QuotaPlanner {
+ public:
+  QuotaPlanner(const std::vector<std::int64_t>& tokens, const Residency& home, int first, int gpus,
+               const UltraEpOptions& options)
+      : tokens_(tokens), first_(first), options_(options), load_(at(gpus), 0), experts_(at(gpus)) {
+    for (int e = 0; e < home.experts(); ++e) {
+      const int g = home.home_of(e) - first;
+      if (g >= 0 && g < gpus) {
+        load_[at(g)] += tokens[at(e)];
+        experts_[at(g)].push_back(e);
+      }
+    }
+    for (std::vector<int>& own : experts_) {
+      std::stable_sort(own.begin(), own.end(), [&](int a, int b) { return tokens[at(a)] > tokens[at(b)]; });
+    }
+    order_.resize(at(gpus));
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) { return load_[at(a)] > load_[at(b)]; });
+  }
+
+  // At the lowest threshold that it finds.
+  std::vector<Handed> plan() {
+    const std::int64_t sum = std::accumulate(load_.begin(), load_.end(), std::int64_t{0});
+    const auto mean = static_cast<double>(sum) / static_cast<double>(load_.size());
+    std::int64_t high = *std::max_element(load_.begin(), load_.end());
+    std::int64_t low = std::min(high, static_cast<std::int64_t>(std::ceil(mean * (1.0 + options_.tolerance))));
+    if (reaches(low)) {
+      return std::move(handed_);
+    }
+    while (low < high) {
+      const std::int64_t middle = low + (high - low) / 2;
+      const bool enough = reaches(middle);
+      high = enough ? middle : high;
+      low = enough ? low : middle + 1;
+    }
+    reaches(high);
+    return std::move(handed_);
+  }
+
+ private:
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  std::int64_t room(int g) const { return threshold_ - now_[at(g)]; }
+
+  bool reaches(std::int64_t threshold) {
+    threshold_ = threshold;
+    now_ = load_;
+    used_.assign(load_.size(), 0);
+    handed_.clear();
+    return std::all_of(order_.begin(), order_.end(), [&](int g) { return hand_over(g); });
+  }
+
+  bool hand_over(int from) {
+    for (const int e : experts_[at(from)]) {
+      std::int64_t available = std::max<std::int64_t>(tokens_[at(e)] - 1, 0);  // the home keeps some
+      std::vector<bool> holds(load_.size(), false);
+      holds[at(from)] = true;
+      while (room(from) < 0 && available > 0) {
+        const int to = most_room(holds, std::min(-room(from), available));
+        if (to < 0) {
+          break;
+        }
+        const std::int64_t tokens = std::min({-room(from), available, room(to)});
+        handed_.push_back({e, first_ + to, tokens});
+        now_[at(from)] -= tokens;
+        now_[at(to)] += tokens;
+        available -= tokens;
+        ++used_[at(to)];
+        holds[at(to)] = true;
+      }
+      if (room(from) >= 0) {
+        return true;
+      }
+    }
+    return room(from) >= 0;
+  }
+
+  // Of the GPUs with a slot and room for a copy worth its weights; -1 without one.
+  int most_room(const std::vector<bool>& holds, std::int64_t wanted) const {
+    int best = -1;
+    std::int64_t could = 0;
+    for (int g = 0; g < static_cast<int>(load_.size()); ++g) {
+      if (used_[at(g)] < options_.slots && !holds[at(g)] && room(g) > 0) {
+        ++could;
+        best = best < 0 || room(g) > room(best) ? g : best;
+      }
+    }
+    const std::int64_t least =
+        options_.min_tokens > 0 ? options_.min_tokens : (wanted + could - 1) / std::max<std::int64_t>(could, 1);
+    return best >= 0 && std::min(wanted, room(best)) >= least ? best : -1;
+  }
+
+  const std::vector<std::int64_t>& tokens_;  // [expert]
+  int first_;
+  UltraEpOptions options_;
+  std::vector<std::int64_t> load_;         // [GPU of the domain]
+  std::vector<std::vector<int>> experts_;  // [GPU of the domain], the hottest first
+  std::vector<int> order_;                 // the fullest GPU first
+  std::int64_t threshold_ = 0;
+  std::vector<std::int64_t> now_;
+  std::vector<int> used_;
+  std::vector<Handed> handed_;
+};
+
+}  // namespace
+
+std::vector<ExpertCopy> ultraep_fan_out(int expert, const std::vector<int>& to) {
+  constexpr std::size_t kFromHere = 6, kMostRelays = 8;
+  const std::size_t copies = to.size();
+  const std::size_t relays =
+      copies < kFromHere
+          ? copies
+          : std::min(kMostRelays, static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(copies)))));
+  std::vector<ExpertCopy> out;
+  for (std::size_t i = 0; i < copies; ++i) {
+    const std::size_t relay = i * relays / copies, first = (relay * copies + relays - 1) / relays;
+    out.push_back({expert, to[i], i == first ? -1 : to[first]});
+  }
+  return out;
+}
+
+StepDecision ultraep_decide(const RequestMatrix& requests, const Residency& home, const UltraEpOptions& options) {
+  StepDecision out{.tokens = TokenAssignment(home.gpus, home.experts()), .copies = {}};
+  std::vector<std::int64_t> tokens;
+  for (int e = 0; e < home.experts(); ++e) {
+    tokens.push_back(requests.of_expert(e));
+    out.tokens.at(home.home_of(e), e) = tokens.back();
+  }
+  out.planned = requests.total() / requests.top_k >= options.prefill_tokens * home.gpus;
+  if (!out.planned) {
+    return out;
+  }
+  std::vector<std::vector<int>> to(tokens.size());
+  std::vector<int> extra(static_cast<std::size_t>(home.gpus), 0);
+  for (int first = 0; first < home.gpus; first += home.gpus_per_node) {
+    const int gpus = std::min(home.gpus_per_node, home.gpus - first);
+    for (const Handed& h : QuotaPlanner(tokens, home, first, gpus, options).plan()) {
+      out.tokens.at(home.home_of(h.expert), h.expert) -= h.tokens;
+      out.tokens.at(h.gpu, h.expert) += h.tokens;
+      to[static_cast<std::size_t>(h.expert)].push_back(h.gpu);
+      out.most_extra = std::max(out.most_extra, ++extra[static_cast<std::size_t>(h.gpu)]);
+    }
+  }
+  for (int e = 0; e < home.experts(); ++e) {
+    std::sort(to[static_cast<std::size_t>(e)].begin(), to[static_cast<std::size_t>(e)].end());
+    const std::vector<ExpertCopy> copies = ultraep_fan_out(e, to[static_cast<std::size_t>(e)]);
+    out.copies.insert(out.copies.end(), copies.begin(), copies.end());
+  }
+  return out;
+}
+
+namespace {
+
+constexpr KeyTable kUltraEpKeys({
+    {"slots", key::whole(Bound::kPositive), key::is(UltraEpOptions{}.slots),
+     "Copies on a GPU; one set for all layers."},
+    {"min_tokens", key::whole(), key::is(UltraEpOptions{}.min_tokens),
+     "Fewest tokens of a copy; 0: the excess over the GPUs that could take it."},
+    {"prefill_tokens", key::whole(), key::is(UltraEpOptions{}.prefill_tokens),
+     "Tokens of a GPU, on average, below which a step is left alone."},
+    {"tolerance", key::number(), key::is(UltraEpOptions{}.tolerance), "Load over the mean that is good enough."},
+    {"planning_time", key::time(), key::is(Seconds(100e-6)),
+     "From the loads to the plan, on the GPU: its authors' bound."},
+});
+
+class UltraEp final : public StepPolicy {
+ public:
+  explicit UltraEp(ConfigReader& in)
+      : options_{.slots = in.read<int>(kUltraEpKeys["slots"]),
+                 .min_tokens = in.read<std::int64_t>(kUltraEpKeys["min_tokens"]),
+                 .prefill_tokens = in.read<std::int64_t>(kUltraEpKeys["prefill_tokens"]),
+                 .tolerance = in.read<double>(kUltraEpKeys["tolerance"])} {
+    in.preset(kUltraEpKeys["planning_time"]);
+  }
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
+    return ultraep_decide(requests, home, options_);
+  }
+  ExecutionProfile profile() const override {
+    return {.tells = ExecutionProfile::Tells::kCounts,
+            .plans_before_dispatch = true,
+            .copies_before_dispatch = true,
+            .slots = options_.slots};
+  }
+
+ private:
+  UltraEpOptions options_;
+};
+
+}  // namespace
+
+extern const StepPolicyEntry kUltraEp{
+    "ultraep",
+    "Hot experts copied over NVLink in every step by the loads as they are, in slots that layers share: UltraEP.",
+    "loads of other NVLink domains, streaming of weights through relays in chunks", kUltraEpKeys, make_policy<UltraEp>};
+
+}  // namespace epsim
