@@ -29,7 +29,8 @@ LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const P
       shape_(shape_of(cluster)),
       parallelism_(parallelism),
       compute_(model_, cluster.node.gpu, parallelism, compute.with_experts_of(name_of(dispatch.expert_kernels))),
-      peak_(highest_peak(cluster.node.gpu, model.ffn_weight_bytes())) {
+      peak_(highest_peak(cluster.node.gpu, model.ffn_weight_bytes())),
+      memory_(cluster.node.gpu.memory_bandwidth) {
   for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->other()) {
     ways_.push_back({*way, make_network(cluster, network, way->network)});
   }
@@ -110,6 +111,15 @@ Price LayerCosts::shared_of(std::int64_t tokens) const {
   return two_sums() ? products : with_reduction(products, parallelism_.shared_experts, tokens);
 }
 
+Seconds LayerCosts::shared_least(std::int64_t tokens) const {
+  const double split = parallelism_.shared_experts == Sharding::kReplicated ? 1.0 : parallelism_.attention_tp;
+  const double rows = static_cast<double>(tokens) * split / parallelism_.attention_tp;
+  const double weights = 3.0 * model_.hidden * model_.shared_intermediate / split;
+  return tokens <= 0
+             ? Seconds{}
+             : std::max(Bytes(weights * model_.ffn_weight_bytes()) / memory_, Flops(2.0 * weights * rows) / peak_);
+}
+
 Price LayerCosts::dense_of(std::int64_t tokens) const {
   const Price products = compute_.dense_ffn(tokens);
   if (!two_sums() || products.time.count() <= 0) {
@@ -149,7 +159,8 @@ void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>
               piece(shared_of(tokens)),
               piece(dense_all ? dense : dense_of(tokens)),
               piece(head_all ? head : compute_.head(batch.sampled)),
-              piece(compute_.before_scores(batch))};
+              piece(compute_.before_scores(batch)),
+              to_ticks(shared_least(tokens) / speed)};
   }
 }
 

@@ -64,6 +64,8 @@ struct RankCost {
   std::int64_t tokens = 0;
   TickCost attention, gate, shared, dense, head;
   TickCost prepare;  // the part of `attention` that comes before the scores
+  // What `shared` keeps of the GPU however it runs: its weights are read, its products computed.
+  Ticks shared_least{};
 };
 
 // One MoE layer.
@@ -124,6 +126,7 @@ class LayerCosts {
     return dispatch().network.transport == Transport::kAllReduce && parallelism_.dp_ranks() == 1;
   }
   Price shared_of(std::int64_t tokens) const;
+  Seconds shared_least(std::int64_t tokens) const;
   Price dense_of(std::int64_t tokens) const;
   Price head_over_all(std::int64_t sampled) const;
   double rank_speed(std::size_t rank) const;
@@ -139,6 +142,7 @@ class LayerCosts {
   std::size_t now_ = 0;
   ComputeModel compute_;
   FlopsPerSecond peak_;
+  BytesPerSecond memory_;
   StepConditions conditions_;
 };
 

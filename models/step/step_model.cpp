@@ -63,6 +63,7 @@ void StepModel::forget_layers() {
 void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int batches) {
   EPSIM_CHECK(ranks.size() == tokens_.size(), "one batch per DP rank");
   batches_ = batches;
+  shared_beside_ = at.shared_beside;
   step_tokens_ = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     tokens_[r] = ranks[r].tokens();
@@ -115,32 +116,44 @@ StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
   return out;
 }
 
+void StepModel::shared_after(const PriceRow& experts, std::vector<TickCost>& out) const {
+  const int tp = costs_.parallelism().attention_tp;
+  out.clear();
+  for (const RankCost& rank : ranks_) {
+    const auto first = experts.seconds.begin() + std::ssize(out) * tp;
+    const Ticks routed = rank.gate.time + to_ticks(Seconds(*std::max_element(first, first + tp)));
+    const Ticks least = shared_beside_ ? std::min(rank.shared_least, rank.shared.time) : rank.shared.time;
+    out.push_back({std::max(least, rank.shared.time - routed), rank.shared.origin});
+  }
+}
+
 // The slowest rank's slowest GPU, and its shared experts.
 void StepModel::experts_stretch(int l, StepSum& sum) {
   const std::size_t tp = costs_.parallelism().attention_tp;
   const PriceRow& experts_of = priced_->cost.experts;
   const std::vector<double>& seconds = experts_of.seconds;
-  std::size_t slowest = 0, rank = 0;
+  std::size_t slowest = 0;
   Ticks length{-1};
+  TickCost shared;
   Seconds busy(sum_and_max(seconds).sum);
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     std::size_t worst = r * tp;
     for (std::size_t g = r * tp; g < (r + 1) * tp; ++g) {
       worst = seconds[g] > seconds[worst] ? g : worst;
     }
-    busy += to_seconds(ranks_[r].shared.time) * static_cast<double>(tp);
-    const Ticks here = to_ticks(Seconds(seconds[worst])) + ranks_[r].shared.time;
+    busy += to_seconds(shared_[r].time) * static_cast<double>(tp);
+    const Ticks here = to_ticks(Seconds(seconds[worst])) + shared_[r].time;
     if (here > length) {
+      shared = shared_[r];
       length = here;
       slowest = worst;
-      rank = r;
     }
   }
   const TickCost experts = tick_cost(experts_of[slowest]);
   sum.add(LayerPart::kExperts, experts);
-  sum.add(LayerPart::kDense, ranks_[rank].shared);
+  sum.add(LayerPart::kDense, shared);
   stats_.time(l, LayerPart::kExperts, experts.time);
-  stats_.time(l, LayerPart::kDense, ranks_[rank].shared.time);
+  stats_.time(l, LayerPart::kDense, shared.time);
   const Seconds waiting = std::max(Seconds{}, to_seconds(length) - busy / static_cast<double>(experts_of.size()));
   sum.wait(waiting);
   stats_.straggler(l, waiting);
@@ -155,6 +168,7 @@ void StepModel::moe_layer(int l, StepSum& sum) {
   sum.add(LayerPart::kDense, slowest.dense, dense_layers);
   sum.add(LayerPart::kGate, slowest.gate);
   const MoeLayerCost& cost = layer(l);
+  shared_after(cost.experts, shared_);
   if (recorder_ != nullptr) {
     record_ranks(l, dense_layers, start);
     record_layer(l, sum.total());
@@ -265,7 +279,7 @@ void StepModel::record_layer(int l, Ticks start) const {
         recorder_->span({layer, LayerPart::kExperts, StepLane::kCompute, 0, g, 1, start + sent, here});
       }
     }
-    const Ticks shared = ranks_[r].shared.time;
+    const Ticks shared = shared_[static_cast<std::size_t>(r)].time;
     if (shared > Ticks{}) {
       recorder_->span({layer, LayerPart::kDense, StepLane::kCompute, 0, r * tp, tp, start + sent + experts, shared});
     }

@@ -3,7 +3,8 @@
 //
 //   step = sum over MoE layers of  ranks -> dispatch -> experts -> combine, then the rest of the ranks' work
 //     ranks    the slowest DP rank's dense layers since the last MoE layer, attention and gate: ranks meet nowhere else
-//     experts  the slowest DP rank's slowest GPU, then the rank's shared experts
+//     experts  the slowest DP rank's slowest GPU, then the rank's shared experts; of those that run beside gate and routed
+//              experts, what they take longer than these, and no less than their weights take to read
 //     rest     dense layers after the last MoE layer, output head
 //   Ignores: overlap of any kind, pairwise synchronisation (task graphs of sim/step), the CPU.
 //   Every piece is a whole number of picoseconds, so that a task graph of the same pieces takes exactly as long.
@@ -52,6 +53,8 @@ class StepModel final : public StepPricer {
   void begin(const StepAt& at, std::span<const RankBatch> ranks, int batches = 1);
   const std::vector<RankCost>& ranks() const { return ranks_; }
   const MoeLayerCost& layer(int l);
+  // What shared experts take after routed ones, whose prices are `experts` [GPU].
+  void shared_after(const PriceRow& experts, std::vector<TickCost>& out) const;  // [DP rank]
   const StepLoads& loads() const { return *step_loads_; }    // as begin() drew them
   const TrafficMatrix& traffic() const { return priced_->traffic; }  // of the layer priced last
   const LayerCosts& costs() const { return costs_; }
@@ -96,9 +99,11 @@ class StepModel final : public StepPricer {
   std::vector<int> dense_before_;  // [MoE layers + 1]
   // Scratch of one step.
   int batches_ = 1;
+  bool shared_beside_ = false;
   std::vector<std::int64_t> tokens_, decodes_;  // of the step, by DP rank
   std::int64_t step_tokens_ = 0;
   std::vector<RankCost> ranks_;
+  std::vector<TickCost> shared_;           // [DP rank] after the routed experts of the layer priced last
   std::vector<Stretch> stretches_;         // [dense layers before an MoE layer]
   const StepLoads* step_loads_ = nullptr;  // what draws_ has drawn
   std::vector<PricedLayer> layers_;        // [MoE layer] where draws are held, else the one priced last

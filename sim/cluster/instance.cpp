@@ -115,7 +115,8 @@ StepCost Instance::price(Ticks now, const RunControl& control) {
     }
     control.recorder->kv(reserved);
   }
-  StepCost cost = spec_.model->price({totals_.steps, now}, batches_);
+  StepCost cost =
+      spec_.model->price({totals_.steps, now, replayed && shared_beside(spec_.options, batches_)}, batches_);
   held_launch_ = false;
   if (!replayed) {
     const EagerWork& work = spec_.eager[kind_of(batches_) == StepKind::kDecode ? 0 : 1];

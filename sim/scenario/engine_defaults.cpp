@@ -81,9 +81,16 @@ void warn_of_alignment(const InstancePool& pool, std::vector<std::string>& out) 
 
 }  // namespace
 
+namespace {
+bool is_deep_ep(const DispatchOptions& dispatch) {
+  const Transport transport = dispatch.network.transport;
+  return transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
+}
+}  // namespace
+
 EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated) {
   const GpuSpec& gpu = cluster.node.gpu;
-  return {dp_ranks, cluster.gpus(), gpu.name, gpu.memory, can_capture(dispatch), fraction_stated};
+  return {dp_ranks, cluster.gpus(), gpu.name, gpu.memory, is_deep_ep(dispatch), can_capture(dispatch), fraction_stated};
 }
 
 EngineDefault<std::string> default_transport(std::string_view engine, const ClusterSpec& cluster,

@@ -51,6 +51,17 @@ bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks) {
   return true;
 }
 
+bool shared_beside(const ServingOptions& options, std::span<const RankBatch> ranks) {
+  std::int64_t tokens = 0;
+  for (const RankBatch& rank : ranks) {
+    if (rank.prefill_tokens > 0) {
+      return false;
+    }
+    tokens += rank.tokens();
+  }
+  return tokens <= options.shared_stream_tokens;
+}
+
 Seconds declared_gap(const ServingOptions& options, bool replayed) {
   return options.step_gap + (replayed ? options.gaps.graph : options.gaps.eager) +
          (options.overlap_schedule ? Seconds{} : options.gaps.scheduler);

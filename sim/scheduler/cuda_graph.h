@@ -13,6 +13,9 @@
 
 namespace epsim {
 
+// Whether a replayed step of these batches runs shared experts on a stream of their own.
+bool shared_beside(const ServingOptions& options, std::span<const RankBatch> ranks);
+
 // Pads the batches of a step that a CUDA graph replays; false when the step runs kernel by kernel.
 bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks);
 

@@ -25,6 +25,7 @@ struct EngineSite {
   int gpus = 8;  // of the instance
   std::string gpu = "H100";
   Bytes gpu_memory{80.0 * 1073741824.0};
+  bool deep_ep = false;          // tokens travel by DeepEP's kernels
   bool can_capture = false;      // CUDA graphs can hold the exchange of tokens (can_capture())
   bool fraction_stated = false;  // memory.static_fraction is given: the engine's own does not count
 };
@@ -96,6 +97,9 @@ struct EngineProfile {
   // and vLLM agree within 1.3 % in DeepSpeed's pull request 8352.
   EngineDefault<Seconds> launch_time = {
       Seconds(23e-6), "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
+  // Replayed steps of decodes of up to so many tokens run shared experts on a stream of their own, beside gate and routed
+  // experts (DeepEP's: 0).
+  EngineDefault<std::int64_t> shared_stream_tokens = {0, "one stream for all experts"};
   // Of each request outside the scheduler before its first token is out.
   EngineDefault<Seconds> request_time = {Seconds(0), "no public figure of this version"};
   // Time of the hosts for each layer whose experts move while steps wait: buffers, messages, waiting for each other.

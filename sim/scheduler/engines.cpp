@@ -54,6 +54,8 @@ constexpr KeyTable kKeys({
      "Host time per kernel of a step without a CUDA graph; 0s: the host is never waited for."},
     {"request_time", key::time(), key::by("the engine's"),
      "Time of each request outside the scheduler before its first token: HTTP, tokenizer, detokenizer."},
+    {"shared_stream_tokens", key::whole(), key::by("the engine's; 0 with DeepEP"),
+     "Replayed steps of decodes of up to so many tokens run shared experts beside gate and routed experts."},
     {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
     {"eager_gap", key::time(), key::is(Seconds(0)), "Time added to steps without a CUDA graph."},
     {"scheduler_gap", key::time(), key::is(Seconds(0)),
@@ -97,11 +99,15 @@ void read_speculation(ConfigReader in, SpeculativeOptions& out) {
   }
 }
 
-void read_common(ConfigReader& in, const EngineProfile& profile, ServingOptions& out) {
+void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSite& site, ServingOptions& out) {
   out.router = in.read<Router>(kKeys["router"], profile.router);
   out.step_gap = in.read<Seconds>(kKeys["step_gap"]);
   out.launch_time = or_engine(in, kKeys["launch_time"], profile.launch_time);
   out.request_time = or_engine(in, kKeys["request_time"], profile.request_time);
+  out.shared_stream_tokens = or_engine(
+      in, kKeys["shared_stream_tokens"],
+      site.deep_ep ? EngineDefault<std::int64_t>{0, "DeepEP's layers have one stream for all experts"}
+                   : profile.shared_stream_tokens);
   out.gaps.graph = in.read<Seconds>(kKeys["graph_gap"]);
   out.gaps.eager = in.read<Seconds>(kKeys["eager_gap"]);
   out.gaps.scheduler = in.read<Seconds>(kKeys["scheduler_gap"]);
@@ -146,7 +152,7 @@ EngineSettings read_engine_settings(ConfigReader& in, const EngineSite& site) {
   const bool divided = in.read<BudgetsOf>(kKeys["budgets"]) == BudgetsOf::kDividedByDp;
   read_speculation(in.section(kKeys["speculative"]), s.speculative);
   profile.read(in, {divided, site.dp_ranks}, site, out);
-  read_common(in, profile, s);
+  read_common(in, profile, site, s);
   return out;
 }
 

@@ -114,6 +114,8 @@ struct ServingOptions {
   Seconds request_time{};
   Seconds step_gap{};     // added to every step, as declared by the scenario
   GapOptions gaps;        // added to some
+  // Replayed steps of decodes of up to so many tokens, of all DP ranks, run shared experts beside gate and routed experts.
+  std::int64_t shared_stream_tokens = 0;
   Seconds launch_time{};  // of the host, for one kernel of a step that no CUDA graph replays
 };
 

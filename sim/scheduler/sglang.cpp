@@ -65,6 +65,10 @@ LayoutDefault over_all_gpus() {
 const EngineDefault<Seconds> kSglangRebalancedLayer{
     Seconds(16.5e-3), "SGLang: about 1 s of the CPU for DeepSeek's 58 layers (sglang issue 7879)"};
 
+// Or fused into the routed ones' kernel as one more expert, which takes as long to within the expert's own weights.
+const EngineDefault<std::int64_t> kSglangSharedStream{
+    1024, "SGLang without DeepEP (models/deepseek_v2.py, forward_normal_dual_stream, DUAL_STREAM_TOKEN_THRESHOLD)"};
+
 }  // namespace
 
 // CUDA graphs by size: model_executor/cuda_graph_runner.py, v0.4.8 (sum of global_num_tokens) and v0.4.10 (most).
@@ -81,6 +85,7 @@ EngineProfile sglang_0_4_8() {
           .refuses_deepep_auto =
               "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own "
               "kernels.",
+          .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,
           .aligned_prompts = kAlignedPrompts};
 }
@@ -103,6 +108,7 @@ EngineProfile sglang_0_5() {
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
           .launch_time = {Seconds(33.7e-6), "SGLang 0.5 without CUDA graphs, DeepSeek-V3 (sglang pull request 12160)"},
+          .shared_stream_tokens = kSglangSharedStream,
           .request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"},
           .aligned_prompts = kAlignedPrompts};
 }
@@ -118,6 +124,7 @@ EngineProfile sglang_0_4_10() {
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
+          .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,
           .aligned_prompts = kAlignedPrompts};
 }

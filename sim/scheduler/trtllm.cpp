@@ -25,6 +25,8 @@ constexpr TransportDefault kTrtllmTransports[] = {
      "TensorRT-LLM with attention DP (modules/fused_moe: AlltoallMethodType.NotEnabled but on one NVLink domain of "
      "several nodes)"}};
 
+constexpr std::int64_t kAnyBatch = 1'000'000;
+
 }  // namespace
 
 EngineProfile trtllm_1_x() {
@@ -37,6 +39,9 @@ EngineProfile trtllm_1_x() {
           .kernels = "trtllm",
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
+          .shared_stream_tokens = {kAnyBatch,
+                                   "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
+                                   "maybe_execute_in_parallel, in CUDA graphs)"},
           .aligned_prompts = "attention_dp_enable_balance=true",
           // executor_request_queue.py, _balance_requests_across_ranks: to the rank with the fewest tokens.
           .router = Router::kLeastTokens};

@@ -52,14 +52,17 @@ StepPlayer& EventPricer::player_for(std::span<const RankBatch> ranks) {
 }
 
 void EventPricer::fill(StepPlayer& player, int batch, const StepAt& at, std::span<const RankBatch> ranks) {
-  model_.begin(at, ranks, player.batches());
+  StepAt here = at;  // where the order of stages says what runs beside what, that holds
+  here.shared_beside = at.shared_beside && options_.overlap == StepOverlap::kNone;
+  model_.begin(here, ranks, player.batches());
   player.set_ranks(batch, model_.ranks(), player.batches() > 1 ? full_ : model_.ranks());
   for (int l = 0; l < model_.costs().model().moe_layers(); ++l) {
     const MoeLayerCost& cost = model_.layer(l);
     if (options_.sync == StepSync::kPairwise) {
       ports_.price(model_);
     }
-    player.set_layer(batch, l, {.layer = cost, .experts = cost.experts, .ports = &ports_});
+    model_.shared_after(cost.experts, shared_);
+    player.set_layer(batch, l, {.layer = cost, .experts = cost.experts, .shared = shared_, .ports = &ports_});
     if (recorder_ != nullptr) {
       record_exchanges(*recorder_, model_, l, batch, model_.traffic(), cost);
     }

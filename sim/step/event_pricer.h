@@ -33,6 +33,7 @@ class EventPricer final : public StepPricer {
   // Scratch of one step.
   std::vector<RankBatch> half_;
   std::vector<RankCost> full_;  // of the undivided batch: the head
+  std::vector<TickCost> shared_;  // [DP rank]
   PairwiseExchange ports_;
 };
 

@@ -115,9 +115,11 @@ void PolicyPricer::fill_layer(int l) {
     layer_.experts.set(i, {first.time + then.time, first.origin});
   }
   model_.stats().load(l, work_.tokens, layer_.experts, 1.0);
+  model_.shared_after(layer_.experts, shared_);
   player_.set_layer(0, l,
                     {.layer = layer_,
                      .experts = then_,
+                     .shared = shared_,
                      .first_experts = &first_,
                      .copies = &copy_,
                      .ids = planned_ ? tick_cost(tell()) : TickCost{},

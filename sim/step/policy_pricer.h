@@ -58,6 +58,7 @@ class PolicyPricer final : public StepPricer {
   bool planned_ = true;
   MoeLayerCost layer_;
   std::vector<RankCost> ranks_;
+  std::vector<TickCost> shared_;  // [DP rank]
   PriceRow first_, then_, copy_;  // [GPU]
 };
 

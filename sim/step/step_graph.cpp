@@ -118,7 +118,7 @@ class Builder {
     const auto lane = static_cast<std::int16_t>(row_of(what.stage).lane);
     const TaskId t = out_.graph.add({first_gpu, gpus, lane, server}, after);
     out_.tasks.push_back(what);
-    const bool of_ranks = what.stage <= Stage::kHead;
+    const bool of_ranks = what.stage <= Stage::kHead && what.stage != Stage::kShared;
     (of_ranks ? out_.of_ranks : out_.of_layer[at(what.batch * layers_ + what.layer)]).push_back(t);
     return t;
   }

@@ -29,7 +29,7 @@ struct StepTask {
 struct StepGraph {
   TaskGraph graph;
   std::vector<StepTask> tasks;                // [task]
-  std::vector<std::vector<TaskId>> of_layer;  // [batch x layers + MoE layer] tasks whose time MoeLayerCost has
+  std::vector<std::vector<TaskId>> of_layer;  // [batch x layers + MoE layer] tasks whose time the layer decides
   std::vector<TaskId> of_ranks;               // tasks whose time RankCost has
   int batches = 1;
 };

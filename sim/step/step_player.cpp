@@ -20,8 +20,6 @@ TickCost cost_of(Stage stage, const RankCost& p) {
     case Stage::kGate:
     case Stage::kPredict:  // the next layer's gate, on this layer's tokens
       return p.gate;
-    case Stage::kShared:
-      return p.shared;
     case Stage::kDense:
       return p.dense;
     default:
@@ -40,6 +38,8 @@ TickCost cost_of(const StepTask& task, const StageTimes& times) {
       return times.layer.combine;
     case Stage::kExperts:
       return tick_cost(times.experts[index]);
+    case Stage::kShared:
+      return times.shared[index];
     case Stage::kFirstExperts:
       return tick_cost((*times.first_experts)[index]);
     case Stage::kCopies:

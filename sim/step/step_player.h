@@ -22,6 +22,7 @@ namespace epsim {
 struct StageTimes {
   const MoeLayerCost& layer;
   const PriceRow& experts;                  // [GPU]
+  std::span<const TickCost> shared;         // [DP rank]
   const PairwiseExchange* ports = nullptr;  // of a pairwise exchange
   // Under a policy that acts in every layer:
   const PriceRow* first_experts = nullptr;  // [GPU]; `experts` are those that wait for more

@@ -149,6 +149,35 @@ TEST_CASE("attention is followed by a reduce-scatter and preceded by an all-gath
         doctest::Approx(3 * 2 * 1e-3).epsilon(1e-6));
 }
 
+TEST_CASE("shared experts beside routed ones: what they take longer, and no less than their weights take to read") {
+  // Rank 0's GPUs have 64 and 32 rows of routed experts, or one row each.
+  const FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
+  for (const std::int64_t tokens : {2, 64}) {
+    CAPTURE(tokens);
+    Bench b;
+    b.model.shared_intermediate = 2000;
+    const Placement placement = b.placement();
+    StepModel model = b.step_model(placement, loads);
+    const std::vector<RankBatch> ranks{{.decode_tokens = tokens, .sampled = tokens}, {}};
+    const StepCost after = model.price(0, ranks);
+    const RankCost rank = model.ranks()[0];
+    Ticks expected{};
+    model.begin(0, ranks);
+    for (int l = 0; l < 2; ++l) {
+      const auto& seconds = model.layer(l).experts.seconds;
+      const Ticks routed = rank.gate.time + to_ticks(Seconds(std::max(seconds[0], seconds[1])));
+      // 3 x 1000 x 2000 weights of 2 B, half of them on each GPU, at 1 TB/s: 6 us; their products take less.
+      expected += rank.shared.time - std::max(to_ticks(6_us), rank.shared.time - routed);
+    }
+    REQUIRE(rank.shared.time > to_ticks(6_us));
+    const StepCost beside = model.price({0, {}, true}, ranks);
+    CHECK(to_ticks(after.total) - to_ticks(beside.total) == expected);
+    CHECK(to_ticks(after.by_part[static_cast<std::size_t>(LayerPart::kDense)]) -
+              to_ticks(beside.by_part[static_cast<std::size_t>(LayerPart::kDense)]) ==
+          expected);
+  }
+}
+
 TEST_CASE("the exchange of counts costs one latency per MoE layer") {
   const Bench b;
   const Placement placement = b.placement();

@@ -268,6 +268,14 @@ TEST_CASE("the transport is the engine's on that network") {
   CHECK(apart.deployment.pools[1].serving.graphs.enabled);
 }
 
+TEST_CASE("shared experts have a stream of their own where the engine gives them one, and not behind DeepEP") {
+  const auto tokens = [](const Scenario& s) { return s.serving.shared_stream_tokens; };
+  CHECK(tokens(left_to("sglang_0_5", "p4de.24xlarge")) == 1024);  // DUAL_STREAM_TOKEN_THRESHOLD
+  CHECK(tokens(left_to("sglang_0_5", "DGX-H200")) == 0);          // DeepEP
+  CHECK(tokens(left_to("trtllm_1_x", "DGX-H200")) == 1'000'000);
+  CHECK(tokens(left_to("vllm_v1", "DGX-H200")) == 0);
+}
+
 TEST_CASE("which batches absorb MLA's up-projections follows SGLang's backend, which follows the GPU") {
   const auto below = [](const Scenario& s) { return s.model.attention.absorbed_below; };
   CHECK(below(left_to("sglang_0_4_8", "DGX-H200")) == 8192);               // fa3, SGL_CHUNKED_PREFIX_CACHE_THRESHOLD

@@ -78,6 +78,16 @@ TEST_CASE("steps with prompts have sizes of their own, to which they are padded 
   CHECK_FALSE(replay_padded(options, long_prompt));
 }
 
+TEST_CASE("shared experts have a stream of their own in steps of decodes alone, up to so many tokens of all ranks") {
+  ServingOptions options;
+  options.shared_stream_tokens = 5;
+  CHECK(shared_beside(options, decodes({3, 2})));
+  CHECK_FALSE(shared_beside(options, decodes({3, 3})));
+  std::vector<RankBatch> with_prompt = decodes({1, 0});
+  with_prompt[1].prefill_tokens = 1;
+  CHECK_FALSE(shared_beside(options, with_prompt));
+}
+
 TEST_CASE("declared gaps: by mode, and the schedule's when it is not overlapped") {
   ServingOptions options;
   options.step_gap = 1_ms;

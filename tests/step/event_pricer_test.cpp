@@ -127,11 +127,11 @@ struct RandomStep {
   }
 };
 
-StepCost played(const RandomStep& s, ExecutionOptions options, StepTotals* totals = nullptr) {
+StepCost played(const RandomStep& s, ExecutionOptions options, StepTotals* totals = nullptr, const StepAt& at = 0) {
   StepModel model = s.step_model();
   options.mode = ExecutionMode::kEvent;
   EventPricer pricer(model, options);
-  const StepCost cost = pricer.price(0, s.ranks);
+  const StepCost cost = pricer.price(at, s.ranks);
   if (totals != nullptr) {
     *totals = model.totals();
   }
@@ -147,9 +147,10 @@ TEST_CASE("without overlap a played step is the closed form, to the picosecond a
     CAPTURE(i);
     const RandomStep s(i);
     StepModel model = s.step_model();
-    const StepCost closed = model.price(0, s.ranks);
+    const StepAt at(0, {}, i % 2 == 0);
+    const StepCost closed = model.price(at, s.ranks);
     StepTotals totals;
-    const StepCost event = played(s, {}, &totals);
+    const StepCost event = played(s, {}, &totals, at);
     CHECK(picoseconds(event) == picoseconds(closed));
     for (std::size_t p = 0; p < kLayerParts; ++p) {
       CHECK(to_ticks(event.by_part[p]) == to_ticks(closed.by_part[p]));
