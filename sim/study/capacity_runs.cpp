@@ -21,13 +21,40 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 2;
+constexpr int kAnswerFormat = 3;
 constexpr std::size_t kAloneRequests = 3;
-constexpr std::size_t kAloneOf = 1000;   // requests of which the shortest is taken
+constexpr std::size_t kAloneOf = 1000;      // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;  // seconds between them
 constexpr std::int32_t kCutOutput = 2;
 constexpr double kShareFillings = 0.5;      // of GoodputOptions::min_requests_ratio, for an instance at its share
 constexpr std::size_t kShareRequests = 2;   // times the first ones, for an instance at its share
+
+constexpr std::int64_t kHeldSteps = 16;  // that share a draw of routing in runs that compare designs
+
+// Another source's loads, of which kHeldSteps steps in a row take one draw where they bring the same tokens: most of a
+// run's time goes into draws and what they cost, and their means are the same.
+class HeldLoads final : public ExpertLoadSource {
+ public:
+  explicit HeldLoads(std::shared_ptr<const ExpertLoadSource> loads) : loads_(std::move(loads)) {}
+
+  int layers() const override { return loads_->layers(); }
+  int experts() const override { return loads_->experts(); }
+  std::int64_t hold_steps() const override { return kHeldSteps; }
+  void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override {
+    loads_->draw(held(at), tokens, out);
+  }
+  void draw_mixed(const StepAt& at, std::span<const std::int64_t> tokens, std::span<const std::int64_t> decodes,
+                  StepLoads& out) const override {
+    loads_->draw_mixed(held(at), tokens, decodes, out);
+  }
+
+ private:
+  static StepAt held(StepAt at) {
+    at.number -= at.number % kHeldSteps;
+    return at;
+  }
+  std::shared_ptr<const ExpertLoadSource> loads_;
+};
 
 // A deployment that is ready to run. Not to be moved: the scenario is referred to.
 struct ReadyDeployment {
@@ -35,10 +62,15 @@ struct ReadyDeployment {
   PreparedRun prepared;
 };
 
+// `held`: draws of routing are held for several steps, but those of recordings and of loads that have it in their keys.
 std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const std::vector<CapacityPool>& pools,
-                                       PlanCache* plans) {
+                                       PlanCache* plans, bool held = true) {
   auto out = std::make_unique<ReadyDeployment>();
-  out->scenario = read_scenario(capacity_scenario(question, pools), {pools.front().design.policy});
+  Scenario& scenario = out->scenario;
+  scenario = read_scenario(capacity_scenario(question, pools), {pools.front().design.policy});
+  if (held && !scenario.loads->recorded() && scenario.loads->hold_steps() == 1) {
+    scenario.loads = std::make_shared<HeldLoads>(scenario.loads);
+  }
   out->prepared = prepare_run(out->scenario, out->scenario.policies.front(), plans);
   return out;
 }
@@ -276,7 +308,7 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double 
   return kept(cut ? "prompts" : whole ? "whole" : "ask", pools, rate, [&] {
     GoodputOptions options = question_.options;
     options.min_requests_ratio *= whole ? 1 : kShareFillings;
-    const auto deployment = ready(question_, pools, &plans_);
+    const auto deployment = ready(question_, pools, &plans_, !whole);
     const std::size_t most = deployment->scenario.make_requests
                                  ? question_.most_requests
                                  : std::min(question_.most_requests, deployment->scenario.requests.requests.size());

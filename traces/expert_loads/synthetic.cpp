@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 
 #include "sim/core/check.h"
@@ -170,7 +171,11 @@ double power_law_exponent(int experts, double max_over_mean) {
   double low = 0, high = 64;
   for (int i = 0; i < 200 && low < high; ++i) {
     const double middle = 0.5 * (low + high);
+    const bool between = low < middle && middle < high;
     (power_law_shares(experts, middle)[0] * experts < max_over_mean ? low : high) = middle;
+    if (!between) {  // of doubles
+      break;
+    }
   }
   return 0.5 * (low + high);
 }
@@ -194,9 +199,13 @@ LoadWindow make_zipf_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
 
 LoadWindow make_skew_loads(ConfigReader& in, const MoeSpec& model, Seed seed) {
   const std::vector<double> skews = layer_skews(in, model, seed);
-  return deal(model, read_window(in), seed, [&](std::size_t l) {
-    return power_law_shares(model.experts, power_law_exponent(model.experts, skews[l]));
-  });
+  std::map<double, std::vector<double>> by_skew;  // few layers differ, and an exponent takes thousands of powers
+  for (const double skew : skews) {
+    if (!by_skew.contains(skew)) {
+      by_skew[skew] = power_law_shares(model.experts, power_law_exponent(model.experts, skew));
+    }
+  }
+  return deal(model, read_window(in), seed, [&](std::size_t l) { return by_skew.at(skews[l]); });
 }
 
 }  // namespace
