@@ -75,19 +75,6 @@ class SearchProgress {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
-// The cheapest is run as a whole; where it then costs more than another, so is that one.
-void check_cheapest(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control) {
-  decide(plan);
-  while (plan.feasible) {
-    CapacityOption& first = plan.study.options[plan.order.front()];
-    if (first.whole || !first.searches.empty() || (!question.check_whole && question.seeds == 0)) {
-      return;
-    }
-    check_option(question, control, first);
-    decide(plan);
-  }
-}
-
 void write_text_file(const fs::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
   out << text;

@@ -147,6 +147,37 @@ Slo slo_of(Given& given) {
   return parse_slo(text);
 }
 
+// How long a request may take: bounds of end to end, or of TTFT and TPOT.
+double allowed_stay(const Slo& slo, double output_tokens) {
+  double ttft = 0, tpot = 0, e2e = 0;
+  for (const SloTerm& term : slo.terms) {
+    double& bound = term.metric == LatencyMetric::kTtft ? ttft : term.metric == LatencyMetric::kTpot ? tpot : e2e;
+    bound = bound > 0 ? std::min(bound, term.bound.count()) : term.bound.count();
+  }
+  if (e2e > 0 || (ttft > 0 && tpot > 0)) {
+    const double parts = ttft > 0 && tpot > 0 ? ttft + tpot * std::max(0.0, output_tokens - 1) : e2e;
+    return e2e > 0 ? std::min(e2e, parts) : parts;
+  }
+  throw InputError({"", 0, "concurrency"},
+                   "requests in flight are a rate where each may take a known time: bound e2e, or both ttft and tpot.");
+}
+
+// Of --rate, or of --concurrency by Little's law: the rate at which as many requests are in flight when each takes as
+// long as the SLO allows. Where the SLO holds at that rate, it does with as many requests in flight: latency grows with
+// both. Nothing without either.
+std::optional<double> read_rate(Given& given, const Slo& slo, double output_tokens, std::string& words) {
+  const auto concurrency = given.word("concurrency");
+  if (!concurrency) {
+    return given.word("rate") ? std::optional(given.quantity("rate", "/s", 0)) : std::nullopt;
+  }
+  if (given.word("rate")) {
+    throw InputError({"", 0, "concurrency"}, "name --rate or --concurrency, not both.");
+  }
+  const double in_flight = given.number("concurrency", 0, 1), stay = allowed_stay(slo, output_tokens);
+  words = fmt::format("{:g} requests in flight, each of which may take {:.4g} s: ", in_flight, stay);
+  return in_flight / stay;
+}
+
 struct PeakHour {
   double start_s = 0, length_s = 0, rate = 0;
 };
@@ -179,27 +210,38 @@ void read_demand(Given& given, CapacityRequest& out) {
   const double times = given.number("times", 1);
   const auto requests = std::find_if(q.settings.begin(), q.settings.end(),
                                      [](const std::string& s) { return s.starts_with("requests="); });
-  const auto rate = given.word("rate");
+  std::string in_flight;
   if (requests == q.settings.end()) {
     const auto input = given.word("input-tokens"), output = given.word("output-tokens");
+    const auto rate =
+        output ? read_rate(given, q.options.slo, given.number("output-tokens", 0, 1), in_flight) : std::nullopt;
     if (!rate || !input || !output) {
       throw InputError({"", 0, "rate"},
                        "name the demand, as in --rate 20/s --input-tokens 4096 --output-tokens 500, or give "
                        "scenario.requests in the file.");
     }
-    out.asked_rate = times * given.quantity("rate", "/s", 0);
+    out.asked_rate = times * *rate;
     q.settings.push_back(
         fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, input_tokens: {}, output_tokens: {}}}",
                     out.asked_rate * (1 + out.growth), *input, *output));
-    out.demand = fmt::format("{:g} requests/s of {} input and {} output tokens", out.asked_rate, *input, *output);
+    out.demand =
+        in_flight + fmt::format("{:.6g} requests/s of {} input and {} output tokens", out.asked_rate, *input, *output);
   } else {
     NewScenario probe{"sglang", q.model, "DGX-H200", "bf16"};
     Config config = Config::from_text(scenario_document(probe), "the demand");
-    config.set(*requests);
+    for (const std::string& setting : q.settings) {  // --set requests.path, too
+      if (setting.starts_with("requests")) {
+        config.set(setting);
+      }
+    }
     const Scenario scenario = read_scenario(config, {});
     const PeakHour peak = peak_hour(scenario.requests);
-    out.asked_rate = rate ? times * given.quantity("rate", "/s", 0) : times * peak.rate;
-    out.demand = fmt::format("{:.4g} requests/s as in {}", out.asked_rate, scenario.requests.source);
+    double output = 0;
+    for (const Request& r : scenario.requests.requests) {
+      output += r.output_tokens / static_cast<double>(scenario.requests.requests.size());
+    }
+    out.asked_rate = times * read_rate(given, q.options.slo, output, in_flight).value_or(peak.rate);
+    out.demand = in_flight + fmt::format("{:.4g} requests/s as in {}", out.asked_rate, scenario.requests.source);
     if (!scenario.make_requests) {
       q.settings.push_back(fmt::format("requests.slice_start={}s", peak.start_s));
       q.settings.push_back(fmt::format("requests.slice_length={}s", peak.length_s));
@@ -271,7 +313,9 @@ void add_capacity_options(po::options_description& options) {
   const auto word = [] { return po::value<std::string>(); };
   const auto words = [] { return po::value<std::vector<std::string>>(); };
   options.add_options()("model", word(), "epsim list models, or a Hugging Face config.json")(
-      "rate", word(), "requests/s to serve, as in 20/s")("times", word(), "the rate, or a trace's, times this")(
+      "rate", word(), "requests/s to serve, as in 20/s")(
+      "concurrency", word(), "requests in flight in its place: a rate by how long the SLO lets each take")(
+      "times", word(), "the rate, or a trace's, times this")(
       "input-tokens", word(), "of each request")("output-tokens", word(), "of each request")(
       "growth", word(), "share by which demand may grow, as in 0.3; default 0")(
       "spare", word(), "instances of each pool that may fail with the SLO still held; default 0")(

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "sim/report/estimate.h"
@@ -36,6 +37,32 @@ std::string kept_text(const CapacityPlan& plan, const LoadPoint& p) {
                                          : fmt::format("{:.1f} % of requests keep all bounds", 100 * p.slo.attainment));
   }
   return out;
+}
+
+std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
+  if (p.slo.terms.size() != plan.slo.terms.size()) {
+    return "";
+  }
+  TextTable table;
+  table.add_column({"SLO", ""}, Align::kLeft);
+  table.add_column({"is", "ms"});
+  table.add_column({"margin", "%"});
+  table.add_column({"late requests", "%"});
+  table.add_column({"allowed", "%"});
+  for (std::size_t t = 0; t < plan.slo.terms.size(); ++t) {
+    const SloTerm& term = plan.slo.terms[t];
+    const SloTermScore& score = p.slo.terms[t];
+    const double is = statistic_of(p, term), to_bound = 100 * (1 - is / term.bound.count());
+    const bool mean = term.stat == LatencyStat::kMean;
+    const auto known = [](double value, int digits) {
+      return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : std::string("-");
+    };
+    const std::string interval = mean ? fmt::format(" +- {:.1f}", 100 * score.half_width / term.bound.count()) : "";
+    table.add_row({name_of(term), known(is * 1e3, 1), known(to_bound, 1) + interval,
+                   mean ? "-" : fmt::format("{:.2f} +- {:.2f}", 100 * score.value, 100 * score.half_width),
+                   mean ? "-" : fmt::format("{:.4g}", 100 * score.allowed)});
+  }
+  return "\n" + table.render(2) + "  95 % intervals; late: beyond the bound\n";
 }
 
 // Terms whose value would pass the bound if it were off by the stated error.
@@ -316,9 +343,10 @@ std::string why_words(const CapacityPlan& plan) {
   for (const std::string& more : {growth_words(plan, option), headroom_text(option, plan), fragile_text(plan, point_of(option)), skew_words(plan, option)}) {
     out += more.empty() ? "" : " " + more;
   }
-  if (option.grown > 0) {
-    out +=
-        fmt::format(" The whole needed {} instance{} more than its parts.", option.grown, option.grown == 1 ? "" : "s");
+  if (option.grown != 0) {
+    const int many = std::abs(option.grown);
+    out += fmt::format(" The whole needs {} instance{} {} than one at its share tells.", many, many == 1 ? "" : "s",
+                       option.grown > 0 ? "more" : "fewer");
   }
   return out;
 }
@@ -330,7 +358,7 @@ std::string capacity_text(const CapacityPlan& plan) {
     return infeasible_text(plan);
   }
   return fmt::format("{}\n\n{}\n\n{}\n{}", wrapped(recommendation_words(plan), kColumns, 0),
-                     wrapped(why_words(plan), kColumns, 0), options_table(plan), wins_text(plan) + what_if_text(plan));
+                     wrapped(why_words(plan), kColumns, 0), options_table(plan), wins_text(plan) + margin_table(plan, point_of(plan.study.options[plan.order.front()])) + what_if_text(plan));
 }
 
 ResultTable what_ifs_table(const CapacityPlan& plan) {

@@ -213,13 +213,35 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
 
 void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option) {
   CapacityRuns runs(question, control);
-  if (question.check_whole) {
-    option.whole = runs.ask(option.pools, question.rate, option.alone, AskedFor::kDeployment);
-    for (; !holds(*option.whole) && option.whole->refused.empty() && option.grown < kMostGrowth; ++option.grown) {
-      ++short_pool(question, *option.whole, option.pools).instances;
-      option.whole = runs.ask(option.pools, question.rate, option.alone, AskedFor::kDeployment);
+  const auto whole = [&](const std::vector<CapacityPool>& pools) {
+    return runs.ask(pools, question.rate, option.alone, AskedFor::kDeployment);
+  };
+  option.whole = whole(option.pools);
+  for (; !holds(*option.whole) && option.whole->refused.empty() && option.grown < kMostGrowth; ++option.grown) {
+    ++short_pool(question, *option.whole, option.pools).instances;
+    option.whole = whole(option.pools);
+  }
+  // A router smooths what arrives at each, so that fewer may do than one at its share tells.
+  for (bool fewer = holds(*option.whole) && option.grown <= 0; fewer;) {
+    fewer = false;
+    for (std::size_t i = 0; i < option.pools.size() && !fewer; ++i) {
+      std::vector<CapacityPool> pools = option.pools;
+      if (--pools[i].instances == 0) {
+        continue;
+      }
+      const CapacityAnswer answer = whole(pools);
+      if (holds(answer)) {
+        fewer = true;
+        option.pools = pools;
+        option.whole = answer;
+        --option.grown;
+      }
     }
   }
+}
+
+void examine_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option) {
+  CapacityRuns runs(question, control);
   // One instance of the last pool, beside its share of those before.
   std::vector<CapacityPool> one = option.pools;
   const int instances = one.back().instances;
@@ -241,6 +263,43 @@ void check_option(const CapacityQuestion& question, const CapacityControl& contr
   }
   if (question.seeds > 0) {
     option.searches = runs.search(one, question.rate / instances);
+  }
+}
+
+namespace {
+
+// The first by cost that is still to be run as a whole and that would cost less than the best with an instance fewer.
+CapacityOption* option_to_check(CapacityPlan& plan) {
+  const CapacityCost& best = plan.costs[plan.order.front()];
+  for (const std::size_t i : plan.order) {
+    CapacityOption& option = plan.study.options[i];
+    int instance = 0;
+    for (const CapacityPool& pool : option.pools) {
+      instance = std::max(instance, pool.instances > 1 ? pool.design.nodes : 0);
+    }
+    const CapacityCost& cost = plan.costs[i];
+    const bool first = i == plan.order.front();
+    if (!option.whole && (first || cost.usd_per_hour * (cost.nodes - instance) < best.usd_per_hour * cost.nodes)) {
+      return &option;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void check_cheapest(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control) {
+  decide(plan);
+  while (question.check_whole && plan.feasible) {
+    CapacityOption* option = option_to_check(plan);
+    if (option == nullptr) {
+      break;
+    }
+    check_option(question, control, *option);
+    decide(plan);
+  }
+  if (plan.feasible) {
+    examine_option(question, control, plan.study.options[plan.order.front()]);
   }
 }
 

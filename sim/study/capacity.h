@@ -5,7 +5,7 @@
 // answers; where the layout fails even in perfect balance, so do all its policies. Prefill and decode instances are
 // counted apart: prefill ones with answers cut to two tokens, then decode ones beside the prefill ones that feed them.
 // The fewest nodes of a kind do not hang on prices, which come afterwards. The deployment that is recommended is run
-// as a whole, with its router, and grows until it holds.
+// as a whole, with its router, and grows until it holds, or sheds instances while it does.
 #pragma once
 
 #include <filesystem>
@@ -16,6 +16,7 @@
 
 #include "sim/domain/placement_plan.h"
 #include "sim/study/capacity_control.h"
+#include "sim/study/capacity_cost.h"
 #include "sim/study/capacity_result.h"
 
 namespace epsim {
@@ -29,8 +30,15 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
 // Of the designs that were run and do not hold, the one that misses its bounds by least; overloads come last.
 std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows);
 
-// The check of the whole deployment, which grows by instances until it holds, and its highest rate. Throws as above.
+// The check of the whole deployment, which grows by instances until it holds, and else sheds what it can do without.
+// Throws as above.
 void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option);
+// What becomes of it in other conditions, and its highest rate.
+void examine_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option);
+
+// decide(), with the cheapest run as a whole and examined; where another then costs less, or would with an instance
+// fewer, so is that one. Throws as above.
+void check_cheapest(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control);
 
 // Where a pool's experts are, and who moves tokens to them.
 struct PlannedPool {

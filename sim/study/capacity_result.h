@@ -101,7 +101,7 @@ struct CapacityOption {
   CapacityAnswer alone;                 // of a request that is alone
   CapacityAnswer answer;                // of one instance at its share of the rate (of the decode instances, fed)
   std::optional<CapacityAnswer> whole;  // of all instances at the rate
-  int grown = 0;                        // instances that the whole needed more than its parts
+  int grown = 0;                        // instances that the whole needs more than its parts; below 0: fewer
   std::vector<GoodputSearch> searches;  // by seed: the highest rate of one instance of the last pool
   std::vector<CapacityWhatIf> what_ifs = {};
   int nodes() const;

@@ -38,6 +38,10 @@ struct GoodputOptions {
 // How a run stands to the SLO. Each of its conditions compares a value with what is allowed: a mean with its bound, a
 // share of requests with the share that may exceed the bound. The excess is ln(value / allowed), at most 0 where the
 // condition holds.
+struct SloTermScore {  // of one of Slo::terms
+  double value = 0, allowed = 0;  // seconds of a mean; else the share of requests beyond the bound
+  double half_width = 0;          // of `value`'s 95 % interval, from batch means
+};
 struct SloScore {
   double attainment = 0;         // share of measured requests that meet every per-request bound; 0 without any
   double excess = 0;             // of the condition that is furthest off
@@ -45,6 +49,7 @@ struct SloScore {
   int limit = 0;                 // index into Slo::terms of that condition; of per-request bounds the most missed
   bool holds = false;            // every condition, in a steady state that completes what arrives
   bool decided = false;          // the verdict stands outside the intervals
+  std::vector<SloTermScore> terms = {};  // of a point that was measured; a goodput study's store does not keep them
 };
 
 // The trace served at one rate. Means are over the measured part: what warm-up and drain leave of the requests, and the

@@ -44,7 +44,7 @@ Summary summary_in(const Stored& json) {
 }
 
 Stored json_of(const SloScore& score) {
-  const auto& [attainment, excess, excess_half_width, limit, holds, decided] = score;
+  const auto& [attainment, excess, excess_half_width, limit, holds, decided, terms] = score;
   return Stored::array({attainment, stored_number(excess), stored_number(excess_half_width), limit, holds, decided});
 }
 SloScore score_in(const Stored& json) {

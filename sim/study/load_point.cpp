@@ -256,6 +256,11 @@ SloScore score_of(std::span<const RequestRecord> measured, const Slo& slo) {
   }
   const Condition& worst = *std::max_element(conditions.begin(), conditions.end(),
                                              [](const auto& a, const auto& b) { return a.excess() < b.excess(); });
+  for (std::size_t t = 0; t < slo.terms.size(); ++t) {
+    const Condition c = term_condition(measured, slo.terms[t], static_cast<int>(t));
+    const bool each = slo.terms[t].stat == LatencyStat::kEach;
+    out.terms.push_back({c.value, each ? 1 - slo.attainment : c.allowed, c.half_width});
+  }
   out.excess = worst.excess();
   out.excess_half_width = worst.half_width / worst.value;
   out.limit = worst.term;

@@ -65,6 +65,19 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --nodes p9", "p9");
   refused(demand + "--ttft 1s --price p5en.48xlarge=31", "is not NODE=PRICE");
   refused(demand + "--ttft 1s --modes both", "together, apart");
+  refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");
+  refused("--input-tokens 100 --output-tokens 10 --ttft 1s --concurrency 10", "bound e2e, or both ttft and tpot.");
+}
+
+TEST_CASE("capacity takes requests in flight, and tells the margin to each bound") {
+  const TempDir dir;
+  // 0.1 s to the first token and 15 gaps of 60 ms: a request may take 1 s, so 10 in flight are 10 a second.
+  const Outcome told =
+      run_epsim(dir, "capacity --model olmoe-1b-7b --dtypes bf16 --concurrency 10 --input-tokens 1024 --output-tokens 16 "
+                     "--nodes DGX-H100 --sizes 1 --attention-tp 8 --quick -q --ttft p99=100ms --tpot mean=60ms -o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(told.out, {"10 requests in flight, each of which may take 1 s: 10 requests/s of 1024 input",
+                            "late requests", "ttft.p99<100ms", "tpot.mean<60ms", " +- "});
 }
 
 TEST_CASE("capacity takes a file, and the peak hour of a trace") {

@@ -110,6 +110,7 @@ TEST_CASE("prefill and decode instances are counted apart, and the whole deploym
   REQUIRE(option.pools.size() == 2);
   CHECK(option.nodes() == option.pools[0].instances + option.pools[1].instances + 2);  // a spare of each
   check_option(q, {}, option);
+  examine_option(q, {}, option);
   REQUIRE(option.whole);
   CHECK(option.whole->point.slo.holds);
   CHECK(option.whole->point.offered == q.rate);
