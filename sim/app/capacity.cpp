@@ -11,10 +11,10 @@
 #include "sim/app/capacity_request.h"
 #include "sim/app/command_line.h"
 #include "sim/app/inputs.h"
-#include "sim/app/report_verb.h"
 #include "sim/app/results_folder.h"
 #include "sim/core/files.h"
 #include "sim/report/capacity_report.h"
+#include "sim/report/folder_report.h"
 #include "sim/report/format.h"
 #include "sim/study/job_runner.h"
 
@@ -151,7 +151,7 @@ int capacity(const po::variables_map& values) {
     return kInterrupted;
   }
   write_capacity(store.path(), plan, request.question);
-  write_text_file(store.path() / "report.html", report_of(store.path()));
+  write_text_file(store.path() / "report.html", report_of(store.path(), EPSIM_VERSION));
   results.publish();
   std::cout << fmt::format("capacity: {} for {}, SLO {}\n\n", plan.model, plan.demand, name_of(plan.slo))
             << capacity_text(plan)

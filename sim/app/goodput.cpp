@@ -18,6 +18,7 @@
 #include "sim/report/format.h"
 #include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"
+#include "sim/report/run_info.h"
 #include "sim/scheduler/engines.h"
 
 namespace epsim::app {
@@ -138,7 +139,7 @@ int goodput(const po::variables_map& values, const GainVariants& variants) {
                              target.string());
     return kInterrupted;
   }
-  write_goodput(store.path(), study, describe_inputs(scenario));
+  write_goodput(store.path(), study, describe_inputs(scenario, EPSIM_VERSION));
   results.publish();
   const std::int64_t all = scenario.protocol.requests;
   std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate{}\n\n", scenario.name,

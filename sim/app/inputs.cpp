@@ -9,19 +9,6 @@ namespace epsim::app {
 
 using Json = nlohmann::ordered_json;
 
-RunInfo describe_inputs(const Scenario& scenario) {
-  RunInfo info;
-  info.version = EPSIM_VERSION;
-  info.scenario = scenario.name;
-  info.seed = static_cast<std::uint64_t>(scenario.seed);
-  info.resolved_yaml = scenario.resolved;
-  for (const std::filesystem::path& file : scenario.input_files) {
-    // Names as resolved.yaml has them, so that a run of that gives the same.
-    info.inputs.push_back(describe_file(file));
-  }
-  return info;
-}
-
 Json manifest_head(int format) {
   return {{"format", format}, {"epsim_version", EPSIM_VERSION}, {"program_hash", describe_file("/proc/self/exe").hash}};
 }

@@ -6,13 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/report/json.h"
 #include "sim/scenario/scenario.h"
 
 namespace epsim::app {
-
-// Version, seed, resolved scenario, and name, size and content hash of every file that the scenario named.
-RunInfo describe_inputs(const Scenario& scenario);
 
 // What the folder of a study keeps of its inputs, so that it goes on with no others: the layout's number and the
 // program. Two builds of one version may compute different figures: a study must not mix them.

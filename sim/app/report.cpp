@@ -1,12 +1,8 @@
 // `epsim report`: the output of another verb as one HTML file.
-#include <algorithm>
 #include <iostream>
 
-#include "models/catalogue/catalogue.h"
 #include "sim/app/command_line.h"
-#include "sim/app/report_verb.h"
-#include "sim/core/config.h"
-#include "sim/report/html_report.h"
+#include "sim/report/folder_report.h"
 
 namespace epsim::app {
 
@@ -14,27 +10,6 @@ namespace po = boost::program_options;
 namespace fs = std::filesystem;
 
 namespace {
-
-// The nodes that scenarios name. One whose file is gone, or a scenario that cannot be read, is passed over: the report
-// then names the node alone.
-std::vector<ReportNode> nodes_of(const ReportInput& input) {
-  std::vector<ReportNode> out;
-  for (const ReportFile& file : input.files) {
-    if (fs::path(file.path).filename() != "resolved.yaml") {
-      continue;
-    }
-    try {
-      const auto name = Config::from_text(file.content, file.path).root().section("cluster").maybe<std::string>("node");
-      if (name && std::none_of(out.begin(), out.end(), [&](const ReportNode& node) { return node.name == *name; })) {
-        const NodeSpec node = find_node(*name).spec;
-        out.push_back({*name, node.gpu.name, node.gpus});
-      }
-    } catch (const InputError&) {
-      continue;
-    }
-  }
-  return out;
-}
 
 fs::path default_target(const fs::path& place) {
   std::error_code ignored;
@@ -52,7 +27,7 @@ int report(const po::variables_map& values) {
     throw InputError({}, "name the output of another verb, as in: epsim report out/quickstart -o report.html");
   }
   const fs::path place = values["folder"].as<std::string>();
-  const std::string html = report_of(place);
+  const std::string html = report_of(place, EPSIM_VERSION);
   const FileOutput out(values, default_target(place).string());
   if (!out.to_standard_output()) {
     check_name(out.path());
@@ -65,12 +40,6 @@ int report(const po::variables_map& values) {
 }
 
 }  // namespace
-
-std::string report_of(const fs::path& place) {
-  ReportInput input = read_report_input(place);
-  input.nodes = nodes_of(input);
-  return html_report(input, EPSIM_VERSION);
-}
 
 int report_verb(const std::vector<std::string>& words) {
   po::options_description options("options");

@@ -9,8 +9,8 @@
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/inputs.h"
-#include "sim/app/report_verb.h"
 #include "sim/core/files.h"
+#include "sim/report/folder_report.h"
 #include "sim/report/format.h"
 #include "sim/reproduce/evaluate.h"
 #include "sim/reproduce/paper_folder.h"
@@ -262,7 +262,7 @@ std::vector<ClaimRow> all_rows(const std::vector<PaperClaim>& claims, const Pape
 
 void tell(const fs::path& folder, const std::vector<ClaimRow>& rows, const ClaimsInfo& info) {
   const fs::path page = folder / "report.html";
-  write_file_atomically(page, report_of(folder));
+  write_file_atomically(page, report_of(folder, EPSIM_VERSION));
   std::cout << fmt::format("{}, re-run: {}\n\n", info.study, info.setting) << claims_table(rows, true)
             << what_must_hold(rows) << elsewhere_text(info.elsewhere);
   if (!info.not_run.empty()) {

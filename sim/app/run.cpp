@@ -19,6 +19,7 @@
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
 #include "sim/report/progress.h"
+#include "sim/report/run_info.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
 #include "sim/scenario/read_scenario.h"
@@ -173,7 +174,7 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   OutputFolder folder(target, values["overwrite"].as<bool>(), kMarker);
   std::unique_ptr<JobStore> store = store_of_runs(values, by_seed, folder.target());
   Recordings recordings(values, folder.path());
-  const RunInfo info = describe_inputs(scenario);
+  const RunInfo info = describe_inputs(scenario, EPSIM_VERSION);
   const std::vector<RunResult> results =
       run_all(scenario, prepared, settings, recordings.all.empty() ? nullptr : &recordings.all);
   Comparison compared = compare_first_seed(scenario, results);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "sim/app/command_line.h"
 #include "sim/scenario/read_scenario.h"
 
@@ -14,14 +12,6 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr int kMostSeeds = 100;
-
-bool same_arrivals(const RequestTrace& a, const RequestTrace& b) {
-  return std::equal(a.requests.begin(), a.requests.end(), b.requests.begin(), b.requests.end(),
-                    [](const Request& x, const Request& y) {
-                      return x.arrival == y.arrival && x.input_tokens == y.input_tokens &&
-                             x.output_tokens == y.output_tokens;
-                    });
-}
 
 }  // namespace
 
@@ -49,11 +39,6 @@ std::vector<Scenario> scenarios_by_seed(const po::variables_map& values, const s
     out.push_back(read_scenario(config, labels));
   }
   return out;
-}
-
-bool same_requests(std::span<const Scenario> by_seed) {
-  return std::all_of(by_seed.begin(), by_seed.end(),
-                     [&](const Scenario& s) { return same_arrivals(s.requests, by_seed.front().requests); });
 }
 
 }  // namespace epsim::app

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <boost/program_options.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,5 @@ void add_seeds_option(boost::program_options::options_description& options, int 
 std::vector<Scenario> scenarios_by_seed(const boost::program_options::variables_map& values,
                                         const std::vector<std::string>& labels,
                                         const std::vector<std::string>& assignments = {});
-
-// Whether all seeds have the same requests (a recorded trace): then only the routing differs.
-bool same_requests(std::span<const Scenario> by_seed);
 
 }  // namespace epsim::app

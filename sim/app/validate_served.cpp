@@ -8,12 +8,12 @@
 
 #include "sim/app/command_line.h"
 #include "sim/app/inputs.h"
-#include "sim/app/report_verb.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/served_guard.h"
 #include "sim/app/served_run.h"
 #include "sim/app/served_summary.h"
 #include "sim/core/files.h"
+#include "sim/report/folder_report.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
 
@@ -111,7 +111,7 @@ int validate_served(const po::variables_map& values) {
   write_file_atomically(results.path() / "errors.csv", table_csv(served_errors_table(points, *runs)));
   write_file_atomically(results.path() / "groups.csv", table_csv(served_groups_table(summary)));
   write_file_atomically(results.path() / "served.json", served_json(summary, table));
-  write_file_atomically(results.path() / "report.html", report_of(results.path()));
+  write_file_atomically(results.path() / "report.html", report_of(results.path(), EPSIM_VERSION));
   results.publish();
   std::cout << printable(request.table.filename().string()) << ", read by " << request.layout.file.filename().string()
             << "\n"
