@@ -22,6 +22,15 @@ if command -v mpicxx >/dev/null && command -v mpirun >/dev/null && [ "$preset" =
 else
   echo "no MPI, or not the release preset (apt-get install libopenmpi-dev openmpi-bin): its tests are skipped"
 fi
+# The Python module, for the first of these that has NumPy and headers.
+can_build_module='import numpy, os, sysconfig; assert os.path.exists(sysconfig.get_paths()["include"] + "/Python.h")'
+python=$(for each in python3 /usr/bin/python3; do "$each" -c "$can_build_module" 2>/dev/null && echo "$each" && break; done || true)
+if [ -n "$python" ] && [ -d /usr/include/pybind11 ] && [ "$preset" = release ]; then
+  options+=(-DEPSIM_PYTHON=ON "-DPython_EXECUTABLE=$(command -v "$python")")
+else
+  echo "no pybind11, Python headers or NumPy, or not the release preset (apt-get install pybind11-dev python3-dev" \
+    "python3-numpy): the tests of the Python module are skipped"
+fi
 echo "== build ($preset)"
 cmake --preset "$preset" "${options[@]}" >/dev/null
 cmake --build --preset "$preset"

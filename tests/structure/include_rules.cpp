@@ -153,7 +153,7 @@ const std::vector<IncludeRule>& include_rules() {
 }
 
 const std::vector<std::string_view>& unlayered_folders() {
-  static const std::vector<std::string_view> folders = {"sim/app", "experiments", "tests", "bindings"};
+  static const std::vector<std::string_view> folders = {"sim/app", "sim/python", "experiments", "tests", "bindings"};
   return folders;
 }
 

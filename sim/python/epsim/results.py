@@ -1,0 +1,275 @@
+"""Results: the metric table's figures as attributes, series and maps as NumPy arrays."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import Any
+
+from . import _native
+
+_METRICS = _native.metric_table()
+_UNITS = {row["name"]: row["unit"] for row in _METRICS}
+
+
+def metrics() -> list[dict]:
+    """The metric table: name, unit, text (its definition), better ("lower", "higher" or ""), section, type."""
+    return [dict(row) for row in _METRICS]
+
+
+def units() -> dict[str, str]:
+    """The unit of every metric."""
+    return dict(_UNITS)
+
+
+class Report:
+    """A report as one HTML page: shows in a notebook's cell, save() writes it."""
+
+    def __init__(self, page: str):
+        self.html = page
+
+    def save(self, path: Any) -> None:
+        """Writes the page to `path`."""
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(self.html)
+
+    def _repr_html_(self) -> str:
+        return (f'<iframe srcdoc="{html.escape(self.html, quote=True)}" style="width:100%;height:720px;border:0">'
+                "</iframe>")
+
+
+class _Result:
+    """What all results share: text, JSON, files, report."""
+
+    def __init__(self, native: Any):
+        self._native = native
+
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario."""
+        return self._native.scenario
+
+    def __str__(self) -> str:
+        return self._native.text()
+
+    def to_dict(self) -> dict:
+        """The main JSON file of the program (summary.json, comparison.json, goodput.json) as a dict."""
+        return json.loads(self._native.json())
+
+    def save(self, folder: Any, overwrite: bool = False) -> None:
+        """Writes the folder that the program writes for the same scenario, byte for byte."""
+        self._native.save(str(folder), overwrite)
+
+    def report(self) -> Report:
+        """The report on this result, for a cell or a file."""
+        return Report(self._native.report())
+
+
+def _pandas():
+    try:
+        import pandas
+    except ImportError as missing:
+        raise ImportError("to_pandas() needs pandas") from missing
+    return pandas
+
+
+def _bars(rows: list[tuple[str, float]], unit: str) -> str:
+    """A small chart: one bar a row."""
+    most = max((value for _, value in rows), default=0) or 1
+    lines = []
+    for i, (label, value) in enumerate(rows):
+        y = 18 * i
+        lines.append(f'<text x="0" y="{y + 12}">{html.escape(label)}</text>'
+                     f'<rect x="150" y="{y + 2}" width="{260 * value / most:.1f}" height="12" fill="#4878a8"/>'
+                     f'<text x="{156 + 260 * value / most:.1f}" y="{y + 12}">{value:.4g} {html.escape(unit)}</text>')
+    return (f'<svg width="540" height="{18 * len(rows) + 4}" font-size="11" font-family="sans-serif">'
+            f'{"".join(lines)}</svg>')
+
+
+def _table(heads: list[str], rows: list[list[Any]]) -> str:
+    def cell(value: Any) -> str:
+        text = "-" if value is None else f"{value:.5g}" if isinstance(value, float) else str(value)
+        return f"<td>{html.escape(text)}</td>"
+
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
+    return f"<table><tr>{head}</tr>{''.join('<tr>' + ''.join(map(cell, row)) + '</tr>' for row in rows)}</table>"
+
+
+_SHOWN = ["ttft_mean_ms", "tpot_mean_ms", "output_tokens_per_s", "requests_per_s", "kv_lost_to_copies_share"]
+
+
+class Run(_Result):
+    """One policy's run. Every metric is an attribute: run.ttft_mean_ms; units() and help(epsim.Run) say their units.
+
+    None where a figure has no value (a mean over no request).
+    """
+
+    def __init__(self, native: Any):
+        super().__init__(native)
+        self._figures = native.figures()
+
+    @property
+    def label(self) -> str:
+        """The policy's label."""
+        return self._native.label
+
+    @property
+    def seed(self) -> int:
+        """Seed of every random stream."""
+        return self._native.seed
+
+    @property
+    def warnings(self) -> list[str]:
+        """Settings that the engine would refuse or change."""
+        return self._native.warnings
+
+    @property
+    def carried_over(self) -> list[str]:
+        """What was measured on other hardware, and why that stands in."""
+        return self._native.carried_over
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """All metrics by name; units() has their units."""
+        return dict(self._figures)
+
+    @property
+    def requests(self) -> dict[str, Any]:
+        """Arrays [requests], in the trace's order, over the run's own memory (read only): dp_rank, state (0 waiting,
+        1 running, 2 completed, 3 failed), input_tokens, output_tokens, cached_tokens, arrival_ps, admitted_ps,
+        first_token_ps, finished_ps (picoseconds since the start of the run), retractions, retries."""
+        return self._native.requests()
+
+    @property
+    def series(self) -> dict[str, Any]:
+        """Arrays [stretches of time] over the run's own memory (read only): start_s, length_s, running_requests,
+        queued_requests, kv_use_share (means over the stretch), output_tokens, first_tokens, ttft_sum_s (of these)."""
+        return self._native.series()
+
+    @property
+    def maps(self) -> dict[str, Any]:
+        """gpu_assignments [MoE layers, GPUs], gpu_expert_busy_s [MoE layers, GPUs] and link_bound_s [MoE layers,
+        (dispatch, combine), links], in seconds, over the run's own memory (read only); balancedness [columns of steps,
+        MoE layers], mean over maximum GPU load, a copy."""
+        return self._native.maps()
+
+    @property
+    def links(self) -> list[dict]:
+        """name, bytes carried and data-sheet rate (bytes/s) of every link, in the order of maps["link_bound_s"]."""
+        return self._native.links()
+
+    @property
+    def memory(self) -> list[tuple[str, float]]:
+        """The static memory of the fullest GPU: (item, bytes)."""
+        return self._native.memory()
+
+    def to_pandas(self, what: str = "figures") -> Any:
+        """A DataFrame: "figures" (one row, a column per metric), "requests" or "series" (one row each)."""
+        if what not in ("figures", "requests", "series"):
+            raise ValueError(f"'{what}' is none of figures, requests, series")
+        if what == "figures":
+            return _pandas().DataFrame([self.figures], index=[self.label])
+        return _pandas().DataFrame(getattr(self, what))
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()) | set(_UNITS))
+
+    def __repr__(self) -> str:
+        return f"<epsim.Run {self.label} of {self.scenario}>"
+
+    def _repr_html_(self) -> str:
+        rows = [[name, self._figures[name], _UNITS[name]] for name in _SHOWN if name in self._figures]
+        parts = [(row["name"], self._figures[row["name"]]) for row in _METRICS
+                 if row["section"] == "time_by_part" and row["unit"] == "s" and self._figures[row["name"]]]
+        chart = _bars(parts, "s") if parts else ""
+        return f"<b>{html.escape(repr(self))}</b>{_table(['figure', 'value', 'unit'], rows)}{chart}"
+
+
+def _metric_property(row: dict) -> property:
+    name = row["name"]
+    return property(lambda run: run._figures[name], doc=f"{row['text']} Unit: {row['unit']}.")
+
+
+for _row in _METRICS:
+    if not hasattr(Run, _row["name"]):
+        setattr(Run, _row["name"], _metric_property(_row))
+
+
+class Comparison(_Result):
+    """Several policies on the same requests and the same routing: comparison["eplb"] is a Run of the first seed."""
+
+    def __init__(self, native: Any):
+        super().__init__(native)
+        self._labels = native.labels()
+
+    @property
+    def labels(self) -> list[str]:
+        """The policies, in the order given; the first is what the others are compared with."""
+        return list(self._labels)
+
+    @property
+    def seeds(self) -> list[int]:
+        """All seeds, the scenario's own first."""
+        return self._native.seeds
+
+    def __getitem__(self, label: str) -> Run:
+        if label not in self._labels:
+            raise KeyError(f"'{label}' was not compared; there are {', '.join(self._labels)}")
+        return Run(self._native.run(self._labels.index(label)))
+
+    def __iter__(self):
+        return iter(self._labels)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.labels
+
+    @property
+    def conclusion(self) -> str:
+        """What the comparison comes to, in words."""
+        return self._native.conclusion()
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row per (policy, seed) and a column per metric."""
+        pandas = _pandas()
+        rows = [self._native.figures(p, s) for p in range(len(self._labels)) for s in range(len(self.seeds))]
+        index = pandas.MultiIndex.from_product([self._labels, self.seeds], names=["policy", "seed"])
+        return pandas.DataFrame(rows, index=index)
+
+    def __repr__(self) -> str:
+        return f"<epsim.Comparison of {', '.join(self._labels)} on {self.scenario}>"
+
+    def _repr_html_(self) -> str:
+        shown = [name for name in _SHOWN if name in _UNITS]
+        figures = [self._native.figures(p, 0) for p in range(len(self._labels))]
+        table = _table(["policy"] + [f"{name} ({_UNITS[name]})" for name in shown],
+                       [[label] + [run[name] for name in shown] for label, run in zip(self._labels, figures)])
+        bars = [(label, run["ttft_mean_ms"]) for label, run in zip(self._labels, figures) if run["ttft_mean_ms"]]
+        words = "".join(f"<p>{html.escape(text)}</p>" for text in self.conclusion.split("\n\n"))
+        return f"<b>{html.escape(repr(self))}</b>{table}{_bars(bars, 'ms mean TTFT')}{words}"
+
+
+class Goodput(_Result):
+    """The request rate that each policy sustains."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The policies, in the order given."""
+        return self._native.labels()
+
+    @property
+    def seeds(self) -> int:
+        """Number of seeds."""
+        return self._native.seeds
+
+    def __repr__(self) -> str:
+        return f"<epsim.Goodput of {', '.join(self.labels)} on {self.scenario}>"
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row per policy: the `policies` of goodput.json."""
+        return _pandas().json_normalize(self.to_dict()["policies"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"

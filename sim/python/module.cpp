@@ -1,0 +1,52 @@
+#include "sim/core/check.h"
+#include "sim/python/bindings.h"
+#include "sim/study/job_runner.h"
+
+namespace epsim::python {
+namespace {
+
+// The exceptions are classes of errors.py.
+py::object exception_class(const char* name) { return py::module_::import("epsim.errors").attr(name); }
+
+py::object input_error(const InputError& error) {
+  py::list all;
+  if (const auto* several = dynamic_cast<const InputErrors*>(&error)) {
+    for (const InputError& one : several->all) {
+      all.append(input_error(one));
+    }
+  }
+  const auto or_none = [](const std::string& text) -> py::object {
+    return text.empty() ? py::none() : py::object(py::str(text));
+  };
+  const py::object line = error.place.line > 0 ? py::object(py::int_(error.place.line)) : py::none();
+  return exception_class("InputError")(py::str(error.what()), or_none(error.place.file), line, or_none(error.place.key),
+                                       py::str(error.problem), all);
+}
+
+void raise(const py::object& exception) { PyErr_SetObject(py::type::of(exception).ptr(), exception.ptr()); }
+
+void translate(std::exception_ptr thrown) {
+  try {
+    std::rethrow_exception(std::move(thrown));
+  } catch (const InputError& error) {
+    raise(input_error(error));
+  } catch (const RunFailed& error) {
+    raise(exception_class("RunFailed")(py::str(error.what())));
+  } catch (const InvariantBroken& error) {
+    raise(exception_class("RunFailed")(
+        py::str(std::string("a rule of the simulation itself was broken, which is a bug in epsim: ") + error.what())));
+  }
+}
+
+}  // namespace
+}  // namespace epsim::python
+
+PYBIND11_MODULE(_native, m) {
+  m.doc() = "The compiled part of epsim. Its names may change: use those of the package.";
+  m.attr("version") = EPSIM_VERSION;
+  pybind11::register_exception_translator(&epsim::python::translate);
+  epsim::python::bind_scenario(m);
+  epsim::python::bind_policies(m);
+  epsim::python::bind_results(m);
+  epsim::python::bind_studies(m);
+}

@@ -1,0 +1,228 @@
+#include "sim/python/studies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
+#include "policies/registry.h"
+#include "sim/cluster/run_policy.h"
+#include "sim/report/run_info.h"
+#include "sim/scenario/read_scenario.h"
+#include "sim/study/goodput.h"
+#include "sim/study/job_runner.h"
+
+namespace epsim::python {
+namespace {
+
+constexpr int kMostSeedsHere = 100;  // as the program's --seeds
+
+// A policy by its label, or a Python function under a name.
+struct PolicyGiven {
+  std::string label;
+  py::object function;  // None: the label is of the scenario or a built-in policy
+  bool is_python() const { return !function.is_none(); }
+};
+
+std::vector<PolicyGiven> policies_given(const py::list& policies) {
+  std::vector<PolicyGiven> out;
+  for (const py::handle& item : policies) {
+    const auto pair = item.cast<std::pair<std::string, py::object>>();
+    out.push_back({pair.first, pair.second});
+  }
+  return out;
+}
+
+// The scenario under each seed from its own on, with the policies in the order given. A Python policy shares everything
+// but its name and its plan with experts in order.
+std::vector<Scenario> scenarios(const Document& document, const std::vector<PolicyGiven>& given, int seeds) {
+  if (seeds < 1 || seeds > kMostSeedsHere) {
+    throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeedsHere));
+  }
+  std::vector<std::string> labels;
+  for (const PolicyGiven& policy : given) {
+    if (!policy.is_python()) {
+      labels.push_back(policy.label);
+    }
+  }
+  const bool all_python = labels.empty() && !given.empty();
+  std::vector<Scenario> out;
+  for (int s = 0; s < seeds; ++s) {
+    const auto seed = s == 0 ? std::optional<std::int64_t>()
+                             : std::optional<std::int64_t>(static_cast<std::int64_t>(out.front().seed) + s);
+    Scenario scenario = document.read(labels, seed);
+    if (!given.empty()) {
+      std::vector<PolicyChoice> known = all_python ? std::vector<PolicyChoice>{} : std::move(scenario.policies);
+      scenario.policies.clear();
+      auto next = known.begin();
+      for (const PolicyGiven& policy : given) {
+        scenario.policies.push_back(policy.is_python() ? python_policy(policy.label, policy.function)
+                                                       : std::move(*next++));
+      }
+    }
+    out.push_back(std::move(scenario));
+  }
+  return out;
+}
+
+RunControl control_of(const Follow& follow, bool strict) {
+  RunControl control;
+  control.stop = &follow.stop;
+  control.strict_calibration = strict;
+  return control;
+}
+
+RunResult whole(RunResult run) { return run.interrupted ? throw StudyInterrupted() : std::move(run); }
+
+Run run_scenario(const Document& document, int threads, bool strict, const py::object& progress) {
+  const Scenario scenario = document.read({});
+  Run out;
+  in_background(threads, progress, [&](const Follow& follow) {
+    out.info = describe_inputs(scenario, EPSIM_VERSION);
+    RunControl control = control_of(follow, strict);
+    control.on_progress = [&](const Progress& p) {
+      follow.tally.done = p.completed;
+      follow.tally.all = p.requests;
+    };
+    out.result = std::make_shared<const RunResult>(whole(run_policy(scenario, scenario.policies.front(), control)));
+    out.summary = summarize(*out.result);
+  });
+  return out;
+}
+
+// The plans are made one after the other, and what does not fit is refused before any run starts.
+std::vector<PreparedRun> prepare_all(const Scenario& scenario, const std::vector<PolicyGiven>& given,
+                                     PlanCache& plans) {
+  std::vector<PreparedRun> out;
+  for (std::size_t p = 0; p < scenario.policies.size(); ++p) {
+    // The cache knows a policy by its text in the scenario, and a function has none there.
+    out.push_back(prepare_run(scenario, scenario.policies[p], given[p].is_python() ? nullptr : &plans));
+  }
+  return out;
+}
+
+void add_seeds(std::span<const Scenario> by_seed, const std::vector<PolicyGiven>& given, bool strict, PlanCache& plans,
+               const Follow& follow, Comparison& compared) {
+  const std::size_t policies = given.size();
+  std::vector<RunSummary> summaries((by_seed.size() - 1) * policies);
+  run_jobs(all_jobs(summaries.size()), {&follow.stop}, [&](std::size_t i, const Abandoned&) {
+    const Scenario& scenario = by_seed[1 + i / policies];
+    const PreparedRun prepared =
+        prepare_run(scenario, scenario.policies[i % policies], given[i % policies].is_python() ? nullptr : &plans);
+    summaries[i] = summarize(whole(run_prepared(scenario, prepared, scenario.requests, control_of(follow, strict))));
+    ++follow.tally.done;
+  });
+  for (std::size_t s = 1; s < by_seed.size(); ++s) {
+    compared.seeds.push_back(static_cast<std::uint64_t>(by_seed[s].seed));
+    for (std::size_t p = 0; p < policies; ++p) {
+      compared.by_policy[p].push_back(std::move(summaries[(s - 1) * policies + p]));
+    }
+  }
+  compared.same_requests = same_requests(by_seed);
+}
+
+Compared compare_policies(const Document& document, const py::list& policies, int seeds, int threads, bool strict,
+                          const py::object& progress) {
+  const std::vector<PolicyGiven> given = policies_given(policies);
+  const std::vector<Scenario> by_seed = scenarios(document, given, seeds);
+  const Scenario& scenario = by_seed.front();
+  Compared out;
+  in_background(threads, progress, [&](const Follow& follow) {
+    follow.tally.all = static_cast<std::int64_t>(given.size() * by_seed.size());
+    out.info = describe_inputs(scenario, EPSIM_VERSION);
+    PlanCache plans;
+    const std::vector<PreparedRun> prepared = prepare_all(scenario, given, plans);
+    std::vector<RunResult> runs(prepared.size());
+    run_jobs(all_jobs(prepared.size()), {&follow.stop}, [&](std::size_t i, const Abandoned&) {
+      runs[i] = whole(run_prepared(scenario, prepared[i], scenario.requests, control_of(follow, strict)));
+      ++follow.tally.done;
+    });
+    std::vector<RunSummary> summaries;
+    for (const RunResult& run : runs) {
+      summaries.push_back(summarize(run));
+    }
+    out.first_seed = std::make_shared<const std::vector<RunResult>>(std::move(runs));
+    out.comparison = one_seed(summaries, static_cast<std::uint64_t>(scenario.seed));
+    if (by_seed.size() > 1) {
+      add_seeds(by_seed, given, strict, plans, follow, out.comparison);
+    }
+  });
+  return out;
+}
+
+SearchedGoodput search(const Document& document, const py::list& policies, const std::string& slo,
+                       const std::vector<double>& rates, double tolerance, int seeds, int threads, bool strict,
+                       const py::object& progress) {
+  const std::vector<PolicyGiven> given = policies_given(policies);
+  const std::vector<Scenario> by_seed = scenarios(document, given, seeds);
+  SearchedGoodput out;
+  out.study.options.rates = rates;
+  out.study.options.tolerance = tolerance;
+  out.study.options.count_all = by_seed.front().protocol.requests > 0;
+  if (!slo.empty()) {
+    out.study.options.slo = parse_slo(slo);
+  }
+  validate(out.study.options);
+  for (const PolicyChoice& policy : by_seed.front().policies) {
+    out.study.policies.push_back(policy.label);
+  }
+  out.study.seeds = seeds;
+  out.study.same_requests = same_requests(by_seed);
+  const bool any_python =
+      std::any_of(given.begin(), given.end(), [](const auto& policy) { return policy.is_python(); });
+  in_background(threads, progress, [&](const Follow& follow) {
+    out.info = describe_inputs(by_seed.front(), EPSIM_VERSION);
+    PlanCache plans;
+    out.study.searches =
+        search_all(targets_of(by_seed, control_of(follow, strict), any_python ? nullptr : &plans), out.study.options,
+                   [&](const SearchTarget&, const LoadPoint&) { ++follow.tally.done; });
+  });
+  return out;
+}
+
+template <class Entries>
+py::dict listed(const Entries& entries) {
+  py::dict out;
+  for (const auto& entry : entries) {
+    out[py::str(std::string(entry.name))] = std::string(entry.summary);
+  }
+  return out;
+}
+
+py::dict catalogue() {
+  py::dict out;
+  out["models"] = listed(list_models());
+  out["nodes"] = listed(list_nodes());
+  out["gpus"] = listed(list_gpus());
+  out["placement_policies"] = listed(placement_policies());
+  out["step_policies"] = listed(step_policies());
+  out["ceilings"] = listed(ceilings());
+  out["replica_choices"] = listed(replica_choices());
+  return out;
+}
+
+}  // namespace
+
+Run Compared::run(std::size_t policy) const {
+  return {{first_seed, &first_seed->at(policy)}, comparison.first_seed(policy), info};
+}
+
+std::vector<std::string> Compared::labels() const {
+  std::vector<std::string> out;
+  for (const RunResult& run : *first_seed) {
+    out.push_back(run.label);
+  }
+  return out;
+}
+
+void bind_studies(py::module_& m) {
+  m.def("run", &run_scenario, py::arg("document"), py::arg("threads"), py::arg("strict"), py::arg("progress"));
+  m.def("compare", &compare_policies, py::arg("document"), py::arg("policies"), py::arg("seeds"), py::arg("threads"),
+        py::arg("strict"), py::arg("progress"));
+  m.def("goodput", &search, py::arg("document"), py::arg("policies"), py::arg("slo"), py::arg("rates"),
+        py::arg("tolerance"), py::arg("seeds"), py::arg("threads"), py::arg("strict"), py::arg("progress"));
+  m.def("catalogue", &catalogue);
+}
+
+}  // namespace epsim::python

@@ -1,0 +1,44 @@
+"""The goodput search: the program's bytes, Python policies."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import epsim
+import numpy
+from places import PROGRAM, SMALL
+
+
+class GoodputTest(unittest.TestCase):
+    def test_saves_the_files_of_the_program(self):
+        slo = "ttft.p99<300ms"
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PROGRAM, "goodput", SMALL, "--policies", "base,eplb", "--slo", slo, "--seeds", "1",
+                            "--tolerance", "0.2", "-q", "-o", f"{folder}/program"], check=True, stdout=subprocess.DEVNULL)
+            found = epsim.goodput(SMALL, ["base", "eplb"], slo=slo, seeds=1, tolerance=0.2)
+            found.save(f"{folder}/module")
+            # The program's folder also keeps its finished searches.
+            for name in ("goodput.json", "goodput.csv", "curve.csv", "resolved.yaml"):
+                self.assertEqual(pathlib.Path(f"{folder}/program/{name}").read_bytes(),
+                                 pathlib.Path(f"{folder}/module/{name}").read_bytes(), name)
+        self.assertEqual(found.labels, ["base", "eplb"])
+        self.assertIn("goodput", found.report().html)
+
+    def test_takes_a_python_policy(self):
+        @epsim.policy
+        def in_order(loads, shape):
+            return numpy.tile(numpy.arange(shape.experts), (shape.layers, 1))
+
+        found = epsim.goodput(SMALL, ["contiguous", in_order], slo="ttft.p99<300ms", seeds=1, tolerance=0.2).to_dict()
+        first, second = found["policies"]
+        self.assertEqual((first.pop("policy"), second.pop("policy")), ("contiguous", "in_order"))
+
+    def test_refuses_an_slo_that_is_none(self):
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.goodput(SMALL, ["base"], slo="ttft.p98<1s")
+        self.assertEqual(caught.exception.key, "slo")
+
+
+if __name__ == "__main__":
+    unittest.main()

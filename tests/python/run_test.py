@@ -1,0 +1,155 @@
+"""One run: the program's bytes, figures with units, arrays over the run's memory, Ctrl-C, threads."""
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import epsim
+import numpy
+from places import PROGRAM, SMALL, same_files
+
+
+class RunTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.run_ = epsim.run(SMALL)
+
+    def test_saves_the_bytes_of_the_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PROGRAM, "run", SMALL, "-q", "--set", "requests.rate=10/s", "-o", f"{folder}/program"],
+                           check=True, stdout=subprocess.DEVNULL)
+            epsim.run(SMALL, {"requests.rate": "10/s"}).save(f"{folder}/module")
+            same_files(f"{folder}/program", f"{folder}/module")
+            with self.assertRaises(epsim.InputError):
+                self.run_.save(f"{folder}/module")
+            self.run_.save(f"{folder}/module", overwrite=True)
+
+    def test_every_metric_is_an_attribute_with_a_unit(self):
+        for row in epsim.metrics():
+            self.assertEqual(getattr(self.run_, row["name"]), self.run_.figures[row["name"]], row["name"])
+            self.assertIn(row["unit"], getattr(epsim.Run, row["name"]).__doc__)
+            self.assertEqual(epsim.units()[row["name"]], row["unit"])
+        self.assertIn("ttft_mean_ms", dir(self.run_))
+        self.assertIsInstance(self.run_.steps, int)
+        self.assertIs(self.run_.interrupted, False)
+
+    def test_figures_are_those_of_summary_json(self):
+        summary = self.run_.to_dict()
+        self.assertEqual(summary["latency"]["ttft_mean_ms"], self.run_.ttft_mean_ms)
+        self.assertEqual(summary["seed"], self.run_.seed)
+
+    def test_requests_are_views_of_the_run(self):
+        requests = self.run_.requests
+        self.assertEqual(len(requests["arrival_ps"]), 40)
+        self.assertTrue((requests["state"] == 2).all())
+        # ps to ms: 1e9. The mean over all completed requests is the metric.
+        ttft = (requests["first_token_ps"] - requests["arrival_ps"]) / 1e9
+        self.assertAlmostEqual(ttft.mean(), self.run_.ttft_mean_ms, places=9)
+        again = self.run_.requests["arrival_ps"]
+        self.assertEqual(again.__array_interface__["data"], requests["arrival_ps"].__array_interface__["data"])
+        self.assertFalse(again.flags.writeable or again.flags.owndata)
+
+    def test_arrays_outlive_their_run(self):
+        arrivals = epsim.run(SMALL).requests["arrival_ps"]
+        self.assertTrue((numpy.diff(arrivals) >= 0).all())
+        self.assertTrue((arrivals == self.run_.requests["arrival_ps"]).all())
+
+    def test_series_and_maps_are_those_of_the_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_.save(f"{folder}/out")
+            rows, layers = [list(csv.DictReader(pathlib.Path(f"{folder}/out/{name}.csv").read_text().splitlines()))
+                            for name in ("series", "layer_gpu")]
+        for name in ("start_s", "length_s", "running_requests", "queued_requests", "kv_use_share"):
+            self.assertEqual(self.run_.series[name].tolist(), [float(row[name]) for row in rows], name)
+        maps = self.run_.maps
+        self.assertEqual(maps["gpu_assignments"].shape, (16, 16))  # OLMoE: 16 MoE layers; two nodes of 8 GPUs
+        self.assertEqual(maps["gpu_assignments"].ravel().tolist(), [float(row["assignments"]) for row in layers])
+        self.assertEqual(maps["gpu_expert_busy_s"].shape, (16, 16))
+        self.assertEqual(maps["link_bound_s"].shape, (16, 2, len(self.run_.links)))
+        self.assertEqual(maps["balancedness"].shape[1], 16)
+
+    def test_shows_itself(self):
+        self.assertIn("TTFT", str(self.run_))
+        self.assertIn("<svg", self.run_._repr_html_())
+        report = self.run_.report()
+        self.assertIn("iframe", report._repr_html_())
+        with tempfile.TemporaryDirectory() as folder:
+            report.save(f"{folder}/report.html")
+            self.assertTrue(pathlib.Path(f"{folder}/report.html").read_text().lower().startswith("<!doctype html>"))
+
+    def test_goes_to_pandas(self):
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        self.assertEqual(self.run_.to_pandas().loc["base", "ttft_mean_ms"], self.run_.ttft_mean_ms)
+        self.assertEqual(len(self.run_.to_pandas("requests")), 40)
+        self.assertEqual(len(self.run_.to_pandas("series")), len(self.run_.series["start_s"]))
+
+    def test_refuses_threads_that_are_none(self):
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.run(SMALL, threads=-1)
+        self.assertEqual(caught.exception.key, "threads")
+
+
+LONG = {"requests.count": 200000}  # minutes: cut short
+
+
+class LongRunTest(unittest.TestCase):
+    def test_ctrl_c_ends_a_run(self):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            epsim.run(SMALL, LONG)
+
+    def test_an_error_of_the_progress_function_ends_a_run(self):
+        def broken(done, all_):
+            raise ZeroDivisionError("mine")
+
+        with self.assertRaisesRegex(ZeroDivisionError, "mine"):
+            epsim.run(SMALL, LONG, progress=broken)
+
+    def test_other_threads_go_on_meanwhile(self):
+        counted = [0]
+        seen = []
+
+        def count():
+            while not seen:
+                counted[0] += 1
+                time.sleep(0.001)
+
+        def progress(done, all_):
+            seen.append((done, counted[0]))
+            if len(seen) == 1 and counted[0] < 5:
+                seen.clear()  # not yet: the run goes on
+            elif seen:
+                raise StopIteration
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        with self.assertRaises(StopIteration):
+            epsim.run(SMALL, LONG, progress=progress)
+        thread.join()
+        self.assertGreaterEqual(seen[0][1], 5)
+
+    def test_runs_in_parallel_threads_are_alike(self):
+        results = {}
+        threads = [threading.Thread(target=lambda i=i: results.update({i: epsim.run(SMALL).to_dict()}))
+                   for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(results), 3)
+        self.assertEqual(json.dumps(results[0]), json.dumps(results[1]))
+        self.assertEqual(json.dumps(results[0]), json.dumps(results[2]))
+
+
+if __name__ == "__main__":
+    unittest.main()

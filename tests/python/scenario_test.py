@@ -1,0 +1,93 @@
+"""Scenarios: dotted access, checks on every set, errors with their place."""
+
+import unittest
+
+import epsim
+from places import SMALL
+
+
+class ScenarioTest(unittest.TestCase):
+    def test_reads_by_key_and_by_dots(self):
+        s = epsim.load(SMALL)
+        self.assertEqual(s["requests.rate"], "20/s")
+        self.assertEqual(s.requests.rate, "20/s")
+        self.assertEqual(s["requests"]["count"], 40)
+        self.assertEqual(s.loads.low, 1.5)
+        self.assertIs(s.serving.enable_mixed_chunk, True)
+        self.assertEqual(s.policy, "base")  # a default
+        self.assertIn("requests", s)
+        self.assertNotIn("requests.rat", s)
+
+    def test_completion_offers_the_keys(self):
+        s = epsim.load(SMALL)
+        self.assertIn("requests", dir(s))
+        self.assertIn("rate", dir(s.requests))
+        self.assertIn("rate", s.requests._ipython_key_completions_())
+
+    def test_sets_in_every_way(self):
+        s = epsim.load(SMALL, {"requests.rate": "10/s"})
+        self.assertEqual(s.requests.rate, "10/s")
+        s["requests.rate"] = "8/s"
+        self.assertEqual(s.requests.rate, "8/s")
+        s.requests.rate = "6/s"
+        self.assertEqual(s["requests"]["rate"], "6/s")
+        s.requests.update(rate="5/s", count=20)
+        self.assertEqual((s.requests.rate, s.requests.count), ("5/s", 20))
+        s.loads = {"kind": "uniform"}
+        self.assertEqual(s.loads.kind, "uniform")
+        self.assertEqual(epsim.load(SMALL, ["requests.rate=10/s"]).requests.rate, "10/s")
+
+    def test_copies_are_apart(self):
+        s = epsim.load(SMALL)
+        other = s.with_({"requests.rate": "8/s"}, seed=9)
+        self.assertEqual((other.requests.rate, other.seed), ("8/s", 9))
+        self.assertEqual((s.requests.rate, s.seed), ("20/s", 3))
+
+    def test_refuses_what_the_simulator_refuses_and_stays_as_it_was(self):
+        s = epsim.load(SMALL)
+        with self.assertRaises(epsim.InputError) as caught:
+            s.requests.rate = 8  # no unit
+        self.assertEqual(caught.exception.key, "requests.rate")
+        with self.assertRaises(epsim.InputError) as caught:
+            s.requests.rat = "8/s"
+        self.assertEqual(caught.exception.allowed[0], "rate")
+        with self.assertRaises(epsim.InputError) as caught:
+            s.policy = "elpb"
+        self.assertEqual(caught.exception.allowed[0], "eplb")
+        self.assertEqual((s.requests.rate, s.policy), ("20/s", "base"))
+
+    def test_errors_name_file_and_line(self):
+        import pathlib
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "wrong.yaml"
+            # Line 6 of small.yaml is `parallelism`; a line is put before it.
+            lines = pathlib.Path(SMALL).read_text().splitlines()
+            at = next(i for i, line in enumerate(lines) if line.startswith("parallelism"))
+            lines.insert(at, "paralelism: {attention_tp: 8}")
+            file.write_text("\n".join(lines) + "\n")
+            with self.assertRaises(epsim.InputError) as caught:
+                epsim.load(file)
+        error = caught.exception
+        self.assertEqual((error.file, error.line, error.key), (str(file), at + 1, "paralelism"))
+        self.assertEqual(error.allowed[0], "parallelism")
+        self.assertIsInstance(error, ValueError)
+
+    def test_a_missing_file_is_an_input_error(self):
+        with self.assertRaises(epsim.InputError):
+            epsim.load("nowhere.yaml")
+
+    def test_resolved_can_be_loaded_again(self):
+        import pathlib
+        import tempfile
+
+        s = epsim.load(SMALL, {"requests.rate": "10/s"})
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "again.yaml"
+            file.write_text(s.resolved())
+            self.assertEqual(epsim.load(file).to_dict(), s.to_dict())
+
+
+if __name__ == "__main__":
+    unittest.main()
