@@ -1,0 +1,45 @@
+"""experiments/notebooks, as scripts on the small scenario: what they print."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from places import SMALL, SOURCE
+
+HERE = SOURCE / "experiments/notebooks"
+
+
+def printed(script, *words):
+    return subprocess.run([sys.executable, str(HERE / script), SMALL, *words], check=True, capture_output=True,
+                          text=True).stdout
+
+
+class ExamplesTest(unittest.TestCase):
+    def test_own_policy(self):
+        text = printed("own_policy.py")
+        rows = dict(re.findall(r"^(\w+) +mean over slowest GPU, mean of layers: [0-9.]+, KV lost to copies: (.*) %$", text,
+                               re.M))
+        self.assertEqual(list(rows), ["base", "hot_to_cold", "eplb", "craft"])
+        self.assertEqual(rows["base"], "0.0")
+        self.assertGreater(float(rows["hot_to_cold"]), 0)
+
+    def test_replication_sweep(self):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            self.skipTest("matplotlib is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            text = printed("replication_sweep.py", f"{folder}/sweep.png")
+            self.assertTrue(pathlib.Path(f"{folder}/sweep.png").read_bytes().startswith(b"\x89PNG"))
+        lost = [float(share) for share in re.findall(r"KV lost +([0-9.]+) %", text)]
+        self.assertEqual(len(lost), 5)
+        self.assertEqual(lost[0], 0)
+        self.assertEqual(lost, sorted(lost))  # more copies take more room
+        self.assertGreater(lost[-1], lost[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
