@@ -41,7 +41,7 @@ class PlanReader {
     try {
       document_ = json::parse(text);
     } catch (const json::exception& e) {
-      fail("", fmt::format("this is not valid JSON: {}.", e.what()));
+      fail("", fmt::format("this is not valid JSON{}.", e.id == 406 ? ": a number is beyond what 64 bits hold" : ""));
     }
     if (!document_.is_object()) {
       fail("", "a plan is a JSON object.");

@@ -421,7 +421,7 @@ MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& fi
 }
 
 MoeSpec read_hf_config(const std::filesystem::path& file, const HfOptions& options) {
-  return parse_hf_config(read_file(file), file, options);
+  return parse_hf_config(read_document(file), file, options);
 }
 
 }  // namespace epsim

@@ -95,7 +95,12 @@ int dispatch(std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
   try {
-    return epsim::app::dispatch({argv + 1, argv + argc});
+    const int code = epsim::app::dispatch({argv + 1, argv + argc});
+    std::cout.flush();
+    if (!std::cout) {
+      throw epsim::RunFailed("standard output cannot be written; is the disk full?");
+    }
+    return code;
   } catch (const epsim::InputError& e) {
     std::cerr << "epsim: " << e.what() << "\n";
     return 2;

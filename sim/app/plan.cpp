@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -28,11 +27,24 @@ constexpr const char* kOwnFormat = "epsim";
 void check_json(const std::string& text, const std::string& name) {
   try {
     [[maybe_unused]] const nlohmann::json parsed = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::out_of_range&) {
+    throw InputError({name, 0, ""}, "a number is beyond what 64 bits hold: at most 1.8e308.");
   } catch (const nlohmann::json::parse_error& e) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(e.byte, text.size()));
     const int line = 1 + static_cast<int>(std::count(text.begin(), end, '\n'));
     throw InputError({name, line, ""}, "this is not valid JSON; a request is one JSON object.");
   }
+}
+
+std::string standard_input() {
+  const InputPlace place{"standard input", 0, ""};
+  std::string text, piece(std::size_t{1} << 16, '\0');
+  while (std::cin.read(piece.data(), std::ssize(piece)) || std::cin.gcount() > 0) {
+    text.append(piece, 0, static_cast<std::size_t>(std::cin.gcount()));
+    check_limit(limits::kDocumentBytes, std::ssize(text), place);
+  }
+  check_utf8(text, place);
+  return text;
 }
 
 Config open_request(const po::variables_map& values) {
@@ -41,11 +53,10 @@ Config open_request(const po::variables_map& values) {
   }
   const std::string name = values["request"].as<std::string>();
   if (name == "-") {
-    const std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-    return Config::from_text(text, "standard input");
+    return Config::from_text(standard_input(), "standard input");
   }
   if (!name.ends_with(".yaml") && !name.ends_with(".yml")) {
-    check_json(read_file(name), name);
+    check_json(epsim::read_document(std::filesystem::path(name)), name);
   }
   return Config::from_file(name);
 }

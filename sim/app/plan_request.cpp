@@ -63,6 +63,7 @@ LoadWindow read_loads(ConfigReader& root, const PlanRequest& request) {
 
 void read_shape(ConfigReader& root, PlanRequest& request) {
   const int gpus = root.required<int>("num_gpus", Bound::kPositive);
+  check_limit(limits::kGpus, gpus, root.place("num_gpus"));
   request.nodes = root.optional<int>("num_nodes", 1, Bound::kPositive);
   root.check(gpus >= request.nodes, "num_nodes", fmt::format("{} GPUs cannot be on {} nodes.", gpus, request.nodes));
   request.shape = {gpus, gpus % request.nodes == 0 ? gpus / request.nodes : gpus};
@@ -106,6 +107,9 @@ void read_budget(ConfigReader& root, ConfigReader& options, const PlacementPolic
   const int experts = request.load.experts(), layers = request.load.layers(), gpus = request.shape.gpus;
   root.check(!physical || *physical >= experts, key,
              fmt::format("{} physical experts cannot hold {} experts.", physical.value_or(0), experts));
+  const std::int64_t slots = physical ? product_of({*physical, layers})
+                                      : product_of({*factor, gpus}) + product_of({experts, layers});
+  check_limit(limits::kSlots, slots, root.place(key));
   const long long copies = physical ? 1LL * (*physical - experts) * layers : 1LL * *factor * gpus;
   if (entry.budget == CopyBudget::kPerLayer) {
     root.check(copies % layers == 0, key,
@@ -157,7 +161,7 @@ void read_previous(ConfigReader& root, PlanRequest& request) {
     return;
   }
   request.previous_name = file->string();
-  request.previous = parse_plan(read_file(*file), request.previous_name);
+  request.previous = parse_plan(epsim::read_document(*file), request.previous_name);
   const PlacementPlan& before = *request.previous;
   root.check(before.gpus == request.shape.gpus && before.experts == request.load.experts() &&
                  static_cast<int>(before.layers.size()) == request.load.layers(),

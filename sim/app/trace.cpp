@@ -34,6 +34,9 @@ void print_trace_help() {
 }
 
 bool is_hdf5(const std::string& file) {
+  if (!std::filesystem::is_regular_file(file)) {
+    return false;  // a folder may be a recording; the reader refuses the rest
+  }
   std::ifstream in(file, std::ios::binary);
   char magic[8] = {};
   in.read(magic, 8);

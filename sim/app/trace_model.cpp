@@ -45,6 +45,14 @@ std::string comparison_json(const ProfileComparison& compared, const TraceProfil
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+// Of `epsim trace generate --rows`.
+void check_row_plan(const RoutingLaw& law, const RowPlan& plan) {
+  const std::int64_t row = product_of({law.layers(), plan.sources, law.experts()});
+  check_limit(limits::kRowValues, row, {"", 0, "sources"});
+  check_limit(limits::kTraceValues, product_of({plan.steps, row}), {"", 0, "rows"});
+  check_limit({"tokens of a source in a row", kMostTokens}, plan.tokens, {"", 0, "tokens-per-row"});
+}
+
 RoutingModel model_or_preset(const std::string& name) {
   return std::filesystem::exists(name) ? read_routing_model(std::filesystem::path(name)) : routing_preset(name);
 }
@@ -111,19 +119,23 @@ int trace_generate_words(const std::vector<std::string>& words) {
     }
     return value;
   };
-  TraceFileWriter writer(out);
+  const std::int64_t wanted = rows ? positive("rows", (*values)["rows"].as<std::int64_t>())
+                                   : positive("tokens", (*values)["tokens"].as<std::int64_t>());
   if (rows) {
-    generate_loads(law,
-                   {.first_step = 0,
-                    .steps = positive("rows", (*values)["rows"].as<std::int64_t>()),
-                    .sources = static_cast<int>(positive("sources", (*values)["sources"].as<int>())),
-                    .tokens = positive("tokens-per-row", (*values)["tokens-per-row"].as<std::int64_t>())},
-                   seed, writer);
+    const RowPlan plan{.first_step = 0,
+                       .steps = wanted,
+                       .sources = static_cast<int>(positive("sources", (*values)["sources"].as<int>())),
+                       .tokens = positive("tokens-per-row", (*values)["tokens-per-row"].as<std::int64_t>())};
+    check_row_plan(law, plan);
+    TraceFileWriter writer(out);
+    generate_loads(law, plan, seed, writer);
+    writer.commit();
   } else {
-    generate_tokens(law, {.first_sequence = 0, .tokens = positive("tokens", (*values)["tokens"].as<std::int64_t>())},
-                    seed, writer);
+    check_limit(limits::kTraceValues, product_of({wanted, law.layers(), law.top_k()}), {"", 0, "tokens"});
+    TraceFileWriter writer(out);
+    generate_tokens(law, {.first_sequence = 0, .tokens = wanted}, seed, writer);
+    writer.commit();
   }
-  writer.commit();
   std::cout << "trace: " << out.string() << "\n";
   return 0;
 }

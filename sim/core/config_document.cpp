@@ -8,37 +8,37 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/core/yaml_size.h"
 
 namespace epsim {
 namespace {
 
 constexpr int kMostBases = 16;
 
-// Refuses what yaml-cpp would pass over in silence: a key given twice, and keys that are not words. The depth bound
-// ends the walk of a document that contains itself through an alias.
-void check_keys(const YAML::Node& node, const std::string& name, int depth = 0) {
+// Refuses what yaml-cpp would pass over in silence: a key given twice, and keys that are not words.
+void check_keys(const YAML::Node& node, const std::string& name) {
   const auto need = [&](bool holds, const YAML::Node& at, const std::string& what) {
     if (!holds) {
       throw InputError({name, at.Mark().line + 1, at.IsScalar() ? at.Scalar() : ""}, what);
     }
   };
-  need(depth < 100, node, "the document nests deeper than 100 levels.");
   if (node.IsSequence()) {
     for (const YAML::Node& item : node) {
-      check_keys(item, name, depth + 1);
+      check_keys(item, name);
     }
   } else if (node.IsMap()) {
     std::set<std::string> seen;
     for (const auto& entry : node) {
       need(entry.first.IsScalar(), entry.first, "a key must be a word.");
       need(seen.insert(entry.first.Scalar()).second, entry.first, "this key is given twice.");
-      check_keys(entry.second, name, depth + 1);
+      check_keys(entry.second, name);
     }
   }
 }
 
 YAML::Node parse(const std::string& text, const std::string& name) {
   try {
+    check_yaml_size(text, name);
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
       throw InputError({name, documents[1].Mark().line + 1, ""},
@@ -66,6 +66,7 @@ std::string parent_of(const std::string& path) {
 
 YAML::Node parse_value(const std::string& text, const InputPlace& place) {
   try {
+    check_yaml_size(text, place.file);
     YAML::Node value = YAML::Load(text);
     check_keys(value, place.file);
     return value;
@@ -178,7 +179,9 @@ void ConfigDocument::merge(YAML::Node into, const YAML::Node& from, const std::s
 }
 
 void ConfigDocument::set(const std::string& assignment, const std::string& option) {
-  const std::string place = option + " " + assignment;
+  constexpr std::size_t kShown = 80;
+  const std::string place =
+      option + " " + (assignment.size() <= kShown ? assignment : assignment.substr(0, kShown) + "...");
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw InputError({place, 0, ""}, "an override is written key=value, with dots between nested keys.");
@@ -190,7 +193,10 @@ void ConfigDocument::set(const std::string& assignment, const std::string& optio
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
     YAML::Node next = node[parts[i]];
     if (next.IsDefined() && !next.IsMap() && !next.IsNull()) {
-      throw InputError({place, 0, path}, fmt::format("'{}' is a value, so it has no key below it.", parts[i]));
+      const std::string where =
+          next.Mark().is_null() ? own.file : fmt::format("{}:{}", own.file, next.Mark().line + 1);
+      throw InputError({place, 0, path},
+                       fmt::format("'{}' is a value in {}, so it has no key below it.", parts[i], where));
     }
     if (!next.IsMap()) {
       node[parts[i]] = YAML::Node(YAML::NodeType::Map);
@@ -203,7 +209,7 @@ void ConfigDocument::set(const std::string& assignment, const std::string& optio
 
 // Takes out `extends` and merges what it names; `depth` files extend each other already.
 std::shared_ptr<ConfigDocument> ConfigDocument::read(const std::filesystem::path& file, int depth) {
-  auto document = std::make_shared<ConfigDocument>(read_file(file), file.string());
+  auto document = std::make_shared<ConfigDocument>(read_document(file), file.string());
   document->own.folder = file.parent_path();
   const YAML::Node base_name = document->root["extends"];
   if (!base_name.IsDefined()) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/core/error.h"
+#include "sim/core/yaml_size.h"
 
 namespace epsim {
 namespace {
@@ -43,6 +44,7 @@ std::string json_of(const YAML::Node& node) {
 
 std::string yaml_to_json(const std::string& yaml, const std::string& name) {
   try {
+    check_yaml_size(yaml, name);
     return json_of(YAML::Load(yaml));
   } catch (const YAML::Exception& e) {
     throw InputError({name, 1 + e.mark.line, ""}, "this is not YAML: " + e.msg + ".");

@@ -3,38 +3,81 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "sim/core/error.h"
 #include "sim/core/fingerprint.h"
+#include "sim/core/input_file.h"
 
 namespace epsim {
 
 namespace fs = std::filesystem;
 
-std::string read_file(const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) {
-    throw InputError({file.string(), 0, ""}, "there is no such file.");
+namespace {
+
+// Gives the file's bytes to `take`, piece by piece.
+template <class Take>
+void read_pieces(const InputFileHandle& file, const std::string& name, Take take) {
+  std::string piece(std::size_t{1} << 20, '\0');
+  for (ssize_t got = 1; got > 0;) {
+    got = read(file.descriptor(), piece.data(), piece.size());
+    if (got < 0 && errno != EINTR) {
+      throw InputError({name, 0, ""}, fmt::format("the file cannot be read: {}.", std::strerror(errno)));
+    }
+    take(std::string_view(piece.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))));
+    got = got < 0 ? 1 : got;
   }
-  if (fs::is_directory(file, ignored)) {
-    throw InputError({file.string(), 0, ""}, "this is a folder, not a file.");
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& file, const Limit& most) {
+  const InputFileHandle in(file);
+  const InputPlace place{file.string(), 0, ""};
+  check_limit(most, in.bytes(), place);
+  std::string text;
+  text.reserve(static_cast<std::size_t>(in.bytes()));
+  read_pieces(in, place.file, [&](std::string_view piece) {
+    text.append(piece);
+    check_limit(most, std::ssize(text), place);  // it may grow meanwhile
+  });
+  return text;
+}
+
+void check_utf8(std::string_view text, const InputPlace& place) {
+  using namespace std::string_view_literals;
+  const bool marked = text.starts_with("\xFF\xFE"sv) || text.starts_with("\xFE\xFF"sv);
+  if (marked || text.find('\0') != std::string_view::npos) {
+    throw InputError(place, marked || text.starts_with("\0\0\xFE\xFF"sv)
+                                ? "the text is in UTF-16 or UTF-32; save it in UTF-8."
+                                : "this is no text in UTF-8: it has bytes of value 0.");
   }
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  if (!in) {
-    throw InputError({file.string(), 0, ""}, "the file cannot be read.");
-  }
-  return text.str();
+}
+
+std::string read_document(const fs::path& file) {
+  std::string text = read_file(file, limits::kDocumentBytes);
+  check_utf8(text, {file.string(), 0, ""});
+  return text;
 }
 
 InputFile describe_file(const fs::path& file) {
-  const std::string content = read_file(file);
+  const InputFileHandle in(file);
   Fingerprint hash;
-  hash.add(std::string_view(content));
-  return {fs::absolute(file).lexically_normal().string(), static_cast<std::int64_t>(content.size()), hash.hex()};
+  hash.add(static_cast<std::uint64_t>(in.bytes()));
+  std::int64_t bytes = 0;
+  read_pieces(in, file.string(), [&](std::string_view piece) {
+    bytes += std::ssize(piece);
+    for (const char c : piece) {
+      hash.add(static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
+    }
+  });
+  if (bytes != in.bytes()) {
+    throw InputError({file.string(), 0, ""}, "the file changes while it is read.");
+  }
+  return {fs::absolute(file).lexically_normal().string(), bytes, hash.hex()};
 }
 
 void write_file_atomically(const fs::path& file, const std::string& content) {

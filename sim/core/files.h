@@ -4,11 +4,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+
+#include "sim/core/limits.h"
 
 namespace epsim {
 
-// The whole file as text; InputError when it cannot be read.
-std::string read_file(const std::filesystem::path& file);
+// The whole file as text. Throws InputError when it is no regular file, cannot be read, or is larger than `most`.
+std::string read_file(const std::filesystem::path& file, const Limit& most = limits::kResultBytes);
+// As read_file(), of a document in UTF-8: one that is UTF-16, UTF-32 or no text is refused.
+std::string read_document(const std::filesystem::path& file);
+// Throws InputError where `text`, the start of a file, is UTF-16, UTF-32 or no text at all.
+void check_utf8(std::string_view text, const InputPlace& place);
 
 // A file that something was made from.
 struct InputFile {

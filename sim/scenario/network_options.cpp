@@ -8,6 +8,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "models/network/make_network.h"
+#include "sim/core/limits.h"
 #include "sim/scenario/model_sections.h"
 #include "sim/scenario/read_names.h"
 #include "sim/scenario/root_keys.h"
@@ -314,6 +315,7 @@ ClusterSection read_cluster_section(ConfigReader& root) {
   const std::string node = name_or_path(in, kClusterKeys["node"]);
   const int nodes = in.read<int>(kClusterKeys["nodes"]);
   NodeEntry entry = at_key(in, "node", [&] { return find_node(node); });
+  check_limit(limits::kGpus, product_of({nodes, entry.spec.gpus}), in.place("nodes"));
   ClusterSection out{{entry.spec, nodes}, {}, std::move(entry.compute), std::move(entry.network)};
   read_gpus_per_node(in, kClusterKeys["gpus_per_node"], out.cluster);
   out.cluster.validate();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/core/limits.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scenario/root_keys.h"
@@ -38,10 +39,15 @@ constexpr KeyTable kPoolKeys({
     {"serving", key::section(), key::by("the scenario's"), "Engine settings of this pool; keys as in `serving`."},
 });
 
+void check_gpus(const ConfigReader& in, int instances, const ClusterSpec& cluster) {
+  check_limit(limits::kGpus, product_of({instances, cluster.nodes, cluster.node.gpus}), in.place("instances"));
+}
+
 void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
   pool.instances = in.read<int>(kPoolKeys["instances"]);
   pool.cluster.nodes = in.read<int>(kPoolKeys["nodes"], s.cluster.nodes);
   read_gpus_per_node(in, kPoolKeys["gpus_per_node"], pool.cluster);
+  check_gpus(in, pool.instances, pool.cluster);
   pool.parallelism.gpus = pool.cluster.gpus();
   pool.parallelism.attention_tp = in.read<int>(kPoolKeys["attention_tp"], s.parallelism.attention_tp);
   in.check(pool.parallelism.attention_tp <= pool.cluster.node.gpus &&
@@ -135,6 +141,7 @@ DeploymentOptions read_deployment(ConfigReader& root, const Scenario& s) {
   const bool apart = in.has("prefill") || in.has("decode");
   if (!apart) {
     const int instances = in.read<int>(kDeploymentKeys["instances"]);
+    check_gpus(in, instances, s.cluster);
     if (instances > 1) {
       out.pools.push_back({InstanceRole::kWhole, instances, s.cluster, s.parallelism, s.memory, s.dispatch, s.serving});
     }

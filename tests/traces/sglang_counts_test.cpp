@@ -72,7 +72,7 @@ TEST_CASE("wrong contents are errors that say what was expected") {
            Row{start + "[[1,2,3,4],[10,0,20,null]]}", "not a number"},
            Row{start + "[[1,2,3,4],[10,0,20,\"5\"]]}", "not a number"},
            Row{start + "[[1,2,3,4],[10,0,20,NaN]]}", "not valid JSON"},
-           Row{start + "[[1,2,3,4],[10,0,20,1e999]]}", "not valid JSON"},
+           Row{start + "[[1,2,3,4],[10,0,20,1e999]]}", "beyond what 64 bits hold"},
            Row{start + "[[1,2,3,4],[10,0,20,-1]]}", "expert 3: the count -1 is not a finite number >= 0"},
            Row{start + "[[1,2,3,4],[10,0,20]]}", "layer row 1 has 3 experts; toy has 4"},
            Row{start + "[[1,2,3,4],[10,0,20,5,6]]}", "layer row 1 has 5 experts; toy has 4"},

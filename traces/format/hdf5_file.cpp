@@ -8,6 +8,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/error.h"
+#include "sim/core/input_file.h"
 
 namespace epsim {
 
@@ -50,6 +51,24 @@ Hdf5Type stored_type(hid_t dataset) {
 
 std::uint64_t Hdf5Dataset::row_size() const {
   return std::accumulate(shape_.begin() + 1, shape_.end(), std::uint64_t{1}, std::multiplies<>());
+}
+
+// Of a data set that a file claims to have: a row is within the limit, the whole counts in 63 bits, and the file holds
+// more than a hint of it. Deflate packs 1032 to 1; a data set without storage reads as zeros without end.
+void Hdf5Dataset::check_size() const {
+  constexpr std::int64_t kPackedAtMost = 4096, kNegligible = std::int64_t{16} << 20;
+  const auto whole = [](std::uint64_t n) { return static_cast<std::int64_t>(std::min<std::uint64_t>(n, INT64_MAX)); };
+  std::int64_t row = 1;
+  for (std::size_t axis = 1; axis < shape_.size(); ++axis) {
+    row = product_of({row, whole(shape_[axis])});
+  }
+  check_limit(limits::kRowValues, row, {file_, 0, name_});
+  const std::int64_t bytes = product_of({row, whole(rows()), 8});
+  const std::int64_t stored = whole(H5Dget_storage_size(handle_.id()));
+  if (bytes == INT64_MAX || bytes > std::max(kNegligible, product_of({stored, kPackedAtMost}))) {
+    fail(fmt::format("this claims {} rows of {} values and holds {} bytes; it is sparse, or damaged.", rows(), row,
+                     stored));
+  }
 }
 
 void Hdf5Dataset::fail(const std::string& problem) const { refuse(file_, name_, problem); }
@@ -97,9 +116,7 @@ Hdf5File Hdf5File::open(const std::filesystem::path& file) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   Hdf5File out;
   out.name_ = file.string();
-  if (!std::filesystem::exists(file)) {
-    refuse(out.name_, "", "there is no such file.");
-  }
+  check_input_file(file);
   const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   if (id < 0) {
     refuse(out.name_, "", fmt::format("this is no HDF5 file, or it is cut off or damaged: {}.", reason()));
@@ -192,6 +209,7 @@ Hdf5Dataset Hdf5File::dataset(const std::string& name, std::size_t rank) const {
   if (out.shape_.size() != rank) {
     refuse(name_, name, fmt::format("this has {} axes where {} are expected.", out.shape_.size(), rank));
   }
+  out.check_size();
   return out;
 }
 

@@ -50,10 +50,13 @@ class CountsHandler {
   bool string(std::string&) { return other(); }
   bool binary(std::vector<std::uint8_t>&) { return other(); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& e) {
+    constexpr int kNumberOverflow = 406;
     const std::string what = e.what();
     const std::size_t colon = what.find(": ");
-    input_.fail(fmt::format("this is not valid JSON, or it is cut off, at byte {}: {}.", position,
-                            what.substr(colon == std::string::npos ? 0 : colon + 2, kMaxReason)));
+    input_.fail(e.id == kNumberOverflow
+                    ? fmt::format("the number at byte {} is beyond what 64 bits hold: at most 1.8e308.", position)
+                    : fmt::format("this is not valid JSON, or it is cut off, at byte {}: {}.", position,
+                                  what.substr(colon == std::string::npos ? 0 : colon + 2, kMaxReason)));
   }
 
   void finish() const { input_check(steps_ > 0, "there is no table of counts under the key 'logical_count'."); }

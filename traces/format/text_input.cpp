@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/core/input_file.h"
+
 namespace epsim {
 
 namespace {
@@ -27,16 +29,12 @@ ByteInput::ByteInput(ByteInput&&) noexcept = default;
 ByteInput::~ByteInput() = default;
 
 ByteInput::ByteInput(const std::filesystem::path& file) : name_(file.string()), file_(std::make_unique<GzFile>()) {
-  if (!std::filesystem::exists(file)) {
-    throw InputError({name_, 0, ""}, "there is no such file.");
-  }
-  if (std::filesystem::is_directory(file)) {
-    throw InputError({name_, 0, ""}, "this is a folder, not a file.");
-  }
-  file_->handle = gzopen(file.c_str(), "rb");
+  InputFileHandle in(file);
+  file_->handle = gzdopen(in.descriptor(), "rb");
   if (file_->handle == nullptr) {
     throw InputError({name_, 0, ""}, "the file cannot be opened.");
   }
+  in.release();  // gzclose_r closes it
   gzbuffer(file_->handle, static_cast<unsigned>(kBufferBytes));
   buffer_.resize(kBufferBytes);
 }
@@ -83,6 +81,7 @@ bool LineReader::next(std::string_view& line) {
   if (c == ByteInput::kEnd) {
     return false;
   }
+  check_limit(limits::kTextLines, std::int64_t{number_} + 1, place());
   ++number_;
   for (; c != '\n' && c != ByteInput::kEnd; c = input_.next()) {
     if (text_.size() == max_line_) {

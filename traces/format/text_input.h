@@ -39,8 +39,8 @@ class ByteInput {
 
   const std::string& name() const { return name_; }
   // Line of the last byte given out, starting at 1.
-  int line() const { return line_; }
-  [[noreturn]] void fail(const std::string& problem) const { throw InputError({name_, line_, ""}, problem); }
+  int line() const { return static_cast<int>(line_ < INT32_MAX ? line_ : INT32_MAX); }
+  [[noreturn]] void fail(const std::string& problem) const { throw InputError({name_, line(), ""}, problem); }
 
  private:
   struct GzFile;
@@ -49,11 +49,12 @@ class ByteInput {
 
   std::string name_, buffer_;
   std::size_t position_ = 0, filled_ = 0;
-  int line_ = 1;
+  std::int64_t line_ = 1;
   std::unique_ptr<GzFile> file_;  // null: all of the input is in buffer_
 };
 
-// Lines without their LF or CR LF. A line longer than `max_line` bytes is an error: it is no text of ours.
+// Lines without their LF or CR LF. A line longer than `max_line` bytes is an error, it is no text of ours; so are more
+// lines than limits::kTextLines.
 class LineReader {
  public:
   static constexpr std::size_t kMaxLine = std::size_t{1} << 20;

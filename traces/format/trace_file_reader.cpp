@@ -12,7 +12,6 @@ namespace epsim {
 
 namespace {
 
-constexpr std::uint64_t kMaxRow = std::uint64_t{1} << 28;     // values in one row of a table that is read in blocks
 constexpr std::uint64_t kMaxColumn = std::uint64_t{1} << 27;  // rows of a column that is read whole
 
 int number(const Hdf5File& file, const std::string& name) {
@@ -40,11 +39,16 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 18;
 // "begin" was never called for a file of requests alone.
 bool has_routing(const Hdf5File& file) { return file.has("/loads") || file.has("/tokens"); }
 
-std::vector<std::int64_t> column(const Hdf5File& file, const std::string& name) {
-  const Hdf5Dataset set = file.dataset(name, 1);
+Hdf5Dataset column_of(const Hdf5File& file, const std::string& name) {
+  Hdf5Dataset set = file.dataset(name, 1);
   if (set.rows() > kMaxColumn) {
     set.fail("the column is longer than 2^27 rows.");
   }
+  return set;
+}
+
+std::vector<std::int64_t> column(const Hdf5File& file, const std::string& name) {
+  const Hdf5Dataset set = column_of(file, name);
   std::vector<std::int64_t> out(set.rows());
   set.read<std::int64_t>(0, set.rows(), out);
   return out;
@@ -106,7 +110,7 @@ void TraceFile::open_loads() {
   row_tokens_ = file_.dataset("/loads/tokens", 2);
   const std::vector<std::uint64_t>& shape = counts_->shape();
   if (shape[1] != static_cast<std::uint64_t>(info_.layers()) || shape[3] != static_cast<std::uint64_t>(info_.experts) ||
-      shape[2] < 1 || counts_->row_size() > kMaxRow) {
+      shape[2] < 1) {
     counts_->fail(fmt::format("the shape [{}][{}][{}][{}] is not [row][{} layers][source][{} experts].", shape[0],
                               shape[1], shape[2], shape[3], info_.layers(), info_.experts));
   }
@@ -229,26 +233,37 @@ Table TraceFile::table(const std::string& name) const {
 bool TraceFile::has_requests() const { return file_.has("/requests/arrival_ps"); }
 
 RequestTable TraceFile::requests() const {
-  const std::vector<std::int64_t> arrival = column(file_, "/requests/arrival_ps");
-  const std::vector<std::int64_t> input = column(file_, "/requests/input_tokens");
-  const std::vector<std::int64_t> output = column(file_, "/requests/output_tokens");
+  const Hdf5Dataset arrival = column_of(file_, "/requests/arrival_ps");
+  const Hdf5Dataset input = column_of(file_, "/requests/input_tokens");
+  const Hdf5Dataset output = column_of(file_, "/requests/output_tokens");
   RequestTable out;
   out.trace.source = file_.name();
-  if (input.size() != arrival.size() || output.size() != arrival.size()) {
+  const std::uint64_t count = arrival.rows();
+  if (input.rows() != count || output.rows() != count) {
     throw InputError({file_.name(), 0, "/requests"}, "its columns differ in length.");
   }
   const auto tokens = [](std::int64_t n) {
     return static_cast<std::int32_t>(std::clamp<std::int64_t>(n, 0, std::numeric_limits<std::int32_t>::max()));
   };
-  for (std::size_t i = 0; i < arrival.size(); ++i) {
-    out.trace.requests.push_back({Ticks{arrival[i]}, tokens(input[i]), tokens(output[i])});
+  constexpr std::uint64_t kAtOnce = 65536;
+  std::vector<std::int64_t> at(kAtOnce), in(kAtOnce), of(kAtOnce);
+  bool fine = true;  // validate() says which request is not: none is read after it
+  for (std::uint64_t first = 0; first < count && fine; first += kAtOnce) {
+    const std::uint64_t n = std::min(kAtOnce, count - first);
+    arrival.read<std::int64_t>(first, n, std::span(at).first(n));
+    input.read<std::int64_t>(first, n, std::span(in).first(n));
+    output.read<std::int64_t>(first, n, std::span(of).first(n));
+    for (std::size_t i = 0; i < n; ++i) {
+      out.trace.requests.push_back({Ticks{at[i]}, tokens(in[i]), tokens(of[i])});
+      fine = fine && at[i] >= 0 && in[i] > 0 && of[i] > 0;
+    }
   }
   out.trace.validate();
   if (file_.has("/requests/prefix_start")) {
     out.prefix_start = column(file_, "/requests/prefix_start");
     out.prefix_blocks = column(file_, "/requests/prefix_blocks");
     out.block_tokens = number(file_, "prefix_block_tokens");
-    if (out.prefix_start.size() != arrival.size() + 1 || out.prefix_start.front() != 0 ||
+    if (out.prefix_start.size() != count + 1 || out.prefix_start.front() != 0 ||
         out.prefix_start.back() != static_cast<std::int64_t>(out.prefix_blocks.size()) ||
         !std::is_sorted(out.prefix_start.begin(), out.prefix_start.end())) {
       throw InputError({file_.name(), 0, "/requests/prefix_start"}, "these are no offsets into prefix_blocks.");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/core/files.h"
+#include "sim/core/input_file.h"
 #include "traces/format/csv.h"
 #include "traces/import/formats.h"
 
@@ -28,7 +29,11 @@ using LayerKey = std::pair<std::int64_t, int>;  // iteration, layer
 }
 
 nlohmann::json parse_json(const std::filesystem::path& file, const std::string& text) {
-  nlohmann::json out = nlohmann::json::parse(text, nullptr, false);
+  const auto shallow = [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+    check_limit(limits::kDepth, depth, {file.string(), 0, ""});
+    return true;
+  };
+  nlohmann::json out = nlohmann::json::parse(text, shallow, false);
   if (!out.is_object()) {
     refuse(file, "this is not valid JSON, or no object.");
   }
@@ -46,11 +51,12 @@ int stated(const std::filesystem::path& file, const nlohmann::json& meta, const 
 // One rank's file in the safetensors layout: 8 bytes with the size of a JSON header, the header, the data.
 class RankFile {
  public:
-  RankFile(std::filesystem::path file, int experts) : file_(std::move(file)), in_(file_, std::ios::binary) {
+  RankFile(std::filesystem::path file, int experts) : file_(std::move(file)) {
+    const auto file_size = static_cast<std::uint64_t>(check_input_file(file_));
+    in_.open(file_, std::ios::binary);
     std::string size(8, '\0');
     in_.read(size.data(), 8);
     const std::uint64_t header_size = little_endian(size.data(), 8);
-    const std::uint64_t file_size = std::filesystem::file_size(file_);
     if (!in_ || header_size > kMaxHeader || header_size + 8 > file_size) {
       refuse(file_, "this is no safetensors file, or it is cut off.");
     }
@@ -116,7 +122,7 @@ bool recognises_trtllm(const std::filesystem::path& file, std::string_view) {
 void import_trtllm(const std::filesystem::path& file, const ImportOptions& options, TraceSink& sink) {
   const std::filesystem::path folder = std::filesystem::is_directory(file) ? file : file.parent_path();
   const std::filesystem::path meta_file = folder / "meta_info.json";
-  const nlohmann::json meta = parse_json(meta_file, read_file(meta_file));
+  const nlohmann::json meta = parse_json(meta_file, read_document(meta_file));
   const int experts = stated(meta_file, meta, "num_experts");
   std::vector<std::unique_ptr<RankFile>> ranks;
   for (int r = 0; std::filesystem::exists(folder / fmt::format("rank{}.safetensors", r)); ++r) {
@@ -137,7 +143,9 @@ void import_trtllm(const std::filesystem::path& file, const ImportOptions& optio
   const TraceInfo info =
       imported_info(folder, "trtllm", options, layers, experts, stated(meta_file, meta, "num_experts_per_token"));
   sink.begin(info, static_cast<int>(ranks.size()));
-  std::vector<double> row(layers.size() * ranks.size() * static_cast<std::size_t>(experts));
+  const std::int64_t row_values = product_of({std::ssize(layers), std::ssize(ranks), experts});
+  check_limit(limits::kRowValues, row_values, {folder.string(), 0, ""});
+  std::vector<double> row(static_cast<std::size_t>(row_values));
   std::vector<std::int64_t> tokens(ranks.size()), numbers;
   for (const auto& [iteration, its_layers] : iterations) {
     for (std::size_t i = 0; i < row.size(); i += static_cast<std::size_t>(experts)) {
