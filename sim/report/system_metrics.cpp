@@ -1,6 +1,8 @@
 // What the system under a service does: KV memory, transfers, new plans, lost hardware, links.
+#include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "sim/report/bottleneck.h"
@@ -201,6 +203,32 @@ void add_links(MetricRows& rows) {
   add_bottleneck(rows, Direction::kCombine, "combine", {"As for dispatch.", "As for dispatch.", "As for dispatch."});
 }
 
+// Mean over maximum of the bytes of all links of a kind and direction, weights that moved included; undefined where nothing
+// went over them.
+double link_balance(Run r, std::string_view kind, std::string_view direction) {
+  double sum = 0, most = 0, count = 0;
+  for (const LinkTotals& link : r.detail.links) {
+    if (link.name.find(kind) != std::string::npos && link.name.ends_with(direction)) {
+      sum += link.bytes.count();
+      most = std::max(most, link.bytes.count());
+      ++count;
+    }
+  }
+  return most > 0 ? sum / count / most : kUndefined;
+}
+
+void add_link_balance(MetricRows& rows) {
+  add_rows(rows, "balancedness",
+           {{"nic_sent_balance", "", "Mean / maximum over NICs of the bytes sent in the run, of tokens and weights.",
+             kThreeDigits, kHigher, [](Run r) { return link_balance(r, ".nic", ".out"); }},
+            {"nic_received_balance", "", "The same of bytes received.", kThreeDigits, kHigher,
+             [](Run r) { return link_balance(r, ".nic", ".in"); }},
+            {"gpu_sent_balance", "", "The same over GPUs' ports inside nodes, sent.", kThreeDigits, kHigher,
+             [](Run r) { return link_balance(r, ".port", ".out"); }},
+            {"gpu_received_balance", "", "The same over GPUs' ports inside nodes, received.", kThreeDigits, kHigher,
+             [](Run r) { return link_balance(r, ".port", ".in"); }}});
+}
+
 // Bytes that NICs sent.
 double sent_between_nodes(Run r) {
   double sum = 0;
@@ -232,7 +260,8 @@ void add_conservation(MetricRows& rows) {
 }  // namespace
 
 void add_system_metrics(MetricRows& rows) {
-  for (const auto part : {add_kv_pool, add_kv_traffic, add_rebalance, add_lost_gpus, add_links, add_conservation}) {
+  for (const auto part :
+       {add_kv_pool, add_kv_traffic, add_rebalance, add_lost_gpus, add_link_balance, add_links, add_conservation}) {
     part(rows);
   }
 }

@@ -174,6 +174,19 @@ std::string balancedness_line(const RunSummary& run) {
                                                worst, f("balancedness_lowest_step"), f("balancedness_planned")));
 }
 
+// Of what exchanges and moved weights put on the ports, as balancedness is of what GPUs compute.
+std::string exchange_balance_line(const RunSummary& run) {
+  std::string text;
+  for (const auto& [links, name] : {std::pair{"NICs", "nic"}, std::pair{"GPU ports", "gpu"}}) {
+    const std::string sent = fmt::format("{}_sent_balance", name), received = fmt::format("{}_received_balance", name);
+    if (!std::isnan(run.number(sent))) {
+      text += fmt::format("{}{}: sent {}, received {}", text.empty() ? "mean / max over " : "; ", links,
+                          shown(run, sent), shown(run, received));
+    }
+  }
+  return text.empty() ? "" : captioned("exchanged", text);
+}
+
 std::string link_line(const RunSummary& run) {
   if (run.text("link_name").empty()) {
     return "";
@@ -361,8 +374,8 @@ std::string run_detail(const RunSummary& run, TableStyle style) {
                      (own.empty() ? "" : captioned("its own", printable(own))) + plan +
                          (sharing.empty() ? "" : captioned("shared rows", printable(sharing))),
                      requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
-                     origins_line(run), balancedness_line(run), link_line(run), kv_lines(run), rebalance_line(run),
-                     regroup_line(run), memory_line(run));
+                     origins_line(run), balancedness_line(run) + exchange_balance_line(run), link_line(run),
+                     kv_lines(run), rebalance_line(run), regroup_line(run), memory_line(run));
 }
 
 std::string conclusion_text(const Comparison& runs) {
