@@ -116,6 +116,9 @@ void PolicyPricer::fill_layer(int l) {
   }
   model_.stats().load(l, work_.tokens, layer_.experts, 1.0);
   model_.shared_after(layer_.experts, shared_);
+  if (profile_.dispatches_shared) {  // then they are among the routed ones
+    shared_.assign(shared_.size(), {});
+  }
   player_.set_layer(0, l,
                     {.layer = layer_,
                      .experts = then_,
@@ -134,11 +137,7 @@ StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks)
     by_rank.push_back(batch.tokens());
   }
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.costs().parallelism());
-  ranks_ = model_.ranks();
-  for (RankCost& rank : ranks_) {
-    rank.shared = profile_.dispatches_shared ? TickCost{} : rank.shared;  // then it is among the routed ones
-  }
-  player_.set_ranks(0, ranks_, ranks_);
+  player_.set_ranks(0, model_.ranks(), model_.ranks());
   for (int l = 0; l < model_.costs().model().moe_layers(); ++l) {
     decide(at.number, l);
     price_exchanges();

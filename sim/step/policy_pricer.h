@@ -57,7 +57,6 @@ class PolicyPricer final : public StepPricer {
   DecisionWork work_;
   bool planned_ = true;
   MoeLayerCost layer_;
-  std::vector<RankCost> ranks_;
   std::vector<TickCost> shared_;  // [DP rank]
   PriceRow first_, then_, copy_;  // [GPU]
 };
