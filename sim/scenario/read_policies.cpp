@@ -157,6 +157,7 @@ PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, cons
   if (entry.expert_groups != ExpertGroups::kUnknown) {
     in.preset<int>("num_groups", s.model.expert_groups);
   }
+  out.copies_take_kv = in.read<bool>(kEntryKeys["copies_take_kv"]);  // a plug-in takes what is left as its own
   out.placement = entry.make(in);
   out.ceiling = entry.ceiling;
   if (per_step != nullptr) {
@@ -176,7 +177,6 @@ PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, cons
     out.rebalance =
         std::make_shared<const RebalanceOptions>(read_rebalance(in.section(kEntryKeys["rebalance"]), layer_time));
   }
-  out.copies_take_kv = in.read<bool>(kEntryKeys["copies_take_kv"]);
   in.finish();
   return out;
 }
