@@ -8,7 +8,7 @@
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
-#include "sim/core/yaml_size.h"
+#include "sim/core/config_size.h"
 
 namespace epsim {
 namespace {

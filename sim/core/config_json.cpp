@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/core/error.h"
-#include "sim/core/yaml_size.h"
+#include "sim/core/config_size.h"
 
 namespace epsim {
 namespace {

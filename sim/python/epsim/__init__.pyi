@@ -278,6 +278,10 @@ class Run(_Result):
     remade_moved_gib: Optional[float]  # GiB
     remade_reloaded_gib: Optional[float]  # GiB
     remaking_s: Optional[float]  # s
+    nic_sent_balance: Optional[float]  # 
+    nic_received_balance: Optional[float]  # 
+    gpu_sent_balance: Optional[float]  # 
+    gpu_received_balance: Optional[float]  # 
     link_name: str  # text
     link_utilisation_share: Optional[float]  # share
     dispatch_bottleneck_link: str  # text

@@ -1,4 +1,4 @@
-#include "sim/core/yaml_size.h"
+#include "sim/core/config_size.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
