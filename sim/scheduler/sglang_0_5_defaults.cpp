@@ -7,6 +7,8 @@
 #include <iterator>
 #include <limits>
 
+#include "sim/scheduler/sglang_knobs.h"
+
 namespace epsim {
 namespace {
 

@@ -12,6 +12,7 @@
 #include "policies/replica_choice/polling_weights.h"
 #include "sim/domain/affinity.h"
 #include "sim/domain/placement.h"
+#include "tests/policies/grace_support.h"
 #include "tests/policies/support.h"
 #include "tests/support/routing_window.h"
 
@@ -26,6 +27,7 @@ using epsim::LoadWindow;
 using epsim::PlacementPlan;
 using epsim::Seed;
 using epsim::WeightedRule;
+namespace test = epsim::test;
 using Ints = std::vector<int>;
 
 namespace {
