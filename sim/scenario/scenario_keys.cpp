@@ -27,6 +27,7 @@ namespace {
 
 constexpr SameKeys kSameKeys[] = {{"plan_loads", "loads"},
                                   {"loads.windows[]", "loads"},
+                                  {"loads.mix[]", "loads"},
                                   {"deployment.decode", "deployment.prefill"},
                                   {"deployment.prefill.serving", "serving"},
                                   {"deployment.prefill.dispatch", "dispatch"},

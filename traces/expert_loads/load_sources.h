@@ -42,8 +42,9 @@ std::string problem_of(const LoadWindow& window, const MoeSpec& model);
 // The same keys, and how steps vary. variation sampled: counts of each step are drawn around the window's mean mix; none:
 // the mean mix every step; replay: steps as the kind has them itself, for a trace_file row s of the trace in step s, over
 // again after the last. overdispersion, of sampled steps: variance of a count over the binomial one.
-// Or the key `windows` alone, a list of such sections, each with `for`: how long its loads hold (the last one's hold
-// on). read_load_window() then gives the mean mix over that time, without batches.
+// Or a list of such sections alone: `windows`, each with `for`, how long its loads hold (the last one's hold on), or `mix`,
+// each with its `share` of the tokens, one number or one `every` so often. read_load_window() then gives the mean mix over
+// that time, without batches, and tokens that tell experts used together where all sources have some.
 std::unique_ptr<ExpertLoadSource> make_load_source(ConfigReader& in, const MoeSpec& model, Seed seed);
 
 }  // namespace epsim
