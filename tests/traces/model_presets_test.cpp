@@ -11,6 +11,7 @@
 #include "traces/format/statistics.h"
 #include "traces/routing_model/presets.h"
 #include "traces/routing_model/routing_law.h"
+#include "traces/routing_model/token_kinds.h"
 
 namespace epsim {
 namespace {
@@ -36,6 +37,39 @@ TEST_CASE("every preset reads, and says where it comes from and what it assumes"
     CHECK(test::contains(std::string(entry.yaml.substr(0, entry.yaml.find("format:"))), "#"));
   }
   CHECK(test::contains(test::message([] { routing_preset("deepseek-r1-prefil"); }), "deepseek-r1-prefill"));
+}
+
+// Windows differ in how hot experts are, by 9 % here. Which go together is a property of the model: of all pairs, those
+// of one kind are the same ones, whatever the window.
+TEST_CASE("experts that go together in one window do so in another") {
+  RoutingModel m = routing_preset("olmoe");
+  REQUIRE(m.drift > 0);
+  REQUIRE(m.kinds > 1);
+  const auto kinds_in = [&](std::uint64_t window) {
+    m.window = window;
+    const RoutingLaw law(m);
+    const TokenKinds kinds(law);
+    std::vector<bool> preferred;
+    std::vector<float> rates(static_cast<std::size_t>(law.experts()), 1.0F), weights(rates.size());
+    for (int l = 0; l < law.layers(); ++l) {
+      for (int k = 0; k < m.kinds; ++k) {
+        kinds.weights(l, static_cast<std::size_t>(k), rates, weights);
+        const float mean = std::accumulate(weights.begin(), weights.end(), 0.0F) / static_cast<float>(weights.size());
+        for (const float w : weights) {
+          preferred.push_back(w > mean);
+        }
+      }
+    }
+    return preferred;
+  };
+  const std::vector<bool> one = kinds_in(1), two = kinds_in(2);
+  const auto preferred = std::count(one.begin(), one.end(), true);
+  int same = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    same += one[i] && two[i] ? 1 : 0;
+  }
+  CHECK(preferred > std::ssize(one) / 5);  // about one in three
+  CHECK(same > 0.95 * static_cast<double>(preferred));
 }
 
 double mean_gini(const RoutingLaw& law) {

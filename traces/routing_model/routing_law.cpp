@@ -47,6 +47,7 @@ RoutingLaw::RoutingLaw(RoutingModel model)
       stride_((static_cast<std::size_t>(model_.experts) + kWide - 1) / kWide * kWide),
       factors_(static_cast<std::size_t>(model_.factors + model_.fitted_factors)),
       popularity_(model_.layers.size() * static_cast<std::size_t>(model_.experts)),
+      lasting_popularity_(popularity_),
       log_share_(model_.layers.size() * stride_, kNoShare),
       slope_(model_.layers.size() * stride_, 0.0F),
       loadings_(model_.layers.size() * stride_ * factors_, 0.0F),
@@ -60,8 +61,12 @@ RoutingLaw::RoutingLaw(RoutingModel model)
 }
 
 std::span<const double> RoutingLaw::popularity(int l) const {
-  const auto width = static_cast<std::size_t>(model_.experts);
-  return {popularity_.data() + static_cast<std::size_t>(l) * width, width};
+  return std::span(popularity_).subspan(static_cast<std::size_t>(l) * static_cast<std::size_t>(experts()), experts());
+}
+
+std::span<const double> RoutingLaw::lasting_popularity(int l) const {
+  return std::span(lasting_popularity_)
+      .subspan(static_cast<std::size_t>(l) * static_cast<std::size_t>(experts()), experts());
 }
 
 // No expert gets more than every token.
@@ -75,23 +80,28 @@ void RoutingLaw::drift_to_window(int l, std::span<double> shares) const {
   std::copy(moved.begin(), moved.end(), shares.begin());
 }
 
+// They sum to 1, but for rounding in the file and for what a drift caps.
+void RoutingLaw::keep_shares(int l, std::span<const double> shares, std::vector<double>& to) const {
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::transform(shares.begin(), shares.end(),
+                 to.begin() + static_cast<std::ptrdiff_t>(l) * static_cast<std::ptrdiff_t>(model_.experts),
+                 [sum](double share) { return share / sum; });
+}
+
 void RoutingLaw::set_popularity(int l) {
   const LayerRouting& layer = model_.layers[l];
   std::vector<double> shares = layer.shares;
   if (shares.empty()) {
     shares = deal_shares(shares_of_curve(layer.curve, model_.experts), model_, layer);
   }
+  keep_shares(l, shares, lasting_popularity_);
   if (model_.drift > 0) {
     drift_to_window(l, shares);
   }
-  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);  // 1, but for rounding in the file
-  for (double& s : shares) {
-    s /= sum;
-  }
-  std::copy(shares.begin(), shares.end(),
-            popularity_.begin() + static_cast<std::ptrdiff_t>(l) * static_cast<std::ptrdiff_t>(model_.experts));
-  for (std::size_t e = 0; e < shares.size(); ++e) {
-    log_share_[at(l) + e] = shares[e] > 0 ? static_cast<float>(std::log(shares[e])) : kNoShare;
+  keep_shares(l, shares, popularity_);
+  const std::span<const double> kept = popularity(l);
+  for (std::size_t e = 0; e < kept.size(); ++e) {
+    log_share_[at(l) + e] = kept[e] > 0 ? static_cast<float>(std::log(kept[e])) : kNoShare;
   }
 }
 

@@ -33,6 +33,8 @@ class RoutingLaw {
 
   // Shares of layer l, summing to 1: the mean over topics.
   std::span<const double> popularity(int l) const;
+  // The same before this window's drift.
+  std::span<const double> lasting_popularity(int l) const;
   // Mean variance of ln(share) at unit variance of the topic's coordinates.
   float spread(int l) const { return spread_[l]; }
 
@@ -45,13 +47,14 @@ class RoutingLaw {
  private:
   std::size_t at(int l) const { return static_cast<std::size_t>(l) * stride_; }
   void set_popularity(int l);
+  void keep_shares(int l, std::span<const double> shares, std::vector<double>& to) const;
   void drift_to_window(int l, std::span<double> shares) const;
   void set_loadings(int l);
   void calibrate(int l);
 
   RoutingModel model_;
   std::size_t stride_, factors_;
-  std::vector<double> popularity_;  // [layer][experts]
+  std::vector<double> popularity_, lasting_popularity_;  // [layer][experts]
   std::vector<float> log_share_;    // [layer][stride]
   std::vector<float> slope_;        // [layer][stride] mean correction per variance of the topic's coordinates
   std::vector<float> loadings_;     // [layer][stride / kWide][factor][kWide], times sigma

@@ -15,10 +15,10 @@ constexpr double kMostOfAKind = 0.9;    // of a kind's tokens that an expert sho
 constexpr int kScalings = 30;           // each halves the misfit and more
 
 // Which kinds each expert belongs to, [kind][expert]: dealt in a random order to the kinds with the least popularity so
-// far, to as many as it takes for no expert to be needed by nearly every token of a kind.
-std::vector<bool> homes(std::span<const float> shares, std::span<const double> popularity, int top_k, std::size_t kinds,
-                        RandomStream& random) {
-  const std::size_t width = shares.size();
+// far, to as many as it takes for no expert to be needed by nearly every token of a kind. By the popularity that all
+// windows have in common: dealt by a window's own, experts would go together with others in each.
+std::vector<bool> homes(std::span<const double> popularity, int top_k, std::size_t kinds, RandomStream& random) {
+  const std::size_t width = popularity.size();
   std::vector<std::size_t> order(width), by_load(kinds);
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t i = order.size(); i > 1; --i) {
@@ -33,7 +33,8 @@ std::vector<bool> homes(std::span<const float> shares, std::span<const double> p
     std::stable_sort(by_load.begin(), by_load.end(), [&](std::size_t a, std::size_t b) { return load[a] < load[b]; });
     for (std::size_t i = 0; i < count; ++i) {
       home[by_load[i] * width + e] = true;
-      load[by_load[i]] += static_cast<double>(shares[e]) / static_cast<double>(count);
+      load[by_load[i]] +=
+          static_cast<double>(race_rate(static_cast<float>(popularity[e] * top_k))) / static_cast<double>(count);
     }
   }
   return home;
@@ -93,7 +94,7 @@ TokenKinds::TokenKinds(const RoutingLaw& law)
     }
     RandomStream random(Seed{law.model().pattern_seed}, "model.kinds",
                         static_cast<std::uint64_t>(law.model().layers[l].number));
-    const std::vector<bool> home = homes(shares, law.popularity(l), law.top_k(), kinds_, random);
+    const std::vector<bool> home = homes(law.lasting_popularity(l), law.top_k(), kinds_, random);
     // Preferences have two values, of mean 0 and variance 1 over the kinds.
     const double own = std::sqrt(static_cast<double>(kinds_) - 1);
     for (std::size_t i = 0; i < rows.size(); ++i) {
