@@ -3,20 +3,16 @@
 #include <tbb/global_control.h>
 
 #include <chrono>
-#include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
-#include "sim/app/capacity_launch.h"
-#include "sim/app/capacity_request.h"
 #include "sim/app/command_line.h"
-#include "sim/app/inputs.h"
 #include "sim/app/results_folder.h"
 #include "sim/core/files.h"
 #include "sim/report/capacity_report.h"
-#include "sim/report/folder_report.h"
 #include "sim/report/format.h"
 #include "sim/study/job_runner.h"
+#include "sim/verbs/capacity_folder.h"
+#include "sim/verbs/capacity_request.h"
 
 namespace epsim::app {
 
@@ -25,8 +21,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr StoreKind kCapacityStore{"capacity study", "study.json", "answers"};
-constexpr int kCapacityFormat = 1;  // of study.json
 constexpr int kInfeasible = 3;
 
 void print_answer(const std::string& progress, const CapacityDesign& design, int instances, const CapacityAnswer& a) {
@@ -75,52 +69,35 @@ class SearchProgress {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
-void write_text_file(const fs::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  if (!out.flush()) {
-    throw RunFailed(fmt::format("{} cannot be written.", file.string()));
-  }
-}
-
-// What an earlier answer in the folder left for its deployment.
-std::vector<fs::path> hand_over_files(const fs::path& folder) {
-  std::vector<fs::path> out;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "recommended.yaml" || name == "launch.sh" || name == "leaderworkerset.yaml" ||
-        name.starts_with("experts-")) {
-      out.push_back(entry.path());
+// The options that were given, as the request takes them.
+CapacityWords words_of(const po::variables_map& values) {
+  CapacityWords out;
+  for (const auto& [name, value] : values) {
+    if (const auto* word = boost::any_cast<std::string>(&value.value())) {
+      out[name] = {*word};
+    } else if (const auto* words = boost::any_cast<std::vector<std::string>>(&value.value())) {
+      out[name] = *words;
     }
+  }
+  if (values["quick"].as<bool>()) {
+    out["quick"] = {};
   }
   return out;
-}
-
-void write_capacity(const fs::path& folder, const CapacityPlan& plan, const CapacityQuestion& question) {
-  for (const fs::path& file : hand_over_files(folder)) {
-    fs::remove(file);
-  }
-  for (const ResultTable& table : {candidates_table(plan), deployments_table(plan), prices_table(plan), what_ifs_table(plan)}) {
-    write_text_file(folder / (table.name + ".csv"), table_csv(table));
-  }
-  write_text_file(folder / "capacity.json", capacity_json(plan, EPSIM_VERSION));
-  if (plan.feasible) {
-    const CapacityOption& chosen = plan.study.options[plan.order.front()];
-    write_text_file(folder / "recommended.yaml", scenario_of(question, chosen));
-    for (const auto& [name, content] : launch_files(question, chosen)) {
-      write_text_file(folder / name, content);
-    }
-  }
 }
 
 int capacity(const po::variables_map& values) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
-  const CapacityRequest request = read_capacity_request(values);
-  nlohmann::ordered_json manifest = manifest_head(kCapacityFormat);
-  manifest["question"] = capacity_request_json(request);
-  const std::string text = document_text(manifest);
-  const ResultsFolder results(values, request.name,
+  std::string name = "capacity";
+  std::optional<Config> file;
+  if (values.count("file") > 0) {
+    const fs::path path = shipped_file(values["file"].as<std::string>());
+    file = Config::from_file(path);
+    name = path.stem().string() + "-capacity";
+  }
+  const CapacityRequest request = read_capacity_request(words_of(values), file);
+  const std::string text = capacity_manifest(request);
+  const ResultsFolder results(values, name,
                               [&](const fs::path& earlier) { return holds_study(earlier, kCapacityStore, text); });
   const JobStore store(results.path(), kCapacityStore, text, values["overwrite"].as<bool>());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
@@ -134,24 +111,14 @@ int capacity(const po::variables_map& values) {
     control.on_found = [&](const std::vector<CapacityPool>& pools) { progress.found(pools); };
   }
   CapacityPlan plan;
-  plan.model = request.question.model;
-  plan.demand = request.demand;
-  plan.asked_rate = request.asked_rate;
-  plan.rate = request.question.rate;
-  plan.most_usd_per_hour = request.most_usd_per_hour;
-  plan.most_watts = request.most_watts;
-  plan.slo = request.question.options.slo;
-  plan.prices = request.prices;
   try {
-    plan.study = search_capacity(request.question, control);
-    check_cheapest(plan, request.question, control);
+    plan = plan_capacity(request, control);
   } catch (const StudyInterrupted&) {
     std::cout << fmt::format("interrupted: finished runs are kept in {}; the same command goes on from there\n",
                              results.path().string());
     return kInterrupted;
   }
   write_capacity(store.path(), plan, request.question);
-  write_text_file(store.path() / "report.html", report_of(store.path(), EPSIM_VERSION));
   results.publish();
   std::cout << fmt::format("capacity: {} for {}, SLO {}\n\n", plan.model, plan.demand, name_of(plan.slo))
             << capacity_text(plan)
@@ -159,6 +126,39 @@ int capacity(const po::variables_map& values) {
                            results.path().string());
   json.print(read_file((store.path() / "capacity.json").string()));
   return plan.feasible ? 0 : kInfeasible;
+}
+
+void add_capacity_options(po::options_description& options) {
+  const auto word = [] { return po::value<std::string>(); };
+  const auto words = [] { return po::value<std::vector<std::string>>(); };
+  options.add_options()("model", word(), "epsim list models, or a Hugging Face config.json")(
+      "rate", word(), "requests/s to serve, as in 20/s")(
+      "concurrency", word(), "requests in flight in its place: a rate by how long the SLO lets each take")(
+      "times", word(), "the rate, or a trace's, times this")(
+      "input-tokens", word(), "of each request")("output-tokens", word(), "of each request")(
+      "growth", word(), "share by which demand may grow, as in 0.3; default 0")(
+      "spare", word(), "instances of each pool that may fail with the SLO still held; default 0")(
+      "slo", word(), "as for epsim goodput: 'ttft.p99<2s,tpot.p99<50ms'")("ttft", word(),
+                                                                          "p99=2s, mean=1s, or 2s: a "
+                                                                          "bound of each request")(
+      "tpot", word(), "likewise, for the gap between tokens")("e2e", word(),
+                                                              "likewise, for "
+                                                              "whole requests")(
+      "budget", word(), "the most that nodes may cost, as in 400usd/h")(
+      "power", word(), "the most that nodes may draw, as in 200kW")("price", words(), "NODE=31.6usd/h; repeatable")(
+      "terms", word(), "of prices: on_demand (default), capacity_block, 1y, 3y, ownership")(
+      "kwh", word(), "price of power on top, as in 0.12usd/kWh; default 0")(
+      "seeds", word(), "under which the recommended deployment's highest rate is searched; default 3")(
+      "quick", po::bool_switch(), "fewer designs and shorter runs, for a first answer");
+  po::options_description space("what is searched");
+  space.add_options()("nodes", word(), "kinds of node, separated by commas; default AWS's with A100 to B200")(
+      "sizes", word(), "nodes of an instance; default 1,2,4,8")(
+      "attention-tp", word(), "GPUs of an attention DP rank; default 1,8")("engines", word(), "default sglang")(
+      "dtypes", word(), "of weights; default auto: fp8 where the GPU has it")(
+      "modes", word(), "together, apart (prefill and decode); default both")("policies", word(),
+                                                                             "default contiguous,base,eplb,craft")(
+      "vary", words(), "key=a,b of the scenario, as for epsim sweep; repeatable")("max-nodes", word(), "default 128");
+  options.add(space);
 }
 
 }  // namespace

@@ -63,6 +63,10 @@ void add_scenario_options(po::options_description& options) {
       "seed", po::value<std::string>(), "seed of every random stream; short for --set seed=N");
 }
 
+std::vector<std::string> assignments_of(const po::variables_map& values) {
+  return values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
+}
+
 void print_warnings(const Scenario& scenario) {
   std::vector<std::string> told = scenario.warnings;
   for (const PolicyChoice& policy : scenario.policies) {
@@ -75,16 +79,6 @@ void print_warnings(const Scenario& scenario) {
   for (const std::string& warning : told) {
     std::cerr << "warning: " << warning << "\n";
   }
-}
-
-std::filesystem::path shipped_file(const std::string& name) {
-  std::error_code none;
-  if (std::filesystem::exists(name, none)) {
-    return name;
-  }
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
-  const std::filesystem::path shipped = program.parent_path().parent_path() / "share/epsim" / name;
-  return std::filesystem::exists(shipped, none) ? shipped : std::filesystem::path(name);
 }
 
 Config open_scenario(const po::variables_map& values) {

@@ -9,6 +9,7 @@
 
 #include "sim/app/output.h"
 #include "sim/core/config.h"
+#include "sim/core/files.h"
 #include "sim/core/interrupt.h"
 #include "sim/scenario/scenario.h"
 
@@ -50,11 +51,10 @@ std::optional<boost::program_options::variables_map> parse_words(const std::vect
 
 // Options of every verb that reads a scenario: --set (repeatable), --seed.
 void add_scenario_options(boost::program_options::options_description& options);
+// The values of --set, if any.
+std::vector<std::string> assignments_of(const boost::program_options::variables_map& values);
 // The scenario's warnings, on standard error.
 void print_warnings(const Scenario& scenario);
-// `name`, or, where there is no such file or folder, that of the installed share/epsim: "experiments/quickstart/..."
-// works from any folder.
-std::filesystem::path shipped_file(const std::string& name);
 // The scenario file, a shipped one where there is none of that name, with its overrides applied.
 Config open_scenario(const boost::program_options::variables_map& values);
 

@@ -11,7 +11,6 @@
 #include "sim/app/command_line.h"
 #include "sim/app/gain_variants.h"
 #include "sim/app/goodput_options.h"
-#include "sim/app/inputs.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
 #include "sim/core/files.h"
@@ -20,6 +19,7 @@
 #include "sim/report/goodput_writer.h"
 #include "sim/report/run_info.h"
 #include "sim/scheduler/engines.h"
+#include "sim/study/study_manifest.h"
 
 namespace epsim::app {
 

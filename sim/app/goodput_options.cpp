@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
 #include "sim/study/goodput.h"
@@ -80,21 +79,6 @@ GoodputOptions read_goodput_options(const po::variables_map& values) {
   }
   validate(o);
   return o;
-}
-
-nlohmann::ordered_json goodput_options_json(const GoodputOptions& o) {
-  return {{"k", o.k},
-          {"sensitivity", o.sensitivity},
-          {"sensitivity_of_first_seed", o.sensitivity_of_first_seed},
-          {"min_completed", o.min_completed},
-          {"tolerance", o.tolerance},
-          {"warmup_share", o.warmup_share},
-          {"drain_share", o.drain_share},
-          {"max_drift", o.max_drift},
-          {"min_requests_ratio", o.min_requests_ratio},
-          {"slo", name_of(o.slo)},
-          {"rates", o.rates},
-          {"branches", o.branches}};
 }
 
 }  // namespace epsim::app

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <boost/program_options.hpp>
-#include <nlohmann/json_fwd.hpp>
 
 #include "sim/study/goodput_result.h"
 
@@ -14,8 +13,5 @@ void add_goodput_options(boost::program_options::options_description& options);
 
 // Their values, checked. Throws InputError, naming the option.
 GoodputOptions read_goodput_options(const boost::program_options::variables_map& values);
-
-// Every option, for the description of a folder's inputs.
-nlohmann::ordered_json goodput_options_json(const GoodputOptions& options);
 
 }  // namespace epsim::app

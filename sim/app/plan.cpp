@@ -5,22 +5,18 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
-#include "policies/plan_formats.h"
 #include "sim/app/command_line.h"
-#include "sim/app/plan_explain.h"
-#include "sim/app/plan_report.h"
-#include "sim/app/plan_request.h"
 #include "sim/core/files.h"
+#include "sim/verbs/plan_explain.h"
+#include "sim/verbs/plan_report.h"
+#include "sim/verbs/plan_request.h"
 
 namespace epsim::app {
 
 namespace po = boost::program_options;
 
 namespace {
-
-constexpr const char* kOwnFormat = "epsim";
 
 // JSON is YAML, so the reader of scenarios reads requests too; but a file that says it is JSON must be JSON, with the
 // line of its mistake.
@@ -61,27 +57,8 @@ Config open_request(const po::variables_map& values) {
   return Config::from_file(name);
 }
 
-// Which layers of the model the request's layers are; without a model they are taken to be all.
-ModelLayers model_layers(const PlanRequest& request) {
-  if (request.model) {
-    return {request.model->moe_layer_numbers(), request.model->layers};
-  }
-  ModelLayers out{std::vector<int>(static_cast<std::size_t>(request.load.layers())), request.load.layers()};
-  std::iota(out.numbers.begin(), out.numbers.end(), 0);
-  return out;
-}
-
-std::string checked_format(const std::string& format) {
-  std::vector<std::string> known = engine_formats();
-  known.insert(known.begin(), kOwnFormat);
-  if (std::find(known.begin(), known.end(), format) == known.end()) {
-    throw InputError({"", 0, "--format"}, unknown_name("format", format, known));
-  }
-  return format;
-}
-
 int plan_request(const po::variables_map& values) {
-  const std::string format = checked_format(values["format"].as<std::string>());
+  const std::string format = checked_plan_format(values["format"].as<std::string>());
   const bool explain = values["explain"].as<bool>(), to_file = values.count("output") > 0;
   const JsonOutput json(values);
   if (!to_file && !explain && !json.wanted()) {
@@ -94,8 +71,6 @@ int plan_request(const po::variables_map& values) {
   const PlanRequest request = read_plan_request(open_request(values));
   const PlacementPlan plan = make_plan(request);
   const PlanFigures figures = plan_figures(plan, request);
-  const std::string own = plan_json(plan, request, figures);
-  const std::string text = format == kOwnFormat ? own : export_plan(plan, model_layers(request), format);
   if (explain) {
     std::cout << explain_plan(plan, request, figures) << "\n";
   }
@@ -103,9 +78,9 @@ int plan_request(const po::variables_map& values) {
     std::cout << plan_summary(plan, request, figures);
   }
   if (target) {
-    target->write(text, "plan");
+    target->write(plan_file(plan, request, figures, format), "plan");
   }
-  json.print(own);
+  json.print(plan_json(plan, request, figures));
   return 0;
 }
 
@@ -115,7 +90,7 @@ int plan_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   add_file_output(options, "file for the plan, - for standard output");
   add_json_option(options, "slots, balancedness, memory and moves by layer or GPU, as a plan file");
-  options.add_options()("format", po::value<std::string>()->default_value(kOwnFormat),
+  options.add_options()("format", po::value<std::string>()->default_value(kOwnPlanFormat),
                         "epsim, or the file of an engine: sglang, trtllm, vllm, vllm-ascend")(
       "explain", po::bool_switch(), "show layer by layer why; then -o may be left out");
   const auto values = parse_words(

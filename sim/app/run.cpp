@@ -11,7 +11,6 @@
 
 #include "sim/app/command_line.h"
 #include "sim/app/gain_variants.h"
-#include "sim/app/inputs.h"
 #include "sim/app/recordings.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
@@ -24,6 +23,7 @@
 #include "sim/report/writer.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/job_runner.h"
+#include "sim/study/study_manifest.h"
 
 namespace epsim::app {
 

@@ -7,13 +7,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/inputs.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
 #include "sim/core/fingerprint.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/store_json.h"
+#include "sim/study/study_manifest.h"
 
 namespace epsim::app {
 namespace {

@@ -2,12 +2,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <fstream>
 #include <iostream>
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/error.h"
-#include "traces/commands/trace_commands.h"
 
 namespace epsim::app {
 
@@ -31,16 +29,6 @@ void print_trace_help() {
     std::cout << fmt::format("  {:<9} {}\n", verb.name, verb.summary);
   }
   std::cout << "\n`epsim trace <what> --help` explains each. The format is described in traces/FORMAT.md.\n";
-}
-
-bool is_hdf5(const std::string& file) {
-  if (!std::filesystem::is_regular_file(file)) {
-    return false;  // a folder may be a recording; the reader refuses the rest
-  }
-  std::ifstream in(file, std::ios::binary);
-  char magic[8] = {};
-  in.read(magic, 8);
-  return in.gcount() == 8 && std::string_view(magic, 8) == std::string_view("\x89HDF\r\n\x1a\n", 8);
 }
 
 }  // namespace
@@ -100,16 +88,6 @@ std::string argument(const po::variables_map& values, const std::string& name, c
     throw InputError({}, fmt::format("name {}; --help shows how.", what));
   }
   return values[name].as<std::string>();
-}
-
-OpenedTrace::OpenedTrace(const std::string& file, const std::string& format, const ImportOptions& import)
-    : path_(file) {
-  if (is_hdf5(file)) {
-    return;
-  }
-  folder_.emplace("epsim-trace-");
-  path_ = *folder_ / "trace.h5";
-  trace_import(file, format, import, path_);
 }
 
 int trace_verb(const std::vector<std::string>& words) {

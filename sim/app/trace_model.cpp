@@ -2,18 +2,12 @@
 #include <fmt/format.h>
 
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "sim/app/trace_verbs.h"
-#include "sim/core/files.h"
 #include "traces/format/trace_file.h"
 #include "traces/routing_model/compare.h"
-#include "traces/routing_model/fit.h"
-#include "traces/routing_model/model_load_source.h"
 #include "traces/routing_model/presets.h"
-#include "traces/routing_model/routing_law.h"
-#include "traces/routing_model/token_sampler.h"
 
 namespace epsim::app {
 
@@ -45,18 +39,6 @@ std::string comparison_json(const ProfileComparison& compared, const TraceProfil
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-// Of `epsim trace generate --rows`.
-void check_row_plan(const RoutingLaw& law, const RowPlan& plan) {
-  const std::int64_t row = product_of({law.layers(), plan.sources, law.experts()});
-  check_limit(limits::kRowValues, row, {"", 0, "sources"});
-  check_limit(limits::kTraceValues, product_of({plan.steps, row}), {"", 0, "rows"});
-  check_limit({"tokens of a source in a row", kMostTokens}, plan.tokens, {"", 0, "tokens-per-row"});
-}
-
-RoutingModel model_or_preset(const std::string& name) {
-  return std::filesystem::exists(name) ? read_routing_model(std::filesystem::path(name)) : routing_preset(name);
-}
-
 }  // namespace
 
 int trace_fit_words(const std::vector<std::string>& words) {
@@ -77,14 +59,9 @@ int trace_fit_words(const std::vector<std::string>& words) {
   const FileOutput out(*values);
   const std::string file = argument(*values, "trace", "the trace to fit");
   const OpenedTrace opened(file, recording_format(*values), import_options(*values));
-  TraceCollector collector;
-  TraceFile(opened.path()).copy_to(collector);
-  RoutingFitOptions fit;
-  fit.name = (*values)["name"].as<std::string>();
-  if (fit.name.empty()) {
-    fit.name = std::filesystem::path(file).stem().string();
-  }
-  out.write(to_yaml(collector.fit(fit)), "model");
+  const std::string name = (*values)["name"].as<std::string>();
+  out.write(to_yaml(trace_fit(opened.path(), name.empty() ? std::filesystem::path(file).stem().string() : name)),
+            "model");
   return 0;
 }
 
@@ -106,36 +83,17 @@ int trace_generate_words(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  const bool rows = values->count("rows") > 0, tokens = values->count("tokens") > 0;
-  if (rows == tokens) {
-    throw InputError({}, "say what to generate: either --rows N or --tokens N.");
-  }
-  const std::filesystem::path out = hdf5_output(*values);
-  const RoutingLaw law(model_or_preset(argument(*values, "model", "a model file or a preset")));
-  const auto seed = static_cast<Seed>((*values)["seed"].as<std::uint64_t>());
-  const auto positive = [&](const char* name, std::int64_t value) {
-    if (value < 1) {
-      throw InputError({"", 0, name}, fmt::format("{} is less than 1.", value));
+  GenerateRequest request{.model = argument(*values, "model", "a model file or a preset")};
+  for (const auto& [option, number] : {std::pair{"rows", &request.rows}, {"tokens", &request.tokens}}) {
+    if (values->count(option) > 0) {
+      *number = (*values)[option].as<std::int64_t>();
     }
-    return value;
-  };
-  const std::int64_t wanted = rows ? positive("rows", (*values)["rows"].as<std::int64_t>())
-                                   : positive("tokens", (*values)["tokens"].as<std::int64_t>());
-  if (rows) {
-    const RowPlan plan{.first_step = 0,
-                       .steps = wanted,
-                       .sources = static_cast<int>(positive("sources", (*values)["sources"].as<int>())),
-                       .tokens = positive("tokens-per-row", (*values)["tokens-per-row"].as<std::int64_t>())};
-    check_row_plan(law, plan);
-    TraceFileWriter writer(out);
-    generate_loads(law, plan, seed, writer);
-    writer.commit();
-  } else {
-    check_limit(limits::kTraceValues, product_of({wanted, law.layers(), law.top_k()}), {"", 0, "tokens"});
-    TraceFileWriter writer(out);
-    generate_tokens(law, {.first_sequence = 0, .tokens = wanted}, seed, writer);
-    writer.commit();
   }
+  request.sources = (*values)["sources"].as<int>();
+  request.tokens_per_row = (*values)["tokens-per-row"].as<std::int64_t>();
+  request.seed = static_cast<Seed>((*values)["seed"].as<std::uint64_t>());
+  const std::filesystem::path out = hdf5_output(*values);
+  trace_generate(request, out);
   std::cout << "trace: " << out.string() << "\n";
   return 0;
 }

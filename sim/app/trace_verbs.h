@@ -2,14 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/app/command_line.h"
-#include "sim/core/files.h"
-#include "traces/import/importer.h"
+#include "traces/commands/trace_commands.h"
 
 namespace epsim::app {
 
@@ -32,17 +29,5 @@ ImportOptions import_options(const boost::program_options::variables_map& values
 // Whole numbers separated by commas; none when the option is absent.
 std::vector<int> number_list(const boost::program_options::variables_map& values, const char* option);
 std::int64_t whole_number(const std::string& text, const std::string& option);
-
-// A trace as a file in our format: the file itself, or, for another program's recording, an import of it in a temporary
-// folder that lasts as long as the object.
-class OpenedTrace {
- public:
-  OpenedTrace(const std::string& file, const std::string& format, const ImportOptions& import);
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-  std::optional<TemporaryFolder> folder_;  // of the import
-};
 
 }  // namespace epsim::app

@@ -7,7 +7,6 @@
 #include <iostream>
 
 #include "sim/app/command_line.h"
-#include "sim/app/inputs.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/served_guard.h"
 #include "sim/app/served_run.h"
@@ -16,6 +15,7 @@
 #include "sim/report/folder_report.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
+#include "sim/study/study_manifest.h"
 
 namespace epsim::app {
 

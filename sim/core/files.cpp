@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 
@@ -78,6 +79,36 @@ InputFile describe_file(const fs::path& file) {
     throw InputError({file.string(), 0, ""}, "the file changes while it is read.");
   }
   return {fs::absolute(file).lexically_normal().string(), bytes, hash.hex()};
+}
+
+fs::path program_file() {
+  // The kernel's list of mapped files: "from-to flags offset device inode path", addresses in hexadecimal.
+  const auto here = reinterpret_cast<std::uintptr_t>(&program_file);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t from = 0, to = 0;
+    const char* end = line.data() + line.size();
+    const char* dash = std::from_chars(line.data(), end, from, 16).ptr;
+    const std::size_t path = line.find('/');
+    if (dash != end && std::from_chars(dash + 1, end, to, 16).ec == std::errc() && from <= here && here < to &&
+        path != std::string::npos && fs::exists(line.substr(path))) {
+      return line.substr(path);
+    }
+  }
+  return "/proc/self/exe";  // its file was replaced meanwhile
+}
+
+fs::path shipped_file(const std::string& name) {
+  std::error_code none;
+  if (fs::exists(name, none)) {
+    return name;
+  }
+  for (fs::path above = program_file().parent_path(); above != above.root_path(); above = above.parent_path()) {
+    if (const fs::path shipped = above / "share/epsim" / name; fs::exists(shipped, none)) {
+      return shipped;
+    }
+  }
+  return name;
 }
 
 void write_file_atomically(const fs::path& file, const std::string& content) {

@@ -26,6 +26,12 @@ struct InputFile {
 // Throws InputError when the file cannot be read.
 InputFile describe_file(const std::filesystem::path& file);
 
+// The file that this code was loaded from: the program `epsim`, or the Python module.
+std::filesystem::path program_file();
+// `name`, or, where there is no such file or folder, that below share/epsim of a folder above program_file():
+// "experiments/quickstart/..." works from any folder.
+std::filesystem::path shipped_file(const std::string& name);
+
 // Writes to a temporary name beside `file`, then renames. Throws RunFailed when the disk does not take it.
 void write_file_atomically(const std::filesystem::path& file, const std::string& content);
 

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/app/plan_report.h"
-#include "sim/app/plan_request.h"
 #include "sim/core/rng.h"
+#include "sim/verbs/plan_report.h"
+#include "sim/verbs/plan_request.h"
 #include "tests/support/eplb_reference.h"
 
 namespace {
@@ -14,10 +14,10 @@ namespace {
 using nlohmann::json;
 
 json planned(const json& request) {
-  const epsim::app::PlanRequest read =
-      epsim::app::read_plan_request(epsim::Config::from_text(request.dump(), "request.json"));
-  const epsim::PlacementPlan plan = epsim::app::make_plan(read);
-  return json::parse(epsim::app::plan_json(plan, read, epsim::app::plan_figures(plan, read)));
+  const epsim::PlanRequest read =
+      epsim::read_plan_request(epsim::Config::from_text(request.dump(), "request.json"));
+  const epsim::PlacementPlan plan = epsim::make_plan(read);
+  return json::parse(epsim::plan_json(plan, read, epsim::plan_figures(plan, read)));
 }
 
 }  // namespace

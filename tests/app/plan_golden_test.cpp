@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/app/plan_report.h"
-#include "sim/app/plan_request.h"
+#include "sim/verbs/plan_report.h"
+#include "sim/verbs/plan_request.h"
 #include "tests/app/process.h"
 #include "tests/support/eplb_golden.h"
 
@@ -31,9 +31,9 @@ void check_plan(const json& golden, const json& plan, bool stable) {
 }
 
 json plan_in_process(const std::string& text) {
-  const epsim::app::PlanRequest request = epsim::app::read_plan_request(epsim::Config::from_text(text, "request.json"));
-  const epsim::PlacementPlan plan = epsim::app::make_plan(request);
-  return json::parse(epsim::app::plan_json(plan, request, epsim::app::plan_figures(plan, request)));
+  const epsim::PlanRequest request = epsim::read_plan_request(epsim::Config::from_text(text, "request.json"));
+  const epsim::PlacementPlan plan = epsim::make_plan(request);
+  return json::parse(epsim::plan_json(plan, request, epsim::plan_figures(plan, request)));
 }
 
 json plan_by_program(const TempDir& dir, const std::string& text) {

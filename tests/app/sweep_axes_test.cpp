@@ -1,11 +1,11 @@
-#include "sim/app/sweep_axes.h"
+#include "sim/verbs/sweep_axes.h"
 
 #include <doctest/doctest.h>
 
 #include "sim/core/error.h"
 #include "tests/support/errors.h"
 
-namespace epsim::app {
+namespace epsim {
 
 template <class Call>
 void check_refused(Call call, std::initializer_list<const char*> says) {
@@ -66,4 +66,4 @@ TEST_CASE("points: the first axis changes slowest") {
   CHECK(values_at(axes, 5) == Values{"2", "z"});
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -123,7 +123,8 @@ const std::vector<IncludeRule>& include_rules() {
       {"traces/expert_loads", {"sim/core", "sim/domain", "traces/format", "traces/routing_model"}},
       {"traces/import", {"sim/core", "traces/format"}},
       {"traces/export", {"sim/core", "traces/format"}},
-      {"traces/commands", {"sim/core", "sim/domain", "traces/format", "traces/import", "traces/export"}},
+      {"traces/commands",
+       {"sim/core", "sim/domain", "traces/format", "traces/routing_model", "traces/import", "traces/export"}},
       {"models/profile", {"sim/core", "sim/domain"}},
       {"models/catalogue", {"sim/core", "sim/domain", "models/profile"}},
       {"models/memory", {"sim/core", "sim/domain"}},
@@ -149,6 +150,9 @@ const std::vector<IncludeRule>& include_rules() {
       {"sim/reproduce",
        {"sim/core", "sim/domain", "traces", "models", "policies", "sim/scenario", "sim/step", "sim/cluster",
         "sim/study", "sim/report"}},
+      {"sim/verbs",
+       {"sim/core", "sim/domain", "traces", "models", "policies", "sim/scheduler", "sim/scenario", "sim/step",
+        "sim/cluster", "sim/study", "sim/report"}},
   };
   return rules;
 }

@@ -10,6 +10,11 @@
 #include "sim/core/error.h"
 #include "traces/export/exporter.h"
 #include "traces/format/statistics.h"
+#include "traces/routing_model/fit.h"
+#include "traces/routing_model/model_load_source.h"
+#include "traces/routing_model/presets.h"
+#include "traces/routing_model/routing_law.h"
+#include "traces/routing_model/token_sampler.h"
 
 namespace epsim {
 
@@ -197,6 +202,28 @@ class Slicer {
   std::int64_t first_row_ = 0, rows_ = 0, first_token_ = 0, tokens_ = 0;
 };
 
+bool is_hdf5(const std::string& file) {
+  if (!std::filesystem::is_regular_file(file)) {
+    return false;  // a folder may be a recording; the reader refuses the rest
+  }
+  std::ifstream in(file, std::ios::binary);
+  char magic[8] = {};
+  in.read(magic, 8);
+  return in.gcount() == 8 && std::string_view(magic, 8) == std::string_view("\x89HDF\r\n\x1a\n", 8);
+}
+
+// Of `epsim trace generate --rows`.
+void check_row_plan(const RoutingLaw& law, const RowPlan& plan) {
+  const std::int64_t row = product_of({law.layers(), plan.sources, law.experts()});
+  check_limit(limits::kRowValues, row, {"", 0, "sources"});
+  check_limit(limits::kTraceValues, product_of({plan.steps, row}), {"", 0, "rows"});
+  check_limit({"tokens of a source in a row", kMostTokens}, plan.tokens, {"", 0, "tokens-per-row"});
+}
+
+RoutingModel model_or_preset(const std::string& name) {
+  return std::filesystem::exists(name) ? read_routing_model(std::filesystem::path(name)) : routing_preset(name);
+}
+
 }  // namespace
 
 std::string trace_summary(const TraceFile& trace, const std::string& title, int width) {
@@ -312,6 +339,51 @@ void trace_slice(const std::filesystem::path& from, const TraceSlice& slice, con
   const TraceFile trace(from);
   TraceFileWriter writer(to);
   Slicer(trace, slice, writer).run();
+  writer.commit();
+}
+
+OpenedTrace::OpenedTrace(const std::string& file, const std::string& format, const ImportOptions& import)
+    : path_(file) {
+  if (is_hdf5(file)) {
+    return;
+  }
+  folder_.emplace("epsim-trace-");
+  path_ = *folder_ / "trace.h5";
+  trace_import(file, format, import, path_);
+}
+
+RoutingModel trace_fit(const std::filesystem::path& from, const std::string& name) {
+  TraceCollector collector;
+  TraceFile(from).copy_to(collector);
+  return collector.fit({.name = name});
+}
+
+void trace_generate(const GenerateRequest& request, const std::filesystem::path& to) {
+  if (request.rows.has_value() == request.tokens.has_value()) {
+    throw InputError({}, "say what to generate: either --rows N or --tokens N.");
+  }
+  const RoutingLaw law(model_or_preset(request.model));
+  const auto positive = [](const char* name, std::int64_t value) {
+    if (value < 1) {
+      throw InputError({"", 0, name}, fmt::format("{} is less than 1.", value));
+    }
+    return value;
+  };
+  if (request.rows) {
+    const RowPlan plan{.first_step = 0,
+                       .steps = positive("rows", *request.rows),
+                       .sources = static_cast<int>(positive("sources", request.sources)),
+                       .tokens = positive("tokens-per-row", request.tokens_per_row)};
+    check_row_plan(law, plan);
+    TraceFileWriter writer(to);
+    generate_loads(law, plan, request.seed, writer);
+    writer.commit();
+    return;
+  }
+  const std::int64_t tokens = positive("tokens", *request.tokens);
+  check_limit(limits::kTraceValues, product_of({tokens, law.layers(), law.top_k()}), {"", 0, "tokens"});
+  TraceFileWriter writer(to);
+  generate_tokens(law, {.first_sequence = 0, .tokens = tokens}, request.seed, writer);
   writer.commit();
 }
 

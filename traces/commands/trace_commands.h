@@ -1,14 +1,18 @@
-// What `epsim trace` does with trace files, as functions: look, import, cut, convert.
+// What `epsim trace` does with trace files, as functions: look, import, cut, convert, fit, generate.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/core/files.h"
+#include "sim/core/rng.h"
 #include "traces/format/trace_file.h"
 #include "traces/import/importer.h"
+#include "traces/routing_model/routing_model.h"
 
 namespace epsim {
 
@@ -39,5 +43,31 @@ struct TraceSlice {
 // The table of sequences stays, with first_row, num_tokens and positions (first_token_pos, last_token_pos) as they now
 // are. Requests are kept whole. Throws InputError when nothing is left, or a layer is not in the trace.
 void trace_slice(const std::filesystem::path& from, const TraceSlice& slice, const std::filesystem::path& to);
+
+// A trace as a file in our format: the file itself, or, for another program's recording, an import of it in a temporary
+// folder that lasts as long as the object.
+class OpenedTrace {
+ public:
+  OpenedTrace(const std::string& file, const std::string& format, const ImportOptions& import);
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  std::optional<TemporaryFolder> folder_;  // of the import
+};
+
+// Fits a routing model to a trace in our format.
+RoutingModel trace_fit(const std::filesystem::path& from, const std::string& name);
+
+struct GenerateRequest {
+  std::string model;                   // a model file, or the name of a preset
+  std::optional<std::int64_t> rows{};  // load rows, or else single tokens: exactly one of the two
+  std::optional<std::int64_t> tokens{};
+  int sources = 8;                     // source ranks of a row
+  std::int64_t tokens_per_row = 4096;  // of each source
+  Seed seed{1};
+};
+// Writes a trace drawn from a routing model. Throws InputError.
+void trace_generate(const GenerateRequest& request, const std::filesystem::path& to);
 
 }  // namespace epsim

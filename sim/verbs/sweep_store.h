@@ -14,7 +14,7 @@
 #include "sim/core/files.h"
 #include "sim/report/sweep_table.h"
 
-namespace epsim::app {
+namespace epsim {
 
 // What became of one point. Nothing in it depends on time, threads or the order in which points were run.
 struct SweepPoint {
@@ -38,4 +38,4 @@ class UnchangedInputs {
   std::vector<InputFile> seen_;  // as they are now
 };
 
-}  // namespace epsim::app
+}  // namespace epsim

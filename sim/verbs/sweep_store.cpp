@@ -1,4 +1,4 @@
-#include "sim/app/sweep_store.h"
+#include "sim/verbs/sweep_store.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "sim/core/error.h"
 #include "sim/study/store_json.h"
 
-namespace epsim::app {
+namespace epsim {
 
 namespace {
 
@@ -95,4 +95,4 @@ void UnchangedInputs::check(const SweepPoint& point) {
   }
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

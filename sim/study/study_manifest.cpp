@@ -1,16 +1,16 @@
-#include "sim/app/inputs.h"
+#include "sim/study/study_manifest.h"
 
 #include <nlohmann/json.hpp>
 
 #include "sim/core/files.h"
 #include "sim/core/fingerprint.h"
 
-namespace epsim::app {
+namespace epsim {
 
 using Json = nlohmann::ordered_json;
 
 Json manifest_head(int format) {
-  return {{"format", format}, {"epsim_version", EPSIM_VERSION}, {"program_hash", describe_file("/proc/self/exe").hash}};
+  return {{"format", format}, {"epsim_version", EPSIM_VERSION}, {"program_hash", describe_file(program_file()).hash}};
 }
 
 Json scenario_manifest(int format, const Scenario& scenario, const std::vector<std::string>& assignments) {
@@ -29,10 +29,21 @@ Json scenario_manifest(int format, const Scenario& scenario, const std::vector<s
   return out;
 }
 
-std::vector<std::string> assignments_of(const boost::program_options::variables_map& values) {
-  return values.count("set") > 0 ? values["set"].as<std::vector<std::string>>() : std::vector<std::string>{};
+Json goodput_options_json(const GoodputOptions& o) {
+  return {{"k", o.k},
+          {"sensitivity", o.sensitivity},
+          {"sensitivity_of_first_seed", o.sensitivity_of_first_seed},
+          {"min_completed", o.min_completed},
+          {"tolerance", o.tolerance},
+          {"warmup_share", o.warmup_share},
+          {"drain_share", o.drain_share},
+          {"max_drift", o.max_drift},
+          {"min_requests_ratio", o.min_requests_ratio},
+          {"slo", name_of(o.slo)},
+          {"rates", o.rates},
+          {"branches", o.branches}};
 }
 
 std::string document_text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,24 +1,24 @@
-// What a run was made from, for the files that record it.
+// What the folder of a study records of its inputs, so that it goes on with no others.
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "sim/scenario/scenario.h"
+#include "sim/study/goodput_result.h"
 
-namespace epsim::app {
+namespace epsim {
 
-// What the folder of a study keeps of its inputs, so that it goes on with no others: the layout's number and the
-// program. Two builds of one version may compute different figures: a study must not mix them.
+// The layout's number and the program: its version and the hash of the file that this code runs from, which is the
+// program `epsim` or the Python module. Two builds of one version may compute different figures.
 nlohmann::ordered_json manifest_head(int format);
 // The same, and a scenario with everything it reads; `assignments` are those of --set.
 nlohmann::ordered_json scenario_manifest(int format, const Scenario& scenario,
                                          const std::vector<std::string>& assignments);
-// The values of --set, if any.
-std::vector<std::string> assignments_of(const boost::program_options::variables_map& values);
+// Every option of a search.
+nlohmann::ordered_json goodput_options_json(const GoodputOptions& options);
 // As the text of a file.
 std::string document_text(const nlohmann::ordered_json& json);
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/app/sweep_point.h"
+#include "sim/verbs/sweep_point.h"
 
-namespace epsim::app {
+namespace epsim {
 
 struct SweepControl {
   bool overwrite = false;
@@ -39,4 +39,4 @@ bool holds_sweep(const std::filesystem::path& folder, const SweepRequest& reques
 // and when a file that a finished point read has changed, and what JobStore throws.
 SweepOutcome run_sweep(const SweepRequest& request, const std::filesystem::path& folder, const SweepControl& control);
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,4 +1,4 @@
-#include "sim/app/sweep_seeds.h"
+#include "sim/verbs/sweep_seeds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "sim/report/estimate.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 // A combination of the axes but `seed`.
@@ -98,4 +98,4 @@ std::optional<ResultTable> intervals_over_seeds(const SweepRequest& request, con
   return out;
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,4 +1,4 @@
-#include "sim/app/sweep_run.h"
+#include "sim/verbs/sweep_run.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,14 +7,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "sim/app/goodput_options.h"
-#include "sim/app/inputs.h"
-#include "sim/app/sweep_seeds.h"
 #include "sim/core/files.h"
 #include "sim/study/job_runner.h"
+#include "sim/study/study_manifest.h"
+#include "sim/verbs/sweep_seeds.h"
 #include "traces/format/hdf5_file.h"
 
-namespace epsim::app {
+namespace epsim {
 
 namespace fs = std::filesystem;
 
@@ -172,4 +171,4 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
   return out;
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/app/plan_request.h"
 #include "sim/domain/placement_plan.h"
+#include "sim/verbs/plan_request.h"
 
-namespace epsim::app {
+namespace epsim {
 
 struct PlanFigures {
   // balancedness of each layer under the loads that were planned from. `before`: experts in order without copies, what
@@ -25,7 +25,14 @@ PlanFigures plan_figures(const PlacementPlan& plan, const PlanRequest& request);
 // The plan file (policies/plan_formats.md).
 std::string plan_json(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures);
 
+// "epsim", or a format of an engine, which its own file has. Throws InputError that lists them.
+inline constexpr const char* kOwnPlanFormat = "epsim";
+std::string checked_plan_format(const std::string& format);
+// The plan as a file of that format.
+std::string plan_file(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures,
+                      const std::string& format);
+
 // One paragraph for the terminal.
 std::string plan_summary(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures);
 
-}  // namespace epsim::app
+}  // namespace epsim

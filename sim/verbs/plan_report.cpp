@@ -1,4 +1,4 @@
-#include "sim/app/plan_report.h"
+#include "sim/verbs/plan_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,13 +9,14 @@
 #include <numeric>
 
 #include "policies/plan_explanation.h"
+#include "policies/plan_formats.h"
 #include "policies/plan_io.h"
 #include "policies/rebalance/keep_in_place.h"
-#include "sim/app/plan_migration.h"
 #include "sim/domain/placement.h"
 #include "sim/report/format.h"
+#include "sim/verbs/plan_migration.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 // Experts in order; where they do not divide over the GPUs, the shares differ by one.
@@ -74,6 +75,16 @@ std::optional<double> moved_bytes(const PlanFigures& figures, const PlanRequest&
   return static_cast<double>(*figures.moved_copies) * request.expert_bytes->count();
 }
 
+// Which layers of the model the request's layers are; without a model they are taken to be all.
+ModelLayers model_layers(const PlanRequest& request) {
+  if (request.model) {
+    return {request.model->moe_layer_numbers(), request.model->layers};
+  }
+  ModelLayers out{std::vector<int>(static_cast<std::size_t>(request.load.layers())), request.load.layers()};
+  std::iota(out.numbers.begin(), out.numbers.end(), 0);
+  return out;
+}
+
 }  // namespace
 
 PlanFigures plan_figures(const PlacementPlan& plan, const PlanRequest& request) {
@@ -121,6 +132,21 @@ std::string plan_json(const PlacementPlan& plan, const PlanRequest& request, con
   return out + plan_maps_json(plan) + "\n}\n";
 }
 
+std::string checked_plan_format(const std::string& format) {
+  std::vector<std::string> known = engine_formats();
+  known.insert(known.begin(), kOwnPlanFormat);
+  if (std::find(known.begin(), known.end(), format) == known.end()) {
+    throw InputError({"", 0, "format"}, unknown_name("format", format, known));
+  }
+  return format;
+}
+
+std::string plan_file(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures,
+                      const std::string& format) {
+  return checked_plan_format(format) == kOwnPlanFormat ? plan_json(plan, request, figures)
+                                                       : export_plan(plan, model_layers(request), format);
+}
+
 std::string plan_summary(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures) {
   const auto fullest = *std::max_element(figures.experts_per_gpu.begin(), figures.experts_per_gpu.end());
   const double gib = request.expert_bytes ? to_gib(*request.expert_bytes) : 0;
@@ -141,4 +167,4 @@ std::string plan_summary(const PlacementPlan& plan, const PlanRequest& request, 
   return out + (moved ? fmt::format(" ({:.3f} GiB)\n", to_gib(Bytes(*moved))) : "\n");
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,4 +1,4 @@
-#include "sim/app/plan_explain.h"
+#include "sim/verbs/plan_explain.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 #include "sim/report/format.h"
 #include "sim/report/text_table.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 constexpr int kHottest = 3;  // experts named per layer: the copies of most layers, and 120 columns hold no more
@@ -96,4 +96,4 @@ std::string explain_plan(const PlacementPlan& plan, const PlanRequest& request, 
   return out;
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

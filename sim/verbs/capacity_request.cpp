@@ -1,39 +1,48 @@
-#include "sim/app/capacity_request.h"
+#include "sim/verbs/capacity_request.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <sstream>
 
 #include "models/catalogue/catalogue.h"
 #include "policies/registry.h"
-#include "sim/app/command_line.h"
-#include "sim/app/goodput_options.h"
-#include "sim/app/sweep_axes.h"
 #include "sim/core/files.h"
 #include "sim/core/quantity.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/load_point.h"
+#include "sim/study/study_manifest.h"
+#include "sim/verbs/sweep_axes.h"
 
-namespace epsim::app {
-
-namespace po = boost::program_options;
+namespace epsim {
 
 namespace {
 
+constexpr int kCapacityFormat = 1;      // of study.json
 constexpr double kPeak = 3600;         // seconds of a trace that the demand is taken from
 constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of a question
 constexpr double kMostNumber = 1e9;    // of any option, so that whole ones fit
 constexpr std::size_t kQuickRequests = 300;
 
-// Options by name, from the command line or else the file. What the command line overrides is read in the file, too, so
-// that finish() knows it.
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> out;
+  std::stringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    if (!word.empty()) {
+      out.push_back(word);
+    }
+  }
+  return out;
+}
+
+// Options by name, as the caller gave them or else the file. What the caller gives is read in the file, too, so that
+// finish() knows it.
 class Given {
  public:
-  Given(const po::variables_map& values, const std::optional<Config>& file) : values_(values) {
+  Given(const CapacityWords& words, const std::optional<Config>& file) : words_(words) {
     if (file) {
       file_ = file->root();
     }
@@ -41,17 +50,15 @@ class Given {
 
   std::optional<std::string> word(const std::string& name) {
     const auto in_file = file_ ? file_->maybe<std::string>(key(name)) : std::nullopt;
-    return values_.count(name) > 0 ? std::optional(values_[name].as<std::string>()) : in_file;
+    return own(name) != nullptr ? std::optional(own(name)->front()) : in_file;
   }
   std::vector<std::string> list(const std::string& name, const std::string& fallback) {
     const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
-    return values_.count(name) > 0 ? split_list(values_[name].as<std::string>())
-                                   : in_file.value_or(split_list(fallback));
+    return own(name) != nullptr ? split_list(own(name)->front()) : in_file.value_or(split_list(fallback));
   }
   std::vector<std::string> repeated(const std::string& name) {
     const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
-    return values_.count(name) > 0 ? values_[name].as<std::vector<std::string>>()
-                                   : in_file.value_or(std::vector<std::string>{});
+    return own(name) != nullptr ? *own(name) : in_file.value_or(std::vector<std::string>{});
   }
   // At least `least`.
   double number(const std::string& name, double fallback, double least = 0) {
@@ -110,6 +117,10 @@ class Given {
   }
 
  private:
+  const std::vector<std::string>* own(const std::string& name) const {
+    const auto found = words_.find(name);
+    return found != words_.end() ? &found->second : nullptr;
+  }
   static std::string key(std::string name) {
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
@@ -128,7 +139,7 @@ class Given {
     }
   }
 
-  const po::variables_map& values_;
+  const CapacityWords& words_;
   std::optional<ConfigReader> file_;
 };
 
@@ -309,51 +320,11 @@ void read_space(Given& given, CapacityRequest& out) {
 
 }  // namespace
 
-void add_capacity_options(po::options_description& options) {
-  const auto word = [] { return po::value<std::string>(); };
-  const auto words = [] { return po::value<std::vector<std::string>>(); };
-  options.add_options()("model", word(), "epsim list models, or a Hugging Face config.json")(
-      "rate", word(), "requests/s to serve, as in 20/s")(
-      "concurrency", word(), "requests in flight in its place: a rate by how long the SLO lets each take")(
-      "times", word(), "the rate, or a trace's, times this")(
-      "input-tokens", word(), "of each request")("output-tokens", word(), "of each request")(
-      "growth", word(), "share by which demand may grow, as in 0.3; default 0")(
-      "spare", word(), "instances of each pool that may fail with the SLO still held; default 0")(
-      "slo", word(), "as for epsim goodput: 'ttft.p99<2s,tpot.p99<50ms'")("ttft", word(),
-                                                                          "p99=2s, mean=1s, or 2s: a "
-                                                                          "bound of each request")(
-      "tpot", word(), "likewise, for the gap between tokens")("e2e", word(),
-                                                              "likewise, for "
-                                                              "whole requests")(
-      "budget", word(), "the most that nodes may cost, as in 400usd/h")(
-      "power", word(), "the most that nodes may draw, as in 200kW")("price", words(), "NODE=31.6usd/h; repeatable")(
-      "terms", word(), "of prices: on_demand (default), capacity_block, 1y, 3y, ownership")(
-      "kwh", word(), "price of power on top, as in 0.12usd/kWh; default 0")(
-      "seeds", word(), "under which the recommended deployment's highest rate is searched; default 3")(
-      "quick", po::bool_switch(), "fewer designs and shorter runs, for a first answer");
-  po::options_description space("what is searched");
-  space.add_options()("nodes", word(), "kinds of node, separated by commas; default AWS's with A100 to B200")(
-      "sizes", word(), "nodes of an instance; default 1,2,4,8")(
-      "attention-tp", word(), "GPUs of an attention DP rank; default 1,8")("engines", word(), "default sglang")(
-      "dtypes", word(), "of weights; default auto: fp8 where the GPU has it")(
-      "modes", word(), "together, apart (prefill and decode); default both")("policies", word(),
-                                                                             "default contiguous,base,eplb,craft")(
-      "vary", words(), "key=a,b of the scenario, as for epsim sweep; repeatable")("max-nodes", word(), "default 128");
-  options.add(space);
-}
-
-CapacityRequest read_capacity_request(const po::variables_map& values) {
-  std::optional<Config> file;
+CapacityRequest read_capacity_request(const CapacityWords& words, const std::optional<Config>& file) {
   CapacityRequest out;
-  out.name = "capacity";
-  if (values.count("file") > 0) {
-    const std::filesystem::path path = shipped_file(values["file"].as<std::string>());
-    file = Config::from_file(path);
-    out.name = path.stem().string() + "-capacity";
-  }
-  Given given(values, file);
+  Given given(words, file);
   CapacityQuestion& q = out.question;
-  out.quick = values["quick"].as<bool>();
+  out.quick = words.contains("quick");
   const auto model = given.word("model");
   if (!model) {
     throw InputError({"", 0, "model"}, "name the model, as in --model kimi-k2");
@@ -365,9 +336,8 @@ CapacityRequest read_capacity_request(const po::variables_map& values) {
   q.spare = given.whole("spare", 0, 0);
   q.policies = given.list("policies", out.quick ? std::string(experts_in_order().name) : "contiguous,base,eplb,craft");
   q.settings = given.scenario();
-  if (values.count("set") > 0) {
-    const auto& own = values["set"].as<std::vector<std::string>>();
-    q.settings.insert(q.settings.end(), own.begin(), own.end());
+  if (const auto own = words.find("set"); own != words.end()) {
+    q.settings.insert(q.settings.end(), own->second.begin(), own->second.end());
   }
   read_demand(given, out);
   q.most_nodes = given.whole("max-nodes", 128, 1);
@@ -392,20 +362,37 @@ CapacityRequest read_capacity_request(const po::variables_map& values) {
   return out;
 }
 
-nlohmann::ordered_json capacity_request_json(const CapacityRequest& request) {
+std::string capacity_manifest(const CapacityRequest& request) {
   const CapacityQuestion& q = request.question;
-  nlohmann::ordered_json out{{"model", q.model},
-                             {"rate", q.rate},
-                             {"settings", q.settings},
-                             {"options", goodput_options_json(q.options)},
-                             {"requests", {q.first_requests, q.most_requests}},
-                             {"seeds", q.seeds}};
-  out["files"] = nlohmann::ordered_json::array();
+  nlohmann::ordered_json asked{{"model", q.model},
+                               {"rate", q.rate},
+                               {"settings", q.settings},
+                               {"options", goodput_options_json(q.options)},
+                               {"requests", {q.first_requests, q.most_requests}},
+                               {"seeds", q.seeds}};
+  asked["files"] = nlohmann::ordered_json::array();
   for (const std::filesystem::path& file : input_files_of(q)) {
     const InputFile described = describe_file(file);
-    out["files"].push_back(described.name + " " + described.hash);
+    asked["files"].push_back(described.name + " " + described.hash);
   }
-  return out;
+  nlohmann::ordered_json out = manifest_head(kCapacityFormat);
+  out["question"] = std::move(asked);
+  return document_text(out);
 }
 
-}  // namespace epsim::app
+CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl& control) {
+  CapacityPlan plan;
+  plan.model = request.question.model;
+  plan.demand = request.demand;
+  plan.asked_rate = request.asked_rate;
+  plan.rate = request.question.rate;
+  plan.most_usd_per_hour = request.most_usd_per_hour;
+  plan.most_watts = request.most_watts;
+  plan.slo = request.question.options.slo;
+  plan.prices = request.prices;
+  plan.study = search_capacity(request.question, control);
+  check_cheapest(plan, request.question, control);
+  return plan;
+}
+
+}  // namespace epsim

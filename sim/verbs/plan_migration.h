@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "sim/app/plan_request.h"
 #include "sim/domain/placement_plan.h"
+#include "sim/verbs/plan_request.h"
 
-namespace epsim::app {
+namespace epsim {
 
 // The value of the plan file's key `migration` (policies/plan_formats.md). The request names a previous plan.
 std::string migration_json(const PlacementPlan& plan, const PlanRequest& request);
 
-}  // namespace epsim::app
+}  // namespace epsim

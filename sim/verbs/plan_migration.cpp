@@ -1,4 +1,4 @@
-#include "sim/app/plan_migration.h"
+#include "sim/verbs/plan_migration.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 
 #include "policies/rebalance/migration.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 std::string batches_json(const MigrationPlan& migration) {
@@ -56,4 +56,4 @@ std::string migration_json(const PlacementPlan& plan, const PlanRequest& request
       migration.staged_on_fullest_gpu, links_json(migration, request));
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace epsim::app {
+namespace epsim {
 
 inline constexpr std::size_t kMostSweepPoints = 100000;
 
@@ -28,4 +28,4 @@ void check_axes(const std::vector<SweepAxis>& axes, const std::vector<std::strin
 std::size_t combinations(const std::vector<SweepAxis>& axes);
 std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, std::size_t index);
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,4 +1,4 @@
-#include "sim/app/plan_request.h"
+#include "sim/verbs/plan_request.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "sim/core/files.h"
 #include "traces/expert_loads/load_sources.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 void read_model(ConfigReader& root, PlanRequest& request) {
@@ -161,7 +161,7 @@ void read_previous(ConfigReader& root, PlanRequest& request) {
     return;
   }
   request.previous_name = file->string();
-  request.previous = parse_plan(epsim::read_document(*file), request.previous_name);
+  request.previous = parse_plan(read_document(*file), request.previous_name);
   const PlacementPlan& before = *request.previous;
   root.check(before.gpus == request.shape.gpus && before.experts == request.load.experts() &&
                  static_cast<int>(before.layers.size()) == request.load.layers(),
@@ -207,4 +207,4 @@ PlanRequest read_plan_request(const Config& config) {
   return request;
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,4 +1,4 @@
-#include "sim/app/capacity_launch.h"
+#include "sim/verbs/capacity_launch.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "policies/registry.h"
 #include "sim/scheduler/engines.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 enum class EngineKind { kSglang, kVllm, kTrtllm };
@@ -221,4 +221,4 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
   return out;
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,4 +1,4 @@
-#include "sim/app/sweep_axes.h"
+#include "sim/verbs/sweep_axes.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "sim/core/error.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 [[noreturn]] void refuse(const std::string& text, const std::string& problem) {
@@ -120,4 +120,4 @@ std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, std::size
   return out;
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

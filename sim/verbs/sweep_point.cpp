@@ -1,18 +1,18 @@
-#include "sim/app/sweep_point.h"
+#include "sim/verbs/sweep_point.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "sim/app/inputs.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/summary.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
+#include "sim/study/study_manifest.h"
 #include "traces/format/csv.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 std::size_t policies_of(const SweepRequest& request) { return std::max<std::size_t>(1, request.policies.size()); }
@@ -21,10 +21,10 @@ std::string policy_at(const SweepRequest& request, std::size_t index) {
   return request.policies.empty() ? "" : request.policies[index % policies_of(request)];
 }
 
-std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atomic<bool>* stop, PlanCache& plans) {
+std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atomic<bool>* stop, PlanCache* plans) {
   RunControl control;
   control.stop = stop;
-  const PreparedRun prepared = prepare_run(scenario, scenario.policies.front(), &plans);
+  const PreparedRun prepared = prepare_run(scenario, scenario.policies.front(), plans);
   const RunResult result = run_prepared(scenario, prepared, scenario.requests, control);
   if (result.interrupted) {
     throw StudyInterrupted();
@@ -36,14 +36,14 @@ std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atom
 constexpr std::string_view kDropped[] = {"policy", "seed", "knee_ratio", "saturation_ratio", "slo_ratio"};
 
 std::vector<ResultTable> tables_of_search(const Scenario& scenario, const GoodputOptions& options,
-                                          const std::atomic<bool>* stop, PlanCache& plans) {
+                                          const std::atomic<bool>* stop, PlanCache* plans) {
   RunControl control;
   control.stop = stop;
   const std::vector<Scenario> by_seed{scenario};
   GoodputStudy study;
   study.options = options;
   study.policies = {scenario.policies.front().label};
-  study.searches = search_all(targets_of(by_seed, control, &plans), options, {});
+  study.searches = search_all(targets_of(by_seed, control, plans), options, {});
   ResultTable results = policy_table(study, 0);
   if (!options.slo.any()) {  // of the one search; a policy has one under each seed
     results.columns.push_back({"knee_limit", true});
@@ -67,7 +67,15 @@ Scenario scenario_at(const SweepRequest& request, std::size_t index) {
     config.set(request.axes[i].key + "=" + values[i], "--vary");
   }
   const std::string policy = policy_at(request, index);
-  return read_scenario(config, policy.empty() ? std::vector<std::string>{} : std::vector<std::string>{policy});
+  const auto own = request.own_policies.find(policy);
+  if (policy.empty() || own != request.own_policies.end()) {
+    Scenario out = read_scenario(config, {});
+    if (!policy.empty()) {
+      out.policies = {own->second};
+    }
+    return out;
+  }
+  return read_scenario(config, {policy});
 }
 
 SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans) {
@@ -78,8 +86,9 @@ SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::
     for (const std::filesystem::path& file : scenario.input_files) {
       point.inputs.push_back(describe_file(file));
     }
-    point.tables = request.measure == SweepMeasure::kRun ? tables_of_run(scenario, stop, plans)
-                                                         : tables_of_search(scenario, request.goodput, stop, plans);
+    PlanCache* shared = request.own_policies.contains(policy_at(request, index)) ? nullptr : &plans;
+    point.tables = request.measure == SweepMeasure::kRun ? tables_of_run(scenario, stop, shared)
+                                                         : tables_of_search(scenario, request.goodput, stop, shared);
   } catch (const StudyInterrupted&) {
     throw;
   } catch (const std::exception& e) {
@@ -113,4 +122,4 @@ std::vector<Cell> lead_cells(const SweepRequest& request, const SweepPoint& poin
   return out;
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -3,17 +3,18 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "sim/app/sweep_axes.h"
-#include "sim/app/sweep_store.h"
 #include "sim/cluster/plan_cache.h"
 #include "sim/report/sweep_table.h"
 #include "sim/scenario/scenario.h"
 #include "sim/study/goodput_result.h"
+#include "sim/verbs/sweep_axes.h"
+#include "sim/verbs/sweep_store.h"
 
-namespace epsim::app {
+namespace epsim {
 
 enum class SweepMeasure {
   kRun,      // the figures of summary.json
@@ -25,6 +26,8 @@ struct SweepRequest {
   std::vector<std::string> overrides;  // "key=value", before those of the axes
   std::vector<SweepAxis> axes;
   std::vector<std::string> policies;  // empty: the scenario's own
+  // Those of `policies` that are no labels: what the caller has made of them. Their plans are not shared.
+  std::map<std::string, PolicyChoice> own_policies = {};
   SweepMeasure measure = SweepMeasure::kRun;
   GoodputOptions goodput;
 };
@@ -42,4 +45,4 @@ SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::
 std::vector<ResultColumn> lead_columns(const SweepRequest& request);
 std::vector<Cell> lead_cells(const SweepRequest& request, const SweepPoint& point);
 
-}  // namespace epsim::app
+}  // namespace epsim

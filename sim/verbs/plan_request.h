@@ -10,7 +10,7 @@
 #include "sim/core/config.h"
 #include "sim/domain/moe_spec.h"
 
-namespace epsim::app {
+namespace epsim {
 
 struct PlanRequest {
   std::string policy;  // its name
@@ -32,4 +32,4 @@ PlanRequest read_plan_request(const Config& config);
 // The policy's plan, renamed as the request says.
 PlacementPlan make_plan(const PlanRequest& request);
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -1,0 +1,112 @@
+#include "sim/verbs/balance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "sim/cluster/run_policy.h"
+#include "sim/step/step_balance.h"
+
+namespace epsim {
+namespace {
+
+BalanceScore score(const Placement& placement, const LoadWindow& window) {
+  const std::vector<double> by_layer = balancedness_by_layer(placement, window);
+  const auto worst = std::min_element(by_layer.begin(), by_layer.end());
+  return {std::accumulate(by_layer.begin(), by_layer.end(), 0.0) / static_cast<double>(by_layer.size()), *worst,
+          static_cast<int>(worst - by_layer.begin())};
+}
+
+BalanceRow scored_placement(const Scenario& s, const PolicyChoice& policy) {
+  const PreparedRun prepared = prepare_run(s, policy);
+  const PreparedInstance& run = prepared.last();
+  LoadWindow even(s.run_window.layers(), s.run_window.experts());
+  for (int l = 0; l < even.layers(); ++l) {
+    std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
+  }
+  const BalanceScore planned = score(run.placement, planning_window(s, policy));
+  return {policy.label,
+          false,
+          std::max(0, run.plan.copies_on_fullest_gpu()),
+          run.memory,
+          planned.mean,
+          score(run.placement, policy.ceiling == Ceiling::kPerfectBalance ? even : s.run_window),
+          0};
+}
+
+// A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
+BalanceRow scored_steps(const Scenario& s, const PolicyChoice& policy) {
+  const StepBalance steps = step_balance(s, policy);
+  MemoryOptions options = s.memory;
+  options.resident_extra = buffer_bytes(s.model, s.cluster.gpus(), *policy.per_step, steps.most_extra);
+  const std::vector<std::int64_t> resident(
+      static_cast<std::size_t>(s.cluster.gpus()),
+      static_cast<std::int64_t>(s.model.moe_layers()) * s.model.experts / s.cluster.gpus());
+  MemoryBreakdown memory = memory_breakdown(s.model, s.cluster, s.parallelism, options, resident);
+  const Bytes without = memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident).kv_pool;
+  memory.copies_loss = 1.0 - memory.kv_pool / without;  // here: what the buffers take
+  return {policy.label,
+          true,
+          static_cast<int>(steps.most_extra),
+          memory,
+          std::nullopt,
+          {steps.mean, steps.worst, steps.worst_layer},
+          0};
+}
+
+std::string line(const BalanceRow& row) {
+  return fmt::format("{:<16} {:>8} {:>9.3f} {:>8.1f} {:>9} {:>8.3f} {:>8.3f} {:>7}\n", row.policy,
+                     fmt::format("{}{}", row.copies, row.per_step ? "/step" : ""), to_gib(row.memory.kv_pool),
+                     row.memory.copies_loss * 100, row.planned ? fmt::format("{:.3f}", *row.planned) : "-",
+                     row.scored.mean, row.scored.worst, row.worst_layer_number);
+}
+
+nlohmann::ordered_json json_of(const BalanceRow& row) {
+  nlohmann::ordered_json out{{"policy", row.policy},
+                             {row.per_step ? "copies_per_gpu_and_step" : "copies_per_gpu", row.copies},
+                             {"kv_pool_gib_per_gpu", to_gib(row.memory.kv_pool)},
+                             {"kv_lost_to_copies_share", row.memory.copies_loss},
+                             {"balancedness_planned", nullptr},
+                             {"balancedness_mean", row.scored.mean},
+                             {"balancedness_worst", row.scored.worst},
+                             {"worst_layer", row.worst_layer_number}};
+  if (row.planned) {
+    out["balancedness_planned"] = *row.planned;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<BalanceRow> balance_of(const Scenario& scenario) {
+  std::vector<BalanceRow> out;
+  for (const PolicyChoice& policy : scenario.policies) {
+    const Scenario& system = system_of(scenario, policy);
+    BalanceRow row = policy.per_step != nullptr ? scored_steps(system, policy) : scored_placement(system, policy);
+    row.worst_layer_number = system.model.moe_layer_numbers()[static_cast<std::size_t>(row.scored.worst_layer)];
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+std::string balance_text(const Scenario& scenario, const std::vector<BalanceRow>& rows) {
+  std::string out = fmt::format("{}: {} on {} GPUs\n", scenario.name, scenario.model.name, scenario.cluster.gpus()) +
+                    "                   copies   KV pool     lost   balancedness: mean / max GPU load\n"
+                    "policy              /GPU   GiB/GPU        %   planned   scored    worst   layer\n";
+  for (const BalanceRow& row : rows) {
+    out += line(row);
+  }
+  return out;
+}
+
+std::string balance_json(const Scenario& scenario, const std::vector<BalanceRow>& rows) {
+  nlohmann::ordered_json out{{"format", 1}, {"scenario", scenario.name}, {"policies", nlohmann::ordered_json::array()}};
+  for (const BalanceRow& row : rows) {
+    out["policies"].push_back(json_of(row));
+  }
+  return out.dump(2) + "\n";
+}
+
+}  // namespace epsim

@@ -1,0 +1,40 @@
+// What a capacity study is asked: options by name, and a file whose keys have the same names.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/core/config.h"
+#include "sim/study/capacity.h"
+#include "sim/study/capacity_cost.h"
+
+namespace epsim {
+
+inline constexpr StoreKind kCapacityStore{"capacity study", "study.json", "answers"};
+
+struct CapacityRequest {
+  CapacityQuestion question;
+  CapacityPrices prices;
+  double asked_rate = 0;                         // before growth
+  double growth = 0;                             // share
+  double most_usd_per_hour = 0, most_watts = 0;  // 0: any
+  std::string demand;                            // in words
+  bool quick = false;
+};
+
+// Options of `epsim capacity` without their dashes, each with its words: {"rate", {"20/s"}}; lists are one word with
+// commas; `quick` counts by being there.
+using CapacityWords = std::map<std::string, std::vector<std::string>>;
+
+// `words` go before the keys of `file`. Throws InputError.
+CapacityRequest read_capacity_request(const CapacityWords& words, const std::optional<Config>& file);
+
+// The study's manifest: everything that decides results. Prices and budgets do not: they come afterwards.
+std::string capacity_manifest(const CapacityRequest& request);
+
+// The answer. Throws StudyInterrupted, and InputError where no design can be read.
+CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl& control);
+
+}  // namespace epsim

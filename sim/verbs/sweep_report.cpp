@@ -1,0 +1,220 @@
+#include "sim/verbs/sweep_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "sim/report/format.h"
+#include "sim/report/rate_verdict.h"
+#include "sim/report/tables.h"
+#include "sim/report/text_table.h"
+
+namespace epsim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostRowsShown = 40, kMostErrorsShown = 10;
+
+struct Shown {
+  const char* column;
+  std::vector<std::string> header;
+};
+
+// What the terminal shows of a point; results.csv has the rest.
+const std::vector<Shown>& shown_columns(const SweepRequest& request) {
+  static const std::vector<Shown> run{{"requests_per_s", {"requests", "1/s"}},
+                                      {"ttft_mean_ms", {"TTFT mean", "ms"}},
+                                      {"itl_mean_ms", {"ITL mean", "ms"}},
+                                      {"balancedness_mean", {"balanced-", "ness"}},
+                                      {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
+  static const std::vector<Shown> goodput{{"knee_requests_per_s", {"knee", "requests/s"}},
+                                          {"knee_limit", {"limit", ""}},
+                                          {"knee_ttft_mean_ms", {"TTFT there", "ms"}},
+                                          {"saturation_requests_per_s", {"saturation", "requests/s"}},
+                                          {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
+  static const std::vector<Shown> slo{{"slo_requests_per_s", {"meets the SLO", "up to requests/s"}},
+                                      {"slo_limit", {"limit", ""}},
+                                      {"slo_ttft_p99_ms", {"TTFT p99", "ms"}},
+                                      {"slo_tpot_p99_ms", {"TPOT p99", "ms"}},
+                                      {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
+  return request.measure == SweepMeasure::kRun ? run : request.goodput.slo.any() ? slo : goodput;
+}
+
+std::string cell_text(const Cell& cell) {
+  const auto* number = std::get_if<double>(&cell);
+  return number != nullptr ? rounded(*number) : text_of(cell).empty() ? "-" : printable(text_of(cell));
+}
+
+// The rows of a table that are shown, and how many are not.
+std::string rendered(TextTable& table, const std::vector<std::vector<std::string>>& rows, const char* file) {
+  const std::size_t shown = std::min(rows.size(), kMostRowsShown);
+  for (std::size_t r = 0; r < shown; ++r) {
+    table.add_row(rows[r]);
+  }
+  return table.render(2) + (rows.size() > shown ? fmt::format("  and {} more in {}\n", rows.size() - shown, file) : "");
+}
+
+// What a row varies, but for the seed: "cluster.nodes=8, base".
+std::string place_of(const SweepRequest& request, const ResultTable& results, const std::vector<Cell>& row) {
+  std::string out;
+  for (std::size_t a = 0; a < request.axes.size() + (request.policies.empty() ? 0 : 1); ++a) {
+    const std::string& name = results.columns[1 + a].name;
+    if (name != "seed") {
+      out += (out.empty() ? "" : ", ") + (name == "policy" ? "" : name + "=") + text_of(row[1 + a]);
+    }
+  }
+  return printable(out);
+}
+
+// Of a goodput sweep: which place sustains the highest rate, and how sure that is. Empty where there is nothing to
+// tell.
+std::string best_sentence(const SweepRequest& request, const ResultTable& results) {
+  const bool slo = request.goodput.slo.any();
+  const auto column = std::find_if(results.columns.begin(), results.columns.end(), [&](const ResultColumn& c) {
+    return c.name == (slo ? "slo_requests_per_s" : "knee_requests_per_s");
+  });
+  if (request.measure == SweepMeasure::kRun || column == results.columns.end()) {
+    return "";
+  }
+  std::vector<RateChoice> choices;  // seeds in the order of the points
+  for (const std::vector<Cell>& row : results.rows) {
+    const std::string place = place_of(request, results, row);
+    auto at = std::find_if(choices.begin(), choices.end(), [&](const RateChoice& c) { return c.name == place; });
+    at = at != choices.end() ? at : choices.insert(at, RateChoice{place});
+    at->by_seed.push_back(number_of(row[static_cast<std::size_t>(column - results.columns.begin())]));
+  }
+  return verdict_against_next(choices,
+                              {slo ? "within the SLO" : "at the knee", request.goodput.tolerance, "--vary seed=1,2,3"})
+      .text;
+}
+
+std::string results_table(const SweepRequest& request, const ResultTable& results) {
+  TextTable table;
+  std::vector<std::size_t> columns;
+  const std::size_t lead = 1 + request.axes.size() + (request.policies.empty() ? 0 : 1);
+  for (std::size_t c = 0; c < lead; ++c) {
+    table.add_column({printable(results.columns[c].name), ""}, c == 0 ? Align::kRight : Align::kLeft);
+    columns.push_back(c);
+  }
+  for (const Shown& shown : shown_columns(request)) {
+    const auto found = std::find_if(results.columns.begin(), results.columns.end(),
+                                    [&](const ResultColumn& c) { return c.name == shown.column; });
+    if (found != results.columns.end()) {  // absent when every point failed
+      table.add_column(shown.header);
+      columns.push_back(static_cast<std::size_t>(found - results.columns.begin()));
+    }
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const std::vector<Cell>& result : results.rows) {
+    std::vector<std::string>& cells = rows.emplace_back();
+    for (const std::size_t c : columns) {
+      cells.push_back(c < lead ? printable(text_of(result[c])) : cell_text(result[c]));
+    }
+  }
+  return rendered(table, rows, "results.csv");
+}
+
+// "3.021 +- 0.020" of the three cells from `at` on.
+std::string interval_text(const std::vector<Cell>& row, std::size_t at) {
+  const double mean = number_of(row[at]), high = number_of(row[at + 2]);
+  return std::isfinite(high) ? fmt::format("{} +- {}", rounded(mean), rounded(high - mean)) : rounded(mean);
+}
+
+// A row per combination of the axes but `seed`, and policy: means over seeds with their intervals, and the ratio of the
+// first figure shown to the first policy's.
+std::string intervals_table(const SweepRequest& request, const ResultTable& intervals) {
+  const std::size_t lead = request.axes.size() - 1 + (request.policies.empty() ? 0 : 1);
+  const bool ratios = request.policies.size() > 1;
+  TextTable table;
+  for (std::size_t c = 0; c < lead; ++c) {
+    table.add_column({printable(intervals.columns[c].name), ""}, Align::kLeft);
+  }
+  std::vector<Shown> columns;
+  for (const Shown& shown : shown_columns(request)) {
+    if (std::any_of(intervals.rows.begin(), intervals.rows.end(),
+                    [&](const std::vector<Cell>& row) { return text_of(row[lead]) == shown.column; })) {
+      table.add_column(shown.header);
+      if (ratios && columns.empty()) {
+        table.add_column({"times that", "of " + shortened(printable(request.policies.front()), 16)});
+      }
+      columns.push_back(shown);
+    }
+  }
+  const std::size_t per_policy = columns.size() + (ratios && !columns.empty() ? 1 : 0);
+  std::vector<std::vector<std::string>> rows;
+  std::vector<Cell> before;
+  for (const std::vector<Cell>& row : intervals.rows) {
+    const std::vector<Cell> combination(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(lead));
+    if (rows.empty() || combination != before) {
+      before = combination;
+      std::vector<std::string>& cells = rows.emplace_back();
+      std::transform(combination.begin(), combination.end(), std::back_inserter(cells),
+                     [](const Cell& cell) { return printable(text_of(cell)); });
+      cells.resize(lead + per_policy, "-");
+    }
+    const auto found = std::find_if(columns.begin(), columns.end(),
+                                    [&](const Shown& shown) { return text_of(row[lead]) == shown.column; });
+    if (found != columns.end()) {
+      const auto at = static_cast<std::size_t>(found - columns.begin());
+      rows.back()[lead + at + (ratios && at > 0 ? 1 : 0)] = interval_text(row, lead + 2);
+      if (ratios && at == 0) {
+        rows.back()[lead + 1] = interval_text(row, lead + 5);
+      }
+    }
+  }
+  return rendered(table, rows, "intervals.csv") +
+         "  mean +- 95 % interval (Student's t over seeds); ratios are taken seed by seed\n";
+}
+
+// Latencies of points at which more is offered than served do not compare with the others'.
+std::string overload_note(const ResultTable& results) {
+  const auto column = std::find_if(results.columns.begin(), results.columns.end(),
+                                   [](const ResultColumn& c) { return c.name == "overloaded"; });
+  if (column == results.columns.end()) {
+    return "";
+  }
+  const auto at = column - results.columns.begin();
+  const auto count = std::count_if(results.rows.begin(), results.rows.end(),
+                                   [&](const auto& row) { return number_of(row[static_cast<std::size_t>(at)]) == 1; });
+  return count == 0 ? ""
+                    : fmt::format(
+                          "{} of {} points are overloaded: latencies there grow with the length of the run "
+                          "(column overloaded of results.csv)\n",
+                          count, results.rows.size());
+}
+
+}  // namespace
+
+std::string sweep_text(const SweepRequest& request, const SweepOutcome& done) {
+  const ResultTable &results = done.tables.front(), &last = done.tables.back();
+  const std::string best = best_sentence(request, results);
+  return (last.name == "intervals" ? intervals_table(request, last) : results_table(request, results)) +
+         overload_note(results) + (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0)));
+}
+
+std::string failures_text(const SweepOutcome& done) {
+  std::string out;
+  std::size_t told = 0;
+  for (const SweepPoint& point : done.points) {
+    if (!point.error.empty() && told++ < kMostErrorsShown) {
+      out += fmt::format("point {} failed: {}\n", point.index, printable(point.error));
+    }
+  }
+  return out + fmt::format("{} of {} points failed; the others are complete\n", done.failed, done.points.size());
+}
+
+std::string sweep_json(const SweepRequest& request, const SweepOutcome& done) {
+  const std::string best = best_sentence(request, done.tables.front());
+  Json out{{"format", 1}, {"epsim_version", EPSIM_VERSION}, {"points", done.points.size()}, {"failed", done.failed}};
+  out["verdict"] = best.empty() ? Json() : Json(best);
+  for (const ResultTable& table : done.tables) {
+    out[table.name] = json_rows(table);
+  }
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace epsim
