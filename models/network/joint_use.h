@@ -44,6 +44,11 @@ struct JointUse {
 // Of MoE layer l, whose number in `tokens` it is too; `lanes` of the sets are lanes.
 JointUse joint_use(const CopySets& sets, std::size_t lanes, const TokenSample& tokens, int l);
 
+// [GPU], [node] The c of a placement's copies there, as tokens from most sources see them; empty: experts are independent.
+struct JointPowers {
+  std::vector<double> gpus, nodes;
+};
+
 // Counts, for tokens [token][layer][k] of so many layers, the share of them that need some copy of each set.
 class TokenCount {
  public:

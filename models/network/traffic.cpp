@@ -31,6 +31,18 @@ TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parall
   }
 }
 
+JointPowers TrafficModel::joint_powers(int l) const {
+  JointPowers out;
+  if (!joint_.empty()) {
+    const std::vector<double>& lanes = joint_[l].lanes;
+    out.gpus.assign(lanes.begin(), lanes.begin() + shape_.gpus);
+    for (int n = 0; n < shape_.nodes() && dedup_ == Dedup::kNode; ++n) {
+      out.nodes.push_back(joint_[l].lists[nodes_[l].list_of[n]]);
+    }
+  }
+  return out;
+}
+
 // What tokens that use expert e with chance pi[e] send.
 void TrafficModel::reach(int l, const StepLoads& loads, int source, TrafficMatrix::Mix& mix) {
   const std::span<const float> pi = loads.row(l, source);

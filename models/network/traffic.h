@@ -41,6 +41,7 @@ class TrafficModel {
   // `tokens` per DP rank, as the loads were drawn for. A source is the GPUs whose tokens have one mix of experts and one
   // choice of copies. Reuses what `out` holds.
   void layer(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out);
+  JointPowers joint_powers(int l) const;
 
  private:
   void reach(int l, const StepLoads& loads, int source, TrafficMatrix::Mix& mix);

@@ -11,6 +11,14 @@ void clear(TrafficMatrix& traffic, const ClusterShape& shape) {
   traffic.touched.assign(shape.gpus, 0.0);
 }
 
+double pair_weight_of(const RequestMatrix& requests, int source, std::int64_t tokens) {
+  std::vector<float> chances;
+  for (int e = 0; e < requests.experts && tokens > 0; ++e) {
+    chances.push_back(static_cast<float>(requests.at(source, e)) / static_cast<float>(tokens));
+  }
+  return pair_weight(chances);
+}
+
 }  // namespace
 
 void DecisionReader::place_expert(int expert, const RequestMatrix& requests, const StepDecision& decision,
@@ -37,9 +45,7 @@ void DecisionReader::place_expert(int expert, const RequestMatrix& requests, con
       const double remote = static_cast<double>(requests.at(s, expert) - stays_on(s));
       const double sent = (s == d ? static_cast<double>(local) : 0.0) + (offered > 0 ? remote * free / offered : 0.0);
       if (sent > 0) {
-        const std::size_t pair = at(s) * at(gpus) + at(d);
-        rows_[pair] += sent;
-        missed_[pair] *= std::max(0.0, 1.0 - sent / static_cast<double>(gpu_tokens_[at(s)]));
+        add_use(at(s), at(d), sent, static_cast<double>(requests.at(s, expert)));
       }
     }
     const double first = profile_.two_stage                                       ? static_cast<double>(local)
@@ -53,49 +59,78 @@ void DecisionReader::place_expert(int expert, const RequestMatrix& requests, con
     out.tokens.executed[at(d)] += static_cast<double>(here);
     out.tokens.touched[at(d)] += 1;
   }
+  end_expert();
+}
+
+void DecisionReader::add_use(std::size_t s, std::size_t d, double sent, double asked) {
+  const auto gpus = static_cast<std::size_t>(shape_.gpus), per_node = static_cast<std::size_t>(shape_.gpus_per_node);
+  rows_[s * gpus + d] += sent;
+  missed_[s * gpus + d].add(asked / static_cast<double>(gpu_tokens_[s]), std::min(1.0, sent / asked));
+  if (dedup_ == Dedup::kNode) {
+    Use& use = to_node_[s * (gpus / per_node) + d / per_node];
+    use = {use.sent + sent, asked};
+  }
+}
+
+// Copies of one expert in a node exclude each other: they count as one.
+void DecisionReader::end_expert() {
+  const auto nodes = static_cast<std::size_t>(shape_.nodes());
+  for (std::size_t i = 0; i < to_node_.size(); ++i) {
+    Use& use = to_node_[i];
+    if (use.sent > 0) {
+      node_missed_[i].add(use.asked / static_cast<double>(gpu_tokens_[i / nodes]), std::min(1.0, use.sent / use.asked));
+      use = {};
+    }
+  }
 }
 
 // Rows of the shared expert, among those of the routed ones. They are no routed load: `executed` is without them.
 void DecisionReader::place_shared(const SharedDispatch& shared, DecisionWork& out) {
   const auto gpus = static_cast<std::size_t>(shape_.gpus);
-  for (std::size_t s = 0; s < gpus && !shared.share.empty(); ++s) {
+  std::vector<double> here(shared.share.empty() ? 0 : gpus, 0.0);
+  for (std::size_t s = 0; s < gpus && !here.empty(); ++s) {
+    const auto tokens = static_cast<double>(gpu_tokens_[s]);
     for (std::size_t d = 0; d < gpus; ++d) {
-      const std::size_t pair = s * gpus + d;
-      const double rows = shared.share[pair] * static_cast<double>(gpu_tokens_[s]);
-      rows_[pair] += rows;
-      missed_[pair] *= shared.only_visited ? 1.0 : 1.0 - shared.share[pair];
-      out.first[d].rows += rows;
+      const double rows = shared.share[s * gpus + d] * tokens;
+      here[d] += rows;
+      if (rows > 0 && shared.only_visited) {
+        rows_[s * gpus + d] += rows;
+      } else if (rows > 0) {
+        add_use(s, d, rows, tokens);
+      }
     }
   }
-  for (std::size_t d = 0; d < gpus && !shared.share.empty(); ++d) {
-    double chance = 0;
-    for (std::size_t s = 0; s < gpus; ++s) {
-      chance += shared.share[s * gpus + d] * static_cast<double>(gpu_tokens_[s]);
-    }
-    out.first[d].touched += chance > 0 ? 1 : 0;
+  for (std::size_t d = 0; d < here.size(); ++d) {
+    out.first[d].rows += here[d];
+    out.first[d].touched += here[d] > 0 ? 1 : 0;
   }
+  end_expert();
 }
 
-void DecisionReader::send_tokens(std::span<const std::int64_t> gpu_tokens, TrafficMatrix& out) {
+void DecisionReader::send_tokens(const JointPowers& joint, TrafficMatrix& out) {
   const auto gpus = static_cast<std::size_t>(shape_.gpus), per_node = static_cast<std::size_t>(shape_.gpus_per_node);
   const bool by_node = dedup_ == Dedup::kNode || all_gather_;
+  const auto used = [](const MissProbability& missed, double weight, const std::vector<double>& powers, std::size_t i) {
+    return 1.0 - (powers.empty() ? missed.value(weight) : missed.value(weight, powers[i]));
+  };
   for (std::size_t s = 0; s < gpus; ++s) {
-    const auto tokens = static_cast<double>(gpu_tokens[s]);
+    const auto tokens = static_cast<double>(gpu_tokens_[s]);
     const auto rows = [&](std::size_t d) {
       const std::size_t pair = s * gpus + d;
-      return all_gather_ ? tokens : dedup_ == Dedup::kNone ? rows_[pair] : tokens * (1.0 - missed_[pair]);
+      return all_gather_              ? tokens
+             : dedup_ == Dedup::kNone ? rows_[pair]
+                                      : tokens * used(missed_[pair], pair_weight_[s], joint.gpus, d);
     };
-    for (std::size_t first = 0; first < gpus; first += per_node) {
-      const bool own = s / per_node == first / per_node;
+    for (std::size_t n = 0; n < gpus / per_node; ++n) {
       // One row per token and node lands on the GPU of the sender's index and is fanned out from there.
-      const std::size_t landing = by_node && !own ? first + s % per_node : s;
-      double missed = 1.0;
-      for (std::size_t d = first; d < first + per_node; ++d) {
+      const std::size_t landing = by_node && n != s / per_node ? n * per_node + s % per_node : s;
+      for (std::size_t d = n * per_node; d < (n + 1) * per_node; ++d) {
         out.add(static_cast<int>(landing), static_cast<int>(d), rows(d));
-        missed *= missed_[s * gpus + d];
       }
       if (landing != s) {
-        out.add(static_cast<int>(s), static_cast<int>(landing), all_gather_ ? tokens : tokens * (1.0 - missed));
+        const MissProbability& missed = node_missed_[s * (gpus / per_node) + n];
+        out.add(static_cast<int>(s), static_cast<int>(landing),
+                all_gather_ ? tokens : tokens * used(missed, pair_weight_[s], joint.nodes, n));
       }
     }
   }
@@ -112,20 +147,27 @@ void DecisionReader::move_weights(const StepDecision& decision, const Residency&
 }
 
 void DecisionReader::read(const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
-                          std::span<const std::int64_t> gpu_tokens, DecisionWork& out) {
+                          std::span<const std::int64_t> gpu_tokens, const JointPowers& joint, DecisionWork& out) {
   const auto gpus = static_cast<std::size_t>(shape_.gpus);
+  const std::size_t to_nodes = gpus * static_cast<std::size_t>(shape_.nodes());
   clear(out.tokens, shape_);
   clear(out.weights, shape_);
   out.first.assign(gpus, {});
   out.then.assign(gpus, {});
-  missed_.assign(gpus * gpus, 1.0);
+  missed_.assign(gpus * gpus, {});
+  node_missed_.assign(to_nodes, {});
+  to_node_.assign(dedup_ == Dedup::kNode ? to_nodes : 0, {});
   rows_.assign(gpus * gpus, 0.0);
   gpu_tokens_ = gpu_tokens;
+  pair_weight_.clear();
+  for (int s = 0; s < requests.gpus; ++s) {
+    pair_weight_.push_back(pair_weight_of(requests, s, gpu_tokens[static_cast<std::size_t>(s)]));
+  }
   for (int e = 0; e < requests.experts; ++e) {
     place_expert(e, requests, decision, home, out);
   }
   place_shared(decision.shared, out);
-  send_tokens(gpu_tokens, out.tokens);
+  send_tokens(joint, out.tokens);
   move_weights(decision, home, out);
 }
 

@@ -1,16 +1,21 @@
 // What the decision of a per-step policy means for one layer: who computes how much in which stage, who sends rows to
 // whom, and which weights move.
 //
-//   Models : an expert's tokens are computed where they live as far as the decision has that GPU compute the expert; the
-//            others go to the remaining places in proportion. Where tokens draw copies, all go by shares alone. Rows are expected values, as in TrafficModel: a token
-//            uses expert e with chance requests / tokens of its GPU, independently of its other experts. Weights come
-//            from the expert's home, along a ring of all GPUs, or from whom the decision names.
+//   Models : an expert's tokens are computed where they live as far as the decision has that GPU compute the expert;
+//   the
+//            others go to the remaining places in proportion. Where tokens draw copies, all go by shares alone. Rows
+//            are expected values by the same formulas as in TrafficModel (MissProbability, JointUse of the home
+//            placement), so that a decision to leave everything at home costs what that placement costs: a token uses
+//            expert e with chance requests / tokens of its GPU. Weights come from the expert's home, along a ring of
+//            all GPUs, or from the GPU that the decision names.
+//   Ignores: that copies made in a step change which experts of a GPU are used together.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "models/network/miss_probability.h"
 #include "models/network/traffic.h"
 #include "policies/step_policy.h"
 #include "sim/domain/cluster_spec.h"
@@ -41,23 +46,32 @@ class DecisionReader {
 
   // Of the reads from now on.
   void set_dedup(Dedup dedup) { dedup_ = dedup; }
-  // `gpu_tokens` [GPU] tokens that live there.
+  // `gpu_tokens` [GPU] tokens that live there; `joint` of the home placement in this layer.
   void read(const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
-            std::span<const std::int64_t> gpu_tokens, DecisionWork& out);
+            std::span<const std::int64_t> gpu_tokens, const JointPowers& joint, DecisionWork& out);
 
  private:
   void place_expert(int expert, const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
                     DecisionWork& out);
   void place_shared(const SharedDispatch& shared, DecisionWork& out);
-  void send_tokens(std::span<const std::int64_t> gpu_tokens, TrafficMatrix& out);
+  // Of `asked` tokens on GPU s that use the expert at hand, GPU d computes `sent`; end_expert() after the last of them.
+  void add_use(std::size_t s, std::size_t d, double sent, double asked);
+  void end_expert();
+  void send_tokens(const JointPowers& joint, TrafficMatrix& out);
   void move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const;
 
   ClusterShape shape_;
   Dedup dedup_;
   ExecutionProfile profile_;
   bool all_gather_;
-  std::vector<double> missed_;  // [source][destination] chance that a token needs nothing there
-  std::vector<double> rows_;    // [source][destination] assignments
+  std::vector<MissProbability> missed_;       // [source][GPU] chance that a token needs nothing there
+  std::vector<MissProbability> node_missed_;  // [source][node] where one row goes to a node
+  struct Use {
+    double sent = 0, asked = 0;
+  };
+  std::vector<Use> to_node_;         // [source][node] of the expert at hand
+  std::vector<double> pair_weight_;  // [source]
+  std::vector<double> rows_;         // [source][destination] assignments
   std::span<const std::int64_t> gpu_tokens_;
 };
 

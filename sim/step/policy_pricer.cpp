@@ -51,7 +51,7 @@ void PolicyPricer::decide(std::int64_t step, int l) {
   const StepDecision decision = policy_.decide(requests, predicted, home);
   EPSIM_CHECK(decision.tokens.total() == requests.total(), "a policy has every assignment executed once");
   planned_ = decision.planned;
-  reader_.read(requests, decision, home, gpu_tokens_, work_);
+  reader_.read(requests, decision, home, gpu_tokens_, model_.joint_powers(l), work_);
   model_.stats().routed(static_cast<double>(requests.total()));
 }
 

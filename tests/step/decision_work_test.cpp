@@ -27,10 +27,18 @@ struct TwoGpus {
   DecisionWork read(const StepDecision& decision, const ExecutionProfile& profile, Dedup dedup = Dedup::kNone) const {
     DecisionReader reader({2, 2}, dedup, profile);
     DecisionWork out;
-    reader.read(requests, decision, home, tokens, out);
+    reader.read(requests, decision, home, tokens, {}, out);
     return out;
   }
 };
+
+// GPU 0's rows to GPU 1, sent once: of its 10 tokens 8 use expert 0, of which 3 are computed there, and 2 expert 1.
+double rows_once() {
+  MissProbability missed;
+  missed.add(0.8, 3.0 / 8);
+  missed.add(0.2, 1.0);
+  return 10 * (1 - missed.value(pair_weight(std::vector<float>{0.8F, 0.2F})));
+}
 
 // Expert 0 is also on GPU 1, which computes 9 of its 14 tokens.
 StepDecision hot_expert_copied() {
@@ -85,11 +93,11 @@ TEST_CASE(
   CHECK(visited.first[1].rows == doctest::Approx(15 + 6 + 10));
   CHECK(visited.first[1].touched == 3);
   CHECK(visited.tokens.executed == std::vector<double>{5, 15});
-  const double routed_rows = 10 * (1 - 0.7 * 0.8);  // as below
+  const double routed_rows = rows_once();
   CHECK(visited.tokens.intra_out[0] == doctest::Approx(routed_rows));
   d.shared.only_visited = false;
   const DecisionWork anywhere = TwoGpus().read(d, {.dispatches_shared = true}, Dedup::kGpu);
-  CHECK(anywhere.tokens.intra_out[0] == doctest::Approx(10 * (1 - 0.7 * 0.8 * 0.4)));
+  CHECK(anywhere.tokens.intra_out[0] == doctest::Approx(10 - (10 - routed_rows) * 0.4));
 }
 
 TEST_CASE("an all-gather brings every token everywhere, de-duplication one row per token and GPU") {
@@ -97,9 +105,44 @@ TEST_CASE("an all-gather brings every token everywhere, de-duplication one row p
       TwoGpus().read(hot_expert_copied(), {.dispatch = ExecutionProfile::Dispatch::kAllGather});
   CHECK(gathered.tokens.intra_out == std::vector<double>{10, 10});
   CHECK(gathered.tokens.intra_in == std::vector<double>{10, 10});
-  // 10 tokens of GPU 0; 3 of them use expert 0 and 2 expert 1 on GPU 1: each misses it with 0.7 x 0.8.
   const DecisionWork once = TwoGpus().read(hot_expert_copied(), {}, Dedup::kGpu);
-  CHECK(once.tokens.intra_out[0] == doctest::Approx(10 * (1 - 0.7 * 0.8)));
+  CHECK(once.tokens.intra_out[0] == doctest::Approx(rows_once()));
+}
+
+TEST_CASE("to leave all experts at home, or to share copies evenly, sends the rows that the placement sends") {
+  const ClusterShape shape{16, 4};
+  const int experts = 64, top_k = 8;
+  const Parallelism parallelism{.gpus = 16, .attention_tp = 1};
+  StepLoads loads;
+  loads.resize(1, 1, experts);
+  for (int e = 0; e < experts; ++e) {  // from 0.5 to 1.5 times the mean
+    loads.row(0, 0)[static_cast<std::size_t>(e)] =
+        static_cast<float>(top_k) / experts * (0.5F + static_cast<float>(e) / (experts - 1));
+  }
+  const std::vector<std::int64_t> tokens(16, 100'000);  // so that whole assignments round by 1e-4 at most
+  PlacementPlan plan{.policy = "test", .experts = experts, .gpus = 16, .layers = {}};
+  std::vector<int> slots;
+  for (int g = 0; g < 16; ++g) {
+    slots.insert(slots.end(), {4 * g, 4 * g + 1, 4 * g + 2, 4 * g + 3, (4 * g + 22) % experts});
+  }
+  plan.layers.push_back(uniform_layer(slots, 16));
+  const Placement placement = Placement::build(plan, shape, Bytes(1), Bytes(100));
+  const Residency home = homes_of(plan, 4).front();
+  RandomStream random(Seed{1}, "rows");
+  const RequestMatrix requests = draw_requests(loads, 0, parallelism, tokens, top_k, random);
+  for (const Dedup dedup : {Dedup::kNone, Dedup::kGpu, Dedup::kNode}) {
+    TrafficMatrix placed;
+    TrafficModel(placement, parallelism, shape, dedup).layer(0, loads, tokens, placed);
+    DecisionReader reader(shape, dedup, {.starts_from_copies = true, .draws_copies = true});
+    DecisionWork decided;
+    reader.read(requests, {.tokens = even_split(requests, home), .copies = {}}, home, tokens, {}, decided);
+    for (std::size_t g = 0; g < 16; ++g) {
+      CHECK(decided.tokens.intra_out[g] == doctest::Approx(placed.intra_out[g]).epsilon(1e-3));
+      CHECK(decided.tokens.inter_out[g] == doctest::Approx(placed.inter_out[g]).epsilon(1e-3));
+      CHECK(decided.tokens.inter_in[g] == doctest::Approx(placed.inter_in[g]).epsilon(1e-3));
+      CHECK(decided.tokens.executed[g] == doctest::Approx(placed.executed[g]).epsilon(1e-3));
+    }
+  }
 }
 
 TEST_CASE("a broadcast passes weights along a ring: no GPU sends an expert twice") {
@@ -109,7 +152,7 @@ TEST_CASE("a broadcast passes weights along a ring: no GPU sends an expert twice
   const RequestMatrix none(4, 4);
   DecisionReader reader({4, 4}, Dedup::kNone, {.copies_on_demand = true, .broadcasts = true});
   DecisionWork w;
-  reader.read(none, d, home, std::vector<std::int64_t>(4, 0), w);
+  reader.read(none, d, home, std::vector<std::int64_t>(4, 0), {}, w);
   CHECK(w.weights.intra_out == std::vector<double>{1, 1, 1, 0});
   CHECK(w.weights.intra_in == std::vector<double>{0, 1, 1, 1});
 }
@@ -137,7 +180,7 @@ TEST_CASE("random decisions: every assignment computed once, what is sent is rec
         {.dispatch = gather ? ExecutionProfile::Dispatch::kAllGather : ExecutionProfile::Dispatch::kAllToAll,
          .two_stage = random.below(2) == 0});
     DecisionWork w;
-    reader.read(requests, d, Residency::contiguous(experts, gpus), tokens, w);
+    reader.read(requests, d, Residency::contiguous(experts, gpus), tokens, {}, w);
     CHECK(sum(w.tokens.executed) == static_cast<double>(requests.total()));
     CHECK(sum(w.tokens.intra_out) == doctest::Approx(sum(w.tokens.intra_in)));
     CHECK(sum(w.tokens.inter_out) == doctest::Approx(sum(w.tokens.inter_in)));
