@@ -18,6 +18,10 @@ class PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;
   virtual PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const = 0;
+  // During a run: `previous`, of the same model and GPUs, is in place. Policies that change few experts start from it.
+  virtual PlacementPlan replan(const LoadWindow& load, const ClusterShape& shape, const PlacementPlan&) const {
+    return plan(load, shape);
+  }
 };
 
 }  // namespace epsim

@@ -4,22 +4,24 @@ namespace epsim {
 
 // Defined beside each policy.
 extern const PlacementPolicyEntry kContiguous, kBase, kEplb, kEplbSglang, kEplbVllm, kCraft, kGrace, kGraceVanilla,
-    kGraceHg, kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kPlugin, kOracle, kPerfect;
-extern const StepPolicyEntry kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp, kLplb, kWaterfill, kUltraEp;
+    kGraceHg, kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kSwiftBalancer, kEplbTopology, kPlugin,
+    kOracle, kPerfect;
+extern const StepPolicyEntry kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp, kLplb, kWaterfill, kUltraEp, kMoonEp,
+    kEcho;
 extern const ReplicaChoiceEntry kEven, kSglangStatic, kSglangDynamic, kVllmHash, kAscendRotation, kWeightedRoundRobin,
     kTopologyAware;
 
 std::span<const PlacementPolicyEntry> placement_policies() {
   static const PlacementPolicyEntry all[] = {
-      kContiguous,   kBase,    kEplb,      kEplbSglang,   kEplbVllm,     kCraft,     kGrace,
-      kGraceVanilla, kGraceHg, kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom,
+      kContiguous, kBase,      kEplb,         kEplbSglang,   kEplbVllm,  kCraft,  kGrace,         kGraceVanilla,
+      kGraceHg,    kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kSwiftBalancer, kEplbTopology,
   };
   return all;
 }
 
 std::span<const StepPolicyEntry> step_policies() {
   static const StepPolicyEntry all[] = {
-      kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp, kLplb, kWaterfill, kUltraEp,
+      kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp, kLplb, kWaterfill, kUltraEp, kMoonEp, kEcho,
   };
   return all;
 }

@@ -24,6 +24,30 @@ StepDecision decision(const Residency& home, TokenAssignment tokens, Needs needs
 
 }  // namespace
 
+StepDecision all_at_home(const RequestMatrix& requests, const Residency& home) {
+  StepDecision out{.tokens = TokenAssignment(home.gpus, home.experts()), .copies = {}};
+  for (int e = 0; e < home.experts(); ++e) {
+    out.tokens.at(home.home_of(e), e) = requests.of_expert(e);
+  }
+  return out;
+}
+
+void hand_over(StepDecision& decision, const Residency& home, int expert, int gpu, std::int64_t tokens) {
+  decision.tokens.at(home.home_of(expert), expert) -= tokens;
+  decision.tokens.at(gpu, expert) += tokens;
+  decision.copies.push_back({expert, gpu});
+}
+
+void settle_copies(StepDecision& decision) {
+  std::sort(decision.copies.begin(), decision.copies.end(), [](const ExpertCopy& a, const ExpertCopy& b) {
+    return std::pair(a.expert, a.gpu) < std::pair(b.expert, b.gpu);
+  });
+  std::vector<int> extra(static_cast<std::size_t>(decision.tokens.gpus), 0);
+  for (const ExpertCopy& copy : decision.copies) {
+    decision.most_extra = std::max(decision.most_extra, ++extra[static_cast<std::size_t>(copy.gpu)]);
+  }
+}
+
 StepDecision with_copies_of(const Residency& held, TokenAssignment tokens) {
   return decision(held, std::move(tokens), [&](const TokenAssignment&, int e, int g) { return held.holds(e, g); });
 }

@@ -1,11 +1,13 @@
 // The extension point for policies that act anew in every layer of every step: what to copy, and who computes what.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "policies/residency.h"
 #include "sim/core/config.h"
+#include "sim/core/key.h"
 
 namespace epsim {
 
@@ -25,10 +27,11 @@ struct ExecutionProfile {
   int extra_experts = 0;                    // away from home on one GPU at most, where that is bounded ahead
   bool predicts_on_gpu = false;             // the next layer's gate runs in this layer, to predict
   bool broadcasts = false;                  // copies go to all GPUs along a ring, not from the home to each
-  int slots = 0;                            // for copies on every GPU, used by one layer after the other
-  bool starts_from_copies = false;          // experts may lie on several GPUs before anything is decided
-  bool draws_copies = false;                // a token takes any copy by its share, be it on its own GPU or not
-  bool dispatches_shared = false;           // the shared expert is computed where StepDecision::shared has it
+  static constexpr int kAsOwnExperts = -1;
+  int slots = 0;  // for copies on every GPU, used by one layer after the other; or as many as experts at home on a GPU
+  bool starts_from_copies = false;  // experts may lie on several GPUs before anything is decided
+  bool draws_copies = false;        // a token takes any copy by its share, be it on its own GPU or not
+  bool dispatches_shared = false;   // the shared expert is computed where StepDecision::shared has it
 };
 
 // Weights of an expert that a GPU needs in a layer though the expert is at home elsewhere.
@@ -53,7 +56,8 @@ struct StepDecision {
 };
 
 // `requests` is the true routing, `predicted` what was known of it when copies had to start; `home` holds every expert
-// once, or with `starts_from_copies` at least once. Equal arguments give equal decisions; no clock, no I/O; const and safe to call from several threads.
+// once, or with `starts_from_copies` at least once. Equal arguments give equal decisions; no clock, no I/O; const and
+// safe to call from several threads.
 class StepPolicy {
  public:
   virtual ~StepPolicy() = default;
@@ -67,6 +71,17 @@ template <class Policy>
 std::unique_ptr<StepPolicy> make_policy(ConfigReader& options) {
   return std::make_unique<Policy>(options);
 }
+
+// Every token computed at its expert's home: where decisions that copy experts begin. hand_over() moves tokens of an
+// expert from its home to a GPU that gets a copy; settle_copies(), at the end, puts copies in order and counts them.
+StepDecision all_at_home(const RequestMatrix& requests, const Residency& home);
+void hand_over(StepDecision& decision, const Residency& home, int expert, int gpu, std::int64_t tokens);
+void settle_copies(StepDecision& decision);
+
+// Of policies that copy experts over links within a step. UltraEP is for prefill; that 1024 tokens are one is a
+// judgement.
+inline constexpr Key kPrefillTokensKey{"prefill_tokens", key::whole(), key::is(1024),
+                                       "Tokens of a GPU, on average, below which a step is left alone."};
 
 // The decision to compute `tokens` with all that `held` has away from home copied there.
 StepDecision with_copies_of(const Residency& held, TokenAssignment tokens);

@@ -136,29 +136,25 @@ std::vector<ExpertCopy> ultraep_fan_out(int expert, const std::vector<int>& to) 
 }
 
 StepDecision ultraep_decide(const RequestMatrix& requests, const Residency& home, const UltraEpOptions& options) {
-  StepDecision out{.tokens = TokenAssignment(home.gpus, home.experts()), .copies = {}};
+  StepDecision out = all_at_home(requests, home);
+  out.planned = requests.total() / requests.top_k >= options.prefill_tokens * home.gpus;
   std::vector<std::int64_t> tokens;
   for (int e = 0; e < home.experts(); ++e) {
     tokens.push_back(requests.of_expert(e));
-    out.tokens.at(home.home_of(e), e) = tokens.back();
   }
-  out.planned = requests.total() / requests.top_k >= options.prefill_tokens * home.gpus;
-  if (!out.planned) {
-    return out;
-  }
-  std::vector<std::vector<int>> to(tokens.size());
-  std::vector<int> extra(static_cast<std::size_t>(home.gpus), 0);
-  for (int first = 0; first < home.gpus; first += home.gpus_per_node) {
+  for (int first = 0; out.planned && first < home.gpus; first += home.gpus_per_node) {
     const int gpus = std::min(home.gpus_per_node, home.gpus - first);
     for (const Handed& h : QuotaPlanner(tokens, home, first, gpus, options).plan()) {
-      out.tokens.at(home.home_of(h.expert), h.expert) -= h.tokens;
-      out.tokens.at(h.gpu, h.expert) += h.tokens;
-      to[static_cast<std::size_t>(h.expert)].push_back(h.gpu);
-      out.most_extra = std::max(out.most_extra, ++extra[static_cast<std::size_t>(h.gpu)]);
+      hand_over(out, home, h.expert, h.gpu, h.tokens);
     }
   }
+  settle_copies(out);
+  std::vector<std::vector<int>> to(tokens.size());
+  for (const ExpertCopy& copy : out.copies) {
+    to[static_cast<std::size_t>(copy.expert)].push_back(copy.gpu);
+  }
+  out.copies.clear();
   for (int e = 0; e < home.experts(); ++e) {
-    std::sort(to[static_cast<std::size_t>(e)].begin(), to[static_cast<std::size_t>(e)].end());
     const std::vector<ExpertCopy> copies = ultraep_fan_out(e, to[static_cast<std::size_t>(e)]);
     out.copies.insert(out.copies.end(), copies.begin(), copies.end());
   }
@@ -172,8 +168,7 @@ constexpr KeyTable kUltraEpKeys({
      "Copies on a GPU; one set for all layers."},
     {"min_tokens", key::whole(), key::is(UltraEpOptions{}.min_tokens),
      "Fewest tokens of a copy; 0: the excess over the GPUs that could take it."},
-    {"prefill_tokens", key::whole(), key::is(UltraEpOptions{}.prefill_tokens),
-     "Tokens of a GPU, on average, below which a step is left alone."},
+    kPrefillTokensKey,
     {"tolerance", key::number(), key::is(UltraEpOptions{}.tolerance), "Load over the mean that is good enough."},
     {"planning_time", key::time(), key::is(Seconds(100e-6)),
      "From the loads to the plan, on the GPU: its authors' bound."},

@@ -7,7 +7,7 @@
 //            node of the cluster.
 //   Ignores: that relays pass weights on in chunks behind the source (both ports are counted as if at once); weights
 //            over the SMs instead of copy engines; reroute kernels; the counts by GPU of the all-gather (an all-reduce of
-//            counts is priced). MoonEP (Kimi-K3) differs: it pins every GPU's rows to one number.
+//            counts is priced).
 //   Source : Dots-Infra/UltraEP at 26c6155 (README, docs/blog_v1.md, csrc/kernels/placement.cu), arXiv 2606.04101; behaviour only.
 //            Planning: within 100 us for 64 GPUs (blog). The search begins 1 % above the mean (QUOTA_ORACLE_EPS). A copy has
 //            at least the excess over the GPUs that could take it, as the kernel has it; the README's

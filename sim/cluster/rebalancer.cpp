@@ -295,8 +295,9 @@ PlanInPlace Rebalancer::plan_again(const LoadWindow& window) const {
   const ClusterShape shape = pool_.parallelism.ep_shape(shape_of(pool_.cluster));
   const LostGpus& lost = recovery_.lost();
   const bool whole = std::find(lost.begin(), lost.end(), true) == lost.end();
-  PlanInPlace out{
-      whole ? policy_.placement->plan(window, shape) : plan_for_left(recovery_.first(), lost, window).value(), {}};
+  PlanInPlace out{whole ? policy_.placement->replan(window, shape, in_place_.plan)
+                        : plan_for_left(recovery_.first(), lost, window).value(),
+                  {}};
   out.plan.policy = policy_.label;
   if (options_.keep) {
     out.plan = keep_in_place(out.plan, in_place_.plan, shape.gpus_per_node, *options_.keep);

@@ -40,9 +40,10 @@ StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int step
 }
 
 Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra) {
-  const double experts = static_cast<double>(model.experts) / gpus + extra;
+  const double own = static_cast<double>(model.experts) / gpus;
   const ExecutionProfile profile = policy.profile();
-  return model.expert_bytes() * (profile.resident_buffers * experts + profile.slots);
+  const double slots = profile.slots == ExecutionProfile::kAsOwnExperts ? own : profile.slots;
+  return model.expert_bytes() * (profile.resident_buffers * (own + extra) + slots);
 }
 
 }  // namespace epsim

@@ -52,3 +52,12 @@ TEST_CASE("baselines: experts that do not divide are refused") {
   CHECK_THROWS_AS(policy("random", "{num_redundant_experts: 2}")->plan(load, {2, 2}), InputError);
   CHECK_NOTHROW(policy("random", "{num_redundant_experts: 1}")->plan(load, {2, 2}));
 }
+
+TEST_CASE("eplb_topology: a copy goes to a node that lacks the expert, then to the one with most slots left") {
+  // Two nodes of two GPUs, groups {0, 1} and {2, 3}, one on each; eight slots. Expert 0 (10) is copied to node 1, then,
+  // as both have it, to node 0 (2 against 3 slots taken) and to node 0 (3 and 3); then expert 2 (3 against 10 / 4), whose
+  // other node is full. Packed by load a copy: 2.5, 2, 2.5, 2.5 on node 0 and 1.5, 1, 2.5, 1.5 on node 1.
+  const auto policy = epsim::test::policy("eplb_topology", "{num_redundant_experts: 4, num_groups: 2}");
+  const auto plan = policy->plan(epsim::test::window({{10, 2, 3, 1}}), {4, 2});
+  CHECK(plan.layers[0].slots == std::vector<int>{0, 0, 0, 1, 0, 3, 2, 2});
+}

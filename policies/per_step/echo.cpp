@@ -1,0 +1,99 @@
+// ECHO (elastic cloning for hot experts): in every layer of every step, each GPU below the mean takes one hot expert's
+// overflow.
+//   Models : once the routing is known, GPUs tell each other the counts. A GPU's overflow is what its experts, fewest
+//   tokens
+//            first, have beyond the mean load. GPUs with room, most first, each take tokens of the expert with most
+//            overflow left, up to their room, and its weights: one spare slot a GPU, one set for all layers. All GPUs
+//            of the instance are one domain: weights cross nodes as well. Weights come from the expert's home before
+//            tokens leave.
+//   Ignores: that the original sorts overflow into eight classes (here: the largest), which source's tokens it moves
+//   first,
+//            its second algorithm (one_shot_greedy) and more than one slot; gradients.
+//   Readings: it was made for training; steps of fewer than `prefill_tokens` a GPU are left alone, as UltraEP leaves
+//   them.
+//            Planning has no published time: as any plan, 50 us.
+//   Source : NVIDIA/Megatron-LM PR 2368, megatron/core/transformer/moe/offloading_planner.py (gen_intermediate,
+//            approx_bin_packing); arXiv 2603.07685, section "ECHO"; behaviour only.
+//   Valid  : a case done by hand (tests/policies/transient_copies_test.cpp).
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "policies/registry.h"
+
+namespace epsim {
+namespace {
+
+constexpr KeyTable kEchoKeys({kPrefillTokensKey});
+
+class Echo final : public StepPolicy {
+ public:
+  explicit Echo(ConfigReader& in) : prefill_tokens_(in.read<std::int64_t>(kPrefillTokensKey)) {}
+
+  StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
+    StepDecision out = all_at_home(requests, home);
+    out.planned = requests.total() / requests.top_k >= prefill_tokens_ * home.gpus;
+    if (out.planned) {
+      clone(home, requests.total() / home.gpus, out);
+    }
+    settle_copies(out);
+    return out;
+  }
+
+  ExecutionProfile profile() const override {
+    return {.tells = ExecutionProfile::Tells::kCounts,
+            .plans_before_dispatch = true,
+            .copies_before_dispatch = true,
+            .slots = 1};
+  }
+
+ private:
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+  // [expert] Tokens beyond the mean load of its GPU, whose smaller experts come first.
+  static std::vector<std::int64_t> overflow_of(const TokenAssignment& tokens, const Residency& home,
+                                               std::int64_t mean) {
+    std::vector<int> order(at(home.experts()));
+    std::iota(order.begin(), order.end(), 0);
+    const auto load = [&](int e) { return tokens.at(home.home_of(e), e); };
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return load(a) < load(b); });
+    std::vector<std::int64_t> out(order.size(), 0), so_far(at(home.gpus), 0);
+    for (const int e : order) {
+      std::int64_t& sum = so_far[at(home.home_of(e))];
+      const std::int64_t before = std::max<std::int64_t>(sum - mean, 0);
+      sum += load(e);
+      out[at(e)] = std::max<std::int64_t>(sum - mean, 0) - before;
+    }
+    return out;
+  }
+
+  static void clone(const Residency& home, std::int64_t mean, StepDecision& out) {
+    std::vector<std::int64_t> overflow = overflow_of(out.tokens, home, mean), room;
+    std::vector<int> gpus(at(home.gpus));
+    std::iota(gpus.begin(), gpus.end(), 0);
+    for (const int g : gpus) {
+      room.push_back(mean - out.tokens.of_gpu(g));
+    }
+    std::stable_sort(gpus.begin(), gpus.end(), [&](int a, int b) { return room[at(a)] > room[at(b)]; });
+    for (const int g : gpus) {
+      const auto most = std::max_element(overflow.begin(), overflow.end());
+      const std::int64_t tokens = std::min(*most, room[at(g)]);
+      if (tokens <= 0) {
+        return;
+      }
+      hand_over(out, home, static_cast<int>(most - overflow.begin()), g, tokens);
+      *most -= tokens;
+    }
+  }
+
+  std::int64_t prefill_tokens_;
+};
+
+}  // namespace
+
+extern const StepPolicyEntry kEcho{
+    "echo", "One hot expert's overflow cloned onto each GPU below the mean in every step: ECHO of Megatron-Core.",
+    "which source's tokens move, more than one clone on a GPU, the topology", kEchoKeys, make_policy<Echo>};
+
+}  // namespace epsim
