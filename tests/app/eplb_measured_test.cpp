@@ -111,3 +111,26 @@ TEST_CASE("the README's table of measured balancing has what the program simulat
     CHECK_MESSAGE(page.find(line) != std::string::npos, "not in the README: ", line);
   }
 }
+
+TEST_CASE("one request in flight: deciding costs what a user measured, LPLB more than Waterfill") {
+  const TempDir dir;
+  const std::string file = (source_dir() / "experiments/eplb-measured/deepseek-v3-h100.yaml").string();
+  const Outcome done = run_epsim(
+      dir, fmt::format("compare '{}' --policies base,lplb0,waterfill,waterfill0 --seeds 1 -q --json --set dispatch.transport="
+                       "deepep_auto --set 'requests={{kind: closed_loop, concurrency: 1, count: 2, input_tokens: 1000, "
+                       "output_tokens: 60}}'",
+                       file));
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  Rates rates;
+  for (const auto& run : nlohmann::json::parse(done.out)["runs"]) {
+    rates[run["policy"]] = run["throughput"]["requests_per_s"];
+  }
+  const auto change = [&](const char* policy) { return (rates.at(policy) / rates.at("base") - 1) * 100; };
+  // Measured: LPLB -24.5 %, Waterfill -11.3 %, with counts added up or not, which was not said.
+  CHECK(change("lplb0") < -20);
+  CHECK(change("lplb0") > -33);
+  CHECK(change("waterfill") > change("lplb0"));
+  CHECK(change("waterfill") < -11.3);
+  CHECK(change("waterfill0") > -11.3);
+  CHECK(change("waterfill0") < 0);
+}
