@@ -41,13 +41,34 @@ struct Question {
   std::string files;        // for the title
 };
 
+// Ids of experts do not say how many there are: then the model does.
+RecordedCounts read_recording(const po::variables_map& values, const std::string& file) {
+  const std::string format = recording_format(values);
+  try {
+    return read_counts(file, format, kMostWindows);
+  } catch (const InputError& e) {
+    const bool model = values.count("model") > 0;
+    if (e.place.key != "experts") {
+      throw;
+    }
+    if (!model && values.count("scenario") == 0) {
+      throw InputError({file, 0, ""},
+                       "this format does not say how many experts a layer has; name the model with --model, or give "
+                       "--scenario.");
+    }
+    const int experts =
+        model ? find_model(values["model"].as<std::string>()).experts
+              : scenarios_by_seed(values, diagnosed_policies(), {kNoLoads[0], kNoLoads[1]}).front().model.experts;
+    return read_counts(file, format, kMostWindows, experts);
+  }
+}
+
 Question read_question(const po::variables_map& values) {
   const std::string file = argument(values, "counts", "the recording to plan from");
-  const std::string format = recording_format(values);
-  Question out{read_counts(file, format, kMostWindows), 0, file};
+  Question out{read_recording(values, file), 0, file};
   if (values.count("later") > 0) {
     const std::string later = values["later"].as<std::string>();
-    const RecordedCounts more = read_counts(later, format, kMostWindows);
+    const RecordedCounts more = read_recording(values, later);
     if (more.layers() != out.counts.layers() || more.experts != out.counts.experts) {
       throw InputError({later, 0, ""},
                        fmt::format("this file has {} layers of {} experts, {} has {} of {}.", more.layers(),

@@ -17,14 +17,14 @@ namespace {
 constexpr std::int64_t kTokensAtOnce = 4096;
 
 // Imports of formats that do not say top-k need one, which counts do not depend on.
-std::unique_ptr<OpenedTrace> open_counts(const std::string& file, const std::string& format) {
+std::unique_ptr<OpenedTrace> open_counts(const std::string& file, const std::string& format, int experts) {
   try {
-    return std::make_unique<OpenedTrace>(file, format, ImportOptions{});
+    return std::make_unique<OpenedTrace>(file, format, ImportOptions{.experts = experts});
   } catch (const InputError& e) {
     if (e.place.key != "top_k") {
       throw;
     }
-    return std::make_unique<OpenedTrace>(file, format, ImportOptions{.top_k = 1});
+    return std::make_unique<OpenedTrace>(file, format, ImportOptions{.experts = experts, .top_k = 1});
   }
 }
 
@@ -55,8 +55,8 @@ void add_tokens(const TraceFile& trace, std::int64_t first, std::int64_t count, 
 
 }  // namespace
 
-RecordedCounts read_counts(const std::string& file, const std::string& format, int most) {
-  const std::unique_ptr<OpenedTrace> opened = open_counts(file, format);
+RecordedCounts read_counts(const std::string& file, const std::string& format, int most, int experts) {
+  const std::unique_ptr<OpenedTrace> opened = open_counts(file, format, experts);
   const TraceFile trace(opened->path());
   const bool by_rows = trace.load_rows() > 0;
   const std::int64_t items = by_rows ? trace.load_rows() : trace.token_count();

@@ -15,8 +15,9 @@ struct RecordedCounts {
   int layers() const { return windows.front().layers(); }
 };
 
-// At most `most` windows. `format` as `epsim trace import --format`. Throws InputError.
-RecordedCounts read_counts(const std::string& file, const std::string& format, int most);
+// At most `most` windows. `format` as `epsim trace import --format`; `experts` of a layer, for files that do not say it
+// (ids of tokens), 0 where nothing is known. Throws InputError, with the key `experts` where that is missing.
+RecordedCounts read_counts(const std::string& file, const std::string& format, int most, int experts = 0);
 
 // Throws InputError unless the windows are counts of the model: its MoE layers and experts, each layer with load, no
 // expert with more than one assignment a token.

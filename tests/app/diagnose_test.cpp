@@ -1,5 +1,6 @@
 // `epsim diagnose` through the program itself.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -31,8 +32,8 @@ void write_counts(const std::filesystem::path& file, int steps, const std::funct
   std::ofstream(file) << nlohmann::json{{"logical_count", rows}};
 }
 
-// The first eight experts, which are two GPUs' of 16 in order, take 24 times what the others take: 8 x 24 of 248 shares,
-// so 0.77 of a token's eight assignments each.
+// The first eight experts, which are two GPUs' of 16 in order, take 24 times what the others take: 8 x 24 of 248
+// shares, so 0.77 of a token's eight assignments each.
 int skewed(int, int expert) { return expert < 8 ? 24'000 : 1000; }
 
 std::string page_block() {
@@ -79,6 +80,57 @@ TEST_CASE("skew that stays gives on, and skew in a single window unsure") {
   CHECK(told["stability"]["kept_by_age"][1] == doctest::Approx(1));
   write_counts(dir / "once.json", 1, skewed);
   CHECK(run_epsim(dir, "diagnose once.json").exit_code == 12);
+}
+
+TEST_CASE("what vLLM and TensorRT-LLM record is diagnosed like SGLang's counts") {
+  // Three of four tokens choose experts 0 to 7, the fourth one of seven other sets of eight: of 8 T assignments the
+  // first GPU of 16 has 4 x 3/4 T, six times the mean.
+  const int tokens = 4 * 7 * 40, layers = 16, top_k = 8;
+  const auto chosen = [](int t, int k) { return t % 4 != 0 ? k : 8 + t / 4 % 7 * 8 + k; };
+  const TempDir dir;
+  const auto append = [](std::string& out, std::int32_t value) {
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  // vLLM's routed experts as an array [token][layer][k].
+  std::string header =
+      fmt::format("{{'descr': '<i4', 'fortran_order': False, 'shape': ({}, {}, {}), }}", tokens, layers, top_k);
+  header.append(117 - header.size(), ' ').push_back('\n');
+  std::string array = std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(header.size()) + '\0' + header;
+  for (int t = 0; t < tokens; ++t) {
+    for (int i = 0; i < layers * top_k; ++i) {
+      append(array, chosen(t, i % top_k));
+    }
+  }
+  std::ofstream(dir / "routed.npy", std::ios::binary) << array;
+  // TensorRT-LLM's statistics: a tensor of counts for each iteration and layer.
+  std::string counts;
+  nlohmann::json tensors;
+  for (int i = 0; i < 2 * layers; ++i) {
+    std::vector<std::int32_t> of_expert(64, 0);
+    for (int a = 0; a < tokens * top_k; ++a) {
+      ++of_expert[static_cast<std::size_t>(chosen(a / top_k, a % top_k))];
+    }
+    tensors[fmt::format("{}_{}", i / layers, i % layers)] = {
+        {"dtype", "I32"}, {"shape", {64}}, {"data_offsets", {counts.size(), counts.size() + 256}}};
+    for (const std::int32_t count : of_expert) {
+      append(counts, count);
+    }
+  }
+  std::filesystem::create_directory(dir / "statistics");
+  std::ofstream(dir / "statistics/meta_info.json") << R"({"num_experts": 64, "num_experts_per_token": 8})";
+  const std::string names = tensors.dump();
+  std::string size;
+  append(size, static_cast<std::int32_t>(names.size()));
+  append(size, 0);
+  std::ofstream(dir / "statistics/rank0.safetensors", std::ios::binary) << size << names << counts;
+  for (const char* words : {"diagnose routed.npy --model olmoe-1b-7b --json", "diagnose statistics --json"}) {
+    CAPTURE(words);
+    const Outcome done = run_epsim(dir, words);
+    REQUIRE_MESSAGE(done.exit_code == 10, done.err);
+    CHECK(nlohmann::json::parse(done.out)["skew"]["imbalance_mean"] == doctest::Approx(6));
+  }
+  // Ids do not say how many experts there are.
+  CHECK(one_line(run_epsim(dir, "diagnose routed.npy").err).find("--model") != std::string::npos);
 }
 
 TEST_CASE("the first half of the steps is planned from, the second is scored") {
