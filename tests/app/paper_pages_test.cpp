@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "tests/app/process.h"
 
@@ -39,3 +40,20 @@ void check_rows(const std::string& paper, const std::string& claims, const char*
 TEST_CASE("GRACE-MoE's README has what the program prints") { check_rows("grace", "G05,G06,G07,G18", "{:.1f}"); }
 
 TEST_CASE("Libra's README has what the program prints") { check_rows("libra", "L02", "{:.3f}"); }
+
+TEST_CASE("Libra's README has the requests/s that compare gives") {
+  const std::string page = slurp(epsim::test::source_dir() / "experiments/libra/README.md");
+  for (const auto& [model, file] : {std::pair("Qwen3-235B", "qwen3-235b-h200"), std::pair("GLM-4.5", "glm-4.5-h200")}) {
+    const TempDir dir;
+    const auto outcome =
+        run_epsim(dir, "compare " + (epsim::test::source_dir() / "experiments/libra" / file).string() +
+                           ".yaml -q --policies vanilla,eplb_static_hot,lina,libra -o out");
+    REQUIRE_MESSAGE(outcome.exit_code == 0, outcome.err);
+    std::string row = fmt::format("| {} |", model);
+    for (const char* policy : {"vanilla", "eplb_static_hot", "lina", "libra"}) {
+      const auto summary = nlohmann::json::parse(slurp(dir / "out" / policy / "summary.json"));
+      row += fmt::format(" {:#.4g} |", summary.at("throughput").at("requests_per_s").get<double>());
+    }
+    CHECK_MESSAGE(page.find(row) != std::string::npos, "not in the README: ", row);
+  }
+}
