@@ -1,6 +1,7 @@
 #include "models/step/step_stats.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace epsim {
 
@@ -11,6 +12,7 @@ StepStats::StepStats(const MoeSpec& model, int gpus, const Network& network)
   totals_.balancedness = LayerSeries(model.moe_layers());
   totals_.gpu_load.assign(cells, 0.0);
   totals_.gpu_busy_s.assign(cells, 0.0);
+  totals_.gpu_rows = {totals_.gpu_load, totals_.gpu_load, totals_.gpu_load, totals_.gpu_load};
   for (const int number : model.moe_layer_numbers()) {
     totals_.layers.push_back({.layer_number = number});
   }
@@ -39,6 +41,15 @@ void StepStats::load(int l, const TrafficMatrix& traffic, const PriceRow& expert
     load[g] += traffic.executed[g];
     busy[g] += experts.seconds[g];
   }
+  GpuRows& rows = totals_.gpu_rows;
+  const auto first = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(l) * gpus);
+  const auto add = [&](const std::vector<double>& more, std::vector<double>& all) {
+    std::transform(more.begin(), more.end(), all.begin() + first, all.begin() + first, std::plus());
+  };
+  add(traffic.intra_out, rows.sent_inside);
+  add(traffic.intra_in, rows.received_inside);
+  add(traffic.inter_out, rows.sent_outside);
+  add(traffic.inter_in, rows.received_outside);
   const double balance = balancedness(traffic.executed);
   LayerTotals& layer = totals_.layers[l];
   layer.balancedness_sum += balance * weight;

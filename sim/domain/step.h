@@ -109,6 +109,12 @@ struct LinkTotals {
   LinkEnd end = LinkEnd::kBetween;
 };
 
+// [layer][GPU] Rows of dispatches that a GPU sends and receives inside its node, and to and from other nodes. Combines send as
+// many the other way.
+struct GpuRows {
+  std::vector<double> sent_inside, received_inside, sent_outside, received_outside;
+};
+
 // Per-layer and per-GPU totals of a run.
 struct StepTotals {
   std::int64_t steps = 0;
@@ -116,6 +122,7 @@ struct StepTotals {
   std::vector<LayerTotals> layers;
   std::vector<double> gpu_load;    // [layer][GPU] routed assignments executed
   std::vector<double> gpu_busy_s;  // [layer][GPU] seconds of expert work
+  GpuRows gpu_rows;
   LayerSeries balancedness;        // by layer and step
   std::vector<LinkTotals> links;
   // [layer][dispatch, combine][link] seconds of the layer's exchanges that this link set the time of.

@@ -88,6 +88,12 @@ void add_balance(CsvTable& csv, std::span<const double> loads, double steps) {
   csv.number(loads.empty() ? kUndefined : ratio(total, steps));
 }
 
+// Mean / maximum; empty where nothing moves.
+void add_rows_balance(CsvTable& csv, std::span<const double> rows) {
+  const bool moves = std::any_of(rows.begin(), rows.end(), [](double r) { return r > 0; });
+  csv.number(moves ? 1.0 / imbalance(rows) : kUndefined);
+}
+
 }  // namespace
 
 void write_step_kinds_csv(std::ostream& out, const RunResult& run) {
@@ -141,13 +147,19 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
   EPSIM_CHECK(run.extra_copies.empty() || run.extra_copies.size() == totals.layers.size(), "likewise for copies");
   CsvTable csv(out, part_columns({"layer"}, "us",
                                  {"total_us", "straggler_us", "balancedness_mean", "balancedness_min",
-                                  "imbalance_of_totals", "busiest_gpu", "assignments_per_step", "planned_balancedness",
-                                  "extra_copies", "dispatch_bottleneck", "dispatch_bottleneck_share",
+                                  "imbalance_of_totals", "busiest_gpu", "assignments_per_step", "gpu_sent_balance",
+                                  "gpu_received_balance", "nic_sent_balance", "nic_received_balance",
+                                  "planned_balancedness", "extra_copies", "dispatch_bottleneck", "dispatch_bottleneck_share",
                                   "combine_bottleneck", "combine_bottleneck_share"}));
   for (std::size_t l = 0; l < totals.layers.size(); ++l) {
     const auto steps = static_cast<double>(totals.steps);
     add_layer(csv, totals.layers[l], steps);
     add_balance(csv, load.layer(l), steps);
+    const GpuRows& rows = totals.gpu_rows;
+    for (const std::vector<double>* of :
+         {&rows.sent_inside, &rows.received_inside, &rows.sent_outside, &rows.received_outside}) {
+      add_rows_balance(csv, LayerGpuView(*of, totals).layer(l));
+    }
     csv.number(planned.empty() ? kUndefined : planned[l]);
     csv.number(run.extra_copies.empty() ? kUndefined : static_cast<double>(run.extra_copies[l]));
     for (const Direction direction : {Direction::kDispatch, Direction::kCombine}) {
@@ -194,12 +206,19 @@ void write_gpus_csv(std::ostream& out, const RunResult& run) {
 
 void write_layer_gpu_csv(std::ostream& out, const RunResult& run) {
   const LayerGpuView load(run.detail.gpu_load, run.detail), busy(run.detail.gpu_busy_s, run.detail);
-  CsvTable csv(out, {"layer", "gpu", "assignments", "expert_busy_s"});
+  const GpuRows& rows = run.detail.gpu_rows;
+  CsvTable csv(out, {"layer", "gpu", "assignments", "expert_busy_s", "rows_sent_inside", "rows_received_inside",
+                     "rows_sent_outside", "rows_received_outside"});
   for (std::size_t l = 0; l < run.detail.layers.size(); ++l) {
     const std::span<const double> loads = load.layer(l), seconds = busy.layer(l);
     for (std::size_t g = 0; g < load.gpus; ++g) {
       csv.integer(run.detail.layers[l].layer_number).integer(static_cast<std::int64_t>(g));
       csv.number(loads.empty() ? kUndefined : loads[g]).number(seconds.empty() ? kUndefined : seconds[g]);
+      for (const std::vector<double>* of :
+           {&rows.sent_inside, &rows.received_inside, &rows.sent_outside, &rows.received_outside}) {
+        const std::span<const double> layer = LayerGpuView(*of, run.detail).layer(l);
+        csv.number(layer.empty() ? kUndefined : layer[g]);
+      }
       csv.end_row();
     }
   }

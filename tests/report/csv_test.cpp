@@ -69,21 +69,29 @@ TEST_CASE("requests.csv: an interrupted run leaves empty cells for what did not 
   CHECK(lines[2] == "2,,waiting,100,7,0.5,,,,,,,,0,0,0");
 }
 
+// Of two layers and GPUs: mean / maximum 4 / 5, 2 / 4, 5 / 8 and 1 in the first, nothing in the second.
+constexpr auto with_rows = [](RunResult run) {
+  run.detail.gpu_rows = {{5, 3, 0, 0}, {0, 4, 0, 0}, {8, 2, 0, 0}, {7, 7, 0, 0}};
+  return run;
+};
+
 TEST_CASE("layers.csv: means per step in microseconds") {
-  const std::vector<std::string> lines = rows(written(write_layers_csv, test::sample_run()));
+  const std::vector<std::string> lines = rows(written(write_layers_csv, with_rows(test::sample_run())));
   REQUIRE(lines.size() == 2);
   // 4 steps: attention 4 ms / 4 = 1000 us, ... 8 ms / 4 = 2000 us in all, straggler 0.8 ms / 4 = 200 us; balancedness
   // 2.0 / 4; loads 300 and 100: 300 / 200 = 1.5, GPU 0, 400 / 4 = 100 assignments per step.
   CHECK(lines[0] ==
-        "3,1000,0,250,500,250,0,0,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
+        "3,1000,0,250,500,250,0,0,0,0,0,0,0,2000,200,0.5,0.25,1.5,0,100,0.8,0.5,0.625,1,0.9,3,node0.nic."
+        "out,0.75,node0.nic.in,1");
   // No load: balanced, no busiest GPU.
-  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,1,0,,,,");
+  CHECK(lines[1] == "4,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1,1,1,,0,,,,,1,0,,,,");
 }
 
 TEST_CASE("layers.csv without steps has undefined means, without layers no rows") {
   RunResult run = test::sample_run();
   run.detail.steps = 0;
-  CHECK(rows(written(write_layers_csv, run))[0] == "3,,,,,,,,,,,,,,,,,1.5,0,,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
+  CHECK(rows(written(write_layers_csv, run))[0] ==
+        "3,,,,,,,,,,,,,,,,,1.5,0,,,,,,0.9,3,node0.nic.out,0.75,node0.nic.in,1");
   CHECK(rows(written(write_layers_csv, test::empty_run())).empty());
 }
 
@@ -93,7 +101,7 @@ TEST_CASE("layers.csv without detail per GPU or plan leaves those cells empty") 
   run.planned_balancedness.clear();
   run.extra_copies.clear();
   CHECK(rows(written(write_layers_csv, run))[0] ==
-        "3,1000,0,250,500,250,0,0,0,0,0,0,0,2000,200,0.5,0.25,,,,,,node0.nic.out,0.75,node0.nic.in,1");
+        "3,1000,0,250,500,250,0,0,0,0,0,0,0,2000,200,0.5,0.25,,,,,,,,,,node0.nic.out,0.75,node0.nic.in,1");
 }
 
 TEST_CASE("links.csv: use of each link over the run and over its steps") {
@@ -119,8 +127,9 @@ TEST_CASE("gpus.csv sums over layers") {
 }
 
 TEST_CASE("layer_gpu.csv has one row per layer and GPU") {
-  CHECK(written(write_layer_gpu_csv, test::sample_run()) ==
-        "layer,gpu,assignments,expert_busy_s\n3,0,300,0.5\n3,1,100,0.25\n4,0,0,0\n4,1,0,0\n");
+  CHECK(written(write_layer_gpu_csv, with_rows(test::sample_run())) ==
+        "layer,gpu,assignments,expert_busy_s,rows_sent_inside,rows_received_inside,rows_sent_outside,"
+        "rows_received_outside\n3,0,300,0.5,5,0,8,7\n3,1,100,0.25,3,4,2,7\n4,0,0,0,0,0,0,0\n4,1,0,0,0,0,0,0\n");
 }
 
 TEST_CASE("layer_steps.csv: a short run has a row per layer and step") {

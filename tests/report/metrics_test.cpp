@@ -262,7 +262,15 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "difference_interval95_high",
                        "slo_holds",
                        "slo_limit",
-                       "slo_ratio"};
+                       "slo_ratio",
+                       "gpu_sent_balance",
+                       "gpu_received_balance",
+                       "nic_sent_balance",
+                       "nic_received_balance",
+                       "rows_sent_inside",
+                       "rows_received_inside",
+                       "rows_sent_outside",
+                       "rows_received_outside"};
   for (const std::string& name : csv_columns()) {
     CAPTURE(name);
     const bool has_unit = std::any_of(kUnits.begin(), kUnits.end(), [&](const std::string& unit) {

@@ -89,6 +89,8 @@ const goodputSections = (root) => {
   const probes = study.searches || curve ? probesOf(study, curve) : [], stars = kneesOf(csvFile(join(root, "goodput.csv")));
   const attained = probes.some((p) => Number.isFinite(p.attainment)) ? [againstRate(probes, (p) => p.attainment, [], { title: "Attainment against offered load", term: "attainment_share", yName: "attainment_share", y: "share of requests within the bounds", most: 1, tall: true,
     rules: Number.isFinite(num(study.slo?.attainment)) ? [{ y: num(study.slo.attainment), label: `SLO: ${shown(100 * num(study.slo.attainment))} %` }] : [] })] : [];
+  const split = gainSplitTable(study.gain_split);
+  if (split) node.append(split);
   if (study.conclusions.length > 0) node.append(el("details", { open: !study.verdict && study.conclusions.length > 1 }, el("summary", {}, "Every comparison in words"), ...study.conclusions.map((words) => el("p", {}, words)), el("p", { class: "note" }, study.method.measured_part_rule)));
   section("Against the offered load", probes.length === 0 ? absent("No curve.csv and goodput.csv in this folder, so there are no curves.") :
     el("p", { class: "note" }, "A colour per policy, a dash per seed. Crosses are rates at which the run was not steady; stars are knees."),

@@ -172,6 +172,16 @@ const pivot = (csv, row, column, value) => {
   return { rows, columns, values };
 };
 
+// A figure of layer_gpu.csv over its layer's mean, run by run on one scale; nothing where it is zero everywhere.
+const layerGpuMaps = (runs, column, title, about, unit) => {
+  const tables = runs.map((run) => pivot(run.layerGpu, "layer", "gpu", column));
+  for (const t of tables) t.values = t.values.map((row) => { const mean = row.reduce((a, b) => a + b, 0) / row.length; return row.map((v) => (mean > 0 ? v / mean : NaN)); });
+  const ranges = tables.map((t) => range(t.values.flat())), known = tables.some((t) => t.values.flat().some(Number.isFinite));
+  const low = Math.min(...ranges.map((r) => r[0])), high = Math.max(...ranges.map((r) => r[1]));
+  return known ? [el("div", { class: "grid" }, ...runs.map((run, i) => heatmap({ title: `${title} by layer and GPU: ${label(run)}`, term: about, note: "Over the layer's mean, whole run: white is the mean, red above it, blue below. All maps share one scale.", diverging: true,
+    rowName: "layer", columnName: "GPU", valueName: `${unit} / mean of the layer`, rows: tables[i].rows, columns: tables[i].columns, values: tables[i].values, low, high })))] : [];
+};
+
 const balanceSection = (runs) => {
   const node = section("Balance");
   if (runs.some((run) => run.layers)) {
@@ -180,16 +190,17 @@ const balanceSection = (runs) => {
     if (runs.some((run) => run.layers?.has("extra_copies"))) {
       grid.append(layerLines(runs, { title: "Extra copies by layer", term: "extra_copies", yText: "copies" }, "extra_copies"));
     }
+    for (const [column, title] of [["nic_received_balance", "Rows from other nodes"], ["gpu_received_balance", "Rows from inside the node"]]) {
+      if (runs.some((run) => run.layers?.has(column))) grid.append(layerLines(runs, { title: `${title}: balance by layer`, term: "gpu_sent_balance", yText: "mean / max over GPUs", note: "Of what each layer's dispatches bring; 1 is perfect." }, column));
+    }
     node.append(grid);
   }
   const maps = runs.filter((run) => run.layerGpu);
   if (maps.length === 0) node.append(absent("No layer_gpu.csv in this folder, so there is no map of layer × GPU."));
-  const tables = maps.map((run) => pivot(run.layerGpu, "layer", "gpu", "assignments"));
-  for (const t of tables) t.values = t.values.map((row) => { const mean = row.reduce((a, b) => a + b, 0) / row.length; return row.map((v) => (mean > 0 ? v / mean : NaN)); });
-  const ranges = tables.map((t) => range(t.values.flat()));
-  const least = Math.min(...ranges.map((r) => r[0])), most = Math.max(...ranges.map((r) => r[1]));
-  node.append(el("div", { class: "grid" }, ...maps.map((run, i) => heatmap({ title: `Load by layer and GPU: ${label(run)}`, term: "load_over_mean", note: "Over the layer's mean, whole run: white is the mean, red above it, blue below. All maps share one scale.", diverging: true,
-    rowName: "layer", columnName: "GPU", valueName: "load / mean of the layer", rows: tables[i].rows, columns: tables[i].columns, values: tables[i].values, low: least, high: most }))));
+  node.append(...layerGpuMaps(maps, "assignments", "Load", "load_over_mean", "load"));
+  const exchanged = maps.filter((run) => run.layerGpu.has("rows_received_outside"));
+  node.append(...layerGpuMaps(exchanged, "rows_received_outside", "Rows from other nodes", "rows_received_outside", "rows"));
+  node.append(...layerGpuMaps(exchanged, "rows_received_inside", "Rows from inside the node", "rows_received_inside", "rows"));
   const steps = runs.filter((run) => run.layerSteps?.rows.length > 0);
   if (steps.length === 0) node.append(absent("No map of layer × step: layer_steps.csv is missing or, as with several instances, empty."));
   const times = steps.map((run) => pivot(run.layerSteps, "layer", "first_step", "balancedness_mean"));
@@ -253,6 +264,8 @@ const runSections = (root) => {
   const comparison = jsonFile(join(root, "comparison.json")), runs = collectRuns(root, comparison);
   seePolicies(runs.map(label));
   resultsSection(root, runs, comparison);
+  const split = gainSplitTable(comparison?.gain_split);
+  if (split) section("Whose gain it is", split);
   overTimeSection(runs);
   latencySection(runs);
   timeSection(runs);

@@ -55,3 +55,12 @@ const dataBelow = (title, names, rows) => {
   });
   return details;
 };
+
+// Whose gain it is (--split): each policy's gain over experts in order as a sum; nothing without a split.
+const gainSplitTable = (splits) => {
+  const row = (policy, part) => [policy, part.part, estimate(part.requests_per_s), estimate(part.share), halfWidth(part.share)];
+  const rows = (splits ?? []).flatMap((split) => [...[...split.parts].reverse(), split.whole, ...(split.interaction ? [split.interaction] : [])].map((part) => row(split.policy, part)));
+  return rows.length === 0 ? null : table("Whose gain it is", [{ name: "policy", text: true }, { name: "part", label: "part", text: true }, { name: "requests_per_s" },
+    { name: "of_off", label: "of off, %", show: (r) => `${r[3] > 0 ? "+" : ""}${shown(100 * r[3])}${r[4] > 0 ? ` ± ${shown(Number((100 * r[4]).toPrecision(2)))}` : ""}` }], rows,
+    { note: "Against experts in order. Switched off from the whole in this order: planning again, KV room, choice of copy, copies, placement; the parts add up to the whole. The interaction is how much choice and KV room depend on each other." });
+};
