@@ -10,11 +10,20 @@ namespace epsim {
 Residency lina_replicate(std::span<const double> popularity, const Residency& home, int n_extra) {
   Residency out = home;
   std::vector<int> copies(popularity.size(), 1);
+  std::vector<double> share(popularity.begin(), popularity.end());  // [expert] of each of its copies
   std::vector<int> room(static_cast<std::size_t>(home.gpus), n_extra);
+  std::vector<std::vector<int>> held(room.size());  // [GPU] experts, in order
+  for (int e = 0; e < home.experts(); ++e) {
+    for (int g = 0; g < home.gpus; ++g) {
+      if (home.holds(e, g)) {
+        held[static_cast<std::size_t>(g)].push_back(e);
+      }
+    }
+  }
   const auto load_of = [&](int gpu) {
     double load = 0;
-    for (int e = 0; e < out.experts(); ++e) {
-      load += out.holds(e, gpu) ? popularity[static_cast<std::size_t>(e)] / copies[static_cast<std::size_t>(e)] : 0.0;
+    for (const int e : held[static_cast<std::size_t>(gpu)]) {
+      load += share[static_cast<std::size_t>(e)];
     }
     return load;
   };
@@ -22,10 +31,9 @@ Residency lina_replicate(std::span<const double> popularity, const Residency& ho
   for (std::size_t e = 0; e < open.size(); ++e) {
     open[e] = static_cast<int>(e);
   }
-  while (!open.empty()) {
+  for (int left = n_extra * home.gpus; left > 0 && !open.empty();) {
     const auto hottest = std::max_element(open.begin(), open.end(), [&](int a, int b) {
-      const auto x = static_cast<std::size_t>(a), y = static_cast<std::size_t>(b);
-      return popularity[x] / copies[x] < popularity[y] / copies[y];
+      return share[static_cast<std::size_t>(a)] < share[static_cast<std::size_t>(b)];
     });
     int target = -1;
     double lightest = 0;
@@ -43,8 +51,12 @@ Residency lina_replicate(std::span<const double> popularity, const Residency& ho
       continue;
     }
     out.add(*hottest, target);
-    ++copies[static_cast<std::size_t>(*hottest)];
+    std::vector<int>& there = held[static_cast<std::size_t>(target)];
+    there.insert(std::upper_bound(there.begin(), there.end(), *hottest), *hottest);
+    const auto e = static_cast<std::size_t>(*hottest);
+    share[e] = popularity[e] / ++copies[e];
     --room[static_cast<std::size_t>(target)];
+    --left;
   }
   return out;
 }

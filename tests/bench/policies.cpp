@@ -96,8 +96,8 @@ void craft_whole_plan(benchmark::State& state) {
 }
 BENCHMARK(craft_whole_plan)->Unit(benchmark::kMillisecond);
 
-void libra_layer(benchmark::State& state) {
-  const auto experts = static_cast<int>(state.range(0));
+// What each GPU of 8 asks of each expert in a step of 32768 tokens a GPU.
+epsim::RequestMatrix skewed_requests(int experts) {
   const epsim::LoadWindow popularity = skewed_loads(1, experts);
   epsim::RandomStream random(epsim::Seed{3}, "bench requests");
   epsim::RequestMatrix requests(8, experts);
@@ -107,6 +107,12 @@ void libra_layer(benchmark::State& state) {
       requests.at(g, e) = static_cast<std::int64_t>(mean * (0.5 + random.uniform()));
     }
   }
+  return requests;
+}
+
+void libra_layer(benchmark::State& state) {
+  const auto experts = static_cast<int>(state.range(0));
+  const epsim::RequestMatrix requests = skewed_requests(experts);
   const epsim::Residency home = epsim::Residency::contiguous(experts, 8);
   epsim::LibraPrefetchOptions options;
   options.relief = static_cast<epsim::LibraRelief>(state.range(1));
@@ -116,6 +122,19 @@ void libra_layer(benchmark::State& state) {
   }
 }
 BENCHMARK(libra_layer)->ArgsProduct({{128, 160, 256}, {0, 1, 2}})->Unit(benchmark::kMicrosecond);
+
+void step_policy_layer(benchmark::State& state, const char* name) {
+  const auto experts = static_cast<int>(state.range(0));
+  const epsim::RequestMatrix requests = skewed_requests(experts);
+  const epsim::Residency home = epsim::Residency::contiguous(experts, 8);
+  epsim::ConfigReader options = epsim::Config::from_text("{}", "bench").root();
+  const auto policy = epsim::make_step_policy(name, options);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(policy->decide(requests, requests, home));
+  }
+}
+BENCHMARK_CAPTURE(step_policy_layer, lina, "lina")->Arg(128)->Arg(160)->Arg(256)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(step_policy_layer, harmoeny, "harmoeny")->Arg(128)->Arg(160)->Arg(256)->Unit(benchmark::kMicrosecond);
 
 // A model of Qwen3-30B's size: 48 layers of 128 experts in eight scattered communities, on 2 nodes of 4 GPUs.
 void grace_plan(benchmark::State& state) {
