@@ -40,29 +40,97 @@ struct Follow {
 // the work has ended, and calls `progress(done, all)` unless that is None. Throws what `work` throws.
 void in_background(int threads, const py::object& progress, const std::function<void(const Follow&)>& work);
 
-// A scenario's file and what is set beside it. The file is read again each time, as the program does, so that messages
-// name its lines.
+// A Python value that any thread may release.
+std::shared_ptr<py::object> held(const py::object& value);
+
+// A scenario's file and what is set beside it.
 class Document {
  public:
-  Document(const std::string& file, const std::vector<std::string>& assignments);
+  // `check`: reads it at once; else what is wrong shows in the first use.
+  Document(const std::string& file, std::vector<std::string> assignments, bool check);
   // "a.b=c", as --set takes it; refused, with nothing changed, where the scenario would not be read any more.
   void set(const std::vector<std::string>& assignments);
-  // `labels`: the policies, none for the scenario's own; `seed`: another than the document's.
+  // Every run takes its loads from `function`, policies plan from `plan` unless that is None.
+  void use_loads(const py::function& function, const py::object& plan);
+  // The scenario under its own policy, read once.
+  std::shared_ptr<const Scenario> scenario() const;
+  // `labels`: the policies, none for the scenario's own; `seed`: another than the document's. The file is read again, so
+  // that messages name its lines.
   Scenario read(const std::vector<std::string>& labels, std::optional<std::int64_t> seed = {}) const;
-  const std::string& resolved() const { return resolved_; }  // with every default, as YAML
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  const std::string& file() const { return file_; }
+  const std::vector<std::string>& assignments() const { return assignments_; }
+  bool has_own_loads() const { return loads_ != nullptr; }
 
  private:
-  Config open(const std::vector<std::string>& assignments) const;
-  void keep(std::vector<std::string> assignments);
+  Scenario read(const std::vector<std::string>& assignments, const std::vector<std::string>& labels,
+                std::optional<std::int64_t> seed) const;
+  void take_own_loads(Scenario& scenario) const;
   std::string file_;
   std::vector<std::string> assignments_;
-  std::string resolved_;
-  std::vector<std::string> warnings_;
+  std::shared_ptr<py::object> loads_;  // null: those of the file
+  std::optional<LoadWindow> plan_loads_;
+  mutable std::shared_ptr<const Scenario> scenario_;
 };
 
-// A policy that is a Python function; Scenario::policies takes it like any other.
-PolicyChoice python_policy(const std::string& label, const py::function& function);
+// A policy of a study: a label of the scenario, a built-in policy, or a Python function under a name.
+struct PolicyGiven {
+  std::string label;
+  py::object function;  // None: no function
+  py::object per_step;  // of a function that acts in every step: its options as a dict; else None
+  bool is_python() const { return !function.is_none(); }
+};
+// As policies.given() of the package has them.
+std::vector<PolicyGiven> policies_given(const py::list& policies);
+// A function as a policy; Scenario::policies takes it like any other.
+PolicyChoice python_policy(const PolicyGiven& given);
+PolicyChoice step_policy_choice(const PolicyGiven& given);
+std::shared_ptr<const PlacementPolicy> python_placement(const std::string& label, const py::object& function);
+// The labels that the scenario's file has to be read with.
+std::vector<std::string> labels_of(const std::vector<PolicyGiven>& given);
+// The scenario's policies are those of the file, in their order among `given`; the functions take their places.
+void add_python_policies(Scenario& scenario, const std::vector<PolicyGiven>& given);
+
+// A window [MoE layers, experts] of an array. Throws InputError that names `key`.
+LoadWindow window_of_array(const py::object& array, const std::string& key);
+// Where a run's loads come from a function. It is not called before the first draw.
+std::shared_ptr<const ExpertLoadSource> function_loads(const std::shared_ptr<py::object>& function,
+                                                       const Scenario& scenario);
+
+// Views of memory that `owner` keeps: read only.
+class Views {
+ public:
+  explicit Views(std::shared_ptr<const void> owner);
+  template <class Value>
+  py::array of(std::vector<py::ssize_t> shape, std::vector<py::ssize_t> strides, const Value* first) const {
+    py::array out(py::dtype::of<Value>(), std::move(shape), std::move(strides), first, owner_);
+    out.attr("flags").attr("writeable") = false;
+    return out;
+  }
+  // One field of each row.
+  template <class Value, class Row, class Field>
+  py::array column(const std::vector<Row>& rows, const Field& field) const {
+    const Value* first = rows.empty() ? nullptr : reinterpret_cast<const Value*>(&field(rows.front()));
+    return of<Value>({static_cast<py::ssize_t>(rows.size())}, {static_cast<py::ssize_t>(sizeof(Row))}, first);
+  }
+  template <class Value>
+  py::array table(const std::vector<Value>& values, std::vector<py::ssize_t> shape) const {
+    std::vector<py::ssize_t> strides(shape.size(), sizeof(Value));
+    for (std::size_t i = shape.size(); i-- > 1;) {
+      strides[i - 1] = strides[i] * shape[i];
+    }
+    py::ssize_t all = 1;
+    for (const py::ssize_t n : shape) {
+      all *= n;
+    }
+    if (all != static_cast<py::ssize_t>(values.size())) {  // a run without steps, say
+      shape[0] = 0;
+    }
+    return of<Value>(std::move(shape), std::move(strides), values.data());
+  }
+
+ private:
+  py::capsule owner_;
+};
 
 // One run, with what its files say of its inputs.
 struct Run {
@@ -71,9 +139,12 @@ struct Run {
   RunInfo info;
 };
 
+void bind_folders(py::module_& m);
+void bind_plans(py::module_& m);
 void bind_policies(py::module_& m);
 void bind_results(py::module_& m);
 void bind_scenario(py::module_& m);
 void bind_studies(py::module_& m);
+void bind_traces(py::module_& m);
 
 }  // namespace epsim::python

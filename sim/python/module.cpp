@@ -49,4 +49,7 @@ PYBIND11_MODULE(_native, m) {
   epsim::python::bind_policies(m);
   epsim::python::bind_results(m);
   epsim::python::bind_studies(m);
+  epsim::python::bind_folders(m);
+  epsim::python::bind_plans(m);
+  epsim::python::bind_traces(m);
 }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "policies/placement_policy.h"
 #include "policies/plan_tools.h"
@@ -15,14 +17,6 @@ struct PolicyShape {
   int gpus, gpus_per_node, nodes, layers, experts;
 };
 
-// A Python value that may be let go of by any thread.
-std::shared_ptr<py::object> held(const py::object& value) {
-  return {new py::object(value), [](py::object* object) {
-            const py::gil_scoped_acquire lock;
-            delete object;
-          }};
-}
-
 py::array_t<double> loads_of(const LoadWindow& window) {
   py::array_t<double> out({window.layers(), window.experts()});
   for (int l = 0; l < window.layers(); ++l) {
@@ -33,7 +27,7 @@ py::array_t<double> loads_of(const LoadWindow& window) {
 
 class FunctionPlacement final : public PlacementPolicy {
  public:
-  FunctionPlacement(std::string label, const py::function& function)
+  FunctionPlacement(std::string label, const py::object& function)
       : label_(std::move(label)), function_(held(function)) {}
 
   PlacementPlan plan(const LoadWindow& load, const ClusterShape& shape) const override {
@@ -124,12 +118,48 @@ class FunctionPlacement final : public PlacementPolicy {
 
 }  // namespace
 
-PolicyChoice python_policy(const std::string& label, const py::function& function) {
-  PolicyChoice out;
-  out.label = label;
-  out.planned_by = label;
-  out.placement = std::make_shared<FunctionPlacement>(label, function);
+std::vector<PolicyGiven> policies_given(const py::list& policies) {
+  std::vector<PolicyGiven> out;
+  for (const py::handle& item : policies) {
+    const auto [label, function, per_step] = item.cast<std::tuple<std::string, py::object, py::object>>();
+    out.push_back({label, function, per_step});
+  }
   return out;
+}
+
+std::shared_ptr<const PlacementPolicy> python_placement(const std::string& label, const py::object& function) {
+  return std::make_shared<FunctionPlacement>(label, function);
+}
+
+PolicyChoice python_policy(const PolicyGiven& given) {
+  if (!given.per_step.is_none()) {
+    return step_policy_choice(given);
+  }
+  PolicyChoice out;
+  out.label = out.planned_by = given.label;
+  out.placement = python_placement(given.label, given.function);
+  return out;
+}
+
+std::vector<std::string> labels_of(const std::vector<PolicyGiven>& given) {
+  std::vector<std::string> out;
+  for (const PolicyGiven& policy : given) {
+    if (!policy.is_python()) {
+      out.push_back(policy.label);
+    }
+  }
+  return out;
+}
+
+void add_python_policies(Scenario& scenario, const std::vector<PolicyGiven>& given) {
+  if (given.empty()) {
+    return;
+  }
+  std::vector<PolicyChoice> known = std::exchange(scenario.policies, {});
+  auto next = known.begin();
+  for (const PolicyGiven& policy : given) {
+    scenario.policies.push_back(policy.is_python() ? python_policy(policy) : std::move(*next++));
+  }
 }
 
 void bind_policies(py::module_& m) {

@@ -59,44 +59,6 @@ py::list metric_table() {
   return out;
 }
 
-// Views of a run's own memory: read only, and they keep it alive.
-class Views {
- public:
-  explicit Views(std::shared_ptr<const RunResult> run)
-      : owner_(new std::shared_ptr<const RunResult>(std::move(run)),
-               [](void* p) { delete static_cast<std::shared_ptr<const RunResult>*>(p); }) {}
-
-  template <class Value>
-  py::array of(std::vector<py::ssize_t> shape, std::vector<py::ssize_t> strides, const Value* first) const {
-    py::array out(py::dtype::of<Value>(), std::move(shape), std::move(strides), first, owner_);
-    out.attr("flags").attr("writeable") = false;
-    return out;
-  }
-  // One field of each row.
-  template <class Value, class Row, class Field>
-  py::array column(const std::vector<Row>& rows, const Field& field) const {
-    const Value* first = rows.empty() ? nullptr : reinterpret_cast<const Value*>(&field(rows.front()));
-    return of<Value>({static_cast<py::ssize_t>(rows.size())}, {static_cast<py::ssize_t>(sizeof(Row))}, first);
-  }
-  py::array table(const std::vector<double>& values, std::vector<py::ssize_t> shape) const {
-    std::vector<py::ssize_t> strides(shape.size(), sizeof(double));
-    for (std::size_t i = shape.size(); i-- > 1;) {
-      strides[i - 1] = strides[i] * shape[i];
-    }
-    py::ssize_t all = 1;
-    for (const py::ssize_t n : shape) {
-      all *= n;
-    }
-    if (all != static_cast<py::ssize_t>(values.size())) {  // a run without steps, say
-      shape[0] = 0;
-    }
-    return of<double>(std::move(shape), std::move(strides), values.data());
-  }
-
- private:
-  py::capsule owner_;
-};
-
 static_assert(sizeof(Ticks) == sizeof(std::int64_t) && sizeof(Seconds) == sizeof(double));
 
 py::dict requests_of(const std::shared_ptr<const RunResult>& run) {
@@ -273,6 +235,10 @@ void bind_goodput_study(py::module_& m) {
 }
 
 }  // namespace
+
+Views::Views(std::shared_ptr<const void> owner)
+    : owner_(new std::shared_ptr<const void>(std::move(owner)),
+             [](void* p) { delete static_cast<std::shared_ptr<const void>*>(p); }) {}
 
 void bind_results(py::module_& m) {
   m.def("metric_table", &metric_table);

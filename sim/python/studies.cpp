@@ -18,50 +18,19 @@ namespace {
 
 constexpr int kMostSeedsHere = 100;  // as the program's --seeds
 
-// A policy by its label, or a Python function under a name.
-struct PolicyGiven {
-  std::string label;
-  py::object function;  // None: the label is of the scenario or a built-in policy
-  bool is_python() const { return !function.is_none(); }
-};
-
-std::vector<PolicyGiven> policies_given(const py::list& policies) {
-  std::vector<PolicyGiven> out;
-  for (const py::handle& item : policies) {
-    const auto pair = item.cast<std::pair<std::string, py::object>>();
-    out.push_back({pair.first, pair.second});
-  }
-  return out;
-}
-
 // The scenario under each seed from its own on, with the policies in the order given. A Python policy shares everything
 // but its name and its plan with experts in order.
 std::vector<Scenario> scenarios(const Document& document, const std::vector<PolicyGiven>& given, int seeds) {
   if (seeds < 1 || seeds > kMostSeedsHere) {
     throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", seeds, kMostSeedsHere));
   }
-  std::vector<std::string> labels;
-  for (const PolicyGiven& policy : given) {
-    if (!policy.is_python()) {
-      labels.push_back(policy.label);
-    }
-  }
-  const bool all_python = labels.empty() && !given.empty();
+  const std::vector<std::string> labels = labels_of(given);
   std::vector<Scenario> out;
   for (int s = 0; s < seeds; ++s) {
     const auto seed = s == 0 ? std::optional<std::int64_t>()
                              : std::optional<std::int64_t>(static_cast<std::int64_t>(out.front().seed) + s);
-    Scenario scenario = document.read(labels, seed);
-    if (!given.empty()) {
-      std::vector<PolicyChoice> known = all_python ? std::vector<PolicyChoice>{} : std::move(scenario.policies);
-      scenario.policies.clear();
-      auto next = known.begin();
-      for (const PolicyGiven& policy : given) {
-        scenario.policies.push_back(policy.is_python() ? python_policy(policy.label, policy.function)
-                                                       : std::move(*next++));
-      }
-    }
-    out.push_back(std::move(scenario));
+    out.push_back(s == 0 && labels.empty() ? *document.scenario() : document.read(labels, seed));
+    add_python_policies(out.back(), given);
   }
   return out;
 }
@@ -76,7 +45,8 @@ RunControl control_of(const Follow& follow, bool strict) {
 RunResult whole(RunResult run) { return run.interrupted ? throw StudyInterrupted() : std::move(run); }
 
 Run run_scenario(const Document& document, int threads, bool strict, const py::object& progress) {
-  const Scenario scenario = document.read({});
+  const std::shared_ptr<const Scenario> read = document.scenario();
+  const Scenario& scenario = *read;
   Run out;
   in_background(threads, progress, [&](const Follow& follow) {
     out.info = describe_inputs(scenario, EPSIM_VERSION);

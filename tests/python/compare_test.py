@@ -1,5 +1,7 @@
 """Comparisons: the program's bytes, over seeds too; errors of every policy."""
 
+import contextlib
+import io
 import subprocess
 import tempfile
 import unittest
@@ -41,6 +43,17 @@ class CompareTest(unittest.TestCase):
         seen = []
         epsim.compare(SMALL, ["base", "eplb"], seeds=2, progress=lambda done, all_: seen.append((done, all_)))
         self.assertEqual(seen[-1], (4, 4))
+
+    def test_progress_by_tqdm_where_it_is_installed(self):
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown), contextlib.redirect_stdout(shown):
+            epsim.compare(SMALL, ["base", "eplb"], progress=True)
+        try:
+            import tqdm  # noqa: F401
+        except ImportError:
+            self.assertIn("2 of 2 runs", shown.getvalue())
+        else:
+            self.assertIn("2/2", shown.getvalue())
 
     def test_refuses_bad_policies_and_seeds(self):
         with self.assertRaises(epsim.InputError) as caught:

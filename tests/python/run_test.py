@@ -45,16 +45,18 @@ class RunTest(unittest.TestCase):
         self.assertEqual(summary["latency"]["ttft_mean_ms"], self.run_.ttft_mean_ms)
         self.assertEqual(summary["seed"], self.run_.seed)
 
-    def test_requests_are_views_of_the_run(self):
+    def test_arrays_are_views_of_the_run(self):
         requests = self.run_.requests
         self.assertEqual(len(requests["arrival_ps"]), 40)
         self.assertTrue((requests["state"] == 2).all())
         # ps to ms: 1e9. The mean over all completed requests is the metric.
         ttft = (requests["first_token_ps"] - requests["arrival_ps"]) / 1e9
         self.assertAlmostEqual(ttft.mean(), self.run_.ttft_mean_ms, places=9)
-        again = self.run_.requests["arrival_ps"]
-        self.assertEqual(again.__array_interface__["data"], requests["arrival_ps"].__array_interface__["data"])
-        self.assertFalse(again.flags.writeable or again.flags.owndata)
+        for views in ("requests", "series", "maps"):
+            for name, array in getattr(self.run_, views).items():
+                if name != "balancedness":  # a copy
+                    self.assertTrue(numpy.shares_memory(array, getattr(self.run_, views)[name]), name)
+                    self.assertFalse(array.flags.writeable or array.flags.owndata, name)
 
     def test_arrays_outlive_their_run(self):
         arrivals = epsim.run(SMALL).requests["arrival_ps"]

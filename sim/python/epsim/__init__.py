@@ -7,14 +7,16 @@
 epsim.units() has the unit of every figure, epsim.metrics() its definition too.
 """
 
+from . import traces
 from ._native import version as __version__
 from .errors import InputError, RunFailed
-from .policies import Policy, Shape, policy
-from .results import Comparison, Goodput, Report, Run, metrics, units
+from .policies import Policy, Shape, StepPolicy, policy, step_policy
+from .results import (Balance, Capacity, Comparison, Goodput, Plan, Report, Reproduction, Run, Sweep, metrics, units)
 from .scenario import Scenario, Section, load
-from .studies import catalogue, compare, goodput, run
+from .studies import balance, capacity, catalogue, compare, goodput, plan, reproduce, run, sweep
 
 __all__ = [
-    "Comparison", "Goodput", "InputError", "Policy", "Report", "Run", "RunFailed", "Scenario", "Section", "Shape",
-    "catalogue", "compare", "goodput", "load", "metrics", "policy", "run", "units",
+    "Balance", "Capacity", "Comparison", "Goodput", "InputError", "Plan", "Policy", "Report", "Reproduction", "Run",
+    "RunFailed", "Scenario", "Section", "Shape", "StepPolicy", "Sweep", "balance", "capacity", "catalogue", "compare",
+    "goodput", "load", "metrics", "plan", "policy", "reproduce", "run", "step_policy", "sweep", "traces", "units",
 ]

@@ -1,4 +1,4 @@
-"""Placement policies that are Python functions."""
+"""Policies and load sources that are Python functions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,28 @@ Shape = _native.Shape
 
 
 class Policy:
-    """A placement policy of your own; takes part in epsim.compare() and goodput() beside labels."""
+    """A placement policy of your own; compare(), goodput(), sweep(), plan() and balance() take it beside labels."""
+
+    per_step: Optional[dict] = None
 
     def __init__(self, function: Callable, name: str):
         self.function = function
         self.name = name
         self.__doc__ = function.__doc__
 
-    def __call__(self, loads: Any, shape: Any) -> Any:
-        return self.function(loads, shape)
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
 
     def __repr__(self) -> str:
-        return f"<epsim.Policy {self.name}>"
+        return f"<epsim.{type(self).__name__} {self.name}>"
+
+
+class StepPolicy(Policy):
+    """A policy of your own that acts in every MoE layer of every step; used like a Policy."""
+
+    def __init__(self, function: Callable, name: str, per_step: dict):
+        super().__init__(function, name)
+        self.per_step = per_step
 
 
 def policy(function: Optional[Callable] = None, *, name: Optional[str] = None) -> Any:
@@ -40,15 +50,36 @@ def policy(function: Optional[Callable] = None, *, name: Optional[str] = None) -
     return Policy(function, name or function.__name__)
 
 
-def given(policies: Any) -> list[tuple[str, Any]]:
-    """Labels and policies as pairs of a name and a function or None; names differ."""
+def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = None, extra_experts: int = 0,
+                on_demand: bool = True, **run: Any) -> Any:
+    """Makes a policy that acts in every layer of every step of a function (requests, predicted, home) -> tokens.
+
+    requests: int64 array [GPUs, experts], assignments of the tokens that live on each GPU. predicted: the same as it
+    was predicted when copies had to leave; zeros in the first layer. home: int32 array [experts], the GPU of each.
+    tokens: int64 array [GPUs, experts], what each GPU computes, summing over GPUs to the requests. Experts computed away
+    from home are copied there; or return (tokens, held), held a bool array [experts, GPUs] of all copies.
+
+    on_demand: copies leave once the routing is known, and the layer waits for them; False: ahead, by `predicted`, into a
+    buffer for extra_experts experts on each GPU, which takes KV room. run: accuracy and distortion of the prediction,
+    planning_time (host time a layer, "50us") and copy_efficiency, as keys of a policy in the scenario.
+    It is called once for each layer of each step: tests/bench/python_policy.py measures what a call costs.
+    """
+    if function is None:
+        return lambda given: step_policy(given, name=name, extra_experts=extra_experts, on_demand=on_demand, **run)
+    options = {"extra_experts": extra_experts, "on_demand": on_demand, **run}
+    return StepPolicy(function, name or function.__name__, options)
+
+
+def given(policies: Any) -> list[tuple[str, Any, Any]]:
+    """Labels and policies as (name, function or None, options of a per-step function or None); names differ."""
     from .errors import InputError
 
     if isinstance(policies, (str, Policy)):
         policies = [policies]
-    out = [(one.name, one.function) if isinstance(one, Policy) else (str(one), None) for one in policies]
-    names = [name for name, _ in out]
-    for name, function in out:
+    out = [(one.name, one.function, one.per_step) if isinstance(one, Policy) else (str(one), None, None)
+           for one in policies or []]
+    names = [name for name, _, _ in out]
+    for name, function, _ in out:
         if names.count(name) > 1 or (function is not None and name in _native.policy_kinds()):
             raise InputError(f"`policies`: the name '{name}' is taken; policies of one study have different names.",
                              key="policies")

@@ -228,7 +228,7 @@ class Comparison(_Result):
 
     @property
     def conclusion(self) -> str:
-        """What the comparison comes to, in words."""
+        """The conclusion in words."""
         return self._native.conclusion()
 
     def to_pandas(self) -> Any:
@@ -273,3 +273,174 @@ class Goodput(_Result):
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+class _FolderResult:
+    """A study with a folder of its own: tables, JSON, report, files."""
+
+    def __init__(self, native: Any):
+        self._native = native
+
+    @property
+    def folder(self) -> str:
+        """Its folder; a temporary one, which goes with the result, where none was named."""
+        return self._native.folder
+
+    @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """By name, each a dict of columns: float64 arrays (NaN where a cell is empty), or lists of text."""
+        return self._native.tables()
+
+    def to_dict(self) -> dict:
+        """What the program prints with --json, as a dict."""
+        return json.loads(self._native.json())
+
+    def to_pandas(self, table: Any = None) -> Any:
+        """A DataFrame of a table; None: the first of `tables`."""
+        return _pandas().DataFrame(self.tables[table or next(iter(self.tables))])
+
+    def save(self, folder: Any, overwrite: bool = False) -> None:
+        """Copies its folder to `folder`."""
+        self._native.save(str(folder), overwrite)
+
+    def report(self) -> Report:
+        """The report on this result, for a cell or a file."""
+        return Report(self._native.report())
+
+    def __str__(self) -> str:
+        return self._native.text()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>{self._chart()}"
+
+    def _chart(self) -> str:
+        return ""
+
+
+class Sweep(_FolderResult):
+    """A sweep. Tables: results, a row for each point; intervals with several seeds; knees and curve of searches."""
+
+    def _chart(self) -> str:
+        results = self.tables["results"]
+        figure = next((name for name in ("slo_requests_per_s", "knee_requests_per_s", "ttft_mean_ms") if name in results),
+                      None)
+        if figure is None or len(results["point"]) > 40:
+            return ""
+        unit = _UNITS.get(figure, "requests/s") + " " + figure
+        lead = list(results)[1:list(results).index("error")] if "error" in results else []
+        labels = [", ".join(str(results[name][row]) for name in lead) for row in range(len(results["point"]))]
+        return _bars([(label, float(value)) for label, value in zip(labels, results[figure]) if value == value], unit)
+
+
+class Capacity(_FolderResult):
+    """What to rent. Tables: candidates (every design, with the reason where it was rejected), deployments (the
+    recommended first), prices, what_ifs."""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether a deployment of the search space meets demand, SLO and budgets."""
+        return self.to_dict()["feasible"]
+
+    def _chart(self) -> str:
+        table = self.tables["deployments"]
+        rows = [(f"{nodes:.0f} x {node}", float(cost)) for node, nodes, cost in
+                zip(table["node"], table["nodes_of_deployment"], table["usd_per_hour"]) if cost > 0]
+        return _bars(rows, "usd/h") if rows else ""
+
+
+class Reproduction(_FolderResult):
+    """A paper's claims with their values and verdicts."""
+
+    @property
+    def claims(self) -> list[dict]:
+        """The rows: claim, what, paper, value, low, high, verdict and the rest of claims.json."""
+        return self.to_dict()["claims"]
+
+    def to_pandas(self, table: Any = None) -> Any:
+        """A DataFrame with a row for each figure of a claim."""
+        return _pandas().DataFrame(self.claims)
+
+
+class Plan:
+    """A plan of a placement policy. Arrays are read only, over the plan's own memory."""
+
+    def __init__(self, native: Any):
+        self._native = native
+
+    @property
+    def policy(self) -> str:
+        """The policy's name."""
+        return self._native.policy
+
+    @property
+    def slots(self) -> list[Any]:
+        """For each MoE layer an int32 array [slots] of experts, GPU by GPU."""
+        return self._native.slots()
+
+    @property
+    def first_slots(self) -> list[Any]:
+        """For each MoE layer an int32 array [GPUs + 1]: GPU g has slots first[g] to first[g + 1] - 1."""
+        return self._native.first_slots()
+
+    @property
+    def copies(self) -> Any:
+        """int32 array [MoE layers, experts]: physical copies of each expert."""
+        return self._native.copies()
+
+    @property
+    def balancedness_before(self) -> Any:
+        """float64 array [MoE layers]: mean / max GPU load with experts in order and no copies."""
+        return self._native.before()
+
+    @property
+    def balancedness(self) -> Any:
+        """float64 array [MoE layers]: mean / max GPU load with this plan, on the loads that it was made from."""
+        return self._native.after()
+
+    def explain(self) -> str:
+        """Layer by layer why the plan is as it is, as text."""
+        return self._native.explain()
+
+    def to_dict(self) -> dict:
+        """The plan file (policies/plan_formats.md) as a dict, with memory and migration."""
+        return json.loads(self._native.json())
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row for each MoE layer: balancedness_before, balancedness, slots."""
+        return _pandas().DataFrame({"balancedness_before": self.balancedness_before, "balancedness": self.balancedness,
+                                    "slots": [len(layer) for layer in self.slots]}).rename_axis(index="moe_layer")
+
+    def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
+        """Writes the plan file; format: epsim, or that of an engine: sglang, trtllm, vllm, vllm-ascend."""
+        content = self._native.file(format)
+        with open(path, "wb" if overwrite else "xb") as out:
+            out.write(content)
+
+    def __str__(self) -> str:
+        return self._native.text()
+
+    def _repr_html_(self) -> str:
+        rows = [("experts in order", float(self.balancedness_before.mean())), (self.policy, float(self.balancedness.mean()))]
+        return f"<pre>{html.escape(str(self))}</pre>{_bars(rows, 'balancedness, mean of layers')}"
+
+
+class Balance:
+    """Balancedness and KV room of several policies' plans."""
+
+    def __init__(self, native: Any):
+        self._native = native
+
+    def to_dict(self) -> dict:
+        """What `epsim balance --json` prints, as a dict."""
+        return json.loads(self._native.json())
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row for each policy."""
+        return _pandas().DataFrame(self.to_dict()["policies"]).set_index("policy")
+
+    def __str__(self) -> str:
+        return self._native.text()
+
+    def _repr_html_(self) -> str:
+        rows = [(row["policy"], row["balancedness_mean"]) for row in self.to_dict()["policies"]]
+        return f"<pre>{html.escape(str(self))}</pre>{_bars(rows, 'balancedness')}"

@@ -149,6 +149,19 @@ class Scenario(Section):
         out._document.set(assignments(overrides) + assignments(sections))
         return out
 
+    def with_loads(self, function: Any, plan: Any = None) -> "Scenario":
+        """A copy whose runs take their expert loads from a function (step, tokens) -> loads.
+
+        step: number of an instance's step, from 0. tokens: int64 array [DP ranks], what each brings. loads: array
+        [MoE layers, experts], or [DP ranks, MoE layers, experts], of any scale: shares of the assignments; no expert has
+        more than 1 / top-k of a layer. Equal arguments must give equal loads; several runs call it at once.
+        plan: array [MoE layers, experts] that policies plan from; None: the file's `plan_loads`. Arrays of recorded
+        loads need no function: save them as a trace and name it in `loads`.
+        """
+        out = Scenario(self._document.copy())
+        out._document.use_loads(function, plan)
+        return out
+
     def resolved(self) -> str:
         """The document with every default filled in, as YAML; a comment marks what is a default, with its source."""
         return self._document.resolved()
@@ -172,4 +185,4 @@ def load(path: Any, overrides: Any = None) -> Scenario:
     path: a YAML file. overrides: {"requests.rate": "8/s"}, or a list of "requests.rate=8/s"; a text stands as it would
     in the file, with its unit. Throws InputError, which names file, line and key.
     """
-    return Scenario(_native.Document(str(path), assignments(overrides)))
+    return Scenario(_native.Document(str(path), assignments(overrides), True))

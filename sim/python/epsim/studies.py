@@ -1,18 +1,21 @@
-"""The studies: run, compare, goodput."""
+"""The studies."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import json
+import os
+from typing import Any, Mapping, Optional, Sequence
 
 from . import _native
-from .policies import given
-from .results import Comparison, Goodput, Run
-from .scenario import Scenario, load
+from .policies import Policy, given
+from .results import Balance, Capacity, Comparison, Goodput, Plan, Reproduction, Run, Sweep
+from .scenario import Scenario, _text, assignments
 
 
 def _document(scenario: Any, overrides: Any) -> Any:
+    """The scenario, or its file, which the study reads once."""
     if not isinstance(scenario, Scenario):
-        scenario = load(scenario)
+        return _native.Document(os.fspath(scenario), assignments(overrides), False)
     return (scenario.with_(overrides) if overrides else scenario)._document
 
 
@@ -92,6 +95,115 @@ def goodput(scenario: Any, policies: Any, *, slo: str = "", rates: Optional[list
     with _Follow(progress, "rates") as follow:
         return Goodput(_native.goodput(_document(scenario, overrides), pairs, slo, list(rates or []), tolerance, seeds,
                                        threads, strict_calibration, follow))
+
+
+def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None, *, measure: str = "run",
+          slo: str = "", tolerance: float = 0.02, folder: Any = None, overwrite: bool = False,
+          retry_failed: bool = False, overrides: Any = None, threads: int = 0, progress: Any = None) -> Sweep:
+    """Runs every combination of the values in `vary` under every policy.
+
+    vary: {"requests.rate": ["4/s", "8/s"], "seed": [1, 2, 3]}; the last key changes fastest. policies: as in compare();
+    None: the scenario's own. measure: "run", the figures of run(); "goodput", a search under one seed, with `slo` and
+    `tolerance` as in goodput(). A point that fails is recorded with its error.
+    folder: keeps each finished point at once, and the same call goes on where it stopped; None: nothing is kept.
+    progress: True, or a function of (points ended, points to run). The rest is as in run().
+    """
+    axes = [(key, [_text(value) for value in values]) for key, values in vary.items()]
+    pairs = given(policies)
+    with _Follow(progress, "points") as follow:
+        return Sweep(_native.sweep(_document(scenario, overrides), axes, pairs, measure, slo, tolerance,
+                                   _folder(folder), overwrite, retry_failed, threads, follow))
+
+
+def _folder(folder: Any) -> str:
+    return "" if folder is None else os.fspath(folder)
+
+
+def _word(value: Any) -> str:
+    """A value as the program takes it: lists with commas."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(_word(one) for one in value)
+    return str(value)
+
+
+def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurrency: Any = None, input_tokens: Any = None,
+             output_tokens: Any = None, ttft: Any = None, tpot: Any = None, e2e: Any = None, slo: Any = None,
+             times: Any = None, growth: Any = None, spare: Any = None, budget: Any = None, power: Any = None,
+             price: Any = None, terms: Any = None, kwh: Any = None, nodes: Any = None, sizes: Any = None,
+             attention_tp: Any = None, engines: Any = None, dtypes: Any = None, modes: Any = None, policies: Any = None,
+             vary: Any = None, max_nodes: Any = None, seeds: Any = None, quick: bool = False, overrides: Any = None,
+             folder: Any = None, overwrite: bool = False, threads: int = 0, progress: Any = None) -> Capacity:
+    """Finds what to rent for a demand and an SLO, how to run it, and what it costs.
+
+    epsim.capacity(model="kimi-k2", rate="20/s", input_tokens=4096, output_tokens=500, ttft="p99=2s", tpot="p99=50ms")
+
+    Each argument is the option of `epsim capacity` with its name, with its unit; lists may be Python lists (nodes=
+    ["p5.48xlarge", "p5en.48xlarge"]); price: a list of "NODE=31.6usd/h"; vary: {"key": ["a", "b"]}. file: a YAML file
+    with the same names as keys; arguments go before it. overrides: of every scenario. folder: keeps finished runs.
+    progress: True, or a function of (designs settled, designs). The rest is as in run().
+    """
+    words = {"model": model, "rate": rate, "concurrency": concurrency, "input-tokens": input_tokens,
+             "output-tokens": output_tokens, "ttft": ttft, "tpot": tpot, "e2e": e2e, "slo": slo, "times": times,
+             "growth": growth, "spare": spare, "budget": budget, "power": power, "terms": terms, "kwh": kwh,
+             "nodes": nodes, "sizes": sizes, "attention-tp": attention_tp, "engines": engines, "dtypes": dtypes,
+             "modes": modes, "policies": policies, "max-nodes": max_nodes, "seeds": seeds}
+    given_words = {name: [_word(value)] for name, value in words.items() if value is not None}
+    if price is not None:
+        given_words["price"] = [price] if isinstance(price, str) else list(price)
+    if vary:
+        given_words["vary"] = [f"{key}={','.join(_text(value) for value in values)}" for key, values in vary.items()]
+    if overrides:
+        given_words["set"] = assignments(overrides)
+    if quick:
+        given_words["quick"] = []
+    with _Follow(progress, "designs") as follow:
+        return Capacity(_native.capacity(given_words, _folder(file), _folder(folder), overwrite, threads, follow))
+
+
+def reproduce(paper: Any, *, only: Optional[Sequence[str]] = None, quick: bool = False, sensitivity: bool = False,
+              seeds: Optional[int] = None, overrides: Any = None, folder: Any = None, overwrite: bool = False,
+              threads: int = 0, progress: Any = None) -> Reproduction:
+    """Runs a paper's evaluation again and compares its claims with the result.
+
+    paper: "craft", "grace", "libra", or a file of claims (docs/your-paper.md). only: ids of claims, all if None. quick:
+    the setups and the fewer requests that the file names for it, one seed. sensitivity: also changes one input at a
+    time. overrides: of every setup. folder: keeps finished searches. progress: True, or a function of (setups, of).
+    """
+    with _Follow(progress, "setups") as follow:
+        return Reproduction(_native.reproduce(os.fspath(paper), None if only is None else list(only), seeds,
+                                              assignments(overrides), quick, sensitivity, _folder(folder), overwrite,
+                                              threads, follow))
+
+
+def plan(policy: Any, loads: Any = None, *, gpus: int, nodes: int = 1, model: Any = None, trace: Any = None,
+         replicas: Optional[int] = None, replication_factor: Optional[int] = None, groups: Optional[int] = None,
+         options: Optional[Mapping[str, Any]] = None, expert_bytes: Any = None, previous: Any = None,
+         keep: Optional[str] = None, migration_limit: Optional[int] = None, seed: int = 0) -> Plan:
+    """Runs a placement policy alone.
+
+    policy: the name of a built-in one, or a function with @epsim.policy. loads: array [MoE layers, experts], routed
+    assignments; or trace: a section of loads as in a scenario, for which `model` is named. gpus, nodes: of the instance.
+    replicas: physical experts of a layer; or replication_factor: copies on a GPU over all layers. groups: expert groups.
+    options: keys of the policy. expert_bytes: of one expert of one layer, where `model` does not say. previous: a plan
+    file to migrate from; keep: none, slots, gpus or gpus_in_node; migration_limit: copies a GPU moves at a time.
+    """
+    request = {"policy": "contiguous" if isinstance(policy, Policy) else policy, "num_gpus": gpus, "num_nodes": nodes,
+               "model": None if model is None else os.fspath(model), "trace": trace, "num_replicas": replicas,
+               "replication_factor": replication_factor, "num_groups": groups, "options": options,
+               "expert_bytes": expert_bytes, "previous": None if previous is None else os.fspath(previous),
+               "keep": keep, "migration_limit": migration_limit, "seed": seed}
+    if loads is not None:
+        request["weights"] = loads.tolist() if hasattr(loads, "tolist") else loads
+    text = json.dumps({key: value for key, value in request.items() if value is not None})
+    return Plan(_native.plan(text, given(policy)))
+
+
+def balance(scenario: Any, policies: Any = None, *, overrides: Any = None) -> Balance:
+    """Plans every policy on the scenario's `plan_loads` and scores the plans on its `loads`, without serving a request.
+
+    policies: as in compare(); None: the scenario's own. Balancedness is mean / max GPU load, 1 = perfect.
+    """
+    return Balance(_native.balance(_document(scenario, overrides), given(policies)))
 
 
 def catalogue() -> dict[str, dict[str, str]]:

@@ -1,0 +1,138 @@
+"""Traces of expert routing: read, fit a routing model, generate from one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional, Sequence
+
+from . import _native
+from .results import _pandas
+
+
+class Trace:
+    """A routing trace: load rows (steps), single tokens, or both. Arrays are read only, over the trace's own memory."""
+
+    def __init__(self, native: Any):
+        self._native = native
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """model, model_layers, layer_numbers (of each recorded layer in the model), experts, top_k, shared_experts,
+        source, licence, recipe."""
+        return self._native.info()
+
+    @property
+    def path(self) -> str:
+        """The trace file; a temporary one for recordings of other programs and generated traces."""
+        return self._native.path
+
+    @property
+    def loads(self) -> Any:
+        """float64 array [rows, layers, source ranks, experts]: routed assignments; no rows where there are tokens
+        alone."""
+        return self._native.loads()
+
+    @property
+    def tokens(self) -> Any:
+        """int64 array [rows, source ranks]: tokens of each row."""
+        return self._native.tokens()
+
+    @property
+    def experts(self) -> Any:
+        """uint16 array [tokens, layers, top-k]: the experts of single tokens."""
+        return self._native.experts()
+
+    @property
+    def sequence(self) -> Any:
+        """int32 array [tokens]: the sequence that each token is of."""
+        return self._native.sequence()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Shape, totals and skew as `epsim trace info --json` prints them."""
+        import json
+
+        return json.loads(self._native.json())
+
+    def to_pandas(self) -> Any:
+        """A DataFrame [layer, expert] of routed assignments, summed over rows and source ranks or counted from tokens."""
+        import numpy
+
+        experts, numbers = self.info["experts"], self.info["layer_numbers"]
+        loads = self.loads.sum(axis=(0, 2))
+        if not len(self.loads):
+            loads = numpy.stack([numpy.bincount(self.experts[:, layer].ravel(), minlength=experts)
+                                 for layer in range(len(numbers))])
+        frame = _pandas().DataFrame(loads, index=numbers)
+        return frame.rename_axis(index="layer", columns="expert")
+
+    def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
+        """Writes the trace; format: epsim (HDF5, traces/FORMAT.md), or one of `epsim trace convert --help`."""
+        self._native.save(os.fspath(path), format, overwrite)
+
+    def __str__(self) -> str:
+        return self._native.text()
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>{self._native.heatmap()}"
+
+
+class RoutingModel:
+    """A fitted routing model; generate() draws from it, `loads: {kind: model, path: FILE}` serves it."""
+
+    def __init__(self, yaml: str):
+        self.yaml = yaml
+
+    def save(self, path: Any) -> None:
+        """Writes the model's YAML file."""
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(self.yaml)
+
+    def __str__(self) -> str:
+        return self.yaml
+
+
+def read(path: Any, format: str = "auto", *, model: str = "", model_layers: int = 0, experts: int = 0, top_k: int = 0,
+         layers: int = 0, layer_numbers: Sequence[int] = (), sequences: Any = "", source: str = "",
+         licence: str = "") -> Trace:
+    """Reads a trace file, or a recording that `epsim trace import` reads (format: its name, or auto).
+
+    The other arguments are what a recording does not say about itself: the model and its transformer layers, routed
+    experts of a layer, experts of a token, recorded layers, their numbers in the model, a table of sequences.
+    """
+    options = {"model": model, "model_layers": model_layers, "experts": experts, "top_k": top_k, "layers": layers,
+               "layer_numbers": list(layer_numbers), "sequences": os.fspath(sequences), "source": source,
+               "licence": licence}
+    return Trace(_native.read_trace(os.fspath(path), format, options))
+
+
+def fit(trace: Any, name: Optional[str] = None) -> RoutingModel:
+    """Fits a routing model to a trace (a Trace, or a path that read() takes).
+
+    From single tokens every part is fitted; from loads alone popularity is, and the model lists what is assumed.
+    """
+    if not isinstance(trace, Trace):
+        name, trace = name or os.path.splitext(os.path.basename(os.fspath(trace)))[0], read(trace)
+    return RoutingModel(_native.fit_trace(trace._native, name or "fitted"))
+
+
+def generate(model: Any, *, rows: Optional[int] = None, tokens: Optional[int] = None, sources: int = 8,
+             tokens_per_row: int = 4096, seed: int = 1) -> Trace:
+    """Draws a trace from a RoutingModel, a model file or a preset (presets()).
+
+    Either rows: load rows (steps), each of `sources` ranks with tokens_per_row tokens; or tokens: single tokens.
+    """
+    if not isinstance(model, RoutingModel):
+        return Trace(_native.generate_trace(os.fspath(model), rows, tokens, sources, tokens_per_row, seed))
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.yaml")
+        model.save(path)
+        return Trace(_native.generate_trace(path, rows, tokens, sources, tokens_per_row, seed))
+
+
+def presets() -> list[str]:
+    """Names of the routing models that epsim carries."""
+    return _native.routing_presets()

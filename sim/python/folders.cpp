@@ -1,0 +1,203 @@
+// Studies that keep finished work in a folder: sweeps, capacity, papers.
+#include <filesystem>
+#include <functional>
+
+#include "sim/core/files.h"
+#include "sim/python/bindings.h"
+#include "sim/report/capacity_report.h"
+#include "sim/report/folder_report.h"
+#include "sim/reproduce/reproduction.h"
+#include "sim/study/goodput.h"
+#include "sim/verbs/capacity_folder.h"
+#include "sim/verbs/capacity_request.h"
+#include "sim/verbs/sweep_report.h"
+
+namespace epsim::python {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A finished study of this kind: its folder, and what the program prints of it.
+struct FolderStudy {
+  std::shared_ptr<const TemporaryFolder> temporary;  // where the caller named no folder
+  fs::path folder;
+  std::string marker;  // the file by which a folder is known as one of these
+  std::string text, json;
+  std::vector<ResultTable> tables = {};
+
+  FolderStudy(const std::string& named, const std::string& name, std::string marker_file)
+      : marker(std::move(marker_file)) {
+    if (named.empty()) {
+      temporary = std::make_shared<const TemporaryFolder>("epsim-study-");
+    }
+    folder = named.empty() ? *temporary / name : fs::path(named);
+  }
+};
+
+void save_study(const FolderStudy& study, const std::string& target, bool overwrite) {
+  const py::gil_scoped_release unlock;
+  OutputFolder out(target, overwrite, study.marker);
+  fs::copy(study.folder, out.path(), fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  out.commit();
+}
+
+// Columns by name: float64 arrays, not a number where a cell is empty, or lists of text.
+py::dict table_of(const ResultTable& table) {
+  py::dict out;
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const auto rows = static_cast<py::ssize_t>(table.rows.size());
+    py::list texts;
+    py::array_t<double> numbers(rows);
+    for (py::ssize_t r = 0; r < rows; ++r) {
+      const Cell& cell = table.rows[static_cast<std::size_t>(r)][c];
+      table.columns[c].text ? texts.append(text_of(cell)) : void(*numbers.mutable_data(r) = number_of(cell));
+    }
+    out[py::str(table.columns[c].name)] = table.columns[c].text ? py::object(texts) : py::object(numbers);
+  }
+  return out;
+}
+
+py::dict tables_of(const FolderStudy& study) {
+  py::dict out;
+  for (const ResultTable& table : study.tables) {
+    out[py::str(table.name)] = table_of(table);
+  }
+  return out;
+}
+
+// Axes as --vary takes them, values apart.
+std::vector<SweepAxis> axes_of(const py::list& vary) {
+  std::vector<SweepAxis> out;
+  for (const py::handle& item : vary) {
+    const auto [key, values] = item.cast<std::pair<std::string, std::vector<std::string>>>();
+    SweepAxis& axis = out.emplace_back(SweepAxis{key, {}});
+    for (const std::string& value : values) {
+      if (value.empty() || std::find(axis.values.begin(), axis.values.end(), value) != axis.values.end()) {
+        throw InputError({"", 0, key}, value.empty() ? "a value is empty." : "the value " + value + " is given twice.");
+      }
+      axis.values.push_back(value);
+    }
+    if (axis.values.empty()) {
+      throw InputError({"", 0, key}, "there are no values to take.");
+    }
+  }
+  if (out.empty()) {
+    throw InputError({"", 0, "vary"}, "name what varies, as in {\"requests.rate\": [\"4/s\", \"8/s\"]}.");
+  }
+  return out;
+}
+
+FolderStudy run_sweep_study(const Document& document, const py::list& vary, const py::list& policies,
+                            const std::string& measure, const std::string& slo, double tolerance,
+                            const std::string& folder, bool overwrite, bool retry_failed, int threads,
+                            const py::object& progress) {
+  SweepRequest request;
+  request.scenario = document.file();
+  request.overrides = document.assignments();
+  request.axes = axes_of(vary);
+  for (const PolicyGiven& policy : policies_given(policies)) {
+    request.policies.push_back(policy.label);
+    if (policy.is_python()) {
+      request.own_policies.emplace(policy.label, python_policy(policy));
+    }
+  }
+  if (!request.own_policies.empty() && !folder.empty()) {
+    throw InputError(
+        {"", 0, "folder"},
+        "points of a function cannot be recognised later, so none are kept: leave `folder` out, and save() the "
+        "result.");
+  }
+  if (document.has_own_loads()) {
+    throw InputError({"", 0, "loads"}, "a sweep reads the scenario's file again for each point, and its `loads`.");
+  }
+  if (measure != "run" && measure != "goodput") {
+    throw InputError({"", 0, "measure"}, unknown_name("measure", measure, {"run", "goodput"}));
+  }
+  request.measure = measure == "run" ? SweepMeasure::kRun : SweepMeasure::kGoodput;
+  request.goodput.tolerance = tolerance;
+  if (!slo.empty()) {
+    request.goodput.slo = parse_slo(slo);
+  }
+  validate(request.goodput);
+  FolderStudy out(folder, request.scenario.stem().string() + "-sweep", "sweep.json");
+  in_background(threads, progress, [&](const Follow& follow) {
+    SweepControl control;
+    control.overwrite = overwrite;
+    control.retry_failed = retry_failed;
+    control.stop = &follow.stop;
+    control.on_start = [&](std::size_t to_run, std::size_t) { follow.tally.all = static_cast<std::int64_t>(to_run); };
+    control.on_point = [&] { ++follow.tally.done; };
+    const SweepOutcome done = run_sweep(request, out.folder, control);
+    if (done.interrupted) {
+      throw StudyInterrupted();
+    }
+    out.text = sweep_text(request, done) + (done.failed > 0 ? failures_text(done) : "");
+    out.json = sweep_json(request, done);
+    out.tables = done.tables;
+  });
+  return out;
+}
+
+FolderStudy run_capacity(const CapacityWords& words, const std::string& file, const std::string& folder, bool overwrite,
+                         int threads, const py::object& progress) {
+  std::optional<Config> config;
+  if (!file.empty()) {
+    config = Config::from_file(shipped_file(file));
+  }
+  const CapacityRequest request = read_capacity_request(words, config);
+  FolderStudy out(folder, file.empty() ? "capacity" : fs::path(file).stem().string() + "-capacity",
+                  kCapacityStore.manifest);
+  in_background(threads, progress, [&](const Follow& follow) {
+    follow.tally.all = static_cast<std::int64_t>(request.question.layouts.size() * request.question.policies.size());
+    const JobStore store(out.folder, kCapacityStore, capacity_manifest(request), overwrite);
+    CapacityControl control{&follow.stop, &store};
+    control.on_settled = [&] { ++follow.tally.done; };
+    const CapacityPlan plan = plan_capacity(request, control);
+    write_capacity(store.path(), plan, request.question);
+    out.text = capacity_text(plan);
+    out.json = capacity_json(plan, EPSIM_VERSION);
+    out.tables = {candidates_table(plan), deployments_table(plan), prices_table(plan), what_ifs_table(plan)};
+  });
+  return out;
+}
+
+FolderStudy run_reproduction(const std::string& paper, const std::optional<std::vector<std::string>>& only,
+                             std::optional<int> seeds, const std::vector<std::string>& overrides, bool quick,
+                             bool sensitivity, const std::string& folder, bool overwrite, int threads,
+                             const py::object& progress) {
+  const ReproductionRequest request{paper, only, seeds, overrides, quick, sensitivity, overwrite};
+  const PaperStudy study = read_paper_study(claims_file(paper));
+  FolderStudy out(folder, study.name, "reproduce.json");
+  in_background(threads, progress, [&](const Follow& follow) {
+    const OnSetup on_setup = [&](const std::string&, std::size_t done, std::size_t all) {
+      follow.tally.done = static_cast<std::int64_t>(done);
+      follow.tally.all = static_cast<std::int64_t>(all);
+    };
+    const Reproduction done = reproduce(study, request, out.folder, {&follow.stop, on_setup});
+    out.text = reproduction_text(done);
+    out.json = read_file(out.folder / "claims.json");
+  });
+  return out;
+}
+
+}  // namespace
+
+void bind_folders(py::module_& m) {
+  py::class_<FolderStudy>(m, "FolderStudy")
+      .def_property_readonly("folder", [](const FolderStudy& s) { return s.folder.string(); })
+      .def("text", [](const FolderStudy& s) { return s.text; })
+      .def("json", [](const FolderStudy& s) { return s.json; })
+      .def("tables", &tables_of)
+      .def("save", &save_study)
+      .def("report", [](const FolderStudy& s) { return report_of(s.folder, EPSIM_VERSION); });
+  m.def("sweep", &run_sweep_study, py::arg("document"), py::arg("vary"), py::arg("policies"), py::arg("measure"),
+        py::arg("slo"), py::arg("tolerance"), py::arg("folder"), py::arg("overwrite"), py::arg("retry_failed"),
+        py::arg("threads"), py::arg("progress"));
+  m.def("capacity", &run_capacity, py::arg("words"), py::arg("file"), py::arg("folder"), py::arg("overwrite"),
+        py::arg("threads"), py::arg("progress"));
+  m.def("reproduce", &run_reproduction, py::arg("paper"), py::arg("only"), py::arg("seeds"), py::arg("overrides"),
+        py::arg("quick"), py::arg("sensitivity"), py::arg("folder"), py::arg("overwrite"), py::arg("threads"),
+        py::arg("progress"));
+}
+
+}  // namespace epsim::python

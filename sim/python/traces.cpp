@@ -1,0 +1,159 @@
+// Expert traces: read, fitted, generated.
+#include <filesystem>
+
+#include "sim/python/bindings.h"
+#include "traces/commands/trace_commands.h"
+#include "traces/routing_model/presets.h"
+#include "traces/routing_model/routing_model.h"
+
+namespace epsim::python {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A trace file, in the caller's place or a temporary one, and its arrays once they were asked for.
+struct Trace {
+  std::shared_ptr<const TemporaryFolder> temporary = {};
+  std::optional<OpenedTrace> opened = {};
+  fs::path path;
+  std::shared_ptr<TraceFile> file;
+  std::vector<double> loads = {};
+  std::vector<std::int64_t> tokens = {};
+  TraceFile::Tokens choices = {};
+
+  void open(const fs::path& from) {
+    path = from;
+    file = std::make_shared<TraceFile>(from);
+  }
+};
+
+ImportOptions import_options(const py::dict& given) {
+  ImportOptions out;
+  out.model = given["model"].cast<std::string>();
+  out.source = given["source"].cast<std::string>();
+  out.licence = given["licence"].cast<std::string>();
+  out.sequences = given["sequences"].cast<std::string>();
+  out.model_layers = given["model_layers"].cast<int>();
+  out.experts = given["experts"].cast<int>();
+  out.top_k = given["top_k"].cast<int>();
+  out.layers = given["layers"].cast<int>();
+  out.layer_numbers = given["layer_numbers"].cast<std::vector<int>>();
+  return out;
+}
+
+std::shared_ptr<Trace> read_trace(const std::string& file, const std::string& format, const py::dict& options) {
+  const ImportOptions import = import_options(options);
+  const py::gil_scoped_release unlock;
+  auto out = std::make_shared<Trace>();
+  out->opened.emplace(file, format, import);
+  out->open(out->opened->path());
+  return out;
+}
+
+std::shared_ptr<Trace> generate(const std::string& model, std::optional<std::int64_t> rows,
+                                std::optional<std::int64_t> tokens, int sources, std::int64_t tokens_per_row,
+                                std::uint64_t seed) {
+  const py::gil_scoped_release unlock;
+  auto out = std::make_shared<Trace>();
+  out->temporary = std::make_shared<const TemporaryFolder>("epsim-trace-");
+  const fs::path file = *out->temporary / "trace.h5";
+  trace_generate({model, rows, tokens, sources, tokens_per_row, Seed{seed}}, file);
+  out->open(file);
+  return out;
+}
+
+py::array loads_of(const std::shared_ptr<Trace>& t) {
+  const TraceFile& file = *t->file;
+  if (t->loads.empty() && file.load_rows() > 0) {
+    t->loads.resize(static_cast<std::size_t>(file.load_rows()) * file.load_row_size());
+    t->tokens.resize(static_cast<std::size_t>(file.load_rows() * file.sources()));
+    file.read_loads<double>(0, file.load_rows(), t->loads, t->tokens);
+  }
+  return Views(t).table(t->loads, {file.load_rows(), file.info().layers(), file.sources(), file.info().experts});
+}
+
+py::array tokens_of(const std::shared_ptr<Trace>& t) {
+  loads_of(t);
+  return Views(t).table(t->tokens, {t->file->load_rows(), t->file->sources()});
+}
+
+const TraceFile::Tokens& choices_of(Trace& t) {
+  if (t.choices.experts.empty() && t.file->token_count() > 0) {
+    t.file->read_tokens(0, t.file->token_count(), t.choices);
+  }
+  return t.choices;
+}
+
+py::dict info_of(const Trace& t) {
+  const TraceInfo& info = t.file->info();
+  py::dict out;
+  out["model"] = info.model;
+  out["model_layers"] = info.model_layers;
+  out["layer_numbers"] = info.layer_numbers;
+  out["experts"] = info.experts;
+  out["top_k"] = info.top_k;
+  out["shared_experts"] = info.shared_experts;
+  out["source"] = info.source;
+  out["licence"] = info.licence;
+  out["recipe"] = info.recipe;
+  return out;
+}
+
+// In our format, or as a file of another program's.
+void save(const Trace& t, const std::string& to, const std::string& format, bool overwrite) {
+  const py::gil_scoped_release unlock;
+  if (fs::exists(to) && !overwrite) {
+    throw InputError({to, 0, ""}, "the file exists; name another, or pass overwrite=True.");
+  }
+  if (format != "epsim") {
+    return trace_convert(t.path, format, to);
+  }
+  TraceFileWriter writer(to);
+  t.file->copy_to(writer);
+  if (t.file->has_requests()) {
+    writer.requests(t.file->requests());
+  }
+  writer.commit();
+}
+
+}  // namespace
+
+void bind_traces(py::module_& m) {
+  py::class_<Trace, std::shared_ptr<Trace>>(m, "Trace")
+      .def_property_readonly("path", [](const Trace& t) { return t.path.string(); })
+      .def("info", &info_of)
+      .def("loads", &loads_of)
+      .def("tokens", &tokens_of)
+      .def("experts",
+           [](const std::shared_ptr<Trace>& t) {
+             return Views(t).table(choices_of(*t).experts,
+                                   {t->file->token_count(), t->file->info().layers(), t->file->info().top_k});
+           })
+      .def("sequence",
+           [](const std::shared_ptr<Trace>& t) {
+             return Views(t).table(choices_of(*t).sequence, {t->file->token_count()});
+           })
+      .def("text", [](const Trace& t) { return trace_summary(*t.file, t.path.filename().string()); })
+      .def("json", [](const Trace& t) { return trace_summary_json(*t.file); })
+      .def("heatmap", [](const Trace& t) { return trace_heatmap_svg(*t.file); })
+      .def("save", &save, py::arg("to"), py::arg("format"), py::arg("overwrite"));
+  m.def("read_trace", &read_trace, py::arg("file"), py::arg("format"), py::arg("options"));
+  m.def("generate_trace", &generate, py::arg("model"), py::arg("rows"), py::arg("tokens"), py::arg("sources"),
+        py::arg("tokens_per_row"), py::arg("seed"));
+  m.def(
+      "fit_trace",
+      [](const Trace& t, const std::string& name) {
+        const py::gil_scoped_release unlock;
+        return to_yaml(trace_fit(t.path, name));
+      },
+      py::arg("trace"), py::arg("name"));
+  m.def("routing_presets", [] {
+    std::vector<std::string> out;
+    for (const PresetEntry& entry : routing_presets()) {
+      out.emplace_back(entry.name);
+    }
+    return out;
+  });
+}
+
+}  // namespace epsim::python

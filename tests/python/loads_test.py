@@ -1,0 +1,67 @@
+"""Load sources that are Python functions."""
+
+import unittest
+
+import epsim
+import numpy
+from places import SMALL
+
+FEW = {"requests.count": 4, "requests.output_tokens": 4}
+
+
+def uniform(step, tokens):
+    return numpy.ones((16, 64))
+
+
+class LoadsTest(unittest.TestCase):
+    def test_uniform_loads_are_those_of_the_file(self):
+        own = epsim.run(epsim.load(SMALL).with_loads(uniform), FEW).figures
+        file = epsim.run(SMALL, {**FEW, "loads": {"kind": "uniform", "variation": "none"}}).figures
+        self.assertEqual(own, file)
+
+    def test_sees_steps_and_tokens_of_each_rank(self):
+        seen = []
+
+        def look(step, tokens):
+            seen.append((step, tokens))
+            return uniform(step, tokens)
+
+        scenario = epsim.load(SMALL).with_loads(look)
+        del seen[:]  # the mean that balance() scores on
+        run = epsim.run(scenario, FEW)
+        drawn = seen[-run.steps:]
+        self.assertEqual([step for step, _ in drawn], list(range(run.steps)))
+        self.assertEqual({len(tokens) for _, tokens in drawn}, {2})  # 16 GPUs, attention TP 8
+
+    def test_skew_slows_a_run_and_the_plan_can_know_it(self):
+        hot = numpy.ones((16, 64))
+        hot[:, :4] = 8  # all of the first GPU
+
+        scenario = epsim.load(SMALL, FEW).with_loads(lambda step, tokens: hot, plan=hot)
+        balanced = epsim.balance(scenario, ["base", "eplb"]).to_dict()["policies"]
+        # GPU 0 has 4 x 8 of 4 x 8 + 60 assignments: mean / max = (92 / 16) / 32.
+        contiguous = epsim.balance(scenario, "contiguous").to_dict()["policies"][0]
+        self.assertAlmostEqual(contiguous["balancedness_mean"], 92 / 16 / 32, places=6)
+        self.assertGreater(balanced[1]["balancedness_mean"], contiguous["balancedness_mean"])
+
+    def test_refuses_what_is_no_load(self):
+        def refused(loads, words):
+            with self.assertRaisesRegex(epsim.InputError, words) as caught:
+                epsim.load(SMALL).with_loads(lambda step, tokens: loads)
+            self.assertEqual(caught.exception.key, "loads")
+
+        refused(numpy.ones((15, 64)), "\\[16, 64\\]")
+        refused("words", "not an array of numbers")
+        refused(numpy.zeros((16, 64)), "layer 0 has no load")
+        refused(-numpy.ones((16, 64)), "0 or more")
+        refused(numpy.eye(16, 64), "none has more than 0.125")
+        with self.assertRaisesRegex(epsim.InputError, "ZeroDivisionError") as caught:
+            epsim.load(SMALL).with_loads(lambda step, tokens: 1 // 0)
+        self.assertIn("loads_test.py", str(caught.exception))
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.load(SMALL).with_loads(uniform, plan=numpy.ones((3, 64)))
+        self.assertEqual(caught.exception.key, "plan")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,89 @@
+"""Plans and balance: the program's figures, views of memory, Python policies."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import epsim
+import numpy
+from places import PROGRAM, SMALL
+
+LOADS = numpy.array([[8, 1, 1, 2], [1, 1, 1, 1]], float)
+
+
+@epsim.policy
+def swapped(loads, shape):
+    """Two GPUs, experts dealt out like cards."""
+    return [[[0, 2], [1, 3]]] * shape.layers
+
+
+class PlanTest(unittest.TestCase):
+    def test_writes_the_plan_of_the_program(self):
+        request = {"policy": "eplb", "weights": LOADS.tolist(), "num_gpus": 2, "num_replicas": 6}
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "request.json").write_text(json.dumps(request))
+            subprocess.run([PROGRAM, "plan", f"{folder}/request.json", "-o", f"{folder}/program.json"], check=True,
+                           stdout=subprocess.DEVNULL)
+            plan = epsim.plan("eplb", LOADS, gpus=2, replicas=6)
+            plan.save(f"{folder}/module.json")
+            self.assertEqual(*(pathlib.Path(folder, name).read_bytes() for name in ("program.json", "module.json")))
+            with self.assertRaises(FileExistsError):
+                plan.save(f"{folder}/module.json")
+            plan.save(f"{folder}/sglang.json", format="sglang")
+            later = epsim.plan("eplb", LOADS[:, ::-1], gpus=2, replicas=6, previous=f"{folder}/module.json")
+            self.assertIsNotNone(later.to_dict()["moved_copies"])
+        # 6 slots on 2 GPUs hold 2 copies; the hottest expert of layer 0 has 8 of 12.
+        self.assertEqual(plan.copies.sum(axis=1).tolist(), [6, 6])
+        self.assertGreaterEqual(plan.copies[0, 0], 2)
+        self.assertIn("hottest", plan.explain())
+        self.assertIn("<svg", plan._repr_html_())
+
+    def test_a_python_policy_makes_plans(self):
+        plan = epsim.plan(swapped, LOADS, gpus=2)
+        self.assertEqual([slots.tolist() for slots in plan.slots], [[0, 2, 1, 3]] * 2)
+        self.assertEqual(plan.first_slots[0].tolist(), [0, 2, 4])
+        # Layer 0: GPUs have 9 and 3, mean 6; in order they have 9 and 3 too. Layer 1 is even.
+        self.assertEqual(plan.balancedness.tolist(), [6 / 9, 1])
+        self.assertEqual(plan.policy, "swapped")
+
+    def test_arrays_share_the_plans_memory(self):
+        plan = epsim.plan("contiguous", LOADS, gpus=2)
+        first, second = plan.slots[0], plan.slots[0]
+        self.assertTrue(numpy.shares_memory(first, second))
+        self.assertFalse(first.flags.owndata or first.flags.writeable)
+        del plan
+        self.assertEqual(first.tolist(), [0, 1, 2, 3])
+
+    def test_refuses_bad_requests(self):
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.plan("elpb", LOADS, gpus=2)
+        self.assertEqual(caught.exception.allowed[0], "eplb")
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.plan("eplb", LOADS, gpus=2).save("never.json", format="sglan")
+        self.assertEqual((caught.exception.key, caught.exception.allowed[0]), ("format", "sglang"))
+        with self.assertRaises(epsim.InputError):
+            epsim.plan(epsim.step_policy(lambda r, p, h: r, name="step"), LOADS, gpus=2)
+
+
+class BalanceTest(unittest.TestCase):
+    def test_figures_are_those_of_the_program(self):
+        words = [PROGRAM, "balance", SMALL, "--policies", "base,eplb,libra", "--json"]
+        printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        balanced = epsim.balance(SMALL, ["base", "eplb", "libra"])
+        self.assertEqual(balanced.to_dict(), json.loads(printed))
+        self.assertIn("libra", str(balanced))
+
+    def test_takes_python_policies(self):
+        @epsim.policy
+        def in_order(loads, shape):
+            return numpy.tile(numpy.arange(shape.experts), (shape.layers, 1))
+
+        first, second = epsim.balance(SMALL, ["contiguous", in_order]).to_dict()["policies"]
+        self.assertEqual((first.pop("policy"), second.pop("policy")), ("contiguous", "in_order"))
+        self.assertEqual(first, second)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,79 @@
+"""Policies per step that are Python functions."""
+
+import unittest
+
+import epsim
+import numpy
+from places import SMALL
+
+FEW = {"requests.count": 4, "requests.output_tokens": 4}
+
+
+@epsim.step_policy
+def stay_home(requests, predicted, home):
+    """Every token is computed at its expert's home."""
+    tokens = numpy.zeros_like(requests)
+    tokens[home, numpy.arange(len(home))] = requests.sum(axis=0)
+    return tokens
+
+
+def refused(test, function, words, **options):
+    with test.assertRaisesRegex(epsim.InputError, words) as caught:
+        epsim.compare(SMALL, [epsim.step_policy(function, name="wrong", **options)], overrides=FEW)
+    test.assertEqual(caught.exception.key, "wrong")
+    return str(caught.exception)
+
+
+class StepPolicyTest(unittest.TestCase):
+    def test_sees_requests_predictions_and_homes(self):
+        seen = []
+
+        @epsim.step_policy
+        def look(requests, predicted, home):
+            seen.append((requests, predicted, home))
+            return stay_home(requests, predicted, home)
+
+        run = epsim.compare(SMALL, ["base", look], overrides=FEW)["look"]
+        # OLMoE: 16 MoE layers of 64 experts, top-8; small.yaml has 16 GPUs: experts in order, 4 on each.
+        self.assertEqual(len(seen), 16 * run.steps)
+        requests, predicted, home = seen[0]
+        self.assertEqual((requests.shape, requests.dtype), ((16, 64), numpy.int64))
+        self.assertEqual(home.tolist(), [e // 4 for e in range(64)])
+        self.assertEqual(predicted.sum(), 0)  # nothing is known of the first layer ahead
+        self.assertAlmostEqual(seen[1][1].sum() / seen[1][0].sum(), 1, places=2)
+        self.assertEqual(requests.sum() % 8, 0)
+
+    def test_moving_tokens_balances_and_costs_copies(self):
+        # Even over all GPUs, wherever the experts are: perfect balance, and a copy of every expert on demand.
+        @epsim.step_policy(planning_time="0us")
+        def spread(requests, predicted, home):
+            tokens = numpy.tile(requests.sum(axis=0) // len(requests), (len(requests), 1))
+            tokens[home, numpy.arange(len(home))] += requests.sum(axis=0) - tokens.sum(axis=0)
+            return tokens
+
+        compared = epsim.compare(SMALL, [stay_home, spread], overrides={"requests.count": 4})
+        self.assertGreater(compared["spread"].balancedness_mean, compared["stay_home"].balancedness_mean)
+
+    def test_copies_ahead_take_kv_room(self):
+        @epsim.step_policy(extra_experts=2, on_demand=False)
+        def ahead(requests, predicted, home):
+            return stay_home(requests, predicted, home), numpy.zeros((len(home), len(requests)), bool)
+
+        compared = epsim.compare(SMALL, [stay_home, ahead], overrides=FEW)
+        self.assertLess(compared["ahead"].kv_tokens_per_rank, compared["stay_home"].kv_tokens_per_rank)
+
+    def test_an_error_carries_its_traceback(self):
+        text = refused(self, lambda requests, predicted, home: requests["no such row"], "IndexError")
+        self.assertIn("step_policy_test.py", text)
+
+    def test_refuses_what_is_no_decision(self):
+        refused(self, lambda r, p, h: None, "whole numbers \\[16, 64\\]")
+        refused(self, lambda r, p, h: r.astype(float), "whole numbers")
+        refused(self, lambda r, p, h: r * 2, "expert 0 has")
+        refused(self, lambda r, p, h: (r, numpy.zeros((64, 16), bool)), "which it does not hold")
+        refused(self, lambda r, p, h: (r, numpy.ones((64, 16), bool)), "extra_experts is 1", extra_experts=1,
+                on_demand=False)
+
+
+if __name__ == "__main__":
+    unittest.main()

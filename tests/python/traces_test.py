@@ -1,0 +1,81 @@
+"""Traces: generated, read and fitted as the program does."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import epsim
+import numpy
+from places import PROGRAM, SOURCE
+
+
+def program(*words):
+    subprocess.run([PROGRAM, "trace", *words], check=True, stdout=subprocess.DEVNULL)
+
+
+class TracesTest(unittest.TestCase):
+    def test_generates_what_the_program_generates(self):
+        trace = epsim.traces.generate("olmoe", rows=3, sources=2, tokens_per_row=64, seed=5)
+        self.assertEqual((trace.loads.shape, trace.loads.dtype), ((3, 16, 2, 64), numpy.float64))
+        # Every token of a rank chooses 8 experts in each layer.
+        self.assertTrue((trace.loads.sum(axis=3) == 64 * 8).all())
+        self.assertTrue((trace.tokens == 64).all())
+        with tempfile.TemporaryDirectory() as folder:
+            program("generate", "olmoe", "--rows", "3", "--sources", "2", "--tokens-per-row", "64", "--seed", "5", "-o",
+                    f"{folder}/program.h5")
+            trace.save(f"{folder}/module.h5")
+            with self.assertRaises(epsim.InputError):
+                trace.save(f"{folder}/module.h5")
+            for name in ("program", "module"):
+                read = epsim.traces.read(f"{folder}/{name}.h5")
+                self.assertTrue((read.loads == trace.loads).all())
+                self.assertEqual(read.info, trace.info)
+
+    def test_single_tokens(self):
+        trace = epsim.traces.generate("olmoe", tokens=600, seed=2)
+        self.assertEqual((trace.experts.shape, trace.experts.dtype), ((600, 16, 8), numpy.uint16))
+        self.assertEqual(trace.to_pandas().shape, (16, 64))
+        self.assertEqual(trace.to_pandas().to_numpy().sum(), 600 * 16 * 8)
+
+    def test_fits_what_the_program_fits(self):
+        trace = epsim.traces.generate("olmoe", rows=2, sources=1, tokens_per_row=64)
+        with tempfile.TemporaryDirectory() as folder:
+            trace.save(f"{folder}/trace.h5")
+            program("fit", f"{folder}/trace.h5", "-o", f"{folder}/model.yaml")
+            model = epsim.traces.fit(f"{folder}/trace.h5")
+            self.assertEqual(model.yaml, pathlib.Path(folder, "model.yaml").read_text())
+        again = epsim.traces.generate(model, tokens=10)
+        self.assertEqual(again.experts.shape, (10, 16, 8))
+
+    def test_arrays_share_the_traces_memory(self):
+        trace = epsim.traces.generate("olmoe", rows=1, sources=1, tokens_per_row=8)
+        loads = trace.loads
+        self.assertTrue(numpy.shares_memory(loads, trace.loads))
+        self.assertFalse(loads.flags.owndata or loads.flags.writeable)
+        total = loads.sum()
+        del trace
+        self.assertEqual(loads.sum(), total)
+        self.assertEqual(total, 16 * 8 * 8)
+
+    def test_shows_itself(self):
+        trace = epsim.traces.generate("olmoe", rows=1, sources=1, tokens_per_row=8)
+        self.assertIn("16 MoE layers", str(trace))
+        self.assertIn("<svg", trace._repr_html_())
+        self.assertEqual(trace.to_dict()["format"], 1)
+        self.assertIn("olmoe", epsim.traces.presets())
+
+    def test_refuses_bad_input(self):
+        for rows, tokens in ((None, None), (1, 1), (0, None)):
+            with self.assertRaises(epsim.InputError):
+                epsim.traces.generate("olmoe", rows=rows, tokens=tokens)
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.traces.generate("olmo", rows=1)
+        self.assertEqual(caught.exception.allowed[0], "olmoe")
+        with self.assertRaises(epsim.InputError) as caught:
+            epsim.traces.read(SOURCE / "nowhere.h5")
+        self.assertTrue(caught.exception.file.endswith("nowhere.h5"))
+
+
+if __name__ == "__main__":
+    unittest.main()
