@@ -15,6 +15,7 @@
 #include "sim/study/study_manifest.h"
 #include "sim/verbs/sweep_report.h"
 #include "sim/verbs/sweep_run.h"
+#include "sim/verbs/sweep_study.h"
 
 namespace epsim::app {
 
@@ -23,19 +24,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
-SweepRequest request_of(const po::variables_map& values) {
+SweepRequest request_of(const po::variables_map& values, std::vector<SweepAxis> axes) {
   SweepRequest request;
+  request.axes = std::move(axes);
   open_scenario(values);  // its errors first: no file, a file that is not YAML, an override that is no assignment
   request.scenario = shipped_file(values["scenario"].as<std::string>());
   request.overrides = assignments_of(values);
   if (values.count("seed") > 0) {
     request.overrides.push_back("seed=" + values["seed"].as<std::string>());
   }
-  if (values.count("vary") == 0) {
-    throw InputError({}, "name what varies, as in --vary requests.rate=4/s,6/s,8/s");
+  if (values.count("vary") > 0) {
+    for (const std::string& text : values["vary"].as<std::vector<std::string>>()) {
+      request.axes.push_back(parse_axis(text));
+    }
   }
-  for (const std::string& text : values["vary"].as<std::vector<std::string>>()) {
-    request.axes.push_back(parse_axis(text));
+  if (request.axes.empty()) {
+    throw InputError({}, "name what varies, as in --vary requests.rate=4/s,6/s,8/s");
   }
   if (values.count("policies") > 0) {
     request.policies = split_list(values["policies"].as<std::string>());
@@ -89,11 +93,11 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
   return out;
 }
 
-int sweep(const po::variables_map& values) {
+int sweep(const po::variables_map& values, std::vector<SweepAxis> axes) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
-  const SweepRequest request = request_of(values);
+  const SweepRequest request = request_of(values, std::move(axes));
   if (request.measure == SweepMeasure::kRun) {
     refuse_search_options(values);
   }
@@ -120,6 +124,26 @@ int sweep(const po::variables_map& values) {
   return 0;
 }
 
+std::optional<SweepStudy> sweep_study_of(const po::variables_map& values) {
+  const fs::path file = values.count("scenario") > 0 ? shipped_file(values["scenario"].as<std::string>()) : fs::path();
+  return fs::is_regular_file(file) ? read_sweep_study(file) : std::nullopt;
+}
+
+// The words with the study's scenario in place of the study, and its options where they say nothing of them.
+std::vector<std::string> study_words(std::vector<std::string> words, const po::variables_map& values,
+                                     const SweepStudy& study) {
+  *std::find(words.begin(), words.end(), values["scenario"].as<std::string>()) = study.scenario.string();
+  for (const auto& [option, value] : study.options) {
+    if (values.count(option) == 0 || values[option].defaulted()) {
+      words.push_back("--" + option);
+      if (value != "true") {  // a switch takes no value
+        words.push_back(value);
+      }
+    }
+  }
+  return words;
+}
+
 }  // namespace
 
 int sweep_verb(const std::vector<std::string>& words) {
@@ -136,18 +160,31 @@ int sweep_verb(const std::vector<std::string>& words) {
   po::options_description search("options of --measure goodput");
   add_goodput_options(search);
   options.add(search);
-  const auto values = parse_words(
-      words,
-      "epsim sweep SCENARIO.yaml --vary cluster.nodes=4,8 --vary requests.rate=4/s,6/s --policies base,eplb "
-      "[options]\n\n"
-      "Runs every combination of the values given, under every policy, and gathers their figures in results.csv and\n"
-      "results.h5. Each finished point is kept at once: after a kill the same command goes on where it stopped. A "
-      "point\n"
-      "that fails is recorded with its error and does not stop the rest; the exit code is then 1.\n"
-      "With --vary seed=1,2,3 points that differ in their seed alone are shown as one, with 95 % intervals "
-      "(intervals.csv).\n",
-      options, {"scenario"});
-  return values ? sweep(*values) : 0;
+  const auto parse = [&](const std::vector<std::string>& all) {
+    return parse_words(
+        all,
+        "epsim sweep SCENARIO.yaml --vary cluster.nodes=4,8 --vary requests.rate=4/s,6/s --policies base,eplb "
+        "[options]\n\n"
+        "Runs every combination of the values given, under every policy, and gathers their figures in results.csv and\n"
+        "results.h5. Each finished point is kept at once: after a kill the same command goes on where it stopped. A "
+        "point\n"
+        "that fails is recorded with its error and does not stop the rest; the exit code is then 1.\n"
+        "With --vary seed=1,2,3 points that differ in their seed alone are shown as one, with 95 % intervals "
+        "(intervals.csv).\n"
+        "Of several policies winners.csv and the map winners.svg name the one to take in each combination. A file "
+        "with\n"
+        "`axes` in place of SCENARIO.yaml states scenario, axes and options "
+        "(experiments/static-or-transient/study.yaml).\n",
+        options, {"scenario"});
+  };
+  const auto values = parse(words);
+  if (!values) {
+    return 0;
+  }
+  if (const auto study = sweep_study_of(*values)) {
+    return sweep(*parse(study_words(words, *values, *study)), study->axes);
+  }
+  return sweep(*values, {});
 }
 
 }  // namespace epsim::app

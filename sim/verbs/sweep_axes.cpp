@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "sim/core/error.h"
@@ -55,6 +56,33 @@ std::vector<std::string> split_values(const std::string& argument, const std::st
 
 bool is_below(const std::string& key, const std::string& above) { return key.starts_with(above + "."); }
 
+std::string key_of(const std::string& assignment) { return assignment.substr(0, assignment.find('=')); }
+
+// The keys of the scenario that an axis varies.
+std::set<std::string> keys_of(const SweepAxis& axis) {
+  std::set<std::string> out;
+  for (const std::vector<std::string>& settings : axis.settings) {
+    std::transform(settings.begin(), settings.end(), std::inserter(out, out.end()), key_of);
+  }
+  return axis.settings.empty() ? std::set<std::string>{axis.key} : out;
+}
+
+void check_apart(const std::string& key, const std::string& other) {
+  if (other == key || is_below(key, other) || is_below(other, key)) {
+    refuse(key, fmt::format("'{}' and '{}' vary the same value; name each key once.", other, key));
+  }
+}
+
+void check_free(const std::string& key, const std::vector<std::string>& overrides) {
+  for (const std::string& assignment : overrides) {
+    const std::string fixed = key_of(assignment);
+    if (fixed == key || is_below(fixed, key)) {
+      refuse(key, fmt::format("'{}' is fixed by --set {}{} too; it is one or the other.", key, assignment,
+                              fixed == "seed" ? " (or --seed)" : ""));
+    }
+  }
+}
+
 }  // namespace
 
 SweepAxis parse_axis(const std::string& text) {
@@ -83,17 +111,13 @@ void check_axes(const std::vector<SweepAxis>& axes, const std::vector<std::strin
     if (key == "policy") {
       refuse(key, "policies are compared with --policies base,eplb.");
     }
-    for (std::size_t j = 0; j < i; ++j) {
-      if (axes[j].key == key || is_below(key, axes[j].key) || is_below(axes[j].key, key)) {
-        refuse(key, fmt::format("'{}' and '{}' vary the same value; name each key once.", axes[j].key, key));
+    for (const std::string& varied : keys_of(axes[i])) {
+      for (std::size_t j = 0; j < i; ++j) {
+        for (const std::string& other : keys_of(axes[j])) {
+          check_apart(varied, other);
+        }
       }
-    }
-    for (const std::string& assignment : overrides) {
-      const std::string fixed = assignment.substr(0, assignment.find('='));
-      if (fixed == key || is_below(fixed, key)) {
-        refuse(key, fmt::format("'{}' is fixed by --set {}{} too; it is one or the other.", key, assignment,
-                                fixed == "seed" ? " (or --seed)" : ""));
-      }
+      check_free(varied, overrides);
     }
     if (axes[i].values.size() > kMostSweepPoints / points) {
       refuse(key, fmt::format("with this axis there are more than {} points; vary less at once.", kMostSweepPoints));
@@ -116,6 +140,22 @@ std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, std::size
     const std::vector<std::string>& values = axes[i].values;
     out[i] = values[index % values.size()];
     index /= values.size();
+  }
+  return out;
+}
+
+std::vector<std::string> settings_at(const std::vector<SweepAxis>& axes, std::size_t index) {
+  const std::vector<std::string> values = values_at(axes, index);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const SweepAxis& axis = axes[i];
+    if (axis.settings.empty()) {
+      out.push_back(axis.key + "=" + values[i]);
+      continue;
+    }
+    const auto at = std::find(axis.values.begin(), axis.values.end(), values[i]) - axis.values.begin();
+    const std::vector<std::string>& set = axis.settings[static_cast<std::size_t>(at)];
+    out.insert(out.end(), set.begin(), set.end());
   }
   return out;
 }

@@ -9,10 +9,12 @@ namespace epsim {
 
 inline constexpr std::size_t kMostSweepPoints = 100000;
 
-// One key of the scenario and the values that it takes, each a YAML text as `--set` takes it.
+// One key of the scenario and the values that it takes, each a YAML text as `--set` takes it. Or, with `settings`, a
+// name and labels, each of which sets several keys: settings[value] holds "key=value".
 struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
+  std::vector<std::vector<std::string>> settings{};
 };
 
 // "key=a,b,c". Commas inside quotes, [brackets] and {braces} belong to a value: "x=[1,2],[3,4]" has two values. Blanks
@@ -27,5 +29,7 @@ void check_axes(const std::vector<SweepAxis>& axes, const std::vector<std::strin
 // Number of combinations, and the values of combination `index`, one per axis; the last axis changes fastest.
 std::size_t combinations(const std::vector<SweepAxis>& axes);
 std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, std::size_t index);
+// What that combination sets, as "key=value".
+std::vector<std::string> settings_at(const std::vector<SweepAxis>& axes, std::size_t index);
 
 }  // namespace epsim

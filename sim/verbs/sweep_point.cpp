@@ -62,9 +62,8 @@ Scenario scenario_at(const SweepRequest& request, std::size_t index) {
   for (const std::string& assignment : request.overrides) {
     config.set(assignment);
   }
-  const std::vector<std::string> values = values_at(request.axes, index / policies_of(request));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    config.set(request.axes[i].key + "=" + values[i], "--vary");
+  for (const std::string& assignment : settings_at(request.axes, index / policies_of(request))) {
+    config.set(assignment, "--vary");
   }
   const std::string policy = policy_at(request, index);
   const auto own = request.own_policies.find(policy);

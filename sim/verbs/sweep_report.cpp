@@ -187,13 +187,43 @@ std::string overload_note(const ResultTable& results) {
                           count, results.rows.size());
 }
 
+const ResultTable* named_table(const SweepOutcome& done, std::string_view name) {
+  const auto at =
+      std::find_if(done.tables.begin(), done.tables.end(), [&](const ResultTable& t) { return t.name == name; });
+  return at == done.tables.end() ? nullptr : &*at;
+}
+
+// "+27.9 +- 0.5", of the policy that serves most in each combination.
+std::string winners_text(const ResultTable& winners) {
+  TextTable table;
+  const std::size_t axes = winners.columns.size() - 4;
+  for (std::size_t c = 0; c <= axes; ++c) {
+    table.add_column({printable(winners.columns[c].name), ""}, Align::kLeft);
+  }
+  table.add_column({"over the first", "policy, %"});
+  std::vector<std::vector<std::string>> rows;
+  for (const std::vector<Cell>& row : winners.rows) {
+    std::vector<std::string>& cells = rows.emplace_back();
+    for (std::size_t c = 0; c <= axes; ++c) {
+      cells.push_back(printable(text_of(row[c])));
+    }
+    const double gain = 100 * number_of(row[axes + 1]), high = 100 * number_of(row[axes + 3]);
+    cells.push_back(!std::isfinite(gain)  ? "-"
+                    : std::isfinite(high) ? fmt::format("{:+.1f} +- {:.1f}", gain, high - gain)
+                                          : fmt::format("{:+.1f}", gain));
+  }
+  return rendered(table, rows, "winners.csv") + "winners.svg has the same as a map\n";
+}
+
 }  // namespace
 
 std::string sweep_text(const SweepRequest& request, const SweepOutcome& done) {
-  const ResultTable &results = done.tables.front(), &last = done.tables.back();
+  const ResultTable& results = done.tables.front();
+  const ResultTable *intervals = named_table(done, "intervals"), *winners = named_table(done, "winners");
   const std::string best = best_sentence(request, results);
-  return (last.name == "intervals" ? intervals_table(request, last) : results_table(request, results)) +
-         overload_note(results) + (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0)));
+  return (intervals != nullptr ? intervals_table(request, *intervals) : results_table(request, results)) +
+         overload_note(results) + (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0))) +
+         (winners != nullptr ? "\n" + winners_text(*winners) : "");
 }
 
 std::string failures_text(const SweepOutcome& done) {

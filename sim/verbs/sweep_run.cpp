@@ -11,6 +11,7 @@
 #include "sim/study/job_runner.h"
 #include "sim/study/study_manifest.h"
 #include "sim/verbs/sweep_seeds.h"
+#include "sim/verbs/sweep_winners.h"
 #include "traces/format/hdf5_file.h"
 
 namespace epsim {
@@ -109,6 +110,9 @@ std::string manifest_of(const SweepRequest& request, const std::string& scenario
   out["axes"] = Json::array();
   for (const SweepAxis& axis : request.axes) {
     out["axes"].push_back({{"key", axis.key}, {"values", axis.values}});
+    if (!axis.settings.empty()) {
+      out["axes"].back()["settings"] = axis.settings;
+    }
   }
   out["policies"] = request.policies;
   return document_text(out);
@@ -163,6 +167,10 @@ SweepOutcome run_sweep(const SweepRequest& request, const fs::path& target, cons
   out.tables = gather(request, out.points);
   if (std::optional<ResultTable> intervals = intervals_over_seeds(request, out.tables.front())) {
     out.tables.push_back(*std::move(intervals));
+  }
+  if (const std::optional<WinnerMap> winners = winners_of(request, out.tables.front())) {
+    out.tables.push_back(winner_table(*winners));
+    write_file_atomically(store.path() / "winners.svg", winner_svg(*winners, out.tables.back()));
   }
   for (const ResultTable& table : out.tables) {
     write_file_atomically(store.path() / (table.name + ".csv"), table_csv(table));

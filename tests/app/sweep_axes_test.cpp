@@ -57,6 +57,15 @@ TEST_CASE("axes: what contradicts itself is refused") {
   check_refused([&] { check_axes({many, {"k", Values(100, "x")}}, {}, 2); }, {"100000 points"});
 }
 
+TEST_CASE("axes whose values set several keys: what a combination sets, and keys that two axes set are refused") {
+  const SweepAxis nodes{"nodes", {"few", "many"}, {{"cluster.nodes=2", "seed=3"}, {"cluster.nodes=8", "seed=4"}}};
+  const SweepAxis rate{"requests.rate", {"1/s", "2/s"}};
+  CHECK(values_at({nodes, rate}, 3) == Values{"many", "2/s"});
+  CHECK(settings_at({nodes, rate}, 3) == Values{"cluster.nodes=8", "seed=4", "requests.rate=2/s"});
+  check_refused([&] { check_axes({nodes, {"seed", {"1"}}}, {}, 0); }, {"seed", "each key once"});
+  check_refused([&] { check_axes({nodes}, {"cluster.nodes=4"}, 0); }, {"fixed by --set"});
+}
+
 TEST_CASE("points: the first axis changes slowest") {
   const std::vector<SweepAxis> axes{{"a", {"1", "2"}}, {"b", {"x", "y", "z"}}};
   REQUIRE(combinations(axes) == 6);

@@ -205,3 +205,31 @@ TEST_CASE("a goodput sweep says which combination alone meets the SLO, and that 
         std::string::npos);
   CHECK(last_lines("ttft.mean<1us").find("\nNo combination sustains any rate within the SLO") != std::string::npos);
 }
+
+TEST_CASE("a sweep in a file: axes with labels, options by name, and a map of which policy to take where") {
+  const TempDir dir;
+  std::ofstream(dir / "study.yaml") << "scenario: " << small_scenario() << R"(
+policies: contiguous,base,eplb
+quiet: true
+axes:
+  loads:
+    even: ['loads={kind: uniform}', 'plan_loads={kind: uniform}']
+    hot: ['loads={kind: skew, range: [8, 8]}', 'plan_loads={kind: skew, range: [8, 8]}']
+  seed: [1, 2]
+)";
+  const Outcome done = run_epsim(dir, "sweep study.yaml -o out --policies contiguous,eplb --set requests.rate=2000/s");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  // The command line's policies count; where all experts take the same, copies serve no more than experts in order.
+  const std::string winners = slurp(dir / "out/winners.csv");
+  CHECK(winners.starts_with("loads,winner,gain_mean,gain_interval95_low,gain_interval95_high\neven,contiguous,0,"));
+  CHECK(winners.find("\nhot,eplb,0.") != std::string::npos);
+  const std::string map = slurp(dir / "out/winners.svg");
+  CHECK(map.starts_with("<svg "));
+  CHECK(map.find(">even</text>") != std::string::npos);
+  CHECK(map.find(">eplb +") != std::string::npos);
+  CHECK(map.find(">base<") == std::string::npos);
+  std::ofstream(dir / "wrong.yaml") << "scenario: " << small_scenario() << "\naxes:\n  nodes: {two: [cluster.nodes]}\n";
+  const Outcome wrong = run_epsim(dir, "sweep wrong.yaml");
+  CHECK(wrong.exit_code == 2);
+  CHECK(wrong.err.find("two") != std::string::npos);
+}

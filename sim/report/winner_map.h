@@ -1,0 +1,31 @@
+// Which policy to take where: of each combination of a sweep's axes the policy that serves most, as a table and a map.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/report/rate_verdict.h"
+#include "sim/report/sweep_table.h"
+
+namespace epsim {
+
+struct WinnerCell {
+  std::vector<std::string> place;   // a value of each axis
+  std::vector<RateChoice> choices;  // policies in the order given: the first is what there is without doing anything
+};
+
+struct WinnerMap {
+  std::vector<std::string> axes;
+  std::vector<WinnerCell> cells;  // the last axis changes fastest
+  RateQuestion question;
+};
+
+// A row a cell: the axes, `winner` (the first policy where no other is better: verdict_against_first), and its gain
+// over the first policy with its 95 % interval, as shares.
+ResultTable winner_table(const WinnerMap& map);
+
+// The cells of that table as coloured squares with the winner and its gain in %, the last two axes across, the others
+// down.
+std::string winner_svg(const WinnerMap& map, const ResultTable& winners);
+
+}  // namespace epsim

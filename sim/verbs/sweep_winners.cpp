@@ -1,0 +1,66 @@
+#include "sim/verbs/sweep_winners.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace epsim {
+namespace {
+
+std::size_t column_of(const ResultTable& results, std::string_view name) {
+  const auto at = std::find_if(results.columns.begin(), results.columns.end(),
+                               [&](const ResultColumn& c) { return c.name == name; });
+  return static_cast<std::size_t>(at - results.columns.begin());
+}
+
+std::string_view rate_column(const SweepRequest& request) {
+  return request.measure == SweepMeasure::kRun ? "requests_per_s"
+         : request.goodput.slo.any()           ? "slo_requests_per_s"
+                                               : "knee_requests_per_s";
+}
+
+// Without choices that a seed has no rate of; the cell itself where the first has none.
+bool keep_measured(WinnerCell& cell) {
+  std::erase_if(cell.choices, [](const RateChoice& c) {
+    return !std::all_of(c.by_seed.begin(), c.by_seed.end(), [](double r) { return std::isfinite(r); });
+  });
+  return !cell.choices.empty();
+}
+
+}  // namespace
+
+std::optional<WinnerMap> winners_of(const SweepRequest& request, const ResultTable& results) {
+  WinnerMap out{{}, {}, {"", request.measure == SweepMeasure::kRun ? 0.0 : request.goodput.tolerance, ""}};
+  std::vector<std::size_t> axes;
+  for (std::size_t a = 0; a < request.axes.size(); ++a) {
+    if (request.axes[a].key != "seed") {
+      axes.push_back(1 + a);
+      out.axes.push_back(request.axes[a].key);
+    }
+  }
+  const std::size_t rate = column_of(results, rate_column(request)),
+                    room = column_of(results, "kv_lost_to_copies_share");
+  if (axes.empty() || request.policies.size() < 2 || rate == results.columns.size()) {
+    return std::nullopt;
+  }
+  for (std::size_t r = 0; r < results.rows.size(); ++r) {
+    const std::vector<Cell>& row = results.rows[r];
+    std::vector<std::string> place;
+    for (const std::size_t a : axes) {
+      place.push_back(text_of(row[a]));
+    }
+    auto cell = std::find_if(out.cells.begin(), out.cells.end(), [&](const WinnerCell& c) { return c.place == place; });
+    if (cell == out.cells.end()) {
+      cell = out.cells.insert(cell, {place, {}});
+      for (const std::string& policy : request.policies) {
+        cell->choices.push_back({policy});
+      }
+    }
+    RateChoice& choice = cell->choices[r % request.policies.size()];
+    choice.by_seed.push_back(number_of(row[rate]));
+    choice.kv_lost_share = room < row.size() ? number_of(row[room]) : 0.0;
+  }
+  std::erase_if(out.cells, [](WinnerCell& cell) { return !keep_measured(cell); });
+  return out.cells.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
+}  // namespace epsim
