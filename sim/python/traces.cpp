@@ -62,7 +62,7 @@ std::shared_ptr<Trace> generate(const std::string& model, std::optional<std::int
   return out;
 }
 
-py::array loads_of(const std::shared_ptr<Trace>& t) {
+py::array trace_loads(const std::shared_ptr<Trace>& t) {
   const TraceFile& file = *t->file;
   if (t->loads.empty() && file.load_rows() > 0) {
     t->loads.resize(static_cast<std::size_t>(file.load_rows()) * file.load_row_size());
@@ -72,8 +72,8 @@ py::array loads_of(const std::shared_ptr<Trace>& t) {
   return Views(t).table(t->loads, {file.load_rows(), file.info().layers(), file.sources(), file.info().experts});
 }
 
-py::array tokens_of(const std::shared_ptr<Trace>& t) {
-  loads_of(t);
+py::array trace_tokens(const std::shared_ptr<Trace>& t) {
+  trace_loads(t);
   return Views(t).table(t->tokens, {t->file->load_rows(), t->file->sources()});
 }
 
@@ -122,8 +122,8 @@ void bind_traces(py::module_& m) {
   py::class_<Trace, std::shared_ptr<Trace>>(m, "Trace")
       .def_property_readonly("path", [](const Trace& t) { return t.path.string(); })
       .def("info", &info_of)
-      .def("loads", &loads_of)
-      .def("tokens", &tokens_of)
+      .def("loads", &trace_loads)
+      .def("tokens", &trace_tokens)
       .def("experts",
            [](const std::shared_ptr<Trace>& t) {
              return Views(t).table(choices_of(*t).experts,
