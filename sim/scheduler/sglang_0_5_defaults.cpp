@@ -7,8 +7,6 @@
 #include <iterator>
 #include <limits>
 
-#include "sim/scheduler/sglang_knobs.h"
-
 namespace epsim {
 namespace {
 
@@ -69,9 +67,9 @@ EngineDefault<double> sglang_0_5_static_fraction(const EngineSite& site, const S
   return {std::round((all - mib) / all * 1000) / 1000, source_0_5(site, fmt::format(", {} GPUs", site.gpus))};
 }
 
-EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site) {
+EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site, const std::string& of_0_4) {
   const bool blackwell = site.gpu.find("B200") != std::string::npos || site.gpu.find("B300") != std::string::npos;
-  return {blackwell ? "trtllm_mla" : sglang_attention_backend(site).value, source_0_5(site, ", MLA")};
+  return {blackwell ? "trtllm_mla" : of_0_4, source_0_5(site, ", MLA")};
 }
 
 }  // namespace epsim

@@ -23,7 +23,7 @@ struct SglangReserve {
   bool speculative = false;
 };
 EngineDefault<double> sglang_0_5_static_fraction(const EngineSite& site, const SglangReserve& reserve);
-// Of models with MLA: fa3, flashinfer, trtllm_mla or triton.
-EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site);
+// Of models with MLA: trtllm_mla on Blackwell, and elsewhere the default of 0.4 on that GPU.
+EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site, const std::string& of_0_4);
 
 }  // namespace epsim
