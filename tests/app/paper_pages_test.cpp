@@ -19,14 +19,18 @@ namespace {
 // The README's row of a claim, "| G05 ... | paper | here |", against the claim's figures, one after another.
 void check_rows(const std::string& paper, const std::string& claims, const char* format) {
   const TempDir dir;
-  const auto outcome = run_epsim(dir, "reproduce " + paper + " -q --only " + claims + " -o out");
+  const auto folder = epsim::test::source_dir() / "experiments" / paper;
+  const auto outcome =
+      run_epsim(dir, "reproduce " + (folder / "claims.yaml").string() + " -q --only " + claims + " -o out");
   REQUIRE_MESSAGE(outcome.exit_code <= 1, outcome.err);  // 1: a claim is missed
-  const std::string page = slurp(epsim::test::source_dir() / "experiments" / paper / "README.md");
+  const std::string page = slurp(folder / "README.md");
   std::map<std::string, std::string> here;
-  for (const auto& figure : nlohmann::json::parse(slurp(dir / "out/claims.json")).at("claims")) {
+  const auto document = nlohmann::json::parse(slurp(dir / "out/claims.json"));
+  for (const auto& figure : document.at("claims")) {
     std::string& values = here[figure.at("claim")];
     values += (values.empty() ? "" : ", ") + fmt::format(fmt::runtime(format), figure.at("value").get<double>());
   }
+  REQUIRE_FALSE(here.empty());
   for (const auto& [claim, values] : here) {
     const auto start = page.find("| " + claim + " ");
     REQUIRE_MESSAGE(start != std::string::npos, "the README has no row for ", claim);
