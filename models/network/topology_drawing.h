@@ -1,5 +1,4 @@
-// Pictures of a topology, for people: Graphviz text and a layered SVG. Only the first nodes are drawn when there are
-// many, and the picture says so.
+// A topology as a Graphviz graph. Only the first nodes are drawn when there are many, and the picture says so.
 #pragma once
 
 #include <string>
@@ -12,9 +11,5 @@ inline constexpr int kDrawnNodes = 2;  // of eight GPUs: as many as a window of 
 
 // A `digraph` with one box per node; two directions of one rate are one edge with two heads, labelled with the rate.
 std::string to_dot(const Topology& topology, int max_nodes = kDrawnNodes);
-
-// A stand-alone SVG document: fabric on top, then NICs, then GPUs with the switch or bridge that joins them. Every
-// line has its rate beside it and its link's name as a tooltip; lines without a limit of their own have no rate.
-std::string to_svg(const Topology& topology, int max_nodes = kDrawnNodes);
 
 }  // namespace epsim

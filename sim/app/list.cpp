@@ -85,7 +85,7 @@ int list_keys(const po::variables_map& values, const JsonOutput& json) {
   return 0;
 }
 
-// Draws the cluster of a scenario: DOT on standard output, or a file of the kind that its name says.
+// Draws the cluster of a scenario as a Graphviz graph.
 int draw_topology(const po::variables_map& values) {
   const Topology topology = read_topology(Config::from_file(shipped_file(values["topology"].as<std::string>())));
   const int nodes = values["nodes"].as<int>();
@@ -93,12 +93,11 @@ int draw_topology(const po::variables_map& values) {
     throw InputError({"", 0, "nodes"}, fmt::format("{} nodes cannot be drawn; 1 or more can.", nodes));
   }
   const FileOutput out(values, "-");
-  const std::string kind = out.path().extension().string();
-  if (!out.to_standard_output() && kind != ".svg" && kind != ".dot") {
+  if (!out.to_standard_output() && out.path().extension() != ".dot") {
     throw InputError({out.path().string(), 0, "output"},
-                     "a topology is drawn as .svg or .dot; end the file's name so.");
+                     "a topology is written as a Graphviz graph: name the file .dot; `dot -Tsvg` draws it.");
   }
-  out.write(kind == ".svg" ? to_svg(topology, nodes) : to_dot(topology, nodes), "topology");
+  out.write(to_dot(topology, nodes), "topology");
   return 0;
 }
 
@@ -123,7 +122,7 @@ void check_use(const po::variables_map& values, bool topology, bool keys) {
 int list_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("topology", po::value<std::string>(), "draw the cluster of this scenario instead");
-  add_file_output(options, "the drawing's file, .svg or .dot; default: -, DOT on standard output");
+  add_file_output(options, "the Graphviz file, .dot; default: -, standard output");
   options.add_options()("nodes", po::value<int>()->default_value(kDrawnNodes), "draw at most so many nodes")(
       "markdown", po::bool_switch(), "with keys: docs/keys.md");
   add_json_option(options, "a list of objects (name, summary, options, ...) for each catalogue of the topic");
@@ -131,10 +130,11 @@ int list_verb(const std::vector<std::string>& words) {
       parse_words(words,
                   "epsim list [models|hardware|policies|readers|engines|transports]\n"
                   "epsim list keys [PREFIX]\n"
-                  "epsim list --topology SCENARIO.yaml [-o cluster.svg]\n\n"
+                  "epsim list --topology SCENARIO.yaml [-o cluster.dot]\n\n"
                   "Everything that a scenario can name, each with its sentence; all of it by default.\n"
                   "keys: every key of a scenario, or those that begin with PREFIX: type, range, default, meaning.\n"
-                  "Or a drawing of a scenario's network: nodes, NICs, switches, and the rates between.\n",
+                  "Or a scenario's network as a Graphviz graph: nodes, NICs, switches, and the rates between;\n"
+                  "`dot -Tsvg cluster.dot -o cluster.svg` draws it.\n",
                   options, {"topic", "prefix"});
   if (!values) {
     return 0;

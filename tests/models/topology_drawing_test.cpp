@@ -42,42 +42,20 @@ TEST_CASE("beyond the nodes asked for the drawing is cut and says so") {
   const Topology topology(
       plan_topology(small_cluster(9), {.kind = FabricKind::kLeafSpine, .nodes_per_leaf = 3, .oversubscription = 2.0}));
   // Nodes 0 to 3 hang on leaves 0 and 1 of three; with the spine, 3 of 4 switches.
-  for (const std::string& drawing : {to_dot(topology, 4), to_svg(topology, 4)}) {
-    test::check_contains(drawing, {"4 of 9 nodes and 3 of 4 switches between them are drawn; the others are alike."});
-    CHECK(drawing.find("node4") == std::string::npos);
-    CHECK(drawing.find("leaf2") == std::string::npos);
-    CHECK(drawing.find("gpu16") == std::string::npos);
-    CHECK(drawing.find("gpu15") != std::string::npos);
-  }
+  const std::string drawing = to_dot(topology, 4);
+  test::check_contains(drawing, {"4 of 9 nodes and 3 of 4 switches between them are drawn; the others are alike."});
+  CHECK(drawing.find("node4") == std::string::npos);
+  CHECK(drawing.find("leaf2") == std::string::npos);
+  CHECK(drawing.find("gpu16") == std::string::npos);
+  CHECK(drawing.find("gpu15") != std::string::npos);
   CHECK(count(to_dot(topology, 9), "subgraph") == 9);
   CHECK(count(to_dot(topology), "subgraph") == 2);
 }
 
-TEST_CASE("SVG: every vertex a box, every cable a line, rates in words") {
-  const Topology topology(plan_topology(small_cluster(2), {.kind = FabricKind::kRailOptimised}));
-  const std::string svg = to_svg(topology);
-  CHECK(count(svg, "<g><title>") == 8 + 2 + 4 + 2 + 1);  // GPUs, NVSwitches, NICs, rails, spine
-  CHECK(count(svg, "<line ") == 8 + 8 + 4 + 2);
-  CHECK(count(svg, "class=\"node\"") == 2);
-  CHECK(count(svg, "class=\"rate\"") == 8 + 4 + 2);  // GPU to NIC has no limit of its own
-  CHECK(count(svg, ">100 GB/s</text>") == 8);
-  test::check_contains(svg, {"gpu - nvswitch: 100 GB/s each way", "nic - leaf: 10 GB/s each way",
-                             "leaf - spine: 20 GB/s each way", "rail1.up: 20 GB/s", "</svg>"});
-  CHECK(count(svg, "<g>") == count(svg, "</g>"));
-  CHECK(svg.find("nan") == std::string::npos);
-}
-
-TEST_CASE("SVG of nodes without an NVSwitch or without NICs, and names that need escaping") {
-  ClusterSpec cluster = small_cluster(2);
-  cluster.node.intra = IntraLink::kPcie;
-  const std::string pcie =
-      to_svg(Topology(plan_topology(cluster, {.host_bridges = 2, .bridge_rate = BytesPerSecond(20e9)})));
-  test::check_contains(pcie, {"host_bridge - host_bridge: 20 GB/s each way", "host_bridge - nic: no limit of its own"});
+TEST_CASE("names that need escaping, and one node without NICs") {
   ClusterSpec box = small_cluster(1);
   box.node.nics = 0;
   TopologyPlan plan = plan_topology(box);
   plan.vertices[0].name = "a<b>&\"c\"";
-  const std::string svg = to_svg(Topology(plan));
-  test::check_contains(svg, {"a&lt;b&gt;&amp;&quot;c&quot;", "1 node."});
-  test::check_contains(to_dot(Topology(plan)), {"\"a<b>&\\\"c\\\"\" -> "});
+  test::check_contains(to_dot(Topology(plan)), {"\"a<b>&\\\"c\\\"\" -> ", "1 node."});
 }
