@@ -1,6 +1,8 @@
 // The importers behind import_trace(), one file each; `recognises_...` as in TraceImporter.
 #pragma once
 
+#include <string_view>
+
 #include "traces/import/import_options.h"
 
 namespace epsim {
