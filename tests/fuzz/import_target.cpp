@@ -1,4 +1,4 @@
-// Fuzz target of one importer (EPSIM_FUZZ_FORMAT): any bytes either come out as a trace that keeps its promises, or end
+// Fuzz target of one importer (fuzz_setting.h): any bytes either come out as a trace that keeps its promises, or end
 // in an InputError. Anything else is a bug.
 #include <cmath>
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/core/error.h"
+#include "tests/fuzz/fuzz_setting.h"
 #include "tests/fuzz/input_folder.h"
 #include "traces/import/importer.h"
 
@@ -59,7 +60,7 @@ class CheckingSink final : public TraceSink {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const epsim::fuzz::InputFolder folder;
-  const std::string format = EPSIM_FUZZ_FORMAT;
+  static const std::string format = epsim::fuzz::format(), name = epsim::fuzz::file_name();
   epsim::ImportOptions options;
   if (format == "trtllm") {
     const std::string meta = R"({"num_experts": 4, "num_experts_per_token": 2})";
@@ -68,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.top_k = 2;
     options.experts = format.starts_with("token") || format == "numpy" ? 4 : 0;
   }
-  std::filesystem::path file = folder.write(EPSIM_FUZZ_FILE, data, size);
+  std::filesystem::path file = folder.write(name, data, size);
   if (format == "trtllm") {
     file = file.parent_path();
   }

@@ -2,8 +2,7 @@
 # corpus file at every place.
 foreach(reader azure_csv burstgpt_csv mooncake_jsonl benchmark_jsonl request_csv servegen_archive servegen_trace
         servegen_dataset)
-  epsim_fuzz(${reader} SOURCE requests_fuzzer.cpp FORMAT ${reader})
-  target_sources(fuzz_${reader} PRIVATE requests_targets.cpp)
+  epsim_fuzz(${reader} SOURCE requests_fuzzer FORMAT ${reader})
 endforeach()
 if(NOT EPSIM_FUZZ)
   epsim_tests(fuzz SOURCES requests_corpus_test.cpp LINKS epsim_traces epsim_core)

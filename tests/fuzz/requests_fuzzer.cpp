@@ -1,19 +1,20 @@
-// libFuzzer's entry for one reader, named by EPSIM_FUZZ_FORMAT at compile time. An exception that escapes is a finding.
+// Fuzz target of one reader of requests (fuzz_setting.h). An exception that escapes is a finding.
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <cstdlib>
 
+#include "tests/fuzz/fuzz_setting.h"
 #include "tests/fuzz/requests_targets.h"
 
 namespace {
 
 const epsim::fuzz::Target* wanted() {
   for (const epsim::fuzz::Target& target : epsim::fuzz::request_targets()) {
-    if (std::strcmp(target.name, EPSIM_FUZZ_FORMAT) == 0) {
+    if (target.name == epsim::fuzz::format()) {
       return &target;
     }
   }
-  return nullptr;
+  std::abort();  // no such reader
 }
 
 }  // namespace
