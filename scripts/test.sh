@@ -14,7 +14,7 @@ esac
 options=(-DCMAKE_UNITY_BUILD=ON)  # sources in batches: a third of the time
 if command -v nvcc >/dev/null && [ "$preset" = release ]; then
   echo "nvcc found: the CUDA part is compiled and linked too"
-  options+=(-DEPSIM_CUDA=ON)
+  options+=(-DEPSIM_CUDA=ON -DEPSIM_CUDA_ARCHITECTURES=90)  # one: kernels are compiled, not run
 fi
 if command -v mpicxx >/dev/null && command -v mpirun >/dev/null && [ "$preset" = release ]; then
   echo "MPI found: the measurements over several nodes are compiled, linked and tested too"
