@@ -315,17 +315,11 @@ std::vector<std::string> columns_of_file(const ServedLayout& layout) {
   return out;
 }
 
-std::string text_of_field(const JsonField& field) {
-  switch (field.kind) {
-    case JsonField::Kind::kNumber:
-      return std::isfinite(field.number.value) ? fmt::format("{}", field.number.value) : "";
-    case JsonField::Kind::kWord:
-      return field.word;
-    case JsonField::Kind::kNumbers:
-      return field.numbers.empty() ? "" : "list";
-    default:
-      return "";
-  }
+std::string text_of_field(const nlohmann::json& field) {
+  return field.is_number()                    ? fmt::format("{}", field.get<double>())
+         : field.is_string()                  ? field.get<std::string>()
+         : field.is_array() && !field.empty() ? "list"
+                                              : "";
 }
 
 std::vector<ServedPoint> read_json_points(ByteInput& input, const ServedLayout& layout) {
@@ -333,8 +327,8 @@ std::vector<ServedPoint> read_json_points(ByteInput& input, const ServedLayout& 
   std::vector<ServedPoint> out;
   read_json_records(input, {names.begin(), names.end()}, [&](const JsonRecord& record) {
     Columns columns{{"file", input.name()}};
-    for (const JsonField& field : record.fields) {
-      columns[field.name] = text_of_field(field);
+    for (const auto& [name, value] : record.fields.items()) {
+      columns[name] = text_of_field(value);
     }
     out.push_back(point_of(columns, layout, static_cast<int>(out.size()) + 1));
   });

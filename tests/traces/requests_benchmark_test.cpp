@@ -110,10 +110,11 @@ TEST_CASE("results that cannot be used") {
            Row{"{\"prompt_len\": 5, \"output_len\": 6}\n{\"prompt_len\": 5, \"output_len\": 6, \"start_time\": 1}",
                "either all"},
            Row{"{\"prompt_len\": 5, \"output_len\": 6}\n{" + kLists + "}", "mixes"},
-           Row{"{\"prompt_len\": 5},{\"prompt_len\": 5}", "a comma between documents"},
-           Row{"}", "not opened"},
-           Row{"{\"a\": Nope}", "no JSON value"},
-           Row{"{\"a\": -Infinity}", "this is no JSON"},
+           Row{"{\"prompt_len\": 5, \"output_len\": 6},{\"prompt_len\": 5}", "must be a JSON object"},
+           Row{"}", "must be a JSON object"},
+           Row{"{\"a\": Nope}", "not a JSON value"},
+           Row{"{\"a\": -Infinity}", "not valid JSON"},
+           Row{"{\"a\": " + std::string(200, '[') + "}", "101 levels of nesting"},
            Row{"{\"a\": \"" + std::string(5 << 20, 'x') + "\"}", "more than 4 MiB"},
        }) {
     CAPTURE(r.text.substr(0, 200));

@@ -55,15 +55,15 @@ TEST_CASE("files that are no Mooncake trace") {
   };
   for (const Row& r : {
            Row{"", "holds no request"},
-           Row{std::string(100, '\0'), "this is no JSON"},
+           Row{std::string(100, '\0'), "must be a JSON object"},
            Row{"[1, 2]", "each document must be a JSON object"},
            Row{"5", "each document must be a JSON object"},
-           Row{"{\"timestamp\": 1", "this is no JSON"},
+           Row{"{\"timestamp\": 1", "not valid JSON"},
            Row{good + "{\"timestamp\": 6}", "m.jsonl:2: `input_length`: this field is required"},
            Row{good + with("4", "1"), "m.jsonl:2: this row's time is before"},
            Row{with("-1", "1"), "within 0 and 100 days"},
            Row{with("NaN", "1"), "this must be a finite number"},
-           Row{with("1e999", "1"), "this is no JSON"},
+           Row{with("1e999", "1"), "not valid JSON"},
            Row{with("1e300", "1"), "within 0 and 100 days"},
            Row{with("\"x\"", "1"), "this must be a finite number"},
            Row{with("1", "9223372036854775808"), "whole number within 64 bits"},   // 2^63
@@ -73,7 +73,7 @@ TEST_CASE("files that are no Mooncake trace") {
            Row{with("1", "0"), "at least 1 of each"},
            Row{with("1", "1, \"input_length\": 2"), "stands twice"},
            Row{with("1", "1, \"hash_ids\": [1.5]"), "item 1 of the list is not a whole number"},
-           Row{with("1", "1, \"hash_ids\": [\"a\"]"), "list of whole numbers"},
+           Row{with("1", "1, \"hash_ids\": [\"a\"]"), "item 1 of the list is not a whole number"},
            Row{with("1", "1, \"hash_ids\": [1, 2]"), "1 input tokens fill at most 1"},
            Row{good + with("6", "1, \"hash_ids\": [1]"), "either all requests of a file have this list or none"},
        }) {

@@ -53,73 +53,66 @@ struct Contents {
 
 // request_rate: a number, or "inf" (vLLM), or Python's Infinity, which arrives here as null.
 double stated_rate(const JsonRecord& record) {
-  const JsonField* field = record.find("request_rate");
-  if (field == nullptr) {
-    return 0.0;
-  }
-  if ((field->kind == JsonField::Kind::kWord && field->word == "inf") ||
-      (field->kind == JsonField::Kind::kNumber && std::isnan(field->number.value))) {
+  const nlohmann::json& rate = record.at("request_rate");
+  if (record.has("request_rate") && (rate.is_null() || rate == "inf")) {
     return std::numeric_limits<double>::infinity();
   }
-  return field->kind == JsonField::Kind::kNumber ? field->number.value : 0.0;  // a word such as "trace" states none
+  return rate.is_number() ? rate.get<double>() : 0.0;  // a word such as "trace" states none
 }
 
-void take_run(const JsonRecord& record, const JsonField& inputs, Contents& out) {
-  const JsonField* outputs = record.first_of(kOutputLists);
-  const JsonField* starts = record.first_of(kStartLists);
-  if (outputs == nullptr || outputs->numbers.size() != inputs.numbers.size() ||
-      (starts != nullptr && starts->numbers.size() != inputs.numbers.size())) {
-    record.fail(inputs.name, "the lists of a run's requests must all be there and be equally long.");
+void take_run(const JsonRecord& record, const std::string& inputs, Contents& out) {
+  const std::string outputs = record.first_of(kOutputLists), starts = record.first_of(kStartLists);
+  const std::vector<std::int64_t> in = record.integers(inputs);
+  const std::vector<std::int64_t> generated = outputs.empty() ? in : record.integers(outputs);
+  const std::vector<double> start_s = starts.empty() ? std::vector<double>(in.size()) : record.numbers(starts);
+  if (outputs.empty() || generated.size() != in.size() || start_s.size() != in.size()) {
+    record.fail(inputs, "the lists of a run's requests must all be there and be equally long.");
   }
-  std::vector<std::int64_t> in, generated;
-  record.integers(inputs, in);
-  record.integers(*outputs, generated);
-  out.has_starts = starts != nullptr;
+  out.has_starts = !starts.empty();
   out.rate = stated_rate(record);
-  if (const JsonField* burstiness = record.find("burstiness")) {
-    out.burstiness = record.number(*burstiness);
+  if (record.has("burstiness")) {
+    out.burstiness = record.number("burstiness");
   }
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const double start_s = starts == nullptr ? 0.0 : starts->numbers[i].value;
     out.rows.push_back(
-        {in[i], generated[i], start_s, {record.place.file, record.place.line, fmt::format("{}[{}]", inputs.name, i)}});
+        {in[i], generated[i], start_s[i], {record.place.file, record.place.line, fmt::format("{}[{}]", inputs, i)}});
   }
 }
 
 void take_request(const JsonRecord& record, Contents& out) {
-  const JsonField *in = record.first_of(kInput), *generated = record.first_of(kOutput);
-  const JsonField* start = record.first_of(kStart);
-  if (in == nullptr || generated == nullptr) {
+  const std::string in = record.first_of(kInput), generated = record.first_of(kOutput);
+  const std::string start = record.first_of(kStart);
+  if (in.empty() || generated.empty()) {
     record.fail("", fmt::format("this object is neither a run with the lists {} and {} nor a request with {} and {} "
                                 "(or another usual name of these).",
                                 kInputLists[0], kOutputLists[0], kInput[0], kOutput[0]));
   }
-  if (out.single > 0 && (start != nullptr) != out.has_starts) {
+  if (out.single > 0 && start.empty() == out.has_starts) {
     record.fail(std::string(kStart[0]), "either all requests of a file have a time or none.");
   }
-  out.has_starts = start != nullptr;
+  out.has_starts = !start.empty();
   ++out.single;
   if (static_cast<double>(out.single) > kMaxRequests) {
     record.fail("", fmt::format("the file holds more than {:.0e} requests.", kMaxRequests));
   }
   out.rows.push_back(
-      {record.integer(*in), record.integer(*generated), start ? record.number(*start) : 0.0, record.place});
+      {record.integer(in), record.integer(generated), start.empty() ? 0.0 : record.number(start), record.place});
 }
 
 Contents read_contents(ByteInput& input, std::int64_t run) {
   Contents out;
   read_json_records(input, wanted_names(), [&](const JsonRecord& record) {
-    const JsonField* inputs = record.first_of(kInputLists);
-    if (inputs == nullptr ? out.runs > 0 : out.single > 0) {
+    const std::string inputs = record.first_of(kInputLists);
+    if (inputs.empty() ? out.runs > 0 : out.single > 0) {
       record.fail("", "the file mixes whole runs and single requests.");
     }
-    if (inputs == nullptr) {
+    if (inputs.empty()) {
       take_request(record, out);
     } else if (++out.runs == run || run == 0) {
       if (!out.rows.empty()) {
         record.fail("run", "the file holds several runs; say which one is meant with run: 1, 2, ...");
       }
-      take_run(record, *inputs, out);
+      take_run(record, inputs, out);
     }
   });
   if (run > 0 && out.runs < run) {

@@ -4,200 +4,173 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <set>
 
-#include "traces/requests/json_documents.h"
+#include "sim/core/limits.h"
 
 namespace epsim {
-
 namespace {
 
-constexpr std::size_t kMaxListItems = 10'000'000;  // 240 MB; a load generator's run has thousands of requests
+using Json = nlohmann::json;
+using Event = Json::parse_event_t;
 
-// nlohmann's event interface. Depths: 1 = the list of documents, 2 = a record, 3 = a wanted list or something passed
-// over.
-class RecordEvents : public nlohmann::json_sax<nlohmann::json> {
- public:
-  RecordEvents(const ByteInput& input, const JsonDocuments& bytes, const std::vector<std::string_view>& wanted,
-               const std::function<void(const JsonRecord&)>& take)
-      : bytes_(bytes), wanted_(wanted), take_(take) {
-    record_.place.file = input.name();
-  }
+constexpr std::int64_t kMaxValue = std::int64_t{1} << 22;  // bytes of one value: a generated text can be long
+constexpr std::int64_t kMaxValues = 20'000'000;  // of wanted fields: 0.3 GB; a load generator's run has thousands
 
-  bool null() override { return value({std::numeric_limits<double>::quiet_NaN(), 0, false}); }
-  bool boolean(bool) override { return other(); }
-  bool number_integer(number_integer_t v) override { return value({static_cast<double>(v), v, true}); }
-  bool number_unsigned(number_unsigned_t v) override {
-    const bool fits = v <= static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max());
-    return value({static_cast<double>(v), fits ? static_cast<std::int64_t>(v) : 0, fits});
+// Reads the rest of Python's NaN or Infinity. A minus sign ahead of it is left standing, which makes -Infinity a syntax
+// error: nothing that is read here may be minus infinity.
+void replace_by_null(ByteInput& input, std::string_view rest, std::string& text) {
+  for (const char c : rest) {
+    if (input.next() != c) {
+      input.fail("this is not a JSON value.");
+    }
   }
-  bool number_float(number_float_t v, const string_t&) override { return value({v, 0, false}); }
-  bool string(string_t& word) override {
-    if (depth_ == 2 && field_ != nullptr) {
-      field_->kind = JsonField::Kind::kWord;
-      field_->word = word;
+  text.pop_back();
+  text += "null";
+}
+
+// The text of the next object, up to its closing bracket or the end of the input. False when nothing is left.
+bool next_document(ByteInput& input, std::string& text) {
+  text.clear();
+  std::int64_t depth = 0, value = 0;
+  bool in_string = false, escaped = false;
+  for (int c = input.next(); c != ByteInput::kEnd; c = input.next()) {
+    if (depth == 0 && (c == ' ' || c == '\n' || c == '\r' || c == '\t')) {
+      continue;
+    }
+    if (depth == 0 && c != '{') {
+      input.fail("each document must be a JSON object, with nothing but blanks and line ends between them.");
+    }
+    text.push_back(static_cast<char>(c));
+    check_limit(limits::kResultBytes, std::ssize(text), {input.name(), input.line(), ""});
+    value = !in_string && (c == ',' || c == '[' || c == '{') ? 0 : value + 1;
+    if (value > kMaxValue) {
+      input.fail("a single value goes on for more than 4 MiB; this is not a file of the expected kind.");
+    }
+    if (in_string) {
+      in_string = escaped || c != '"';
+      escaped = !escaped && c == '\\';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      check_limit(limits::kDepth, ++depth, {input.name(), input.line(), ""});
+    } else if ((c == '}' || c == ']') && --depth == 0) {
       return true;
+    } else if (c == 'N') {
+      replace_by_null(input, "aN", text);
+    } else if (c == 'I') {
+      replace_by_null(input, "nfinity", text);
     }
-    return other();
   }
-  bool binary(binary_t&) override { return other(); }
-  bool start_object(std::size_t) override {
-    if (depth_ == 1) {
-      record_.fields.clear();
-      field_ = nullptr;
-    } else {
-      other();
-    }
-    ++depth_;
-    return true;
-  }
-  bool key(string_t& name) override {
-    if (depth_ == 2) {
-      open_field(name);
-    }
-    return true;
-  }
-  bool end_object() override {
-    if (--depth_ == 1) {
-      record_.place.line = bytes_.line();
-      take_(record_);
-    }
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    if (depth_ == 1) {
-      fail("each document must be a JSON object.");
-    }
-    if (depth_ == 2 && field_ != nullptr) {
-      field_->kind = JsonField::Kind::kNumbers;
-    } else if (depth_ > 2) {
-      other();
-    }
-    ++depth_;
-    return true;
-  }
-  bool end_array() override {
-    --depth_;
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) override {
-    // The parser's own words end with what it met; its position counts bytes of the joined documents, so it is cut.
-    const std::string words = e.what();
-    const std::size_t start = words.find("syntax error");
-    fail(fmt::format("this is no JSON: {}.", printable(start == std::string::npos ? words : words.substr(start))));
-  }
+  return !text.empty();
+}
 
- private:
-  static std::string printable(std::string text) {
-    text.resize(std::min<std::size_t>(text.size(), 160));
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-    return text;
-  }
-  [[noreturn]] void fail(const std::string& problem) const {
-    throw InputError({record_.place.file, bytes_.line(), ""}, problem);
-  }
-  void open_field(const std::string& name) {
-    field_ = nullptr;
-    if (std::find(wanted_.begin(), wanted_.end(), name) == wanted_.end()) {
-      return;
-    }
-    if (record_.find(name) != nullptr) {
-      fail(fmt::format("`{}` stands twice in one object.", name));
-    }
-    record_.fields.push_back({name, JsonField::Kind::kOther, {}, "", {}});
-    field_ = &record_.fields.back();
-  }
-  bool value(const JsonNumber& number) {
-    if (depth_ == 1) {
-      fail("each document must be a JSON object.");
-    }
-    if (field_ == nullptr) {
-      return true;
-    }
-    if (depth_ == 2) {
-      field_->kind = JsonField::Kind::kNumber;
-      field_->number = number;
-    } else if (depth_ == 3 && field_->kind == JsonField::Kind::kNumbers) {
-      if (field_->numbers.size() >= kMaxListItems) {
-        fail(fmt::format("`{}` holds more than {} numbers.", field_->name, kMaxListItems));
+// The parser's own words, without its place: that counts bytes of one document.
+std::string reason_of(const Json::exception& e) {
+  std::string words = e.what();
+  words = words.substr(std::min(words.find(": ") + 2, words.size())).substr(0, 160);
+  std::replace_if(
+      words.begin(), words.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return words;
+}
+
+Json parse(const ByteInput& input, const std::string& text, const std::vector<std::string_view>& wanted) {
+  bool keeping = true;  // what is read now belongs to a wanted field
+  std::int64_t kept = 0;
+  std::set<std::string> seen;
+  const auto keep = [&](int depth, Event event, Json& value) {
+    if (event == Event::key && depth == 1) {
+      const std::string& name = value.get_ref<const std::string&>();
+      keeping = wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+      if (keeping && !seen.insert(name).second) {
+        input.fail(fmt::format("`{}` stands twice in one object.", name.substr(0, 100)));
       }
-      field_->numbers.push_back(number);
+    } else if (keeping && ++kept > kMaxValues) {
+      input.fail(fmt::format("one object has more than {} values.", kMaxValues));
     }
-    return true;
+    return keeping || depth == 0;
+  };
+  try {
+    return Json::parse(text, keep);
+  } catch (const Json::exception& e) {
+    input.fail(fmt::format("this is not valid JSON: {}.", reason_of(e)));
   }
-  // Anything that is neither a number nor a word where it counts.
-  bool other() {
-    if (depth_ == 1) {
-      fail("each document must be a JSON object.");
-    }
-    if (field_ != nullptr) {
-      field_->kind = JsonField::Kind::kOther;
-    }
-    return true;
-  }
+}
 
-  const JsonDocuments& bytes_;
-  const std::vector<std::string_view>& wanted_;
-  const std::function<void(const JsonRecord&)>& take_;
-  JsonRecord record_;
-  JsonField* field_ = nullptr;  // the wanted field that is being read
-  std::int64_t depth_ = 0;
-};
+// A whole number within 64 bits, written without a fraction.
+bool is_integer(const Json& value) {
+  return value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= INT64_MAX);
+}
 
 }  // namespace
 
-const JsonField* JsonRecord::find(std::string_view name) const {
-  const auto at = std::find_if(fields.begin(), fields.end(), [&](const JsonField& f) { return f.name == name; });
-  return at == fields.end() ? nullptr : &*at;
+const Json& JsonRecord::at(std::string_view name) const {
+  static const Json nothing;
+  const auto found = fields.find(name);
+  return found != fields.end() ? *found : nothing;
 }
 
-const JsonField* JsonRecord::first_of(const std::vector<std::string_view>& names) const {
-  for (const std::string_view name : names) {
-    if (const JsonField* field = find(name)) {
-      return field;
-    }
-  }
-  return nullptr;
+std::string JsonRecord::first_of(const std::vector<std::string_view>& names) const {
+  const auto found = std::find_if(names.begin(), names.end(), [&](std::string_view name) { return has(name); });
+  return found != names.end() ? std::string(*found) : "";
 }
 
 void JsonRecord::fail(const std::string& field, const std::string& problem) const {
   throw InputError({place.file, place.line, field}, problem);
 }
 
-std::int64_t JsonRecord::integer(const JsonField& field) const {
-  if (field.kind != JsonField::Kind::kNumber || !field.number.whole) {
-    fail(field.name, "this must be a whole number within 64 bits.");
+std::int64_t JsonRecord::integer(const std::string& name) const {
+  if (!is_integer(at(name))) {
+    fail(name, "this must be a whole number within 64 bits.");
   }
-  return field.number.integer;
+  return at(name).get<std::int64_t>();
 }
 
-double JsonRecord::number(const JsonField& field) const {
-  if (field.kind != JsonField::Kind::kNumber || !std::isfinite(field.number.value)) {
-    fail(field.name, "this must be a finite number.");
+double JsonRecord::number(const std::string& name) const {
+  if (!at(name).is_number() || !std::isfinite(at(name).get<double>())) {
+    fail(name, "this must be a finite number.");
   }
-  return field.number.value;
+  return at(name).get<double>();
 }
 
-void JsonRecord::integers(const JsonField& field, std::vector<std::int64_t>& out) const {
-  out.clear();
-  if (field.kind != JsonField::Kind::kNumbers) {
-    fail(field.name, "this must be a list of whole numbers.");
+std::vector<std::int64_t> JsonRecord::integers(const std::string& name) const {
+  if (!at(name).is_array()) {
+    fail(name, "this must be a list of whole numbers.");
   }
-  for (const JsonNumber& n : field.numbers) {
-    if (!n.whole) {
-      fail(field.name, fmt::format("item {} of the list is not a whole number within 64 bits.", out.size() + 1));
+  std::vector<std::int64_t> out;
+  for (const Json& item : at(name)) {
+    if (!is_integer(item)) {
+      fail(name, fmt::format("item {} of the list is not a whole number within 64 bits.", out.size() + 1));
     }
-    out.push_back(n.integer);
+    out.push_back(item.get<std::int64_t>());
   }
+  return out;
+}
+
+std::vector<double> JsonRecord::numbers(const std::string& name) const {
+  if (!at(name).is_array()) {
+    fail(name, "this must be a list of numbers.");
+  }
+  std::vector<double> out;
+  for (const Json& item : at(name)) {
+    if (!item.is_number() && !item.is_null()) {
+      fail(name, fmt::format("item {} of the list is not a number.", out.size() + 1));
+    }
+    out.push_back(item.is_null() ? std::numeric_limits<double>::quiet_NaN() : item.get<double>());
+  }
+  return out;
 }
 
 void read_json_records(ByteInput& input, const std::vector<std::string_view>& wanted,
                        const std::function<void(const JsonRecord&)>& take) {
-  JsonDocuments bytes(input);
-  RecordEvents events(input, bytes, wanted, take);
-  nlohmann::json::sax_parse(bytes.begin(), bytes.end(), &events);
+  for (std::string text; next_document(input, text);) {
+    JsonRecord record;
+    record.fields = parse(input, text, wanted);
+    record.place = {input.name(), input.line(), ""};
+    take(record);
+  }
 }
 
 }  // namespace epsim

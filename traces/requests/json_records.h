@@ -1,8 +1,9 @@
-// Flat records from JSON lines or from one JSON document: numbers, words and lists of numbers by name.
+// Records from JSON lines, or from one JSON document over many lines: objects with numbers, words and lists.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,42 +13,28 @@
 
 namespace epsim {
 
-// A JSON number or, as a NaN, null.
-struct JsonNumber {
-  double value = 0.0;
-  std::int64_t integer = 0;
-  bool whole = false;  // `integer` is the number: it was written without a fraction and fits
-};
-
-struct JsonField {
-  enum class Kind { kNumber, kWord, kNumbers, kOther };
-  std::string name;
-  Kind kind = Kind::kOther;
-  JsonNumber number;
-  std::string word;
-  std::vector<JsonNumber> numbers;
-};
-
-// The wanted fields of one object. The first_of functions look for the first of `names` that the record has.
+// The wanted fields of one object. Getters throw InputError, which names the field, when it is missing or of another
+// kind. Python writes NaN and Infinity, which are not JSON; they are read as null.
 class JsonRecord {
  public:
   InputPlace place;  // the file and the line where the object ends
-  std::vector<JsonField> fields;
+  nlohmann::json fields;
 
-  const JsonField* find(std::string_view name) const;
-  const JsonField* first_of(const std::vector<std::string_view>& names) const;
-  // A whole number; throws InputError naming the field when it is something else.
-  std::int64_t integer(const JsonField& field) const;
-  // A finite number.
-  double number(const JsonField& field) const;
-  // A list of whole numbers, put into `out` (cleared first).
-  void integers(const JsonField& field, std::vector<std::int64_t>& out) const;
+  // The field; null where the record lacks it.
+  const nlohmann::json& at(std::string_view name) const;
+  bool has(std::string_view name) const { return fields.contains(name); }
+  // The first of `names` that the record has; empty when it has none.
+  std::string first_of(const std::vector<std::string_view>& names) const;
+  std::int64_t integer(const std::string& name) const;
+  double number(const std::string& name) const;  // finite
+  std::vector<std::int64_t> integers(const std::string& name) const;
+  std::vector<double> numbers(const std::string& name) const;  // null is NaN
   [[noreturn]] void fail(const std::string& field, const std::string& problem) const;
 };
 
-// Calls `take` for every object of the input, in order. Of its fields only those in `wanted` are kept; all others, and
-// whatever is nested in them, are passed over. The record is overwritten by the next one. Throws InputError when the
-// input is no JSON, or a document is no object, or a wanted field stands twice in one.
+// Calls `take` for every object of the input, in order, with its fields in `wanted` (all where that is empty). Memory
+// is bounded by the largest document. Throws InputError when the input is not JSON, a document is not an object,
+// exceeds limits::kResultBytes or limits::kDepth, or has a wanted field twice.
 void read_json_records(ByteInput& input, const std::vector<std::string_view>& wanted,
                        const std::function<void(const JsonRecord&)>& take);
 

@@ -12,21 +12,13 @@ namespace epsim {
 
 namespace {
 
-const JsonField& required(const JsonRecord& record, std::string_view name) {
-  const JsonField* field = record.find(name);
-  if (field == nullptr) {
-    record.fail(std::string(name), "this field is required and missing.");
-  }
-  return *field;
-}
-
 Ticks arrival_of(const JsonRecord& record) {
-  const JsonField& field = required(record, "timestamp");
-  const double ms = record.number(field);
+  const double ms = record.number("timestamp");
   if (!(ms >= 0) || ms > std::chrono::duration<double, std::milli>(kLongestRecording).count()) {
-    record.fail(field.name, "the time in ms since the start must be within 0 and 100 days.");
+    record.fail("timestamp", "the time in ms since the start must be within 0 and 100 days.");
   }
-  return field.number.whole ? Ticks(std::chrono::milliseconds(field.number.integer)) : to_ticks(Seconds{ms / 1e3});
+  const bool whole = record.at("timestamp").is_number_integer();
+  return whole ? Ticks(std::chrono::milliseconds(record.integer("timestamp"))) : to_ticks(Seconds{ms / 1e3});
 }
 
 }  // namespace
@@ -36,20 +28,25 @@ RequestTable read_mooncake_jsonl(ByteInput& input, int block_tokens, const Reque
   bool has_blocks = false;
   std::vector<std::int64_t> blocks;
   read_json_records(input, {"timestamp", "input_length", "output_length", "hash_ids"}, [&](const JsonRecord& record) {
-    const JsonField* ids = record.find("hash_ids");
+    for (const char* name : {"timestamp", "input_length", "output_length"}) {
+      if (!record.has(name)) {
+        record.fail(name, "this field is required and missing.");
+      }
+    }
+    const bool ids = record.has("hash_ids");
     if (!collector) {
-      has_blocks = ids != nullptr;
+      has_blocks = ids;
       collector = std::make_unique<RequestCollector>(options, has_blocks ? block_tokens : 0);
     }
-    if ((ids != nullptr) != has_blocks) {
+    if (ids != has_blocks) {
       record.fail("hash_ids", "either all requests of a file have this list or none.");
     }
-    if (ids != nullptr) {
-      record.integers(*ids, blocks);
+    if (ids) {
+      blocks = record.integers("hash_ids");
     }
     const Ticks arrival = arrival_of(record);
-    const std::int64_t input_tokens = record.integer(required(record, "input_length"));
-    const std::int64_t output_tokens = record.integer(required(record, "output_length"));
+    const std::int64_t input_tokens = record.integer("input_length");
+    const std::int64_t output_tokens = record.integer("output_length");
     collector->add(arrival, input_tokens, output_tokens, record.place, blocks);
   });
   if (!collector) {

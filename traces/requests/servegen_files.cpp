@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <iterator>
+#include <map>
+#include <utility>
 
 #include "traces/format/archive_reader.h"
 #include "traces/format/csv.h"
-#include "traces/requests/json_documents.h"
+#include "traces/requests/json_records.h"
 #include "traces/requests/servegen.h"
 #include "traces/requests/sources.h"
 
@@ -143,101 +145,6 @@ class DistributionParser {
   InputPlace place_;
 };
 
-// The document {window: {"input_tokens": text, "output_tokens": text, ...}}. Depths: 1 = the list of documents that
-// JsonDocuments makes, 2 = the document, 3 = a window, deeper = passed over.
-class LengthEvents : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit LengthEvents(std::string file) : file_(std::move(file)) {}
-  std::vector<ClientLengths> take() { return std::move(windows_); }
-
-  bool null() override { return other(); }
-  bool boolean(bool) override { return other(); }
-  bool number_integer(number_integer_t) override { return other(); }
-  bool number_unsigned(number_unsigned_t) override { return other(); }
-  bool number_float(number_float_t, const string_t&) override { return other(); }
-  bool binary(binary_t&) override { return other(); }
-  bool string(string_t& text) override {
-    if (depth_ != 3 || target_ == nullptr) {
-      return depth_ >= 3 || other();
-    }
-    if (!target_->empty()) {
-      fail("this stands twice in one window.");
-    }
-    *target_ = DistributionParser(text, {file_, 0, key_}).parse();
-    entries_ += target_->tokens.size();
-    if (entries_ > kMaxLengths) {
-      fail(fmt::format("the distributions have more than {} entries.", kMaxLengths));
-    }
-    return true;
-  }
-  bool start_object(std::size_t) override {
-    if (depth_ == 1) {
-      if (documents_++ > 0) {
-        fail("a second document starts here; the file holds one.");
-      }
-    } else if (depth_ == 2) {
-      open_window();
-    } else {
-      other();
-    }
-    ++depth_;
-    return true;
-  }
-  bool key(string_t& name) override {
-    if (depth_ == 2) {
-      window_ = name;
-    } else if (depth_ == 3) {
-      key_ = name;
-      target_ = name == "input_tokens"    ? &windows_.back().input
-                : name == "output_tokens" ? &windows_.back().output
-                                          : nullptr;
-    }
-    return true;
-  }
-  bool end_object() override {
-    --depth_;
-    return true;
-  }
-  bool start_array(std::size_t) override {
-    if (depth_ > 0) {
-      other();
-    }
-    ++depth_;
-    return true;
-  }
-  bool end_array() override {
-    --depth_;
-    return true;
-  }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    fail(fmt::format("this is no JSON: there is an error near byte {}.", position));
-  }
-
- private:
-  [[noreturn]] void fail(const std::string& problem) const { throw InputError({file_, 0, key_}, problem); }
-  bool other() {
-    if (depth_ < 3 || (depth_ == 3 && target_ != nullptr)) {
-      fail("this must be an object of windows, each with the texts input_tokens and output_tokens.");
-    }
-    return true;
-  }
-  void open_window() {
-    const std::optional<double> start = parse_number(window_);
-    key_ = window_;
-    if (!start || *start < 0 || *start > kMaxStart || (!windows_.empty() && *start <= windows_.back().start_s)) {
-      fail("the windows' names must be ascending times in seconds.");
-    }
-    windows_.push_back({*start, {}, {}});
-    target_ = nullptr;
-  }
-
-  std::string file_, window_, key_;
-  std::vector<ClientLengths> windows_;
-  TokenDistribution* target_ = nullptr;
-  std::size_t entries_ = 0;
-  std::int64_t depth_ = 0, documents_ = 0;
-};
-
 // Collects the files of a pool in any order.
 class PoolBuilder {
  public:
@@ -333,11 +240,44 @@ std::vector<ClientWindow> read_client_windows(ByteInput& input) {
   return out;
 }
 
+// The document {window: {"input_tokens": text, "output_tokens": text, ...}}; other texts of a window are passed over.
 std::vector<ClientLengths> read_client_lengths(ByteInput& input) {
-  LengthEvents events(input.name());
-  JsonDocuments bytes(input);
-  nlohmann::json::sax_parse(bytes.begin(), bytes.end(), &events);
-  return events.take();
+  std::vector<ClientLengths> out;
+  std::size_t entries = 0;
+  bool found = false;
+  read_json_records(input, {}, [&](const JsonRecord& record) {
+    if (std::exchange(found, true)) {
+      record.fail("", "a second document ends here; the file holds one.");
+    }
+    for (const auto& [name, window] : record.fields.items()) {
+      const std::optional<double> start = parse_number(name);
+      if (!start || *start < 0 || *start > kMaxStart) {
+        record.fail(name, "the windows' names must be times in seconds.");
+      }
+      ClientLengths lengths{*start, {}, {}};
+      for (const auto& [key, target] :
+           {std::pair("input_tokens", &lengths.input), {"output_tokens", &lengths.output}}) {
+        if (!window.is_object() || (window.contains(key) && !window[key].is_string())) {
+          record.fail(name, "this must be an object of windows, each with the texts input_tokens and output_tokens.");
+        }
+        if (window.contains(key)) {
+          *target = DistributionParser(window[key].get_ref<const std::string&>(), {input.name(), 0, key}).parse();
+          entries += target->tokens.size();
+        }
+      }
+      if (entries > kMaxLengths) {
+        record.fail(name, fmt::format("the distributions have more than {} entries.", kMaxLengths));
+      }
+      out.push_back(std::move(lengths));
+    }
+  });
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.start_s < b.start_s; });
+  const auto same =
+      std::adjacent_find(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.start_s == b.start_s; });
+  if (same != out.end()) {
+    throw InputError({input.name(), 0, ""}, fmt::format("two windows start at {} s.", same->start_s));
+  }
+  return out;
 }
 
 ServeGenPool read_servegen_folder(const std::filesystem::path& folder) {
