@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/catalogue/hf_keys.h"
 #include "models/catalogue/hf_object.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
@@ -412,9 +411,9 @@ MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& fi
   read_experts(in, dialect, out);
   out.attention = read_attention(in, dialect, out);
   read_precision(outer, in, options, out);
-  outer.finish(harmless_keys(outer.word("model_type")));
+  outer.finish(outer.word("model_type"));
   if (nested) {
-    nested->finish(harmless_keys(dialect.model_type));
+    nested->finish(dialect.model_type);
   }
   out.validate();
   return out;

@@ -2,27 +2,99 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+#include <sstream>
+
 #include "sim/core/error.h"
 
 namespace epsim {
+namespace {
+
+using Json = nlohmann::json;
+
+// `model_type` where keys mean that in one family alone. A key that is neither here nor read by hf_config.cpp is
+// refused.
+struct HarmlessKeys {
+  std::string_view keys, model_type = "";
+};
+constexpr HarmlessKeys kHarmless[] = {
+    // bookkeeping of files and libraries
+    {"_name_or_path _attn_implementation_autoset auto_map cache_implementation for_llm_compressor "
+     "transformers_version use_cache return_dict output_attentions output_hidden_states is_encoder_decoder "
+     "id2label label2id problem_type torchscript"},
+    // tokens and lengths
+    {"bos_token_id eos_token_id pad_token_id max_position_embeddings max_sequence_length model_max_length"},
+    // experts_per_token: num_experts_per_tok again
+    {"initial_context_length experts_per_token", "gpt_oss"},
+    // images: the vision tower (0.8 billion parameters) is not counted
+    {"boi_token_index eoi_token_index image_token_index vision_config", "llama4"},
+    // positions
+    {"rope_theta rope_scaling rope_parameters rope_interleave rotary_dim partial_rotary_factor "
+     "attn_temperature_tuning attn_scale floor_scale"},
+    // training
+    {"attention_dropout aux_loss_alpha initializer_range output_router_logits pretraining_tp "
+     "router_aux_loss_coef router_jitter_noise seq_aux ep_size"},
+    // how scores become choices and weights of experts, not how many
+    {"norm_topk_prob routed_scaling_factor scoring_func use_routing_bias"},
+    // activations, norms and biases
+    {"attention_bias clip_qkv hidden_act hidden_activation mlp_bias qk_norm_type qkv_bias rms_norm_eps "
+     "swiglu_alpha swiglu_limit use_qk_norm"},
+    // how shared experts mix, which shared_intermediate_size counts; the width of dense layers, which it has none of
+    {"layernorm_full_attention_beta layernorm_linear_attention_beta layernorm_mlp_beta shared_moe_mode "
+     "mlp_intermediate_size",
+     "minimax_m2"},
+    // multi-token prediction: layers beside the model's own, which are not counted
+    {"num_nextn_predict_layers num_mtp_modules mtp_transformer_layers use_mtp"},
+};
+
+std::set<std::string> harmless_keys(std::string_view model_type) {
+  std::set<std::string> out;
+  for (const HarmlessKeys& row : kHarmless) {
+    if (row.model_type.empty() || row.model_type == model_type) {
+      std::istringstream keys{std::string(row.keys)};
+      out.insert(std::istream_iterator<std::string>(keys), {});
+    }
+  }
+  return out;
+}
+
+bool is_integer(const Json& value) { return value.is_number_integer(); }
+bool is_word(const Json& value) { return value.is_string(); }
+bool is_layer(const Json& value) { return value.is_number_integer() && value >= 0 && value <= 1'000'000; }
+
+}  // namespace
 
 void HfObject::fail(const std::string& key, const std::string& problem) const {
   throw InputError({file_, 0, prefix_ + key}, problem);
 }
 
-const nlohmann::json& HfObject::need(const std::string& key) const {
+const Json& HfObject::need(const std::string& key, Fits fits, const char* what) const {
   if (!has(key)) {
     fail(key, "this key is required and missing.");
   }
   read_.insert(key);
-  return json_.at(key);
+  const Json& value = json_.at(key);
+  if (!fits(value)) {
+    fail(key, fmt::format("is {}, which is not {}.", value.dump().substr(0, 200), what));
+  }
+  return value;
+}
+
+template <class T>
+std::vector<T> HfObject::list(const std::string& key, Fits fits, const char* what) const {
+  std::vector<T> out;
+  for (const Json& item : need(
+           key, [](const Json& value) { return value.is_array(); }, "a list")) {
+    if (!fits(item)) {
+      fail(key, fmt::format("holds {}, which is not {}.", item.dump().substr(0, 200), what));
+    }
+    out.push_back(item.get<T>());
+  }
+  return out;
 }
 
 int HfObject::integer(const std::string& key, int smallest, int largest) const {
-  const nlohmann::json& value = need(key);
-  if (!value.is_number_integer()) {
-    fail(key, fmt::format("is {}, which is not a whole number.", value.dump()));
-  }
+  const Json& value = need(key, is_integer, "a whole number");
   if (value < smallest || value > largest) {
     fail(key, fmt::format("is {}, which must be in {}..{}.", value.dump(), smallest, largest));
   }
@@ -30,69 +102,32 @@ int HfObject::integer(const std::string& key, int smallest, int largest) const {
 }
 
 int HfObject::integer_or_null(const std::string& key, int smallest, int if_null, int largest) const {
-  return need(key).is_null() ? if_null : integer(key, smallest, largest);
+  skip(key);
+  return has(key) && !given(key) ? if_null : integer(key, smallest, largest);
 }
 
 int HfObject::integer_or(const std::string& key, int smallest, int otherwise) const {
   return given(key) ? integer(key, smallest) : otherwise;
 }
 
-bool HfObject::boolean(const std::string& key) const {
-  const nlohmann::json& value = need(key);
-  if (!value.is_boolean()) {
-    fail(key, fmt::format("is {}, which is neither true nor false.", value.dump()));
-  }
-  return value.get<bool>();
-}
-
 bool HfObject::boolean_or(const std::string& key, bool otherwise) const {
-  return given(key) ? boolean(key) : otherwise;
+  const auto fits = [](const Json& value) { return value.is_boolean(); };
+  return given(key) ? need(key, fits, "true or false").get<bool>() : otherwise;
 }
 
-std::string HfObject::word(const std::string& key) const {
-  const nlohmann::json& value = need(key);
-  if (!value.is_string()) {
-    fail(key, fmt::format("is {}, which is not a word in quotes.", value.dump()));
-  }
-  return value.get<std::string>();
-}
-
+std::string HfObject::word(const std::string& key) const { return need(key, is_word, "a word in quotes"); }
 std::vector<std::string> HfObject::words(const std::string& key) const {
-  const nlohmann::json& value = need(key);
-  if (!value.is_array()) {
-    fail(key, "must be a list of words in quotes.");
-  }
-  std::vector<std::string> out;
-  for (const nlohmann::json& item : value) {
-    if (!item.is_string()) {
-      fail(key, fmt::format("holds {}, which is not a word in quotes.", item.dump()));
-    }
-    out.push_back(item.get<std::string>());
-  }
-  return out;
+  return list<std::string>(key, is_word, "a word in quotes");
 }
-
-std::vector<int> HfObject::integers(const std::string& key) const {
-  const nlohmann::json& value = need(key);
-  std::vector<int> out;
-  for (const nlohmann::json& item : value) {
-    if (!item.is_number_integer() || item < 0 || item > 1'000'000) {
-      fail(key, fmt::format("holds {}, which is not a layer number.", item.dump()));
-    }
-    out.push_back(item.get<int>());
-  }
-  return value.is_array() ? out : (fail(key, "must be a list of layer numbers."), out);
-}
+std::vector<int> HfObject::integers(const std::string& key) const { return list<int>(key, is_layer, "a layer number"); }
 
 HfObject HfObject::object(const std::string& key) const {
-  const nlohmann::json& value = need(key);
-  if (!value.is_object()) {
-    fail(key, "must be an object of keys and values.");
-  }
-  return {value, file_, prefix_ + key + "."};
+  const auto fits = [](const Json& value) { return value.is_object(); };
+  return {need(key, fits, "an object of keys and values"), file_, prefix_ + key + "."};
 }
 
-void HfObject::finish(const std::set<std::string_view>& harmless) const {
+void HfObject::finish(std::string_view model_type) const {
+  const std::set<std::string> harmless = harmless_keys(model_type);
   std::vector<std::string> unknown;
   for (const auto& [key, value] : json_.items()) {
     if (!value.is_null() && !read_.contains(key) && !harmless.contains(key)) {

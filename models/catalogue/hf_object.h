@@ -25,7 +25,6 @@ class HfObject {
   int integer_or_null(const std::string& key, int smallest, int if_null, int largest = 10'000'000) const;
   // For keys that a config may leave out or set to null.
   int integer_or(const std::string& key, int smallest, int otherwise) const;
-  bool boolean(const std::string& key) const;
   bool boolean_or(const std::string& key, bool otherwise) const;
   std::string word(const std::string& key) const;
   std::vector<std::string> words(const std::string& key) const;
@@ -34,11 +33,16 @@ class HfObject {
 
   // Counts the key as read: it says nothing in this model.
   void skip(const std::string& key) const { read_.insert(key); }
-  // Refuses keys that nobody has read, other than null ones and those in `harmless`.
-  void finish(const std::set<std::string_view>& harmless) const;
+  // Refuses keys that nobody has read, other than null ones and those that change neither weights (beyond 0.1 %),
+  // attention nor cache of a model of this model_type.
+  void finish(std::string_view model_type) const;
 
  private:
-  const nlohmann::json& need(const std::string& key) const;
+  using Fits = bool(const nlohmann::json& value);
+  // The key's value, which must be `what`.
+  const nlohmann::json& need(const std::string& key, Fits fits, const char* what) const;
+  template <class T>
+  std::vector<T> list(const std::string& key, Fits fits, const char* what) const;
 
   const nlohmann::json& json_;
   std::string file_, prefix_;

@@ -295,7 +295,7 @@ TEST_CASE("wrong types and impossible numbers are refused") {
   check_refused(changed(good, "num_hidden_layers", 1000000), "num_hidden_layers", "must be in 1..10000");
   check_refused(changed(good, "hidden_size", 18446744073709551615ULL), "hidden_size", "must be in 1..");
   check_refused(changed(good, "n_routed_experts", nullptr), "n_routed_experts", "not a whole number");
-  check_refused(changed(good, "tie_word_embeddings", "no"), "tie_word_embeddings", "neither true nor false");
+  check_refused(changed(good, "tie_word_embeddings", "no"), "tie_word_embeddings", "not true or false");
   check_refused(changed(good, "torch_dtype", "int3"), "torch_dtype", "int3");
   check_refused(changed(good, "torch_dtype", 16), "torch_dtype", "not a word");
   check_refused(changed(good, "model_type", 3), "model_type", "not a word");
