@@ -19,22 +19,25 @@ using epsim::test::TempDir;
 
 namespace {
 
-const std::string kSearchJob = "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.1 --sensitivity 2,8 ";
+const std::string kSearchJob = "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.2 --sensitivity 2,8 ";
 const std::string kBranchesJob =
     "goodput " + small_scenario() + " -q --seeds 1 --tolerance 0.2 --sensitivity 5 --branches ";
 const std::string kSloJob =
-    "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.05 --policies contiguous,eplb --slo 'ttft.p95<80ms' ";
+    "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.2 --policies contiguous,eplb --slo 'ttft.p95<80ms' ";
 // Of study.json, resolved.yaml and the rest.
 const std::vector<std::string> kFiles = {"resolved.yaml", "goodput.json", "goodput.csv", "curve.csv"};
 
 }  // namespace
 
-TEST_CASE("goodput writes its files and shows the knee of every policy") {
+TEST_CASE("goodput writes its files, the same with one thread and with two, and shows the knee of every policy") {
   const TempDir dir;
-  const Outcome done = run_epsim(dir, kSearchJob + "--policies base,eplb -o out");
+  const Outcome done = run_epsim(dir, kSearchJob + "--policies base,eplb -o out --threads 2");
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  REQUIRE(run_epsim(dir, kSearchJob + "--policies base,eplb -o one --threads 1").exit_code == 0);
   for (const std::string& file : kFiles) {
-    CHECK(std::filesystem::exists(dir / "out" / file));
+    CAPTURE(file);
+    CHECK(slurp(dir / "out" / file).size() > 0);
+    CHECK(slurp(dir / "one" / file) == slurp(dir / "out" / file));
   }
   const auto json = nlohmann::json::parse(slurp(dir / "out/goodput.json"));
   REQUIRE(json.at("policies").size() == 2);
@@ -51,16 +54,6 @@ TEST_CASE("goodput writes its files and shows the knee of every policy") {
     }
   }
   CHECK(done.out.find("eplb against base") != std::string::npos);
-}
-
-TEST_CASE("goodput: the same bytes with one thread and with two") {
-  const TempDir dir;
-  REQUIRE(run_epsim(dir, kSearchJob + "--policies base,eplb -o a --threads 1").exit_code == 0);
-  REQUIRE(run_epsim(dir, kSearchJob + "--policies base,eplb -o b --threads 2").exit_code == 0);
-  for (const std::string& file : kFiles) {
-    CAPTURE(file);
-    CHECK(slurp(dir / "a" / file) == slurp(dir / "b" / file));
-  }
 }
 
 TEST_CASE("goodput refuses wrong options with a clear error and writes nothing") {
@@ -137,7 +130,8 @@ TEST_CASE("goodput takes as many generated requests as it needs, whatever the sc
   const TempDir dir;
   for (const char* run : {"--set requests.count=30 -o few", "--set requests.count=5000 -o many",
                           "--set requests.count=null --set requests.duration=1s -o time"}) {
-    const Outcome done = run_epsim(dir, kSloJob + run);
+    const Outcome done = run_epsim(
+        dir, "goodput " + small_scenario() + " -q --seeds 1 --tolerance 0.2 --policies eplb --slo 'ttft.p95<80ms' " + run);
     REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   }
   CHECK(slurp(dir / "few/curve.csv") == slurp(dir / "many/curve.csv"));

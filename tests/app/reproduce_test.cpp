@@ -21,9 +21,10 @@ namespace {
 
 const std::string kCraft = (epsim::test::source_dir() / "experiments/craft/claims.yaml").string();
 
-// Two policies on the setup with 6 nodes; few batches and short answers make it a matter of seconds.
-const std::string kStudyJob =
-    "reproduce " + kCraft + " -q --quick --only C17 --set plan_loads.steps=10 --set requests.output_tokens=8 ";
+// Two policies on the setup with 6 nodes; few batches, short answers and cheap exchanges make it a matter of seconds.
+const std::string kStudyJob = "reproduce " + kCraft +
+                              " -q --quick --only C17 --set plan_loads.steps=10 --set requests.output_tokens=8 "
+                              "--set network.model=two_tier --set loads.hold_steps=16 ";
 
 // All but the report, which is named after the folder.
 std::map<std::string, std::string> results(const fs::path& folder) {
