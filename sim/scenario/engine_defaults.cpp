@@ -64,24 +64,20 @@ void warn_of_auto(const InstancePool& pool, std::vector<std::string>& out) {
 }
 
 void warn_of_alignment(const InstancePool& pool, std::vector<std::string>& out) {
+  const std::string_view since = find_engine(pool.serving.engine).alignment_since;
+  if (since.empty()) {
+    return;
+  }
   const PrefillAlignment& alignment = pool.serving.prefill_alignment;
-  const bool delayer = pool.serving.engine == "sglang_0_5";  // of January 2026
-  if (alignment.max_delay_passes > 0 && !delayer) {
-    out.push_back(
-        fmt::format("the prefill delayer is on; {} has none. SGLang has it since January 2026 (pull request 16269), "
-                    "off by default.",
-                    pool.serving.engine));
+  if (alignment.max_delay_passes > 0) {
+    out.push_back(fmt::format("the prefill delayer is on; {} has none. {}.", pool.serving.engine, since));
   }
   if (alignment.schedule_interval > 1) {
-    out.push_back(fmt::format(
-        "prefill_schedule_interval is {}; {} has none. vLLM has it since June 2026 (pull request 44558), 1 by default.",
-        alignment.schedule_interval, pool.serving.engine));
+    out.push_back(fmt::format("prefill_schedule_interval is {}; {} has none. {}.", alignment.schedule_interval,
+                              pool.serving.engine, since));
   }
 }
 
-}  // namespace
-
-namespace {
 bool is_deep_ep(const DispatchOptions& dispatch) {
   const Transport transport = dispatch.network.transport;
   return transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;

@@ -105,6 +105,7 @@ struct EngineProfile {
   // Time of the hosts for each layer whose experts move while steps wait: buffers, messages, waiting for each other.
   EngineDefault<Seconds> rebalanced_layer = {Seconds(0), "no public figure"};
   std::string_view aligned_prompts = {};      // the knob's value that holds prompts until DP ranks have them together
+  std::string_view alignment_since = {};      // when engines got that knob, where this version lacks it
   Router router = Router::kRoundRobin;
 };
 

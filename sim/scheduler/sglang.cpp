@@ -52,6 +52,7 @@ constexpr TransportDefault kTransports05[] = {
 
 // With the other knobs of the delayer at their defaults.
 constexpr std::string_view kAlignedPrompts = "enable_prefill_delayer=true";
+constexpr std::string_view kDelayerSince = "SGLang has it since January 2026 (pull request 16269), off by default";
 
 LayoutDefault over_all_gpus() {
   return {.dense_ffn = Sharding::kAllGpus,
@@ -87,7 +88,8 @@ EngineProfile sglang_0_4_8() {
               "kernels.",
           .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,
-          .aligned_prompts = kAlignedPrompts};
+          .aligned_prompts = kAlignedPrompts,
+          .alignment_since = kDelayerSince};
 }
 
 // v0.5.9, January to February 2026; --prefill-decode-interval of August 2026.
@@ -126,7 +128,8 @@ EngineProfile sglang_0_4_10() {
           .partial_ep = true,
           .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,
-          .aligned_prompts = kAlignedPrompts};
+          .aligned_prompts = kAlignedPrompts,
+          .alignment_since = kDelayerSince};
 }
 
 SglangScheduler::SglangScheduler(const ServingOptions& options, const RankContext& context)

@@ -5,10 +5,10 @@
 //            blocks preempts the latest admitted one, which goes to the head of the queue and computes all again;
 //            long_prefill_token_threshold caps a chunk); v1/core/kv_cache_manager.py: allocate_slots (blocks for the
 //            tokens of this step only, no promise for later ones).
-//            update_from_output(): a prefill instance's request leaves `running` with its prompt, its blocks when they are sent.
-//            prefill_schedule_interval: schedule() as of its pull request 44558 (defer_prefills, prefill_capacity_bound).
-//            v1/engine/core.py: step() schedules, runs and takes the tokens in one after another; asynchronous scheduling
-//            is an experiment in v0.10, and off.
+//            update_from_output(): a prefill instance's request leaves `running` with its prompt, its blocks when they
+//            are sent. prefill_schedule_interval: schedule() as of its pull request 44558 (defer_prefills,
+//            prefill_capacity_bound). v1/engine/core.py: step() schedules, runs and takes the tokens in one after
+//            another; asynchronous scheduling is an experiment in v0.10, and off.
 //   Differs: decodes take their place in the budget ahead of all prompts under way, also of those admitted earlier (it
 //            matters only with long_prefill_token_threshold), and are not preempted for these; prefix blocks can be
 //            shared from the end of the step on, not within it, and a block that two requests computed at once is kept
@@ -26,10 +26,10 @@ constexpr TransportDefault kTransports[] = {
     {false, false, "broadcast_allreduce",
      "vLLM v0.9 and v0.10 (envs.py, VLLM_ALL2ALL_BACKEND: naive); from v0.11 allgather_reducescatter"}};
 
-// DeepSeek-V2-Lite, DP8 on 8 H100: a rearrangement takes 420 ms, 80 of them for the plan; of the 13.1 ms for each of the 26
-// layers, copies of 8 experts take 0.3 at NVLink's rate.
+// DeepSeek-V2-Lite, DP8 on 8 H100: a rearrangement takes 420 ms, 80 of them for the plan; of the 13.1 ms for each of
+// the 26 layers, copies of 8 experts take 0.3 at NVLink's rate.
 const EngineDefault<Seconds> kVllmRebalancedLayer{Seconds(12.8e-3),
-                                              "vLLM before its pull request 28369 (8 H100, DeepSeek-V2-Lite)"};
+                                                  "vLLM before its pull request 28369 (8 H100, DeepSeek-V2-Lite)"};
 
 }  // namespace
 
@@ -43,7 +43,8 @@ EngineProfile vllm_v1() {
           .kernels = "vllm",
           .graph_size = GraphSize::kOwn,
           .rebalanced_layer = kVllmRebalancedLayer,
-          .aligned_prompts = "prefill_schedule_interval=2"};  // "interval=2 was optimal": vllm pull request 44558
+          .aligned_prompts = "prefill_schedule_interval=2",  // "interval=2 was optimal": vllm pull request 44558
+          .alignment_since = "vLLM has it since June 2026 (pull request 44558), 1 by default"};
 }
 
 void VllmScheduler::form_batch(Ticks now) {
@@ -63,8 +64,8 @@ void VllmScheduler::form_batch(Ticks now) {
   }
 }
 
-// Between the steps that start prompts a rank with decodes leaves prompts alone, new ones and those under way, unless the
-// latest of these steps had more prompts than it could take.
+// Between the steps that start prompts a rank with decodes leaves prompts alone, new ones and those under way, unless
+// the latest of these steps had more prompts than it could take.
 bool VllmScheduler::defers_prompts() const { return hold_prompts_ && !prompts_were_left_ && decodes().size() > 0; }
 
 // The running request that was admitted last; one on its way cannot give way.
