@@ -7,6 +7,7 @@
 
 #include "sim/app/command_line.h"
 #include "sim/app/results_folder.h"
+#include "sim/app/shared_study.h"
 #include "sim/core/files.h"
 #include "sim/report/capacity_report.h"
 #include "sim/report/format.h"
@@ -88,6 +89,7 @@ CapacityWords words_of(const po::variables_map& values) {
 int capacity(const po::variables_map& values) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
+  const SharedStudy shared(values);
   std::string name = "capacity";
   std::optional<Config> file;
   if (values.count("file") > 0) {
@@ -99,33 +101,28 @@ int capacity(const po::variables_map& values) {
   const std::string text = capacity_manifest(request);
   const ResultsFolder results(values, name,
                               [&](const fs::path& earlier) { return holds_study(earlier, kCapacityStore, text); });
-  const JobStore store(results.path(), kCapacityStore, text, values["overwrite"].as<bool>());
+  const JobStore store(results.path(), kCapacityStore, text, values["overwrite"].as<bool>(), shared.sharing());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   CapacityControl control{&interrupted(), &store};
   SearchProgress progress(request);
-  if (!values["quiet"].as<bool>()) {
+  if (!values["quiet"].as<bool>() && !shared.quiet()) {
     control.on_answer = [&](const CapacityDesign& design, int instances, const CapacityAnswer& answer) {
       print_answer(progress.text(), design, instances, answer);
     };
     control.on_settled = [&] { progress.settled(); };
     control.on_found = [&](const std::vector<CapacityPool>& pools) { progress.found(pools); };
   }
-  CapacityPlan plan;
-  try {
-    plan = plan_capacity(request, control);
-  } catch (const StudyInterrupted&) {
-    std::cout << fmt::format("interrupted: finished runs are kept in {}; the same command goes on from there\n",
+  return shared.run(results.path(), [&] {
+    const CapacityPlan plan = plan_capacity(request, control);
+    write_capacity(store.path(), plan, request.question);
+    results.publish();
+    std::cout << fmt::format("capacity: {} for {}, SLO {}\n\n", plan.model, plan.demand, name_of(plan.slo))
+              << capacity_text(plan)
+              << fmt::format("\n{} designs, {} runs\nresults: {}\n", plan.study.rows.size(), plan.study.runs,
                              results.path().string());
-    return kInterrupted;
-  }
-  write_capacity(store.path(), plan, request.question);
-  results.publish();
-  std::cout << fmt::format("capacity: {} for {}, SLO {}\n\n", plan.model, plan.demand, name_of(plan.slo))
-            << capacity_text(plan)
-            << fmt::format("\n{} designs, {} runs\nresults: {}\n", plan.study.rows.size(), plan.study.runs,
-                           results.path().string());
-  json.print(read_file((store.path() / "capacity.json").string()));
-  return plan.feasible ? 0 : kInfeasible;
+    json.print(read_file((store.path() / "capacity.json").string()));
+    return plan.feasible ? 0 : kInfeasible;
+  });
 }
 
 void add_capacity_options(po::options_description& options) {
@@ -168,6 +165,7 @@ int capacity_verb(const std::vector<std::string>& words) {
   add_capacity_options(options);
   options.add_options()("set", po::value<std::vector<std::string>>(), "key=value of every scenario; repeatable");
   add_output_options(options);
+  add_shard_option(options);
   add_json_option(options, "the answer, deployments, prices and candidates, as capacity.json");
   const auto values =
       parse_words(words,

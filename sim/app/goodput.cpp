@@ -13,6 +13,7 @@
 #include "sim/app/goodput_options.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
+#include "sim/app/shared_study.h"
 #include "sim/core/files.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_tables.h"
@@ -109,7 +110,8 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
       targets.push_back(std::move(target));
     }
   }
-  study.searches = search_all(targets, options, values["quiet"].as<bool>() ? OnLoadPoint() : print, &store);
+  study.searches = search_all(targets, options,
+                              values["quiet"].as<bool>() || store.farm() != nullptr ? OnLoadPoint() : print, &store);
   study.aligned.assign(study.searches.begin() + usual, study.searches.end());
   study.searches.resize(static_cast<std::size_t>(usual));
   return study;
@@ -118,6 +120,7 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
 int goodput(const po::variables_map& values, const GainVariants& variants) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
+  const SharedStudy shared(values);
   GoodputOptions options = read_goodput_options(values);
   const std::vector<Scenario> by_seed = scenarios_by_seed(values, variants.labels, variants.assignments);
   const Scenario& scenario = by_seed.front();
@@ -129,25 +132,21 @@ int goodput(const po::variables_map& values, const GainVariants& variants) {
   const ResultsFolder results(values, scenario.name + "-goodput",
                               [&](const fs::path& earlier) { return holds_study(earlier, kGoodputStore, manifest); });
   const fs::path& target = results.path();
-  const JobStore store(target, kGoodputStore, manifest, values["overwrite"].as<bool>());
+  const JobStore store(target, kGoodputStore, manifest, values["overwrite"].as<bool>(), shared.sharing());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
-  GoodputStudy study;
-  try {
-    study = study_of(by_seed, alignment, options, store, values);
-  } catch (const StudyInterrupted&) {
-    std::cout << fmt::format("interrupted: finished searches are kept in {}; the same command goes on from there\n",
-                             target.string());
-    return kInterrupted;
-  }
-  write_goodput(store.path(), study, describe_inputs(scenario, EPSIM_VERSION));
-  results.publish();
-  const std::int64_t all = scenario.protocol.requests;
-  std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate{}\n\n", scenario.name,
-                           scenario.model.name, scenario.cluster.gpus(), scenario.requests.source,
-                           all > 0 ? fmt::format(", {} requests each", all) : "")
-            << goodput_tables(study) << "\nresults: " << target.string() << "\n";
-  json.print(read_file((store.path() / "goodput.json").string()));
-  return 0;
+  return shared.run(target, [&] {
+    const GoodputStudy study = study_of(by_seed, alignment, options, store, values);
+    store.finish();
+    write_goodput(store.path(), study, describe_inputs(scenario, EPSIM_VERSION));
+    results.publish();
+    const std::int64_t all = scenario.protocol.requests;
+    std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate{}\n\n", scenario.name,
+                             scenario.model.name, scenario.cluster.gpus(), scenario.requests.source,
+                             all > 0 ? fmt::format(", {} requests each", all) : "")
+              << goodput_tables(study) << "\nresults: " << target.string() << "\n";
+    json.print(read_file((store.path() / "goodput.json").string()));
+    return 0;
+  });
 }
 
 }  // namespace
@@ -164,6 +163,7 @@ int goodput_verb(const std::vector<std::string>& words) {
                         "each policy with prompts held until all ranks have one; takes four to five times as long");
   add_scenario_options(options);
   add_output_options(options);
+  add_shard_option(options);
   add_calibration_option(options);
   add_json_option(options, "rates by policy, the verdict and every probe, as goodput.json");
   const auto values = parse_words(

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "sim/app/command_line.h"
+#include "sim/app/shared_study.h"
 #include "sim/core/files.h"
 #include "sim/reproduce/reproduction.h"
 #include "sim/study/job_runner.h"
@@ -44,21 +45,19 @@ int reproduce(const po::variables_map& values) {
   const PaperStudy paper = read_paper_study(claims_file(request.paper));
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
+  const SharedStudy shared(values);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const fs::path target = named_folder(values).value_or(fs::path("out") / paper.name);
-  Reproduction done;
-  try {
-    const bool quiet = values["quiet"].as<bool>();
-    done = reproduce(paper, request, target, {&interrupted(), quiet ? OnSetup() : OnSetup(print_setup)});
-  } catch (const StudyInterrupted&) {
-    std::cout << "interrupted: finished searches are kept, and the same command goes on from there\n";
-    return kInterrupted;
-  }
-  std::cout << reproduction_text(done)
-            << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n", target.string(),
-                           (target / "report.html").string());
-  json.print(read_file(target / "claims.json"));
-  return all_hold(done.rows) ? 0 : 1;
+  const bool quiet = values["quiet"].as<bool>() || shared.quiet();
+  return shared.run(target, [&] {
+    const Reproduction done = reproduce(
+        paper, request, target, {&interrupted(), quiet ? OnSetup() : OnSetup(print_setup), shared.sharing()});
+    std::cout << reproduction_text(done)
+              << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n",
+                             target.string(), (target / "report.html").string());
+    json.print(read_file(target / "claims.json"));
+    return all_hold(done.rows) ? 0 : 1;
+  });
 }
 
 }  // namespace
@@ -72,6 +71,7 @@ int reproduce_verb(const std::vector<std::string>& words) {
       "seeds", po::value<int>(), "seeds of requests and routing; default: the file's")(
       "set", po::value<std::vector<std::string>>(), "override a key of every setup, as in --set dispatch.dedup=node");
   add_output_options(options);
+  add_shard_option(options);
   add_json_option(options, "the claims with value, tolerance and verdict, as claims.json");
   const auto values = parse_words(words,
                                   "epsim reproduce PAPER|FILE.yaml [options]\n\n"

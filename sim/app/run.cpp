@@ -80,7 +80,14 @@ std::unique_ptr<JobStore> store_of_runs(const po::variables_map& values, std::sp
   inputs["strict_calibration"] = values["strict-calibration"].as<bool>();
   const std::string manifest = document_text(inputs);
   const fs::path folder = target.parent_path() / fmt::format(".{}.runs", target.filename().string());
-  return std::make_unique<JobStore>(folder, kCompareStore, manifest, !holds_study(folder, kCompareStore, manifest));
+  auto store =
+      std::make_unique<JobStore>(folder, kCompareStore, manifest, !holds_study(folder, kCompareStore, manifest));
+  if (const std::optional<std::string> other = store->other_worker()) {
+    throw InputError(
+        {target.string(), 0, ""},
+        fmt::format("another process works on this comparison ({}); wait for it, or name another folder.", *other));
+  }
+  return store;
 }
 
 std::vector<std::string> keys_of(std::span<const Scenario> by_seed) {

@@ -156,7 +156,7 @@ std::optional<std::vector<std::optional<ServedRun>>> run_served(const ServedRequ
     }
   }
   const JobStore store(folder, kServedStore, served_manifest(request), control.overwrite);
-  JobRunner<ServedRun> runner(keys, {&store, [](const ServedRun& run) { return std::optional(stored_run(run)); },
+  JobRunner<ServedRun> runner(keys, {&store, stored_run,
                                      [](const std::string& text) { return read_stored(text, kServedFormat, run_in); }});
   const std::vector<std::size_t> left = runner.left();
   if (control.on_start) {

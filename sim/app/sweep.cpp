@@ -10,11 +10,15 @@
 #include "sim/app/command_line.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/results_folder.h"
+#include "sim/app/shared_study.h"
+#include "sim/app/sweep_slurm.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
+#include "sim/study/job_runner.h"
 #include "sim/study/study_manifest.h"
 #include "sim/verbs/sweep_report.h"
 #include "sim/verbs/sweep_run.h"
+#include "sim/verbs/sweep_status.h"
 #include "sim/verbs/sweep_study.h"
 
 namespace epsim::app {
@@ -23,6 +27,8 @@ namespace po = boost::program_options;
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr std::size_t kUsualParts = 64;
 
 SweepRequest request_of(const po::variables_map& values, std::vector<SweepAxis> axes) {
   SweepRequest request;
@@ -93,8 +99,10 @@ SweepOutcome run_with_progress(const SweepRequest& request, const fs::path& targ
   return out;
 }
 
-int sweep(const po::variables_map& values, std::vector<SweepAxis> axes) {
+int sweep(const std::vector<std::string>& words, po::variables_map values, std::vector<SweepAxis> axes) {
   interrupted();  // from here on, Ctrl-C is ours
+  check_slurm_options(values);
+  const SharedStudy shared(values);
   const JsonOutput json(values);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
   const SweepRequest request = request_of(values, std::move(axes));
@@ -109,19 +117,26 @@ int sweep(const po::variables_map& values, std::vector<SweepAxis> axes) {
   control.overwrite = values["overwrite"].as<bool>();
   control.retry_failed = values["retry-failed"].as<bool>();
   control.stop = &interrupted();
-  const SweepOutcome done = run_with_progress(request, target, control, values["quiet"].as<bool>());
-  if (done.interrupted) {
-    std::cout << "interrupted: finished points are kept, and the same command goes on from there\n";
-    return kInterrupted;
+  control.sharing = shared.sharing();
+  control.shown = json.wanted() ? std::vector<std::string>{} : columns_of_text(request);
+  if (values["slurm"].as<bool>()) {
+    const std::size_t left = prepare_sweep(request, target, control);
+    const auto parts = static_cast<int>(std::clamp<std::size_t>(left, 1, kUsualParts));
+    values.insert({"array", po::variable_value(boost::any(parts), true)});
+    std::cout << hand_to_slurm(words, values, target);
+    return 0;
   }
-  results.publish();
-  std::cout << sweep_text(request, done) << "\nresults: " << target.string() << "\n";
-  json.print(sweep_json(request, done));
-  if (done.failed > 0) {
-    std::cout << failures_text(done);
-    return 1;
-  }
-  return 0;
+  return shared.run(target, [&] {
+    const SweepOutcome done = run_with_progress(request, target, control, values["quiet"].as<bool>() || shared.quiet());
+    if (done.interrupted) {
+      throw StudyInterrupted();
+    }
+    results.publish();
+    std::cout << sweep_text(request, done) << "\nresults: " << target.string() << "\n";
+    json.print(sweep_json(request, done));
+    std::cout << (done.failed > 0 ? failures_text(done) : "");
+    return done.failed > 0 ? 1 : 0;
+  });
 }
 
 std::optional<SweepStudy> sweep_study_of(const po::variables_map& values) {
@@ -153,10 +168,13 @@ int sweep_verb(const std::vector<std::string>& words) {
       "policies", po::value<std::string>(), "policies to run at each combination; default: the scenario's own")(
       "measure", po::value<std::string>()->default_value("run"),
       "run: the figures of `epsim run`; goodput: a search as of `epsim goodput` under one seed")(
-      "retry-failed", po::bool_switch(), "run the points again that failed before");
+      "retry-failed", po::bool_switch(), "run the points again that failed before")(
+      "status", po::value<std::string>(), "run nothing; print how far the sweep in this folder is");
   add_scenario_options(options);
   add_output_options(options);
+  add_shard_option(options);
   add_json_option(options, "results, a row for each point, and as they apply intervals, knees, curve and the verdict");
+  add_slurm_options(options);
   po::options_description search("options of --measure goodput");
   add_goodput_options(search);
   options.add(search);
@@ -169,6 +187,7 @@ int sweep_verb(const std::vector<std::string>& words) {
         "results.h5. Each finished point is kept at once: after a kill the same command goes on where it stopped. A "
         "point\n"
         "that fails is recorded with its error and does not stop the rest; the exit code is then 1.\n"
+        "Processes that are given the same command and folder (-o), on any machines that share it, share the points.\n"
         "With --vary seed=1,2,3 points that differ in their seed alone are shown as one, with 95 % intervals "
         "(intervals.csv).\n"
         "Of several policies winners.csv and the map winners.svg name the one to take in each combination. A file "
@@ -181,10 +200,14 @@ int sweep_verb(const std::vector<std::string>& words) {
   if (!values) {
     return 0;
   }
-  if (const auto study = sweep_study_of(*values)) {
-    return sweep(*parse(study_words(words, *values, *study)), study->axes);
+  if (values->count("status") > 0) {
+    std::cout << sweep_status((*values)["status"].as<std::string>());
+    return 0;
   }
-  return sweep(*values, {});
+  if (const auto study = sweep_study_of(*values)) {
+    return sweep(words, *parse(study_words(words, *values, *study)), study->axes);
+  }
+  return sweep(words, *values, {});
 }
 
 }  // namespace epsim::app

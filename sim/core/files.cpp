@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -111,9 +112,18 @@ fs::path shipped_file(const std::string& name) {
   return name;
 }
 
+std::string host_name() {
+  std::string name(256, '\0');
+  gethostname(name.data(), name.size() - 1);
+  name.resize(std::strlen(name.c_str()));
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '.'; }, '_');
+  return name.empty() ? "host" : name;
+}
+
 void write_file_atomically(const fs::path& file, const std::string& content) {
   fs::path temporary = file;
-  temporary += fmt::format(".tmp{}", getpid());
+  temporary += fmt::format(".tmp{}-{}", getpid(), host_name());  // of this process alone, in a folder of several machines
   std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
   out << content;
   out.close();

@@ -31,6 +31,8 @@ std::filesystem::path program_file();
 // `name`, or, where there is no such file or folder, that below share/epsim of a folder above program_file():
 // "experiments/quickstart/..." works from any folder.
 std::filesystem::path shipped_file(const std::string& name);
+// This machine's name, as a part of a file name.
+std::string host_name();
 
 // Writes to a temporary name beside `file`, then renames. Throws RunFailed when the disk does not take it.
 void write_file_atomically(const std::filesystem::path& file, const std::string& content);

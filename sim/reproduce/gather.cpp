@@ -327,13 +327,17 @@ PaperEvidence gather(const PaperStudy& paper, const PaperNeeds& needs, const Gat
     jobs.on_finished = [&](std::size_t i) { control.on_setup(names[i], names.size()); };
   }
   JobRunner<SetupEvidence> runner(names);
-  runner.run(all_jobs(names.size()), jobs, [&](std::size_t i, const Abandoned&) {
+  const Shard shard = control.store != nullptr ? control.store->shard() : Shard{};
+  runner.run(jobs_of(shard, names.size()), jobs, [&](std::size_t i, const Abandoned&) {
     try {
       return SetupWork(paper, names[i], needs.at(names[i]), options, control).gather();
     } catch (const InputError& e) {
       throw InputError(e.place, fmt::format("{} (On the setup {}.)", e.problem, names[i]));
     }
   });
+  if (!shard.whole()) {
+    throw ShardFinished();
+  }
   PaperEvidence out;
   for (std::size_t i = 0; i < names.size(); ++i) {
     out[names[i]] = *runner[i];

@@ -257,6 +257,10 @@ fs::path claims_file(const std::string& paper) {
 
 Reproduction reproduce(const PaperStudy& paper, const ReproductionRequest& request, const fs::path& folder,
                        const ReproductionControl& control) {
+  if (!control.sharing.shard.whole() && request.sensitivity) {
+    throw InputError({"", 0, "shard"}, "--sensitivity is not split into parts: start the command several times with the "
+                                       "same -o instead, and the processes share the work.");
+  }
   const bool quick = request.quick;
   const PaperScope scope{quick ? std::optional(paper.quick_setups) : std::nullopt};
   const std::vector<PaperClaim> claims = chosen_claims(paper, request.only);
@@ -264,7 +268,8 @@ Reproduction reproduce(const PaperStudy& paper, const ReproductionRequest& reque
   const PaperNeeds needs = needs_of(paper, claims, scope);
   check_tells_something(claims, needs, quick);
   const std::vector<InputFile> inputs = inputs_of(paper, needs, options);
-  const JobStore store(folder, kReproduceStore, manifest_of(paper, options, inputs), request.overwrite);
+  const JobStore store(folder, kReproduceStore, manifest_of(paper, options, inputs), request.overwrite,
+                       control.sharing);
   check_keeps_claims(store.path(), claims);
   PlanCache plans;
   const PaperEvidence evidence = gather(paper, needs, options, gather_control(store, plans, control));
@@ -272,6 +277,7 @@ Reproduction reproduce(const PaperStudy& paper, const ReproductionRequest& reque
   if (request.sensitivity) {
     movements = movements_of(paper, claims, options, gather_control(store, plans, control));
   }
+  store.finish();
   Reproduction out;
   out.info = {EPSIM_VERSION, paper.title, setting_of(options, needs, quick), {}};
   out.rows = all_rows(claims, evidence, options, scope, out.info);

@@ -10,6 +10,7 @@
 
 #include "sim/reproduce/claim.h"
 #include "sim/reproduce/paper_study.h"
+#include "sim/study/job_store.h"
 
 namespace epsim {
 
@@ -27,6 +28,7 @@ using OnSetup = std::function<void(const std::string& setup, std::size_t done, s
 struct ReproductionControl {
   const std::atomic<bool>* stop = nullptr;
   OnSetup on_setup = {};
+  Sharing sharing = {};  // of the folder; a shard throws ShardFinished
 };
 
 struct Reproduction {

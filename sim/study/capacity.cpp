@@ -195,10 +195,14 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
   }
   CapacityRuns runs(question, control);
   std::vector<NodeResult> results(nodes.size());
-  run_jobs(all_jobs(results.size()), {.stop = control.stop}, [&](std::size_t i, const Abandoned&) {
+  const Shard shard = control.store != nullptr ? control.store->shard() : Shard{};
+  run_jobs(jobs_of(shard, results.size()), {.stop = control.stop}, [&](std::size_t i, const Abandoned&) {
     search_whole(runs, question, nodes[i], results[i]);
     search_apart(runs, question, nodes[i], results[i]);
   });
+  if (!shard.whole()) {
+    throw ShardFinished();
+  }
   CapacityStudy out;
   for (NodeResult& result : results) {
     append(out.rows, std::move(result.rows));

@@ -289,32 +289,23 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
 CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<CapacityPool>& pools, double rate,
                                   const std::function<CapacityAnswer()>& run) {
   const std::string name = what + "-" + fingerprint_of(pools, rate);
-  std::optional<CapacityAnswer> out;
-  if (control_.store != nullptr) {
-    if (const std::optional<std::string> text = control_.store->load(name)) {
-      out = answer_in(*text);
-    }
-  }
-  if (!out) {
-    if (control_.stop != nullptr && *control_.stop) {
-      throw StudyInterrupted();
-    }
+  JobRunner<CapacityAnswer> runner({name}, {control_.store, stored_answer, answer_in});
+  runner.run({0}, {.stop = control_.stop}, [&](std::size_t, const Abandoned&) {
     try {
-      out = run();
+      return run();
     } catch (const InputError& e) {
-      out = CapacityAnswer{};
-      out->refused = e.what();
+      CapacityAnswer refused;
+      refused.refused = e.what();
+      return refused;
     }
-    if (control_.store != nullptr) {
-      control_.store->save(name, stored_answer(*out));
-    }
-  }
+  });
+  const CapacityAnswer out = *runner[0];
   ++runs_;
   if (control_.on_answer) {
     const std::lock_guard lock(turn_);
-    control_.on_answer(pools.back().design, pools.back().instances, *out);
+    control_.on_answer(pools.back().design, pools.back().instances, out);
   }
-  return *out;
+  return out;
 }
 
 CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double rate, const CapacityAnswer& alone,
@@ -428,7 +419,7 @@ std::vector<GoodputSearch> CapacityRuns::search(const std::vector<CapacityPool>&
   std::vector<GoodputSearch> out;
   const std::string key = "highest-" + fingerprint_of(pools, rate);
   for (int seed = 1; control_.store != nullptr && seed <= question_.seeds; ++seed) {
-    const auto text = control_.store->load(fmt::format("{}-{}", key, seed));
+    const auto text = control_.store->load(fmt::format("{}-{}-{}", key, pools.front().design.policy, seed));
     if (const auto search = text ? stored_goodput_search(*text) : std::nullopt) {
       out.push_back(*search);
     }
@@ -445,11 +436,7 @@ std::vector<GoodputSearch> CapacityRuns::search(const std::vector<CapacityPool>&
   }
   RunControl control;
   control.stop = control_.stop;
-  out = search_all(targets_of(by_seed, control, &plans_), question_.options, {});
-  for (std::size_t i = 0; control_.store != nullptr && i < out.size(); ++i) {
-    control_.store->save(fmt::format("{}-{}", key, i + 1), stored_text(out[i]));
-  }
-  return out;
+  return search_all(targets_of(by_seed, control, &plans_), question_.options, {}, control_.store, key + "-");
 }
 
 }  // namespace epsim

@@ -316,14 +316,24 @@ GoodputSearch search_target(SearchTarget target, const GoodputSearch* led, const
 }  // namespace
 
 std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, const GoodputOptions& options,
-                                      const OnLoadPoint& on_load_point, const JobStore* store) {
+                                      const OnLoadPoint& on_load_point, const JobStore* store,
+                                      const std::string& key_prefix) {
   validate(options);
   std::vector<std::string> keys;
+  for (const SearchTarget& target : targets) {
+    keys.push_back(
+        fmt::format("{}{}-{}{}", key_prefix, target.policy, target.seed_index + 1, target.aligned ? "-aligned" : ""));
+  }
+  const Shard shard = store != nullptr ? store->shard() : Shard{};
+  std::vector<bool> wanted(targets.size());  // by this shard, with the searches that lead its own
+  for (const std::size_t i : jobs_of(shard, targets.size())) {
+    wanted[i] = wanted[i - static_cast<std::size_t>(targets[i].seed_index)] = true;
+  }
   std::vector<std::size_t> first, others;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    keys.push_back(
-        fmt::format("{}-{}{}", targets[i].policy, targets[i].seed_index + 1, targets[i].aligned ? "-aligned" : ""));
-    (targets[i].seed_index == 0 ? first : others).push_back(i);
+    if (wanted[i]) {
+      (targets[i].seed_index == 0 ? first : others).push_back(i);
+    }
   }
   JobRunner<GoodputSearch> runner(
       keys, {store, [](const GoodputSearch& search) { return stored_text(search); }, stored_goodput_search});
@@ -333,8 +343,10 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
   const auto led_by = [&](const GoodputSearch* led) {
     return [&search, led](std::size_t i, const Abandoned& abandoned) { return search(i, led, abandoned); };
   };
-  if (options.slo.any() && first.size() > 1) {
-    const std::size_t leader = first.front();
+  const bool several =
+      std::count_if(targets.begin(), targets.end(), [](const SearchTarget& t) { return t.seed_index == 0; }) > 1;
+  if (options.slo.any() && several) {
+    const std::size_t leader = 0;
     runner.run({leader}, {}, led_by(nullptr));
     std::vector<std::size_t> led = first;
     std::copy_if(others.begin(), others.end(), std::back_inserter(led),
@@ -345,6 +357,9 @@ std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, 
   runner.run(others, {}, [&](std::size_t i, const Abandoned& abandoned) {
     return search(i, &*runner[i - static_cast<std::size_t>(targets[i].seed_index)], abandoned);
   });
+  if (!shard.whole()) {
+    throw ShardFinished();
+  }
   return runner.take();
 }
 

@@ -72,7 +72,8 @@ GoodputSearch search_slo(const SearchTarget& target, const GoodputOptions& optio
 // after all others, in the same order. Those that `store` has, as POLICY-SEED or POLICY-SEED-aligned, are not searched
 // again; it may be null. As run_jobs() else.
 std::vector<GoodputSearch> search_all(const std::vector<SearchTarget>& targets, const GoodputOptions& options,
-                                      const OnLoadPoint& on_load_point, const JobStore* store = nullptr);
+                                      const OnLoadPoint& on_load_point, const JobStore* store = nullptr,
+                                      const std::string& key_prefix = "");
 
 // A policy of a scenario with its plan made. `control` is that of every run; it and the scenario outlive the target.
 SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedRun> prepared, int seed_index,

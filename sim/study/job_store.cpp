@@ -2,14 +2,25 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
-#include <vector>
+#include <set>
+#include <thread>
 
 #include "sim/core/error.h"
 #include "sim/core/files.h"
+#include "sim/study/job_folder.h"
+#include "sim/study/mpi_farm.h"
 
 namespace epsim {
 
@@ -46,23 +57,96 @@ std::string differences(const Json& before, const Json& now) {
 
 }  // namespace
 
-JobStore::JobStore(const fs::path& target, const StoreKind& kind, const std::string& manifest, bool overwrite)
-    : kind_(kind), path_(target) {
+struct JobStore::Work {
+  Work(const fs::path& path, const StoreKind& kind) : folder(path, kind.jobs) {}
+
+  std::uint64_t own() const { return worker != nullptr ? worker->inode() : 0; }
+  // Made when it is needed: a process that finds everything done leaves no trace.
+  Worker& ready_worker() {
+    if (worker == nullptr) {
+      std::error_code ignored;
+      fs::create_directory(folder.work(), ignored);
+      worker = std::make_unique<Worker>(folder.work());
+      folder.refresh(own());
+    }
+    return *worker;
+  }
+  bool claimable(const JobFolder::Claim& claim) const;
+  bool claim(const std::string& unit);
+  const JobFolder::Pack* other() const;
+  void merge(const std::string& dropped);
+
+  mutable std::mutex turn;
+  JobFolder folder;
+  std::unique_ptr<Worker> worker;
+};
+
+namespace {
+
+constexpr const char* kMergeUnit = ".merge";
+constexpr std::chrono::milliseconds kMergePoll{20};
+constexpr std::chrono::seconds kMergeWait{5};  // for other processes that are about to finish
+
+std::string name_of(const WorkerName& worker) {
+  return worker.host.empty() ? "a process that has just begun" : fmt::format("{}, process {}", worker.host, worker.pid);
+}
+
+}  // namespace
+
+JobStore::JobStore(const fs::path& target, const StoreKind& kind, const std::string& manifest, bool overwrite,
+                   Sharing sharing)
+    : kind_(kind), sharing_(std::move(sharing)), path_(target) {
+  const bool first = sharing_.farm == nullptr || sharing_.farm->rank() == 0;
+  if (!first) {
+    sharing_.farm->begin();
+  }
+  open(manifest, overwrite && first);
+  if (first && !sharing_.drop_label.empty()) {
+    drop(sharing_.drop_label);
+  }
+  if (first && sharing_.farm != nullptr) {
+    sharing_.farm->begin();
+  }
+}
+
+void JobStore::open(const std::string& manifest, bool overwrite) {
   std::error_code ignored;
   const bool ours = fs::exists(path_ / kind_.manifest, ignored);
-  if (ours) {
-    take_lock();
+  if (ours && overwrite) {
+    work_ = std::make_unique<Work>(path_, kind_);
+    if (const std::optional<std::string> other = other_worker()) {
+      throw InputError({path_.string(), 0, ""},
+                       fmt::format("another process works on this {} ({}), so --overwrite is refused; wait for it, or "
+                                   "name another folder.",
+                                   kind_.what, *other));
+    }
   }
   if (!ours || overwrite) {
-    OutputFolder fresh(target, overwrite, kind_.manifest);
-    path_ = fresh.target();
-    fs::create_directories(fresh.path() / kind_.jobs);
-    write_file_atomically(fresh.path() / kind_.manifest, manifest);
-    fresh.commit();
-    take_lock();
+    try {
+      OutputFolder fresh(path_, overwrite, kind_.manifest);
+      path_ = fresh.target();
+      write_file_atomically(fresh.path() / kind_.manifest, manifest);
+      fresh.commit();
+    } catch (const std::runtime_error&) {
+      if (overwrite || !fs::exists(path_ / kind_.manifest, ignored)) {
+        throw;
+      }  // else another process of this study was faster
+    }
   }
   check_manifest(manifest);
   remove_leftovers();
+  work_ = std::make_unique<Work>(path_, kind_);
+  work_->folder.refresh(0);
+}
+
+JobStore::~JobStore() {
+  if (work_->worker != nullptr) {
+    try {
+      work_->worker->finish();
+    } catch (const RunFailed&) {
+      // What did not reach the disk is run again.
+    }
+  }
 }
 
 bool holds_study(const fs::path& folder, const StoreKind& kind, const std::string& manifest) {
@@ -72,22 +156,6 @@ bool holds_study(const fs::path& folder, const StoreKind& kind, const std::strin
   }
   const Json before = Json::parse(read_file((folder / kind.manifest).string()), nullptr, false);
   return before == Json::parse(manifest);
-}
-
-void JobStore::Lock::release() {
-  if (descriptor >= 0) {
-    close(descriptor);
-  }
-}
-
-// A lock on the folder itself: it leaves no file behind, and ends with the process however that ends.
-void JobStore::take_lock() {
-  lock_.release();
-  lock_.descriptor = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_.descriptor < 0 || flock(lock_.descriptor, LOCK_EX | LOCK_NB) != 0) {
-    throw InputError({path_.string(), 0, ""},
-                     fmt::format("another process works on this {}; wait for it, or name another folder.", kind_.what));
-  }
 }
 
 void JobStore::check_manifest(const std::string& manifest) const {
@@ -100,6 +168,14 @@ void JobStore::check_manifest(const std::string& manifest) const {
                      fmt::format("this is not the description of a {}; add --overwrite to start anew.", kind_.what));
   }
   const Json now = Json::parse(manifest);
+  if (before.is_object() && before.value("program_hash", "") != now.value("program_hash", "")) {
+    throw InputError(
+        {file, 0, ""},
+        fmt::format("the folder holds a {} of another build of epsim (program_hash {}; this one is {}), whose "
+                    "figures may differ. Use that build, name another folder, or add --overwrite to start "
+                    "anew.",
+                    kind_.what, before.value("program_hash", "absent"), now.value("program_hash", "")));
+  }
   if (before != now) {
     throw InputError({file, 0, ""}, fmt::format("the folder holds a {} with other inputs: {}. Name another folder, or "
                                                 "add --overwrite to start anew.",
@@ -107,36 +183,239 @@ void JobStore::check_manifest(const std::string& manifest) const {
   }
 }
 
-// Temporary files and folders (OutputFolder's) of a process that was killed while it wrote.
+// Temporary files and folders (OutputFolder's) of a process that was killed while it wrote: of this machine, ones whose
+// process is gone; of others, old ones.
 void JobStore::remove_leftovers() const {
   std::error_code ignored;
-  fs::create_directories(path_ / kind_.jobs, ignored);
-  for (const fs::path& folder : {path_, path_ / kind_.jobs}) {
-    std::vector<fs::path> left;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
-      // Folders by the whole form of their names: a reader's own is not to go with them.
-      const bool ours = entry.is_directory() ? name.front() == '.' && name.find(".partial-") != std::string::npos
-                                             : name.find(".tmp") != std::string::npos;
-      if (ours) {
-        left.push_back(entry.path());
-      }
+  std::vector<fs::path> left;
+  const auto dead = [](std::string_view name, std::string_view mark) {
+    name.remove_prefix(name.find(mark) + mark.size());
+    int pid = 0;
+    const char* const end = std::from_chars(name.data(), name.data() + name.size(), pid).ptr;
+    const std::string host(end, name.data() + name.size());
+    return pid > 0 && (host.empty() || host == "-" + host_name()) && kill(pid, 0) != 0 && errno == ESRCH;
+  };
+  for (const auto& entry : fs::directory_iterator(path_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    // Folders by the whole form of their names: a reader's own is not to go with them.
+    const bool folder =
+        entry.is_directory(ignored) && name.front() == '.' && name.find(".partial-") != std::string::npos;
+    if (folder ? dead(name, ".partial-") : name.find(".tmp") != std::string::npos && dead(name, ".tmp")) {
+      left.push_back(entry.path());
     }
-    for (const fs::path& one : left) {
-      fs::remove_all(one, ignored);
-    }
+  }
+  for (const fs::path& one : left) {
+    fs::remove_all(one, ignored);
   }
 }
 
-fs::path JobStore::file_of(const std::string& key) const { return path_ / kind_.jobs / (key + ".json"); }
-
-std::optional<std::string> JobStore::load(const std::string& key) const {
-  std::error_code ignored;
-  return fs::exists(file_of(key), ignored) ? std::optional(read_file(file_of(key))) : std::nullopt;
+bool JobStore::has(const std::string& key) const {
+  const std::lock_guard lock(work_->turn);
+  return work_->folder.has(key);
 }
 
-void JobStore::save(const std::string& key, const std::string& text) const {
-  write_file_atomically(file_of(key), text);
+std::optional<std::string> JobStore::load(const std::string& key) const {
+  const std::lock_guard lock(work_->turn);
+  return work_->folder.text_of(key, work_->own());
+}
+
+std::string JobStore::label_of(const std::string& key) const {
+  const std::lock_guard lock(work_->turn);
+  return work_->folder.label_of(key);
+}
+
+void JobStore::save(const std::string& key, const std::string& text, const std::string& label) const {
+  const std::string entry = pack_entry(key, label, text);
+  const std::lock_guard lock(work_->turn);
+  const std::uint64_t at = work_->ready_worker().append(entry);
+  work_->folder.add(
+      {key, label.empty() ? "-" : label, at + entry.size() - text.size() - 1, text.size(), text_hash(text)},
+      work_->own());
+}
+
+void JobStore::discard(const std::string& key) const {
+  const std::lock_guard lock(work_->turn);
+  work_->folder.forget(key);
+}
+
+void JobStore::refresh() const {
+  const std::lock_guard lock(work_->turn);
+  work_->folder.refresh(work_->own());
+}
+
+bool JobStore::claimable(const std::string& unit) const {
+  const std::lock_guard lock(work_->turn);
+  return work_->claimable(work_->folder.claim_of(unit));
+}
+
+bool JobStore::Work::claimable(const JobFolder::Claim& claim) const {
+  if (claim.number < 0 || claim.inode == 0) {
+    return true;
+  }
+  const JobFolder::Pack* owner = folder.pack_of(claim.inode);  // null: it came after the last refresh()
+  return claim.inode == own() || (owner != nullptr && !owner->lives);
+}
+
+// Link after link, each to the file of another owner: of two that ask at once one gets it, and a dead owner's link
+// stays, so that nobody can take a living owner's away.
+bool JobStore::Work::claim(const std::string& unit) {
+  ready_worker();
+  const JobFolder::Claim known = folder.claim_of(unit);
+  if (known.number >= 0 && known.inode == own()) {
+    return true;
+  }
+  if (!claimable(known)) {
+    return false;
+  }
+  const JobFolder::Claim wanted{known.number + 1, own()};
+  const fs::path file = folder.claim_file(unit, wanted.number);
+  struct stat there {};
+  if (link(worker->path().c_str(), file.c_str()) != 0) {
+    if (const int error = errno; error != EEXIST) {
+      throw RunFailed(
+          fmt::format("{}: cannot be made: {}. Finished results are kept; the same command goes on from there.",
+                      file.string(), std::strerror(error)));
+    }
+    if (lstat(file.c_str(), &there) != 0 || there.st_ino != own()) {  // else NFS sent the request twice
+      folder.claimed(unit, {wanted.number, there.st_ino});
+      return false;
+    }
+  }
+  folder.claimed(unit, wanted);
+  return true;
+}
+
+bool JobStore::claim(const std::string& unit) const {
+  const std::lock_guard lock(work_->turn);
+  return work_->claim(unit);
+}
+
+void JobStore::release(const std::string& unit) const {
+  const std::lock_guard lock(work_->turn);
+  const JobFolder::Claim claim = work_->folder.claim_of(unit);
+  if (claim.inode == work_->own()) {
+    std::error_code ignored;
+    fs::remove(work_->folder.claim_file(unit, claim.number), ignored);
+    work_->folder.claimed(unit, {claim.number - 1, 0});
+  }
+}
+
+const JobFolder::Pack* JobStore::Work::other() const {
+  for (const JobFolder::Pack& pack : folder.packs()) {
+    if (pack.lives && !pack.gone && pack.inode != own()) {
+      return &pack;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<std::string> JobStore::other_worker() const {
+  const std::lock_guard lock(work_->turn);
+  work_->folder.refresh(work_->own());
+  const JobFolder::Pack* other = work_->other();
+  return other != nullptr ? std::optional(name_of(other->writer)) : std::nullopt;
+}
+
+// One result at a time is in memory.
+void JobStore::Work::merge(const std::string& dropped) {
+  const fs::path target = folder.merged();
+  fs::path temporary = target;
+  temporary += fmt::format(".tmp{}-{}", getpid(), host_name());
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out << pack_head("{}");
+  for (const std::string& key : folder.keys()) {
+    const std::string label = folder.label_of(key);
+    if (!dropped.empty() && label.starts_with(dropped)) {
+      continue;
+    }
+    if (const std::optional<std::string> text = folder.text_of(key, own())) {
+      out << pack_entry(key, label, *text);
+    }
+  }
+  out << kPackEnd;
+  out.close();
+  const int descriptor = ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool whole = out && descriptor >= 0 && fsync(descriptor) == 0;
+  close(descriptor);
+  std::error_code failed, ignored;
+  if (whole) {
+    fs::rename(temporary, target, failed);
+  }
+  if (!whole || failed) {
+    fs::remove(temporary, ignored);
+    throw RunFailed(
+        fmt::format("{}: cannot be written; is the disk full, or the folder read-only? Finished results are "
+                    "kept; the same command goes on from there.",
+                    target.string()));
+  }
+  std::set<std::uint64_t> merged;
+  for (const JobFolder::Pack& pack : folder.packs()) {
+    const bool finished = !pack.lives || pack.inode == own();
+    if (&pack != &folder.packs().front() && !pack.gone && finished) {
+      merged.insert(pack.inode);
+      fs::remove(pack.path, ignored);
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(folder.work(), ignored)) {
+    struct stat file {};
+    if (lstat(entry.path().c_str(), &file) == 0 && merged.contains(file.st_ino)) {
+      fs::remove(entry.path(), ignored);  // their claims
+    }
+  }
+  fs::remove(folder.work(), ignored);  // unless another process has begun meanwhile
+  worker.reset();
+  folder.refresh(0);
+}
+
+void JobStore::drop(const std::string& label) const {
+  const std::lock_guard lock(work_->turn);
+  JobFolder& folder = work_->folder;
+  const std::vector<std::string> keys = folder.keys();
+  if (std::none_of(keys.begin(), keys.end(),
+                   [&](const auto& key) { return folder.label_of(key).starts_with(label); })) {
+    return;
+  }
+  folder.refresh(work_->own());
+  const JobFolder::Pack* other = work_->other();
+  if (other != nullptr || !work_->claim(kMergeUnit)) {
+    throw InputError({path_.string(), 0, ""},
+                     fmt::format("another process works on this {}{}; wait for it.", kind_.what,
+                                 other != nullptr ? fmt::format(" ({})", name_of(other->writer)) : ""));
+  }
+  work_->merge(label);
+}
+
+void JobStore::finish() const {
+  const std::lock_guard lock(work_->turn);
+  Work& work = *work_;
+  if (work.worker != nullptr) {
+    work.worker->finish();
+  }
+  if (sharing_.farm != nullptr && sharing_.farm->rank() > 0) {
+    throw ShardFinished();
+  }
+  const auto until = std::chrono::steady_clock::now() + kMergeWait;
+  for (;;) {
+    work.folder.refresh(work.own());
+    const std::vector<JobFolder::Pack>& packs = work.folder.packs();
+    if (std::none_of(packs.begin() + 1, packs.end(), [](const JobFolder::Pack& pack) { return !pack.gone; })) {
+      work.worker.reset();
+      return;
+    }
+    if (work.other() == nullptr) {
+      const JobFolder::Claim claim = work.folder.claim_of(kMergeUnit);
+      const JobFolder::Pack* owner = claim.number < 0 ? nullptr : work.folder.pack_of(claim.inode);
+      const bool merging = owner != nullptr && owner->inode != work.own() &&
+                           lives(owner->path, owner->writer, server_time_s(work.folder.work()));
+      if (!merging && work.claim(kMergeUnit)) {
+        work.merge("");
+        return;
+      }
+    } else if (std::chrono::steady_clock::now() > until) {
+      return;  // it has other jobs of this study, and will merge
+    }
+    std::this_thread::sleep_for(kMergePoll);
+  }
 }
 
 }  // namespace epsim

@@ -392,6 +392,9 @@ CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl
   plan.prices = request.prices;
   plan.study = search_capacity(request.question, control);
   check_cheapest(plan, request.question, control);
+  if (control.store != nullptr) {
+    control.store->finish();
+  }
   return plan;
 }
 

@@ -38,7 +38,8 @@ std::size_t count_points(const SweepRequest& request);
 // The scenario of a point. Throws InputError.
 Scenario scenario_at(const SweepRequest& request, std::size_t index);
 
-// Runs a point; `plans` are those of the sweep. What goes wrong becomes its error; only an interruption is thrown (StudyInterrupted).
+// Runs a point; `plans` are those of the sweep. What goes wrong becomes its error; only an interruption is thrown
+// (StudyInterrupted).
 SweepPoint run_point(const SweepRequest& request, std::size_t index, const std::atomic<bool>* stop, PlanCache& plans);
 
 // The cells that say which point it is (point, the axes' values, policy, error), and their columns.

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostRowsShown = 40, kMostErrorsShown = 10;
+constexpr std::size_t kMostRowsShown = 40;
 
 struct Shown {
   const char* column;
@@ -217,6 +217,14 @@ std::string winners_text(const ResultTable& winners) {
 
 }  // namespace
 
+std::vector<std::string> columns_of_text(const SweepRequest& request) {
+  std::vector<std::string> out{"overloaded", "kv_lost_to_copies_share"};
+  for (const Shown& shown : shown_columns(request)) {
+    out.emplace_back(shown.column);
+  }
+  return out;
+}
+
 std::string sweep_text(const SweepRequest& request, const SweepOutcome& done) {
   const ResultTable& results = done.tables.front();
   const ResultTable *intervals = named_table(done, "intervals"), *winners = named_table(done, "winners");
@@ -228,18 +236,15 @@ std::string sweep_text(const SweepRequest& request, const SweepOutcome& done) {
 
 std::string failures_text(const SweepOutcome& done) {
   std::string out;
-  std::size_t told = 0;
-  for (const SweepPoint& point : done.points) {
-    if (!point.error.empty() && told++ < kMostErrorsShown) {
-      out += fmt::format("point {} failed: {}\n", point.index, printable(point.error));
-    }
+  for (const std::string& error : done.errors) {
+    out += printable(error) + "\n";
   }
-  return out + fmt::format("{} of {} points failed; the others are complete\n", done.failed, done.points.size());
+  return out + fmt::format("{} of {} points failed; the others are complete\n", done.failed, done.points);
 }
 
 std::string sweep_json(const SweepRequest& request, const SweepOutcome& done) {
   const std::string best = best_sentence(request, done.tables.front());
-  Json out{{"format", 1}, {"epsim_version", EPSIM_VERSION}, {"points", done.points.size()}, {"failed", done.failed}};
+  Json out{{"format", 1}, {"epsim_version", EPSIM_VERSION}, {"points", done.points}, {"failed", done.failed}};
   out["verdict"] = best.empty() ? Json() : Json(best);
   for (const ResultTable& table : done.tables) {
     out[table.name] = json_rows(table);

@@ -37,16 +37,24 @@ void add_estimate(std::vector<Cell>& row, const Estimate& e) {
   }
 }
 
+std::optional<std::size_t> seed_axis_of(const SweepRequest& request) {
+  const auto seed = std::find_if(request.axes.begin(), request.axes.end(),
+                                 [](const SweepAxis& axis) { return axis.key == "seed" && axis.values.size() > 1; });
+  return seed != request.axes.end() ? std::optional(static_cast<std::size_t>(seed - request.axes.begin()))
+                                    : std::nullopt;
+}
+
+using ResultRows = std::vector<std::vector<std::vector<Cell>>>;  // [policy][seed]
+
 // The figure in column `c` under each seed of a policy and, where the first policy has it too, its ratio to that.
 struct Values {
   std::vector<double> own, ratios;
 };
 
-Values values_of(const ResultTable& results, const Group& group, std::size_t policy, std::size_t c) {
+Values values_of(const ResultRows& rows, std::size_t policy, std::size_t c) {
   Values out;
-  for (std::size_t s = 0; s < group.points[policy].size(); ++s) {
-    const double own = number_of(results.rows[group.points[policy][s]][c]);
-    const double first = number_of(results.rows[group.points[0][s]][c]);
+  for (std::size_t s = 0; s < rows[policy].size(); ++s) {
+    const double own = number_of(rows[policy][s][c]), first = number_of(rows[0][s][c]);
     if (std::isfinite(own)) {  // a point that failed has none
       out.own.push_back(own);
     }
@@ -59,16 +67,13 @@ Values values_of(const ResultTable& results, const Group& group, std::size_t pol
 
 }  // namespace
 
-std::optional<ResultTable> intervals_over_seeds(const SweepRequest& request, const ResultTable& results) {
-  const auto seed = std::find_if(request.axes.begin(), request.axes.end(),
-                                 [](const SweepAxis& axis) { return axis.key == "seed" && axis.values.size() > 1; });
-  if (seed == request.axes.end()) {
+std::optional<ResultTable> intervals_layout(const SweepRequest& request) {
+  const std::optional<std::size_t> seed_axis = seed_axis_of(request);
+  if (!seed_axis) {
     return std::nullopt;
   }
-  const auto seed_axis = static_cast<std::size_t>(seed - request.axes.begin());
   std::vector<ResultColumn> lead = lead_columns(request);
-  const std::size_t first_figure = lead.size();
-  lead.erase(lead.begin() + static_cast<std::ptrdiff_t>(1 + seed_axis));
+  lead.erase(lead.begin() + static_cast<std::ptrdiff_t>(1 + *seed_axis));
   lead.erase(lead.begin());  // the number of the point
   ResultTable out{"intervals", lead, {}};
   out.columns.push_back({"figure", true});
@@ -76,10 +81,21 @@ std::optional<ResultTable> intervals_over_seeds(const SweepRequest& request, con
                            "ratio_interval95_high"}) {
     out.columns.push_back({name, false});
   }
-  for (const Group& group : groups_of(request, seed_axis)) {
-    for (std::size_t policy = 0; policy < group.points.size(); ++policy) {
-      for (std::size_t c = first_figure; c < results.columns.size(); ++c) {
-        const Values values = results.columns[c].text ? Values{} : values_of(results, group, policy, c);
+  return out;
+}
+
+void each_interval(const SweepRequest& request, const std::vector<ResultColumn>& columns,
+                   const std::function<std::vector<Cell>(std::size_t point)>& result_of,
+                   const std::function<void(std::vector<Cell>)>& found) {
+  for (const Group& group : groups_of(request, seed_axis_of(request).value())) {
+    ResultRows rows;
+    for (const std::vector<std::size_t>& points : group.points) {
+      std::vector<std::vector<Cell>>& of_policy = rows.emplace_back();
+      std::transform(points.begin(), points.end(), std::back_inserter(of_policy), result_of);
+    }
+    for (std::size_t policy = 0; policy < rows.size(); ++policy) {
+      for (std::size_t c = lead_columns(request).size(); c < columns.size(); ++c) {
+        const Values values = columns[c].text ? Values{} : values_of(rows, policy, c);
         if (values.own.empty()) {
           continue;
         }
@@ -87,15 +103,14 @@ std::optional<ResultTable> intervals_over_seeds(const SweepRequest& request, con
         if (!request.policies.empty()) {
           row.emplace_back(request.policies[policy]);
         }
-        row.emplace_back(results.columns[c].name);
+        row.emplace_back(columns[c].name);
         row.emplace_back(static_cast<double>(values.own.size()));
         add_estimate(row, estimate(values.own));
         add_estimate(row, estimate(values.ratios));
-        out.rows.push_back(std::move(row));
+        found(std::move(row));
       }
     }
   }
-  return out;
 }
 
 }  // namespace epsim

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/core/error.h"
+#include "sim/core/fingerprint.h"
 #include "sim/study/store_json.h"
 
 namespace epsim {
@@ -77,6 +78,22 @@ std::string stored_text(const SweepPoint& point) {
     out["tables"].push_back(json_of(table));
   }
   return store_text(kPointFormat, std::move(out));
+}
+
+std::string label_of(const SweepPoint& point) {
+  Fingerprint hash;
+  for (const InputFile& file : point.inputs) {
+    hash.add(std::string_view(file.name));
+    hash.add(std::string_view(file.hash));
+  }
+  for (const ResultTable& table : point.tables) {
+    hash.add(std::string_view(table.name));
+    for (const ResultColumn& column : table.columns) {
+      hash.add(std::string_view(column.name));
+      hash.add(static_cast<std::uint64_t>(column.text));
+    }
+  }
+  return fmt::format("{}-{}", point.error.empty() ? "ok" : kFailedLabel, hash.hex());
 }
 
 void UnchangedInputs::check(const SweepPoint& point) {

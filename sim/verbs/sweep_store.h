@@ -1,7 +1,7 @@
 // A finished point of a sweep, and the text that the sweep's folder keeps of it:
 //
 //   sweep.json           the inputs: program, scenario, overrides, axes, policies, measure
-//   points/000012.json   one finished point each
+//   points.pack          the finished points (sim/study/job_store.h)
 //   results.csv, .h5 ... from all points, once the last one is finished
 //
 // metrics.md defines the names in these files.
@@ -13,8 +13,11 @@
 
 #include "sim/core/files.h"
 #include "sim/report/sweep_table.h"
+#include "sim/study/job_store.h"
 
 namespace epsim {
+
+inline constexpr StoreKind kSweepStore{"sweep", "sweep.json", "points"};
 
 // What became of one point. Nothing in it depends on time, threads or the order in which points were run.
 struct SweepPoint {
@@ -25,6 +28,9 @@ struct SweepPoint {
 };
 
 std::string stored_text(const SweepPoint& point);
+// A word for the store: whether the point failed, and a hash of its inputs and columns.
+std::string label_of(const SweepPoint& point);
+inline constexpr const char* kFailedLabel = "failed";  // its beginning
 // Nothing when the text is damaged or of another layout.
 std::optional<SweepPoint> stored_point(const std::string& text);
 

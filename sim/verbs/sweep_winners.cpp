@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace epsim {
 namespace {
@@ -42,20 +43,21 @@ std::optional<WinnerMap> winners_of(const SweepRequest& request, const ResultTab
   if (axes.empty() || request.policies.size() < 2 || rate == results.columns.size()) {
     return std::nullopt;
   }
+  std::map<std::vector<std::string>, std::size_t> cell_of;
   for (std::size_t r = 0; r < results.rows.size(); ++r) {
     const std::vector<Cell>& row = results.rows[r];
     std::vector<std::string> place;
     for (const std::size_t a : axes) {
       place.push_back(text_of(row[a]));
     }
-    auto cell = std::find_if(out.cells.begin(), out.cells.end(), [&](const WinnerCell& c) { return c.place == place; });
-    if (cell == out.cells.end()) {
-      cell = out.cells.insert(cell, {place, {}});
+    const auto [known, added] = cell_of.try_emplace(place, out.cells.size());
+    if (added) {
+      WinnerCell& cell = out.cells.emplace_back(WinnerCell{place, {}});
       for (const std::string& policy : request.policies) {
-        cell->choices.push_back({policy});
+        cell.choices.push_back({policy});
       }
     }
-    RateChoice& choice = cell->choices[r % request.policies.size()];
+    RateChoice& choice = out.cells[known->second].choices[r % request.policies.size()];
     choice.by_seed.push_back(number_of(row[rate]));
     choice.kv_lost_share = room < row.size() ? number_of(row[room]) : 0.0;
   }

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/app/process.h"
 
@@ -29,21 +30,27 @@ inline std::map<std::string, std::string> contents(const std::filesystem::path& 
   return out;
 }
 
-// Finished parts in the folder that a verb keeps them in.
+// Finished parts in the folder that a verb keeps them in, or in the file that they were merged into.
 inline std::size_t finished_parts(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> packs{folder.string() + ".pack"};
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (entry.path().extension() == ".pack") {
+      packs.push_back(entry.path());
+    }
+  }
   std::size_t count = 0;
-  if (std::filesystem::exists(folder)) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      count += entry.path().extension() == ".json" ? 1 : 0;
+  for (const std::filesystem::path& pack : packs) {
+    std::ifstream in(pack);
+    for (std::string line; std::getline(in, line);) {
+      count += line.starts_with("job ") ? 1 : 0;
     }
   }
   return count;
 }
 
-// Starts the program and sends it a signal once `parts` parts are finished in `folder` (or at once, with 0). The status
-// as of waitpid().
-inline int signal_after(int signal, const TempDir& dir, const std::string& arguments,
-                        const std::filesystem::path& folder, std::size_t parts) {
+// Starts the program, in `dir`.
+inline pid_t start_epsim(const TempDir& dir, const std::string& arguments) {
   const std::string command =
       "cd '" + dir.path().string() + "' && exec '" EPSIM_BINARY "' " + arguments + " >/dev/null 2>&1 </dev/null";
   const pid_t child = fork();
@@ -52,6 +59,19 @@ inline int signal_after(int signal, const TempDir& dir, const std::string& argum
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     _exit(127);
   }
+  return child;
+}
+// Waits for it; its exit code, -1 when a signal ended it.
+inline int end_of(pid_t process) {
+  int status = 0;
+  return waitpid(process, &status, 0) == process && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// Starts the program and sends it a signal once `parts` parts are finished in `folder` (or at once, with 0). The status
+// as of waitpid().
+inline int signal_after(int signal, const TempDir& dir, const std::string& arguments,
+                        const std::filesystem::path& folder, std::size_t parts) {
+  const pid_t child = start_epsim(dir, arguments);
   int status = 0;
   while (finished_parts(folder) < parts && waitpid(child, &status, WNOHANG) == 0) {
     usleep(200);

@@ -1,9 +1,6 @@
 // `epsim sweep` through the program itself: killed, resumed, and asked to go on with something else.
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sys/file.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,6 +8,7 @@
 
 namespace fs = std::filesystem;
 using epsim::test::contents;
+using epsim::test::end_of;
 using epsim::test::finished_parts;
 using epsim::test::kSweepJob;
 using epsim::test::Outcome;
@@ -18,32 +16,35 @@ using epsim::test::run_epsim;
 using epsim::test::signal_after;
 using epsim::test::slurp;
 using epsim::test::small_scenario;
+using epsim::test::start_epsim;
 using epsim::test::TempDir;
 
 TEST_CASE("sweep: killed at any moment, it goes on to the same bytes and recomputes nothing") {
   const TempDir dir;
   const std::string job = kSweepJob + "--set requests.count=80 --threads 2 -o ";
+  std::string loud = job;
+  loud.erase(loud.find(" -q"), 3);
   REQUIRE(run_epsim(dir, job + "whole").exit_code == 0);
   const auto whole = contents(dir / "whole");
   for (const std::size_t points : {0, 3, 12}) {
     CAPTURE(points);
     const fs::path folder = dir / ("killed" + std::to_string(points));
     signal_after(SIGKILL, dir, job + folder.filename().string(), folder / "points", points);
-    std::map<fs::path, fs::file_time_type> written;
-    if (finished_parts(folder / "points") > 0) {
+    const std::size_t finished = finished_parts(folder / "points");
+    CHECK(finished >= points);
+    if (finished > 0) {  // as a kill leaves them in the middle of a write
+      std::ofstream(folder / "results.csv.tmp999999999") << "half a tab";
       for (const auto& entry : fs::directory_iterator(folder / "points")) {
-        written[entry.path()] = entry.last_write_time();
+        if (entry.path().extension() == ".pack") {
+          std::ofstream(entry.path(), std::ios::app) << "job 5000 0 ok 000003\nhalf a poi";
+        }
       }
-      std::ofstream(folder / "points/000003.json.tmp1") << "half a poi";
     }
-    const Outcome resumed = run_epsim(dir, job + folder.filename().string());
+    const Outcome resumed = run_epsim(dir, loud + folder.filename().string());
     REQUIRE_MESSAGE(resumed.exit_code == 0, resumed.err);
+    const std::string told = std::to_string(finished) + " points were finished before";
+    CHECK_MESSAGE((resumed.err.find(told) != std::string::npos) == (finished > 0), resumed.err);
     CHECK(contents(folder) == whole);
-    for (const auto& [file, time] : written) {
-      if (file.extension() == ".json") {
-        CHECK(fs::last_write_time(file) == time);
-      }
-    }
   }
 }
 
@@ -89,7 +90,7 @@ TEST_CASE("sweep: goes on only with the inputs it began with") {
   std::ofstream(dir / "out/sweep.json") << manifest.dump();
   const Outcome rebuilt = run_epsim(dir, job + "--vary cluster.nodes=1,2");
   CHECK(rebuilt.exit_code == 2);
-  CHECK(rebuilt.err.find("program_hash") != std::string::npos);
+  CHECK(rebuilt.err.find("of another build of epsim (program_hash 0000000000000000;") != std::string::npos);
 }
 
 TEST_CASE("sweep: a file that a point read must not change, and a damaged point is run again") {
@@ -101,7 +102,9 @@ TEST_CASE("sweep: a file that a point read must not change, and a damaged point 
   const Outcome first = run_epsim(dir, job);
   REQUIRE_MESSAGE(first.exit_code == 0, first.err, first.out);
   const auto before = contents(dir / "out");
-  std::ofstream(dir / "out/points/000001.json") << "{\"format\": 1, \"poi";
+  std::string pack = slurp(dir / "out/points.pack");
+  pack[pack.find("requests_per_s")] = '?';  // of point 0
+  std::ofstream(dir / "out/points.pack") << pack;
   CHECK(run_epsim(dir, job).exit_code == 0);
   CHECK(contents(dir / "out") == before);
   std::ofstream(dir / "r.csv", std::ios::app) << "1,700,7\n";
@@ -111,17 +114,110 @@ TEST_CASE("sweep: a file that a point read must not change, and a damaged point 
   CHECK(changed.err.find("has changed since point 0") != std::string::npos);
 }
 
-TEST_CASE("sweep: two processes do not share a folder") {
+TEST_CASE("sweep: processes that start together share the points, and leave what one leaves") {
   const TempDir dir;
-  const std::string job = "sweep " + small_scenario() + " -q --vary seed=1,2 -o out ";
-  REQUIRE(run_epsim(dir, job).exit_code == 0);
-  const int held = open((dir / "out").c_str(), O_RDONLY | O_DIRECTORY);
-  REQUIRE(flock(held, LOCK_EX) == 0);
-  for (const char* more : {"", "--overwrite"}) {
-    const Outcome done = run_epsim(dir, job + more);
-    CHECK(done.exit_code == 2);
-    CHECK(done.err.find("another process works on this sweep") != std::string::npos);
+  const std::string job = kSweepJob + "--set requests.count=80 --threads 1 -o ";
+  REQUIRE(run_epsim(dir, job + "whole").exit_code == 0);
+  std::vector<pid_t> processes;
+  for (int i = 0; i < 3; ++i) {
+    processes.push_back(start_epsim(dir, job + "shared"));
   }
-  close(held);
-  CHECK(run_epsim(dir, job).exit_code == 0);
+  for (const pid_t process : processes) {
+    CHECK(end_of(process) == 0);
+  }
+  CHECK(contents(dir / "shared") == contents(dir / "whole"));
+  CHECK(finished_parts(dir / "shared/points") == 12);  // each once
+}
+
+TEST_CASE("sweep: what a killed process was at is taken over by one that is at work") {
+  const TempDir dir;
+  const std::string job = kSweepJob + "--set requests.count=80 --threads 1 -o ";
+  REQUIRE(run_epsim(dir, job + "whole").exit_code == 0);
+  const pid_t first = start_epsim(dir, job + "shared");
+  while (finished_parts(dir / "shared/points") < 2) {
+    usleep(200);
+  }
+  const pid_t second = start_epsim(dir, job + "shared");
+  while (finished_parts(dir / "shared/points") < 5) {
+    usleep(200);
+  }
+  kill(first, SIGKILL);
+  end_of(first);
+  CHECK(end_of(second) == 0);
+  CHECK(contents(dir / "shared") == contents(dir / "whole"));
+}
+
+TEST_CASE("sweep: while a process is at work nothing takes its folder away") {
+  const TempDir dir;
+  const std::string job = "sweep " + small_scenario() + " -q --threads 1 --vary seed=1,2,3,4,5,6 -o out ";
+  const pid_t at_work = start_epsim(dir, job + "--set requests.count=2000");
+  while (finished_parts(dir / "out/points") < 1) {
+    usleep(200);
+  }
+  kill(at_work, SIGSTOP);
+  const Outcome refused = run_epsim(dir, job + "--set requests.count=2000 --overwrite");
+  CHECK(refused.exit_code == 2);
+  CHECK_MESSAGE(refused.err.find(", process " + std::to_string(at_work) + ")") != std::string::npos, refused.err);
+  kill(at_work, SIGCONT);
+  CHECK(end_of(at_work) == 0);
+}
+
+TEST_CASE("sweep: parts of it in any order, and the command without --shard gathers them") {
+  const TempDir dir;
+  const std::string job = kSweepJob + "--set requests.count=80 -o ";
+  REQUIRE(run_epsim(dir, job + "whole").exit_code == 0);
+  for (const char* part : {"3/3", "1/3", "2/3", "2/3"}) {
+    const Outcome done = run_epsim(dir, job + "out --shard " + part);
+    CHECK(done.exit_code == 0);
+    CHECK(done.out.find(std::string("part ") + part[0] + " of 3 is finished") != std::string::npos);
+    CHECK_FALSE(fs::exists(dir / "out/results.csv"));
+  }
+  CHECK(finished_parts(dir / "out/points") == 12);
+  std::string loud = job;
+  loud.erase(loud.find(" -q"), 3);
+  CHECK(run_epsim(dir, loud + "out").err.find("12 points were finished before") != std::string::npos);
+  CHECK(contents(dir / "out") == contents(dir / "whole"));
+  // A part that was not run is made up for.
+  CHECK(run_epsim(dir, job + "late --shard 1/2").exit_code == 0);
+  CHECK(run_epsim(dir, job + "late").exit_code == 0);
+  CHECK(contents(dir / "late") == contents(dir / "whole"));
+}
+
+TEST_CASE("sweep: parts that do not exist, and inputs that differ between parts, are refused") {
+  const TempDir dir;
+  std::ofstream(dir / "own.yaml") << slurp(epsim::test::data_dir() / "small.yaml");
+  const std::string job = "sweep own.yaml -q --vary cluster.nodes=1,2 ";
+  const auto refused = [&](const std::string& arguments, const std::string& says) {
+    const Outcome done = run_epsim(dir, job + arguments);
+    CHECK(done.exit_code == 2);
+    CHECK_MESSAGE(done.err.find(says) != std::string::npos, done.err, " does not say ", says);
+  };
+  refused("--shard 0/2 -o out", "there is no part 0 of 2");
+  refused("--shard 3/2 -o out", "there is no part 3 of 2");
+  refused("--shard 1of2 -o out", "write i/n, as in 3/8");
+  refused("--shard 1/2x -o out", "write i/n");
+  refused("--shard 1/2", "name the folder that all parts share");
+  CHECK_FALSE(fs::exists(dir / "out"));
+  REQUIRE(run_epsim(dir, job + "-o out --shard 1/2").exit_code == 0);
+  const auto before = contents(dir / "out");
+  std::ofstream(dir / "own.yaml", std::ios::app) << "# changed\n";
+  refused("-o out --shard 2/2", "scenario_hash was");
+  CHECK(contents(dir / "out") == before);
+}
+
+TEST_CASE("sweep: a disk that takes no more is named, and the same command goes on once it does") {
+  const TempDir dir;
+  const std::string job = kSweepJob + "--set requests.count=80 -o ";
+  REQUIRE(run_epsim(dir, job + "whole").exit_code == 0);
+  // No file may grow beyond 20 KiB (40 blocks), as on a full disk: the error is EFBIG.
+  const std::string command = "cd '" + dir.path().string() +
+                              "' && trap '' XFSZ && ulimit -f 40 && '" EPSIM_BINARY "' " + job +
+                              "out >/dev/null 2>stderr.txt";
+  CHECK(WEXITSTATUS(std::system(command.c_str())) == 1);
+  const std::string err = slurp(dir / "stderr.txt");
+  CHECK_MESSAGE(err.find("cannot be written: File too large") != std::string::npos, err);
+  CHECK(err.find("the same command goes on from there") != std::string::npos);
+  CHECK(finished_parts(dir / "out/points") > 0);
+  CHECK(run_epsim(dir, job + "out").exit_code == 0);
+  CHECK(contents(dir / "out") == contents(dir / "whole"));
 }

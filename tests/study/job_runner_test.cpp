@@ -132,17 +132,6 @@ TEST_CASE("a stop keeps what is finished and lets no further job begin") {
   CHECK(JobRunner<int>(keys_of(5), kept_in(&store)).left() == runner.left());
 }
 
-TEST_CASE("a result that is not to be kept is not") {
-  const TempDir dir;
-  const JobStore store(dir / "out", kKind, "{}", false);
-  KeptAs<int> kept = kept_in(&store);
-  kept.write = [](const int& result) { return result == 1 ? std::nullopt : std::optional(std::to_string(result)); };
-  JobRunner<int> runner(keys_of(3), kept);
-  runner.run(all_jobs(3), {}, [](std::size_t i, const Abandoned&) { return static_cast<int>(i); });
-  CHECK(runner.left().empty());
-  CHECK(JobRunner<int>(keys_of(3), kept).left() == std::vector<std::size_t>{1});
-}
-
 TEST_CASE("a folder goes on with the inputs it was made from alone") {
   const TempDir dir;
   { const JobStore made(dir / "out", kKind, "{\"seed\": 1}", false); }
@@ -150,9 +139,13 @@ TEST_CASE("a folder goes on with the inputs it was made from alone") {
   CHECK_FALSE(holds_study(dir / "out", kKind, "{\"seed\": 2}"));
   const InputError other = error_of<InputError>([&] { JobStore(dir / "out", kKind, "{\"seed\": 2}", false); });
   test::check_contains(other.what(), {"a test study with other inputs", "seed was 1 and is 2", "--overwrite"});
+  const InputError build =
+      error_of<InputError>([&] { JobStore(dir / "out", kKind, "{\"seed\": 1, \"program_hash\": \"b\"}", false); });
+  test::check_contains(build.what(), {"a test study of another build of epsim (program_hash absent; this one is b)"});
   const JobStore held(dir / "out", kKind, "{\"seed\": 1}", false);
-  const InputError busy = error_of<InputError>([&] { JobStore(dir / "out", kKind, "{\"seed\": 1}", false); });
-  test::check_contains(busy.what(), {"another process works on this test study"});
+  CHECK(held.claim("job-0"));
+  const InputError busy = error_of<InputError>([&] { JobStore(dir / "out", kKind, "{\"seed\": 1}", true); });
+  test::check_contains(busy.what(), {"another process works on this test study (", "--overwrite is refused"});
 }
 
 // The study of the test below: three jobs on two threads, each a while.
@@ -164,6 +157,18 @@ void run_study(const std::filesystem::path& folder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return static_cast<int>(i);
   });
+  store.finish();
+}
+
+// Whether some process has finished the job.
+bool ran(const std::filesystem::path& folder, const std::string& key) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (entry.path().extension() == ".pack" && read_file(entry.path()).find(" " + key + "\n") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
 }
 
 TEST_CASE("killed in the middle and run again, a study leaves the same bytes") {
@@ -175,13 +180,17 @@ TEST_CASE("killed in the middle and run again, a study leaves the same bytes") {
     run_study(dir / "killed");
     _exit(0);
   }
-  while (!std::filesystem::exists(dir / "killed/jobs/job-2.json")) {
+  while (!ran(dir / "killed/jobs", "job-2")) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   kill(child, SIGKILL);
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
-  std::ofstream(dir / "killed/jobs/job-5.json.tmp1") << "hal";  // as a kill leaves it in the middle of a write
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "killed/jobs")) {
+    if (entry.path().extension() == ".pack") {
+      std::ofstream(entry.path(), std::ios::app) << "job 1 0 - job";  // as a kill leaves it in the middle of a write
+    }
+  }
   run_study(dir / "killed");
   CHECK(contents(dir / "killed") == contents(dir / "whole"));
 }

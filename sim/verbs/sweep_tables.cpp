@@ -1,0 +1,243 @@
+#include "sim/verbs/sweep_tables.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <optional>
+#include <set>
+
+#include "sim/report/csv_table.h"
+#include "sim/verbs/sweep_seeds.h"
+#include "sim/verbs/sweep_winners.h"
+#include "traces/format/hdf5_file.h"
+
+namespace epsim {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kRowsAtOnce = 4096;  // of a column of results.h5
+
+// One table on its way to disk: NAME.csv row by row, its group of results.h5 in blocks of rows.
+class TableFiles {
+ public:
+  TableFiles(const fs::path& folder, const ResultTable& layout, Hdf5File& file)
+      : layout_(layout), file_(file), target_(folder / (layout.name + ".csv")), temporary_(target_) {
+    temporary_ += fmt::format(".tmp{}-{}", getpid(), host_name());
+    out_.open(temporary_, std::ios::binary | std::ios::trunc);
+    std::vector<std::string> names;
+    for (const ResultColumn& column : layout.columns) {
+      names.push_back(column.name);
+      numbers_.emplace_back(column.text ? std::nullopt
+                                        : std::optional(file.create_dataset(name_of(column), Hdf5Type::kF64, {})));
+    }
+    csv_.emplace(out_, names);
+    texts_.resize(names.size());
+    block_.resize(names.size());
+  }
+
+  void add(const std::vector<Cell>& row) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      csv_->text(text_of(row[c]));
+      if (numbers_[c]) {
+        block_[c].push_back(number_of(row[c]));
+      } else {
+        texts_[c].push_back(text_of(row[c]));
+      }
+    }
+    csv_->end_row();
+    if (++rows_ % kRowsAtOnce == 0) {
+      write_block();
+    }
+  }
+
+  void finish() {
+    write_block();
+    for (std::size_t c = 0; c < texts_.size(); ++c) {
+      if (!numbers_[c]) {
+        file_.write_texts(name_of(layout_.columns[c]), texts_[c]);
+      }
+    }
+    csv_.reset();
+    out_.close();
+    std::error_code failed;
+    if (out_) {
+      fs::rename(temporary_, target_, failed);
+    }
+    if (!out_ || failed) {
+      fs::remove(temporary_, failed);
+      throw RunFailed(target_.string() + ": cannot be written; is the disk full, or the folder read-only?");
+    }
+  }
+
+ private:
+  std::string name_of(const ResultColumn& column) const { return layout_.name + "/" + column.name; }
+  void write_block() {
+    for (std::size_t c = 0; c < numbers_.size(); ++c) {
+      if (numbers_[c]) {
+        numbers_[c]->append<double>(block_[c]);
+        block_[c].clear();
+      }
+    }
+  }
+
+  const ResultTable& layout_;
+  Hdf5File& file_;
+  fs::path target_, temporary_;
+  std::ofstream out_;
+  std::optional<CsvTable> csv_;
+  std::vector<std::optional<Hdf5Dataset>> numbers_;
+  std::vector<std::vector<double>> block_;
+  std::vector<std::vector<std::string>> texts_;  // written as a whole: all have the length of the longest
+  std::size_t rows_ = 0;
+};
+
+// What is shown of a table: `columns` of it.
+struct ShownTable {
+  ResultTable table;
+  std::vector<std::size_t> columns;
+  void add(const std::vector<Cell>& row) {
+    std::vector<Cell>& out = table.rows.emplace_back();
+    for (const std::size_t c : columns) {
+      out.push_back(row[c]);
+    }
+  }
+};
+
+ShownTable shown_of(const ResultTable& layout, std::size_t lead, const std::vector<std::string>& shown) {
+  ShownTable out{{layout.name, {}, {}}, {}};
+  for (std::size_t c = 0; c < layout.columns.size(); ++c) {
+    const std::string& name = layout.columns[c].name;
+    if (c < lead || shown.empty() || std::find(shown.begin(), shown.end(), name) != shown.end()) {
+      out.table.columns.push_back(layout.columns[c]);
+      out.columns.push_back(c);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string key_of_point(std::size_t index) { return fmt::format("{:06}", index); }
+
+SweepPoint load_point(const JobStore& store, std::size_t index) {
+  const std::optional<std::string> text = store.load(key_of_point(index));
+  std::optional<SweepPoint> point = text ? stored_point(*text) : std::nullopt;
+  if (!point) {
+    throw RunFailed(
+        fmt::format("{}: point {} is damaged; the same command runs it again.", store.path().string(), index));
+  }
+  return *std::move(point);
+}
+
+SweepTables::SweepTables(const SweepRequest& request, const JobStore& store) : request_(request), store_(store) {
+  const std::vector<ResultColumn> lead = lead_columns(request);
+  layout_ = {{"results", lead, {}}};
+  layout_.front().columns.push_back({std::string(kErrorColumn), true});
+  std::set<std::string> seen;  // points of one label have the same columns
+  for (std::size_t i = 0; i < count_points(request); ++i) {
+    if (!seen.insert(store.label_of(key_of_point(i))).second) {
+      continue;
+    }
+    for (const ResultTable& table : load_point(store, i).tables) {
+      auto all =
+          std::find_if(layout_.begin(), layout_.end(), [&](const ResultTable& t) { return t.name == table.name; });
+      if (all == layout_.end()) {
+        all = layout_.insert(layout_.end(), {table.name, lead, {}});
+      }
+      append_rows(*all, std::vector<Cell>(lead.size() + (table.name == "results" ? 1 : 0)),
+                  {table.name, table.columns, {}});
+    }
+  }
+}
+
+std::vector<std::pair<std::size_t, std::vector<Cell>>> SweepTables::rows_of(const SweepPoint& point) const {
+  std::vector<std::pair<std::size_t, std::vector<Cell>>> out;
+  const std::vector<Cell> lead = lead_cells(request_, point);
+  for (std::size_t t = 0; t < layout_.size(); ++t) {
+    const auto own = std::find_if(point.tables.begin(), point.tables.end(),
+                                  [&](const ResultTable& table) { return table.name == layout_[t].name; });
+    std::vector<Cell> cells = lead;
+    if (t == 0) {
+      cells.emplace_back(point.error);
+    } else if (own == point.tables.end()) {
+      continue;
+    }
+    ResultTable rows{layout_[t].name, layout_[t].columns, {}};
+    append_rows(rows, cells, own != point.tables.end() ? *own : ResultTable{"results", {}, {{}}});
+    for (std::vector<Cell>& row : rows.rows) {
+      out.emplace_back(t, std::move(row));
+    }
+  }
+  return out;
+}
+
+void SweepTables::each(const std::function<void(std::size_t, std::vector<Cell>)>& row) const {
+  for (std::size_t i = 0; i < count_points(request_); ++i) {
+    for (auto& [table, cells] : rows_of(load_point(store_, i))) {
+      row(table, std::move(cells));
+    }
+  }
+}
+
+std::vector<Cell> SweepTables::result_of(std::size_t point) const {
+  return rows_of(load_point(store_, point)).front().second;
+}
+
+std::vector<ResultTable> write_sweep_tables(const SweepRequest& request, const JobStore& store,
+                                            const std::string& manifest, const std::vector<std::string>& shown) {
+  const SweepTables tables(request, store);
+  const std::size_t lead = lead_columns(request).size();
+  const fs::path target = store.path() / "results.h5";
+  fs::path temporary = target;
+  temporary += fmt::format(".tmp{}-{}", getpid(), host_name());
+  Hdf5File file = Hdf5File::create(temporary);
+  file.set_text("sweep", manifest);
+  std::deque<TableFiles> files;
+  std::vector<ShownTable> out;
+  for (const ResultTable& layout : tables.layout()) {
+    files.emplace_back(store.path(), layout, file);
+    out.push_back(shown_of(layout, lead + (layout.name == "results" ? 1 : 0), shown));
+  }
+  tables.each([&](std::size_t table, const std::vector<Cell>& row) {
+    files[table].add(row);
+    out[table].add(row);
+  });
+  const std::optional<ResultTable> intervals = intervals_layout(request);
+  if (intervals) {
+    files.emplace_back(store.path(), *intervals, file);
+    out.push_back(shown_of(*intervals, intervals->columns.size(), shown));
+    const std::size_t figure = lead - 2;
+    const auto result_of = [&](std::size_t point) { return tables.result_of(point); };
+    each_interval(request, tables.layout().front().columns, result_of, [&](const std::vector<Cell>& row) {
+      files.back().add(row);
+      if (shown.empty() || std::find(shown.begin(), shown.end(), text_of(row[figure])) != shown.end()) {
+        out.back().add(row);
+      }
+    });
+  }
+  std::optional<ResultTable> won;
+  if (const std::optional<WinnerMap> winners = winners_of(request, out.front().table)) {
+    won = winner_table(*winners);
+    write_file_atomically(store.path() / "winners.svg", winner_svg(*winners, *won));
+    files.emplace_back(store.path(), *won, file);
+    for (const std::vector<Cell>& row : won->rows) {
+      files.back().add(row);
+    }
+    out.push_back({*won, {}});
+  }
+  for (TableFiles& one : files) {
+    one.finish();
+  }
+  file.close();
+  fs::rename(temporary, target);
+  std::vector<ResultTable> result;
+  std::transform(out.begin(), out.end(), std::back_inserter(result), [](ShownTable& t) { return std::move(t.table); });
+  return result;
+}
+
+}  // namespace epsim
