@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;  // keeps the order of insertion; writes Na
 
 constexpr int kSummaryFormat = 1;  // raised when a key changes its meaning or goes away
 
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string document_text(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 Json value_of(const RunSummary& run, const Metric& m) {
   const double number = run.numbers[m.index];
@@ -152,7 +152,7 @@ Json document_of(int format, const RunInfo& info) {
 std::string summary_json(const RunSummary& run, const RunInfo& info) {
   Json out = document_of(kSummaryFormat, info);
   put_figures(out, run, false);
-  return text_of(out);
+  return document_text(out);
 }
 
 std::string comparison_json(const Comparison& runs, const RunInfo& info) {
@@ -176,7 +176,7 @@ std::string comparison_json(const Comparison& runs, const RunInfo& info) {
     out["gain_split"] = gain_split_json(splits);
   }
   out["conclusions"] = conclusions(runs);
-  return text_of(out);
+  return document_text(out);
 }
 
 }  // namespace epsim
