@@ -62,7 +62,7 @@ OwnPrice parse_price(const std::string& text) {
   return out;
 }
 
-std::optional<NodePower> node_power(const NodeSpec& node) {
+std::optional<NodePower> node_power(const NodeSpec& node, std::optional<double> own_pue) {
   ConfigReader power = cost_document().root().section("power");
   ConfigReader gpus = power.section("gpus");
   if (!gpus.has(node.gpu.name)) {
@@ -76,7 +76,8 @@ std::optional<NodePower> node_power(const NodeSpec& node) {
   ConfigReader shared = power.section("node");
   const double tdp = gpu.required<double>("tdp_watts") * node.gpus, part = node.gpus / kNodeGpus;
   const double always = (shared.required<double>("fixed_watts") + shared.required<double>("network_watts")) * part;
-  const double fans = shared.required<double>("fans_watts") * part, pue = shared.required<double>("pue");
+  const double fans = shared.required<double>("fans_watts") * part,
+               pue = own_pue.value_or(shared.required<double>("pue"));
   const double idle = shared.required<double>("idle_share");
   return NodePower{pue * (always + idle * tdp), pue * (always + fans + tdp),
                    source + "; " + shared.required<std::string>("source")};

@@ -36,6 +36,7 @@ struct NodePower {
   std::string source;
   double watts(double use) const { return idle_watts + (busy_watts - idle_watts) * use; }
 };
-std::optional<NodePower> node_power(const NodeSpec& node);
+// `pue`: in place of that of the file, except for racks whose figure includes it.
+std::optional<NodePower> node_power(const NodeSpec& node, std::optional<double> pue = {});
 
 }  // namespace epsim

@@ -10,6 +10,7 @@
 #include "sim/app/shared_study.h"
 #include "sim/core/files.h"
 #include "sim/report/capacity_report.h"
+#include "sim/report/capacity_words.h"
 #include "sim/report/format.h"
 #include "sim/study/job_runner.h"
 #include "sim/verbs/capacity_folder.h"
@@ -30,7 +31,8 @@ void print_answer(const std::string& progress, const CapacityDesign& design, int
                                  ? "requests alone"
                                  : fmt::format("{} instance{} at {:.4g}/s, {} requests", instances,
                                                instances == 1 ? "" : "s", a.point.offered, a.point.requests);
-    std::cerr << progress << fmt::format("{}: {}: TTFT p99 {} ms, TPOT p99 {} ms, {}\n", printable(name_of(design)), load,
+    std::cerr << progress
+              << fmt::format("{}: {}: TTFT p99 {} ms, TPOT p99 {} ms, {}\n", printable(name_of(design)), load,
                              rounded(a.point.ttft_s.p99 * 1e3), rounded(a.point.tpot_s.p99 * 1e3),
                              a.point.slo.holds ? "holds" : "fails");
   }
@@ -131,9 +133,9 @@ void add_capacity_options(po::options_description& options) {
   options.add_options()("model", word(), "epsim list models, or a Hugging Face config.json")(
       "rate", word(), "requests/s to serve, as in 20/s")(
       "concurrency", word(), "requests in flight in its place: a rate by how long the SLO lets each take")(
-      "times", word(), "the rate, or a trace's, times this")(
-      "input-tokens", word(), "of each request")("output-tokens", word(), "of each request")(
-      "growth", word(), "share by which demand may grow, as in 0.3; default 0")(
+      "times", word(), "the rate, or a trace's, times this")("input-tokens", word(), "of each request")(
+      "output-tokens", word(), "of each request")("growth", word(),
+                                                  "share by which demand may grow, as in 0.3; default 0")(
       "spare", word(), "instances of each pool that may fail with the SLO still held; default 0")(
       "slo", word(), "as for epsim goodput: 'ttft.p99<2s,tpot.p99<50ms'")("ttft", word(),
                                                                           "p99=2s, mean=1s, or 2s: a "
@@ -141,10 +143,12 @@ void add_capacity_options(po::options_description& options) {
       "tpot", word(), "likewise, for the gap between tokens")("e2e", word(),
                                                               "likewise, for "
                                                               "whole requests")(
-      "budget", word(), "the most that nodes may cost, as in 400usd/h")(
-      "power", word(), "the most that nodes may draw, as in 200kW")("price", words(), "NODE=31.6usd/h; repeatable")(
+      "budget", word(), "the most that nodes may cost, as in 400usd/h")("power", word(),
+                                                                        "the most that nodes may draw, as in 200kW")(
+      "price", words(), "NODE=31.6usd/h, or a file with one on each line; repeatable")(
       "terms", word(), "of prices: on_demand (default), capacity_block, 1y, 3y, ownership")(
       "kwh", word(), "price of power on top, as in 0.12usd/kWh; default 0")(
+      "pue", word(), "power drawn by the site over that of its nodes; default 1.3")(
       "seeds", word(), "under which the recommended deployment's highest rate is searched; default 3")(
       "quick", po::bool_switch(), "fewer designs and shorter runs, for a first answer");
   po::options_description space("what is searched");
@@ -152,8 +156,8 @@ void add_capacity_options(po::options_description& options) {
       "sizes", word(), "nodes of an instance; default 1,2,4,8")(
       "attention-tp", word(), "GPUs of an attention DP rank; default 1,8")("engines", word(), "default sglang")(
       "dtypes", word(), "of weights; default auto: fp8 where the GPU has it")(
-      "modes", word(), "together, apart (prefill and decode); default both")("policies", word(),
-                                                                             "default contiguous,base,eplb,craft")(
+      "modes", word(), "together, apart (prefill and decode); default both")(
+      "policies", word(), "default contiguous,base,eplb,craft; craft:8 sets copies")(
       "vary", words(), "key=a,b of the scenario, as for epsim sweep; repeatable")("max-nodes", word(), "default 128");
   options.add(space);
 }

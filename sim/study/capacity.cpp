@@ -1,11 +1,13 @@
 #include "sim/study/capacity.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
 #include <iterator>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "sim/cluster/prepare.h"
@@ -16,12 +18,10 @@
 namespace epsim {
 namespace {
 
-constexpr int kMostGrowth = 8;  // instances that a whole deployment may need more than its parts
-
 // What one kind of node gives.
 struct NodeResult {
   std::vector<CapacityRow> rows;
-  std::vector<CapacityOption> options;
+  std::vector<CapacityOption> options, close;
 };
 
 std::vector<CapacityDesign> layouts_of(const CapacityQuestion& question, const std::string& node, InstanceRole role) {
@@ -31,22 +31,26 @@ std::vector<CapacityDesign> layouts_of(const CapacityQuestion& question, const s
   return out;
 }
 
-void append(std::vector<CapacityRow>& all, std::vector<CapacityRow> rows) {
-  std::move(rows.begin(), rows.end(), std::back_inserter(all));
+template <class T>
+void append(std::vector<T>& all, std::vector<T> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-void search_whole(CapacityRuns& runs, const CapacityQuestion& question, const std::string& node, NodeResult& out) {
-  ChainResult chain = CapacityChain(runs, question, {question.most_nodes, "the most nodes"})
+void search_whole(CapacityRuns& runs, const std::string& node, NodeResult& out) {
+  const CapacityQuestion& question = runs.question();
+  ChainResult chain = CapacityChain(runs, {question.most_nodes, "the most nodes"})
                           .search(layouts_of(question, node, InstanceRole::kWhole), question.policies);
   append(out.rows, std::move(chain.rows));
+  append(out.close, std::move(chain.close));
   if (chain.best) {
-    out.options.push_back({{*chain.best}, question.spare, chain.alone, chain.answer, {}, 0, {}});
+    out.options.push_back({{*chain.best}, question.spare, chain.alone, chain.answer, {}, {}});
   }
 }
 
 // A deployment runs one policy, so the prefill instances are counted for each, and the decode ones beside them;
 // likewise for what else all of its instances share.
-void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const std::string& node, NodeResult& out) {
+void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) {
+  const CapacityQuestion& question = runs.question();
   const std::vector<CapacityDesign> prefill = layouts_of(question, node, InstanceRole::kPrefill);
   const std::vector<CapacityDesign> decode = layouts_of(question, node, InstanceRole::kDecode);
   if (prefill.empty() || decode.empty()) {
@@ -63,7 +67,7 @@ void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const st
     const auto alike = std::stable_partition(rest.begin(), rest.end(),
                                              [&](const CapacityDesign& d) { return !go_together(d, first); });
     for (const std::string& policy : question.policies) {
-      ChainResult chain = CapacityChain(runs, question, {limit.nodes - 1, limit.words}).search({alike, rest.end()}, {policy});
+      ChainResult chain = CapacityChain(runs, {limit.nodes - 1, limit.words}).search({alike, rest.end()}, {policy});
       append(out.rows, std::move(chain.rows));
       if (chain.best) {
         feeders.push_back(*chain.best);
@@ -71,13 +75,14 @@ void search_apart(CapacityRuns& runs, const CapacityQuestion& question, const st
     }
     rest.erase(alike, rest.end());
   }
-  ChainResult chain = CapacityChain(runs, question, limit, feeders).search(decode, question.policies);
+  ChainResult chain = CapacityChain(runs, limit, feeders).search(decode, question.policies);
   append(out.rows, std::move(chain.rows));
+  append(out.close, std::move(chain.close));
   if (chain.best) {
     const auto feeder = std::find_if(feeders.begin(), feeders.end(), [&](const CapacityPool& pool) {
       return pool.design.policy == chain.best->design.policy && go_together(pool.design, chain.best->design);
     });
-    out.options.push_back({{*feeder, *chain.best}, question.spare, chain.alone, chain.answer, {}, 0, {}});
+    out.options.push_back({{*feeder, *chain.best}, question.spare, chain.alone, chain.answer, {}, {}});
   }
 }
 
@@ -127,29 +132,51 @@ double times_missed(const CapacityAnswer& answer) {
   return excess > 0 ? excess : std::numeric_limits<double>::infinity();
 }
 
-// Growth of the demand. Where loads are epsim init's, another skew of them, too, with plans from those that were
-// expected: the hottest expert's excess over the mean half again as large, and none.
-std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question) {
+// Every node of every instance at such a share of its speed.
+std::string all_at_speed(const std::vector<CapacityPool>& pools, double speed) {
+  std::vector<std::string> faults;
+  int instance = 0;
+  for (const CapacityPool& pool : pools) {
+    for (int i = 0; i < pool.instances; ++i, ++instance) {
+      for (int node = 0; node < pool.design.nodes; ++node) {
+        faults.push_back(
+            fmt::format("{{at: 0s, instance: {}, node: {}, speed: {}, link_speed: {}}}", instance, node, speed, speed));
+      }
+    }
+  }
+  return fmt::format("faults=[{}]", fmt::join(faults, ", "));
+}
+
+// Growth of the demand, an instance less, slower steps. Where loads are epsim init's, another skew of them, too, with
+// plans from those that were expected: the hottest expert's excess over the mean half again as large, and none.
+std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const std::vector<CapacityPool>& one,
+                                        int instances) {
   std::vector<CapacityWhatIf> out;
   for (const double growth : {0.1, 0.2, 0.3, 0.5, 0.75, 1.0}) {
-    out.push_back({fmt::format("demand +{:.0f} %", 100 * growth), growth, "", {}});
+    out.push_back({fmt::format("demand +{:.0f} %", 100 * growth), growth, instances, "", {}});
   }
+  if (instances > 1) {
+    out.push_back({"an instance lost", 0, instances - 1, "", {}});
+  }
+  out.push_back({std::string(kSlower), 0, instances, all_at_speed(one, 1 / (1 + kStepError)), {}});
   const bool own = std::any_of(question.settings.begin(), question.settings.end(),
                                [](const std::string& setting) { return setting.starts_with("loads"); });
   if (!own) {  // 1.5 and 4 times the mean
-    out.push_back({"experts half again as skewed", 0, "loads={kind: skew, low: 1.75, high: 5.5, high_share: 0.3}", {}});
-    out.push_back({"experts loaded evenly", 0, "loads={kind: uniform}", {}});
+    out.push_back({"experts half again as skewed",
+                   0,
+                   instances,
+                   "loads={kind: skew, low: 1.75, high: 5.5, high_share: 0.3}",
+                   {}});
+    out.push_back({"experts loaded evenly", 0, instances, "loads={kind: uniform}", {}});
   }
   return out;
 }
 
-// The pool that what fails first asks to grow: prefill instances for prompts, decode ones for the rest.
-CapacityPool& short_pool(const CapacityQuestion& question, const CapacityAnswer& answer,
-                         std::vector<CapacityPool>& pools) {
-  const LoadPoint& p = answer.point;
-  const bool prompts = p.slo.excess > 0 &&
-                       question.options.slo.terms[static_cast<std::size_t>(p.slo.limit)].metric == LatencyMetric::kTtft;
-  return prompts ? pools.front() : pools.back();
+// Whether a whole deployment fails for its prefill instances, by their prompts.
+bool short_of_prefill(const CapacityQuestion& question, const CapacityOption& option) {
+  const SloScore& score = option.whole->point.slo;
+  return option.pools.size() > 1 && score.excess > 0 &&
+         question.options.slo.terms[static_cast<std::size_t>(score.limit)].metric == LatencyMetric::kTtft;
 }
 
 }  // namespace
@@ -185,7 +212,10 @@ std::set<std::filesystem::path> input_files_of(const CapacityQuestion& question)
   return out;
 }
 
-CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control) {
+namespace {
+
+CapacityStudy search_with(CapacityRuns& runs) {
+  const CapacityQuestion& question = runs.question();
   check_values(question);
   std::vector<std::string> nodes;
   for (const CapacityDesign& layout : question.layouts) {
@@ -193,12 +223,12 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
       nodes.push_back(layout.node);
     }
   }
-  CapacityRuns runs(question, control);
   std::vector<NodeResult> results(nodes.size());
-  const Shard shard = control.store != nullptr ? control.store->shard() : Shard{};
-  run_jobs(jobs_of(shard, results.size()), {.stop = control.stop}, [&](std::size_t i, const Abandoned&) {
-    search_whole(runs, question, nodes[i], results[i]);
-    search_apart(runs, question, nodes[i], results[i]);
+  const JobStore* store = runs.control().store;
+  const Shard shard = store != nullptr ? store->shard() : Shard{};
+  run_jobs(jobs_of(shard, results.size()), {.stop = runs.control().stop}, [&](std::size_t i, const Abandoned&) {
+    search_whole(runs, nodes[i], results[i]);
+    search_apart(runs, nodes[i], results[i]);
   });
   if (!shard.whole()) {
     throw ShardFinished();
@@ -206,7 +236,15 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
   CapacityStudy out;
   for (NodeResult& result : results) {
     append(out.rows, std::move(result.rows));
-    std::move(result.options.begin(), result.options.end(), std::back_inserter(out.options));
+    append(out.options, std::move(result.options));
+    append(out.close, std::move(result.close));
+  }
+  for (auto* deployments : {&out.options, &out.close}) {
+    for (CapacityOption& option : *deployments) {
+      if (const CapacityAnswer* whole = runs.whole(option.pools)) {
+        option.whole = *whole;
+      }
+    }
   }
   if (out.options.empty()) {
     out.nearest = nearest_of(out.rows);
@@ -215,95 +253,117 @@ CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityCo
   return out;
 }
 
-void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option) {
-  CapacityRuns runs(question, control);
-  const auto whole = [&](const std::vector<CapacityPool>& pools) {
-    return runs.ask(pools, question.rate, option.alone, AskedFor::kDeployment);
+// What is to be run as a whole next: what is cheapest, and all that misses narrowly and would cost less.
+std::vector<CapacityOption> to_check(const CapacityPlan& plan) {
+  std::vector<CapacityOption> out;
+  const auto cost = [&](const CapacityOption& option) {
+    const CapacityCost c = cost_of(option, plan.rate, plan.prices);
+    return std::tuple(!c.price, c.usd_per_hour, c.nodes);
   };
-  option.whole = whole(option.pools);
-  for (; !holds(*option.whole) && option.whole->refused.empty() && option.grown < kMostGrowth; ++option.grown) {
-    ++short_pool(question, *option.whole, option.pools).instances;
-    option.whole = whole(option.pools);
+  if (plan.feasible && !plan.study.options[plan.order.front()].whole) {
+    out.push_back(plan.study.options[plan.order.front()]);
   }
-  // A router smooths what arrives at each, so that fewer may do than one at its share tells.
-  for (bool fewer = holds(*option.whole) && option.grown <= 0; fewer;) {
-    fewer = false;
-    for (std::size_t i = 0; i < option.pools.size() && !fewer; ++i) {
-      std::vector<CapacityPool> pools = option.pools;
-      if (--pools[i].instances == 0) {
-        continue;
-      }
-      const CapacityAnswer answer = whole(pools);
-      if (holds(answer)) {
-        fewer = true;
-        option.pools = pools;
-        option.whole = answer;
-        --option.grown;
-      }
+  for (const CapacityOption& close : plan.study.close) {
+    if (!close.whole && within_budget(plan, cost_of(close, plan.rate, plan.prices)) &&
+        (!plan.feasible || cost(close) < cost(plan.study.options[plan.order.front()]))) {
+      out.push_back(close);
     }
   }
+  return out;
 }
 
-void examine_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option) {
-  CapacityRuns runs(question, control);
-  // One instance of the last pool, beside its share of those before.
-  std::vector<CapacityPool> one = option.pools;
-  const int instances = one.back().instances;
-  for (CapacityPool& pool : one) {
+// One instance of the last pool, beside its share of those before.
+std::vector<CapacityPool> one_of(std::vector<CapacityPool> pools) {
+  const int instances = pools.back().instances;
+  for (CapacityPool& pool : pools) {
     pool.instances = (pool.instances + instances - 1) / instances;
   }
-  if (question.check_whole) {
-    option.what_ifs = what_ifs_of(question);
-    run_jobs(all_jobs(option.what_ifs.size()), {.stop = control.stop}, [&](std::size_t i, const Abandoned&) {
-      CapacityWhatIf& asked = option.what_ifs[i];
-      std::vector<CapacityPool> pools = one;
-      for (CapacityPool& pool : pools) {
-        if (!asked.setting.empty()) {
-          pool.design.settings.push_back(asked.setting);
-        }
-      }
-      asked.answer = runs.ask(pools, question.rate / instances * (1 + asked.growth), option.alone);
-    });
-  }
-  if (question.seeds > 0) {
-    option.searches = runs.search(one, question.rate / instances);
-  }
+  return pools;
 }
 
-namespace {
-
-// The first by cost that is still to be run as a whole and that would cost less than the best with an instance fewer.
-CapacityOption* option_to_check(CapacityPlan& plan) {
-  const CapacityCost& best = plan.costs[plan.order.front()];
-  for (const std::size_t i : plan.order) {
-    CapacityOption& option = plan.study.options[i];
-    int instance = 0;
-    for (const CapacityPool& pool : option.pools) {
-      instance = std::max(instance, pool.instances > 1 ? pool.design.nodes : 0);
-    }
-    const CapacityCost& cost = plan.costs[i];
-    const bool first = i == plan.order.front();
-    if (!option.whole && (first || cost.usd_per_hour * (cost.nodes - instance) < best.usd_per_hour * cost.nodes)) {
-      return &option;
+// Its verdict as a whole; of what missed narrowly, first that of an instance with more requests, which may be final.
+void check_option(CapacityRuns& runs, CapacityOption& option) {
+  if (const int instances = option.pools.back().instances; !holds(option.answer) && instances > 1) {
+    const CapacityAnswer longer = runs.ask(one_of(option.pools), instances, option.alone, AskedFor::kLong);
+    if (!holds(longer) && !misses_narrowly(longer, runs.question().options.slo)) {
+      option.whole = longer;
+      return;
     }
   }
-  return nullptr;
+  option.whole = runs.ask(option.pools, 1, option.alone, AskedFor::kDeployment);
+}
+
+// The what-ifs of an option whose names `wanted` has.
+template <class Wanted>
+void ask_what_ifs(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityOption& option, const Wanted& wanted) {
+  const std::vector<CapacityPool> one = one_of(option.pools);
+  for (CapacityWhatIf& asked : what_ifs_of(runs.question(), one, option.pools.back().instances)) {
+    if (wanted(asked)) {
+      option.what_ifs.push_back(std::move(asked));
+    }
+  }
+  run_jobs(all_jobs(option.what_ifs.size()), {.stop = stop}, [&](std::size_t i, const Abandoned&) {
+    CapacityWhatIf& asked = option.what_ifs[i];
+    std::vector<CapacityPool> pools = one;
+    for (CapacityPool& pool : pools) {
+      if (!asked.setting.empty()) {
+        pool.design.settings.push_back(asked.setting);
+      }
+    }
+    asked.answer = runs.ask(pools, asked.instances, option.alone, AskedFor::kInstance, asked.growth);
+  });
+}
+
+// What the recommended deployment does in other conditions, and its highest rate. The others are asked where it fails,
+// if they cost less than it with an instance more.
+void examine(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityPlan& plan) {
+  const CapacityQuestion& question = runs.question();
+  CapacityOption& first = plan.study.options[plan.order.front()];
+  ask_what_ifs(runs, stop, first,
+               [&](const CapacityWhatIf& asked) { return question.check_whole || asked.what == kSlower; });
+  if (question.seeds > 0) {
+    first.searches = runs.search(one_of(first.pools), first.pools.back().instances);
+  }
+  CapacityOption more = first;
+  ++more.pools.back().instances;
+  const CapacityCost limit = cost_of(more, plan.rate, plan.prices);
+  for (std::size_t i = 1; question.check_whole && i < plan.order.size(); ++i) {
+    if (plan.costs[plan.order[i]].usd_per_hour < limit.usd_per_hour) {
+      ask_what_ifs(runs, stop, plan.study.options[plan.order[i]], [&](const CapacityWhatIf& asked) {
+        return std::any_of(first.what_ifs.begin(), first.what_ifs.end(),
+                           [&](const CapacityWhatIf& own) { return own.what == asked.what && !holds(own.answer); });
+      });
+    }
+  }
 }
 
 }  // namespace
 
-void check_cheapest(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control) {
+CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control) {
+  CapacityRuns runs(question, control);
+  return search_with(runs);
+}
+
+void answer_capacity(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control) {
+  CapacityRuns runs(question, control);
+  plan.study = search_with(runs);
   decide(plan);
-  while (question.check_whole && plan.feasible) {
-    CapacityOption* option = option_to_check(plan);
-    if (option == nullptr) {
-      break;
+  // Each round adds verdicts of whole deployments, of which there are finitely many.
+  for (std::vector<CapacityOption> options = to_check(plan); question.check_whole && !options.empty();
+       options = to_check(plan)) {
+    run_jobs(all_jobs(options.size()), {.stop = control.stop},
+             [&](std::size_t i, const Abandoned&) { check_option(runs, options[i]); });
+    for (const CapacityOption& option : options) {
+      runs.set_whole(option.pools, *option.whole);
+      if (holds(option.answer) && !holds(*option.whole) && short_of_prefill(question, option)) {
+        runs.set_whole({option.pools.front()}, *option.whole);
+      }
     }
-    check_option(question, control, *option);
+    plan.study = search_with(runs);
     decide(plan);
   }
   if (plan.feasible) {
-    examine_option(question, control, plan.study.options[plan.order.front()]);
+    examine(runs, control.stop, plan);
   }
 }
 

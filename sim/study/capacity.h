@@ -1,11 +1,11 @@
 // Capacity planning: the fewest nodes of each kind that serve a demand within an SLO, and what that costs.
 //
-// A design is how one instance runs: nodes, layout, engine, policy. Every design of a kind of node (a chain) is asked one
-// thing: does it hold the SLO with fewer nodes than the best so far? One run of one instance at its share of the rate
-// answers; where the layout fails even in perfect balance, so do all its policies. Prefill and decode instances are
-// counted apart: prefill ones with answers cut to two tokens, then decode ones beside the prefill ones that feed them.
-// The fewest nodes of a kind do not hang on prices, which come afterwards. The deployment that is recommended is run
-// as a whole, with its router, and grows until it holds, or sheds instances while it does.
+// A design is how one instance runs: nodes, layout, engine, policy. Every design of a kind of node (a chain) is asked
+// one thing: does it hold the SLO with fewer nodes than the best so far? One run of one instance at its share of the
+// rate answers; where the layout fails even in perfect balance, so do all its policies. Prefill and decode instances
+// are counted apart: prefill ones with answers cut to two tokens, then decode ones beside the prefill ones that feed
+// them. The fewest nodes of a kind do not hang on prices, which come afterwards. The deployment that is recommended is
+// run as a whole, with its router, and grows until it holds, or sheds instances while it does.
 #pragma once
 
 #include <filesystem>
@@ -24,21 +24,17 @@ namespace epsim {
 // Files that its scenarios read, of the first layout of each kind of node that can be read.
 std::set<std::filesystem::path> input_files_of(const CapacityQuestion& question);
 
-// Ledger and options. Throws StudyInterrupted, and InputError where no design can be read.
+// Ledger and options, none of them run as a whole. Throws StudyInterrupted, and InputError where no design can be read.
 CapacityStudy search_capacity(const CapacityQuestion& question, const CapacityControl& control);
 
 // Of the designs that were run and do not hold, the one that misses its bounds by least; overloads come last.
 std::optional<CapacityRow> nearest_of(const std::vector<CapacityRow>& rows);
 
-// The check of the whole deployment, which grows by instances until it holds, and else sheds what it can do without.
-// Throws as above.
-void check_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option);
-// What becomes of it in other conditions, and its highest rate.
-void examine_option(const CapacityQuestion& question, const CapacityControl& control, CapacityOption& option);
-
-// decide(), with the cheapest run as a whole and examined; where another then costs less, or would with an instance
-// fewer, so is that one. Throws as above.
-void check_cheapest(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control);
+// The plan's study and decision. The cheapest deployment is run as a whole, and so is all that would cost less and
+// misses the SLO narrowly at its share; these verdicts take the place of the instances', and the search goes on with
+// them until the cheapest holds and nothing close is left below it. Then what it does in other conditions, and its
+// highest rate. Throws as above.
+void answer_capacity(CapacityPlan& plan, const CapacityQuestion& question, const CapacityControl& control);
 
 // Where a pool's experts are, and who moves tokens to them.
 struct PlannedPool {

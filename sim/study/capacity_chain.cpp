@@ -7,6 +7,7 @@
 
 #include "sim/core/check.h"
 #include "sim/scenario/scenario.h"
+#include "sim/study/job_runner.h"
 
 namespace epsim {
 namespace {
@@ -30,9 +31,7 @@ bool go_together(const CapacityDesign& a, const CapacityDesign& b) {
   return a.engine == b.engine && a.dtype == b.dtype && a.settings == b.settings;
 }
 
-int CapacityChain::paid(const CapacityPool& pool) const {
-  return pool.nodes() + question_.spare * pool.design.nodes;
-}
+int CapacityChain::paid(const CapacityPool& pool) const { return pool.nodes() + question_.spare * pool.design.nodes; }
 
 const CapacityPool* CapacityChain::feeder_of(const CapacityDesign& design) const {
   const CapacityPool* out = nullptr;
@@ -73,13 +72,32 @@ std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design,
   return {feeder, {design, 1}};
 }
 
+std::vector<CapacityPool> CapacityChain::deployment_of(const CapacityDesign& design, int instances) const {
+  std::vector<CapacityPool> out;
+  if (const CapacityPool* feeder = feeder_of(design)) {
+    out.push_back(*feeder);
+  }
+  out.push_back({design, instances});
+  return out;
+}
+
 CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
-  return runs_.ask(pools_for(row.design, instances), question_.rate / instances, row.alone,
-                   row.design.role == InstanceRole::kPrefill ? AskedFor::kPrompts : AskedFor::kInstance);
+  const std::vector<CapacityPool> pools = deployment_of(row.design, instances);
+  if (const CapacityAnswer* whole = runs_.whole(pools)) {
+    return *whole;
+  }
+  const bool prompts = row.design.role == InstanceRole::kPrefill;
+  CapacityAnswer out = runs_.ask(pools_for(row.design, instances), instances, row.alone,
+                                 prompts ? AskedFor::kPrompts : AskedFor::kInstance);
+  if (!prompts && row.design.policy != perfect_balance() && misses_narrowly(out, question_.options.slo)) {
+    out_.close.push_back({pools, question_.spare, row.alone, out, {}, {}});
+  }
+  return out;
 }
 
 std::string CapacityChain::failure(const CapacityRow& row) const {
   const LoadPoint& p = row.answer->point;
+  const double each = p.offered / row.answer->instances;
   const std::string beside = out_.best ? fmt::format("{} instances, fewer nodes than the best, ", row.instances)
                                        : fmt::format("{} instances ", row.instances);
   if (!row.answer->refused.empty()) {
@@ -87,14 +105,15 @@ std::string CapacityChain::failure(const CapacityRow& row) const {
   }
   const double tokens = row.answer->input_tokens + row.answer->output_tokens;
   const double room = static_cast<double>(row.answer->kv_tokens) / tokens;
-  const std::string admits =
-      p.concurrency > 0.8 * room ? fmt::format("; its KV pool admits {:.0f} requests", std::floor(room)) : "";
+  const std::string admits = p.concurrency / row.answer->instances > 0.8 * room
+                                 ? fmt::format("; its KV pool admits {:.0f} requests", std::floor(room))
+                                 : "";
   if (p.slo.excess <= 0) {
-    return fmt::format("{}are overloaded at {:.4g} requests/s each{}", beside, p.offered, admits);
+    return fmt::format("{}are overloaded at {:.4g} requests/s each{}", beside, each, admits);
   }
   const std::string term = name_of(question_.options.slo.terms[static_cast<std::size_t>(p.slo.limit)]);
-  return fmt::format("{}do not hold {} at {:.4g} requests/s each: {:.3g} times what is allowed{}", beside, term,
-                     p.offered, std::exp(p.slo.excess), admits);
+  return fmt::format("{}do not hold {} at {:.4g} requests/s each: {:.3g} times what is allowed{}", beside, term, each,
+                     std::exp(p.slo.excess), admits);
 }
 
 void CapacityChain::set_best(CapacityRow row) {
@@ -110,11 +129,7 @@ void CapacityChain::set_best(CapacityRow row) {
   row.status = CapacityStatus::kBest;
   row.reason.clear();
   best_row_ = out_.rows.size();
-  std::vector<CapacityPool> pools;
-  if (const CapacityPool* feeder = feeder_of(row.design)) {
-    pools.push_back(*feeder);
-  }
-  pools.push_back(*out_.best);
+  const std::vector<CapacityPool> pools = deployment_of(row.design, row.instances);
   settle(std::move(row));
   if (pools.back().design.role != InstanceRole::kPrefill) {
     runs_.found(pools);
@@ -212,15 +227,14 @@ CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
   CapacityRow row{.design = layout};
   row.design.policy = perfect_balance();
   try {
-    row.bound = runs_.bound({row.design, 1}, question_.rate);
+    row.bound = runs_.bound({row.design, 1});
   } catch (const InputError& e) {
     row.status = CapacityStatus::kDoesNotFit;
     row.reason = e.what();
     return row;
   }
   row.reason = "the peak rate of their GPUs";
-  const CapacityAnswer alone =
-      runs_.alone(pools_for(row.design, limit_.nodes), layout.role == InstanceRole::kPrefill);
+  const CapacityAnswer alone = runs_.alone(pools_for(row.design, limit_.nodes), layout.role == InstanceRole::kPrefill);
   if (!alone.refused.empty()) {
     row.status = CapacityStatus::kDoesNotFit;
     row.reason = alone.refused;
@@ -271,7 +285,8 @@ void CapacityChain::try_layout(const CapacityRow& layout, const std::vector<std:
     ceiling.answer = ask(layout, limit);
     ceiling.instances = limit;
   }
-  const bool out = ceiling.answer && ceiling.answer->refused.empty() && !ceiling.answer->point.slo.holds;
+  const bool out = ceiling.answer && ceiling.answer->refused.empty() && !ceiling.answer->point.slo.holds &&
+                   !misses_narrowly(*ceiling.answer, question_.options.slo);
   for (; next < policies.size(); ++next) {
     if (out) {
       CapacityRow row = ceiling;
@@ -297,9 +312,10 @@ ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts,
   std::vector<CapacityRow> rows;
   for (const CapacityDesign& layout : layouts) {
     if (!fed(layout, policies).empty()) {
-      rows.push_back(layout_row(layout));
+      rows.push_back({.design = layout});
     }
   }
+  run_jobs(all_jobs(rows.size()), {}, [&](std::size_t i, const Abandoned&) { rows[i] = layout_row(rows[i].design); });
   // The fewest nodes by the bounds first: a good answer early leaves the others one question each.
   const auto key = [&](const CapacityRow& row) {
     return std::pair(paid({row.design, row.bound}), row.alone.point.e2e_s.mean);
@@ -318,6 +334,9 @@ ChainResult CapacityChain::search(const std::vector<CapacityDesign>& layouts,
       }
     }
   }
+  std::erase_if(out_.close, [&](const CapacityOption& close) {
+    return out_.best && close.nodes() >= paid(*out_.best) + offset_of(out_.best->design);
+  });
   return std::move(out_);
 }
 

@@ -17,7 +17,8 @@ bool go_together(const CapacityDesign& a, const CapacityDesign& b);
 struct ChainResult {
   std::vector<CapacityRow> rows;
   std::optional<CapacityPool> best;
-  CapacityAnswer answer, alone;  // of the best
+  CapacityAnswer answer, alone;       // of the best
+  std::vector<CapacityOption> close;  // that miss the SLO narrowly, with fewer nodes than the best
 };
 
 // The most nodes of a deployment, spare ones, too, and what they are in a sentence.
@@ -29,8 +30,8 @@ struct NodeLimit {
 // `feeders`: for decode instances; one without any cannot be. `limit` counts theirs, too.
 class CapacityChain {
  public:
-  CapacityChain(CapacityRuns& runs, const CapacityQuestion& question, NodeLimit limit, Feeders feeders = {})
-      : runs_(runs), question_(question), limit_(std::move(limit)), feeders_(std::move(feeders)) {}
+  CapacityChain(CapacityRuns& runs, NodeLimit limit, Feeders feeders = {})
+      : runs_(runs), question_(runs.question()), limit_(std::move(limit)), feeders_(std::move(feeders)) {}
 
   ChainResult search(const std::vector<CapacityDesign>& layouts, const std::vector<std::string>& policies);
 
@@ -51,6 +52,8 @@ class CapacityChain {
   void descend(CapacityRow row, int low, KnownFailure failed);
   void first_best(CapacityRow row);
   CapacityAnswer ask(const CapacityRow& row, int instances);
+  // The deployment that the row's design makes, with those that feed it.
+  std::vector<CapacityPool> deployment_of(const CapacityDesign& design, int instances) const;
   // As a deployment at a share of the rate: prefill and decode instances beside each other.
   std::vector<CapacityPool> pools_for(const CapacityDesign& design, int instances) const;
   // The most instances with which the design needs fewer nodes than the best.

@@ -36,7 +36,7 @@ CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPr
   out.gpus = out.nodes * node.gpus;
   const double input = rate * answer.input_tokens, output = rate * answer.output_tokens;  // tokens/s
   out.output_tokens_per_s_per_gpu = output / out.gpus;
-  if (const std::optional<NodePower> power = node_power(node)) {
+  if (const std::optional<NodePower> power = node_power(node, prices.pue)) {
     out.watts = out.nodes * power->watts(std::min(1.0, answer.busy));
     out.joules_per_token = out.watts / (input + output);
   }
@@ -53,7 +53,10 @@ CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPr
   return out;
 }
 
-bool stands(const CapacityOption& option) { return !option.whole || option.whole->point.slo.holds; }
+bool within_budget(const CapacityPlan& plan, const CapacityCost& cost) {
+  return (plan.most_usd_per_hour <= 0 || (cost.price && cost.usd_per_hour <= plan.most_usd_per_hour)) &&
+         (plan.most_watts <= 0 || (cost.watts > 0 && cost.watts <= plan.most_watts));
+}
 
 void decide(CapacityPlan& plan) {
   plan.costs.clear();
@@ -72,15 +75,7 @@ void decide(CapacityPlan& plan) {
   plan.feasible = false;
   if (!plan.order.empty()) {
     // The least power among those that the budget allows may be another.
-    const auto allowed = [&](std::size_t i) {
-      if (!stands(plan.study.options[i])) {
-        return false;
-      }
-      // What costs an unknown sum, or draws unknown power, keeps no limit.
-      const CapacityCost& cost = plan.costs[i];
-      return (plan.most_usd_per_hour <= 0 || (cost.price && cost.usd_per_hour <= plan.most_usd_per_hour)) &&
-             (plan.most_watts <= 0 || (cost.watts > 0 && cost.watts <= plan.most_watts));
-    };
+    const auto allowed = [&](std::size_t i) { return within_budget(plan, plan.costs[i]); };
     std::stable_partition(plan.order.begin(), plan.order.end(), allowed);
     plan.feasible = allowed(plan.order.front());
     plan.known_prices = node_prices(find_node(plan.study.options[plan.order.front()].node()).spec);

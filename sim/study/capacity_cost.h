@@ -13,7 +13,8 @@ namespace epsim {
 struct CapacityPrices {
   std::string terms = "on_demand";  // all prices that are compared: commitments and ownership are other goods
   std::vector<OwnPrice> own;
-  double usd_per_kwh = 0;  // of power, on top; rented nodes have it in their price
+  std::optional<double> pue;  // else that of costs.yaml
+  double usd_per_kwh = 0;     // of power, on top; rented nodes have it in their price
 };
 
 // Nothing where no price is known in these terms.
@@ -45,11 +46,11 @@ struct CapacityPlan {
   std::vector<NodePrice> known_prices;  // of its nodes
 };
 
-// Whether it holds the SLO with all its instances, as far as that was run.
-bool stands(const CapacityOption& option);
+// Whether it costs and draws no more than the plan allows. What costs an unknown sum, or draws unknown power, does not.
+bool within_budget(const CapacityPlan& plan, const CapacityCost& cost);
 
-// Costs and order; options without a price stand last, by their nodes. One beyond the budgets is not feasible, nor one
-// that does not stand; these come after all others.
+// Costs and order; options without a price stand last, by their nodes. One beyond the budgets is not feasible; these
+// come after all others.
 void decide(CapacityPlan& plan);
 
 }  // namespace epsim

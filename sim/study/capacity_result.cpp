@@ -55,6 +55,12 @@ double strain_of(const LoadPoint& p, const Slo& slo) {
   return out;
 }
 
+bool misses_narrowly(const CapacityAnswer& answer, const Slo& slo) {
+  const SloScore& score = answer.point.slo;
+  const bool ended = answer.refused.empty() && answer.point.e2e_s.mean > 0;
+  return ended && !score.holds && (!score.decided || strain_of(answer.point, slo) < std::log1p(kNarrowly));
+}
+
 int CapacityOption::nodes() const {
   int out = 0;
   for (const CapacityPool& pool : pools) {

@@ -50,14 +50,21 @@ struct CapacityQuestion {
 
 // What a term bounds, in seconds; undefined (NaN) for a bound of each request.
 double statistic_of(const LoadPoint& point, const SloTerm& term);
-// How far the statistics are from their bounds, as the logarithm of the worst ratio; of bounds of each request their p99
-// counts. Smooth in the rate, unlike the excess of a share of requests.
+// How far the statistics are from their bounds, as the logarithm of the worst ratio; of bounds of each request their
+// p99 counts. Smooth in the rate, unlike the excess of a share of requests.
 double strain_of(const LoadPoint& point, const Slo& slo);
+
+struct CapacityAnswer;
+// It fails, but its latencies are within kNarrowly of their bounds, or its intervals contain them: a run of all
+// instances may hold.
+inline constexpr double kNarrowly = 0.1;
+bool misses_narrowly(const CapacityAnswer& answer, const Slo& slo);
 
 // What a run says.
 struct CapacityAnswer {
   LoadPoint point;
   double busy = 0;                             // share of the time in which instances run steps
+  int instances = 1;                           // of the last pool, which `point` is of
   std::int64_t kv_tokens = 0;                  // of one instance, of the last pool
   double input_tokens = 0, output_tokens = 0;  // means of the requests
   double held_token_s = 0;                     // of one that is alone: KV tokens that a request holds x seconds, mean
@@ -86,10 +93,15 @@ struct CapacityRow {
   CapacityAnswer alone = {};  // of its layout, where a request that is alone was run
 };
 
+// Mean error of predicted TPOT on served points, one instance: how far steps are off (docs/validation.md).
+inline constexpr double kStepError = 0.118;
+inline constexpr std::string_view kSlower = "steps 12 % longer";  // a CapacityWhatIf
+
 // One instance of the last pool beside its share of those before, asked for something else than the demand.
 struct CapacityWhatIf {
-  std::string what;   // "demand +10 %", "loads half again as skewed"
-  double growth = 0;  // of the demand, as a share
+  std::string what;     // "demand +10 %", "loads half again as skewed"
+  double growth = 0;    // of the demand, as a share
+  int instances = 1;    // that share it
   std::string setting;  // of the scenario besides
   CapacityAnswer answer;
 };
@@ -100,8 +112,7 @@ struct CapacityOption {
   int spare = 0;                        // instances of each pool besides
   CapacityAnswer alone;                 // of a request that is alone
   CapacityAnswer answer;                // of one instance at its share of the rate (of the decode instances, fed)
-  std::optional<CapacityAnswer> whole;  // of all instances at the rate
-  int grown = 0;                        // instances that the whole needs more than its parts; below 0: fewer
+  std::optional<CapacityAnswer> whole;  // of all instances at the rate, where they were run
   std::vector<GoodputSearch> searches;  // by seed: the highest rate of one instance of the last pool
   std::vector<CapacityWhatIf> what_ifs = {};
   int nodes() const;
@@ -111,6 +122,7 @@ struct CapacityOption {
 struct CapacityStudy {
   std::vector<CapacityRow> rows;
   std::vector<CapacityOption> options;  // at most two for each kind of node: one pool, and prefill and decode
+  std::vector<CapacityOption> close;    // that miss the SLO narrowly at their share, with fewer nodes than those
   std::optional<CapacityRow> nearest;   // where there is no option: the one with the least excess, not an overload
   std::int64_t runs = 0;                // of asked questions, finished before or now
 };

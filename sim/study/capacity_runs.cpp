@@ -21,13 +21,13 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 4;
+constexpr int kAnswerFormat = 5;
 constexpr std::size_t kAloneRequests = 3;
-constexpr std::size_t kAloneOf = 1000;      // requests of which the shortest is taken
-constexpr double kAloneGap = 10'000;  // seconds between them
+constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
+constexpr double kAloneGap = 10'000;    // seconds between them
 constexpr std::int32_t kCutOutput = 2;
-constexpr double kShareFillings = 0.5;      // of GoodputOptions::min_requests_ratio, for an instance at its share
-constexpr std::size_t kShareRequests = 2;   // times the first ones, for an instance at its share
+constexpr double kShareFillings = 0.5;     // of GoodputOptions::min_requests_ratio, for an instance at its share
+constexpr std::size_t kShareRequests = 2;  // times the first ones, for an instance at its share
 
 constexpr std::int64_t kHeldSteps = 16;  // that share a draw of routing in runs that compare designs
 
@@ -62,12 +62,36 @@ struct ReadyDeployment {
   PreparedRun prepared;
 };
 
+// Every `stride`-th request. A recorded trace that would leave fewer than `least` of them has a shorter stride.
+void thin_out(Scenario& scenario, int one_in, std::size_t least) {
+  const auto every = [](const RequestTrace& trace, std::size_t stride) {
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < trace.requests.size(); i += stride) {
+      positions.push_back(i);
+    }
+    return trace.select(positions);
+  };
+  auto stride = static_cast<std::size_t>(one_in);
+  if (scenario.make_requests) {
+    scenario.make_requests = [make = scenario.make_requests, every, stride](std::size_t count) {
+      return every(make(count * stride), stride);
+    };
+    scenario.requests = scenario.make_requests(least);
+  } else {
+    stride = std::clamp<std::size_t>(scenario.requests.requests.size() / least, 1, stride);
+    scenario.requests = every(scenario.requests, stride);
+  }
+}
+
 // `held`: draws of routing are held for several steps, but those of recordings and of loads that have it in their keys.
 std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const std::vector<CapacityPool>& pools,
-                                       PlanCache* plans, bool held = true) {
+                                       PlanCache* plans, int one_in = 1, bool held = true) {
   auto out = std::make_unique<ReadyDeployment>();
   Scenario& scenario = out->scenario;
   scenario = read_scenario(capacity_scenario(question, pools), {pools.front().design.policy});
+  if (one_in > 1) {
+    thin_out(scenario, one_in, question.first_requests);
+  }
   if (held && !scenario.loads->recorded() && scenario.loads->hold_steps() == 1) {
     scenario.loads = std::make_shared<HeldLoads>(scenario.loads);
   }
@@ -132,6 +156,7 @@ CapacityAnswer answer_of(const ReadyDeployment& deployment, const RequestTrace& 
   const double time = to_seconds(run.end).count() * static_cast<double>(run.instances.size());
   out.busy = time > 0 ? busy / time : 0;
   const PreparedInstance& last = deployment.prepared.last();
+  out.instances = pools_of(deployment.scenario).back().instances;
   out.kv_tokens = last.serving.kv_blocks * last.serving.kv_block_tokens * last.serving.dp_ranks;
   out.input_tokens = mean_tokens(trace, &Request::input_tokens);
   out.output_tokens = mean_tokens(trace, &Request::output_tokens);
@@ -216,17 +241,24 @@ std::string stored_answer(const CapacityAnswer& a) {
   for (const SloTermScore& t : a.point.slo.terms) {
     terms.push_back({stored_number(t.value), t.allowed, stored_number(t.half_width)});
   }
-  return store_text(kAnswerFormat, {{"point", stored_json(one)},
-                                    {"terms", terms},
-                                    {"numbers", {a.busy, a.kv_tokens, a.input_tokens, a.output_tokens, a.held_token_s}},
-                                    {"refused", a.refused}});
+  return store_text(kAnswerFormat,
+                    {{"point", stored_json(one)},
+                     {"terms", terms},
+                     {"numbers", {a.busy, a.instances, a.kv_tokens, a.input_tokens, a.output_tokens, a.held_token_s}},
+                     {"refused", a.refused}});
 }
 
 std::optional<CapacityAnswer> answer_in(const std::string& text) {
   return read_stored(text, kAnswerFormat, [](const nlohmann::json& json) {
     const nlohmann::json& n = json.at("numbers");
-    CapacityAnswer out{
-        goodput_search_in(json.at("point")).best, n.at(0), n.at(1), n.at(2), n.at(3), n.at(4), json.at("refused")};
+    CapacityAnswer out{goodput_search_in(json.at("point")).best,
+                       n.at(0),
+                       n.at(1),
+                       n.at(2),
+                       n.at(3),
+                       n.at(4),
+                       n.at(5),
+                       json.at("refused")};
     for (const nlohmann::json& t : json.at("terms")) {
       out.point.slo.terms.push_back({number_in(t.at(0)), t.at(1), number_in(t.at(2))});
     }
@@ -234,13 +266,13 @@ std::optional<CapacityAnswer> answer_in(const std::string& text) {
   });
 }
 
-std::string fingerprint_of(const std::vector<CapacityPool>& pools, double rate) {
+std::string fingerprint_of(const std::vector<CapacityPool>& pools, int one_in, double growth = 0) {
   Fingerprint out;
   for (const CapacityPool& pool : pools) {
     out.add(name_of(pool.design));
     out.add(static_cast<std::int64_t>(pool.instances));
   }
-  out.add(fmt::format("{}", rate));
+  out.add(fmt::format("{} {}", one_in, growth));
   return out.hex();
 }
 
@@ -286,9 +318,15 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
   return config;
 }
 
-CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<CapacityPool>& pools, double rate,
-                                  const std::function<CapacityAnswer()>& run) {
-  const std::string name = what + "-" + fingerprint_of(pools, rate);
+CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<CapacityPool>& pools, int one_in,
+                                  double growth, const std::function<CapacityAnswer()>& run) {
+  const std::string name = what + "-" + fingerprint_of(pools, one_in, growth);
+  {
+    const std::lock_guard lock(turn_);
+    if (const auto known = answers_.find(name); known != answers_.end()) {
+      return known->second;
+    }
+  }
   JobRunner<CapacityAnswer> runner({name}, {control_.store, stored_answer, answer_in});
   runner.run({0}, {.stop = control_.stop}, [&](std::size_t, const Abandoned&) {
     try {
@@ -301,24 +339,37 @@ CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<Cap
   });
   const CapacityAnswer out = *runner[0];
   ++runs_;
+  const std::lock_guard lock(turn_);
+  answers_.emplace(name, out);
   if (control_.on_answer) {
-    const std::lock_guard lock(turn_);
     control_.on_answer(pools.back().design, pools.back().instances, out);
   }
   return out;
 }
 
-CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double rate, const CapacityAnswer& alone,
-                                 AskedFor what) {
-  const bool cut = what == AskedFor::kPrompts, whole = what == AskedFor::kDeployment;
-  return kept(cut ? "prompts" : whole ? "whole" : "ask", pools, rate, [&] {
+const CapacityAnswer* CapacityRuns::whole(const std::vector<CapacityPool>& pools) const {
+  const auto known = wholes_.find(fingerprint_of(pools, 1));
+  return known == wholes_.end() ? nullptr : &known->second;
+}
+
+void CapacityRuns::set_whole(const std::vector<CapacityPool>& pools, CapacityAnswer answer) {
+  wholes_[fingerprint_of(pools, 1)] = std::move(answer);
+}
+
+CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one_in, const CapacityAnswer& alone,
+                                 AskedFor what, double growth) {
+  constexpr const char* kNames[] = {"ask", "prompts", "long", "whole"};
+  const bool cut = what == AskedFor::kPrompts, whole = what == AskedFor::kDeployment,
+             few = cut || what == AskedFor::kInstance;
+  return kept(kNames[static_cast<std::size_t>(what)], pools, one_in, growth, [&] {
+    const double rate = question_.rate * (1 + growth) / one_in;
     GoodputOptions options = question_.options;
-    options.min_requests_ratio *= whole ? 1 : kShareFillings;
-    const auto deployment = ready(question_, pools, &plans_, !whole);
+    options.min_requests_ratio *= few ? kShareFillings : 1;
+    const auto deployment = ready(question_, pools, &plans_, one_in, !whole);
     const std::size_t most = deployment->scenario.make_requests
                                  ? question_.most_requests
                                  : std::min(question_.most_requests, deployment->scenario.requests.requests.size());
-    const std::size_t usual = whole ? most : std::min(most, kShareRequests * question_.first_requests);
+    const std::size_t usual = few ? std::min(most, kShareRequests * question_.first_requests) : most;
     CapacityAnswer out;
     for (std::size_t count = std::min(question_.first_requests, most);;) {
       const RequestTrace trace = at_rate(trace_of(deployment->scenario, count, cut), rate);
@@ -350,7 +401,7 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, double 
 }
 
 CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool cut) {
-  return kept(cut ? "prompts-alone" : "alone", pools, 0, [&] {
+  return kept(cut ? "prompts-alone" : "alone", pools, 1, 0, [&] {
     const auto deployment = ready(question_, pools, &plans_);
     const RequestTrace all = trace_of(deployment->scenario, kAloneOf, cut), trace = shortest_alone(all);
     RunControl control;
@@ -379,7 +430,7 @@ CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool 
   });
 }
 
-int CapacityRuns::bound(const CapacityPool& pool, double rate) {
+int CapacityRuns::bound(const CapacityPool& pool) {
   const InstanceRole role = pool.design.role;
   std::vector<CapacityPool> pools{pool};
   if (role != InstanceRole::kWhole) {
@@ -395,7 +446,7 @@ int CapacityRuns::bound(const CapacityPool& pool, double rate) {
   const double tokens = role == InstanceRole::kPrefill  ? input
                         : role == InstanceRole::kDecode ? output - 1
                                                         : input + output - 1;
-  const double flops = 2 * ffn_weights_of_token(s.model) * tokens * rate;
+  const double flops = 2 * ffn_weights_of_token(s.model) * tokens * question_.rate;
   const InstancePool instance = pools_of(s).back();
   return std::max(1, static_cast<int>(
                          std::ceil(flops / (instance.cluster.gpus() * peak_rate(s.model, instance.cluster.node.gpu)))));
@@ -415,9 +466,9 @@ void CapacityRuns::found(const std::vector<CapacityPool>& pools) {
   }
 }
 
-std::vector<GoodputSearch> CapacityRuns::search(const std::vector<CapacityPool>& pools, double rate) {
+std::vector<GoodputSearch> CapacityRuns::search(const std::vector<CapacityPool>& pools, int one_in) {
   std::vector<GoodputSearch> out;
-  const std::string key = "highest-" + fingerprint_of(pools, rate);
+  const std::string key = "highest-" + fingerprint_of(pools, one_in);
   for (int seed = 1; control_.store != nullptr && seed <= question_.seeds; ++seed) {
     const auto text = control_.store->load(fmt::format("{}-{}-{}", key, pools.front().design.policy, seed));
     if (const auto search = text ? stored_goodput_search(*text) : std::nullopt) {
@@ -432,7 +483,9 @@ std::vector<GoodputSearch> CapacityRuns::search(const std::vector<CapacityPool>&
     Config config = capacity_scenario(question_, pools);
     config.set(fmt::format("seed={}", seed));
     by_seed.push_back(read_scenario(config, {pools.front().design.policy}));
-    by_seed.back().requests = at_rate(by_seed.back().requests, rate);  // where the search begins
+    Scenario& scenario = by_seed.back();
+    thin_out(scenario, one_in, question_.first_requests);
+    scenario.requests = at_rate(scenario.requests, question_.rate / one_in);  // where the search begins
   }
   RunControl control;
   control.stop = control_.stop;

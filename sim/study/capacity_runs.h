@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -15,38 +16,48 @@ namespace epsim {
 // The document of such pools: one, or prefill and decode. Throws InputError.
 Config capacity_scenario(const CapacityQuestion& question, const std::vector<CapacityPool>& pools);
 
-// What a run is to tell. An instance at its share of the rate, with as few requests as tell most designs apart: the last
-// instance more or less hangs on the run of the whole deployment, which has as many as it takes.
-enum class AskedFor { kInstance, kPrompts, kDeployment };  // kPrompts: of answers that are cut to two tokens
+// What a run answers. kInstance and kPrompts (answers cut to two tokens): an instance at its share of the demand, with
+// as few requests as separate most designs. kLong: as kInstance with as many requests as the verdict takes.
+// kDeployment: all instances behind their router, every step with its own draw of routing.
+enum class AskedFor { kInstance, kPrompts, kLong, kDeployment };
 
 class CapacityRuns {
  public:
   CapacityRuns(const CapacityQuestion& question, const CapacityControl& control)
       : question_(question), control_(control) {}
 
-  // The pools at `rate`, with as many requests as it takes to tell. `alone`: of the same layout, what tells how long a
-  // run may take.
-  CapacityAnswer ask(const std::vector<CapacityPool>& pools, double rate, const CapacityAnswer& alone,
-                     AskedFor what = AskedFor::kInstance);
+  // The pools under every `one_in`-th request of the demand: what one instance of so many gets from a router that takes
+  // them in turn. `growth`: of the demand, as a share. `alone`, of the same layout, bounds how long a run may take.
+  CapacityAnswer ask(const std::vector<CapacityPool>& pools, int one_in, const CapacityAnswer& alone,
+                     AskedFor what = AskedFor::kInstance, double growth = 0);
   // A request that is alone in the system and has the fewest tokens. Of the point's SLO, `excess`, `limit` and `holds`
   // count.
   CapacityAnswer alone(const std::vector<CapacityPool>& pools, bool cut = false);
   // Instances that the rate takes at least: the matrix products of experts and FFNs at the GPUs' peak rate. Throws
   // InputError and DoesNotFit where the design cannot run.
-  int bound(const CapacityPool& pool, double rate);
-  std::vector<GoodputSearch> search(const std::vector<CapacityPool>& pools, double rate);
+  int bound(const CapacityPool& pool);
+  // By seed: the highest rate of such pools under every `one_in`-th request.
+  std::vector<GoodputSearch> search(const std::vector<CapacityPool>& pools, int one_in);
+  // Of a deployment that was run as a whole, whose word counts more than an instance's. Of a prefill pool alone: that
+  // of a deployment in which it was short.
+  const CapacityAnswer* whole(const std::vector<CapacityPool>& pools) const;
+  void set_whole(const std::vector<CapacityPool>& pools, CapacityAnswer answer);
+  const CapacityQuestion& question() const { return question_; }
+  const CapacityControl& control() const { return control_; }
   std::int64_t runs() const { return runs_; }
   // For who follows the search: a design has its place in the ledger; a deployment holds with fewer nodes than before.
   void settled();
   void found(const std::vector<CapacityPool>& pools);
 
  private:
-  CapacityAnswer kept(const std::string& what, const std::vector<CapacityPool>& pools, double rate,
+  CapacityAnswer kept(const std::string& what, const std::vector<CapacityPool>& pools, int one_in, double growth,
                       const std::function<CapacityAnswer()>& run);
 
   const CapacityQuestion& question_;
   const CapacityControl& control_;
   PlanCache plans_;
+  std::map<std::string, CapacityAnswer> answers_;  // by name in the store
+  std::map<std::string, CapacityAnswer> wholes_;   // by the deployment's fingerprint
   std::mutex turn_;
   std::atomic<std::int64_t> runs_{0};
 };

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "policies/plan_formats.h"
 #include "policies/registry.h"
 #include "sim/scheduler/engines.h"
+#include "sim/study/capacity_runs.h"
 
 namespace epsim {
 namespace {
@@ -53,6 +56,57 @@ ExpertFile expert_file(const PlannedPool& planned, const CapacityPool& pool) {
     out.copies = static_cast<int>(planned.plan.layers.front().slots.size()) - planned.plan.experts;
   } catch (const InputError& e) {
     out.refused = e.what();
+  }
+  return out;
+}
+
+// A knob of the `serving` section as a flag of the engine, where it is one under the same name (docs/serving.md):
+// SGLang's server_args.py and vLLM's arg_utils.py have dashes, trtllm-serve underscores. Nothing for the others.
+std::optional<std::string> flag_of(const std::string& knob, std::string value, const CapacityDesign& design) {
+  constexpr std::string_view kSglang[] = {
+      "chunked_prefill_size",      "max_prefill_tokens",        "enable_mixed_chunk",
+      "max_running_requests",      "schedule_policy",           "page_size",
+      "schedule_conservativeness", "mem_fraction_static",       "disable_radix_cache",
+      "attention_backend",         "disable_overlap_schedule",  "disable_cuda_graph",
+      "cuda_graph_max_bs",         "disable_cuda_graph_padding"};
+  constexpr std::string_view kVllm[] = {"max_num_batched_tokens",  "max_num_seqs",  "gpu_memory_utilization",
+                                        "num_gpu_blocks_override", "block_size",    "enable_prefix_caching",
+                                        "enable_chunked_prefill",  "enforce_eager", "long_prefill_token_threshold"};
+  constexpr std::string_view kTrtllm[] = {"max_num_tokens", "max_batch_size"};
+  const EngineKind kind = kind_of(design.engine);
+  const auto has = [&](const auto& flags) {
+    return std::find(std::begin(flags), std::end(flags), knob) != std::end(flags);
+  };
+  if (!(kind == EngineKind::kSglang ? has(kSglang) : kind == EngineKind::kVllm ? has(kVllm) : has(kTrtllm))) {
+    return std::nullopt;
+  }
+  std::string name = knob;
+  if (kind != EngineKind::kTrtllm) {
+    std::replace(name.begin(), name.end(), '_', '-');
+  }
+  if (value == "true" || value == "false") {
+    const char* off = kind == EngineKind::kVllm ? " --no-" : "";
+    return value == "true" ? " --" + name : *off != 0 ? off + name : "";
+  }
+  // Keys count per rank; SGLang divides these flags by the ranks (managers/scheduler.py, tp_worker.py).
+  const int ranks = design.gpus / design.attention_tp;
+  if (kind == EngineKind::kSglang && (knob == "chunked_prefill_size" || knob == "max_running_requests") &&
+      value != "-1") {
+    value = std::to_string(std::stoll(value) * ranks);
+  }
+  return fmt::format(" --{} {}", name, value);
+}
+
+// The scenario's own knobs as flags; `missing`: those that are none.
+std::string knob_flags(const CapacityQuestion& question, const CapacityPool& pool, std::vector<std::string>& missing) {
+  const std::vector<CapacityPool> pools(pool.design.role == InstanceRole::kWhole ? 1 : 2, pool);
+  std::string out;
+  for (const auto& [knob, value] : capacity_scenario(question, pools).root().section("serving").rest()) {
+    if (const auto flag = flag_of(knob, value, pool.design)) {
+      out += *flag;
+    } else if (knob != "engine") {
+      missing.push_back(fmt::format("serving.{}={}", knob, value));
+    }
   }
   return out;
 }
@@ -125,7 +179,7 @@ std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts) 
                    d.nodes > 1 ? "trtllm-llmapi-launch " : "", d.gpus, d.gpus);
 }
 
-std::string command_of(const CapacityPool& pool, const ExpertFile& experts) {
+std::string engine_command(const CapacityPool& pool, const ExpertFile& experts) {
   switch (kind_of(pool.design.engine)) {
     case EngineKind::kSglang:
       return sglang_command(pool, experts);
@@ -138,7 +192,8 @@ std::string command_of(const CapacityPool& pool, const ExpertFile& experts) {
 }
 
 // What the engine cannot do as the run had it.
-std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool, const ExpertFile& experts) {
+std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool, const ExpertFile& experts,
+                     const std::vector<std::string>& missing) {
   const CapacityDesign& d = pool.design;
   const EngineKind kind = kind_of(d.engine);
   std::string out;
@@ -156,13 +211,19 @@ std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool,
   if (kind == EngineKind::kTrtllm && d.role != InstanceRole::kWhole) {
     out += "# trtllm-serve disaggregated joins prefill and decode instances.\n";
   }
+  const auto without_flag = [&](const std::string& setting) {
+    out += "# The runs had " + setting + "; the command below has no flag for it.\n";
+  };
   for (const auto* settings : {&question.settings, &d.settings}) {
     for (const std::string& setting : *settings) {
-      if (!setting.starts_with("requests") && !setting.starts_with("loads") && !setting.starts_with("plan_loads")) {
-        out += "# The runs had " + setting + "; the command below has no flag for it.\n";
+      const auto starts = [&](std::string_view section) { return setting.starts_with(section); };
+      if (!starts("requests") && !starts("loads") && !starts("plan_loads") && !starts("policies") &&
+          !starts("serving")) {
+        without_flag(setting);
       }
     }
   }
+  std::for_each(missing.begin(), missing.end(), without_flag);
   return out;
 }
 
@@ -192,7 +253,8 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
   std::string script = fmt::format(
       "#!/bin/sh\n# {} for {}. MODEL: a checkpoint with {} weights. On each node of an instance: NODE_RANK from 0, "
       "LEADER the\n"
-      "# address of its first node. Flags that are not named have the engine's defaults, as in the runs but for what is noted.\n",
+      "# address of its first node. Flags that are not named have the engine's defaults, as in the runs but for what "
+      "is noted.\n",
       engine, question.model, first.dtype);
   std::string sets = "# An example: image, volumes and network are yours.\n";
   std::vector<std::pair<std::string, std::string>> out;
@@ -200,9 +262,10 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
   for (std::size_t i = 0; i < option.pools.size(); ++i) {
     const CapacityPool& pool = option.pools[i];
     const ExpertFile experts = expert_file(plans[i], pool);
-    const std::string command = command_of(pool, experts);
+    std::vector<std::string> missing;
+    const std::string command = engine_command(pool, experts) + knob_flags(question, pool, missing);
     script += fmt::format("\n# instances ({}) x nodes: {} x {}\n{}{}\n", role_name(pool), pool.instances + option.spare,
-                          pool.design.nodes, notes_of(question, pool, experts), command);
+                          pool.design.nodes, notes_of(question, pool, experts, missing), command);
     sets += worker_set(pool, option.spare, command);
     if (!experts.name.empty()) {
       out.emplace_back(experts.name, experts.text);

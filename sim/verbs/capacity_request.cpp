@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -21,7 +22,7 @@ namespace epsim {
 
 namespace {
 
-constexpr int kCapacityFormat = 1;      // of study.json
+constexpr int kCapacityFormat = 1;     // of study.json
 constexpr double kPeak = 3600;         // seconds of a trace that the demand is taken from
 constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of a question
 constexpr double kMostNumber = 1e9;    // of any option, so that whole ones fit
@@ -155,7 +156,17 @@ Slo slo_of(Given& given) {
   if (text.empty()) {
     throw InputError({"", 0, "slo"}, "name what the deployment must hold, as in --ttft p99=2s --tpot p99=50ms.");
   }
-  return parse_slo(text);
+  const Slo slo = parse_slo(text);
+  for (const SloTerm& low : slo.terms) {
+    for (const SloTerm& high : slo.terms) {
+      const bool percentiles = low.stat >= LatencyStat::kP50 && low.stat < high.stat;
+      if (low.metric == high.metric && percentiles && low.bound > high.bound) {
+        throw InputError({"", 0, "slo"}, fmt::format("{} contradicts {}: a percentile is never above a higher one.",
+                                                     name_of(low), name_of(high)));
+      }
+    }
+  }
+  return slo;
 }
 
 // How long a request may take: bounds of end to end, or of TTFT and TPOT.
@@ -212,6 +223,58 @@ PeakHour peak_hour(const RequestTrace& trace) {
     }
   }
   out.rate = static_cast<double>(most) / out.length_s;
+  return out;
+}
+
+// "craft:8" has 8 copies under the label craft_r8: the policy's replication_factor or else its num_redundant_experts.
+std::vector<std::string> read_policies(const std::vector<std::string>& names, std::vector<std::string>& settings) {
+  constexpr std::string_view kPerGpu = "replication_factor";
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    const std::size_t colon = name.find(':');
+    if (colon == std::string::npos) {
+      out.push_back(name);
+      continue;
+    }
+    const std::string kind = name.substr(0, colon), copies = name.substr(colon + 1);
+    const PlacementPolicyEntry* entry = find_named(placement_policies(), kind);
+    const bool per_gpu = entry != nullptr && std::any_of(entry->keys.begin(), entry->keys.end(),
+                                                         [&](const Key& key) { return key.name == kPerGpu; });
+    out.push_back(kind + "_r" + copies);
+    settings.push_back(fmt::format("policies.{}={{kind: {}, {}: {}}}", out.back(), kind,
+                                   per_gpu ? kPerGpu : "num_redundant_experts", copies));
+  }
+  return out;
+}
+
+// `texts`: NODE=PRICE, or a file with one of these on each line and comments behind #.
+std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
+  std::vector<OwnPrice> out;
+  const auto add = [&](const std::string& text) {
+    out.push_back(parse_price(text));
+    find_node(out.back().node);  // throws where there is none
+  };
+  for (const std::string& text : texts) {
+    if (text.find('=') != std::string::npos || !std::filesystem::exists(text)) {
+      add(text);
+      continue;
+    }
+    std::istringstream lines(read_file(text));
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      line.erase(std::min(line.find('#'), line.size()));
+      line.erase(std::remove_if(line.begin(), line.end(), [](unsigned char c) { return std::isspace(c) != 0; }),
+                 line.end());
+      try {
+        if (!line.empty()) {
+          add(line);
+        }
+      } catch (const InputError& e) {
+        throw InputError({text, number, "price"}, e.problem);
+      }
+    }
+  }
   return out;
 }
 
@@ -334,8 +397,10 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   q.options.min_requests_ratio = kAskedFillings;
   out.growth = given.number("growth", 0);
   q.spare = given.whole("spare", 0, 0);
-  q.policies = given.list("policies", out.quick ? std::string(experts_in_order().name) : "contiguous,base,eplb,craft");
   q.settings = given.scenario();
+  q.policies = read_policies(
+      given.list("policies", out.quick ? std::string(experts_in_order().name) : "contiguous,base,eplb,craft"),
+      q.settings);
   if (const auto own = words.find("set"); own != words.end()) {
     q.settings.insert(q.settings.end(), own->second.begin(), own->second.end());
   }
@@ -351,9 +416,9 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.prices.terms) == terms.end()) {
     throw InputError({"", 0, "terms"}, unknown_name("terms", out.prices.terms, terms));
   }
-  for (const std::string& text : given.repeated("price")) {
-    out.prices.own.push_back(parse_price(text));
-    find_node(out.prices.own.back().node);  // throws where there is none
+  out.prices.own = read_prices(given.repeated("price"));
+  if (given.word("pue")) {
+    out.prices.pue = given.number("pue", 1, 1);
   }
   out.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
   out.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
@@ -390,8 +455,7 @@ CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl
   plan.most_watts = request.most_watts;
   plan.slo = request.question.options.slo;
   plan.prices = request.prices;
-  plan.study = search_capacity(request.question, control);
-  check_cheapest(plan, request.question, control);
+  answer_capacity(plan, request.question, control);
   if (control.store != nullptr) {
     control.store->finish();
   }

@@ -67,14 +67,55 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --modes both", "together, apart");
   refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");
   refused("--input-tokens 100 --output-tokens 10 --ttft 1s --concurrency 10", "bound e2e, or both ttft and tpot.");
+  refused(demand + "--slo 'ttft.p50<2s,ttft.p99<1s'",
+          "contradicts ttft.p99<1s: a percentile is never above a higher one.");
+  refused(demand + "--ttft p99=1s --slo 'ttft.p99<2s'", "given twice");
+  std::ofstream(dir / "prices.txt") << "# list prices\np5.48xlarge=55usd/h\np5en.48xlarge=63\n";
+  refused(demand + "--ttft 1s --price prices.txt", "prices.txt:3");
+  const std::string trace = "--ttft 1s --set 'requests={kind: azure_csv, path: trace.csv}'";
+  std::ofstream(dir / "trace.csv") << "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  refused(trace, "trace.csv");
+  std::ofstream(dir / "trace.csv", std::ios::app)
+      << "2024-05-10 10:00:00.0000000,500,8\n2024-05-10 10:00:00.0000000,500,8\n";
+  refused(trace, "trace.csv");
+}
+
+TEST_CASE("capacity answers without a cost where no price is known, and takes prices from a file") {
+  const TempDir dir;
+  const std::string ask =
+      "capacity --model olmoe-1b-7b --rate 50/s --input-tokens 1024 --output-tokens 16 --nodes p4de.24xlarge --sizes 1 "
+      "--attention-tp 8 --quick -q --ttft p99=200ms --terms ownership -o plan";
+  const Outcome none = run_epsim(dir, ask);
+  REQUIRE_MESSAGE(none.exit_code == 0, none.err);
+  check_contains(none.out, {"Rent ", "No ownership price"});
+  std::ofstream(dir / "prices.txt") << "# mine\np4de.24xlarge = 12.5usd/h  # with power\n";
+  const Outcome own = run_epsim(dir, ask + " --price prices.txt");
+  REQUIRE_MESSAGE(own.exit_code == 0, own.err);
+  check_contains(own.out, {"It costs 12.50 usd/h (your price)"});
+}
+
+TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands them over as flags") {
+  const TempDir dir;
+  const Outcome told =
+      run_epsim(dir,
+                "capacity --model olmoe-1b-7b --dtypes bf16 --rate 100/s --input-tokens 1024 --output-tokens "
+                "16 --nodes DGX-H100 --sizes 1 --attention-tp 4 --policies eplb:8 --quick -q --ttft p99=100ms "
+                "--vary serving.chunked_prefill_size=2048 --set serving.disable_radix_cache=true -o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  // Two ranks of 2048 tokens; 8 copies a layer.
+  check_contains(slurp(dir / "plan/launch.sh"),
+                 {" --chunked-prefill-size 4096", " --disable-radix-cache",
+                  "--init-expert-location experts-whole.json --ep-num-redundant-experts 8"});
+  CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
 }
 
 TEST_CASE("capacity takes requests in flight, and tells the margin to each bound") {
   const TempDir dir;
   // 0.1 s to the first token and 15 gaps of 60 ms: a request may take 1 s, so 10 in flight are 10 a second.
   const Outcome told =
-      run_epsim(dir, "capacity --model olmoe-1b-7b --dtypes bf16 --concurrency 10 --input-tokens 1024 --output-tokens 16 "
-                     "--nodes DGX-H100 --sizes 1 --attention-tp 8 --quick -q --ttft p99=100ms --tpot mean=60ms -o plan");
+      run_epsim(dir,
+                "capacity --model olmoe-1b-7b --dtypes bf16 --concurrency 10 --input-tokens 1024 --output-tokens 16 "
+                "--nodes DGX-H100 --sizes 1 --attention-tp 8 --quick -q --ttft p99=100ms --tpot mean=60ms -o plan");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   check_contains(told.out, {"10 requests in flight, each of which may take 1 s: 10 requests/s of 1024 input",
                             "late requests", "ttft.p99<100ms", "tpot.mean<60ms", " +- "});

@@ -1,9 +1,7 @@
 // What `epsim capacity` says of an answer.
-#include "sim/report/capacity_report.h"
+#include "sim/report/capacity_words.h"
 
 #include <doctest/doctest.h>
-
-#include <cmath>
 
 #include "tests/support/errors.h"
 
@@ -30,11 +28,11 @@ CapacityPlan plan_of(const char* slo, std::vector<CapacityOption> options) {
 
 }  // namespace
 
-TEST_CASE("an answer that a longer TTFT would turn is fragile, also where the SLO bounds each request") {
-  for (const char* slo : {"ttft.p99<1s", "ttft<1s"}) {  // 0.95 s, and 20 % longer
-    test::check_contains(capacity_text(plan_of(slo, {option_on("p5en.48xlarge", 2)})), {"Fragile: "});
-  }
-  test::check_contains(capacity_text(plan_of("ttft<2s", {option_on("p5en.48xlarge", 2)})), {"Not fragile: "});
+TEST_CASE("terms of payment under which another node costs least are named") {
+  const CapacityPlan plan = plan_of("ttft<1s", {option_on("p4de.24xlarge", 4), option_on("p5en.48xlarge", 2)});
+  CHECK(plan.study.options[plan.order.front()].node() == "p4de.24xlarge");
+  // 4 x 17.40137 < 2 x 39.87648, 4 x 11.71777 < 2 x 27.34387; no ownership of A100s is known, of H200s 16 x 1.59.
+  test::check_contains(why_words(plan), {"Cheapest instead: p5en.48xlarge (25.44 usd/h) under ownership prices."});
 }
 
 TEST_CASE("a cheaper deployment beyond the power limit is said to be that") {
@@ -56,27 +54,26 @@ TEST_CASE("what fails first as demand grows is told, and a skew that turns the a
     asked.answer = option.answer;
     asked.answer.point.requests = 400;
   }
-  option.what_ifs.push_back({"experts half again as skewed", 0, "loads", option.what_ifs[1].answer});
+  option.what_ifs.push_back({"experts half again as skewed", 0, 2, "loads", option.what_ifs[1].answer});
+  option.what_ifs.push_back({"an instance lost", 0, 1, "", option.what_ifs[1].answer});
   for (const std::size_t fails : {1, 2}) {
     option.what_ifs[fails].answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0};
   }
   const CapacityPlan plan = plan_of("ttft.p99<1s", {option});
-  test::check_contains(capacity_text(plan), {"Demand may grow by 10 %; at 20 % ttft.p99<1s fails.",
-                                             "Fragile: with experts half again as skewed, ttft.p99<1s fails.",
+  test::check_contains(why_words(plan) + capacity_text(plan), {"Demand may grow by 10 %; at 20 % ttft.p99<1s fails.",
+                                             "Fragile: experts half again as skewed: ttft.p99<1s fails.", "also holds with: an instance",
                                              "demand +20 %", "950.0", "holds"});
 }
 
-TEST_CASE("a deployment that fails as a whole is kept, after those that hold, with what it fails by") {
-  CapacityOption fails = option_on("p4de.24xlarge", 1);
-  fails.whole = fails.answer;
-  fails.whole->point.slo = {.attainment = 0, .excess = std::log(1.5), .excess_half_width = 0, .limit = 0};
-  const CapacityPlan one = plan_of("ttft.p99<1s", {fails});
-  CHECK_FALSE(one.feasible);
-  test::check_contains(capacity_text(one), {"with all its instances", "1 x p4de.24xlarge", "1.5 times what is allowed"});
-  const CapacityPlan two = plan_of("ttft.p99<1s", {fails, option_on("p5en.48xlarge", 2)});
-  REQUIRE(two.feasible);
-  CHECK(two.study.options[two.order.front()].node() == "p5en.48xlarge");
-  test::check_contains(capacity_text(two), {"it would have to hold as a whole: ttft.p99<1s is 1.5 times"});
+TEST_CASE("an option that holds where the first fails wins there") {
+  CapacityOption first = option_on("p4de.24xlarge", 4), other = option_on("p5en.48xlarge", 2);
+  CapacityWhatIf asked{"demand +30 %", 0.3, 2, "", first.answer};
+  other.what_ifs = {asked};
+  asked.answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0};
+  first.what_ifs = {asked};
+  // 4 x 27.44705 over two nodes is 54.89.
+  test::check_contains(capacity_text(plan_of("ttft.p99<1s", {first, other})),
+                       {"a price below 54.89 usd/h a node", "less than now; or demand +30 %"});
 }
 
 }  // namespace epsim

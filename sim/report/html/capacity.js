@@ -12,9 +12,13 @@ const capacityPareto = (rows, x, y, title, note, about) => {
   const all = rows.filter((row) => Number.isFinite(num(row[x])) && Number.isFinite(num(row[y])) && num(row[x]) > 0);
   if (all.length === 0) return null;
   const mark = (row) => ({ x: num(row[x]), y: num(row[y]), about: about(row), size: row.holds === 0 ? 4 : 7, hollow: row.holds === 0 });
-  return chart({ type: "line", near: true, tall: true, title, note, term: y, x: withUnit(wordsOf(x), x), y: withUnit(wordsOf(y), y),
-    datasets: [...new Set(all.map((row) => row.node))].map((node) => ({ label: node, line: false, data: all.filter((row) => row.node === node).map(mark) })),
-    data: { names: ["node", x, y, "holds"], rows: all.map((row) => [row.node, row[x], row[y], row.holds ?? 1]) } });
+  const nodes = [...new Set(all.map((row) => row.node))];
+  return chosenChart([{ label: "node", value: "all", options: ["all", ...nodes].map((node) => [node, node]) }], ([chosen]) => {
+    const shown = all.filter((row) => chosen === "all" || row.node === chosen);
+    return chart({ type: "line", near: true, tall: true, title, note, term: y, x: withUnit(wordsOf(x), x), y: withUnit(wordsOf(y), y),
+      datasets: nodes.map((node) => ({ label: node, line: false, data: shown.filter((row) => row.node === node).map(mark) })),
+      data: { names: ["node", x, y, "holds"], rows: shown.map((row) => [row.node, row[x], row[y], row.holds ?? 1]) } });
+  });
 };
 
 const capacityBars = (title, note, labels, name, values) => chart({ type: "bar", horizontal: true, title, note, x: "", y: withUnit(wordsOf(name), name), labels,
@@ -40,7 +44,7 @@ const capacitySections = (root) => {
   }
   if (plan.prices.length > 0) section("By source of the price", el("p", {}, "The recommended deployment at every price that is known for its nodes."), capacityTable("Prices", plan.prices, ["seller", "price_terms", "as_of", "usd_per_node_hour", "usd_per_hour", "usd_per_million_output_tokens", "source"], { file: "prices" }));
   const grown = plan.what_ifs.filter((row) => row.growth_share > 0);
-  if (plan.what_ifs.length > 0) section("What if", el("p", {}, "One instance of the recommended deployment at its share."), capacityTable("What if", plan.what_ifs, ["what_if", "ttft_p99_ms", "tpot_p99_ms", "verdict"], { file: "what_ifs" }),
+  if (plan.what_ifs.length > 0) section("What if", el("p", {}, "One instance of the recommended deployment at its share of the demand."), capacityTable("What if", plan.what_ifs, ["what_if", "ttft_p99_ms", "tpot_p99_ms", "verdict"], { file: "what_ifs" }),
     ...["ttft_p99_ms", "tpot_p99_ms"].map((name) => chart({ type: "line", tall: true, title: `${wordsOf(name)} as demand grows`, note: "Hollow: the SLO does not hold.", term: name, x: withUnit(wordsOf("growth_share"), "growth_share"), y: withUnit(wordsOf(name), name),
       datasets: [{ label: wordsOf(name), data: grown.filter((row) => row[name] !== null).map((row) => ({ x: row.growth_share, y: row[name], about: row.what_if, hollow: row.holds === 0 })) }],
       data: { names: ["growth_share", name, "holds"], rows: grown.map((row) => [row.growth_share, row[name], row.holds]) } })));

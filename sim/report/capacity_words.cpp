@@ -1,0 +1,350 @@
+#include "sim/report/capacity_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/report/estimate.h"
+#include "sim/report/format.h"
+#include "sim/report/tables.h"
+#include "sim/report/text_table.h"
+
+namespace epsim {
+namespace {
+
+constexpr std::size_t kShownOptions = 4;
+
+std::string milliseconds(double seconds) { return rounded(seconds * 1e3) + " ms"; }
+
+// "ttft.p99<2s (1410 ms)".
+std::string kept_text(const CapacityPlan& plan, const LoadPoint& p) {
+  std::string out;
+  for (const SloTerm& term : plan.slo.terms) {
+    const double value = statistic_of(p, term);
+    out +=
+        fmt::format("{}{} ({})", out.empty() ? "" : ", ", name_of(term),
+                    std::isfinite(value) ? milliseconds(value)
+                                         : fmt::format("{:.1f} % of requests keep all bounds", 100 * p.slo.attainment));
+  }
+  return out;
+}
+
+std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
+  if (p.slo.terms.size() != plan.slo.terms.size()) {
+    return "";
+  }
+  TextTable table;
+  table.add_column({"SLO", ""}, Align::kLeft);
+  table.add_column({"is", "ms"});
+  table.add_column({"margin", "%"});
+  table.add_column({"late requests", "%"});
+  table.add_column({"allowed", "%"});
+  for (std::size_t t = 0; t < plan.slo.terms.size(); ++t) {
+    const SloTerm& term = plan.slo.terms[t];
+    const SloTermScore& score = p.slo.terms[t];
+    const double is = statistic_of(p, term), to_bound = 100 * (1 - is / term.bound.count());
+    const bool mean = term.stat == LatencyStat::kMean;
+    const auto known = [](double value, int digits) {
+      return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : std::string("-");
+    };
+    const std::string interval = mean ? fmt::format(" +- {:.1f}", 100 * score.half_width / term.bound.count()) : "";
+    table.add_row({name_of(term), known(is * 1e3, 1), known(to_bound, 1) + interval,
+                   mean ? "-" : fmt::format("{:.2f} +- {:.2f}", 100 * score.value, 100 * score.half_width),
+                   mean ? "-" : fmt::format("{:.4g}", 100 * score.allowed)});
+  }
+  return "\n" + table.render(2) + "  95 % intervals; late: beyond the bound\n";
+}
+
+std::string design_text(const CapacityDesign& d) {
+  std::string out = fmt::format("{}, {}, policy {}", d.engine, d.dtype, d.policy);
+  for (const std::string& setting : d.settings) {
+    out += ", " + setting;
+  }
+  return out;
+}
+
+std::string money_text(const CapacityPlan& plan, const CapacityCost& cost) {
+  if (!cost.price) {
+    return fmt::format("No {} price of these nodes is known; --price NODE=31.6usd/h gives one, --terms names others.",
+                       plan.prices.terms);
+  }
+  return fmt::format(
+      "It costs {} usd/h ({}), {} usd a month: {} usd per million tokens ({} per million of output), {} usd per "
+      "1,000 requests.",
+      rounded(cost.usd_per_hour), name_of(*cost.price), rounded(cost.usd_per_month), rounded(cost.usd_per_million),
+      rounded(cost.usd_per_million_output), rounded(1000 * cost.usd_per_request));
+}
+
+std::string power_text(const CapacityCost& cost) {
+  return cost.watts > 0
+             ? fmt::format(" It draws {} kW, {} J a token.", rounded(cost.watts / 1e3), rounded(cost.joules_per_token))
+             : "";
+}
+
+// The highest rate, and what fails above it.
+std::string headroom_text(const CapacityOption& option, const CapacityPlan& plan) {
+  if (option.searches.empty()) {
+    return "";
+  }
+  std::vector<double> rates;
+  for (const GoodputSearch& search : option.searches) {
+    rates.push_back(search.slo.holds ? search.slo.rate * option.pools.back().instances : 0);
+  }
+  const Estimate rate = estimate(rates);
+  const std::string limit = option.searches.front().slo.limit;
+  const std::string interval =
+      rates.size() > 1 ? fmt::format(" +- {} ({} seeds)", rounded(rate.half_width), rates.size()) : " (one seed)";
+  return fmt::format("Its {} hold the SLO up to {}{} requests/s together, {:+.0f} % from {:.4g}; then {} fails first.",
+                     option.pools.size() > 1 ? "decode instances" : "instances", rounded(rate.mean), interval,
+                     100 * (rate.mean / plan.rate - 1), plan.rate, limit.empty() ? "the rate" : limit);
+}
+
+// "P 2x1 TP8 + D 6x2 TP8": instances x nodes of each.
+std::string short_text(const CapacityOption& option) {
+  std::string out;
+  for (const CapacityPool& pool : option.pools) {
+    const char* role = pool.design.role == InstanceRole::kWhole     ? ""
+                       : pool.design.role == InstanceRole::kPrefill ? "P "
+                                                                    : "D ";
+    out += fmt::format("{}{}{}x{} TP{}", out.empty() ? "" : " + ", role, pool.instances + option.spare,
+                       pool.design.nodes, pool.design.attention_tp);
+  }
+  return out;
+}
+
+std::string next_text(const CapacityPlan& plan) {
+  if (plan.order.size() < 2) {
+    return "No other deployment of the search space holds the SLO.";
+  }
+  const CapacityCost &first = plan.costs[plan.order[0]], &second = plan.costs[plan.order[1]];
+  const CapacityOption& next = plan.study.options[plan.order[1]];
+  const std::string which = fmt::format("The next, {} x {} ({}),", next.nodes(), next.node(), short_text(next));
+  if (first.price && second.price && second.usd_per_hour == first.usd_per_hour) {
+    return which + " costs the same, and is closer to its bounds.";
+  }
+  if (first.price && second.price && second.usd_per_hour < first.usd_per_hour) {
+    return fmt::format("{} is {:.1f} % cheaper, but beyond the power limit.", which,
+                       100 * (1 - second.usd_per_hour / first.usd_per_hour));
+  }
+  return first.price && second.price
+             ? fmt::format("{} costs {:.1f} % more.", which, 100 * (second.usd_per_hour / first.usd_per_hour - 1))
+             : fmt::format("The next takes {} x {}.", next.nodes(), next.node());
+}
+
+// What an option that costs more would need to be the cheapest: a price, or conditions in which it holds and the first
+// does not (CapacityOption::what_ifs).
+std::string wins_when(const CapacityPlan& plan, std::size_t i) {
+  const CapacityCost &first = plan.costs[plan.order[0]], &cost = plan.costs[i];
+  const CapacityOption& option = plan.study.options[i];
+  std::string out;
+  const auto add = [&](const std::string& more) { out += (out.empty() ? "" : "; or ") + more; };
+  if (first.price && cost.price && cost.usd_per_hour < first.usd_per_hour) {
+    add(fmt::format("it is cheaper, but draws {} kW: a higher power limit", rounded(cost.watts / 1e3)));
+  } else if (first.price && cost.price && option.node() != plan.study.options[plan.order[0]].node()) {
+    const double even = first.usd_per_hour / cost.nodes;
+    add(fmt::format("a price below {} usd/h a node, {:.1f} % less than now", rounded(even),
+                    100 * (1 - even / cost.price->usd_per_hour)));
+  } else if (cost.nodes > first.nodes) {
+    add(fmt::format("{} fewer nodes for the same demand", cost.nodes - first.nodes));
+  }
+  for (const CapacityWhatIf& asked : option.what_ifs) {
+    if (asked.answer.point.slo.holds) {
+      add(asked.what);
+    }
+  }
+  return out;
+}
+
+// What would make the next three win.
+std::string wins_text(const CapacityPlan& plan) {
+  std::string out;
+  for (std::size_t i = 1; i < std::min(kShownOptions, plan.order.size()); ++i) {
+    if (const std::string when = wins_when(plan, plan.order[i]); !when.empty()) {
+      const CapacityOption& option = plan.study.options[plan.order[i]];
+      out += fmt::format("  {}, {}: {}\n", option.node(), short_text(option), when);
+    }
+  }
+  return out.empty() ? "" : "For the others to win:\n" + out;
+}
+
+// Terms of payment under which another kind of node costs least.
+std::string terms_words(const CapacityPlan& plan) {
+  const std::string& node = plan.study.options[plan.order.front()].node();
+  std::string out;
+  for (const std::string& terms : price_terms()) {
+    CapacityPlan other = plan;
+    other.prices.terms = terms;
+    decide(other);
+    const std::string& winner = other.study.options[other.order.front()].node();
+    if (other.feasible && winner != node && other.costs[other.order.front()].price) {
+      out += fmt::format("{}{} ({} usd/h) under {} prices", out.empty() ? "" : ", ", winner,
+                         rounded(other.costs[other.order.front()].usd_per_hour), terms);
+    }
+  }
+  return out.empty() ? "" : "Cheapest instead: " + out + ".";
+}
+
+// The run of one instance in other conditions.
+std::string what_if_text(const CapacityPlan& plan) {
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  if (option.what_ifs.empty()) {
+    return "";
+  }
+  TextTable table;
+  table.add_column({"what if", ""}, Align::kLeft);
+  table.add_column({"TTFT p99", "ms"});
+  table.add_column({"TPOT p99", "ms"});
+  table.add_column({"SLO", ""}, Align::kLeft);
+  for (const CapacityWhatIf& asked : option.what_ifs) {
+    const LoadPoint& p = asked.answer.point;
+    const bool ran = p.ttft_s.p99 > 0;  // to its end
+    table.add_row({asked.what, ran ? rounded(p.ttft_s.p99 * 1e3) : "-", ran ? rounded(p.tpot_s.p99 * 1e3) : "-",
+                   verdict_of(plan, asked.answer)});
+  }
+  return "\n" + table.render(2) + "  of one instance at its share\n";
+}
+
+// What fails first as demand grows.
+std::string growth_words(const CapacityPlan& plan, const CapacityOption& option) {
+  double held = 0;
+  for (const CapacityWhatIf& asked : option.what_ifs) {
+    const std::string verdict = verdict_of(plan, asked.answer);
+    if (asked.growth > 0 && verdict != "holds") {
+      return fmt::format("Demand may grow by {:.0f} %; at {:.0f} % {}.", 100 * held, 100 * asked.growth,
+                         verdict == "overloaded" ? "instances are overloaded" : verdict);
+    }
+    held = std::max(held, asked.growth);
+  }
+  return held > 0 ? fmt::format("It holds even if demand grows by {:.0f} %.", 100 * held) : "";
+}
+
+// Whether slower steps, an instance less or other loads turn the answer.
+std::string fragile_words(const CapacityPlan& plan, const CapacityOption& option) {
+  std::string fails, kept;
+  for (const CapacityWhatIf& asked : option.what_ifs) {
+    if (asked.growth == 0) {
+      const std::string verdict = verdict_of(plan, asked.answer);
+      const bool holds = asked.answer.point.slo.holds;
+      const std::string source = asked.what == kSlower ? ", epsim's mean TPOT error on served points" : "";
+      std::string& list = holds ? kept : fails;
+      list += (list.empty() ? "" : "; ") + asked.what + source + (holds ? "" : ": " + verdict);
+    }
+  }
+  return (fails.empty() ? "" : "Fragile: " + fails + ".") + (fails.empty() || kept.empty() ? "" : " ") +
+         (kept.empty() ? "" : "It also holds with: " + kept + ".");
+}
+
+std::string options_table(const CapacityPlan& plan) {
+  TextTable table;
+  table.add_column({"node", ""}, Align::kLeft);
+  table.add_column({"instances", "x nodes"}, Align::kLeft);
+  table.add_column({"policy", ""}, Align::kLeft);
+  for (const char* name : {"nodes", "GPUs"}) {
+    table.add_column({name, ""});
+  }
+  table.add_column({"cost", "usd/h"});
+  table.add_column({"output", "usd/M"});
+  table.add_column({"TTFT p99", "ms"});
+  table.add_column({"TPOT p99", "ms"});
+  table.add_column({"power", "kW"});
+  table.add_column({"output/s", "per GPU"});
+  for (std::size_t i = 0; i < std::min(kShownOptions, plan.order.size()); ++i) {
+    const CapacityOption& option = plan.study.options[plan.order[i]];
+    const CapacityCost& cost = plan.costs[plan.order[i]];
+    const LoadPoint& p = point_of(option);
+    const auto known = [](double value, bool is) { return is ? rounded(value) : std::string("-"); };
+    table.add_row({option.node(), short_text(option), option.pools.back().design.policy, std::to_string(cost.nodes),
+                   std::to_string(cost.gpus), known(cost.usd_per_hour, cost.price.has_value()),
+                   known(cost.usd_per_million_output, cost.price.has_value()), rounded(p.ttft_s.p99 * 1e3),
+                   rounded(p.tpot_s.p99 * 1e3), known(cost.watts / 1e3, cost.watts > 0),
+                   rounded(cost.output_tokens_per_s_per_gpu)});
+  }
+  return table.render(2) + "  P prefill, D decode; TP of attention\n";
+}
+
+}  // namespace
+
+const LoadPoint& point_of(const CapacityOption& option) {
+  return option.whole ? option.whole->point : option.answer.point;
+}
+
+std::string verdict_of(const CapacityPlan& plan, const CapacityAnswer& answer) {
+  const LoadPoint& p = answer.point;
+  if (p.slo.holds) {
+    return "holds";
+  }
+  return p.slo.excess <= 0 || p.requests == 0
+             ? "overloaded"
+             : name_of(plan.slo.terms[static_cast<std::size_t>(p.slo.limit)]) + " fails";
+}
+
+std::string infeasible_words(const CapacityPlan& plan) {
+  if (!plan.order.empty()) {
+    const CapacityCost& cost = plan.costs[plan.order.front()];
+    return fmt::format(
+        "Infeasible: the cheapest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} usd/h and "
+        "draws {} kW, beyond the budget.\n",
+        plan.rate, cost.nodes, plan.study.options[plan.order.front()].node(), rounded(cost.usd_per_hour),
+        rounded(cost.watts / 1e3));
+  }
+  std::string out = fmt::format("Infeasible: no deployment of the search space holds {} at {:.4g} requests/s.\n",
+                                name_of(plan.slo), plan.rate);
+  if (plan.study.nearest) {
+    const CapacityRow& row = *plan.study.nearest;
+    out += fmt::format("Nearest: {}: {}.\n", name_of(row.design), row.reason);
+  }
+  return out;
+}
+
+std::string pools_text(const CapacityOption& option) {
+  std::string out;
+  for (const CapacityPool& pool : option.pools) {
+    const int instances = pool.instances + option.spare;
+    const std::string role = pool.design.role == InstanceRole::kWhole
+                                 ? ""
+                                 : std::string(kInstanceRoleNames[static_cast<std::size_t>(pool.design.role)]) + " ";
+    out += fmt::format("{}{} {}instance{} of {} node{} with attention TP {}", out.empty() ? "" : " and ", instances,
+                       role, instances == 1 ? "" : "s", pool.design.nodes, pool.design.nodes == 1 ? "" : "s",
+                       pool.design.attention_tp);
+  }
+  return out;
+}
+
+std::string recommendation_words(const CapacityPlan& plan) {
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  const CapacityCost& cost = plan.costs[plan.order.front()];
+  return fmt::format("Rent {} x {} ({} GPUs): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(),
+                     cost.gpus, pools_text(option), design_text(option.pools.back().design),
+                     option.spare > 0 ? fmt::format(" ({} of each spare)", option.spare) : "", plan.rate,
+                     option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
+                     kept_text(plan, point_of(option)), money_text(plan, cost), power_text(cost));
+}
+
+namespace {
+
+std::string reasons(const CapacityPlan& plan) {
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  std::string out = next_text(plan);
+  for (const std::string& more :
+       {growth_words(plan, option), headroom_text(option, plan), fragile_words(plan, option), terms_words(plan)}) {
+    out += more.empty() ? "" : " " + more;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string why_words(const CapacityPlan& plan) { return reasons(plan) + " " + wins_text(plan); }
+
+std::string capacity_text(const CapacityPlan& plan) {
+  if (!plan.feasible) {
+    return infeasible_words(plan) + (plan.order.empty() ? "" : "\n" + options_table(plan));
+  }
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  return fmt::format("{}\n\n{}\n\n{}\n{}{}{}", wrapped(recommendation_words(plan), kColumns, 0),
+                     wrapped(reasons(plan), kColumns, 0), options_table(plan), wins_text(plan),
+                     margin_table(plan, point_of(option)), what_if_text(plan));
+}
+
+}  // namespace epsim
