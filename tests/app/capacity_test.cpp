@@ -6,6 +6,7 @@
 
 #include "tests/app/process.h"
 #include "tests/support/errors.h"
+#include "tests/support/paths.h"
 
 namespace epsim::test {
 namespace {
@@ -153,6 +154,25 @@ TEST_CASE("capacity takes a file, and the peak hour of a trace") {
   const Outcome wrong = run_epsim(dir, "capacity wrong.yaml");
   CHECK(wrong.exit_code == 2);
   check_contains(wrong.err, {"wrong.yaml:6", "node"});
+}
+
+TEST_CASE("the worked examples cost what experiments/capacity/README.md says") {
+  const TempDir dir;
+  const std::string page = slurp(source_dir() / "experiments/capacity/README.md");
+  // Instances, nodes, usd/h, usd per million output tokens, TTFT and TPOT p99 of the recommended deployments.
+  const auto told = [&](const std::string& file, const char* node, const char* words) {
+    const Outcome answer = run_epsim(dir, "capacity " + source_dir().string() + "/experiments/capacity/" + file +
+                                              " --quick -q -o plan --overwrite --nodes " + node);
+    REQUIRE_MESSAGE(answer.exit_code == 0, answer.err);
+    check_contains(page, {words});
+    return answer.out;
+  };
+  check_contains(told("qwen3-two-tiers.yaml --slo 'ttft.p99<5s,tpot.p99<100ms'", "p5en.48xlarge",
+                      "| p5en.48xlarge | 2 x 1, TP 8 | 2 | 126.6 | 8.791 | 158.9 | 27.27 | 9.0 |"),
+                 {"2x1 TP8", "126.6   8.791     158.9     27.27"});
+  check_contains(
+      told("craft-p4de.yaml --sizes 6 --policies craft", "p4de.24xlarge", "| 6 | 4 | 24 | 658.7 | 359.9 | 362.1 |"),
+      {"4x6 TP8", "658.7   178.7      2813     362.1"});
 }
 
 }  // namespace epsim::test
