@@ -18,8 +18,9 @@
 
 #include <stdint.h>
 
-/* The version of everything in this first half. epsim refuses a plug-in that was built for another. */
-#define EPSIM_PLUGIN_ABI 1
+/* The version of everything in this first half. epsim refuses a plug-in that was built for another, or with structs of
+ * other sizes, before it calls anything in it. */
+#define EPSIM_PLUGIN_ABI 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,9 +59,9 @@ struct epsim_host {
 
 /* `abi` stays the first member in every version. No function may throw; create and plan report through fail(). */
 struct epsim_plugin {
-  uint32_t abi; /* EPSIM_PLUGIN_ABI */
-  const char* name;
-  const char* summary; /* one sentence */
+  uint32_t abi, plugin_size, option_size, loads_size, shape_size, host_size; /* EPSIM_PLUGIN_VERSION */
+  const char* name;                                                          /* at most 64 printable characters */
+  const char* summary;                                                       /* one sentence */
   /* A policy with these options, or NULL after fail(). An option that the plug-in does not know is an error. */
   void* (*create)(const struct epsim_option* options, int32_t count, const struct epsim_host* host);
   /* Equal inputs must give equal plans: no clock, no unseeded randomness. May be called from several threads at once.
@@ -70,8 +71,12 @@ struct epsim_plugin {
   void (*destroy)(void* policy);
 };
 
-/* The one symbol that a plug-in exports: const struct epsim_plugin* epsim_plugin_entry(void). */
-typedef const struct epsim_plugin* (*epsim_plugin_entry_type)(void);
+/* The first six members. */
+#define EPSIM_PLUGIN_VERSION                                                                              \
+  EPSIM_PLUGIN_ABI, sizeof(struct epsim_plugin), sizeof(struct epsim_option), sizeof(struct epsim_loads), \
+      sizeof(struct epsim_shape), sizeof(struct epsim_host)
+
+/* The one symbol that a plug-in exports: const struct epsim_plugin epsim_plugin_entry. It is data, not a function. */
 
 #ifdef __cplusplus
 } /* extern "C" */
@@ -236,13 +241,14 @@ inline void destroy(void* policy) { delete static_cast<Policy*>(policy); }
 }  // namespace epsim::plugin
 
 // Exports the policy TYPE, which is made from an Options&. Once in a plug-in, outside of any namespace.
-#define EPSIM_PLUGIN(TYPE, NAME, SUMMARY)                                                                              \
-  extern "C" __attribute__((visibility("default"))) const epsim_plugin* epsim_plugin_entry(void);                      \
-  extern "C" const epsim_plugin* epsim_plugin_entry(void) {                                                            \
-    static const epsim_plugin entry = {                                                                                \
-        EPSIM_PLUGIN_ABI, NAME, SUMMARY, &epsim::plugin::create<TYPE>, &epsim::plugin::plan, &epsim::plugin::destroy}; \
-    return &entry;                                                                                                     \
-  }
+#define EPSIM_PLUGIN(TYPE, NAME, SUMMARY)                                                  \
+  extern "C" __attribute__((visibility("default"))) const epsim_plugin epsim_plugin_entry; \
+  extern "C" const epsim_plugin epsim_plugin_entry = {EPSIM_PLUGIN_VERSION,                \
+                                                      NAME,                                \
+                                                      SUMMARY,                             \
+                                                      &epsim::plugin::create<TYPE>,        \
+                                                      &epsim::plugin::plan,                \
+                                                      &epsim::plugin::destroy};
 #endif /* __cplusplus */
 
 #endif /* EPSIM_PLUGIN_H */

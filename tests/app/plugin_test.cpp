@@ -31,6 +31,19 @@ struct WrongPlugin {
   std::vector<std::string> mentions;
 };
 
+void check_refused(const TempDir& dir, const WrongPlugin& row) {
+  CAPTURE(row.name);
+  CAPTURE(row.options.dump());
+  const Outcome outcome = plan_with(dir, row.options);
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err.find("epsim: request.json") != std::string::npos);
+  for (const std::string& word : row.mentions) {
+    CHECK_MESSAGE(outcome.err.find(word) != std::string::npos, "the message should mention " << word);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("plugin: its plan is the program's plan, and its options reach it") {
@@ -70,40 +83,131 @@ TEST_CASE("plugin: in a scenario, relative to it, under a label or in place of t
   CHECK(slurp(dir / "again/layers.csv") == slurp(dir / "alone/layers.csv"));
 }
 
-TEST_CASE("plugin: what is wrong with it is said") {
+TEST_CASE("plugin: errors of its file and its options") {
   const TempDir dir;
-  std::ofstream(dir / "text.so") << "this is no shared object\n";
+  std::ofstream(dir / "text.so") << "this is not a shared object\n";
+  std::ofstream(dir / "empty.so");
+  // Cut in the middle: a map of it would end in SIGBUS. Cut in its last segment's tables: its headers are whole.
+  const std::string whole = slurp(plugin("good"));
+  std::ofstream(dir / "half.so", std::ios::binary) << whole.substr(0, whole.size() / 2);
+  std::ofstream(dir / "header.so", std::ios::binary) << whole.substr(0, 64);
   const std::vector<WrongPlugin> rows = {
       {"no path", json::object(), {"options.path", "required"}},
       {"no such file", {{"path", "nowhere.so"}}, {"nowhere.so", "no such file"}},
-      {"a folder", {{"path", "."}}, {"no such file"}},
-      {"not a shared object", {{"path", "text.so"}}, {"text.so", "cannot be loaded"}},
-      {"another interface version", {{"path", plugin("wrong_abi")}}, {"wrong_abi.so", "version 42", "version 1"}},
+      {"a folder", {{"path", "."}}, {"folder"}},
+      {"a device", {{"path", "/dev/zero"}}, {"/dev/zero", "device"}},
+      {"not a shared object", {{"path", "text.so"}}, {"text.so", "not a 64-bit ELF"}},
+      {"an empty file", {{"path", "empty.so"}}, {"empty.so", "not a 64-bit ELF"}},
+      {"half a shared object", {{"path", "half.so"}}, {"half.so", "cut off"}},
+      {"a header alone", {{"path", "header.so"}}, {"header.so", "cut off"}},
+      {"another interface version", {{"path", plugin("wrong_abi")}}, {"wrong_abi.so", "version 42", "version 2"}},
+      {"the first interface", {{"path", plugin("version_1")}}, {"version_1.so", "version 1 ", "version 2"}},
+      {"a struct of another size", {{"path", plugin("wrong_size")}}, {"epsim_loads of 32 bytes", "has 40"}},
       {"no entry", {{"path", plugin("no_entry")}}, {"no_entry.so", "epsim_plugin_entry"}},
-      {"empty entry", {{"path", plugin("null_entry")}}, {"null_entry.so", "returned nothing"}},
       {"a function left out", {{"path", plugin("missing_function")}}, {"missing_function.so", "leaves out"}},
+      {"no name", {{"path", plugin("null_name")}}, {"null_name.so", "leaves out"}},
+      {"a name of two lines", {{"path", plugin("bad_name")}}, {"bad_name.so", "printable"}},
       {"an undefined symbol", {{"path", plugin("undefined_symbol")}}, {"a_function_that_nobody_defines"}},
-      {"no policy", {{"path", plugin("no_reason")}}, {"plug-in 'broken'", "no reason"}},
-      {"no such expert", {{"path", plugin("bad_expert")}}, {"plug-in 'broken'", "expert 4", "0..3"}},
-      {"no such layer", {{"path", plugin("bad_layer")}}, {"plug-in 'broken'", "layer 1"}},
-      {"a GPU twice", {{"path", plugin("twice")}}, {"plug-in 'broken'", "GPU 1 in layer 0 twice"}},
-      {"an expert left out", {{"path", plugin("incomplete")}}, {"plug-in 'broken'", "expert 3 on no GPU in layer 0"}},
       {"an exception", {{"path", plugin("throws")}}, {"plug-in 'throws'", "on purpose"}},
       {"an unknown option", {{"path", plugin("good")}, {"frist", 1}}, {"options.frist", "first"}},
       {"not a whole number", {{"path", plugin("good")}, {"first", 1.5}}, {"options.first", "1.5", "whole number"}},
       {"not a number", {{"path", plugin("good")}, {"share", "much"}}, {"options.share", "much"}},
       {"not a flag", {{"path", plugin("good")}, {"reverse", 2}}, {"options.reverse", "true nor false"}},
+      {"no time at all", {{"path", plugin("good")}, {"timeout", "0s"}}, {"options.timeout", "positive"}},
   };
-  for (const WrongPlugin& row : rows) {
-    CAPTURE(row.name);
-    const Outcome outcome = plan_with(dir, row.options);
-    CAPTURE(outcome.err);
-    CHECK(outcome.exit_code == 2);
-    CHECK(outcome.out.empty());
-    for (const std::string& word : row.mentions) {
-      CHECK_MESSAGE(outcome.err.find(word) != std::string::npos, "the message should mention " << word);
-    }
+  for (WrongPlugin row : rows) {
+    check_refused(dir, row);
+    row.options["isolate"] = true;
+    check_refused(dir, row);
   }
+}
+
+TEST_CASE("plugin: calls that break the contract") {
+  const TempDir dir;
+  const auto broken = [](const char* how, const char* when = "plan") {
+    return json{{"path", plugin("broken")}, {"how", how}, {"when", when}};
+  };
+  const std::vector<WrongPlugin> rows = {
+      {"no policy", broken("null", "create"), {"plug-in '", "no reason"}},
+      {"no policy by a failure without words", broken("no_reason", "create"), {"plug-in '", "no reason"}},
+      {"no plan by a failure without words", broken("no_reason"), {"plug-in 'broken'", "no reason"}},
+      {"a plan before it is asked", broken("put", "create"), {"before it was asked"}},
+      {"an exception in create()", broken("throw", "create"), {"out of create()", "on purpose"}},
+      {"a number thrown in create()", broken("throw_int", "create"), {"out of create()", "std::exception"}},
+      {"an exception in plan()", broken("throw"), {"out of plan()", "on purpose"}},
+      {"a number thrown in plan()", broken("throw_int"), {"out of plan()", "std::exception"}},
+      {"no such expert", broken("bad_expert"), {"plug-in 'broken'", "expert 4", "0..3"}},
+      {"a negative expert", broken("negative_expert"), {"plug-in 'broken'", "expert -1", "0..3"}},
+      {"no such layer", broken("bad_layer"), {"plug-in 'broken'", "layer 1"}},
+      {"no such GPU", broken("bad_gpu"), {"plug-in 'broken'", "GPU 2"}},
+      {"a negative count", broken("negative_count"), {"plug-in 'broken'", "put -1 experts"}},
+      {"a count without end", broken("huge_count"), {"2147483647 experts", "16777216"}},
+      {"experts from nowhere", broken("null_experts"), {"null pointer"}},
+      {"a GPU twice", broken("twice"), {"plug-in 'broken'", "GPU 1 in layer 0 twice"}},
+      {"an expert left out", broken("incomplete"), {"plug-in 'broken'", "expert 3 on no GPU in layer 0"}},
+      {"nothing at all", broken("nothing"), {"plug-in 'broken'", "expert 0 on no GPU in layer 0"}},
+      {"a message in colour", broken("control"), {"a line [31m of colour"}},
+  };
+  for (WrongPlugin row : rows) {
+    check_refused(dir, row);
+    row.options["isolate"] = true;
+    check_refused(dir, row);
+  }
+  check_refused(dir, {"another plan each time", broken("moods"), {"two different plans"}});
+  // A plan from another thread of the plug-in's is a plan.
+  CHECK(plan_with(dir, broken("thread")).exit_code == 0);
+}
+
+TEST_CASE("plugin: crashes and endless loops are errors of the run where it is isolated") {
+  const TempDir dir;
+  const auto isolated = [](const std::string& file, const char* how, const char* when, const char* timeout) {
+    json options = {{"path", plugin(file)}, {"isolate", true}, {"timeout", timeout}};
+    if (file == "broken") {
+      options["how"] = how;
+      options["when"] = when;
+    }
+    return options;
+  };
+  std::vector<WrongPlugin> rows = {
+      {"a crash while it is loaded", isolated("constructor_crashes", "", "", "10s"), {"crashed: Segmentation fault"}},
+      {"an exception while it is loaded", isolated("constructor_throws", "", "", "10s"), {"crashed: Aborted"}},
+      {"a loop while it is loaded", isolated("constructor_loops", "", "", "200ms"), {"within 0.2 s", "timeout"}},
+  };
+  for (const char* when : {"create", "plan", "destroy"}) {
+    rows.push_back({"a null pointer", isolated("broken", "segfault", when, "10s"), {"crashed: Segmentation fault"}});
+    rows.push_back({"a loop", isolated("broken", "loop", when, "200ms"), {"within 0.2 s", "timeout"}});
+  }
+  rows.push_back({"abort()", isolated("broken", "abort", "plan", "10s"), {"crashed: Aborted"}});
+  rows.push_back({"a division by zero", isolated("broken", "divide", "plan", "10s"), {"crashed: Floating point"}});
+  rows.push_back({"exit()", isolated("broken", "exit", "plan", "10s"), {"exit code 0"}});
+  rows.push_back({"recursion without end", isolated("broken", "overflow", "plan", "10s"), {"crashed: Segmentation"}});
+  rows.push_back({"all memory", isolated("broken", "eat", "plan", "30s"), {"exception", "bad_alloc"}});
+  for (const WrongPlugin& row : rows) {
+    check_refused(dir, row);
+  }
+  // In the program's own process the crash names the plug-in at least.
+  const Outcome here = plan_with(dir, {{"path", plugin("broken")}, {"how", "segfault"}});
+  CHECK(here.exit_code != 0);
+  CHECK(here.err.find("plug-in 'broken' crashed") != std::string::npos);
+  CHECK(here.err.find("isolate: true") != std::string::npos);
+}
+
+TEST_CASE("plugin: isolated, it gives the same plan and the same run") {
+  const TempDir dir;
+  const json options = {{"path", plugin("good")}, {"first", 1}, {"reverse", true}};
+  json isolated = options;
+  isolated["isolate"] = true;
+  const Outcome there = plan_with(dir, isolated);
+  CAPTURE(there.err);
+  CHECK(there.exit_code == 0);
+  CHECK(there.out == plan_with(dir, options).out);
+  std::string scenario = slurp(epsim::test::data_dir() / "small.yaml");
+  std::ofstream(dir / "both.yaml") << scenario << "policies:\n  here: {plugin: " << plugin("good")
+                                   << "}\n  there: {plugin: " << plugin("good") << ", isolate: true, timeout: 20s}\n";
+  const Outcome both = run_epsim(dir, "compare both.yaml --policies here,there -q -o out");
+  CAPTURE(both.err);
+  REQUIRE(both.exit_code == 0);
+  CHECK(slurp(dir / "out/here/requests.csv") == slurp(dir / "out/there/requests.csv"));
 }
 
 TEST_CASE("plugin: it is listed, and an unknown policy's message names it") {
