@@ -1,6 +1,8 @@
 #include "sim/core/files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +11,8 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include "sim/core/error.h"
 #include "sim/core/fingerprint.h"
@@ -155,6 +159,32 @@ bool taken(const fs::path& folder) {
   return fs::exists(folder, ignored) && !(fs::is_directory(folder, ignored) && fs::is_empty(folder, ignored));
 }
 
+// Temporary folders of the same target: a process that writes one holds a lock on it, and is named; what a killed
+// process left goes.
+void release_others(const fs::path& parent, const std::string& begin, const InputPlace& at) {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(parent)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(begin)) {
+      continue;
+    }
+    const int held = open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool lives = held >= 0 && flock(held, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (held >= 0) {
+      close(held);
+    }
+    if (lives) {
+      throw InputError(at, fmt::format("process {} is writing this output; wait for it, or name another folder.",
+                                       name.substr(begin.size())));
+    }
+    left.push_back(entry.path());
+  }
+  std::error_code ignored;
+  for (const fs::path& one : left) {
+    fs::remove_all(one, ignored);
+  }
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(const fs::path& target, bool overwrite, std::string marker)
@@ -177,13 +207,30 @@ OutputFolder::OutputFolder(const fs::path& target, bool overwrite, std::string m
   }
   const fs::path parent = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   fs::create_directories(parent, failed);
-  temporary_ = parent / fmt::format(".{}.partial-{}", target_.filename().string(), getpid());
+  const std::string begin = fmt::format(".{}.partial-", target_.filename().string());
+  temporary_ = parent / fmt::format("{}{}", begin, getpid());
+  const fs::path fresh = parent / fmt::format(".{}.begun-{}", target_.filename().string(), getpid());
   if (!failed) {
-    fs::remove_all(temporary_, failed);  // of a run that was killed and had the same process number
-    fs::create_directory(temporary_, failed);
+    release_others(parent, begin, at);
+    fs::remove_all(fresh, failed);
+    fs::create_directory(fresh, failed);
+  }
+  if (!failed) {  // locked before it has the name that others look for
+    lock_ = open(fresh.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    flock(lock_, LOCK_EX | LOCK_NB);
+    fs::rename(fresh, temporary_, failed);
   }
   if (failed) {
+    unlock();
+    std::error_code ignored;
+    fs::remove_all(fresh, ignored);
     throw InputError(at, fmt::format("the output folder cannot be made there: {}.", failed.message()));
+  }
+}
+
+void OutputFolder::unlock() {
+  if (lock_ >= 0) {
+    close(std::exchange(lock_, -1));
   }
 }
 
@@ -210,10 +257,12 @@ void OutputFolder::commit() {
         fmt::format("{}: the finished output cannot be moved there: {}.", target_.string(), failed.message()));
   }
   committed_ = true;
+  unlock();
   fs::remove_all(old, ignored);
 }
 
 OutputFolder::~OutputFolder() {
+  unlock();
   if (!committed_) {
     std::error_code ignored;
     fs::remove_all(temporary_, ignored);

@@ -40,6 +40,7 @@ void write_file_atomically(const std::filesystem::path& file, const std::string&
 // A folder that appears under its final name only when commit() is called: outputs are written to a temporary folder
 // beside it, which is removed when the object goes away uncommitted. Refuses an existing target unless `overwrite`, and
 // then replaces it as a whole, but only where the target holds `marker` (or nothing): a typo must not delete a home.
+// Refuses a target that another process is writing, and removes what a killed one left.
 class OutputFolder {
  public:
   OutputFolder(const std::filesystem::path& target, bool overwrite, std::string marker);
@@ -51,7 +52,10 @@ class OutputFolder {
   void commit();
 
  private:
+  void unlock();
+
   std::filesystem::path target_, temporary_;
+  int lock_ = -1;  // on `temporary_`
   bool overwrite_ = false;
   bool committed_ = false;
 };

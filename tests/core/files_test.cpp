@@ -1,6 +1,9 @@
 #include "sim/core/files.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -216,6 +219,22 @@ TEST_CASE("where there is no place for temporary folders the error says what nam
   const RunFailed e = error_of<RunFailed>([] { TemporaryFolder("epsim-files-"); });
   before != nullptr ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
   check_contains(e.what(), {"no temporary folder", "TMPDIR"});
+}
+
+TEST_CASE("an output folder that another process writes is refused; what a killed one left goes") {
+  TempDir dir;
+  fs::create_directory(dir / ".out.partial-4000000");  // no process has this number
+  write_text(dir / ".out.partial-4000000/half.csv", "x");
+  const int held = open((dir / ".out.partial-4000000").c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(flock(held, LOCK_EX) == 0);
+  check_contains(error_of<InputError>([&] { OutputFolder(dir / "out", false, kMarker); }).what(),
+                 {"out", "process 4000000 is writing"});
+  close(held);
+  OutputFolder out(dir / "out", false, kMarker);
+  CHECK(entries(dir.path()) == 1);
+  CHECK_THROWS_AS(OutputFolder(dir / "out", false, kMarker), InputError);
+  out.commit();
+  CHECK(entries(dir.path()) == 1);
 }
 
 }  // namespace
