@@ -117,6 +117,13 @@ void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
   m.kv_block_tokens =
       knob_or_key(in, engine.kv_block_tokens, kMemoryKeys["kv_block_tokens"]).value_or(engine.default_block_tokens);
   m.num_gpu_blocks = knob_or_key(in, engine.num_gpu_blocks, kMemoryKeys["num_gpu_blocks"]);
+  check_chunk(root.section(kRootKeys["serving"]), engine, m.kv_block_tokens);
+}
+
+void check_chunk(const ConfigReader& serving, const EngineMemory& engine, int block_tokens) {
+  serving.check(engine.chunk_tokens == 0 || engine.chunk_tokens >= block_tokens, "chunked_prefill_size",
+                fmt::format("{} tokens of a DP rank are less than a KV block of {}; no prompt could start.",
+                            engine.chunk_tokens, block_tokens));
 }
 
 }  // namespace epsim

@@ -35,5 +35,7 @@ std::span<const Key> memory_keys();
 void read_model(ConfigReader root, Scenario& s);
 void read_parallelism(ConfigReader root, Scenario& s);
 void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s);
+// Throws InputError at `serving` where its chunks of prompts are shorter than a KV block.
+void check_chunk(const ConfigReader& serving, const EngineMemory& engine, int block_tokens);
 
 }  // namespace epsim

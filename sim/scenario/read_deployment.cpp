@@ -4,6 +4,7 @@
 
 #include "sim/core/limits.h"
 #include "sim/scenario/expert_layout.h"
+#include "sim/scenario/model_sections.h"
 #include "sim/scenario/network_options.h"
 #include "sim/scenario/root_keys.h"
 #include "sim/scheduler/engines.h"
@@ -112,6 +113,9 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
     }
   }
   read_pool_memory(in, engine, pool);
+  if (has_serving) {  // asking for the section would make it one of the resolved scenario's
+    check_chunk(in.section(kPoolKeys["serving"]), engine, pool.memory.kv_block_tokens);
+  }
   check_ep_size(in, pool.parallelism, pool.serving, pool.dispatch);
   pool.serving.role = role;
   return pool;

@@ -58,6 +58,7 @@ struct EngineMemory {
   std::string static_fraction_key;
   std::optional<int> kv_block_tokens;
   int default_block_tokens = 1;
+  std::int64_t chunk_tokens = 0;  // of prompts in one step, which are cut to whole blocks; 0: they are not
   std::optional<std::int64_t> num_gpu_blocks;
 };
 

@@ -309,6 +309,8 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   out.memory.static_fraction_key = "mem_fraction_static";
   out.memory.kv_block_tokens = in.maybe<int>(kSglangKeys["page_size"]);
   out.memory.default_block_tokens = backend == "trtllm_mla" ? 64 : 1;  // server_args.py: it takes pages of 32 or 64
+  // server_args.py refuses any that is not a whole number of pages (pull request 8973).
+  out.memory.chunk_tokens = chunk == -1 || knobs.reserve_full ? 0 : s.token_budget;
   s.knobs = knobs;
 }
 

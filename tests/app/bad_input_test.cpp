@@ -48,6 +48,9 @@ TEST_CASE("wrong input ends with a clear error, exit code 2 and nothing written"
   const std::vector<Wrong> rows = {
       {"unknown key", "--set serving.chunked_prefil_size=5", {"chunked_prefil_size", "chunked_prefill_size"}},
       {"unknown section", "--set clutser.nodes=5", {"clutser", "cluster"}},
+      {"a chunk below a KV block",
+       "--set serving.chunked_prefill_size=8 --set memory.kv_block_tokens=16",
+       {"serving.chunked_prefill_size", "KV block of 16"}},
       {"wrong type", "--set cluster.nodes=many", {"cluster.nodes", "many", "whole number"}},
       {"negative", "--set memory.reserve=-1GiB", {"memory.reserve", "negative"}},
       {"not a number", "--set memory.static_fraction=.nan", {"memory.static_fraction", "finite"}},
