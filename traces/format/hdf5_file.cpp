@@ -23,7 +23,8 @@ using hdf5::refuse;
 using hdf5::write_failed;
 
 constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 18;  // a chunk and its filters' copies stay in a core's cache
-constexpr unsigned kDeflateLevel = 1;                          // counts hardly shrink further at higher levels
+constexpr Limit kLargestChunk{"bytes in a chunk", std::int64_t{128} << 20};
+constexpr unsigned kDeflateLevel = 1;  // counts hardly shrink further at higher levels
 
 hid_t native(Hdf5Type type) {
   const hid_t types[] = {H5T_NATIVE_UINT8, H5T_NATIVE_UINT16, H5T_NATIVE_INT32, H5T_NATIVE_UINT32,
@@ -63,11 +64,27 @@ void Hdf5Dataset::check_size() const {
     row = product_of({row, whole(shape_[axis])});
   }
   check_limit(limits::kRowValues, row, {file_, 0, name_});
+  check_chunk();
   const std::int64_t bytes = product_of({row, whole(rows()), 8});
   const std::int64_t stored = whole(H5Dget_storage_size(handle_.id()));
   if (bytes == INT64_MAX || bytes > std::max(kNegligible, product_of({stored, kPackedAtMost}))) {
     fail(fmt::format("this claims {} rows of {} values and holds {} bytes; it is sparse, or damaged.", rows(), row,
                      stored));
+  }
+}
+
+// The library reads chunks whole, and unpacks them whole.
+void Hdf5Dataset::check_chunk() const {
+  const Hdf5Handle layout(H5Dget_create_plist(handle_.id()), H5Pclose);
+  const Hdf5Handle type(H5Dget_type(handle_.id()), H5Tclose);
+  std::vector<hsize_t> chunk(shape_.size(), 1);
+  if (H5Pget_layout(layout.id()) == H5D_CHUNKED &&
+      H5Pget_chunk(layout.id(), static_cast<int>(chunk.size()), chunk.data()) > 0) {
+    auto bytes = static_cast<std::int64_t>(H5Tget_size(type.id()));
+    for (const hsize_t n : chunk) {
+      bytes = product_of({bytes, static_cast<std::int64_t>(std::min<hsize_t>(n, INT64_MAX))});
+    }
+    check_limit(kLargestChunk, bytes, {file_, 0, name_});
   }
 }
 

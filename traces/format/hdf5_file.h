@@ -57,6 +57,7 @@ class Hdf5Dataset {
  private:
   friend class Hdf5File;
   void check_size() const;
+  void check_chunk() const;
   void append_raw(const void* values, std::size_t size, Hdf5Type type);
   void read_raw(std::uint64_t first, std::uint64_t count, void* out, std::size_t size, Hdf5Type type) const;
 
