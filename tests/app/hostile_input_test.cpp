@@ -172,3 +172,17 @@ TEST_CASE("output that a full device does not take is an error") {
     CHECK(outcome.err.find("standard output cannot be written") != std::string::npos);
   }
 }
+
+TEST_CASE("a pipe on standard input that stays open does not keep SIGTERM or Ctrl-C from ending the program") {
+  const TempDir dir;
+  REQUIRE(mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  for (const std::string signal : {"TERM", "INT"}) {
+    // timeout ends with 124 where the signal was enough, and with 137 where it had to send SIGKILL 20 s later.
+    const std::string command = "cd '" + dir.path().string() + "' && timeout -k 20 -s " + signal + " 0.5 '" EPSIM_BINARY
+                                "' plan - -o - <>pipe >/dev/null 2>&1";
+    const int status = std::system(command.c_str());
+    CAPTURE(signal);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 124);
+  }
+}

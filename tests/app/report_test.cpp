@@ -26,6 +26,16 @@ TEST_CASE("report: one file from a run, into the run's own folder or to where it
   CHECK(slurp(dir / "out/report.html") == html);  // a report is not part of the next one
 }
 
+// A folder that `epsim run` of version 0.2.0 wrote, result format 1: later versions have to read it.
+TEST_CASE("report: results of version 0.2 open") {
+  const TempDir dir;
+  const Outcome told = run_epsim(dir, "report '" + (epsim::test::data_dir() / "results-0.2").string() + "' -o old.html");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  const std::string html = slurp(dir / "old.html");
+  CHECK(html.find("1618fcd90abaa917") != std::string::npos);  // the run's fingerprint
+  CHECK(html.find(R"("cluster":{"node":"p4de.24xlarge","nodes":"1","gpus_per_node":"2")") != std::string::npos);
+}
+
 TEST_CASE("report refuses wrong arguments with a clear error and writes nothing") {
   struct Wrong {
     const char* arguments;
