@@ -269,7 +269,8 @@ def check(s, runner, rng):
         event = runner.run({**s, "execution": {"mode": "event"}})
         a, b = first["summary"]["step"]["step_time_s"], event["summary"]["step"]["step_time_s"]
         require(close(a, b, 1e-6), "events and closed form differ", (a, b))
-    elif relation == "balance" and "faults" not in s:
+    # A policy with copies sends less, so that perfect balance of one copy is no bound for it.
+    elif relation == "balance" and "faults" not in s and s["policies"]["one"]["kind"] in ("base", "contiguous", "random"):
         check_no_slower(runner.run({**s, "policies": {"one": {"kind": "perfect"}}}), first,
                         "perfect balance is slower")
     return relation
