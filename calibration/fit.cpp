@@ -134,9 +134,20 @@ void fit_steps(FittedOp& op, std::span<const Sample* const> training, double smo
   op.steps = fit_correction(samples, {std::string(op_info(op.kind).axes[0])}, kStepKnots, smoothness);
 }
 
+// Too few points tell nothing of how kernels differ from the physical terms by shape.
+constexpr std::size_t kFewestToCorrect = 20;
+
 void fit_corrections(FittedOp& op, std::span<const Sample* const> training, const OpFitOptions& options) {
   const OpInfo& info = op_info(op.kind);
   const std::size_t axes = count_names(info.axes);
+  if (training.size() < kFewestToCorrect) {
+    std::vector<LogGrid::Axis> one_cell;
+    for (std::size_t a = 0; a < axes; ++a) {
+      one_cell.push_back({std::string(info.axes[a]), {0}});
+    }
+    op.correction = LogGrid(std::move(one_cell));
+    return;
+  }
   std::vector<CorrectionSample> samples;
   for (const Sample* s : training) {
     samples.push_back(correction_sample(op, *s, axes));

@@ -9,6 +9,9 @@
 //   and
 //                   H800. Times are microseconds; up and down projection of a grouped GEMM are added.
 //
+//   cited           calibration/cited of this project: rows that public issues and pull requests state, each with its
+//                   source. Times are milliseconds.
+//
 // What each column becomes is described in calibration/FORMAT.md.
 #pragma once
 
@@ -24,7 +27,7 @@ namespace epsim {
 
 // A public table that an operator of a machine is read from.
 struct PublicTable {
-  std::string_view collection;  // "aiconfigurator", "infersim"
+  std::string_view collection;  // "aiconfigurator", "infersim", "cited"
   std::string_view machine;     // "a100"
   std::string_view op;          // the point table it becomes
   std::string_view path;        // below the collection's folder

@@ -63,6 +63,12 @@ struct EngineKernels {
   std::vector<std::string> fits;
 };
 
+// Whose kernels of one kind a profile can price in place of the engine's: {kGroupedGemm, "deepgemm", "b200-deepep"}.
+struct BackendKernels {
+  OpKind kind;
+  std::string backend, fit;
+};
+
 struct ComputeProfile {
   std::string name;
   std::string carried_over;    // why another GPU's measurements stand in for it; empty = its own
@@ -78,15 +84,14 @@ struct ComputeProfile {
   std::shared_ptr<const FittedProfile> fitted;
   // By engine, the first of them chosen at first. Empty where one fit holds for all.
   std::vector<EngineKernels> kernels;
-  // Fits with the experts' kernels of a backend, by its name: {"deepgemm", "b200-deepep"}.
-  std::vector<std::pair<std::string, std::string>> expert_kernels;
+  std::vector<BackendKernels> backends;
   std::string stand_ins;  // which operators of `fitted` are another engine's kernels; empty = none
 
   // Prices by the kernels of an engine from here on; by the first there are for one that has none.
   void use_kernels_of(const std::string& engine);
-  bool has_experts_of(std::string_view backend) const;
-  // The same with the experts' kernels of a backend, of the data types that its fit has; itself without such a backend.
-  ComputeProfile with_experts_of(std::string_view backend) const;
+  bool has_backend(OpKind kind, std::string_view backend) const;
+  // The same with a backend's kernels of that kind, of the data types that its fit has; itself without such a backend.
+  ComputeProfile with_backend(OpKind kind, std::string_view backend) const;
 
   // From the curve whose expert matrices are nearest in size; measured only for the very shape. Under its first point
   // the share stays: a caller takes the longer of this and of reading the weights.

@@ -235,9 +235,12 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
       kernels.check(!out.kernels.back().fits.empty(), engine, "names the fits of its kernels, at least one.");
     }
     out.use_kernels_of(out.kernels.front().engine);
-    ConfigReader experts = in.section("expert_kernels");
-    for (const std::string& backend : experts.keys()) {
-      out.expert_kernels.emplace_back(backend, experts.required<std::string>(backend));
+    for (const auto& [key, kind] :
+         {std::pair("expert_kernels", OpKind::kGroupedGemm), {"dense_kernels", OpKind::kDenseGemm}}) {
+      ConfigReader backends = in.section(key);
+      for (const std::string& backend : backends.keys()) {
+        out.backends.push_back({kind, backend, backends.required<std::string>(backend)});
+      }
     }
   } else if (const auto fitted = in.maybe<std::string>("fitted")) {
     const std::string which = looks_like_path(*fitted) ? in.path("fitted").string() : *fitted;
@@ -276,22 +279,24 @@ void ComputeProfile::use_kernels_of(const std::string& engine) {
 
 namespace {
 
-const std::string* experts_of(const ComputeProfile& profile, std::string_view backend) {
-  const auto found = std::find_if(profile.expert_kernels.begin(), profile.expert_kernels.end(),
-                                  [&](const auto& kernels) { return kernels.first == backend; });
-  return found == profile.expert_kernels.end() ? nullptr : &found->second;
+const BackendKernels* backend_of(const ComputeProfile& profile, OpKind kind, std::string_view backend) {
+  const auto found = std::find_if(profile.backends.begin(), profile.backends.end(),
+                                  [&](const BackendKernels& k) { return k.kind == kind && k.backend == backend; });
+  return found == profile.backends.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-bool ComputeProfile::has_experts_of(std::string_view backend) const { return experts_of(*this, backend) != nullptr; }
+bool ComputeProfile::has_backend(OpKind kind, std::string_view backend) const {
+  return backend_of(*this, kind, backend) != nullptr;
+}
 
-ComputeProfile ComputeProfile::with_experts_of(std::string_view backend) const {
+ComputeProfile ComputeProfile::with_backend(OpKind kind, std::string_view backend) const {
   ComputeProfile out = *this;
-  if (const std::string* fit = experts_of(*this, backend)) {
+  if (const BackendKernels* own = backend_of(*this, kind, backend)) {
     FittedProfile all = *fitted;
-    for (const FittedOp& op : fitted_profile(*fit).ops) {
-      if (op.kind == OpKind::kGroupedGemm) {
+    for (const FittedOp& op : fitted_profile(own->fit).ops) {
+      if (op.kind == kind) {
         std::erase_if(all.ops, [&](const FittedOp& other) { return other.op == op.op; });
         all.ops.push_back(op);
       }

@@ -28,7 +28,9 @@ LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const P
     : model_(parallelism.one_gpu_of(model)),
       shape_(shape_of(cluster)),
       parallelism_(parallelism),
-      compute_(model_, cluster.node.gpu, parallelism, compute.with_experts_of(name_of(dispatch.expert_kernels))),
+      compute_(model_, cluster.node.gpu, parallelism,
+               compute.with_backend(OpKind::kGroupedGemm, name_of(dispatch.expert_kernels))
+                   .with_backend(OpKind::kDenseGemm, name_of(dispatch.dense_kernels))),
       peak_(highest_peak(cluster.node.gpu, model.ffn_weight_bytes())),
       memory_(cluster.node.gpu.memory_bandwidth) {
   for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->other()) {

@@ -28,19 +28,19 @@
 namespace epsim {
 
 // How expert parallelism exchanges tokens.
-// Whose kernels compute the experts: the engine's own, or a backend's, by the name that ComputeProfile has for it.
-enum class ExpertKernels { kAuto, kDeepGemm, kTrtllm };
+// Whose kernels compute products: the engine's own, or a backend's, by the name that ComputeProfile has for it.
+enum class KernelBackend { kAuto, kDeepGemm, kTrtllm };
 template <>
-inline constexpr auto kNames<ExpertKernels> = choice<ExpertKernels>({{"auto", ExpertKernels::kAuto},
-                                                                     {"deepgemm", ExpertKernels::kDeepGemm},
-                                                                     {"trtllm", ExpertKernels::kTrtllm}});
+inline constexpr auto kNames<KernelBackend> = choice<KernelBackend>({{"auto", KernelBackend::kAuto},
+                                                                     {"deepgemm", KernelBackend::kDeepGemm},
+                                                                     {"trtllm", KernelBackend::kTrtllm}});
 
 struct DispatchOptions {
   Dedup dedup = Dedup::kGpu;    // CRAFT's peer-to-peer dispatch: one row per (token, GPU)
   double dispatch_bytes = 2;    // bytes per element out (bf16; fp8 with its scales: 1 + 4 / 128)
   double combine_bytes = 2;     // and back
   bool exchange_counts = true;  // sizes are not known before the gate: one more latency ahead of the dispatch
-  ExpertKernels expert_kernels = ExpertKernels::kAuto;
+  KernelBackend expert_kernels = KernelBackend::kAuto, dense_kernels = KernelBackend::kAuto;
   NetworkOptions network = {};  // who moves the tokens, over which fabric, and how that is priced
   // Steps without prompts exchange tokens this way instead, over the same fabric (DeepEP's auto mode); null: the same.
   std::shared_ptr<const DispatchOptions> decode_steps = nullptr;

@@ -122,8 +122,11 @@ constexpr KeyTable kDispatchKeys({
     {"combine_dtype", key::one_of<DataType>(), key::by("bf16; in a pool the scenario's"),
      "Data type of tokens on their way back."},
     {"exchange_counts", key::flag(), key::by("true for nccl_p2p"), "Exchange token counts before each dispatch."},
-    {"expert_kernels", key::one_of<ExpertKernels>(), key::by("auto; in a pool the scenario's"),
+    {"expert_kernels", key::one_of<KernelBackend>(), key::by("auto; in a pool the scenario's"),
      "Experts' GEMM: auto is DeepGEMM behind DeepEP, else the engine's kernel; trtllm: TensorRT-LLM's on Blackwell."},
+    {"dense_kernels", key::one_of<KernelBackend>(), key::by("auto; in a pool the scenario's"),
+     "fp8 products outside experts: auto is the engine's kernel; trtllm: TensorRT-LLM's on Blackwell, SGLang's "
+     "--fp8-gemm-backend flashinfer_trtllm."},
     {"pxn", key::flag(), key::by("true for nccl_p2p on nodes with NVLink"),
      "NCCL relays over NVLink to the NIC of the receiver's index (NCCL_P2P_PXN_LEVEL 2); false: the sender's own NIC."},
 });
@@ -214,6 +217,13 @@ class DispatchReader {
     return pxn;
   }
 
+  KernelBackend backend(const Key& key, OpKind kind) {
+    const KernelBackend out = other_or(key, KernelBackend::kAuto, "");
+    in_.check(out == KernelBackend::kAuto || compute_.has_backend(kind, name_of(out)), std::string(key.name),
+              fmt::format("the kernels of {} have no {}.", compute_.name, name_of(out)));
+    return out;
+  }
+
   DispatchOptions of(Transport transport, const std::string& name, const FabricOptions& fabric, NetworkModel model) {
     DispatchOptions out;
     out.network = {model, transport, fabric, pxn(transport, name)};
@@ -230,13 +240,11 @@ class DispatchReader {
     if (transport == Transport::kDeepEpLowLatency) {
       out.dispatch_bytes += kLowLatencyHeader / model_.hidden;
     }
-    out.expert_kernels = other_or(kDispatchKeys["expert_kernels"], ExpertKernels::kAuto, "");
-    in_.check(out.expert_kernels == ExpertKernels::kAuto || compute_.has_experts_of(name_of(out.expert_kernels)),
-              "expert_kernels",
-              fmt::format("the kernels of {} have no {}.", compute_.name, name_of(out.expert_kernels)));
+    out.expert_kernels = backend(kDispatchKeys["expert_kernels"], OpKind::kGroupedGemm);
+    out.dense_kernels = backend(kDispatchKeys["dense_kernels"], OpKind::kDenseGemm);
     // DeepEP hands experts their rows in a layout of its own, which other kernels take than all-gathered rows.
-    if (deep_ep && out.expert_kernels == ExpertKernels::kAuto) {
-      out.expert_kernels = ExpertKernels::kDeepGemm;
+    if (deep_ep && out.expert_kernels == KernelBackend::kAuto) {
+      out.expert_kernels = KernelBackend::kDeepGemm;
     }
     const Key& counts = kDispatchKeys["exchange_counts"];
     out.exchange_counts = in_.read<bool>(counts, own<bool>(counts, name).value_or(transport == Transport::kNcclP2p));

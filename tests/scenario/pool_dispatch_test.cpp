@@ -57,14 +57,14 @@ TEST_CASE("experts' kernels are a backend's where one is named, DeepGEMM behind 
   const auto kernels = [](const std::string& node, const std::string& dispatch) {
     return small({"cluster.node=" + node, "dispatch={transport: " + dispatch + "}"}).dispatch.expert_kernels;
   };
-  CHECK(kernels("DGX-H200", "allgather_reducescatter") == ExpertKernels::kAuto);
-  CHECK(kernels("DGX-H200", "deepep_normal") == ExpertKernels::kDeepGemm);
-  CHECK(kernels("p6-b200.48xlarge", "nccl_p2p, expert_kernels: trtllm") == ExpertKernels::kTrtllm);
+  CHECK(kernels("DGX-H200", "allgather_reducescatter") == KernelBackend::kAuto);
+  CHECK(kernels("DGX-H200", "deepep_normal") == KernelBackend::kDeepGemm);
+  CHECK(kernels("p6-b200.48xlarge", "nccl_p2p, expert_kernels: trtllm") == KernelBackend::kTrtllm);
   const Scenario pools =
       small({"cluster.node=p6-b200.48xlarge", "dispatch={transport: nccl_p2p, expert_kernels: trtllm}",
              "deployment={prefill: {dispatch: {expert_kernels: deepgemm}}, decode: {}}"});
-  CHECK(pools.deployment.pools[0].dispatch.expert_kernels == ExpertKernels::kDeepGemm);
-  CHECK(pools.deployment.pools[1].dispatch.expert_kernels == ExpertKernels::kTrtllm);
+  CHECK(pools.deployment.pools[0].dispatch.expert_kernels == KernelBackend::kDeepGemm);
+  CHECK(pools.deployment.pools[1].dispatch.expert_kernels == KernelBackend::kTrtllm);
   CHECK_THROWS_WITH_AS(small({kH200, "dispatch={transport: nccl_p2p, expert_kernels: trtllm}"}),
                        doctest::Contains("the kernels of h200 have no trtllm"), InputError);
 }
