@@ -55,8 +55,10 @@ void Deployment::on(const RequestArrived& event) {
   ++arrived_;
   result_.requests[static_cast<std::size_t>(event.request)].arrival = now_;
   expect_arrival(static_cast<std::size_t>(event.request) + 1);
-  const Ticks outside = to_ticks(specs_[fronts_.front()].options.request_time);
-  result_.requests[static_cast<std::size_t>(event.request)].outside = true;
+  RequestRecord& request = result_.requests[static_cast<std::size_t>(event.request)];
+  const ServingOptions& front = specs_[fronts_.front()].options;
+  const Ticks outside = to_ticks(front.request_time + front.token_time * static_cast<double>(request.input_tokens));
+  request.outside = true;
   if (outside > Ticks{}) {
     queue_.push(now_ + outside, Phase::Arrive, RequestReady{event.request});
   } else {

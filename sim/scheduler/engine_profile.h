@@ -81,6 +81,11 @@ struct LayoutDefault {
   std::string dense_ffn_source = {}, lm_head_source = {};
 };
 
+// HuggingFace's tokenizers turn 1.93 MB of text into tokens a second (their pull request 1582, a vocabulary of 128,000), at some
+// 4.5 bytes a token. DeepSeek's tokenizer takes 1.1 to 10 us a token (tt-inference-server issues 1920 and 2173).
+inline const EngineDefault<Seconds> kHuggingFaceTokenizer{
+    Seconds(2.3e-6), "HuggingFace tokenizers: 1.93 MB/s (their pull request 1582)"};
+
 struct EngineProfile {
   std::string_view name, summary;
   std::span<const Key> keys;  // its knobs
@@ -103,6 +108,8 @@ struct EngineProfile {
   EngineDefault<std::int64_t> shared_stream_tokens = {0, "one stream for all experts"};
   // Of each request outside the scheduler before its first token is out.
   EngineDefault<Seconds> request_time = {Seconds(0), "no public figure of this version"};
+  // Of the tokenizer, for each token of a prompt.
+  EngineDefault<Seconds> token_time = {Seconds(0), "no public figure of this version"};
   // Time of the hosts for each layer whose experts move while steps wait: buffers, messages, waiting for each other.
   EngineDefault<Seconds> rebalanced_layer = {Seconds(0), "no public figure"};
   std::string_view aligned_prompts = {};      // the knob's value that holds prompts until DP ranks have them together

@@ -53,7 +53,8 @@ constexpr KeyTable kKeys({
     {"launch_time", key::time(), key::by("the engine's"),
      "Host time per kernel of a step without a CUDA graph; 0s: the host is never waited for."},
     {"request_time", key::time(), key::by("the engine's"),
-     "Time of each request outside the scheduler before its first token: HTTP, tokenizer, detokenizer."},
+     "Time of each request outside the scheduler before its first token: HTTP, messages, detokenizer."},
+    {"token_time", key::time(), key::by("the engine's"), "Time of the tokenizer for each token of a prompt."},
     {"shared_stream_tokens", key::whole(), key::by("the engine's; 0 with DeepEP"),
      "Replayed steps of decodes of up to so many tokens run shared experts beside gate and routed experts."},
     {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
@@ -104,6 +105,7 @@ void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSit
   out.step_gap = in.read<Seconds>(kKeys["step_gap"]);
   out.launch_time = or_engine(in, kKeys["launch_time"], profile.launch_time);
   out.request_time = or_engine(in, kKeys["request_time"], profile.request_time);
+  out.token_time = or_engine(in, kKeys["token_time"], profile.token_time);
   out.shared_stream_tokens = or_engine(
       in, kKeys["shared_stream_tokens"],
       site.deep_ep ? EngineDefault<std::int64_t>{0, "DeepEP's layers have one stream for all experts"}

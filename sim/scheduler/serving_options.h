@@ -110,8 +110,8 @@ struct ServingOptions {
   bool overlap_schedule = false;
   // New requests are looked for after so many steps of decodes alone, after every step with a prompt, and when idle.
   int receive_interval = 1;
-  // Of each request, outside the scheduler before its first token is out: HTTP, tokenizer, detokenizer.
-  Seconds request_time{};
+  // Of each request, outside the scheduler before its first token is out: HTTP, detokenizer; for each of its prompt's tokens.
+  Seconds request_time{}, token_time{};
   Seconds step_gap{};     // added to every step, as declared by the scenario
   GapOptions gaps;        // added to some
   // Replayed steps of decodes of up to so many tokens, of all DP ranks, run shared experts beside gate and routed experts.

@@ -96,8 +96,7 @@ EngineProfile sglang_0_4_8() {
 // launch_time: a step of one prompt token takes 82.6 ms eager and 23.1 ms captured (sglang pull request 12160, October 2025;
 // DeepSeek-V3 with cached tokens, one DP rank of a node), of 2,453 kernels by models/step/eager_work.h.
 // request_time: the first token of 128 comes after 9.54 ms where the model's step takes 2.632 (tt-inference-server issue 3560, May
-// 2026; chat completions, one request at a time). The 8,192 tokens of a long prompt take the tokenizer longer, which is
-// left out.
+// 2026; chat completions, one request at a time).
 EngineProfile sglang_0_5() {
   return {.name = "sglang_0_5",
           .summary = "SGLang v0.5: defaults by GPU of January 2026, the schedule may overlap with speculation",
@@ -112,6 +111,7 @@ EngineProfile sglang_0_5() {
           .launch_time = {Seconds(33.7e-6), "SGLang 0.5 without CUDA graphs, DeepSeek-V3 (sglang pull request 12160)"},
           .shared_stream_tokens = kSglangSharedStream,
           .request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"},
+          .token_time = kHuggingFaceTokenizer,
           .aligned_prompts = kAlignedPrompts};
 }
 

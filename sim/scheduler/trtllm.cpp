@@ -42,6 +42,7 @@ EngineProfile trtllm_1_x() {
           .shared_stream_tokens = {kAnyBatch,
                                    "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
                                    "maybe_execute_in_parallel, in CUDA graphs)"},
+          .token_time = kHuggingFaceTokenizer,
           .aligned_prompts = "attention_dp_enable_balance=true",
           // executor_request_queue.py, _balance_requests_across_ranks: to the rank with the fewest tokens.
           .router = Router::kLeastTokens};
