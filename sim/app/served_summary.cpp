@@ -257,6 +257,7 @@ ServedSummary summarise_served(const ServedLayout& layout, const std::vector<Ser
   count_coverage(points, runs, out);
   out.noise = noise_of(points);
   out.all.errors = errors_of(pairs);
+  out.shares = shares_of(pairs);
   for (const auto& [key, some] : by_in_flight) {
     out.groups.push_back({served_labels(*some.front().point), errors_of(some)});
   }

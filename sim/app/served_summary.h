@@ -54,7 +54,8 @@ struct ServedSummary {
   std::array<ServedNoise, 3> noise;
   ServedGroup all;
   std::vector<ServedGroup> groups;
-  std::vector<ServedHint> hints;
+  std::vector<ServedHint> hints;  // none for a group of fewer than three different scenarios: every term fits
+  std::vector<std::pair<std::string, double>> shares;  // of the predicted TPOT over all points, the largest first
 };
 
 // Its group and the range of its requests in flight.

@@ -92,6 +92,14 @@ std::string groups_text(const ServedSummary& s) {
          table.render(0);
 }
 
+std::string shares_text(const std::vector<std::pair<std::string, double>>& shares) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kSharesShown, shares.size()); ++i) {
+    out += fmt::format("{} {} {} %", i > 0 ? "," : "", shares[i].first, percent(shares[i].second));
+  }
+  return out;
+}
+
 std::string hints_text(const ServedSummary& s) {
   std::string out;
   for (const ServedHint& h : s.hints) {
@@ -104,18 +112,19 @@ std::string hints_text(const ServedSummary& s) {
                                    printable(fmt::format("{}", fmt::join(h.labels, " "))), kServedTitles[h.metric],
                                    what, percent(h.mean_then), percent(h.mean_now));
     if (tpot) {
-      line += "; its terms:";
-      for (std::size_t i = 0; i < std::min(kSharesShown, h.shares.size()); ++i) {
-        line += fmt::format("{} {} {} %", i > 0 ? "," : "", h.shares[i].first, percent(h.shares[i].second));
-      }
+      line += "; its terms:" + shares_text(h.shares);
     }
     out += wrapped(line, kServedColumns, 4) + "\n";
   }
-  return out.empty()
-             ? ""
-             : "\nwhere to look first: the one term that, changed alone, leaves the least error (a hint; no price is "
-               "changed by it)\n" +
-                   out;
+  if (out.empty()) {
+    const std::string line =
+        "where to look first: fewer than three different loads fit any term; those of the predicted TPOT:" +
+        shares_text(s.shares);
+    return s.shares.empty() ? "" : "\n" + wrapped(line, kServedColumns, 2) + "\n";
+  }
+  return "\nwhere to look first: the one term that, changed alone, leaves the least error (a hint; no price is "
+         "changed by it)\n" +
+         out;
 }
 
 std::string served_points_text(const ResultTable& points) {

@@ -315,7 +315,7 @@ TEST_CASE("what the engines' load generators wrote is read as it is") {
   const Outcome rate = run_epsim(dir, "validate " + small_scenario() + " --served rate.json -o rate-out" + layout);
   CAPTURE(rate.err);
   CHECK(rate.exit_code == 0);
-  check_contains(rate.out, {"expressed: 1 of 1", "measured", "predicted"});
+  check_contains(rate.out, {"expressed: 1 of 1", "measured", "predicted", "those of the predicted TPOT: "});
   const Outcome nothing = run_epsim(dir, "validate --served vllm.json" + layout);
   CHECK(nothing.exit_code == 2);
   check_contains(nothing.err, {"name the scenario of the deployment"});
