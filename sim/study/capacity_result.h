@@ -94,8 +94,8 @@ struct CapacityRow {
 };
 
 // Mean error of predicted TPOT on served points, one instance: how far steps are off (docs/validation.md).
-inline constexpr double kStepError = 0.118;
-inline constexpr std::string_view kSlower = "steps 12 % longer";  // a CapacityWhatIf
+inline constexpr double kStepError = 0.099;
+inline constexpr std::string_view kSlower = "steps 10 % longer";  // a CapacityWhatIf
 
 // One instance of the last pool beside its share of those before, asked for something else than the demand.
 struct CapacityWhatIf {

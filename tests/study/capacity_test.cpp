@@ -129,8 +129,8 @@ TEST_CASE("prefill and decode instances are counted apart, and the whole deploym
   if (instances > 1) {
     CHECK(named("an instance lost").offered == doctest::Approx(q.rate / (instances - 1)));
   }
-  // All GPUs and links at 1 / 1.118 of their speed: gaps between tokens are longer, by at most as much.
-  const double tpot = named("steps 12 % longer").tpot_s.mean / option.answer.point.tpot_s.mean;
+  // All GPUs and links at 1 / 1.099 of their speed: gaps between tokens are longer, by at most as much.
+  const double tpot = named("steps 10 % longer").tpot_s.mean / option.answer.point.tpot_s.mean;
   CHECK(tpot > 1.02);
   CHECK(tpot < 1.13);
   CHECK(named("experts half again as skewed").fingerprint != named("experts loaded evenly").fingerprint);
