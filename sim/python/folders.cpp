@@ -4,6 +4,7 @@
 
 #include "sim/core/files.h"
 #include "sim/python/bindings.h"
+#include "sim/report/capacity_report.h"
 #include "sim/report/capacity_words.h"
 #include "sim/report/folder_report.h"
 #include "sim/reproduce/reproduction.h"

@@ -125,8 +125,8 @@ constexpr KeyTable kDispatchKeys({
     {"expert_kernels", key::one_of<KernelBackend>(), key::by("auto; in a pool the scenario's"),
      "Experts' GEMM: auto is DeepGEMM behind DeepEP, else the engine's kernel; trtllm: TensorRT-LLM's on Blackwell."},
     {"dense_kernels", key::one_of<KernelBackend>(), key::by("auto; in a pool the scenario's"),
-     "fp8 products outside experts: auto is the engine's kernel; trtllm: TensorRT-LLM's on Blackwell, SGLang's "
-     "--fp8-gemm-backend flashinfer_trtllm."},
+     "fp8 GEMM outside experts: auto is the engine's kernel; trtllm: TensorRT-LLM's on Blackwell "
+     "(SGLang flashinfer_trtllm)."},
     {"pxn", key::flag(), key::by("true for nccl_p2p on nodes with NVLink"),
      "NCCL relays over NVLink to the NIC of the receiver's index (NCCL_P2P_PXN_LEVEL 2); false: the sender's own NIC."},
 });

@@ -122,7 +122,8 @@ TEST_CASE("one request in flight: deciding costs what a user measured, LPLB more
                        file));
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   Rates rates;
-  for (const auto& run : nlohmann::json::parse(done.out)["runs"]) {
+  const nlohmann::json compared = nlohmann::json::parse(done.out);
+  for (const auto& run : compared["runs"]) {
     rates[run["policy"]] = run["throughput"]["requests_per_s"];
   }
   const auto change = [&](const char* policy) { return (rates.at(policy) / rates.at("base") - 1) * 100; };

@@ -30,7 +30,7 @@ class SweepTest(unittest.TestCase):
             self.assertEqual(0, program("sweep", SMALL, "--vary", "requests.rate=10/s,20/s", "--vary", "seed=3,4",
                                         "--policies", "base,eplb", "-q", "-o", f"{folder}/program", *SET))
             swept = epsim.sweep(SMALL, self.VARY, ["base", "eplb"], overrides=FEW, folder=f"{folder}/module")
-            names = ("results.csv", "intervals.csv", "resolved.yaml", "points/000003.json")
+            names = ("results.csv", "intervals.csv", "resolved.yaml", "winners.csv")
             same(self, f"{folder}/program", f"{folder}/module", names)
             seen = []
             epsim.sweep(SMALL, self.VARY, ["base", "eplb"], overrides=FEW, folder=f"{folder}/module",

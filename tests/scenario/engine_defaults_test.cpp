@@ -168,8 +168,8 @@ TEST_CASE("SGLang v0.5's fraction of static memory, chunks, graphs and attention
   CHECK(sizes.back() == 512);
   CHECK(sglang_0_5_graph_sizes(h200, {.largest = 20, .pad = true, .speculative = false}).value ==
         std::vector<std::int64_t>{1, 2, 4, 8, 12, 16});
-  CHECK(sglang_0_5_attention_backend(h200).value == "fa3");
-  CHECK(sglang_0_5_attention_backend(b200).value == "trtllm_mla");
+  CHECK(sglang_0_5_attention_backend(h200, "fa3").value == "fa3");
+  CHECK(sglang_0_5_attention_backend(b200, "fa3").value == "trtllm_mla");
   const Scenario left = left_to("sglang_0_5", "p6-b200.48xlarge");
   CHECK(left.memory.kv_block_tokens == 64);
   CHECK(left.model.attention.absorbed_below == 0);
