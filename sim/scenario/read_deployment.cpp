@@ -107,8 +107,7 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
              fmt::format("this pool has {} DP ranks an instance and the scenario's own sections describe {}; give the "
                          "pool a `serving` section of its own.",
                          pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
-    if (!root.section(kRootKeys["serving"]).has("disable_cuda_graph") &&
-        !root.section(kRootKeys["serving"]).has("enforce_eager")) {
+    if (!pool.serving.graphs.stated) {
       pool.serving.graphs.enabled = can_capture(pool.dispatch);
     }
   }
@@ -136,14 +135,18 @@ std::span<const Key> deployment_keys() { return kDeploymentKeys; }
 
 std::span<const Key> pool_keys() { return kPoolKeys; }
 
+bool has_pools(ConfigReader& root) {
+  const ConfigReader in = root.section(kRootKeys["deployment"]);
+  return in.has("prefill") || in.has("decode");
+}
+
 DeploymentOptions read_deployment(ConfigReader& root, const Scenario& s) {
   ConfigReader in = root.section(kRootKeys["deployment"]);
   DeploymentOptions out;
   out.router = in.read<Router>(kDeploymentKeys["router"]);
   out.retry_limit = in.read<int>(kDeploymentKeys["retry_limit"]);
   read_after_loss(in, out);
-  const bool apart = in.has("prefill") || in.has("decode");
-  if (!apart) {
+  if (!has_pools(root)) {
     const int instances = in.read<int>(kDeploymentKeys["instances"]);
     check_gpus(in, instances, s.cluster);
     if (instances > 1) {

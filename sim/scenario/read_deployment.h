@@ -12,6 +12,9 @@ namespace epsim {
 std::span<const Key> deployment_keys();
 std::span<const Key> pool_keys();
 
+// Whether prefill and decode instances are apart.
+bool has_pools(ConfigReader& root);
+
 // Reads the section `deployment` of a scenario whose other sections have been read. What a pool leaves out is as in the
 // scenario's own sections. Throws InputError, also when prompts would have no link to travel by.
 DeploymentOptions read_deployment(ConfigReader& root, const Scenario& scenario);

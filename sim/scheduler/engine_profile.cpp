@@ -20,9 +20,13 @@ std::vector<std::int64_t> captured_sizes(ConfigReader& in, const Key& key,
   return sizes;
 }
 
-EngineDefault<bool> no_graphs(const EngineSite& site) {
-  return {!site.can_capture, site.can_capture ? "the engine captures decode steps"
-                                              : "this transport's messages vary in size and cannot be captured"};
+void read_graph_use(ConfigReader& in, const Key& key, bool key_turns_on, const EngineSite& site, GraphOptions& out) {
+  out.stated = in.has(std::string(key.name));
+  const bool fallback = site.can_capture == key_turns_on;
+  const char* source = site.can_capture ? "the engine captures decode steps"
+                                        : "this transport's messages vary in size and cannot be captured";
+  const bool value = site.pools ? in.maybe<bool>(key).value_or(fallback) : in.read<bool>(key, fallback, source);
+  out.enabled = value == key_turns_on;
 }
 
 }  // namespace epsim

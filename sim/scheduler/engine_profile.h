@@ -28,6 +28,7 @@ struct EngineSite {
   bool deep_ep = false;          // tokens travel by DeepEP's kernels
   bool can_capture = false;      // CUDA graphs can hold the exchange of tokens (can_capture())
   bool fraction_stated = false;  // memory.static_fraction is given: the engine's own does not count
+  bool pools = false;            // prefill and decode pools: each captures what its own transport allows
 };
 
 // What a scenario says of its CUDA graphs.
@@ -131,7 +132,8 @@ T or_engine(ConfigReader& in, const Key& key, const EngineDefault<T>& fallback) 
 // Sizes of CUDA graphs, ascending.
 std::vector<std::int64_t> captured_sizes(ConfigReader& in, const Key& key,
                                          const EngineDefault<std::vector<std::int64_t>>& fallback);
-// Whether the engine goes without CUDA graphs: where the transport cannot be captured.
-EngineDefault<bool> no_graphs(const EngineSite& site);
+// Whether steps are replayed: as `key` says, which turns graphs on or off, or where the transport can be captured. With
+// pools that default is not recorded: the resolved scenario would state one transport's for both.
+void read_graph_use(ConfigReader& in, const Key& key, bool key_turns_on, const EngineSite& site, GraphOptions& out);
 
 }  // namespace epsim

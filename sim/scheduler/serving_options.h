@@ -46,6 +46,7 @@ enum class GraphSize {
 // they take part in the same collectives.
 struct GraphOptions {
   bool enabled = false;
+  bool stated = false;  // by the scenario, not by the transport
   GraphSize size = GraphSize::kSum;
   std::vector<std::int64_t> sizes;  // captured tokens, ascending, of steps of decodes
   // Those of steps with prompts, in piecewise graphs; empty: such steps run kernel by kernel.

@@ -162,7 +162,7 @@ namespace {
 
 // Returns the largest captured batch in requests.
 std::int64_t read_graphs(ConfigReader& in, const EngineSite& site, Series series, int drafts, GraphOptions& out) {
-  out.enabled = !or_engine(in, kSglangKeys["disable_cuda_graph"], no_graphs(site));
+  read_graph_use(in, kSglangKeys["disable_cuda_graph"], false, site, out);
   const auto largest = in.maybe<std::int64_t>(kSglangKeys["cuda_graph_max_bs"]);
   out.pad = !in.read<bool>(kSglangKeys["disable_cuda_graph_padding"]);
   const GraphWishes wishes{largest, out.pad, drafts > 0};

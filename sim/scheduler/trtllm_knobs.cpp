@@ -47,9 +47,7 @@ constexpr KeyTable kTrtllmKeys({
 });
 
 void read_trtllm_graphs(ConfigReader& in, const EngineSite& site, int drafts, GraphOptions& out) {
-  EngineDefault<bool> use = no_graphs(site);
-  use.value = !use.value;
-  out.enabled = or_engine(in, kTrtllmKeys["use_cuda_graph"], use);
+  read_graph_use(in, kTrtllmKeys["use_cuda_graph"], true, site, out);
   out.pad = in.read<bool>(kTrtllmKeys["cuda_graph_padding_enabled"]);
   const auto largest = in.read<std::int64_t>(kTrtllmKeys["cuda_graph_max_batch_size"]);
   out.sizes = captured_sizes(in, kTrtllmKeys["cuda_graph_batch_sizes"], trtllm_graph_sizes(largest, out.pad));

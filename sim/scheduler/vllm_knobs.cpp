@@ -78,7 +78,7 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
   // config/scheduler.py of June 2026; v0.9 and v0.10 have none.
   s.prefill_alignment.schedule_interval = in.read<int>(kVllmKeys["prefill_schedule_interval"]);
   s.prefix_caching = in.read<bool>(kVllmKeys["enable_prefix_caching"]);
-  s.graphs.enabled = !or_engine(in, kVllmKeys["enforce_eager"], no_graphs(site));
+  read_graph_use(in, kVllmKeys["enforce_eager"], false, site, s.graphs);
   s.graphs.sizes = captured_sizes(in, kVllmKeys["cuda_graph_sizes"], vllm_graph_sizes(s.max_running_requests));
   s.graphs.prompt_sizes = s.graphs.sizes;
   const EngineDefault<double> fraction{0.9, "vLLM (config.py, CacheConfig)"};

@@ -268,6 +268,27 @@ TEST_CASE("the transport is the engine's on that network") {
   CHECK(apart.deployment.pools[1].serving.graphs.enabled);
 }
 
+TEST_CASE("pools without engine settings of their own capture the same when the resolved scenario is read") {
+  const auto graphs = [](const Scenario& s) {
+    return std::vector<bool>{s.deployment.pools[0].serving.graphs.enabled, s.deployment.pools[1].serving.graphs.enabled};
+  };
+  const char* pools = "deployment: {prefill: {}, decode: {}}\n";
+  for (const char* engine : {"sglang_0_4_8", "sglang_0_5", "vllm_v1", "trtllm_1_x"}) {
+    CAPTURE(engine);
+    const Scenario first = left_to(engine, "DGX-H200", pools);
+    CHECK(graphs(read_scenario(Config::from_text(first.resolved, "resolved"), {})) == graphs(first));
+  }
+  // What the scenario states holds for both pools, in the words of each engine.
+  const auto stated = [&](const char* engine, const char* key) {
+    Config config = Config::from_text(left_to(engine, "DGX-H200", pools).resolved, "resolved");
+    config.set(key);
+    return graphs(read_scenario(config, {}));
+  };
+  CHECK(stated("sglang_0_4_8", "serving.disable_cuda_graph=false") == std::vector<bool>{true, true});
+  CHECK(stated("vllm_v1", "serving.enforce_eager=true") == std::vector<bool>{false, false});
+  CHECK(stated("trtllm_1_x", "serving.use_cuda_graph=false") == std::vector<bool>{false, false});
+}
+
 TEST_CASE("shared experts have a stream of their own where the engine gives them one, and not behind DeepEP") {
   const auto tokens = [](const Scenario& s) { return s.serving.shared_stream_tokens; };
   CHECK(tokens(left_to("sglang_0_5", "p4de.24xlarge")) == 1024);  // DUAL_STREAM_TOKEN_THRESHOLD
