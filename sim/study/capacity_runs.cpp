@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -21,13 +22,14 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 5;
+constexpr int kAnswerFormat = 6;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;    // seconds between them
 constexpr std::int32_t kCutOutput = 2;
 constexpr double kShareFillings = 0.5;     // of GoodputOptions::min_requests_ratio, for an instance at its share
 constexpr std::size_t kShareRequests = 2;  // times the first ones, for an instance at its share
+constexpr double kLessMissing = 2.0 / 3;   // completions that a longer run lacks, if a shorter one lacked them by chance
 
 constexpr std::int64_t kHeldSteps = 16;  // that share a draw of routing in runs that compare designs
 
@@ -56,10 +58,19 @@ class HeldLoads final : public ExpertLoadSource {
   std::shared_ptr<const ExpertLoadSource> loads_;
 };
 
+double mean_tokens(const RequestTrace& trace, std::int32_t Request::*tokens) {
+  double sum = 0;
+  for (const Request& r : trace.requests) {
+    sum += r.*tokens;
+  }
+  return sum / static_cast<double>(trace.requests.size());
+}
+
 // A deployment that is ready to run. Not to be moved: the scenario is referred to.
 struct ReadyDeployment {
   Scenario scenario;
   PreparedRun prepared;
+  double input_tokens = 0, output_tokens = 0;  // means of the whole demand
 };
 
 // Every `stride`-th request. A recorded trace that would leave fewer than `least` of them has a shorter stride.
@@ -89,6 +100,8 @@ std::unique_ptr<ReadyDeployment> ready(const CapacityQuestion& question, const s
   auto out = std::make_unique<ReadyDeployment>();
   Scenario& scenario = out->scenario;
   scenario = read_scenario(capacity_scenario(question, pools), {pools.front().design.policy});
+  out->input_tokens = mean_tokens(scenario.requests, &Request::input_tokens);
+  out->output_tokens = mean_tokens(scenario.requests, &Request::output_tokens);
   if (one_in > 1) {
     thin_out(scenario, one_in, question.first_requests);
   }
@@ -139,15 +152,7 @@ LoadPoint measured_point(const RunResult& run, double rate, const GoodputOptions
   return out;
 }
 
-double mean_tokens(const RequestTrace& trace, std::int32_t Request::*tokens) {
-  double sum = 0;
-  for (const Request& r : trace.requests) {
-    sum += r.*tokens;
-  }
-  return sum / static_cast<double>(trace.requests.size());
-}
-
-CapacityAnswer answer_of(const ReadyDeployment& deployment, const RequestTrace& trace, const RunResult& run) {
+CapacityAnswer answer_of(const ReadyDeployment& deployment, const RunResult& run) {
   CapacityAnswer out;
   double busy = 0;
   for (const InstanceTotals& instance : run.instances) {
@@ -158,8 +163,8 @@ CapacityAnswer answer_of(const ReadyDeployment& deployment, const RequestTrace& 
   const PreparedInstance& last = deployment.prepared.last();
   out.instances = pools_of(deployment.scenario).back().instances;
   out.kv_tokens = last.serving.kv_blocks * last.serving.kv_block_tokens * last.serving.dp_ranks;
-  out.input_tokens = mean_tokens(trace, &Request::input_tokens);
-  out.output_tokens = mean_tokens(trace, &Request::output_tokens);
+  out.input_tokens = deployment.input_tokens;
+  out.output_tokens = deployment.output_tokens;
   return out;
 }
 
@@ -206,10 +211,14 @@ Seconds longest_stay(const RequestTrace& trace, const LoadPoint& alone) {
   return Seconds(alone.ttft_s.mean + most * alone.tpot_s.mean);
 }
 
-// Fails by nothing but a drift, and completes what arrives: chance has the second half of a short run busier than the
-// first by the bound in one of dozens, and every design would meet the same arrivals.
-bool drifts_by_chance(const LoadPoint& p, const GoodputOptions& options) {
-  return !p.slo.holds && p.slo.excess <= 0 && p.completed >= options.min_completed * p.measured_offered;
+// The share of the arrivals that a run did not complete.
+double missing_share(const LoadPoint& p) { return 1 - p.completed / p.measured_offered; }
+
+// Violates no bound, but drifts or completes too few. In a short run that can be chance: its second half is busier than
+// its first, or its last requests arrive in a burst, the same ones for every design. A longer run then completes more;
+// of an overloaded instance it completes the same share. `missing`: the share that a shorter run did not complete.
+bool fails_by_chance(const LoadPoint& p, double missing) {
+  return !p.slo.holds && p.slo.excess <= 0 && missing_share(p) < kLessMissing * missing;
 }
 
 // Whether a longer run would say the same.
@@ -371,11 +380,12 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
                                  : std::min(question_.most_requests, deployment->scenario.requests.requests.size());
     const std::size_t usual = few ? std::min(most, kShareRequests * question_.first_requests) : most;
     CapacityAnswer out;
+    double missing = std::numeric_limits<double>::infinity();
     for (std::size_t count = std::min(question_.first_requests, most);;) {
       const RequestTrace trace = at_rate(trace_of(deployment->scenario, count, cut), rate);
       const Seconds longest = longest_stay(trace, alone.point);
       const RunResult run = run_until_hopeless(*deployment, trace, longest, control_.stop);
-      out = answer_of(*deployment, trace, run);
+      out = answer_of(*deployment, run);
       if (run.interrupted) {
         out.point.offered = rate;
         out.point.requests = static_cast<std::int64_t>(count);
@@ -387,10 +397,11 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
       }
       out.point = measured_point(run, rate, options, cut);
       const bool full = out.point.enough_requests || !out.point.slo.holds;
-      const bool unclear = drifts_by_chance(out.point, options);
+      const bool unclear = fails_by_chance(out.point, missing);
       if (told(out.point) || count >= most || (full && !unclear && count >= usual)) {
         return out;
       }
+      missing = unclear ? missing_share(out.point) : missing;
       if (unclear && count >= usual) {
         count = std::min(most, 3 * count);
         continue;
@@ -407,7 +418,9 @@ CapacityAnswer CapacityRuns::alone(const std::vector<CapacityPool>& pools, bool 
     RunControl control;
     control.stop = control_.stop;
     const RunResult run = run_prepared(deployment->scenario, deployment->prepared, trace, control);
-    CapacityAnswer out = answer_of(*deployment, trace, run);
+    CapacityAnswer out = answer_of(*deployment, run);
+    out.input_tokens = mean_tokens(trace, &Request::input_tokens);
+    out.output_tokens = mean_tokens(trace, &Request::output_tokens);
     LoadPoint& p = out.point;
     p.ttft_s = run.latency.ttft_s;
     p.tpot_s = run.latency.tpot_s;

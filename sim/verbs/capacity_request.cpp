@@ -26,7 +26,7 @@ constexpr int kCapacityFormat = 1;     // of study.json
 constexpr double kPeak = 3600;         // seconds of a trace that the demand is taken from
 constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of a question
 constexpr double kMostNumber = 1e9;    // of any option, so that whole ones fit
-constexpr std::size_t kQuickRequests = 300;
+constexpr std::size_t kQuickRequests = 300, kMostQuickRequests = 3000;  // more where a run of the first is unclear
 
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> out;
@@ -408,7 +408,8 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   q.most_nodes = given.whole("max-nodes", 128, 1);
   q.seeds = given.whole("seeds", out.quick ? 0 : 3, 0);
   if (out.quick) {
-    q.first_requests = q.most_requests = kQuickRequests;
+    q.first_requests = kQuickRequests;
+    q.most_requests = kMostQuickRequests;
     q.check_whole = false;
   }
   read_space(given, out);

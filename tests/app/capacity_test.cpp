@@ -168,11 +168,11 @@ TEST_CASE("the worked examples cost what experiments/capacity/README.md says") {
     return answer.out;
   };
   check_contains(told("qwen3-two-tiers.yaml --slo 'ttft.p99<5s,tpot.p99<100ms'", "p5en.48xlarge",
-                      "| p5en.48xlarge | 2 x 1, TP 8 | 2 | 126.6 | 8.791 | 158.9 | 27.27 | 9.0 |"),
-                 {"2x1 TP8", "126.6   8.791     158.9     27.27"});
+                      "| p5en.48xlarge | 1 x 1, TP 1 | 1 | 63.30 | 4.396 | 383.4 | 73.72 | |"),
+                 {"1x1 TP1", "63.30   4.396     383.4     73.72"});
   check_contains(
-      told("craft-p4de.yaml --sizes 6 --policies craft", "p4de.24xlarge", "| 6 | 4 | 24 | 658.7 | 359.9 | 362.1 |"),
-      {"4x6 TP8", "658.7   178.7      2813     362.1"});
+      told("craft-p4de.yaml --sizes 6 --policies craft", "p4de.24xlarge", "| 6 | 4 | 24 | 658.7 | 391.3 | 395.8 |"),
+      {"4x6 TP8", "658.7   178.7      3183     395.8"});
 }
 
 }  // namespace epsim::test
