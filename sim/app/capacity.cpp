@@ -120,7 +120,8 @@ int capacity(const po::variables_map& values) {
     results.publish();
     std::cout << fmt::format("capacity: {} for {}, SLO {}\n\n", plan.model, plan.demand, name_of(plan.slo))
               << capacity_text(plan)
-              << fmt::format("\n{} designs, {} runs\nresults: {}\n", plan.study.rows.size(), plan.study.runs,
+              << fmt::format("\n{} design{}, {} runs\nresults: {}\n", plan.study.rows.size(),
+                             plan.study.rows.size() == 1 ? "" : "s", plan.study.runs,
                              results.path().string());
     json.print(read_file((store.path() / "capacity.json").string()));
     return plan.feasible ? 0 : kInfeasible;
@@ -133,7 +134,8 @@ void add_capacity_options(po::options_description& options) {
   options.add_options()("model", word(), "epsim list models, or a Hugging Face config.json")(
       "rate", word(), "requests/s to serve, as in 20/s")(
       "concurrency", word(), "requests in flight in its place: a rate by how long the SLO lets each take")(
-      "times", word(), "the rate, or a trace's, times this")("input-tokens", word(), "of each request")(
+      "times", word(), "the rate, or a trace's, times this")(
+      "time-share", word(), "of a trace's hours in which the SLO must hold, as in 0.95; default 1: the busiest")("input-tokens", word(), "of each request")(
       "output-tokens", word(), "of each request")("growth", word(),
                                                   "share by which demand may grow, as in 0.3; default 0")(
       "spare", word(), "instances of each pool that may fail with the SLO still held; default 0")(

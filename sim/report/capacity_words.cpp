@@ -282,11 +282,15 @@ std::string verdict_of(const CapacityPlan& plan, const CapacityAnswer& answer) {
 std::string infeasible_words(const CapacityPlan& plan) {
   if (!plan.order.empty()) {
     const CapacityCost& cost = plan.costs[plan.order.front()];
+    const std::string budget = plan.most_usd_per_hour > 0 ? rounded(plan.most_usd_per_hour) + " usd/h" : "",
+                      power = plan.most_watts > 0 ? rounded(plan.most_watts / 1e3) + " kW" : "";
     return fmt::format(
-        "Infeasible: the cheapest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} usd/h and "
-        "draws {} kW, beyond the budget.\n",
-        plan.rate, cost.nodes, plan.study.options[plan.order.front()].node(), rounded(cost.usd_per_hour),
-        rounded(cost.watts / 1e3));
+        "Infeasible: the cheapest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} and draws {}; the "
+        "limit is {}.\n",
+        plan.rate, cost.nodes, plan.study.options[plan.order.front()].node(),
+        cost.price ? rounded(cost.usd_per_hour) + " usd/h" : "an unknown sum",
+        cost.watts > 0 ? rounded(cost.watts / 1e3) + " kW" : "unknown power",
+        budget + (budget.empty() || power.empty() ? "" : " and ") + power);
   }
   std::string out = fmt::format("Infeasible: no deployment of the search space holds {} at {:.4g} requests/s.\n",
                                 name_of(plan.slo), plan.rate);

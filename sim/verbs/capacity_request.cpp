@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "models/catalogue/catalogue.h"
+#include "models/catalogue/model_catalogue.h"
 #include "policies/registry.h"
 #include "sim/core/files.h"
 #include "sim/core/quantity.h"
@@ -23,7 +24,7 @@ namespace epsim {
 namespace {
 
 constexpr int kCapacityFormat = 1;     // of study.json
-constexpr double kPeak = 3600;         // seconds of a trace that the demand is taken from
+constexpr double kHour = 3600;         // seconds of a trace that the demand is taken from
 constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of a question
 constexpr double kMostNumber = 1e9;    // of any option, so that whole ones fit
 constexpr std::size_t kQuickRequests = 300, kMostQuickRequests = 3000;  // more where a run of the first is unclear
@@ -200,30 +201,35 @@ std::optional<double> read_rate(Given& given, const Slo& slo, double output_toke
   return in_flight / stay;
 }
 
-struct PeakHour {
+struct TraceHour {
   double start_s = 0, length_s = 0, rate = 0;
 };
 
-// The hour with the most requests; all of a shorter trace.
-PeakHour peak_hour(const RequestTrace& trace) {
-  const auto at = [&](std::size_t i) { return to_seconds(trace.requests[i].arrival).count(); };
-  const std::size_t n = trace.requests.size();
-  if (n < 2 || at(n - 1) <= at(0)) {
+// The hour with the most requests, which may begin at any of them; all of a shorter trace. With `share` below 1 the trace
+// is cut into hours, of which at least this share have no more requests than the one returned.
+TraceHour busy_hour(const RequestTrace& trace, double share) {
+  std::vector<double> arrivals, starts;
+  for (const Request& r : trace.requests) {
+    arrivals.push_back(to_seconds(r.arrival).count());
+  }
+  if (arrivals.empty() || arrivals.back() <= arrivals.front()) {
     throw InputError({trace.source, 0, "requests"}, "the trace has no arrivals apart in time, so it has no rate.");
   }
-  PeakHour out{at(0), std::min(kPeak, at(n - 1) - at(0)), 0};
-  std::size_t most = 0;
-  for (std::size_t first = 0, last = 0; first < n; ++first) {
-    while (last < n && at(last) < at(first) + out.length_s) {
-      ++last;
-    }
-    if (last - first > most) {
-      most = last - first;
-      out.start_s = at(first);
-    }
+  const double span = arrivals.back() - arrivals.front(), length = std::min(kHour, span);
+  for (int hour = 0; hour < std::lround(span / length); ++hour) {
+    starts.push_back(arrivals.front() + hour * length);
   }
-  out.rate = static_cast<double>(most) / out.length_s;
-  return out;
+  std::vector<std::pair<std::ptrdiff_t, double>> hours;  // requests, start
+  for (const double start : share < 1 ? starts : arrivals) {
+    const auto first = std::lower_bound(arrivals.begin(), arrivals.end(), start);
+    hours.emplace_back(std::lower_bound(first, arrivals.end(), start + length) - first, start);
+  }
+  std::sort(hours.begin(), hours.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : a.second > b.second;  // the first of equally busy hours comes last
+  });
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(hours.size())));
+  const auto& [requests, start] = hours[std::max<std::size_t>(1, rank) - 1];
+  return {start, length, static_cast<double>(requests) / length};
 }
 
 // "craft:8" has 8 copies under the label craft_r8: the policy's replication_factor or else its num_redundant_experts.
@@ -255,9 +261,13 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
     find_node(out.back().node);  // throws where there is none
   };
   for (const std::string& text : texts) {
-    if (text.find('=') != std::string::npos || !std::filesystem::exists(text)) {
+    if (text.find('=') != std::string::npos) {
       add(text);
       continue;
+    }
+    if (!std::filesystem::exists(text)) {
+      throw InputError({"", 0, "price"},
+                       fmt::format("'{}' is neither a file nor NODE=PRICE, as in p5en.48xlarge=31.6usd/h.", text));
     }
     std::istringstream lines(read_file(text));
     int number = 0;
@@ -281,7 +291,10 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
 // The demand: a rate with lengths, or the peak hour of a trace.
 void read_demand(Given& given, CapacityRequest& out) {
   CapacityQuestion& q = out.question;
-  const double times = given.number("times", 1);
+  const double times = given.number("times", 1), time_share = given.number("time-share", 1);
+  if (!(time_share > 0 && time_share <= 1)) {
+    throw InputError({"", 0, "time_share"}, "a share of the time must be above 0 and at most 1.");
+  }
   const auto requests = std::find_if(q.settings.begin(), q.settings.end(),
                                      [](const std::string& s) { return s.starts_with("requests="); });
   std::string in_flight;
@@ -289,6 +302,9 @@ void read_demand(Given& given, CapacityRequest& out) {
     const auto input = given.word("input-tokens"), output = given.word("output-tokens");
     const auto rate =
         output ? read_rate(given, q.options.slo, given.number("output-tokens", 0, 1), in_flight) : std::nullopt;
+    if (time_share < 1) {
+      throw InputError({"", 0, "time_share"}, "a rate is the same all the time: give a trace as scenario.requests.");
+    }
     if (!rate || !input || !output) {
       throw InputError({"", 0, "rate"},
                        "name the demand, as in --rate 20/s --input-tokens 4096 --output-tokens 500, or give "
@@ -309,7 +325,7 @@ void read_demand(Given& given, CapacityRequest& out) {
       }
     }
     const Scenario scenario = read_scenario(config, {});
-    const PeakHour peak = peak_hour(scenario.requests);
+    const TraceHour peak = busy_hour(scenario.requests, time_share);
     double output = 0;
     for (const Request& r : scenario.requests.requests) {
       output += r.output_tokens / static_cast<double>(scenario.requests.requests.size());
@@ -319,8 +335,11 @@ void read_demand(Given& given, CapacityRequest& out) {
     if (!scenario.make_requests) {
       q.settings.push_back(fmt::format("requests.slice_start={}s", peak.start_s));
       q.settings.push_back(fmt::format("requests.slice_length={}s", peak.length_s));
-      out.demand += fmt::format(", its peak {:.3g} hours from {:.0f} s on ({:.4g} requests/s there)",
-                                peak.length_s / 3600, peak.start_s, peak.rate);
+      out.demand += time_share < 1 ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
+                                                 100 * time_share, peak.start_s)
+                                   : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour,
+                                                 peak.start_s);
+      out.demand += fmt::format(" ({:.4g} requests/s there)", peak.rate);
     }
     q.settings.push_back(fmt::format("requests.rate={}/s", out.asked_rate * (1 + out.growth)));
   }
@@ -392,6 +411,7 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   if (!model) {
     throw InputError({"", 0, "model"}, "name the model, as in --model kimi-k2");
   }
+  find_model(*model);  // throws where there is none
   q.model = *model;
   q.options.slo = slo_of(given);
   q.options.min_requests_ratio = kAskedFillings;

@@ -48,7 +48,7 @@ TEST_CASE("capacity says infeasible with exit code 3, and what comes nearest") {
   check_contains(slow.out, {"Infeasible: no deployment", "Nearest: ", "a request that is alone takes"});
   const Outcome poor = run_epsim(dir, kAsk + "--ttft p99=100ms --budget 1usd/h -o poor");
   CHECK(poor.exit_code == 3);
-  check_contains(poor.out, {"Infeasible: the cheapest deployment", "beyond the budget"});
+  check_contains(poor.out, {"Infeasible: the cheapest deployment", "; the limit is 1.000 usd/h."});
 }
 
 TEST_CASE("capacity refuses what it cannot answer") {
@@ -65,7 +65,11 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused("--rate 10 --input-tokens 100 --output-tokens 10 --ttft 1s", "'10' is not a number with the unit /s.");
   refused(demand + "--ttft 1s --nodes p9", "p9");
   refused(demand + "--ttft 1s --price p5en.48xlarge=31", "is not NODE=PRICE");
+  refused(demand + "--ttft 1s --price prices.csv", "'prices.csv' is neither a file nor NODE=PRICE");
   refused(demand + "--ttft 1s --modes both", "together, apart");
+  refused(demand + "--ttft 1s --pue 0.5", "'0.5' is not a number of at least 1.");
+  refused(demand + "--ttft 1s --time-share 0.5", "a rate is the same all the time");
+  refused("--rate 0/s --input-tokens 100 --output-tokens 10 --ttft 1s", "'0/s' is not a number above 0");
   refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");
   refused("--input-tokens 100 --output-tokens 10 --ttft 1s --concurrency 10", "bound e2e, or both ttft and tpot.");
   refused(demand + "--slo 'ttft.p50<2s,ttft.p99<1s'",
@@ -140,6 +144,10 @@ TEST_CASE("capacity takes a file, and the peak hour of a trace") {
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   // 240 requests in that hour, 300 times.
   check_contains(told.out, {"20 requests/s as in", "its peak 1 hours from 3600 s on"});
+  // Half of the two hours are no busier than the first, with a request a minute: 5/s at 300 times that.
+  const Outcome half = run_epsim(dir, "capacity ask.yaml --quick -q -o half --time-share 0.5");
+  REQUIRE_MESSAGE(half.exit_code == 0, half.err);
+  check_contains(half.out, {"5 requests/s as in", "50 % of whose hours are no busier than that from 0 s on"});
   // The command line overrides the file, also its lists.
   const Outcome other = run_epsim(
       dir, "capacity ask.yaml --quick -q -o other --slo ttft.mean=2s --times 150 --nodes DGX-H200 --attention-tp 4");

@@ -128,10 +128,11 @@ def _word(value: Any) -> str:
 
 def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurrency: Any = None, input_tokens: Any = None,
              output_tokens: Any = None, ttft: Any = None, tpot: Any = None, e2e: Any = None, slo: Any = None,
-             times: Any = None, growth: Any = None, spare: Any = None, budget: Any = None, power: Any = None,
-             price: Any = None, terms: Any = None, kwh: Any = None, nodes: Any = None, sizes: Any = None,
-             attention_tp: Any = None, engines: Any = None, dtypes: Any = None, modes: Any = None, policies: Any = None,
-             vary: Any = None, max_nodes: Any = None, seeds: Any = None, quick: bool = False, overrides: Any = None,
+             times: Any = None, time_share: Any = None, growth: Any = None, spare: Any = None, budget: Any = None,
+             power: Any = None, price: Any = None, terms: Any = None, kwh: Any = None, pue: Any = None,
+             nodes: Any = None, sizes: Any = None, attention_tp: Any = None, engines: Any = None, dtypes: Any = None,
+             modes: Any = None, policies: Any = None, vary: Any = None, max_nodes: Any = None, seeds: Any = None,
+             quick: bool = False, overrides: Any = None,
              folder: Any = None, overwrite: bool = False, threads: int = 0, progress: Any = None) -> Capacity:
     """Finds what to rent for a demand and an SLO, how to run it, and what it costs.
 
@@ -144,9 +145,9 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
     """
     words = {"model": model, "rate": rate, "concurrency": concurrency, "input-tokens": input_tokens,
              "output-tokens": output_tokens, "ttft": ttft, "tpot": tpot, "e2e": e2e, "slo": slo, "times": times,
-             "growth": growth, "spare": spare, "budget": budget, "power": power, "terms": terms, "kwh": kwh,
-             "nodes": nodes, "sizes": sizes, "attention-tp": attention_tp, "engines": engines, "dtypes": dtypes,
-             "modes": modes, "policies": policies, "max-nodes": max_nodes, "seeds": seeds}
+             "time-share": time_share, "growth": growth, "spare": spare, "budget": budget, "power": power,
+             "terms": terms, "kwh": kwh, "pue": pue, "nodes": nodes, "sizes": sizes, "attention-tp": attention_tp,
+             "engines": engines, "dtypes": dtypes, "modes": modes, "policies": policies, "max-nodes": max_nodes, "seeds": seeds}
     given_words = {name: [_word(value)] for name, value in words.items() if value is not None}
     if price is not None:
         given_words["price"] = [price] if isinstance(price, str) else list(price)

@@ -37,7 +37,7 @@ const capacitySections = (root) => {
   section("What to rent", verdict([plan.answer], plan.why ? [["Why", plan.why]] : [], plan.feasible ? "" : "Infeasible."),
     el("p", {}, `${plan.model} for ${plan.demand}; SLO ${plan.demand_slo}; ${plan.candidates.length} designs, ${plan.runs_asked} runs.`));
   if (plan.deployments.length > 0) {
-    const names = plan.deployments.map((row) => `${row.node}, ${row.pools.includes(" and ") ? "apart" : "together"}`), priced = plan.deployments.every((row) => row.usd_per_hour !== null);
+    const names = plan.deployments.map((row) => row.node + (row.pools.includes(" and ") ? ", P/D" : "")), priced = plan.deployments.every((row) => row.usd_per_hour !== null);
     section("Deployments", capacityTable("The fewest nodes of each kind", plan.deployments, ["node", "pools", "policy", "nodes_of_deployment", "gpus_of_deployment", "usd_per_hour", "usd_per_million_tokens", "usd_per_million_output_tokens", "watts", "joules_per_token", "ttft_p99_ms", "tpot_p99_ms", "price"], { file: "deployments" }),
       priced ? capacityBars("Cost by deployment", "", names, "usd_per_hour", plan.deployments.map((row) => row.usd_per_hour)) : null,
       capacityPareto(plan.deployments, "ttft_p99_ms", "usd_per_million_output_tokens", "Cost against TTFT", "Each mark is a deployment that holds the SLO.", (row) => row.pools));
@@ -45,7 +45,7 @@ const capacitySections = (root) => {
   if (plan.prices.length > 0) section("By source of the price", el("p", {}, "The recommended deployment at every price that is known for its nodes."), capacityTable("Prices", plan.prices, ["seller", "price_terms", "as_of", "usd_per_node_hour", "usd_per_hour", "usd_per_million_output_tokens", "source"], { file: "prices" }));
   const grown = plan.what_ifs.filter((row) => row.growth_share > 0);
   if (plan.what_ifs.length > 0) section("What if", el("p", {}, "One instance of the recommended deployment at its share of the demand."), capacityTable("What if", plan.what_ifs, ["what_if", "ttft_p99_ms", "tpot_p99_ms", "verdict"], { file: "what_ifs" }),
-    ...["ttft_p99_ms", "tpot_p99_ms"].map((name) => chart({ type: "line", tall: true, title: `${wordsOf(name)} as demand grows`, note: "Hollow: the SLO does not hold.", term: name, x: withUnit(wordsOf("growth_share"), "growth_share"), y: withUnit(wordsOf(name), name),
+    ...(grown.length === 0 ? [] : ["ttft_p99_ms", "tpot_p99_ms"]).map((name) => chart({ type: "line", tall: true, title: `${wordsOf(name)} as demand grows`, note: "Hollow: the SLO does not hold.", term: name, x: withUnit(wordsOf("growth_share"), "growth_share"), y: withUnit(wordsOf(name), name),
       datasets: [{ label: wordsOf(name), data: grown.filter((row) => row[name] !== null).map((row) => ({ x: row.growth_share, y: row[name], about: row.what_if, hollow: row.holds === 0 })) }],
       data: { names: ["growth_share", name, "holds"], rows: grown.map((row) => [row.growth_share, row[name], row.holds]) } })));
   const run = plan.candidates.filter((row) => row.instances_asked > 0 && row.role !== "prefill");
