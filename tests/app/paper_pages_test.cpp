@@ -1,4 +1,4 @@
-// experiments/grace and experiments/libra: their READMEs have what `epsim reproduce` prints today. The claims that are run
+// experiments/craft, grace and libra: their READMEs have what `epsim reproduce` prints today. The claims that are run
 // again here are the cheap ones; they move with prices, loads and plans, as all others do.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -40,6 +40,10 @@ void check_rows(const std::string& paper, const std::string& claims, const char*
 }
 
 }  // namespace
+
+TEST_CASE("CRAFT's README has what the program prints") {
+  check_rows("craft", "C05,C06,C13,C14,C15,C16,C23,C24", "{:.4g}");
+}
 
 TEST_CASE("GRACE-MoE's README has what the program prints") { check_rows("grace", "G05,G06,G07,G18", "{:.1f}"); }
 
