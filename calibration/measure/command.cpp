@@ -125,7 +125,7 @@ int report(const SweepSummary& s, const Results& results, const std::filesystem:
     out << fmt::format("  failed: {}: {}\n", key, reason);
   }
   if (s.end == SweepEnd::kInterrupted) {
-    out << "interrupted; --resume goes on from here\n";
+    out << "interrupted; continue with --resume\n";
     return 130;
   }
   if (s.end == SweepEnd::kBudget) {

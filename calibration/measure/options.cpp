@@ -22,7 +22,7 @@ po::options_description described() {
   options.add_options()("models", text(), "models whose shapes are measured, separated by commas (default: all)");
   options.add_options()("output,o", text(), "HDF5 file of the points (default: points.h5)");
   options.add_options()("resume", "go on with that file; its points are not measured again, failed ones are");
-  options.add_options()("overwrite", "begin that file anew");
+  options.add_options()("overwrite", "start that file over");
   options.add_options()("machine", text(), "name of the profile (default: from the GPU)");
   options.add_options()("relative-error", text(), "wanted half width of each median's 95 % interval (default: 0.02)");
   options.add_options()("trace", text(), "routing trace in epsim's HDF5 format: its load gives rows per expert");

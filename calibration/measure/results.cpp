@@ -158,7 +158,7 @@ Results Results::resume(const Provenance& now, const std::filesystem::path& file
     if (!may_differ && before.provenance.*field.text != now.*field.text) {
       throw InputError({file.string(), 0, std::string(field.name)},
                        fmt::format("these points were measured with '{}', now it is '{}': they do not belong together. "
-                                   "Give another --output, or --overwrite to begin anew.",
+                                   "Give another --output, or --overwrite to start over.",
                                    before.provenance.*field.text, now.*field.text));
     }
   }

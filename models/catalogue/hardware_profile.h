@@ -171,7 +171,7 @@ struct NetworkProfile {
   LinkProfile inter;  // between nodes; no curves for a single-node box
 };
 
-// A sentence for each profile that is not of this very hardware: what stands in for what, and why.
+// A sentence for each profile that is not of this very hardware: what replaces what, and why.
 std::vector<std::string> carried_over(const ComputeProfile& compute, const NetworkProfile& network, bool several_nodes);
 
 // From the profiles that come with the program. `carried_over` is the reason the borrower gives; empty for hardware

@@ -31,7 +31,7 @@ Figure read_figure(ConfigReader in, const std::string& carried_over, double scal
 }
 
 void check_lengths(const ConfigReader& in, const std::string& key, std::size_t have, std::size_t want) {
-  in.check(have == want, key, fmt::format("has {} values, where the sizes beside it are {}.", have, want));
+  in.check(have == want, key, fmt::format("has {} values, but there are {} sizes.", have, want));
 }
 
 void check_curve(const ConfigReader& in, const std::string& key, const EfficiencyCurve& curve) {
@@ -230,7 +230,7 @@ ComputeProfile compute_profile(const std::string& name, const std::string& carri
     ConfigReader kernels = in.section("kernels");
     for (const std::string& engine : kernels.keys()) {
       kernels.check(engine != "deepep", engine,
-                    "the kernels of a backend's experts are `expert_kernels: {deepgemm: FIT}` beside `kernels`.");
+                    "the kernels of a backend's experts are `expert_kernels: {deepgemm: FIT}`, next to `kernels`.");
       out.kernels.push_back({engine, kernels.required<std::vector<std::string>>(engine)});
       kernels.check(!out.kernels.back().fits.empty(), engine, "names the fits of its kernels, at least one.");
     }

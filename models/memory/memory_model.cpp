@@ -130,7 +130,7 @@ class Breakdown {
     }
     const Bytes pool = (room_ - experts_on(gpu)) * kv_share_;
     if (pool < block_) {
-      throw DoesNotFit(gpu, taken + block_, out_.static_pool, "one KV block beside its weights and reserves");
+      throw DoesNotFit(gpu, taken + block_, out_.static_pool, "one KV block after its weights and reserves");
     }
     const auto blocks = static_cast<std::int64_t>(std::floor(pool / block_));
     return {gpu, pool, blocks * options_.kv_block_tokens, blocks};

@@ -53,7 +53,7 @@ Price Network::within_node(CollectiveKind kind, int gpus, Bytes bytes) const {
   if (gpus <= 1 || bytes.count() <= 0) {
     return {};
   }
-  EPSIM_CHECK(gpus <= cluster_.node.gpus, "a tensor-parallel group lies inside a node");
+  EPSIM_CHECK(gpus <= cluster_.node.gpus, "a tensor-parallel group fits in a node");
   // The profile's measure: the buffer once, but for the GPU's own part. An all-reduce passes it twice, and its curve
   // says so.
   const Seconds wire = bytes * ((gpus - 1.0) / gpus) / cluster_.node.intra_rate;

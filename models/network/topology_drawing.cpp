@@ -34,7 +34,7 @@ struct View {
 };
 
 std::string rate_text(BytesPerSecond rate) {
-  return rate == kUnlimited ? "no limit of its own" : fmt::format("{:.4g} GB/s", rate.count() / 1e9);
+  return rate == kUnlimited ? "no own limit" : fmt::format("{:.4g} GB/s", rate.count() / 1e9);
 }
 
 bool in_fabric(const TopologyVertex& v) { return v.node < 0; }

@@ -54,7 +54,7 @@ void LayerCosts::set_conditions(const StepConditions& conditions) {
   for (const std::vector<double>* speeds : {&conditions.gpu_speed, &conditions.link_speed, &conditions.nic_speed}) {
     EPSIM_CHECK(speeds->empty() || speeds->size() == static_cast<std::size_t>(parallelism_.gpus), "one speed per GPU");
     EPSIM_CHECK(std::all_of(speeds->begin(), speeds->end(), [](double s) { return s > 0; }),
-                "a GPU or link that still takes part has a speed above 0");
+                "an active GPU or link has a speed above 0");
   }
   conditions_ = conditions;
 }

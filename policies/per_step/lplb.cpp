@@ -147,7 +147,7 @@ namespace {
 
 constexpr KeyTable kLplbKeys({
     {"planning_time", key::time(), key::is(Seconds(100e-6)),
-     "Of a solve, on the GPU: as deepseek-ai/LPLB says of its own."},
+     "Time of a solve on the GPU, as stated by deepseek-ai/LPLB."},
 });
 
 class Lplb final : public StepPolicy {

@@ -57,7 +57,7 @@ extern const PlacementPolicyEntry kContiguous{
     {"contiguous", "Experts in order, E / GPUs on each, no copies: what an engine does without a load balancer.",
      "loads, nodes", kContiguousKeys, make_contiguous}};
 extern const PlacementPolicyEntry kGraceVanilla{
-    {"grace_vanilla", "Vanilla of GRACE-MoE's component study (Sec. 5.3): as many experts in order on each GPU.",
+    {"grace_vanilla", "Vanilla of GRACE-MoE's component study (Sec. 5.3): experts in order, equally many on each GPU.",
      "loads, nodes", kContiguousKeys, make_vanilla}};
 extern const PlacementPolicyEntry kPerfect{
     {"perfect", "Every expert takes the same load in every step, no copies: what perfect balance could give.",

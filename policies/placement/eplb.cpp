@@ -214,7 +214,7 @@ extern const PlacementPolicyEntry kEplb{
     CopyBudget::kPerLayer};
 extern const PlacementPolicyEntry kOracle{
     {"oracle", "EPLB fitted on the very loads that the run is scored on: what better forecasts could give.",
-     "that nobody knows the future", kEplbKeys, make_eplb},
+     "that the future is unknown", kEplbKeys, make_eplb},
     ExpertGroups::kAsArgument,
     CopyBudget::kPerLayer,
     {},

@@ -30,7 +30,7 @@ extern "C" void on_crash(int signal) {
   if (t_inside != nullptr) {
     say("epsim: plug-in '");
     say(t_inside);
-    say("' crashed and ends epsim; with `isolate: true` it runs in a process of its own.\n");
+    say("' crashed and ends epsim; with `isolate: true` it runs in its own process.\n");
   }
   std::signal(signal, SIG_DFL);
   std::raise(signal);

@@ -22,7 +22,7 @@ constexpr KeyTable kPluginKeys({
     {"plugin", key::path(), key::kNone, "Shared object of a policy of your own; its other options are its own."},
     {"path", key::path(), key::by("required without plugin"), "As `plugin`, in an entry of kind plugin."},
     {"isolate", key::flag(), key::is(false),
-     "Run the plug-in in a process of its own: a crash or an endless loop there is an error of the run."},
+     "Run the plug-in in its own process: a crash or an endless loop there is an error of the run."},
     {"timeout", key::time(Bound::kPositive), key::is(Seconds(10)), "With isolate: how long one call may take."},
 });
 
@@ -120,7 +120,7 @@ std::unique_ptr<PlacementPolicy> make_plugin(ConfigReader& options) {
 
 extern const PlacementPolicyEntry kPlugin{
     {"plugin",
-     "A policy of your own, with options of its own, loaded from a shared object: policies/plugin/plugin.h, "
+     "Your own policy, with its own options, loaded from a shared object: policies/plugin/plugin.h, "
      "experiments/plugin-example.",
      "what it likes", kPluginKeys, make_plugin}};
 

@@ -73,12 +73,12 @@ std::unique_ptr<RebalanceRule> make_gain(ConfigReader& options) {
 
 constexpr RebalanceRuleEntry kRebalanceRules[] = {
     {"never", "The first plan stays for the whole run.", "everything", {}, make_never},
-    {"every", "A new plan every so many steps (vLLM's step_interval).", "whether a new plan is needed, or pays",
+    {"every", "A new plan every n steps (vLLM's step_interval).", "whether a new plan is needed, or pays",
      kEveryKeys, make_every},
-    {"threshold", "A new plan when balancedness over the last so many steps is below a bound (SGLang).",
+    {"threshold", "A new plan when balancedness over the last n steps is below a bound (SGLang).",
      "whether a new plan pays", kThresholdKeys, make_threshold},
     {"gain",
-     "A new plan every so many steps, taken when the step time it saves over the horizon exceeds planning and moving.",
+     "A new plan every n steps, adopted when the step time it saves over the horizon exceeds planning and moving.",
      "what changes after the horizon", kGainKeys, make_gain},
 };
 

@@ -18,7 +18,7 @@ int balance_verb(const std::vector<std::string>& words) {
       "epsim balance SCENARIO.yaml --policies base,eplb,craft [options]\n\n"
       "Plans every policy on the scenario's `plan_loads` and scores the plans on its `loads` (their mean): "
       "balancedness is\n"
-      "mean / max GPU load, 1 = perfect. Serves no request; `epsim compare` tells what balance is worth in time.\n"
+      "mean / max GPU load, 1 = perfect. Runs no requests; `epsim compare` shows what balance is worth in time.\n"
       "Policies that act in every step are scored on two drawn steps of full prefill chunks, with predictions as "
       "good as\n"
       "their `accuracy` and `distortion` say; their copies are those brought to one GPU in one layer.\n",

@@ -279,9 +279,9 @@ int export_words(const std::vector<std::string>& words) {
 
 constexpr Verb kCalibrateVerbs[] = {
     {"import", "public measurements as raw points", import_words},
-    {"fit", "raw points to a profile that runs price from, with its errors", fit_words},
-    {"show", "what a profile knows and how wrong it is, or what raw points hold", show_words},
-    {"compare", "a profile against points it was not made from", compare_words},
+    {"fit", "a profile for runs from raw points, with its errors", fit_words},
+    {"show", "contents and errors of a profile, or contents of raw points", show_words},
+    {"compare", "a profile with points that its fit did not use", compare_words},
     {"export", "raw points as CSV", export_words},
 };
 

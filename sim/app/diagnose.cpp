@@ -182,7 +182,7 @@ int diagnose_verb(const std::vector<std::string>& words) {
                         "--node that hold the model, two at least")(
       "model", po::value<std::string>(),
       "without a scenario: epsim list models, or a Hugging Face config.json; default: "
-      "told by the shape of the counts")("node", po::value<std::string>()->default_value("DGX-H200"),
+      "detected from the shape of the counts")("node", po::value<std::string>()->default_value("DGX-H200"),
                                          "without a scenario: epsim list hardware")(
       "nodes", po::value<int>(), "without a scenario: number of nodes")(
       "format", po::value<std::string>()->default_value("auto"),
@@ -200,7 +200,7 @@ int diagnose_verb(const std::vector<std::string>& words) {
       "`epsim\n"
       "trace import` reads; policies plan from it (of several steps: the first half) and are scored on LATER (the "
       "second\n"
-      "half). Exit codes: 10 on, 11 off, 12 unsure; others as everywhere.\n",
+      "half). Exit codes: 10 on, 11 off, 12 unsure; others as for every verb.\n",
       options, {"counts", "later"});
   return values ? give_answer(*values) : 0;
 }

@@ -85,7 +85,7 @@ bool makes_copies(const Scenario& scenario, const PolicyChoice& policy) {
 
 void add_split_option(boost::program_options::options_description& options) {
   options.add_options()("split", boost::program_options::bool_switch(),
-                        "tell whose each policy's gain is: placement, copies, choice of copy, KV room, planning again; "
+                        "split each policy's gain into its causes: placement, copies, choice of copy, KV room, planning again; "
                         "runs up to six variants more");
 }
 

@@ -61,7 +61,7 @@ struct Alignment {
 std::string nothing_to_align(const Scenario& scenario) {
   const PrefillAlignment& own = scenario.serving.prefill_alignment;
   if (pools_of(scenario).size() > 1) {
-    return "prefill and decode run apart here, and each pool has settings of its own";
+    return "prefill and decode run apart here, and each pool has its own settings";
   }
   if (scenario.parallelism.dp_ranks() == 1) {
     return "there is one DP rank, which has no other to wait for";
@@ -159,8 +159,8 @@ int goodput_verb(const std::vector<std::string>& words) {
   add_split_option(options);
   add_goodput_options(options);
   options.add_options()("branches", po::bool_switch(),
-                        "also serve rates past the knee after a backlog, which DP ranks work off together, and search "
-                        "each policy with prompts held until all ranks have one; takes four to five times as long");
+                        "also run rates above the knee with a backlog at the start, and search each policy with "
+                        "prompts held until all DP ranks have one; takes four to five times as long");
   add_scenario_options(options);
   add_output_options(options);
   add_shard_option(options);
@@ -171,10 +171,9 @@ int goodput_verb(const std::vector<std::string>& words) {
       "epsim goodput SCENARIO.yaml --policies base,eplb,craft [options]\n\n"
       "Finds the request rate that each policy sustains: with --slo the highest at which the SLO holds, or else the\n"
       "knee of mean TTFT and the saturation throughput. Rates scale the arrivals of the scenario's requests, so every\n"
-      "policy sees the same ones; ratios between policies are taken seed by seed. Generated requests are as many as "
-      "it\n"
-      "takes to tell (1,000,000 at most), whatever requests.count says. Finished searches are kept: after Ctrl-C or a\n"
-      "kill the same command goes on where it stopped.\n",
+      "policy sees the same ones; ratios between policies are taken seed by seed. The search generates as many\n"
+      "requests as a verdict needs (1,000,000 at most); requests.count does not limit it. Finished searches are kept:\n"
+      "after Ctrl-C or a kill, rerun the same command to continue.\n",
       options, {"scenario"});
   if (!values) {
     return 0;

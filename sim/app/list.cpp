@@ -117,7 +117,7 @@ std::vector<ListSection> engines() {
 }
 
 std::vector<ListSection> transports() {
-  return {{"transports", "transports (dispatch.transport): who moves tokens to their experts and back",
+  return {{"transports", "transports (dispatch.transport): libraries that move tokens to their experts and back",
            rows_of(transport_entries(), transport_row)}};
 }
 
@@ -234,7 +234,7 @@ int list_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("topology", po::value<std::string>(), "draw the cluster of this scenario instead");
   add_file_output(options, "the Graphviz file, .dot; default: -, standard output");
-  options.add_options()("nodes", po::value<int>()->default_value(kDrawnNodes), "draw at most so many nodes")(
+  options.add_options()("nodes", po::value<int>()->default_value(kDrawnNodes), "maximum number of nodes to draw")(
       "markdown", po::bool_switch(), "with keys: docs/keys.md");
   add_json_option(options, "a list of objects (name, summary, options, ...) for each catalogue of the topic");
   const auto values =
@@ -242,7 +242,7 @@ int list_verb(const std::vector<std::string>& words) {
                   "epsim list [models|hardware|policies|readers|engines|transports]\n"
                   "epsim list keys [PREFIX]\n"
                   "epsim list --topology SCENARIO.yaml [-o cluster.dot]\n\n"
-                  "Everything that a scenario can name, each with its sentence; all of it by default.\n"
+                  "Everything that a scenario can name, with a one-line description; all topics by default.\n"
                   "keys: every key of a scenario, or those that begin with PREFIX: type, range, default, meaning.\n"
                   "Or a scenario's network as a Graphviz graph: nodes, NICs, switches, and the rates between;\n"
                   "`dot -Tsvg cluster.dot -o cluster.svg` draws it.\n",

@@ -21,11 +21,11 @@ constexpr Verb kVerbs[] = {
     {"sweep", "run every combination of given values, resumable", sweep_verb},
     {"diagnose", "should EPLB be on? five lines from a file of expert counts", diagnose_verb},
     {"report", "make one HTML file of what another verb wrote", report_verb},
-    {"reproduce", "re-run a paper's evaluation and hold its claims against the result", reproduce_verb},
+    {"reproduce", "re-run a paper's evaluation and check its claims", reproduce_verb},
     {"balance", "plan on one window of expert loads, score on another; no serving run", balance_verb},
     {"plan", "run a placement policy alone: loads in, slots out", plan_verb},
-    {"trace", "look at, import, cut, fit, generate and compare routing traces", trace_verb},
-    {"calibrate", "import measurements, fit what runs are priced from, show how wrong it is", calibrate_verb},
+    {"trace", "inspect, import, slice, fit, generate and compare routing traces", trace_verb},
+    {"calibrate", "import measurements, fit price profiles, show their errors", calibrate_verb},
     {"init", "write a scenario with the engine's defaults on that hardware", init_verb},
     {"validate", "check a scenario without running it", validate_verb},
     {"schema", "print the JSON Schema of scenario files, for editors", schema_verb},
@@ -49,9 +49,9 @@ void print_help(std::ostream& out) {
          "  epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb\n"
          "  epsim compare experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb --set requests.rate=6/s\n"
          "  epsim list policies\n\n"
-         "`epsim <verb> --help` explains a verb; `man epsim` has all of it. A file that is not found\n"
-         "in the working folder is looked for among the scenarios that were installed with the program. Exit codes: 0 "
-         "done, 1 the run failed, 2 bad input, 3 infeasible, 130 interrupted; of diagnose 10 on, 11 off, 12 unsure.\n";
+         "`epsim <verb> --help` explains a verb; `man epsim` has all verbs. If the working folder lacks a\n"
+         "file, epsim looks among its installed scenarios. Exit codes: 0 done, 1 the run failed, 2 bad input,\n"
+         "3 infeasible, 130 interrupted; of diagnose: 10 on, 11 off, 12 unsure.\n";
 }
 
 int dispatch(std::vector<std::string> words) {

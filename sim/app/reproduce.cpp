@@ -67,7 +67,7 @@ int reproduce_verb(const std::vector<std::string>& words) {
   options.add_options()("only", po::value<std::string>(), "claims to check, separated by commas, as in C09,C17")(
       "quick", po::bool_switch(), "the setups, and the fewer requests, that the file names for it; one seed")(
       "sensitivity", po::bool_switch(),
-      "also change one input at a time, as the file says, and tell which two move each figure most")(
+      "also change one input at a time, as the file lists, and report the two that move each figure most")(
       "seeds", po::value<int>(), "seeds of requests and routing; default: the file's")(
       "set", po::value<std::vector<std::string>>(), "override a key of every setup, as in --set dispatch.dedup=node");
   add_output_options(options);
@@ -75,13 +75,13 @@ int reproduce_verb(const std::vector<std::string>& words) {
   add_json_option(options, "the claims with value, tolerance and verdict, as claims.json");
   const auto values = parse_words(words,
                                   "epsim reproduce PAPER|FILE.yaml [options]\n\n"
-                                  "Re-runs the evaluation of a paper in simulation and holds its claims against the "
-                                  "result, each with its tolerance.\n"
-                                  "PAPER is a folder of experiments/ that has a claims.yaml; its README.md says what "
-                                  "is assumed. docs/your-paper.md\n"
-                                  "tells how to write a study of your own. Ends with 1 when a claim that must hold is "
+                                  "Simulates the evaluation of a paper and checks each of its claims against a "
+                                  "tolerance.\n"
+                                  "PAPER is a folder of experiments/ that has a claims.yaml; its README.md states the "
+                                  "assumptions. docs/your-paper.md\n"
+                                  "explains how to write your own study. Exit code 1 when a claim that must hold is "
                                   "missed. Each finished search\n"
-                                  "is kept at once: after a kill the same command goes on where it stopped.\n",
+                                  "is kept at once: after a kill, rerun the same command to continue.\n",
                                   options, {"paper"});
   return values ? reproduce(*values) : 0;
 }

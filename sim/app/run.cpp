@@ -205,7 +205,7 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   const bool drawn = recordings.print_timeline(results.front(), target);
   if (interrupted()) {
     std::cout << "interrupted: the figures above cover only the seeds and steps that were complete\n"
-              << (store ? "finished runs are kept: the same command with --overwrite goes on from there\n" : "");
+              << (store ? "finished runs are kept: rerun the same command with --overwrite to continue\n" : "");
     return kInterrupted;
   }
   if (store) {
@@ -251,7 +251,7 @@ int compare_verb(const std::vector<std::string>& words) {
       "With --seeds N, under N seeds: means with 95 % intervals, and differences to the first policy seed by seed. "
       "The\n"
       "folders are then of the first seed; comparison.csv has a row per policy and seed, intervals.csv the intervals.\n"
-      "With --output, finished runs under the other seeds are kept: after a kill the same command goes on from there.\n"
+      "With --output, finished runs under the other seeds are kept: after a kill, rerun the same command to continue.\n"
       "A policy is a name of `epsim list policies` or an entry of the scenario's `policies:` section.\n",
       options, {"scenario"});
   if (!values) {

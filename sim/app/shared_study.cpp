@@ -68,7 +68,7 @@ int SharedStudy::run(const std::filesystem::path& folder, const std::function<in
   try {
     return study();
   } catch (const StudyInterrupted&) {
-    std::cout << fmt::format("interrupted: finished work is kept in {}; the same command goes on from there\n",
+    std::cout << fmt::format("interrupted: finished work is kept in {}; rerun the same command to continue\n",
                              folder.string());
     return kInterrupted;
   } catch (const ShardFinished&) {

@@ -164,12 +164,12 @@ std::vector<std::string> study_words(std::vector<std::string> words, const po::v
 int sweep_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("vary", po::value<std::vector<std::string>>(),
-                        "key=a,b,c: a value of the scenario and what it takes; repeatable, every combination is run")(
+                        "key=a,b,c: a scenario key and its values; repeatable; every combination runs")(
       "policies", po::value<std::string>(), "policies to run at each combination; default: the scenario's own")(
       "measure", po::value<std::string>()->default_value("run"),
       "run: the figures of `epsim run`; goodput: a search as of `epsim goodput` under one seed")(
       "retry-failed", po::bool_switch(), "run the points again that failed before")(
-      "status", po::value<std::string>(), "run nothing; print how far the sweep in this folder is");
+      "status", po::value<std::string>(), "run nothing; print the progress of the sweep in this folder");
   add_scenario_options(options);
   add_output_options(options);
   add_shard_option(options);
@@ -184,15 +184,12 @@ int sweep_verb(const std::vector<std::string>& words) {
         "epsim sweep SCENARIO.yaml --vary cluster.nodes=4,8 --vary requests.rate=4/s,6/s --policies base,eplb "
         "[options]\n\n"
         "Runs every combination of the values given, under every policy, and gathers their figures in results.csv and\n"
-        "results.h5. Each finished point is kept at once: after a kill the same command goes on where it stopped. A "
-        "point\n"
+        "results.h5. Each finished point is kept at once: after a kill, rerun the same command to continue. A point\n"
         "that fails is recorded with its error and does not stop the rest; the exit code is then 1.\n"
-        "Processes that are given the same command and folder (-o), on any machines that share it, share the points.\n"
-        "With --vary seed=1,2,3 points that differ in their seed alone are shown as one, with 95 % intervals "
-        "(intervals.csv).\n"
-        "Of several policies winners.csv and the map winners.svg name the one to take in each combination. A file "
-        "with\n"
-        "`axes` in place of SCENARIO.yaml states scenario, axes and options "
+        "Processes with the same command and folder (-o), on any machines that share it, share the points.\n"
+        "With --vary seed=1,2,3, points that differ only in their seed are one row of intervals.csv, with 95 %\n"
+        "intervals. With several policies, winners.csv and the map winners.svg name the best one for each combination.\n"
+        "A file with `axes` in place of SCENARIO.yaml states scenario, axes and options\n"
         "(experiments/static-or-transient/study.yaml).\n",
         options, {"scenario"});
   };

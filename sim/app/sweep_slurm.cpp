@@ -78,7 +78,7 @@ void check_slurm_options(const po::variables_map& values) {
     throw InputError({"", 0, "slurm"}, "name a folder that all nodes share, as in -o /shared/study.");
   }
   if (values.count("shard") > 0) {
-    throw InputError({"", 0, "slurm"}, "the array has parts of its own; leave --shard out.");
+    throw InputError({"", 0, "slurm"}, "the array sets the shards; leave --shard out.");
   }
   if (values.count("array") > 0 && (values["array"].as<int>() < 1 || values["array"].as<int>() > kMostParts)) {
     throw InputError({"", 0, "array"},

@@ -76,11 +76,10 @@ int validate_verb(const std::vector<std::string>& words) {
       "epsim validate SCENARIO.yaml [options]\n"
       "epsim validate --accuracy[=FOLDER]\n"
       "epsim validate [SCENARIO.yaml] --served TABLE [-o FOLDER]\n\n"
-      "Reads the scenario and everything it names, plans every policy and checks that the "
-      "plans fit into memory. Runs nothing and writes nothing. With --accuracy: predicts what others measured, and "
-      "ends with exit code 1 when a row has left its band. With --served: runs a scenario for each row of a table of "
-      "served points that others, or you, measured, and tells predicted beside measured; what has run is kept, so that "
-      "the same command goes on after a kill.\n",
+      "Reads the scenario and everything it names, plans every policy and checks that the plans fit into memory. Runs\n"
+      "nothing and writes nothing. With --accuracy: predicts public measurements; exit code 1 when a row is outside its\n"
+      "band. With --served: runs a scenario for each row of a table of served points, and compares predicted with\n"
+      "measured figures. Finished runs are kept: after a kill, rerun the same command to continue.\n",
       options, {"scenario"});
   if (!values) {
     return 0;

@@ -102,7 +102,7 @@ int validate_served(const po::variables_map& values) {
                               [&](const fs::path& earlier) { return holds_served(earlier, request); });
   const auto runs = run_with_line(request, points, results.path(), values["overwrite"].as<bool>());
   if (!runs) {
-    std::cout << "interrupted: finished scenarios are kept, and the same command goes on from there\n";
+    std::cout << "interrupted: finished scenarios are kept, and rerun the same command to continue\n";
     return kInterrupted;
   }
   const ServedSummary summary = summarise_served(request.layout, points, *runs);

@@ -35,7 +35,7 @@ Deployment::Deployment(const RequestTrace& trace, std::span<const InstanceSpec> 
       retry_limit_(retry_limit),
       unnoticed_(specs.size()),
       levels_(specs.size()) {
-  EPSIM_CHECK(control.progress_every_steps > 0, "progress is told every so many steps");
+  EPSIM_CHECK(control.progress_every_steps > 0, "progress is reported every few steps");
   result_.requests = records_of(trace);
   std::size_t ranks = 0;
   for (const InstanceSpec& spec : specs) {

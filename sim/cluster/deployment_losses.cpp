@@ -18,7 +18,7 @@ std::size_t Deployment::pick_alive(std::span<const std::size_t> among, std::size
   std::vector<std::size_t> alive;
   std::copy_if(among.begin(), among.end(), std::back_inserter(alive),
                [this](std::size_t i) { return instances_[i].alive(); });
-  EPSIM_CHECK(!alive.empty(), "somebody is left who can serve");
+  EPSIM_CHECK(!alive.empty(), "at least one instance survives");
   next %= alive.size();
   return pick(alive, next, rule_, request);
 }

@@ -210,7 +210,7 @@ std::string describe_row_sharing(const Scenario& s, const PreparedInstance& last
   }
   const bool own = s.run_window.affinity() != nullptr && &s.run_window.affinity()->tokens() == tokens;
   return fmt::format("which experts serve the same tokens is known from {} tokens of {}", tokens->tokens(),
-                     own ? "loads" : "plan_loads, as loads do not tell");
+                     own ? "loads" : "plan_loads, as loads have no tokens");
 }
 
 // "prefill: ...; decode: ..." where pools differ.

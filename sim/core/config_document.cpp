@@ -217,7 +217,7 @@ std::shared_ptr<ConfigDocument> ConfigDocument::read(const std::filesystem::path
   }
   const InputPlace place{file.string(), base_name.Mark().line + 1, "extends"};
   if (!base_name.IsScalar() || base_name.Scalar().empty()) {
-    throw InputError(place, "this names one file, relative to this one, whose keys stand where this one has none.");
+    throw InputError(place, "this names one file, relative to this one, that provides the keys that this one lacks.");
   }
   if (depth >= kMostBases) {
     throw InputError(place, fmt::format("{} files extend each other here; do they go in a circle?", kMostBases));

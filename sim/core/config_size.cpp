@@ -27,7 +27,7 @@ class SizeOfEvents final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = named_.find(anchor);  // none: it lies within what it names
     if (found == named_.end()) {
-      throw InputError({name_, mark.line + 1, ""}, "this alias stands inside of what it repeats.");
+      throw InputError({name_, mark.line + 1, ""}, "this alias is inside the anchor that it repeats.");
     }
     add(mark, found->second);
   }

@@ -139,7 +139,7 @@ template <class T>
 T ConfigReader::read_value(const Key& key, const T& fallback, const std::string& source) {
   const std::string name(key.name);
   EPSIM_CHECK(key.value.type == yaml::kTypeOf<T>, name + " is read as another type than its row says");
-  EPSIM_CHECK(key.fallback.kind == key::Fallback::Kind::kWorkedOut, name + " has a default of its own in its row");
+  EPSIM_CHECK(key.fallback.kind == key::Fallback::Kind::kWorkedOut, name + " has its own default in its row");
   return checked_choice(key, get_or<T>(name, fallback, key.value.range, source));
 }
 

@@ -15,7 +15,7 @@ namespace {
 const char* refused_kind(mode_t mode) {
   return S_ISREG(mode)    ? nullptr
          : S_ISDIR(mode)  ? "this is a folder, not a file."
-         : S_ISFIFO(mode) ? "this is a pipe, not a file; write what it gives into a file first."
+         : S_ISFIFO(mode) ? "this is a pipe, not a file; write its output to a file first."
                           : "this is a device or a socket, not a file.";
 }
 
@@ -26,7 +26,7 @@ InputFileHandle::InputFileHandle(const std::filesystem::path& file) {
   descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) {
     throw InputError(place, errno == ENOENT || errno == ENOTDIR
-                                ? "there is no such file."
+                                ? "the file does not exist."
                                 : fmt::format("the file cannot be opened: {}.", std::strerror(errno)));
   }
   struct stat about {};

@@ -45,18 +45,18 @@ std::string stability_text(const Diagnosis& d) {
     return "nothing to keep: experts in order are as balanced as a plan makes them";
   }
   if (d.windows == 1) {
-    return "not told by one window; give a later recording as the second file";
+    return "unknown from one window; give a later recording as the second file";
   }
   std::size_t lasts = 0;
   while (lasts + 1 < d.kept.size() && d.kept[lasts + 1] >= kLasts) {
     ++lasts;
   }
-  std::string out = fmt::format("a plan keeps {:.0f} % of what it balances one window later", d.kept[1] * 100);
+  std::string out = fmt::format("one window later a plan keeps {:.0f} % of its gain in balance", d.kept[1] * 100);
   if (d.kept.size() > 2) {
     out += fmt::format(", {:.0f} % {} windows later", d.kept.back() * 100, d.kept.size() - 1);
   }
   return out + (lasts == 0                   ? "; plan again more often than once a window"
-                : lasts + 1 == d.kept.size() ? fmt::format("; longer is not told by {} windows", d.windows)
+                : lasts + 1 == d.kept.size() ? fmt::format("; {} windows do not show longer", d.windows)
                                              : fmt::format("; it lasts for {} of {} windows", lasts, d.windows));
 }
 

@@ -106,7 +106,7 @@ std::string start_sentence(const GoodputStudy& study, std::size_t policy) {
   const std::string name = plain_name(study.policies[policy]), word = study.options.slo.any() ? "rate" : "knee";
   if (all.empty()) {
     return name +
-           ": no rate was served after a backlog; there are too few requests, or the rate is too near the saturation "
+           ": no rate was served after a backlog: too few requests, or a rate too near the saturation "
            "throughput to work one off.";
   }
   std::string out;
@@ -130,7 +130,7 @@ std::string start_sentence(const GoodputStudy& study, std::size_t policy) {
   }
   if (!untold.empty()) {
     out += fmt::format(
-        " Runs at {} requests/s are not steady and too short to tell; --min-requests-ratio lengthens "
+        " Runs at {} requests/s are not steady, and too short to decide; --min-requests-ratio lengthens "
         "them.",
         list_text(untold));
   }

@@ -113,7 +113,7 @@ std::string list_of(const std::vector<double>& ks) {
 }
 
 std::string conclusion(const PolicyGoodput& policy, const std::string& first, double tolerance) {
-  constexpr const char* kWords[] = {"below", "not told apart from", "above"};
+  constexpr const char* kWords[] = {"below", "not distinguishable from", "above"};
   const KneeFigures& knee = policy.searched();
   std::string out =
       fmt::format("{} against {}: {} times the goodput at k = {:g} ({} {}'s), {} times the saturation throughput.",
@@ -212,7 +212,7 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
     out.push_back("The requests are the same under all seeds (a recording): the intervals cover the routing alone.");
   }
   if (study.seeds == 1) {
-    out.push_back("One seed: no interval tells how much of a difference is chance.");
+    out.push_back("One seed: there is no interval, so a difference may be chance.");
   }
   return out;
 }
@@ -231,7 +231,7 @@ std::string knee_rule(const GoodputOptions& o) {
 std::string slo_rule(const GoodputOptions& o) {
   return fmt::format(
       "SLO: {}. The rate is the highest at which every term holds in a steady state that completes >= {:g} x offered; "
-      "found by bisection to {:g} %, with as many requests as it takes to tell (50,000 at most, unless the number in "
+      "found by bisection to {:g} %, with as many requests as the verdict needs (50,000 at most, unless the number in "
       "the "
       "system asks for more), interpolated inside the last bracket.{}",
       name_of(o.slo), o.min_completed, o.tolerance * 100,

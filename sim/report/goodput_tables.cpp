@@ -114,7 +114,7 @@ std::string knee_tables(const GoodputStudy& study, const std::vector<PolicyGoodp
          "\nknee against k: the first policy in req/s, the others relative to it\n" +
          sensitivity_table(policies).render() +
          paragraph(
-             "> = the knee lies above the rates that were probed; * = a rate beside the knee was not steady, or had "
+             "> = the knee is above the probed rates; * = a rate next to the knee was not steady, or had "
              "too few requests.");
 }
 

@@ -196,7 +196,7 @@ class Collector {
 ReportInput read_report_input(const fs::path& place) {
   std::error_code ignored;
   if (!fs::exists(place, ignored)) {
-    throw InputError({place.string(), 0, ""}, "there is no such folder or file.");
+    throw InputError({place.string(), 0, ""}, "this file or folder does not exist.");
   }
   const bool one_file = !fs::is_directory(place, ignored);
   const fs::path full = fs::absolute(place).lexically_normal();
@@ -209,7 +209,7 @@ ReportInput read_report_input(const fs::path& place) {
   }
   if (fs::exists(clean / "reproduce.json", ignored) && !fs::exists(clean / "claims.json", ignored)) {
     throw InputError({place.string(), 0, ""},
-                     "this reproduction is not finished; the command that began it goes on where it stopped.");
+                     "this reproduction is not finished; rerun the command that began it to continue.");
   }
   if (!collector.found()) {
     throw InputError({place.string(), 0, ""},

@@ -71,7 +71,7 @@ void add_run(MetricRows& rows) {
        {"plan", "text", "What the policy did, in a line.", kText, kNeither, {}, [](Run r) { return r.plan_summary; }},
        {"row_sharing",
         "text",
-        "What told which experts serve the same tokens, and so share rows that are sent once. Empty: nothing did, and "
+        "Source of which experts serve the same tokens, and so share rows that are sent once. Empty: none, and "
         "experts count as independent; or no rows are sent once.",
         kText,
         kNeither,
@@ -124,7 +124,7 @@ void add_requests(MetricRows& rows) {
        {"failed_requests", "requests",
         "Those that were lost with hardware and not retried, or as often as `deployment.retry_limit` allows.", kCount,
         kLower, [](Run r) { return r.failed; }},
-       {"retried_requests", "requests", "Starts anew of requests whose rank was lost.", kCount, kLower, retries},
+       {"retried_requests", "requests", "Restarts of requests whose rank was lost.", kCount, kLower, retries},
        {"running_requests", "requests",
         "Those that held KV blocks when the run ended; 0 unless it was interrupted. In `series.csv` the mean number of "
         "requests that hold KV blocks, each counted once.",
@@ -316,7 +316,7 @@ void add_step_time(MetricRows& rows) {
       "during the run.",
       "Policies that act in every step: expert weights on their way that the step waits for, and prediction on the "
       "GPU.",
-      "Expert weights moved to a new placement: while steps stand still, or what steps take longer beside them.",
+      "Expert weights moved to a new placement: the pause, or the extra time of steps during background moves.",
       "Speculative decoding: the layer that proposes tokens, with its experts, exchanges and head.",
       "GPUs wait for the host, which launches the kernels of a step without a CUDA graph one by one (launch_time).",
       "What no part covers: embedding, head, sampling, declared gaps."};

@@ -136,7 +136,7 @@ void add_rebalance(MetricRows& rows) {
         rebalance_time(&RebalanceEvent::planning)},
        {"rebalance_moving_s", "s", "For which steps waited for weights.", kThreeDigits, kLower,
         rebalance_time(&RebalanceEvent::moving)},
-       {"rebalance_slowed_s", "s", "By which steps took longer beside transfers in the background.", kThreeDigits,
+       {"rebalance_slowed_s", "s", "Extra time of steps during background transfers.", kThreeDigits,
         kLower, rebalance_time(&RebalanceEvent::slowed)},
        {"rebalance_lost_s", "s", "The sum of the three.", kThreeDigits, kLower,
         where_rebalanced([](Report r) { return to_seconds(r.sum().lost()).count(); })},

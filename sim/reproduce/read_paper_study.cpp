@@ -183,7 +183,7 @@ class PaperReader {
     ConfigReader others = in.section("others");
     const auto one_setup = [&](const std::string& key, const std::string& name) {
       const Names named = setups_named(others, key, {name});
-      others.check(named.size() == 1, key, "`others` sets one setup beside one.");
+      others.check(named.size() == 1, key, "`others` pairs one setup with one other.");
       return named.front();
     };
     for (const std::string& name : others.keys()) {
@@ -193,7 +193,7 @@ class PaperReader {
     const Names names = shared<Names>(in, claim, "setups").value_or(Names{});
     const std::string key = out.setups.empty() ? "setups" : "others";
     in.check(names.empty() != out.setups.empty(), "setups",
-             "a figure names its `setups`, here or in the claim, or `others`: setups with the ones set beside them.");
+             "a figure names its `setups`, here or in the claim, or `others`: pairs of setups.");
     for (const std::string& name : setups_named(in, "setups", names)) {
       out.setups.emplace_back(name, "");
     }

@@ -8,13 +8,13 @@ constexpr ExecutionOptions kOwn{};
 constexpr KeyTable kExecutionKeys({
     {"sync", key::one_of<StepSync>(), key::is(kOwn.sync),
      "barrier: exchanges wait for the slowest GPU; pairwise: each pair of GPUs goes when both are ready."},
-    {"overlap", key::one_of<StepOverlap>(), key::is(kOwn.overlap), "What runs beside the exchange of tokens."},
+    {"overlap", key::one_of<StepOverlap>(), key::is(kOwn.overlap), "What overlaps the exchange of tokens."},
     {"mode", key::one_of<ExecutionMode>(), key::by("event where sync or overlap need it"),
      "closed_form: sums; event: a task graph for each step."},
     {"two_batch_min_tokens", key::whole(at_least(2)), key::is(kOwn.two_batch_min_tokens),
      "Steps with fewer tokens on the fullest DP rank run as one batch."},
     {"exchange_sm_share", key::number(below(1)), key::is(kOwn.exchange_sm_share),
-     "Share of a GPU's SMs that an exchange takes beside kernels: 20 of 132."},
+     "Share of a GPU's SMs that an exchange uses while kernels run: 20 of 132."},
     {"speed_beside_copies", key::number(kPositiveShare), key::is(kOwn.speed_beside_copies),
      "Speed of kernels while weights are copied."},
 });

@@ -75,7 +75,7 @@ void read_effect(ConfigReader& in, Fault& out) {
     if (out.takes_gpus()) {
       out.recovery = to_ticks(in.read<Seconds>(kFaultKeys["recovery"]));
       in.check(!out.for_good() || !in.has("rejoin"), "rejoin",
-               "what is lost for good does not come back; give `until`.");
+               "permanently lost hardware does not return; give `until`.");
       if (!out.for_good()) {
         out.rejoin = to_ticks(in.read<Seconds>(kFaultKeys["rejoin"]));
       }

@@ -15,7 +15,7 @@ inline constexpr auto kNames<Counted> = choice<Counted>({{"steady", Counted::kSt
 namespace {
 
 constexpr KeyTable kProtocolKeys({
-    {"requests", key::whole(Bound::kPositive), key::by("as many as it takes to tell"),
+    {"requests", key::whole(Bound::kPositive), key::by("as many as the verdict needs"),
      "Requests of a run at each rate, with count: all."},
     {"count", key::one_of<Counted>(), key::is(Counted::kSteady),
      "steady: what warm-up and drain leave, if it is steady; all: every request, as in a short benchmark run."},

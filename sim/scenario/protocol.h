@@ -10,7 +10,7 @@
 namespace epsim {
 
 struct Protocol {
-  std::int64_t requests = 0;  // all of them count, from an empty system on; 0: as many as it takes to tell a steady state
+  std::int64_t requests = 0;  // all of them count, from an empty system on; 0: as many as the verdict needs a steady state
 };
 
 std::span<const Key> protocol_keys();

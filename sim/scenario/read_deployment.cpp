@@ -61,7 +61,7 @@ void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
   read_ep_size(in, kPoolKeys["ep_size"], alone ? pool.parallelism.gpus : s.parallelism.moe_tp, pool.parallelism);
   in.check(
       pool.parallelism.gpus % pool.parallelism.moe_tp == 0, "ep_size",
-      fmt::format("the scenario's EP ranks of {} GPUs do not divide this pool's {}; give it an ep_size of its own.",
+      fmt::format("the scenario's EP ranks of {} GPUs do not divide this pool's {}; give the pool its own ep_size.",
                   pool.parallelism.moe_tp, pool.parallelism.gpus));
   pool.parallelism.validate(s.model, shape_of(pool.cluster));
 }
@@ -105,7 +105,7 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
   } else {
     in.check(pool.parallelism.dp_ranks() == s.parallelism.dp_ranks(), "serving",
              fmt::format("this pool has {} DP ranks an instance and the scenario's own sections describe {}; give the "
-                         "pool a `serving` section of its own.",
+                         "pool its own `serving` section.",
                          pool.parallelism.dp_ranks(), s.parallelism.dp_ranks()));
     if (!pool.serving.graphs.stated) {
       pool.serving.graphs.enabled = can_capture(pool.dispatch);

@@ -22,17 +22,17 @@ constexpr KeyTable kEntryKeys({
      "With `decode`, in place of `kind`: the label or policy of the prefill instances."},
     {"decode", key::text(), key::kNone, "The label or policy of the decode instances; needs `prefill`."},
     {kSystemSections[0], key::section(), key::by("the scenario's"),
-     "Keys that stand before the scenario's own for this label; as in `parallelism`."},
+     "Keys that override the scenario's for this label; as in `parallelism`."},
     {kSystemSections[1], key::section(), key::by("the scenario's"),
-     "Keys that stand before the scenario's own for this label; as in `memory`."},
+     "Keys that override the scenario's for this label; as in `memory`."},
     {kSystemSections[2], key::section(), key::by("the scenario's"),
-     "Keys that stand before the scenario's own for this label; as in `dispatch`."},
+     "Keys that override the scenario's for this label; as in `dispatch`."},
     {kSystemSections[3], key::section(), key::by("the scenario's"),
      "As in `serving`, before the scenario's own; with another `engine`, in place of them all."},
     {kSystemSections[4], key::section(), key::by("the scenario's"),
-     "Keys that stand before the scenario's own for this label; as in `execution`."},
+     "Keys that override the scenario's for this label; as in `execution`."},
     {"copies_take_kv", key::flag(), key::is(true),
-     "false: the KV pool is as large as without copies and buffers, to see what their room costs; no deployment is so."},
+     "false: the KV pool is as large as without copies and buffers, to see what their room costs; no real deployment is like this."},
 });
 constexpr KeyTable kChoiceKeys({
     {"kind", key::name_or_other([] { return entry_names(replica_choices()); }, "epsim list policies"),
@@ -98,7 +98,7 @@ PolicyChoice read_named(ConfigReader& all, ConfigReader& in, const Key& key, con
     return has_system(entry) || entry.has("prefill") || entry.has("decode") || entry.has("home");
   }();
   in.check(!refers, std::string(key.name),
-           fmt::format("'{}' has sections of its own or names other policies; name one that stands alone.", name));
+           fmt::format("'{}' has its own sections or names other policies; name a plain policy.", name));
   return read_plain_policy(all, name, s);
 }
 
@@ -109,7 +109,7 @@ PolicyChoice read_policy_of_each_pool(ConfigReader& all, ConfigReader in, const 
            "decode: ...}`).");
   const auto pool_policy = [&](const Key& key) {
     const std::string name(key.name);
-    in.check(in.has(name), name, "`prefill` and `decode` stand together: each names its instances' policy.");
+    in.check(in.has(name), name, "`prefill` and `decode` go together: each names the policy of its instances.");
     return std::make_shared<const PolicyChoice>(read_named(all, in, key, *in.maybe<std::string>(key), s));
   };
   const auto prefill = pool_policy(kEntryKeys["prefill"]), decode = pool_policy(kEntryKeys["decode"]);
@@ -233,7 +233,7 @@ void read_policies(ConfigReader root, const std::vector<std::string>& labels, co
                                                       : root.read<std::string>(kRootKeys["policy"]);
   for (const std::string& label : labels.empty() ? std::vector<std::string>{own} : labels) {
     root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
-               "policy", fmt::format("'{}' is named twice; give its second variant an entry of its own.", label));
+               "policy", fmt::format("'{}' is named twice; give the second variant its own entry.", label));
     const bool here = in_place && label == own;
     if (!here) {
       check_label(policies, label, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});

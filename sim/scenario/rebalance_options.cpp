@@ -21,14 +21,14 @@ constexpr KeyTable kRebalanceKeys({
     {"rule", key::name_or_other([] { return entry_names(rebalance_rules()); }, "epsim list policies"), key::kRequired,
      "When to plan again."},
     {"mode", key::one_of<Mode>(), key::is(Mode::kSync),
-     "sync: steps wait while weights move; async: weights move beside steps."},
+     "sync: steps wait while weights move; async: weights move during steps."},
     {"window", key::whole(Bound::kPositive), key::is(1000), "Steps whose loads are planned on."},
     {"planning_time", key::time(), key::is(Seconds(0.042)), "Time that planning takes."},
     {"move_efficiency", key::number(kPositiveShare), key::is(1.0), "Share of the links' rate that moves reach."},
     {"layer_time", key::time(), key::by("the engine's"),
      "Time of the hosts for each layer moved: buffers, messages, waiting for each other (mode sync)."},
     {"link_share", key::number(below(1, Bound::kPositive)), key::is(0.5),
-     "Share of the links that moves take beside steps (mode async)."},
+     "Share of the links that moves use during steps (mode async)."},
     {"layers_per_chunk", key::whole(Bound::kPositive), key::by("all"), "Layers moved at a time (mode sync)."},
     {"keep", key::one_of<Kept>(), key::is(Kept::kSlots), "What of the old plan the new one keeps, to move less."},
 });
@@ -67,7 +67,7 @@ RebalanceOptions read_rebalance(ConfigReader in, const EngineDefault<Seconds>& l
   in.check(out.background || !in.has("link_share"), "link_share",
            "with mode sync steps wait while weights move, which then have the links to themselves; leave it out.");
   in.check(!out.background || !in.has("layer_time"), "layer_time",
-           "with mode async the hosts work beside the steps; leave it out.");
+           "with mode async the hosts work while steps run; leave it out.");
   in.check(!out.background || !in.has("layers_per_chunk"), "layers_per_chunk",
            "with mode async every layer switches when its weights have arrived; leave it out.");
   out.keep = keep_of(in.read<Kept>(kRebalanceKeys["keep"]));

@@ -56,7 +56,7 @@ constexpr KeyTable kKeys({
      "Time of each request outside the scheduler before its first token: HTTP, messages, detokenizer."},
     {"token_time", key::time(), key::by("the engine's"), "Time of the tokenizer for each token of a prompt."},
     {"shared_stream_tokens", key::whole(), key::by("the engine's; 0 with DeepEP"),
-     "Replayed steps of decodes of up to so many tokens run shared experts beside gate and routed experts."},
+     "Graph-replayed decode steps of up to this many tokens overlap shared experts with gate and routed experts."},
     {"graph_gap", key::time(), key::is(Seconds(0)), "Time added to steps replayed from a CUDA graph."},
     {"eager_gap", key::time(), key::is(Seconds(0)), "Time added to steps without a CUDA graph."},
     {"scheduler_gap", key::time(), key::is(Seconds(0)),

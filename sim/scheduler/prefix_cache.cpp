@@ -76,7 +76,7 @@ std::int64_t PrefixCache::unlock(std::span<const std::int32_t> path) {
 }
 
 void PrefixCache::evict() {
-  EPSIM_CHECK(first_ != kEnd, "only blocks that nobody uses can be evicted");
+  EPSIM_CHECK(first_ != kEnd, "only unused blocks can be evicted");
   const std::int32_t id = first_;
   unlink(nodes_.at(id));
   nodes_.erase(id);

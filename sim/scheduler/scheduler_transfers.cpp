@@ -151,14 +151,14 @@ std::vector<std::int32_t> Scheduler::die() {
   }
   computed_.clear();
   parts_.clear();
-  EPSIM_CHECK(kv_.used() == 0 && outstanding_tokens_ == 0, "a rank that is gone holds nothing");
+  EPSIM_CHECK(kv_.used() == 0 && outstanding_tokens_ == 0, "a lost rank holds no blocks");
   kv_.forget_prefixes();
   alive_ = false;
   return out;
 }
 
 void Scheduler::revive() {
-  EPSIM_CHECK(!alive_ && !has_work(), "only a rank that is gone can come back");
+  EPSIM_CHECK(!alive_ && !has_work(), "only a lost rank can return");
   alive_ = true;
   head_lacks_blocks_ = false;
   ++departures_;

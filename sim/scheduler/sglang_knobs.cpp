@@ -71,7 +71,7 @@ constexpr KeyTable kSglangKeys({
 
 constexpr KeyTable kSglang05Own({
     {"prefill_decode_interval", key::whole(), key::is(0),
-     "After a step with prompts, so many pass without any, prompts under way included; all DP ranks alike."},
+     "Steps without prompts after a step with prompts, partly computed ones included; the same for all DP ranks."},
     {"enable_spec_v2", key::flag(), key::is(false),
      "SGLANG_ENABLE_SPEC_V2: the schedule overlaps with speculative decoding, too."},
 });

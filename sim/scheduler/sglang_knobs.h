@@ -42,7 +42,7 @@ void read_sglang(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
 EngineDefault<std::int64_t> sglang_chunk(const EngineSite& site);
 // Captured batch sizes in requests, ascending; none where `largest` is below 1.
 EngineDefault<std::vector<std::int64_t>> sglang_graph_sizes(const EngineSite& site, const GraphWishes& wishes);
-// Requests of a DP rank, 0 = no limit of its own.
+// Requests of a DP rank, 0 = no own limit.
 EngineDefault<std::int64_t> sglang_running(int dp_ranks, bool speculative);
 // Of models with MLA: fa3, flashinfer or triton.
 EngineDefault<std::string> sglang_attention_backend(const EngineSite& site);

@@ -19,7 +19,7 @@ constexpr KeyTable kTrtllmKeys({
     {"enable_chunked_prefill", key::flag(), key::is(kTrtllm.chunked_prefill),
      "Prompts may be cut, to whole KV blocks; false: a prompt runs whole or waits."},
     {"batch_wait_timeout_iters", key::whole(), key::is(kTrtllm.batch_wait_timeout_iters),
-     "Steps that prompts wait beside decodes until the batch is large, with one DP rank."},
+     "Steps for which prompts wait for a large batch while decodes run, with one DP rank."},
     {"batch_wait_max_tokens_ratio", key::number(kShare), key::is(kTrtllm.batch_wait_max_tokens_ratio),
      "Share of max_num_tokens from which a batch is large."},
     {"attention_dp_enable_balance", key::flag(), key::is(false),

@@ -51,7 +51,7 @@ TickCost cost_of(const StepTask& task, const StageTimes& times) {
     case Stage::kPlan:
       return times.plan;
     default:
-      EPSIM_CHECK(times.ports != nullptr, "a port's task stands in a pairwise exchange");
+      EPSIM_CHECK(times.ports != nullptr, "a port's task is part of a pairwise exchange");
       return times.ports->cost(task);
   }
 }

@@ -165,7 +165,7 @@ void JobStore::check_manifest(const std::string& manifest) const {
     before = Json::parse(read_file(file));
   } catch (const Json::exception&) {
     throw InputError({file, 0, ""},
-                     fmt::format("this is not the description of a {}; add --overwrite to start anew.", kind_.what));
+                     fmt::format("this is not the description of a {}; add --overwrite to start over.", kind_.what));
   }
   const Json now = Json::parse(manifest);
   if (before.is_object() && before.value("program_hash", "") != now.value("program_hash", "")) {
@@ -173,12 +173,12 @@ void JobStore::check_manifest(const std::string& manifest) const {
         {file, 0, ""},
         fmt::format("the folder holds a {} of another build of epsim (program_hash {}; this one is {}), whose "
                     "figures may differ. Use that build, name another folder, or add --overwrite to start "
-                    "anew.",
+                    "over.",
                     kind_.what, before.value("program_hash", "absent"), now.value("program_hash", "")));
   }
   if (before != now) {
     throw InputError({file, 0, ""}, fmt::format("the folder holds a {} with other inputs: {}. Name another folder, or "
-                                                "add --overwrite to start anew.",
+                                                "add --overwrite to start over.",
                                                 kind_.what, differences(before, now)));
   }
 }
@@ -273,7 +273,7 @@ bool JobStore::Work::claim(const std::string& unit) {
   if (link(worker->path().c_str(), file.c_str()) != 0) {
     if (const int error = errno; error != EEXIST) {
       throw RunFailed(
-          fmt::format("{}: cannot be made: {}. Finished results are kept; the same command goes on from there.",
+          fmt::format("{}: cannot be created: {}. Finished results are kept; rerun the same command to continue.",
                       file.string(), std::strerror(error)));
     }
     if (lstat(file.c_str(), &there) != 0 || there.st_ino != own()) {  // else NFS sent the request twice
@@ -345,7 +345,7 @@ void JobStore::Work::merge(const std::string& dropped) {
     fs::remove(temporary, ignored);
     throw RunFailed(
         fmt::format("{}: cannot be written; is the disk full, or the folder read-only? Finished results are "
-                    "kept; the same command goes on from there.",
+                    "kept; rerun the same command to continue.",
                     target.string()));
   }
   std::set<std::uint64_t> merged;

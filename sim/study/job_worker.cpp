@@ -106,7 +106,7 @@ Worker::~Worker() {
 
 void Worker::fail(int error) const {
   throw RunFailed(
-      fmt::format("{}: cannot be written: {}. Finished results are kept; the same command goes on from there.",
+      fmt::format("{}: cannot be written: {}. Finished results are kept; rerun the same command to continue.",
                   path_.string(), std::strerror(error)));
 }
 

@@ -144,7 +144,7 @@ void read_policy(ConfigReader& root, PlanRequest& request) {
   request.policy = root.required<std::string>("policy");
   ConfigReader options = root.section("options");
   root.check(find_named(step_policies(), request.policy) == nullptr, "policy",
-             fmt::format("'{}' acts anew in every step and plans nothing ahead; `epsim balance` tells how well it "
+             fmt::format("'{}' acts in every step and plans nothing ahead; `epsim balance` shows how well it "
                          "balances.",
                          request.policy));
   const PlacementPolicyEntry& entry = placement_policy_entry(request.policy, options);

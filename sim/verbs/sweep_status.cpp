@@ -102,7 +102,7 @@ std::string sweep_status(const fs::path& path) {
     out += fs::exists(path / "results.csv", none) ? "the results are there\n"
                                                   : "the command of the sweep gathers the results\n";
   } else if (running == 0) {
-    out += "no process is at work; the command of the sweep goes on\n";
+    out += "no process is running; rerun the sweep's command to continue\n";
   }
   if (failed > 0) {
     out += "the command of the sweep with --retry-failed runs the failed points again\n";

@@ -106,7 +106,7 @@ void UnchangedInputs::check(const SweepPoint& point) {
     if (known->hash != input.hash) {
       throw InputError({input.name, 0, ""},
                        fmt::format("the file has changed since point {} of this sweep read it. Name "
-                                   "another folder, or add --overwrite to start anew.",
+                                   "another folder, or add --overwrite to start over.",
                                    point.index));
     }
   }

@@ -216,7 +216,7 @@ TEST_CASE("sweep: a disk that takes no more is named, and the same command goes 
   CHECK(WEXITSTATUS(std::system(command.c_str())) == 1);
   const std::string err = slurp(dir / "stderr.txt");
   CHECK_MESSAGE(err.find("cannot be written: File too large") != std::string::npos, err);
-  CHECK(err.find("the same command goes on from there") != std::string::npos);
+  CHECK(err.find("rerun the same command to continue") != std::string::npos);
   CHECK(finished_parts(dir / "out/points") > 0);
   CHECK(run_epsim(dir, job + "out").exit_code == 0);
   CHECK(contents(dir / "out") == contents(dir / "whole"));

@@ -233,7 +233,7 @@ TEST_CASE("a run that is stopped before it begins is empty") {
   CHECK(run.completed == 0);
 }
 
-TEST_CASE("progress is told every so many steps") {
+TEST_CASE("progress is reported every few steps") {
   std::vector<Progress> told;
   RunControl control;
   control.progress_every_steps = 3;

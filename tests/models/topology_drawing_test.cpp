@@ -25,7 +25,7 @@ TEST_CASE("DOT: one box per node, one edge per cable, its rate beside it") {
   const std::string dot = to_dot(Topology(plan_topology(small_cluster(2))));
   test::check_contains(dot, {"digraph topology {", "subgraph cluster_node1", "label=\"node 1\"", "2 nodes.",
                              "\"gpu0\" -> \"node0.nvswitch\" [label=\"100 GB/s\", dir=both]",
-                             "\"node1.nic1\" -> \"fabric\" [label=\"10 GB/s\", dir=both]", "no limit of its own"});
+                             "\"node1.nic1\" -> \"fabric\" [label=\"10 GB/s\", dir=both]", "no own limit"});
   CHECK(count(dot, "->") == 8 + 8 + 4);  // ports, GPU to NIC, NIC to fabric
   CHECK(count(dot, "{") == count(dot, "}"));
 }

@@ -74,7 +74,7 @@ TEST_CASE("a plan that is scored on its own counts is no evidence for it, but ma
   CHECK(unsure.answer == BalanceAnswer::kUnsure);
   check_contains(unsure.text, {"give a later recording"});
   CHECK(verdict_of(bad, kWorth).answer == BalanceAnswer::kOff);
-  check_contains(lines_of(good), {"not told by one window"});
+  check_contains(lines_of(good), {"unknown from one window"});
 }
 
 TEST_CASE("one seed has no interval and answers nothing") {

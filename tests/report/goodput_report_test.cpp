@@ -65,8 +65,8 @@ TEST_CASE("a verdict that depends on k is told as such") {
   check_contains(with_seeds_alike(0.8, 1.2),
                  {"1.200 +- 0.014", "above base's", "depends on the definition", "above at k = 5", "below at k = 2"});
   CHECK(with_seeds_alike(1.1, 1.2).find("depends") == std::string::npos);
-  check_contains(with_seeds_alike(0.99, 1.01), {"1.010 +- 0.011", "not told apart"});  // the brackets of 2 % alone
-  check_contains(goodput_conclusions(sample_study()).at(0), {"not told apart from base's"});  // 1.65 +- 1.9
+  check_contains(with_seeds_alike(0.99, 1.01), {"1.010 +- 0.011", "not distinguishable"});  // the brackets of 2 % alone
+  check_contains(goodput_conclusions(sample_study()).at(0), {"not distinguishable from base's"});  // 1.65 +- 1.9
 }
 
 TEST_CASE("goodput.csv has a row for each policy, seed and k; curve.csv for each probe") {

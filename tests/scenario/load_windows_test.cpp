@@ -48,7 +48,7 @@ TEST_CASE("tokens that tell which experts go together: those of the loads, else 
   };
   const std::string known = "which experts serve the same tokens is known from ";
   CHECK(sharing(300, 200, "policy=base") == known + "300 tokens of loads");
-  CHECK(sharing(0, 200, "policy=base") == known + "200 tokens of plan_loads, as loads do not tell");
+  CHECK(sharing(0, 200, "policy=base") == known + "200 tokens of plan_loads, as loads have no tokens");
   CHECK(sharing(0, 0, "policy=base").empty());
   CHECK(sharing(300, 0, "dispatch.dedup=none").empty());  // every (token, expert) pair is a row
   CHECK(sharing(300, 0, "policy=lina").find("independently") != std::string::npos);

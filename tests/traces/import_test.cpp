@@ -194,7 +194,7 @@ TEST_CASE("bad recordings end with what is wrong and where") {
            Row{"l.csv", "step,layer,expert,count\n2,0,70000,1\n", "allowed are 0 to 65535", {.top_k = 1}},
            Row{"t.csv", "e0,e1\n0,1\n", "`experts`: this format does not say"},
            Row{"t.csv", "e0,e1\n0,1\n2,4\n", "t.csv:3: `e1`: expert 4 is not an expert", four},
-           Row{"t.csv", "e0,e1\n2,2\n", "stands twice in one choice", four},
+           Row{"t.csv", "e0,e1\n2,2\n", "occurs twice in one choice", four},
            Row{"t.csv", "e0,e1\n-1,2\n", "expert -1 is not an expert", four},
            Row{"t.csv", "token,layer,e0\n0,0,1\n0,1,1\n1,0,1\n", "ends within a token", four},
            Row{"t.csv", "token,layer,e0\n0,0,1\n0,1,1\n1,1,1\n", "layer 0 of the same token", four},

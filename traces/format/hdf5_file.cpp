@@ -153,7 +153,7 @@ Hdf5File Hdf5File::create(const std::filesystem::path& file) {
   const Hdf5Handle root = hdf5::timeless(H5P_FILE_CREATE);
   const hid_t id = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, root.id(), access.id());
   if (id < 0) {
-    throw RunFailed(fmt::format("{}: the file cannot be made: {}.", out.name_, reason()));
+    throw RunFailed(fmt::format("{}: the file cannot be created: {}.", out.name_, reason()));
   }
   out.handle_ = {id, H5Fclose};
   return out;

@@ -38,7 +38,7 @@ class JsonBytes {
     current_ = static_cast<char>(c);
     run_ = separates(current_) ? 0 : run_ + 1;
     if (run_ > kMaxToken) {
-      input_->fail("a single value goes on for more than 65536 bytes; this is not a file of the expected kind.");
+      input_->fail("a single value is longer than 65536 bytes; this is not a file of the expected kind.");
     }
     return *this;
   }
@@ -65,7 +65,7 @@ class CountsHandler {
   bool key(std::string& name) {
     if (depth_ == 1) {
       wanted_ = name == "logical_count";
-      input_check(!(wanted_ && seen_), "the key 'logical_count' stands twice.");
+      input_check(!(wanted_ && seen_), "the key 'logical_count' occurs twice.");
       seen_ = seen_ || wanted_;
     }
     return true;

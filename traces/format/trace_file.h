@@ -73,7 +73,7 @@ class TraceFile {
     std::vector<std::int32_t> sequence, position;
     TokenBlock block() const { return {experts, weights, sequence, position}; }
   };
-  // Throws InputError on a damaged dataset, expert ids out of range, and an expert that stands twice in one choice.
+  // Throws InputError on a damaged dataset, expert ids out of range, and an expert that occurs twice in one choice.
   void read_tokens(std::int64_t first, std::int64_t count, Tokens& out) const;
 
   std::vector<std::string> tables() const;

@@ -74,7 +74,7 @@ void check_choice(const Hdf5Dataset& set, std::span<const std::uint16_t> ids, in
       set.fail(fmt::format("token {}: expert {} of a model with {} experts.", token, ids[i], experts));
     }
     if (std::find(ids.begin(), ids.begin() + i, ids[i]) != ids.begin() + i) {
-      set.fail(fmt::format("token {}: expert {} stands twice in one layer's choice.", token, ids[i]));
+      set.fail(fmt::format("token {}: expert {} occurs twice in one layer's choice.", token, ids[i]));
     }
   }
 }

@@ -80,7 +80,7 @@ void import_long_csv(const std::filesystem::path& file, const ImportOptions& opt
     const std::int64_t step = rows.integer(c.step);
     if (steps.empty() || step != steps.back()) {
       if (!steps.empty() && step < steps.back()) {
-        rows.fail(c.step, "steps must stand in ascending order.");
+        rows.fail(c.step, "steps must be in ascending order.");
       }
       if (!steps.empty()) {
         flush();

@@ -21,7 +21,7 @@ class TokenBatch {
     }
     for (std::size_t i = choices_.size() - slot; i < choices_.size(); ++i) {
       if (choices_[i] == id) {
-        return "stands twice in one choice";
+        return "occurs twice in one choice";
       }
     }
     choices_.push_back(static_cast<std::uint16_t>(id));

@@ -66,7 +66,7 @@ Gathered gather(CsvReader& rows, std::size_t layer, const std::vector<std::size_
       rows.fail(layer, "the file holds more than 2^27 counts; convert it in parts.");
     }
     if (!g.layers[found->second].emplace(static_cast<int>(number), std::move(values)).second) {
-      rows.fail(layer, fmt::format("layer {} stands twice for the same {}.", number, fmt::join(g.titles, ", ")));
+      rows.fail(layer, fmt::format("layer {} occurs twice for the same {}.", number, fmt::join(g.titles, ", ")));
     }
   }
   return g;

@@ -48,7 +48,7 @@ std::string detect_request_kind(const std::filesystem::path& path) {
   const std::string kind = kind_of_bytes(head);
   if (kind.empty()) {
     throw InputError({path.string(), 0, ""},
-                     "this is no request trace of a kind that can be told from its first bytes. State its kind; a "
+                     "the kind of this request trace cannot be detected from its first bytes. State its kind; a "
                      "table takes kind: csv with arrival_column, input_column and output_column.");
   }
   return kind;

@@ -47,7 +47,7 @@ bool next_document(ByteInput& input, std::string& text) {
     check_limit(limits::kResultBytes, std::ssize(text), {input.name(), input.line(), ""});
     value = !in_string && (c == ',' || c == '[' || c == '{') ? 0 : value + 1;
     if (value > kMaxValue) {
-      input.fail("a single value goes on for more than 4 MiB; this is not a file of the expected kind.");
+      input.fail("a single value is longer than 4 MiB; this is not a file of the expected kind.");
     }
     if (in_string) {
       in_string = escaped || c != '"';
@@ -85,7 +85,7 @@ Json parse(const ByteInput& input, const std::string& text, const std::vector<st
       const std::string& name = value.get_ref<const std::string&>();
       keeping = wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
       if (keeping && !seen.insert(name).second) {
-        input.fail(fmt::format("`{}` stands twice in one object.", name.substr(0, 100)));
+        input.fail(fmt::format("`{}` occurs twice in one object.", name.substr(0, 100)));
       }
     } else if (keeping && ++kept > kMaxValues) {
       input.fail(fmt::format("one object has more than {} values.", kMaxValues));

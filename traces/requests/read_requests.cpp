@@ -27,7 +27,7 @@ RequestTable make_detected(ConfigReader& in, Seed seed) {
   return source_of(detect_request_kind(in.path(kRecordingKeys["path"]))).read(in, seed);
 }
 
-constexpr RequestSource kDetectedSource{"auto", "a recorded trace (path), its kind told from its first bytes",
+constexpr RequestSource kDetectedSource{"auto", "a recorded trace (path), its kind detected from its first bytes",
                                         make_detected, kRecordingKeys};
 
 constexpr KeyTable kKeys({

@@ -97,7 +97,7 @@ void check_grace(const GraceOptions& options, const LoadWindow& load, const Clus
   if (load.affinity() == nullptr) {
     throw InputError(
         options.place,
-        "grace groups experts that serve the same tokens, which loads alone do not tell; give a routing trace "
+        "grace groups experts that serve the same tokens, which loads alone do not show; give a routing trace "
         "with the expert ids of every token, or affinity_tokens where plan_loads are of kind model.");
   }
   if (shape.gpus <= 0 || shape.gpus_per_node <= 0 || shape.gpus % shape.gpus_per_node != 0) {

@@ -51,6 +51,6 @@ const servedSections = (root) => {
     [["Half of them are within", `TPOT ${inPercent(tpot.median_share)}, TTFT ${inPercent(ttft.median_share)}`], ...(study.repeats.tpot.pairs > 0 ? [["Repeats differ by", `TPOT ${inPercent(study.repeats.tpot.median_share)}, TTFT ${inPercent(study.repeats.ttft.median_share)} (median of ${study.repeats.tpot.pairs} pairs)`]] : [])], ""),
     servedCharts(study), servedErrorsTable(study));
   if (study.hints.length > 0) section("Where to look first", el("p", { class: "note" }, "The one term that, changed alone, leaves the least error. No price is changed by it."), ...study.hints.map((hint) => el("p", {}, servedHint(hint))));
-  const counts = [servedCounts("Not expressed", "Why epsim has no scenario for a point.", study.unexpressed), servedCounts("Expressed with a stand-in", "What stands in for what.", study.stand_ins)].filter((one) => one);
+  const counts = [servedCounts("Not expressed", "Why epsim has no scenario for a point.", study.unexpressed), servedCounts("Expressed with a stand-in", "What replaces what.", study.stand_ins)].filter((one) => one);
   if (counts.length > 0) section("What was compared", ...counts);
 };

@@ -106,7 +106,7 @@ const sweepVerdict = (sweep, results, figures) => {
 
 const sweepSections = (root) => {
   const sweep = jsonFile(join(root, "sweep.json")), results = csvFile(join(root, "results.csv"));
-  if (!results) { section("Sweep", absent("No results.csv in this folder: the sweep is not finished. The same command goes on where it stopped.")); return; }
+  if (!results) { section("Sweep", absent("No results.csv in this folder: the sweep is not finished. Rerun the same command to continue.")); return; }
   seePolicies(sweep.policies);
   for (const axis of sweep.axes) sweptKeys.add(axis.key);
   const lead = leadOf(sweep, results, true);
