@@ -37,7 +37,7 @@ void check_file(const fs::path& file, bool overwrite) {
     throw InputError(at, "the file exists; name another, or add --overwrite to replace it.");
   }
   if (file.has_parent_path() && !fs::is_directory(file.parent_path(), ignored)) {
-    throw InputError(at, "the folder for this file does not exist.");
+    throw InputError(at, "there is no such folder to write the file to.");
   }
 }
 

@@ -174,7 +174,7 @@ void release_others(const fs::path& parent, const std::string& begin, const Inpu
       close(held);
     }
     if (lives) {
-      throw InputError(at, fmt::format("process {} is writing this output; wait for it, or name another folder.",
+      throw OutputBusy(at, fmt::format("process {} is writing this output; wait for it, or name another folder.",
                                        name.substr(begin.size())));
     }
     left.push_back(entry.path());

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/core/error.h"
 #include "sim/core/limits.h"
 
 namespace epsim {
@@ -37,10 +38,15 @@ std::string host_name();
 // Writes to a temporary name beside `file`, then renames. Throws RunFailed when the disk does not take it.
 void write_file_atomically(const std::filesystem::path& file, const std::string& content);
 
+// Another process is writing this output.
+struct OutputBusy : InputError {
+  using InputError::InputError;
+};
+
 // A folder that appears under its final name only when commit() is called: outputs are written to a temporary folder
 // beside it, which is removed when the object goes away uncommitted. Refuses an existing target unless `overwrite`, and
 // then replaces it as a whole, but only where the target holds `marker` (or nothing): a typo must not delete a home.
-// Refuses a target that another process is writing, and removes what a killed one left.
+// Throws OutputBusy where another process is writing the target, and removes what a killed one left.
 class OutputFolder {
  public:
   OutputFolder(const std::filesystem::path& target, bool overwrite, std::string marker);

@@ -26,7 +26,7 @@ InputFileHandle::InputFileHandle(const std::filesystem::path& file) {
   descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) {
     throw InputError(place, errno == ENOENT || errno == ENOTDIR
-                                ? "the file does not exist."
+                                ? "there is no such file."
                                 : fmt::format("the file cannot be opened: {}.", std::strerror(errno)));
   }
   struct stat about {};

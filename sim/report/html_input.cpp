@@ -196,7 +196,7 @@ class Collector {
 ReportInput read_report_input(const fs::path& place) {
   std::error_code ignored;
   if (!fs::exists(place, ignored)) {
-    throw InputError({place.string(), 0, ""}, "this file or folder does not exist.");
+    throw InputError({place.string(), 0, ""}, "there is no such folder or file.");
   }
   const bool one_file = !fs::is_directory(place, ignored);
   const fs::path full = fs::absolute(place).lexically_normal();

@@ -85,6 +85,8 @@ namespace {
 
 constexpr const char* kMergeUnit = ".merge";
 constexpr std::chrono::milliseconds kMergePoll{20};
+constexpr std::chrono::seconds kBeginWait{5};  // for another process that begins the same folder
+constexpr std::chrono::milliseconds kBeginStep{10};
 constexpr std::chrono::seconds kMergeWait{5};  // for other processes that are about to finish
 
 std::string name_of(const WorkerName& worker) {
@@ -109,6 +111,31 @@ JobStore::JobStore(const fs::path& target, const StoreKind& kind, const std::str
   }
 }
 
+// Another process of this study may be faster: the one that lost waits until the folder is there.
+void JobStore::begin_folder(const std::string& manifest, bool overwrite) {
+  const auto until = std::chrono::steady_clock::now() + kBeginWait;
+  std::error_code ignored;
+  const auto begun = [&] { return !overwrite && fs::exists(path_ / kind_.manifest, ignored); };
+  while (!begun()) {
+    try {
+      OutputFolder fresh(path_, overwrite, kind_.manifest);
+      path_ = fresh.target();
+      write_file_atomically(fresh.path() / kind_.manifest, manifest);
+      fresh.commit();
+      return;
+    } catch (const OutputBusy&) {
+      if (overwrite || std::chrono::steady_clock::now() > until) {
+        throw;
+      }
+      std::this_thread::sleep_for(kBeginStep);
+    } catch (const std::runtime_error&) {
+      if (!begun()) {
+        throw;
+      }
+    }
+  }
+}
+
 void JobStore::open(const std::string& manifest, bool overwrite) {
   std::error_code ignored;
   const bool ours = fs::exists(path_ / kind_.manifest, ignored);
@@ -122,16 +149,7 @@ void JobStore::open(const std::string& manifest, bool overwrite) {
     }
   }
   if (!ours || overwrite) {
-    try {
-      OutputFolder fresh(path_, overwrite, kind_.manifest);
-      path_ = fresh.target();
-      write_file_atomically(fresh.path() / kind_.manifest, manifest);
-      fresh.commit();
-    } catch (const std::runtime_error&) {
-      if (overwrite || !fs::exists(path_ / kind_.manifest, ignored)) {
-        throw;
-      }  // else another process of this study was faster
-    }
+    begin_folder(manifest, overwrite);
   }
   check_manifest(manifest);
   remove_leftovers();

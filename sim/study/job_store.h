@@ -88,6 +88,7 @@ class JobStore {
  private:
   struct Work;
   void open(const std::string& manifest, bool overwrite);
+  void begin_folder(const std::string& manifest, bool overwrite);
   void drop(const std::string& label) const;
   void check_manifest(const std::string& manifest) const;
   void remove_leftovers() const;

@@ -183,9 +183,9 @@ TEST_CASE("report: what it cannot be made from is refused") {
   refused(dir.path(), {"nothing to report on", "summary.json"});
   fs::create_directories(dir / "begun/searches");
   std::ofstream(dir / "begun/reproduce.json") << "{\"format\": 1}";
-  refused(dir / "begun", {"not finished", "goes on"});
+  refused(dir / "begun", {"not finished", "to continue"});
   write_sample(dir / "begun/example-run");
-  refused(dir / "begun", {"not finished", "goes on"});  // for its claims are missing
+  refused(dir / "begun", {"not finished", "to continue"});  // for its claims are missing
   std::ofstream(dir / "begun/claims.json") << "{\"format\": 1, \"claims\": [";
   refused(dir / "begun", {"claims.json", "not valid JSON"});
   std::ofstream(dir / "begun/claims.json") << "{\"format\": \"epsim-claims\"}";

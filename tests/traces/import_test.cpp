@@ -184,7 +184,7 @@ TEST_CASE("bad recordings end with what is wrong and where") {
                R"({"logical_count": [[[0, 0], [1, 2]], [[1, 0], [1, 2]]]})",
                "none in the first step",
                {.top_k = 1}},
-           Row{"w.csv", "layer,e0,e1\n0,1,2\n0,1,2\n", "w.csv:3: `layer`: layer 0 stands twice", {.top_k = 1}},
+           Row{"w.csv", "layer,e0,e1\n0,1,2\n0,1,2\n", "w.csv:3: `layer`: layer 0 occurs twice", {.top_k = 1}},
            Row{"w.csv", "set,layer,e0,e1\na,0,1,2\nb,1,1,2\n", "'b' has other layers than 'a'", {.top_k = 1}},
            Row{"w.csv", "layer,e0,e1\n0,1,-2\n", "w.csv:2: `e1`: the count -2 is negative", {.top_k = 1}},
            Row{"w.csv", "layer,e0,e1\n0,1,nan\n", "'nan' is not a finite number", {.top_k = 1}},

@@ -71,7 +71,7 @@ TEST_CASE("files that are no Mooncake trace") {
            Row{with("1", "1.5"), "whole number"},
            Row{with("1", "-3"), "-3 input"},
            Row{with("1", "0"), "at least 1 of each"},
-           Row{with("1", "1, \"input_length\": 2"), "stands twice"},
+           Row{with("1", "1, \"input_length\": 2"), "occurs twice"},
            Row{with("1", "1, \"hash_ids\": [1.5]"), "item 1 of the list is not a whole number"},
            Row{with("1", "1, \"hash_ids\": [\"a\"]"), "item 1 of the list is not a whole number"},
            Row{with("1", "1, \"hash_ids\": [1, 2]"), "1 input tokens fill at most 1"},

@@ -81,7 +81,7 @@ TEST_CASE("wrong contents are errors that say what was expected") {
            Row{start + "[[1,0,0,0],[1,2,3,4],[10,0,20,5]]}", "layer row 0 has load, yet it is a dense layer"},
            Row{start + "[[0,0,0,0],[1,2,3,4],[0,0,0,0]]}", "model layer 2 is a MoE layer of toy, yet all"},
            Row{R"({"logical_count": [[1,2,3,4],[10,0,20,5]], "logical_count": [[1,2,3,4],[10,0,20,5]]})",
-               "stands twice"},
+               "occurs twice"},
        }) {
     CAPTURE(r.text);
     CHECK(contains(message([&] { parse_counts(r.text); }), r.part));

@@ -229,7 +229,7 @@ TEST_CASE("wrong routing is refused: ids out of range, an expert twice") {
   write_tokens(folder / "range.h5", {0, 1, 2, 3, 0, 1, 2, 4});
   CHECK(contains(message([&] { read_all(folder / "range.h5"); }), "token 1: expert 4 of a model with 4 experts"));
   write_tokens(folder / "twice.h5", {0, 1, 2, 2, 0, 1, 2, 3});
-  CHECK(contains(message([&] { read_all(folder / "twice.h5"); }), "token 0: expert 2 stands twice"));
+  CHECK(contains(message([&] { read_all(folder / "twice.h5"); }), "token 0: expert 2 occurs twice"));
 }
 
 TEST_CASE("contradicting shapes and negative or non-finite counts of files from elsewhere are refused") {

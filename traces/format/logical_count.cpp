@@ -38,7 +38,7 @@ class JsonBytes {
     current_ = static_cast<char>(c);
     run_ = separates(current_) ? 0 : run_ + 1;
     if (run_ > kMaxToken) {
-      input_->fail("a single value is longer than 65536 bytes; this is not a file of the expected kind.");
+      input_->fail("a single value takes more than 65536 bytes; this is not a file of the expected kind.");
     }
     return *this;
   }

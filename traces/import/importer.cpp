@@ -68,7 +68,7 @@ std::span<const TraceImporter> trace_importers() { return kImporters; }
 void import_trace(const std::filesystem::path& file, const std::string& format, const ImportOptions& options,
                   TraceSink& sink) {
   if (!std::filesystem::exists(file)) {
-    throw InputError({file.string(), 0, ""}, "the file does not exist.");
+    throw InputError({file.string(), 0, ""}, "there is no such file.");
   }
   chosen(file, format).run(file, options, sink);
 }

@@ -47,7 +47,7 @@ bool next_document(ByteInput& input, std::string& text) {
     check_limit(limits::kResultBytes, std::ssize(text), {input.name(), input.line(), ""});
     value = !in_string && (c == ',' || c == '[' || c == '{') ? 0 : value + 1;
     if (value > kMaxValue) {
-      input.fail("a single value is longer than 4 MiB; this is not a file of the expected kind.");
+      input.fail("a single value takes more than 4 MiB; this is not a file of the expected kind.");
     }
     if (in_string) {
       in_string = escaped || c != '"';
