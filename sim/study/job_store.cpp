@@ -64,8 +64,6 @@ struct JobStore::Work {
   // Made when it is needed: a process that finds everything done leaves no trace.
   Worker& ready_worker() {
     if (worker == nullptr) {
-      std::error_code ignored;
-      fs::create_directory(folder.work(), ignored);
       worker = std::make_unique<Worker>(folder.work());
       folder.refresh(own());
     }
@@ -289,7 +287,9 @@ bool JobStore::Work::claim(const std::string& unit) {
   const fs::path file = folder.claim_file(unit, wanted.number);
   struct stat there {};
   if (link(worker->path().c_str(), file.c_str()) != 0) {
-    if (const int error = errno; error != EEXIST) {
+    if (const int error = errno; error == ENOENT && unit == kMergeUnit) {
+      return false;  // another process has merged the results
+    } else if (error != EEXIST) {
       throw RunFailed(
           fmt::format("{}: cannot be created: {}. Finished results are kept; rerun the same command to continue.",
                       file.string(), std::strerror(error)));

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr int kMostRemovals = 1000;  // of an empty folder, between making it and opening a file there
 constexpr std::chrono::seconds kFlush{1};  // other machines see results after this at the latest
 
 double modified_s(const struct stat& file) {
@@ -72,11 +73,15 @@ WorkerName worker_in(const std::string& line) {
 
 Worker::Worker(const fs::path& folder) {
   WorkerName name = this_process();
-  for (int attempt = 1; descriptor_ < 0; ++attempt) {
+  for (int attempt = 1, removed = 0; descriptor_ < 0;) {
+    std::error_code ignored;
+    fs::create_directory(folder, ignored);
     path_ = folder / fmt::format("{}-{}{}.pack", name.host, name.pid, attempt > 1 ? fmt::format("-{}", attempt) : "");
     descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno != EEXIST) {  // an earlier process may have had the same number
-      fail(errno);
+    if (descriptor_ < 0 && errno == EEXIST) {
+      ++attempt;  // an earlier process had the same number
+    } else if (descriptor_ < 0 && (errno != ENOENT || ++removed > kMostRemovals)) {
+      fail(errno);  // ENOENT: another process merged its results and removed the empty folder
     }
   }
   name.locked = flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
@@ -164,6 +169,9 @@ void Worker::beat() {
 double server_time_s(const fs::path& folder) {
   std::string name = (folder / ".now-XXXXXX").string();
   const int descriptor = mkstemp(name.data());
+  if (descriptor < 0 && errno == ENOENT) {
+    return 0;
+  }
   if (descriptor < 0) {
     throw RunFailed(fmt::format("{}: no file can be made there: {}.", folder.string(), std::strerror(errno)));
   }

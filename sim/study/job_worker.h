@@ -56,7 +56,8 @@ class Worker {
   std::thread thread_;
 };
 
-// The file server's time, by a file that is made and removed in the folder. Throws RunFailed.
+// The file server's time, by a file that is created and removed in the folder; 0 where another process has merged the
+// results and removed the folder. Throws RunFailed.
 double server_time_s(const std::filesystem::path& folder);
 // Whether the process that writes the file lives, as of the server's time `now_s`.
 bool lives(const std::filesystem::path& file, const WorkerName& name, double now_s);
