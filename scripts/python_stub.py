@@ -180,9 +180,10 @@ def sweep(scenario: Union[Scenario, Path], vary: Mapping[str, Sequence[Any]], po
           retry_failed: bool = ..., overrides: Overrides = ..., threads: int = ..., progress: Progress = ...) -> Sweep: ...
 def capacity(file: Optional[Path] = ..., *, model: Optional[str] = ..., rate: Any = ..., concurrency: Any = ...,
              input_tokens: Any = ..., output_tokens: Any = ..., ttft: Any = ..., tpot: Any = ..., e2e: Any = ...,
-             slo: Any = ..., times: Any = ..., growth: Any = ..., spare: Any = ..., budget: Any = ..., power: Any = ...,
-             price: Any = ..., terms: Any = ..., kwh: Any = ..., nodes: Any = ..., sizes: Any = ...,
-             attention_tp: Any = ..., engines: Any = ..., dtypes: Any = ..., modes: Any = ..., policies: Any = ...,
+             slo: Any = ..., times: Any = ..., time_share: Any = ..., growth: Any = ..., spare: Any = ...,
+             budget: Any = ..., power: Any = ..., price: Any = ..., terms: Any = ..., kwh: Any = ..., pue: Any = ...,
+             nodes: Any = ..., sizes: Any = ..., attention_tp: Any = ..., engines: Any = ..., dtypes: Any = ...,
+             modes: Any = ..., policies: Any = ...,
              vary: Optional[Mapping[str, Sequence[Any]]] = ..., max_nodes: Any = ..., seeds: Any = ...,
              quick: bool = ..., overrides: Overrides = ..., folder: Optional[Path] = ..., overwrite: bool = ...,
              threads: int = ..., progress: Progress = ...) -> Capacity: ...

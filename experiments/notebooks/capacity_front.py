@@ -39,7 +39,7 @@ for bound, answer in answers.items():
 #
 #> TPOT mean < 3.5 ms: 6 x p4de.24xlarge, 164.68 USD/h
 #> TPOT mean < 4 ms: 6 x p4de.24xlarge, 164.68 USD/h
-#> TPOT mean < 50 ms: 2 x p4de.24xlarge, 54.89 USD/h
+#> TPOT mean < 50 ms: 1 x p5.48xlarge, 55.04 USD/h
 
 # %%
 import matplotlib
