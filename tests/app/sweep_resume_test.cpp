@@ -209,15 +209,57 @@ TEST_CASE("sweep: a disk that takes no more is named, and the same command goes 
   const TempDir dir;
   const std::string job = kSweepJob + "--set requests.count=80 -o ";
   REQUIRE(run_epsim(dir, job + "whole").exit_code == 0);
-  // No file may grow beyond 20 KiB (40 blocks), as on a full disk: the error is EFBIG.
-  const std::string command = "cd '" + dir.path().string() +
-                              "' && trap '' XFSZ && ulimit -f 40 && '" EPSIM_BINARY "' " + job +
-                              "out >/dev/null 2>stderr.txt";
-  CHECK(WEXITSTATUS(std::system(command.c_str())) == 1);
-  const std::string err = slurp(dir / "stderr.txt");
-  CHECK_MESSAGE(err.find("cannot be written: File too large") != std::string::npos, err);
-  CHECK(err.find("rerun the same command to continue") != std::string::npos);
+  // No file may grow beyond so many blocks of 512 bytes, as on a full disk: the error is EFBIG.
+  const auto fails_with = [&](int blocks, const std::string& says) {
+    const std::string command = "cd '" + dir.path().string() + "' && trap '' XFSZ && ulimit -f " +
+                                std::to_string(blocks) + " && '" EPSIM_BINARY "' " + job +
+                                "out >/dev/null 2>stderr.txt";
+    CHECK(WEXITSTATUS(std::system(command.c_str())) == 1);
+    const std::string err = slurp(dir / "stderr.txt");
+    CHECK_MESSAGE(err.find(says) != std::string::npos, err);
+  };
+  fails_with(40, "cannot be written: File too large. Finished results are kept; rerun the same command to continue");
   CHECK(finished_parts(dir / "out/points") > 0);
   CHECK(run_epsim(dir, job + "out").exit_code == 0);
   CHECK(contents(dir / "out") == contents(dir / "whole"));
+  fails_with(8, "cannot be written");  // the tables: results.csv and results.h5
+  CHECK(run_epsim(dir, job + "out").exit_code == 0);
+  CHECK(contents(dir / "out") == contents(dir / "whole"));
+}
+
+TEST_CASE("sweep: options of Slurm are checked before anything is written") {
+  const TempDir dir;
+  const std::string job = "sweep " + small_scenario() + " -q --vary cluster.nodes=1,2 -o out ";
+  const auto refused = [&](const std::string& arguments, const std::string& says) {
+    const Outcome done = run_epsim(dir, job + arguments);
+    CHECK(done.exit_code == 2);
+    CHECK_MESSAGE(done.err.find(says) != std::string::npos, done.err, " does not say ", says);
+    CHECK_FALSE(fs::exists(dir / "out"));
+  };
+  refused("--slurm --array 0", "0 is not a number of parts from 1 to 100000");
+  refused("--slurm --array -1", "-1 is not a number of parts from 1 to 100000");
+  refused("--slurm --shard 1/2", "leave --shard out");
+  refused("--array 3", "this option is for --slurm");
+  refused("--submit", "this option is for --slurm");
+  // What would run is quoted for the shell.
+  REQUIRE(run_epsim(dir, job + "--slurm --array 5 --partition 'a;b' --time 1:00 --vary 'seed=1,2'").exit_code == 0);
+  const std::string script = slurp(dir / "out/slurm/submit.sh");
+  for (const char* part : {"--array=1-5 ", "--partition='a;b' --time='1:00'", "--dependency=\"afterany:${parts%%;*}\"",
+                           "'--vary' 'seed=1,2'", "--shard \"$SLURM_ARRAY_TASK_ID/5\""}) {
+    CHECK_MESSAGE(script.find(part) != std::string::npos, part, " is not in ", script);
+  }
+}
+
+TEST_CASE("sweep: --status counts what is done, failed and left") {
+  const TempDir dir;
+  const std::string job = "sweep " + small_scenario() + " -q --set requests.count=6 --vary cluster.nodes=1,2,3 -o out ";
+  REQUIRE(run_epsim(dir, job + "--shard 3/3").exit_code == 0);  // 64 experts over 24 GPUs
+  const Outcome status = run_epsim(dir, "sweep --status out");
+  CHECK(status.exit_code == 0);
+  CHECK_MESSAGE(status.out.find("1 of 3 points done, 1 of them failed; 0 running, 2 left") != std::string::npos,
+                status.out);
+  CHECK(status.out.find("--retry-failed") != std::string::npos);
+  const Outcome none = run_epsim(dir, "sweep --status nowhere");
+  CHECK(none.exit_code == 2);
+  CHECK(none.err.find("the folder holds no sweep") != std::string::npos);
 }

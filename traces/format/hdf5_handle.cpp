@@ -26,6 +26,8 @@ namespace hdf5 {
 
 std::recursive_mutex& library() {
   static std::recursive_mutex mutex;
+  // Every file is closed by its owner. At exit the library closes one again that a full disk did not take, and crashes.
+  [[maybe_unused]] static const bool once = H5dont_atexit() >= 0;
   return mutex;
 }
 
