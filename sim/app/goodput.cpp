@@ -6,7 +6,6 @@
 
 #include <iostream>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
 #include "sim/app/gain_variants.h"
@@ -20,7 +19,7 @@
 #include "sim/report/goodput_writer.h"
 #include "sim/report/run_info.h"
 #include "sim/scheduler/engines.h"
-#include "sim/study/study_manifest.h"
+#include "sim/verbs/goodput_folder.h"
 
 namespace epsim::app {
 
@@ -28,22 +27,6 @@ namespace po = boost::program_options;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr StoreKind kGoodputStore{"goodput study", "study.json", "searches"};
-constexpr int kStudyFormat = 1;  // of study.json
-
-// The inputs that the folder keeps. A changed one is told by its key and both values.
-std::string manifest_of(const std::vector<Scenario>& by_seed, const GoodputOptions& options,
-                        const std::vector<std::string>& assignments) {
-  nlohmann::ordered_json out = scenario_manifest(kStudyFormat, by_seed.front(), assignments);
-  out["options"] = goodput_options_json(options);
-  out["seeds"] = by_seed.size();
-  out["policies"] = nlohmann::ordered_json::array();
-  for (const PolicyChoice& policy : by_seed.front().policies) {
-    out["policies"].push_back(policy.label);
-  }
-  return document_text(out);
-}
 
 void print_load_point(const SearchTarget& target, const LoadPoint& p) {
   std::cerr << fmt::format("{}, seed {}{}{}: {} requests at {:.4g}/s, {:.4g}/s completed, TTFT {} ms{}\n",
@@ -128,7 +111,7 @@ int goodput(const po::variables_map& values, const GainVariants& variants) {
   options.branches = values["branches"].as<bool>();
   print_warnings(scenario);
   const Alignment alignment = options.branches ? alignment_of(values, variants, scenario) : Alignment{};
-  const std::string manifest = manifest_of(by_seed, options, assignments_of(values));
+  const std::string manifest = goodput_manifest(by_seed, options, assignments_of(values));
   const ResultsFolder results(values, scenario.name + "-goodput",
                               [&](const fs::path& earlier) { return holds_study(earlier, kGoodputStore, manifest); });
   const fs::path& target = results.path();

@@ -2,6 +2,7 @@
 #include "policies/plan_tools.h"
 #include "sim/core/files.h"
 #include "sim/python/bindings.h"
+#include "sim/report/folder_report.h"
 #include "sim/verbs/balance.h"
 #include "sim/verbs/plan_explain.h"
 #include "sim/verbs/plan_report.h"
@@ -65,6 +66,14 @@ py::array series(const std::shared_ptr<const Plan>& p, const std::vector<double>
   return Views(p).table(values, {static_cast<py::ssize_t>(values.size())});
 }
 
+std::string report_on_plan(const Plan& p) {
+  const py::gil_scoped_release unlock;
+  const TemporaryFolder temporary("epsim-report-");
+  const std::filesystem::path file = temporary / (p.plan.policy + ".json");  // the report's title
+  write_file_atomically(file, plan_file(p.plan, p.request, p.figures, kOwnPlanFormat));
+  return report_of(file, EPSIM_VERSION);
+}
+
 struct Balance {
   std::shared_ptr<const Scenario> scenario;
   std::vector<BalanceRow> rows;
@@ -93,6 +102,7 @@ void bind_plans(py::module_& m) {
       .def("text", [](const Plan& p) { return plan_summary(p.plan, p.request, p.figures); })
       .def("explain", [](const Plan& p) { return explain_plan(p.plan, p.request, p.figures); })
       .def("json", [](const Plan& p) { return plan_json(p.plan, p.request, p.figures); })
+      .def("report", &report_on_plan)
       .def("file", [](const Plan& p, const std::string& format) {
         return py::bytes(plan_file(p.plan, p.request, p.figures, format));
       });

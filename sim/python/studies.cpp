@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
@@ -12,6 +13,7 @@
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
 #include "sim/study/job_runner.h"
+#include "sim/verbs/goodput_folder.h"
 
 namespace epsim::python {
 namespace {
@@ -122,9 +124,16 @@ Compared compare_policies(const Document& document, const py::list& policies, in
 }
 
 SearchedGoodput search(const Document& document, const py::list& policies, const std::string& slo,
-                       const std::vector<double>& rates, double tolerance, int seeds, int threads, bool strict,
-                       const py::object& progress) {
+                       const std::vector<double>& rates, double tolerance, int seeds, const std::string& folder,
+                       bool overwrite, int threads, bool strict, const py::object& progress) {
   const std::vector<PolicyGiven> given = policies_given(policies);
+  const bool any_python =
+      std::any_of(given.begin(), given.end(), [](const auto& policy) { return policy.is_python(); });
+  if (!folder.empty() && (any_python || document.has_own_loads())) {
+    throw InputError({"", 0, "folder"},
+                     "searches of a Python function (a policy, or with_loads()) cannot be recognised later, so none are "
+                     "kept: leave `folder` out, and save() the result.");
+  }
   const std::vector<Scenario> by_seed = scenarios(document, given, seeds);
   SearchedGoodput out;
   out.study.options.rates = rates;
@@ -139,14 +148,22 @@ SearchedGoodput search(const Document& document, const py::list& policies, const
   }
   out.study.seeds = seeds;
   out.study.same_requests = same_requests(by_seed);
-  const bool any_python =
-      std::any_of(given.begin(), given.end(), [](const auto& policy) { return policy.is_python(); });
   in_background(threads, progress, [&](const Follow& follow) {
     out.info = describe_inputs(by_seed.front(), EPSIM_VERSION);
     PlanCache plans;
-    out.study.searches =
-        search_all(targets_of(by_seed, control_of(follow, strict), any_python ? nullptr : &plans), out.study.options,
-                   [&](const SearchTarget&, const LoadPoint&) { ++follow.tally.done; });
+    const RunControl control = control_of(follow, strict);
+    std::optional<JobStore> store;
+    if (!folder.empty()) {
+      store.emplace(folder, kGoodputStore, goodput_manifest(by_seed, out.study.options, document.assignments()),
+                    overwrite);
+    }
+    out.study.searches = search_all(targets_of(by_seed, control, any_python ? nullptr : &plans), out.study.options,
+                                    [&](const SearchTarget&, const LoadPoint&) { ++follow.tally.done; },
+                                    store ? &*store : nullptr);
+    if (store) {
+      store->finish();
+      write_goodput(store->path(), out.study, out.info);
+    }
   });
   return out;
 }
@@ -191,7 +208,8 @@ void bind_studies(py::module_& m) {
   m.def("compare", &compare_policies, py::arg("document"), py::arg("policies"), py::arg("seeds"), py::arg("threads"),
         py::arg("strict"), py::arg("progress"));
   m.def("goodput", &search, py::arg("document"), py::arg("policies"), py::arg("slo"), py::arg("rates"),
-        py::arg("tolerance"), py::arg("seeds"), py::arg("threads"), py::arg("strict"), py::arg("progress"));
+        py::arg("tolerance"), py::arg("seeds"), py::arg("folder"), py::arg("overwrite"), py::arg("threads"),
+        py::arg("strict"), py::arg("progress"));
   m.def("catalogue", &catalogue);
 }
 

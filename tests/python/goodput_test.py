@@ -1,5 +1,6 @@
 """The goodput search: the program's bytes, Python policies."""
 
+import json
 import pathlib
 import subprocess
 import tempfile
@@ -24,6 +25,20 @@ class GoodputTest(unittest.TestCase):
                                  pathlib.Path(f"{folder}/module/{name}").read_bytes(), name)
         self.assertEqual(found.labels, ["base", "eplb"])
         self.assertIn("goodput", found.report().html)
+
+    def test_keeps_finished_searches_in_a_folder(self):
+        ask = {"slo": "ttft.p99<300ms", "seeds": 1, "tolerance": 0.2}
+        with tempfile.TemporaryDirectory() as folder:
+            kept = f"{folder}/kept"
+            found = epsim.goodput(SMALL, ["base", "eplb"], folder=kept, **ask)
+            self.assertEqual(pathlib.Path(kept, "goodput.json").read_text(), json.dumps(found.to_dict(), indent=2) + "\n")
+            probed = []
+            again = epsim.goodput(SMALL, ["base", "eplb"], folder=kept, progress=lambda done, _: probed.append(done), **ask)
+            self.assertEqual((probed[-1], again.to_dict()), (0, found.to_dict()))  # every search was finished
+            for policies, overwrite in ((["base"], False), ([epsim.policy(lambda loads, shape: [], name="own")], True)):
+                with self.assertRaises(epsim.InputError):
+                    epsim.goodput(SMALL, policies, folder=kept, overwrite=overwrite, **ask)
+            self.assertTrue(pathlib.Path(kept, "goodput.json").exists())
 
     def test_takes_a_python_policy(self):
         @epsim.policy

@@ -39,6 +39,7 @@ class PlanTest(unittest.TestCase):
         self.assertGreaterEqual(plan.copies[0, 0], 2)
         self.assertIn("hottest", plan.explain())
         self.assertIn("<svg", plan._repr_html_())
+        self.assertIn("eplb", plan.report().html)
 
     def test_a_python_policy_makes_plans(self):
         plan = epsim.plan(swapped, LOADS, gpus=2)

@@ -416,6 +416,10 @@ class Plan:
         with open(path, "wb" if overwrite else "xb") as out:
             out.write(content)
 
+    def report(self) -> Report:
+        """The report on this plan, for a cell or a file."""
+        return Report(self._native.report())
+
     def __str__(self) -> str:
         return self._native.text()
 

@@ -83,18 +83,19 @@ def compare(scenario: Any, policies: Any, *, seeds: int = 1, overrides: Any = No
 
 
 def goodput(scenario: Any, policies: Any, *, slo: str = "", rates: Optional[list[float]] = None, tolerance: float = 0.02,
-            seeds: int = 3, overrides: Any = None, threads: int = 0, strict_calibration: bool = False,
-            progress: Any = None) -> Goodput:
+            seeds: int = 3, folder: Any = None, overwrite: bool = False, overrides: Any = None, threads: int = 0,
+            strict_calibration: bool = False, progress: Any = None) -> Goodput:
     """Finds the request rate that each policy sustains.
 
     slo: "ttft.p99<2s,tpot.mean<50ms": the highest rate at which it holds; without one the knee of mean TTFT.
     rates: requests/s to probe besides those that the search chooses. tolerance: relative width at which it ends.
+    folder: keeps each finished search, and the same call continues where it stopped; None: nothing is kept.
     progress: True, or a function of (rates probed, 0). The rest is as in compare().
     """
     pairs = given(policies)
     with _Follow(progress, "rates") as follow:
         return Goodput(_native.goodput(_document(scenario, overrides), pairs, slo, list(rates or []), tolerance, seeds,
-                                       threads, strict_calibration, follow))
+                                       _folder(folder), overwrite, threads, strict_calibration, follow))
 
 
 def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None, *, measure: str = "run",
@@ -105,7 +106,7 @@ def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None
     vary: {"requests.rate": ["4/s", "8/s"], "seed": [1, 2, 3]}; the last key changes fastest. policies: as in compare();
     None: the scenario's own. measure: "run", the figures of run(); "goodput", a search under one seed, with `slo` and
     `tolerance` as in goodput(). A point that fails is recorded with its error.
-    folder: keeps each finished point at once, and the same call goes on where it stopped; None: nothing is kept.
+    folder: keeps each finished point at once, and the same call continues where it stopped; None: nothing is kept.
     progress: True, or a function of (points ended, points to run). The rest is as in run().
     """
     axes = [(key, [_text(value) for value in values]) for key, values in vary.items()]
