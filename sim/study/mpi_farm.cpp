@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "sim/core/error.h"
@@ -20,11 +21,31 @@ namespace epsim {
 
 namespace {
 
-constexpr int kAsk = 1, kAnswer = 2, kBye = 3;
+constexpr int kAsk = 1, kAnswer = 2, kBye = 3, kBegin = 4;
 constexpr std::chrono::milliseconds kPoll{1};
+constexpr std::chrono::microseconds kAnswerPoll{100};
 constexpr std::chrono::seconds kPatience{10};  // for an answer, and at the end for ranks that may have died
+constexpr std::chrono::seconds kBeginPatience{120};  // for rank 0, which may have a large study to open
 
 using Question = std::array<std::uint64_t, 2>;  // list, count
+
+// A number from rank 0; nothing where none comes.
+std::optional<std::uint64_t> number_from_first(MPI_Request request, const std::uint64_t& number,
+                                               std::chrono::seconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  for (int done = 0;;) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done != 0) {
+      return number;
+    }
+    if (std::chrono::steady_clock::now() > until) {
+      MPI_Cancel(&request);
+      MPI_Request_free(&request);
+      return std::nullopt;
+    }
+    std::this_thread::sleep_for(kAnswerPoll);
+  }
+}
 
 }  // namespace
 
@@ -79,20 +100,9 @@ struct MpiFarm::Parts {
     MPI_Request answer;
     MPI_Irecv(&unit, 1, MPI_UINT64_T, 0, kAnswer, MPI_COMM_WORLD, &answer);
     MPI_Send(question.data(), 2, MPI_UINT64_T, 0, kAsk, MPI_COMM_WORLD);
-    const auto until = std::chrono::steady_clock::now() + kPatience;
-    for (int done = 0; done == 0;) {
-      MPI_Test(&answer, &done, MPI_STATUS_IGNORE);
-      if (done == 0 && std::chrono::steady_clock::now() > until) {
-        MPI_Cancel(&answer);
-        MPI_Request_free(&answer);
-        alone = true;
-        return question[1];
-      }
-      if (done == 0) {
-        std::this_thread::yield();
-      }
-    }
-    return unit;
+    const std::optional<std::uint64_t> given = number_from_first(answer, unit, kPatience);
+    alone = !given;
+    return given.value_or(question[1]);
   }
 };
 
@@ -117,11 +127,22 @@ MpiFarm::MpiFarm() : parts_(std::make_unique<Parts>()) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
+// No collective call: one would wait for dead ranks forever.
 void MpiFarm::begin() {
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (parts_->rank == 0) {
-    parts_->dealer = std::thread([this] { parts_->serve(); });
+  if (parts_->rank > 0) {
+    std::uint64_t number = 0;
+    MPI_Request word;
+    MPI_Irecv(&number, 1, MPI_UINT64_T, 0, kBegin, MPI_COMM_WORLD, &word);
+    parts_->alone = !number_from_first(word, number, kBeginPatience);
+    return;
   }
+  static const std::uint64_t kNothing = 0;
+  for (int rank = 1; rank < parts_->size; ++rank) {
+    MPI_Request word;
+    MPI_Isend(&kNothing, 1, MPI_UINT64_T, rank, kBegin, MPI_COMM_WORLD, &word);
+    MPI_Request_free(&word);
+  }
+  parts_->dealer = std::thread([this] { parts_->serve(); });
 }
 
 MpiFarm::~MpiFarm() {

@@ -19,7 +19,7 @@ class MpiFarm {
   MpiFarm& operator=(const MpiFarm&) = delete;
 
   int rank() const;
-  // Ranks after the first wait here until the first has come.
+  // Ranks after the first wait here until the first has come, at most two minutes.
   void begin();
   // The next of `count` units of a list that all ranks name alike, each once; `count` when none is left. Safe to call
   // from several threads.
