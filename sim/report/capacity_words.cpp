@@ -115,7 +115,7 @@ std::string short_text(const CapacityOption& option) {
 
 std::string next_text(const CapacityPlan& plan) {
   if (plan.order.size() < 2) {
-    return "No other deployment of the search space holds the SLO.";
+    return "No other kind of node or mode in the search space holds the SLO.";
   }
   const CapacityCost &first = plan.costs[plan.order[0]], &second = plan.costs[plan.order[1]];
   const CapacityOption& next = plan.study.options[plan.order[1]];
@@ -148,9 +148,11 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
   } else if (cost.nodes > first.nodes) {
     add(fmt::format("{} fewer nodes for the same demand", cost.nodes - first.nodes));
   }
+  bool grown = false;  // more growth is no further condition
   for (const CapacityWhatIf& asked : option.what_ifs) {
-    if (asked.answer.point.slo.holds) {
+    if (asked.answer.point.slo.holds && !(grown && asked.growth > 0)) {
       add(asked.what);
+      grown = grown || asked.growth > 0;
     }
   }
   return out;
@@ -211,7 +213,8 @@ std::string growth_words(const CapacityPlan& plan, const CapacityOption& option)
   for (const CapacityWhatIf& asked : option.what_ifs) {
     const std::string verdict = verdict_of(plan, asked.answer);
     if (asked.growth > 0 && verdict != "holds") {
-      return fmt::format("Demand may grow by {:.0f} %; at {:.0f} % {}.", 100 * held, 100 * asked.growth,
+      const std::string may = held > 0 ? fmt::format("Demand may grow by {:.0f} %; at", 100 * held) : "If demand grows by";
+      return fmt::format("{} {:.0f} % {}.", may, 100 * asked.growth,
                          verdict == "overloaded" ? "instances are overloaded" : verdict);
     }
     held = std::max(held, asked.growth);

@@ -56,7 +56,11 @@ class Given {
   }
   std::vector<std::string> list(const std::string& name, const std::string& fallback) {
     const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
-    return own(name) != nullptr ? split_list(own(name)->front()) : in_file.value_or(split_list(fallback));
+    auto out = own(name) != nullptr ? split_list(own(name)->front()) : in_file.value_or(split_list(fallback));
+    if (out.empty()) {
+      throw InputError({"", 0, key(name)}, "the list is empty; leave it out for the default.");
+    }
+    return out;
   }
   std::vector<std::string> repeated(const std::string& name) {
     const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
@@ -433,6 +437,9 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
     q.check_whole = false;
   }
   read_space(given, out);
+  if (q.layouts.empty()) {
+    throw InputError({"", 0, "attention_tp"}, "no value divides the GPUs of a node.");
+  }
   out.prices.terms = given.word("terms").value_or("on_demand");
   if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.prices.terms) == terms.end()) {
     throw InputError({"", 0, "terms"}, unknown_name("terms", out.prices.terms, terms));

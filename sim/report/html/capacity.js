@@ -24,6 +24,20 @@ const capacityPareto = (rows, x, y, title, note, about) => {
 const capacityBars = (title, note, labels, name, values) => chart({ type: "bar", horizontal: true, title, note, x: "", y: withUnit(wordsOf(name), name), labels,
   datasets: [{ label: wordsOf(name), data: values }], data: { names: ["what", name], rows: labels.map((label, i) => [label, values[i]]) } });
 
+// What the recommended deployment does in other conditions; as demand grows, against the bounds of the SLO.
+const capacityWhatIfs = (plan) => {
+  const grown = plan.what_ifs.filter((row) => row.growth_share > 0).map((row) => ({ ...row, about: row.what_if }));
+  const curve = (name, metric) => {
+    const bound = plan.demand_slo.match(new RegExp(`${metric}\\.p99<([\\d.e+-]+)(us|ms|s)`)), ms = bound && Number(bound[1]) * { us: 1e-3, ms: 1, s: 1e3 }[bound[2]];
+    const points = [{ ...plan.deployments[0], growth_share: 0, holds: 1, about: "the demand" }, ...grown].filter((row) => row[name] !== null);
+    return chart({ type: "line", tall: true, title: `${wordsOf(name)} as demand grows`, note: "Hollow: the SLO does not hold.", term: name, x: withUnit("growth of the demand", "growth_share"), y: withUnit(wordsOf(name), name),
+      datasets: [{ label: wordsOf(name), data: points.map((row) => ({ x: row.growth_share, y: row[name], about: row.about, hollow: row.holds === 0 })) }],
+      rules: bound ? [{ y: ms, label: `SLO: ${bound[0]}` }] : [], data: { names: ["growth_share", name, "holds"], rows: points.map((row) => [row.growth_share, row[name], row.holds]) } });
+  };
+  return [el("p", {}, "One instance of the recommended deployment at its share of the demand."), capacityTable("What if", plan.what_ifs, ["what_if", "ttft_p99_ms", "tpot_p99_ms", "verdict"], { file: "what_ifs" }),
+    ...(grown.length > 0 ? [curve("ttft_p99_ms", "ttft"), curve("tpot_p99_ms", "tpot")] : [])];
+};
+
 // Designs of one kind of node, or of all.
 const capacityLedger = (rows) => {
   const shownNames = ["node", "role", "nodes_of_instance", "attention_tp", "policy", "settings", "status", "instances_asked", "ttft_p99_ms", "tpot_p99_ms", "reason"];
@@ -43,11 +57,7 @@ const capacitySections = (root) => {
       capacityPareto(plan.deployments, "ttft_p99_ms", "usd_per_million_output_tokens", "Cost against TTFT", "Each mark is a deployment that holds the SLO.", (row) => row.pools));
   }
   if (plan.prices.length > 0) section("By source of the price", el("p", {}, "The recommended deployment at every price that is known for its nodes."), capacityTable("Prices", plan.prices, ["seller", "price_terms", "as_of", "usd_per_node_hour", "usd_per_hour", "usd_per_million_output_tokens", "source"], { file: "prices" }));
-  const grown = plan.what_ifs.filter((row) => row.growth_share > 0);
-  if (plan.what_ifs.length > 0) section("What if", el("p", {}, "One instance of the recommended deployment at its share of the demand."), capacityTable("What if", plan.what_ifs, ["what_if", "ttft_p99_ms", "tpot_p99_ms", "verdict"], { file: "what_ifs" }),
-    ...(grown.length === 0 ? [] : ["ttft_p99_ms", "tpot_p99_ms"]).map((name) => chart({ type: "line", tall: true, title: `${wordsOf(name)} as demand grows`, note: "Hollow: the SLO does not hold.", term: name, x: withUnit(wordsOf("growth_share"), "growth_share"), y: withUnit(wordsOf(name), name),
-      datasets: [{ label: wordsOf(name), data: grown.filter((row) => row[name] !== null).map((row) => ({ x: row.growth_share, y: row[name], about: row.what_if, hollow: row.holds === 0 })) }],
-      data: { names: ["growth_share", name, "holds"], rows: grown.map((row) => [row.growth_share, row[name], row.holds]) } })));
+  if (plan.what_ifs.length > 0) section("What if", ...capacityWhatIfs(plan));
   const run = plan.candidates.filter((row) => row.instances_asked > 0 && row.role !== "prefill");
   section("Designs that were run", capacityPareto(run, "tokens_per_s_per_user", "output_tokens_per_s_per_gpu", "Tokens per GPU against tokens per user", "Of one instance at the rate it was asked. Hollow: the SLO does not hold. Prefill instances are left out.", about), capacityLedger(plan.candidates));
 };
