@@ -18,7 +18,8 @@ scenario = epsim.load(sys.argv[1] if len(sys.argv) > 1 else "experiments/quickst
 
 # %%
 factors = [0, 1, 2, 4, 8]
-sweep = epsim.sweep(scenario, {"policies.craft.replication_factor": factors}, "craft").tables["results"]
+vary = {"policies.craft.replication_factor": factors}
+sweep = epsim.sweep(scenario, vary, "craft", only_listed=True).tables["results"]
 lost = 100 * sweep["kv_lost_to_copies_share"]
 for factor, ttft, tpot, share in zip(factors, sweep["ttft_mean_ms"], sweep["tpot_mean_ms"], lost):
     print(f"{factor} copies a GPU: mean TTFT {ttft:8.1f} ms, mean TPOT {tpot:6.1f} ms, KV lost {share:4.1f} %")

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "sim/app/command_line.h"
-#include "sim/app/gain_variants.h"
+#include "sim/app/compared_labels.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
@@ -52,15 +52,13 @@ std::string nothing_to_align(const Scenario& scenario) {
   return own.holds_any() ? "the scenario does so already" : "";
 }
 
-Alignment alignment_of(const po::variables_map& values, const GainVariants& variants, const Scenario& scenario) {
+Alignment alignment_of(const po::variables_map& values, const ComparedLabels& compared, const Scenario& scenario) {
   if (const std::string reason = nothing_to_align(scenario); !reason.empty()) {
     return {{}, reason};
   }
   const std::string how = fmt::format("serving.{}", find_engine(scenario.serving.engine).aligned_prompts);
   try {
-    std::vector<std::string> assignments = variants.assignments;
-    assignments.push_back(how);
-    return {scenarios_by_seed(values, variants.labels, assignments), how};
+    return {scenarios_by_seed(values, compared.labels, {how}), how};
   } catch (const InputError& refused) {
     return {{}, fmt::format("{} is refused: {}", how, refused.what())};
   }
@@ -100,17 +98,18 @@ GoodputStudy study_of(const std::vector<Scenario>& by_seed, const Alignment& ali
   return study;
 }
 
-int goodput(const po::variables_map& values, const GainVariants& variants) {
+int goodput(const po::variables_map& values, const ComparedLabels& compared) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
   const SharedStudy shared(values);
   GoodputOptions options = read_goodput_options(values);
-  const std::vector<Scenario> by_seed = scenarios_by_seed(values, variants.labels, variants.assignments);
+  const std::vector<Scenario> by_seed = scenarios_by_seed(values, compared.labels, {});
   const Scenario& scenario = by_seed.front();
   options.count_all = scenario.protocol.requests > 0;
   options.branches = values["branches"].as<bool>();
   print_warnings(scenario);
-  const Alignment alignment = options.branches ? alignment_of(values, variants, scenario) : Alignment{};
+  print_note(values, compared.note);
+  const Alignment alignment = options.branches ? alignment_of(values, compared, scenario) : Alignment{};
   const std::string manifest = goodput_manifest(by_seed, options, assignments_of(values));
   const ResultsFolder results(values, scenario.name + "-goodput",
                               [&](const fs::path& earlier) { return holds_study(earlier, kGoodputStore, manifest); });
@@ -139,7 +138,7 @@ int goodput_verb(const std::vector<std::string>& words) {
   const auto word = [] { return po::value<std::string>(); };
   options.add_options()("policies", word(), "policies to compare, separated by commas");
   add_seeds_option(options, 3);
-  add_split_option(options);
+  add_comparison_options(options);
   add_goodput_options(options);
   options.add_options()("branches", po::bool_switch(),
                         "also run rates above the knee with a backlog at the start, and search each policy with "
@@ -163,7 +162,7 @@ int goodput_verb(const std::vector<std::string>& words) {
   }
   const std::vector<std::string> labels =
       values->count("policies") > 0 ? split_list((*values)["policies"].as<std::string>()) : std::vector<std::string>{};
-  return goodput(*values, gain_variants(*values, labels));
+  return goodput(*values, compared_labels(*values, labels));
 }
 
 }  // namespace epsim::app

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/app/command_line.h"
-#include "sim/app/gain_variants.h"
+#include "sim/app/compared_labels.h"
 #include "sim/app/recordings.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/seeds.h"
@@ -239,7 +239,7 @@ int compare_verb(const std::vector<std::string>& words) {
   po::options_description options("options");
   options.add_options()("policies", po::value<std::string>(), "policies to compare, separated by commas");
   add_seeds_option(options, 1);
-  add_split_option(options);
+  add_comparison_options(options);
   add_scenario_options(options);
   add_output_options(options);
   add_calibration_option(options);
@@ -262,8 +262,10 @@ int compare_verb(const std::vector<std::string>& words) {
   if (labels.empty()) {
     throw InputError({}, "name the policies to compare, as in --policies base,eplb");
   }
-  const GainVariants all = gain_variants(*values, labels);
-  return run_and_report(*values, scenarios_by_seed(*values, all.labels, all.assignments), true);
+  const ComparedLabels all = compared_labels(*values, labels);
+  const std::vector<Scenario> by_seed = scenarios_by_seed(*values, all.labels, {});
+  print_note(*values, all.note);
+  return run_and_report(*values, by_seed, true);
 }
 
 }  // namespace epsim::app

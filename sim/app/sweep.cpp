@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "sim/app/command_line.h"
+#include "sim/app/compared_labels.h"
 #include "sim/app/goodput_options.h"
 #include "sim/app/results_folder.h"
 #include "sim/app/shared_study.h"
@@ -105,11 +106,13 @@ int sweep(const std::vector<std::string>& words, po::variables_map values, std::
   const SharedStudy shared(values);
   const JsonOutput json(values);
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, workers_of(values));
-  const SweepRequest request = request_of(values, std::move(axes));
+  SweepRequest request = request_of(values, std::move(axes));
   if (request.measure == SweepMeasure::kRun) {
     refuse_search_options(values);
   }
   check_policies(request.policies);
+  check_comparison_options(values);
+  const std::string note = values["only-listed"].as<bool>() ? "" : add_compared(request, values["split"].as<bool>());
   const ResultsFolder results(values, request.scenario.stem().string() + "-sweep",
                               [&](const fs::path& earlier) { return holds_sweep(earlier, request); });
   const fs::path& target = results.path();
@@ -126,6 +129,7 @@ int sweep(const std::vector<std::string>& words, po::variables_map values, std::
     std::cout << hand_to_slurm(words, values, target);
     return 0;
   }
+  print_note(values, note);
   return shared.run(target, [&] {
     const SweepOutcome done = run_with_progress(request, target, control, values["quiet"].as<bool>() || shared.quiet());
     if (done.interrupted) {
@@ -170,6 +174,7 @@ int sweep_verb(const std::vector<std::string>& words) {
       "run: the figures of `epsim run`; goodput: a search as of `epsim goodput` under one seed")(
       "retry-failed", po::bool_switch(), "run the points again that failed before")(
       "status", po::value<std::string>(), "run nothing; print the progress of the sweep in this folder");
+  add_comparison_options(options);
   add_scenario_options(options);
   add_output_options(options);
   add_shard_option(options);

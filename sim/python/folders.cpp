@@ -89,7 +89,7 @@ std::vector<SweepAxis> axes_of(const py::list& vary) {
 }
 
 FolderStudy run_sweep_study(const Document& document, const py::list& vary, const py::list& policies,
-                            const std::string& measure, const std::string& slo, double tolerance,
+                            const std::string& measure, const std::string& slo, double tolerance, bool only_listed,
                             const std::string& folder, bool overwrite, bool retry_failed, int threads,
                             const py::object& progress) {
   SweepRequest request;
@@ -120,6 +120,9 @@ FolderStudy run_sweep_study(const Document& document, const py::list& vary, cons
     request.goodput.slo = parse_slo(slo);
   }
   validate(request.goodput);
+  if (!only_listed) {
+    add_compared(request, false);
+  }
   FolderStudy out(folder, request.scenario.stem().string() + "-sweep", "sweep.json");
   in_background(threads, progress, [&](const Follow& follow) {
     SweepControl control;
@@ -192,8 +195,8 @@ void bind_folders(py::module_& m) {
       .def("save", &save_study)
       .def("report", [](const FolderStudy& s) { return report_of(s.folder, EPSIM_VERSION); });
   m.def("sweep", &run_sweep_study, py::arg("document"), py::arg("vary"), py::arg("policies"), py::arg("measure"),
-        py::arg("slo"), py::arg("tolerance"), py::arg("folder"), py::arg("overwrite"), py::arg("retry_failed"),
-        py::arg("threads"), py::arg("progress"));
+        py::arg("slo"), py::arg("tolerance"), py::arg("only_listed"), py::arg("folder"), py::arg("overwrite"),
+        py::arg("retry_failed"), py::arg("threads"), py::arg("progress"));
   m.def("capacity", &run_capacity, py::arg("words"), py::arg("file"), py::arg("folder"), py::arg("overwrite"),
         py::arg("threads"), py::arg("progress"));
   m.def("reproduce", &run_reproduction, py::arg("paper"), py::arg("only"), py::arg("seeds"), py::arg("overrides"),

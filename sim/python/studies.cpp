@@ -10,6 +10,7 @@
 #include "policies/registry.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/report/run_info.h"
+#include "sim/scenario/compared_policies.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
 #include "sim/study/job_runner.h"
@@ -33,6 +34,23 @@ std::vector<Scenario> scenarios(const Document& document, const std::vector<Poli
                              : std::optional<std::int64_t>(static_cast<std::int64_t>(out.front().seed) + s);
     out.push_back(s == 0 && labels.empty() ? *document.scenario() : document.read(labels, seed));
     add_python_policies(out.back(), given);
+  }
+  return out;
+}
+
+// With what tells gains apart (references_for), unless only these are to run.
+std::vector<PolicyGiven> compared(const Document& document, const py::list& policies, bool only_listed) {
+  std::vector<PolicyGiven> out = policies_given(policies);
+  if (only_listed || out.size() < 2) {
+    return out;
+  }
+  std::vector<std::string> labels;
+  std::transform(out.begin(), out.end(), std::back_inserter(labels), [](const PolicyGiven& p) { return p.label; });
+  const ReadLabels read = [&](const std::vector<std::string>& wanted) {
+    return document.read(wanted == labels ? labels_of(out) : wanted);
+  };
+  for (const std::string& label : references_for(read, labels).labels) {
+    out.push_back({label, py::none(), py::none()});
   }
   return out;
 }
@@ -94,9 +112,9 @@ void add_seeds(std::span<const Scenario> by_seed, const std::vector<PolicyGiven>
   compared.same_requests = same_requests(by_seed);
 }
 
-Compared compare_policies(const Document& document, const py::list& policies, int seeds, int threads, bool strict,
-                          const py::object& progress) {
-  const std::vector<PolicyGiven> given = policies_given(policies);
+Compared compare_policies(const Document& document, const py::list& policies, int seeds, bool only_listed, int threads,
+                          bool strict, const py::object& progress) {
+  const std::vector<PolicyGiven> given = compared(document, policies, only_listed);
   const std::vector<Scenario> by_seed = scenarios(document, given, seeds);
   const Scenario& scenario = by_seed.front();
   Compared out;
@@ -124,9 +142,9 @@ Compared compare_policies(const Document& document, const py::list& policies, in
 }
 
 SearchedGoodput search(const Document& document, const py::list& policies, const std::string& slo,
-                       const std::vector<double>& rates, double tolerance, int seeds, const std::string& folder,
-                       bool overwrite, int threads, bool strict, const py::object& progress) {
-  const std::vector<PolicyGiven> given = policies_given(policies);
+                       const std::vector<double>& rates, double tolerance, int seeds, bool only_listed,
+                       const std::string& folder, bool overwrite, int threads, bool strict, const py::object& progress) {
+  const std::vector<PolicyGiven> given = compared(document, policies, only_listed);
   const bool any_python =
       std::any_of(given.begin(), given.end(), [](const auto& policy) { return policy.is_python(); });
   if (!folder.empty() && (any_python || document.has_own_loads())) {
@@ -205,11 +223,11 @@ std::vector<std::string> Compared::labels() const {
 
 void bind_studies(py::module_& m) {
   m.def("run", &run_scenario, py::arg("document"), py::arg("threads"), py::arg("strict"), py::arg("progress"));
-  m.def("compare", &compare_policies, py::arg("document"), py::arg("policies"), py::arg("seeds"), py::arg("threads"),
-        py::arg("strict"), py::arg("progress"));
+  m.def("compare", &compare_policies, py::arg("document"), py::arg("policies"), py::arg("seeds"),
+        py::arg("only_listed"), py::arg("threads"), py::arg("strict"), py::arg("progress"));
   m.def("goodput", &search, py::arg("document"), py::arg("policies"), py::arg("slo"), py::arg("rates"),
-        py::arg("tolerance"), py::arg("seeds"), py::arg("folder"), py::arg("overwrite"), py::arg("threads"),
-        py::arg("strict"), py::arg("progress"));
+        py::arg("tolerance"), py::arg("seeds"), py::arg("only_listed"), py::arg("folder"), py::arg("overwrite"),
+        py::arg("threads"), py::arg("strict"), py::arg("progress"));
   m.def("catalogue", &catalogue);
 }
 

@@ -10,16 +10,18 @@
 #include "sim/report/format.h"
 #include "sim/report/rate_verdict.h"
 #include "sim/report/text_table.h"
+#include "sim/scenario/compared_policies.h"
 
 namespace epsim {
 namespace {
 
-constexpr std::string_view kFirstPlan = ":first_plan", kKvFree = ":kv_free", kEven = ":even",
-                           kEvenKvFree = ":even_kv_free", kDispatchKvFree = ":dispatch_kv_free";
-constexpr const char* kOrderOfSplit = "planning again, KV room, choice of copy, copies, placement";
+constexpr const char* kOrderOfSplit = "planning again, KV room, dispatch, choice of copy, copies, placement";
 
-const RatesOf* find_rates(std::span<const RatesOf> runs, const std::string& policy) {
-  const auto found = std::find_if(runs.begin(), runs.end(), [&](const RatesOf& r) { return r.policy == policy; });
+constexpr double kWorthTelling = 0.01;
+
+const RatesOf* find_variant(std::span<const RatesOf> runs, const std::string& policy, const char* variant) {
+  const std::string label = fmt::format("{}:{}", policy, variant);
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const RatesOf& r) { return r.policy == label; });
   return found == runs.end() ? nullptr : &*found;
 }
 
@@ -52,32 +54,69 @@ GainPart interaction_of(const RatesOf& a, const RatesOf& b, const RatesOf& c, co
   return part_of("choice x KV room", together, apart, zero);
 }
 
-struct Zero {
-  const RatesOf &in_order, &placement;
-};
-
-GainSplit split_of(std::span<const RatesOf> runs, const RatesOf& policy, const RatesOf& free, const Zero& zero) {
-  GainSplit out{policy.policy, {}, part_of("whole", policy, zero.in_order, zero.in_order), {}};
+GainSplit split_of(std::span<const RatesOf> runs, const RatesOf& policy, const RatesOf& in_order,
+                   const RatesOf* placement) {
+  const auto variant = [&](const char* name) { return find_variant(runs, policy.policy, name); };
+  const RatesOf *first_plan = variant("first_plan"), *dispatch = variant("dispatch_kv_free"),
+                *home = variant("home_kv_free"), *free = dispatch != nullptr ? dispatch : variant("kv_free"),
+                *even = variant("even"), *even_free = variant("even_kv_free");
+  GainSplit out{policy.policy, {}, part_of("whole", policy, in_order, in_order), {}};
   const RatesOf* at = &policy;
   const auto switch_off = [&](const char* name, const RatesOf* next) {
     if (next != nullptr) {
-      out.parts.push_back(part_of(name, *at, *next, zero.in_order));
+      out.parts.push_back(part_of(name, *at, *next, in_order));
       at = next;
     }
   };
-  const RatesOf* even_free = find_rates(runs, label_of_copies_alone(policy.policy));
-  const RatesOf* even = find_rates(runs, label_with_even_choice(policy.policy));
-  const RatesOf* first_plan = find_rates(runs, label_without_replanning(policy.policy));
   switch_off("planning again", first_plan);
   const RatesOf& planned_once = *at;
-  switch_off("KV room", &free);
+  switch_off("KV room", free);
+  if (dispatch != nullptr) {
+    switch_off("dispatch", home != nullptr ? home : &in_order);
+  }
   switch_off("choice of copy", even_free);
-  switch_off("copies", &zero.placement);
-  switch_off("placement", &zero.in_order);
+  if (at != &in_order) {
+    switch_off("copies", placement);
+    switch_off("placement", &in_order);
+  }
   if (even != nullptr && even_free != nullptr) {
-    out.interaction = interaction_of(planned_once, *even, free, *even_free, zero.in_order);
+    out.interaction = interaction_of(planned_once, *even, *free, *even_free, in_order);
   }
   return out;
+}
+
+std::string placement_sentence(std::span<const RatesOf> runs, bool intervals) {
+  const RatesOf *in_order = find_plain(runs, kOffName), *placement = find_plain(runs, kPlacementName);
+  if (in_order == nullptr || placement == nullptr) {
+    return "";
+  }
+  const auto text = [&](const RatesOf& on, const RatesOf& off) {
+    const Estimate share = part_of("", on, off, *in_order).share;
+    return signed_percent(share.mean) +
+           (intervals && std::isfinite(share.half_width) ? fmt::format(" +- {}", percent(share.half_width)) : "") + " %";
+  };
+  std::string out =
+      fmt::format("Requests/s against load balancing off: placement alone {}", text(*placement, *in_order));
+  bool any = false;
+  for (const RatesOf& run : runs) {
+    any = any || !(std::abs(part_of("", run, *in_order, *in_order).share.mean) <= kWorthTelling);
+    if (plain_name(run.policy) == run.policy && !is_gain_variant(run.policy)) {
+      out += fmt::format("; {} {}, which is {} beyond placement alone", run.policy, text(run, *in_order),
+                         text(run, *placement));
+    }
+  }
+  return any ? out + "." : "";
+}
+
+std::string split_sentence(const GainSplit& split) {
+  std::string text;
+  for (auto part = split.parts.rbegin(); part != split.parts.rend(); ++part) {
+    text += fmt::format("{}{} {:+.4g} requests/s ({} %)", text.empty() ? "" : ", ", part->name,
+                        part->requests_per_s.mean, signed_percent(part->share.mean));
+  }
+  return fmt::format("{} against experts in order: {}; together {:+.4g} ({} %). Switched off in the order {}.",
+                     split.policy, text, split.whole.requests_per_s.mean, signed_percent(split.whole.share.mean),
+                     kOrderOfSplit);
 }
 
 std::string half_of(const Estimate& e, double scale) {
@@ -106,44 +145,31 @@ nlohmann::ordered_json part_json(const GainPart& part) {
 
 }  // namespace
 
-std::string label_without_replanning(const std::string& policy) { return policy + std::string(kFirstPlan); }
-std::string label_without_kv_cost(const std::string& policy) { return policy + std::string(kKvFree); }
-std::string label_with_even_choice(const std::string& policy) { return policy + std::string(kEven); }
-std::string label_of_copies_alone(const std::string& policy) { return policy + std::string(kEvenKvFree); }
-
-std::string label_of_dispatch_alone(const std::string& policy) { return policy + std::string(kDispatchKvFree); }
-
-bool is_gain_variant(const std::string& label) {
-  const std::string_view all[] = {kFirstPlan, kKvFree, kEven, kEvenKvFree, kDispatchKvFree};
-  return std::any_of(std::begin(all), std::end(all), [&](std::string_view end) { return label.ends_with(end); });
-}
+bool is_gain_variant(const std::string& label) { return as_variant(label).has_value(); }
 
 std::vector<GainSplit> gain_splits(std::span<const RatesOf> runs) {
   std::vector<GainSplit> out;
   const RatesOf *in_order = find_plain(runs, kOffName), *placement = find_plain(runs, kPlacementName);
   for (const RatesOf& run : runs) {
-    const RatesOf* free = find_rates(runs, label_without_kv_cost(run.policy));
-    const RatesOf* dispatch = find_rates(runs, label_of_dispatch_alone(run.policy));
-    if (in_order != nullptr && dispatch != nullptr) {
-      out.push_back(
-          {run.policy,
-           {part_of("KV room", run, *dispatch, *in_order), part_of("dispatch", *dispatch, *in_order, *in_order)},
-           part_of("whole", run, *in_order, *in_order),
-           {}});
-    } else if (in_order != nullptr && placement != nullptr && free != nullptr) {
-      out.push_back(split_of(runs, run, *free, {*in_order, *placement}));
+    const bool per_step = find_variant(runs, run.policy, "dispatch_kv_free") != nullptr,
+               from_order = per_step && find_variant(runs, run.policy, "home_kv_free") == nullptr;
+    if (in_order != nullptr && (from_order || placement != nullptr) &&
+        (per_step || find_variant(runs, run.policy, "kv_free") != nullptr)) {
+      out.push_back(split_of(runs, run, *in_order, placement));
     }
   }
   return out;
 }
 
-std::vector<GainSplit> gain_splits(const Comparison& runs) {
-  std::vector<RatesOf> rates;
+std::vector<RatesOf> rates_of(const Comparison& runs) {
+  std::vector<RatesOf> out;
   for (std::size_t p = 0; p < runs.by_policy.size(); ++p) {
-    rates.push_back({runs.first_seed(p).label, by_seed(runs, p, metric("requests_per_s"))});
+    out.push_back({runs.first_seed(p).label, by_seed(runs, p, metric("requests_per_s"))});
   }
-  return gain_splits(rates);
+  return out;
 }
+
+std::vector<GainSplit> gain_splits(const Comparison& runs) { return gain_splits(rates_of(runs)); }
 
 std::string gain_split_table(std::span<const GainSplit> splits) {
   if (splits.empty()) {
@@ -173,17 +199,12 @@ std::string gain_split_table(std::span<const GainSplit> splits) {
                               kOrderOfSplit);
 }
 
-std::vector<std::string> gain_split_sentences(std::span<const GainSplit> splits) {
+std::vector<std::string> gain_sentences(std::span<const RatesOf> runs, bool intervals) {
+  const std::vector<GainSplit> splits = gain_splits(runs);
   std::vector<std::string> out;
-  for (const GainSplit& split : splits) {
-    std::string text;
-    for (auto part = split.parts.rbegin(); part != split.parts.rend(); ++part) {
-      text += fmt::format("{}{} {:+.4g} requests/s ({} %)", text.empty() ? "" : ", ", part->name,
-                          part->requests_per_s.mean, signed_percent(part->share.mean));
-    }
-    out.push_back(fmt::format("{} against experts in order: {}; together {:+.4g} ({} %). Switched off in the order {}.",
-                              split.policy, text, split.whole.requests_per_s.mean,
-                              signed_percent(split.whole.share.mean), kOrderOfSplit));
+  std::transform(splits.begin(), splits.end(), std::back_inserter(out), split_sentence);
+  if (const std::string placement = placement_sentence(runs, intervals); splits.empty() && !placement.empty()) {
+    out.push_back(placement);
   }
   return out;
 }

@@ -1,10 +1,11 @@
 // Whose gain is it: a policy's rate against experts in order, as a sum over what was switched on.
 //
-//   Rule : from the policy as it is, one thing after another is switched off and stays off: planning again, the KV room that
-//          its copies take, its choice of the copy that serves, the copies themselves, placement. What the rate falls by
-//          is that thing's part, so that the parts add up to the whole. Of a policy that acts in every step: the KV room of
-//          its buffers, then all that it does.
-//   Source of the variants: the labels of split_labels(); runs of other policies are left alone.
+//   Rule : from the policy as it is, one thing after another is switched off and stays off: planning again, the KV room
+//   that
+//          its copies take, its choice of the copy that serves, the copies themselves, placement. What the rate falls
+//          by is that thing's part, so that the parts add up to the whole. Of a policy that acts in every step: the KV
+//          room of copies and buffers, then what it does in a step, then the copies and the placement of its home.
+//   Source of the variants: split_variants() (sim/scenario/compared_policies.h); runs of other policies are left alone.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,14 +18,7 @@
 
 namespace epsim {
 
-// Labels of a policy's variants, as gain_splits() looks for them.
-std::string label_without_replanning(const std::string& policy);  // its first plan stays
-std::string label_without_kv_cost(const std::string& policy);     // likewise, and its copies take no KV room
-std::string label_with_even_choice(const std::string& policy);    // the first plan stays, copies share evenly
-std::string label_of_copies_alone(const std::string& policy);     // all three
-std::string label_of_dispatch_alone(const std::string& policy);   // of one that acts in every step: no KV room taken
-
-// Whether a label is one of these: a verdict does not advise what no deployment can have.
+// Whether a label is a variant's: a verdict does not advise what no deployment can have.
 bool is_gain_variant(const std::string& label);
 
 struct RatesOf {
@@ -44,13 +38,18 @@ struct GainSplit {
       interaction;  // of choice and KV room: by how much each depends on the other; without a name where there is none
 };
 
-// For each policy that has a variant without KV cost, where `contiguous` and `base` were run too.
+// For each policy that has a variant without KV cost, where `contiguous` and, but for policies that act in every step
+// from there, `base` were run too.
 std::vector<GainSplit> gain_splits(std::span<const RatesOf> runs);
 std::vector<GainSplit> gain_splits(const Comparison& runs);
+std::vector<RatesOf> rates_of(const Comparison& runs);
 
-// A table of all of them; empty for none. Each in a sentence; and as an array.
+// A table of all of them, empty for none; and as an array.
 std::string gain_split_table(std::span<const GainSplit> splits);
-std::vector<std::string> gain_split_sentences(std::span<const GainSplit> splits);
+// A sentence for each; of runs without variants one on placement alone and on what each policy brings beyond it, unless
+// contiguous or base was not run or nothing gains or loses more than 1 %. `intervals`: false for rates of a search, whose
+// brackets the spread over seeds does not hold; its table does.
+std::vector<std::string> gain_sentences(std::span<const RatesOf> runs, bool intervals = true);
 nlohmann::ordered_json gain_split_json(std::span<const GainSplit> splits);
 
 }  // namespace epsim

@@ -174,7 +174,9 @@ std::vector<PolicyGoodput> summarize(const GoodputStudy& study) {
   return out;
 }
 
-std::vector<GainSplit> gain_splits(const GoodputStudy& study) {
+namespace {
+
+std::vector<RatesOf> rates_of(const GoodputStudy& study) {
   std::vector<RatesOf> rates;
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
     RatesOf& of = rates.emplace_back(RatesOf{study.policies[p], {}});
@@ -182,8 +184,12 @@ std::vector<GainSplit> gain_splits(const GoodputStudy& study) {
       of.by_seed.push_back(rate_of(study, search_of(study, p, s)));
     }
   }
-  return gain_splits(rates);
+  return rates;
 }
+
+}  // namespace
+
+std::vector<GainSplit> gain_splits(const GoodputStudy& study) { return gain_splits(rates_of(study)); }
 
 std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
   std::vector<std::string> out;
@@ -202,7 +208,7 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
                       policies[p].slo.limit));
     }
   }
-  for (std::string& sentence : gain_split_sentences(gain_splits(study))) {
+  for (std::string& sentence : gain_sentences(rates_of(study), false)) {
     out.push_back(std::move(sentence));
   }
   for (std::string& paragraph : branch_conclusions(study)) {

@@ -134,7 +134,7 @@ std::vector<std::string> conclusions(const Comparison& runs) {
   if (out.empty()) {
     return out;
   }
-  for (std::string& sentence : gain_split_sentences(gain_splits(runs))) {
+  for (std::string& sentence : gain_sentences(rates_of(runs))) {
     out.push_back(std::move(sentence));
   }
   const std::size_t seeds = runs.seeds.size();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "policies/registry.h"
+#include "sim/scenario/compared_policies.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/root_keys.h"
 #include "sim/scheduler/engines.h"
@@ -32,7 +33,8 @@ constexpr KeyTable kEntryKeys({
     {kSystemSections[4], key::section(), key::by("the scenario's"),
      "Keys that override the scenario's for this label; as in `execution`."},
     {"copies_take_kv", key::flag(), key::is(true),
-     "false: the KV pool is as large as without copies and buffers, to see what their room costs; no real deployment is like this."},
+     "false: the KV pool is as large as without copies and buffers, to see what their room costs; no real deployment "
+     "is like this."},
 });
 constexpr KeyTable kChoiceKeys({
     {"kind", key::name_or_other([] { return entry_names(replica_choices()); }, "epsim list policies"),
@@ -235,12 +237,15 @@ void read_policies(ConfigReader root, const std::vector<std::string>& labels, co
     root.check(std::none_of(s.policies.begin(), s.policies.end(), [&](const auto& p) { return p.label == label; }),
                "policy", fmt::format("'{}' is named twice; give the second variant its own entry.", label));
     const bool here = in_place && label == own;
+    const auto variant = policies.is_section(label) ? std::nullopt : as_variant(label);
+    const std::string entry = variant ? variant->first : label;
     if (!here) {
-      check_label(policies, label, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});
+      check_label(policies, entry, labels.empty() ? root.place("policy") : InputPlace{"", 0, "policies"});
     }
-    s.policies.push_back(here ? *in_place : read_policy(policies, label, {"policies", label}, read_system, s));
+    PolicyChoice choice = here ? *in_place : read_policy(policies, entry, {"policies", entry}, read_system, s);
+    s.policies.push_back(variant ? vary(std::move(choice), variant->second) : std::move(choice));
     if (s.policies.back().system == nullptr) {
-      check_slots(root, here ? root.section(kRootKeys["policy"]) : policies.section(label), s);
+      check_slots(root, here ? root.section(kRootKeys["policy"]) : policies.section(entry), s);
     }
   }
   if (!read_system) {

@@ -1,12 +1,14 @@
 #include "sim/verbs/sweep_point.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "sim/cluster/run_policy.h"
 #include "sim/report/goodput_summary.h"
 #include "sim/report/goodput_writer.h"
 #include "sim/report/summary.h"
+#include "sim/scenario/compared_policies.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/goodput.h"
 #include "sim/study/study_manifest.h"
@@ -53,7 +55,46 @@ std::vector<ResultTable> tables_of_search(const Scenario& scenario, const Goodpu
           without_columns(curve_table(study), kDropped)};
 }
 
+// The policy as the first combination has it that can be read with it.
+std::optional<PolicyChoice> first_choice(const SweepRequest& request, std::size_t policy) {
+  for (std::size_t at = policy; at < count_points(request); at += policies_of(request)) {
+    try {
+      return scenario_at(request, at).policies.front();
+    } catch (const InputError&) {  // the run says so
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string add_compared(SweepRequest& request, bool split) {
+  const bool varied = std::any_of(request.axes.begin(), request.axes.end(),
+                                  [](const SweepAxis& axis) { return axis.key.starts_with("policies."); });
+  if (request.policies.empty() || (request.policies.size() == 1 && !varied && !split)) {
+    return "";
+  }
+  std::vector<std::string> added = missing_references(request.policies), variants;
+  for (std::size_t p = 0; p < request.policies.size(); ++p) {
+    const std::optional<PolicyChoice> policy = first_choice(request, p);
+    if (policy && policy->system != nullptr) {
+      added.clear();
+      break;
+    }
+    if (policy && policy->ceiling == Ceiling::kNone && !is_reference(policy->label)) {
+      const std::vector<std::string> own = split_variants(*policy);
+      variants.insert(variants.end(), own.begin(), own.end());
+    }
+  }
+  request.added = added.size();
+  std::string note = note_on(added);
+  request.policies.insert(request.policies.end(), added.begin(), added.end());
+  if (split) {
+    request.policies.insert(request.policies.end(), variants.begin(), variants.end());
+    request.added += variants.size();
+  }
+  return note;
+}
 
 std::size_t count_points(const SweepRequest& request) { return combinations(request.axes) * policies_of(request); }
 

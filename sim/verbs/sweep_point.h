@@ -26,6 +26,7 @@ struct SweepRequest {
   std::vector<std::string> overrides;  // "key=value", before those of the axes
   std::vector<SweepAxis> axes;
   std::vector<std::string> policies;  // empty: the scenario's own
+  std::size_t added = 0;              // of them, at the end: what add_compared() added
   // Those of `policies` that are no labels: what the caller has made of them. Their plans are not shared.
   std::map<std::string, PolicyChoice> own_policies = {};
   SweepMeasure measure = SweepMeasure::kRun;
@@ -34,6 +35,11 @@ struct SweepRequest {
 
 // Points of a sweep: combinations x policies.
 std::size_t count_points(const SweepRequest& request);
+
+// Where several policies are compared, or keys of one vary: adds what tells their gains apart, experts in order and
+// placement alone (sim/scenario/compared_policies.h); with `split` the variants of each policy too. Returns a line for
+// the user on that. A point of an added policy may fail: experts in order need GPUs that divide the experts.
+std::string add_compared(SweepRequest& request, bool split);
 
 // The scenario of a point. Throws InputError.
 Scenario scenario_at(const SweepRequest& request, std::size_t index);

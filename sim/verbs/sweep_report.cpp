@@ -215,6 +215,32 @@ std::string winners_text(const ResultTable& winners) {
   return rendered(table, rows, "winners.csv") + "winners.svg has the same as a map\n";
 }
 
+// "+0.020 +- 0.003" of the three cells from `at` on, times `scale`.
+std::string gain_text(const std::vector<Cell>& row, std::size_t at, double scale) {
+  const double mean = scale * number_of(row[at]), half = scale * number_of(row[at + 2]) - mean;
+  return fmt::format("{:+.3g}", mean) + (std::isfinite(half) ? fmt::format(" +- {:.2g}", half) : "");
+}
+
+std::string gains_text(const ResultTable& gains) {
+  TextTable table;
+  const std::size_t lead = gains.columns.size() - 6;
+  for (std::size_t c = 0; c < lead; ++c) {
+    table.add_column({printable(gains.columns[c].name), ""}, Align::kLeft);
+  }
+  table.add_column({"gain", "requests/s"});
+  table.add_column({"of load bal-", "ancing off, %"});
+  std::vector<std::vector<std::string>> rows;
+  for (const std::vector<Cell>& row : gains.rows) {
+    std::vector<std::string>& cells = rows.emplace_back();
+    for (std::size_t c = 0; c < lead; ++c) {
+      cells.push_back(printable(text_of(row[c])));
+    }
+    cells.push_back(gain_text(row, lead, 1));
+    cells.push_back(gain_text(row, lead + 3, 100));
+  }
+  return rendered(table, rows, "gains.csv");
+}
+
 }  // namespace
 
 std::vector<std::string> columns_of_text(const SweepRequest& request) {
@@ -227,10 +253,12 @@ std::vector<std::string> columns_of_text(const SweepRequest& request) {
 
 std::string sweep_text(const SweepRequest& request, const SweepOutcome& done) {
   const ResultTable& results = done.tables.front();
-  const ResultTable *intervals = named_table(done, "intervals"), *winners = named_table(done, "winners");
+  const ResultTable *intervals = named_table(done, "intervals"), *winners = named_table(done, "winners"),
+                    *gains = named_table(done, "gains");
   const std::string best = best_sentence(request, results);
   return (intervals != nullptr ? intervals_table(request, *intervals) : results_table(request, results)) +
          overload_note(results) + (best.empty() ? "" : fmt::format("\n{}\n", wrapped(best, kColumns, 0))) +
+         (gains != nullptr ? "\n" + gains_text(*gains) : "") +
          (winners != nullptr ? "\n" + winners_text(*winners) : "");
 }
 

@@ -220,15 +220,23 @@ std::vector<ResultTable> write_sweep_tables(const SweepRequest& request, const J
       }
     });
   }
-  std::optional<ResultTable> won;
-  if (const std::optional<WinnerMap> winners = winners_of(request, out.front().table)) {
-    won = winner_table(*winners);
-    write_file_atomically(store.path() / "winners.svg", winner_svg(*winners, *won));
-    files.emplace_back(store.path(), *won, file);
-    for (const std::vector<Cell>& row : won->rows) {
+  std::deque<ResultTable> derived;  // TableFiles keep a reference
+  const auto add_derived = [&](ResultTable table) {
+    files.emplace_back(store.path(), derived.emplace_back(std::move(table)), file);
+    for (const std::vector<Cell>& row : derived.back().rows) {
       files.back().add(row);
     }
-    out.push_back({*won, {}});
+    out.push_back({derived.back(), {}});
+  };
+  if (const std::optional<WinnerMap> rates = rates_by_place(request, out.front().table)) {
+    if (std::optional<ResultTable> gains = gains_of(*rates)) {
+      add_derived(*std::move(gains));
+    }
+    if (const std::optional<WinnerMap> winners = winners_of(*rates)) {
+      ResultTable won = winner_table(*winners);
+      write_file_atomically(store.path() / "winners.svg", winner_svg(*winners, won));
+      add_derived(std::move(won));
+    }
   }
   for (TableFiles& one : files) {
     one.finish();

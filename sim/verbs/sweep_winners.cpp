@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "sim/report/gain_split.h"
+
 namespace epsim {
 namespace {
 
@@ -29,7 +31,7 @@ bool keep_measured(WinnerCell& cell) {
 
 }  // namespace
 
-std::optional<WinnerMap> winners_of(const SweepRequest& request, const ResultTable& results) {
+std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const ResultTable& results) {
   WinnerMap out{{}, {}, {"", request.measure == SweepMeasure::kRun ? 0.0 : request.goodput.tolerance, ""}};
   std::vector<std::size_t> axes;
   for (std::size_t a = 0; a < request.axes.size(); ++a) {
@@ -40,7 +42,7 @@ std::optional<WinnerMap> winners_of(const SweepRequest& request, const ResultTab
   }
   const std::size_t rate = column_of(results, rate_column(request)),
                     room = column_of(results, "kv_lost_to_copies_share");
-  if (axes.empty() || request.policies.size() < 2 || rate == results.columns.size()) {
+  if (request.policies.size() < 2 || rate == results.columns.size()) {
     return std::nullopt;
   }
   std::map<std::vector<std::string>, std::size_t> cell_of;
@@ -63,6 +65,43 @@ std::optional<WinnerMap> winners_of(const SweepRequest& request, const ResultTab
   }
   std::erase_if(out.cells, [](WinnerCell& cell) { return !keep_measured(cell); });
   return out.cells.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
+std::optional<WinnerMap> winners_of(WinnerMap rates) {
+  for (WinnerCell& cell : rates.cells) {
+    std::erase_if(cell.choices, [](const RateChoice& choice) { return is_gain_variant(choice.name); });
+  }
+  return rates.axes.empty() ? std::nullopt : std::optional(std::move(rates));
+}
+
+std::optional<ResultTable> gains_of(const WinnerMap& rates) {
+  ResultTable out{"gains", {}, {}};
+  for (const std::string& axis : rates.axes) {
+    out.columns.push_back({axis, true});
+  }
+  out.columns.insert(out.columns.end(), {{"policy", true}, {"part", true}});
+  for (const char* name : {"requests_per_s", "requests_per_s_interval95_low", "requests_per_s_interval95_high", "share",
+                           "share_interval95_low", "share_interval95_high"}) {
+    out.columns.push_back({name, false});
+  }
+  for (const WinnerCell& cell : rates.cells) {
+    std::vector<RatesOf> runs;
+    for (const RateChoice& choice : cell.choices) {
+      runs.push_back({choice.name, choice.by_seed});
+    }
+    for (GainSplit& split : gain_splits(runs)) {
+      std::reverse(split.parts.begin(), split.parts.end());
+      split.parts.push_back(split.whole);
+      for (const GainPart& part : split.parts) {
+        std::vector<Cell>& row = out.rows.emplace_back(cell.place.begin(), cell.place.end());
+        row.insert(row.end(), {split.policy, part.name});
+        for (const Estimate& e : {part.requests_per_s, part.share}) {
+          row.insert(row.end(), {e.mean, e.low(), e.high()});
+        }
+      }
+    }
+  }
+  return out.rows.empty() ? std::nullopt : std::optional(std::move(out));
 }
 
 }  // namespace epsim

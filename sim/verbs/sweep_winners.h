@@ -1,4 +1,4 @@
-// Of a sweep under several policies: who wins where (sim/report/winner_map.h).
+// Of a sweep under several policies: which one wins where (sim/report/winner_map.h), and what its parts bring.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,14 @@
 
 namespace epsim {
 
-// By requests/s: at the knee or within the SLO of a search, else as served. A policy that failed or cannot serve a
-// combination is left out there. Nothing with a single policy, or no axis but `seed`.
-std::optional<WinnerMap> winners_of(const SweepRequest& request, const ResultTable& results);
+// The rates of each combination of the axes but `seed`, requests/s: at the knee or within the SLO of a search, else as
+// served. A policy that failed or cannot serve a combination is left out there. Nothing with a single policy.
+std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const ResultTable& results);
+
+// Without variants of policies, which no deployment can have. Nothing where no axis but `seed` varies.
+std::optional<WinnerMap> winners_of(WinnerMap rates);
+
+// The table "gains", of a sweep with --split: a row for each part of each policy's gain (sim/report/gain_split.h).
+std::optional<ResultTable> gains_of(const WinnerMap& rates);
 
 }  // namespace epsim

@@ -19,11 +19,13 @@ using epsim::test::TempDir;
 
 namespace {
 
-const std::string kSearchJob = "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.2 --sensitivity 2,8 ";
+const std::string kSearchJob =
+    "goodput " + small_scenario() + " -q --seeds 2 --only-listed --tolerance 0.2 --sensitivity 2,8 ";
 const std::string kBranchesJob =
-    "goodput " + small_scenario() + " -q --seeds 1 --tolerance 0.2 --sensitivity 5 --branches ";
+    "goodput " + small_scenario() + " -q --seeds 1 --only-listed --tolerance 0.2 --sensitivity 5 --branches ";
 const std::string kSloJob =
-    "goodput " + small_scenario() + " -q --seeds 2 --tolerance 0.2 --policies contiguous,eplb --slo 'ttft.p95<80ms' ";
+    "goodput " + small_scenario() +
+    " -q --seeds 2 --tolerance 0.2 --policies contiguous,eplb --only-listed --slo 'ttft.p95<80ms' ";
 // Of study.json, resolved.yaml and the rest.
 const std::vector<std::string> kFiles = {"resolved.yaml", "goodput.json", "goodput.csv", "curve.csv"};
 
@@ -130,8 +132,9 @@ TEST_CASE("goodput takes as many generated requests as it needs, whatever the sc
   const TempDir dir;
   for (const char* run : {"--set requests.count=30 -o few", "--set requests.count=5000 -o many",
                           "--set requests.count=null --set requests.duration=1s -o time"}) {
-    const Outcome done = run_epsim(
-        dir, "goodput " + small_scenario() + " -q --seeds 1 --tolerance 0.2 --policies eplb --slo 'ttft.p95<80ms' " + run);
+    const Outcome done =
+        run_epsim(dir, "goodput " + small_scenario() +
+                           " -q --seeds 1 --tolerance 0.2 --policies eplb --slo 'ttft.p95<80ms' " + run);
     REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   }
   CHECK(slurp(dir / "few/curve.csv") == slurp(dir / "many/curve.csv"));

@@ -73,7 +73,7 @@ addEventListener("load", () => {
     map.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
     return map.nextElementSibling.textContent;
   });
-  const readout = loads.length === 2 && readouts.every((text) => /^layer 0, GPU 1: [0-9.]+$/.test(text));
+  const readout = loads.length >= 2 && readouts.every((text) => /^layer 0, GPU 1: [0-9.]+$/.test(text));
   const parts = all("section").map((part) => ({ title: part.querySelector("h2").textContent, part }));
   const overTime = parts.filter(({ title }) => title.endsWith("ver time"));
   const timeAxis = overTime.every(({ part }) => part.querySelectorAll("svg.chart").length === 5);  // folders of older versions have none

@@ -17,7 +17,7 @@ namespace epsim::test {
 // 3 x 2 x 2 points.
 inline const std::string kSweepJob =
     "sweep " + small_scenario() +
-    " -q --vary requests.rate=10/s,20/s,40/s --vary cluster.nodes=1,2 --policies base,eplb ";
+    " -q --vary requests.rate=10/s,20/s,40/s --vary cluster.nodes=1,2 --policies base,eplb --only-listed ";
 
 // Every file below a folder, by its relative name.
 inline std::map<std::string, std::string> contents(const std::filesystem::path& folder) {

@@ -1,7 +1,10 @@
-// --split of compare and goodput through the program itself.
+// What comparisons run besides the policies asked for, and --split, through the program itself.
 #include <doctest/doctest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "tests/app/process.h"
 
@@ -59,4 +62,56 @@ TEST_CASE("an entry's own options hold for its variants") {
   CHECK_MESSAGE(done.exit_code == 0, done.err);
   const auto told = nlohmann::json::parse(done.out);
   CHECK(row_labelled(told, "many:kv_free").at("plan") == row_labelled(told, "many").at("plan"));
+}
+
+TEST_CASE(
+    "a comparison of several policies has load balancing off and placement alone unless only those listed are to run") {
+  const TempDir dir;
+  const auto labels = [&](const std::string& arguments) {
+    const Outcome done =
+        run_epsim(dir, "compare " + small_scenario() + " --json -q --set requests.rate=1000/s " + arguments);
+    REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    std::set<std::string> out;
+    const auto told = nlohmann::json::parse(done.out);
+    for (const nlohmann::json& run : told["runs"]) {
+      out.insert(run["policy"].get<std::string>());
+    }
+    return out;
+  };
+  CHECK(labels("--policies eplb,base") == std::set<std::string>{"base", "contiguous", "eplb"});
+  CHECK(labels("--policies eplb,base --only-listed") == std::set<std::string>{"base", "eplb"});
+  CHECK(labels("--policies eplb") == std::set<std::string>{"eplb"});  // compared with nothing
+  // One label runs another engine: experts in order under the scenario's own would change two things at a time.
+  CHECK(labels("--policies eplb,other --set 'policies.other={kind: base, serving: {max_running_requests: 8}}'") ==
+        std::set<std::string>{"eplb", "other"});
+}
+
+TEST_CASE("where experts in order cannot be run, the comparison goes on without and says why") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "compare " + small_scenario() +
+                                          " --policies a,b --set cluster.nodes=3 --set 'policies={a: {kind: "
+                                          "eplb, num_redundant_experts: 8}, b: "
+                                          "{kind: eplb_vllm, num_redundant_experts: 8}}'");
+  CHECK_MESSAGE(done.exit_code == 0, done.err);
+  CHECK(done.err.find("contiguous and base cannot be run here") != std::string::npos);
+}
+
+TEST_CASE("sweep --split: the parts of each gain by combination, adding up to the whole") {
+  const TempDir dir;
+  const Outcome done = run_epsim(dir, "sweep " + small_scenario() +
+                                          " --policies eplb --split --json -q --set requests.rate=1000/s --vary "
+                                          "policies.eplb.num_redundant_experts=0,16");
+  REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  const auto told = nlohmann::json::parse(done.out);
+  std::map<std::string, double> parts, wholes;
+  for (const nlohmann::json& row : told["gains"]) {
+    (row["part"] == "whole" ? wholes : parts)[row["policies.eplb.num_redundant_experts"].get<std::string>()] +=
+        row["requests_per_s"].get<double>();
+  }
+  REQUIRE(wholes.size() == 2);
+  CHECK(parts["0"] == doctest::Approx(wholes["0"]));
+  CHECK(parts["16"] == doctest::Approx(wholes["16"]));
+  // Without copies EPLB is placement alone.
+  CHECK(told["gains"][1]["part"] == "copies");
+  CHECK(told["gains"][1]["requests_per_s"].get<double>() == 0);
 }

@@ -50,9 +50,10 @@ TEST_CASE("sweep: a row per point in order, with the figures that a run of its o
 TEST_CASE("sweep: one thread and two give the same bytes, goodput too") {
   const TempDir dir;
   for (const std::string& job :
-       {kSweepJob, "sweep " + small_scenario() +
-                       " -q --vary seed=3,4 --policies base,eplb --measure goodput --set requests.count=800 "
-                       "--tolerance 0.2 --k 3 --sensitivity 4 "}) {
+       {kSweepJob,
+        "sweep " + small_scenario() +
+            " -q --vary seed=3,4 --policies base,eplb --only-listed --measure goodput --set requests.count=800 "
+            "--tolerance 0.2 --k 3 --sensitivity 4 "}) {
     REQUIRE(run_epsim(dir, job + "-o one --threads 1 --overwrite").exit_code == 0);
     REQUIRE(run_epsim(dir, job + "-o two --threads 2 --overwrite").exit_code == 0);
     CHECK(contents(dir / "one") == contents(dir / "two"));
@@ -65,9 +66,9 @@ TEST_CASE("sweep: one thread and two give the same bytes, goodput too") {
 
 TEST_CASE("sweep over seeds: one row for points that differ in their seed, with intervals and paired ratios") {
   const TempDir dir;
-  const Outcome done =
-      run_epsim(dir, "sweep " + small_scenario() +
-                         " -q --vary seed=3,4,5 --vary requests.rate=10/s,20/s --policies base,eplb -o out");
+  const Outcome done = run_epsim(
+      dir, "sweep " + small_scenario() +
+               " -q --vary seed=3,4,5 --vary requests.rate=10/s,20/s --policies base,eplb --only-listed -o out");
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(done.out.find("mean +- 95 % interval") != std::string::npos);
   CHECK(done.out.find("times that") != std::string::npos);
@@ -217,7 +218,8 @@ axes:
     hot: ['loads={kind: skew, range: [8, 8]}', 'plan_loads={kind: skew, range: [8, 8]}']
   seed: [1, 2]
 )";
-  const Outcome done = run_epsim(dir, "sweep study.yaml -o out --policies contiguous,eplb --set requests.rate=2000/s");
+  const Outcome done =
+      run_epsim(dir, "sweep study.yaml -o out --policies contiguous,eplb --only-listed --set requests.rate=2000/s");
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   // The command line's policies count; where all experts take the same, copies serve no more than experts in order.
   const std::string winners = slurp(dir / "out/winners.csv");

@@ -11,7 +11,7 @@ work=$(mktemp -d /tmp/epsim-engines-XXXXXX)
 chmod 755 "$work"
 points=24
 sweep=("$epsim" sweep "$scenario" -q --set requests.count=300
-  --vary requests.rate=10/s,20/s,40/s --vary seed=1,2,3,4 --policies base,eplb)
+  --vary requests.rate=10/s,20/s,40/s --vary seed=1,2,3,4 --policies base,eplb --only-listed)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
   OMPI_MCA_mpi_yield_when_idle=1
 

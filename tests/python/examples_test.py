@@ -26,7 +26,7 @@ class ExamplesTest(unittest.TestCase):
         text = printed("own_policy.py")
         rows = dict(re.findall(r"^(\w+) +mean over slowest GPU, mean of layers: [0-9.]+, KV lost to copies: (.*) %$", text,
                                re.M))
-        self.assertEqual(list(rows), ["base", "hot_to_cold", "eplb", "craft"])
+        self.assertEqual(list(rows), ["base", "hot_to_cold", "eplb", "craft", "contiguous"])
         self.assertEqual(rows["base"], "0.0")
         self.assertGreater(float(rows["hot_to_cold"]), 0)
 

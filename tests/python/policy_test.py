@@ -22,7 +22,7 @@ class PolicyTest(unittest.TestCase):
     def test_experts_in_order_are_contiguous(self):
         compared = epsim.compare(SMALL, ["contiguous", in_order], seeds=2)
         self.assertEqual(figures(compared["contiguous"]), figures(compared["in_order"]))
-        self.assertEqual(compared.labels, ["contiguous", "in_order"])
+        self.assertEqual(compared.labels, ["contiguous", "in_order", "base"])
 
     def test_may_stand_alone_and_first(self):
         self.assertEqual(epsim.compare(SMALL, in_order).labels, ["in_order"])

@@ -94,7 +94,8 @@ Names csv_columns() {
     }
   }
   names.insert({std::string(kPointColumn), std::string(kErrorColumn)});
-  names.insert({"ratio_mean", "ratio_interval95_low", "ratio_interval95_high"});  // of a sweep over seeds
+  names.insert({"ratio_mean", "ratio_interval95_low", "ratio_interval95_high"});     // of a sweep over seeds
+  names.insert({"part", "share", "share_interval95_low", "share_interval95_high"});  // of its gains
   for (const auto write : {write_comparison_csv, write_intervals_csv}) {
     std::ostringstream out;
     write(out, two_runs());
@@ -254,6 +255,10 @@ TEST_CASE("every column name ends in its unit, or is a number without one, or te
                        "ratio_mean",
                        "ratio_interval95_low",
                        "ratio_interval95_high",
+                       "part",
+                       "share",
+                       "share_interval95_low",
+                       "share_interval95_high",
                        "mean",
                        "interval95_low",
                        "interval95_high",

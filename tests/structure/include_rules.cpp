@@ -146,7 +146,7 @@ const std::vector<IncludeRule>& include_rules() {
       {"sim/report",
        {"sim/core", "sim/domain", "sim/study/goodput_result.h", "sim/study/diagnosis_result.h",
         "sim/study/capacity_cost.h", "sim/cluster/run_result.h", "sim/scenario/scenario.h",
-        "models/catalogue/catalogue.h"}},
+        "sim/scenario/compared_policies.h", "models/catalogue/catalogue.h"}},
       {"sim/reproduce",
        {"sim/core", "sim/domain", "traces", "models", "policies", "sim/scenario", "sim/step", "sim/cluster",
         "sim/study", "sim/report"}},

@@ -67,24 +67,25 @@ def run(scenario: Any, overrides: Any = None, *, threads: int = 0, strict_calibr
         return Run(_native.run(_document(scenario, overrides), threads, strict_calibration, follow))
 
 
-def compare(scenario: Any, policies: Any, *, seeds: int = 1, overrides: Any = None, threads: int = 0,
-            strict_calibration: bool = False, progress: Any = None) -> Comparison:
+def compare(scenario: Any, policies: Any, *, seeds: int = 1, only_listed: bool = False, overrides: Any = None,
+            threads: int = 0, strict_calibration: bool = False, progress: Any = None) -> Comparison:
     """Runs several policies on the same requests and the same routing.
 
     policies: labels of the scenario's `policies:`, names of built-in policies (catalogue()) and functions with
     @epsim.policy, in any order; the first is what the others are compared with. seeds: seeds of requests and routing,
-    from the scenario's own on. progress: True, or a function of (runs ended, runs).
+    from the scenario's own on. only_listed: run the policies listed and no others; otherwise a comparison of several also
+    runs contiguous (load balancing off) and base (placement alone). progress: True, or a function of (runs ended, runs).
     The rest is as in run().
     """
     pairs = given(policies)
     with _Follow(progress, "runs") as follow:
-        return Comparison(_native.compare(_document(scenario, overrides), pairs, seeds, threads, strict_calibration,
-                                          follow))
+        return Comparison(_native.compare(_document(scenario, overrides), pairs, seeds, only_listed, threads,
+                                          strict_calibration, follow))
 
 
 def goodput(scenario: Any, policies: Any, *, slo: str = "", rates: Optional[list[float]] = None, tolerance: float = 0.02,
-            seeds: int = 3, folder: Any = None, overwrite: bool = False, overrides: Any = None, threads: int = 0,
-            strict_calibration: bool = False, progress: Any = None) -> Goodput:
+            seeds: int = 3, only_listed: bool = False, folder: Any = None, overwrite: bool = False, overrides: Any = None,
+            threads: int = 0, strict_calibration: bool = False, progress: Any = None) -> Goodput:
     """Finds the request rate that each policy sustains.
 
     slo: "ttft.p99<2s,tpot.mean<50ms": the highest rate at which it holds; without one the knee of mean TTFT.
@@ -95,24 +96,25 @@ def goodput(scenario: Any, policies: Any, *, slo: str = "", rates: Optional[list
     pairs = given(policies)
     with _Follow(progress, "rates") as follow:
         return Goodput(_native.goodput(_document(scenario, overrides), pairs, slo, list(rates or []), tolerance, seeds,
-                                       _folder(folder), overwrite, threads, strict_calibration, follow))
+                                       only_listed, _folder(folder), overwrite, threads, strict_calibration, follow))
 
 
 def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None, *, measure: str = "run",
-          slo: str = "", tolerance: float = 0.02, folder: Any = None, overwrite: bool = False,
-          retry_failed: bool = False, overrides: Any = None, threads: int = 0, progress: Any = None) -> Sweep:
+          slo: str = "", tolerance: float = 0.02, only_listed: bool = False, folder: Any = None,
+          overwrite: bool = False, retry_failed: bool = False, overrides: Any = None, threads: int = 0, progress: Any = None) -> Sweep:
     """Runs every combination of the values in `vary` under every policy.
 
     vary: {"requests.rate": ["4/s", "8/s"], "seed": [1, 2, 3]}; the last key changes fastest. policies: as in compare();
     None: the scenario's own. measure: "run", the figures of run(); "goodput", a search under one seed, with `slo` and
-    `tolerance` as in goodput(). A point that fails is recorded with its error.
+    `tolerance` as in goodput(). only_listed: as in compare(); one policy whose own keys vary is a comparison too. A
+    point that fails is recorded with its error.
     folder: keeps each finished point at once, and the same call continues where it stopped; None: nothing is kept.
     progress: True, or a function of (points ended, points to run). The rest is as in run().
     """
     axes = [(key, [_text(value) for value in values]) for key, values in vary.items()]
     pairs = given(policies)
     with _Follow(progress, "points") as follow:
-        return Sweep(_native.sweep(_document(scenario, overrides), axes, pairs, measure, slo, tolerance,
+        return Sweep(_native.sweep(_document(scenario, overrides), axes, pairs, measure, slo, tolerance, only_listed,
                                    _folder(folder), overwrite, retry_failed, threads, follow))
 
 
