@@ -22,7 +22,7 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 6;
+constexpr int kAnswerFormat = 7;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;    // seconds between them
@@ -216,9 +216,11 @@ double missing_share(const LoadPoint& p) { return 1 - p.completed / p.measured_o
 
 // Violates no bound, but drifts or completes too few. In a short run that can be chance: its second half is busier than
 // its first, or its last requests arrive in a burst, the same ones for every design. A longer run then completes more;
-// of an overloaded instance it completes the same share. `missing`: the share that a shorter run did not complete.
+// of an overloaded instance it completes the same share. `missing`: the share that a shorter run did not complete. A run
+// that ends before the system has filled says nothing of either.
 bool fails_by_chance(const LoadPoint& p, double missing) {
-  return !p.slo.holds && p.slo.excess <= 0 && missing_share(p) < kLessMissing * missing;
+  const bool more = !p.enough_requests || missing_share(p) < kLessMissing * missing;
+  return !p.slo.holds && p.slo.excess <= 0 && more;
 }
 
 // Whether a longer run would say the same.
@@ -401,7 +403,7 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
       if (told(out.point) || count >= most || (full && !unclear && count >= usual)) {
         return out;
       }
-      missing = unclear ? missing_share(out.point) : missing;
+      missing = unclear && out.point.enough_requests ? missing_share(out.point) : missing;
       if (unclear && count >= usual) {
         count = std::min(most, 3 * count);
         continue;
