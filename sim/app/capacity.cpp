@@ -3,6 +3,7 @@
 #include <tbb/global_control.h>
 
 #include <chrono>
+#include <initializer_list>
 #include <iostream>
 
 #include "sim/app/command_line.h"
@@ -38,7 +39,7 @@ void print_answer(const std::string& progress, const CapacityDesign& design, int
   }
 }
 
-// Tells how far a search is: the ledger's share that is settled, about how long the rest takes, the best so far.
+// How far a search is: the designs that have a verdict, about how long the rest takes, the cheapest deployment so far.
 class SearchProgress {
  public:
   explicit SearchProgress(const CapacityRequest& request)
@@ -57,6 +58,9 @@ class SearchProgress {
     }
   }
   std::string text() const {
+    if (settled_ >= designs_) {
+      return fmt::format("[checks of the cheapest{}] ", best_text_);
+    }
     const double share = static_cast<double>(settled_) / static_cast<double>(designs_);
     const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - begun_;
     const std::string left =
@@ -121,46 +125,64 @@ int capacity(const po::variables_map& values) {
     std::cout << fmt::format("capacity: {} for {}, SLO {}\n\n", plan.model, plan.demand, name_of(plan.slo))
               << capacity_text(plan)
               << fmt::format("\n{} design{}, {} runs\nresults: {}\n", plan.study.rows.size(),
-                             plan.study.rows.size() == 1 ? "" : "s", plan.study.runs,
-                             results.path().string());
+                             plan.study.rows.size() == 1 ? "" : "s", plan.study.runs, results.path().string());
     json.print(read_file((store.path() / "capacity.json").string()));
     return plan.feasible ? 0 : kInfeasible;
   });
 }
 
+struct Option {
+  const char *name, *help;
+  bool repeatable = false;
+};
+
+void add(po::options_description& to, std::initializer_list<Option> options) {
+  for (const Option& option : options) {
+    po::value_semantic* value = po::value<std::string>();
+    if (option.repeatable) {
+      value = po::value<std::vector<std::string>>();
+    }
+    to.add_options()(option.name, value, option.help);
+  }
+}
+
 void add_capacity_options(po::options_description& options) {
-  const auto word = [] { return po::value<std::string>(); };
-  const auto words = [] { return po::value<std::vector<std::string>>(); };
-  options.add_options()("model", word(), "epsim list models, or a Hugging Face config.json")(
-      "rate", word(), "requests/s to serve, as in 20/s")(
-      "concurrency", word(), "requests in flight in its place: a rate by how long the SLO lets each take")(
-      "times", word(), "the rate, or a trace's, times this")(
-      "time-share", word(), "of a trace's hours in which the SLO must hold, as in 0.95; default 1: the busiest")("input-tokens", word(), "of each request")(
-      "output-tokens", word(), "of each request")("growth", word(),
-                                                  "share by which demand may grow, as in 0.3; default 0")(
-      "spare", word(), "instances of each pool that may fail with the SLO still held; default 0")(
-      "slo", word(), "as for epsim goodput: 'ttft.p99<2s,tpot.p99<50ms'")("ttft", word(),
-                                                                          "p99=2s, mean=1s, or 2s: a "
-                                                                          "bound of each request")(
-      "tpot", word(), "likewise, for the gap between tokens")("e2e", word(),
-                                                              "likewise, for "
-                                                              "whole requests")(
-      "budget", word(), "the most that nodes may cost, as in 400usd/h")("power", word(),
-                                                                        "the most that nodes may draw, as in 200kW")(
-      "price", words(), "NODE=31.6usd/h, or a file with one on each line; repeatable")(
-      "terms", word(), "of prices: on_demand (default), capacity_block, 1y, 3y, ownership")(
-      "kwh", word(), "price of power on top, as in 0.12usd/kWh; default 0")(
-      "pue", word(), "power drawn by the site over that of its nodes; default 1.3")(
-      "seeds", word(), "under which the recommended deployment's highest rate is searched; default 3")(
-      "quick", po::bool_switch(), "fewer designs and shorter runs, for a first answer");
-  po::options_description space("what is searched");
-  space.add_options()("nodes", word(), "kinds of node, separated by commas; default AWS's with A100 to B200")(
-      "sizes", word(), "nodes of an instance; default 1,2,4,8")(
-      "attention-tp", word(), "GPUs of an attention DP rank; default 1,8")("engines", word(), "default sglang")(
-      "dtypes", word(), "of weights; default auto: fp8 where the GPU has it")(
-      "modes", word(), "together, apart (prefill and decode); default both")(
-      "policies", word(), "default contiguous,base,eplb,craft; craft:8 sets copies")(
-      "vary", words(), "key=a,b of the scenario, as for epsim sweep; repeatable")("max-nodes", word(), "default 128");
+  add(options,
+      {
+          {"model", "a name of epsim list models, or a Hugging Face config.json"},
+          {"rate", "requests/s to serve, as in 20/s"},
+          {"concurrency", "requests in flight, instead of a rate; the rate follows from the bounds on latency"},
+          {"times", "factor on the rate, or on a trace's rate"},
+          {"time-share", "share of a trace's hours in which the SLO must hold; default 1, the busiest hour too"},
+          {"input-tokens", "prompt length of each request"},
+          {"output-tokens", "answer length of each request"},
+          {"growth", "reserve for growth of demand, as in 0.3 for 30 %; default 0"},
+          {"spare", "instances of each pool that may fail while the SLO still holds; default 0"},
+          {"slo", "as for epsim goodput: 'ttft.p99<2s,tpot.p99<50ms'"},
+          {"ttft", "p99=2s, mean=1s, or 2s for each request"},
+          {"tpot", "the same for the time per output token"},
+          {"e2e", "the same for the whole request"},
+          {"budget", "upper limit on cost, as in 400usd/h"},
+          {"power", "upper limit on power, as in 200kW"},
+          {"price", "NODE=31.6usd/h, or a file with one on each line; repeatable", true},
+          {"terms", "of prices: on_demand (default), capacity_block, 1y, 3y, ownership"},
+          {"kwh", "price of electricity, added to the cost, as in 0.12usd/kWh; default 0"},
+          {"pue", "power of the site over that of its nodes; default 1.3"},
+          {"seeds", "seeds of the final search for the highest rate; default 3"},
+      });
+  options.add_options()("quick", po::bool_switch(), "a first answer in seconds: fewer designs, shorter runs");
+  po::options_description space("search space, values separated by commas");
+  add(space, {
+                 {"nodes", "node types; default AWS's with A100 to B200"},
+                 {"sizes", "nodes of an instance; default 1,2,4,8"},
+                 {"attention-tp", "GPUs of an attention DP rank; default 1,8"},
+                 {"engines", "default sglang"},
+                 {"dtypes", "of weights; default auto, fp8 where the GPU has it"},
+                 {"modes", "together, apart (prefill and decode); default both"},
+                 {"policies", "default contiguous,base,eplb,craft; craft:8 sets copies"},
+                 {"vary", "key=a,b of the scenario, as for epsim sweep; repeatable", true},
+                 {"max-nodes", "upper limit on nodes; default 128"},
+             });
   options.add(space);
 }
 
@@ -173,19 +195,17 @@ int capacity_verb(const std::vector<std::string>& words) {
   add_output_options(options);
   add_shard_option(options);
   add_json_option(options, "the answer, deployments, prices and candidates, as capacity.json");
-  const auto values =
-      parse_words(words,
-                  "epsim capacity --model kimi-k2 --rate 20/s --input-tokens 4096 --output-tokens 500 --ttft p99=2s "
-                  "--tpot p99=50ms\n"
-                  "epsim capacity FILE.yaml [options]\n\n"
-                  "Finds what to rent: for each kind of node the fewest nodes that serve the demand within the SLO, "
-                  "over sizes and\n"
-                  "layouts of instances, prefill and decode together or apart, and policies; then what they cost. "
-                  "Every design that\n"
-                  "was rejected is in candidates.csv, with the reason. Finished runs are kept: the same command goes "
-                  "on after a kill,\n"
-                  "and answers anew for other prices without running. Exit code 3: nothing in the search space does.\n",
-                  options, {"file"});
+  const auto values = parse_words(
+      words,
+      "epsim capacity --model kimi-k2 --rate 20/s --input-tokens 4096 --output-tokens 500 --ttft p99=2s "
+      "--tpot p99=50ms\n"
+      "epsim capacity FILE.yaml [options]\n\n"
+      "Finds what to rent. For each node type it finds the fewest nodes that serve the demand within the "
+      "SLO, over instance\nsizes, layouts, prefill and decode together or apart, and policies; then it prices "
+      "them. candidates.csv lists every\ndesign with the reason for its rejection. The folder keeps finished "
+      "runs: the same command resumes after a kill, and\nnew prices or limits need no new runs. Exit code 3: "
+      "no deployment meets the SLO and the limits.\n",
+      options, {"file"});
   return values ? capacity(*values) : 0;
 }
 

@@ -22,13 +22,14 @@
 namespace epsim {
 namespace {
 
-constexpr int kAnswerFormat = 7;
+constexpr int kAnswerFormat = 8;
 constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;    // seconds between them
 constexpr std::int32_t kCutOutput = 2;
 constexpr double kShareFillings = 0.5;     // of GoodputOptions::min_requests_ratio, for an instance at its share
 constexpr std::size_t kShareRequests = 2;  // times the first ones, for an instance at its share
+constexpr std::size_t kPromptRequests = 4;  // likewise: near its knee a queue of prompts takes long to show
 constexpr double kLessMissing = 2.0 / 3;   // completions that a longer run lacks, if a shorter one lacked them by chance
 
 constexpr std::int64_t kHeldSteps = 16;  // that share a draw of routing in runs that compare designs
@@ -380,10 +381,11 @@ CapacityAnswer CapacityRuns::ask(const std::vector<CapacityPool>& pools, int one
     const std::size_t most = deployment->scenario.make_requests
                                  ? question_.most_requests
                                  : std::min(question_.most_requests, deployment->scenario.requests.requests.size());
-    const std::size_t usual = few ? std::min(most, kShareRequests * question_.first_requests) : most;
+    const std::size_t first = std::min(most, question_.first_requests * (cut ? kPromptRequests : 1));
+    const std::size_t usual = few ? std::min(most, kShareRequests * first) : most;
     CapacityAnswer out;
     double missing = std::numeric_limits<double>::infinity();
-    for (std::size_t count = std::min(question_.first_requests, most);;) {
+    for (std::size_t count = first;;) {
       const RequestTrace trace = at_rate(trace_of(deployment->scenario, count, cut), rate);
       const Seconds longest = longest_stay(trace, alone.point);
       const RunResult run = run_until_hopeless(*deployment, trace, longest, control_.stop);

@@ -357,8 +357,8 @@ void read_demand(Given& given, CapacityRequest& out) {
 void read_space(Given& given, CapacityRequest& out) {
   CapacityQuestion& q = out.question;
   const std::vector<int> sizes = given.whole_numbers("sizes", out.quick ? "1,2,4" : "1,2,4,8");
-  const std::vector<int> tps = given.whole_numbers("attention-tp", out.quick ? "8" : "1,8");
-  const std::vector<std::string> modes = given.list("modes", out.quick ? "together" : "together,apart");
+  const std::vector<int> tps = given.whole_numbers("attention-tp", "1,8");
+  const std::vector<std::string> modes = given.list("modes", "together,apart");
   std::vector<SweepAxis> axes;
   for (const std::string& text : given.repeated("vary")) {
     axes.push_back(parse_axis(text));
