@@ -122,25 +122,33 @@ void Pxn::ports(const TrafficMatrix& traffic, Direction direction, PortRows& out
                    [&](const Factor& sent, const Factor& reach) { relay_products(sent, reach, sums, out); });
 }
 
-void Pxn::node_rows(const TrafficMatrix& traffic, Direction direction, std::vector<double>& out) const {
+void Pxn::node_rows(const TrafficMatrix& traffic, Direction direction, const std::vector<int>& nodes,
+                    std::vector<double>& out) const {
   const int per_node = shape_.gpus_per_node, gpus = shape_.gpus;
-  out.assign(static_cast<std::size_t>(shape_.nodes()) * gpus, 0.0);
+  out.assign(nodes.size() * gpus, 0.0);
+  std::vector<double*> of_node(shape_.nodes(), nullptr);
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    of_node[nodes[n]] = out.data() + n * gpus;
+  }
   if (!has_products(traffic)) {
-    for_each_pair(traffic, gpus, direction,
-                  [&](int from, int to, double rows) { out[shape_.node_of(from) * gpus + to] += rows; });
+    for_each_pair(traffic, gpus, direction, [&](int from, int to, double rows) {
+      if (double* to_each = of_node[shape_.node_of(from)]; to_each != nullptr) {
+        to_each[to] += rows;
+      }
+    });
   } else {
     for_each_product(traffic, direction, [&](const Factor& sent, const Factor& reach) {
       for (int node = sent.first / per_node; node * per_node < sent.last; ++node) {
-        const double rows = sent.within(node * per_node, per_node);
-        double* to_each = &out[node * gpus];
-        for (int to = reach.first; to < reach.last; ++to) {
+        double* to_each = of_node[node];
+        const double rows = to_each == nullptr ? 0 : sent.within(node * per_node, per_node);
+        for (int to = reach.first; to < reach.last && rows > 0; ++to) {
           to_each[to] += rows * reach.of[to];
         }
       }
     });
   }
-  for (int node = 0; node < shape_.nodes(); ++node) {
-    std::fill_n(out.begin() + node * (gpus + per_node), per_node, 0.0);
+  for (const int node : nodes) {
+    std::fill_n(of_node[node] + node * per_node, per_node, 0.0);
   }
 }
 

@@ -33,8 +33,9 @@ class Pxn {
   int relay(int from, int to) const;
   // What `traffic` puts on ports and NICs, hops to relays included.
   void ports(const TrafficMatrix& traffic, Direction direction, PortRows& out) const;
-  // [sending node][receiving GPU] rows between nodes.
-  void node_rows(const TrafficMatrix& traffic, Direction direction, std::vector<double>& out) const;
+  // [of `nodes`, which send][receiving GPU] rows between nodes.
+  void node_rows(const TrafficMatrix& traffic, Direction direction, const std::vector<int>& nodes,
+                 std::vector<double>& out) const;
   int rails_per_node() const { return shape_.gpus_per_node / per_nic_; }
   // As TrafficMatrix::slowed, in one direction: a pair goes at the pace of the slowest of its ends and its relay.
   TrafficMatrix slowed(const TrafficMatrix& traffic, Direction direction, std::span<const double> link_speed,

@@ -21,10 +21,9 @@ class RailShare {
  public:
   RailShare(const ClusterShape& shape, int gpus_per_nic);
 
-  // In the direction in which the rows travel, otherwise as FairShare::longest: `max_rows` of the busiest NIC. `sent`:
-  // PortRows::inter_out.
-  FairShare::Wait longest(const TrafficMatrix& traffic, Direction direction, const std::vector<double>& sent,
-                          double max_rows);
+  // In the direction in which the rows travel, otherwise as FairShare::longest: `max_rows` of the busiest NIC. `ports`:
+  // as Pxn::ports gives them. O(senders that send for as long as the last kTimes flows do x GPUs that get rows).
+  FairShare::Wait longest(const TrafficMatrix& traffic, Direction direction, const PortRows& ports, double max_rows);
 
  private:
   // A NIC that sends: its flows by falling size, and when all of them are served up to the size of each.
@@ -33,19 +32,32 @@ class RailShare {
     std::vector<double> sizes, ends_at;
     std::size_t ended = 0;  // the first of them that has ended by the time that is looked at
   };
+  // A GPU that receives, which of its NIC's GPUs it is, its node's place in to_.
+  struct Place {
+    std::size_t gpu, of_nic, node;
+  };
   bool anybody_idles(const std::vector<double>& sent, std::size_t rail) const;
-  void gather(std::size_t rail);
+  void find_rails(const PortRows& ports);
+  void choose(const std::vector<double>& sent);
+  void gather(std::size_t rail, const std::vector<double>& received);
   void fill(Sender& sender, const double* flows);
+  const Sender& last() const;
+  double earliest_time() const;
   static double level_at(Sender& sender, double time);
   void wait_on(std::size_t rail, double max_rows, FairShare::Wait& out);
 
   Pxn pxn_;
   std::size_t nodes_, per_nic_, rails_;
-  std::vector<double> rows_;   // scratch from here on
-  std::vector<double> flows_;  // [sending node][GPU of the receiving NIC][receiving node], of one rail
-  std::vector<Sender> senders_;
-  std::vector<double> levels_, until_;  // [node]
-  std::vector<std::size_t> order_;      // of the flows of the sender before, by falling size
+  std::vector<std::size_t> idle_rails_;  // scratch from here on: rails where a receiver may idle
+  std::vector<double> after_;            // [of idle_rails_] senders of fewer rows do not count
+  std::vector<int> senders_at_;          // nodes whose rows are looked at
+  std::vector<double> rows_;             // [of senders_at_][GPU]
+  std::vector<Place> places_;            // of one rail
+  std::vector<int> to_;                  // nodes that receive on it
+  std::vector<double> flows_;            // [of senders_at_][GPU of the receiving NIC][of to_], of one rail
+  std::vector<Sender> senders_;          // [of senders_at_]
+  std::vector<double> levels_, until_;   // [of senders_at_], [of to_]
+  std::vector<std::size_t> order_;       // of the flows of the sender before, by falling size
 };
 
 }  // namespace epsim

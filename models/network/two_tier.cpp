@@ -156,7 +156,7 @@ const PortRows& TwoTierNetwork::rows_of(const TrafficMatrix& traffic, Direction 
 void TwoTierNetwork::share_fairly(const TrafficMatrix& traffic, Direction direction, Tier& nic) const {
   const std::size_t first_link = 2 * traffic.intra_out.size();
   if (rail_fair_ != nullptr) {
-    nic.wait_for(rail_fair_->longest(traffic, direction, rows_->inter_out, nic.rows.max), first_link);
+    nic.wait_for(rail_fair_->longest(traffic, direction, *rows_, nic.rows.max), first_link);
   }
   if (fair_ != nullptr) {  // a dispatch, whichever way it is read
     Tier there = direction == Direction::kDispatch ? nic : nic.reversed();
