@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/network/fabric_network.h"
 #include "models/network/two_tier.h"
@@ -11,8 +12,7 @@
 namespace epsim {
 namespace {
 
-// An exchange with hot receivers takes max_min 0.4 s on 256 GPUs and 4 s on 512; a graph of 4096 GPUs and its routes take
-// about a gigabyte.
+// A graph of 4096 GPUs and its routes take about a gigabyte.
 constexpr int kMaxMinGpus = 512, kRoutedGpus = 4096;
 
 // Ports and NICs are all there is to wait for: one switch between the nodes, and a GPU reaches its NIC beside its port.
@@ -40,13 +40,14 @@ void check_measured(const LinkProfile& link, Transport transport, const char* wh
   }
 }
 
-void check_size(const ClusterSpec& cluster, NetworkModel model) {
+void check_size(const ClusterSpec& cluster, NetworkModel model, bool one_switch) {
   if (model == NetworkModel::kMaxMin && cluster.gpus() > kMaxMinGpus) {
     throw InputError(
         {"", 0, "model"},
-        fmt::format("max_min follows a flow for every two GPUs, of at most {} GPUs; an instance has {} here. "
-                    "Choose two_tier or fair_share.",
-                    kMaxMinGpus, cluster.gpus()));
+        fmt::format("max_min follows a flow for every two GPUs, of at most {} GPUs; an instance has {} here, and one "
+                    "exchange would take about {:.0f} s. Choose two_tier{}.",
+                    kMaxMinGpus, cluster.gpus(), max_min_time(cluster.gpus()).count(),
+                    one_switch ? " or fair_share" : ""));
   }
   if (cluster.gpus() > kRoutedGpus) {
     throw InputError(
@@ -58,6 +59,8 @@ void check_size(const ClusterSpec& cluster, NetworkModel model) {
 }
 
 }  // namespace
+
+Seconds max_min_time(int gpus) { return Seconds(0.4 * std::pow(gpus / 256.0, 3)); }
 
 std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile profile,
                                       const NetworkOptions& options) {
@@ -71,7 +74,7 @@ std::unique_ptr<Network> make_network(const ClusterSpec& cluster, NetworkProfile
     throw InputError({"", 0, "model"}, "fair_share knows GPU ports and NICs on one switch alone; max_min any fabric.");
   }
   if (options.model == NetworkModel::kMaxMin || !plain(cluster, options.fabric)) {
-    check_size(cluster, options.model);
+    check_size(cluster, options.model, plain(cluster, options.fabric));
     return std::make_unique<FabricNetwork>(cluster, std::move(profile), options);
   }
   return std::make_unique<TwoTierNetwork>(cluster, std::move(profile), options);

@@ -8,7 +8,7 @@
 //            is never starved by flows that wait elsewhere. It is the reference, not the fast path.
 //   Cost   : O(events x (classes x hops + links of the component squared)); an event is a time at which flows end, a
 //            class all flows over the same limiting links, a component what shares links directly or through others.
-//            make_network() refuses it beyond 512 GPUs.
+//            make_network() refuses it beyond 512 GPUs; max_min_time() there estimates it.
 #pragma once
 
 #include <span>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/network/make_network.h"
 #include "sim/core/check.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
@@ -106,6 +107,19 @@ bool can_capture(const DispatchOptions& dispatch) {
   return decodes != Transport::kNcclP2p && decodes != Transport::kDeepEpNormal;
 }
 
+// From a tenth of a second a step on.
+constexpr double kLongStep = 0.1;
+
+void warn_of_flows(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
+  const double exchange = max_min_time(pool.cluster.gpus()).count(), step = 2.0 * model.moe_layers() * exchange;
+  if (pool.dispatch.network.model == NetworkModel::kMaxMin && step >= kLongStep) {
+    out.push_back(fmt::format(
+        "max_min follows a flow for every two GPUs: an exchange in which all {} send takes about {:.2g} s of one core, "
+        "a step of {} MoE layers {:.2g} s. On one switch, fair_share comes close to it in much less time.",
+        pool.cluster.gpus(), exchange, model.moe_layers(), step));
+  }
+}
+
 std::vector<std::string> engine_warnings(const Scenario& s) {
   std::vector<std::string> out;
   for (const InstancePool& pool : pools_of(s)) {
@@ -114,6 +128,7 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
     warn_of_low_latency(pool, own);
     warn_of_auto(pool, own);
     warn_of_alignment(pool, own);
+    warn_of_flows(s.model, pool, own);
     for (const std::string& warning : own) {
       const std::string_view role = kInstanceRoleNames[static_cast<std::size_t>(pool.role)];
       out.push_back(pool.role == InstanceRole::kWhole ? warning : fmt::format("{} instances: {}", role, warning));
