@@ -20,6 +20,7 @@
 #include "models/compute/roofline.h"
 #include "models/network/network.h"
 #include "models/network/traffic.h"
+#include "models/step/expert_capacity.h"
 #include "sim/core/choice.h"
 #include "sim/domain/moe_spec.h"
 #include "sim/domain/parallelism.h"
@@ -41,6 +42,7 @@ struct DispatchOptions {
   double combine_bytes = 2;     // and back
   bool exchange_counts = true;  // sizes are not known before the gate: one more latency ahead of the dispatch
   KernelBackend expert_kernels = KernelBackend::kAuto, dense_kernels = KernelBackend::kAuto;
+  ExpertCapacity capacity = {};  // of the buffers that rows travel in
   NetworkOptions network = {};  // who moves the tokens, over which fabric, and how that is priced
   // Steps without prompts exchange tokens this way instead, over the same fabric (DeepEP's auto mode); null: the same.
   std::shared_ptr<const DispatchOptions> decode_steps = nullptr;

@@ -64,14 +64,22 @@ void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int ba
   EPSIM_CHECK(ranks.size() == tokens_.size(), "one batch per DP rank");
   batches_ = batches;
   shared_beside_ = at.shared_beside;
-  step_tokens_ = 0;
+  std::int64_t tokens = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     tokens_[r] = ranks[r].tokens();
     decodes_[r] = ranks[r].decode_tokens;
-    step_tokens_ += tokens_[r];
+    tokens += tokens_[r];
   }
   costs_.choose_way(tokens_, decodes_);
   step_loads_ = &draws_->draw(at, tokens_, decodes_);
+  const int top_k = costs_.model().top_k;
+  assignments_ = static_cast<double>(tokens) * top_k;
+  if (const ExpertCapacity& capacity = costs_.dispatch().capacity; capacity.factor > 0) {
+    pad_to_capacity(capacity, top_k, *step_loads_, tokens_, padded_);
+    step_loads_ = &padded_.loads;
+    assignments_ = padded_.executed_per_layer;
+    stats_.dropped(padded_.dropped);
+  }
   costs_.ranks(ranks, ranks_);
 }
 
@@ -89,7 +97,7 @@ const MoeLayerCost& StepModel::layer(int l) {
   const MoeLayerCost& cost = priced_->cost;
   stats_.bottlenecks(l, cost);
   stats_.load(l, priced_->traffic, cost.experts, 1.0 / batches_);
-  stats_.routed(static_cast<double>(step_tokens_) * costs_.model().top_k);
+  stats_.routed(assignments_);
   return cost;
 }
 

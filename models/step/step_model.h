@@ -102,11 +102,12 @@ class StepModel final : public StepPricer {
   int batches_ = 1;
   bool shared_beside_ = false;
   std::vector<std::int64_t> tokens_, decodes_;  // of the step, by DP rank
-  std::int64_t step_tokens_ = 0;
+  double assignments_ = 0;                      // of the step in an MoE layer, padding included
+  PaddedLoads padded_;                          // where buffers have a capacity
   std::vector<RankCost> ranks_;
   std::vector<TickCost> shared_;           // [DP rank] after the routed experts of the layer priced last
   std::vector<Stretch> stretches_;         // [dense layers before an MoE layer]
-  const StepLoads* step_loads_ = nullptr;  // what draws_ has drawn
+  const StepLoads* step_loads_ = nullptr;  // what draws_ has drawn, or padded_
   std::vector<PricedLayer> layers_;        // [MoE layer] where draws are held, else the one priced last
   PricedLayer* priced_ = nullptr;
 };

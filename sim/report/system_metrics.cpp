@@ -240,8 +240,10 @@ double sent_between_nodes(Run r) {
 
 void add_conservation(MetricRows& rows) {
   add_rows(rows, "conservation",
-           {{"assignments_routed", "", "Tokens x top-k x MoE layers.", kNumber, kNeither,
-             [](Run r) { return r.conservation.assignments_routed; }},
+           {{"assignments_routed", "", "Tokens x top-k x MoE layers; with a capacity the rows of the buffers.", kNumber,
+             kNeither, [](Run r) { return r.conservation.assignments_routed; }},
+            {"assignments_dropped", "", "Choices of tokens left out since the expert's buffer was full.", kNumber, kLower,
+             [](Run r) { return r.conservation.assignments_dropped; }},
             {"assignments_executed", "", "Assignments that GPUs executed.", kNumber, kNeither,
              [](Run r) { return r.conservation.assignments_executed; }},
             {"sent_bytes", "bytes", "Bytes sent over all links.", kNumber, kNeither,

@@ -64,7 +64,7 @@ std::string claims_table(std::span<const ClaimRow> rows, bool notes) {
   for (const ClaimRow& row : rows) {
     table.add_row(
         {row.id, row.what, row.paper, ours(row), tolerance_of(row),
-         std::string(kVerdictNames[static_cast<int>(row.verdict())]) + (row.must_hold ? "" : " (told only)")});
+         std::string(kVerdictNames[static_cast<int>(row.verdict())]) + (row.must_hold ? "" : " (not required)")});
     std::vector<std::string> words;
     for (std::string text :
          {row.verdict() == Verdict::kReproduced ? std::string() : row.reason(), row.note, movements_of(row)}) {

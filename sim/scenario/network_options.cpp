@@ -122,6 +122,9 @@ constexpr KeyTable kDispatchKeys({
     {"combine_dtype", key::one_of<DataType>(), key::by("bf16; in a pool the scenario's"),
      "Data type of tokens on their way back."},
     {"exchange_counts", key::flag(), key::by("true for nccl_p2p"), "Exchange token counts before each dispatch."},
+    {"capacity_factor", key::number(Bound::kPositive), key::by("no limit"),
+     "Rows of each expert from each rank over an even share: buffers are padded to it, and what is more is dropped."},
+    {"least_capacity", key::whole(), key::is(0), "Fewest such rows."},
     {"expert_kernels", key::one_of<KernelBackend>(), key::by("auto; in a pool the scenario's"),
      "Experts' GEMM: auto is DeepGEMM behind DeepEP, else the engine's kernel; trtllm: TensorRT-LLM's on Blackwell."},
     {"dense_kernels", key::one_of<KernelBackend>(), key::by("auto; in a pool the scenario's"),
@@ -250,6 +253,10 @@ class DispatchReader {
     out.exchange_counts = in_.read<bool>(counts, own<bool>(counts, name).value_or(transport == Transport::kNcclP2p));
     in_.check(!out.exchange_counts || transport == Transport::kNcclP2p, "exchange_counts",
               "only nccl_p2p exchanges counts ahead; the other transports' times contain what they need.");
+    out.capacity = {in_.maybe<double>(kDispatchKeys["capacity_factor"]).value_or(0.0),
+                    in_.read<int>(kDispatchKeys["least_capacity"])};
+    in_.check(out.capacity.factor == 0 || (transport == Transport::kNcclP2p && out.dedup == Dedup::kNone),
+              "capacity_factor", "buffers of one size hold a row a (token, expert): transport nccl_p2p, dedup none.");
     return out;
   }
 

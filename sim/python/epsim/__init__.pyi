@@ -376,6 +376,7 @@ class Run(_Result):
     combine_bottleneck_s: Optional[float]  # s
     combine_bottleneck_share: Optional[float]  # share
     assignments_routed: Optional[float]  # 
+    assignments_dropped: Optional[float]  # 
     assignments_executed: Optional[float]  # 
     sent_bytes: Optional[float]  # bytes
     sent_between_nodes_bytes: Optional[float]  # bytes
