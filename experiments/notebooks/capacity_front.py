@@ -24,11 +24,11 @@ if len(sys.argv) > 1:  # a small model, for a first look
 
 # %%
 answers = {bound: epsim.capacity(**demand, ttft="p99=2s", tpot=f"mean={bound}ms", quick=True) for bound in bounds_ms}
-front = []  # (node, bound, USD per hour)
+front = {}  # (node, bound): USD per hour of its cheapest deployment
 for bound, answer in answers.items():
     table = answer.tables["deployments"]
-    front += [(node, bound, cost) for node, cost in
-              zip(table["node"], table["usd_per_hour"])]
+    for node, cost in zip(table["node"], table["usd_per_hour"]):
+        front[node, bound] = min(cost, front.get((node, bound), cost))
     best = "nothing in the search space"
     if answer.feasible:
         best = f"{table['nodes_of_deployment'][0]:.0f} x {table['node'][0]}, {table['usd_per_hour'][0]:.2f} USD/h"
@@ -37,8 +37,8 @@ for bound, answer in answers.items():
 # %% [markdown]
 # With the small model it prints:
 #
-#> TPOT mean < 3.5 ms: 6 x p4de.24xlarge, 164.68 USD/h
-#> TPOT mean < 4 ms: 6 x p4de.24xlarge, 164.68 USD/h
+#> TPOT mean < 3.5 ms: 3 x p4de.24xlarge, 82.34 USD/h
+#> TPOT mean < 4 ms: 3 x p4de.24xlarge, 82.34 USD/h
 #> TPOT mean < 50 ms: 1 x p5.48xlarge, 55.04 USD/h
 
 # %%
@@ -48,8 +48,8 @@ matplotlib.use("Agg" if len(sys.argv) > 2 else matplotlib.get_backend())
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(figsize=(6, 3.5))
-for node in dict.fromkeys(row[0] for row in front):
-    points = [(bound, cost) for name, bound, cost in front if name == node]
+for node in dict.fromkeys(node for node, _ in front):
+    points = [(bound, cost) for (name, bound), cost in front.items() if name == node]
     axes.plot(*zip(*points), "o-", label=node)
 axes.set(xlabel="bound of mean TPOT (ms)", ylabel="cost (USD/h)")
 axes.legend()
