@@ -2,44 +2,15 @@
 #include <fmt/format.h>
 
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "sim/app/trace_verbs.h"
-#include "traces/format/trace_file.h"
+#include "traces/commands/trace_commands.h"
 #include "traces/routing_model/compare.h"
 #include "traces/routing_model/presets.h"
 
 namespace epsim::app {
 
 namespace po = boost::program_options;
-
-namespace {
-
-TraceProfile profile_of(const std::string& file, const po::variables_map& values) {
-  const OpenedTrace opened(file, recording_format(values), import_options(values));
-  TraceProfiler profiler;
-  TraceFile(opened.path()).copy_to(profiler);
-  return profiler.finish();
-}
-
-std::string comparison_json(const ProfileComparison& compared, const TraceProfile& a, const TraceProfile& b,
-                            bool by_layer) {
-  nlohmann::ordered_json out{{"format", 1}, {"a", compared.a}, {"b", compared.b}, {"goodness", compared.goodness}};
-  for (const ComparisonRow& row : compared.rows) {
-    out["statistics"].push_back({{"statistic", row.name},
-                                 {"a", row.a},
-                                 {"b", row.b},
-                                 {row.relative ? "deviation_share" : "deviation", row.deviation}});
-  }
-  for (std::size_t l = 0; by_layer && l < a.layers.size(); ++l) {
-    out["layers"].push_back({{"layer", a.info.layer_numbers[l]},
-                             {"a_max_over_mean", a.layers[l].max_over_mean},
-                             {"b_max_over_mean", b.layers[l].max_over_mean}});
-  }
-  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
-
-}  // namespace
 
 int trace_fit_words(const std::vector<std::string>& words) {
   po::options_description options("options");
@@ -111,15 +82,18 @@ int trace_compare_words(const std::vector<std::string>& words) {
     return 0;
   }
   const JsonOutput json(*values);
-  const TraceProfile a = profile_of(argument(*values, "a", "two traces"), *values);
-  const TraceProfile b = profile_of(argument(*values, "b", "a second trace"), *values);
+  const auto profile = [&](const std::string& file) {
+    return trace_profile(OpenedTrace(file, recording_format(*values), import_options(*values)).path());
+  };
+  const TraceProfile a = profile(argument(*values, "a", "two traces"));
+  const TraceProfile b = profile(argument(*values, "b", "a second trace"));
   const ProfileComparison compared = compare(a, b);
   const bool by_layer = (*values)["by-layer"].as<bool>();
   std::cout << to_text(compared);
   if (by_layer) {
     std::cout << "\n" << layers_to_text(a, b);
   }
-  json.print(comparison_json(compared, a, b, by_layer));
+  json.print(trace_comparison_json(compared, a, b, by_layer));
   return 0;
 }
 

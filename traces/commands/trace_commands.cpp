@@ -358,6 +358,29 @@ RoutingModel trace_fit(const std::filesystem::path& from, const std::string& nam
   return collector.fit({.name = name});
 }
 
+TraceProfile trace_profile(const std::filesystem::path& from) {
+  TraceProfiler profiler;
+  TraceFile(from).copy_to(profiler);
+  return profiler.finish();
+}
+
+std::string trace_comparison_json(const ProfileComparison& compared, const TraceProfile& a, const TraceProfile& b,
+                                  bool by_layer) {
+  nlohmann::ordered_json out{{"format", 1}, {"a", compared.a}, {"b", compared.b}, {"goodness", compared.goodness}};
+  for (const ComparisonRow& row : compared.rows) {
+    out["statistics"].push_back({{"statistic", row.name},
+                                 {"a", row.a},
+                                 {"b", row.b},
+                                 {row.relative ? "deviation_share" : "deviation", row.deviation}});
+  }
+  for (std::size_t l = 0; by_layer && l < a.layers.size(); ++l) {
+    out["layers"].push_back({{"layer", a.info.layer_numbers[l]},
+                             {"a_max_over_mean", a.layers[l].max_over_mean},
+                             {"b_max_over_mean", b.layers[l].max_over_mean}});
+  }
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 void trace_generate(const GenerateRequest& request, const std::filesystem::path& to) {
   if (request.rows.has_value() == request.tokens.has_value()) {
     throw InputError({}, "say what to generate: either --rows N or --tokens N.");

@@ -1,4 +1,4 @@
-// What `epsim trace` does with trace files, as functions: look, import, cut, convert, fit, generate.
+// What `epsim trace` does with trace files, as functions: look, import, cut, convert, fit, compare, generate.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "sim/core/rng.h"
 #include "traces/format/trace_file.h"
 #include "traces/import/importer.h"
+#include "traces/routing_model/compare.h"
 #include "traces/routing_model/routing_model.h"
 
 namespace epsim {
@@ -58,6 +59,12 @@ class OpenedTrace {
 
 // Fits a routing model to a trace in our format.
 RoutingModel trace_fit(const std::filesystem::path& from, const std::string& name);
+
+TraceProfile trace_profile(const std::filesystem::path& from);
+
+// A comparison of two traces' profiles as a JSON object; `by_layer`: with max / mean of every layer.
+std::string trace_comparison_json(const ProfileComparison& compared, const TraceProfile& a, const TraceProfile& b,
+                                  bool by_layer);
 
 struct GenerateRequest {
   std::string model;                   // a model file, or the name of a preset
