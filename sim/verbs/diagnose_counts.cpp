@@ -1,4 +1,4 @@
-#include "sim/app/diagnose_counts.h"
+#include "sim/verbs/diagnose_counts.h"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "models/catalogue/model_catalogue.h"
-#include "sim/app/trace_verbs.h"
 #include "sim/core/error.h"
+#include "traces/commands/trace_commands.h"
 #include "traces/expert_loads/load_sources.h"
 #include "traces/format/trace_file.h"
 
-namespace epsim::app {
+namespace epsim {
 namespace {
 
 constexpr std::int64_t kTokensAtOnce = 4096;
@@ -103,4 +103,4 @@ ModelOfCounts model_of_counts(const RecordedCounts& counts, const std::string& f
   return out;
 }
 
-}  // namespace epsim::app
+}  // namespace epsim

@@ -7,7 +7,7 @@
 #include "sim/domain/load_window.h"
 #include "sim/domain/moe_spec.h"
 
-namespace epsim::app {
+namespace epsim {
 
 struct RecordedCounts {
   int experts = 0;
@@ -31,4 +31,4 @@ struct ModelOfCounts {
 };
 ModelOfCounts model_of_counts(const RecordedCounts& counts, const std::string& file);
 
-}  // namespace epsim::app
+}  // namespace epsim

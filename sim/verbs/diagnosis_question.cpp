@@ -1,0 +1,142 @@
+#include "sim/verbs/diagnosis_question.h"
+
+#include <fmt/format.h>
+
+#include "models/catalogue/model_catalogue.h"
+#include "policies/registry.h"
+#include "sim/cluster/prepare.h"
+#include "sim/core/config.h"
+#include "sim/core/error.h"
+#include "sim/core/files.h"
+#include "sim/scenario/new_scenario.h"
+#include "sim/scenario/read_scenario.h"
+#include "sim/study/diagnosis.h"
+#include "traces/expert_loads/window_load_source.h"
+
+namespace epsim {
+namespace {
+
+constexpr int kMostWindows = 8, kMostSeeds = 100;
+constexpr int kFewestNodes = 2, kMostNodes = 64;  // without a scenario
+
+// What stands in place of the scenario's own loads until those are replaced by the counts.
+constexpr const char* kNoLoads[] = {"loads={kind: uniform}", "plan_loads={kind: uniform}"};
+// Of a deployment that nothing is said of: 2000 tokens in and 500 out on average.
+constexpr const char* kUsualRequests =
+    "requests={kind: poisson, rate: 1/s, count: 500, lengths: {input: {kind: uniform, min: 1000, max: 3000}, output: "
+    "{kind: uniform, min: 250, max: 750}}}";
+
+// The file, or `usual` where there is none, under each seed from its own on. It is read anew for each.
+std::vector<Scenario> scenarios(const DiagnosisRequest& request, const NewScenario* usual) {
+  if (request.seeds < 1 || request.seeds > kMostSeeds) {
+    throw InputError({"", 0, "seeds"}, fmt::format("{} seeds; 1 to {} are allowed.", request.seeds, kMostSeeds));
+  }
+  std::vector<Scenario> out;
+  for (int s = 0; s < request.seeds; ++s) {
+    Config config = usual == nullptr
+                        ? Config::from_file(shipped_file(request.scenario))
+                        : Config::from_text(scenario_document(with_dtype(*usual)), "the scenario of epsim diagnose");
+    if (usual != nullptr) {
+      config.set(kUsualRequests);
+    }
+    for (const std::string& assignment : request.overrides) {
+      config.set(assignment);
+    }
+    for (const char* assignment : kNoLoads) {
+      config.set(assignment);
+    }
+    if (s > 0) {
+      config.set(fmt::format("seed={}", static_cast<std::int64_t>(out.front().seed) + s));
+    }
+    out.push_back(read_scenario(config, diagnosed_policies()));
+  }
+  return out;
+}
+
+// Ids of experts do not say how many there are: then the model does.
+RecordedCounts read_recording(const DiagnosisRequest& request, const std::string& file) {
+  try {
+    return read_counts(file, request.format, kMostWindows);
+  } catch (const InputError& e) {
+    if (e.place.key != "experts") {
+      throw;
+    }
+    if (request.model.empty() && request.scenario.empty()) {
+      throw InputError({file, 0, ""},
+                       "this format does not say how many experts a layer has; name the model with --model, or give "
+                       "--scenario.");
+    }
+    const int experts = request.model.empty() ? scenarios(request, nullptr).front().model.experts
+                                              : find_model(request.model).experts;
+    return read_counts(file, request.format, kMostWindows, experts);
+  }
+}
+
+// The windows of the recordings; the title says how they are used.
+DiagnosisQuestion read_windows(const DiagnosisRequest& request) {
+  DiagnosisQuestion out;
+  out.counts = read_recording(request, request.counts);
+  if (!request.later.empty()) {
+    const RecordedCounts more = read_recording(request, request.later);
+    if (more.layers() != out.counts.layers() || more.experts != out.counts.experts) {
+      throw InputError({request.later, 0, ""},
+                       fmt::format("this file has {} layers of {} experts, {} has {} of {}.", more.layers(),
+                                   more.experts, request.counts, out.counts.layers(), out.counts.experts));
+    }
+    out.planned = out.counts.windows.size();
+    out.counts.windows.insert(out.counts.windows.end(), more.windows.begin(), more.windows.end());
+    out.title = fmt::format("planned from {}, scored on {}", request.counts, request.later);
+    return out;
+  }
+  const std::size_t windows = out.counts.windows.size();
+  out.planned = windows == 1 ? 1 : windows / 2;
+  out.title = request.counts +
+              (windows == 1 ? ", one window" : fmt::format(", planned from {} of {} windows", out.planned, windows));
+  return out;
+}
+
+// On the fewest nodes that hold the model with copies, unless the user says how many. Returns the deployment in words.
+std::string take_usual_scenarios(const DiagnosisRequest& request, DiagnosisQuestion& out) {
+  const ModelOfCounts model =
+      request.model.empty() ? model_of_counts(out.counts, request.counts) : ModelOfCounts{request.model, {}};
+  check_counts(out.counts, find_model(model.name), request.counts);
+  NewScenario wanted{"sglang", model.name, request.node, ""};
+  for (wanted.nodes = request.nodes.value_or(kFewestNodes);; wanted.nodes *= 2) {
+    try {
+      out.by_seed = scenarios(request, &wanted);
+      for (const PolicyChoice& policy : out.by_seed.front().policies) {
+        prepare_run(out.by_seed.front(), policy);
+      }
+      return fmt::format("{} on {} x {} under SGLang{}", out.by_seed.front().model.name, wanted.nodes, wanted.node,
+                         model.all.size() > 1 ? fmt::format(" (the counts fit {} as well: --model)", model.all[1])
+                                              : "");
+    } catch (const DoesNotFit&) {
+      if (request.nodes || wanted.nodes * 2 > kMostNodes) {
+        throw;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+DiagnosisQuestion read_question(const DiagnosisRequest& request) {
+  DiagnosisQuestion out = read_windows(request);
+  std::string deployment;
+  if (request.scenario.empty()) {
+    deployment = take_usual_scenarios(request, out);
+  } else {
+    out.by_seed = scenarios(request, nullptr);
+    const Scenario& first = out.by_seed.front();
+    deployment = fmt::format("{}: {} on {} GPUs", first.name, first.model.name, first.cluster.gpus());
+    check_counts(out.counts, first.model, request.counts);
+  }
+  out.title = deployment + "\n" + out.title;
+  const LoadWindow scored = scored_window(out.counts.windows, out.planned);
+  for (Scenario& s : out.by_seed) {
+    s.loads = std::make_shared<WindowLoadSource>(scored, s.model.top_k, 1.0, s.seed);
+  }
+  return out;
+}
+
+}  // namespace epsim
