@@ -18,6 +18,7 @@
 #include "sim/core/config.h"
 #include "sim/report/comparison.h"
 #include "sim/report/json.h"
+#include "sim/report/sweep_table.h"
 #include "sim/scenario/scenario.h"
 
 namespace epsim::python {
@@ -132,6 +133,9 @@ class Views {
   py::capsule owner_;
 };
 
+// Tables by name, each a dict of columns: float64 arrays, not a number where a cell is empty, or lists of text.
+py::dict columns_of(const std::vector<ResultTable>& tables);
+
 // One run, with what its files say of its inputs.
 struct Run {
   std::shared_ptr<const RunResult> result;
@@ -139,6 +143,7 @@ struct Run {
   RunInfo info;
 };
 
+void bind_diagnosis(py::module_& m);
 void bind_folders(py::module_& m);
 void bind_plans(py::module_& m);
 void bind_policies(py::module_& m);

@@ -58,14 +58,6 @@ py::dict table_of(const ResultTable& table) {
   return out;
 }
 
-py::dict tables_of(const FolderStudy& study) {
-  py::dict out;
-  for (const ResultTable& table : study.tables) {
-    out[py::str(table.name)] = table_of(table);
-  }
-  return out;
-}
-
 // Axes as --vary takes them, values apart.
 std::vector<SweepAxis> axes_of(const py::list& vary) {
   std::vector<SweepAxis> out;
@@ -186,12 +178,20 @@ FolderStudy run_reproduction(const std::string& paper, const std::optional<std::
 
 }  // namespace
 
+py::dict columns_of(const std::vector<ResultTable>& tables) {
+  py::dict out;
+  for (const ResultTable& table : tables) {
+    out[py::str(table.name)] = table_of(table);
+  }
+  return out;
+}
+
 void bind_folders(py::module_& m) {
   py::class_<FolderStudy>(m, "FolderStudy")
       .def_property_readonly("folder", [](const FolderStudy& s) { return s.folder.string(); })
       .def("text", [](const FolderStudy& s) { return s.text; })
       .def("json", [](const FolderStudy& s) { return s.json; })
-      .def("tables", &tables_of)
+      .def("tables", [](const FolderStudy& s) { return columns_of(s.tables); })
       .def("save", &save_study)
       .def("report", [](const FolderStudy& s) { return report_of(s.folder, EPSIM_VERSION); });
   m.def("sweep", &run_sweep_study, py::arg("document"), py::arg("vary"), py::arg("policies"), py::arg("measure"),

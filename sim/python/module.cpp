@@ -51,5 +51,6 @@ PYBIND11_MODULE(_native, m) {
   epsim::python::bind_studies(m);
   epsim::python::bind_folders(m);
   epsim::python::bind_plans(m);
+  epsim::python::bind_diagnosis(m);
   epsim::python::bind_traces(m);
 }

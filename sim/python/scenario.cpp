@@ -78,6 +78,9 @@ void bind_scenario(py::module_& m) {
       .def("copy", [](const Document& d) { return Document(d); })
       .def("set", &Document::set, py::arg("assignments"))
       .def("use_loads", &Document::use_loads, py::arg("function"), py::arg("plan"))
+      .def("file", &Document::file)
+      .def("assignments", &Document::assignments)
+      .def("has_own_loads", &Document::has_own_loads)
       .def("resolved", [](const Document& d) { return d.scenario()->resolved; })
       .def("json", [](const Document& d) { return yaml_to_json(d.scenario()->resolved, "resolved.yaml"); })
       .def("warnings", [](const Document& d) { return d.scenario()->warnings; });

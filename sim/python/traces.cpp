@@ -62,6 +62,28 @@ std::shared_ptr<Trace> generate(const std::string& model, std::optional<std::int
   return out;
 }
 
+std::shared_ptr<Trace> slice(const Trace& from, const TraceSlice& what) {
+  const py::gil_scoped_release unlock;
+  auto out = std::make_shared<Trace>();
+  out->temporary = std::make_shared<const TemporaryFolder>("epsim-trace-");
+  const fs::path file = *out->temporary / "trace.h5";
+  trace_slice(from.path, what, file);
+  out->open(file);
+  return out;
+}
+
+struct ComparedTraces {
+  TraceProfile a, b;
+  ProfileComparison rows;
+};
+
+ComparedTraces compare_traces(const Trace& a, const Trace& b) {
+  const py::gil_scoped_release unlock;
+  ComparedTraces out{trace_profile(a.path), trace_profile(b.path), {}};
+  out.rows = compare(out.a, out.b);
+  return out;
+}
+
 py::array trace_loads(const std::shared_ptr<Trace>& t) {
   const TraceFile& file = *t->file;
   if (t->loads.empty() && file.load_rows() > 0) {
@@ -136,7 +158,18 @@ void bind_traces(py::module_& m) {
       .def("text", [](const Trace& t) { return trace_summary(*t.file, t.path.filename().string()); })
       .def("json", [](const Trace& t) { return trace_summary_json(*t.file); })
       .def("heatmap", [](const Trace& t) { return trace_heatmap_svg(*t.file); })
+      .def(
+          "slice",
+          [](const Trace& t, std::pair<std::int64_t, std::int64_t> rows, std::pair<std::int64_t, std::int64_t> tokens,
+             const std::vector<int>& layers) {
+            return slice(t, {rows.first, rows.second, tokens.first, tokens.second, layers});
+          },
+          py::arg("rows"), py::arg("tokens"), py::arg("layers"))
       .def("save", &save, py::arg("to"), py::arg("format"), py::arg("overwrite"));
+  py::class_<ComparedTraces>(m, "ComparedTraces")
+      .def("text", [](const ComparedTraces& c) { return to_text(c.rows) + "\n" + layers_to_text(c.a, c.b); })
+      .def("json", [](const ComparedTraces& c) { return trace_comparison_json(c.rows, c.a, c.b, true); });
+  m.def("compare_traces", &compare_traces, py::arg("a"), py::arg("b"));
   m.def("read_trace", &read_trace, py::arg("file"), py::arg("format"), py::arg("options"));
   m.def("generate_trace", &generate, py::arg("model"), py::arg("rows"), py::arg("tokens"), py::arg("sources"),
         py::arg("tokens_per_row"), py::arg("seed"));

@@ -68,6 +68,10 @@ class SweepTest(unittest.TestCase):
         with self.assertRaises(epsim.InputError):
             epsim.sweep(SMALL, {"requests.rat": ["8/s"]})
 
+    def test_one_value_needs_no_list(self):
+        results = epsim.sweep(SMALL, {"requests.rate": "10/s", "seed": 3}, overrides=FEW).tables["results"]
+        self.assertEqual(results["ttft_mean_ms"][0], epsim.run(SMALL, {**FEW, "requests.rate": "10/s"}).ttft_mean_ms)
+
 
 class CapacityTest(unittest.TestCase):
     ASK = {"model": "olmoe-1b-7b", "dtypes": "bf16", "rate": "100/s", "input_tokens": 1024, "output_tokens": 16,

@@ -25,6 +25,13 @@ class GoodputTest(unittest.TestCase):
                                  pathlib.Path(f"{folder}/module/{name}").read_bytes(), name)
         self.assertEqual(found.labels, ["base", "eplb", "contiguous"])
         self.assertIn("goodput", found.report().html)
+        self.assertEqual(found["eplb"].slo_requests_per_s.mean, found.to_dict()["policies"][1]["slo_requests_per_s"]["mean"])
+        self.assertIn("slo_requests_per_s", dir(found["eplb"]))
+        with self.assertRaises(KeyError):
+            found["craft"]
+        rates = found.tables["curve"]["offered_requests_per_s"]
+        self.assertEqual((rates.dtype, len(rates)), (numpy.float64, len(found.tables["curve"]["policy"])))
+        self.assertIn("<svg", found._repr_html_())
 
     def test_keeps_finished_searches_in_a_folder(self):
         ask = {"slo": "ttft.p99<300ms", "seeds": 1, "tolerance": 0.2}

@@ -75,6 +75,14 @@ class BalanceTest(unittest.TestCase):
         balanced = epsim.balance(SMALL, ["base", "eplb", "libra"])
         self.assertEqual(balanced.to_dict(), json.loads(printed))
         self.assertIn("libra", str(balanced))
+        self.assertEqual(balanced.labels, ["base", "eplb", "libra"])
+        self.assertEqual(balanced["eplb"].balancedness_mean, json.loads(printed)["policies"][1]["balancedness_mean"])
+        with self.assertRaises(KeyError):
+            balanced["craft"]
+        self.assertIn("<svg", balanced.report().html)
+        with tempfile.TemporaryDirectory() as folder:
+            balanced.save(f"{folder}/balance.json")
+            self.assertEqual(pathlib.Path(folder, "balance.json").read_text(), printed)
 
     def test_takes_python_policies(self):
         @epsim.policy

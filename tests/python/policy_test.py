@@ -93,6 +93,10 @@ class PolicyTest(unittest.TestCase):
         compared = epsim.compare(SMALL, ["base", names["hottest_twice"]])
         self.assertGreater(compared["hottest_twice"].kv_lost_to_copies_share, 0)
 
+    def test_a_function_without_its_kind_is_refused(self):
+        with self.assertRaisesRegex(epsim.InputError, "@epsim.policy"):
+            epsim.compare(SMALL, ["base", in_order.function])
+
     def test_names_are_its_own(self):
         for name in ("eplb", "in_order"):
             with self.assertRaises(epsim.InputError):

@@ -48,6 +48,10 @@ class ScenarioTest(unittest.TestCase):
         with self.assertRaises(epsim.InputError) as caught:
             s.requests.rate = 8  # no unit
         self.assertEqual(caught.exception.key, "requests.rate")
+        self.assertIn("/s", caught.exception.allowed)
+        with self.assertRaises(epsim.InputError) as caught:
+            s.model.architecture = "glm-4.4"  # names with dots stay whole
+        self.assertIn("GLM-4.5", caught.exception.allowed)
         with self.assertRaises(epsim.InputError) as caught:
             s.requests.rat = "8/s"
         self.assertEqual(caught.exception.allowed[0], "rate")

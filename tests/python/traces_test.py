@@ -48,6 +48,28 @@ class TracesTest(unittest.TestCase):
         again = epsim.traces.generate(model, tokens=10)
         self.assertEqual(again.experts.shape, (10, 16, 8))
 
+    def test_cuts_and_compares_as_the_program_does(self):
+        trace = epsim.traces.generate("olmoe", rows=4, sources=1, tokens_per_row=64)
+        with tempfile.TemporaryDirectory() as folder:
+            trace.save(f"{folder}/a.h5")
+            program("slice", f"{folder}/a.h5", "--rows", "1:3", "--layers", "2,5", "-o", f"{folder}/program.h5")
+            part = trace.slice(rows=(1, 3), layers=[2, 5])
+            self.assertTrue((part.loads == epsim.traces.read(f"{folder}/program.h5").loads).all())
+            self.assertTrue((part.loads == trace.loads[1:3, [2, 5]]).all())  # every layer of OLMoE is a MoE layer
+            epsim.traces.generate("olmoe", rows=4, sources=1, tokens_per_row=64, seed=2).save(f"{folder}/b.h5")
+            printed = subprocess.run([PROGRAM, "trace", "compare", f"{folder}/a.h5", f"{folder}/b.h5", "--by-layer",
+                                      "--json"], check=True, capture_output=True, text=True).stdout
+            compared = epsim.traces.compare(trace, f"{folder}/b.h5")
+            compared.save(f"{folder}/compared.json")
+            self.assertEqual(pathlib.Path(folder, "compared.json").read_text(), printed)
+        self.assertEqual(epsim.traces.compare(trace, trace).goodness, 1)
+        self.assertLess(compared.goodness, 1)
+        self.assertIn("<svg", compared._repr_html_())
+        with self.assertRaises(epsim.InputError):
+            trace.slice(rows=(4, 5))
+        with self.assertRaises(epsim.InputError):
+            epsim.traces.compare(trace, trace.slice(layers=[2]))
+
     def test_arrays_share_the_traces_memory(self):
         trace = epsim.traces.generate("olmoe", rows=1, sources=1, tokens_per_row=8)
         loads = trace.loads

@@ -11,12 +11,14 @@ from . import traces
 from ._native import version as __version__
 from .errors import InputError, RunFailed
 from .policies import Policy, Shape, StepPolicy, policy, step_policy
-from .results import (Balance, Capacity, Comparison, Goodput, Plan, Report, Reproduction, Run, Sweep, metrics, units)
+from .results import (Balance, Capacity, Comparison, Diagnosis, Figures, Goodput, Plan, Report, Reproduction, Run, Sweep,
+                      metrics, units)
 from .scenario import Scenario, Section, load
-from .studies import balance, capacity, catalogue, compare, goodput, plan, reproduce, run, sweep
+from .studies import balance, capacity, catalogue, compare, diagnose, goodput, plan, reproduce, run, sweep
 
 __all__ = [
-    "Balance", "Capacity", "Comparison", "Goodput", "InputError", "Plan", "Policy", "Report", "Reproduction", "Run",
-    "RunFailed", "Scenario", "Section", "Shape", "StepPolicy", "Sweep", "balance", "capacity", "catalogue", "compare",
-    "goodput", "load", "metrics", "plan", "policy", "reproduce", "run", "step_policy", "sweep", "traces", "units",
+    "Balance", "Capacity", "Comparison", "Diagnosis", "Figures", "Goodput", "InputError", "Plan", "Policy", "Report",
+    "Reproduction", "Run", "RunFailed", "Scenario", "Section", "Shape", "StepPolicy", "Sweep", "balance", "capacity",
+    "catalogue", "compare", "diagnose", "goodput", "load", "metrics", "plan", "policy", "reproduce", "run", "step_policy",
+    "sweep", "traces", "units",
 ]

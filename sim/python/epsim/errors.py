@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_LISTED = re.compile(r"(?:Known, the nearest first|one of|are|allowed): ([^.;]*)[.;]")
+# As unknown_name() of sim/core/error.h lists names, which may have dots in them, and quantities their units.
+_LISTED = re.compile(r"Known, the nearest first: (.*?)\.(?:\s|$)|one of (?:[^:.]*: )?([^:]*?)\.(?:\s|$)")
 
 
 class InputError(ValueError):
@@ -12,7 +13,7 @@ class InputError(ValueError):
 
     file, line, key: where, None where that is not known.
     problem: what is wrong and what is allowed, in words.
-    allowed: the names that may stand there, the nearest first, where the message lists them; else [].
+    allowed: the names that may stand there, the nearest first, or the units, where the message lists them; else [].
     errors: of several errors in one input, all of them; else [].
     """
 
@@ -23,7 +24,7 @@ class InputError(ValueError):
         self.key = key
         self.problem = problem if problem is not None else message
         found = _LISTED.search(self.problem)
-        self.allowed = [name.strip() for name in found.group(1).split(",")] if found else []
+        self.allowed = [name.strip() for name in (found[1] or found[2]).split(",")] if found else []
         self.errors = list(errors)
 
 

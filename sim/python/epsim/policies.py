@@ -74,8 +74,12 @@ def given(policies: Any) -> list[tuple[str, Any, Any]]:
     """Labels and policies as (name, function or None, options of a per-step function or None); names differ."""
     from .errors import InputError
 
-    if isinstance(policies, (str, Policy)):
+    if isinstance(policies, (str, Policy)) or callable(policies):
         policies = [policies]
+    for one in policies or []:
+        if callable(one) and not isinstance(one, Policy):
+            raise InputError(f"`policies`: {one!r} is a function without its kind; decorate it with @epsim.policy or "
+                             "@epsim.step_policy.", key="policies")
     out = [(one.name, one.function, one.per_step) if isinstance(one, Policy) else (str(one), None, None)
            for one in policies or []]
     names = [name for name, _, _ in out]

@@ -22,6 +22,23 @@ def units() -> dict[str, str]:
     return dict(_UNITS)
 
 
+class Figures(dict):
+    """A JSON object as a dict whose keys are attributes too: found["eplb"].slo_requests_per_s.mean."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no '{name}'; there are {', '.join(self)}") from None
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()) | set(self))
+
+
+def _read(text: str) -> Any:
+    return json.loads(text, object_hook=Figures)
+
+
 class Report:
     """A report as one HTML page: shows in a notebook's cell, save() writes it."""
 
@@ -38,31 +55,49 @@ class Report:
                 "</iframe>")
 
 
-class _Result:
-    """What all results share: text, JSON, files, report."""
+class _Answer:
+    """What all results share: text, JSON, a report. This one has no folder of files: save() writes its JSON."""
 
     def __init__(self, native: Any):
         self._native = native
-
-    @property
-    def scenario(self) -> str:
-        """Name of the scenario."""
-        return self._native.scenario
 
     def __str__(self) -> str:
         return self._native.text()
 
     def to_dict(self) -> dict:
-        """The main JSON file of the program (summary.json, comparison.json, goodput.json) as a dict."""
-        return json.loads(self._native.json())
+        """What the program prints with --json, or its main JSON file, as a dict; keys are attributes too."""
+        return _read(self._native.json())
+
+    def save(self, path: Any, overwrite: bool = False) -> None:
+        """Writes what the program prints with --json, byte for byte."""
+        with open(path, "w" if overwrite else "x", encoding="utf-8") as out:
+            out.write(self._native.json())
+
+    def report(self) -> Report:
+        """The report on this result, for a cell or a file."""
+        return Report(f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{type(self).__name__}</title>'
+                      f"</head><body>{self._repr_html_()}</body></html>")
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>{self._chart()}"
+
+    def _chart(self) -> str:
+        return ""
+
+
+class _Result(_Answer):
+    """A result with a folder of files."""
 
     def save(self, folder: Any, overwrite: bool = False) -> None:
         """Writes the folder that the program writes for the same scenario, byte for byte."""
         self._native.save(str(folder), overwrite)
 
     def report(self) -> Report:
-        """The report on this result, for a cell or a file."""
+        """The report of `epsim report` on this result, for a cell or a file."""
         return Report(self._native.report())
+
+
+_scenario = property(lambda result: result._native.scenario, doc="Name of the scenario.")
 
 
 def _pandas():
@@ -98,11 +133,27 @@ def _table(heads: list[str], rows: list[list[Any]]) -> str:
 _SHOWN = ["ttft_mean_ms", "tpot_mean_ms", "output_tokens_per_s", "requests_per_s", "kv_lost_to_copies_share"]
 
 
+def _row_of(result: Any, label: str) -> Figures:
+    rows = {row["policy"]: row for row in result.to_dict()["policies"]}
+    if label not in rows:
+        raise KeyError(f"'{label}' was not compared; there are {', '.join(rows)}")
+    return rows[label]
+
+
+def _table_of(result: Any, name: str) -> dict[str, Any]:
+    tables = result.tables
+    if name not in tables:
+        raise KeyError(f"'{name}' is none of the tables {', '.join(tables)}")
+    return tables[name]
+
+
 class Run(_Result):
     """One policy's run. Every metric is an attribute: run.ttft_mean_ms; units() and help(epsim.Run) say their units.
 
     None where a figure has no value (a mean over no request).
     """
+
+    scenario = _scenario
 
     def __init__(self, native: Any):
         super().__init__(native)
@@ -198,6 +249,8 @@ for _row in _METRICS:
 class Comparison(_Result):
     """Several policies on the same requests and the same routing: comparison["eplb"] is a Run of the first seed."""
 
+    scenario = _scenario
+
     def __init__(self, native: Any):
         super().__init__(native)
         self._labels = native.labels()
@@ -252,7 +305,11 @@ class Comparison(_Result):
 
 
 class Goodput(_Result):
-    """The request rate that each policy sustains."""
+    """The request rate that each policy sustains: found["eplb"].slo_requests_per_s.mean, or knee_requests_per_s.
+
+    Tables: goodput, a row for each policy and seed; curve, a row for each rate that was run."""
+
+    scenario = _scenario
 
     @property
     def labels(self) -> list[str]:
@@ -264,22 +321,34 @@ class Goodput(_Result):
         """Number of seeds."""
         return self._native.seeds
 
+    @property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """By name, each a dict of columns: float64 arrays (NaN where a cell is empty), or lists of text."""
+        return self._native.tables()
+
+    def __getitem__(self, label: str) -> Figures:
+        return _row_of(self, label)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.labels
+
     def __repr__(self) -> str:
         return f"<epsim.Goodput of {', '.join(self.labels)} on {self.scenario}>"
 
-    def to_pandas(self) -> Any:
-        """A DataFrame with a row per policy: the `policies` of goodput.json."""
+    def to_pandas(self, table: Any = None) -> Any:
+        """A DataFrame of a table; None: a row for each policy, over seeds, as the `policies` of goodput.json."""
+        if table is not None:
+            return _pandas().DataFrame(_table_of(self, table))
         return _pandas().json_normalize(self.to_dict()["policies"])
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+    def _chart(self) -> str:
+        rows = self.to_dict()["policies"]
+        figure = next((name for name in ("slo_requests_per_s", "knee_requests_per_s") if name in rows[0]), None)
+        return _bars([(row["policy"], row[figure]["mean"]) for row in rows], figure) if figure else ""
 
 
-class _FolderResult:
-    """A study with a folder of its own: tables, JSON, report, files."""
-
-    def __init__(self, native: Any):
-        self._native = native
+class _FolderResult(_Result):
+    """A study with a folder of its own."""
 
     @property
     def folder(self) -> str:
@@ -291,30 +360,13 @@ class _FolderResult:
         """By name, each a dict of columns: float64 arrays (NaN where a cell is empty), or lists of text."""
         return self._native.tables()
 
-    def to_dict(self) -> dict:
-        """What the program prints with --json, as a dict."""
-        return json.loads(self._native.json())
-
     def to_pandas(self, table: Any = None) -> Any:
         """A DataFrame of a table; None: the first of `tables`."""
-        return _pandas().DataFrame(self.tables[table or next(iter(self.tables))])
+        return _pandas().DataFrame(_table_of(self, table or next(iter(self.tables))))
 
     def save(self, folder: Any, overwrite: bool = False) -> None:
         """Copies its folder to `folder`."""
         self._native.save(str(folder), overwrite)
-
-    def report(self) -> Report:
-        """The report on this result, for a cell or a file."""
-        return Report(self._native.report())
-
-    def __str__(self) -> str:
-        return self._native.text()
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>{self._chart()}"
-
-    def _chart(self) -> str:
-        return ""
 
 
 class Sweep(_FolderResult):
@@ -360,12 +412,13 @@ class Reproduction(_FolderResult):
         """A DataFrame with a row for each figure of a claim."""
         return _pandas().DataFrame(self.claims)
 
+    def _chart(self) -> str:
+        verdicts = [row["verdict"] for row in self.claims]
+        return _bars([(verdict, verdicts.count(verdict)) for verdict in dict.fromkeys(verdicts)], "figures")
 
-class Plan:
+
+class Plan(_Answer):
     """A plan of a placement policy. Arrays are read only, over the plan's own memory."""
-
-    def __init__(self, native: Any):
-        self._native = native
 
     @property
     def policy(self) -> str:
@@ -401,10 +454,6 @@ class Plan:
         """Layer by layer why the plan is as it is, as text."""
         return self._native.explain()
 
-    def to_dict(self) -> dict:
-        """The plan file (policies/plan_formats.md) as a dict, with memory and migration."""
-        return json.loads(self._native.json())
-
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each MoE layer: balancedness_before, balancedness, slots."""
         return _pandas().DataFrame({"balancedness_before": self.balancedness_before, "balancedness": self.balancedness,
@@ -417,34 +466,49 @@ class Plan:
             out.write(content)
 
     def report(self) -> Report:
-        """The report on this plan, for a cell or a file."""
+        """The report of `epsim report` on this plan, for a cell or a file."""
         return Report(self._native.report())
 
-    def __str__(self) -> str:
-        return self._native.text()
-
-    def _repr_html_(self) -> str:
+    def _chart(self) -> str:
         rows = [("experts in order", float(self.balancedness_before.mean())), (self.policy, float(self.balancedness.mean()))]
-        return f"<pre>{html.escape(str(self))}</pre>{_bars(rows, 'balancedness, mean of layers')}"
+        return _bars(rows, "balancedness, mean of layers")
 
 
-class Balance:
-    """Balancedness and KV room of several policies' plans."""
+class Balance(_Answer):
+    """Balancedness and KV room of several policies' plans: balanced["eplb"].balancedness_mean."""
 
-    def __init__(self, native: Any):
-        self._native = native
+    @property
+    def labels(self) -> list[str]:
+        """The policies, in the order given."""
+        return [row["policy"] for row in self.to_dict()["policies"]]
 
-    def to_dict(self) -> dict:
-        """What `epsim balance --json` prints, as a dict."""
-        return json.loads(self._native.json())
+    def __getitem__(self, label: str) -> Figures:
+        return _row_of(self, label)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.labels
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each policy."""
         return _pandas().DataFrame(self.to_dict()["policies"]).set_index("policy")
 
-    def __str__(self) -> str:
-        return self._native.text()
+    def _chart(self) -> str:
+        return _bars([(row["policy"], row["balancedness_mean"]) for row in self.to_dict()["policies"]], "balancedness")
 
-    def _repr_html_(self) -> str:
-        rows = [(row["policy"], row["balancedness_mean"]) for row in self.to_dict()["policies"]]
-        return f"<pre>{html.escape(str(self))}</pre>{_bars(rows, 'balancedness')}"
+
+class Diagnosis(_Answer):
+    """Whether EPLB should be on. to_dict() has skew, stability, gains (shares), requests_per_s by seed, and cost."""
+
+    @property
+    def answer(self) -> str:
+        """"ON", "OFF" or "UNSURE"."""
+        return self.to_dict()["answer"]
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of completed requests/s in saturation: a row for each seed; in_order, placement, copies and
+        perfect_balance."""
+        return _pandas().DataFrame(self.to_dict()["requests_per_s"]).rename_axis(index="seed_number")
+
+    def _chart(self) -> str:
+        rates = self.to_dict()["requests_per_s"]
+        return _bars([(name, sum(values) / len(values)) for name, values in rates.items()], "requests/s in saturation")

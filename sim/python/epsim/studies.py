@@ -7,9 +7,11 @@ import os
 from typing import Any, Mapping, Optional, Sequence
 
 from . import _native
+from .errors import InputError
 from .policies import Policy, given
-from .results import Balance, Capacity, Comparison, Goodput, Plan, Reproduction, Run, Sweep
+from .results import Balance, Capacity, Comparison, Diagnosis, Goodput, Plan, Reproduction, Run, Sweep
 from .scenario import Scenario, _text, assignments
+from .traces import Trace
 
 
 def _document(scenario: Any, overrides: Any) -> Any:
@@ -111,11 +113,16 @@ def sweep(scenario: Any, vary: Mapping[str, Sequence[Any]], policies: Any = None
     folder: keeps each finished point at once, and the same call continues where it stopped; None: nothing is kept.
     progress: True, or a function of (points ended, points to run). The rest is as in run().
     """
-    axes = [(key, [_text(value) for value in values]) for key, values in vary.items()]
+    axes = [(key, [_text(value) for value in _several(values)]) for key, values in vary.items()]
     pairs = given(policies)
     with _Follow(progress, "points") as follow:
         return Sweep(_native.sweep(_document(scenario, overrides), axes, pairs, measure, slo, tolerance, only_listed,
                                    _folder(folder), overwrite, retry_failed, threads, follow))
+
+
+def _several(values: Any) -> Any:
+    """The values of an axis; a text or a number is one."""
+    return values if hasattr(values, "__iter__") and not isinstance(values, (str, Mapping)) else [values]
 
 
 def _folder(folder: Any) -> str:
@@ -155,7 +162,7 @@ def capacity(file: Any = None, *, model: Any = None, rate: Any = None, concurren
     if price is not None:
         given_words["price"] = [price] if isinstance(price, str) else list(price)
     if vary:
-        given_words["vary"] = [f"{key}={','.join(_text(value) for value in values)}" for key, values in vary.items()]
+        given_words["vary"] = [f"{key}={','.join(_text(value) for value in _several(values))}" for key, values in vary.items()]
     if overrides:
         given_words["set"] = assignments(overrides)
     if quick:
@@ -208,6 +215,31 @@ def balance(scenario: Any, policies: Any = None, *, overrides: Any = None) -> Ba
     policies: as in compare(); None: the scenario's own. Balancedness is mean / max GPU load, 1 = perfect.
     """
     return Balance(_native.balance(_document(scenario, overrides), given(policies)))
+
+
+def diagnose(counts: Any, later: Any = None, *, scenario: Any = None, model: Any = None, node: str = "DGX-H200",
+             nodes: Optional[int] = None, format: str = "auto", seeds: int = 3, worth: float = 2.5, overrides: Any = None,
+             threads: int = 0) -> Diagnosis:
+    """Should EPLB be on? Answers from recorded expert counts (docs/diagnose.md).
+
+    counts: a Trace, or a recording that traces.read() takes; policies plan from it and are scored on `later`, or on its
+    second half. format: of both, its name or auto. scenario: a Scenario, or its file, in which the counts take the place
+    of the loads; without one SGLang serves `model` (None: the one of the counts' shape) on nodes x `node` (None: the
+    fewest that hold it). worth: gain in % below which nothing is worth turning on. overrides, seeds, threads: as in
+    compare().
+    """
+    if isinstance(scenario, Scenario):
+        if scenario._document.has_own_loads():
+            raise InputError("`scenario`: its loads are a function, which counts cannot replace.", key="scenario")
+        overrides = scenario._document.assignments() + assignments(overrides)
+        scenario = scenario._document.file()
+    return Diagnosis(_native.diagnose(_recording(counts), _recording(later), format, _folder(scenario),
+                                      "" if model is None else os.fspath(model), node, nodes, assignments(overrides),
+                                      seeds, worth, threads))
+
+
+def _recording(trace: Any) -> str:
+    return trace.path if isinstance(trace, Trace) else _folder(trace)
 
 
 def catalogue() -> dict[str, dict[str, str]]:

@@ -6,7 +6,10 @@ import os
 from typing import Any, Optional, Sequence
 
 from . import _native
-from .results import _pandas
+from .results import _Answer, _bars, _pandas, _read
+
+
+_ALL = 2**63 - 1
 
 
 class Trace:
@@ -49,9 +52,7 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """Shape, totals and skew as `epsim trace info --json` prints them."""
-        import json
-
-        return json.loads(self._native.json())
+        return _read(self._native.json())
 
     def to_pandas(self) -> Any:
         """A DataFrame [layer, expert] of routed assignments, summed over rows and source ranks or counted from tokens."""
@@ -64,6 +65,12 @@ class Trace:
                                  for layer in range(len(numbers))])
         frame = _pandas().DataFrame(loads, index=numbers)
         return frame.rename_axis(index="layer", columns="expert")
+
+    def slice(self, rows: Any = None, tokens: Any = None, layers: Sequence[int] = ()) -> "Trace":
+        """A part of it: rows and tokens as (first, end), the end left out, None for all; layers by their numbers in the
+        model, () for all."""
+        ranges = [(0, _ALL) if given is None else (given[0], given[1] - given[0]) for given in (rows, tokens)]
+        return Trace(self._native.slice(*ranges, list(layers)))
 
     def save(self, path: Any, format: str = "epsim", overwrite: bool = False) -> None:
         """Writes the trace; format: epsim (HDF5, traces/FORMAT.md), or one of `epsim trace convert --help`."""
@@ -91,6 +98,29 @@ class RoutingModel:
 
     def __str__(self) -> str:
         return self.yaml
+
+
+class TraceComparison(_Answer):
+    """The statistics of two traces, a and b, that matter for expert parallelism. deviation_share: |b / a - 1|."""
+
+    @property
+    def goodness(self) -> float:
+        """1 = alike in every statistic; the mean over them of max(0, 1 - deviation)."""
+        return self.to_dict()["goodness"]
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row for each statistic: a, b, and deviation_share or deviation."""
+        return _pandas().DataFrame(self.to_dict()["statistics"]).set_index("statistic")
+
+    def _chart(self) -> str:
+        rows = self.to_dict()["statistics"]
+        return _bars([(row["statistic"], row.get("deviation_share", row.get("deviation"))) for row in rows], "deviation")
+
+
+def compare(a: Any, b: Any) -> TraceComparison:
+    """Compares two traces (each a Trace, or a path that read() takes): do they look alike to expert parallelism?"""
+    a, b = (one if isinstance(one, Trace) else read(one) for one in (a, b))
+    return TraceComparison(_native.compare_traces(a._native, b._native))
 
 
 def read(path: Any, format: str = "auto", *, model: str = "", model_layers: int = 0, experts: int = 0, top_k: int = 0,
