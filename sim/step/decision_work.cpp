@@ -65,7 +65,9 @@ void DecisionReader::place_expert(int expert, const RequestMatrix& requests, con
 void DecisionReader::add_use(std::size_t s, std::size_t d, double sent, double asked) {
   const auto gpus = static_cast<std::size_t>(shape_.gpus), per_node = static_cast<std::size_t>(shape_.gpus_per_node);
   rows_[s * gpus + d] += sent;
-  missed_[s * gpus + d].add(asked / static_cast<double>(gpu_tokens_[s]), std::min(1.0, sent / asked));
+  if (dedup_ != Dedup::kNone) {
+    missed_[s * gpus + d].add(asked / static_cast<double>(gpu_tokens_[s]), std::min(1.0, sent / asked));
+  }
   if (dedup_ == Dedup::kNode) {
     Use& use = to_node_[s * (gpus / per_node) + d / per_node];
     use = {use.sent + sent, asked};
