@@ -4,8 +4,8 @@ namespace epsim {
 
 // Defined beside each policy.
 extern const PlacementPolicyEntry kContiguous, kBase, kEplb, kEplbSglang, kEplbVllm, kCraft, kGrace, kGraceVanilla,
-    kGraceHg, kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kSwiftBalancer, kEplbTopology, kPlugin,
-    kOracle, kPerfect;
+    kGraceHg, kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kSwiftBalancer, kFlashLb, kEplbTopology,
+    kPlugin, kOracle, kPerfect;
 extern const StepPolicyEntry kLibra, kLina, kHarmoeny, kFasterMoe, kLeastLoadedEp, kLplb, kWaterfill, kUltraEp, kMoonEp,
     kEcho;
 extern const ReplicaChoiceEntry kEven, kSglangStatic, kSglangDynamic, kVllmHash, kAscendRotation, kWeightedRoundRobin,
@@ -14,7 +14,8 @@ extern const ReplicaChoiceEntry kEven, kSglangStatic, kSglangDynamic, kVllmHash,
 std::span<const PlacementPolicyEntry> placement_policies() {
   static const PlacementPolicyEntry all[] = {
       kContiguous, kBase,      kEplb,         kEplbSglang,   kEplbVllm,  kCraft,  kGrace,         kGraceVanilla,
-      kGraceHg,    kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kSwiftBalancer, kEplbTopology,
+      kGraceHg,    kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kSwiftBalancer, kFlashLb,
+      kEplbTopology,
   };
   return all;
 }
