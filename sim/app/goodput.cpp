@@ -102,10 +102,10 @@ int goodput(const po::variables_map& values, const ComparedLabels& compared) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
   const SharedStudy shared(values);
-  GoodputOptions options = read_goodput_options(values);
+  const GoodputOptions given = read_goodput_options(values);
   const std::vector<Scenario> by_seed = scenarios_by_seed(values, compared.labels, {});
   const Scenario& scenario = by_seed.front();
-  options.count_all = scenario.protocol.requests > 0;
+  GoodputOptions options = by_protocol(given, scenario);
   options.branches = values["branches"].as<bool>();
   print_warnings(scenario);
   print_note(values, compared.note);

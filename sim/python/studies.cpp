@@ -156,10 +156,10 @@ SearchedGoodput search(const Document& document, const py::list& policies, const
   SearchedGoodput out;
   out.study.options.rates = rates;
   out.study.options.tolerance = tolerance;
-  out.study.options.count_all = by_seed.front().protocol.requests > 0;
   if (!slo.empty()) {
     out.study.options.slo = parse_slo(slo);
   }
+  out.study.options = by_protocol(out.study.options, by_seed.front());
   validate(out.study.options);
   for (const PolicyChoice& policy : by_seed.front().policies) {
     out.study.policies.push_back(policy.label);

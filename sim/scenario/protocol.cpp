@@ -15,6 +15,8 @@ inline constexpr auto kNames<Counted> = choice<Counted>({{"steady", Counted::kSt
 namespace {
 
 constexpr KeyTable kProtocolKeys({
+    {"slo", key::text(), key::by("none: the knee is searched for"),
+     "The SLO where --slo gives none, as in ttft.p99<2s,tpot.p99<50ms."},
     {"requests", key::whole(Bound::kPositive), key::by("as many as the verdict needs"),
      "Requests of a run at each rate, with count: all."},
     {"count", key::one_of<Counted>(), key::is(Counted::kSteady),
@@ -31,7 +33,7 @@ Protocol read_protocol(ConfigReader in) {
   in.check(all == requests.has_value(), all ? "requests" : "count",
            "`requests` and `count: all` go together, as in {requests: 500, count: all}; in a steady state the search "
            "chooses the number of requests.");
-  return {requests.value_or(0)};
+  return {in.maybe<std::string>(kProtocolKeys["slo"]).value_or(""), requests.value_or(0)};
 }
 
 }  // namespace epsim

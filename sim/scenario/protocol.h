@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "sim/core/config.h"
 #include "sim/core/key.h"
@@ -10,12 +11,14 @@
 namespace epsim {
 
 struct Protocol {
-  std::int64_t requests = 0;  // all of them count, from an empty system on; 0: as many as the verdict needs a steady state
+  std::string slo;  // as `epsim goodput --slo` takes it; empty: none
+  std::int64_t requests =
+      0;  // all of them count, from an empty system on; 0: as many as the verdict needs a steady state
 };
 
 std::span<const Key> protocol_keys();
 
-// Throws InputError where one key stands without the other.
+// Throws InputError where `requests` or `count` stands without the other.
 Protocol read_protocol(ConfigReader in);
 
 }  // namespace epsim

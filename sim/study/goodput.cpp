@@ -252,7 +252,7 @@ GoodputSearch search_by_protocol(SearchTarget target, GoodputOptions options, co
   if (options.slo.any()) {
     throw InputError(
         {"", 0, "protocol.count"},
-        "`all` applies to the TTFT knee only; a search for an SLO needs a steady state. Remove `protocol`, or --slo.");
+        "`all` applies to the TTFT knee only; a search for an SLO needs a steady state. Remove `count`, or the SLO.");
   }
   const RequestTrace part = target.longer ? *target.longer(count) : first_of(*target.trace, count);
   if (options.branches) {
@@ -402,6 +402,18 @@ std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const
                        static_cast<int>(i % seeds), control);
   });
   return out;
+}
+
+GoodputOptions by_protocol(GoodputOptions options, const Scenario& scenario) {
+  options.count_all = scenario.protocol.requests > 0;
+  if (!options.slo.any() && !scenario.protocol.slo.empty()) {
+    try {
+      options.slo = parse_slo(scenario.protocol.slo);
+    } catch (const InputError& e) {
+      throw InputError({"", 0, "protocol.slo"}, e.problem);
+    }
+  }
+  return options;
 }
 
 void validate(const GoodputOptions& o) {

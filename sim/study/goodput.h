@@ -84,6 +84,9 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
 std::vector<SearchTarget> targets_of(const std::vector<Scenario>& by_seed, const RunControl& control,
                                      PlanCache* plans = nullptr);
 
+// `options` as the scenario's `protocol` completes them: its SLO where they have none. Throws what parse_slo() throws.
+GoodputOptions by_protocol(GoodputOptions options, const Scenario& scenario);
+
 // Throws InputError, naming the option, unless the values can be searched with.
 void validate(const GoodputOptions& options);
 

@@ -37,11 +37,12 @@ std::vector<ResultTable> tables_of_run(const Scenario& scenario, const std::atom
 // What a search of one policy has no use for: ratios to another, and what the point's own columns say.
 constexpr std::string_view kDropped[] = {"policy", "seed", "knee_ratio", "saturation_ratio", "slo_ratio"};
 
-std::vector<ResultTable> tables_of_search(const Scenario& scenario, const GoodputOptions& options,
+std::vector<ResultTable> tables_of_search(const Scenario& scenario, const GoodputOptions& given,
                                           const std::atomic<bool>* stop, PlanCache* plans) {
   RunControl control;
   control.stop = stop;
   const std::vector<Scenario> by_seed{scenario};
+  const GoodputOptions options = by_protocol(given, scenario);
   GoodputStudy study;
   study.options = options;
   study.policies = {scenario.policies.front().label};

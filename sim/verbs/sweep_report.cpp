@@ -24,24 +24,23 @@ struct Shown {
   std::vector<std::string> header;
 };
 
-// What the terminal shows of a point; results.csv has the rest.
+// What the terminal shows of a point, as far as it has it: knees, or rates within an SLO. results.csv has the rest.
 const std::vector<Shown>& shown_columns(const SweepRequest& request) {
   static const std::vector<Shown> run{{"requests_per_s", {"requests", "1/s"}},
                                       {"ttft_mean_ms", {"TTFT mean", "ms"}},
                                       {"itl_mean_ms", {"ITL mean", "ms"}},
                                       {"balancedness_mean", {"balanced-", "ness"}},
                                       {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
-  static const std::vector<Shown> goodput{{"knee_requests_per_s", {"knee", "requests/s"}},
+  static const std::vector<Shown> goodput{{"slo_requests_per_s", {"meets the SLO", "up to requests/s"}},
+                                          {"slo_limit", {"limit", ""}},
+                                          {"slo_ttft_p99_ms", {"TTFT p99", "ms"}},
+                                          {"slo_tpot_p99_ms", {"TPOT p99", "ms"}},
+                                          {"knee_requests_per_s", {"knee", "requests/s"}},
                                           {"knee_limit", {"limit", ""}},
                                           {"knee_ttft_mean_ms", {"TTFT there", "ms"}},
                                           {"saturation_requests_per_s", {"saturation", "requests/s"}},
                                           {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
-  static const std::vector<Shown> slo{{"slo_requests_per_s", {"meets the SLO", "up to requests/s"}},
-                                      {"slo_limit", {"limit", ""}},
-                                      {"slo_ttft_p99_ms", {"TTFT p99", "ms"}},
-                                      {"slo_tpot_p99_ms", {"TPOT p99", "ms"}},
-                                      {"kv_tokens_per_rank", {"KV per rank", "tokens"}}};
-  return request.measure == SweepMeasure::kRun ? run : request.goodput.slo.any() ? slo : goodput;
+  return request.measure == SweepMeasure::kRun ? run : goodput;
 }
 
 std::string cell_text(const Cell& cell) {
@@ -73,13 +72,13 @@ std::string place_of(const SweepRequest& request, const ResultTable& results, co
 // Of a goodput sweep: which place sustains the highest rate, and how sure that is. Empty where there is nothing to
 // tell.
 std::string best_sentence(const SweepRequest& request, const ResultTable& results) {
-  const bool slo = request.goodput.slo.any();
-  const auto column = std::find_if(results.columns.begin(), results.columns.end(), [&](const ResultColumn& c) {
-    return c.name == (slo ? "slo_requests_per_s" : "knee_requests_per_s");
+  const auto column = std::find_if(results.columns.begin(), results.columns.end(), [](const ResultColumn& c) {
+    return c.name == "slo_requests_per_s" || c.name == "knee_requests_per_s";
   });
   if (request.measure == SweepMeasure::kRun || column == results.columns.end()) {
     return "";
   }
+  const bool slo = column->name == "slo_requests_per_s";
   std::vector<RateChoice> choices;  // seeds in the order of the points
   for (const std::vector<Cell>& row : results.rows) {
     const std::string place = place_of(request, results, row);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 
 #include "sim/report/gain_split.h"
@@ -9,16 +10,16 @@
 namespace epsim {
 namespace {
 
-std::size_t column_of(const ResultTable& results, std::string_view name) {
-  const auto at = std::find_if(results.columns.begin(), results.columns.end(),
-                               [&](const ResultColumn& c) { return c.name == name; });
-  return static_cast<std::size_t>(at - results.columns.begin());
-}
-
-std::string_view rate_column(const SweepRequest& request) {
-  return request.measure == SweepMeasure::kRun ? "requests_per_s"
-         : request.goodput.slo.any()           ? "slo_requests_per_s"
-                                               : "knee_requests_per_s";
+// Of the first of these that the results have.
+std::size_t column_of(const ResultTable& results, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    const auto at = std::find_if(results.columns.begin(), results.columns.end(),
+                                 [&](const ResultColumn& c) { return c.name == name; });
+    if (at != results.columns.end()) {
+      return static_cast<std::size_t>(at - results.columns.begin());
+    }
+  }
+  return results.columns.size();
 }
 
 // Without choices that a seed has no rate of; the cell itself where the first has none.
@@ -40,8 +41,8 @@ std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const Resul
       out.axes.push_back(request.axes[a].key);
     }
   }
-  const std::size_t rate = column_of(results, rate_column(request)),
-                    room = column_of(results, "kv_lost_to_copies_share");
+  const std::size_t rate = column_of(results, {"slo_requests_per_s", "knee_requests_per_s", "requests_per_s"}),
+                    room = column_of(results, {"kv_lost_to_copies_share"});
   if (request.policies.size() < 2 || rate == results.columns.size()) {
     return std::nullopt;
   }

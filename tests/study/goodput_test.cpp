@@ -414,6 +414,17 @@ TEST_CASE("when a rate is asked again, and with how many requests") {
   CHECK(after(1500, 6, 20, true) == 2000);  // up to the usual number
 }
 
+TEST_CASE("a scenario's SLO is searched for where none is asked for") {
+  epsim::Scenario scenario;
+  scenario.protocol.slo = "ttft.p99<2s";
+  CHECK(name_of(epsim::by_protocol({}, scenario).slo) == "ttft.p99<2s");
+  epsim::GoodputOptions asked;
+  asked.slo = epsim::parse_slo("tpot.mean<50ms");
+  CHECK(name_of(epsim::by_protocol(asked, scenario).slo) == "tpot.mean<50ms");
+  scenario.protocol.slo.clear();
+  CHECK_FALSE(epsim::by_protocol({}, scenario).slo.any());
+}
+
 TEST_CASE("a protocol's run counts every request from an empty system, and asks for no steady state") {
   // TTFT grows by 1 ms a request: no steady state. Mean over all of i = 0 .. 59: 29.5 ms; the last answer at 59.059 s.
   const RunResult run = run_of(
