@@ -62,7 +62,7 @@ def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = No
     on_demand: copies leave once the routing is known, and the layer waits for them; False: ahead, by `predicted`, into a
     buffer for extra_experts experts on each GPU, which takes KV room. run: accuracy and distortion of the prediction,
     planning_time (host time a layer, "50us") and copy_efficiency, as keys of a policy in the scenario.
-    It is called once for each layer of each step: tests/bench/python_policy.py measures what a call costs.
+    It is called once for each layer of each step: tests/bench/python_module.py measures what a call costs.
     """
     if function is None:
         return lambda given: step_policy(given, name=name, extra_experts=extra_experts, on_demand=on_demand, **run)

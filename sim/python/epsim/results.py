@@ -111,14 +111,15 @@ def _pandas():
 def _bars(rows: list[tuple[str, float]], unit: str) -> str:
     """A small chart: one bar a row."""
     most = max((value for _, value in rows), default=0) or 1
+    left = max([150] + [7 * len(label) for label, _ in rows])
     lines = []
     for i, (label, value) in enumerate(rows):
-        y = 18 * i
+        y, width = 18 * i, 260 * value / most
         lines.append(f'<text x="0" y="{y + 12}">{html.escape(label)}</text>'
-                     f'<rect x="150" y="{y + 2}" width="{260 * value / most:.1f}" height="12" fill="#4878a8"/>'
-                     f'<text x="{156 + 260 * value / most:.1f}" y="{y + 12}">{value:.4g} {html.escape(unit)}</text>')
-    return (f'<svg width="540" height="{18 * len(rows) + 4}" font-size="11" font-family="sans-serif">'
-            f'{"".join(lines)}</svg>')
+                     f'<rect x="{left}" y="{y + 2}" width="{width:.1f}" height="12" fill="#4878a8"/>'
+                     f'<text x="{left + 6 + width:.1f}" y="{y + 12}">{value:.4g} {html.escape(unit)}</text>')
+    return (f'<svg width="{left + 340 + 7 * len(unit)}" height="{18 * len(rows) + 4}" font-size="11" '
+            f'font-family="sans-serif">{"".join(lines)}</svg>')
 
 
 def _table(heads: list[str], rows: list[list[Any]]) -> str:
@@ -344,7 +345,7 @@ class Goodput(_Result):
     def _chart(self) -> str:
         rows = self.to_dict()["policies"]
         figure = next((name for name in ("slo_requests_per_s", "knee_requests_per_s") if name in rows[0]), None)
-        return _bars([(row["policy"], row[figure]["mean"]) for row in rows], figure) if figure else ""
+        return _bars([(row["policy"], row[figure]["mean"]) for row in rows], "requests/s") if figure else ""
 
 
 class _FolderResult(_Result):
