@@ -253,8 +253,10 @@ void OutputFolder::commit() {
     }
   }
   if (failed) {
-    throw RunFailed(
-        fmt::format("{}: the finished output cannot be moved there: {}.", target_.string(), failed.message()));
+    throw RunFailed(fmt::format("{}: the output cannot be moved there: {}{}.", target_.string(), failed.message(),
+                                failed == std::errc::device_or_resource_busy
+                                    ? "; a file system is mounted on this folder: name one below it"
+                                    : ""));
   }
   committed_ = true;
   unlock();

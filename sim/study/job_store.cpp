@@ -87,6 +87,13 @@ constexpr std::chrono::seconds kBeginWait{5};  // for another process that begin
 constexpr std::chrono::milliseconds kBeginStep{10};
 constexpr std::chrono::seconds kMergeWait{5};  // for other processes that are about to finish
 
+// The manifest with the kind of study: several kinds have one file name.
+std::string of_kind(const StoreKind& kind, const std::string& manifest) {
+  Json out = Json::parse(manifest);
+  out["study"] = kind.what;
+  return out.dump(2) + "\n";
+}
+
 std::string name_of(const WorkerName& worker) {
   return worker.host.empty() ? "a process that has just begun" : fmt::format("{}, process {}", worker.host, worker.pid);
 }
@@ -100,7 +107,7 @@ JobStore::JobStore(const fs::path& target, const StoreKind& kind, const std::str
   if (!first) {
     sharing_.farm->begin();
   }
-  open(manifest, overwrite && first);
+  open(of_kind(kind_, manifest), overwrite && first);
   if (first && !sharing_.drop_label.empty()) {
     drop(sharing_.drop_label);
   }
@@ -171,7 +178,7 @@ bool holds_study(const fs::path& folder, const StoreKind& kind, const std::strin
     return false;
   }
   const Json before = Json::parse(read_file((folder / kind.manifest).string()), nullptr, false);
-  return before == Json::parse(manifest);
+  return before == Json::parse(of_kind(kind, manifest));
 }
 
 void JobStore::check_manifest(const std::string& manifest) const {
@@ -184,6 +191,11 @@ void JobStore::check_manifest(const std::string& manifest) const {
                      fmt::format("this is not the description of a {}; add --overwrite to start over.", kind_.what));
   }
   const Json now = Json::parse(manifest);
+  if (before.is_object() && before.value("study", kind_.what) != kind_.what) {
+    throw InputError({file, 0, ""}, fmt::format("the folder holds a {}, and this is a {}. Name another folder, or add "
+                                                "--overwrite to replace it.",
+                                                before.value("study", ""), kind_.what));
+  }
   if (before.is_object() && before.value("program_hash", "") != now.value("program_hash", "")) {
     throw InputError(
         {file, 0, ""},

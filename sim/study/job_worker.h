@@ -57,7 +57,7 @@ class Worker {
 };
 
 // The file server's time, by a file that is created and removed in the folder; 0 where another process has merged the
-// results and removed the folder. Throws RunFailed.
+// results and removed the folder. Who may not write there, and so decides nothing, gets its own clock. Throws RunFailed.
 double server_time_s(const std::filesystem::path& folder);
 // Whether the process that writes the file lives, as of the server's time `now_s`.
 bool lives(const std::filesystem::path& file, const WorkerName& name, double now_s);

@@ -142,6 +142,10 @@ TEST_CASE("a folder goes on with the inputs it was made from alone") {
   const InputError build =
       error_of<InputError>([&] { JobStore(dir / "out", kKind, "{\"seed\": 1, \"program_hash\": \"b\"}", false); });
   test::check_contains(build.what(), {"a test study of another build of epsim (program_hash absent; this one is b)"});
+  const StoreKind another{"another study", kKind.manifest, kKind.jobs};
+  const InputError kind = error_of<InputError>([&] { JobStore(dir / "out", another, "{\"seed\": 1}", false); });
+  test::check_contains(kind.what(), {"holds a test study", "another study"});
+  CHECK_FALSE(holds_study(dir / "out", another, "{\"seed\": 1}"));
   const JobStore held(dir / "out", kKind, "{\"seed\": 1}", false);
   CHECK(held.claim("job-0"));
   const InputError busy = error_of<InputError>([&] { JobStore(dir / "out", kKind, "{\"seed\": 1}", true); });

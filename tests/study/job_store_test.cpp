@@ -6,9 +6,12 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <tbb/global_control.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <ctime>
 #include <fstream>
 #include <thread>
 
@@ -128,6 +131,18 @@ TEST_CASE("a process on another machine lives by the file server's clock alone")
       CHECK(fs::exists(dir / "out/jobs/u.1.claim"));
     }
   }
+}
+
+TEST_CASE("who may not write in a folder sees the time of its own clock") {
+  const TempDir dir;
+  fs::create_directories(dir / "jobs");
+  fs::permissions(dir / "jobs", fs::perms::owner_read | fs::perms::owner_exec);
+  const bool root = geteuid() == 0;  // root may write anywhere
+  REQUIRE((!root || (chown((dir / "jobs").c_str(), 65534, 65534) == 0 && seteuid(65534) == 0)));
+  const double seen = server_time_s(dir / "jobs");
+  REQUIRE((!root || seteuid(0) == 0));
+  fs::permissions(dir / "jobs", fs::perms::owner_all);
+  CHECK(std::abs(seen - static_cast<double>(time(nullptr))) < 10);
 }
 
 TEST_CASE("results are merged in the order of keys by the last process that finishes") {
