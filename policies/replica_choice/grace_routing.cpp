@@ -120,12 +120,15 @@ constexpr KeyTable kWeightedChoiceKeys({
      "Tokens of an expert, per source and step, that take turns (draw smooth)."},
 });
 
+// Outside the template: clang 14 takes no consteval operator in one.
+constexpr Key kPredictionKey = kWeightedChoiceKeys["prediction"], kDrawKey = kWeightedChoiceKeys["draw"],
+              kPicksKey = kWeightedChoiceKeys["tokens"];
+
 template <WeightedRule kRule>
 std::unique_ptr<ReplicaChoice> make_weighted_choice(ConfigReader& options) {
-  GraceRule how{
-      .rule = kRule, .prediction = options.read<Prediction>(kWeightedChoiceKeys["prediction"]), .smooth_picks = {}};
-  if (options.read<DrawOfCopies>(kWeightedChoiceKeys["draw"]) == DrawOfCopies::kSmooth) {
-    how.smooth_picks = options.read<int>(kWeightedChoiceKeys["tokens"]);
+  GraceRule how{.rule = kRule, .prediction = options.read<Prediction>(kPredictionKey), .smooth_picks = {}};
+  if (options.read<DrawOfCopies>(kDrawKey) == DrawOfCopies::kSmooth) {
+    how.smooth_picks = options.read<int>(kPicksKey);
   }
   return std::make_unique<GraceChoice>(how);
 }

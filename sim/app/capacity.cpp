@@ -138,11 +138,13 @@ struct Option {
 
 void add(po::options_description& to, std::initializer_list<Option> options) {
   for (const Option& option : options) {
-    po::value_semantic* value = po::value<std::string>();
+    const po::value_semantic* words = nullptr;
     if (option.repeatable) {
-      value = po::value<std::vector<std::string>>();
+      words = po::value<std::vector<std::string>>();
+    } else {
+      words = po::value<std::string>();
     }
-    to.add_options()(option.name, value, option.help);
+    to.add_options()(option.name, words, option.help);
   }
 }
 

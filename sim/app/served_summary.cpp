@@ -162,7 +162,7 @@ std::vector<std::pair<std::string, double>> shares_of(const std::vector<ServedPa
   std::vector<std::pair<std::string, double>> out;
   for (const ServedPair& pair : pairs) {
     for (const auto& [name, seconds] : pair.run->tpot_terms) {
-      auto found = std::find_if(out.begin(), out.end(), [&](const auto& s) { return s.first == name; });
+      auto found = std::find_if(out.begin(), out.end(), [&wanted = name](const auto& s) { return s.first == wanted; });
       found = found != out.end() ? found : out.insert(found, {name, 0.0});
       found->second += seconds / pair.run->median[1] / static_cast<double>(pairs.size());
     }

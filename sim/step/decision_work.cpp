@@ -25,14 +25,12 @@ void DecisionReader::place_expert(int expert, const RequestMatrix& requests, con
                                   const Residency& home, DecisionWork& out) {
   const int gpus = requests.gpus;
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
-  double asked = 0, offered = 0;  // elsewhere than at home
+  double offered = 0;  // elsewhere than at home
   const auto stays_on = [&](int g) {
     return profile_.draws_copies ? 0 : std::min(requests.at(g, expert), decision.tokens.at(g, expert));
   };
   for (int g = 0; g < gpus; ++g) {
-    const std::int64_t local = stays_on(g);
-    asked += static_cast<double>(requests.at(g, expert) - local);
-    offered += static_cast<double>(decision.tokens.at(g, expert) - local);
+    offered += static_cast<double>(decision.tokens.at(g, expert) - stays_on(g));
   }
   for (int d = 0; d < gpus; ++d) {
     const std::int64_t here = decision.tokens.at(d, expert);

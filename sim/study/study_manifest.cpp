@@ -6,8 +6,11 @@
 #include "sim/core/fingerprint.h"
 
 namespace epsim {
+namespace {
 
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 Json manifest_head(int format) {
   return {{"format", format}, {"epsim_version", EPSIM_VERSION}, {"program_hash", describe_file(program_file()).hash}};

@@ -36,10 +36,12 @@ constexpr KeyTable kRandomKeys({
     {"range_ratio", key::number(kShare), key::is(0.0), "Shortest length as a share of the longest."},
 });
 
+constexpr Key kMaxKey = kBoundKeys["max"], kMinKey = kBoundKeys["min"];  // clang 14 takes them in no template
+
 template <class Rule>
 void read_bounds(ConfigReader& in, Rule& rule) {
-  rule.max = in.read<int>(kBoundKeys["max"]);
-  rule.min = in.read<int>(kBoundKeys["min"]);
+  rule.max = in.read<int>(kMaxKey);
+  rule.min = in.read<int>(kMinKey);
   in.check(rule.min <= rule.max, "min", "this must not be above max.");
 }
 

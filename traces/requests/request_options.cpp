@@ -15,10 +15,10 @@ Ticks checked_ticks(const ConfigReader& in, const Key& key, Seconds time) {
 RequestOptions read_request_options(ConfigReader& in, Seed seed, EqualTimes equal_times) {
   RequestOptions o;
   o.seed = seed;
-  constexpr Key kStart = kRecordingKeys["slice_start"], kLength = kRecordingKeys["slice_length"];
-  o.slice_start = checked_ticks(in, kStart, in.read<Seconds>(kStart));
-  if (const auto length = in.maybe<Seconds>(kLength)) {
-    o.slice_length = checked_ticks(in, kLength, *length);
+  constexpr Key kSliceStart = kRecordingKeys["slice_start"], kSliceLength = kRecordingKeys["slice_length"];
+  o.slice_start = checked_ticks(in, kSliceStart, in.read<Seconds>(kSliceStart));
+  if (const auto length = in.maybe<Seconds>(kSliceLength)) {
+    o.slice_length = checked_ticks(in, kSliceLength, *length);
   }
   o.rate = in.maybe<RequestsPerSecond>(kRecordingKeys["rate"]);
   in.check(!(o.rate && in.has("time_scale")), "time_scale", "rate and time_scale exclude each other; state one.");
