@@ -11,6 +11,14 @@ esac
 
 ./scripts/setup.sh
 
+can_fuzz='extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }'
+if [ "$preset" = release ] && clang++ -fsanitize=fuzzer -x c++ - -o /dev/null <<<"$can_fuzz" 2>/dev/null; then
+  echo "== clang with sanitizers, fuzzing"
+  ./scripts/sanitize.sh 60
+else
+  echo "no clang++ with libFuzzer, or not the release preset (apt-get install clang): the sanitized build is skipped"
+fi
+
 options=(-DCMAKE_UNITY_BUILD=ON)  # sources in batches: a third of the time
 if command -v nvcc >/dev/null && [ "$preset" = release ]; then
   echo "nvcc found: the CUDA part is compiled and linked too"
