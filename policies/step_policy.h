@@ -26,6 +26,7 @@ struct ExecutionProfile {
   int resident_buffers = 0;                 // sets of (experts / GPUs + extra) expert weights held for double buffering
   int extra_experts = 0;                    // away from home on one GPU at most, where that is bounded ahead
   bool predicts_on_gpu = false;             // the next layer's gate runs in this layer, to predict
+  bool uses_prediction = false;             // the decision depends on what is predicted for the layer
   bool broadcasts = false;                  // copies go to all GPUs along a ring, not from the home to each
   static constexpr int kAsOwnExperts = -1;
   int slots = 0;  // for copies on every GPU, used by one layer after the other; or as many as experts at home on a GPU

@@ -370,7 +370,8 @@ class Libra final : public StepPolicy {
             .plans_before_dispatch = shards_,
             .resident_buffers = prefetches ? 2 : 0,
             .extra_experts = prefetch_.n_extra,
-            .predicts_on_gpu = prefetches};
+            .predicts_on_gpu = prefetches,
+            .uses_prediction = prefetches};
   }
 
  private:

@@ -27,7 +27,8 @@ class FunctionStep final : public StepPolicy {
     return {.plans_before_dispatch = true,
             .copies_on_demand = options_.on_demand,
             .resident_buffers = !options_.on_demand && options_.extra_experts > 0 ? 1 : 0,
-            .extra_experts = options_.on_demand ? 0 : options_.extra_experts};
+            .extra_experts = options_.on_demand ? 0 : options_.extra_experts,
+            .uses_prediction = true};
   }
 
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix& predicted,

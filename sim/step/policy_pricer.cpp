@@ -40,12 +40,12 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
 }
 
 // The same draws for every policy of a comparison: the stream knows the step and the layer alone. Nothing is known of
-// the first layer when its copies would have to start, and nothing is predicted for a policy that makes none ahead.
+// the first layer when its copies would have to start, and nothing is predicted for a policy that does not look at it.
 void PolicyPricer::decide(std::int64_t step, int l) {
   RandomStream random(seed_, "step-policy", static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(l));
   const RequestMatrix requests =
       draw_requests(model_.loads(), l, model_.costs().parallelism(), gpu_tokens_, model_.costs().model().top_k, random);
-  const RequestMatrix predicted = l == 0 || profile_.extra_experts == 0
+  const RequestMatrix predicted = l == 0 || !profile_.uses_prediction
                                       ? RequestMatrix(requests.gpus, requests.experts)
                                       : predict(requests, stale_.layer(l), options_.predictor, random);
   const Residency& home = home_[static_cast<std::size_t>(l)];
