@@ -13,9 +13,9 @@ extern const ReplicaChoiceEntry kEven, kSglangStatic, kSglangDynamic, kVllmHash,
 
 std::span<const PlacementPolicyEntry> placement_policies() {
   static const PlacementPolicyEntry all[] = {
-      kContiguous, kBase,      kEplb,         kEplbSglang,   kEplbVllm,  kCraft,  kGrace,         kGraceVanilla,
-      kGraceHg,    kGraceHgFr, kGraceHgDrWrr, kGraceHgDrTar, kStaticHot, kRandom, kSwiftBalancer, kFlashLb,
-      kEplbTopology,
+      kContiguous, kBase,         kEplb,          kEplbSglang, kEplbVllm,     kCraft,
+      kGrace,      kGraceVanilla, kGraceHg,       kGraceHgFr,  kGraceHgDrWrr, kGraceHgDrTar,
+      kStaticHot,  kRandom,       kSwiftBalancer, kFlashLb,    kEplbTopology,
   };
   return all;
 }

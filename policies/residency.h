@@ -55,7 +55,10 @@ struct Residency {
   std::vector<std::uint8_t> resident;  // [expert][GPU], 1 = held
 
   Residency(std::vector<int> homes, int gpu_count)
-      : gpus(gpu_count), gpus_per_node(gpu_count), home(std::move(homes)), resident(home.size() * static_cast<std::size_t>(gpu_count), 0) {
+      : gpus(gpu_count),
+        gpus_per_node(gpu_count),
+        home(std::move(homes)),
+        resident(home.size() * static_cast<std::size_t>(gpu_count), 0) {
     for (int e = 0; e < experts(); ++e) {
       add(e, home[static_cast<std::size_t>(e)]);
     }

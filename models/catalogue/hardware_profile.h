@@ -110,8 +110,8 @@ enum class CollectiveKind {
   kDeepEpLowLatencyCombine,
   kCustomAllReduce  // the engines' own kernel inside a node, in a CUDA graph
 };
-inline constexpr std::string_view kCollectiveNames[] = {"all_to_all",         "all_gather",       "reduce_scatter",
-                                                        "all_reduce",         "deepep_dispatch",  "deepep_combine",
+inline constexpr std::string_view kCollectiveNames[] = {"all_to_all",         "all_gather",        "reduce_scatter",
+                                                        "all_reduce",         "deepep_dispatch",   "deepep_combine",
                                                         "deepep_ll_dispatch", "deepep_ll_combine", "custom_all_reduce"};
 // Every row passes the links twice: to be added up, and handed out.
 constexpr bool is_all_reduce(CollectiveKind kind) {

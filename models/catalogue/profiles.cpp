@@ -30,7 +30,8 @@ FittedProfile fitted_profile(const std::string& name_or_path) {
   for (const auto& [path, text] : embedded::fitted_profiles()) {
     if (path == wanted) {
       static std::mutex reading;
-      static std::map<std::string, FittedProfile, std::less<>> read;  // a study reads as many scenarios as it has points
+      static std::map<std::string, FittedProfile, std::less<>>
+          read;  // a study reads as many scenarios as it has points
       const std::lock_guard lock(reading);
       auto found = read.find(wanted);
       if (found == read.end()) {

@@ -12,8 +12,8 @@ std::int64_t ExpertCapacity::rows(std::int64_t tokens, int top_k, int experts) c
 
 void pad_to_capacity(const ExpertCapacity& capacity, int top_k, const StepLoads& loads,
                      std::span<const std::int64_t> tokens, PaddedLoads& out) {
-  const auto rows = static_cast<double>(
-      capacity.rows(*std::max_element(tokens.begin(), tokens.end()), top_k, loads.experts));
+  const auto rows =
+      static_cast<double>(capacity.rows(*std::max_element(tokens.begin(), tokens.end()), top_k, loads.experts));
   out.loads.resize(loads.layers, static_cast<int>(tokens.size()), loads.experts);
   out.loads.counted = true;
   out.executed_per_layer = 0;

@@ -55,8 +55,8 @@ class StepModel final : public StepPricer {
   const MoeLayerCost& layer(int l);
   // What shared experts take after routed ones, whose prices are `experts` [GPU].
   void shared_after(const PriceRow& experts, std::vector<TickCost>& out) const;  // [DP rank]
-  const StepLoads& loads() const { return *step_loads_; }    // as begin() drew them
-  const TrafficMatrix& traffic() const { return priced_->traffic; }  // of the layer priced last
+  const StepLoads& loads() const { return *step_loads_; }                        // as begin() drew them
+  const TrafficMatrix& traffic() const { return priced_->traffic; }              // of the layer priced last
   JointPowers joint_powers(int l) const { return traffic_models_[costs_.way()].joint_powers(l); }
   const LayerCosts& costs() const { return costs_; }
   StepStats& stats() { return stats_; }

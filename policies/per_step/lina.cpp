@@ -80,7 +80,9 @@ class Lina final : public StepPolicy {
     const Residency held = lina_replicate(popularity, home, n_extra_);
     return with_copies_of(held, even_split(requests, held));
   }
-  ExecutionProfile profile() const override { return {.resident_buffers = 1, .extra_experts = n_extra_, .uses_prediction = true}; }
+  ExecutionProfile profile() const override {
+    return {.resident_buffers = 1, .extra_experts = n_extra_, .uses_prediction = true};
+  }
 
  private:
   int n_extra_;

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "policies/plan_tools.h"
 #include "policies/placement/renamed.h"
+#include "policies/plan_tools.h"
 #include "policies/registry.h"
 
 namespace epsim {

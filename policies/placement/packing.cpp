@@ -20,7 +20,8 @@ std::vector<int> order_by_load(std::span<const Real> loads, TieOrder ties) {
     std::sort(keys.begin(), keys.end(), [](PackedKey a, PackedKey b) { return a > b; });
   } else {
     // Only the load takes part in the comparison: where equal loads end up is the sort's own doing.
-    std::sort(keys.begin(), keys.end(), [](PackedKey a, PackedKey b) { return (a >> Keys::kIdBits) > (b >> Keys::kIdBits); });
+    std::sort(keys.begin(), keys.end(),
+              [](PackedKey a, PackedKey b) { return (a >> Keys::kIdBits) > (b >> Keys::kIdBits); });
   }
   std::vector<int> order(loads.size());
   std::transform(keys.begin(), keys.end(), order.begin(),

@@ -73,8 +73,8 @@ std::unique_ptr<RebalanceRule> make_gain(ConfigReader& options) {
 
 constexpr RebalanceRuleEntry kRebalanceRules[] = {
     {"never", "The first plan stays for the whole run.", "everything", {}, make_never},
-    {"every", "A new plan every n steps (vLLM's step_interval).", "whether a new plan is needed, or pays",
-     kEveryKeys, make_every},
+    {"every", "A new plan every n steps (vLLM's step_interval).", "whether a new plan is needed, or pays", kEveryKeys,
+     make_every},
     {"threshold", "A new plan when balancedness over the last n steps is below a bound (SGLang).",
      "whether a new plan pays", kThresholdKeys, make_threshold},
     {"gain",

@@ -1,9 +1,10 @@
 // `epsim balance`: how well plans balance, without serving a request.
+#include "sim/verbs/balance.h"
+
 #include <iostream>
 
 #include "sim/app/command_line.h"
 #include "sim/scenario/read_scenario.h"
-#include "sim/verbs/balance.h"
 
 namespace epsim::app {
 

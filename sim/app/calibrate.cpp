@@ -68,13 +68,13 @@ int import_words(const std::vector<std::string>& words) {
   add_file_output(options, "the file of points to write");
   options.add_options()("machine", po::value<std::string>(), "whose measurements to read")(
       "from", po::value<std::string>(), "the collection's folder");
-  const auto values =
-      parse_words(words,
-                  "epsim calibrate import COLLECTION --machine NAME --from FOLDER -o POINTS.h5\n\n"
-                  "Reads public measurements: aiconfigurator (a100; h100, h200 and b200 with -sglang, -trtllm or -vllm behind\n"
-                  "it), infersim (h20, h800), cited (b200-flashinfer; calibration/cited).\n"
-                  "Which tables and rows become which points: calibration/FORMAT.md.\n",
-                  options, {"collection"});
+  const auto values = parse_words(
+      words,
+      "epsim calibrate import COLLECTION --machine NAME --from FOLDER -o POINTS.h5\n\n"
+      "Reads public measurements: aiconfigurator (a100; h100, h200 and b200 with -sglang, -trtllm or -vllm behind\n"
+      "it), infersim (h20, h800), cited (b200-flashinfer; calibration/cited).\n"
+      "Which tables and rows become which points: calibration/FORMAT.md.\n",
+      options, {"collection"});
   if (!values) {
     return 0;
   }
@@ -152,12 +152,12 @@ std::string profile_or_links_text(const std::string& name) {
 }
 
 int show_words(const std::vector<std::string>& words) {
-  const auto values =
-      parse_words(words,
-                  "epsim calibrate show PROFILE | FIT.yaml | LINKS.yaml | POINTS.h5\n\n"
-                  "A profile of the catalogue by its machine (a100; h200 shows one for each engine, h200-sglang one of them), a fit of\n"
-                  "your own, its links, or raw points.\n",
-                  po::options_description("options"), {"what"});
+  const auto values = parse_words(words,
+                                  "epsim calibrate show PROFILE | FIT.yaml | LINKS.yaml | POINTS.h5\n\n"
+                                  "A profile of the catalogue by its machine (a100; h200 shows one for each engine, "
+                                  "h200-sglang one of them), a fit of\n"
+                                  "your own, its links, or raw points.\n",
+                                  po::options_description("options"), {"what"});
   if (!values) {
     return 0;
   }

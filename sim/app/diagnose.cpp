@@ -23,8 +23,14 @@ DiagnosisRequest request_of(const po::variables_map& values) {
   const auto text = [&](const char* name) {
     return values.count(name) > 0 ? values[name].as<std::string>() : std::string();
   };
-  DiagnosisRequest out{argument(values, "counts", "the recording to plan from"), text("later"), text("format"),
-                       text("scenario"), text("model"), text("node"), {}, assignments_of(values),
+  DiagnosisRequest out{argument(values, "counts", "the recording to plan from"),
+                       text("later"),
+                       text("format"),
+                       text("scenario"),
+                       text("model"),
+                       text("node"),
+                       {},
+                       assignments_of(values),
                        values["seeds"].as<int>()};
   if (values.count("nodes") > 0) {
     out.nodes = values["nodes"].as<int>();
@@ -72,7 +78,7 @@ int diagnose_verb(const std::vector<std::string>& words) {
       "model", po::value<std::string>(),
       "without a scenario: epsim list models, or a Hugging Face config.json; default: "
       "detected from the shape of the counts")("node", po::value<std::string>()->default_value("DGX-H200"),
-                                         "without a scenario: epsim list hardware")(
+                                               "without a scenario: epsim list hardware")(
       "nodes", po::value<int>(), "without a scenario: number of nodes")(
       "format", po::value<std::string>()->default_value("auto"),
       "of the recordings: auto, or one that `epsim trace import --help` lists")(

@@ -50,8 +50,8 @@ int reproduce(const po::variables_map& values) {
   const fs::path target = named_folder(values).value_or(fs::path("out") / paper.name);
   const bool quiet = values["quiet"].as<bool>() || shared.quiet();
   return shared.run(target, [&] {
-    const Reproduction done = reproduce(
-        paper, request, target, {&interrupted(), quiet ? OnSetup() : OnSetup(print_setup), shared.sharing()});
+    const Reproduction done =
+        reproduce(paper, request, target, {&interrupted(), quiet ? OnSetup() : OnSetup(print_setup), shared.sharing()});
     std::cout << reproduction_text(done)
               << fmt::format("\nresults: {}\nreport:  {} (open it in a browser; it needs no network)\n",
                              target.string(), (target / "report.html").string());

@@ -156,8 +156,8 @@ std::optional<std::vector<std::optional<ServedRun>>> run_served(const ServedRequ
     }
   }
   const JobStore store(folder, kServedStore, served_manifest(request), control.overwrite);
-  JobRunner<ServedRun> runner(keys, {&store, stored_run,
-                                     [](const std::string& text) { return read_stored(text, kServedFormat, run_in); }});
+  JobRunner<ServedRun> runner(
+      keys, {&store, stored_run, [](const std::string& text) { return read_stored(text, kServedFormat, run_in); }});
   const std::vector<std::size_t> left = runner.left();
   if (control.on_start) {
     control.on_start(left.size(), keys.size() - left.size());

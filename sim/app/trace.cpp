@@ -42,7 +42,8 @@ void add_import_options(po::options_description& options) {
       "top-k", po::value<int>()->default_value(0), "experts per token")("layers", po::value<int>()->default_value(0),
                                                                         "recorded layers, for formats without a shape")(
       "layer-numbers", po::value<std::string>(), "model layer of each recorded one, separated by commas")(
-      "sequences", po::value<std::string>()->default_value(""), "table of sequences that goes with binary tokens or a NumPy array")(
+      "sequences", po::value<std::string>()->default_value(""),
+      "table of sequences that goes with binary tokens or a NumPy array")(
       "source", po::value<std::string>()->default_value(""), "where the data come from")(
       "licence", po::value<std::string>()->default_value(""), "under which terms");
 }

@@ -77,7 +77,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "epsim validate --accuracy[=FOLDER]\n"
       "epsim validate [SCENARIO.yaml] --served TABLE [-o FOLDER]\n\n"
       "Reads the scenario and everything it names, plans every policy and checks that the plans fit into memory. Runs\n"
-      "nothing and writes nothing. With --accuracy: predicts public measurements; exit code 1 when a row is outside its\n"
+      "nothing and writes nothing. With --accuracy: predicts public measurements; exit code 1 when a row is outside "
+      "its\n"
       "band. With --served: runs a scenario for each row of a table of served points, and compares predicted with\n"
       "measured figures. Finished runs are kept: after a kill, rerun the same command to continue.\n",
       options, {"scenario"});

@@ -1,8 +1,8 @@
 // How requests come to a deployment: from the trace or from clients of a closed loop, past what each takes outside the
 // scheduler, to an instance.
-#include "sim/cluster/deployment.h"
-
 #include <iterator>
+
+#include "sim/cluster/deployment.h"
 
 namespace epsim {
 

@@ -97,9 +97,10 @@ void check_pool(const Scenario& s, const InstancePool& pool, const PolicyChoice&
                                  policy.label));
   }
   if (policy.per_step != nullptr && pool.dispatch.capacity.factor > 0) {
-    throw InputError({"", 0, "dispatch.capacity_factor"},
-                     fmt::format("policy '{}' acts in every step by what tokens chose; run it without buffers of one size.",
-                                 policy.label));
+    throw InputError(
+        {"", 0, "dispatch.capacity_factor"},
+        fmt::format("policy '{}' acts in every step by what tokens chose; run it without buffers of one size.",
+                    policy.label));
   }
   check_per_step(s, policy);
   check_fair_share(s, pool, policy);

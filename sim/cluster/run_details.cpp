@@ -110,8 +110,8 @@ std::vector<double> side_by_side(const std::vector<double>& all, std::ptrdiff_t 
 void append_totals(StepTotals& all, const StepTotals& one, std::size_t instance) {
   all.gpu_load = side_by_side(all.gpu_load, all.gpus, one.gpu_load, one.gpus);
   all.gpu_busy_s = side_by_side(all.gpu_busy_s, all.gpus, one.gpu_busy_s, one.gpus);
-  for (std::vector<double> GpuRows::* rows : {&GpuRows::sent_inside, &GpuRows::received_inside, &GpuRows::sent_outside,
-                                              &GpuRows::received_outside}) {
+  for (std::vector<double> GpuRows::*rows :
+       {&GpuRows::sent_inside, &GpuRows::received_inside, &GpuRows::sent_outside, &GpuRows::received_outside}) {
     all.gpu_rows.*rows = side_by_side(all.gpu_rows.*rows, all.gpus, one.gpu_rows.*rows, one.gpus);
   }
   all.steps += one.steps;

@@ -6,9 +6,9 @@
 #include <set>
 #include <sstream>
 
+#include "sim/core/config_size.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
-#include "sim/core/config_size.h"
 
 namespace epsim {
 namespace {
@@ -193,8 +193,7 @@ void ConfigDocument::set(const std::string& assignment, const std::string& optio
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
     YAML::Node next = node[parts[i]];
     if (next.IsDefined() && !next.IsMap() && !next.IsNull()) {
-      const std::string where =
-          next.Mark().is_null() ? own.file : fmt::format("{}:{}", own.file, next.Mark().line + 1);
+      const std::string where = next.Mark().is_null() ? own.file : fmt::format("{}:{}", own.file, next.Mark().line + 1);
       throw InputError({place, 0, path},
                        fmt::format("'{}' is a value in {}, so it has no key below it.", parts[i], where));
     }

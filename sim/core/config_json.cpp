@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "sim/core/error.h"
 #include "sim/core/config_size.h"
+#include "sim/core/error.h"
 
 namespace epsim {
 namespace {

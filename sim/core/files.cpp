@@ -127,7 +127,8 @@ std::string host_name() {
 
 void write_file_atomically(const fs::path& file, const std::string& content) {
   fs::path temporary = file;
-  temporary += fmt::format(".tmp{}-{}", getpid(), host_name());  // of this process alone, in a folder of several machines
+  temporary +=
+      fmt::format(".tmp{}-{}", getpid(), host_name());  // of this process alone, in a folder of several machines
   std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
   out << content;
   out.close();

@@ -5,7 +5,7 @@
 namespace epsim {
 
 std::span<const Limit> limits::all() {
-  static constexpr Limit kAll[] = {kDocumentBytes, kResultBytes, kYamlValues, kDepth, kTextLines,
+  static constexpr Limit kAll[] = {kDocumentBytes, kResultBytes, kYamlValues,  kDepth, kTextLines,
                                    kGpus,          kRowValues,   kTraceValues, kSlots};
   return kAll;
 }

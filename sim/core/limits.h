@@ -25,9 +25,10 @@ inline constexpr Limit kDepth{"levels of nesting in a document", 100};
 inline constexpr Limit kTextLines{"lines in a text file", INT32_MAX};
 inline constexpr Limit kGpus{"GPUs in a deployment", 65536};
 inline constexpr Limit kRowValues{"counts in one row of loads (layers x sources x experts)", 16 * kMebi};
-inline constexpr Limit kTraceValues{"values in a generated trace (rows x layers x sources x experts, or tokens x layers "
-                                    "x top-k)",
-                                    std::int64_t{1} << 36};
+inline constexpr Limit kTraceValues{
+    "values in a generated trace (rows x layers x sources x experts, or tokens x layers "
+    "x top-k)",
+    std::int64_t{1} << 36};
 inline constexpr Limit kSlots{"slots in a plan (layers x physical experts)", 16 * kMebi};
 
 // All of them, as docs/limits.md lists them.

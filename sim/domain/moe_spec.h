@@ -80,7 +80,9 @@ struct MoeSpec {
   // Where a checkpoint mixes types, those of attention's output projection and of FFNs (routed and shared experts, dense
   // layers); 0 = as the rest.
   double bytes_per_output_weight = 0, bytes_per_ffn_weight = 0;
-  double output_weight_bytes() const { return bytes_per_output_weight > 0 ? bytes_per_output_weight : bytes_per_weight; }
+  double output_weight_bytes() const {
+    return bytes_per_output_weight > 0 ? bytes_per_output_weight : bytes_per_weight;
+  }
   double ffn_weight_bytes() const { return bytes_per_ffn_weight > 0 ? bytes_per_ffn_weight : bytes_per_weight; }
   double bytes_per_kv = 2;  // bf16
   AttentionSpec attention;

@@ -123,7 +123,7 @@ struct StepTotals {
   std::vector<double> gpu_load;    // [layer][GPU] routed assignments executed
   std::vector<double> gpu_busy_s;  // [layer][GPU] seconds of expert work
   GpuRows gpu_rows;
-  LayerSeries balancedness;        // by layer and step
+  LayerSeries balancedness;  // by layer and step
   std::vector<LinkTotals> links;
   // [layer][dispatch, combine][link] seconds of the layer's exchanges that this link set the time of.
   std::vector<double> bottleneck_s;

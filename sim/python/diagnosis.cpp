@@ -1,7 +1,8 @@
 // Should EPLB be on? Of recorded counts.
+#include "sim/study/diagnosis.h"
+
 #include "sim/python/bindings.h"
 #include "sim/report/diagnosis_report.h"
-#include "sim/study/diagnosis.h"
 #include "sim/study/job_runner.h"
 #include "sim/verbs/diagnosis_question.h"
 

@@ -228,7 +228,9 @@ void bind_goodput_study(py::module_& m) {
       .def_property_readonly("seeds", [](const SearchedGoodput& g) { return g.study.seeds; })
       .def("labels", [](const SearchedGoodput& g) { return g.study.policies; })
       .def("tables",
-           [](const SearchedGoodput& g) { return columns_of({goodput_table(g.study), curve_table(g.study)}); })
+           [](const SearchedGoodput& g) {
+             return columns_of({goodput_table(g.study), curve_table(g.study)});
+           })
       .def("text", [](const SearchedGoodput& g) { return goodput_tables(g.study); })
       .def("json", [](const SearchedGoodput& g) { return goodput_json(g.study, g.info); })
       .def("save",

@@ -143,14 +143,16 @@ Compared compare_policies(const Document& document, const py::list& policies, in
 
 SearchedGoodput search(const Document& document, const py::list& policies, const std::string& slo,
                        const std::vector<double>& rates, double tolerance, int seeds, bool only_listed,
-                       const std::string& folder, bool overwrite, int threads, bool strict, const py::object& progress) {
+                       const std::string& folder, bool overwrite, int threads, bool strict,
+                       const py::object& progress) {
   const std::vector<PolicyGiven> given = compared(document, policies, only_listed);
   const bool any_python =
       std::any_of(given.begin(), given.end(), [](const auto& policy) { return policy.is_python(); });
   if (!folder.empty() && (any_python || document.has_own_loads())) {
-    throw InputError({"", 0, "folder"},
-                     "searches of a Python function (a policy, or with_loads()) cannot be recognised later, so none are "
-                     "kept: leave `folder` out, and save() the result.");
+    throw InputError(
+        {"", 0, "folder"},
+        "searches of a Python function (a policy, or with_loads()) cannot be recognised later, so none are "
+        "kept: leave `folder` out, and save() the result.");
   }
   const std::vector<Scenario> by_seed = scenarios(document, given, seeds);
   SearchedGoodput out;
@@ -175,9 +177,9 @@ SearchedGoodput search(const Document& document, const py::list& policies, const
       store.emplace(folder, kGoodputStore, goodput_manifest(by_seed, out.study.options, document.assignments()),
                     overwrite);
     }
-    out.study.searches = search_all(targets_of(by_seed, control, any_python ? nullptr : &plans), out.study.options,
-                                    [&](const SearchTarget&, const LoadPoint&) { ++follow.tally.done; },
-                                    store ? &*store : nullptr);
+    out.study.searches = search_all(
+        targets_of(by_seed, control, any_python ? nullptr : &plans), out.study.options,
+        [&](const SearchTarget&, const LoadPoint&) { ++follow.tally.done; }, store ? &*store : nullptr);
     if (store) {
       store->finish();
       write_goodput(store->path(), out.study, out.info);

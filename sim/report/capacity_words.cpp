@@ -213,7 +213,8 @@ std::string growth_words(const CapacityPlan& plan, const CapacityOption& option)
   for (const CapacityWhatIf& asked : option.what_ifs) {
     const std::string verdict = verdict_of(plan, asked.answer);
     if (asked.growth > 0 && verdict != "holds") {
-      const std::string may = held > 0 ? fmt::format("Demand may grow by {:.0f} %; at", 100 * held) : "If demand grows by";
+      const std::string may =
+          held > 0 ? fmt::format("Demand may grow by {:.0f} %; at", 100 * held) : "If demand grows by";
       return fmt::format("{} {:.0f} % {}.", may, 100 * asked.growth,
                          verdict == "overloaded" ? "instances are overloaded" : verdict);
     }
@@ -288,7 +289,8 @@ std::string infeasible_words(const CapacityPlan& plan) {
     const std::string budget = plan.most_usd_per_hour > 0 ? rounded(plan.most_usd_per_hour) + " usd/h" : "",
                       power = plan.most_watts > 0 ? rounded(plan.most_watts / 1e3) + " kW" : "";
     return fmt::format(
-        "Infeasible: the cheapest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} and draws {}; the "
+        "Infeasible: the cheapest deployment that holds the SLO at {:.4g} requests/s, {} x {}, costs {} and draws {}; "
+        "the "
         "limit is {}.\n",
         plan.rate, cost.nodes, plan.study.options[plan.order.front()].node(),
         cost.price ? rounded(cost.usd_per_hour) + " usd/h" : "an unknown sum",

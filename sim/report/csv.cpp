@@ -149,8 +149,8 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
                                  {"total_us", "straggler_us", "balancedness_mean", "balancedness_min",
                                   "imbalance_of_totals", "busiest_gpu", "assignments_per_step", "gpu_sent_balance",
                                   "gpu_received_balance", "nic_sent_balance", "nic_received_balance",
-                                  "planned_balancedness", "extra_copies", "dispatch_bottleneck", "dispatch_bottleneck_share",
-                                  "combine_bottleneck", "combine_bottleneck_share"}));
+                                  "planned_balancedness", "extra_copies", "dispatch_bottleneck",
+                                  "dispatch_bottleneck_share", "combine_bottleneck", "combine_bottleneck_share"}));
   for (std::size_t l = 0; l < totals.layers.size(); ++l) {
     const auto steps = static_cast<double>(totals.steps);
     add_layer(csv, totals.layers[l], steps);

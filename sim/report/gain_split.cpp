@@ -93,7 +93,8 @@ std::string placement_sentence(std::span<const RatesOf> runs, bool intervals) {
   const auto text = [&](const RatesOf& on, const RatesOf& off) {
     const Estimate share = part_of("", on, off, *in_order).share;
     return signed_percent(share.mean) +
-           (intervals && std::isfinite(share.half_width) ? fmt::format(" +- {}", percent(share.half_width)) : "") + " %";
+           (intervals && std::isfinite(share.half_width) ? fmt::format(" +- {}", percent(share.half_width)) : "") +
+           " %";
   };
   std::string out =
       fmt::format("Requests/s against load balancing off: placement alone {}", text(*placement, *in_order));

@@ -25,11 +25,11 @@ constexpr int kKnownFormat = 1;  // goodput.json is read in kGoodputFormat too
 constexpr std::string_view kPlanFormat = "epsim-plan-v1";
 
 // A folder with one of these is an output.
-constexpr std::string_view kDocuments[] = {"capacity.json", "claims.json", "comparison.json", "goodput.json",
-                                           "served.json", "summary.json",    "sweep.json"};
-constexpr std::string_view kTables[] = {"curve.csv",       "goodput.csv",     "gpus.csv",       "intervals.csv",
-                                        "layer_gpu.csv",   "layer_steps.csv", "layers.csv",     "links.csv",
-                                        "memory.csv",      "resolved.yaml",   "results.csv",    "setups.csv",
+constexpr std::string_view kDocuments[] = {"capacity.json", "claims.json",  "comparison.json", "goodput.json",
+                                           "served.json",   "summary.json", "sweep.json"};
+constexpr std::string_view kTables[] = {"curve.csv",       "goodput.csv",     "gpus.csv",      "intervals.csv",
+                                        "layer_gpu.csv",   "layer_steps.csv", "layers.csv",    "links.csv",
+                                        "memory.csv",      "resolved.yaml",   "results.csv",   "setups.csv",
                                         "sensitivity.csv", "series.csv",      "step_kinds.csv"};
 
 template <class Names>
@@ -212,10 +212,11 @@ ReportInput read_report_input(const fs::path& place) {
                      "this reproduction is not finished; rerun the command that began it to continue.");
   }
   if (!collector.found()) {
-    throw InputError({place.string(), 0, ""},
-                     one_file ? "this is not a plan of `epsim plan`; name its file, or the folder of another verb."
-                              : "there is nothing to report on: no capacity.json, claims.json, comparison.json, goodput.json, "
-                                "served.json, summary.json, sweep.json and no plan is in this folder.");
+    throw InputError(
+        {place.string(), 0, ""},
+        one_file ? "this is not a plan of `epsim plan`; name its file, or the folder of another verb."
+                 : "there is nothing to report on: no capacity.json, claims.json, comparison.json, goodput.json, "
+                   "served.json, summary.json, sweep.json and no plan is in this folder.");
   }
   ReportInput out = collector.take();
   out.title = clean.filename().string();

@@ -32,8 +32,8 @@ using Json = nlohmann::ordered_json;
 
 // The program's parts, in the order in which they build on each other.
 constexpr std::array<std::string_view, 15> kScripts = {
-    "base.js", "tables.js",  "paper.js", "charts.js", "heatmap.js", "head.js", "series.js",
-    "runs.js", "goodput.js", "sweep.js", "capacity.js", "served.js", "claims.js",  "plan.js", "main.js"};
+    "base.js",    "tables.js", "paper.js",    "charts.js", "heatmap.js", "head.js", "series.js", "runs.js",
+    "goodput.js", "sweep.js",  "capacity.js", "served.js", "claims.js",  "plan.js", "main.js"};
 
 std::string_view embedded_file(std::string_view name) {
   for (const auto& [path, content] : embedded::report_page()) {

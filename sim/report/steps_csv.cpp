@@ -8,10 +8,10 @@
 namespace epsim {
 
 StepsCsv::StepsCsv(std::ostream& out)
-    : csv_(out, part_columns({"instance", "step", "start_s", "step_kind", "prompt_tokens", "decode_tokens", "sequences"},
-                             "us",
-                             {"total_us", "straggler_us", "slowest_gpu", "slowest_gpu_compute_us", "slowest_link",
-                              "slowest_link_us"})) {}
+    : csv_(out, part_columns(
+                    {"instance", "step", "start_s", "step_kind", "prompt_tokens", "decode_tokens", "sequences"}, "us",
+                    {"total_us", "straggler_us", "slowest_gpu", "slowest_gpu_compute_us", "slowest_link",
+                     "slowest_link_us"})) {}
 
 void StepsCsv::begin_step(const StepStart& s) {
   std::int64_t prompt_tokens = 0, decode_tokens = 0, sequences = 0;

@@ -43,7 +43,8 @@ std::string requests_line(const RunSummary& run) {
     text += fmt::format("; {} of warm-up left out", f("warmup_requests"));
   }
   if (run.number("failed_requests") + run.number("retried_requests") > 0) {
-    text += fmt::format("; {} restarted after hardware failures, {} failed", f("retried_requests"), f("failed_requests"));
+    text +=
+        fmt::format("; {} restarted after hardware failures, {} failed", f("retried_requests"), f("failed_requests"));
   }
   if (run.flag("interrupted")) {
     text += fmt::format("; interrupted with {} running and {} waiting: only complete steps count",

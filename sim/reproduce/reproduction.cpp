@@ -258,8 +258,9 @@ fs::path claims_file(const std::string& paper) {
 Reproduction reproduce(const PaperStudy& paper, const ReproductionRequest& request, const fs::path& folder,
                        const ReproductionControl& control) {
   if (!control.sharing.shard.whole() && request.sensitivity) {
-    throw InputError({"", 0, "shard"}, "--sensitivity is not split into parts: start the command several times with the "
-                                       "same -o instead, and the processes share the work.");
+    throw InputError({"", 0, "shard"},
+                     "--sensitivity is not split into parts: start the command several times with the "
+                     "same -o instead, and the processes share the work.");
   }
   const bool quick = request.quick;
   const PaperScope scope{quick ? std::optional(paper.quick_setups) : std::nullopt};

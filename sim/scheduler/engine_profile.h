@@ -102,8 +102,8 @@ struct EngineProfile {
   // Of the host, for one kernel of a step that no CUDA graph replays. Eager decode steps of Llama-3-8B at batch 1 take 8.23 ms
   // (FlashInfer) and 9.28 ms (Triton) with 32 layers of 12 kernels (models/step/eager_work.h): 21.4 and 24.2 us. SGLang
   // and vLLM agree within 1.3 % in DeepSpeed's pull request 8352.
-  EngineDefault<Seconds> launch_time = {
-      Seconds(23e-6), "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
+  EngineDefault<Seconds> launch_time = {Seconds(23e-6),
+                                        "SGLang without CUDA graphs, Llama-3-8B at batch 1 (sglang pull request 1401)"};
   // Replayed steps of decodes of up to so many tokens run shared experts on a stream of their own, beside gate and routed
   // experts (DeepEP's: 0).
   EngineDefault<std::int64_t> shared_stream_tokens = {0, "one stream for all experts"};
@@ -113,8 +113,8 @@ struct EngineProfile {
   EngineDefault<Seconds> token_time = {Seconds(0), "no public figure of this version"};
   // Time of the hosts for each layer whose experts move while steps wait: buffers, messages, waiting for each other.
   EngineDefault<Seconds> rebalanced_layer = {Seconds(0), "no public figure"};
-  std::string_view aligned_prompts = {};      // the knob's value that holds prompts until DP ranks have them together
-  std::string_view alignment_since = {};      // when engines got that knob, where this version lacks it
+  std::string_view aligned_prompts = {};  // the knob's value that holds prompts until DP ranks have them together
+  std::string_view alignment_since = {};  // when engines got that knob, where this version lacks it
   Router router = Router::kRoundRobin;
 };
 

@@ -106,10 +106,10 @@ void read_common(ConfigReader& in, const EngineProfile& profile, const EngineSit
   out.launch_time = or_engine(in, kKeys["launch_time"], profile.launch_time);
   out.request_time = or_engine(in, kKeys["request_time"], profile.request_time);
   out.token_time = or_engine(in, kKeys["token_time"], profile.token_time);
-  out.shared_stream_tokens = or_engine(
-      in, kKeys["shared_stream_tokens"],
-      site.deep_ep ? EngineDefault<std::int64_t>{0, "DeepEP's layers have one stream for all experts"}
-                   : profile.shared_stream_tokens);
+  out.shared_stream_tokens =
+      or_engine(in, kKeys["shared_stream_tokens"],
+                site.deep_ep ? EngineDefault<std::int64_t>{0, "DeepEP's layers have one stream for all experts"}
+                             : profile.shared_stream_tokens);
   out.gaps.graph = in.read<Seconds>(kKeys["graph_gap"]);
   out.gaps.eager = in.read<Seconds>(kKeys["eager_gap"]);
   out.gaps.scheduler = in.read<Seconds>(kKeys["scheduler_gap"]);

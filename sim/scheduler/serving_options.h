@@ -113,8 +113,8 @@ struct ServingOptions {
   int receive_interval = 1;
   // Of each request, outside the scheduler before its first token is out: HTTP, detokenizer; for each of its prompt's tokens.
   Seconds request_time{}, token_time{};
-  Seconds step_gap{};     // added to every step, as declared by the scenario
-  GapOptions gaps;        // added to some
+  Seconds step_gap{};  // added to every step, as declared by the scenario
+  GapOptions gaps;     // added to some
   // Replayed steps of decodes of up to so many tokens, of all DP ranks, run shared experts beside gate and routed experts.
   std::int64_t shared_stream_tokens = 0;
   Seconds launch_time{};  // of the host, for one kernel of a step that no CUDA graph replays

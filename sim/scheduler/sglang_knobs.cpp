@@ -51,7 +51,8 @@ constexpr KeyTable kSglangKeys({
     {"prefill_delayer_token_usage_low_watermark", key::number(kPositiveShare), key::by("no watermark"),
      "Nothing is held while a rank with a waiting prompt uses less than this share of its KV tokens."},
     {"scheduler_recv_interval", key::whole(Bound::kPositive), key::is(1),
-     "Steps of decodes alone until new requests are looked for; they are after each step with a prompt, and when idle."},
+     "Steps of decodes alone until new requests are looked for; they are after each step with a prompt, and when "
+     "idle."},
     {"attention_backend", key::one_of([] {
        return std::vector<std::string>{"fa3", "flashinfer", "triton", "trtllm_mla"};
      }),

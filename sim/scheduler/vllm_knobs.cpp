@@ -17,7 +17,8 @@ constexpr KeyTable kVllmKeys({
     {"long_prefill_token_threshold", key::whole(), key::is(kVllm.long_prefill_token_threshold),
      "Longest chunk of one prompt; 0: no limit."},
     {"prefill_schedule_interval", key::whole(Bound::kPositive), key::is(1),
-     "Ranks with decodes start and continue prompts only in every n-th step, the same for all ranks; 1: in every step."},
+     "Ranks with decodes start and continue prompts only in every n-th step, the same for all ranks; 1: in every "
+     "step."},
     {"enable_prefix_caching", key::flag(), key::is(true), "Prefix cache."},
     {"enforce_eager", key::flag(), key::by("the engine's, by transport"), "No CUDA graphs."},
     {"cuda_graph_sizes", key::wholes(Bound::kPositive),

@@ -32,7 +32,7 @@ class EventPricer final : public StepPricer {
   StepRecorder* recorder_ = nullptr;
   // Scratch of one step.
   std::vector<RankBatch> half_;
-  std::vector<RankCost> full_;  // of the undivided batch: the head
+  std::vector<RankCost> full_;    // of the undivided batch: the head
   std::vector<TickCost> shared_;  // [DP rank]
   PairwiseExchange ports_;
 };

@@ -27,10 +27,10 @@ constexpr std::size_t kAloneRequests = 3;
 constexpr std::size_t kAloneOf = 1000;  // requests of which the shortest is taken
 constexpr double kAloneGap = 10'000;    // seconds between them
 constexpr std::int32_t kCutOutput = 2;
-constexpr double kShareFillings = 0.5;     // of GoodputOptions::min_requests_ratio, for an instance at its share
-constexpr std::size_t kShareRequests = 2;  // times the first ones, for an instance at its share
+constexpr double kShareFillings = 0.5;      // of GoodputOptions::min_requests_ratio, for an instance at its share
+constexpr std::size_t kShareRequests = 2;   // times the first ones, for an instance at its share
 constexpr std::size_t kPromptRequests = 4;  // likewise: near its knee a queue of prompts takes long to show
-constexpr double kLessMissing = 2.0 / 3;   // completions that a longer run lacks, if a shorter one lacked them by chance
+constexpr double kLessMissing = 2.0 / 3;  // completions that a longer run lacks, if a shorter one lacked them by chance
 
 constexpr std::int64_t kHeldSteps = 16;  // that share a draw of routing in runs that compare designs
 

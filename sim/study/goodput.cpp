@@ -428,8 +428,10 @@ void validate(const GoodputOptions& o) {
     require(std::isfinite(k) && k > 1, "sensitivity", "every k must exceed 1.");
   }
   require(std::is_sorted(o.sensitivity.begin(), o.sensitivity.end()), "sensitivity", "the k must ascend.");
-  require(o.tolerance > 0 && o.tolerance < 1, "tolerance", "the relative tolerance must be between 0 and 1, as in 0.02.");
-  require(o.min_completed > 0 && o.min_completed <= 1, "min-completed", "the share must be between 0 and 1, as in 0.95.");
+  require(o.tolerance > 0 && o.tolerance < 1, "tolerance",
+          "the relative tolerance must be between 0 and 1, as in 0.02.");
+  require(o.min_completed > 0 && o.min_completed <= 1, "min-completed",
+          "the share must be between 0 and 1, as in 0.95.");
   require(share(o.warmup_share) && share(o.drain_share) && o.warmup_share + o.drain_share <= 0.8, "warmup",
           "warm-up and drain are shares of the requests, together at most 0.8, as in 0.1 each.");
   require(o.max_drift > 0 && std::isfinite(o.max_drift), "max-drift", "the allowed growth must be positive.");

@@ -38,7 +38,7 @@ struct GoodputOptions {
 // How a run stands to the SLO. Each of its conditions compares a value with what is allowed: a mean with its bound, a
 // share of requests with the share that may exceed the bound. The excess is ln(value / allowed), at most 0 where the
 // condition holds.
-struct SloTermScore {  // of one of Slo::terms
+struct SloTermScore {             // of one of Slo::terms
   double value = 0, allowed = 0;  // seconds of a mean; else the share of requests beyond the bound
   double half_width = 0;          // of `value`'s 95 % interval, from batch means
 };

@@ -62,7 +62,8 @@ void JobFolder::list() {
     }
   }
   for (const auto& [unit, claim] : claims_) {  // the file that a claim is a link to may have lost its own name
-    if (std::none_of(found.begin(), found.end(), [inode = claim.inode](const auto& pack) { return pack.second == inode; })) {
+    if (std::none_of(found.begin(), found.end(),
+                     [inode = claim.inode](const auto& pack) { return pack.second == inode; })) {
       found.emplace_back(claim_file(unit, claim.number).filename().string(), claim.inode);
     }
   }

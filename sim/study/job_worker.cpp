@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kMostRemovals = 1000;  // of an empty folder, between making it and opening a file there
+constexpr int kMostRemovals = 1000;        // of an empty folder, between making it and opening a file there
 constexpr std::chrono::seconds kFlush{1};  // other machines see results after this at the latest
 
 double modified_s(const struct stat& file) {

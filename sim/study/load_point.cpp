@@ -47,10 +47,11 @@ MeasuredPart measured_part(std::span<const RequestRecord> requests, std::size_t 
   part.begin = first + static_cast<std::size_t>(n * options.warmup_share);
   part.end = requests.size() - static_cast<std::size_t>(n * options.drain_share);
   if (part.end < part.begin + kLeast) {
-    throw InputError({"", 0, "requests"},
-                     fmt::format("{} requests leave {} between warm-up and drain; at least {} are needed to recognize a "
-                                 "steady state from one that is not.",
-                                 requests.size() - first, part.end > part.begin ? part.end - part.begin : 0, kLeast));
+    throw InputError(
+        {"", 0, "requests"},
+        fmt::format("{} requests leave {} between warm-up and drain; at least {} are needed to recognize a "
+                    "steady state from one that is not.",
+                    requests.size() - first, part.end > part.begin ? part.end - part.begin : 0, kLeast));
   }
   part.from = requests[part.begin].arrival;
   part.to = requests[std::min(part.end, requests.size() - 1)].arrival;

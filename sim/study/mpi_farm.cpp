@@ -24,7 +24,7 @@ namespace {
 constexpr int kAsk = 1, kAnswer = 2, kBye = 3, kBegin = 4;
 constexpr std::chrono::milliseconds kPoll{1};
 constexpr std::chrono::microseconds kAnswerPoll{100};
-constexpr std::chrono::seconds kPatience{10};  // for an answer, and at the end for ranks that may have died
+constexpr std::chrono::seconds kPatience{10};        // for an answer, and at the end for ranks that may have died
 constexpr std::chrono::seconds kBeginPatience{120};  // for rank 0, which may have a large study to open
 
 using Question = std::array<std::uint64_t, 2>;  // list, count

@@ -339,10 +339,10 @@ void read_demand(Given& given, CapacityRequest& out) {
     if (!scenario.make_requests) {
       q.settings.push_back(fmt::format("requests.slice_start={}s", peak.start_s));
       q.settings.push_back(fmt::format("requests.slice_length={}s", peak.length_s));
-      out.demand += time_share < 1 ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
-                                                 100 * time_share, peak.start_s)
-                                   : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour,
-                                                 peak.start_s);
+      out.demand += time_share < 1
+                        ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
+                                      100 * time_share, peak.start_s)
+                        : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour, peak.start_s);
       out.demand += fmt::format(" ({:.4g} requests/s there)", peak.rate);
     }
     q.settings.push_back(fmt::format("requests.rate={}/s", out.asked_rate * (1 + out.growth)));

@@ -66,8 +66,8 @@ RecordedCounts read_recording(const DiagnosisRequest& request, const std::string
                        "this format does not say how many experts a layer has; name the model with --model, or give "
                        "--scenario.");
     }
-    const int experts = request.model.empty() ? scenarios(request, nullptr).front().model.experts
-                                              : find_model(request.model).experts;
+    const int experts =
+        request.model.empty() ? scenarios(request, nullptr).front().model.experts : find_model(request.model).experts;
     return read_counts(file, request.format, kMostWindows, experts);
   }
 }
@@ -107,9 +107,9 @@ std::string take_usual_scenarios(const DiagnosisRequest& request, DiagnosisQuest
       for (const PolicyChoice& policy : out.by_seed.front().policies) {
         prepare_run(out.by_seed.front(), policy);
       }
-      return fmt::format("{} on {} x {} under SGLang{}", out.by_seed.front().model.name, wanted.nodes, wanted.node,
-                         model.all.size() > 1 ? fmt::format(" (the counts fit {} as well: --model)", model.all[1])
-                                              : "");
+      return fmt::format(
+          "{} on {} x {} under SGLang{}", out.by_seed.front().model.name, wanted.nodes, wanted.node,
+          model.all.size() > 1 ? fmt::format(" (the counts fit {} as well: --model)", model.all[1]) : "");
     } catch (const DoesNotFit&) {
       if (request.nodes || wanted.nodes * 2 > kMostNodes) {
         throw;

@@ -11,20 +11,20 @@
 namespace epsim {
 
 struct DiagnosisRequest {
-  std::string counts, later;              // recordings to plan from and to score on; no `later`: half of `counts` each
-  std::string format = "auto";            // of the recordings, as `epsim trace import --format`
-  std::string scenario;                   // its file; empty: SGLang on `nodes` of `node`
-  std::string model, node = "DGX-H200";   // without a scenario; no model: the one of the counts' shape
-  std::optional<int> nodes;               // none: the fewest that hold the model, two at least
-  std::vector<std::string> overrides;     // of the scenario, "requests.rate=8/s"
+  std::string counts, later;             // recordings to plan from and to score on; no `later`: half of `counts` each
+  std::string format = "auto";           // of the recordings, as `epsim trace import --format`
+  std::string scenario;                  // its file; empty: SGLang on `nodes` of `node`
+  std::string model, node = "DGX-H200";  // without a scenario; no model: the one of the counts' shape
+  std::optional<int> nodes;              // none: the fewest that hold the model, two at least
+  std::vector<std::string> overrides;    // of the scenario, "requests.rate=8/s"
   int seeds = 3;
 };
 
 struct DiagnosisQuestion {
   RecordedCounts counts;
-  std::size_t planned = 0;         // windows that plans are made from
-  std::string title;               // two lines: the deployment, and how the windows are used
-  std::vector<Scenario> by_seed;   // their loads are the windows that are scored
+  std::size_t planned = 0;        // windows that plans are made from
+  std::string title;              // two lines: the deployment, and how the windows are used
+  std::vector<Scenario> by_seed;  // their loads are the windows that are scored
 };
 
 // Throws InputError and, where `nodes` do not hold the model, DoesNotFit.

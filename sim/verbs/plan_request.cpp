@@ -107,8 +107,8 @@ void read_budget(ConfigReader& root, ConfigReader& options, const PlacementPolic
   const int experts = request.load.experts(), layers = request.load.layers(), gpus = request.shape.gpus;
   root.check(!physical || *physical >= experts, key,
              fmt::format("{} physical experts cannot hold {} experts.", physical.value_or(0), experts));
-  const std::int64_t slots = physical ? product_of({*physical, layers})
-                                      : product_of({*factor, gpus}) + product_of({experts, layers});
+  const std::int64_t slots =
+      physical ? product_of({*physical, layers}) : product_of({*factor, gpus}) + product_of({experts, layers});
   check_limit(limits::kSlots, slots, root.place(key));
   const long long copies = physical ? 1LL * (*physical - experts) * layers : 1LL * *factor * gpus;
   if (entry.budget == CopyBudget::kPerLayer) {

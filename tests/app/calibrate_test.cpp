@@ -20,7 +20,8 @@ TEST_CASE("a profile shows what it knows and how wrong it is") {
   // A machine whose engines have fits of their own: all of them, one after the other.
   const Outcome by_engine = run_epsim(dir, "calibrate show h200");
   CHECK(by_engine.exit_code == 0);
-  check_contains(by_engine.out, {"machine h200-sglang", "machine h200-trtllm", "widths not seen", "sglang_fused_moe_triton"});
+  check_contains(by_engine.out,
+                 {"machine h200-sglang", "machine h200-trtllm", "widths not seen", "sglang_fused_moe_triton"});
   CHECK(run_epsim(dir, "calibrate fitt x.h5").exit_code == 2);
   CHECK(run_epsim(dir, "calibrate show nothing.h5").exit_code == 2);
 }

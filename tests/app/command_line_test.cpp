@@ -149,7 +149,8 @@ TEST_CASE("-o - is refused for HDF5 and for folders, and with --json") {
         Row{"calibrate import infersim --machine h20 --from .", "HDF5"}, Row{"run " + small, "folder"},
         Row{"compare --policies base " + small, "folder"}, Row{"goodput " + small, "folder"},
         Row{"sweep --vary seed=1,2 " + small, "folder"},
-        Row{"reproduce " + (epsim::test::source_dir() / "experiments/craft/claims.yaml").string() + " --quick", "folder"},
+        Row{"reproduce " + (epsim::test::source_dir() / "experiments/craft/claims.yaml").string() + " --quick",
+            "folder"},
         Row{"plan request.json --json", "both --json and -o -"}, Row{"list policies", "--topology"}}) {
     CAPTURE(row.arguments);
     const Outcome refused = run_epsim(dir, row.arguments + " -o -");

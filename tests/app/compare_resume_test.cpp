@@ -17,7 +17,8 @@ using epsim::test::TempDir;
 namespace {
 
 // 2 runs of the first seed, 8 of the others.
-const std::string kJob = "compare " + small_scenario() + " --policies base,eplb --only-listed --seeds 5 --set requests.count=400 ";
+const std::string kJob =
+    "compare " + small_scenario() + " --policies base,eplb --only-listed --seeds 5 --set requests.count=400 ";
 
 bool says_resumed(const Outcome& done) { return done.err.find("runs were finished before") != std::string::npos; }
 

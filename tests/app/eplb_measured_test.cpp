@@ -116,10 +116,11 @@ TEST_CASE("one request in flight: deciding costs what a user measured, LPLB more
   const TempDir dir;
   const std::string file = (source_dir() / "experiments/eplb-measured/deepseek-v3-h100.yaml").string();
   const Outcome done = run_epsim(
-      dir, fmt::format("compare '{}' --policies base,lplb0,waterfill,waterfill0 --seeds 1 -q --json --set dispatch.transport="
-                       "deepep_auto --set 'requests={{kind: closed_loop, concurrency: 1, count: 2, input_tokens: 1000, "
-                       "output_tokens: 60}}'",
-                       file));
+      dir, fmt::format(
+               "compare '{}' --policies base,lplb0,waterfill,waterfill0 --seeds 1 -q --json --set dispatch.transport="
+               "deepep_auto --set 'requests={{kind: closed_loop, concurrency: 1, count: 2, input_tokens: 1000, "
+               "output_tokens: 60}}'",
+               file));
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   Rates rates;
   const nlohmann::json compared = nlohmann::json::parse(done.out);

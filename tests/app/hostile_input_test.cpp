@@ -35,7 +35,8 @@ std::string laughing(int levels) {
   std::string text = "a0: &a0 x\n";
   for (int i = 1; i < levels; ++i) {
     const std::string name = "a" + std::to_string(i), before = "a" + std::to_string(i - 1);
-    text.append(name).append(": &").append(name).append(" [*").append(before).append(", *").append(before).append("]\n");
+    text.append(name).append(": &").append(name).append(" [*").append(before).append(", *").append(before).append(
+        "]\n");
   }
   return text;
 }
@@ -54,7 +55,8 @@ void write_trtllm(const TempDir& dir, const std::string& folder, int experts, co
   write_bytes(dir, folder + "/meta_info.json",
               "{\"num_experts\": " + std::to_string(experts) + ", \"num_experts_per_token\": 2}");
   write_bytes(dir, folder + "/rank0.safetensors", little64(header.size()) + header);
-  std::filesystem::resize_file(dir / folder / "rank0.safetensors", 8 + header.size() + 4 * static_cast<unsigned>(experts));
+  std::filesystem::resize_file(dir / folder / "rank0.safetensors",
+                               8 + header.size() + 4 * static_cast<unsigned>(experts));
 }
 
 std::string plan_of(const std::string& more) {
@@ -89,42 +91,45 @@ TEST_CASE("hostile documents") {
   write_bytes(dir, "utf32.yaml", std::string("\xFF\xFE\0\0n\0\0\0:\0\0\0", 12));
   write_bytes(dir, "deep.json", std::string(200000, '['));
   write_bytes(dir, "infinite.json", plan_of(R"("num_gpus": 1e999)"));
-  check_refused(dir, {
-                         {"nested anchors, 30 x 2", "validate laughs30.yaml", {"laughs30.yaml:20", "aliases"}},
-                         {"nested anchors, 90 x 2", "validate laughs90.yaml", {"laughs90.yaml:20", "aliases"}},
-                         {"100,000 lists", "validate deep.yaml", {"deep.yaml:1", "levels of nesting"}},
-                         {"a device", "validate /dev/zero", {"/dev/zero", "device"}},
-                         {"a pipe", "validate pipe", {"pipe: this is a pipe"}},
-                         {"6 GiB", "validate sparse.yaml", {"sparse.yaml", "67108864"}},
-                         {"UTF-16", "validate utf16.yaml", {"utf16.yaml", "UTF-8"}},
-                         {"UTF-32", "validate utf32.yaml", {"utf32.yaml", "UTF-8"}},
-                         {"request: a device", "plan /dev/zero -o -", {"/dev/zero", "device"}},
-                         {"request: a pipe", "plan pipe -o -", {"pipe: this is a pipe"}},
-                         {"request: 6 GiB", "plan sparse.yaml -o -", {"67108864"}},
-                         {"request: 200,000 lists", "plan deep.json -o -", {"deep.json"}},
-                         {"request: 1e999", "plan infinite.json -o -", {"infinite.json", "1.8e308"}},
-                         {"request: zeros on standard input", "plan - -o - < /dev/zero", {"standard input", "67108864"}},
-                     });
+  check_refused(dir,
+                {
+                    {"nested anchors, 30 x 2", "validate laughs30.yaml", {"laughs30.yaml:20", "aliases"}},
+                    {"nested anchors, 90 x 2", "validate laughs90.yaml", {"laughs90.yaml:20", "aliases"}},
+                    {"100,000 lists", "validate deep.yaml", {"deep.yaml:1", "levels of nesting"}},
+                    {"a device", "validate /dev/zero", {"/dev/zero", "device"}},
+                    {"a pipe", "validate pipe", {"pipe: this is a pipe"}},
+                    {"6 GiB", "validate sparse.yaml", {"sparse.yaml", "67108864"}},
+                    {"UTF-16", "validate utf16.yaml", {"utf16.yaml", "UTF-8"}},
+                    {"UTF-32", "validate utf32.yaml", {"utf32.yaml", "UTF-8"}},
+                    {"request: a device", "plan /dev/zero -o -", {"/dev/zero", "device"}},
+                    {"request: a pipe", "plan pipe -o -", {"pipe: this is a pipe"}},
+                    {"request: 6 GiB", "plan sparse.yaml -o -", {"67108864"}},
+                    {"request: 200,000 lists", "plan deep.json -o -", {"deep.json"}},
+                    {"request: 1e999", "plan infinite.json -o -", {"infinite.json", "1.8e308"}},
+                    {"request: zeros on standard input", "plan - -o - < /dev/zero", {"standard input", "67108864"}},
+                });
 }
 
 TEST_CASE("hostile sizes") {
   const TempDir dir;
   write_bytes(dir, "copies.json", plan_of(R"("num_gpus": 2, "num_replicas": 200000000)"));
   write_bytes(dir, "gpus.json", plan_of(R"("num_gpus": 2000000000, "num_replicas": 2000000000)"));
-  const std::string validate = "validate " + small_scenario() + " --set ", generate = "trace generate deepseek-r1-a -o t.h5 ";
+  const std::string validate = "validate " + small_scenario() + " --set ",
+                    generate = "trace generate deepseek-r1-a -o t.h5 ";
   check_refused(
-      dir, {
-               // small.yaml's nodes have 8 GPUs: 8 x (2^31 - 1).
-               {"2^31 - 1 nodes", validate + "cluster.nodes=2147483647", {"cluster.nodes", "17179869176 GPUs", "65536"}},
-               {"4 x 10^8 nodes", validate + "cluster.nodes=400000000", {"cluster.nodes", "3200000000 GPUs"}},
-               {"10^6 instances", validate + "deployment.instances=1000000", {"deployment.instances", "at most 65536"}},
-               {"2 x 10^8 copies", "plan copies.json -o -", {"num_replicas", "200000000 slots"}},
-               {"2 x 10^9 GPUs", "plan gpus.json -o -", {"num_gpus", "at most 65536"}},
-               {"10^12 rows", generate + "--rows 1000000000000", {"rows", "values in a generated trace"}},
-               {"10^15 tokens", generate + "--tokens 1000000000000000", {"tokens", "values in a generated trace"}},
-               {"2 x 10^9 sources", generate + "--rows 1 --sources 2000000000", {"sources", "one row of loads"}},
-               {"10^18 tokens a row", generate + "--rows 1 --tokens-per-row 1000000000000000000", {"tokens-per-row"}},
-           });
+      dir,
+      {
+          // small.yaml's nodes have 8 GPUs: 8 x (2^31 - 1).
+          {"2^31 - 1 nodes", validate + "cluster.nodes=2147483647", {"cluster.nodes", "17179869176 GPUs", "65536"}},
+          {"4 x 10^8 nodes", validate + "cluster.nodes=400000000", {"cluster.nodes", "3200000000 GPUs"}},
+          {"10^6 instances", validate + "deployment.instances=1000000", {"deployment.instances", "at most 65536"}},
+          {"2 x 10^8 copies", "plan copies.json -o -", {"num_replicas", "200000000 slots"}},
+          {"2 x 10^9 GPUs", "plan gpus.json -o -", {"num_gpus", "at most 65536"}},
+          {"10^12 rows", generate + "--rows 1000000000000", {"rows", "values in a generated trace"}},
+          {"10^15 tokens", generate + "--tokens 1000000000000000", {"tokens", "values in a generated trace"}},
+          {"2 x 10^9 sources", generate + "--rows 1 --sources 2000000000", {"sources", "one row of loads"}},
+          {"10^18 tokens a row", generate + "--rows 1 --tokens-per-row 1000000000000000000", {"tokens-per-row"}},
+      });
   CHECK_FALSE(std::filesystem::exists(dir / "t.h5"));
 }
 
@@ -141,7 +146,9 @@ TEST_CASE("hostile recordings") {
   write_bytes(dir, "infinite.json", R"({"logical_count": [[1e999, 2, 3, 1]]})");
   const std::string run = "run " + small_scenario() + " -q -o out --set ";
   std::vector<Hostile> rows = {
-      {"a safetensors header of 20 Mi lists", "trace import deep --format trtllm -o t.h5", {"rank0", "levels of nesting"}},
+      {"a safetensors header of 20 Mi lists",
+       "trace import deep --format trtllm -o t.h5",
+       {"rank0", "levels of nesting"}},
       {"2^28 counts a row", "trace import wide --format trtllm -o t.h5", {"268435456 counts in one row"}},
       {"1e999", run + "'loads={kind: sglang_counts, path: infinite.json}'", {"infinite.json", "1.8e308"}},
   };
@@ -178,8 +185,8 @@ TEST_CASE("a pipe on standard input that stays open does not keep SIGTERM or Ctr
   REQUIRE(mkfifo((dir / "pipe").c_str(), 0600) == 0);
   for (const std::string signal : {"TERM", "INT"}) {
     // timeout ends with 124 where the signal was enough, and with 137 where it had to send SIGKILL 20 s later.
-    const std::string command = "cd '" + dir.path().string() + "' && timeout -k 20 -s " + signal + " 0.5 '" EPSIM_BINARY
-                                "' plan - -o - <>pipe >/dev/null 2>&1";
+    const std::string command = "cd '" + dir.path().string() + "' && timeout -k 20 -s " + signal +
+                                " 0.5 '" EPSIM_BINARY "' plan - -o - <>pipe >/dev/null 2>&1";
     const int status = std::system(command.c_str());
     CAPTURE(signal);
     CHECK(WIFEXITED(status));

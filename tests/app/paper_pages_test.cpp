@@ -53,9 +53,8 @@ TEST_CASE("Libra's README has the requests/s that compare gives") {
   const std::string page = slurp(epsim::test::source_dir() / "experiments/libra/README.md");
   for (const auto& [model, file] : {std::pair("Qwen3-235B", "qwen3-235b-h200"), std::pair("GLM-4.5", "glm-4.5-h200")}) {
     const TempDir dir;
-    const auto outcome =
-        run_epsim(dir, "compare " + (epsim::test::source_dir() / "experiments/libra" / file).string() +
-                           ".yaml -q --policies vanilla,eplb_static_hot,lina,libra -o out");
+    const auto outcome = run_epsim(dir, "compare " + (epsim::test::source_dir() / "experiments/libra" / file).string() +
+                                            ".yaml -q --policies vanilla,eplb_static_hot,lina,libra -o out");
     REQUIRE_MESSAGE(outcome.exit_code == 0, outcome.err);
     std::string row = fmt::format("| {} |", model);
     for (const char* policy : {"vanilla", "eplb_static_hot", "lina", "libra"}) {

@@ -14,8 +14,7 @@ namespace {
 using nlohmann::json;
 
 json planned(const json& request) {
-  const epsim::PlanRequest read =
-      epsim::read_plan_request(epsim::Config::from_text(request.dump(), "request.json"));
+  const epsim::PlanRequest read = epsim::read_plan_request(epsim::Config::from_text(request.dump(), "request.json"));
   const epsim::PlacementPlan plan = epsim::make_plan(read);
   return json::parse(epsim::plan_json(plan, read, epsim::plan_figures(plan, read)));
 }

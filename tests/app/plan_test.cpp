@@ -18,7 +18,9 @@ using nlohmann::json;
 
 namespace {
 
-void write_input(const TempDir& dir, const std::string& name, const std::string& text) { std::ofstream(dir / name) << text; }
+void write_input(const TempDir& dir, const std::string& name, const std::string& text) {
+  std::ofstream(dir / name) << text;
+}
 
 // Two layers of four experts on two GPUs.
 json small_request() {
@@ -345,7 +347,8 @@ TEST_CASE("plan: EPLB in global mode ignores nodes that the GPUs do not divide o
 
 TEST_CASE("plan: wrong requests end with a clear error and no file") {
   const TempDir dir;
-  write_input(dir, "broken_plan.json", "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[0, 1, 2, 2], [0, 1, 2, 3]]}");
+  write_input(dir, "broken_plan.json",
+              "{\"num_experts\": 4, \"num_gpus\": 2, \"phy2log\": [[0, 1, 2, 2], [0, 1, 2, 3]]}");
   write_input(dir, "other_plan.json", "{\"num_experts\": 2, \"num_gpus\": 2, \"phy2log\": [[0, 1]]}");
   const std::vector<WrongPlan> rows = {
       {"not JSON", "{\"policy\": \"eplb\",\n\"weights\": [[1, 2", {"request.json:2", "JSON"}},

@@ -29,7 +29,8 @@ TEST_CASE("report: one file from a run, into the run's own folder or to where it
 // A folder that `epsim run` of version 0.2.0 wrote, result format 1: later versions have to read it.
 TEST_CASE("report: results of version 0.2 open") {
   const TempDir dir;
-  const Outcome told = run_epsim(dir, "report '" + (epsim::test::data_dir() / "results-0.2").string() + "' -o old.html");
+  const Outcome told =
+      run_epsim(dir, "report '" + (epsim::test::data_dir() / "results-0.2").string() + "' -o old.html");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
   const std::string html = slurp(dir / "old.html");
   CHECK(html.find("1618fcd90abaa917") != std::string::npos);  // the run's fingerprint

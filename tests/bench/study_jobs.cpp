@@ -55,8 +55,8 @@ void tiny_jobs(benchmark::State& state) {
     while (wait(nullptr) > 0) {
     }
     state.counters["us_per_job"] = seconds_since(start) * 1e6 / kJobs;
-    state.counters["files"] = static_cast<double>(
-        std::distance(fs::directory_iterator(work / "out/jobs"), fs::directory_iterator()));
+    state.counters["files"] =
+        static_cast<double>(std::distance(fs::directory_iterator(work / "out/jobs"), fs::directory_iterator()));
     start = std::chrono::steady_clock::now();
     const JobStore store(work / "out", kKind, "{}", false);
     store.finish();

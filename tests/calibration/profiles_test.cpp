@@ -129,7 +129,8 @@ TEST_CASE("what an engine's tables lack is another engine's kernel of the same G
   CHECK(behind.fitted->find("dense_gemm")->source == compute.fitted->find("dense_gemm")->source);
   CHECK_FALSE(compute.has_backend(OpKind::kGroupedGemm, "trtllm"));
   const ComputeProfile b200 = find_gpu("B200").compute;
-  CHECK(b200.with_backend(OpKind::kGroupedGemm, "trtllm").fitted->find("grouped_gemm_fp8")->kernel == "sglang_flashinfer_trtllm_moe");
+  CHECK(b200.with_backend(OpKind::kGroupedGemm, "trtllm").fitted->find("grouped_gemm_fp8")->kernel ==
+        "sglang_flashinfer_trtllm_moe");
   CHECK(b200.with_backend(OpKind::kGroupedGemm, "deepgemm").fitted->find("grouped_gemm_fp8")->kernel == "deepgemm");
   compute.use_kernels_of("trtllm");
   CHECK(compute.fitted->find("grouped_gemm_fp8")->kernel == "moe_torch_flow_cutlass");

@@ -77,9 +77,9 @@ TEST_CASE("sync: hosts take the engine's time for each layer that moves, as publ
   CHECK(moving("") - wire == 16 * to_ticks(Seconds(16.5e-3)));
   CHECK(moving(", layer_time: 1ms") - wire == 16 * to_ticks(Seconds(1e-3)));
   test::check_contains(test::error_of<InputError>([] {
-                   run_rule("{kind: eplb, rebalance: {rule: every, mode: async, layer_time: 1ms}}");
-                 }).what(),
-                 {"layer_time", "async"});
+                         run_rule("{kind: eplb, rebalance: {rule: every, mode: async, layer_time: 1ms}}");
+                       }).what(),
+                       {"layer_time", "async"});
 }
 
 TEST_CASE("sync: the next step waits for the plan and then for the weights, to the picosecond") {

@@ -28,7 +28,9 @@ TEST_CASE("sizes multiply without overflow, and what does not fit is above every
   CHECK(product_of({INT64_MAX, INT64_MAX, 0}) == 0);
   CHECK(product_of({std::int64_t{1} << 62, 4, 1}) == INT64_MAX);  // 2^64 wraps round to 0
   check_limit(limits::kGpus, 65536, {});
-  check_contains(error_of<InputError>([] { check_limit(limits::kGpus, 65537, {"s.yaml", 3, "nodes"}); }).what(),
+  check_contains(error_of<InputError>([] {
+                   check_limit(limits::kGpus, 65537, {"s.yaml", 3, "nodes"});
+                 }).what(),
                  {"s.yaml:3: `nodes`: 65537 GPUs in a deployment; at most 65536 are allowed"});
   check_contains(error_of<InputError>([] { check_limit(limits::kSlots, INT64_MAX, {}); }).what(), {"2^63 or more"});
 }
@@ -70,10 +72,13 @@ TEST_CASE("documents are in UTF-8") {
     return std::string(error_of<InputError>([&] { read_document(dir / "d.yaml"); }).what());
   };
   using namespace std::string_literals;
-  check_contains(refused("\xFF\xFE" "a\0:\0"s), {"d.yaml: the text is in UTF-16 or UTF-32; save it in UTF-8"});
+  check_contains(refused("\xFF\xFE"
+                         "a\0:\0"s),
+                 {"d.yaml: the text is in UTF-16 or UTF-32; save it in UTF-8"});
   check_contains(refused("\0\0\xFE\xFF\0\0\0a"s), {"UTF-16 or UTF-32"});
   check_contains(refused("a: \0b"s), {"no text in UTF-8"});
-  std::ofstream(dir / "d.yaml") << "\xEF\xBB\xBF" "a: \xC3\xA9\n";
+  std::ofstream(dir / "d.yaml") << "\xEF\xBB\xBF"
+                                   "a: \xC3\xA9\n";
   CHECK(read_document(dir / "d.yaml").size() == 9);
 }
 

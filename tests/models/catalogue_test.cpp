@@ -104,14 +104,14 @@ TEST_CASE("links of the nodes: one GPU's port, and its share of the NICs") {
     int gpus;
     double port_gbps, nic_share_gbps;
   };
-  for (const Row& r : {Row{"p4de.24xlarge", "A100-80", 8, 300, 6.25}, Row{"p5.48xlarge", "H100", 8, 450, 50},
-                       Row{"p5e.48xlarge", "H200", 8, 450, 50}, Row{"p5en.48xlarge", "H200", 8, 450, 50},
-                       Row{"p6-b200.48xlarge", "B200", 8, 900, 50}, Row{"DGX-H100", "H100", 8, 450, 50},
-                       Row{"DGX-H200", "H200", 8, 450, 50}, Row{"HGX-H800", "H800", 8, 200, 50},
-                       Row{"DGX-B300", "B300", 8, 900, 100}, Row{"GB300-NVL72", "GB300", 72, 900, 100},
-                       Row{"GB200-NVL72", "GB200", 72, 900, 100}, Row{"grace-8x3090", "RTX-3090", 8, 31.5, 0},
-                       Row{"grace-2x4090", "RTX-4090-48", 2, 31.5, 3.125 / 2},
-                       Row{"grace-4x4090", "RTX-4090-48", 4, 31.5, 3.125 / 4}}) {
+  for (const Row& r :
+       {Row{"p4de.24xlarge", "A100-80", 8, 300, 6.25}, Row{"p5.48xlarge", "H100", 8, 450, 50},
+        Row{"p5e.48xlarge", "H200", 8, 450, 50}, Row{"p5en.48xlarge", "H200", 8, 450, 50},
+        Row{"p6-b200.48xlarge", "B200", 8, 900, 50}, Row{"DGX-H100", "H100", 8, 450, 50},
+        Row{"DGX-H200", "H200", 8, 450, 50}, Row{"HGX-H800", "H800", 8, 200, 50}, Row{"DGX-B300", "B300", 8, 900, 100},
+        Row{"GB300-NVL72", "GB300", 72, 900, 100}, Row{"GB200-NVL72", "GB200", 72, 900, 100},
+        Row{"grace-8x3090", "RTX-3090", 8, 31.5, 0}, Row{"grace-2x4090", "RTX-4090-48", 2, 31.5, 3.125 / 2},
+        Row{"grace-4x4090", "RTX-4090-48", 4, 31.5, 3.125 / 4}}) {
     CAPTURE(r.name);
     const NodeSpec node = find_node(r.name).spec;
     CHECK(node.gpu.name == r.gpu);

@@ -11,9 +11,9 @@ namespace {
 
 TEST_CASE("capacity: rows of an expert, as DeepSpeed-MoE has them") {
   const ExpertCapacity deepspeed{1.0, 4};
-  CHECK(deepspeed.rows(2304, 8, 64) == 288);                  // 2304 x 8 / 64
-  CHECK(deepspeed.rows(32, 8, 128) == 4);                     // 2, and at least 4
-  CHECK(deepspeed.rows(100, 6, 64) == 10);                    // 9.375, rounded up
+  CHECK(deepspeed.rows(2304, 8, 64) == 288);  // 2304 x 8 / 64
+  CHECK(deepspeed.rows(32, 8, 128) == 4);     // 2, and at least 4
+  CHECK(deepspeed.rows(100, 6, 64) == 10);    // 9.375, rounded up
   CHECK(ExpertCapacity{1.25, 4}.rows(2304, 8, 64) == 360);
 }
 

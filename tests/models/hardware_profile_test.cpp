@@ -268,8 +268,7 @@ TEST_CASE("shares that the profiles promise lie where they were measured") {
   for (const char* name : {"a100", "h100", "h200", "b200"}) {
     CAPTURE(name);
     const ComputeProfile p = compute_profile(name, "");
-    for (const Figure* figure :
-         {&p.weight_read, &p.memory_bound, &p.attention_prefill, &p.attention_decode}) {
+    for (const Figure* figure : {&p.weight_read, &p.memory_bound, &p.attention_prefill, &p.attention_decode}) {
       CHECK(figure->value > 0);
       CHECK(figure->value < 1);
       CHECK(!figure->source.empty());

@@ -32,7 +32,7 @@ std::map<TableKey, double> measured(const std::string& file, std::int64_t tp, bo
         is("gemm_type", "fp8_block") && csv.integer(csv.column("tp_size")) == tp) {
       const std::int64_t isl = csv.integer(csv.column("isl")), step = csv.integer(csv.column("step"));
       const TableKey key = decode ? TableKey{csv.integer(csv.column("batch_size")), 1, isl + step}
-                             : TableKey{csv.integer(csv.column("batch_size")), isl, step};
+                                  : TableKey{csv.integer(csv.column("batch_size")), isl, step};
       out[key] = csv.number(csv.column("latency"));
     }
   }

@@ -63,8 +63,8 @@ TEST_CASE("GRACE Figure 5 on gpt-oss-20b: grouping saves traffic and skews load,
 TEST_CASE(
     "GRACE on gpt-oss-20b: more affinity inside GPUs than contiguous groups keep, in every layer and at every ratio") {
   const std::vector<std::uint8_t> ids = read_tokens();
-  const LoadWindow window = test::window_from_routing<std::uint8_t>(std::span(ids).first(20000 * kRouting.ids_per_token()),
-                                                              kRouting);
+  const LoadWindow window =
+      test::window_from_routing<std::uint8_t>(std::span(ids).first(20000 * kRouting.ids_per_token()), kRouting);
   Grouping contiguous(4);
   for (int e = 0; e < kRouting.experts; ++e) {
     contiguous[static_cast<std::size_t>(e / 8)].push_back(e);

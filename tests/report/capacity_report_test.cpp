@@ -1,8 +1,7 @@
 // What `epsim capacity` says of an answer.
-#include "sim/report/capacity_words.h"
-
 #include <doctest/doctest.h>
 
+#include "sim/report/capacity_words.h"
 #include "tests/support/errors.h"
 
 namespace epsim {
@@ -60,9 +59,10 @@ TEST_CASE("what fails first as demand grows is told, and a skew that turns the a
     option.what_ifs[fails].answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0};
   }
   const CapacityPlan plan = plan_of("ttft.p99<1s", {option});
-  test::check_contains(why_words(plan) + capacity_text(plan), {"Demand may grow by 10 %; at 20 % ttft.p99<1s fails.",
-                                             "Fragile: experts half again as skewed: ttft.p99<1s fails.", "also holds with: an instance",
-                                             "demand +20 %", "950.0", "holds"});
+  test::check_contains(why_words(plan) + capacity_text(plan),
+                       {"Demand may grow by 10 %; at 20 % ttft.p99<1s fails.",
+                        "Fragile: experts half again as skewed: ttft.p99<1s fails.", "also holds with: an instance",
+                        "demand +20 %", "950.0", "holds"});
 }
 
 TEST_CASE("an option that holds where the first fails wins there") {

@@ -39,7 +39,8 @@ TEST_CASE("steps.csv: kind, tokens, parts, the GPU that computes longest, the li
     const std::vector<RankBatch> ranks{{.prefill_tokens = 500, .sequences = 2}, {.decode_tokens = 7, .sequences = 7}};
     csv.begin_step({1, 12, ticks_of_us(1'500'000), ranks});
     csv.span({3, LayerPart::kAttention, StepLane::kCompute, 0, 0, 4, ticks_of_us(0), ticks_of_us(4)});
-    csv.span({3, LayerPart::kDispatch, StepLane::kNetwork, 0, 0, 4, ticks_of_us(4), ticks_of_us(100)});  // no computation
+    csv.span(
+        {3, LayerPart::kDispatch, StepLane::kNetwork, 0, 0, 4, ticks_of_us(4), ticks_of_us(100)});  // no computation
     csv.span({3, LayerPart::kExperts, StepLane::kCompute, 0, 2, 1, ticks_of_us(104), ticks_of_us(8)});
     csv.span({3, LayerPart::kExperts, StepLane::kCompute, 0, 1, 1, ticks_of_us(104), ticks_of_us(6)});
     csv.exchange(waits_for("gpu0.port.out", ticks_of_us(60)));

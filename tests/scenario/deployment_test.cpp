@@ -37,8 +37,9 @@ TEST_CASE("two instances share the requests and report side by side") {
 }
 
 TEST_CASE("a pool may use a part of each node: of its GPUs, and as much of its NICs") {
-  const Scenario s = small({"deployment={prefill: {nodes: 1, gpus_per_node: 4, attention_tp: 4, serving: {}}, "
-                            "decode: {nodes: 1, serving: {}}}"});
+  const Scenario s =
+      small({"deployment={prefill: {nodes: 1, gpus_per_node: 4, attention_tp: 4, serving: {}}, "
+             "decode: {nodes: 1, serving: {}}}"});
   REQUIRE(s.deployment.pools.size() == 2);
   const ClusterSpec &part = s.deployment.pools[0].cluster, &whole = s.deployment.pools[1].cluster;
   CHECK(part.gpus() == 4);

@@ -270,7 +270,8 @@ TEST_CASE("the transport is the engine's on that network") {
 
 TEST_CASE("pools without engine settings of their own capture the same when the resolved scenario is read") {
   const auto graphs = [](const Scenario& s) {
-    return std::vector<bool>{s.deployment.pools[0].serving.graphs.enabled, s.deployment.pools[1].serving.graphs.enabled};
+    return std::vector<bool>{s.deployment.pools[0].serving.graphs.enabled,
+                             s.deployment.pools[1].serving.graphs.enabled};
   };
   const char* pools = "deployment: {prefill: {}, decode: {}}\n";
   for (const char* engine : {"sglang_0_4_8", "sglang_0_5", "vllm_v1", "trtllm_1_x"}) {

@@ -456,7 +456,8 @@ TEST_CASE("a search by protocol asks every rate with the protocol's requests") {
   GoodputOptions slo;
   slo.slo = parse_slo("ttft.p99<2s");
   target.protocol_requests = 200;
-  check_contains(error_of<InputError>([&] { search_all({target}, slo, {}); }).what(), {"`all` applies to the TTFT knee only"});
+  check_contains(error_of<InputError>([&] { search_all({target}, slo, {}); }).what(),
+                 {"`all` applies to the TTFT knee only"});
 }
 
 }  // namespace epsim

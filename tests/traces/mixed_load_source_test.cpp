@@ -1,4 +1,6 @@
 // Loads that change during a run, and loads of several sources at once.
+#include "traces/expert_loads/mixed_load_source.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include "sim/domain/affinity.h"
 #include "tests/traces/support.h"
 #include "traces/expert_loads/load_sources.h"
-#include "traces/expert_loads/mixed_load_source.h"
 
 namespace epsim {
 namespace {
@@ -107,8 +108,7 @@ TEST_CASE("mixtures: tokens are whole, and a rank's single decodes come from eac
 
 TEST_CASE("mixtures: ranks with loads of their own keep them") {
   const MoeSpec model = test::small_model(3, 0, 64, 4);
-  const std::string ragged =
-      "{kind: imbalance, pattern: source_ragged, share: 1}";
+  const std::string ragged = "{kind: imbalance, pattern: source_ragged, share: 1}";
   const auto draw = [&](const std::string& yaml) {
     StepLoads loads;
     source_of(yaml, model)->draw(0, std::vector<std::int64_t>{40, 20}, loads);

@@ -21,7 +21,8 @@ std::unique_ptr<ExpertLoadSource> source_of(const std::string& keys) {
   return source;
 }
 
-std::vector<double> row_of(const ExpertLoadSource& source, std::int64_t step, int source_rank = 0, std::size_t ranks = 1) {
+std::vector<double> row_of(const ExpertLoadSource& source, std::int64_t step, int source_rank = 0,
+                           std::size_t ranks = 1) {
   StepLoads loads;
   source.draw(step, std::vector<std::int64_t>(ranks, 100), loads);
   const auto row = loads.row(0, loads.sources == 1 ? 0 : source_rank);

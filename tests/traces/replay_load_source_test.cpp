@@ -111,8 +111,7 @@ TEST_CASE("a trace of tokens is replayed in batches of consecutive ones") {
   CHECK(out.recorded.source == source.get());
   CHECK(out.recorded.row == 0);
   const std::span<const std::uint16_t> tokens = out.recorded.experts;
-  CHECK(std::vector<std::uint16_t>(tokens.begin(), tokens.end()) ==
-        std::vector<std::uint16_t>{0, 1, 2, 3, 0, 1, 2, 3});
+  CHECK(std::vector<std::uint16_t>(tokens.begin(), tokens.end()) == std::vector<std::uint16_t>{0, 1, 2, 3, 0, 1, 2, 3});
   CHECK(out.recorded.top_k == 2);
   source->draw(1, std::vector<std::int64_t>{64}, out);
   CHECK(out.recorded.row == 1);

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "traces/format/hdf5_file.h"
 #include "traces/format/request_table.h"
 #include "traces/format/trace.h"
-#include "traces/format/hdf5_file.h"
 
 namespace epsim {
 

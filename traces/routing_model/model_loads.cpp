@@ -117,7 +117,8 @@ constexpr KeyTable kModelLoadKeys({
     {"tokens", key::whole(at_most(kMostTokens, Bound::kPositive)), key::is(RowPlan{}.tokens),
      "Tokens per rank and step in a planning window."},
     {"affinity_tokens", key::whole(), key::is(0),
-     "Tokens drawn to find experts that serve the same tokens, for policies that group them and rows sent once; 0: none."},
+     "Tokens drawn to find experts that serve the same tokens, for policies that group them and rows sent once; 0: "
+     "none."},
     {"ranks", key::one_of<Ranks>(), key::is(Ranks::kEach), "Whether each DP rank has its own mix of topics."},
     {"hold_steps", key::whole(Bound::kPositive), key::is(1),
      "Steps in a row that take one draw of routing where they bring the same tokens: faster, with the same means."},

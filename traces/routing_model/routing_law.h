@@ -55,10 +55,10 @@ class RoutingLaw {
   RoutingModel model_;
   std::size_t stride_, factors_;
   std::vector<double> popularity_, lasting_popularity_;  // [layer][experts]
-  std::vector<float> log_share_;    // [layer][stride]
-  std::vector<float> slope_;        // [layer][stride] mean correction per variance of the topic's coordinates
-  std::vector<float> loadings_;     // [layer][stride / kWide][factor][kWide], times sigma
-  std::vector<float> spread_;       // [layer]
+  std::vector<float> log_share_;                         // [layer][stride]
+  std::vector<float> slope_;     // [layer][stride] mean correction per variance of the topic's coordinates
+  std::vector<float> loadings_;  // [layer][stride / kWide][factor][kWide], times sigma
+  std::vector<float> spread_;    // [layer]
 };
 
 // Scales a row so that it sums to `total` with no value above 1: what capped values cannot take goes to the others in

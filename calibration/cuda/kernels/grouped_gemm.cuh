@@ -15,7 +15,7 @@ inline constexpr int kTileColumns = 128, kTileDepth = 32, kStages = 3, kGemmThre
 inline constexpr int kPitch = kTileDepth + 8;  // 80 bytes: the 8 rows of a matrix lie in different banks
 
 template <int kRows>
-inline constexpr int kGroupedShared = kStages * (kRows + kTileColumns) * kPitch * 2;  // bytes
+inline constexpr int kGroupedShared = kStages*(kRows + kTileColumns) * kPitch * 2;  // bytes
 
 struct GroupedArguments {
   const std::uint16_t* a = nullptr;
