@@ -123,6 +123,13 @@ class MapDrawing {
 // DeepSeek-R1): a smaller gain is none, however well seeds agree. What no rate compares with is taken as it is.
 constexpr double kLeastGain = 0.0035;
 
+// Under one seed nothing is known of what chance moves, and each of two searched rates is known to within the search's
+// tolerance: a smaller gain than twice that is none.
+double least_gain(const WinnerMap& map) {
+  const bool one_seed = map.cells.front().choices.front().by_seed.size() == 1;
+  return one_seed ? std::max(kLeastGain, 2 * map.question.tolerance) : kLeastGain;
+}
+
 Estimate gain_over(const RateChoice& choice, const RateChoice& first, const WinnerMap& map) {
   std::vector<double> ratios;
   for (std::size_t s = 0; s < first.by_seed.size(); ++s) {
@@ -146,7 +153,7 @@ ResultTable winner_table(const WinnerMap& map) {
     std::vector<Cell> row(cell.place.begin(), cell.place.end());
     const RateChoice& first = cell.choices.front();
     const RateChoice& chosen = cell.choices[verdict_against_first(cell.choices, map.question).chosen];
-    const RateChoice& winner = gain_over(chosen, first, map).mean <= 1 + kLeastGain ? first : chosen;
+    const RateChoice& winner = gain_over(chosen, first, map).mean <= 1 + least_gain(map) ? first : chosen;
     const Estimate over = gain_over(winner, first, map);
     row.emplace_back(winner.name);
     for (const double share : {over.mean, over.low(), over.high()}) {
