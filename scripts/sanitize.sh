@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the libraries with clang, the address and the undefined-behaviour sanitizer, and runs what is quick then: tests of
-# the core and the engine, a comparison with its report, and libFuzzer on every reader.
+# the core and the engine, a comparison with its report, and libFuzzer with a fixed seed on every reader.
 # Usage: scripts/sanitize.sh [seconds of fuzzing, all readers together; default 60]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ for fuzzer in "${fuzzers[@]}"; do
   mkdir "$work/$name"
   leaks=1
   [ "$name" = trace_file ] && leaks=0  # the HDF5 library leaks on some damaged files
-  if ! ASAN_OPTIONS=detect_leaks=$leaks "$fuzzer" -max_total_time=$each -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+  if ! ASAN_OPTIONS=detect_leaks=$leaks "$fuzzer" -max_total_time=$each -seed=1 -timeout=120 -rss_limit_mb=4096 -print_final_stats=1 \
     -artifact_prefix="$work/" "$work/$name" "tests/fuzz/corpus/$name" >"$work/$name.log" 2>&1; then
     tail -40 "$work/$name.log"
     cp "$work"/crash-* "$work"/timeout-* "$work"/oom-* "$work"/leak-* . 2>/dev/null || true
