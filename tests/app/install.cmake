@@ -14,16 +14,30 @@ file(MAKE_DIRECTORY ${WORK}/elsewhere)
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --component program --config ${CONFIG})
 set(epsim ${WORK}/prefix/bin/epsim)
 
-# README's first commands. Neither the scenarios nor the loads that they refer to are in this folder.
+# Neither the scenarios nor the loads that they refer to are in this folder.
 run(${epsim} validate experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb)
 if(NOT out MATCHES "the scenario is valid")
   message(FATAL_ERROR "not what validate says:\n${out}")
 endif()
-run(${epsim} compare experiments/gallery/qwen3-235b-h200.yaml --policies base,eplb -q --set requests.count=16)
-if(NOT EXISTS ${WORK}/elsewhere/out/last/comparison.json)
-  message(FATAL_ERROR "the comparison wrote nothing:\n${out}")
-endif()
 run(${epsim} list --topology experiments/gallery/qwen3-235b-h200.yaml -o -)
+
+# README's block of commands, as the installed README has it, with few requests; app.quickstart runs its search.
+file(WRITE ${WORK}/readme.sh [==[
+set -euo pipefail
+commands=$(sed -n '/^```sh$/,/^```$/{/^```/d;p}' "$1/share/doc/epsim/README.md")
+epsim() {
+  case $2 in
+    compare | sweep) "$@" --set requests.count=24 ;;
+    goodput) ;;
+    *) "$@" ;;
+  esac
+}
+eval "${commands//epsim /epsim $1/bin/epsim }"
+]==])
+run(bash ${WORK}/readme.sh ${WORK}/prefix)
+if(NOT EXISTS ${WORK}/elsewhere/out/deepseek-r1-p4de/report.html)
+  message(FATAL_ERROR "README's commands wrote no report")
+endif()
 
 file(READ ${WORK}/prefix/share/man/man1/epsim.1 manual)
 foreach(part ".TH EPSIM 1" ".SH \"epsim compare\"" ".SH \"epsim list\"")
