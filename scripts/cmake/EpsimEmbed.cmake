@@ -1,7 +1,8 @@
 # epsim_embed(TARGET NAME files...): compiles data files into TARGET, so that the program finds them wherever it runs.
 # Generates a source that defines
 #   std::span<const std::pair<std::string_view, std::string_view>> epsim::embedded::NAME();
-# one (path from the repository root, content) pair per file, in the order given. Editing a file rebuilds the target.
+# one (path from the repository root, content) pair per file, in the order given; a file outside the repository goes by its
+# name. Editing a file rebuilds the target.
 #
 # The file is both a CMake module and, run as a script at build time (cmake -P), the generator.
 
@@ -17,6 +18,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
     string(REGEX REPLACE "(('..x..',){16})" "\\1\n    " bytes "${bytes}")
     file(RELATIVE_PATH name ${ROOT} ${path})
+    if(name MATCHES "^\\.\\./")  # the way there from the checkout would make the program differ by where it was built
+      get_filename_component(name ${path} NAME)
+    endif()
     # The closing zero keeps an empty file's array legal.
     string(APPEND arrays "constexpr char kFile${index}[] = {\n    ${bytes}'\\0'};\n")
     string(APPEND table "    {\"${name}\", {kFile${index}, ${size}}},\n")
