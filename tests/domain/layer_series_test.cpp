@@ -31,7 +31,8 @@ TEST_CASE("layer series: a column per step while they fit") {
 }
 
 TEST_CASE("layer series: neighbours are merged when the columns are full, and the last may be short") {
-  for (const auto& [steps, per_column] : {std::pair{128, 2}, {129, 2}, {255, 2}, {256, 4}, {1001, 8}, {100000, 1024}}) {
+  for (const auto& [total, per_column] : {std::pair{128, 2}, {129, 2}, {255, 2}, {256, 4}, {1001, 8}, {100000, 1024}}) {
+    const int steps = total;
     CAPTURE(steps);
     const LayerSeries series = series_of(steps);
     REQUIRE(series.columns() == (steps + per_column - 1) / per_column);

@@ -192,7 +192,8 @@ TEST_CASE("an all-gather between p5 nodes takes 10 us a GPU, whatever the bytes;
   const auto price = [&](CollectiveKind kind, int gpus) {
     return p5.time(kind, gpus, Seconds(32 * kMiB * (gpus - 8) / gpus / 8 / 50e9));  // an eighth of a node's part
   };
-  for (const auto& [gpus, algbw] : {std::pair{16, 140.06}, std::pair{64, 47.03}, std::pair{128, 25.10}}) {
+  for (const auto& [ranks, algbw] : {std::pair{16, 140.06}, std::pair{64, 47.03}, std::pair{128, 25.10}}) {
+    const int gpus = ranks;
     CAPTURE(gpus);
     CHECK(to_us(price(CollectiveKind::kAllGather, gpus).time) == doctest::Approx(32 * kMiB / algbw / 1e3));
     CHECK(price(CollectiveKind::kAllGather, gpus).origin == Origin::kMeasured);

@@ -124,11 +124,12 @@ TEST_CASE("NCCL inside a node: the sizes that the profiles were not made from") 
         const Table table = nccl_table(r.files, name == "all_to_all" ? "alltoall" : name, gpus);
         REQUIRE(table.size() == 21);  // 512 B .. 512 MiB
         const CollectiveCurve& curve = curve_of(link, kind, gpus);
-        for (const auto& [bytes, us] : table) {
+        for (const auto& [size, us] : table) {
+          const auto bytes = static_cast<double>(size);
           const auto known = std::any_of(curve.points.begin(), curve.points.end(),
-                                         [&](const auto& p) { return p.bytes.count() == static_cast<double>(bytes); });
+                                         [&](const auto& p) { return p.bytes.count() == bytes; });
           if (!known && bytes >= 8192) {
-            const Seconds wire = Bytes(static_cast<double>(bytes)) * curve.wire_share / curve.link_rate;
+            const Seconds wire = Bytes(bytes) * curve.wire_share / curve.link_rate;
             const Price price = link.time(kind, gpus, wire);
             CHECK(price.origin == Origin::kInterpolated);
             errors.add(to_us(price.time), us);

@@ -63,7 +63,8 @@ TEST_CASE("rows that were drawn with little variance are chances") {
   LoadWindow even(1, 256);
   std::fill(even.layer(0).begin(), even.layer(0).end(), 1.0);
   const double expected = 256 * (1 - std::pow(1 - 8.0 / 256, 32.0));
-  for (const auto& [overdispersion, counted] : {std::pair{0.01, false}, {0.3, false}, {1.0, true}}) {
+  for (const auto& [spread, counted] : {std::pair{0.01, false}, {0.3, false}, {1.0, true}}) {
+    const double overdispersion = spread;
     CAPTURE(overdispersion);
     const WindowLoadSource source(even, 8, overdispersion, Seed{3});
     StepLoads loads;

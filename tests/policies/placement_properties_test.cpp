@@ -109,13 +109,14 @@ TEST_CASE("base, eplb and craft do not care what experts are called") {
         other.layer(l)[static_cast<std::size_t>(renamed[e])] = load.layer(l)[e];
       }
     }
-    for (const auto& [name, options] : {std::pair{"base", "{}"},
-                                        {"eplb", "{}"},
-                                        {"eplb", "{avoid_duplicates: true}"},
-                                        {"eplb_vllm", "{}"},
-                                        {"eplb_sglang", "{}"},
-                                        {"craft", "{}"},
-                                        {"craft", "{interleave: least_filled_node, ties: lower_id}"}}) {
+    for (const auto& each : {std::pair{"base", "{}"},
+                             {"eplb", "{}"},
+                             {"eplb", "{avoid_duplicates: true}"},
+                             {"eplb_vllm", "{}"},
+                             {"eplb_sglang", "{}"},
+                             {"craft", "{}"},
+                             {"craft", "{interleave: least_filled_node, ties: lower_id}"}}) {
+      const char *const name = each.first, *const options = each.second;
       CAPTURE(name);
       CAPTURE(options);
       const auto made = epsim::test::policy(name, options);

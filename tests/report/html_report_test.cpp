@@ -147,9 +147,9 @@ TEST_CASE("report: defines every figure of its tables") {
   CHECK(known["ttft_mean_ms"] == Json({{"unit", "ms"}, {"text", "TTFT: mean."}, {"better", "lower"}}));
   CHECK(known["knee_ttft_mean_ms"] == Json({{"unit", "ms"}, {"text", "Mean TTFT at the knee."}}));
   CHECK(known["straggler_share"]["text"] == "straggler_s / step time.");  // without Markdown's marks
-  for (const auto& [name, definition] : known.items()) {
-    CAPTURE(name);
-    CHECK_FALSE(definition["text"].get<std::string>().empty());
+  for (const auto& item : known.items()) {
+    CAPTURE(item.key());
+    CHECK_FALSE(item.value()["text"].get<std::string>().empty());
   }
 }
 

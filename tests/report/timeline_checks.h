@@ -65,7 +65,8 @@ inline void check_timeline(const nlohmann::json& trace) {
   for (const auto& [track, slices] : tracks) {
     CHECK(named[track] == 1);
   }
-  for (const auto& [id, phases] : flows) {
+  for (const auto& [flow, phases] : flows) {
+    const auto& id = flow;
     CAPTURE(id);
     CHECK(phases.size() >= 2);
     CHECK(phases == "s" + std::string(phases.size() - 2, 't') + "f");

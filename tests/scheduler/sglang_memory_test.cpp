@@ -138,7 +138,8 @@ TEST_CASE("a request may be retracted while it decodes again") {
 
 TEST_CASE("the estimate: a request enters when it fits beside what the running ones are expected to make") {
   // 100 tokens. A (20 in, 40 out) runs: 20 cached, 39 to come. B needs 30 + 10 = 40 of 80 - 39 * ratio.
-  for (const auto& [ratio, enters] : {std::pair{1.0, true}, std::pair{1.03, false}}) {
+  for (const auto& [estimate, enters] : {std::pair{1.0, true}, std::pair{1.03, false}}) {
+    const double ratio = estimate;
     CAPTURE(ratio);  // 80 - 39 = 41 > 40; 80 - 40.17 = 39.83 < 40
     auto records = records_of({{0, 20, 40}, {0, 30, 10}});
     SglangScheduler rank(on_estimate(100, ratio), {records});

@@ -90,8 +90,8 @@ TEST_CASE("spare instances are paid by their nodes, so that small instances may 
                {InstanceRole::kWhole, "DGX-H100", 1, 8, "sglang", "bf16", 8, {"memory={num_gpu_blocks: 2100}"}}};
   // With so few KV blocks the small ones need five, where one of four nodes does. With a spare: 6 and 8 nodes.
   for (const auto& [spare, nodes, size] : {std::tuple{0, 4, 4}, std::tuple{1, 6, 1}}) {
-    CAPTURE(spare);
     q.spare = spare;
+    CAPTURE(q.spare);
     const CapacityStudy study = search_capacity(q, {});
     REQUIRE(study.options.size() == 1);
     CHECK(study.options.front().nodes() == nodes);

@@ -120,7 +120,8 @@ TEST_CASE("a queue that keeps up seems to rise no more often, where parts taken 
 TEST_CASE("a queue that is offered more than it serves is found") {
   // 10 % too much: after n requests they wait for n / 10 services, against a deviation of about sqrt(2 n): 100 and 45 of
   // 1000, 400 and 89 of 4000.
-  for (const auto& [requests, least] : {std::pair{std::size_t{1000}, 0.8}, std::pair{std::size_t{4000}, 0.98}}) {
+  for (const auto& [count, least] : {std::pair{std::size_t{1000}, 0.8}, std::pair{std::size_t{4000}, 0.98}}) {
+    const std::size_t requests = count;
     CAPTURE(requests);
     const auto series = [&](RandomStream& random) { return queue_times(requests, 1.1, random); };
     MESSAGE("M/M/1 at 110 %: ", alarms(0.25, series), ", parts as independent ", blind_alarms(series));

@@ -273,7 +273,9 @@ TEST_CASE("a longer trace begins with the shorter one, for every generator") {
   for (const RequestSource& source : request_sources()) {
     CHECK(source.generated == keys.contains(std::string(source.name)));
   }
-  for (const auto& [kind, own] : keys) {
+  for (const auto& key : keys) {
+    const auto& kind = key.first;
+    const auto& own = key.second;
     CAPTURE(kind);
     const auto trace_of = [&](int count) {
       Config config = Config::from_text("{kind: " + kind + ", " + own + ", count: " + std::to_string(count) +

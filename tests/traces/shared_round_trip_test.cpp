@@ -77,8 +77,9 @@ TEST_CASE("gpt-oss: ids and sequences byte for byte, positions as stated, counts
 
 TEST_CASE("OLMoE and Mixtral counts: byte for byte") {
   const test::TempDir folder;
-  for (const auto& [name, k] :
+  for (const auto& [source, k] :
        {std::pair{"olmoe_expert_counts_top8.csv", 8}, {"mixtral8x7b_expert_counts_top2.csv", 2}}) {
+    const char* const name = source;
     CAPTURE(name);
     const std::filesystem::path file = kData / "olmoe-routing" / name;
     CHECK((exported_again(imported(file, folder / "t.h5", {.top_k = k}), "wide_csv") == whole_lines(file)));
@@ -87,10 +88,11 @@ TEST_CASE("OLMoE and Mixtral counts: byte for byte") {
 
 TEST_CASE("HarMoEny: every count of the file stands in the trace under its labels") {
   const test::TempDir folder;
-  for (const auto& [name, k] : {std::pair{"expert_freq_qwen_policy_datasets.csv.gz", 4},
-                                {"expert_freq_qwen_policy_skew.csv.gz", 4},
-                                {"expert_freq_switch128_datasets.csv.gz", 1},
-                                {"expert_freq_switch128_skew.csv.gz", 1}}) {
+  for (const auto& [source, k] : {std::pair{"expert_freq_qwen_policy_datasets.csv.gz", 4},
+                                  {"expert_freq_qwen_policy_skew.csv.gz", 4},
+                                  {"expert_freq_switch128_datasets.csv.gz", 1},
+                                  {"expert_freq_switch128_skew.csv.gz", 1}}) {
+    const char* const name = source;
     CAPTURE(name);
     const std::filesystem::path file = kData / "harmoeny" / name;
     const TraceFile trace = imported(file, folder / "t.h5", {.top_k = k});
@@ -123,10 +125,11 @@ TEST_CASE("FLAME and STeP: ids byte for byte") {
   const test::TempDir folder;
   const std::filesystem::path flame = kData / "flame-moe-290m-sample/top6_routing.csv.gz";
   CHECK((exported_again(imported(flame, folder / "t.h5", {.experts = 64}), "token_csv") == whole_lines(flame)));
-  for (const auto& [name, experts] : {std::pair{"mixtral_b1024_iter019_layer009.csv", 8},
-                                      {"qwen_b64_iter032_layer012.csv", 128},
-                                      {"qwen_b1024_iter022_layer016.csv", 128},
-                                      {"mixtral_b64_iter008_layer010.csv", 8}}) {
+  for (const auto& [source, experts] : {std::pair{"mixtral_b1024_iter019_layer009.csv", 8},
+                                        {"qwen_b64_iter032_layer012.csv", 128},
+                                        {"qwen_b1024_iter022_layer016.csv", 128},
+                                        {"mixtral_b64_iter008_layer010.csv", 8}}) {
+    const char* const name = source;
     CAPTURE(name);
     const std::filesystem::path file = kData / "step-qwen3-mixtral" / name;
     const std::string text = exported_again(imported(file, folder / "t.h5", {.experts = experts}), "token_csv");
