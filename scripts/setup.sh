@@ -2,7 +2,8 @@
 # Installs what the build needs and is missing (Debian 12, Ubuntu 24.04). Sourced or run; safe to repeat.
 # Not installed, as only measuring a GPU machine needs them: the CUDA toolkit, and for collectives over several nodes
 # NCCL and MPI (libopenmpi-dev, openmpi-bin). Nor what the Python module alone needs: pybind11-dev, python3-dev,
-# python3-numpy (python3-pandas for to_pandas()). What is there is used by scripts/test.sh and calibration/run.sh.
+# python3-numpy (python3-pandas for to_pandas()). Nor libglpk-dev, against which one test holds LPLB. What is there is used
+# by scripts/test.sh and calibration/run.sh.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libboost-graph-dev libboost-program-options-dev libeigen3-dev libtbb-dev libhdf5-dev
