@@ -18,6 +18,7 @@
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
 #include "sim/report/progress.h"
+#include "sim/report/ranking.h"
 #include "sim/report/run_info.h"
 #include "sim/report/tables.h"
 #include "sim/report/writer.h"
@@ -158,8 +159,10 @@ void print_runs(const Comparison& compared) {
     std::cout << fmt::format("\nDetails of the first of {} seeds, {}:\n", compared.seeds.size(),
                              compared.seeds.front());
   }
-  for (const std::vector<RunSummary>& by_seed : compared.by_policy) {
-    std::cout << "\n" << run_detail(by_seed.front(), style);
+  std::vector<std::size_t> shown = shown_policies(compared);
+  std::sort(shown.begin(), shown.end());
+  for (const std::size_t policy : shown) {
+    std::cout << "\n" << run_detail(compared.first_seed(policy), style);
   }
   std::cout << "\n" << conclusion_text(compared);
 }

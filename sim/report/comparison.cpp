@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/scenario/compared_policies.h"
+
 namespace epsim {
 namespace {
 
@@ -73,8 +75,11 @@ std::optional<Overload> overload(const Comparison& runs) {
   const Metric& served = metric("requests_per_s");
   Overload out;
   double least = std::numeric_limits<double>::infinity();
+  std::size_t policies = 0;
   for (std::size_t p = 0; p < runs.by_policy.size(); ++p) {
-    if (is_overloaded(runs, p)) {
+    const bool variant = as_variant(runs.first_seed(p).label).has_value();  // it only splits a gain
+    policies += variant ? 0 : 1;
+    if (!variant && is_overloaded(runs, p)) {
       const double rate = over_seeds(runs, p, served).mean;
       out.policies.push_back(runs.first_seed(p).label);
       out.most_served_requests_per_s = std::max(out.most_served_requests_per_s, rate);
@@ -87,7 +92,7 @@ std::optional<Overload> overload(const Comparison& runs) {
   constexpr double kSafe = 0.8;  // short of what is served in overload, where batches are larger than a service wants
   out.offered_requests_per_s = runs.first_seed(0).number("offered_requests_per_s");
   out.rate_to_try_requests_per_s = rate_below(kSafe * least);
-  out.text = overload_text(out, runs.by_policy.size());
+  out.text = overload_text(out, policies);
   return out;
 }
 

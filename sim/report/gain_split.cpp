@@ -109,15 +109,19 @@ std::string placement_sentence(std::span<const RatesOf> runs, bool intervals) {
   return any ? out + "." : "";
 }
 
+// "+0.7900"; "0" where the share is shown as 0.0 %.
+std::string rate_text(const GainPart& part) {
+  return std::abs(part.share.mean) < 5e-4 ? "0" : fmt::format("{:+#.4g}", part.requests_per_s.mean);
+}
+
 std::string split_sentence(const GainSplit& split) {
   std::string text;
   for (auto part = split.parts.rbegin(); part != split.parts.rend(); ++part) {
-    text += fmt::format("{}{} {:+.4g} requests/s ({} %)", text.empty() ? "" : ", ", part->name,
-                        part->requests_per_s.mean, signed_percent(part->share.mean));
+    text += fmt::format("{}{} {} requests/s ({} %)", text.empty() ? "" : ", ", part->name, rate_text(*part),
+                        signed_percent(part->share.mean));
   }
-  return fmt::format("{} against experts in order: {}; together {:+.4g} ({} %). Switched off in the order {}.",
-                     split.policy, text, split.whole.requests_per_s.mean, signed_percent(split.whole.share.mean),
-                     kOrderOfSplit);
+  return fmt::format("{} against experts in order: {}; together {} ({} %). Switched off in the order {}.", split.policy,
+                     text, rate_text(split.whole), signed_percent(split.whole.share.mean), kOrderOfSplit);
 }
 
 std::string half_of(const Estimate& e, double scale) {
@@ -127,7 +131,7 @@ std::string half_of(const Estimate& e, double scale) {
 std::vector<std::string> row_of(const std::string& policy, const GainPart& part) {
   return {policy,
           part.name,
-          fmt::format("{:+.4g}", part.requests_per_s.mean),
+          rate_text(part),
           half_of(part.requests_per_s, 1),
           signed_percent(part.share.mean),
           half_of(part.share, 100)};
@@ -194,9 +198,8 @@ std::string gain_split_table(std::span<const GainSplit> splits) {
     }
   }
   return table.render() + fmt::format(
-                              "Against experts in order; switched off from the whole in this order: {}.\nRows "
-                              "above with a colon are the variants that this takes; of these no deployment can "
-                              "have those that end in kv_free.\n",
+                              "Against experts in order; switched off from the whole in this order: {}.\nVariants "
+                              "(policy:variant) give these parts; no deployment can have those that end in kv_free.\n",
                               kOrderOfSplit);
 }
 

@@ -167,6 +167,7 @@ std::string comparison_json(const Comparison& runs, const RunInfo& info) {
   for (const std::size_t i : rank_policies(runs)) {
     Json row;
     row["rank"] = ++rank;
+    row["variant"] = is_gain_variant(runs.first_seed(i).label);
     put_figures(row, runs.first_seed(i), true);
     row["change"] = changes_of(runs.first_seed(0), runs.first_seed(i));
     row["over_seeds"] = over_seeds_of(runs, i);

@@ -104,6 +104,16 @@ std::vector<std::size_t> rank_policies(const Comparison& runs) {
     std::sort(group, end, [&](std::size_t a, std::size_t b) { return ttft[a] != ttft[b] ? ttft[a] < ttft[b] : a < b; });
     group = end;
   }
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t p) { return !is_gain_variant(runs.first_seed(p).label); });
+  return order;
+}
+
+std::vector<std::size_t> shown_policies(const Comparison& runs) {
+  std::vector<std::size_t> order = rank_policies(runs);
+  if (!gain_splits(runs).empty()) {
+    std::erase_if(order, [&](std::size_t p) { return is_gain_variant(runs.first_seed(p).label); });
+  }
   return order;
 }
 
@@ -128,8 +138,11 @@ std::string conclusion(const Comparison& runs, std::size_t policy) {
 
 std::vector<std::string> conclusions(const Comparison& runs) {
   std::vector<std::string> out;
+  const std::vector<std::size_t> shown = shown_policies(runs);
   for (std::size_t p = 1; p < runs.by_policy.size(); ++p) {
-    out.push_back(conclusion(runs, p));
+    if (std::find(shown.begin(), shown.end(), p) != shown.end()) {
+      out.push_back(conclusion(runs, p));
+    }
   }
   if (out.empty()) {
     return out;

@@ -16,8 +16,10 @@ inline constexpr std::string_view kRankingRule =
     "ranked by mean TTFT, lowest first, then in the order given.";
 
 // Positions of the policies, best first, as kRankingRule says of their means over seeds. One that completed nothing
-// comes last.
+// comes last; after all of them, ranked alike, variants that only split a gain.
 std::vector<std::size_t> rank_policies(const Comparison& runs);
+// The same without variants, unless there is no split of a gain that stands for them.
+std::vector<std::size_t> shown_policies(const Comparison& runs);
 
 // A metric of a run against the first run's, as its KeyFigure::change says: run / first - 1 (not defined when the
 // first's is not, or is zero), or run - first.

@@ -278,7 +278,7 @@ TextTable table_of_one_seed(const Comparison& runs) {
     table.add_column({m->key.header.begin(), m->key.header.end()});
   }
   int rank = 0;
-  for (const std::size_t i : rank_policies(runs)) {
+  for (const std::size_t i : shown_policies(runs)) {
     const RunSummary& r = runs.first_seed(i);
     std::vector<std::string> row{fmt::format("{}", ++rank), label_of(r)};
     for (const Metric* m : key_columns()) {
@@ -327,7 +327,7 @@ TextTable table_over_seeds(const Comparison& runs) {
     table.add_column(short_header(*m));
   }
   int rank = 0;
-  for (const std::size_t i : rank_policies(runs)) {
+  for (const std::size_t i : shown_policies(runs)) {
     std::vector<std::string> means{fmt::format("{}", ++rank), label_of(runs.first_seed(i))};
     std::vector<std::string> apart{"",
                                    shortened("  against " + printable(runs.first_seed(0).label), kLabelColumns + 2)};

@@ -49,7 +49,7 @@ TEST_CASE("the parts of a gain add up to the whole, whatever is switched on") {
   // With the KV room taken the choice is worth 12.5 - 12.4, without 0.2.
   CHECK(lb.interaction.requests_per_s.mean == doctest::Approx(0.1 - 0.2));
   check_contains(gain_split_table(splits), {"choice of copy", "choice x KV room", "whole"});
-  check_contains(gain_sentences(runs)[0], {"together +2.1 (+21.0 %)"});
+  check_contains(gain_sentences(runs)[0], {"together +2.100 (+21.0 %)"});
 }
 
 TEST_CASE("a policy that acts in every step has its dispatch and its buffers' room alone") {

@@ -46,6 +46,16 @@ TEST_CASE("equal in all: the order given; nothing completed: last") {
   CHECK(rank_policies({}).empty());
 }
 
+TEST_CASE("variants that split a gain rank after the policies, and are shown only where no split stands for them") {
+  std::vector runs{run_with(2.0, 10), run_with(3.0, 10), run_with(1.0, 10)};
+  runs[0].label = "eplb", runs[1].label = "eplb:kv_free", runs[2].label = "contiguous";
+  CHECK(rank_policies(one_seed(runs)) == Order{0, 2, 1});
+  CHECK(shown_policies(one_seed(runs)) == Order{0, 2, 1});  // without base there is no split
+  runs.push_back(run_with(1.5, 10));
+  runs[3].label = "base";
+  CHECK(shown_policies(one_seed(runs)) == Order{0, 3, 2});
+}
+
 TEST_CASE("changes are relative to the first run") {
   RunSummary first = run_with(2.0, 400), second = run_with(2.5, 300);
   first.set("kv_tokens_per_rank", 1000);

@@ -3,7 +3,7 @@
 const parts = () => report.layer_parts;
 const origins = () => report.origins;
 
-// Every folder with a summary.json, the best first where a comparison ranks them.
+// Every folder with a summary.json, the best first where a comparison ranks them; variants that split a gain have a table of their own.
 const collectRuns = (root, comparison) => {
   const folders = Object.keys(report.files).filter((path) => path === join(root, "summary.json") ||
     (path.startsWith(root === "" ? "" : root + "/") && path.endsWith("/summary.json") && folderOf(folderOf(path)) === root)).map(folderOf);
@@ -16,7 +16,7 @@ const collectRuns = (root, comparison) => {
   }));
   const order = (comparison?.runs ?? []).map((run) => run.policy);
   const rank = (run) => { const at = order.indexOf(run.summary.policy); return at < 0 ? order.length : at; };
-  return runs.sort((a, b) => rank(a) - rank(b));
+  return runs.filter((run) => !(comparison?.gain_split && run.compared?.variant)).sort((a, b) => rank(a) - rank(b));
 };
 const label = (run) => run.summary.policy;
 

@@ -58,7 +58,8 @@ const dataBelow = (title, names, rows) => {
 
 // Whose gain it is (--split): each policy's gain over experts in order as a sum; nothing without a split.
 const gainSplitTable = (splits) => {
-  const row = (policy, part) => [policy, part.part, estimate(part.requests_per_s), estimate(part.share), halfWidth(part.share)];
+  // Below 0.05 % of the rate a part counts as none.
+  const row = (policy, part) => { const [rate, share] = [estimate(part.requests_per_s), estimate(part.share)], none = Math.abs(share) < 5e-4; return [policy, part.part, none ? 0 : rate, none ? 0 : share, none ? 0 : halfWidth(part.share)]; };
   const rows = (splits ?? []).flatMap((split) => [...[...split.parts].reverse(), split.whole, ...(split.interaction ? [split.interaction] : [])].map((part) => row(split.policy, part)));
   return rows.length === 0 ? null : table("Whose gain it is", [{ name: "policy", text: true }, { name: "part", label: "part", text: true }, { name: "requests_per_s" },
     { name: "of_off", label: "of off, %", show: (r) => `${r[3] > 0 ? "+" : ""}${shown(100 * r[3])}${r[4] > 0 ? ` ± ${shown(Number((100 * r[4]).toPrecision(2)))}` : ""}` }], rows,
