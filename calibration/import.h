@@ -6,8 +6,7 @@
 //                   intermediate size; SGLang's rows with expert parallelism are left out, since its collector points
 //                   all remote experts at expert 0, and so are models without a gate projection.
 //   infersim        github.com/alibaba/InferSim, bench_data, Apache-2.0: fp8 grouped and dense GEMM, MLA and GQA on H20
-//   and
-//                   H800. Times are microseconds; up and down projection of a grouped GEMM are added.
+//                   and H800. Times are microseconds; up and down projection of a grouped GEMM are added.
 //
 //   cited           calibration/cited of this project: rows that public issues and pull requests state, each with its
 //                   source. Times are milliseconds.

@@ -1,8 +1,8 @@
 // Prices of the grouped expert GEMM on a grid: every GPU of every layer of every step asks for one.
 //
 //   Models : rows per touched expert from 1 to 2^20 in eighths of an octave, touched experts from 1 to 2^10 in
-//   quarters;
-//            linear between. A price is as certain as the weakest of the grid's prices that it is made from.
+//            quarters; linear between. A price is as certain as the weakest of the grid's prices that it is made
+//            from.
 #pragma once
 
 #include <cstdint>

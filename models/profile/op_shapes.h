@@ -72,8 +72,7 @@ struct OpPlace {
 
 // `p` holds the parameters in the order of OpInfo::parameters:
 //   grouped gemm: rows, groups (touched experts), rows_max (of one expert), hidden, intermediate, tokens (rows that
-//   come
-//                 in and go out; less than rows where a token has several experts here)
+//                 come in and go out; less than rows where a token has several experts here)
 //   dense gemm:   m (tokens), n, k
 //   attention:    batch, length (new tokens of a sequence; decode: cached tokens), heads [, kv_heads, head_dim]
 //   gate:         tokens, hidden, experts, top_k: router logits, softmax and choice

@@ -1,14 +1,12 @@
 // ECHO (elastic cloning for hot experts): in every layer of every step, each GPU below the mean takes one hot expert's
 // overflow.
 //   Models : once the routing is known, GPUs tell each other the counts. A GPU's overflow is what its experts, fewest
-//   tokens
-//            first, have beyond the mean load. GPUs with room, most first, each take tokens of the expert with most
-//            overflow left, up to their room, and its weights: one spare slot a GPU, one set for all layers. All GPUs
-//            of the instance are one domain: weights cross nodes as well. Weights come from the expert's home before
-//            tokens leave.
+//            tokens first, have beyond the mean load. GPUs with room, most first, each take tokens of the expert with
+//            most overflow left, up to their room, and its weights: one spare slot a GPU, one set for all layers. All
+//            GPUs of the instance are one domain: weights cross nodes as well. Weights come from the expert's home
+//            before tokens leave.
 //   Ignores: that the original sorts overflow into eight classes (here: the largest), which source's tokens it moves
-//   first,
-//            its second algorithm (one_shot_greedy) and more than one slot; gradients.
+//            first, its second algorithm (one_shot_greedy) and more than one slot; gradients.
 //   Readings: it was made for training; steps of fewer than `prefill_tokens` a GPU are left alone, as UltraEP leaves
 //   them.
 //            Planning has no published time: as any plan, 50 us.

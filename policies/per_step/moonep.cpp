@@ -6,12 +6,10 @@
 //            its own suffice, one set for all layers. Weights come from the expert's home over the domain's links;
 //            tokens leave when they have arrived. A domain is a node of the cluster.
 //   Ignores: the padding of an expert's rows (128 in the README's example), static shapes and what they save the host,
-//   the
-//            zero-copy exchange.
+//            the zero-copy exchange.
 //   Readings: a GPU's share is the domain's rows over its GPUs, rounded up (the library takes ranks with equally many
-//   tokens).
-//            It was made for training; steps of fewer than `prefill_tokens` a GPU are left alone, as UltraEP leaves
-//            them. Planning is "negligible" by the README, without a figure: as any plan, 50 us.
+//            tokens). It was made for training; steps of fewer than `prefill_tokens` a GPU are left alone, as UltraEP
+//            leaves them. Planning is "negligible" by the README, without a figure: as any plan, 50 us.
 //   Source : Ascend/MoonEP at 33327eb, a copy of MoonshotAI/MoonEP (README, tests/planning_reference.py); behaviour
 //   only. Valid  : a case done by hand, and exact balance on random loads (tests/policies/transient_copies_test.cpp).
 #include <algorithm>

@@ -1,12 +1,11 @@
 // SwiftBalancer: the plan in place, changed in a few experts.
 //   Models : layer by layer, unless the fullest GPU has less than 1.01 times the mean. Slots beyond the first of each
-//   expert
-//            (slot by slot over the GPUs) are given out anew: hottest experts first, each copy to the lightest GPU that
-//            has such a slot and not the expert, at most one expert from any GPU to another. Then up to 100 times the
-//            fullest GPU swaps an expert with the lightest GPU with which that lowers the larger of both loads by 1 %
-//            of the mean at least; again one expert each way between two GPUs, and none that has just arrived. A layer
-//            is changed where the fullest GPU falls; all of them only where the sum of the fullest GPUs' loads falls by
-//            5 %.
+//            expert (slot by slot over the GPUs) are given out anew: hottest experts first, each copy to the lightest
+//            GPU that has such a slot and not the expert, at most one expert from any GPU to another. Then up to 100
+//            times the fullest GPU swaps an expert with the lightest GPU with which that lowers the larger of both
+//            loads by 1 % of the mean at least; again one expert each way between two GPUs, and none that has just
+//            arrived. A layer is changed where the fullest GPU falls; all of them only where the sum of the fullest
+//            GPUs' loads falls by 5 %.
 //   Ignores: redundancy by node; loads by copy (copies share evenly); the order in which layers move.
 //   Readings: an expert's n-th copy leaves n / (n + 1) of what it had, as the source has it, where an even split leaves
 //            (n - 1) / n for n = 2, 3, ..: PR 16000 corrects that. The first plan is made from experts in order, with

@@ -1,8 +1,7 @@
 // Plans while GPUs go and come back (elastic expert parallelism). Where EP ranks have several GPUs, read EP rank for
 // GPU.
 //   Source : SGLang's eplb_algorithms/elasticity_aware.py: ranks that are gone hold nothing, and the slots of the
-//   others,
-//            as many as they had, are planned anew over all experts.
+//            others, as many as they had, are planned anew over all experts.
 #pragma once
 
 #include <optional>

@@ -9,8 +9,7 @@
 //             begins after its weights arrived.
 //   Gained  : every step from the first switch on is priced with the first plan as well, and with the plan that the
 //             present one replaced. Lost: waiting, and what steps took longer beside transfers (layer part
-//             `migration`).
-//             When GPUs go or come back, what they left stands in the place of the first plan.
+//             `migration`). When GPUs go or come back, what they left stands in the place of the first plan.
 //             With GPUs lost, new plans are made for those that are left, as SGLang's elasticity_aware does, whatever
 //             the policy.
 //   Ignores : gathering the loads from all ranks; layers that could switch within a step; host time that planning takes

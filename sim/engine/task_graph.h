@@ -1,10 +1,9 @@
 // Tasks with durations that wait for each other, on the event queue: the step of an instance, played through.
 //
 //   Models : precedence (a task starts when all tasks that it waits for have ended); serial resources that take tasks
-//   in
-//            the order in which they become ready; slow-down of tasks beside tasks of another lane on the same unit (a
-//            kernel beside a copy), piecewise: whenever a task starts or ends, those beside it go on at their new
-//            speed.
+//            in the order in which they become ready; slow-down of tasks beside tasks of another lane on the same
+//            unit (a kernel beside a copy), piecewise: whenever a task starts or ends, those beside it go on at their
+//            new speed.
 //   Ignores: preemption. A stream that keeps its order is a chain of precedences (the builder's business).
 //   Cost   : O(tasks + precedences), and where slow-down is declared O(tasks x tasks under way).
 //   Order  : events of one time go in the order in which they were scheduled, so equal graphs run equally to the bit.

@@ -1,10 +1,10 @@
 // Whose gain is it: a policy's rate against experts in order, as a sum over what was switched on.
 //
 //   Rule : from the policy as it is, one thing after another is switched off and stays off: planning again, the KV room
-//   that
-//          its copies take, its choice of the copy that serves, the copies themselves, placement. What the rate falls
-//          by is that thing's part, so that the parts add up to the whole. Of a policy that acts in every step: the KV
-//          room of copies and buffers, then what it does in a step, then the copies and the placement of its home.
+//          that its copies take, its choice of the copy that serves, the copies themselves, placement. What the rate
+//          falls by is that thing's part, so that the parts add up to the whole. Of a policy that acts in every step:
+//          the KV room of copies and buffers, then what it does in a step, then the copies and the placement of its
+//          home.
 //   Source of the variants: split_variants() (sim/scenario/compared_policies.h); runs of other policies are left alone.
 #pragma once
 

@@ -3,8 +3,7 @@
 //   process "steps"      a slice per step
 //   process per DP rank  counters: tokens of its batch, KV blocks that it has reserved; tracks of its GPUs
 //   track per GPU        one for each thing that it keeps busy (compute, network, copy, CPU) and, where pieces run
-//   beside
-//                        each other, for each of those; a slice per layer part
+//                        beside each other, for each of those; a slice per layer part
 //   flow "dispatch"      from what a GPU computes before a dispatch, through the dispatch, to its experts
 //
 //   Source: Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU

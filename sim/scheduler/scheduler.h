@@ -86,8 +86,7 @@ class Scheduler {
   // Forms the batch of the step that starts now, in two halves, since engines may let decodes idle while another rank of
   // the instance works on a prompt (ServingOptions::decodes_await_prompts). `hold_prompts`: prompts that wait go on
   // waiting (prefill_alignment.h). The batch is all zero when the rank has nothing to do, or nothing until a transfer
-  // has ended.
-  // `hold_all`: prompts under way wait, too.
+  // has ended. `hold_all`: prompts under way wait, too.
   const RankBatch& begin_prompts(Ticks now, bool hold_prompts = false, bool hold_all = false);
   const RankBatch& begin_decodes(bool prompts_elsewhere);
   // Of a rank without others.

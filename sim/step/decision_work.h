@@ -2,9 +2,8 @@
 // whom, and which weights move.
 //
 //   Models : an expert's tokens are computed where they live as far as the decision has that GPU compute the expert;
-//   the
-//            others go to the remaining places in proportion. Where tokens draw copies, all go by shares alone. Rows
-//            are expected values by the same formulas as in TrafficModel (MissProbability, JointUse of the home
+//            the others go to the remaining places in proportion. Where tokens draw copies, all go by shares alone.
+//            Rows are expected values by the same formulas as in TrafficModel (MissProbability, JointUse of the home
 //            placement), so that a decision to leave everything at home costs what that placement costs: a token uses
 //            expert e with chance requests / tokens of its GPU. Weights come from the expert's home, along a ring of
 //            all GPUs, or from the GPU that the decision names.

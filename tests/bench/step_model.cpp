@@ -1,7 +1,6 @@
 // The main job's bar: 3000 steps x 58 layers x 64 GPUs with per-layer, per-GPU detail, loads drawn anew in every step.
 //   bench_step_model          the bars on one core, for Args({64, 3000}): prefill and decode 0.3 s, played event by
-//   event
-//                             1.5 s; time grows in proportion to steps and GPUs
+//                             event 1.5 s; time grows in proportion to steps and GPUs
 #include "models/step/step_model.h"
 
 #include <benchmark/benchmark.h>

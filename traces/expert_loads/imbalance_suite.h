@@ -6,8 +6,7 @@
 //   hot_rank          W2  the experts of one GPU (of `gpus`, experts in order) take `factor` times the mean together
 //   spread_hot        W3  one hot expert on every GPU: uneven experts, even GPUs
 //   source_ragged     W4  each source prefers an equal block of experts of its own by `factor`: sources differ, and
-//   their
-//                         sum is balanced when they bring equal tokens
+//                         their sum is balanced when they bring equal tokens
 //   zero_load         W5  a share of the experts (`idle`, every second one first) takes nothing
 //   rotating_hotspot  W6  hot_rank, and the hot GPU moves on by one every `period` steps
 //   burst             W7  balanced, but for the first `length` steps of every `period`, which are hot_experts

@@ -1,8 +1,7 @@
 // Loads of several sources, whose shares of the tokens change over time: one source after another, or several at once.
 //
 //   Models : a step takes the shares at its start. Each rank's prompt tokens, and its decodes, are split in whole
-//   tokens
-//            whose expectation is the shares; a row is the mean of the parts' rows, weighted by their tokens.
+//            tokens whose expectation is the shares; a row is the mean of the parts' rows, weighted by their tokens.
 //   Ignores: that a prompt comes from one source as a whole; steps that last across a change of shares; single tokens
 //            of a recording, where more than one source is active.
 #pragma once

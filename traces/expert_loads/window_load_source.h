@@ -3,8 +3,7 @@
 //   Models : each step, every expert's count is drawn around T * pi (T tokens, pi its chance per token) with variance
 //            T * pi * (1 - pi) * overdispersion; drawn counts are clamped to [0, T] and the row is scaled to sum to T *
 //            top_k. The draw is a sum of eight uniform bytes, standardised: mean 0, variance 1, excess kurtosis -0.15,
-//            within
-//            +-4.88 deviations: near normal where it matters, and cheap.
+//            within +-4.88 deviations: near normal where it matters, and cheap.
 //   Ignores: covariance beyond that of the fixed sum; correlation between steps and layers; the skewness of small
 //   counts. Valid  : T * pi of a few and more. Below, clamping at 0 lifts rare experts and scaling lowers the others.
 //   Cost   : about 1 ns per expert (tests/bench/traces.cpp).

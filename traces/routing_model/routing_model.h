@@ -3,12 +3,11 @@
 //
 //   Models : per layer, the mean share of every expert (popularity). Around it, the logarithm of an expert's share
 //            moves with latent topics: ln share = ln base + sigma(layer) * u(expert) . (domain + sequence + stretch),
-//            where u
-//            are loadings on a few factors that all layers share. So experts that load on one factor are hot together,
-//            also across layers; a sequence keeps its topic for as long as it lasts (bursts), a stretch of its tokens
-//            for a while, and a domain over many sequences (drift, dataset shift). Single tokens are of a few kinds
-//            that prefer experts of their own (affinity, token_kinds.h), and may repeat experts of the token before.
-//            Group-limited routing picks groups first.
+//            where u are loadings on a few factors that all layers share. So experts that load on one factor are hot
+//            together, also across layers; a sequence keeps its topic for as long as it lasts (bursts), a stretch of
+//            its tokens for a while, and a domain over many sequences (drift, dataset shift). Single tokens are of a
+//            few kinds that prefer experts of their own (affinity, token_kinds.h), and may repeat experts of the
+//            token before. Group-limited routing picks groups first.
 //   Ignores: position in the sequence, prompt against answer, rare experts' heavier tails (topics are normal).
 //   Source : the parts and their sizes are fitted (fit.h) or stated; `source` and `assumed` say which.
 #pragma once

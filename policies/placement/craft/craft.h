@@ -1,8 +1,7 @@
 // CRAFT: cost-aware expert replica allocation with fine-grained, per-layer replication (the paper's Sec. 4 and Appendix
 // A).
 //   Models  : gains by replay, a knapsack over layers with an exact budget, interleaved capacities, capacity-aware
-//   greedy
-//             placement.
+//             greedy placement.
 //   Ignores : nodes, except through interleaving, unless placement is hierarchical (layout.h).
 //   Readings: the budget counts copies alone, not base experts with them; capacities are shared out over originals and
 //             copies together, which differs from copies alone only where experts do not divide over GPUs; the
