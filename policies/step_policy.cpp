@@ -26,8 +26,10 @@ StepDecision decision(const Residency& home, TokenAssignment tokens, Needs needs
 
 StepDecision all_at_home(const RequestMatrix& requests, const Residency& home) {
   StepDecision out{.tokens = TokenAssignment(home.gpus, home.experts()), .copies = {}};
-  for (int e = 0; e < home.experts(); ++e) {
-    out.tokens.at(home.home_of(e), e) = requests.of_expert(e);
+  for (int g = 0; g < home.gpus; ++g) {  // as both matrices lie in memory
+    for (int e = 0; e < home.experts(); ++e) {
+      out.tokens.at(home.home_of(e), e) += requests.at(g, e);
+    }
   }
   return out;
 }

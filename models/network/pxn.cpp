@@ -94,11 +94,17 @@ void Pxn::relay_products(const Factor& sent, const Factor& reach, std::vector<do
 }
 
 void Pxn::relay_pairs(const TrafficMatrix& traffic, Direction direction, PortRows& out) const {
+  std::vector<int> node(shape_.gpus), rail(shape_.gpus);  // [GPU] the node's first GPU; the relay's place in a node
+  for (int g = 0; g < shape_.gpus; ++g) {
+    const int index = g % shape_.gpus_per_node;
+    node[g] = g - index;
+    rail[g] = index - index % per_nic_;
+  }
   for_each_pair(traffic, shape_.gpus, direction, [&](int from, int to, double rows) {
-    if (shape_.node_of(from) == shape_.node_of(to)) {
+    if (node[from] == node[to]) {
       return;
     }
-    const int via = relay(from, to);
+    const int via = node[from] + rail[to];
     out.inter_out[via] += rows;
     if (via != from) {
       out.intra_out[from] += rows;

@@ -186,6 +186,10 @@ double TaskRun::speed_of(TaskId t) const {
 // `changed` has started or ended: tasks on its units go on at a new speed. What is left of a task is whole picoseconds.
 void TaskRun::adjust(TaskId changed) {
   const Task& task = graph_.task(changed);
+  if (std::none_of(slowdowns_.begin(), slowdowns_.end(),
+                   [&](const LaneSlowdown& s) { return s.beside == task.lane; })) {
+    return;  // it slows none
+  }
   for (Active& a : active_) {
     const Task& other = graph_.task(a.task);
     const bool meets =

@@ -21,50 +21,59 @@ double pair_weight_of(const RequestMatrix& requests, int source, std::int64_t to
 
 }  // namespace
 
+// The expert's column of both matrices, side by side.
+void DecisionReader::take_column(int expert, const RequestMatrix& requests, const TokenAssignment& tokens) {
+  column_.resize(static_cast<std::size_t>(requests.gpus));
+  std::int64_t offered = 0, all = 0;
+  for (int g = 0; g < requests.gpus; ++g) {
+    const std::int64_t asked = requests.at(g, expert), computes = tokens.at(g, expert);
+    const std::int64_t stays = profile_.draws_copies ? 0 : std::min(asked, computes);
+    const auto at = static_cast<std::size_t>(g);
+    column_[at] = {static_cast<double>(asked), static_cast<double>(asked) / static_cast<double>(gpu_tokens_[at]),
+                   static_cast<double>(asked - stays), static_cast<double>(stays), static_cast<double>(computes)};
+    offered += computes - stays;
+    all += asked;
+  }
+  offered_ = static_cast<double>(offered);
+  all_ = static_cast<double>(all);
+}
+
 void DecisionReader::place_expert(int expert, const RequestMatrix& requests, const StepDecision& decision,
                                   const Residency& home, DecisionWork& out) {
-  const int gpus = requests.gpus;
-  const auto at = [](int i) { return static_cast<std::size_t>(i); };
-  double offered = 0;  // elsewhere than at home
-  const auto stays_on = [&](int g) {
-    return profile_.draws_copies ? 0 : std::min(requests.at(g, expert), decision.tokens.at(g, expert));
-  };
-  for (int g = 0; g < gpus; ++g) {
-    offered += static_cast<double>(decision.tokens.at(g, expert) - stays_on(g));
-  }
-  for (int d = 0; d < gpus; ++d) {
-    const std::int64_t here = decision.tokens.at(d, expert);
+  take_column(expert, requests, decision.tokens);
+  for (std::size_t d = 0; d < column_.size(); ++d) {
+    const double here = column_[d].computes, local = column_[d].stays;
     if (here == 0) {
       continue;
     }
-    const std::int64_t local = stays_on(d);
-    const double free = static_cast<double>(here - local);
-    for (int s = 0; s < gpus; ++s) {
-      const double remote = static_cast<double>(requests.at(s, expert) - stays_on(s));
-      const double sent = (s == d ? static_cast<double>(local) : 0.0) + (offered > 0 ? remote * free / offered : 0.0);
+    const double free = here - local;
+    for (std::size_t s = 0; s < column_.size(); ++s) {
+      const double sent = here == all_
+                              ? column_[s].asked
+                              : (s == d ? local : 0.0) + (offered_ > 0 ? column_[s].remote * free / offered_ : 0);
       if (sent > 0) {
-        add_use(at(s), at(d), sent, static_cast<double>(requests.at(s, expert)));
+        add_use(s, d, sent, column_[s].asked, column_[s].chance);
       }
     }
-    const double first = profile_.two_stage                                       ? static_cast<double>(local)
-                         : profile_.copies_on_demand && home.home_of(expert) != d ? 0.0
-                                                                                  : static_cast<double>(here);
-    const double rest = static_cast<double>(here) - first;
-    out.first[at(d)].rows += first;
-    out.first[at(d)].touched += first > 0 ? 1 : 0;
-    out.then[at(d)].rows += rest;
-    out.then[at(d)].touched += rest > 0 ? 1 : 0;
-    out.tokens.executed[at(d)] += static_cast<double>(here);
-    out.tokens.touched[at(d)] += 1;
+    const double first = profile_.two_stage                                                         ? local
+                         : profile_.copies_on_demand && home.home_of(expert) != static_cast<int>(d) ? 0.0
+                                                                                                    : here;
+    const double rest = here - first;
+    out.first[d].rows += first;
+    out.first[d].touched += first > 0 ? 1 : 0;
+    out.then[d].rows += rest;
+    out.then[d].touched += rest > 0 ? 1 : 0;
+    out.tokens.executed[d] += here;
+    out.tokens.touched[d] += 1;
   }
   end_expert();
 }
 
-void DecisionReader::add_use(std::size_t s, std::size_t d, double sent, double asked) {
+void DecisionReader::add_use(std::size_t s, std::size_t d, double sent, double asked, double chance) {
   const auto gpus = static_cast<std::size_t>(shape_.gpus), per_node = static_cast<std::size_t>(shape_.gpus_per_node);
-  rows_[s * gpus + d] += sent;
+  rows_[d * gpus + s] += sent;
   if (dedup_ != Dedup::kNone) {
-    missed_[s * gpus + d].add(asked / static_cast<double>(gpu_tokens_[s]), std::min(1.0, sent / asked));
+    missed_[d * gpus + s].add(chance, sent < asked ? sent / asked : 1.0);
   }
   if (dedup_ == Dedup::kNode) {
     Use& use = to_node_[s * (gpus / per_node) + d / per_node];
@@ -94,9 +103,9 @@ void DecisionReader::place_shared(const SharedDispatch& shared, DecisionWork& ou
       const double rows = shared.share[s * gpus + d] * tokens;
       here[d] += rows;
       if (rows > 0 && shared.only_visited) {
-        rows_[s * gpus + d] += rows;
+        rows_[d * gpus + s] += rows;
       } else if (rows > 0) {
-        add_use(s, d, rows, tokens);
+        add_use(s, d, rows, tokens, 1.0);
       }
     }
   }
@@ -116,7 +125,7 @@ void DecisionReader::send_tokens(const JointPowers& joint, TrafficMatrix& out) {
   for (std::size_t s = 0; s < gpus; ++s) {
     const auto tokens = static_cast<double>(gpu_tokens_[s]);
     const auto rows = [&](std::size_t d) {
-      const std::size_t pair = s * gpus + d;
+      const std::size_t pair = d * gpus + s;
       return all_gather_              ? tokens
              : dedup_ == Dedup::kNone ? rows_[pair]
                                       : tokens * used(missed_[pair], pair_weight_[s], joint.gpus, d);

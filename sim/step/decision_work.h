@@ -53,8 +53,10 @@ class DecisionReader {
   void place_expert(int expert, const RequestMatrix& requests, const StepDecision& decision, const Residency& home,
                     DecisionWork& out);
   void place_shared(const SharedDispatch& shared, DecisionWork& out);
-  // Of `asked` tokens on GPU s that use the expert at hand, GPU d computes `sent`; end_expert() after the last of them.
-  void add_use(std::size_t s, std::size_t d, double sent, double asked);
+  void take_column(int expert, const RequestMatrix& requests, const TokenAssignment& tokens);
+  // Of `asked` tokens on GPU s that use the expert at hand, each with `chance`, GPU d computes `sent`; end_expert() after
+  // the last of them.
+  void add_use(std::size_t s, std::size_t d, double sent, double asked, double chance);
   void end_expert();
   void send_tokens(const JointPowers& joint, TrafficMatrix& out);
   void move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const;
@@ -63,14 +65,21 @@ class DecisionReader {
   Dedup dedup_;
   ExecutionProfile profile_;
   bool all_gather_;
-  std::vector<MissProbability> missed_;       // [source][GPU] chance that a token needs nothing there
+  struct OfExpert {
+    double asked, chance;  // tokens that live on the GPU and use the expert; their share
+    double remote, stays;  // of these: computed elsewhere, and here
+    double computes;       // tokens of all GPUs
+  };
+  std::vector<OfExpert> column_;              // [GPU] of the expert at hand
+  double offered_ = 0, all_ = 0;              // its tokens that are computed elsewhere than where they live, and all
+  std::vector<MissProbability> missed_;       // [GPU][source] chance that a token needs nothing there
   std::vector<MissProbability> node_missed_;  // [source][node] where one row goes to a node
   struct Use {
     double sent = 0, asked = 0;
   };
   std::vector<Use> to_node_;         // [source][node] of the expert at hand
   std::vector<double> pair_weight_;  // [source]
-  std::vector<double> rows_;         // [source][destination] assignments
+  std::vector<double> rows_;         // [destination][source] assignments
   std::span<const std::int64_t> gpu_tokens_;
 };
 
