@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sim/report/format.h"
 
@@ -94,13 +95,15 @@ RateVerdict without_first(std::span<const RateChoice> choices, const RateQuestio
                       choices[0].name, choices[0].limit)};
 }
 
-// The fastest choice that is better than the first, or one as good that takes less KV room; the first where none is.
+// The fastest choice that is better than the first, or of those as good the one that takes least KV room, and of equal
+// room the one given first; the first choice where none is better.
 std::size_t best_of(std::span<const RateChoice> choices, const RateQuestion& question) {
   const std::vector<std::size_t> better =
       ranked(choices, [&](const RateChoice& choice) { return side(choice, choices[0], question) > 0; });
   std::size_t out = better.empty() ? 0 : better[0];
   for (const std::size_t i : better) {
-    if (side(choices[better[0]], choices[i], question) <= 0 && choices[i].kv_lost_share < choices[out].kv_lost_share) {
+    const bool as_good = side(choices[better[0]], choices[i], question) <= 0;
+    if (as_good && std::pair(choices[i].kv_lost_share, i) < std::pair(choices[out].kv_lost_share, out)) {
       out = i;
     }
   }

@@ -40,7 +40,7 @@ int side_of_one(const Estimate& ratio, double tolerance);
 // the searches' brackets in it, does not hold 1 (with a single seed: when they differ by more than the tolerance).
 
 // Against the first choice, which is what there is without doing anything: of those better than it the fastest is
-// chosen, or one not told apart from that which takes less KV room.
+// chosen, or of those not told apart from that the one that takes least KV room, and of equal room the one given first.
 RateVerdict verdict_against_first(std::span<const RateChoice> choices, const RateQuestion& question);
 
 // The fastest of those that sustain a rate under every seed, against the next. Choices that failed do not take part.

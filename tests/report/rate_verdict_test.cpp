@@ -28,6 +28,11 @@ TEST_CASE("what brackets hide is no difference, however well the seeds agree") {
   CHECK(verdict_against_first(choices, fine).chosen == 1);
 }
 
+TEST_CASE("of choices that are told apart neither by rate nor by KV room, the first given is advised") {
+  const std::vector<RateChoice> choices{{"off", {90}}, {"simple", {110}, 0.1}, {"complex", {111}, 0.1}};  // 0.9 % < 2 %
+  CHECK(verdict_against_first(choices, kQuestion).chosen == 1);
+}
+
 TEST_CASE("rates against the next: the highest under every seed, by how much and how sure") {
   // 6 / 4 and 7.5 / 5: 1.5 both; brackets of 0.02 leave 1.96 x 0.02 x 1.5 x sqrt(2 / 12 / 2) = 0.0170.
   const std::vector<RateChoice> choices{{"a", {3, 4}}, {"b", {6, 7.5}}, {"c", {4, 5}}};
