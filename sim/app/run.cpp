@@ -235,7 +235,12 @@ int run_verb(const std::vector<std::string>& words) {
                                   "epsim run SCENARIO.yaml [options]\n\n"
                                   "Runs the scenario under its own `policy` and writes the results to a folder.\n",
                                   options, {"scenario"});
-  return values ? run_and_report(*values, {read_scenario(open_scenario(*values), {})}, false) : 0;
+  if (!values) {
+    return 0;
+  }
+  std::vector<Scenario> one;  // no list in braces: it would keep a second copy of the requests
+  one.push_back(read_scenario(open_scenario(*values), {}));
+  return run_and_report(*values, one, false);
 }
 
 int compare_verb(const std::vector<std::string>& words) {
