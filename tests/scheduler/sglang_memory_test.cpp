@@ -136,6 +136,30 @@ TEST_CASE("a request may be retracted while it decodes again") {
   CHECK(rank.kv().used() == 0);
 }
 
+TEST_CASE("a retracted request makes again the tokens that were not handed out") {
+  // As above, but the tokens of a step are handed out while the next one runs, so that a request which is retracted when a
+  // step begins loses the one that it has just made. In the end each has its 40 tokens, with 39 gaps.
+  auto records = records_of({{0, 10, 40}, {0, 10, 40}, {0, 10, 40}});
+  ServingOptions options = on_estimate(60, 0.0);
+  test::sglang(options).ratio.clip_tokens = 1;
+  test::sglang(options).ratio.retract_steps = 0;
+  SglangScheduler rank(options, {records});
+  for (int i = 0; i < 3; ++i) {
+    rank.enqueue(i);
+  }
+  GapSamples gaps;
+  for (std::int64_t at = 0; rank.has_work(); ++at) {
+    rank.begin_step(at * kMs);
+    rank.hand_out(at * kMs + kMs / 2, gaps);
+    rank.end_step();
+  }
+  // Every retraction loses a token, and each of the three ends is known one step late.
+  CHECK(rank.counts().retractions > 0);
+  CHECK(rank.counts().overrun_tokens == rank.counts().retractions + 3);
+  CHECK(gaps.count() == 3 * 39);
+  CHECK(rank.kv().used() == 0);
+}
+
 TEST_CASE("the estimate: a request enters when it fits beside what the running ones are expected to make") {
   // 100 tokens. A (20 in, 40 out) runs: 20 cached, 39 to come. B needs 30 + 10 = 40 of 80 - 39 * ratio.
   for (const auto& [estimate, enters] : {std::pair{1.0, true}, std::pair{1.03, false}}) {
