@@ -1,5 +1,5 @@
-// Several policies under one or more seeds. Under one seed every policy has the same requests and the same routing, so
-// differences are taken seed by seed.
+// Several policies under one or more seeds. Under one seed every policy has the same requests and, in steps of the same
+// number, the same routing, so differences are taken seed by seed.
 #pragma once
 
 #include <cstdint>
