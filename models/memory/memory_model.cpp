@@ -48,7 +48,8 @@ Bytes engine_extra(const MoeSpec& model, const Parallelism& parallelism) {
 Bytes reserves_of(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                   const MemoryOptions& options) {
   const Bytes stated = options.reserve + options.reserve_per_node * cluster.nodes + options.resident_extra;
-  return options.account == MemoryAccount::kPlain ? stated : stated + engine_extra(model, parallelism);
+  return options.account == MemoryAccount::kPlain ? stated
+                                                  : stated + engine_extra(model, parallelism) + options.profiled_peak;
 }
 
 Bytes static_pool(const ClusterSpec& cluster, const MemoryOptions& options) {

@@ -6,7 +6,7 @@
 //            (MLA down-projections) on every GPU; shared experts, dense FFN, embedding and head split or whole as
 //            Parallelism says; the router whole on every GPU; routed experts and their copies where the placement puts them, whole
 //            or, where EP ranks have several GPUs, each GPU's share of them.
-//   Ignores: normalisation weights, fragmentation, pipeline parallelism, the peak of activations (vLLM measures it).
+//   Ignores: normalisation weights, fragmentation, pipeline parallelism, the peak of activations but for vLLM's sampler.
 //   Source : CRAFT's setups as worked out in this model's tests; MemoryAccount for the engines' own.
 #pragma once
 
@@ -38,7 +38,9 @@ struct MemoryOptions {
   // The engines' accounts count what the engine holds beside a checkpoint's weights: MLA's up-projections a second time
   // in bf16, taken apart for absorption, and the scales of fp8 weights (a float32 for 128 x 128).
   MemoryAccount account = MemoryAccount::kPlain;
-  Bytes reserve{};           // on every GPU: activations, communication buffers
+  Bytes reserve{};  // on every GPU: activations, communication buffers
+  // On every GPU, where the account is not plain: the peak that the engine measures with a step of dummies and sets aside.
+  Bytes profiled_peak{};
   Bytes reserve_per_node{};  // on every GPU, once per node of the cluster: buffers that grow with the ranks
   Bytes resident_extra{};    // on every GPU: prefetch double buffers
   int kv_block_tokens = 1;   // tokens of one KV block

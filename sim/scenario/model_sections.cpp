@@ -113,6 +113,7 @@ void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
   m.account = engine.static_fraction ? engine.account : MemoryAccount::kPlain;
   in.check(m.static_fraction <= 1.0, "static_fraction", "a share of the memory is at most 1.");
   m.reserve = in.read<Bytes>(kMemoryKeys["reserve"]);
+  m.profiled_peak = Bytes(engine.peak_per_word * s.model.vocab);
   m.reserve_per_node = in.read<Bytes>(kMemoryKeys["reserve_per_node"]);
   m.kv_block_tokens =
       knob_or_key(in, engine.kv_block_tokens, kMemoryKeys["kv_block_tokens"]).value_or(engine.default_block_tokens);

@@ -9,6 +9,12 @@ namespace {
 
 constexpr VllmKnobs kVllm{};
 
+// Bytes of a logit while the profile run's sampler, with a row for each of max_num_seqs, sorts for top-k and top-p (vLLM pull
+// request 13594; v1/sample/ops/topk_topp_sampler.py): 2 in bf16, 4 in float32, sorted 4 with an int64 index 8; PyTorch's
+// segmented sort takes 8 for the indices it starts from and 12 for a second buffer of keys and indices
+// (aten/src/ATen/native/cuda/SortStable.cu; the 12 are the 1.74 GiB of 1024 rows of 152,064 words in vLLM issue 15105).
+constexpr double kLogitBytes = 2 + 4 + (4 + 8) + 8 + (4 + 8);
+
 constexpr KeyTable kVllmKeys({
     {"max_num_batched_tokens", key::whole(Bound::kPositive), key::by("the engine's, by GPU"),
      "Tokens of a DP rank in one step."},
@@ -89,6 +95,7 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
   out.memory.static_fraction_key = "gpu_memory_utilization";
   out.memory.kv_block_tokens = in.maybe<int>(kVllmKeys["block_size"]);
   out.memory.default_block_tokens = 16;
+  out.memory.peak_per_word = kLogitBytes * s.max_running_requests;
   in.check(!in.has("num_gpu_blocks") || !in.has("num_gpu_blocks_override"), "num_gpu_blocks",
            "this is num_gpu_blocks_override; give one of them.");
   out.memory.num_gpu_blocks = in.maybe<std::int64_t>(in.has("num_gpu_blocks") ? kVllmKeys["num_gpu_blocks"]
