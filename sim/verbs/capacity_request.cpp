@@ -247,6 +247,10 @@ std::vector<std::string> read_policies(const std::vector<std::string>& names, st
       continue;
     }
     const std::string kind = name.substr(0, colon), copies = name.substr(colon + 1);
+    if (copies.empty() || copies.find_first_not_of("0123456789") != std::string::npos) {
+      throw InputError({"", 0, "policies"},
+                       fmt::format("'{}' is neither POLICY nor POLICY:COPIES, as in craft:8 and eplb:32.", name));
+    }
     const PlacementPolicyEntry* entry = find_named(placement_policies(), kind);
     const bool per_gpu = entry != nullptr && std::any_of(entry->keys.begin(), entry->keys.end(),
                                                          [&](const Key& key) { return key.name == kPerGpu; });
