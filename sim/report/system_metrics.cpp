@@ -203,12 +203,20 @@ void add_links(MetricRows& rows) {
   add_bottleneck(rows, Direction::kCombine, "combine", {"As for dispatch.", "As for dispatch.", "As for dispatch."});
 }
 
+// One direction of a GPU's port or of a NIC: "node0.nic1.out", not what lies between the NIC and GPUs
+// ("node0.nic1.bridge.out", "gpu3.nic.out").
+bool is_of(const LinkTotals& link, std::string_view kind, std::string_view direction) {
+  const bool attaches =
+      kind == ".nic" && (link.name.find("gpu") != std::string::npos || link.name.find(".bridge.") != std::string::npos);
+  return !attaches && link.name.find(kind) != std::string::npos && link.name.ends_with(direction);
+}
+
 // Mean over maximum of the bytes of all links of a kind and direction, weights that moved included; undefined where nothing
 // went over them.
 double link_balance(Run r, std::string_view kind, std::string_view direction) {
   double sum = 0, most = 0, count = 0;
   for (const LinkTotals& link : r.detail.links) {
-    if (link.name.find(kind) != std::string::npos && link.name.ends_with(direction)) {
+    if (is_of(link, kind, direction)) {
       sum += link.bytes.count();
       most = std::max(most, link.bytes.count());
       ++count;
@@ -233,7 +241,7 @@ void add_link_balance(MetricRows& rows) {
 double sent_between_nodes(Run r) {
   double sum = 0;
   for (const LinkTotals& link : r.detail.links) {
-    sum += link.name.find(".nic") != std::string::npos && link.name.ends_with(".out") ? link.bytes.count() : 0;
+    sum += is_of(link, ".nic", ".out") ? link.bytes.count() : 0;
   }
   return sum;
 }

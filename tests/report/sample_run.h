@@ -113,7 +113,12 @@ inline RunResult sample_run(const std::string& label = "eplb") {
   add_requests(run);
   add_steps(run);
   add_memory(run);
-  run.conservation = {400, 400, 30e9, 30e9, 0.4375, 0.4375};  // (1.5 s + 0.25 s) / 4 s
+  run.conservation = {.assignments_routed = 400,
+                      .assignments_executed = 400,
+                      .bytes_sent = 30e9,
+                      .bytes_received = 30e9,
+                      .little_l = 0.4375,  // (1.5 s + 0.25 s) / 4 s
+                      .little_lambda_w = 0.4375};
   return run;
 }
 

@@ -56,12 +56,14 @@ TEST_CASE("balance of exchanges: mean over maximum of the bytes of NICs and of p
   const BytesPerSecond rate(50e9);
   run.detail.links = {{"node0.nic0.out", rate, Bytes(10)}, {"node0.nic1.out", rate, Bytes(30)},
                       {"node0.nic0.in", rate, Bytes(20)},  {"node0.nic1.in", rate, Bytes(20)},
-                      {"gpu0.port.out", rate, Bytes(40)},  {"gpu1.port.out", rate, Bytes(0)}};
+                      {"gpu0.port.out", rate, Bytes(40)},  {"gpu1.port.out", rate, Bytes(0)},
+                      {"gpu0.nic.out", rate, Bytes(40)},   {"node0.nic1.bridge.out", rate, Bytes(30)}};
   const RunSummary s = summarize(run);
   CHECK(s.number("nic_sent_balance") == doctest::Approx(20.0 / 30));
   CHECK(s.number("nic_received_balance") == 1.0);
   CHECK(s.number("gpu_sent_balance") == 0.5);
   CHECK(std::isnan(s.number("gpu_received_balance")));
+  CHECK(s.number("sent_between_nodes_bytes") == 40);  // of the two NICs, whatever carried it there
 }
 
 TEST_CASE("time shares are of the time of all steps") {
