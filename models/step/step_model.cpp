@@ -74,6 +74,9 @@ void StepModel::begin(const StepAt& at, std::span<const RankBatch> ranks, int ba
   step_loads_ = &draws_->draw(at, tokens_, decodes_);
   const int top_k = costs_.model().top_k;
   assignments_ = static_cast<double>(tokens) * top_k;
+  for (std::size_t r = 0; r < tokens_.size() && !step_loads_->rerouted.empty(); ++r) {
+    stats_.rerouted(static_cast<double>(tokens_[r]) * step_loads_->rerouted[step_loads_->sources == 1 ? 0 : r]);
+  }
   if (const ExpertCapacity& capacity = costs_.dispatch().capacity; capacity.factor > 0) {
     pad_to_capacity(capacity, top_k, *step_loads_, tokens_, padded_);
     step_loads_ = &padded_.loads;

@@ -20,6 +20,7 @@ class StepStats {
   // of each layer, and the balancedness of the step is the mean of both.
   void load(int l, const TrafficMatrix& traffic, const PriceRow& experts, double weight);
   void dropped(double assignments) { totals_.assignments_dropped += assignments; }
+  void rerouted(double assignments) { totals_.assignments_rerouted += assignments; }
   void routed(double assignments) { totals_.assignments_routed += assignments; }
   void time(int l, LayerPart part, Ticks time) {
     layer_ticks_[static_cast<std::size_t>(l)][static_cast<std::size_t>(part)] += time.count();

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "sim/core/error.h"
+#include "sim/domain/affinity.h"
 #include "sim/step/step_balance.h"
 
 namespace epsim {
@@ -78,6 +79,17 @@ PolicyChoice policy_of(const InstancePool& pool, const PolicyChoice& policy) {
   return out;
 }
 
+// Which experts the first of a token's experts works with, tokens say.
+void check_collaborators(const Scenario& s) {
+  const Affinity* together = s.plan_window.affinity().get();
+  if (s.dispatch.collaborators > 0 && (together == nullptr || together->tokens().tokens() == 0)) {
+    throw InputError(
+        {"", 0, "dispatch.collaborators"},
+        "which experts serve tokens together, loads alone do not show; give plan_loads that are a routing trace "
+        "with the expert ids of every token, or affinity_tokens where they are of kind model.");
+  }
+}
+
 void check_per_step(const Scenario& s, const PolicyChoice& policy) {
   if (policy.per_step != nullptr &&
       (s.execution.overlap != StepOverlap::kNone || s.execution.sync != StepSync::kBarrier)) {
@@ -102,6 +114,7 @@ void check_pool(const Scenario& s, const InstancePool& pool, const PolicyChoice&
         fmt::format("policy '{}' acts in every step by what tokens chose; run it without buffers of one size.",
                     policy.label));
   }
+  check_collaborators(s);
   check_per_step(s, policy);
   check_fair_share(s, pool, policy);
   check_prefix_cache(s, pool);

@@ -17,6 +17,7 @@ ConservationReport check_conservation(const StepTotals& totals) {
   ConservationReport report;
   report.assignments_routed = totals.assignments_routed;
   report.assignments_dropped = totals.assignments_dropped;
+  report.assignments_rerouted = totals.assignments_rerouted;
   report.assignments_executed = std::accumulate(totals.gpu_load.begin(), totals.gpu_load.end(), 0.0);
   for (const LinkTotals& link : totals.links) {
     report.bytes_sent += link.end == LinkEnd::kSends ? link.bytes.count() : 0.0;
@@ -118,6 +119,7 @@ void append_totals(StepTotals& all, const StepTotals& one, std::size_t instance)
   all.gpus += one.gpus;
   all.assignments_routed += one.assignments_routed;
   all.assignments_dropped += one.assignments_dropped;
+  all.assignments_rerouted += one.assignments_rerouted;
   all.bottleneck_s = side_by_side(all.bottleneck_s, std::ssize(all.links), one.bottleneck_s, std::ssize(one.links));
   append_links(all, one, instance);
   if (all.layers.empty()) {
@@ -160,6 +162,7 @@ void append_lanes(StepTotals& all, const KvLanes& lanes, std::size_t instance, c
 void add(ConservationReport& sum, const ConservationReport& one) {
   sum.assignments_routed += one.assignments_routed;
   sum.assignments_dropped += one.assignments_dropped;
+  sum.assignments_rerouted += one.assignments_rerouted;
   sum.assignments_executed += one.assignments_executed;
   sum.bytes_sent += one.bytes_sent;
   sum.bytes_received += one.bytes_received;

@@ -101,7 +101,7 @@ struct MemoryReport {
 
 // A run's own sanity account (physics.md section 9); every entry held when the run was accepted.
 struct ConservationReport {
-  double assignments_routed = 0, assignments_executed = 0, assignments_dropped = 0;
+  double assignments_routed = 0, assignments_executed = 0, assignments_dropped = 0, assignments_rerouted = 0;
   double bytes_sent = 0, bytes_received = 0;
   double little_l = 0, little_lambda_w = 0;  // mean requests in the system, and arrival rate x mean residence
 };

@@ -132,7 +132,7 @@ struct StepTotals {
         .subspan((2 * layer + static_cast<std::size_t>(direction)) * links.size(), links.size());
   }
   double assignments_routed = 0;  // tokens x top-k x MoE layers, or rows of padded buffers, for the conservation check
-  double assignments_dropped = 0;
+  double assignments_dropped = 0, assignments_rerouted = 0;
 };
 
 }  // namespace epsim

@@ -31,10 +31,13 @@ struct StepLoads {
   static constexpr bool drawn_as_counts(double overdispersion) { return overdispersion >= 0.5; }
   std::vector<float> per_token;
   RecordedTokens recorded;  // of one source
+  // [source] Choices a token, over all layers, that a constraint on routing changed; empty: none is in force.
+  std::vector<double> rerouted;
 
   // Recorded by nobody and chances from here on.
   void resize(int layer_count, int source_count, int expert_count) {
     recorded = {};
+    rerouted.clear();
     counted = false;
     layers = layer_count;
     sources = source_count;

@@ -252,6 +252,8 @@ void add_conservation(MetricRows& rows) {
              kNeither, [](Run r) { return r.conservation.assignments_routed; }},
             {"assignments_dropped", "", "Choices of tokens left out since the expert's buffer was full.", kNumber,
              kLower, [](Run r) { return r.conservation.assignments_dropped; }},
+            {"assignments_rerouted", "", "Experts that tokens chose and `dispatch.collaborators` replaced.", kNumber,
+             kLower, [](Run r) { return r.conservation.assignments_rerouted; }},
             {"assignments_executed", "", "Assignments that GPUs executed.", kNumber, kNeither,
              [](Run r) { return r.conservation.assignments_executed; }},
             {"sent_bytes", "bytes", "Bytes sent over all links.", kNumber, kNeither,

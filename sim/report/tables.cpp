@@ -188,6 +188,15 @@ std::string exchange_balance_line(const RunSummary& run) {
   return text.empty() ? "" : captioned("exchanged", text);
 }
 
+std::string rerouted_line(const RunSummary& run) {
+  const double rerouted = run.number("assignments_rerouted");
+  return rerouted > 0
+             ? captioned("rerouted", fmt::format("{:.1f} % of the experts that tokens chose; no time shows what "
+                                                 "that costs in accuracy",
+                                                 100 * rerouted / run.number("assignments_routed")))
+             : "";
+}
+
 std::string link_line(const RunSummary& run) {
   if (run.text("link_name").empty()) {
     return "";
@@ -375,8 +384,8 @@ std::string run_detail(const RunSummary& run, TableStyle style) {
                      (own.empty() ? "" : captioned("its own", printable(own))) + plan +
                          (sharing.empty() ? "" : captioned("shared rows", printable(sharing))),
                      requests_line(run), tokens_line(run), steps_line(run), latency_table(run), time_table(run),
-                     origins_line(run), balancedness_line(run) + exchange_balance_line(run), link_line(run),
-                     kv_lines(run), rebalance_line(run), regroup_line(run), memory_line(run));
+                     origins_line(run), balancedness_line(run) + exchange_balance_line(run) + rerouted_line(run),
+                     link_line(run), kv_lines(run), rebalance_line(run), regroup_line(run), memory_line(run));
 }
 
 std::string conclusion_text(const Comparison& runs) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "sim/domain/affinity.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/model_sections.h"
 #include "sim/scenario/network_options.h"
@@ -16,6 +17,7 @@
 #include "sim/scenario/root_keys.h"
 #include "sim/scenario/scenario_keys.h"
 #include "sim/scheduler/engines.h"
+#include "traces/expert_loads/collaborators.h"
 #include "traces/expert_loads/load_sources.h"
 #include "traces/expert_loads/window_load_source.h"
 #include "traces/requests/read_requests.h"
@@ -236,10 +238,33 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   return s;
 }
 
+// `dispatch.collaborators`: plans and runs know the loads as rerouted. Loads without tokens stay as they are, and a run of
+// them is refused (prepare_run).
+void constrain_routing(Scenario& s) {
+  const Affinity* together = s.plan_window.affinity().get();
+  const int count = s.dispatch.collaborators;
+  if (count == 0 || count >= s.model.experts - 1 || together == nullptr || together->tokens().tokens() == 0) {
+    return;
+  }
+  ReroutedLoads loads = reroute_loads(count, s.plan_window, s.run_window, s.loads, s.seed);
+  s.plan_window = std::move(loads.plan);
+  s.run_window = std::move(loads.run);
+  s.loads = std::move(loads.loads);
+}
+
 }  // namespace
 
 Scenario read_scenario(const Config& config, const std::vector<std::string>& labels) {
-  return read_with(config, labels, nullptr);
+  Scenario s = read_with(config, labels, nullptr);
+  for (PolicyChoice& policy : s.policies) {
+    if (policy.system != nullptr && policy.system->dispatch.collaborators > 0) {
+      auto system = std::make_shared<Scenario>(*policy.system);
+      constrain_routing(*system);
+      policy.system = std::move(system);
+    }
+  }
+  constrain_routing(s);
+  return s;
 }
 
 }  // namespace epsim

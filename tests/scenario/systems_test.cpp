@@ -90,6 +90,46 @@ TEST_CASE("systems: an error names the key where the label has it") {
   CHECK(place.line == 5);
 }
 
+TEST_CASE("systems: collaborators constrain the routing of one label, and all others as collaborators change nothing") {
+  const std::vector<std::string> tokens = {kFew, "loads={preset: olmoe, kind: model, affinity_tokens: 512}",
+                                           "plan_loads={preset: olmoe, kind: model, affinity_tokens: 512}"};
+  const auto with = [&](const std::string& policies) {
+    std::vector<std::string> all = tokens;
+    all.push_back(policies);
+    return small_document(all);
+  };
+  const Scenario s = read_scenario(
+      with("policies={c2r: {kind: contiguous, dispatch: {collaborators: 8}}, any: {kind: contiguous, dispatch: "
+           "{collaborators: 63}}}"),
+      {"c2r", "any", "contiguous"});
+  const ConservationReport c2r = run_policy(s, s.policies[0], {}).conservation;
+  CHECK(c2r.assignments_rerouted > 0);
+  // The first of eight choices is free.
+  CHECK(c2r.assignments_rerouted < 7.0 / 8 * c2r.assignments_routed);
+  CHECK(run_policy(s, s.policies[1], {}).conservation.assignments_rerouted == 0);
+  CHECK(fingerprint(s, 1) == fingerprint(s, 2));
+  CHECK(fingerprint(s, 0) != fingerprint(s, 2));
+  // The label's own number stands before the scenario's, and null removes it.
+  Config whole = with(
+      "policies={c2r: {kind: contiguous, dispatch: {collaborators: 8}}, free: {kind: contiguous, dispatch: "
+      "{collaborators: null}}}");
+  whole.set("dispatch.collaborators=16");
+  const Scenario all = read_scenario(whole, {"c2r", "free", "contiguous"});
+  CHECK(fingerprint(all, 0) == fingerprint(s, 0));
+  CHECK(fingerprint(all, 1) == fingerprint(s, 2));
+  const double wider = run_policy(all, all.policies[2], {}).conservation.assignments_rerouted;
+  CHECK((wider > 0 && wider < c2r.assignments_rerouted));
+}
+
+TEST_CASE("systems: collaborators need enough experts to choose from, and tokens that show who works together") {
+  const std::string own = "policies={own: {kind: contiguous, dispatch: {collaborators: ";
+  CHECK_THROWS_WITH_AS(read_scenario(small_document({own + "6}}}"}), {"own"}), doctest::Contains("allowed are 7"),
+                       InputError);
+  const Scenario s = read_scenario(small_document({own + "8}}}"}), {"own"});
+  CHECK_THROWS_WITH_AS(prepare_run(system_of(s, s.policies[0]), s.policies[0]), doctest::Contains("affinity_tokens"),
+                       InputError);
+}
+
 TEST_CASE("a policy for each pool: prefill and decode instances plan as the named policies do") {
   const std::vector<std::string> apart = {
       "cluster.node=DGX-H200", "deployment={prefill: {}, decode: {}}",

@@ -396,6 +396,7 @@ class Run(_Result):
     combine_bottleneck_share: Optional[float]  # share
     assignments_routed: Optional[float]  # 
     assignments_dropped: Optional[float]  # 
+    assignments_rerouted: Optional[float]  # 
     assignments_executed: Optional[float]  # 
     sent_bytes: Optional[float]  # bytes
     sent_between_nodes_bytes: Optional[float]  # bytes
