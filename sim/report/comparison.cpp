@@ -19,7 +19,9 @@ double rate_below(double rate) {
 }
 
 std::string overload_text(const Overload& o, std::size_t policies) {
-  const std::string served = rounded(o.most_served_requests_per_s);
+  constexpr double kAtOnce = 1000;  // times what is served: a burst, whatever its rate is called
+  const bool at_once = o.offered_requests_per_s > kAtOnce * o.most_served_requests_per_s;
+  const std::string served = rounded(o.most_served_requests_per_s) + (at_once ? " requests/s" : "");
   const std::string who =
       policies == 1 ? fmt::format("{} are served: this is overload", served)
       : policies == o.policies.size()
@@ -27,9 +29,10 @@ std::string overload_text(const Overload& o, std::size_t policies) {
           : fmt::format("{} {} at most {}: this is overload for {}", fmt::join(o.policies, ", "),
                         o.policies.size() > 1 ? "serve" : "serves", served, o.policies.size() > 1 ? "them" : "it");
   return fmt::format(
-      "{} requests/s are offered and {}. Latencies then grow with the length of the run: compare throughput, or ask "
+      "{} and {}. Latencies then grow with the length of the run: compare throughput, or ask "
       "`epsim goodput` for the rate that each policy sustains. A rate to try: --set requests.rate={:g}/s.",
-      rounded(o.offered_requests_per_s), who, o.rate_to_try_requests_per_s);
+      at_once ? "All requests arrive at once" : rounded(o.offered_requests_per_s) + " requests/s are offered", who,
+      o.rate_to_try_requests_per_s);
 }
 
 }  // namespace

@@ -149,6 +149,10 @@ TEST_CASE("overload: what is offered, what is served, and a rate to try") {
   CHECK(both.text.starts_with("4.000 requests/s are offered and at most 2.800 are served: this is overload."));
   CHECK(both.text.find("epsim goodput") != std::string::npos);
   CHECK(both.text.find("--set requests.rate=1.5/s") != std::string::npos);
+  base.set("offered_requests_per_s", 1e12);
+  CHECK(
+      overload(one_seed(std::vector{base, eplb}))
+          ->text.starts_with("All requests arrive at once and at most 2.800 requests/s are served: this is overload."));
   eplb.set("overloaded", false);
   CHECK(overload(one_seed(std::vector{base, eplb}))->policies == std::vector<std::string>{"base"});
 }
