@@ -43,8 +43,8 @@ struct DispatchOptions {
   bool exchange_counts = true;  // sizes are not known before the gate: one more latency ahead of the dispatch
   KernelBackend expert_kernels = KernelBackend::kAuto, dense_kernels = KernelBackend::kAuto;
   ExpertCapacity capacity = {};  // of the buffers that rows travel in
-  int collaborators =
-      0;  // experts that a token's other choices may be of, by its first; 0: any. Loads have it in force
+  // Experts that a token's other choices may be of, by its first; 0: any. The loads are already rerouted.
+  int collaborators = 0;
   NetworkOptions network = {};  // who moves the tokens, over which fabric, and how that is priced
   // Steps without prompts exchange tokens this way instead, over the same fabric (DeepEP's auto mode); null: the same.
   std::shared_ptr<const DispatchOptions> decode_steps = nullptr;

@@ -8,8 +8,7 @@
 //   Ignores: that the original sorts overflow into eight classes (here: the largest), which source's tokens it moves
 //            first, its second algorithm (one_shot_greedy) and more than one slot; gradients.
 //   Readings: it was made for training; steps of fewer than `prefill_tokens` a GPU are left alone, as UltraEP leaves
-//   them.
-//            Planning has no published time: as any plan, 50 us.
+//            them. Planning has no published time: as any plan, 50 us.
 //   Source : NVIDIA/Megatron-LM PR 2368, megatron/core/transformer/moe/offloading_planner.py (gen_intermediate,
 //            approx_bin_packing); arXiv 2603.07685, section "ECHO"; behaviour only.
 //   Valid  : a case done by hand (tests/policies/transient_copies_test.cpp).

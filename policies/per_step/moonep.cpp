@@ -1,17 +1,17 @@
 // MoonEP: in every layer of every step, every GPU of an NVLink domain computes equally many rows.
 //   Models : GPUs tell each other the loads once the routing is known. Repeatedly, the fullest GPU gives the emptiest
-//   one as many
-//            tokens as bring it to the mean; which tokens: for the largest amount still to give, those of its expert
-//            with most tokens left. A GPU receives from one other at most, so that as many slots as it has experts of
-//            its own suffice, one set for all layers. Weights come from the expert's home over the domain's links;
-//            tokens leave when they have arrived. A domain is a node of the cluster.
+//            one as many tokens as bring it to the mean; which tokens: for the largest amount still to give, those of
+//            its expert with most tokens left. A GPU receives from one other at most, so that as many slots as it has
+//            experts of its own suffice, one set for all layers. Weights come from the expert's home over the domain's
+//            links; tokens leave when they have arrived. A domain is a node of the cluster.
 //   Ignores: the padding of an expert's rows (128 in the README's example), static shapes and what they save the host,
 //            the zero-copy exchange.
 //   Readings: a GPU's share is the domain's rows over its GPUs, rounded up (the library takes ranks with equally many
 //            tokens). It was made for training; steps of fewer than `prefill_tokens` a GPU are left alone, as UltraEP
 //            leaves them. Planning is "negligible" by the README, without a figure: as any plan, 50 us.
 //   Source : Ascend/MoonEP at 33327eb, a copy of MoonshotAI/MoonEP (README, tests/planning_reference.py); behaviour
-//   only. Valid  : a case done by hand, and exact balance on random loads (tests/policies/transient_copies_test.cpp).
+//            only.
+//   Valid  : a case done by hand, and exact balance on random loads (tests/policies/transient_copies_test.cpp).
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

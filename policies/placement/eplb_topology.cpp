@@ -1,15 +1,14 @@
 // EPLB whose copies go to other nodes, so that tokens find one inside their own.
 //   Models : groups packed onto nodes by load, as hierarchical EPLB does; then copies one by one of the expert with
-//   most load a
-//            copy, each onto the node with most slots left among those that do not hold the expert (where all do: among
-//            all); then each node's experts packed onto its GPUs by load a copy.
+//            most load a copy, each onto the node with most slots left among those that do not hold the expert (where
+//            all do: among all); then each node's experts packed onto its GPUs by load a copy.
 //   Readings: where groups do not divide over nodes, which the original refuses, every expert is a group of its own.
 //   Ignores: what links cost (SGLang PR 37923, which makes no copies, takes a matrix of costs); which experts go
 //            together (antgroup/sglang PR 2 swaps groups between nodes for that; here `grace` places by affinity).
 //   Source : SGLang PR 19811, the same design as PR 19772 (RFC 19487), rebalance_experts_topology_aware; both closed,
 //            not in SGLang; behaviour only.
-//   Valid  : a case done by hand (tests/policies/baseline_placements_test.cpp), and the properties of every placement
-//   policy.
+//   Valid  : a case done by hand (tests/policies/baseline_placements_test.cpp), and the properties of every
+//            placement policy.
 #include <algorithm>
 #include <memory>
 #include <utility>

@@ -12,7 +12,8 @@ namespace epsim {
 namespace {
 
 // Source  : Libra, Sec. 5.2, and the authors' public baseline: hot experts of a profile, one on each GPU, in every
-// layer. Readings: experts live in order on their home GPUs; GPUs are ranked by their load at home, which copies do not
+//           layer.
+// Readings: experts live in order on their home GPUs; GPUs are ranked by their load at home, which copies do not
 //           change; the next hottest expert goes to the coldest GPU that has room this round and does not hold it,
 //           and is passed over when there is none.
 class HotToCold {

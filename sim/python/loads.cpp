@@ -136,6 +136,9 @@ std::shared_ptr<const ExpertLoadSource> function_loads(const std::shared_ptr<py:
 }
 
 void Document::take_own_loads(Scenario& scenario) const {
+  if (scenario.dispatch.collaborators > 0) {
+    refuse("loads", "dispatch.collaborators reroutes tokens, and own loads have none; leave one of them out.");
+  }
   scenario.loads = function_loads(loads_, scenario);
   scenario.run_window = mean_of(*scenario.loads, scenario.parallelism.dp_ranks());
   if (!plan_loads_) {

@@ -190,11 +190,10 @@ std::string exchange_balance_line(const RunSummary& run) {
 
 std::string rerouted_line(const RunSummary& run) {
   const double rerouted = run.number("assignments_rerouted");
-  return rerouted > 0
-             ? captioned("rerouted", fmt::format("{:.1f} % of the experts that tokens chose; no time shows what "
-                                                 "that costs in accuracy",
-                                                 100 * rerouted / run.number("assignments_routed")))
-             : "";
+  return rerouted > 0 ? captioned("rerouted", fmt::format("{:.1f} % of the experts that tokens chose; the cost in "
+                                                          "accuracy is not modelled",
+                                                          100 * rerouted / run.number("assignments_routed")))
+                      : "";
 }
 
 std::string link_line(const RunSummary& run) {

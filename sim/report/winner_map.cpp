@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace epsim {
 namespace {
@@ -151,9 +152,13 @@ ResultTable winner_table(const WinnerMap& map) {
   }
   for (const WinnerCell& cell : map.cells) {
     std::vector<Cell> row(cell.place.begin(), cell.place.end());
-    const RateChoice& first = cell.choices.front();
-    const RateChoice& chosen = cell.choices[verdict_against_first(cell.choices, map.question).chosen];
-    const RateChoice& winner = gain_over(chosen, first, map).mean <= 1 + least_gain(map) ? first : chosen;
+    // What gains too little is left out before the verdict: it would be as good as the fastest by its KV room alone.
+    std::vector<RateChoice> choices{cell.choices.front()};
+    std::copy_if(cell.choices.begin() + 1, cell.choices.end(), std::back_inserter(choices), [&](const RateChoice& c) {
+      return !(gain_over(c, choices.front(), map).mean <= 1 + least_gain(map));
+    });
+    const RateChoice& first = choices.front();
+    const RateChoice& winner = choices[verdict_against_first(choices, map.question).chosen];
     const Estimate over = gain_over(winner, first, map);
     row.emplace_back(winner.name);
     for (const double share : {over.mean, over.low(), over.high()}) {

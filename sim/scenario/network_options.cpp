@@ -126,7 +126,8 @@ constexpr KeyTable kDispatchKeys({
      "Rows of each expert from each rank over an even share: buffers are padded to it, and what is more is dropped."},
     {"least_capacity", key::whole(), key::is(0), "Fewest such rows."},
     {"collaborators", key::whole(Bound::kPositive), key::by("any expert"),
-     "C2R's T: a token's other choices are of the T experts that most often serve tokens with its first one."},
+     "C2R's T: a token's other choices are of the T experts that most often serve tokens with its first one; all "
+     "others: any."},
     {"expert_kernels", key::one_of<KernelBackend>(), key::by("auto; in a pool the scenario's"),
      "Experts' GEMM: auto is DeepGEMM behind DeepEP, else the engine's kernel; trtllm: TensorRT-LLM's on Blackwell."},
     {"dense_kernels", key::one_of<KernelBackend>(), key::by("auto; in a pool the scenario's"),
@@ -259,16 +260,22 @@ class DispatchReader {
                     in_.read<int>(kDispatchKeys["least_capacity"])};
     in_.check(out.capacity.factor == 0 || (transport == Transport::kNcclP2p && out.dedup == Dedup::kNone),
               "capacity_factor", "buffers of one size hold a row a (token, expert): transport nccl_p2p, dedup none.");
+    out.collaborators = collaborators(out.capacity);
+    return out;
+  }
+
+  // 0 where all other experts are a token's to choose from.
+  int collaborators(const ExpertCapacity& capacity) {
     in_.check(!other_ || !in_.has("collaborators"), "collaborators",
-              "routing is the model's, of all pools alike: it stands in the scenario's `dispatch`, or in a label's.");
-    out.collaborators = in_.maybe<int>(kDispatchKeys["collaborators"]).value_or(0);
-    in_.check(
-        out.collaborators == 0 || out.capacity.factor == 0, "collaborators",
-        "buffers of one size make exchanges and experts even, whatever tokens choose; leave capacity_factor out.");
-    in_.check(out.collaborators == 0 || out.collaborators >= model_.top_k - 1, "collaborators",
+              "routing is the model's, the same in all pools; set it in the scenario's `dispatch`, or in a label's.");
+    const int count = in_.maybe<int>(kDispatchKeys["collaborators"]).value_or(0);
+    in_.check(capacity.factor == 0 || (count == 0 && !(other_ && other_->in.has("collaborators"))), "capacity_factor",
+              "buffers of one size make exchanges and experts even, whatever tokens choose; leave capacity_factor or "
+              "dispatch.collaborators out.");
+    in_.check(count == 0 || count >= model_.top_k - 1, "collaborators",
               fmt::format("a token of {} chooses {} experts more than the first; allowed are {} and more.", model_.name,
                           model_.top_k - 1, std::max(1, model_.top_k - 1)));
-    return out;
+    return count < model_.experts - 1 ? count : 0;
   }
 
   ConfigReader in_;

@@ -243,7 +243,7 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
 void constrain_routing(Scenario& s) {
   const Affinity* together = s.plan_window.affinity().get();
   const int count = s.dispatch.collaborators;
-  if (count == 0 || count >= s.model.experts - 1 || together == nullptr || together->tokens().tokens() == 0) {
+  if (count == 0 || together == nullptr || together->tokens().tokens() == 0) {
     return;
   }
   ReroutedLoads loads = reroute_loads(count, s.plan_window, s.run_window, s.loads, s.seed);

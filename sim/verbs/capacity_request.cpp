@@ -247,7 +247,7 @@ std::vector<std::string> read_policies(const std::vector<std::string>& names, st
       continue;
     }
     const std::string kind = name.substr(0, colon), copies = name.substr(colon + 1);
-    if (copies.empty() || copies.find_first_not_of("0123456789") != std::string::npos) {
+    if (copies.empty() || copies.size() > 6 || copies.find_first_not_of("0123456789") != std::string::npos) {
       throw InputError({"", 0, "policies"},
                        fmt::format("'{}' is neither POLICY nor POLICY:COPIES, as in craft:8 and eplb:32.", name));
     }

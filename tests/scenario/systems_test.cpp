@@ -109,7 +109,7 @@ TEST_CASE("systems: collaborators constrain the routing of one label, and all ot
   CHECK(run_policy(s, s.policies[1], {}).conservation.assignments_rerouted == 0);
   CHECK(fingerprint(s, 1) == fingerprint(s, 2));
   CHECK(fingerprint(s, 0) != fingerprint(s, 2));
-  // The label's own number stands before the scenario's, and null removes it.
+  // The label's own number takes precedence over the scenario's, and null removes it.
   Config whole = with(
       "policies={c2r: {kind: contiguous, dispatch: {collaborators: 8}}, free: {kind: contiguous, dispatch: "
       "{collaborators: null}}}");
@@ -121,10 +121,18 @@ TEST_CASE("systems: collaborators constrain the routing of one label, and all ot
   CHECK((wider > 0 && wider < c2r.assignments_rerouted));
 }
 
-TEST_CASE("systems: collaborators need enough experts to choose from, and tokens that show who works together") {
+TEST_CASE("systems: collaborators need enough experts to choose from, and tokens that show which work together") {
   const std::string own = "policies={own: {kind: contiguous, dispatch: {collaborators: ";
   CHECK_THROWS_WITH_AS(read_scenario(small_document({own + "6}}}"}), {"own"}), doctest::Contains("allowed are 7"),
                        InputError);
+  // Buffers of one size in a pool meet the scenario's collaborators.
+  CHECK_THROWS_WITH_AS(
+      read_scenario(small_document({"cluster.node=DGX-H200", "dispatch.collaborators=8", "dispatch.dedup=none",
+                                    "deployment={prefill: {dispatch: {capacity_factor: 1}}, decode: {}}"}),
+                    {}),
+      doctest::Contains("dispatch.collaborators out"), InputError);
+  // All of OLMoE's 63 others: any.
+  CHECK(read_scenario(small_document({"dispatch.collaborators=63"}), {}).dispatch.collaborators == 0);
   const Scenario s = read_scenario(small_document({own + "8}}}"}), {"own"});
   CHECK_THROWS_WITH_AS(prepare_run(system_of(s, s.policies[0]), s.policies[0]), doctest::Contains("affinity_tokens"),
                        InputError);

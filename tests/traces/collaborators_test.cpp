@@ -86,7 +86,7 @@ TEST_CASE("collaborators: choices outside the first's list go into it, others st
   CHECK(rerouted(two, {4, 3, 0}, 3, 1) == Ids{4, 1, 0});
 }
 
-TEST_CASE("collaborators: who replaces a choice is drawn by how often it serves tokens with the first") {
+TEST_CASE("collaborators: what replaces a choice is drawn by how often it serves tokens with the first") {
   const Collaborators two(small_profile(), 2);
   RandomStream random(Seed{1}, "test");
   int ones = 0;

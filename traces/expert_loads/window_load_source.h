@@ -5,7 +5,8 @@
 //            top_k. The draw is a sum of eight uniform bytes, standardised: mean 0, variance 1, excess kurtosis -0.15,
 //            within +-4.88 deviations: near normal where it matters, and cheap.
 //   Ignores: covariance beyond that of the fixed sum; correlation between steps and layers; the skewness of small
-//   counts. Valid  : T * pi of a few and more. Below, clamping at 0 lifts rare experts and scaling lowers the others.
+//            counts.
+//   Valid  : T * pi of a few and more. Below, clamping at 0 lifts rare experts and scaling lowers the others.
 //   Cost   : about 1 ns per expert (tests/bench/traces.cpp).
 #pragma once
 
