@@ -7,8 +7,8 @@
 //            optima it finds; DeepSeek's own topologies of copies (cube, torus) and its exchange over NVSHMEM.
 //   Source : SGLang, `--ep-dispatch-algorithm lp` (PR 24515); deepseek-ai/LPLB, README: about 100 us a solve; LMSYS blog of
 //            2026-06-26, "Improving DeepEP MoE Load Balance in SGLang with Waterfill and LPLB", for the programme.
-//   Valid  : equal to GLPK's simplex on random cases of 2 to 64 GPUs (tests/policies/lplb_glpk_test.cpp), in 25 to 145 us for its
-//            2.4 to 4.3 ms (16 to 64 GPUs, 256 and 384 experts), and to the bound that every set of GPUs gives
+//   Valid  : equal to GLPK's simplex on random cases of 2 to 64 GPUs (tests/policies/lplb_glpk_test.cpp), in 25 to 145 us where GLPK
+//            takes 2.4 to 4.3 ms (16 to 64 GPUs, 256 and 384 experts), and to the bound that every set of GPUs gives
 //            (lplb_test.cpp); gains beside measured ones in experiments/eplb-measured.
 #pragma once
 

@@ -18,7 +18,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
     string(REGEX REPLACE "(('..x..',){16})" "\\1\n    " bytes "${bytes}")
     file(RELATIVE_PATH name ${ROOT} ${path})
-    if(name MATCHES "^\\.\\./")  # the way there from the checkout would make the program differ by where it was built
+    if(name MATCHES "^\\.\\./")  # its relative path would make the program depend on where it was built
       get_filename_component(name ${path} NAME)
     endif()
     # The closing zero keeps an empty file's array legal.

@@ -152,7 +152,7 @@ ResultTable winner_table(const WinnerMap& map) {
   }
   for (const WinnerCell& cell : map.cells) {
     std::vector<Cell> row(cell.place.begin(), cell.place.end());
-    // What gains too little is left out before the verdict: it would be as good as the fastest by its KV room alone.
+    // What gains too little is left out before the verdict, which may prefer it for its KV room.
     std::vector<RateChoice> choices{cell.choices.front()};
     std::copy_if(cell.choices.begin() + 1, cell.choices.end(), std::back_inserter(choices), [&](const RateChoice& c) {
       return !(gain_over(c, choices.front(), map).mean <= 1 + least_gain(map));

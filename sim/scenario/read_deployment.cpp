@@ -112,10 +112,8 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
     }
   }
   read_pool_memory(in, engine, pool);
-  if (has_serving) {
-    pool.memory.profiled_peak = Bytes(engine.peak_per_word * s.model.vocab);
-  }
   if (has_serving) {  // asking for the section would make it one of the resolved scenario's
+    pool.memory.profiled_peak = Bytes(engine.peak_per_word * s.model.vocab);
     check_chunk(in.section(kPoolKeys["serving"]), engine, pool.memory.kv_block_tokens);
   }
   check_ep_size(in, pool.parallelism, pool.serving, pool.dispatch);

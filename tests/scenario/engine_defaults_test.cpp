@@ -113,6 +113,19 @@ TEST_CASE("KV tokens as vLLM logs them: what its profile run sorts is set aside"
   CHECK(static_cast<double>(m.ranks[0].tokens) == doctest::Approx(178'880).epsilon(0.08));
 }
 
+TEST_CASE("a vLLM pool sets aside what its own max_num_seqs needs, and its resolved scenario the same") {
+  const Scenario s =
+      left_to("vllm_v1", "DGX-H200",
+              "deployment: {prefill: {serving: {max_num_seqs: 128}}, decode: {serving: {max_num_seqs: 512}}}\n");
+  const Scenario again = read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {});
+  for (const Scenario* each : {&s, &again}) {
+    const std::vector<InstancePool> pools = pools_of(*each);
+    REQUIRE(pools.size() == 2);
+    CHECK(pools[0].memory.profiled_peak.count() == 128 * 38.0 * s.model.vocab);
+    CHECK(pools[1].memory.profiled_peak.count() == 512 * 38.0 * s.model.vocab);
+  }
+}
+
 TEST_CASE("SGLang's account of R1 on H200, worked out") {
   // Per GPU with TP8, GiB: what a step's weights come to (memory_model_test.cpp), embedding, head and router in bf16.
   MoeSpec model = find_model("deepseek-r1");

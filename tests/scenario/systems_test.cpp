@@ -119,6 +119,10 @@ TEST_CASE("systems: collaborators constrain the routing of one label, and all ot
   CHECK(fingerprint(all, 1) == fingerprint(s, 2));
   const double wider = run_policy(all, all.policies[2], {}).conservation.assignments_rerouted;
   CHECK((wider > 0 && wider < c2r.assignments_rerouted));
+  const Scenario again = read_scenario(Config::from_text(all.resolved, "resolved.yaml"), {"c2r", "free", "contiguous"});
+  for (const std::size_t label : {0, 1, 2}) {
+    CHECK(fingerprint(again, label) == fingerprint(all, label));
+  }
 }
 
 TEST_CASE("systems: collaborators need enough experts to choose from, and tokens that show which work together") {
