@@ -1,6 +1,7 @@
 #include "models/network/rail_share.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -17,24 +18,50 @@ constexpr double kWithLast = 0.75;
 // The sums of a sender's flows in two orders differ by less than this part.
 constexpr double kRounding = 1e-9;
 
-// Adds to `until` [receiving node] what flows, as in RailShare, lack above their sender's level.
-EPSIM_SIMD void add_left(const double* __restrict flows, const std::vector<double>& levels, std::size_t width,
-                         std::size_t per_nic, double* __restrict until) {
-  for (std::size_t a = 0; a < levels.size(); ++a) {
-    const double level = levels[a];
-    for (std::size_t i = 0; i < per_nic && level < std::numeric_limits<double>::infinity(); ++i) {
-      const double* to = flows + (a * per_nic + i) * width;
-      for (std::size_t b = 0; b < width; ++b) {
-        until[b] += std::max(0.0, to[b] - level);
+using Lanes = double __attribute__((vector_size(32)));
+constexpr std::size_t kInLanes = sizeof(Lanes) / sizeof(double), kTimesAtOnce = 2 * kInLanes;
+
+// until[time]: when a NIC is done, if what it still lacks of its flows at that time comes without a pause. Its GPUs are
+// [first, first + gpus); senders have served their flows up to `levels` [sender][time].
+template <class Senders>
+EPSIM_SIMD void add_left(const Senders* senders, std::size_t active, std::size_t first, std::size_t gpus,
+                         const double* times, const double* levels, std::size_t n, double* until) {
+  for (std::size_t t = 0; t < n; t += kTimesAtOnce) {
+    Lanes early, late, early_level, late_level;
+    std::memcpy(&early, times + t, sizeof early);
+    std::memcpy(&late, times + t + kInLanes, sizeof late);
+    for (std::size_t a = 0; a < active; ++a) {
+      std::memcpy(&early_level, levels + a * n + t, sizeof early);
+      std::memcpy(&late_level, levels + a * n + t + kInLanes, sizeof late);
+      const double* to = senders[a].to + first;
+      for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
+        const Lanes early_left = to[gpu] - early_level, late_left = to[gpu] - late_level;
+        early += early_left > 0 ? early_left : Lanes{};
+        late += late_left > 0 ? late_left : Lanes{};
       }
     }
+    std::memcpy(until + t, &early, sizeof early);
+    std::memcpy(until + t + kInLanes, &late, sizeof late);
   }
 }
 
 }  // namespace
 
 RailShare::RailShare(const ClusterShape& shape, int gpus_per_nic)
-    : pxn_(shape, gpus_per_nic), nodes_(shape.nodes()), per_nic_(gpus_per_nic), rails_(pxn_.rails_per_node()) {}
+    : pxn_(shape, gpus_per_nic),
+      nodes_(shape.nodes()),
+      per_nic_(gpus_per_nic),
+      rails_(pxn_.rails_per_node()),
+      after_(rails_),
+      senders_(nodes_) {
+  for (std::size_t rail = 0; rail < rails_; ++rail) {
+    for (std::size_t node = 0; node < nodes_; ++node) {
+      for (std::size_t i = 0; i < per_nic_; ++i) {
+        receivers_.push_back(static_cast<int>((node * rails_ + rail) * per_nic_ + i));
+      }
+    }
+  }
+}
 
 // A sender has nodes - 1 NICs to serve, so as many senders at once fill a receiver.
 bool RailShare::anybody_idles(const std::vector<double>& sent, std::size_t rail) const {
@@ -51,87 +78,73 @@ bool RailShare::anybody_idles(const std::vector<double>& sent, std::size_t rail)
   return most > 0 && least < kAllSend * most && filling < nodes_ - 1;
 }
 
-// Rails where a receiver may idle, and what their last senders send: no other is looked at yet.
+// Rails where a receiver may idle, and what their last senders send: no other is looked at yet. Receivers are much alike
+// hot for all senders, so that their order is nearly that of each sender's flows.
 void RailShare::find_rails(const PortRows& ports) {
   idle_rails_.clear();
-  after_.clear();
   for (std::size_t rail = 0; rail < rails_; ++rail) {
     if (anybody_idles(ports.inter_out, rail)) {
-      double most = 0;
-      for (std::size_t node = 0; node < nodes_; ++node) {
-        most = std::max(most, ports.inter_out[(node * rails_ + rail) * per_nic_]);
-      }
       idle_rails_.push_back(rail);
-      after_.push_back(most);
+      after_[rail] = 0;
+      for (std::size_t node = 0; node < nodes_; ++node) {
+        after_[rail] = std::max(after_[rail], ports.inter_out[(node * rails_ + rail) * per_nic_]);
+      }
+      const auto first = receivers_.begin() + rail * nodes_ * per_nic_;
+      std::sort(first, first + nodes_ * per_nic_, [&](int x, int y) { return ports.inter_in[x] > ports.inter_in[y]; });
     }
   }
 }
 
-// The nodes that send as long as after_ says on any of the rails.
-void RailShare::choose(const std::vector<double>& sent) {
+// Whether a node sends on a rail for as long as after_ says.
+bool RailShare::counts(const std::vector<double>& sent, std::size_t node, std::size_t rail) const {
+  return sent[(node * rails_ + rail) * per_nic_] >= after_[rail] * (1.0 - kRounding);
+}
+
+void RailShare::choose(const TrafficMatrix& traffic, Direction direction, const std::vector<double>& sent) {
   senders_at_.clear();
   for (std::size_t node = 0; node < nodes_; ++node) {
-    for (std::size_t r = 0; r < idle_rails_.size(); ++r) {
-      if (sent[(node * rails_ + idle_rails_[r]) * per_nic_] >= after_[r] * (1.0 - kRounding)) {
-        senders_at_.push_back(static_cast<int>(node));
-        break;
-      }
+    if (std::any_of(idle_rails_.begin(), idle_rails_.end(),
+                    [&](std::size_t rail) { return counts(sent, node, rail); })) {
+      senders_at_.push_back(static_cast<int>(node));
+    }
+  }
+  if (!senders_at_.empty()) {
+    pxn_.node_rows(traffic, direction, senders_at_, rows_);
+  }
+}
+
+void RailShare::fill(const std::vector<double>& sent, std::size_t rail) {
+  active_ = 0;
+  for (std::size_t a = 0; a < senders_at_.size(); ++a) {
+    if (counts(sent, senders_at_[a], rail)) {
+      senders_[active_].to = rows_.data() + a * nodes_ * rails_ * per_nic_;
+      fill(senders_[active_++], rail);
     }
   }
 }
 
-void RailShare::gather(std::size_t rail, const std::vector<double>& received) {
-  const std::size_t gpus = received.size();
-  places_.clear();
-  to_.clear();
-  for (std::size_t node = 0; node < nodes_; ++node) {
-    for (std::size_t i = 0; i < per_nic_; ++i) {
-      if (const std::size_t gpu = (node * rails_ + rail) * per_nic_ + i; received[gpu] > 0) {
-        if (to_.empty() || to_.back() != static_cast<int>(node)) {
-          to_.push_back(static_cast<int>(node));
-        }
-        places_.push_back({gpu, i, to_.size() - 1});
-      }
+void RailShare::fill(Sender& sender, std::size_t rail) const {
+  const std::size_t flows = nodes_ * per_nic_;
+  sender.sizes.resize(flows);
+  double* sizes = sender.sizes.data();
+  std::size_t n = 0;
+  for (const int* gpu = receivers_.data() + rail * flows; gpu != receivers_.data() + (rail + 1) * flows; ++gpu) {
+    const double size = sender.to[*gpu];
+    if (size == 0) {
+      continue;
     }
-  }
-  const std::size_t width = to_.size();
-  flows_.assign(senders_at_.size() * per_nic_ * width, 0.0);
-  order_.resize(per_nic_ * width);
-  std::iota(order_.begin(), order_.end(), std::size_t{0});
-  senders_.resize(senders_at_.size());
-  for (std::size_t a = 0; a < senders_.size(); ++a) {
-    double* flows = flows_.data() + a * per_nic_ * width;
-    for (const Place& place : places_) {
-      flows[place.of_nic * width + place.node] = rows_[a * gpus + place.gpu];
+    std::size_t at = n++;
+    for (; at > 0 && sizes[at - 1] < size; --at) {
+      sizes[at] = sizes[at - 1];
     }
-    if (a == 0) {
-      std::sort(order_.begin(), order_.end(), [&](std::size_t x, std::size_t y) { return flows[x] > flows[y]; });
-    }
-    fill(senders_[a], flows);
+    sizes[at] = size;
   }
-}
-
-// Receivers are much alike hot for all senders, so that the order of the sender before is nearly this one's.
-void RailShare::fill(Sender& sender, const double* flows) {
-  sender.sizes.resize(order_.size());
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    const std::size_t flow = order_[i];
-    std::size_t at = i;
-    for (; at > 0 && sender.sizes[at - 1] < flows[flow]; --at) {
-      sender.sizes[at] = sender.sizes[at - 1];
-      order_[at] = order_[at - 1];
-    }
-    sender.sizes[at] = flows[flow];
-    order_[at] = flow;
-  }
-  while (!sender.sizes.empty() && sender.sizes.back() == 0) {
-    sender.sizes.pop_back();
-  }
+  sender.sizes.resize(n);
   sender.rows = std::accumulate(sender.sizes.begin(), sender.sizes.end(), 0.0);
-  sender.ends_at.resize(sender.sizes.size());
+  sender.ends_at.resize(n);
   sender.ended = 0;
   double smaller = sender.rows;
-  for (std::size_t i = 0; i < sender.sizes.size(); ++i) {  // i larger flows have been served as much as this one
+  for (std::size_t i = 0; i < n; ++i) {  // i larger flows have been served as much as this one
     smaller -= sender.sizes[i];
     sender.ends_at[i] = smaller + static_cast<double>(i + 1) * sender.sizes[i];
   }
@@ -152,7 +165,7 @@ double RailShare::level_at(Sender& sender, double time) {
 }
 
 const RailShare::Sender& RailShare::last() const {
-  return *std::max_element(senders_.begin(), senders_.end(),
+  return *std::max_element(senders_.begin(), senders_.begin() + active_,
                            [](const Sender& a, const Sender& b) { return a.rows < b.rows; });
 }
 
@@ -163,39 +176,57 @@ double RailShare::earliest_time() const {
 }
 
 void RailShare::wait_on(std::size_t rail, double max_rows, FairShare::Wait& out) {
-  const std::vector<double> ends_at = last().ends_at;
-  levels_.resize(senders_.size());
-  for (std::size_t t = 0; t < std::min(kTimes, ends_at.size()); ++t) {
-    const double time = ends_at[t];
-    std::transform(senders_.begin(), senders_.end(), levels_.begin(),
-                   [&](Sender& sender) { return level_at(sender, time); });
-    until_.assign(to_.size(), time);
-    add_left(flows_.data(), levels_, to_.size(), per_nic_, until_.data());
-    const auto latest = std::max_element(until_.begin(), until_.end());
-    if (*latest > max_rows && *latest > out.rows) {
-      out = {*latest, to_[latest - until_.begin()] * static_cast<int>(rails_) + static_cast<int>(rail)};
+  const std::vector<double>&ends_at = last().ends_at, &sizes = last().sizes;
+  times_.clear();
+  for (std::size_t i = 0; i < std::min(kTimes, ends_at.size()); ++i) {
+    if (i == 0 || sizes[i] != sizes[i - 1]) {  // equal flows end together
+      times_.push_back(ends_at[i]);
+    }
+  }
+  const std::size_t times = times_.size(), n = (times + kTimesAtOnce - 1) / kTimesAtOnce * kTimesAtOnce;
+  times_.resize(n, 0.0);
+  levels_.assign(active_ * n, 0.0);
+  for (std::size_t a = 0; a < active_; ++a) {
+    for (std::size_t t = 0; t < times; ++t) {
+      levels_[a * n + t] = level_at(senders_[a], times_[t]);
+    }
+  }
+  until_.resize(nodes_ * n);
+  for (std::size_t node = 0; node < nodes_; ++node) {
+    add_left(senders_.data(), active_, (node * rails_ + rail) * per_nic_, per_nic_, times_.data(), levels_.data(), n,
+             until_.data() + node * n);
+  }
+  for (std::size_t t = 0; t < times; ++t) {
+    for (std::size_t node = 0; node < nodes_; ++node) {
+      if (const double until = until_[node * n + t]; until > max_rows && until > out.rows) {
+        out = {until, static_cast<int>(node * rails_ + rail)};
+      }
     }
   }
 }
 
-// First with the last senders alone, which say from when on the others count.
+// First with the last senders alone, which say from when on the others count. On a rail where none does then, receivers wait
+// for the last one alone.
 FairShare::Wait RailShare::longest(const TrafficMatrix& traffic, Direction direction, const PortRows& ports,
                                    double max_rows) {
+  const std::vector<double>& sent = ports.inter_out;
   FairShare::Wait out;
   find_rails(ports);
-  if (idle_rails_.empty()) {
-    return out;
-  }
-  choose(ports.inter_out);
-  pxn_.node_rows(traffic, direction, senders_at_, rows_);
-  for (std::size_t r = 0; r < idle_rails_.size(); ++r) {
-    gather(idle_rails_[r], ports.inter_in);
-    after_[r] = earliest_time();
-  }
-  choose(ports.inter_out);
-  pxn_.node_rows(traffic, direction, senders_at_, rows_);
+  choose(traffic, direction, sent);
   for (const std::size_t rail : idle_rails_) {
-    gather(rail, ports.inter_in);
+    fill(sent, rail);
+    after_[rail] = earliest_time();
+  }
+  std::erase_if(idle_rails_, [&](std::size_t rail) {
+    std::size_t senders = 0;
+    for (std::size_t node = 0; node < nodes_; ++node) {
+      senders += counts(sent, node, rail) ? 1 : 0;
+    }
+    return senders < 2;
+  });
+  choose(traffic, direction, sent);
+  for (const std::size_t rail : idle_rails_) {
+    fill(sent, rail);
     wait_on(rail, max_rows, out);
   }
   return out;

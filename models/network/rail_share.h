@@ -26,21 +26,19 @@ class RailShare {
   FairShare::Wait longest(const TrafficMatrix& traffic, Direction direction, const PortRows& ports, double max_rows);
 
  private:
-  // A NIC that sends: its flows by falling size, and when all of them are served up to the size of each.
+  // A NIC that sends: its rows to each GPU, its flows by falling size, and when all of them are served up to the size of each.
   struct Sender {
+    const double* to = nullptr;  // in rows_
     double rows = 0;
     std::vector<double> sizes, ends_at;
     std::size_t ended = 0;  // the first of them that has ended by the time that is looked at
   };
-  // A GPU that receives, which of its NIC's GPUs it is, its node's place in to_.
-  struct Place {
-    std::size_t gpu, of_nic, node;
-  };
   bool anybody_idles(const std::vector<double>& sent, std::size_t rail) const;
   void find_rails(const PortRows& ports);
-  void choose(const std::vector<double>& sent);
-  void gather(std::size_t rail, const std::vector<double>& received);
-  void fill(Sender& sender, const double* flows);
+  bool counts(const std::vector<double>& sent, std::size_t node, std::size_t rail) const;
+  void choose(const TrafficMatrix& traffic, Direction direction, const std::vector<double>& sent);
+  void fill(const std::vector<double>& sent, std::size_t rail);
+  void fill(Sender& sender, std::size_t rail) const;
   const Sender& last() const;
   double earliest_time() const;
   static double level_at(Sender& sender, double time);
@@ -49,15 +47,13 @@ class RailShare {
   Pxn pxn_;
   std::size_t nodes_, per_nic_, rails_;
   std::vector<std::size_t> idle_rails_;  // scratch from here on: rails where a receiver may idle
-  std::vector<double> after_;            // [of idle_rails_] senders of fewer rows do not count
-  std::vector<int> senders_at_;          // nodes whose rows are looked at
+  std::vector<double> after_;            // [rail] senders of fewer rows do not count
+  std::vector<int> receivers_;           // [rail][nodes x GPUs of a NIC] GPUs, those that get most first
+  std::vector<int> senders_at_;          // nodes that count on any of them
   std::vector<double> rows_;             // [of senders_at_][GPU]
-  std::vector<Place> places_;            // of one rail
-  std::vector<int> to_;                  // nodes that receive on it
-  std::vector<double> flows_;            // [of senders_at_][GPU of the receiving NIC][of to_], of one rail
-  std::vector<Sender> senders_;          // [of senders_at_]
-  std::vector<double> levels_, until_;   // [of senders_at_], [of to_]
-  std::vector<std::size_t> order_;       // of the flows of the sender before, by falling size
+  std::vector<Sender> senders_;          // of one rail: the first active_ of them
+  std::size_t active_ = 0;
+  std::vector<double> times_, levels_, until_;  // [time], [sender][time], [node][time]
 };
 
 }  // namespace epsim
