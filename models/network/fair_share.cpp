@@ -1,12 +1,8 @@
 #include "models/network/fair_share.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <limits>
 #include <numeric>
-
-#include "sim/core/simd.h"
 
 namespace epsim {
 namespace {
@@ -24,27 +20,6 @@ constexpr std::size_t kHottest = 2;
 // many strides that bring nothing longer.
 constexpr std::size_t kStride = 4, kFine = 2;
 constexpr std::size_t kFalling = 3;
-
-// rank[i]: how many keys exceed keys[i]. Without a branch, so faster than sorting for up to kFew.
-constexpr std::size_t kFew = 512;
-EPSIM_SIMD void rank_all(const std::int64_t* __restrict keys, std::size_t n, std::int64_t* __restrict rank) {
-  std::fill_n(rank, n, std::int64_t{0});
-  for (std::size_t j = 0; j < n; ++j) {
-    const std::int64_t key = keys[j];
-    for (std::size_t i = 0; i < n; ++i) {
-      rank[i] += key > keys[i] ? 1 : 0;
-    }
-  }
-}
-
-void rank_by_sorting(const std::vector<std::int64_t>& keys, std::vector<std::int64_t>& rank) {
-  std::vector<std::size_t> order(keys.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] > keys[b]; });
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    rank[order[i]] = static_cast<std::int64_t>(i);
-  }
-}
 
 }  // namespace
 
@@ -118,22 +93,11 @@ void FairShare::copy_rows(const TrafficMatrix& traffic) {
   }
 }
 
-// The hottest GPUs in order. Keys grow with what a GPU gets (the bits of a float do) and differ by GPU.
 void FairShare::sort_hottest(Row& row) {
-  keys_.resize(gpus_);
-  ranks_.resize(gpus_);
-  for (std::size_t g = 0; g < gpus_; ++g) {
-    const std::int64_t bits = std::bit_cast<std::int32_t>(static_cast<float>(row.reach[g]));
-    keys_[g] = bits * (std::int64_t{1} << 32U) + static_cast<std::int64_t>(gpus_ - g);
-  }
-  if (gpus_ <= kFew) {
-    rank_all(keys_.data(), gpus_, ranks_.data());
-  } else {
-    rank_by_sorting(keys_, ranks_);
-  }
+  const std::vector<std::int64_t>& ranks = order_.ranks({row.reach.data(), gpus_});
   row.hottest.resize(levels_);
   for (std::size_t g = 0; g < gpus_; ++g) {
-    if (const auto rank = static_cast<std::size_t>(ranks_[g]); rank < levels_) {
+    if (const auto rank = static_cast<std::size_t>(ranks[g]); rank < levels_) {
       row.hottest[rank] = {row.reach[g], g, g / per_node_};
     }
   }

@@ -14,9 +14,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
+#include "models/network/falling_order.h"
 #include "models/network/traffic_matrix.h"
 #include "sim/domain/parallelism.h"
 
@@ -82,7 +82,7 @@ class FairShare {
   bool together_ = false;     // whether senders end at about one time
   std::vector<Row> rows_;     // the first `used_` are in use
   std::size_t used_ = 0;
-  std::vector<std::int64_t> keys_, ranks_;
+  FallingOrder order_;
   std::vector<std::size_t> tried_, heard_, at_;
   double covered_ = 0;  // what the coldest GPU beside a tried hot one gets
 };

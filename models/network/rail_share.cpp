@@ -53,15 +53,7 @@ RailShare::RailShare(const ClusterShape& shape, int gpus_per_nic)
       per_nic_(gpus_per_nic),
       rails_(pxn_.rails_per_node()),
       after_(rails_),
-      senders_(nodes_) {
-  for (std::size_t rail = 0; rail < rails_; ++rail) {
-    for (std::size_t node = 0; node < nodes_; ++node) {
-      for (std::size_t i = 0; i < per_nic_; ++i) {
-        receivers_.push_back(static_cast<int>((node * rails_ + rail) * per_nic_ + i));
-      }
-    }
-  }
-}
+      senders_(nodes_) {}
 
 // A sender has nodes - 1 NICs to serve, so as many senders at once fill a receiver.
 bool RailShare::anybody_idles(const std::vector<double>& sent, std::size_t rail) const {
@@ -78,8 +70,7 @@ bool RailShare::anybody_idles(const std::vector<double>& sent, std::size_t rail)
   return most > 0 && least < kAllSend * most && filling < nodes_ - 1;
 }
 
-// Rails where a receiver may idle, and what their last senders send: no other is looked at yet. Receivers are much alike
-// hot for all senders, so that their order is nearly that of each sender's flows.
+// Rails where a receiver may idle, and what their last senders send: no other is looked at yet.
 void RailShare::find_rails(const PortRows& ports) {
   idle_rails_.clear();
   for (std::size_t rail = 0; rail < rails_; ++rail) {
@@ -89,8 +80,6 @@ void RailShare::find_rails(const PortRows& ports) {
       for (std::size_t node = 0; node < nodes_; ++node) {
         after_[rail] = std::max(after_[rail], ports.inter_out[(node * rails_ + rail) * per_nic_]);
       }
-      const auto first = receivers_.begin() + rail * nodes_ * per_nic_;
-      std::sort(first, first + nodes_ * per_nic_, [&](int x, int y) { return ports.inter_in[x] > ports.inter_in[y]; });
     }
   }
 }
@@ -113,7 +102,7 @@ void RailShare::choose(const TrafficMatrix& traffic, Direction direction, const 
   }
 }
 
-void RailShare::fill(const std::vector<double>& sent, std::size_t rail) {
+void RailShare::gather(const std::vector<double>& sent, std::size_t rail) {
   active_ = 0;
   for (std::size_t a = 0; a < senders_at_.size(); ++a) {
     if (counts(sent, senders_at_[a], rail)) {
@@ -123,45 +112,45 @@ void RailShare::fill(const std::vector<double>& sent, std::size_t rail) {
   }
 }
 
-void RailShare::fill(Sender& sender, std::size_t rail) const {
-  const std::size_t flows = nodes_ * per_nic_;
-  sender.sizes.resize(flows);
+void RailShare::fill(Sender& sender, std::size_t rail) {
+  sizes_.clear();
+  for (std::size_t node = 0; node < nodes_; ++node) {
+    for (std::size_t i = 0; i < per_nic_; ++i) {
+      sizes_.push_back(sender.to[(node * rails_ + rail) * per_nic_ + i]);
+    }
+  }
+  const std::vector<std::int64_t>& ranks = order_.ranks(sizes_);
+  sender.sizes.resize(sizes_.size());
   double* sizes = sender.sizes.data();
   std::size_t n = 0;
-  for (const int* gpu = receivers_.data() + rail * flows; gpu != receivers_.data() + (rail + 1) * flows; ++gpu) {
-    const double size = sender.to[*gpu];
-    if (size == 0) {
-      continue;
-    }
-    std::size_t at = n++;
-    for (; at > 0 && sizes[at - 1] < size; --at) {
-      sizes[at] = sizes[at - 1];
-    }
-    sizes[at] = size;
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    sizes[ranks[i]] = sizes_[i];
+    n += sizes_[i] > 0 ? 1 : 0;
   }
   sender.sizes.resize(n);
-  sender.rows = std::accumulate(sender.sizes.begin(), sender.sizes.end(), 0.0);
   sender.ends_at.resize(n);
-  sender.ended = 0;
-  double smaller = sender.rows;
-  for (std::size_t i = 0; i < n; ++i) {  // i larger flows have been served as much as this one
-    smaller -= sender.sizes[i];
-    sender.ends_at[i] = smaller + static_cast<double>(i + 1) * sender.sizes[i];
+  double smaller = 0;
+  for (std::size_t i = n; i-- > 0;) {  // i larger flows have been served as much as this one
+    sender.ends_at[i] = smaller + static_cast<double>(i + 1) * sizes[i];
+    smaller += sizes[i];
   }
+  sender.rows = smaller;
 }
 
-// Up to what size a sender's flows have been served by a time; times are asked for from the last to the first.
-double RailShare::level_at(Sender& sender, double time) {
-  if (time >= sender.rows) {
-    return std::numeric_limits<double>::infinity();
+// Up to what size a sender's flows have been served by each of `times`, which fall.
+void RailShare::levels_at(const Sender& sender, const double* times, std::size_t n, double* levels) {
+  const std::size_t flows = sender.sizes.size();
+  const double *sizes = sender.sizes.data(), *ends_at = sender.ends_at.data();
+  std::size_t alive = 0;  // flows that have not ended
+  for (std::size_t t = 0; t < n; ++t) {
+    const double time = times[t];
+    while (alive < flows && ends_at[alive] > time) {
+      ++alive;
+    }
+    const double size = alive == flows ? 0.0 : sizes[alive], served = alive == flows ? 0.0 : ends_at[alive];
+    levels[t] = time >= sender.rows ? std::numeric_limits<double>::infinity()
+                                    : size + (time - served) / static_cast<double>(alive);
   }
-  while (sender.ended < sender.ends_at.size() && sender.ends_at[sender.ended] > time) {
-    ++sender.ended;
-  }
-  const auto alive = static_cast<double>(sender.ended);
-  const bool all_alive = sender.ended == sender.ends_at.size();
-  const double level = all_alive ? 0.0 : sender.sizes[sender.ended];
-  return level + (time - (all_alive ? 0.0 : sender.ends_at[sender.ended])) / alive;
 }
 
 const RailShare::Sender& RailShare::last() const {
@@ -185,11 +174,9 @@ void RailShare::wait_on(std::size_t rail, double max_rows, FairShare::Wait& out)
   }
   const std::size_t times = times_.size(), n = (times + kTimesAtOnce - 1) / kTimesAtOnce * kTimesAtOnce;
   times_.resize(n, 0.0);
-  levels_.assign(active_ * n, 0.0);
+  levels_.resize(active_ * n);  // past the last time they do not matter
   for (std::size_t a = 0; a < active_; ++a) {
-    for (std::size_t t = 0; t < times; ++t) {
-      levels_[a * n + t] = level_at(senders_[a], times_[t]);
-    }
+    levels_at(senders_[a], times_.data(), times, levels_.data() + a * n);
   }
   until_.resize(nodes_ * n);
   for (std::size_t node = 0; node < nodes_; ++node) {
@@ -214,7 +201,7 @@ FairShare::Wait RailShare::longest(const TrafficMatrix& traffic, Direction direc
   find_rails(ports);
   choose(traffic, direction, sent);
   for (const std::size_t rail : idle_rails_) {
-    fill(sent, rail);
+    gather(sent, rail);
     after_[rail] = earliest_time();
   }
   std::erase_if(idle_rails_, [&](std::size_t rail) {
@@ -226,7 +213,7 @@ FairShare::Wait RailShare::longest(const TrafficMatrix& traffic, Direction direc
   });
   choose(traffic, direction, sent);
   for (const std::size_t rail : idle_rails_) {
-    fill(sent, rail);
+    gather(sent, rail);
     wait_on(rail, max_rows, out);
   }
   return out;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "models/network/fair_share.h"
+#include "models/network/falling_order.h"
 #include "models/network/pxn.h"
 
 namespace epsim {
@@ -31,27 +32,27 @@ class RailShare {
     const double* to = nullptr;  // in rows_
     double rows = 0;
     std::vector<double> sizes, ends_at;
-    std::size_t ended = 0;  // the first of them that has ended by the time that is looked at
   };
   bool anybody_idles(const std::vector<double>& sent, std::size_t rail) const;
   void find_rails(const PortRows& ports);
   bool counts(const std::vector<double>& sent, std::size_t node, std::size_t rail) const;
   void choose(const TrafficMatrix& traffic, Direction direction, const std::vector<double>& sent);
-  void fill(const std::vector<double>& sent, std::size_t rail);
-  void fill(Sender& sender, std::size_t rail) const;
+  void gather(const std::vector<double>& sent, std::size_t rail);
+  void fill(Sender& sender, std::size_t rail);
   const Sender& last() const;
   double earliest_time() const;
-  static double level_at(Sender& sender, double time);
+  static void levels_at(const Sender& sender, const double* times, std::size_t n, double* levels);
   void wait_on(std::size_t rail, double max_rows, FairShare::Wait& out);
 
   Pxn pxn_;
   std::size_t nodes_, per_nic_, rails_;
   std::vector<std::size_t> idle_rails_;  // scratch from here on: rails where a receiver may idle
   std::vector<double> after_;            // [rail] senders of fewer rows do not count
-  std::vector<int> receivers_;           // [rail][nodes x GPUs of a NIC] GPUs, those that get most first
-  std::vector<int> senders_at_;          // nodes that count on any of them
-  std::vector<double> rows_;             // [of senders_at_][GPU]
-  std::vector<Sender> senders_;          // of one rail: the first active_ of them
+  FallingOrder order_;
+  std::vector<double> sizes_;    // of a sender's flows, as they come
+  std::vector<int> senders_at_;  // nodes that count on any of them
+  std::vector<double> rows_;     // [of senders_at_][GPU]
+  std::vector<Sender> senders_;  // of one rail: the first active_ of them
   std::size_t active_ = 0;
   std::vector<double> times_, levels_, until_;  // [time], [sender][time], [node][time]
 };
