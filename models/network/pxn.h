@@ -4,8 +4,9 @@
 //            share it, the first), and from there to the receiver's own NIC. So they stay on one rail, and a node's rows
 //            for one NIC leave by one NIC, whoever sends them. A combine is such a send too: what relays is the NIC of
 //            the index of the GPU that gets the row back.
-//   Ignores: what the relay's notification takes; that messages of a node to one GPU are received together
-//            (NCCL_NET_SHARED_COMMS); hosts inside a rack that NVLink spans.
+//   Ignores: what the relay's notification takes, and that messages of a node to one GPU are received together
+//            (NCCL_NET_SHARED_COMMS): both are in the measured curves, of an even exchange; hosts inside a rack that
+//            NVLink spans.
 //   Source : NCCL src/graph/search.cc, ncclTopoGetNetDev: NCCL_P2P_PXN_LEVEL is 2 (always) since 2.12, where NVLink joins
 //            the two GPUs; NVIDIA, "Doubling all2all Performance with NCCL 2.12" (2022). AWS's plug-in leaves it on
 //            (aws-ofi-nccl doc/multi-recv.md), and the curves of models/hardware/links were measured with it.
