@@ -1,8 +1,14 @@
 #include "models/step/eager_work.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
 
 #include "models/catalogue/model_catalogue.h"
+#include "tests/support/paths.h"
 
 namespace epsim {
 namespace {
@@ -28,6 +34,42 @@ TEST_CASE("launches of a dense model take what eager decode steps of Llama-3-8B 
   const double step = work.host_wait(Seconds{}, 23_us).count();
   CHECK(step > 8.23e-3);
   CHECK(step < 9.28e-3);
+}
+
+// Two of docs/serving.md's pairs, in its columns: a step's ms by its layers, ours, kernels, and what one of them then takes.
+TEST_CASE("the page of eager steps says what epsim computes for the public pairs") {
+  std::ifstream file(test::source_dir() / "docs/serving.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  MoeSpec dense;
+  const auto kernels = [&](int layers) {
+    dense.layers = dense.first_dense_layers = layers;
+    return eager_work(dense, kAlone, by(Transport::kNcclP2p), 1).launches;
+  };
+  struct Pair {
+    const char* model;
+    int layers;
+    double step_ms;  // eager
+  };
+  for (const Pair& pair : {Pair{"Llama-3-8B, FlashInfer", 32, 8.23}, Pair{"Llama-3-8B, Triton", 32, 9.28},
+                           Pair{"GPT-2, H200; SGLang and vLLM alike", 12, 1e3 / 205},  // tokens/s at batch 1
+                           Pair{"Qwen2.5-Omni-7B, A800", 28, 22.5}}) {
+    const double a_layer = pair.step_ms / pair.layers;
+    const int launches = kernels(pair.layers) / pair.layers;
+    const std::string row = fmt::format("| {} | {:.3f} | {:.3f} | {} | {:.0f} |", pair.model, a_layer, 0.023 * launches,
+                                        launches, 1e3 * a_layer / launches);
+    CAPTURE(row);
+    CHECK(page.find(row) != std::string::npos);
+  }
+  // DeepSeek-Coder-V2-Lite on one GPU: a layer of experts without the two kernels of an exchange.
+  MoeSpec lite = find_model("deepseek-v2-lite");
+  const auto of = [&](int layers) {
+    lite.layers = layers;
+    return eager_work(lite, kAlone, by(Transport::kAllGatherReduceScatter), 1).launches;
+  };
+  const int layer = of(20) - of(19) - 2;
+  CHECK(page.find(fmt::format("about 0.92 | {:.3f} | {} today", 0.023 * layer, layer)) != std::string::npos);
+  // Qwen2.5-Omni's launches at the default fit into the GPU's 13 ms.
+  CHECK(EagerWork{.launches = kernels(28), .waits = 0}.host_wait(13_ms, 23_us) == Seconds{});
 }
 
 TEST_CASE("kernels of DeepSeek-R1 in fp8, by transport") {
