@@ -15,7 +15,7 @@ using epsim::test::TempDir;
 
 namespace {
 
-nlohmann::json summary(const TempDir& dir, int interval, const std::string& gaps) {
+nlohmann::json served(const TempDir& dir, int interval, const std::string& gaps) {
   const std::string folder = fmt::format("{}{}", interval, gaps.empty() ? "" : "-gaps");
   const Outcome done = run_epsim(
       dir, fmt::format("run '{}' -q -o {} --set serving.prefill_schedule_interval={}{}",
@@ -24,28 +24,28 @@ nlohmann::json summary(const TempDir& dir, int interval, const std::string& gaps
   return nlohmann::json::parse(slurp(dir / (folder + "/summary.json")));
 }
 
-struct Row {
+struct LatencyRow {
   const char *name, *key, *measured;
 };
-constexpr Row kRows[] = {{"ITL, median, ms", "itl_p50_ms", "275 / 32 (-88 %)"},
-                         {"ITL, mean, ms", "itl_mean_ms", "237 / 139 (-41 %)"},
-                         {"TPOT, mean, ms", "tpot_mean_ms", "241 / 140 (-42 %)"},
-                         {"TTFT, mean, ms", "ttft_mean_ms", "813 / 502 (-38 %)"},
-                         {"TTFT, P99, ms", "ttft_p99_ms", "2476 / 1475 (-40 %)"}};
+constexpr LatencyRow kLatencyRows[] = {{"ITL, median, ms", "itl_p50_ms", "275 / 32 (-88 %)"},
+                                       {"ITL, mean, ms", "itl_mean_ms", "237 / 139 (-41 %)"},
+                                       {"TPOT, mean, ms", "tpot_mean_ms", "241 / 140 (-42 %)"},
+                                       {"TTFT, mean, ms", "ttft_mean_ms", "813 / 502 (-38 %)"},
+                                       {"TTFT, P99, ms", "ttft_p99_ms", "2476 / 1475 (-40 %)"}};
 
 }  // namespace
 
 TEST_CASE("vLLM's prompts in every second step: the page's rows") {
   const TempDir dir;
   const std::string gaps = " --set serving.graph_gap=8ms --set serving.eager_gap=190ms";
-  const nlohmann::json priced[] = {summary(dir, 1, ""), summary(dir, 2, "")};
-  const nlohmann::json as_long[] = {summary(dir, 1, gaps), summary(dir, 2, gaps)};
+  const nlohmann::json priced[] = {served(dir, 1, ""), served(dir, 2, "")};
+  const nlohmann::json as_long[] = {served(dir, 1, gaps), served(dir, 2, gaps)};
   const std::string page = slurp(source_dir() / "docs/validation.md");
   const auto rate = [](const nlohmann::json& run) { return run.at("throughput").at("requests_per_s").get<double>(); };
-  const std::string rates = fmt::format("| requests/s | 22.43 / 22.59 | {:.2f} / {:.2f} | {:.2f} / {:.2f} |", rate(priced[0]),
-                                        rate(priced[1]), rate(as_long[0]), rate(as_long[1]));
+  const std::string rates = fmt::format("| requests/s | 22.43 / 22.59 | {:.2f} / {:.2f} | {:.2f} / {:.2f} |",
+                                        rate(priced[0]), rate(priced[1]), rate(as_long[0]), rate(as_long[1]));
   CHECK_MESSAGE(page.find(rates) != std::string::npos, rates);
-  for (const Row& row : kRows) {
+  for (const LatencyRow& row : kLatencyRows) {
     const auto pair = [&](const nlohmann::json* by_interval) {
       const double one = by_interval[0].at("latency").at(row.key).get<double>(),
                    two = by_interval[1].at("latency").at(row.key).get<double>();
