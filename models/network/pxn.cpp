@@ -53,11 +53,8 @@ double Pxn::Factor::within(int begin, int gpus) const {
 }
 
 int Pxn::relay(int from, int to) const {
-  if (shape_.node_of(from) == shape_.node_of(to)) {
-    return from;
-  }
-  const int index = to % shape_.gpus_per_node;
-  return from - from % shape_.gpus_per_node + index - index % per_nic_;
+  const bool inside = shape_.node_of(from) == shape_.node_of(to);
+  return inside ? from : from - from % shape_.gpus_per_node + place_of_relay(to);
 }
 
 // What a node's GPUs together send to those of a rail in other nodes goes through its relay.
@@ -94,17 +91,16 @@ void Pxn::relay_products(const Factor& sent, const Factor& reach, std::vector<do
 }
 
 void Pxn::relay_pairs(const TrafficMatrix& traffic, Direction direction, PortRows& out) const {
-  std::vector<int> node(shape_.gpus), rail(shape_.gpus);  // [GPU] the node's first GPU; the relay's place in a node
+  std::vector<int> node(shape_.gpus), place(shape_.gpus);  // [GPU] the node's first GPU; its relay's place in a node
   for (int g = 0; g < shape_.gpus; ++g) {
-    const int index = g % shape_.gpus_per_node;
-    node[g] = g - index;
-    rail[g] = index - index % per_nic_;
+    node[g] = g - g % shape_.gpus_per_node;
+    place[g] = place_of_relay(g);
   }
   for_each_pair(traffic, shape_.gpus, direction, [&](int from, int to, double rows) {
     if (node[from] == node[to]) {
       return;
     }
-    const int via = node[from] + rail[to];
+    const int via = node[from] + place[to];
     out.inter_out[via] += rows;
     if (via != from) {
       out.intra_out[from] += rows;

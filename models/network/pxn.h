@@ -50,6 +50,11 @@ class Pxn {
   };
 
  private:
+  // The place in its node of the GPU that relays what goes to `to`.
+  int place_of_relay(int to) const {
+    const int index = to % shape_.gpus_per_node;
+    return index - index % per_nic_;
+  }
   void relay_products(const Factor& sent, const Factor& reach, std::vector<double>& sums, PortRows& out) const;
   void relay_pairs(const TrafficMatrix& traffic, Direction direction, PortRows& out) const;
 
