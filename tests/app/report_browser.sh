@@ -23,6 +23,8 @@ cd "$work"
 echo '{"policy": "craft", "num_gpus": 4, "weights": [[6,4,1,1,1,1,1,1],[5,4,2,1,1,1,1,1],[3,3,3,3,1,1,1,1]]}' > request.json
 "$epsim" plan request.json -o "$out/plan.json" > /dev/null
 "$epsim" reproduce "$source/experiments/craft/claims.yaml" -q --quick --only C17,C18,C21,C28 --set plan_loads.steps=20 --set requests.output_tokens=16 -o "$out/craft" > /dev/null || [ $? -eq 1 ]
+"$epsim" reproduce "$source/experiments/grace/claims.yaml" -q --quick --only G05 -o papers/grace > /dev/null || [ $? -eq 1 ]
+"$epsim" reproduce "$source/experiments/libra/claims.yaml" -q --quick --only L02 -o papers/libra > /dev/null || [ $? -eq 1 ]
 # As --sensitivity would leave it, which takes too long for a test.
 sed -i '0,/"moved_most_by": \[\]/s//"moved_most_by": [{"input": "links <b>", "input_change": "slower", "value_before": 1.2, "value_after": 1.1}]/' "$out/craft/claims.json"
 printf 'claim,statement,input,input_change,value_before,value_after\nC17,A / B,links <b>,slower,1.2,1.1\n' > "$out/craft/sensitivity.csv"
@@ -30,9 +32,10 @@ printf 'claim,statement,input,input_change,value_before,value_after\nC17,A / B,l
 for setup in ke12 da8; do sed -n "s/^ke6,/$setup,/p" "$out/craft/setups.csv"; done > more.csv
 cat more.csv >> "$out/craft/setups.csv"
 "$epsim" report "$out" -o report.html > /dev/null
+"$epsim" report papers -o papers.html > /dev/null
 
 # The page, with a script at its end that looks at it as a reader would and leaves what it saw in an attribute.
-{ sed '/<\/html>/d' report.html; cat <<'CHECK'
+cat > report-check.html <<'CHECK'
 <script>
 // On paper charts fill their panel, tables are as wide as the page at most and lose no column, long ones say what is
 // missing; afterwards all is as before.
@@ -119,23 +122,38 @@ addEventListener("load", () => {
 </script>
 </html>
 CHECK
-} > checked.html
 
 expected='ready yes; owned undefined; images 0; charts true; saved true; fits true; time axis true; blank 0; theme dark; blank in dark 0; claims true true true true; maps true; sorted true true; tip true; readout true; studies 7 1 1; tables true; outside 0; wider than the page 0; setups true; colours true true true; labels true; headings nodes,paper; paper true true true true true true; named true'
+# A page of other papers' claims: every chart is drawn, and nothing is wider than the window.
+cat > papers-check.html <<'CHECK'
+<script>
+addEventListener("load", () => setTimeout(() => {
+  const charts = [...document.querySelectorAll("svg.chart")].filter((svg) => svg.getBoundingClientRect().width > 0);
+  const blank = charts.filter((svg) => svg.querySelectorAll("path[d], rect[width]").length < 2 || /NaN|undefined|Infinity/.test(svg.innerHTML)).length;
+  const claims = ["G05", "L02"].every((id) => [...document.querySelectorAll("td")].some((cell) => cell.textContent === id));
+  document.documentElement.dataset.check = ["charts " + (charts.length > 0), "blank " + blank, "claims " + claims, "wide " + (document.documentElement.scrollWidth > innerWidth)].join("; ");
+}, 200));
+</script>
+</html>
+CHECK
 # No name resolves, so that not even the browser's own services reach the network.
-for size in 1280,900 390,844; do
-  timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
-    --disable-component-update --disable-sync --user-data-dir="$work/profile-$size" --enable-logging=stderr --window-size=$size \
-    --host-resolver-rules='MAP * ~NOTFOUND' \
-    --virtual-time-budget=5000 --dump-dom "file://$work/checked.html" > dom.html 2> log.txt || { echo "the browser failed:"; tail -5 log.txt; exit 1; }
-  if grep 'CONSOLE' log.txt; then
-    echo "at $size: something was written to the console"
-    exit 1
-  fi
-  seen=$(grep -o 'data-check="[^"]*"' dom.html | head -1 | sed 's/data-check="\(.*\)"/\1/')
-  if [ "$seen" != "$expected" ]; then
-    printf 'at %s:\n  expected %s\n  seen     %s\n' "$size" "$expected" "$seen"
-    exit 1
-  fi
+for page in report papers; do
+  { sed '/<\/html>/d' $page.html; cat $page-check.html; } > checked.html
+  [ $page = report ] || expected='charts true; blank 0; claims true; wide false'
+  for size in 1280,900 390,844; do
+    timeout 100 "$browser" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+      --disable-component-update --disable-sync --user-data-dir="$work/profile-$size" --enable-logging=stderr --window-size=$size \
+      --host-resolver-rules='MAP * ~NOTFOUND' \
+      --virtual-time-budget=5000 --dump-dom "file://$work/checked.html" > dom.html 2> log.txt || { echo "the browser failed:"; tail -5 log.txt; exit 1; }
+    if grep 'CONSOLE' log.txt; then
+      echo "$page at $size: something was written to the console"
+      exit 1
+    fi
+    seen=$(grep -o 'data-check="[^"]*"' dom.html | head -1 | sed 's/data-check="\(.*\)"/\1/')
+    if [ "$seen" != "$expected" ]; then
+      printf '%s at %s:\n  expected %s\n  seen     %s\n' "$page" "$size" "$expected" "$seen"
+      exit 1
+    fi
+  done
 done
 rm -rf "$work"
