@@ -3,7 +3,8 @@
 //   Models : a token needs none of some copies with chance miss^c, where miss takes its experts as independent
 //            (MissProbability) and c is what a sample of tokens says of these copies: with the sample's loads, as many
 //            tokens miss them as one counts. Experts that go together make c less than 1 where they lie together, and
-//            group-limited routing makes it more where a group lies together.
+//            group-limited routing makes it more where a group lies together. A routing model that draws a token's kind
+//            needs no rows by kind of its own: c of tokens drawn from it is within the bar below.
 //   Ignores: that experts go together otherwise in some steps than in the sample.
 //   Valid  : rows summed over GPUs, between nodes and inside: within 3 % on tokens that the sample does not have, of
 //            another data set too (tests/policies/joint_use_test.cpp, joint_use_shared_test.cpp).
@@ -44,7 +45,8 @@ struct JointUse {
 // Of MoE layer l, whose number in `tokens` it is too; `lanes` of the sets are lanes.
 JointUse joint_use(const CopySets& sets, std::size_t lanes, const TokenSample& tokens, int l);
 
-// [GPU], [node] The c of a placement's copies there, as tokens from most sources see them; empty: experts are independent.
+// [GPU], [node] The c of a placement's copies there, as tokens from most sources see them; empty: experts are
+// independent.
 struct JointPowers {
   std::vector<double> gpus, nodes;
 };

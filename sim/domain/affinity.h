@@ -9,6 +9,8 @@
 
 namespace epsim {
 
+class LoadWindow;
+
 // Experts of single tokens, [token][layer][k].
 struct TokenSample {
   int layers = 0, top_k = 0;
@@ -55,5 +57,8 @@ class Affinity {
   TokenSample sample_;
   std::size_t added_ = 0, every_ = 1;  // tokens; one in so many is kept
 };
+
+// Of the loads' affinity; null where they have no tokens.
+const TokenSample* tokens_of(const LoadWindow& window);
 
 }  // namespace epsim

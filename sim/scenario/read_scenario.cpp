@@ -241,9 +241,8 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
 // `dispatch.collaborators`: plans and runs know the loads as rerouted. Loads without tokens stay as they are, and a run of
 // them is refused (prepare_run).
 void constrain_routing(Scenario& s) {
-  const Affinity* together = s.plan_window.affinity().get();
   const int count = s.dispatch.collaborators;
-  if (count == 0 || together == nullptr || together->tokens().tokens() == 0) {
+  if (count == 0 || tokens_of(s.plan_window) == nullptr) {
     return;
   }
   ReroutedLoads loads = reroute_loads(count, s.plan_window, s.run_window, s.loads, s.seed);

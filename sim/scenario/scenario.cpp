@@ -6,8 +6,8 @@ namespace epsim {
 
 const TokenSample* joint_tokens(const Scenario& s) {
   for (const LoadWindow* window : {&s.run_window, &s.plan_window}) {
-    if (window->affinity() != nullptr && window->affinity()->tokens().tokens() > 0) {
-      return &window->affinity()->tokens();
+    if (const TokenSample* tokens = tokens_of(*window); tokens != nullptr) {
+      return tokens;
     }
   }
   return nullptr;

@@ -9,9 +9,9 @@ namespace {
 
 constexpr VllmKnobs kVllm{};
 
-// Bytes of a logit while the profile run's sampler, with a row for each of max_num_seqs, sorts for top-k and top-p (vLLM pull
-// request 13594; v1/sample/ops/topk_topp_sampler.py): 2 in bf16, 4 in float32, sorted 4 with an int64 index 8; PyTorch's
-// segmented sort takes 8 for the indices it starts from and 12 for a second buffer of keys and indices
+// Bytes of a logit while the profile run's sampler, with a row for each of max_num_seqs, sorts for top-k and top-p (vLLM
+// pull request 13594; v1/sample/ops/topk_topp_sampler.py): 2 in bf16, 4 in float32, sorted 4 with an int64 index 8;
+// PyTorch's segmented sort takes 8 for the indices it starts from and 12 for a second buffer of keys and indices
 // (aten/src/ATen/native/cuda/SortStable.cu; the 12 are the 1.74 GiB of 1024 rows of 152,064 words in vLLM issue 15105).
 constexpr double kLogitBytes = 2 + 4 + (4 + 8) + 8 + (4 + 8);
 

@@ -242,14 +242,10 @@ std::int64_t Collaborators::reroute_choices(int layer, std::span<std::uint16_t> 
 
 ReroutedLoads reroute_loads(int collaborators, const LoadWindow& plan, const LoadWindow& run,
                             std::shared_ptr<const ExpertLoadSource> loads, Seed seed) {
-  const Collaborators lists(*plan.affinity(), collaborators);
-  const auto tokens_of = [](const LoadWindow& window) {
-    return window.affinity() != nullptr && window.affinity()->tokens().tokens() > 0 ? &window.affinity()->tokens()
-                                                                                    : nullptr;
-  };
   const TokenSample* const planned = tokens_of(plan);
   const TokenSample* const own = tokens_of(run);
   EPSIM_CHECK(planned != nullptr, "the loads that are planned from have tokens");
+  const Collaborators lists(*plan.affinity(), collaborators);
   const TokenSample plan_sample = reroute_sample(lists, *planned, seed);
   const TokenSample run_sample = own != nullptr ? reroute_sample(lists, *own, seed) : plan_sample;
   const Rerouting of_plan = measure_rerouting(*planned, plan_sample, plan.experts());

@@ -1,12 +1,12 @@
 // Routing as C2R constrains it: a token's first choice is free, its others are among the experts that most often serve
 // tokens with the first.
 //
-//   Models : each expert's list of so many collaborators, by the tokens of a profile that chose both, ties to the lower id. A
-//            token's choice outside the list of its first is rerouted into the list. Recorded tokens are rerouted one by one;
-//            of loads without tokens, each expert's share goes where a sample's choices of that expert went.
-//   Reading: the first of a token's experts is the strongest, as a router lists its top-k. What the router scored the experts
-//            that it did not choose is not recorded: one of the list that the token lacks is drawn, with chances in
-//            proportion to the profile's tokens that chose it with the first.
+//   Models : each expert's list of so many collaborators, by the tokens of a profile that chose both, ties to the lower
+//            id. A token's choice outside the list of its first is rerouted into the list. Recorded tokens are rerouted
+//            one by one; of loads without tokens, each expert's share goes where a sample's choices of that expert went.
+//   Reading: the first of a token's experts is the strongest, as a router lists its top-k. What the router scored the
+//            experts that it did not choose is not recorded: one of the list that the token lacks is drawn, with chances
+//            in proportion to the profile's tokens that chose it with the first.
 //   Ignores: that a rerouted token chooses otherwise in later layers; the fine-tuning that C2R recovers accuracy with.
 //   Cost   : experts^2 multiplications a step, layer and source, unless tokens are recorded.
 //   Source : UNITES-Lab/c2r-moe profiling.py (get_expert_collaboration) and Qwen-MoE/model_topt30/modeling_qwen2_moe.py
@@ -48,8 +48,8 @@ struct ReroutedLoads {
   LoadWindow plan, run;
   std::shared_ptr<const ExpertLoadSource> loads;
 };
-// The lists are those of `plan`, whose tokens also say how loads without tokens are rerouted where `run` has none. `plan` must
-// have tokens. Equal arguments give equal loads.
+// The lists are those of `plan`, whose tokens also say how loads without tokens are rerouted where `run` has none. `plan`
+// must have tokens. Equal arguments give equal loads.
 ReroutedLoads reroute_loads(int collaborators, const LoadWindow& plan, const LoadWindow& run,
                             std::shared_ptr<const ExpertLoadSource> loads, Seed seed);
 
