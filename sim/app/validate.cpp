@@ -7,6 +7,7 @@
 #include "sim/app/accuracy.h"
 #include "sim/app/command_line.h"
 #include "sim/app/validate_served.h"
+#include "sim/cluster/run_details.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/scenario/read_scenario.h"
 
@@ -41,11 +42,11 @@ int validate_scenario(const boost::program_options::variables_map& values, const
     const PreparedInstance& run = prepared.last();
     const std::int64_t state = run.serving.kv_blocks_per_request * run.serving.kv_block_tokens;
     std::cout << fmt::format(
-        "  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to copies\n", policy.label,
+        "  {}: fits; KV pool {:.3f} GiB per GPU, {} tokens per DP rank{}, {:.1f} % lost to {}\n", policy.label,
         to_gib(run.memory.kv_pool), run.serving.kv_blocks * run.serving.kv_block_tokens,
         state > 0 ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", state)
                   : "",
-        run.memory.copies_loss * 100);
+        run.memory.copies_loss * 100, extra_experts_item(run));
     result["policies"].push_back({{"policy", policy.label},
                                   {"kv_pool_gib_per_gpu", to_gib(run.memory.kv_pool)},
                                   {"kv_tokens_per_dp_rank", run.serving.kv_blocks * run.serving.kv_block_tokens},

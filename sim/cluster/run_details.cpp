@@ -40,8 +40,8 @@ void check_links(const StepTotals& totals, Seconds busy) {
   }
 }
 
-MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement, std::string_view buffers_item,
-                           Bytes buffers) {
+MemoryReport report_memory(const PreparedInstance& run, std::string_view buffers_item, Bytes buffers) {
+  const MemoryBreakdown& m = run.memory;
   MemoryReport report;
   report.items = {{"attention (on every GPU)", m.weights.attention_replicated},
                   {"attention (split by heads)", m.weights.attention_split},
@@ -50,7 +50,7 @@ MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement,
                   {"router", m.weights.router},
                   {"embedding and head", m.weights.embedding},
                   {std::string(kRoutedExpertsItem), m.experts_base},
-                  {std::string(kExtraCopiesItem), m.expert_copies},
+                  {std::string(extra_experts_item(run)), m.expert_copies},
                   {"reserves", m.reserves - buffers},
                   {std::string(buffers_item), buffers},
                   {"KV cache", m.kv_pool}};
@@ -58,8 +58,8 @@ MemoryReport report_memory(const MemoryBreakdown& m, const Placement& placement,
   report.kv_bytes_per_token = m.kv_per_token;
   report.copies = m.expert_copies;
   report.lost_to_copies = m.copies_loss;
-  for (int g = 0; g < placement.gpus(); ++g) {
-    report.over_mean.push_back(m.expert * static_cast<double>(placement.resident(g)) - m.experts_base);
+  for (int g = 0; g < run.placement.gpus(); ++g) {
+    report.over_mean.push_back(m.expert * static_cast<double>(run.placement.resident(g)) - m.experts_base);
   }
   return report;
 }
@@ -196,9 +196,8 @@ void describe_last(const Scenario& s, const PreparedInstance& prepared, RunResul
       result.extra_copies.push_back(std::ssize(layer.slots) - prepared.plan.experts);
     }
   }
-  result.memory =
-      report_memory(prepared.memory, prepared.placement,
-                    prepared.policy.rebalance != nullptr ? "migration buffer" : "prefetch buffers", prepared.buffers);
+  result.memory = report_memory(
+      prepared, prepared.policy.rebalance != nullptr ? "migration buffer" : "prefetch buffers", prepared.buffers);
 }
 
 // Where rows are sent once: which tokens told how often experts share one.
@@ -209,12 +208,12 @@ std::string describe_row_sharing(const Scenario& s, const PreparedInstance& last
     return "";
   }
   if (last.policy.per_step != nullptr) {
-    return "counted as if experts were used independently, as for every policy that acts in every step";
+    return std::string(kIndependentRows);
   }
   if (s.loads->recorded() && last.policy.ceiling != Ceiling::kPerfectBalance) {
     return "counted token by token, as loads have them";
   }
-  const bool own = s.run_window.affinity() != nullptr && &s.run_window.affinity()->tokens() == tokens;
+  const bool own = tokens_of(s.run_window) == tokens;
   return fmt::format("which experts serve the same tokens is known from {} tokens of {}", tokens->tokens(),
                      own ? "loads" : "plan_loads, as loads have no tokens");
 }
@@ -229,6 +228,10 @@ std::string summarize_plans(std::span<ServedInstance> instances, const MoeSpec& 
 }
 
 }  // namespace
+
+std::string_view extra_experts_item(const PreparedInstance& run) {
+  return run.plan.copies() == 0 && run.memory.expert_copies > Bytes(0) ? kUnevenExpertsItem : kExtraCopiesItem;
+}
 
 void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResult& result) {
   const PreparedInstance& last = *instances.back().prepared;

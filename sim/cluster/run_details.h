@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "sim/cluster/kv_lanes.h"
 #include "sim/cluster/prepare.h"
@@ -18,6 +19,14 @@ struct ServedInstance {
   std::unique_ptr<ServedModel> model;
   std::optional<KvLanes> lanes;  // of prefill and decode instances
 };
+
+// The name of the memory item of experts beyond an even share, in a plan that makes no copies.
+inline constexpr std::string_view kUnevenExpertsItem = "uneven experts";
+// What says which experts share rows, of a policy that acts in every step.
+inline constexpr std::string_view kIndependentRows =
+    "counted as if experts were used independently, as for every policy that acts in every step";
+// The memory item of experts beyond an even share on the fullest GPU: uneven homes where the plan has no copies.
+std::string_view extra_experts_item(const PreparedInstance& run);
 
 // Adds the details to what the event loop left, and checks that the models executed and sent what was asked of them.
 // Per-GPU and per-link figures are those of all instances side by side. With several, links are named "i0.", "i1.", ...;

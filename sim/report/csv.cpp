@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "sim/cluster/run_details.h"
 #include "sim/core/check.h"
 #include "sim/report/bottleneck.h"
 #include "sim/report/csv_table.h"
@@ -249,7 +250,8 @@ void write_memory_csv(std::ostream& out, const RunResult& run) {
       if (item.name == kRoutedExpertsItem) {
         row(item.name, item.size + std::min(over, Bytes(0)));
       } else {
-        row(item.name, item.name == kExtraCopiesItem ? std::max(over, Bytes(0)) : item.size);
+        row(item.name,
+            item.name == kExtraCopiesItem || item.name == kUnevenExpertsItem ? std::max(over, Bytes(0)) : item.size);
       }
     }
     row(kLeftOverItem, memory.copies - over);

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/cluster/run_details.h"
 #include "sim/report/gain_split.h"
 
 namespace epsim {
@@ -82,6 +83,19 @@ std::string kv_pressure(const RunSummary& first, const RunSummary& run) {
                      shown(run, "kv_full_time_share"), shown(first, "kv_full_time_share"));
 }
 
+// Rows that are sent once: of a policy that acts in every step, what experts that go together save is not counted.
+std::string unlike_rows(const RunSummary& first, const RunSummary& run) {
+  const std::string &one = first.text("row_sharing"), &other = run.text("row_sharing");
+  const bool now = other == kIndependentRows;
+  if (one.empty() || other.empty() || (one == kIndependentRows) == now) {
+    return "";
+  }
+  return fmt::format(
+      " Rows that {} sends are counted as if experts were used independently, those of {} as tokens use them, so the "
+      "time in exchanges differs by that too.",
+      (now ? run : first).label, (now ? first : run).label);
+}
+
 }  // namespace
 
 std::vector<std::size_t> rank_policies(const Comparison& runs) {
@@ -133,7 +147,7 @@ std::string conclusion(const Comparison& runs, std::size_t policy) {
                         against(runs, policy, "itl_mean_ms"), against(runs, policy, "e2e_mean_ms"),
                         fixed(over_seeds(runs, policy, balancedness).mean, 3),
                         fixed(over_seeds(runs, 0, balancedness).mean, 3));
-  return fmt::format("{} {} {}", gains, kv_cost(first, run), kv_pressure(first, run));
+  return fmt::format("{} {} {}{}", gains, kv_cost(first, run), kv_pressure(first, run), unlike_rows(first, run));
 }
 
 std::vector<std::string> conclusions(const Comparison& runs) {

@@ -26,14 +26,16 @@ BalanceRow scored_placement(const Scenario& s, const PolicyChoice& policy) {
   for (int l = 0; l < even.layers(); ++l) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
+  const int fullest = std::max(0, run.plan.copies_on_fullest_gpu());
   const BalanceScore planned = score(run.placement, planning_window(s, policy));
   return {policy.label,
           false,
-          std::max(0, run.plan.copies_on_fullest_gpu()),
+          run.plan.copies() > 0 ? fullest : 0,
           run.memory,
           planned.mean,
           score(run.placement, policy.ceiling == Ceiling::kPerfectBalance ? even : s.run_window),
-          0};
+          0,
+          run.plan.copies() > 0 ? 0 : fullest};
 }
 
 // A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
@@ -97,6 +99,13 @@ std::string balance_text(const Scenario& scenario, const std::vector<BalanceRow>
                     "policy              /GPU   GiB/GPU        %   planned   scored    worst   layer\n";
   for (const BalanceRow& row : rows) {
     out += line(row);
+  }
+  for (const BalanceRow& row : rows) {
+    if (row.uneven > 0) {
+      out +=
+          fmt::format("{} makes no copies: its fullest GPU has {} experts more than an even share, over all layers\n",
+                      row.policy, row.uneven);
+    }
   }
   return out;
 }

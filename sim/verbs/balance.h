@@ -25,6 +25,7 @@ struct BalanceRow {
   std::optional<double> planned;  // balancedness on the planning window
   BalanceScore scored;            // on the mean of the run's loads; of a per-step policy on two drawn steps
   int worst_layer_number = 0;     // of scored.worst_layer in the model
+  int uneven = 0;                 // without copies, experts of the fullest GPU beyond an even share, over all layers
 };
 
 // A row for each policy of the scenario. Throws what planning throws.

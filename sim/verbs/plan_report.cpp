@@ -149,13 +149,14 @@ std::string plan_file(const PlacementPlan& plan, const PlanRequest& request, con
 
 std::string plan_summary(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures) {
   const auto fullest = *std::max_element(figures.experts_per_gpu.begin(), figures.experts_per_gpu.end());
+  const int copies = plan.copies() > 0 ? plan.copies_on_fullest_gpu() : 0;
   const double gib = request.expert_bytes ? to_gib(*request.expert_bytes) : 0;
   std::string out = fmt::format(
       "{}: {} layers of {} experts on {} GPUs; {} extra {} on the fullest GPU\n"
       "  balancedness, mean over layers: {:.4f} with experts in order and no copies, {:.4f} with this plan\n"
       "  physical experts on the fullest GPU: {}{}\n",
-      plan.policy, plan.layers.size(), plan.experts, plan.gpus, plan.copies_on_fullest_gpu(),
-      plan.copies_on_fullest_gpu() == 1 ? "copy" : "copies", mean(figures.before), mean(figures.after), fullest,
+      plan.policy, plan.layers.size(), plan.experts, plan.gpus, copies, copies == 1 ? "copy" : "copies",
+      mean(figures.before), mean(figures.after), fullest,
       request.expert_bytes ? fmt::format(" ({:.3f} GiB)", static_cast<double>(fullest) * gib)
                            : "; their bytes are not known: the request has neither model nor expert_bytes");
   if (!request.previous) {

@@ -235,3 +235,23 @@ TEST_CASE("a run that is refused leaves no folder behind") {
   REQUIRE(run_epsim(dir, "run " + small_scenario() + " -q").exit_code == 0);
   CHECK_FALSE(std::filesystem::is_symlink(dir / "out/last"));
 }
+
+TEST_CASE("groups of uneven size are not called copies") {
+  // grace_hg only groups experts; with copies of the hottest (DR) there are some, and the words say so.
+  const TempDir dir;
+  const std::string rest = " " + (epsim::test::source_dir() / "experiments/grace/olmoe.yaml").string() +
+                           " --policies grace_hg,grace_hg_dr_wrr --set cluster.nodes=2";
+  const Outcome balance = run_epsim(dir, "balance" + rest);
+  REQUIRE_MESSAGE(balance.exit_code == 0, balance.err);
+  CHECK(balance.out.find("grace_hg makes no copies: its fullest GPU has") != std::string::npos);
+  const auto policies = nlohmann::json::parse(run_epsim(dir, "balance" + rest + " --json").out).at("policies");
+  CHECK(policies[0].at("copies_per_gpu") == 0);
+  CHECK(policies[0].at("kv_lost_to_copies_share") > 0);
+  CHECK(policies[1].at("copies_per_gpu") > 0);
+  const Outcome validate = run_epsim(dir, "validate" + rest);
+  REQUIRE_MESSAGE(validate.exit_code == 0, validate.err);
+  const auto end_of_first = validate.out.find("grace_hg_dr_wrr:");
+  REQUIRE(end_of_first != std::string::npos);
+  CHECK(validate.out.substr(0, end_of_first).find("% lost to uneven experts") != std::string::npos);
+  CHECK(validate.out.substr(end_of_first).find("% lost to extra copies") != std::string::npos);
+}

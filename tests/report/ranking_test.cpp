@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "sim/cluster/run_details.h"
 #include "tests/report/sample_run.h"
 
 namespace epsim {
@@ -94,6 +95,21 @@ TEST_CASE("the conclusion tells of a full pool, of saved copies and of none") {
   CHECK(text.find("waited for KV blocks in 12.5 % of the busy time (against 0.0 %)") != std::string::npos);
   CHECK(conclusion(one_seed(std::vector{first, first}), 1).find("experts take the same GPU memory") !=
         std::string::npos);
+}
+
+TEST_CASE("the conclusion says where rows of the two policies are counted differently") {
+  RunResult planned = test::sample_run("eplb"), stepwise = test::sample_run("libra");
+  planned.row_sharing = "counted token by token, as loads have them";
+  stepwise.row_sharing = kIndependentRows;
+  const auto text = [](const RunResult& first, const RunResult& second) {
+    return conclusion(one_seed(std::vector{summarize(first), summarize(second)}), 1);
+  };
+  const std::string words =
+      "Rows that libra sends are counted as if experts were used independently, those of eplb as tokens use them";
+  CHECK(text(planned, stepwise).find(words) != std::string::npos);
+  CHECK(text(stepwise, planned).find(words) != std::string::npos);
+  CHECK(text(stepwise, stepwise).find("independently") == std::string::npos);
+  CHECK(text(planned, planned).find("independently") == std::string::npos);
 }
 
 TEST_CASE("in overload neither latencies nor percentages are compared") {

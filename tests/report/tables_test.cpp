@@ -2,9 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <regex>
 #include <sstream>
+#include <string>
 #include <vector>
 
+#include "sim/cluster/run_details.h"
 #include "sim/core/check.h"
 #include "sim/report/ranking.h"
 #include "sim/report/text_table.h"
@@ -134,6 +137,10 @@ TEST_CASE("the detail of a run states every group of figures with units") {
   CHECK(has(text, "node0.nic.out, 10.0 % of its rate on average"));
   CHECK(has(text, "1,600 tokens per rank, 3.000 GiB per GPU (70272 B per token and GPU); 25.0 % lost to copies"));
   CHECK(has(text, "extra copies 1.000, kv pool 3.000"));
+  RunResult uneven = test::sample_run();
+  uneven.memory.items[1].name = kUnevenExpertsItem;
+  const std::string words = std::regex_replace(run_detail(summarize(uneven)), std::regex("\\s+"), " ");
+  CHECK(has(words, "25.0 % lost to uneven experts"));
   // The time table: 1 s of prompts in one step, half as long for each of two decodes, so 25 % each of the 2 s for
   // decodes and the mixed step; attention is a quarter of all.
   CHECK(has(text, "ms per step"));
