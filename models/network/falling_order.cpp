@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
+#include <functional>
 
 #include "sim/core/simd.h"
 
@@ -21,15 +21,6 @@ EPSIM_SIMD void rank_all(const std::int64_t* __restrict keys, std::size_t n, std
   }
 }
 
-void rank_by_sorting(const std::vector<std::int64_t>& keys, std::vector<std::int64_t>& rank) {
-  std::vector<std::size_t> order(keys.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] > keys[b]; });
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    rank[order[i]] = static_cast<std::int64_t>(i);
-  }
-}
-
 }  // namespace
 
 // Keys grow with the values (the bits of a double do) and differ: the last bits, too few to matter, count down.
@@ -44,7 +35,10 @@ const std::vector<std::int64_t>& FallingOrder::ranks(std::span<const double> val
   if (n <= kFew) {
     rank_all(keys_.data(), n, ranks_.data());
   } else {
-    rank_by_sorting(keys_, ranks_);
+    std::sort(keys_.begin(), keys_.end(), std::greater<>());
+    for (std::size_t rank = 0; rank < n; ++rank) {
+      ranks_[n - 1 - static_cast<std::size_t>(keys_[rank] & last_bits)] = static_cast<std::int64_t>(rank);
+    }
   }
   return ranks_;
 }

@@ -21,27 +21,25 @@ constexpr double kRounding = 1e-9;
 using Lanes = double __attribute__((vector_size(32)));
 constexpr std::size_t kInLanes = sizeof(Lanes) / sizeof(double), kTimesAtOnce = 2 * kInLanes;
 
-// until[time]: when a NIC is done, if what it still lacks of its flows at that time comes without a pause. Its GPUs are
-// [first, first + gpus); senders have served their flows up to `levels` [sender][time].
-template <class Senders>
-EPSIM_SIMD void add_left(const Senders* senders, std::size_t active, std::size_t first, std::size_t gpus,
-                         const double* times, const double* levels, std::size_t n, double* until) {
-  for (std::size_t t = 0; t < n; t += kTimesAtOnce) {
-    Lanes early, late, early_level, late_level;
-    std::memcpy(&early, times + t, sizeof early);
-    std::memcpy(&late, times + t + kInLanes, sizeof late);
-    for (std::size_t a = 0; a < active; ++a) {
-      std::memcpy(&early_level, levels + a * n + t, sizeof early);
-      std::memcpy(&late_level, levels + a * n + t + kInLanes, sizeof late);
-      const double* to = senders[a].to + first;
+// Adds to `until` [NIC][time], of `nics` NICs, what a sender has left of its flows to a NIC's GPUs at each time, when all
+// are served up to `levels` [time]. A NIC's GPUs are next to each other, those of the next NIC `stride` GPUs further.
+EPSIM_SIMD void add_left(const double* to, std::size_t gpus, std::size_t stride, std::size_t nics, const double* levels,
+                         std::size_t times, double* until) {
+  for (std::size_t nic = 0; nic < nics; ++nic, to += stride, until += times) {
+    for (std::size_t t = 0; t < times; t += kTimesAtOnce) {
+      Lanes early, late, early_level, late_level;
+      std::memcpy(&early, until + t, sizeof early);
+      std::memcpy(&late, until + t + kInLanes, sizeof late);
+      std::memcpy(&early_level, levels + t, sizeof early);
+      std::memcpy(&late_level, levels + t + kInLanes, sizeof late);
       for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
         const Lanes early_left = to[gpu] - early_level, late_left = to[gpu] - late_level;
         early += early_left > 0 ? early_left : Lanes{};
         late += late_left > 0 ? late_left : Lanes{};
       }
+      std::memcpy(until + t, &early, sizeof early);
+      std::memcpy(until + t + kInLanes, &late, sizeof late);
     }
-    std::memcpy(until + t, &early, sizeof early);
-    std::memcpy(until + t + kInLanes, &late, sizeof late);
   }
 }
 
@@ -53,6 +51,7 @@ RailShare::RailShare(const ClusterShape& shape, int gpus_per_nic)
       per_nic_(gpus_per_nic),
       rails_(pxn_.rails_per_node()),
       after_(rails_),
+      receivers_(rails_ * nodes_ * per_nic_),
       senders_(nodes_) {}
 
 // A sender has nodes - 1 NICs to serve, so as many senders at once fill a receiver.
@@ -70,7 +69,8 @@ bool RailShare::anybody_idles(const std::vector<double>& sent, std::size_t rail)
   return most > 0 && least < kAllSend * most && filling < nodes_ - 1;
 }
 
-// Rails where a receiver may idle, and what their last senders send: no other is looked at yet.
+// Rails where a receiver may idle, and what their last senders send: no other is looked at yet. Receivers are much
+// alike hot for all senders, so that their order is nearly that of each sender's flows.
 void RailShare::find_rails(const PortRows& ports) {
   idle_rails_.clear();
   for (std::size_t rail = 0; rail < rails_; ++rail) {
@@ -80,7 +80,20 @@ void RailShare::find_rails(const PortRows& ports) {
       for (std::size_t node = 0; node < nodes_; ++node) {
         after_[rail] = std::max(after_[rail], ports.inter_out[(node * rails_ + rail) * per_nic_]);
       }
+      sort_receivers(rail, ports.inter_in);
     }
+  }
+}
+
+void RailShare::sort_receivers(std::size_t rail, const std::vector<double>& received) {
+  const auto gpu_of = [&](std::size_t i) { return (i / per_nic_ * rails_ + rail) * per_nic_ + i % per_nic_; };
+  received_.resize(nodes_ * per_nic_);
+  for (std::size_t i = 0; i < received_.size(); ++i) {
+    received_[i] = received[gpu_of(i)];
+  }
+  const std::vector<std::int64_t>& ranks = order_.ranks(received_);
+  for (std::size_t i = 0; i < received_.size(); ++i) {
+    receivers_[rail * received_.size() + ranks[i]] = static_cast<int>(gpu_of(i));
   }
 }
 
@@ -112,20 +125,21 @@ void RailShare::gather(const std::vector<double>& sent, std::size_t rail) {
   }
 }
 
-void RailShare::fill(Sender& sender, std::size_t rail) {
-  sizes_.clear();
-  for (std::size_t node = 0; node < nodes_; ++node) {
-    for (std::size_t i = 0; i < per_nic_; ++i) {
-      sizes_.push_back(sender.to[(node * rails_ + rail) * per_nic_ + i]);
-    }
-  }
-  const std::vector<std::int64_t>& ranks = order_.ranks(sizes_);
-  sender.sizes.resize(sizes_.size());
+void RailShare::fill(Sender& sender, std::size_t rail) const {
+  const std::size_t flows = nodes_ * per_nic_;
+  sender.sizes.resize(flows);
   double* sizes = sender.sizes.data();
   std::size_t n = 0;
-  for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    sizes[ranks[i]] = sizes_[i];
-    n += sizes_[i] > 0 ? 1 : 0;
+  for (const int* gpu = receivers_.data() + rail * flows; gpu != receivers_.data() + (rail + 1) * flows; ++gpu) {
+    const double size = sender.to[*gpu];
+    if (size == 0) {
+      continue;
+    }
+    std::size_t at = n++;
+    for (; at > 0 && sizes[at - 1] < size; --at) {
+      sizes[at] = sizes[at - 1];
+    }
+    sizes[at] = size;
   }
   sender.sizes.resize(n);
   sender.ends_at.resize(n);
@@ -174,14 +188,14 @@ void RailShare::wait_on(std::size_t rail, double max_rows, FairShare::Wait& out)
   }
   const std::size_t times = times_.size(), n = (times + kTimesAtOnce - 1) / kTimesAtOnce * kTimesAtOnce;
   times_.resize(n, 0.0);
-  levels_.resize(active_ * n);  // past the last time they do not matter
-  for (std::size_t a = 0; a < active_; ++a) {
-    levels_at(senders_[a], times_.data(), times, levels_.data() + a * n);
-  }
-  until_.resize(nodes_ * n);
+  levels_.resize(n);  // past the last time they do not matter
+  until_.clear();
   for (std::size_t node = 0; node < nodes_; ++node) {
-    add_left(senders_.data(), active_, (node * rails_ + rail) * per_nic_, per_nic_, times_.data(), levels_.data(), n,
-             until_.data() + node * n);
+    until_.insert(until_.end(), times_.begin(), times_.end());
+  }
+  for (std::size_t a = 0; a < active_; ++a) {
+    levels_at(senders_[a], times_.data(), times, levels_.data());
+    add_left(senders_[a].to + rail * per_nic_, per_nic_, rails_ * per_nic_, nodes_, levels_.data(), n, until_.data());
   }
   for (std::size_t t = 0; t < times; ++t) {
     for (std::size_t node = 0; node < nodes_; ++node) {
@@ -192,8 +206,8 @@ void RailShare::wait_on(std::size_t rail, double max_rows, FairShare::Wait& out)
   }
 }
 
-// First with the last senders alone, which say from when on the others count. On a rail where none does then, receivers wait
-// for the last one alone.
+// First with the last senders alone, which say from when on the others count. On a rail where none does then, receivers
+// wait for the last one alone.
 FairShare::Wait RailShare::longest(const TrafficMatrix& traffic, Direction direction, const PortRows& ports,
                                    double max_rows) {
   const std::vector<double>& sent = ports.inter_out;

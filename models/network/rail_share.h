@@ -27,7 +27,7 @@ class RailShare {
   FairShare::Wait longest(const TrafficMatrix& traffic, Direction direction, const PortRows& ports, double max_rows);
 
  private:
-  // A NIC that sends: its rows to each GPU, its flows by falling size, and when all of them are served up to the size of each.
+  // A NIC that sends: its rows to each GPU, its flows by falling size, and when all are served up to the size of each.
   struct Sender {
     const double* to = nullptr;  // in rows_
     double rows = 0;
@@ -35,10 +35,11 @@ class RailShare {
   };
   bool anybody_idles(const std::vector<double>& sent, std::size_t rail) const;
   void find_rails(const PortRows& ports);
+  void sort_receivers(std::size_t rail, const std::vector<double>& received);
   bool counts(const std::vector<double>& sent, std::size_t node, std::size_t rail) const;
   void choose(const TrafficMatrix& traffic, Direction direction, const std::vector<double>& sent);
   void gather(const std::vector<double>& sent, std::size_t rail);
-  void fill(Sender& sender, std::size_t rail);
+  void fill(Sender& sender, std::size_t rail) const;
   const Sender& last() const;
   double earliest_time() const;
   static void levels_at(const Sender& sender, const double* times, std::size_t n, double* levels);
@@ -49,12 +50,13 @@ class RailShare {
   std::vector<std::size_t> idle_rails_;  // scratch from here on: rails where a receiver may idle
   std::vector<double> after_;            // [rail] senders of fewer rows do not count
   FallingOrder order_;
-  std::vector<double> sizes_;    // of a sender's flows, as they come
-  std::vector<int> senders_at_;  // nodes that count on any of them
-  std::vector<double> rows_;     // [of senders_at_][GPU]
-  std::vector<Sender> senders_;  // of one rail: the first active_ of them
+  std::vector<double> received_;  // of a rail's GPUs
+  std::vector<int> receivers_;    // [rail][nodes x GPUs of a NIC] GPUs, those that get most first
+  std::vector<int> senders_at_;   // nodes that count on any of them
+  std::vector<double> rows_;      // [of senders_at_][GPU]
+  std::vector<Sender> senders_;   // of one rail: the first active_ of them
   std::size_t active_ = 0;
-  std::vector<double> times_, levels_, until_;  // [time], [sender][time], [node][time]
+  std::vector<double> times_, levels_, until_;  // [time], a sender's [time], [node][time]
 };
 
 }  // namespace epsim

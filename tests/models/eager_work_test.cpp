@@ -36,7 +36,7 @@ TEST_CASE("launches of a dense model take what eager decode steps of Llama-3-8B 
   CHECK(step < 9.28e-3);
 }
 
-// Two of docs/serving.md's pairs, in its columns: a step's ms by its layers, ours, kernels, and what one of them then takes.
+// docs/serving.md's pairs, in its columns: a step's ms by its layers, ours, kernels, and what one of them then takes.
 TEST_CASE("the page of eager steps says what epsim computes for the public pairs") {
   std::ifstream file(test::source_dir() / "docs/serving.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
