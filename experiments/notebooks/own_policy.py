@@ -50,7 +50,7 @@ for label in compared:
 # On `tests/data/small.yaml`, which takes seconds, this prints:
 #
 #>                          TTFT   TTFT    ITL   TPOT     E2E  output  balanced-    KV pool  KV pool  lost to
-#>                 served   mean    p99   mean   mean    mean  tokens       ness     tokens      GiB  experts
+#>                 served   mean    p99   mean   mean    mean  tokens       ness     tokens      GiB   extras
 #> #  policy        req/s     ms     ms     ms     ms       s  /s/GPU   mean/max      /rank     /GPU        %
 #> ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 #> 1  craft         1.124  30.24  37.51  8.557  8.557  0.1244  0.8432      0.518  4,093,109   62.456      0.0

@@ -46,7 +46,7 @@ int validate_scenario(const boost::program_options::variables_map& values, const
         to_gib(run.memory.kv_pool), run.serving.kv_blocks * run.serving.kv_block_tokens,
         state > 0 ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", state)
                   : "",
-        run.memory.copies_loss * 100, extra_experts_item(run));
+        run.memory.copies_loss * 100, extra_experts_item(run) == kUnevenExpertsItem ? kUnevenExpertsItem : "copies");
     result["policies"].push_back({{"policy", policy.label},
                                   {"kv_pool_gib_per_gpu", to_gib(run.memory.kv_pool)},
                                   {"kv_tokens_per_dp_rank", run.serving.kv_blocks * run.serving.kv_block_tokens},

@@ -81,7 +81,7 @@ PolicyChoice policy_of(const InstancePool& pool, const PolicyChoice& policy) {
 
 // Only tokens show which experts are used together.
 void check_collaborators(const Scenario& s) {
-  if (s.dispatch.collaborators > 0 && tokens_of(s.plan_window) == nullptr) {
+  if (s.dispatch.collaborators > 0 && s.plan_window.tokens() == nullptr) {
     throw InputError({"", 0, "dispatch.collaborators"},
                      "loads alone do not show which experts serve the same tokens; give plan_loads that are a routing "
                      "trace with the expert ids of every token, or affinity_tokens where they are of kind model.");

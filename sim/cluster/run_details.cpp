@@ -73,17 +73,17 @@ std::string summarize_plan(const PreparedInstance& run, const MoeSpec& model) {
   }
   const int moe_tp = run.placement.gpus() / run.plan.gpus;
   const std::string holder = moe_tp == 1 ? "GPU" : fmt::format("EP rank of {} GPUs", moe_tp);
-  const int copies = run.plan.copies_on_fullest_gpu();
-  if (run.plan.copies() == 0 && copies > 0) {
+  const int extra = run.plan.beyond_even_share();
+  if (run.plan.copies() == 0 && extra > 0) {
     return fmt::format(
         "no extra copies; {} more experts than an even share on the fullest {} over {} layers ({:.3f} GiB per GPU)",
-        copies, holder, run.placement.layers(), to_gib(model.expert_bytes() * copies / moe_tp));
+        extra, holder, run.placement.layers(), to_gib(model.expert_bytes() * extra / moe_tp));
   }
-  if (copies <= 0) {
+  if (extra <= 0) {
     return fmt::format("{} experts per {} and layer, no extra copies", model.experts / run.plan.gpus, holder);
   }
-  return fmt::format("{} extra copies per {} over {} layers ({:.3f} GiB per GPU)", copies, holder,
-                     run.placement.layers(), to_gib(model.expert_bytes() * copies / moe_tp));
+  return fmt::format("{} extra copies per {} over {} layers ({:.3f} GiB per GPU)", extra, holder,
+                     run.placement.layers(), to_gib(model.expert_bytes() * extra / moe_tp));
 }
 
 void append_links(StepTotals& all, const StepTotals& one, std::size_t instance) {
@@ -213,7 +213,7 @@ std::string describe_row_sharing(const Scenario& s, const PreparedInstance& last
   if (s.loads->recorded() && last.policy.ceiling != Ceiling::kPerfectBalance) {
     return "counted token by token, as loads have them";
   }
-  const bool own = tokens_of(s.run_window) == tokens;
+  const bool own = s.run_window.tokens() == tokens;
   return fmt::format("which experts serve the same tokens is known from {} tokens of {}", tokens->tokens(),
                      own ? "loads" : "plan_loads, as loads have no tokens");
 }

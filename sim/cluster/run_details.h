@@ -20,11 +20,6 @@ struct ServedInstance {
   std::optional<KvLanes> lanes;  // of prefill and decode instances
 };
 
-// The name of the memory item of experts beyond an even share, in a plan that makes no copies.
-inline constexpr std::string_view kUnevenExpertsItem = "uneven experts";
-// What says which experts share rows, of a policy that acts in every step.
-inline constexpr std::string_view kIndependentRows =
-    "counted as if experts were used independently, as for every policy that acts in every step";
 // The memory item of experts beyond an even share on the fullest GPU: uneven homes where the plan has no copies.
 std::string_view extra_experts_item(const PreparedInstance& run);
 

@@ -88,7 +88,12 @@ struct MemoryItem {
   std::string name;
   Bytes size{};
 };
-inline constexpr std::string_view kRoutedExpertsItem = "routed experts", kExtraCopiesItem = "extra copies";
+inline constexpr std::string_view kRoutedExpertsItem = "routed experts";
+// Experts beyond an even share on the fullest GPU: copies, or in a plan that makes none, uneven homes.
+inline constexpr std::string_view kExtraCopiesItem = "extra copies", kUnevenExpertsItem = "uneven experts";
+// RunResult::row_sharing of a policy that acts in every step.
+inline constexpr std::string_view kIndependentRows =
+    "counted as if experts were used independently, as for every policy that acts in every step";
 struct MemoryReport {
   std::vector<MemoryItem> items;  // of the fullest GPU; sums to the static pool
   Bytes kv_pool{};                // per GPU

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sim/core/check.h"
-#include "sim/domain/load_window.h"
 
 namespace epsim {
 
@@ -50,11 +49,6 @@ void Affinity::keep(std::span<const std::uint16_t> token) {
     every_ *= 2;  // the token at hand comes after kMostKept, an even number of them
   }
   kept.insert(kept.end(), token.begin(), token.end());
-}
-
-const TokenSample* tokens_of(const LoadWindow& window) {
-  const Affinity* affinity = window.affinity().get();
-  return affinity != nullptr && affinity->tokens().tokens() > 0 ? &affinity->tokens() : nullptr;
 }
 
 }  // namespace epsim

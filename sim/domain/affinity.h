@@ -9,8 +9,6 @@
 
 namespace epsim {
 
-class LoadWindow;
-
 // Experts of single tokens, [token][layer][k].
 struct TokenSample {
   int layers = 0, top_k = 0;
@@ -57,8 +55,5 @@ class Affinity {
   TokenSample sample_;
   std::size_t added_ = 0, every_ = 1;  // tokens; one in so many is kept
 };
-
-// Of the loads' affinity; null where they have no tokens.
-const TokenSample* tokens_of(const LoadWindow& window);
 
 }  // namespace epsim

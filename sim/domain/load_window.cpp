@@ -55,6 +55,10 @@ void LoadWindow::set_affinity(std::shared_ptr<const Affinity> affinity) {
   affinity_ = std::move(affinity);
 }
 
+const TokenSample* LoadWindow::tokens() const {
+  return affinity_ != nullptr && affinity_->tokens().tokens() > 0 ? &affinity_->tokens() : nullptr;
+}
+
 double balancedness(std::span<const double> loads) {
   const auto [sum, max] = sum_and_max(loads);
   return max > 0 ? sum / static_cast<double>(loads.size()) / max : 1.0;

@@ -11,6 +11,7 @@ namespace epsim {
 
 class Affinity;
 struct TokenSample;
+struct TokenSample;
 
 // Counts are routed assignments (tokens x top-k), MoE layers only, in model order. `batches` rows, where a source has
 // them, hold the same load batch by batch; their sum is the window.
@@ -38,6 +39,7 @@ class LoadWindow {
   // Which experts serve the same tokens (sim/domain/affinity.h); null when the source has loads only.
   const std::shared_ptr<const Affinity>& affinity() const { return affinity_; }
   void set_affinity(std::shared_ptr<const Affinity> affinity);
+  const TokenSample* tokens() const;  // of that affinity; null where there are none
 
  private:
   std::size_t size() const { return static_cast<std::size_t>(experts_); }

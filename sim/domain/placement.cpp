@@ -122,7 +122,7 @@ int PlacementPlan::copies() const {
   return out;
 }
 
-int PlacementPlan::copies_on_fullest_gpu() const {
+int PlacementPlan::beyond_even_share() const {
   std::vector<int> slots(static_cast<std::size_t>(gpus), 0);
   for (const LayerPlan& layer : layers) {
     for (int g = 0; g < gpus; ++g) {

@@ -26,9 +26,11 @@ struct PlacementPlan {
 
   // Slots over all layers beyond one for each expert.
   int copies() const;
-  // Slots beyond an even share of the experts, over all layers, on the GPU with most of them: extra copies, or where
-  // there are none, experts that other GPUs have fewer of.
-  int copies_on_fullest_gpu() const;
+  // Slots beyond an even share of the experts, over all layers, on the GPU with most of them: extra copies, or in a plan
+  // that has none, experts that other GPUs have fewer of.
+  int beyond_even_share() const;
+  // The same of a plan that has copies, 0 of one that has none.
+  int copies_on_fullest_gpu() const { return copies() > 0 ? beyond_even_share() : 0; }
 };
 
 }  // namespace epsim

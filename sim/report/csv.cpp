@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "sim/cluster/run_details.h"
 #include "sim/core/check.h"
 #include "sim/report/bottleneck.h"
 #include "sim/report/csv_table.h"

@@ -8,7 +8,6 @@
 #include <numeric>
 #include <utility>
 
-#include "sim/cluster/run_details.h"
 #include "sim/report/gain_split.h"
 
 namespace epsim {

@@ -48,7 +48,7 @@ void add_kv_pool(MetricRows& rows) {
         kLower,
         [](Run r) { return r.memory.lost_to_copies; },
         {},
-        {.place = 13, .header = {"lost to", "experts", "%"}, .csv = true}},
+        {.place = 13, .header = {"lost to", "extras", "%"}, .csv = true}},
        {"kv_copies_gib_per_gpu",
         "GiB",
         "What that share amounts to: pool x lost / (1 - lost).",

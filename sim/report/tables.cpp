@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/run_details.h"
 #include "sim/report/gain_split.h"
 #include "sim/report/ranking.h"
 #include "sim/report/text_table.h"

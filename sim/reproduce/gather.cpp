@@ -96,7 +96,7 @@ Numbers plan_numbers(const Scenario& s, const PolicyChoice& policy, const Prepar
               {"kv_pool_gib_per_gpu", to_gib(run.memory.kv_pool)}};
   if (policy.per_step == nullptr) {
     const std::vector<double> planned = balancedness_by_layer(run.placement, planning_window(s, policy));
-    out["copies_per_gpu"] = run.plan.copies() > 0 ? run.plan.copies_on_fullest_gpu() : 0;
+    out["copies_per_gpu"] = run.plan.copies_on_fullest_gpu();
     out["balancedness_planned"] =
         std::accumulate(planned.begin(), planned.end(), 0.0) / static_cast<double>(planned.size());
   }

@@ -242,7 +242,7 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
 // them is refused (prepare_run).
 void constrain_routing(Scenario& s) {
   const int count = s.dispatch.collaborators;
-  if (count == 0 || tokens_of(s.plan_window) == nullptr) {
+  if (count == 0 || s.plan_window.tokens() == nullptr) {
     return;
   }
   ReroutedLoads loads = reroute_loads(count, s.plan_window, s.run_window, s.loads, s.seed);

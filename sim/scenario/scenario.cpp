@@ -6,7 +6,7 @@ namespace epsim {
 
 const TokenSample* joint_tokens(const Scenario& s) {
   for (const LoadWindow* window : {&s.run_window, &s.plan_window}) {
-    if (const TokenSample* tokens = tokens_of(*window); tokens != nullptr) {
+    if (const TokenSample* tokens = window->tokens(); tokens != nullptr) {
       return tokens;
     }
   }

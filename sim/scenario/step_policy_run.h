@@ -2,9 +2,9 @@
 // travel.
 //   Source : planning: the default is what a plan is allowed, for every policy. Measured on one core for 8 GPUs with 128,
 //            160 and 256 experts (bench_policies, processor time): Libra 12, 14 and 38 us (libra_layer), Lina 14, 17
-//            and 27 us, HarMoEny 8, 9 and 30 us (step_policy_layer; experiments/libra uses all of these). Copies: 380 of 450 GB/s by
-//            the copy engine of an H100 (p2pBandwidthLatencyTest, github.com/NVIDIA/nccl issue 1264). Accuracy: Libra,
-//            Table 1, means over data sets on Qwen3.
+//            and 27 us, HarMoEny 8, 9 and 30 us (step_policy_layer); experiments/libra takes them. Copies: 380 of
+//            450 GB/s by the copy engine of an H100 (p2pBandwidthLatencyTest, github.com/NVIDIA/nccl issue 1264).
+//            Accuracy: Libra, Table 1, means over data sets on Qwen3.
 #pragma once
 
 #include <span>

@@ -26,16 +26,16 @@ BalanceRow scored_placement(const Scenario& s, const PolicyChoice& policy) {
   for (int l = 0; l < even.layers(); ++l) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
-  const int fullest = std::max(0, run.plan.copies_on_fullest_gpu());
+  const int copies = run.plan.copies_on_fullest_gpu();
   const BalanceScore planned = score(run.placement, planning_window(s, policy));
   return {policy.label,
           false,
-          run.plan.copies() > 0 ? fullest : 0,
+          copies,
           run.memory,
           planned.mean,
           score(run.placement, policy.ceiling == Ceiling::kPerfectBalance ? even : s.run_window),
           0,
-          run.plan.copies() > 0 ? 0 : fullest};
+          run.plan.beyond_even_share() - copies};
 }
 
 // A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
@@ -74,6 +74,9 @@ nlohmann::ordered_json json_of(const BalanceRow& row) {
                              {"balancedness_mean", row.scored.mean},
                              {"balancedness_worst", row.scored.worst},
                              {"worst_layer", row.worst_layer_number}};
+  if (!row.per_step) {
+    out["uneven_experts"] = row.uneven;
+  }
   if (row.planned) {
     out["balancedness_planned"] = *row.planned;
   }

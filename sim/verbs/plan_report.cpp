@@ -149,7 +149,7 @@ std::string plan_file(const PlacementPlan& plan, const PlanRequest& request, con
 
 std::string plan_summary(const PlacementPlan& plan, const PlanRequest& request, const PlanFigures& figures) {
   const auto fullest = *std::max_element(figures.experts_per_gpu.begin(), figures.experts_per_gpu.end());
-  const int copies = plan.copies() > 0 ? plan.copies_on_fullest_gpu() : 0;
+  const int copies = plan.copies_on_fullest_gpu();
   const double gib = request.expert_bytes ? to_gib(*request.expert_bytes) : 0;
   std::string out = fmt::format(
       "{}: {} layers of {} experts on {} GPUs; {} extra {} on the fullest GPU\n"

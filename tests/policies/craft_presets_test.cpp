@@ -74,7 +74,8 @@ TEST_CASE("C26, Figure 8: from 6 to 12 nodes balance without copies falls, and c
 }
 
 // SGLang's published counts of DeepSeek-R1's prompts, which the preset is fitted to, give 0.53 and 0.985.
-TEST_CASE("EPLB on 8 nodes, DeepSeek-R1 as measured: groups that stay on their nodes halve the balance") {
+TEST_CASE(
+    "EPLB on 8 nodes, loads like DeepSeek-R1's measured ones: groups that stay on their nodes halve the balance") {
   const LoadWindow window = window_of("deepseek-r1-prefill", 8);
   const auto balance = [&](const char* mode) {
     const std::string options = std::string("{num_redundant_experts: 64, num_groups: 8, mode: ") + mode + "}";

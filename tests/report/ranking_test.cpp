@@ -5,7 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include "sim/cluster/run_details.h"
 #include "tests/report/sample_run.h"
 
 namespace epsim {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/run_details.h"
 #include "sim/core/check.h"
 #include "sim/report/ranking.h"
 #include "sim/report/text_table.h"

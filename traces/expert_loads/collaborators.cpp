@@ -242,8 +242,8 @@ std::int64_t Collaborators::reroute_choices(int layer, std::span<std::uint16_t> 
 
 ReroutedLoads reroute_loads(int collaborators, const LoadWindow& plan, const LoadWindow& run,
                             std::shared_ptr<const ExpertLoadSource> loads, Seed seed) {
-  const TokenSample* const planned = tokens_of(plan);
-  const TokenSample* const own = tokens_of(run);
+  const TokenSample* const planned = plan.tokens();
+  const TokenSample* const own = run.tokens();
   EPSIM_CHECK(planned != nullptr, "the loads that are planned from have tokens");
   const Collaborators lists(*plan.affinity(), collaborators);
   const TokenSample plan_sample = reroute_sample(lists, *planned, seed);
