@@ -22,7 +22,8 @@ TEST_CASE("ranks are the places of values in falling order, earlier ones first w
     }
     std::vector<std::size_t> expected(n);
     std::iota(expected.begin(), expected.end(), std::size_t{0});
-    std::stable_sort(expected.begin(), expected.end(), [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+    std::stable_sort(expected.begin(), expected.end(),
+                     [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
     const std::vector<std::int64_t>& ranks = order.ranks(values);
     REQUIRE(ranks.size() == n);
     for (std::size_t i = 0; i < n; ++i) {
