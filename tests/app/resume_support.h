@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,8 +30,7 @@ inline std::map<std::string, std::string> contents(const std::filesystem::path& 
   return out;
 }
 
-// Finished parts in the folder that a verb keeps them in, or in the file that they were merged into. One that a kill cut
-// short does not count.
+// Finished parts in the folder that a verb keeps them in, or in the file that they were merged into.
 inline std::size_t finished_parts(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> packs{folder.string() + ".pack"};
   std::error_code none;
@@ -45,12 +43,7 @@ inline std::size_t finished_parts(const std::filesystem::path& folder) {
   for (const std::filesystem::path& pack : packs) {
     std::ifstream in(pack);
     for (std::string line; std::getline(in, line);) {
-      if (!line.starts_with("job ")) {
-        continue;
-      }
-      std::string text(std::strtoull(line.c_str() + 4, nullptr, 10) + 1,
-                       '\0');  // "job BYTES ...", the text, a line's end
-      count += in.read(text.data(), static_cast<std::streamsize>(text.size())) ? 1 : 0;
+      count += line.starts_with("job ") ? 1 : 0;
     }
   }
   return count;
