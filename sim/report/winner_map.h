@@ -20,8 +20,9 @@ struct WinnerMap {
   RateQuestion question;
 };
 
-// A row a cell: the axes, `winner` (verdict_against_first among the policies that gain more than 0.35 % over the first, under
-// one seed more than twice the search's tolerance; the first where none does), and its gain over the first policy with its 95 % interval, as shares.
+// A row a cell: the axes, `winner` (verdict_against_first among the policies that gain more than 0.35 % over the first,
+// under one seed more than twice the search's tolerance; the first where none does), and its gain over the first policy
+// with its 95 % interval, as shares.
 ResultTable winner_table(const WinnerMap& map);
 
 // The cells of that table as coloured squares with the winner and its gain in %, the last two axes across, the others
