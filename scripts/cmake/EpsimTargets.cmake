@@ -6,6 +6,8 @@ target_include_directories(epsim_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(epsim_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
 # No fused multiply-add: results stay bit-identical across compilers and machines that have or lack FMA.
 target_compile_options(epsim_options INTERFACE -ffp-contract=off)
+# No code looks at floating-point traps or errno, which would keep choices between two values from becoming vectors.
+target_compile_options(epsim_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math> $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)
 if(CMAKE_UNITY_BUILD)
   # g++ takes each included .cpp of a unity build for a header.
   target_compile_options(epsim_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
@@ -18,17 +20,53 @@ endif()
 add_library(epsim_cold INTERFACE)
 target_compile_options(epsim_cold INTERFACE $<$<CONFIG:Release>:-O1>)
 
-# epsim_library(NAME SOURCES a.cpp ... LINKS lib ... [ALONE b.cpp ...] [COLD]): the library `epsim_NAME` of the current
-# folder. ALONE: sources that a unity build compiles by themselves, since names of their own stand in another source too.
-# COLD: none of it is in a run's loops.
+# epsim_headers(NAME LINKS lib ... [MORE header ...]): headers of libraries that most sources include, compiled once for all
+# targets that use them and have the options of `LINKS`. In a unity build alone: other builds show what a source forgets
+# to include.
+function(epsim_headers name)
+  cmake_parse_arguments(ARG "" "" "LINKS;MORE" ${ARGN})
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/empty.cpp CONTENT "")
+  add_library(epsim_headers_${name} OBJECT ${CMAKE_BINARY_DIR}/empty.cpp)
+  target_link_libraries(epsim_headers_${name} PRIVATE epsim_options fmt::fmt nlohmann_json::nlohmann_json ${ARG_LINKS})
+  target_precompile_headers(epsim_headers_${name} PRIVATE <algorithm> <array> <charconv> <cmath> <cstdint> <filesystem>
+    <fstream> <functional> <iostream> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string>
+    <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp> ${ARG_MORE})
+endfunction()
+
+# epsim_use_headers(TARGET NAME)
+function(epsim_use_headers target name)
+  if(CMAKE_UNITY_BUILD)
+    target_link_libraries(${target} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+    target_precompile_headers(${target} REUSE_FROM epsim_headers_${name})
+  endif()
+endfunction()
+if(CMAKE_UNITY_BUILD)
+  epsim_headers(hot)
+  epsim_headers(cold LINKS epsim_cold)
+  set_target_properties(epsim_headers_hot epsim_headers_cold PROPERTIES POSITION_INDEPENDENT_CODE ${EPSIM_PYTHON})
+endif()
+
+# epsim_library(NAME SOURCES a.cpp ... LINKS lib ... [ALONE b.cpp ...] [COLD_SOURCES c.cpp ...] [COLD]): the library
+# `epsim_NAME` of the current folder. ALONE: sources that a unity build compiles by themselves, since names of their own stand
+# in another source too. COLD_SOURCES: those that no run has in its loops; COLD: all of them.
 function(epsim_library name)
-  cmake_parse_arguments(ARG "COLD" "" "SOURCES;LINKS;PRIVATE_LINKS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;COLD_SOURCES;LINKS;PRIVATE_LINKS;ALONE" ${ARGN})
+  set(CMAKE_POSITION_INDEPENDENT_CODE ${EPSIM_PYTHON})  # the Python module links all of them
+  set(libraries PUBLIC epsim_options ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  set(temperature hot)
+  if(ARG_COLD)
+    list(APPEND libraries epsim_cold)
+    set(temperature cold)
+  elseif(ARG_COLD_SOURCES)
+    add_library(epsim_${name}_cold OBJECT ${ARG_COLD_SOURCES})
+    target_link_libraries(epsim_${name}_cold ${libraries} epsim_cold)
+    epsim_use_headers(epsim_${name}_cold cold)
+    list(APPEND ARG_SOURCES $<TARGET_OBJECTS:epsim_${name}_cold>)
+  endif()
   add_library(epsim_${name} STATIC ${ARG_SOURCES} ${ARG_ALONE})
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  target_link_libraries(epsim_${name} PUBLIC epsim_options ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
-  if(ARG_COLD)
-    target_link_libraries(epsim_${name} PRIVATE epsim_cold)
-  endif()
+  target_link_libraries(epsim_${name} ${libraries})
+  epsim_use_headers(epsim_${name} ${temperature})
 endfunction()
 
 # epsim_tests(FOLDER SOURCES a_test.cpp ... [SHARED b_test.cpp ...] LINKS lib ...)
@@ -41,6 +79,9 @@ function(epsim_tests folder)
     target_link_libraries(epsim_test_options INTERFACE epsim_options doctest::doctest)
     # In batches, as CI compiles them, a third less time without optimisation; what they test keeps its own.
     target_compile_options(epsim_test_options INTERFACE $<$<CONFIG:Release>:$<IF:$<BOOL:${CMAKE_UNITY_BUILD}>,-O0,-O1>>)
+    if(CMAKE_UNITY_BUILD)
+      epsim_headers(test LINKS epsim_test_options MORE <doctest/doctest.h>)
+    endif()
     add_library(epsim_test_main OBJECT ${CMAKE_SOURCE_DIR}/tests/support/main.cpp)
     target_link_libraries(epsim_test_main PRIVATE epsim_test_options)
     target_compile_definitions(epsim_test_main PRIVATE
@@ -49,6 +90,7 @@ function(epsim_tests folder)
   endif()
   add_executable(${folder}_tests $<TARGET_OBJECTS:epsim_test_main> ${ARG_SOURCES} ${ARG_SHARED})
   target_link_libraries(${folder}_tests PRIVATE epsim_test_options ${ARG_LINKS})
+  epsim_use_headers(${folder}_tests test)
   foreach(source IN LISTS ARG_SOURCES ARG_SHARED)
     get_filename_component(stem ${source} NAME_WE)
     set(extra "")
