@@ -51,7 +51,7 @@ class CompareTest(unittest.TestCase):
         try:
             import tqdm  # noqa: F401
         except ImportError:
-            self.assertIn("2 of 2 runs", shown.getvalue())
+            self.assertIn("3 of 3 runs", shown.getvalue())
         else:
             self.assertIn("3/3", shown.getvalue())
 
