@@ -18,18 +18,19 @@ build/sanitized/sim/app/epsim compare tests/fuzz/corpus/scenario/small.yaml --po
 build/sanitized/sim/app/epsim report "$work/compare" >/dev/null
 
 fuzzers=(build/sanitized/tests/fuzz/fuzz_*)
-each=$(((seconds + ${#fuzzers[@]} - 1) / ${#fuzzers[@]}))
-for fuzzer in "${fuzzers[@]}"; do
-  name=${fuzzer##*/fuzz_}
-  mkdir "$work/$name"
-  leaks=1
+export work each=$(((seconds + ${#fuzzers[@]} - 1) / ${#fuzzers[@]}))
+fuzz() {
+  local name=${1##*/fuzz_} leaks=1
+  mkdir "$work/$name" "$work/$name.found"
   [ "$name" = trace_file ] && leaks=0  # the HDF5 library leaks on some damaged files
-  if ! ASAN_OPTIONS=detect_leaks=$leaks "$fuzzer" -max_total_time=$each -seed=1 -timeout=120 -rss_limit_mb=4096 -print_final_stats=1 \
-    -artifact_prefix="$work/" "$work/$name" "tests/fuzz/corpus/$name" >"$work/$name.log" 2>&1; then
+  if ! ASAN_OPTIONS=detect_leaks=$leaks "$1" -max_total_time=$each -seed=1 -timeout=120 -rss_limit_mb=4096 -print_final_stats=1 \
+    -artifact_prefix="$work/$name.found/" "$work/$name" "tests/fuzz/corpus/$name" >"$work/$name.log" 2>&1; then
     tail -40 "$work/$name.log"
-    cp "$work"/crash-* "$work"/timeout-* "$work"/oom-* "$work"/leak-* . 2>/dev/null || true
+    cp "$work/$name.found"/* . 2>/dev/null || true
     echo "fuzzing: $name failed; the input is in this folder" >&2
-    exit 1
+    return 1
   fi
   echo "fuzzing: $name, $(sed -n 's/stat::number_of_executed_units: //p' "$work/$name.log") inputs, no failure"
-done
+}
+export -f fuzz
+printf '%s\n' "${fuzzers[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
