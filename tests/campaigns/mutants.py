@@ -4,11 +4,11 @@
   mutants.py [--count 200] [--seed 1] [--only PATH,...] [--work FOLDER] [--cmake OPTION ...]
 
 HEAD is copied to --work if that folder is not there, built, and its tests must pass. Each mutant changes one operator of
-one file, drawn by the seed: the tests of the file's folder run first, then the golden runs. A mutant is killed where a test
-fails, crashes or takes over ten times as long. Prints a line per mutant and the score; survivors are to be looked at. Exit
+one file, drawn by the seed: the tests of the file's folder run first, those named like it and then the quick ones before the
+others, then the golden runs. A mutant is killed where a test fails, crashes or takes over three times as long. Prints a line per mutant and the score; survivors are to be looked at. Exit
 code 1 where the unchanged code does not build or fails.
 """
-import argparse, os, random, re, subprocess, sys, time
+import argparse, json, os, random, re, subprocess, sys, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Sources and the tests that are run for them.
@@ -56,13 +56,18 @@ class Build:
     def make(self, targets):
         return command(["ninja", "-C", self.folder, "-j2", *targets])
 
-    def test(self, target, limit=None):
-        """Whether the tests pass, and seconds."""
-        program = os.path.join(self.folder, "tests", target.removesuffix("_tests"), target)
+    def tests(self, target):
+        """{name: command} of ctest's entries that run the target's binary."""
+        listed = command(["ctest", "--test-dir", self.folder, "--show-only=json-v1"])
+        return {test["name"]: test["command"] for test in json.loads(listed.stdout)["tests"]
+                if os.path.basename(test.get("command", [""])[0]) == target}
+
+    def run(self, test, limit=None):
+        """Whether it passes or is skipped, and seconds."""
         start = time.monotonic()
         try:
-            done = command([program, "--abort-after=1"], cwd=self.work, timeout=limit)
-            return done.returncode == 0, time.monotonic() - start
+            done = command([*test, "--abort-after=1"], cwd=self.work, timeout=limit)
+            return done.returncode in (0, 77), time.monotonic() - start
         except subprocess.TimeoutExpired:
             return False, time.monotonic() - start
 
@@ -87,21 +92,22 @@ def draw(work, only, count, seed):
     return out
 
 
-def judge(build, mutant, tests, seconds):
-    """What became of a mutant: the test binary that killed it, "not compiled" or "survived"."""
+def judge(build, mutant, targets, tests, seconds):
+    """What became of a mutant: the test that killed it, "not compiled" or "survived"."""
     path, at, old, new = mutant
+    stem = os.path.splitext(os.path.basename(path))[0]
     full = os.path.join(build.work, path)
     with open(full) as f:
         text = f.read()
     try:
         with open(full, "w") as f:
             f.write(text[:at] + new + text[at + len(old):])
-        if build.make(tests[:1]).returncode != 0:
-            return "not compiled"
-        for target in tests:
-            build.make([target])
-            if not build.test(target, 10 + 10 * seconds[target])[0]:
-                return target
+        for target in targets:
+            if build.make([target]).returncode != 0:
+                return "not compiled"
+            for name in sorted(tests[target], key=lambda name: (stem not in name, seconds[name])):
+                if not build.run(tests[target][name], 5 + 3 * seconds[name])[0]:
+                    return name
         return "survived"
     finally:
         with open(full, "w") as f:
@@ -118,21 +124,21 @@ def main():
     options = parser.parse_args()
     build = Build(os.path.abspath(options.work), options.cmake)
     mutants = draw(build.work, tuple(options.only.split(",")), options.count, options.seed)
-    tests_of = {room: [own, "golden_tests"] for room, own in ROOMS.items()}
-    wanted = sorted({t for path, *_ in mutants for t in tests_of[os.path.dirname(path)]})
+    targets = {room: [own, "golden_tests"] for room, own in ROOMS.items()}
+    wanted = sorted({t for path, *_ in mutants for t in targets[os.path.dirname(path)]})
     done = build.make(wanted)
     if done.returncode != 0:
         sys.exit(done.stdout)
-    seconds = {}
-    for target in wanted:
-        passed, seconds[target] = build.test(target)
+    tests, seconds = {target: build.tests(target) for target in wanted}, {}
+    for name, test in ((name, test) for target in wanted for name, test in tests[target].items()):
+        passed, seconds[name] = build.run(test)
         if not passed:
-            sys.exit(f"{target} fails on the unchanged code.")
+            sys.exit(f"{name} fails on the unchanged code.")
     counts = {"killed": 0, "survived": 0, "not compiled": 0}
     for path, at, old, new in mutants:
         with open(os.path.join(build.work, path)) as f:
             text = f.read()
-        end = judge(build, (path, at, old, new), tests_of[os.path.dirname(path)], seconds)
+        end = judge(build, (path, at, old, new), targets[os.path.dirname(path)], tests, seconds)
         counts[end if end in counts else "killed"] += 1
         line, first = text.count("\n", 0, at) + 1, text.rfind("\n", 0, at) + 1
         print(f"{path}:{line}:{at - first + 1} {old.strip()} -> {new.strip()}: {end}", flush=True)
