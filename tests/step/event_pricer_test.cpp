@@ -256,6 +256,7 @@ TEST_CASE("two halves are the batch") {
   CHECK(a.tokens() == b.tokens());
   CHECK(a.sampled + b.sampled == 9);
   CHECK(a.prefill_pairs + b.prefill_pairs == 1000);
+  CHECK(a.prefill_context + b.prefill_context == 50);
   CHECK(a.decode_context + b.decode_context == 700);
 }
 

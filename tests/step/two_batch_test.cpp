@@ -171,6 +171,8 @@ TEST_CASE("attention up to the scores is a part of attention, and grows with the
   const RankCost a = model.ranks().front();
   model.begin(0, system.ranks(deep));
   const RankCost b = model.ranks().front();
+  model.begin(0, system.ranks(RankBatch{}));
+  CHECK(model.ranks().front().prepare.time == Ticks{});
   CHECK(a.prepare.time > Ticks{});
   CHECK(a.prepare.time < a.attention.time);
   CHECK(a.prepare.time == b.prepare.time);
