@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 #include "calibration/row_counts.h"
 #include "models/profile/op_shapes.h"
@@ -15,6 +16,16 @@
 
 namespace epsim {
 namespace {
+
+// A public table that an operator of a machine is read from.
+struct PublicTable {
+  std::string_view collection;  // "aiconfigurator", "infersim", "cited"
+  std::string_view machine;     // "a100"
+  std::string_view op;          // the point table it becomes
+  std::string_view path;        // below the collection's folder
+  std::string_view dtype;       // rows of this dtype are taken; empty = all
+  std::string_view kernel;      // rows of this kernel are taken; empty = all
+};
 
 // Kernels by the names that AIConfigurator's tables give them.
 constexpr std::string_view kTriton = "sglang_fused_moe_triton", kCutlass = "moe_torch_flow_cutlass";
@@ -336,8 +347,6 @@ PointTable empty_table(const PublicTable& table) {
 }
 
 }  // namespace
-
-std::span<const PublicTable> public_tables() { return kTables; }
 
 std::vector<std::string> public_collections() {
   std::vector<std::string> out;

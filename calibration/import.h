@@ -15,25 +15,13 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "calibration/points.h"
 
 namespace epsim {
 
-// A public table that an operator of a machine is read from.
-struct PublicTable {
-  std::string_view collection;  // "aiconfigurator", "infersim", "cited"
-  std::string_view machine;     // "a100"
-  std::string_view op;          // the point table it becomes
-  std::string_view path;        // below the collection's folder
-  std::string_view dtype;       // rows of this dtype are taken; empty = all
-  std::string_view kernel;      // rows of this kernel are taken; empty = all
-};
-std::span<const PublicTable> public_tables();
 std::vector<std::string> public_collections();
 std::vector<std::string> public_machines(const std::string& collection);
 

@@ -17,7 +17,6 @@ void fill_floats(float* out, std::size_t count, std::uint64_t seed, int steps, c
 // Element i becomes mix_bits(seed + i).
 void fill_words(std::uint64_t* out, std::size_t count, std::uint64_t seed, cudaStream_t stream);
 
-void empty_kernel(cudaStream_t stream);
 // Keeps the stream busy, so that the host can queue what is to be timed behind it.
 void spin_kernel(std::int64_t nanoseconds, cudaStream_t stream);
 

@@ -39,8 +39,6 @@ __global__ void fill_words_kernel(std::uint64_t* out, std::size_t count, std::ui
   }
 }
 
-__global__ void nothing() {}
-
 __global__ void spin(std::int64_t nanoseconds) {
   std::int64_t start = 0, now = 0;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
@@ -69,11 +67,6 @@ void fill_floats(float* out, std::size_t count, std::uint64_t seed, int steps, c
 void fill_words(std::uint64_t* out, std::size_t count, std::uint64_t seed, cudaStream_t stream) {
   fill_words_kernel<<<blocks_for(count), kThreads, 0, stream>>>(out, count, seed);
   cuda_check(cudaGetLastError(), "fill_words");
-}
-
-void empty_kernel(cudaStream_t stream) {
-  nothing<<<1, 32, 0, stream>>>();
-  cuda_check(cudaGetLastError(), "empty kernel");
 }
 
 void spin_kernel(std::int64_t nanoseconds, cudaStream_t stream) {

@@ -34,17 +34,6 @@ po::options_description described() {
   return options;
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> out;
-  std::istringstream in(list);
-  for (std::string item; std::getline(in, item, ',');) {
-    if (!item.empty()) {
-      out.push_back(item);
-    }
-  }
-  return out;
-}
-
 po::variables_map parse(const std::vector<std::string>& words, const po::options_description& options) {
   po::variables_map values;
   try {
@@ -107,7 +96,7 @@ std::vector<const OpSpec*> ops_of(const po::variables_map& values) {
     }
     return out;
   }
-  for (const std::string& name : split(values["only"].as<std::string>())) {
+  for (const std::string& name : split_list(values["only"].as<std::string>())) {
     out.push_back(&find_op(name));
   }
   if (out.empty()) {
@@ -147,7 +136,7 @@ CalibrateOptions parse_options(const std::vector<std::string>& words) {
   out.sweep.rule.validate();
   out.sweep.output = text("output", "points.h5");
   out.ops = ops_of(values);
-  out.models = split(text("models", ""));
+  out.models = split_list(text("models", ""));
   out.machine = text("machine", "");
   out.trace = text("trace", "");
   const double layer = number(values, "trace-layer", 0);

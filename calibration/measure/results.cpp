@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::string_view kFailed = "failed: ";
 
+// Columns that every operator's table has behind its own: index of the fastest kernel in the attribute `kernels`, time
+// of the fastest other one (0: there was none), executions per sample, floating-point operations and bytes of one
+// execution at least, the relative error of the check, the SM clock in MHz (0: not known) and NVML's throttle bits.
 const std::vector<std::string> kResultColumns = {"kernel",      "other_s",     "timed_together", "flops",
                                                  "bytes_moved", "check_error", "sm_mhz",         "throttle"};
 
@@ -63,8 +66,6 @@ std::string throttle_summary(const std::vector<PointTable>& tables) {
 }
 
 }  // namespace
-
-std::span<const std::string> result_columns() { return kResultColumns; }
 
 Results::Results(Provenance provenance) : provenance_(std::move(provenance)) {}
 

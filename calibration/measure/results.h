@@ -11,11 +11,6 @@
 
 namespace epsim::measure {
 
-// Columns that every operator's table has behind its own: index of the fastest kernel in the attribute `kernels`, time
-// of the fastest other one (0: there was none), executions per sample, floating-point operations and bytes of one
-// execution at least, the relative error of the check, the SM clock in MHz (0: not known) and NVML's throttle bits.
-std::span<const std::string> result_columns();
-
 class Results {
  public:
   explicit Results(Provenance provenance);

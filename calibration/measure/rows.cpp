@@ -32,11 +32,6 @@ std::vector<double> weights_of(RowDistribution distribution, int groups, std::sp
 
 }  // namespace
 
-std::string_view name_of(RowDistribution distribution) {
-  constexpr std::string_view names[] = {"even", "zipf", "one_hot", "trace"};
-  return names[static_cast<std::size_t>(distribution)];
-}
-
 std::vector<std::int64_t> split_rows(RowDistribution distribution, int groups, std::int64_t total,
                                      std::span<const double> weights) {
   EPSIM_CHECK(groups > 0 && total >= 0, "rows are split over one group or more");

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace epsim::measure {
@@ -13,8 +12,6 @@ namespace epsim::measure {
 // Numbers stand in the column `distribution` of the points.
 enum class RowDistribution { kEven = 0, kZipf = 1, kOneHot = 2, kTrace = 3 };
 inline constexpr double kZipfExponent = 1.0;
-
-std::string_view name_of(RowDistribution distribution);
 
 // `total` rows over `groups` groups. `weights` (kTrace only) has at least `groups` entries, not all zero, of which the
 // first `groups` are used. The sum is exactly `total`.

@@ -24,18 +24,6 @@ void StopRule::validate() const {
   check(batch.count() >= 0 && max_batch >= 1, "batch", "not negative, with one launch or more.");
 }
 
-std::string_view name_of(StopReason reason) {
-  switch (reason) {
-    case StopReason::kPrecise:
-      return "precise";
-    case StopReason::kRepeats:
-      return "max repeats";
-    case StopReason::kBudget:
-      return "time budget";
-  }
-  EPSIM_CHECK(false, "every reason has a name");
-}
-
 int interval_rank(int samples) {
   // P(the median lies below x_(r)) = P(at most r - 1 of n samples fall below it) = sum of C(n, i) / 2^n over i < r.
   double below = 0, term = std::exp2(-samples);

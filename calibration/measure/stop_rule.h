@@ -6,7 +6,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
 #include "sim/core/units.h"
 
@@ -27,7 +26,6 @@ struct StopRule {
 };
 
 enum class StopReason { kPrecise, kRepeats, kBudget };
-std::string_view name_of(StopReason reason);
 
 struct Interval {
   double median = 0;

@@ -11,7 +11,6 @@
 
 #include <limits>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/core/units.h"
@@ -22,7 +21,6 @@ namespace epsim {
 inline constexpr BytesPerSecond kUnlimited{std::numeric_limits<double>::infinity()};
 
 enum class VertexKind { kGpu, kNvSwitch, kHostBridge, kNic, kLeaf, kSpine };
-inline constexpr std::string_view kVertexKindNames[] = {"gpu", "nvswitch", "host_bridge", "nic", "leaf", "spine"};
 
 struct TopologyVertex {
   std::string name;

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "sim/app/command_line.h"
+#include "sim/core/quantity.h"
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {

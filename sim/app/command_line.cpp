@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <sstream>
 #include <thread>
 
 namespace epsim::app {
@@ -123,17 +122,6 @@ std::size_t workers_of(const po::variables_map& values) {
 int terminal_columns() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
-}
-
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> out;
-  std::stringstream in(text);
-  for (std::string word; std::getline(in, word, ',');) {
-    if (!word.empty()) {
-      out.push_back(word);
-    }
-  }
-  return out;
 }
 
 }  // namespace epsim::app

@@ -70,6 +70,4 @@ int terminal_columns();
 // --strict-calibration, of the verbs that run.
 void add_calibration_option(boost::program_options::options_description& options);
 
-std::vector<std::string> split_list(const std::string& text);
-
 }  // namespace epsim::app

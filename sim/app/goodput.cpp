@@ -14,6 +14,7 @@
 #include "sim/app/seeds.h"
 #include "sim/app/shared_study.h"
 #include "sim/core/files.h"
+#include "sim/core/quantity.h"
 #include "sim/report/format.h"
 #include "sim/report/goodput_tables.h"
 #include "sim/report/goodput_writer.h"

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "sim/app/command_line.h"
+#include "sim/core/quantity.h"
 #include "sim/study/goodput.h"
 
 namespace epsim::app {

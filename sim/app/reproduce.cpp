@@ -7,6 +7,7 @@
 #include "sim/app/command_line.h"
 #include "sim/app/shared_study.h"
 #include "sim/core/files.h"
+#include "sim/core/quantity.h"
 #include "sim/reproduce/reproduction.h"
 #include "sim/study/job_runner.h"
 

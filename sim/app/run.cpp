@@ -17,6 +17,7 @@
 #include "sim/app/summary_store.h"
 #include "sim/cluster/run_policy.h"
 #include "sim/core/files.h"
+#include "sim/core/quantity.h"
 #include "sim/report/progress.h"
 #include "sim/report/ranking.h"
 #include "sim/report/run_info.h"

@@ -13,6 +13,7 @@
 #include "sim/app/results_folder.h"
 #include "sim/app/shared_study.h"
 #include "sim/app/sweep_slurm.h"
+#include "sim/core/quantity.h"
 #include "sim/report/format.h"
 #include "sim/report/progress.h"
 #include "sim/study/job_runner.h"

@@ -6,6 +6,7 @@
 
 #include "sim/app/trace_verbs.h"
 #include "sim/core/error.h"
+#include "sim/core/quantity.h"
 
 namespace epsim::app {
 

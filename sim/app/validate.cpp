@@ -9,6 +9,7 @@
 #include "sim/app/validate_served.h"
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/core/quantity.h"
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim::app {

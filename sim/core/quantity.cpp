@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 #include <utility>
 
 namespace epsim {
@@ -88,6 +89,17 @@ std::optional<double> parse_quantity(const std::string& text, const std::string&
                          : fmt::format("'{}' has the unit '{}', which is not one of a {}: {}.", text, unit, dimension,
                                        allowed_units(units));
   return std::nullopt;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    if (!word.empty()) {
+      out.push_back(word);
+    }
+  }
+  return out;
 }
 
 }  // namespace epsim

@@ -1,4 +1,4 @@
-// Quantities as text, and the units that they may be written in.
+// Quantities as text, the units that they may be written in, and lists.
 #pragma once
 
 #include <optional>
@@ -15,5 +15,8 @@ std::optional<double> parse_quantity(const std::string& text, const std::string&
 
 // "s", "ms", ... for a time; empty for what is not a quantity.
 std::vector<std::string> units_of(ValueType type);
+
+// The words of "a,b,c" that are not empty.
+std::vector<std::string> split_list(const std::string& text);
 
 }  // namespace epsim

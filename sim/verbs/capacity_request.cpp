@@ -29,17 +29,6 @@ constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of 
 constexpr double kMostNumber = 1e9;    // of any option, so that whole ones fit
 constexpr std::size_t kQuickRequests = 300, kMostQuickRequests = 3000;  // more where a run of the first is unclear
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> out;
-  std::stringstream in(text);
-  for (std::string word; std::getline(in, word, ',');) {
-    if (!word.empty()) {
-      out.push_back(word);
-    }
-  }
-  return out;
-}
-
 // Options by name, as the caller gave them or else the file. What the caller gives is read in the file, too, so that
 // finish() knows it.
 class Given {
