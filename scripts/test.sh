@@ -19,6 +19,13 @@ else
   echo "no clang++ with libFuzzer, or not the release preset (apt-get install clang): the sanitized build is skipped"
 fi
 
+if [ "$preset" = release ] && command -v clang-tidy >/dev/null && git rev-parse -q --verify HEAD~1 >/dev/null; then
+  echo "== clang-tidy on what changed"
+  ./scripts/tidy.sh
+else
+  echo "no clang-tidy, not the release preset or no commit to compare with (apt-get install clang-tidy): not run"
+fi
+
 options=(-DCMAKE_UNITY_BUILD=ON)  # sources in batches: a third of the time
 if command -v nvcc >/dev/null && [ "$preset" = release ]; then
   echo "nvcc found: the CUDA part is compiled and linked too"
