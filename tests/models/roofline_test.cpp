@@ -141,6 +141,15 @@ TEST_CASE("gate, dense FFN and shared experts: whose tokens, whose weights") {
         doctest::Approx(2 * n * 0.6e6 / kFlops + n * 200 * 3 * 2 / kBytes).epsilon(1e-9));
 }
 
+TEST_CASE("a draft's input: the embedding and the hidden state side by side, through one product") {
+  const ComputeModel c = compute(mla(), 2);
+  // 2000 x 1000 weights in bf16 for one token; two norms read and write 1000 values in bf16 each.
+  CHECK(seconds(c.mtp_input(1)) == doctest::Approx((2e6 * 2 + 4.0 * 1000 * 2) / kBytes).epsilon(1e-9));
+  CHECK(seconds(c.mtp_input(80000)) ==
+        doctest::Approx(80000 * (2 * 2e6 / kFlops + 4.0 * 1000 * 2 / kBytes)).epsilon(1e-9));
+  CHECK(seconds(c.mtp_input(0)) == 0.0);
+}
+
 TEST_CASE("experts: products at the measured share, or the weights of those touched") {
   const ComputeModel c = compute(mla(), 2);
   // 6 x 1000 x 200 flops a row.

@@ -88,6 +88,19 @@ TEST_CASE("rules: names, sentences and refusals") {
   CHECK_THROWS_AS(rule("never", "{steps: 3}"), InputError);
 }
 
+TEST_CASE("migration: a layer that has switched frees what it staged") {
+  // Two layers of two GPUs with two slots: GPU 1 takes expert 0 in both, one copy a batch. The first layer has switched
+  // when the second one's copy arrives.
+  const ClusterShape shape{.gpus = 2, .gpus_per_node = 2};
+  const LayerPlan before = uniform_layer({0, 1, 2, 1}, 2), after = uniform_layer({0, 1, 2, 0}, 2);
+  const MigrationPlan plan = plan_migration(plan_of({after, after}, 3), plan_of({before, before}, 3), shape, 1);
+  REQUIRE(plan.batches.size() == 2);
+  CHECK(plan.switches_after == std::vector<int>{0, 1});
+  CHECK(plan.staged_on_fullest_gpu == 1);
+  // Both at once: two.
+  CHECK(plan_migration(plan_of({after, after}, 3), plan_of({before, before}, 3), shape, 2).staged_on_fullest_gpu == 2);
+}
+
 TEST_CASE("migration: nearest sender, then the one that sent least") {
   // Two nodes of two GPUs. Before: 0 1 | 2 3 | 0 4 | 5 6. After: GPU 1 takes 0 for 3 (from GPU 0, in its node, although
   // GPU 2 has it too); GPU 3 takes 0 (from GPU 2) and 3 for 5 and 6; GPU 0 takes 5, GPU 2 6.

@@ -95,4 +95,10 @@ TEST_CASE(
   CHECK(d.tokens.at(2, 0) == 1000);
   CHECK(d.tokens.at(0, 2) == 3000);
   CHECK(d.most_extra == 1);
+  // 3 x 1024 tokens make a prefill; these are 3071.
+  RequestMatrix few(3, 9);
+  few.at(0, 0) = 3071;
+  CHECK(!decide("echo", few, home).planned);
+  few.at(0, 0) = 3072;
+  CHECK(decide("echo", few, home).planned);
 }
