@@ -5,7 +5,7 @@
 
 HEAD is copied to --work if that folder is not there, built, and its tests must pass. Each mutant changes one operator of
 one file, drawn by the seed: the tests of the file's folder run first, those named like it and then the quick ones before the
-others, then the golden runs. A mutant is killed where a test fails, crashes or takes over three times as long. Prints a line per mutant and the score; survivors are to be looked at. Exit
+others, then those of whole runs. A mutant is killed where a test fails, crashes or takes over three times as long. Prints a line per mutant and the score; survivors are to be looked at. Exit
 code 1 where the unchanged code does not build or fails.
 """
 import argparse, json, os, random, re, subprocess, sys, time
@@ -124,7 +124,8 @@ def main():
     options = parser.parse_args()
     build = Build(os.path.abspath(options.work), options.cmake)
     mutants = draw(build.work, tuple(options.only.split(",")), options.count, options.seed)
-    targets = {room: [own, "golden_tests"] for room, own in ROOMS.items()}
+    served = {"sim/scheduler": ["cluster_tests"], "sim/step": ["cluster_tests"]}
+    targets = {room: [own, *served.get(room, []), "golden_tests"] for room, own in ROOMS.items()}
     wanted = sorted({t for path, *_ in mutants for t in targets[os.path.dirname(path)]})
     done = build.make(wanted)
     if done.returncode != 0:

@@ -45,6 +45,15 @@ TEST_CASE("Lina depends on its prediction; HarMoEny needs none") {
   CHECK(scored(s, s.policies[2], bad).mean == scored(s, s.policies[2], good).mean);
 }
 
+TEST_CASE("several steps are scored by their mean") {
+  const Scenario s = one_node();
+  const StepBalance one = step_balance(s, s.policies[2], 1), three = step_balance(s, s.policies[2], 3);
+  CHECK(three.home == doctest::Approx(one.home).epsilon(0.05));  // the same skew in each step
+  CHECK(three.mean == doctest::Approx(one.mean).epsilon(0.05));
+  CHECK(three.worst <= three.mean);
+  CHECK(three.mean <= 1.0);
+}
+
 TEST_CASE("double buffers take their memory") {
   const Scenario s = one_node();
   // 2 sets of 128 / 8 + 8 experts of 36 MiB (3 x 4096 x 1536 x 2 B).
