@@ -56,7 +56,8 @@ TEST_CASE("what a lost GPU costs") {
     row(fmt::format("two instances, {}", policy), two_runs.at(policy), "");
     row(fmt::format("one instance, {}", policy), one_run.at(policy), " (of those that completed)");
   }
-  check_row("losses", fmt::format("| `keep` | {} | | | |", number(one_run.at("eplb"), "requests", "completed_requests")));
+  check_row("losses",
+            fmt::format("| `keep` | {} | | | |", number(one_run.at("eplb"), "requests", "completed_requests")));
   const std::string back =
       " --set 'faults=[{instance: 0, at: 200s, until: 300s, gpu: 5, lost: true, recovery: 10s, rejoin: 5s}]'";
   for (const auto& [name, after, more] :
