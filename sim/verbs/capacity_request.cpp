@@ -150,7 +150,7 @@ Slo slo_of(Given& given) {
   if (text.empty()) {
     throw InputError({"", 0, "slo"}, "name what the deployment must hold, as in --ttft p99=2s --tpot p99=50ms.");
   }
-  const Slo slo = parse_slo(text);
+  Slo slo = parse_slo(text);
   for (const SloTerm& low : slo.terms) {
     for (const SloTerm& high : slo.terms) {
       const bool percentiles = low.stat >= LatencyStat::kP50 && low.stat < high.stat;
