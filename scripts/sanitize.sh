@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the libraries with clang, the address and the undefined-behaviour sanitizer, and runs what is quick then: tests of
 # the core and the engine, a comparison with its report, and libFuzzer with a fixed seed on every reader.
-# Usage: scripts/sanitize.sh [seconds of fuzzing, all readers together; default 60]
+# Usage: scripts/sanitize.sh [seconds of fuzzing on one core, all readers together; default 60]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
