@@ -131,10 +131,12 @@ LoadedPlugin::LoadedPlugin(const std::filesystem::path& file, const PluginOption
   const std::string shown = file.string();
   check_segments(file);
   // An absolute name: dlopen searches its own folders for others. NOW: a missing symbol shows here, not in mid-run.
-  // noexcept: an exception out of an initialiser would leave the loader's lock held; it is a crash at every optimisation.
   const std::string absolute = std::filesystem::absolute(file).string();
-  inside(file.c_str(), "its initialisation",
-         [&]() noexcept { handle_ = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL); });
+  {
+    const Inside here(file.c_str());
+    // noexcept: an exception out of an initialiser would leave the loader's lock held; it is a crash at every optimisation.
+    [&]() noexcept { handle_ = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL); }();
+  }
   if (handle_ == nullptr) {
     throw PluginProblem{"", fmt::format("{} cannot be loaded as a plug-in: {}.", shown, plugin_text(dlerror()))};
   }

@@ -6,8 +6,9 @@ target_include_directories(epsim_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(epsim_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
 # No fused multiply-add: results stay bit-identical across compilers and machines that have or lack FMA.
 target_compile_options(epsim_options INTERFACE -ffp-contract=off)
-# No code looks at floating-point traps or errno, which would keep choices between two values from becoming vectors.
-target_compile_options(epsim_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math> $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)
+# No code looks at floating-point traps or at the errno of mathematical functions; both would keep choices between two values
+# from becoming vectors.
+target_compile_options(epsim_options INTERFACE -fno-trapping-math -fno-math-errno)
 if(CMAKE_UNITY_BUILD)
   # g++ takes each included .cpp of a unity build for a header.
   target_compile_options(epsim_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
@@ -21,8 +22,8 @@ add_library(epsim_cold INTERFACE)
 target_compile_options(epsim_cold INTERFACE $<$<CONFIG:Release>:-O1>)
 
 # epsim_headers(NAME LINKS lib ... [MORE header ...]): headers of libraries that most sources include, compiled once for all
-# targets that use them and have the options of `LINKS`. In a unity build alone: other builds show what a source forgets
-# to include.
+# targets that use them and have the options of `LINKS`. In a unity build alone: a build without -DCMAKE_UNITY_BUILD=ON shows
+# what a source forgets to include.
 function(epsim_headers name)
   cmake_parse_arguments(ARG "" "" "LINKS;MORE" ${ARGN})
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/empty.cpp CONTENT "")
@@ -43,7 +44,6 @@ endfunction()
 if(CMAKE_UNITY_BUILD)
   epsim_headers(hot)
   epsim_headers(cold LINKS epsim_cold)
-  set_target_properties(epsim_headers_hot epsim_headers_cold PROPERTIES POSITION_INDEPENDENT_CODE ${EPSIM_PYTHON})
 endif()
 
 # epsim_library(NAME SOURCES a.cpp ... LINKS lib ... [ALONE b.cpp ...] [COLD_SOURCES c.cpp ...] [COLD]): the library
@@ -51,7 +51,6 @@ endif()
 # in another source too. COLD_SOURCES: those that no run has in its loops; COLD: all of them.
 function(epsim_library name)
   cmake_parse_arguments(ARG "COLD" "" "SOURCES;COLD_SOURCES;LINKS;PRIVATE_LINKS;ALONE" ${ARGN})
-  set(CMAKE_POSITION_INDEPENDENT_CODE ${EPSIM_PYTHON})  # the Python module links all of them
   set(libraries PUBLIC epsim_options ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
   set(temperature hot)
   if(ARG_COLD)
@@ -81,6 +80,7 @@ function(epsim_tests folder)
     target_compile_options(epsim_test_options INTERFACE $<$<CONFIG:Release>:$<IF:$<BOOL:${CMAKE_UNITY_BUILD}>,-O0,-O1>>)
     if(CMAKE_UNITY_BUILD)
       epsim_headers(test LINKS epsim_test_options MORE <doctest/doctest.h>)
+      set_target_properties(epsim_headers_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)  # as the programs that use it
     endif()
     add_library(epsim_test_main OBJECT ${CMAKE_SOURCE_DIR}/tests/support/main.cpp)
     target_link_libraries(epsim_test_main PRIVATE epsim_test_options)
@@ -90,6 +90,7 @@ function(epsim_tests folder)
   endif()
   add_executable(${folder}_tests $<TARGET_OBJECTS:epsim_test_main> ${ARG_SOURCES} ${ARG_SHARED})
   target_link_libraries(${folder}_tests PRIVATE epsim_test_options ${ARG_LINKS})
+  set_target_properties(${folder}_tests PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   epsim_use_headers(${folder}_tests test)
   foreach(source IN LISTS ARG_SOURCES ARG_SHARED)
     get_filename_component(stem ${source} NAME_WE)
