@@ -1,4 +1,4 @@
-// experiments/losses, rebalance and systems: every row of their READMEs' tables is what the program prints today.
+// experiments/losses, rebalance and systems: every row of the tables of results in their READMEs is what the program prints.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -56,6 +56,9 @@ TEST_CASE("what a lost GPU costs") {
     row(fmt::format("two instances, {}", policy), two_runs.at(policy), "");
     row(fmt::format("one instance, {}", policy), one_run.at(policy), " (of those that completed)");
   }
+  const Json& eplb = two_runs.at("eplb");
+  check_row("losses", fmt::format("the {} requests under way", number(eplb, "requests", "retried_requests")));
+  check_row("losses", fmt::format("{:.0f} s. Only where", number(eplb, "latency", "ttft_max_ms") / 1000));
   check_row("losses",
             fmt::format("| `keep` | {} | | | |", number(one_run.at("eplb"), "requests", "completed_requests")));
   const std::string back =
@@ -73,6 +76,9 @@ TEST_CASE("what a lost GPU costs") {
                           number(run, "requests", "completed_requests"), number(run, "lost_gpus", "remade_copies"),
                           number(run, "lost_gpus", "remade_moved_gib"), number(run, "lost_gpus", "remade_reloaded_gib"),
                           number(run, "lost_gpus", "remaking_s")));
+    if (more.empty()) {
+      check_row("losses", fmt::format("`repair` and `replan` ({:.2f})", number(run, "throughput", "requests_per_s")));
+    }
   }
 }
 

@@ -4,9 +4,10 @@
   mutants.py [--count 200] [--seed 1] [--only PATH,...] [--work FOLDER] [--cmake OPTION ...]
 
 HEAD is copied to --work if that folder is not there, built, and its tests must pass. Each mutant changes one operator of
-one file, drawn by the seed: the tests of the file's folder run first, those named like it and then the quick ones before the
-others, then those of whole runs. A mutant is killed where a test fails, crashes or takes over three times as long. Prints a line per mutant and the score; survivors are to be looked at. Exit
-code 1 where the unchanged code does not build or fails.
+one file, drawn by the seed. The tests of the file's folder run first: those named like it, then the quick ones, then the
+others; then those that read scenarios and serve requests, and the golden runs. A mutant is killed where a test fails,
+crashes or takes longer than 5 s and three times its time. Prints a line per mutant and the score; survivors are to be
+looked at. Exit code 1 where the unchanged code does not build or fails.
 """
 import argparse, json, os, random, re, subprocess, sys, time
 
@@ -16,6 +17,7 @@ ROOMS = {"models/step": "models_tests", "models/network": "models_tests", "model
          "sim/step": "step_tests", "sim/scheduler": "scheduler_tests", "policies/placement": "policies_tests",
          "policies/per_step": "policies_tests", "policies/replica_choice": "policies_tests",
          "policies/rebalance": "policies_tests"}
+FURTHER = {"sim/scheduler": ["scenario_tests", "cluster_tests"], "sim/step": ["cluster_tests"]}
 # clang-format sets spaces around binary operators and none within template arguments.
 SWAPS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "),
          (" + ", " - "), (" - ", " + "), (" * ", " / "), (" / ", " * "), (" && ", " || "), (" || ", " && "),
@@ -124,8 +126,7 @@ def main():
     options = parser.parse_args()
     build = Build(os.path.abspath(options.work), options.cmake)
     mutants = draw(build.work, tuple(options.only.split(",")), options.count, options.seed)
-    served = {"sim/scheduler": ["cluster_tests"], "sim/step": ["cluster_tests"]}
-    targets = {room: [own, *served.get(room, []), "golden_tests"] for room, own in ROOMS.items()}
+    targets = {room: [own, *FURTHER.get(room, []), "golden_tests"] for room, own in ROOMS.items()}
     wanted = sorted({t for path, *_ in mutants for t in targets[os.path.dirname(path)]})
     done = build.make(wanted)
     if done.returncode != 0:

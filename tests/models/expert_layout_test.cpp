@@ -1,6 +1,8 @@
 // Experts over EP ranks of several GPUs: what each GPU holds and computes, and what travels, worked out by hand.
 #include <doctest/doctest.h>
 
+#include <numeric>
+
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
 #include "models/compute/fitted_compute.h"
@@ -50,6 +52,13 @@ TEST_CASE("ep_size 1 is tensor parallelism: every GPU a quarter of every expert,
   CHECK(of(p, LayerPart::kCombine) == doctest::Approx(2 * 0.02 / 0.8).epsilon(1e-6));
   for (const double rows : p.totals.gpu_load) {
     CHECK(rows == doctest::Approx(2e5));  // each GPU its columns of every row
+  }
+  // One link sets the time of each of them, in both layers.
+  for (const std::size_t layer : {0U, 1U}) {
+    for (const Direction direction : {Direction::kDispatch, Direction::kCombine}) {
+      const std::span<const double> seconds = p.totals.bottlenecks(layer, direction);
+      CHECK(std::accumulate(seconds.begin(), seconds.end(), 0.0) == doctest::Approx(0.02 / 0.8).epsilon(1e-6));
+    }
   }
   CHECK(p.totals.balancedness.mean(0, 0) == 1.0);
   CHECK(p.totals.assignments_routed == doctest::Approx(2 * 2e5));

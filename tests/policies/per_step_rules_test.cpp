@@ -125,12 +125,14 @@ TEST_CASE("FasterMoE: shadowing stops where a broadcast costs more than it saves
   CHECK(epsim::fastermoe_shadows(even, unit).empty());
   const std::vector<std::int64_t> alone = {5};
   CHECK(epsim::fastermoe_shadows(alone, unit).empty());
-  // Hidden 4, computing next to free: a token takes 4 x 4 s on its way there and back, an expert's two matrices 2 x 16 s.
+  // Hidden 4, two bytes, computing next to free: a token takes 4 x 8 s on its way there and back, an expert's two matrices
+  // 2 x 32 s.
   epsim::FasterMoeOptions four = unit;
   four.hidden = 4;
+  four.element_bytes = 2;
   four.compute = epsim::FlopsPerSecond(1e9);
-  CHECK(epsim::fastermoe_shadows(std::vector<std::int64_t>{6, 5}, four).empty());                 // saves 16 s
-  CHECK(epsim::fastermoe_shadows(std::vector<std::int64_t>{8, 5}, four) == std::vector<int>{0});  // saves 48 s
+  CHECK(epsim::fastermoe_shadows(std::vector<std::int64_t>{6, 5}, four).empty());                 // saves 32 s
+  CHECK(epsim::fastermoe_shadows(std::vector<std::int64_t>{8, 5}, four) == std::vector<int>{0});  // saves 96 s
 }
 
 TEST_CASE("Lina: copies follow popularity, each GPU gets N, and the tokens split evenly") {
