@@ -192,6 +192,22 @@ TEST_CASE("SGLang v0.5's fraction of static memory, chunks, graphs and attention
   CHECK(sglang_0_5_static_fraction(dp8, {8192, 256, false}).value == doctest::Approx(0.858));  // 14336 + 6144
   // 512 + 3072 + 16 + 1024 is less than the 10 GiB of large GPUs.
   CHECK(sglang_0_5_static_fraction(h200, {1024, 8, false}).value == doctest::Approx(0.929));
+  // What a scenario gets; drafts alone take 2048 MiB, 0.014 of the memory.
+  const auto fraction = [](const std::string& more) {
+    const Scenario s = read_scenario(
+        Config::from_text("name: f\nseed: 1\ncluster: {node: DGX-H200, nodes: 1}\n"
+                          "model: {architecture: deepseek-r1, dtype: fp8}\nparallelism: {attention_tp: 8}\n"
+                          "serving: {engine: sglang_0_5, cuda_graph_max_bs: 48" +
+                              more +
+                              "}\nrequests: {kind: constant, rate: 1/s, count: 2, input_tokens: 64, output_tokens: 4}\n"
+                              "loads: {kind: uniform}\nplan_loads: {kind: uniform}\n",
+                          "f.yaml"),
+        {});
+    return s.memory.static_fraction;
+  };
+  CHECK(fraction("") == doctest::Approx(sglang_0_5_static_fraction(h200, {8192, 48, false}).value));
+  CHECK(fraction(", speculative: {draft_tokens: 1, acceptance: 0.8}") ==
+        doctest::Approx(sglang_0_5_static_fraction(h200, {8192, 48, true}).value));
   CHECK(sglang_0_5_chunk(h200).value == 8192);
   CHECK(sglang_0_5_chunk(b200).value == 16384);
   const auto sizes = sglang_0_5_graph_sizes(h200, {}).value;
