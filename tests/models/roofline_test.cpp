@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "models/catalogue/catalogue.h"
@@ -170,6 +171,7 @@ TEST_CASE("the grouped GEMM's share follows its measured curve over rows per exp
   CHECK(share(4096) == doctest::Approx(0.4).epsilon(1e-6));  // beyond the curve it stays
   // log(share) is straight in log(rows): at 64 rows, half way, sqrt(0.1 x 0.4) = 0.2. The table's steps cost under 1 %.
   CHECK(share(64) == doctest::Approx(0.2).epsilon(0.01));
+  CHECK(share(17.3) == doctest::Approx(0.1 * std::sqrt(17.3 / 16)).epsilon(0.01));  // between two steps of the table
   CHECK(c.experts(4096.0 * 4, 4).origin == Origin::kExtrapolated);
 }
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "sim/core/rng.h"
@@ -59,6 +60,9 @@ TEST_CASE("UltraEP: an expert of many copies goes through relays") {
   CHECK(copies[1].from == 1);
   CHECK(copies[5].from == 4);
   CHECK(epsim::ultraep_fan_out(7, {1, 2, 3, 4, 5})[4].from == -1);
+  // From six copies on through relays: the square root of six, rounded up.
+  const auto six = epsim::ultraep_fan_out(7, {1, 2, 3, 4, 5, 6});
+  CHECK(std::count_if(six.begin(), six.end(), [](const epsim::ExpertCopy& copy) { return copy.from == -1; }) == 3);
 }
 
 TEST_CASE("UltraEP: skewed prefill loads come within its authors' 1.04 of the mean, in its slots") {
