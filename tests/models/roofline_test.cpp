@@ -171,7 +171,8 @@ TEST_CASE("the grouped GEMM's share follows its measured curve over rows per exp
   CHECK(share(4096) == doctest::Approx(0.4).epsilon(1e-6));  // beyond the curve it stays
   // log(share) is straight in log(rows): at 64 rows, half way, sqrt(0.1 x 0.4) = 0.2. The table's steps cost under 1 %.
   CHECK(share(64) == doctest::Approx(0.2).epsilon(0.01));
-  CHECK(share(17.3) == doctest::Approx(0.1 * std::sqrt(17.3 / 16)).epsilon(0.01));  // between two steps of the table
+  // Between two steps of the table, whose place within an octave is linear where its points are not: up to 3 %.
+  CHECK(share(17.4) / (0.1 * std::sqrt(17.4 / 16)) == doctest::Approx(1).epsilon(0.01));  // doctest's scale adds 1: 2 %
   CHECK(c.experts(4096.0 * 4, 4).origin == Origin::kExtrapolated);
 }
 
