@@ -23,7 +23,7 @@ if [ "$preset" = release ] && command -v clang-tidy >/dev/null && git rev-parse 
   echo "== clang-tidy on what changed"
   ./scripts/tidy.sh
 else
-  echo "no clang-tidy, not the release preset or no commit to compare with (apt-get install clang-tidy): not run"
+  echo "no clang-tidy, not the release preset or no commit to compare with (apt-get install clang-tidy): it is skipped"
 fi
 
 options=(-DCMAKE_UNITY_BUILD=ON)  # sources in batches: a third of the time

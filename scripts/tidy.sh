@@ -9,7 +9,7 @@ if [ "$#" -gt 0 ] && [ -f "$1" ]; then
   changed=$(printf '%s\n' "$@")
 else
   base=${1:-$(git merge-base HEAD origin/main 2>/dev/null || echo HEAD)}
-  base=$(git rev-parse --verify --quiet "$base^{commit}") || { echo "tidy: '$1' is no file and no commit" >&2; exit 2; }
+  base=$(git rev-parse --verify --quiet "$base^{commit}") || { echo "tidy: '${1:-HEAD}' is neither a file nor a commit" >&2; exit 2; }
   [ "$base" != "$(git rev-parse HEAD)" ] || base=HEAD~1
   changed=$(git diff --name-only --relative --diff-filter=d "$base" -- '*.cpp' ':!tests' ':!experiments' ':!sim/python' \
     ':!calibration/cuda' ':!calibration/mpi' ':!calibration/measure/provenance.cpp')

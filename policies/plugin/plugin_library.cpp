@@ -134,7 +134,7 @@ LoadedPlugin::LoadedPlugin(const std::filesystem::path& file, const PluginOption
   const std::string absolute = std::filesystem::absolute(file).string();
   {
     const Inside here(file.c_str());
-    // noexcept: an exception out of an initialiser would leave the loader's lock held; it is a crash at every optimisation.
+    // noexcept: an exception out of an initialiser would leave the loader's lock held. It is a crash in every build.
     [&]() noexcept { handle_ = dlopen(absolute.c_str(), RTLD_NOW | RTLD_LOCAL); }();
   }
   if (handle_ == nullptr) {
