@@ -12,7 +12,8 @@ Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; 
 Price times(const Price& price, double factor) { return {price.time * factor, price.origin}; }
 Price extrapolated(const Price& price) { return {price.time, weaker(price.origin, Origin::kExtrapolated)}; }
 
-// Rows per expert from 1 to 2^20, eight steps to an octave: a step is 9 %, and the measured shares change by less.
+// Rows per expert from 1 to 2^20, eight even steps to an octave: a step is 6 to 12 %, and the measured shares change by
+// less.
 constexpr int kGroupedOctaves = 20;
 constexpr int kStepsPerOctave = 8;
 
@@ -85,8 +86,8 @@ ComputeModel::ComputeModel(const MoeSpec& model, const GpuSpec& gpu, const Paral
     fitted_.emplace(*profile_.fitted, profile_.carried_over, model, gpu, parallelism);
   }
   for (int i = 0; i <= kGroupedOctaves * kStepsPerOctave; ++i) {
-    const Efficiency share =
-        profile_.grouped(model.hidden, model.moe_intermediate, std::exp2(static_cast<double>(i) / kStepsPerOctave));
+    const double rows = std::ldexp(1 + static_cast<double>(i % kStepsPerOctave) / kStepsPerOctave, i / kStepsPerOctave);
+    const Efficiency share = profile_.grouped(model.hidden, model.moe_intermediate, rows);
     // Between measured points and the table's own steps the rate is interpolated.
     grouped_rates_.push_back({(gpu.bf16_peak * share.fraction).count(), weaker(share.origin, Origin::kInterpolated)});
   }
@@ -344,7 +345,7 @@ Price ComputeModel::experts(double rows, double touched) const {
   if (fitted_ && fitted_->has_experts()) {
     return fitted_->experts().at(rows, touched);
   }
-  // Position in the table without a logarithm: the exponent gives the octave, the mantissa runs almost straight in it.
+  // Position in the table without a logarithm: the exponent gives the octave, the mantissa the step in it.
   int octave = 0;
   const double mantissa = std::frexp(std::max(1.0, rows / std::max(touched, 1e-9)), &octave);  // in [0.5, 1)
   const double place = std::min((octave - 1 + 2.0 * mantissa - 1.0) * kStepsPerOctave,
