@@ -324,7 +324,7 @@ std::vector<const Sample*> choose_training(std::span<const Sample> samples, std:
 }  // namespace
 
 double MachineRates::flops_per_s(const OpDtype& dtype) const {
-  return dtype.bytes < 1 ? fp4_flops_per_s : dtype.bytes < 2 ? fp8_flops_per_s : bf16_flops_per_s;
+  return product_rate(dtype.type, bf16_flops_per_s, fp8_flops_per_s, fp4_flops_per_s);
 }
 
 std::size_t min_points(const OpInfo& info) { return std::max<std::size_t>(8, 4 * count_names(info.terms)); }
@@ -357,7 +357,7 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
   op.dtype = attribute("dtype");
   op.kernel = attribute("kernel");
   op.source = source;
-  op.rates = {rates.flops_per_s(dtype_of(points.op)), rates.bytes_per_s, dtype_of(points.op).bytes, 1.0};
+  op.rates = {rates.flops_per_s(dtype_of(points.op)), rates.bytes_per_s, bytes_of(dtype_of(points.op).type), 1.0};
   const std::vector<const Sample*> training = choose_training(samples, options.max_points);
   fit_best_tile(op, training, options);
   set_hull(op, samples);

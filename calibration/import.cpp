@@ -30,6 +30,7 @@ struct PublicTable {
 // Kernels by the names that AIConfigurator's tables give them.
 constexpr std::string_view kTriton = "sglang_fused_moe_triton", kCutlass = "moe_torch_flow_cutlass";
 constexpr std::string_view kTrtllmGen = "sglang_flashinfer_trtllm_moe";  // TensorRT-LLM's cubins, in SGLang
+constexpr std::string_view kMarlin = "sglang_marlin_moe";
 // Kernels that are measured with their model's own router; what their names begin with.
 constexpr std::string_view kChoosing[] = {"sglang_", "vllm_", "moe_torch_flow_min_latency"};
 constexpr std::string_view kRemotesToExpert0 = "0.5.10";  // of SGLang's tables: first_rank_with_remotes()
@@ -43,16 +44,24 @@ constexpr PublicTable aic(std::string_view profile, std::string_view op, std::st
                           std::string_view kernel = "") {
   return {"aiconfigurator", profile, op, path, dtype, kernel};
 }
-constexpr std::string_view kBf16 = "bfloat16", kFp8 = "fp8_block", kFp4 = "nvfp4";
+constexpr std::string_view kBf16 = "bfloat16", kFp8 = "fp8_block", kFp4 = "nvfp4", kInt4 = "int4_wo";
+// With activations in bf16, and in mxfp8 as SGLang takes them for gpt-oss on Blackwell (SGLang:
+// flashinfer_mxfp4_moe_precision "default").
+constexpr std::string_view kMxfp4 = "w4a16_mxfp4", kMxfp4Mxfp8 = "w4a8_mxfp4_mxfp8";
 
 // A profile for each machine and engine, of its newest tables. What an engine's tables lack, its runs take from another
 // engine's profile (models/hardware/compute). SGLang's prompts of MLA on Hopper are measured in the absorbed form, which
 // it does not take for them: they are left out. So are TensorRT-LLM's bf16 experts and decodes of GQA, where the same row
 // measured again differs by up to 6 times, and SGLang's fp8 products on Blackwell, whose collector gives DeepGEMM weight
 // scales in float32 (collector/sglang/collect_gemm.py): it converts them in every call, 10 us more than in TensorRT-LLM's
-// table of the same kernel, where SGLang converts them once, when it loads.
+// table of the same kernel, where SGLang converts them once, when it loads. Experts in mxfp4: on Hopper all three engines run
+// OpenAI's triton_kernels for gpt-oss (SGLang's server_args.py with ep_size 1, TensorRT-LLM's resolve_moe_backend), which
+// vLLM's table measures; SGLang's is of weights turned into bf16, three times as long, and TensorRT-LLM's of CUTLASS. On
+// Blackwell TensorRT-LLM's are the cubins of SGLang's table, within 5 % for gpt-oss on one GPU; its own rows differ by 2
+// between neighbours.
 constexpr PublicTable kTables[] = {
     aic("a100", "grouped_gemm", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", kBf16, kTriton),
+    aic("a100", "grouped_gemm_int4", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", kInt4, kMarlin),
     aic("a100", "dense_gemm", "a100_sxm/gemm/sglang/0.5.10/gemm_perf.csv.gz", kBf16),
     aic("a100", "mla_prefill", "a100_sxm/mla/trtllm/1.0.0/context_mla_perf.csv.gz", kBf16),
     aic("a100", "mla_decode", "a100_sxm/mla/trtllm/1.0.0/generation_mla_perf.csv.gz", kBf16),
@@ -60,11 +69,20 @@ constexpr PublicTable kTables[] = {
     aic("a100", "gqa_decode", "a100_sxm/attention/sglang/0.5.10/generation_attention_perf.csv.gz", kBf16),
     aic("h100-sglang", "grouped_gemm", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTriton),
     aic("h100-sglang", "grouped_gemm_fp8", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTriton),
+    aic("h100-sglang", "grouped_gemm_int4", "h100_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kInt4, kMarlin),
     aic("h100-sglang", "dense_gemm", "h100_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
     aic("h100-sglang", "dense_gemm_fp8", "h100_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp8),
     aic("h100-sglang", "mla_decode", "h100_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
     aic("h100-sglang", "gqa_prefill", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_prefill_64", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_prefill_256", "h100_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
     aic("h100-sglang", "gqa_decode", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_decode_fp8", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_decode_64", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_decode_64_fp8", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_decode_256", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h100-sglang", "gqa_decode_256_fp8", "h100_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz",
+        kBf16),
     aic("h100-trtllm", "grouped_gemm_fp8", "h100_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
     aic("h100-trtllm", "dense_gemm", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kBf16),
     aic("h100-trtllm", "dense_gemm_fp8", "h100_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp8),
@@ -72,18 +90,33 @@ constexpr PublicTable kTables[] = {
     aic("h100-trtllm", "mla_decode", "h100_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
     aic("h100-trtllm", "mla_decode_fp8", "h100_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
     aic("h100-trtllm", "gqa_prefill", "h100_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
+    aic("h100-trtllm", "gqa_prefill_64", "h100_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
+    aic("h100-trtllm", "gqa_prefill_256", "h100_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
     aic("h100-deepep", "grouped_gemm_fp8", "h100_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
     aic("h100-vllm", "grouped_gemm", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
         "vllm_unquantizedfusedmoe_triton_tritonexperts"),
     aic("h100-vllm", "grouped_gemm_fp8", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp8,
         "vllm_fp8moe_triton_tritonexperts"),
+    aic("h100-vllm", "grouped_gemm_mxfp4", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kMxfp4,
+        "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"),
+    aic("h100-vllm", "grouped_gemm_int4", "h100_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kInt4,
+        "vllm_compressedtensorswna16marlinmoe_marlin_marlinexperts"),
     aic("h200-sglang", "grouped_gemm", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTriton),
     aic("h200-sglang", "grouped_gemm_fp8", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTriton),
+    aic("h200-sglang", "grouped_gemm_int4", "h200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kInt4, kMarlin),
     aic("h200-sglang", "dense_gemm", "h200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
     aic("h200-sglang", "dense_gemm_fp8", "h200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp8),
     aic("h200-sglang", "mla_decode", "h200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
     aic("h200-sglang", "gqa_prefill", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_prefill_64", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_prefill_256", "h200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16),
     aic("h200-sglang", "gqa_decode", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_decode_fp8", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_decode_64", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_decode_64_fp8", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_decode_256", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16),
+    aic("h200-sglang", "gqa_decode_256_fp8", "h200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz",
+        kBf16),
     aic("h200-trtllm", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
     aic("h200-trtllm", "dense_gemm", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kBf16),
     aic("h200-trtllm", "dense_gemm_fp8", "h200_sxm/gemm/trtllm/1.3.0rc20/gemm_perf.csv.gz", kFp8),
@@ -91,14 +124,22 @@ constexpr PublicTable kTables[] = {
     aic("h200-trtllm", "mla_decode", "h200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
     aic("h200-trtllm", "mla_decode_fp8", "h200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
     aic("h200-trtllm", "gqa_prefill", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
+    aic("h200-trtllm", "gqa_prefill_64", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
+    aic("h200-trtllm", "gqa_prefill_256", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
     aic("h200-deepep", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
     aic("h200-vllm", "grouped_gemm", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
         "vllm_unquantizedfusedmoe_triton_tritonexperts"),
     aic("h200-vllm", "grouped_gemm_fp8", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp8,
         "vllm_fp8moe_triton_tritonexperts"),
+    aic("h200-vllm", "grouped_gemm_mxfp4", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kMxfp4,
+        "vllm_gptossmxfp4moe_triton_oaitritonmxfp4expertsmonolithic"),
+    aic("h200-vllm", "grouped_gemm_int4", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kInt4,
+        "vllm_compressedtensorswna16marlinmoe_marlin_marlinexperts"),
     aic("b200-sglang", "grouped_gemm", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kBf16, kTrtllmGen),
     aic("b200-sglang", "grouped_gemm_fp8", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp8, kTrtllmGen),
     aic("b200-sglang", "grouped_gemm_fp4", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kFp4, kTrtllmGen),
+    aic("b200-sglang", "grouped_gemm_mxfp4", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kMxfp4Mxfp8, kTrtllmGen),
+    aic("b200-sglang", "grouped_gemm_int4", "b200_sxm/moe/sglang/0.5.14/moe_perf.csv.gz", kInt4, kTrtllmGen),
     aic("b200-sglang", "dense_gemm", "b200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kBf16),
     aic("b200-sglang", "dense_gemm_fp4", "b200_sxm/gemm/sglang/0.5.14/gemm_perf.csv.gz", kFp4),
     aic("b200-sglang", "mla_prefill", "b200_sxm/mla/sglang/0.5.14/context_mla_perf.csv.gz", kBf16),
@@ -106,7 +147,21 @@ constexpr PublicTable kTables[] = {
     aic("b200-sglang", "mla_decode_fp8", "b200_sxm/mla/sglang/0.5.14/generation_mla_perf.csv.gz", kBf16),
     aic("b200-sglang", "gqa_prefill", "b200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16,
         "trtllm_mha"),
+    aic("b200-sglang", "gqa_prefill_64", "b200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
+    aic("b200-sglang", "gqa_prefill_256", "b200_sxm/attention/sglang/0.5.14/context_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
     aic("b200-sglang", "gqa_decode", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
+    aic("b200-sglang", "gqa_decode_fp8", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
+    aic("b200-sglang", "gqa_decode_64", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
+    aic("b200-sglang", "gqa_decode_64_fp8", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
+    aic("b200-sglang", "gqa_decode_256", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
+        "trtllm_mha"),
+    aic("b200-sglang", "gqa_decode_256_fp8", "b200_sxm/attention/sglang/0.5.14/generation_attention_perf.csv.gz", kBf16,
         "trtllm_mha"),
     aic("b200-trtllm", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, "deepgemm"),
     aic("b200-trtllm", "grouped_gemm_fp4", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp4,
@@ -119,6 +174,10 @@ constexpr PublicTable kTables[] = {
     aic("b200-trtllm", "mla_decode_fp8", "b200_sxm/mla/trtllm/1.3.0rc20/generation_mla_perf.csv.gz", kBf16),
     aic("b200-trtllm", "gqa_prefill", "b200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16,
         "torch_flow"),
+    aic("b200-trtllm", "gqa_prefill_64", "b200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16,
+        "torch_flow"),
+    aic("b200-trtllm", "gqa_prefill_256", "b200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16,
+        "torch_flow"),
     aic("b200-deepep", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, "deepgemm"),
     aic("b200-vllm", "grouped_gemm", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
         "vllm_unquantizedfusedmoe_flashinfer_trtllm_trtllmbf16experts"),
@@ -126,6 +185,10 @@ constexpr PublicTable kTables[] = {
         "vllm_fp8moe_flashinfer_trtllm_trtllmfp8expertsmonolithic"),
     aic("b200-vllm", "grouped_gemm_fp4", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kFp4,
         "vllm_compressedtensorsw4a4nvfp4moe_flashinfer_trtllm_trtllmnvfp4expertsmonolithic"),
+    aic("b200-vllm", "grouped_gemm_mxfp4", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kMxfp4,
+        "vllm_gptossmxfp4moe_flashinfer_trtllm_mxfp4_bf16_trtllmmxfp4expertsmonolithic"),
+    aic("b200-vllm", "grouped_gemm_int4", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kInt4,
+        "vllm_compressedtensorswna16marlinmoe_marlin_marlinexperts"),
     {"cited", "b200-flashinfer", "dense_gemm_fp8", "flashinfer_trtllm_fp8_gemm.csv", "", "flashinfer_trtllm_groupwise"},
     {"infersim", "h20", "grouped_gemm_fp8", "grouped_gemm/decode/h20/data.csv;grouped_gemm/prefill/h20/data.csv", "",
      ""},
@@ -286,6 +349,8 @@ class Importer {
              (number("up_proj_us") + number("down_proj_us")) * 1e-6);
   }
 
+  const char* cache() const { return table_.op.ends_with("_fp8") ? "fp8" : "bfloat16"; }
+
   void mla() {
     if (table_.collection == "infersim") {
       const bool prefill = table_.op == "mla_prefill";
@@ -296,7 +361,7 @@ class Importer {
       }
       return;
     }
-    if (!is("kv_cache_dtype", table_.op.ends_with("_fp8") ? "fp8" : "bfloat16")) {
+    if (!is("kv_cache_dtype", cache())) {
       return;
     }
     const double length = table_.op == "mla_prefill" ? number("isl") : number("isl") + number("step");
@@ -304,13 +369,14 @@ class Importer {
   }
 
   void gqa() {
-    const bool plain =
-        is("kv_cache_dtype", "bfloat16") && number("head_dim") == 128 && number_or("window_size", 0) == 0;
-    if (!plain) {
+    const double width = table_.op.find("_64") != table_.op.npos    ? 64
+                         : table_.op.find("_256") != table_.op.npos ? 256
+                                                                    : 128;
+    if (!is("kv_cache_dtype", cache()) || number("head_dim") != width || number_or("window_size", 0) != 0) {
       return;
     }
-    const double length = table_.op == "gqa_prefill" ? number("isl") : number("isl") + number("step");
-    out_.add(std::array{number("batch_size"), length, number("num_heads"), number("num_key_value_heads"), 128.0},
+    const double length = number("isl") + (table_.op.starts_with("gqa_decode") ? number("step") : 0);
+    out_.add(std::array{number("batch_size"), length, number("num_heads"), number("num_key_value_heads"), width},
              seconds());
   }
 

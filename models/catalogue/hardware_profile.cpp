@@ -1,8 +1,11 @@
 #include "models/catalogue/hardware_profile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "models/profile/model_ops.h"
 #include "sim/core/check.h"
 
 namespace epsim {
@@ -119,8 +122,25 @@ Price LinkProfile::time(CollectiveKind kind, int gpus, Seconds wire) const {
   return {few.time + (many.time - few.time) * share, weaker(weaker(few.origin, many.origin), Origin::kInterpolated)};
 }
 
+namespace {
+
+// Of the operators that the model asks for, by the profile that they are from: "mla_prefill from h200-trtllm".
+std::string stand_in_text(const ComputeProfile& compute, const MoeSpec& model) {
+  std::string out, from;
+  for (const StandIn& s : compute.stand_ins) {
+    if (asks_for(model, s.op)) {
+      out += out.empty() ? "" : s.profile == from ? ", " : fmt::format(" from {}; ", from);
+      out += s.op;
+      from = s.profile;
+    }
+  }
+  return out.empty() ? "" : fmt::format("the engine's own tables lack {} from {}", out, from);
+}
+
+}  // namespace
+
 std::vector<std::string> carried_over(const ComputeProfile& compute, const NetworkProfile& network,
-                                      bool several_nodes) {
+                                      const MoeSpec& model, bool several_nodes) {
   std::vector<std::string> out;
   const auto add = [&](const std::string& what, const std::string& reason) {
     if (!reason.empty()) {
@@ -132,7 +152,7 @@ std::vector<std::string> carried_over(const ComputeProfile& compute, const Netwo
     add(what + " (" + link.name + ")", link.borrowed);
   };
   add("compute (" + compute.name + ")", compute.carried_over);
-  add("kernels (" + compute.name + ")", compute.stand_ins);
+  add("kernels (" + compute.name + ")", stand_in_text(compute, model));
   add_link("links inside a node", network.intra);
   if (several_nodes) {
     add_link("links between nodes", network.inter);

@@ -15,6 +15,7 @@
 #include "models/profile/fitted_op.h"
 #include "sim/core/units.h"
 #include "sim/domain/cost.h"
+#include "sim/domain/moe_spec.h"
 
 namespace epsim {
 
@@ -63,6 +64,11 @@ struct EngineKernels {
   std::vector<std::string> fits;
 };
 
+// An operator that an engine's own tables lack, and the profile that it is from.
+struct StandIn {
+  std::string op, profile;
+};
+
 // Whose kernels of one kind a profile can price in place of the engine's: {kGroupedGemm, "deepgemm", "b200-deepep"}.
 struct BackendKernels {
   OpKind kind;
@@ -85,7 +91,7 @@ struct ComputeProfile {
   // By engine, the first of them chosen at first. Empty where one fit holds for all.
   std::vector<EngineKernels> kernels;
   std::vector<BackendKernels> backends;
-  std::string stand_ins;  // which operators of `fitted` are another engine's kernels; empty = none
+  std::vector<StandIn> stand_ins;  // operators of `fitted` that are another engine's kernels
 
   // Prices by the kernels of an engine from here on; by the first there are for one that has none.
   void use_kernels_of(const std::string& engine);
@@ -172,7 +178,8 @@ struct NetworkProfile {
 };
 
 // A sentence for each profile that is not of this very hardware: what replaces what, and why.
-std::vector<std::string> carried_over(const ComputeProfile& compute, const NetworkProfile& network, bool several_nodes);
+std::vector<std::string> carried_over(const ComputeProfile& compute, const NetworkProfile& network,
+                                      const MoeSpec& model, bool several_nodes);
 
 // From the profiles that come with the program. `carried_over` is the reason the borrower gives; empty for hardware
 // that the profile was measured on. An unknown name is an InputError that lists all.

@@ -267,13 +267,12 @@ void ComputeProfile::use_kernels_of(const std::string& engine) {
   const EngineKernels* own = kernels_of(*this, engine);
   own = own == nullptr ? kernels.data() : own;
   FittedProfile all = fitted_profile(own->fits.front());
-  std::vector<std::string> texts;
+  stand_ins.clear();
   for (std::size_t i = 1; i < own->fits.size(); ++i) {
-    if (const auto taken = all.complete_from(fitted_profile(own->fits[i])); !taken.empty()) {
-      texts.push_back(fmt::format("{} from {}", fmt::join(taken, ", "), own->fits[i]));
+    for (std::string& op : all.complete_from(fitted_profile(own->fits[i]))) {
+      stand_ins.push_back({std::move(op), own->fits[i]});
     }
   }
-  stand_ins = texts.empty() ? "" : fmt::format("{} lacks {}", own->fits.front(), fmt::join(texts, "; "));
   fitted = std::make_shared<const FittedProfile>(std::move(all));
 }
 

@@ -52,7 +52,8 @@ struct Dialect {
   int first_dense;
 };
 
-// Defaults: configuration_<model_type>.py of huggingface/transformers v4.57 (deepseek_v32, minimax_m2: v5). In all of
+// Defaults: configuration_<model_type>.py of huggingface/transformers v4.57 (deepseek_v32, glm_moe_dsa, minimax_m2,
+// qwen3_5_moe: v5). In all of
 // them tie_word_embeddings is false, decoder_sparse_step and interleave_moe_layer_step are 1.
 constexpr Dialect kDialects[] = {
     {"deepseek_v2", "DeepseekV2", "n_routed_experts", "moe_intermediate_size", "intermediate_size",
@@ -63,12 +64,24 @@ constexpr Dialect kDialects[] = {
      SharedExperts::kCount, MoeLayers::kFirstDense, Limits::kSparse, true, 3},
     {"kimi_k2", "DeepseekV3", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
      MoeLayers::kFirstDense, Limits::kNone, true, -1},
+    {"kimi_k25", "KimiK25", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
+     MoeLayers::kFirstDense, Limits::kNone, true, -1},
+    {"glm_moe_dsa", "GlmMoeDsa", "n_routed_experts", "moe_intermediate_size", "intermediate_size",
+     SharedExperts::kCount, MoeLayers::kFirstDense, Limits::kSparse, true, 3},
     {"glm4_moe", "Glm4Moe", "n_routed_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kCount,
      MoeLayers::kFirstDense, Limits::kNone, true, 1},
     {"qwen2_moe", "Qwen2Moe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kWidth,
      MoeLayers::kSparseStep, Limits::kOptionalWindows, false, 0},
     {"qwen3_moe", "Qwen3Moe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kNone,
      MoeLayers::kSparseStep, Limits::kOptionalWindows, false, 0},
+    {"qwen3_vl_moe", "Qwen3VLMoe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kNone,
+     MoeLayers::kSparseStep, Limits::kOptionalWindows, false, 0},
+    {"qwen3_vl_moe_text", "Qwen3VLMoe", "num_experts", "moe_intermediate_size", "intermediate_size",
+     SharedExperts::kNone, MoeLayers::kSparseStep, Limits::kOptionalWindows, false, 0},
+    {"qwen3_5_moe", "Qwen3_5Moe", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kWidth,
+     MoeLayers::kSparseStep, Limits::kHybrid, false, 0},
+    {"qwen3_5_moe_text", "Qwen3_5Moe", "num_experts", "moe_intermediate_size", "intermediate_size",
+     SharedExperts::kWidth, MoeLayers::kSparseStep, Limits::kHybrid, false, 0},
     {"qwen3_next", "Qwen3Next", "num_experts", "moe_intermediate_size", "intermediate_size", SharedExperts::kWidth,
      MoeLayers::kSparseStep, Limits::kHybrid, false, 0},
     {"olmoe", "Olmoe", "num_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll, Limits::kNone,
@@ -274,6 +287,9 @@ void read_limits(const HfObject& in, Limits rule, int layers, AttentionSpec& out
     out.linear.key_head_dim = in.integer("linear_key_head_dim", 1);
     out.linear.value_head_dim = in.integer("linear_value_head_dim", 1);
     out.linear.conv_kernel = in.integer("linear_conv_kernel_dim", 1);
+    if (in.given("mamba_ssm_dtype") && in.word("mamba_ssm_dtype") != "float32") {
+      in.fail("mamba_ssm_dtype", "the states of linear attention are float32 here.");
+    }
   }
 }
 
@@ -300,7 +316,8 @@ AttentionSpec read_attention(const HfObject& in, const Dialect& dialect, const M
       in.fail("head_dim",
               fmt::format("is missing, and hidden_size {} does not divide into {} heads.", model.hidden, out.heads));
     }
-    out.output_gate = dialect.limits == Limits::kHybrid;  // Qwen3NextAttention: q_proj has a gate beside the queries
+    // Qwen3NextAttention: q_proj has a gate beside the queries.
+    out.output_gate = dialect.limits == Limits::kHybrid && in.boolean_or("attn_output_gate", true);
   }
   read_limits(in, dialect.limits, model.layers, out);
   return out;
@@ -318,6 +335,8 @@ void read_experts(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
     out.shared_intermediate = out.moe_intermediate;
   } else if (dialect.model_type == "minimax_m2") {
     out.shared_intermediate = in.integer_or("shared_intermediate_size", 0, 0);
+  } else if (in.given("shared_expert_intermediate_size")) {
+    in.integer("shared_expert_intermediate_size", 0, 0);  // Qwen3-Coder's, of a family that has none
   }
   // Plain top-k over all experts ignores the groups.
   const bool plain = in.given("topk_method") && in.word("topk_method") == "greedy";
@@ -335,43 +354,58 @@ void read_experts(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
   }
 }
 
-double bytes_of_dtype(const HfObject& in, const std::string& key) {
-  const std::string dtype = in.word(key);
-  if (dtype == "bfloat16" || dtype == "float16") {
-    return 2;
+// Kimi's int4: 4 bits with a scale for every 32, of routed experts alone.
+bool is_int4_of_experts(const HfObject& quantisation) {
+  const HfObject groups = quantisation.object("config_groups");
+  if (!groups.given("group_0") || groups.given("group_1")) {
+    return false;
   }
-  if (dtype == "float32") {
-    return 4;
-  }
-  in.fail(key, fmt::format("is '{}'; known are bfloat16, float16 and float32.", dtype));
+  const HfObject weights = groups.object("group_0").object("weights");
+  const std::vector<std::string> kept = quantisation.words("ignore");
+  const auto keeps = [&](std::string_view module) {
+    return std::any_of(kept.begin(), kept.end(), [&](const std::string& k) { return k.find(module) != k.npos; });
+  };
+  return weights.integer("num_bits", 1) == 4 && weights.word("type") == "int" &&
+         weights.integer_or("group_size", 1, 0) == 32 && keeps("self_attn") && keeps("shared_experts") && keeps("mlp");
 }
 
-// `outer` is the whole document, `in` the object with the text model; either may hold these keys.
-void read_precision(const HfObject& outer, const HfObject& in, const HfOptions& options, MoeSpec& out) {
+WeightType quantised_type(const HfObject& quantisation) {
+  const std::string method = quantisation.word("quant_method");
+  if (method == "fp8") {
+    return WeightType::kFp8;
+  }
+  if (method == "mxfp4") {
+    return WeightType::kMxfp4;
+  }
+  if (method == "compressed-tensors" && is_int4_of_experts(quantisation)) {
+    return WeightType::kInt4;
+  }
+  quantisation.fail("quant_method", fmt::format("is '{}', of which epsim does not know which weights it quantises; "
+                                                "known are fp8, mxfp4 and, by compressed-tensors, int4 of routed "
+                                                "experts in groups of 32. Remove quantization_config and state "
+                                                "model.dtype in the scenario.",
+                                                method));
+}
+
+// `outer` is the whole document, `in` the object with the text model; either may hold these keys. Without a type, as
+// gpt-oss has none, or with float32 engines take 16 bits.
+void read_precision(const HfObject& outer, const HfObject& in, MoeSpec& out) {
   const auto holder = [&](const char* key) -> const HfObject& { return in.given(key) ? in : outer; };
   out.tied_embeddings = holder("tie_word_embeddings").boolean_or("tie_word_embeddings", false);
-  const char* dtype = holder("dtype").given("dtype") ? "dtype" : "torch_dtype";
-  if (!options.bytes_per_weight || holder(dtype).given(dtype)) {
-    out.bytes_per_kv = bytes_of_dtype(holder(dtype), dtype);
+  const char* key = holder("dtype").given("dtype") ? "dtype" : "torch_dtype";
+  if (const HfObject& with_type = holder(key); with_type.given(key)) {
+    const std::string dtype = with_type.word(key);
+    if (dtype != "bfloat16" && dtype != "float16" && dtype != "float32") {
+      with_type.fail(key, fmt::format("is '{}'; known are bfloat16, float16 and float32.", dtype));
+    }
   }
-  out.bytes_per_weight = options.bytes_per_weight.value_or(out.bytes_per_kv);
-  for (const char* key : {"tie_word_embeddings", "dtype", "torch_dtype", "quantization_config"}) {
-    in.skip(key);
-    outer.skip(key);
+  if (const HfObject& quantised = holder("quantization_config"); quantised.given("quantization_config")) {
+    out.dtype = quantised_type(quantised.object("quantization_config"));
   }
-  if (options.bytes_per_weight || !holder("quantization_config").given("quantization_config")) {
-    return;
+  for (const char* read : {"tie_word_embeddings", "dtype", "torch_dtype", "quantization_config"}) {
+    in.skip(read);
+    outer.skip(read);
   }
-  const HfObject quantisation = holder("quantization_config").object("quantization_config");
-  const std::string method = quantisation.word("quant_method");
-  if (method != "fp8") {
-    quantisation.fail("quant_method",
-                      fmt::format("is '{}', whose bytes per weight are not known here (only fp8 is). Remove "
-                                  "quantization_config for torch_dtype throughout, or describe the model in "
-                                  "a .yaml file with bytes_per_weight.",
-                                  method));
-  }
-  out.bytes_per_weight = 1;  // block scales, embeddings and the router (about 1 %) are counted like the rest
 }
 
 nlohmann::json parse(const std::string& text, const std::string& file) {
@@ -390,17 +424,20 @@ nlohmann::json parse(const std::string& text, const std::string& file) {
 
 }  // namespace
 
-MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file, const HfOptions& options) {
+MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file) {
   const nlohmann::json json = parse(text, file.string());
   const HfObject outer(json, file.string(), "");
   std::optional<HfObject> nested;
+  const Dialect& wrapper = dialect_of(outer);  // of a kind that is not known it may change its text model
+  check_architecture(outer, wrapper);
   if (outer.given("text_config")) {
-    dialect_of(outer);  // a wrapper of a kind that is not known may change its text model
     nested.emplace(outer.object("text_config"));
   }
   const HfObject& in = nested ? *nested : outer;
-  const Dialect& dialect = dialect_of(nested && !nested->given("model_type") ? outer : in);
-  check_architecture(outer, dialect);
+  const Dialect& dialect = nested && nested->given("model_type") ? dialect_of(in) : wrapper;
+  if (nested) {
+    check_architecture(in, dialect);
+  }
   MoeSpec out;
   out.name =
       (file.filename() == "config.json" ? std::filesystem::absolute(file).parent_path().filename() : file.stem());
@@ -410,7 +447,7 @@ MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& fi
   set_layers(in, dialect, out);
   read_experts(in, dialect, out);
   out.attention = read_attention(in, dialect, out);
-  read_precision(outer, in, options, out);
+  read_precision(outer, in, out);
   outer.finish(outer.word("model_type"));
   if (nested) {
     nested->finish(dialect.model_type);
@@ -419,8 +456,6 @@ MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& fi
   return out;
 }
 
-MoeSpec read_hf_config(const std::filesystem::path& file, const HfOptions& options) {
-  return parse_hf_config(read_document(file), file, options);
-}
+MoeSpec read_hf_config(const std::filesystem::path& file) { return parse_hf_config(read_document(file), file); }
 
 }  // namespace epsim

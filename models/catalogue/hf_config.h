@@ -1,30 +1,24 @@
 // A model's shape from the config.json that Hugging Face repositories ship.
-//   Knows  : deepseek_v2, deepseek_v3, deepseek_v32, kimi_k2, glm4_moe, qwen2_moe, qwen3_moe, qwen3_next, olmoe,
-//            mixtral, minimax_m2, gpt_oss, llama4 (nested text_config). Another model_type, or another class in
-//            `architectures`, is refused by name.
+//   Knows  : deepseek_v2, deepseek_v3, deepseek_v32, kimi_k2, glm4_moe, glm_moe_dsa, qwen2_moe, qwen3_moe,
+//            qwen3_next, olmoe, mixtral, minimax_m2, gpt_oss; nested in text_config: kimi_k25, qwen3_vl_moe, qwen3_5_moe,
+//            llama4. Another model_type, or another class in `architectures`, is refused by name. Quantised by fp8,
+//            mxfp4 or Kimi's int4; other quantization_configs are refused.
 //   Strict : a missing key, a wrong type or an impossible number is an InputError with file and key. So is a key that
-//   is
-//            neither read nor in the list of harmless ones: it might change weights, attention or cache. What a config
-//            may leave out has the default that transformers gives it for its model_type.
+//            is neither read nor in the list of harmless ones: it might change weights, attention or cache. What a
+//            config may leave out has the default that transformers gives it for its model_type.
 //   Ignores: multi-token-prediction layers, vision towers, the router's scoring.
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "sim/domain/moe_spec.h"
 
 namespace epsim {
 
-struct HfOptions {
-  // Instead of what torch_dtype and quantization_config say. Needed where only a part of the weights is quantised.
-  std::optional<double> bytes_per_weight;
-};
-
 // The model is called like the file's folder when the file is config.json, else like the file.
-MoeSpec read_hf_config(const std::filesystem::path& file, const HfOptions& options = {});
+MoeSpec read_hf_config(const std::filesystem::path& file);
 // The same from text; `file` stands for it in messages.
-MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file, const HfOptions& options = {});
+MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file);
 
 }  // namespace epsim

@@ -28,9 +28,19 @@ constexpr HarmlessKeys kHarmless[] = {
     {"initial_context_length experts_per_token", "gpt_oss"},
     // images: the vision tower (0.8 billion parameters) is not counted
     {"boi_token_index eoi_token_index image_token_index vision_config", "llama4"},
+    {"ignore_index media_placeholder_token_id use_unified_vision_chunk video_placeholder vision_config", "kimi_k25"},
+    {"image_token_id video_token_id vision_start_token_id vision_end_token_id vision_config", "qwen3_vl_moe"},
+    {"image_token_id video_token_id vision_start_token_id vision_end_token_id vision_config", "qwen3_5_moe"},
+    // how text is generated, which transformers 4 keeps beside the model (its `top_k` is that of sampling)
+    {"add_cross_attention chunk_size_feed_forward diversity_penalty do_sample early_stopping "
+     "encoder_no_repeat_ngram_size is_decoder length_penalty max_length min_length no_repeat_ngram_size "
+     "num_beam_groups "
+     "num_beams num_return_sequences output_scores pruned_heads remove_invalid_values repetition_penalty "
+     "return_dict_in_generate temperature tf_legacy_loss tie_encoder_decoder top_k top_p typical_p use_bfloat16",
+     "kimi_k2"},
     // positions
     {"rope_theta rope_scaling rope_parameters rope_interleave rotary_dim partial_rotary_factor "
-     "attn_temperature_tuning attn_scale floor_scale"},
+     "attn_temperature_tuning attn_scale floor_scale indexer_rope_interleave"},
     // training
     {"attention_dropout aux_loss_alpha initializer_range output_router_logits pretraining_tp "
      "router_aux_loss_coef router_jitter_noise seq_aux ep_size"},
@@ -44,7 +54,8 @@ constexpr HarmlessKeys kHarmless[] = {
      "mlp_intermediate_size",
      "minimax_m2"},
     // multi-token prediction: layers beside the model's own, which are not counted
-    {"num_nextn_predict_layers num_mtp_modules mtp_transformer_layers use_mtp"},
+    {"num_nextn_predict_layers num_mtp_modules mtp_transformer_layers use_mtp mtp_num_hidden_layers "
+     "mtp_use_dedicated_embeddings"},
 };
 
 std::set<std::string> harmless_keys(std::string_view model_type) {

@@ -87,8 +87,7 @@ MoeSpec read_model(const Config& document) {
   out.top_groups = in.optional("top_groups", 1, Bound::kPositive);
   out.vocab = in.required<int>("vocab", Bound::kPositive);
   out.tied_embeddings = in.required<bool>("tied_embeddings");
-  out.bytes_per_weight = in.required<double>("bytes_per_weight", Bound::kPositive);
-  out.bytes_per_kv = in.required<double>("bytes_per_kv", Bound::kPositive);
+  out.dtype = *value_named<WeightType>(in.choice("dtype", names_of<WeightType>(), "bf16"));
   out.attention = read_attention(in.required_section("attention"));
   in.finish();
   try {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "models/profile/model_ops.h"
 #include "sim/core/check.h"
 #include "sim/core/fingerprint.h"
 
@@ -26,16 +27,6 @@ constexpr double kFewRows = 2, kManyRows = 8;
 // A place among them, by which a table is told that has few experts with many rows.
 constexpr double kFewExperts = 4, kRowsOfFew = 512;
 
-bool is_deepseek_mla(const AttentionSpec& a) {
-  return a.kv_lora_rank == 512 && a.qk_nope_head_dim == 128 && a.qk_rope_head_dim == 64 && a.v_head_dim == 128;
-}
-
-// The operator for weights, or a cache, of so many bytes an element.
-std::string in_type(const std::string& op, double bytes) {
-  const OpDtype* dtype = dtype_with(bytes);
-  return op + std::string(dtype == nullptr ? "" : dtype->suffix);
-}
-
 }  // namespace
 
 FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& carried_over, const MoeSpec& model,
@@ -46,9 +37,8 @@ FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& ca
       top_k_(model.top_k),
       tensor_parallel_(parallelism.attention_tp),
       borrowed_(!carried_over.empty()) {
-  const double types[kWeightKinds] = {model.bytes_per_weight, model.output_weight_bytes(), model.ffn_weight_bytes(), 2};
-  for (std::size_t i = 0; i < kWeightKinds; ++i) {
-    dense_[i] = take(profile, in_type("dense_gemm", types[i]), gpu);
+  for (const WeightsOf part : {WeightsOf::kAttention, WeightsOf::kOutput, WeightsOf::kFfn, WeightsOf::kUnquantised}) {
+    dense_[static_cast<std::size_t>(part)] = take(profile, dense_op(model, part), gpu);
   }
   gate_ = take(profile, "gate", gpu);
   norm_ = take(profile, "norm", gpu);
@@ -56,17 +46,11 @@ FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& ca
   permute_ = take(profile, "permute", gpu);
   unpermute_ = take(profile, "unpermute", gpu);
   copy_ = take(profile, "device_copy", gpu);
-  if (const std::optional<FittedOp> experts = take(profile, in_type("grouped_gemm", model.ffn_weight_bytes()), gpu)) {
+  if (const std::optional<FittedOp> experts = take(profile, experts_op(model), gpu)) {
     tabulate_experts(*experts, model);
   }
-  const bool mla = attention_.kind == AttentionKind::kMla;
-  if (mla ? is_deepseek_mla(attention_) : attention_.head_dim == 128) {
-    prefill_ = take(profile, mla ? "mla_prefill" : "gqa_prefill", gpu);
-    decode_ = take(profile, in_type(mla ? "mla_decode" : "gqa_decode", model.bytes_per_kv), gpu);
-    if (decode_ && model.bytes_per_kv != decode_->rates.weight_bytes) {
-      decode_.reset();  // measured with another cache
-    }
-  }
+  prefill_ = take(profile, prefill_op(model), gpu);
+  decode_ = take(profile, decode_op(model), gpu);
 }
 
 std::optional<FittedOp> FittedCompute::take(const FittedProfile& profile, const std::string& op,
@@ -75,8 +59,7 @@ std::optional<FittedOp> FittedCompute::take(const FittedProfile& profile, const 
   if (found == nullptr) {
     return std::nullopt;
   }
-  const double bytes = dtype_of(op).bytes;
-  const FlopsPerSecond peak = bytes < 1 ? gpu.fp4_peak : bytes < 2 ? gpu.fp8_peak : gpu.bf16_peak;
+  const FlopsPerSecond peak = gpu.product_rate(dtype_of(op).type);
   if (peak.count() <= 0) {
     return std::nullopt;
   }

@@ -29,11 +29,6 @@
 
 namespace epsim {
 
-// Whose type a weight matrix has: attention's, its output projection's, an FFN's, or bf16 whatever the model's (router,
-// output head).
-enum class WeightsOf { kAttention, kOutput, kFfn, kUnquantised };
-inline constexpr std::size_t kWeightKinds = 4;
-
 // A weight matrix on one GPU: k inputs, n outputs.
 struct WeightMatrix {
   double n = 0, k = 0;
@@ -79,7 +74,7 @@ class FittedCompute {
   double hidden_ = 0, routed_experts_ = 0, top_k_ = 0;
   double tensor_parallel_ = 1;
   bool borrowed_ = false;
-  std::array<std::optional<FittedOp>, kWeightKinds> dense_;  // by WeightsOf
+  std::array<std::optional<FittedOp>, kWeightParts> dense_;  // by WeightsOf; none of experts
   std::optional<FittedOp> prefill_, decode_;
   std::optional<FittedOp> gate_, norm_, activation_, permute_, unpermute_, copy_;
   ExpertTable experts_;

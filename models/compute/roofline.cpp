@@ -100,7 +100,7 @@ Price ComputeModel::gemm(double rows, Bytes weights) const {
     return {};
   }
   const Efficiency share = profile_.dense_gemm.at(rows);
-  const Flops work(2.0 * rows * weights.count() / model_.bytes_per_weight);
+  const Flops work(2.0 * rows * weights.count() / model_.weight_bytes(WeightsOf::kAttention));
   const Price compute{work / (gpu_.bf16_peak * share.fraction), share.origin};
   const Price read{weights / (gpu_.memory_bandwidth * profile_.memory_bound.value), profile_.memory_bound.origin};
   return longer(compute, read);
@@ -120,7 +120,8 @@ Price ComputeModel::norms(double tokens, int kernels) const {
   if (const std::optional<Price> each = fitted_ ? fitted_->norm(tokens) : std::nullopt) {
     return {each->time * kernels, each->origin};
   }
-  return memory_bound(Bytes(tokens * model_.hidden * model_.bytes_per_weight * 2.0 * kernels), kernels);
+  return memory_bound(Bytes(tokens * model_.hidden * model_.weight_bytes(WeightsOf::kAttention) * 2.0 * kernels),
+                      kernels);
 }
 
 Price ComputeModel::projections(double tokens) const {
@@ -172,7 +173,7 @@ Price ComputeModel::context_expansion(const RankBatch& batch) const {
   if (fitted_ && fitted_->has_dense()) {
     return fitted_->product(tokens, {columns, static_cast<double>(a.kv_lora_rank)});
   }
-  return gemm(tokens, Bytes(a.kv_lora_rank * columns * model_.bytes_per_weight));
+  return gemm(tokens, Bytes(a.kv_lora_rank * columns * model_.weight_bytes(WeightsOf::kAttention)));
 }
 
 // Scores and values: 2 flops a multiply-add, per query-key pair and head. The absorbed form, whose products are wider, is
@@ -309,7 +310,7 @@ Price ComputeModel::gate(std::int64_t tokens) const {
   const bool fits = fitted_ && fitted_->has_dense();
   const Price router =
       fits ? fitted_->product(here, {static_cast<double>(model_.experts), 1.0 * model_.hidden, WeightsOf::kUnquantised})
-           : gemm(here, Bytes(1.0 * model_.hidden * model_.experts * model_.bytes_per_weight));
+           : gemm(here, Bytes(1.0 * model_.hidden * model_.experts * model_.weight_bytes(WeightsOf::kAttention)));
   return router + memory_bound(scores, kGateKernels);
 }
 
@@ -323,11 +324,12 @@ Price ComputeModel::ffn(std::int64_t tokens, double intermediate, Sharding shard
   const bool split = sharding != Sharding::kReplicated;
   const double rows = static_cast<double>(tokens) / (split ? 1 : parallelism_.attention_tp);
   const double width = intermediate / parallelism_.ways(sharding);
-  const Bytes activation(width * rows * 3.0 * model_.bytes_per_weight);  // two inputs, one output, per column
+  const Bytes activation(width * rows * 3.0 *
+                         model_.weight_bytes(WeightsOf::kAttention));  // two inputs, one output, per column
   const bool fits = fitted_ && fitted_->has_dense();
   const Price products = fits ? fitted_->product(rows, {2 * width, hidden, WeightsOf::kFfn}) +
                                     fitted_->product(rows, {hidden, width, WeightsOf::kFfn})
-                              : gemm(rows, Bytes(3.0 * hidden * width * model_.bytes_per_weight));
+                              : gemm(rows, Bytes(3.0 * hidden * width * model_.weight_bytes(WeightsOf::kAttention)));
   return products + (fitted_ ? fitted_->activation(rows, width) : std::nullopt).value_or(memory_bound(activation, 1));
 }
 
@@ -380,7 +382,7 @@ Price ComputeModel::mtp_input(std::int64_t tokens) const {
   const double hidden = model_.hidden;
   const bool fits = fitted_ && fitted_->has_dense();
   const Price product = fits ? fitted_->product(rows, {hidden, 2 * hidden, WeightsOf::kUnquantised})
-                             : gemm(rows, Bytes(2 * hidden * hidden * model_.bytes_per_weight));
+                             : gemm(rows, Bytes(2 * hidden * hidden * model_.weight_bytes(WeightsOf::kAttention)));
   return product + norms(rows, kMtpNorms);
 }
 
@@ -389,7 +391,8 @@ Price ComputeModel::head(std::int64_t sampled) const {
     return {};
   }
   const double ways = parallelism_.ways(parallelism_.lm_head);
-  const Bytes matrix(static_cast<double>(model_.vocab) * model_.hidden * model_.bytes_per_weight / ways);
+  const Bytes matrix(static_cast<double>(model_.vocab) * model_.hidden * model_.weight_bytes(WeightsOf::kAttention) /
+                     ways);
   const Bytes logits(static_cast<double>(sampled) * model_.vocab * 4.0);  // float32, gathered before sampling
   const auto rows = static_cast<double>(sampled);
   const bool fits = fitted_ && fitted_->has_dense();

@@ -35,7 +35,7 @@ Bytes engine_extra(const MoeSpec& model, const Parallelism& parallelism) {
         static_cast<double>(a.heads) / parallelism.attention_tp * (a.qk_nope_head_dim + a.v_head_dim);
     out += Bytes(2.0 * a.kv_lora_rank * columns * model.layers);
   }
-  if (model.bytes_per_weight == 1) {  // nvfp4 counts its scales in the weights
+  if (model.dtype == WeightType::kFp8) {  // the others' scales are in bytes_of()
     const WeightBytes w = weights_per_gpu(model, parallelism);
     const double experts = static_cast<double>(model.experts) * model.moe_layers() / parallelism.ep_size();
     out += (w.attention_replicated + w.attention_split + w.shared_experts + w.dense_ffn +

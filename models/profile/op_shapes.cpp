@@ -8,8 +8,8 @@
 namespace epsim {
 namespace {
 
-// In the order of OpKind.
-constexpr std::array<OpInfo, 22> kOps = {{
+// In the order of OpKind; behind those the same operators of heads that are not 128 wide.
+constexpr std::array<OpInfo, 19> kOps = {{
     {OpKind::kGroupedGemm,
      "grouped_gemm",
      {"rows", "groups", "rows_max", "hidden", "intermediate", "tokens"},
@@ -49,10 +49,33 @@ constexpr std::array<OpInfo, 22> kOps = {{
     {OpKind::kHostToDevice, "host_to_device", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kDeviceToHost, "device_to_host", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
     {OpKind::kPeerCopy, "peer_copy", {"bytes"}, {"launch", "bytes"}, {"bytes"}},
+    {OpKind::kGqaPrefill,
+     "gqa_prefill_64",
+     {"batch", "length", "heads", "kv_heads", "head_dim"},
+     {"launch", "bytes", "products"},
+     {"length", "batch", "heads", "queries_per_kv_head"}},
+    {OpKind::kGqaDecode,
+     "gqa_decode_64",
+     {"batch", "length", "heads", "kv_heads", "head_dim"},
+     {"launch", "bytes", "products", "sequences"},
+     {"length", "batch", "kv_heads", "queries_per_kv_head"}},
+    {OpKind::kGqaPrefill,
+     "gqa_prefill_256",
+     {"batch", "length", "heads", "kv_heads", "head_dim"},
+     {"launch", "bytes", "products"},
+     {"length", "batch", "heads", "queries_per_kv_head"}},
+    {OpKind::kGqaDecode,
+     "gqa_decode_256",
+     {"batch", "length", "heads", "kv_heads", "head_dim"},
+     {"launch", "bytes", "products", "sequences"},
+     {"length", "batch", "kv_heads", "queries_per_kv_head"}},
 }};
 
-// nvfp4: 4 bits and an fp8 scale for every 16 (NVIDIA, "Introducing NVFP4").
-constexpr std::array<OpDtype, 3> kDtypes = {{{"_fp8", "fp8", 1}, {"_fp4", "nvfp4", 0.5 + 1.0 / 16}, {"", "bf16", 2}}};
+constexpr std::array<OpDtype, 5> kDtypes = {{{"_fp8", "fp8", WeightType::kFp8},
+                                             {"_fp4", "nvfp4", WeightType::kFp4},
+                                             {"_mxfp4", "mxfp4", WeightType::kMxfp4},
+                                             {"_int4", "int4", WeightType::kInt4},
+                                             {"", "bf16", WeightType::kBf16}}};
 
 // DeepSeek's multi-head latent attention: a query and key of 128 + 64, a value of 128; the cached latent is 512 + 64.
 constexpr double kMlaQueryWidth = 192, kMlaValueWidth = 128, kMlaLatent = 512, kMlaRope = 64;
@@ -138,9 +161,8 @@ const OpDtype& dtype_of(std::string_view op) {
   return *std::find_if(kDtypes.begin(), kDtypes.end(), [&](const OpDtype& d) { return op.ends_with(d.suffix); });
 }
 
-const OpDtype* dtype_with(double bytes) {
-  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const OpDtype& d) { return d.bytes == bytes; });
-  return found == kDtypes.end() ? nullptr : &*found;
+const OpDtype& dtype_of(WeightType type) {
+  return *std::find_if(kDtypes.begin(), kDtypes.end(), [&](const OpDtype& d) { return d.type == type; });
 }
 
 const OpInfo* find_op_info(std::string_view op) {

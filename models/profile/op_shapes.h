@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/domain/weight_type.h"
+
 namespace epsim {
 
 enum class OpKind {
@@ -50,12 +52,11 @@ std::size_t count_names(std::span<const std::string_view> names);  // that are n
 // What an operator's weights, or the cache that attention reads, are in.
 struct OpDtype {
   std::string_view suffix, name;  // behind the operator's name; in texts
-  double bytes;                   // of an element, with its share of block scales where that counts
+  WeightType type;
 };
 // The dtype that stands behind the name of an operator; bf16 where none does.
 const OpDtype& dtype_of(std::string_view op);
-// That with so many bytes to an element; null where there is none.
-const OpDtype* dtype_with(double bytes);
+const OpDtype& dtype_of(WeightType type);
 
 // Data-sheet rates the terms are stated in, and bytes per element.
 struct OpRates {

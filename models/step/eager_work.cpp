@@ -46,7 +46,7 @@ Seconds EagerWork::host_wait(Seconds gpu, Seconds launch) const {
 
 EagerWork eager_work(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch,
                      int halves) {
-  const auto of = [&](const Kernels& k) { return k.bf16 + (model.ffn_weight_bytes() < 2 ? k.fp8 : 0); };
+  const auto of = [&](const Kernels& k) { return k.bf16 + (model.weight_bytes(WeightsOf::kFfn) < 2 ? k.fp8 : 0); };
   const Transport transport = dispatch.network.transport;
   const bool collectives = parallelism.attention_tp > 1 && transport != Transport::kAllReduce;
   const int attention =

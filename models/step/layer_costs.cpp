@@ -11,12 +11,10 @@
 namespace epsim {
 namespace {
 
-// The GPU's rate for experts of so many bytes an element; its next where it has none of that type.
-FlopsPerSecond highest_peak(const GpuSpec& gpu, double bytes) {
-  if (bytes < 1 && gpu.fp4_peak.count() > 0) {
-    return gpu.fp4_peak;
-  }
-  return bytes < 2 && gpu.fp8_peak.count() > 0 ? gpu.fp8_peak : gpu.bf16_peak;
+// The GPU's rate of products with such weights; of bf16 where it has none.
+FlopsPerSecond peak_of(const GpuSpec& gpu, WeightType type) {
+  const FlopsPerSecond own = gpu.product_rate(type);
+  return own.count() > 0 ? own : gpu.bf16_peak;
 }
 
 Price slowed(const Price& price, double speed) { return {price.time / speed, price.origin}; }
@@ -31,7 +29,8 @@ LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const P
       compute_(model_, cluster.node.gpu, parallelism,
                compute.with_backend(OpKind::kGroupedGemm, name_of(dispatch.expert_kernels))
                    .with_backend(OpKind::kDenseGemm, name_of(dispatch.dense_kernels))),
-      peak_(highest_peak(cluster.node.gpu, model.ffn_weight_bytes())),
+      expert_peak_(peak_of(cluster.node.gpu, model.dtype)),
+      ffn_peak_(peak_of(cluster.node.gpu, model.weights_of(WeightsOf::kFfn))),
       memory_(cluster.node.gpu.memory_bandwidth) {
   for (const DispatchOptions* way = &dispatch; way != nullptr; way = way->other()) {
     ways_.push_back({*way, make_network(cluster, network, way->network)});
@@ -117,9 +116,9 @@ Seconds LayerCosts::shared_least(std::int64_t tokens) const {
   const double split = parallelism_.shared_experts == Sharding::kReplicated ? 1.0 : parallelism_.attention_tp;
   const double rows = static_cast<double>(tokens) * split / parallelism_.attention_tp;
   const double weights = 3.0 * model_.hidden * model_.shared_intermediate / split;
-  return tokens <= 0
-             ? Seconds{}
-             : std::max(Bytes(weights * model_.ffn_weight_bytes()) / memory_, Flops(2.0 * weights * rows) / peak_);
+  return tokens <= 0 ? Seconds{}
+                     : std::max(Bytes(weights * model_.weight_bytes(WeightsOf::kFfn)) / memory_,
+                                Flops(2.0 * weights * rows) / ffn_peak_);
 }
 
 Price LayerCosts::dense_of(std::int64_t tokens) const {
@@ -215,7 +214,7 @@ void LayerCosts::layer(const TrafficMatrix& traffic, std::vector<double>& link_b
   const Seconds longest(sum_and_max(out.experts.seconds).max);
   // physics.md section 9: no part is shorter than its busiest resource allows.
   EPSIM_CHECK(!conditions_.gpu_speed.empty() ||
-                  longest >= Flops(max_rows * 6.0 * model_.hidden * model_.moe_intermediate) / peak_,
+                  longest >= Flops(max_rows * 6.0 * model_.hidden * model_.moe_intermediate) / expert_peak_,
               "expert work is not faster than the GPU's peak");
 }
 

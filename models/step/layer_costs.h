@@ -145,7 +145,7 @@ class LayerCosts {
   std::vector<Way> ways_;
   std::size_t now_ = 0;
   ComputeModel compute_;
-  FlopsPerSecond peak_;
+  FlopsPerSecond expert_peak_, ffn_peak_;
   BytesPerSecond memory_;
   StepConditions conditions_;
 };

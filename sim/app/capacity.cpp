@@ -179,7 +179,7 @@ void add_capacity_options(po::options_description& options) {
                  {"sizes", "nodes of an instance; default 1,2,4,8"},
                  {"attention-tp", "GPUs of an attention DP rank; default 1,8"},
                  {"engines", "default sglang"},
-                 {"dtypes", "of weights; default auto, fp8 where the GPU has it"},
+                 {"dtypes", "of weights; default auto: as epsim init"},
                  {"modes", "together, apart (prefill and decode); default both"},
                  {"policies", "default contiguous,base,eplb,craft; craft:8 sets copies"},
                  {"vary", "key=a,b of the scenario, as for epsim sweep; repeatable", true},

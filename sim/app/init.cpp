@@ -54,7 +54,8 @@ int init_verb(const std::vector<std::string>& words) {
       "node", po::value<std::string>(), "epsim list hardware")("nodes", po::value<int>()->default_value(1),
                                                                "nodes of the instance")(
       "pd", po::value<std::string>(), "nodes of a prefill and of a decode instance, as in 4:8, in place of --nodes")(
-      "dtype", po::value<std::string>()->default_value(""), "bf16 or fp8; default: fp8 where the GPU has it");
+      "dtype", po::value<std::string>()->default_value(""),
+      "of the weights; default: the model's own where it is quantised, else fp8 where the GPU has it");
   add_file_output(options, "the scenario's file; default: -, standard output");
   const auto values = parse_words(words,
                                   "epsim init --model MODEL --node NODE [--nodes N | --pd P:D] [options]\n\n"

@@ -240,7 +240,7 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   result.plan_summary = summarize_plans(instances, s.model);
   result.row_sharing = describe_row_sharing(s, last);
   result.warnings = s.warnings;
-  result.carried_over = carried_over(s.compute, s.network, last.pool.cluster.nodes > 1);
+  result.carried_over = carried_over(s.compute, s.network, s.model, last.pool.cluster.nodes > 1);
   describe_last(s, last, result);
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const ServedInstance& instance = instances[i];

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sim/core/units.h"
+#include "sim/domain/weight_type.h"
 
 namespace epsim {
 
@@ -16,6 +17,11 @@ struct GpuSpec {
   BytesPerSecond memory_bandwidth{};
   std::string source;
   FlopsPerSecond fp4_peak{};  // dense; 0 = the GPU has no fp4
+
+  // Of products with weights of a type; 0 where the GPU has none.
+  FlopsPerSecond product_rate(WeightType type) const {
+    return FlopsPerSecond(epsim::product_rate(type, bf16_peak.count(), fp8_peak.count(), fp4_peak.count()));
+  }
 };
 
 // How the GPUs of a node reach each other.

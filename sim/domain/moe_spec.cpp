@@ -8,11 +8,7 @@
 #include "sim/core/error.h"
 
 namespace epsim {
-namespace {
-
-constexpr double kUnquantised = 2;  // bytes a weight: bf16, whatever the rest of the model is in
-
-}  // namespace
+namespace {}  // namespace
 
 int MoeSpec::moe_layers() const {
   const int after_dense = layers - first_dense_layers;
@@ -80,7 +76,7 @@ void MoeSpec::validate() const {
   need(dense_layers() == 0 || dense_intermediate > 0, "the model has dense layers but no dense_intermediate.");
   need(shared_intermediate >= 0 && dense_intermediate >= 0 && attention.q_lora_rank >= 0,
        "shared_intermediate, dense_intermediate and q_lora_rank must not be negative.");
-  need(bytes_per_weight > 0 && bytes_per_kv > 0, "bytes per weight and per KV element must be positive.");
+  need(bytes_per_kv > 0, "bytes per KV element must be positive.");
   validate_attention(attention, layers, need);
 }
 
@@ -101,7 +97,9 @@ int MoeSpec::layers_of(AttentionReach reach) const {
                          });
 }
 
-Bytes MoeSpec::expert_bytes() const { return Bytes(3.0 * hidden * moe_intermediate * ffn_weight_bytes()); }
+Bytes MoeSpec::expert_bytes() const {
+  return Bytes(3.0 * hidden * moe_intermediate * weight_bytes(WeightsOf::kExperts));
+}
 
 Bytes MoeSpec::attention_replicated_bytes() const {
   const AttentionSpec& a = attention;
@@ -113,7 +111,7 @@ Bytes MoeSpec::attention_replicated_bytes() const {
   // SGLang (layers/attention/nsa/nsa_indexer.py) and vLLM (models/deepseek_v2.py) keep all three on every rank.
   const double indexer = static_cast<double>(a.q_lora_rank) * a.indexer.heads * a.indexer.head_dim +
                          static_cast<double>(hidden) * (a.indexer.head_dim + a.indexer.heads);
-  return Bytes((hidden * columns + indexer) * bytes_per_weight);
+  return Bytes((hidden * columns + indexer) * weight_bytes(WeightsOf::kAttention));
 }
 
 Bytes MoeSpec::attention_split_bytes() const {
@@ -129,19 +127,28 @@ Bytes MoeSpec::attention_split_bytes() const {
     weights = static_cast<double>(hidden) * a.head_dim * (queries + 2.0 * a.kv_heads);
     output = static_cast<double>(hidden) * a.head_dim * a.heads;
   }
-  return Bytes(weights * bytes_per_weight + output * output_weight_bytes());
+  return Bytes(weights * weight_bytes(WeightsOf::kAttention) + output * weight_bytes(WeightsOf::kOutput));
 }
 
-Bytes MoeSpec::dense_ffn_bytes() const { return Bytes(3.0 * hidden * dense_intermediate * ffn_weight_bytes()); }
-Bytes MoeSpec::shared_expert_bytes() const { return Bytes(3.0 * hidden * shared_intermediate * ffn_weight_bytes()); }
-Bytes MoeSpec::router_bytes() const { return Bytes(static_cast<double>(hidden) * experts * kUnquantised); }
-Bytes MoeSpec::embedding_bytes() const { return Bytes((tied_embeddings ? 1.0 : 2.0) * vocab * hidden * kUnquantised); }
+Bytes MoeSpec::dense_ffn_bytes() const {
+  return Bytes(3.0 * hidden * dense_intermediate * weight_bytes(WeightsOf::kFfn));
+}
+Bytes MoeSpec::shared_expert_bytes() const {
+  return Bytes(3.0 * hidden * shared_intermediate * weight_bytes(WeightsOf::kFfn));
+}
+Bytes MoeSpec::router_bytes() const {
+  return Bytes(static_cast<double>(hidden) * experts * weight_bytes(WeightsOf::kUnquantised));
+}
+Bytes MoeSpec::embedding_bytes() const {
+  return Bytes((tied_embeddings ? 1.0 : 2.0) * vocab * hidden * weight_bytes(WeightsOf::kUnquantised));
+}
 
 // Queries, keys, values and output gate; two scalars per value head (decay and step); the convolution; the output.
 Bytes MoeSpec::linear_attention_bytes() const {
   const LinearAttentionSpec& a = attention.linear;
   const double columns = a.conv_width() + a.value_width() + 2.0 * a.value_heads;
-  return Bytes((hidden * columns + a.conv_width() * a.conv_kernel + a.value_width() * hidden) * bytes_per_weight);
+  return Bytes((hidden * columns + a.conv_width() * a.conv_kernel + a.value_width() * hidden) *
+               weight_bytes(WeightsOf::kAttention));
 }
 
 Bytes MoeSpec::layer_kv_bytes(int tensor_parallel) const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/core/units.h"
+#include "sim/domain/weight_type.h"
 
 namespace epsim {
 
@@ -74,16 +75,9 @@ struct MoeSpec {
   int top_groups = 1;           // of which a token may use this many
   int vocab = 0;
   bool tied_embeddings = false;
-  // bf16; 1 = fp8 but for embedding, head and router, which fp8 checkpoints keep in bf16 (DeepSeek-V3's, Qwen3's
-  // modules_to_not_convert).
-  double bytes_per_weight = 2;
-  // Where a checkpoint mixes types, those of attention's output projection and of FFNs (routed and shared experts, dense
-  // layers); 0 = as the rest.
-  double bytes_per_output_weight = 0, bytes_per_ffn_weight = 0;
-  double output_weight_bytes() const {
-    return bytes_per_output_weight > 0 ? bytes_per_output_weight : bytes_per_weight;
-  }
-  double ffn_weight_bytes() const { return bytes_per_ffn_weight > 0 ? bytes_per_ffn_weight : bytes_per_weight; }
+  WeightType dtype = WeightType::kBf16;  // of its checkpoint
+  WeightType weights_of(WeightsOf part) const { return type_of(dtype, part); }
+  double weight_bytes(WeightsOf part) const { return bytes_of(weights_of(part)); }
   double bytes_per_kv = 2;  // bf16
   AttentionSpec attention;
   std::string source;  // where the figures come from

@@ -21,7 +21,7 @@ ClusterShape Parallelism::ep_shape(const ClusterShape& shape) const {
 
 MoeSpec Parallelism::one_gpu_of(MoeSpec model) const {
   model.moe_intermediate /= moe_tp;
-  if (moe_tp > 1 && model.ffn_weight_bytes() < 2) {
+  if (moe_tp > 1 && model.weight_bytes(WeightsOf::kFfn) < 2) {
     model.moe_intermediate = (model.moe_intermediate + kQuantisedBlock - 1) / kQuantisedBlock * kQuantisedBlock;
   }
   return model;

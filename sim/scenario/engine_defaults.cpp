@@ -64,6 +64,14 @@ void warn_of_auto(const InstancePool& pool, std::vector<std::string>& out) {
   }
 }
 
+void warn_of_mxfp4(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
+  const std::string_view text = find_engine(pool.serving.engine).mxfp4_by_ep;
+  const bool has_kernels = pool.cluster.node.gpu.fp4_peak.count() > 0 || pool.parallelism.ep_size() == 1;
+  if (model.dtype == WeightType::kMxfp4 && !has_kernels && !text.empty()) {
+    out.emplace_back(text);
+  }
+}
+
 void warn_of_alignment(const InstancePool& pool, std::vector<std::string>& out) {
   const std::string_view since = find_engine(pool.serving.engine).alignment_since;
   if (since.empty()) {
@@ -127,6 +135,7 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
     warn_of_graphs(pool, own);
     warn_of_low_latency(pool, own);
     warn_of_auto(pool, own);
+    warn_of_mxfp4(s.model, pool, own);
     warn_of_alignment(pool, own);
     warn_of_flows(s.model, pool, own);
     for (const std::string& warning : own) {

@@ -15,8 +15,9 @@ namespace {
 constexpr KeyTable kModelKeys({
     {"architecture", key::name_or_other([] { return entry_names(list_models()); }, "epsim list models"), key::kRequired,
      "A shipped model, or the path of a Hugging Face config.json."},
-    {"dtype", key::one_of<WeightType>(), key::is(WeightType::kBf16),
-     "Data type of weights and matrix products; fp4: FFNs and attention's output in nvfp4, the rest of attention in "
+    {"dtype", key::one_of<WeightType>(),
+     key::by("the model's: gpt-oss mxfp4, Kimi-K2.5 int4, a config.json's, else bf16"),
+     "Data type of weights and products. fp4: FFNs and attention's output in nvfp4; mxfp4, int4: routed experts; else "
      "bf16."},
     {"kv_dtype", key::one_of<DataType>(), key::is(DataType::kBf16), "Data type of the KV cache."},
 });
@@ -64,23 +65,12 @@ std::span<const Key> model_keys() { return kModelKeys; }
 std::span<const Key> parallelism_keys() { return kParallelismKeys; }
 std::span<const Key> memory_keys() { return kMemoryKeys; }
 
-namespace {
-
-// fp4 is what nvidia/DeepSeek-R1-0528-FP4-v2 has: the linear operators of the blocks in nvfp4 but for attention's, of
-// which the output projection alone (its model card, against that of DeepSeek-R1-0528-FP4).
-void set_weight_type(WeightType type, MoeSpec& model) {
-  constexpr double kNvfp4 = 0.5 + 1.0 / 16;  // with an fp8 scale for every 16
-  model.bytes_per_weight = type == WeightType::kFp8 ? 1 : 2;
-  model.bytes_per_output_weight = model.bytes_per_ffn_weight = type == WeightType::kFp4 ? kNvfp4 : 0;
-}
-
-}  // namespace
-
 void read_model(ConfigReader root, Scenario& s) {
   ConfigReader in = root.section(kRootKeys["model"]);
   const std::string architecture = name_or_path(in, kModelKeys["architecture"]);
   s.model = at_key(in, "architecture", [&] { return find_model(architecture); });
-  set_weight_type(in.read<WeightType>(kModelKeys["dtype"]), s.model);
+  s.model.dtype =
+      in.read<WeightType>(kModelKeys["dtype"], s.model.dtype, s.model.dtype == WeightType::kBf16 ? "" : s.model.source);
   s.model.bytes_per_kv = bytes_of(in.read<DataType>(kModelKeys["kv_dtype"]));
 }
 

@@ -16,12 +16,6 @@ template <>
 inline constexpr auto kNames<DataType> = choice<DataType>({{"bf16", DataType::kBf16}, {"fp8", DataType::kFp8}});
 constexpr double bytes_of(DataType type) { return type == DataType::kBf16 ? 2.0 : 1.0; }
 
-// Of a checkpoint's weights; embeddings, head and router are bf16 in all of them.
-enum class WeightType { kBf16, kFp8, kFp4 };
-template <>
-inline constexpr auto kNames<WeightType> =
-    choice<WeightType>({{"bf16", WeightType::kBf16}, {"fp8", WeightType::kFp8}, {"fp4", WeightType::kFp4}});
-
 template <>
 inline constexpr auto kNames<Sharding> = choice<Sharding>({{"tensor_parallel", Sharding::kTensorParallel},
                                                            {"replicated", Sharding::kReplicated},

@@ -235,7 +235,7 @@ class DispatchReader {
     out.network = {model, transport, fabric, pxn(transport, name)};
     out.dedup = dedup(transport, name);
     const bool deep_ep = transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency;
-    const bool fp8 = deep_ep && model_.ffn_weight_bytes() < 2;
+    const bool fp8 = deep_ep && model_.weight_bytes(WeightsOf::kFfn) < 2;
     out.dispatch_bytes =
         element_bytes(kDispatchKeys["dispatch_dtype"], fp8, fp8 ? "DeepEP dispatches fp8 models in fp8 (README)" : "");
     out.combine_bytes = element_bytes(kDispatchKeys["combine_dtype"], false, "");

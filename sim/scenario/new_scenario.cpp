@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "models/catalogue/model_catalogue.h"
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim {
@@ -23,7 +24,7 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       "  nodes: {4}{5}\n\n"
       "model:\n"
       "  architecture: {7}  # epsim list models; or the path of a Hugging Face config.json\n"
-      "  dtype: {6}  # of the weights: bf16, or fp8 where the GPU has it\n\n",
+      "  dtype: {6}  # of the weights: bf16, fp8, fp4, mxfp4, int4\n\n",
       std::filesystem::path(r.model).stem().string(), nodes, r.node, r.engine, apart ? r.prefill : nodes,
       apart ? "  # of a prefill instance" : "", r.dtype, r.model);
   out +=
@@ -61,7 +62,8 @@ NewScenario with_dtype(NewScenario r) {
   if (!r.dtype.empty()) {
     return r;
   }
-  r.dtype = "fp8";
+  const WeightType own = find_model(r.model).dtype;
+  r.dtype = name_of(own == WeightType::kBf16 ? WeightType::kFp8 : own);
   try {
     read_document(scenario_document(r));
   } catch (const InputError& e) {

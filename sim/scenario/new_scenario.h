@@ -21,7 +21,7 @@ std::string scenario_document(const NewScenario& wanted, const std::string& serv
 // As read_scenario(), of a document that stands in no file. Throws InputError.
 Scenario read_document(const std::string& text);
 
-// fp8 where the GPU has it, else bf16. Throws InputError for what is wrong with the rest.
+// The model's own where it is quantised, else fp8, where the GPU has kernels of that; else bf16. Throws InputError for what is wrong with the rest.
 NewScenario with_dtype(NewScenario wanted);
 
 }  // namespace epsim

@@ -33,19 +33,37 @@ void read_cluster(ConfigReader root, Scenario& s) {
   s.dispatch.network.fabric = std::move(section.fabric);
 }
 
+// GPUs with measured kernels of a type (calibration/FORMAT.md).
+std::string_view nodes_with(WeightType type) {
+  switch (type) {
+    case WeightType::kFp8:
+      return "H100, H200, B200 or H800";
+    case WeightType::kFp4:
+      return "B200";
+    case WeightType::kMxfp4:
+      return "H100, H200 or B200";
+    case WeightType::kInt4:
+      return "A100, H100, H200 or B200";
+    case WeightType::kBf16:
+      break;
+  }
+  return "any";
+}
+
 void check_weight_type(ConfigReader root, const Scenario& s) {
-  const double bytes = s.model.ffn_weight_bytes();
-  const std::string suffix(bytes < 2 ? dtype_with(bytes)->suffix : "");
+  const WeightType type = s.model.dtype;
   const GpuSpec& gpu = s.cluster.node.gpu;
   const FittedProfile* fits = s.compute.fitted.get();
-  const bool measured =
-      fits != nullptr && fits->find("dense_gemm" + suffix) != nullptr && fits->find("grouped_gemm" + suffix) != nullptr;
-  const bool has_it = (bytes < 1 ? gpu.fp4_peak : gpu.fp8_peak).count() > 0;
-  const std::string here = bytes < 1 && gpu.fp8_peak.count() > 0 ? "fp8 or bf16" : "bf16";
+  const auto measured = [&](const char* op, WeightsOf part) {
+    return fits != nullptr && fits->find(std::string(op).append(dtype_of(s.model.weights_of(part)).suffix)) != nullptr;
+  };
+  const bool all = measured("dense_gemm", WeightsOf::kFfn) && measured("grouped_gemm", WeightsOf::kExperts);
   const ConfigReader in = root.section(kRootKeys["cluster"]);
-  in.check(bytes >= 2 || (measured && has_it), "node",
-           fmt::format("model.dtype is {0}, and no {0} kernels of the {1} were measured; use {2}, or a node of {3}.",
-                       bytes < 1 ? "fp4" : "fp8", gpu.name, here, bytes < 1 ? "B200" : "H100, H200, B200 or H800"));
+  in.check(
+      type == WeightType::kBf16 || (all && gpu.product_rate(type).count() > 0), "node",
+      fmt::format("model.dtype is {0}, and no {0} kernels of the {1} were measured; use {2}, or a node of {3}.",
+                  name_of(type), gpu.name,
+                  type != WeightType::kFp8 && gpu.fp8_peak.count() > 0 ? "fp8 or bf16" : "bf16", nodes_with(type)));
 }
 
 void read_loads(ConfigReader root, Scenario& s) {

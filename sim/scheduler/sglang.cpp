@@ -61,6 +61,12 @@ LayoutDefault over_all_gpus() {
           .lm_head_source = "SGLang without --enable-dp-lm-head (layers/logits_processor.py)"};
 }
 
+// server_args.py: triton_kernels where ep_size is 1; without them Mxfp4MoEMethod turns the weights into bf16.
+constexpr std::string_view kMxfp4ByEp =
+    "SGLang has no mxfp4 kernels for expert parallelism on this GPU and turns the experts into bf16, four times as "
+    "large; "
+    "model.dtype: bf16 prices that, ep_size: 1 keeps mxfp4.";
+
 // Of a rebalance of DeepSeek's 58 layers "many cpu operations such as eplb-algorithm, creating p2p ops ... as ~1s", of which
 // EPLB takes 42 ms (rebalance_options.h).
 const EngineDefault<Seconds> kSglangRebalancedLayer{
@@ -86,6 +92,7 @@ EngineProfile sglang_0_4_8() {
           .refuses_deepep_auto =
               "SGLang v0.4.8 refuses deepep_auto with DP attention; sglang_0_4_10 takes it, or give each pool its own "
               "kernels.",
+          .mxfp4_by_ep = kMxfp4ByEp,
           .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,
           .aligned_prompts = kAlignedPrompts,
@@ -108,6 +115,7 @@ EngineProfile sglang_0_5() {
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
+          .mxfp4_by_ep = kMxfp4ByEp,
           .launch_time = {Seconds(33.7e-6), "SGLang 0.5 without CUDA graphs, DeepSeek-V3 (sglang pull request 12160)"},
           .shared_stream_tokens = kSglangSharedStream,
           .request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"},
@@ -126,6 +134,7 @@ EngineProfile sglang_0_4_10() {
           .layout = over_all_gpus(),
           .graph_size = GraphSize::kMax,
           .partial_ep = true,
+          .mxfp4_by_ep = kMxfp4ByEp,
           .shared_stream_tokens = kSglangSharedStream,
           .rebalanced_layer = kSglangRebalancedLayer,
           .aligned_prompts = kAlignedPrompts,

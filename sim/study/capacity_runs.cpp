@@ -290,16 +290,13 @@ std::string fingerprint_of(const std::vector<CapacityPool>& pools, int one_in, d
 
 // Weights of experts and FFNs that a token passes, each of which is a multiplication and an addition.
 double ffn_weights_of_token(const MoeSpec& model) {
-  return (model.expert_bytes().count() * model.top_k * model.moe_layers() +
-          model.shared_expert_bytes().count() * model.moe_layers() +
-          model.dense_ffn_bytes().count() * model.dense_layers()) /
-         model.ffn_weight_bytes();
+  const double experts = static_cast<double>(model.moe_intermediate) * model.top_k + model.shared_intermediate;
+  const double dense = static_cast<double>(model.dense_intermediate) * model.dense_layers();
+  return 3.0 * model.hidden * (experts * model.moe_layers() + dense);
 }
 
 double peak_rate(const MoeSpec& model, const GpuSpec& gpu) {
-  const double bytes = model.ffn_weight_bytes();
-  const FlopsPerSecond peak = bytes < 1 ? gpu.fp4_peak : bytes < 2 ? gpu.fp8_peak : gpu.bf16_peak;
-  return std::max(peak, gpu.bf16_peak).count();
+  return std::max(gpu.product_rate(model.dtype), gpu.bf16_peak).count();
 }
 
 }  // namespace

@@ -50,6 +50,17 @@ TEST_CASE("fp4 is priced on a B200 alone") {
   CHECK(run_epsim(dir, fp4 + "p6-b200.48xlarge").exit_code == 0);
 }
 
+TEST_CASE("a model is priced in its checkpoint's type where its kernels were measured") {
+  const TempDir dir;
+  const std::string gpt_oss = "validate " + small_scenario() + " --set model.architecture=gpt-oss-120b";
+  const Outcome ampere = run_epsim(dir, gpt_oss);
+  CHECK(ampere.exit_code == 2);
+  check_contains(ampere.err, {"model.dtype is mxfp4", "no mxfp4 kernels of the A100-80", "H100, H200 or B200"});
+  CHECK(run_epsim(dir, gpt_oss + " --set model.dtype=bf16").exit_code == 0);
+  CHECK(run_epsim(dir, gpt_oss + " --set cluster.node=DGX-H100").exit_code == 0);
+  CHECK(run_epsim(dir, "validate " + small_scenario() + " --set model.dtype=int4").exit_code == 0);
+}
+
 TEST_CASE("fp8 is priced where its kernels were measured, and refused elsewhere") {
   const TempDir dir;
   const Outcome ampere = run_epsim(dir, "validate " + small_scenario() + " --set model.dtype=fp8");

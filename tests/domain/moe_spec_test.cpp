@@ -59,7 +59,7 @@ TEST_CASE("the parts add up to the published number of parameters") {
     const Bytes attention = (m.attention_replicated_bytes() + m.attention_split_bytes()) * m.layers;
     const Bytes moe = (m.expert_bytes() * m.experts + m.shared_expert_bytes() + m.router_bytes()) * m.moe_layers();
     const Bytes all = attention + moe + m.dense_ffn_bytes() * m.dense_layers() + m.embedding_bytes();
-    return all.count() / m.bytes_per_weight;
+    return all.count() / 2;
   };
   CHECK(parameters(deepseek_r1()) == doctest::Approx(671e9).epsilon(0.001));
   CHECK(parameters(kimi_k2()) == doctest::Approx(1.04e12).epsilon(0.015));  // "1T", 1.04T in its report
@@ -96,7 +96,7 @@ TEST_CASE("tied embeddings count once, and other types by their size") {
   const Bytes both = m.embedding_bytes();
   m.tied_embeddings = true;
   CHECK(m.embedding_bytes() == both / 2.0);
-  m.bytes_per_weight = 1;  // fp8
+  m.dtype = WeightType::kFp8;
   CHECK(m.expert_bytes() == 18_MiB);
   m.bytes_per_kv = 1;
   CHECK(m.kv_bytes_per_token(4).count() == 192512.0 / 8);
@@ -106,11 +106,37 @@ TEST_CASE("tied embeddings count once, and other types by their size") {
 TEST_CASE("a checkpoint of mixed types") {
   MoeSpec m = deepseek_r1();
   const Bytes split = m.attention_split_bytes(), embedding = m.embedding_bytes();
-  m.bytes_per_output_weight = m.bytes_per_ffn_weight = 0.5625;
+  m.dtype = WeightType::kFp4;
   CHECK(m.expert_bytes().count() == 3.0 * 7168 * 2048 * 9 / 16);
   CHECK(m.dense_ffn_bytes().count() == 3.0 * 7168 * 18432 * 9 / 16);
   CHECK(m.attention_split_bytes().count() == split.count() - 128.0 * 128 * 7168 * (2 - 9.0 / 16));
   CHECK(m.embedding_bytes() == embedding);
+  // mxfp4: 4 bits and 8 for every 32; int4: 4 bits and 16 for every 32. Routed experts alone.
+  const Bytes shared = deepseek_r1().shared_expert_bytes();
+  for (const auto& [type, bytes] : {std::pair{WeightType::kMxfp4, 17.0 / 32}, std::pair{WeightType::kInt4, 9.0 / 16}}) {
+    m.dtype = type;
+    CHECK(m.expert_bytes().count() == 3.0 * 7168 * 2048 * bytes);
+    CHECK(m.shared_expert_bytes() == shared);
+    CHECK(m.attention_split_bytes() == split);
+    CHECK(m.embedding_bytes() == embedding);
+  }
+}
+
+TEST_CASE("the rate of products with weights of each type") {
+  GpuSpec hopper, blackwell;
+  hopper.bf16_peak = FlopsPerSecond(1);
+  hopper.fp8_peak = FlopsPerSecond(2);
+  blackwell = hopper;
+  blackwell.fp4_peak = FlopsPerSecond(4);
+  const auto rates = [](const GpuSpec& gpu) {
+    std::vector<double> out;
+    for (const auto& row : kNames<WeightType>) {
+      out.push_back(gpu.product_rate(row.value).count());
+    }
+    return out;
+  };
+  CHECK(rates(hopper) == std::vector<double>{1, 2, 0, 1, 1});
+  CHECK(rates(blackwell) == std::vector<double>{1, 2, 4, 2, 1});
 }
 
 TEST_CASE("which layers are MoE") {
@@ -164,8 +190,7 @@ TEST_CASE("validate() takes the published models and names each impossible figur
       {"dense_intermediate", [](MoeSpec& m) { m.dense_intermediate = 0; }},
       {"shared_intermediate", [](MoeSpec& m) { m.shared_intermediate = -1; }},
       {"q_lora_rank", [](MoeSpec& m) { m.attention.q_lora_rank = -1; }},
-      {"bytes per weight", [](MoeSpec& m) { m.bytes_per_weight = 0; }},
-      {"bytes per weight", [](MoeSpec& m) { m.bytes_per_kv = std::nan(""); }},
+      {"bytes per KV element", [](MoeSpec& m) { m.bytes_per_kv = std::nan(""); }},
       {"heads", [](MoeSpec& m) { m.attention.heads = 0; }},
       {"MLA needs", [](MoeSpec& m) { m.attention.kv_lora_rank = 0; }},
       {"GQA needs", [](MoeSpec& m) { m.attention.kind = AttentionKind::kGqa; }},

@@ -49,7 +49,7 @@ TEST_CASE("EP ranks of several GPUs: what placements are made for, and what a GP
   CHECK(p.ep_shape(kEightNodes).gpus_per_node == 1);
   CHECK(p.ep_shape(kEightNodes).nodes() == 4);
   MoeSpec fp8 = test::deepseek_r1();
-  fp8.bytes_per_weight = 1;
+  fp8.dtype = WeightType::kFp8;
   CHECK_NOTHROW(p.validate(fp8, kEightNodes));  // a block of 128 columns each
   CHECK(p.one_gpu_of(fp8).moe_intermediate == 128);
   p.moe_tp = 32;  // 64 columns, padded to a block; in bf16 they are as they are

@@ -248,12 +248,12 @@ TEST_CASE("models: expert size and KV cache of a token, all in bf16") {
         // R1's latent in bf16, and an index key of 128 B with a scale of 4 B.
         Row{"DeepSeek-V3.2", 84, 61 * (576 * 2 + 128 + 4), 58}}) {
     CAPTURE(r.name);
-    const MoeSpec m = find_model(r.name);
+    MoeSpec m = find_model(r.name);
+    m.dtype = WeightType::kBf16;
     CHECK(m.expert_bytes().count() == r.expert_mib * kMiB);
     CHECK(m.kv_bytes_per_token(1).count() == r.kv_bytes);
     CHECK(m.moe_layers() == r.moe_layers);
     CHECK(static_cast<int>(m.moe_layer_numbers().size()) == r.moe_layers);
-    CHECK(m.bytes_per_weight == 2);
     CHECK(!m.source.empty());
   }
 }
@@ -264,21 +264,38 @@ TEST_CASE("models: the parts add up to the published number of parameters") {
     const char* name;
     double billions;
   };
-  for (const Row& r :
-       {Row{"DeepSeek-R1", 671}, Row{"Kimi-K2", 1026}, Row{"DeepSeek-V2", 236}, Row{"DeepSeek-V2-Lite", 15.7},
-        Row{"Qwen3-235B-A22B", 235}, Row{"Qwen3-30B-A3B", 30.5}, Row{"GLM-4.5", 355}, Row{"OLMoE-1B-7B", 6.92},
-        Row{"Qwen2-57B-A14B", 57.4}, Row{"Mixtral-8x7B", 46.7}, Row{"Mixtral-8x22B", 141}, Row{"gpt-oss-120b", 117},
-        Row{"Llama-4-Maverick", 400}, Row{"Llama-4-Scout", 109 - 0.9},  // its vision tower apart
-        Row{"GLM-4.6", 355}, Row{"MiniMax-M2", 230}, Row{"Qwen3-Next-80B-A3B", 80},
-        Row{"DeepSeek-V3.2", 671 + 0.85}}) {  // V3 and 61 indexers of 14 million
+  for (const Row& r : {Row{"DeepSeek-R1", 671},
+                       Row{"Kimi-K2", 1026},
+                       Row{"DeepSeek-V2", 236},
+                       Row{"DeepSeek-V2-Lite", 15.7},
+                       Row{"Qwen3-235B-A22B", 235},
+                       Row{"Qwen3-30B-A3B", 30.5},
+                       Row{"GLM-4.5", 355},
+                       Row{"OLMoE-1B-7B", 6.92},
+                       Row{"Qwen2-57B-A14B", 57.4},
+                       Row{"Mixtral-8x7B", 46.7},
+                       Row{"Mixtral-8x22B", 141},
+                       Row{"gpt-oss-120b", 117},
+                       Row{"Llama-4-Maverick", 400},
+                       Row{"Llama-4-Scout", 109 - 0.9},  // its vision tower apart
+                       Row{"GLM-4.6", 355},
+                       Row{"MiniMax-M2", 230},
+                       Row{"Qwen3-Next-80B-A3B", 80},
+                       Row{"DeepSeek-V3.2", 671 + 0.85},  // V3 and 61 indexers of 14 million
+                       Row{"Kimi-K2.5", 1026},
+                       Row{"gpt-oss-20b", 21},
+                       Row{"GLM-5", 744},
+                       Row{"Qwen3.5-397B-A17B", 397},
+                       Row{"Qwen3-Coder-480B-A35B", 480}}) {
     CAPTURE(r.name);
-    const MoeSpec m = find_model(r.name);
+    MoeSpec m = find_model(r.name);
+    m.dtype = WeightType::kBf16;  // two bytes each
     const int linear = m.layers_of(AttentionReach::kLinear);
     const Bytes attention = (m.attention_replicated_bytes() + m.attention_split_bytes()) * (m.layers - linear) +
                             m.linear_attention_bytes() * linear;
     const Bytes moe = (m.expert_bytes() * m.experts + m.shared_expert_bytes() + m.router_bytes()) * m.moe_layers();
     const Bytes total = attention + moe + m.dense_ffn_bytes() * m.dense_layers() + m.embedding_bytes();
-    CHECK(total.count() / m.bytes_per_weight / 1e9 == doctest::Approx(r.billions).epsilon(0.012));
+    CHECK(total.count() / 2 / 1e9 == doctest::Approx(r.billions).epsilon(0.012));
   }
 }
 
@@ -289,17 +306,33 @@ TEST_CASE("models: the published number of active parameters, to the billion") {
     bool with_embeddings;  // whether the publisher counts them
   };
   for (const Row& r : {Row{"Qwen3-Next-80B-A3B", 3, false}, Row{"MiniMax-M2", 10, false}, Row{"GLM-4.6", 32, false},
-                       Row{"DeepSeek-V3.2", 37, false}, Row{"Llama-4-Scout", 17, true}}) {
+                       Row{"DeepSeek-V3.2", 37, false}, Row{"Llama-4-Scout", 17, true}, Row{"GLM-5", 40, false},
+                       Row{"Qwen3-Coder-480B-A35B", 35, true}, Row{"Qwen3.5-397B-A17B", 17, true}}) {
     CAPTURE(r.name);
-    const MoeSpec m = find_model(r.name);
+    MoeSpec m = find_model(r.name);
+    m.dtype = WeightType::kBf16;  // two bytes each
     const int linear = m.layers_of(AttentionReach::kLinear);
     const Bytes attention = (m.attention_replicated_bytes() + m.attention_split_bytes()) * (m.layers - linear) +
                             m.linear_attention_bytes() * linear;
     const Bytes moe = (m.expert_bytes() * m.top_k + m.shared_expert_bytes() + m.router_bytes()) * m.moe_layers();
     const Bytes active = attention + moe + m.dense_ffn_bytes() * m.dense_layers() +
                          m.embedding_bytes() * (r.with_embeddings ? 1.0 : 0.0);
-    CHECK(std::round(active.count() / m.bytes_per_weight / 1e9) == r.billions);
+    CHECK(std::round(active.count() / 2 / 1e9) == r.billions);
   }
+}
+
+// Sizes of the checkpoints: 60.8 and 12.8 GiB of mxfp4 (OpenAI, gpt-oss model card, Table 1), 594 GB of int4
+// (moonshotai/Kimi-K2-Thinking). Experts alone have 4 bits, and their share of the scales.
+TEST_CASE("models: what a checkpoint of mixed types takes") {
+  const auto gb = [](const char* name) {
+    const MoeSpec m = find_model(name);
+    const Bytes attention = (m.attention_replicated_bytes() + m.attention_split_bytes()) * m.layers;
+    const Bytes moe = (m.expert_bytes() * m.experts + m.shared_expert_bytes() + m.router_bytes()) * m.moe_layers();
+    return (attention + moe + m.dense_ffn_bytes() * m.dense_layers() + m.embedding_bytes()).count() / 1e9;
+  };
+  CHECK(gb("gpt-oss-120b") == doctest::Approx(60.8 * 1.073741824).epsilon(0.005));
+  CHECK(gb("gpt-oss-20b") == doctest::Approx(12.8 * 1.073741824).epsilon(0.005));
+  CHECK(gb("Kimi-K2.5") == doctest::Approx(594).epsilon(0.005));
 }
 
 TEST_CASE("models: the cache of a sequence beside that of its tokens") {
@@ -320,7 +353,7 @@ TEST_CASE("a model file of the user") {
   const auto file = folder / "tiny.yaml";
   const std::string text =
       "name: tiny\nsummary: two layers\nsource: made up\nlayers: 2\nhidden: 64\nexperts: 4\ntop_k: 2\n"
-      "moe_intermediate: 32\nvocab: 100\ntied_embeddings: true\nbytes_per_weight: 1\nbytes_per_kv: 2\n"
+      "moe_intermediate: 32\nvocab: 100\ntied_embeddings: true\ndtype: fp8\n"
       "attention: {kind: gqa, heads: 4, kv_heads: 2, head_dim: 16}\n";
   std::ofstream(file) << text;
   const MoeSpec tiny = find_model(file.string());
@@ -339,9 +372,9 @@ TEST_CASE("a model file of the user") {
       CHECK(e.place.key == key);
     }
   };
-  refused("experts_per_token: 2\n", 14, "experts_per_token");
+  refused("experts_per_token: 2\n", 13, "experts_per_token");
   refused("expert_groups: 3\n", 1, "");  // 4 experts do not divide into 3 groups
-  refused("dense_intermediate: -1\n", 14, "dense_intermediate");
+  refused("dense_intermediate: -1\n", 13, "dense_intermediate");
   const std::string attention = "attention: {kind: gqa, heads: 4, kv_heads: 2, head_dim: 16";
   const auto with = [&](const std::string& more) {
     std::ofstream(file) << text.substr(0, text.find("attention:")) << attention << ", " << more << "}\n";

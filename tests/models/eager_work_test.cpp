@@ -74,7 +74,7 @@ TEST_CASE("the page of eager steps says what epsim computes for the public pairs
 
 TEST_CASE("kernels of DeepSeek-R1 in fp8, by transport") {
   MoeSpec r1 = find_model("deepseek-r1");
-  r1.bytes_per_weight = 1;
+  r1.dtype = WeightType::kFp8;
   // 61 layers of attention (14 + 5), 3 of a dense FFN (4 + 2), 58 of router (3), shared experts (4 + 2), experts (6 + 2)
   // and the exchange.
   const int others = 61 * 19 + 3 * 6 + 58 * (3 + 6 + 8);

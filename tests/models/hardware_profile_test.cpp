@@ -220,11 +220,11 @@ TEST_CASE("EFA on p4de: its all-reduce is measured, its all-to-all borrowed from
   const Price exchange = p4de.time(CollectiveKind::kAllToAll, 64, Seconds(8e-3));
   CHECK(exchange.time == p5.time(CollectiveKind::kAllToAll, 64, Seconds(8e-3)).time);
   CHECK(exchange.origin == Origin::kExtrapolated);
-  const std::vector<std::string> why = carried_over({}, {p5, p4de}, true);
+  const std::vector<std::string> why = carried_over({}, {p5, p4de}, {}, true);
   REQUIRE(why.size() == 1);
   CHECK(why[0].find("links between nodes (efa-p4de): all_to_all, all_gather from efa-p5, since no all-to-all and") ==
         0);
-  CHECK(carried_over({}, {p5, p4de}, false).empty());
+  CHECK(carried_over({}, {p5, p4de}, {}, false).empty());
 }
 
 TEST_CASE("times grow with the bytes in every link profile") {

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -31,7 +33,7 @@ void check_same(const MoeSpec& a, const MoeSpec& b) {
   CHECK(a.top_groups == b.top_groups);
   CHECK(a.vocab == b.vocab);
   CHECK(a.tied_embeddings == b.tied_embeddings);
-  CHECK(a.bytes_per_weight == b.bytes_per_weight);
+  CHECK(a.dtype == b.dtype);
   CHECK(a.bytes_per_kv == b.bytes_per_kv);
   CHECK(a.attention.kind == b.attention.kind);
   CHECK(a.attention.heads == b.attention.heads);
@@ -175,6 +177,74 @@ json qwen3_next() {
   return config;
 }
 
+// In text_config, beside a vision tower.
+json nested(const char* type, const char* architecture, json text) {
+  json out = {{"model_type", type},
+              {"architectures", {architecture}},
+              {"tie_word_embeddings", text["tie_word_embeddings"]},
+              {"vision_config", json::object()}};
+  text.erase("tie_word_embeddings");
+  out["text_config"] = std::move(text);
+  return out;
+}
+json qwen3_5() {
+  json text = qwen3_next();
+  text.erase("intermediate_size");
+  text.update({{"model_type", "qwen3_5_moe_text"},
+               {"num_hidden_layers", 60},
+               {"hidden_size", 4096},
+               {"vocab_size", 248320},
+               {"num_attention_heads", 32},
+               {"moe_intermediate_size", 1024},
+               {"shared_expert_intermediate_size", 1024},
+               {"linear_num_value_heads", 64},
+               {"attn_output_gate", true},
+               {"mamba_ssm_dtype", "float32"},
+               {"mtp_num_hidden_layers", 1}});
+  return nested("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", text);
+}
+json qwen3_coder() {
+  json config = qwen3(62, 6144, 96, 2560);
+  config.update({{"num_key_value_heads", 8}, {"num_experts", 160}, {"shared_expert_intermediate_size", 0}});
+  return config;
+}
+json glm_5() {
+  json config = with_deepseek_experts(with_mla(common("glm_moe_dsa", 78, 6144, 154880), 64, 2048), 3, 12288, 256, 8,
+                                      2048, 1, 1, 1);
+  config.update({{"architectures", {"GlmMoeDsaForCausalLM"}},
+                 {"head_dim", 64},
+                 {"qk_head_dim", 256},
+                 {"qk_nope_head_dim", 192},
+                 {"v_head_dim", 256},
+                 {"index_n_heads", 32},
+                 {"index_head_dim", 128},
+                 {"index_topk", 2048},
+                 {"indexer_rope_interleave", true}});
+  return config;
+}
+json gpt_oss(int layers, int experts) {
+  json config = with_gqa(common("gpt_oss", layers, 2880, 201088), 64, 8);
+  config.erase("torch_dtype");
+  config.update({{"head_dim", 64},
+                 {"num_local_experts", experts},
+                 {"num_experts_per_tok", 4},
+                 {"intermediate_size", 2880},
+                 {"sliding_window", 128},
+                 {"quantization_config", {{"quant_method", "mxfp4"}}}});
+  return config;
+}
+// What Kimi-K2.5 says of its experts; attention, shared experts and dense layers stay in bf16.
+json int4_of_experts() {
+  const json four_bits = {{"num_bits", 4}, {"type", "int"}, {"group_size", 32}, {"symmetric", true}};
+  return {{"quant_method", "compressed-tensors"},
+          {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", four_bits}}}}},
+          {"ignore", {"lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up)_proj.*"}}};
+}
+json kimi_k25(json text) {
+  text.update({{"architectures", {"DeepseekV3ForCausalLM"}}, {"quantization_config", int4_of_experts()}});
+  return nested("kimi_k25", "KimiK25ForConditionalGeneration", text);
+}
+
 struct Known {
   const char* name;  // in the catalogue
   json config;
@@ -195,12 +265,6 @@ std::vector<Known> known_configs() {
                 {"shared_expert_intermediate_size", 20480},
                 {"intermediate_size", 18944},
                 {"decoder_sparse_step", 1}});
-  json gpt_oss = with_gqa(common("gpt_oss", 36, 2880, 201088), 64, 8);
-  gpt_oss.update({{"head_dim", 64},
-                  {"num_local_experts", 128},
-                  {"num_experts_per_tok", 4},
-                  {"intermediate_size", 2880},
-                  {"sliding_window", 128}});
   return {{"DeepSeek-R1", deepseek_r1()},
           {"Kimi-K2", kimi},
           {"DeepSeek-V2", v2},
@@ -212,7 +276,12 @@ std::vector<Known> known_configs() {
           {"Qwen2-57B-A14B", qwen2},
           {"Mixtral-8x7B", mixtral(32, 4096, 14336, 32)},
           {"Mixtral-8x22B", mixtral(56, 6144, 16384, 48)},
-          {"gpt-oss-120b", gpt_oss},
+          {"gpt-oss-120b", gpt_oss(36, 128)},
+          {"gpt-oss-20b", gpt_oss(24, 32)},
+          {"Kimi-K2.5", kimi_k25(kimi)},
+          {"GLM-5", glm_5()},
+          {"Qwen3.5-397B-A17B", qwen3_5()},
+          {"Qwen3-Coder-480B-A35B", qwen3_coder()},
           {"Llama-4-Maverick", llama4()},
           {"Llama-4-Scout", llama4(16, 1)},
           {"GLM-4.6", glm()},
@@ -272,7 +341,7 @@ TEST_CASE("missing keys are named, not guessed") {
   for (const char* key :
        {"num_hidden_layers", "hidden_size", "vocab_size", "n_routed_experts", "num_experts_per_tok",
         "moe_intermediate_size", "n_shared_experts", "intermediate_size", "num_attention_heads", "q_lora_rank",
-        "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_group", "topk_group", "torch_dtype", "model_type"}) {
+        "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "n_group", "topk_group", "model_type"}) {
     check_refused(without(deepseek_r1(), key), key, "required and missing");
   }
   check_refused(without(deepseek_v32(), "index_topk"), "index_topk", "required and missing");
@@ -331,15 +400,52 @@ TEST_CASE("any cut of a config is refused") {
 
 TEST_CASE("quantised weights") {
   json config = deepseek_r1();
+  CHECK(parsed(config).dtype == WeightType::kBf16);
   config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
-  CHECK(parsed(config).bytes_per_weight == 1);
-  CHECK(parsed(config).bytes_per_kv == 2);
-  CHECK(parse_hf_config(config.dump(), "c.json", {.bytes_per_weight = 2.0}).bytes_per_weight == 2);
+  CHECK(parsed(config).dtype == WeightType::kFp8);
   config["quantization_config"]["quant_method"] = "mxfp4";
-  check_refused(config, "quantization_config.quant_method", "mxfp4");
-  CHECK(parse_hf_config(config.dump(), "c.json", {.bytes_per_weight = 0.55}).bytes_per_weight == 0.55);
-  CHECK(parsed(changed(without(deepseek_r1(), "torch_dtype"), "dtype", "float16")).bytes_per_weight == 2);
-  CHECK(parsed(changed(deepseek_r1(), "torch_dtype", "float32")).bytes_per_kv == 4);
+  CHECK(parsed(config).dtype == WeightType::kMxfp4);
+  config["quantization_config"]["quant_method"] = "modelopt";
+  check_refused(config, "quantization_config.quant_method", "modelopt");
+  CHECK(parsed(changed(without(deepseek_r1(), "torch_dtype"), "dtype", "float16")).dtype == WeightType::kBf16);
+  CHECK(parsed(without(deepseek_r1(), "torch_dtype")).dtype == WeightType::kBf16);
+}
+
+TEST_CASE("int4 is that of routed experts in groups of 32") {
+  json config = deepseek_r1();
+  json& q = config["quantization_config"];
+  q = int4_of_experts();
+  CHECK(parsed(config).dtype == WeightType::kInt4);
+  for (const char* kept : {"re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up)_proj.*"}) {
+    json fewer = config;
+    json& ignore = fewer["quantization_config"]["ignore"];
+    ignore.erase(std::find(ignore.begin(), ignore.end(), kept));
+    check_refused(fewer, "quantization_config.quant_method", "compressed-tensors");
+  }
+  for (const auto& [key, value] :
+       std::map<std::string, json>{{"num_bits", 8}, {"type", "float"}, {"group_size", 128}}) {
+    json other = config;
+    other["quantization_config"]["config_groups"]["group_0"]["weights"][key] = value;
+    check_refused(other, "quantization_config.quant_method", "compressed-tensors");
+  }
+  q["config_groups"]["group_1"] = q["config_groups"]["group_0"];
+  check_refused(config, "quantization_config.quant_method", "compressed-tensors");
+}
+
+TEST_CASE("a text model inside a model of images") {
+  json vl = nested("qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", qwen3(94, 4096, 64, 1536));
+  vl["text_config"]["model_type"] = "qwen3_vl_moe_text";
+  check_same(parsed(vl), find_model("Qwen3-235B-A22B"));
+  vl["architectures"] = {"Qwen3MoeForCausalLM"};
+  check_refused(vl, "architectures", "Qwen3VLMoe");
+  json kimi = kimi_k25(deepseek_r1());
+  kimi["text_config"]["architectures"] = {"LlamaForCausalLM"};
+  check_refused(kimi, "text_config.architectures", "LlamaForCausalLM");
+  json qwen = qwen3_5();
+  qwen["text_config"]["mamba_ssm_dtype"] = "bfloat16";
+  check_refused(qwen, "text_config.mamba_ssm_dtype", "float32");
+  check_refused(changed(qwen3_coder(), "shared_expert_intermediate_size", 512), "shared_expert_intermediate_size",
+                "512");
 }
 
 TEST_CASE("which layers have experts") {

@@ -41,7 +41,7 @@ std::map<TableKey, double> measured(const std::string& file, std::int64_t tp, bo
 
 double priced(int tp, const TableKey& key, bool decode) {
   MoeSpec model = find_model("DeepSeek-V3.2");
-  model.bytes_per_weight = 1;
+  model.dtype = WeightType::kFp8;
   const NodeEntry node = find_node("DGX-H200");
   const ComputeModel c(model, node.spec.gpu, {.gpus = 8, .attention_tp = tp}, node.compute);
   const auto s = static_cast<double>(key[0]), n = static_cast<double>(key[1]), before = static_cast<double>(key[2]);

@@ -31,7 +31,7 @@ EngineSite site(double gib, int gpus, int dp_ranks) {
 // A log line of SGLang, and the deployment that wrote it.
 struct Logged {
   const char *model, *node;
-  double bytes_per_weight;
+  WeightType weights;
   int gpus, attention_tp;
   Sharding embedding;
   double fraction;
@@ -41,7 +41,7 @@ struct Logged {
 
 std::int64_t predicted(const Logged& log) {
   MoeSpec model = find_model(log.model);
-  model.bytes_per_weight = log.bytes_per_weight;
+  model.dtype = log.weights;
   ClusterSpec cluster{find_node(log.node).spec, 1};
   cluster.node.gpus = cluster.node.nics = log.gpus;
   Parallelism parallelism;
@@ -82,12 +82,13 @@ TEST_CASE("vLLM's tokens: two all-reduces a layer with one DP rank, broadcasts b
 TEST_CASE("KV tokens as SGLang logs them") {
   for (const Logged& log :
        {// SGLang 0.5.12 (InferenceX, dsr1_fp8_h200), published by ai-dynamo/aisimulate pull request 263.
-        Logged{"deepseek-r1", "DGX-H200", 1, 8, 8, Sharding::kTensorParallel, 0.82, 509'285, 0.03},
+        Logged{"deepseek-r1", "DGX-H200", WeightType::kFp8, 8, 8, Sharding::kTensorParallel, 0.82, 509'285, 0.03},
         // sglang pull request 17392: DP4 TP4 EP4, 138.29 GiB free, 16.39 of weights: (138.29 f - 16.39) GiB over
         // 98,304 B a token is the logged count for f = 0.8.
-        Logged{"qwen3-30b-a3b", "DGX-H200", 2, 4, 1, Sharding::kReplicated, 0.8, 1'029'388, 0.03},
+        Logged{"qwen3-30b-a3b", "DGX-H200", WeightType::kBf16, 4, 1, Sharding::kReplicated, 0.8, 1'029'388, 0.03},
         // vllm issue 21348: TP4, memory before loading not told.
-        Logged{"qwen3-235b-a22b", "DGX-H100", 1, 4, 4, Sharding::kTensorParallel, 0.93, 367'404, 0.03}}) {
+        Logged{"qwen3-235b-a22b", "DGX-H100", WeightType::kFp8, 4, 4, Sharding::kTensorParallel, 0.93, 367'404,
+               0.03}}) {
     const std::int64_t tokens = predicted(log);
     MESSAGE(std::string(log.model), ": ", tokens, " tokens, logged ", log.tokens);
     CHECK(static_cast<double>(tokens) == doctest::Approx(static_cast<double>(log.tokens)).epsilon(log.within));
@@ -129,7 +130,7 @@ TEST_CASE("a vLLM pool sets aside what its own max_num_seqs needs, and its resol
 TEST_CASE("SGLang's account of R1 on H200, worked out") {
   // Per GPU with TP8, GiB: what a step's weights come to (memory_model_test.cpp), embedding, head and router in bf16.
   MoeSpec model = find_model("deepseek-r1");
-  model.bytes_per_weight = 1;
+  model.dtype = WeightType::kFp8;
   CHECK(to_gib(model.embedding_bytes()) == doctest::Approx(2.0 * 129280 * 7168 * 2 / kGib));
   CHECK(to_gib(model.router_bytes()) == doctest::Approx(256.0 * 7168 * 2 / kGib));
   Parallelism tp8;
@@ -153,7 +154,7 @@ TEST_CASE("SGLang's account of R1 on H200, worked out") {
 TEST_CASE("TensorRT-LLM gives the cache a share of what weights leave") {
   const MoeSpec model = [] {
     MoeSpec out = find_model("DeepSeek-R1");
-    out.bytes_per_weight = 1;
+    out.dtype = WeightType::kFp8;
     return out;
   }();
   Parallelism tp8;
@@ -402,6 +403,14 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   // 0.4 s x (64 / 256)^3 an exchange, twice in each of OLMoE's 16 layers.
   CHECK(has(warnings({"cluster.nodes=8", "network.model=max_min"}), "a step of 16 MoE layers 0.2 s"));
   CHECK(warnings({"network.model=max_min"}).empty());
+  // gpt-oss in SGLang on Hopper: mxfp4 where an EP rank has all experts.
+  const std::string gpt_oss = "model.architecture=gpt-oss-120b";
+  CHECK(has(warnings({h200, gpt_oss}), "turns the experts into bf16"));
+  const std::string one_rank = "parallelism={attention_tp: 8, ep_size: 1}", allreduce = "dispatch.transport=allreduce";
+  CHECK(warnings({h200, gpt_oss, "serving={engine: sglang_0_5}", "cluster.nodes=1", one_rank, allreduce}).empty());
+  CHECK(warnings({h200, gpt_oss, "model.dtype=bf16"}).empty());
+  CHECK(warnings({h200, gpt_oss, "serving={engine: vllm_v1}"}).empty());
+  CHECK(warnings({"cluster.node=p6-b200.48xlarge", gpt_oss}).empty());
   const RunResult run = [&] {
     const Scenario s = small({"serving.disable_cuda_graph=false"});
     return run_policy(s, s.policies[0], {});

@@ -71,7 +71,7 @@ InputErrors errors_of(const std::string& text) {
 TEST_CASE("all errors of a file are told at once, in its order") {
   const InputErrors e = errors_of(R"(name: x
 cluster: {node: p4de.24xlarge, nods: 2}
-model: {architecture: olmoe-1b-7b, dtype: int4}
+model: {architecture: olmoe-1b-7b, dtype: int5}
 memory: {static_fraction: 1.5, reserve: 5}
 requests: {kind: poisson, rate: 20, count: 4, input_tokens: 70, output_tokens: 2}
 loads: {kind: zipf, exponent: 0.1, drfit: 1}
@@ -87,7 +87,7 @@ exectuion: {}
         "plan_loads.exponent\n"
         "8 exectuion\n");
   test::check_contains(e.what(), {"`cluster.nodes`: this key is required and missing; line 2 has 'nods'",
-                                  "`model.dtype`: unknown value 'int4'", "has no unit", "nearest first: drift",
+                                  "`model.dtype`: unknown value 'int5'", "has no unit", "nearest first: drift",
                                   "nearest first: execution"});
 }
 

@@ -1,0 +1,20 @@
+// Which operators price a model: names by the types of its weights and cache and by the width of its heads.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "sim/domain/moe_spec.h"
+
+namespace epsim {
+
+std::string dense_op(const MoeSpec& model, WeightsOf part);
+std::string experts_op(const MoeSpec& model);
+// Empty where no table measures such heads: MLA that is not DeepSeek's.
+std::string prefill_op(const MoeSpec& model);
+std::string decode_op(const MoeSpec& model);
+
+// Whether a run of the model asks for this operator, where its machine's profile has it.
+bool asks_for(const MoeSpec& model, std::string_view op);
+
+}  // namespace epsim
