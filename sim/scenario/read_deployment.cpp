@@ -32,6 +32,11 @@ constexpr KeyTable kPoolKeys({
      "GPUs used of each node, at most cluster.gpus_per_node."},
     {"attention_tp", key::whole(Bound::kPositive), key::by("parallelism.attention_tp"), "GPUs of one DP rank."},
     {"ep_size", key::whole(Bound::kPositive), key::by("as the scenario"), "Expert-parallel ranks of one instance."},
+    {"dense_ffn", key::one_of<Sharding>(),
+     key::by("parallelism.dense_ffn where given; else the engine's for this pool"),
+     "How a DP rank holds the dense layers."},
+    {"lm_head", key::one_of<Sharding>(), key::by("parallelism.lm_head or embedding where given; else the engine's"),
+     "How a DP rank holds the output head."},
     {"static_fraction", key::number(kPositiveShare), key::by("memory.static_fraction"),
      "Share of GPU memory for weights, copies and KV cache."},
     {"num_gpu_blocks", key::whole(Bound::kPositive), key::by("memory.num_gpu_blocks"), "KV blocks of a DP rank."},
@@ -66,6 +71,17 @@ void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
   pool.parallelism.validate(s.model, shape_of(pool.cluster));
 }
 
+// The engine's default depends on the DP ranks, which may be more here than the scenario's own sections describe.
+void read_sharding(ConfigReader& root, ConfigReader& in, const EngineProfile& engine, Parallelism& p) {
+  const ConfigReader scenario = root.section(kRootKeys["parallelism"]);
+  const LayoutDefault layout = p.dp_ranks() > 1 ? engine.layout : LayoutDefault{};
+  const bool dense = scenario.has("dense_ffn"), head = scenario.has("lm_head") || scenario.has("embedding");
+  p.dense_ffn = in.read<Sharding>(kPoolKeys["dense_ffn"], dense ? p.dense_ffn : layout.dense_ffn,
+                                  dense ? "parallelism" : layout.dense_ffn_source);
+  p.lm_head = in.read<Sharding>(kPoolKeys["lm_head"], head ? p.lm_head : layout.lm_head,
+                                head ? "parallelism" : layout.lm_head_source);
+}
+
 void read_pool_memory(ConfigReader& in, const EngineMemory& engine, InstancePool& pool) {
   if (in.has("static_fraction") || engine.static_fraction) {
     pool.memory.account = in.has("static_fraction") ? MemoryAccount::kPlain : engine.account;
@@ -91,6 +107,7 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
     default_engine(serving, s.serving.engine);
     named = read_engine_profile(serving).name;
   }
+  read_sharding(root, in, find_engine(named), pool.parallelism);
   pool.dispatch =
       read_pool_dispatch(root, in.section(kPoolKeys["dispatch"]), {pool.cluster, s.network, s.compute, s.model},
                          s.dispatch, default_transport(named, pool.cluster, s.network, dp_ranks, role));

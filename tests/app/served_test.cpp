@@ -11,6 +11,7 @@
 #include "sim/core/error.h"
 #include "tests/app/process.h"
 #include "tests/support/errors.h"
+#include "tests/support/paths.h"
 
 namespace epsim::test {
 namespace {
@@ -319,6 +320,28 @@ TEST_CASE("what the engines' load generators wrote is read as it is") {
   const Outcome nothing = run_epsim(dir, "validate --served vllm.json" + layout);
   CHECK(nothing.exit_code == 2);
   check_contains(nothing.err, {"name the scenario of the deployment"});
+}
+
+// The first rows of experiments/served/gpt-oss-h100.csv: 8 H100, 1k in and out, 4 to 16 in flight; its README has all.
+TEST_CASE("gpt-oss-120b on H100 by vLLM: TPOT within 10 % of what was measured") {
+  app::ServedRequest request;
+  const std::filesystem::path served = source_dir() / "experiments/served";
+  request.table = served / "gpt-oss-h100.csv";
+  request.layout = app::read_served_layout(served / "gpt-oss-h100.yaml");
+  request.scenario = *request.layout.scenario;
+  std::vector<ServedPoint> points = app::read_served_points(request.table, request.layout);
+  REQUIRE(points.size() == 25);
+  for (const ServedPoint& point : points) {
+    CHECK(point.reasons.empty());
+  }
+  points.resize(3);
+  const TempDir dir;
+  const auto runs = app::run_served(request, points, dir / "served", {});
+  REQUIRE(runs.has_value());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const double tpot = runs->at(i).value().median[1];
+    CHECK(tpot / points[i].measured[1] == doctest::Approx(1).epsilon(0.05));  // doctest's scale adds 1: 10 %
+  }
 }
 
 }  // namespace

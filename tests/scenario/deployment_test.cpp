@@ -93,6 +93,33 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   CHECK(run.transfers.time.count() < 40 * 3 * lanes.transfer_time(234, true, 1.0).count());
 }
 
+// SGLang splits dense layers and head over all GPUs with DP attention: by the pool's own DP ranks, unless somebody says so
+// (--moe-dense-tp-size 1, --enable-dp-lm-head).
+TEST_CASE("each pool holds dense layers and head as its engine does with its DP ranks") {
+  const auto pools = [](const std::string& parallelism, const std::string& more) {
+    std::vector<std::pair<Sharding, Sharding>> out;
+    for (const InstancePool& pool :
+         small({"cluster.node=DGX-H200", "parallelism={" + parallelism + "}", "serving={engine: sglang_0_5}",
+                "deployment.prefill={nodes: 1, attention_tp: 8, ep_size: 1, serving: {}, dispatch: {transport: "
+                "allreduce}}",
+                "deployment.decode={nodes: 1, attention_tp: 1, serving: {}, "
+                "dispatch: {transport: allgather_reducescatter}" +
+                    more + "}"})
+             .deployment.pools) {
+      out.emplace_back(pool.parallelism.dense_ffn, pool.parallelism.lm_head);
+    }
+    return out;
+  };
+  using Held = std::vector<std::pair<Sharding, Sharding>>;
+  const std::pair rank{Sharding::kTensorParallel, Sharding::kTensorParallel};
+  CHECK(pools("attention_tp: 1", "") == Held{rank, {Sharding::kAllGpus, Sharding::kAllGpus}});
+  CHECK(pools("attention_tp: 8", "") == Held{rank, {Sharding::kAllGpus, Sharding::kAllGpus}});
+  CHECK(pools("attention_tp: 8, embedding: replicated, dense_ffn: replicated", "") ==
+        Held{{Sharding::kReplicated, Sharding::kReplicated}, {Sharding::kReplicated, Sharding::kReplicated}});
+  CHECK(pools("attention_tp: 1", ", dense_ffn: replicated, lm_head: tensor_parallel") ==
+        Held{rank, {Sharding::kReplicated, Sharding::kTensorParallel}});
+}
+
 TEST_CASE("a pool that names no engine has the scenario's") {
   const Scenario s = small({"serving={engine: sglang_0_4_10}",
                             "deployment={prefill: {serving: {chunked_prefill_size: 512}}, "
