@@ -175,9 +175,9 @@ void add_capacity_options(po::options_description& options) {
   options.add_options()("quick", po::bool_switch(), "a first answer in seconds: fewer designs, shorter runs");
   po::options_description space("search space, values separated by commas");
   add(space, {
-                 {"nodes", "node types; default AWS's with A100 to B200"},
+                 {"nodes", "node types; default AWS's with A100 to B200, and its one H100"},
                  {"sizes", "nodes of an instance; default 1,2,4,8"},
-                 {"attention-tp", "GPUs of an attention DP rank; default 1,8"},
+                 {"attention-tp", "GPUs of an attention DP rank; default 1 and 8, or all of a smaller node"},
                  {"engines", "default sglang"},
                  {"dtypes", "of weights; default auto: as epsim init"},
                  {"modes", "together, apart (prefill and decode); default both"},

@@ -323,8 +323,8 @@ std::string pools_text(const CapacityOption& option) {
 std::string recommendation_words(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
   const CapacityCost& cost = plan.costs[plan.order.front()];
-  return fmt::format("Rent {} x {} ({} GPUs): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(),
-                     cost.gpus, pools_text(option), design_text(option.pools.back().design),
+  return fmt::format("Rent {} x {} ({} GPU{}): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(),
+                     cost.gpus, cost.gpus == 1 ? "" : "s", pools_text(option), design_text(option.pools.back().design),
                      option.spare > 0 ? fmt::format(" ({} of each spare)", option.spare) : "", plan.rate,
                      option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
                      kept_text(plan, point_of(option)), money_text(plan, cost), power_text(cost));

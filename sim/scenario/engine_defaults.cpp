@@ -6,6 +6,7 @@
 
 #include "models/network/make_network.h"
 #include "sim/core/check.h"
+#include "sim/scenario/model_sections.h"
 #include "sim/scenario/scenario.h"
 #include "sim/scheduler/engines.h"
 
@@ -65,10 +66,9 @@ void warn_of_auto(const InstancePool& pool, std::vector<std::string>& out) {
 }
 
 void warn_of_mxfp4(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
-  const std::string_view text = find_engine(pool.serving.engine).mxfp4_by_ep;
-  const bool has_kernels = pool.cluster.node.gpu.fp4_peak.count() > 0 || pool.parallelism.ep_size() == 1;
-  if (model.dtype == WeightType::kMxfp4 && !has_kernels && !text.empty()) {
-    out.emplace_back(text);
+  const EngineProfile& engine = find_engine(pool.serving.engine);
+  if (model.dtype == WeightType::kMxfp4 && lacks_mxfp4(engine, pool.cluster.node.gpu, pool.parallelism)) {
+    out.push_back(fmt::format("{}; model.dtype: bf16 prices that, ep_size: 1 keeps mxfp4.", engine.mxfp4_by_ep));
   }
 }
 

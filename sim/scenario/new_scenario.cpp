@@ -8,6 +8,15 @@
 #include "sim/scenario/read_scenario.h"
 
 namespace epsim {
+namespace {
+
+// A catalogue's name as it is, a file's without its folder and ending: names of nodes hold dots.
+std::string plain_name(const std::string& named) {
+  const std::filesystem::path path(named);
+  return path.extension() == ".yaml" || path.extension() == ".json" ? path.stem().string() : path.filename().string();
+}
+
+}  // namespace
 
 std::string scenario_document(const NewScenario& r, const std::string& serving, const std::string& dispatch) {
   const bool apart = r.prefill > 0;
@@ -18,15 +27,16 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       "#   epsim compare FILE --policies contiguous,base,eplb\n"
       "#   epsim goodput FILE --policies base,eplb --slo 'ttft.p99<2s,tpot.p99<50ms'\n"
       "# What to change first: requests (your rate and lengths), then loads (a recording of your experts).\n"
-      "name: {0}-{2}\nseed: 1\n\n"
+      "name: {0}-{8}\nseed: 1\n\n"
       "cluster:\n"
       "  node: {2}  # epsim list hardware; or the path of a file of your own\n"
       "  nodes: {4}{5}\n\n"
       "model:\n"
       "  architecture: {7}  # epsim list models; or the path of a Hugging Face config.json\n"
-      "  dtype: {6}  # of the weights: bf16, fp8, fp4, mxfp4, int4\n\n",
-      std::filesystem::path(r.model).stem().string(), nodes, r.node, r.engine, apart ? r.prefill : nodes,
-      apart ? "  # of a prefill instance" : "", r.dtype, r.model);
+      "{6}\n",
+      plain_name(r.model), nodes, r.node, r.engine, apart ? r.prefill : nodes, apart ? "  # of a prefill instance" : "",
+      r.dtype.empty() ? "" : fmt::format("  dtype: {}  # of the weights: bf16, fp8, fp4, mxfp4, int4\n", r.dtype),
+      r.model, plain_name(r.node));
   out +=
       "parallelism:\n"
       "  attention_tp: 1  # GPUs of an attention DP rank: 1 = DP attention, as large deployments run\n"
@@ -62,10 +72,9 @@ NewScenario with_dtype(NewScenario r) {
   if (!r.dtype.empty()) {
     return r;
   }
-  const WeightType own = find_model(r.model).dtype;
-  r.dtype = name_of(own == WeightType::kBf16 ? WeightType::kFp8 : own);
+  r.dtype = find_model(r.model).dtype == WeightType::kBf16 ? "fp8" : "";
   try {
-    read_document(scenario_document(r));
+    r.dtype = name_of(read_document(scenario_document(r)).model.dtype);
   } catch (const InputError& e) {
     if (e.place.key != "cluster.node") {
       throw;

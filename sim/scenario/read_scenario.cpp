@@ -209,8 +209,9 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   sections.read("parallelism", {"model", "cluster", "serving"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);
     s.compute.use_kernels_of(std::string(read_engine_profile(serving).kernels));
-    check_weight_type(root, s);
     read_parallelism(root, s);
+    read_weight_type(root, s);
+    check_weight_type(root, s);
   });
   EngineSettings engine;
   sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {

@@ -100,7 +100,8 @@ struct EngineProfile {
   GraphSize graph_size = GraphSize::kOwn;
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
-  std::string_view mxfp4_by_ep = {};  // of mxfp4 experts on EP ranks of GPUs without fp4: what to say; empty: runs them
+  std::string_view mxfp4_by_ep =
+      {};  // why mxfp4 experts become bf16 on EP ranks of GPUs without fp4; empty: they do not
   // Of the host, for one kernel of a step that no CUDA graph replays. Eager decode steps of Llama-3-8B at batch 1 take 8.23 ms
   // (FlashInfer) and 9.28 ms (Triton) with 32 layers of 12 kernels (models/step/eager_work.h): 21.4 and 24.2 us. SGLang
   // and vLLM agree within 1.3 % in DeepSpeed's pull request 8352.

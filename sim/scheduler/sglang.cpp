@@ -63,9 +63,7 @@ LayoutDefault over_all_gpus() {
 
 // server_args.py: triton_kernels where ep_size is 1; without them Mxfp4MoEMethod turns the weights into bf16.
 constexpr std::string_view kMxfp4ByEp =
-    "SGLang has no mxfp4 kernels for expert parallelism on this GPU and turns the experts into bf16, four times as "
-    "large; "
-    "model.dtype: bf16 prices that, ep_size: 1 keeps mxfp4.";
+    "SGLang has no mxfp4 kernels for expert parallelism before Blackwell and turns the experts into bf16";
 
 // Of a rebalance of DeepSeek's 58 layers "many cpu operations such as eplb-algorithm, creating p2p ops ... as ~1s", of which
 // EPLB takes 42 ms (rebalance_options.h).

@@ -96,9 +96,9 @@ bool VllmScheduler::preempt_for_decodes() {
   return preempted;
 }
 
-std::int64_t VllmScheduler::chunk(std::int64_t rest, std::int64_t budget) const {
+std::int64_t VllmScheduler::longest_chunk(std::int64_t rest) const {
   const std::int64_t longest = knobs_.long_prefill_token_threshold;
-  return std::min(longest > 0 ? std::min(rest, longest) : rest, budget);
+  return longest > 0 ? std::min(rest, longest) : rest;
 }
 
 // Goes on with the prompts under way; true when one of them lacked blocks. The latest admitted gives way; while that is
@@ -108,7 +108,7 @@ bool VllmScheduler::continue_prompts(std::int64_t& budget) {
   for (std::size_t i = 0; i < partial().size() && budget > 0;) {
     const std::int32_t request = partial()[i];
     Active& a = active(request);
-    const std::int64_t n = chunk(a.prompt - a.done, budget);
+    const std::int64_t n = std::min(longest_chunk(a.prompt - a.done), budget);
     if (n <= room_tokens(a)) {
       add_chunk(request, a, n);
       budget -= n;
@@ -133,11 +133,11 @@ void VllmScheduler::enter_waiting(std::int64_t& budget, Ticks now) {
     const std::int32_t request = waiting_.front();
     const std::int64_t hit = hit_blocks(request);
     const std::int64_t found = tokens_of_hit(hit);
-    const std::int64_t rest = prompt_of(request) - found;
-    const std::int64_t n = chunk(rest, budget);
-    if (!knobs_.chunked_prefill && n < rest) {
+    const std::int64_t wanted = longest_chunk(prompt_of(request) - found);
+    if (!knobs_.chunked_prefill && wanted > budget) {  // the budget does not cut it; the threshold may have
       return;
     }
+    const std::int64_t n = std::min(wanted, budget);
     const std::int64_t blocks = options().kv_blocks_per_request + kv().blocks_for(found + n) - kv().blocks_for(found);
     if (!kv().has_room(blocks + newly_used(request, hit))) {
       head_lacks_blocks_ = true;

@@ -24,7 +24,7 @@ class VllmScheduler final : public Scheduler {
   bool continue_prompts(std::int64_t& budget);
   void enter_waiting(std::int64_t& budget, Ticks now);
   std::optional<std::int32_t> latest() const;
-  std::int64_t chunk(std::int64_t rest, std::int64_t budget) const;
+  std::int64_t longest_chunk(std::int64_t rest) const;
 
   VllmKnobs knobs_;
   bool prompts_were_left_ = false;  // by the latest step that could start some

@@ -350,7 +350,7 @@ void read_demand(Given& given, CapacityRequest& out) {
 void read_space(Given& given, CapacityRequest& out) {
   CapacityQuestion& q = out.question;
   const std::vector<int> sizes = given.whole_numbers("sizes", out.quick ? "1,2,4" : "1,2,4,8");
-  const std::vector<int> tps = given.whole_numbers("attention-tp", "1,8");
+  const std::string sold = "p4de.24xlarge,p5.4xlarge,p5.48xlarge,p5en.48xlarge,p6-b200.48xlarge";
   const std::vector<std::string> modes = given.list("modes", "together,apart");
   std::vector<SweepAxis> axes;
   for (const std::string& text : given.repeated("vary")) {
@@ -365,12 +365,14 @@ void read_space(Given& given, CapacityRequest& out) {
       }
     }
   };
-  for (const std::string& named : given.list("nodes", "p4de.24xlarge,p5.48xlarge,p5en.48xlarge,p6-b200.48xlarge")) {
+  for (const std::string& named : given.list("nodes", sold)) {
     const NodeSpec node = find_node(named).spec;
+    const std::string usual = node.gpus == 1 ? "1" : fmt::format("1,{}", std::min(8, node.gpus));
+    const std::vector<int> tps = given.whole_numbers("attention-tp", usual);
     for (const std::string& engine : given.list("engines", "sglang")) {
       for (const std::string& asked : given.list("dtypes", "auto")) {
         const std::string dtype =
-            asked != "auto" ? asked : with_dtype({engine, q.model, named, "", sizes.back()}).dtype;
+            asked != "auto" ? asked : with_dtype({engine, q.model, named, "", node.nics == 0 ? 1 : sizes.back()}).dtype;
         for (const std::string& mode : modes) {
           if (mode != "together" && mode != "apart") {
             throw InputError({"", 0, "modes"}, unknown_name("mode", mode, {"together", "apart"}));
@@ -378,7 +380,8 @@ void read_space(Given& given, CapacityRequest& out) {
           for (const int size : sizes) {
             for (const int tp : tps) {
               CapacityDesign design{InstanceRole::kWhole, named, size, tp, engine, dtype, size * node.gpus};
-              if (tp > node.gpus || node.gpus % tp != 0) {
+              const bool alone = node.nics == 0 && (size > 1 || mode == "apart");  // such nodes reach no others
+              if (tp > node.gpus || node.gpus % tp != 0 || alone) {
                 continue;
               }
               if (mode == "together") {

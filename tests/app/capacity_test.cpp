@@ -101,6 +101,22 @@ TEST_CASE("capacity answers without a cost where no price is known, and takes pr
   check_contains(own.out, {"It costs 12.50 usd/h (your price)"});
 }
 
+// docs/capacity.md: gpt-oss-20b takes 14 GB in mxfp4, and one H100 is the cheapest thing that AWS rents it on.
+TEST_CASE("capacity tries a single GPU by default, and nodes of a user's file") {
+  const TempDir dir;
+  const std::string demand =
+      " --input-tokens 1024 --output-tokens 512 --ttft p99=2s --tpot p99=30ms --quick -q -o plan --overwrite";
+  const Outcome one = run_epsim(dir, "capacity --model gpt-oss-20b --rate 20/s" + demand);
+  CHECK(one.exit_code == 0);
+  check_contains(one.out, {"Rent 1 x p5.4xlarge (1 GPU): 1 instance of 1 node with attention TP 1; sglang, mxfp4",
+                           "6.880 usd/h", "p4de.24xlarge"});
+  std::ofstream(dir / "two.yaml") << "base: DGX-H100\ngpus: 2\nnics: 2\n";
+  const Outcome two = run_epsim(dir, "capacity --model gpt-oss-120b --engines vllm --sizes 1 --rate 5/s --nodes " +
+                                         (dir / "two.yaml").string() + demand);
+  CHECK(two.exit_code == 0);
+  check_contains(two.out, {"(2 GPUs): 1 instance of 1 node with attention TP 2; vllm, mxfp4"});
+}
+
 TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands them over as flags") {
   const TempDir dir;
   const Outcome told =

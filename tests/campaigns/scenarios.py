@@ -13,9 +13,9 @@ from laws import Failure, Refused, check_figures, check_no_slower, close, requir
 
 TIMEOUT_S = 60
 SMALL_MODELS = ["OLMoE-1B-7B"] * 8 + ["DeepSeek-V2-Lite"] * 3 + ["Qwen3-30B-A3B"] * 3
-MODELS = SMALL_MODELS + ["DeepSeek-R1", "DeepSeek-V2", "DeepSeek-V3.2", "GLM-4.5", "gpt-oss-120b", "Kimi-K2",
-    "Llama-4-Maverick", "Llama-4-Scout", "MiniMax-M2", "Mixtral-8x7B", "Qwen2-57B-A14B", "Qwen3-235B-A22B",
-    "Qwen3-Next-80B-A3B"]
+MODELS = SMALL_MODELS + ["DeepSeek-R1", "DeepSeek-V2", "DeepSeek-V3.2", "GLM-4.5", "GLM-5", "gpt-oss-120b", "gpt-oss-20b",
+    "Kimi-K2", "Kimi-K2.5", "Llama-4-Maverick", "Llama-4-Scout", "MiniMax-M2", "Mixtral-8x7B", "Qwen2-57B-A14B",
+    "Qwen3-235B-A22B", "Qwen3-Coder-480B-A35B", "Qwen3-Next-80B-A3B", "Qwen3.5-397B-A17B"]
 GENERATED = ["poisson", "constant", "gamma", "onoff", "diurnal", "closed_loop", "sessions"]
 LOADS = ["uniform", "zipf", "skew", "model", "imbalance"]
 # Keys that the generator sets itself, that need a file, or that make a run long.

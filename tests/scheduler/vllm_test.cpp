@@ -59,6 +59,26 @@ TEST_CASE("one budget: decodes first, then the prompt under way, then new ones")
   CHECK(records[2].first_token == 3 * kMs);
 }
 
+// v1/core/sched/scheduler.py: the threshold cuts a prompt before chunked prefill is asked about, which is about the budget.
+TEST_CASE("without chunked prefill the budget does not cut a prompt, and the threshold still does") {
+  auto records = records_of({{0, 50, 1}, {0, 80, 1}});
+  ServingOptions options = vllm(100, 1000, 1);
+  std::any_cast<VllmKnobs&>(options.knobs).chunked_prefill = false;
+  GapSamples gaps;
+  std::int64_t at = 0;
+  VllmScheduler whole(options, {records});
+  whole.enqueue(0);
+  whole.enqueue(1);
+  check_steps(whole, at, {{50, 0, 50}, {80, 0, 80}}, gaps);  // 80 do not fit beside 50
+  records = records_of({{0, 50, 1}});
+  std::any_cast<VllmKnobs&>(options.knobs).long_prefill_token_threshold = 20;
+  VllmScheduler cut(options, {records});
+  cut.enqueue(0);
+  at = 0;
+  check_steps(cut, at, {{20, 0, 20}, {20, 0, 40}, {10, 0, 50}}, gaps);
+  CHECK_FALSE(cut.has_work());
+}
+
 TEST_CASE("the latest request is preempted when blocks run out, goes to the head, and computes all again") {
   // 6 blocks of 4 tokens. A and B (8 in, 9 out): two blocks each, then three; a fourth each does not fit.
   auto records = records_of({{0, 8, 9}, {0, 8, 9}, {0, 4, 1}});
