@@ -21,6 +21,12 @@ endif()
 add_library(epsim_cold INTERFACE)
 target_compile_options(epsim_cold INTERFACE $<$<CONFIG:Release>:-O1>)
 
+# GCC 12 does not compile Eigen's prefetches behind a precompiled header without optimisation.
+if(CMAKE_UNITY_BUILD AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
+                              AND NOT "${CMAKE_BUILD_TYPE} ${CMAKE_CXX_FLAGS}" MATCHES "Rel|-O[1-3sg]"))
+  set(EPSIM_PRECOMPILED ON)
+endif()
+
 # epsim_headers(NAME LINKS lib ... [MORE header ...]): headers of libraries that most sources include, compiled once for all
 # targets that use them and have the options of `LINKS`. In a unity build alone: a build without -DCMAKE_UNITY_BUILD=ON shows
 # what a source forgets to include.
@@ -36,12 +42,12 @@ endfunction()
 
 # epsim_use_headers(TARGET NAME)
 function(epsim_use_headers target name)
-  if(CMAKE_UNITY_BUILD)
+  if(EPSIM_PRECOMPILED)
     target_link_libraries(${target} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
     target_precompile_headers(${target} REUSE_FROM epsim_headers_${name})
   endif()
 endfunction()
-if(CMAKE_UNITY_BUILD)
+if(EPSIM_PRECOMPILED)
   epsim_headers(hot)
   epsim_headers(cold LINKS epsim_cold)
 endif()
@@ -78,7 +84,7 @@ function(epsim_tests folder)
     target_link_libraries(epsim_test_options INTERFACE epsim_options doctest::doctest)
     # In batches, as CI compiles them, a third less time without optimisation; what they test keeps its own.
     target_compile_options(epsim_test_options INTERFACE $<$<CONFIG:Release>:$<IF:$<BOOL:${CMAKE_UNITY_BUILD}>,-O0,-O1>>)
-    if(CMAKE_UNITY_BUILD)
+    if(EPSIM_PRECOMPILED)
       epsim_headers(test LINKS epsim_test_options MORE <doctest/doctest.h>)
       set_target_properties(epsim_headers_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)  # as the programs that use it
     endif()
