@@ -134,7 +134,7 @@ std::string stand_in_text(const ComputeProfile& compute, const MoeSpec& model) {
       from = s.profile;
     }
   }
-  return out.empty() ? "" : fmt::format("the engine's own tables lack {} from {}", out, from);
+  return out.empty() ? "" : fmt::format("not in the engine's own tables: {} from {}", out, from);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -354,19 +355,26 @@ void read_experts(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
   }
 }
 
-// Kimi's int4: 4 bits with a scale for every 32, of routed experts alone.
+// Kimi's int4: 4 bits with a scale for every 32, of routed experts alone: patterns keep all else.
 bool is_int4_of_experts(const HfObject& quantisation) {
+  if (!quantisation.given("config_groups") || !quantisation.given("ignore")) {
+    return false;
+  }
   const HfObject groups = quantisation.object("config_groups");
-  if (!groups.given("group_0") || groups.given("group_1")) {
+  if (!groups.given("group_0") || groups.given("group_1") || !groups.object("group_0").given("weights")) {
     return false;
   }
   const HfObject weights = groups.object("group_0").object("weights");
   const std::vector<std::string> kept = quantisation.words("ignore");
-  const auto keeps = [&](std::string_view module) {
-    return std::any_of(kept.begin(), kept.end(), [&](const std::string& k) { return k.find(module) != k.npos; });
+  const auto keeps_all = [&](std::string_view pattern) {
+    return std::any_of(kept.begin(), kept.end(), [&](const std::string& k) { return k.starts_with(pattern); });
   };
-  return weights.integer("num_bits", 1) == 4 && weights.word("type") == "int" &&
-         weights.integer_or("group_size", 1, 0) == 32 && keeps("self_attn") && keeps("shared_experts") && keeps("mlp");
+  const bool keeps_experts = std::any_of(kept.begin(), kept.end(), [](const std::string& k) {
+    return k.find("experts") != k.npos && k.find("shared_experts") == k.npos;
+  });
+  return weights.integer_or("num_bits", 1, 0) == 4 && weights.given("type") && weights.word("type") == "int" &&
+         weights.integer_or("group_size", -1, 0) == 32 && !keeps_experts && keeps_all("re:.*self_attn") &&
+         keeps_all("re:.*shared_experts") && keeps_all("re:.*mlp\\.(");
 }
 
 WeightType quantised_type(const HfObject& quantisation) {

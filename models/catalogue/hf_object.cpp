@@ -26,7 +26,7 @@ constexpr HarmlessKeys kHarmless[] = {
     {"bos_token_id eos_token_id pad_token_id max_position_embeddings max_sequence_length model_max_length"},
     // experts_per_token: num_experts_per_tok again
     {"initial_context_length experts_per_token", "gpt_oss"},
-    // images: the vision tower (0.8 billion parameters) is not counted
+    // images: vision towers are not counted
     {"boi_token_index eoi_token_index image_token_index vision_config", "llama4"},
     {"ignore_index media_placeholder_token_id use_unified_vision_chunk video_placeholder vision_config", "kimi_k25"},
     {"image_token_id video_token_id vision_start_token_id vision_end_token_id vision_config", "qwen3_vl_moe"},

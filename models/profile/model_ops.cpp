@@ -37,6 +37,12 @@ std::string decode_op(const MoeSpec& model) {
   return attention_op(model, "decode", model.bytes_per_kv == 1 ? WeightType::kFp8 : WeightType::kBf16);
 }
 
+bool has_kernels(const FittedProfile* fits, const GpuSpec& gpu, const MoeSpec& model) {
+  return model.dtype == WeightType::kBf16 ||
+         (fits != nullptr && fits->find(dense_op(model, WeightsOf::kFfn)) != nullptr &&
+          fits->find(experts_op(model)) != nullptr && gpu.product_rate(model.dtype).count() > 0);
+}
+
 bool asks_for(const MoeSpec& model, std::string_view op) {
   const OpInfo* info = find_op_info(op);
   if (info == nullptr || info->kind >= OpKind::kGate) {

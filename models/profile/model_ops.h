@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "models/profile/fitted_op.h"
+#include "sim/domain/cluster_spec.h"
 #include "sim/domain/moe_spec.h"
 
 namespace epsim {
@@ -14,6 +16,8 @@ std::string experts_op(const MoeSpec& model);
 std::string prefill_op(const MoeSpec& model);
 std::string decode_op(const MoeSpec& model);
 
+// Whether products with the model's weights were measured, and the GPU has them; bf16 has them everywhere.
+bool has_kernels(const FittedProfile* fits, const GpuSpec& gpu, const MoeSpec& model);
 // Whether a run of the model asks for this operator, where its machine's profile has it.
 bool asks_for(const MoeSpec& model, std::string_view op);
 

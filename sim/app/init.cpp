@@ -1,6 +1,7 @@
 // `epsim init`: writes a scenario with what the engine chooses spelled out in comments.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 #include <sstream>
 
@@ -45,6 +46,11 @@ std::string with_defaults(const NewScenario& r) {
                            dispatch);
 }
 
+// A file's path holds wherever the scenario is written to; names stay as they are.
+std::string from_anywhere(const std::string& named) {
+  return std::filesystem::is_regular_file(named) ? std::filesystem::absolute(named).lexically_normal().string() : named;
+}
+
 }  // namespace
 
 int init_verb(const std::vector<std::string>& words) {
@@ -70,8 +76,8 @@ int init_verb(const std::vector<std::string>& words) {
       throw InputError({"", 0, key}, "this option is required, as in: epsim init --model deepseek-r1 --node dgx-h200");
     }
   }
-  NewScenario request{(*values)["engine"].as<std::string>(), (*values)["model"].as<std::string>(),
-                      (*values)["node"].as<std::string>(), (*values)["dtype"].as<std::string>()};
+  NewScenario request{(*values)["engine"].as<std::string>(), from_anywhere((*values)["model"].as<std::string>()),
+                      from_anywhere((*values)["node"].as<std::string>()), (*values)["dtype"].as<std::string>()};
   request.nodes = (*values)["nodes"].as<int>();
   if (values->count("pd") > 0) {
     read_pd((*values)["pd"].as<std::string>(), request);

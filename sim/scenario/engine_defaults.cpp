@@ -67,7 +67,8 @@ void warn_of_auto(const InstancePool& pool, std::vector<std::string>& out) {
 
 void warn_of_mxfp4(const MoeSpec& model, const InstancePool& pool, std::vector<std::string>& out) {
   const EngineProfile& engine = find_engine(pool.serving.engine);
-  if (model.dtype == WeightType::kMxfp4 && lacks_mxfp4(engine, pool.cluster.node.gpu, pool.parallelism)) {
+  if (model.dtype == WeightType::kMxfp4 && pool.parallelism.ep_size() > 1 &&
+      turns_into_bf16(engine, pool.cluster.node.gpu)) {
     out.push_back(fmt::format("{}; model.dtype: bf16 prices that, ep_size: 1 keeps mxfp4.", engine.mxfp4_by_ep));
   }
 }

@@ -69,26 +69,13 @@ void read_model(ConfigReader root, Scenario& s) {
   ConfigReader in = root.section(kRootKeys["model"]);
   const std::string architecture = name_or_path(in, kModelKeys["architecture"]);
   s.model = at_key(in, "architecture", [&] { return find_model(architecture); });
-  if (in.has("dtype")) {
-    s.model.dtype = in.read<WeightType>(kModelKeys["dtype"], WeightType::kBf16);
-  }
+  const WeightType own = s.model.dtype;
+  s.model.dtype = in.read<WeightType>(kModelKeys["dtype"], own, own == WeightType::kBf16 ? "" : s.model.source);
   s.model.bytes_per_kv = bytes_of(in.read<DataType>(kModelKeys["kv_dtype"]));
 }
 
-bool lacks_mxfp4(const EngineProfile& engine, const GpuSpec& gpu, const Parallelism& parallelism) {
-  return !engine.mxfp4_by_ep.empty() && gpu.fp4_peak.count() <= 0 && parallelism.ep_size() > 1;
-}
-
-void read_weight_type(ConfigReader root, Scenario& s) {
-  ConfigReader in = root.section(kRootKeys["model"]), serving = root.section(kRootKeys["serving"]);
-  if (in.has("dtype")) {
-    return;
-  }
-  const WeightType own = s.model.dtype;
-  const EngineProfile& engine = read_engine_profile(serving);
-  const bool other = own == WeightType::kMxfp4 && lacks_mxfp4(engine, s.cluster.node.gpu, s.parallelism);
-  const std::string source = own == WeightType::kBf16 ? "" : other ? std::string(engine.mxfp4_by_ep) : s.model.source;
-  s.model.dtype = in.read<WeightType>(kModelKeys["dtype"], other ? WeightType::kBf16 : own, source);
+bool turns_into_bf16(const EngineProfile& engine, const GpuSpec& gpu) {
+  return !engine.mxfp4_by_ep.empty() && gpu.fp4_peak.count() <= 0;
 }
 
 void read_parallelism(ConfigReader root, Scenario& s) {

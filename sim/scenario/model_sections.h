@@ -28,10 +28,8 @@ std::span<const Key> memory_keys();
 // Each fills its part of the scenario; read_parallelism() needs model and cluster. Throw InputError.
 void read_model(ConfigReader root, Scenario& s);
 void read_parallelism(ConfigReader root, Scenario& s);
-// `model.dtype` where it is not given: the model's, or what the engine makes of it; needs all of these.
-void read_weight_type(ConfigReader root, Scenario& s);
-// Whether the engine turns experts in mxfp4 into bf16 there.
-bool lacks_mxfp4(const EngineProfile& engine, const GpuSpec& gpu, const Parallelism& parallelism);
+// Whether the engine turns mxfp4 experts of EP ranks into bf16 on this GPU.
+bool turns_into_bf16(const EngineProfile& engine, const GpuSpec& gpu);
 void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s);
 // Throws InputError at `serving` where its chunks of prompts are shorter than a KV block.
 void check_chunk(const ConfigReader& serving, const EngineMemory& engine, int block_tokens);

@@ -2,18 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
+#include "models/profile/model_ops.h"
+#include "sim/scenario/model_sections.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/scenario/root_keys.h"
+#include "sim/scheduler/engines.h"
 
 namespace epsim {
 namespace {
 
-// A catalogue's name as it is, a file's without its folder and ending: names of nodes hold dots.
+// A catalogue's name as it is, since names of nodes hold dots; a file's without its folder and ending; a config.json is
+// called like its folder.
 std::string plain_name(const std::string& named) {
   const std::filesystem::path path(named);
-  return path.extension() == ".yaml" || path.extension() == ".json" ? path.stem().string() : path.filename().string();
+  if (path.filename() == "config.json") {
+    return std::filesystem::absolute(path).parent_path().filename().string();
+  }
+  const bool file = path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
+  return (file ? path.stem() : path.filename()).string();
 }
 
 }  // namespace
@@ -72,15 +83,18 @@ NewScenario with_dtype(NewScenario r) {
   if (!r.dtype.empty()) {
     return r;
   }
-  r.dtype = find_model(r.model).dtype == WeightType::kBf16 ? "fp8" : "";
-  try {
-    r.dtype = name_of(read_document(scenario_document(r)).model.dtype);
-  } catch (const InputError& e) {
-    if (e.place.key != "cluster.node") {
-      throw;
-    }
-    r.dtype = "bf16";
-  }
+  MoeSpec model = find_model(r.model);
+  model.dtype = model.dtype == WeightType::kBf16 ? WeightType::kFp8 : model.dtype;
+  NodeEntry node = find_node(r.node);
+  const Config named = Config::from_text(fmt::format("serving: {{engine: {}}}", r.engine), "the new scenario");
+  ConfigReader serving = named.root().section(kRootKeys["serving"]);
+  const EngineProfile& engine = read_engine_profile(serving);
+  node.compute.use_kernels_of(std::string(engine.kernels));
+  // One GPU an EP rank, as these scenarios have them.
+  const bool splits = node.spec.gpus * std::max({r.nodes, r.prefill, r.decode}) > 1;
+  const bool other = model.dtype == WeightType::kMxfp4 && splits && turns_into_bf16(engine, node.spec.gpu);
+  const bool has = !other && has_kernels(node.compute.fitted.get(), node.spec.gpu, model);
+  r.dtype = name_of(has ? model.dtype : WeightType::kBf16);
   return r;
 }
 

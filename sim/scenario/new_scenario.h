@@ -9,7 +9,7 @@ namespace epsim {
 
 struct NewScenario {
   std::string engine, model, node;
-  std::string dtype;            // empty: the default; with_dtype() chooses
+  std::string dtype;            // empty: with_dtype() chooses
   int nodes = 1;                // of the one instance
   int prefill = 0, decode = 0;  // nodes of a prefill and of a decode instance, in place of `nodes`
 };
@@ -21,7 +21,8 @@ std::string scenario_document(const NewScenario& wanted, const std::string& serv
 // As read_scenario(), of a document that stands in no file. Throws InputError.
 Scenario read_document(const std::string& text);
 
-// The default of a quantised model, else fp8, where the GPU has kernels of that; else bf16. Throws InputError for what is wrong with the rest.
+// Of the weights: the model's own type where it is quantised, else fp8; bf16 where the engine has no kernels for that on
+// this node. Throws InputError for an unknown model, node or engine.
 NewScenario with_dtype(NewScenario wanted);
 
 }  // namespace epsim

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "models/profile/model_ops.h"
 #include "sim/domain/affinity.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/model_sections.h"
@@ -53,17 +54,13 @@ std::string_view nodes_with(WeightType type) {
 void check_weight_type(ConfigReader root, const Scenario& s) {
   const WeightType type = s.model.dtype;
   const GpuSpec& gpu = s.cluster.node.gpu;
-  const FittedProfile* fits = s.compute.fitted.get();
-  const auto measured = [&](const char* op, WeightsOf part) {
-    return fits != nullptr && fits->find(std::string(op).append(dtype_of(s.model.weights_of(part)).suffix)) != nullptr;
-  };
-  const bool all = measured("dense_gemm", WeightsOf::kFfn) && measured("grouped_gemm", WeightsOf::kExperts);
-  const ConfigReader in = root.section(kRootKeys["cluster"]);
-  in.check(
-      type == WeightType::kBf16 || (all && gpu.product_rate(type).count() > 0), "node",
-      fmt::format("model.dtype is {0}, and no {0} kernels of the {1} were measured; use {2}, or a node of {3}.",
-                  name_of(type), gpu.name,
-                  type != WeightType::kFp8 && gpu.fp8_peak.count() > 0 ? "fp8 or bf16" : "bf16", nodes_with(type)));
+  const bool stated = root.section(kRootKeys["model"]).has("dtype");
+  root.section(kRootKeys["cluster"])
+      .check(
+          has_kernels(s.compute.fitted.get(), gpu, s.model), "node",
+          fmt::format("model.dtype is {0}{1}, and no {0} kernels of the {2} were measured; use {3}, or a node of {4}.",
+                      name_of(type), stated ? "" : ", the model's own", gpu.name,
+                      type != WeightType::kFp8 && gpu.fp8_peak.count() > 0 ? "fp8 or bf16" : "bf16", nodes_with(type)));
 }
 
 void read_loads(ConfigReader root, Scenario& s) {
@@ -210,7 +207,6 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
     ConfigReader serving = root.section(kRootKeys["serving"]);
     s.compute.use_kernels_of(std::string(read_engine_profile(serving).kernels));
     read_parallelism(root, s);
-    read_weight_type(root, s);
     check_weight_type(root, s);
   });
   EngineSettings engine;

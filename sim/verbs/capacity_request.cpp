@@ -371,8 +371,7 @@ void read_space(Given& given, CapacityRequest& out) {
     const std::vector<int> tps = given.whole_numbers("attention-tp", usual);
     for (const std::string& engine : given.list("engines", "sglang")) {
       for (const std::string& asked : given.list("dtypes", "auto")) {
-        const std::string dtype =
-            asked != "auto" ? asked : with_dtype({engine, q.model, named, "", node.nics == 0 ? 1 : sizes.back()}).dtype;
+        const std::string dtype = asked != "auto" ? asked : with_dtype({engine, q.model, named, "", 1}).dtype;
         for (const std::string& mode : modes) {
           if (mode != "together" && mode != "apart") {
             throw InputError({"", 0, "modes"}, unknown_name("mode", mode, {"together", "apart"}));
@@ -434,7 +433,9 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   }
   read_space(given, out);
   if (q.layouts.empty()) {
-    throw InputError({"", 0, "attention_tp"}, "no value divides the GPUs of a node.");
+    throw InputError({"", 0, "attention-tp"},
+                     "no layout is left: a value has to divide the GPUs of a node, and nodes without a network make "
+                     "instances of one node, prefill and decode together.");
   }
   out.prices.terms = given.word("terms").value_or("on_demand");
   if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.prices.terms) == terms.end()) {

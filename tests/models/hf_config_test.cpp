@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -428,6 +429,17 @@ TEST_CASE("int4 is that of routed experts in groups of 32") {
     other["quantization_config"]["config_groups"]["group_0"]["weights"][key] = value;
     check_refused(other, "quantization_config.quant_method", "compressed-tensors");
   }
+  // Groups of one channel; patterns of one layer, or that keep the routed experts; no patterns.
+  const auto refused = [&](const std::function<void(json&)>& change) {
+    json other = config;
+    change(other["quantization_config"]);
+    check_refused(other, "quantization_config.quant_method", "compressed-tensors");
+  };
+  refused([](json& r) { r["config_groups"]["group_0"]["weights"]["group_size"] = -1; });
+  refused([](json& r) { r["ignore"][1] = "model.layers.0.self_attn"; });
+  refused([](json& r) { r["ignore"].push_back("re:.*mlp.experts.*"); });
+  refused([](json& r) { r.erase("ignore"); });
+  refused([](json& r) { r.erase("config_groups"); });
   q["config_groups"]["group_1"] = q["config_groups"]["group_0"];
   check_refused(config, "quantization_config.quant_method", "compressed-tensors");
 }

@@ -11,6 +11,7 @@
 #include "models/catalogue/model_catalogue.h"
 #include "models/memory/memory_model.h"
 #include "sim/cluster/run_policy.h"
+#include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/scheduler/sglang_0_5_defaults.h"
 #include "sim/scheduler/sglang_knobs.h"
@@ -384,24 +385,23 @@ TEST_CASE("a resolved scenario tells its defaults, and is the same scenario") {
   CHECK(run_policy(s, s.policies[0], {}).fingerprint == run_policy(again, again.policies[0], {}).fingerprint);
 }
 
-// Without model.dtype: the checkpoint's type, and bf16 where SGLang has no mxfp4 kernels for its EP ranks.
-TEST_CASE("a model has its checkpoint's type, or what the engine turns it into") {
-  const auto type = [](const std::string& model, const std::string& node, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> settings{"model={architecture: " + model + "}", "cluster={node: " + node + ", nodes: 1}",
-                                      "serving={engine: sglang_0_5}"};
-    settings.insert(settings.end(), more.begin(), more.end());
-    return small(settings).model.dtype;
+// SGLang turns mxfp4 experts of EP ranks into bf16 on Hopper; new scenarios have one GPU an EP rank.
+TEST_CASE("a new scenario has the model's type where the engine has kernels for it there, else fp8 or bf16") {
+  const auto type = [](const char* engine, const char* model, const char* node, int nodes = 1) {
+    return with_dtype({engine, model, node, "", nodes}).dtype;
   };
-  const std::vector<std::string> tp = {"parallelism={attention_tp: 8, ep_size: 1}", "dispatch.transport=allreduce"};
-  CHECK(type("olmoe-1b-7b", "DGX-H200") == WeightType::kBf16);
-  CHECK(type("kimi-k2.5", "DGX-H200") == WeightType::kInt4);
-  CHECK(type("gpt-oss-120b", "DGX-H200") == WeightType::kBf16);
-  CHECK(type("gpt-oss-120b", "DGX-H200", tp) == WeightType::kMxfp4);
-  CHECK(type("gpt-oss-120b", "DGX-H200", {"serving={engine: vllm_v1}"}) == WeightType::kMxfp4);
-  CHECK(type("gpt-oss-120b", "p6-b200.48xlarge") == WeightType::kMxfp4);
+  CHECK(type("sglang", "olmoe-1b-7b", "DGX-H200") == "fp8");
+  CHECK(type("sglang", "olmoe-1b-7b", "p4de.24xlarge") == "bf16");
+  CHECK(type("sglang", "kimi-k2.5", "p4de.24xlarge") == "int4");
+  CHECK(type("sglang", "gpt-oss-120b", "DGX-H100") == "bf16");
+  CHECK(type("sglang", "gpt-oss-120b", "p5.4xlarge") == "mxfp4");
+  CHECK(type("vllm", "gpt-oss-120b", "DGX-H100") == "mxfp4");
+  CHECK(type("vllm", "gpt-oss-120b", "p4de.24xlarge") == "bf16");
+  CHECK(type("sglang", "gpt-oss-120b", "p6-b200.48xlarge", 2) == "mxfp4");
+  CHECK(type("sglang", "mixtral-8x7b", "DGX-H200", 8) == "fp8");  // 8 experts do not divide over 64 GPUs
   const Scenario s = small({"model={architecture: gpt-oss-120b}", "cluster.node=DGX-H200"});
-  CHECK(has(s.resolved, "dtype: bf16  # default: SGLang has no mxfp4 kernels"));
-  CHECK(read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {}).model.dtype == WeightType::kBf16);
+  CHECK(s.model.dtype == WeightType::kMxfp4);
+  CHECK(read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {}).model.dtype == WeightType::kMxfp4);
 }
 
 TEST_CASE("what an engine would refuse or change is a warning with the reason") {
@@ -425,9 +425,11 @@ TEST_CASE("what an engine would refuse or change is a warning with the reason") 
   CHECK(warnings({"network.model=max_min"}).empty());
   // gpt-oss in SGLang on Hopper: mxfp4 where an EP rank has all experts.
   const std::string gpt_oss = "model.architecture=gpt-oss-120b";
-  CHECK(has(warnings({h200, gpt_oss, "model.dtype=mxfp4"}), "turns the experts into bf16"));
+  CHECK(has(warnings({h200, "model={architecture: gpt-oss-120b}"}), "turns the experts into bf16"));
   const std::string one_rank = "parallelism={attention_tp: 8, ep_size: 1}", allreduce = "dispatch.transport=allreduce";
-  CHECK(warnings({h200, gpt_oss, "serving={engine: sglang_0_5}", "cluster.nodes=1", one_rank, allreduce}).empty());
+  CHECK(warnings({h200, "model={architecture: gpt-oss-120b}", "serving={engine: sglang_0_5}", "cluster.nodes=1",
+                  one_rank, allreduce})
+            .empty());
   CHECK(warnings({h200, gpt_oss, "model.dtype=bf16"}).empty());
   CHECK(warnings({h200, gpt_oss, "serving={engine: vllm_v1}"}).empty());
   CHECK(warnings({"cluster.node=p6-b200.48xlarge", gpt_oss}).empty());
