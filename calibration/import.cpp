@@ -58,7 +58,8 @@ constexpr std::string_view kMxfp4 = "w4a16_mxfp4", kMxfp4Mxfp8 = "w4a8_mxfp4_mxf
 // OpenAI's triton_kernels for gpt-oss (SGLang's server_args.py with ep_size 1, TensorRT-LLM's resolve_moe_backend), which
 // vLLM's table measures; SGLang's is of weights turned into bf16, three times as long, and TensorRT-LLM's of CUTLASS. On
 // Blackwell TensorRT-LLM's are the cubins of SGLang's table, within 5 % for gpt-oss on one GPU; its own rows differ by 2
-// between neighbours.
+// between neighbours. Of TensorRT-LLM 1.2 (-1.2; Parquet files, to be written as CSV first) what differs from 1.3: fp8 on
+// Blackwell, where DeepGEMM's products take up to twice as long, and decodes of MLA on Hopper.
 constexpr PublicTable kTables[] = {
     aic("a100", "grouped_gemm", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", kBf16, kTriton),
     aic("a100", "grouped_gemm_int4", "a100_sxm/moe/sglang/0.5.10/moe_perf.csv.gz", kInt4, kMarlin),
@@ -126,6 +127,8 @@ constexpr PublicTable kTables[] = {
     aic("h200-trtllm", "gqa_prefill", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
     aic("h200-trtllm", "gqa_prefill_64", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
     aic("h200-trtllm", "gqa_prefill_256", "h200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16),
+    aic("h200-trtllm-1.2", "mla_decode", "h200_sxm/mla/trtllm/1.2.0rc5/generation_mla_perf.csv.gz", kBf16),
+    aic("h200-trtllm-1.2", "mla_decode_fp8", "h200_sxm/mla/trtllm/1.2.0rc5/generation_mla_perf.csv.gz", kBf16),
     aic("h200-deepep", "grouped_gemm_fp8", "h200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, kCutlass),
     aic("h200-vllm", "grouped_gemm", "h200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
         "vllm_unquantizedfusedmoe_triton_tritonexperts"),
@@ -178,6 +181,8 @@ constexpr PublicTable kTables[] = {
         "torch_flow"),
     aic("b200-trtllm", "gqa_prefill_256", "b200_sxm/attention/trtllm/1.3.0rc20/context_attention_perf.csv.gz", kBf16,
         "torch_flow"),
+    aic("b200-trtllm-1.2", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.2.0rc5/moe_perf.csv.gz", kFp8, "deepgemm"),
+    aic("b200-trtllm-1.2", "dense_gemm_fp8", "b200_sxm/gemm/trtllm/1.2.0rc5/gemm_perf.csv.gz", kFp8),
     aic("b200-deepep", "grouped_gemm_fp8", "b200_sxm/moe/trtllm/1.3.0rc20/moe_perf.csv.gz", kFp8, "deepgemm"),
     aic("b200-vllm", "grouped_gemm", "b200_sxm/moe/vllm/0.24.0/moe_perf.csv.gz", kBf16,
         "vllm_unquantizedfusedmoe_flashinfer_trtllm_trtllmbf16experts"),

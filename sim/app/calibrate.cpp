@@ -72,7 +72,7 @@ int import_words(const std::vector<std::string>& words) {
       words,
       "epsim calibrate import COLLECTION --machine NAME --from FOLDER -o POINTS.h5\n\n"
       "Reads public measurements: aiconfigurator (a100; h100, h200 and b200 with -sglang, -trtllm or -vllm behind\n"
-      "it), infersim (h20, h800), cited (b200-flashinfer; calibration/cited).\n"
+      "it; h200-trtllm-1.2, b200-trtllm-1.2), infersim (h20, h800), cited (b200-flashinfer; calibration/cited).\n"
       "Which tables and rows become which points: calibration/FORMAT.md.\n",
       options, {"collection"});
   if (!values) {

@@ -30,22 +30,31 @@ constexpr std::int64_t kAnyBatch = 1'000'000;
 }  // namespace
 
 EngineProfile trtllm_1_x() {
-  return {.name = "trtllm_1_x",
-          .summary = "TensorRT-LLM 1.1, 1.2, PyTorch backend: one token budget, decodes first, nothing is evicted",
-          .keys = trtllm_keys(),
-          .read = read_trtllm,
-          .make_scheduler = make_scheduler_of<TrtllmScheduler>,
-          .transports = kTrtllmTransports,
-          .kernels = "trtllm",
-          .graph_size = GraphSize::kMax,
-          .partial_ep = true,
-          .shared_stream_tokens = {kAnyBatch,
-                                   "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
-                                   "maybe_execute_in_parallel, in CUDA graphs)"},
-          .token_time = kHuggingFaceTokenizer,
-          .aligned_prompts = "attention_dp_enable_balance=true",
-          // executor_request_queue.py, _balance_requests_across_ranks: to the rank with the fewest tokens.
-          .router = Router::kLeastTokens};
+  return {
+      .name = "trtllm_1_x",
+      .summary = "TensorRT-LLM, PyTorch backend, kernels of 1.3: one token budget, decodes first, nothing is evicted",
+      .keys = trtllm_keys(),
+      .read = read_trtllm,
+      .make_scheduler = make_scheduler_of<TrtllmScheduler>,
+      .transports = kTrtllmTransports,
+      .kernels = "trtllm",
+      .graph_size = GraphSize::kMax,
+      .partial_ep = true,
+      .shared_stream_tokens = {kAnyBatch,
+                               "TensorRT-LLM (models/modeling_deepseekv3.py, Deepseekv3MoE.forward: "
+                               "maybe_execute_in_parallel, in CUDA graphs)"},
+      .token_time = kHuggingFaceTokenizer,
+      .aligned_prompts = "attention_dp_enable_balance=true",
+      // executor_request_queue.py, _balance_requests_across_ranks: to the rank with the fewest tokens.
+      .router = Router::kLeastTokens};
+}
+
+EngineProfile trtllm_1_2() {
+  EngineProfile out = trtllm_1_x();
+  out.name = "trtllm_1_2";
+  out.summary = "TensorRT-LLM 1.1, 1.2: the same rules, kernels of 1.2 (fp8 experts and products on B200, MLA on H200)";
+  out.kernels = "trtllm_1_2";
+  return out;
 }
 
 void TrtllmScheduler::form_batch(Ticks now) {

@@ -55,7 +55,8 @@ TEST_CASE("a model is priced in its checkpoint's type where its kernels were mea
   const std::string gpt_oss = "validate " + small_scenario() + " --set model.architecture=gpt-oss-120b";
   const Outcome ampere = run_epsim(dir, gpt_oss);
   CHECK(ampere.exit_code == 2);
-  check_contains(ampere.err, {"model.dtype is mxfp4, the model's own", "no mxfp4 kernels of the A100-80", "H100, H200 or B200"});
+  check_contains(ampere.err,
+                 {"model.dtype is mxfp4, the model's own", "no mxfp4 kernels of the A100-80", "H100, H200 or B200"});
   CHECK(run_epsim(dir, gpt_oss + " --set model.dtype=bf16").exit_code == 0);
   CHECK(run_epsim(dir, gpt_oss + " --set cluster.node=DGX-H100").exit_code == 0);
   CHECK(run_epsim(dir, "validate " + small_scenario() + " --set model.dtype=int4").exit_code == 0);

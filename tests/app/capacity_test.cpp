@@ -69,7 +69,7 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --modes both", "together, apart");
   refused(demand + "--ttft 1s --pue 0.5", "'0.5' is not a number of at least 1.");
   refused(demand + "--ttft 1s --nodes ,", "the list is empty");
-  refused(demand + "--ttft 1s --attention-tp 3", "no value divides the GPUs of a node");
+  refused(demand + "--ttft 1s --attention-tp 3", "no layout is left: a value has to divide the GPUs of a node");
   refused(demand + "--ttft 1s --time-share 0.5", "a rate is the same all the time");
   refused("--rate 0/s --input-tokens 100 --output-tokens 10 --ttft 1s", "'0/s' is not a number above 0");
   refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");

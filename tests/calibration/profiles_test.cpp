@@ -164,8 +164,27 @@ TEST_CASE("what an engine's tables lack is another engine's kernel of the same G
   CHECK(b200.with_backend(OpKind::kGroupedGemm, "deepgemm").fitted->find("grouped_gemm_fp8")->kernel == "deepgemm");
   compute.use_kernels_of("trtllm");
   CHECK(compute.fitted->find("grouped_gemm_fp8")->kernel == "moe_torch_flow_cutlass");
+  compute.use_kernels_of("trtllm_1_2");
+  CHECK(compute.fitted->find("mla_decode_fp8")->source.find("1.2.0rc5") != std::string::npos);
+  CHECK(compute.fitted->find("mla_prefill")->source.find("1.3.0rc20") != std::string::npos);
   compute.use_kernels_of("an engine without kernels");
   CHECK(compute.fitted->find("grouped_gemm_fp8")->kernel == "sglang_fused_moe_triton");  // the first there are
+}
+
+// AIConfigurator's tables of TensorRT-LLM 1.2.0rc5 and 1.3.0rc20. B200, 8 rows of 4096 x 7168 in fp8: 27.7 and 13.3 us (the
+// former jumps to 13.6 between 16 and 32 rows, which the fit smooths).
+// H200, MLA's decodes over an fp8 cache, 16 sequences of 1024 on 16 heads: 36.0 and 17.6 us.
+TEST_CASE("kernels of TensorRT-LLM 1.2 take twice as long as those of 1.3 where its tables say so") {
+  const auto us = [](const char* gpu, const char* engine, const char* op, std::array<double, 3> shape) {
+    ComputeProfile compute = find_gpu(gpu).compute;
+    compute.use_kernels_of(engine);
+    return compute.fitted->find(op)->price(shape).time.count() * 1e6;
+  };
+  const auto near = [](double time) { return doctest::Approx(time).epsilon(0.15); };
+  CHECK(us("B200", "trtllm_1_2", "dense_gemm_fp8", {8, 4096, 7168}) == doctest::Approx(27.7).epsilon(0.2));
+  CHECK(us("B200", "trtllm", "dense_gemm_fp8", {8, 4096, 7168}) == near(13.3));
+  CHECK(us("H200", "trtllm_1_2", "mla_decode_fp8", {16, 1024, 16}) == near(36.0));
+  CHECK(us("H200", "trtllm", "mla_decode_fp8", {16, 1024, 16}) == near(17.6));
 }
 
 // sglang pull request 13528, GB200: 2048 x 24576 x 7168 in 1632.5 us by FlashInfer, 260.4 by DeepGEMM; 4096 x 576 x 7168 in

@@ -106,6 +106,7 @@ TEST_CASE("vLLM's defaults and knobs") {
 TEST_CASE("TensorRT-LLM's defaults and knobs") {
   const EngineSettings defaults = read_all("serving: {engine: trtllm}");
   CHECK(defaults.serving.engine == "trtllm_1_x");
+  CHECK(read_all("serving: {engine: trtllm_1_2}").serving.router == defaults.serving.router);
   CHECK(defaults.serving.token_budget == 8192);
   CHECK(defaults.serving.max_running_requests == 2048);
   CHECK(defaults.serving.longest_prompt == 8192);  // no chunks
