@@ -175,7 +175,7 @@ void read_base(ConfigReader in, bool inter, LinkProfile& out) {
   const auto per_message = in.maybe<double>("per_message", Bound::kPositive);
   in.check(inter || !per_message, "per_message", "only between nodes: inside one every GPU stores to the others.");
   out.per_message = Seconds(per_message.value_or(0) * 1e-6);
-  out.base_latency = read_figure(std::move(in), out.carried_over, 1e-6);
+  out.base_latency = read_figure(in, out.carried_over, 1e-6);
 }
 
 void borrow_curves(ConfigReader in, LinkProfile& out) {

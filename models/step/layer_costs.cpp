@@ -22,7 +22,7 @@ Price slowed(const Price& price, double speed) { return {price.time / speed, pri
 }  // namespace
 
 LayerCosts::LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
-                       const DispatchOptions& dispatch, const ComputeProfile& compute, NetworkProfile network)
+                       const DispatchOptions& dispatch, const ComputeProfile& compute, const NetworkProfile& network)
     : model_(parallelism.one_gpu_of(model)),
       shape_(shape_of(cluster)),
       parallelism_(parallelism),

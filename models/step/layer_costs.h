@@ -83,7 +83,7 @@ struct MoeLayerCost {
 class LayerCosts {
  public:
   LayerCosts(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
-             const DispatchOptions& dispatch, const ComputeProfile& compute, NetworkProfile network);
+             const DispatchOptions& dispatch, const ComputeProfile& compute, const NetworkProfile& network);
 
   void set_conditions(const StepConditions& conditions);
   const StepConditions& conditions() const { return conditions_; }

@@ -165,7 +165,8 @@ Bytes MoeSpec::layer_kv_bytes(int tensor_parallel) const {
 Bytes MoeSpec::index_key_bytes() const {
   constexpr int kScaledTogether = 128, kScaleBytes = 4;
   const int width = attention.indexer.head_dim;
-  return Bytes(width + (width + kScaledTogether - 1) / kScaledTogether * kScaleBytes);
+  const int scales = (width + kScaledTogether - 1) / kScaledTogether;
+  return Bytes(width + scales * kScaleBytes);
 }
 
 Bytes MoeSpec::linear_state_bytes() const {

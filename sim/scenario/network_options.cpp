@@ -152,9 +152,9 @@ struct ScenarioDispatch {
 // A section `dispatch`, and for what it leaves out that of the scenario.
 class DispatchReader {
  public:
-  DispatchReader(ConfigReader in, std::optional<ScenarioDispatch> other, const EngineDefault<std::string>& transport,
-                 const DispatchSite& site)
-      : in_(std::move(in)),
+  DispatchReader(const ConfigReader& in, std::optional<ScenarioDispatch> other,
+                 const EngineDefault<std::string>& transport, const DispatchSite& site)
+      : in_(in),
         other_(std::move(other)),
         transport_(transport),
         model_(site.model),

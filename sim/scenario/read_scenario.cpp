@@ -108,7 +108,7 @@ std::vector<FaultySide> faulty_sides(const Scenario& s) {
 // is known to be wrong or needs one that is.
 class Sections {
  public:
-  explicit Sections(ConfigReader root) : root_(std::move(root)), check_(check_scenario_keys(root_)) {
+  explicit Sections(const ConfigReader& root) : root_(root), check_(check_scenario_keys(root_)) {
     for (const InputError& error : check_.errors) {
       wrong_.insert(error.place.key.substr(0, error.place.key.find_first_of(".[")));
     }

@@ -346,7 +346,7 @@ CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<Cap
       return refused;
     }
   });
-  const CapacityAnswer out = *runner[0];
+  CapacityAnswer out = *runner[0];
   ++runs_;
   const std::lock_guard lock(turn_);
   answers_.emplace(name, out);
