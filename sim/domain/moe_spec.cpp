@@ -8,7 +8,6 @@
 #include "sim/core/error.h"
 
 namespace epsim {
-namespace {}  // namespace
 
 int MoeSpec::moe_layers() const {
   const int after_dense = layers - first_dense_layers;

@@ -52,7 +52,7 @@ EngineProfile trtllm_1_x() {
 EngineProfile trtllm_1_2() {
   EngineProfile out = trtllm_1_x();
   out.name = "trtllm_1_2";
-  out.summary = "TensorRT-LLM 1.1, 1.2: the same rules, kernels of 1.2 (fp8 experts and products on B200, MLA on H200)";
+  out.summary = "TensorRT-LLM 1.1, 1.2: the same rules, kernels of 1.2 (fp8 GEMMs on B200, MLA decode on H200)";
   out.kernels = "trtllm_1_2";
   return out;
 }
