@@ -96,6 +96,9 @@ void append_links(StepTotals& all, const StepTotals& one, std::size_t instance) 
 // Rows (layers, or layers and directions) of `one` behind those of `all`, which are so and so wide: GPUs or links.
 std::vector<double> side_by_side(const std::vector<double>& all, std::ptrdiff_t all_width,
                                  const std::vector<double>& one, std::ptrdiff_t one_width) {
+  if (one_width == 0) {  // an instance of one GPU has no links
+    return all;
+  }
   std::vector<double> out;
   out.reserve(all.size() + one.size());
   const std::ptrdiff_t rows = std::ssize(one) / one_width;

@@ -36,6 +36,17 @@ TEST_CASE("two instances share the requests and report side by side") {
   CHECK(run_policy(two, two.policies[0], {}).fingerprint == b.fingerprint);
 }
 
+// A GPU without others has no links: what instances report side by side is empty, and a run once ended in a division by 0.
+TEST_CASE("instances of one GPU report side by side without links") {
+  const Scenario s = small({"cluster={node: p5.4xlarge, nodes: 1}", "parallelism={}", "network={model: max_min}",
+                            "dispatch={}", "deployment={instances: 2}"});
+  const RunResult run = run_policy(s, s.policies[0], {});
+  CHECK(run.completed == 40);
+  CHECK(run.gpus == 2);
+  CHECK(run.detail.links.empty());
+  CHECK(run.detail.bottleneck_s.empty());
+}
+
 TEST_CASE("a pool may use a part of each node: of its GPUs, and as much of its NICs") {
   const Scenario s =
       small({"deployment={prefill: {nodes: 1, gpus_per_node: 4, attention_tp: 4, serving: {}}, "
