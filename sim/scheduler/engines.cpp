@@ -15,12 +15,13 @@ EngineProfile sglang_0_4_8();
 EngineProfile sglang_0_4_10();
 EngineProfile sglang_0_5();
 EngineProfile vllm_v1();
+EngineProfile vllm_0_14();
 EngineProfile trtllm_1_x();
 EngineProfile trtllm_1_2();
 
 std::span<const EngineProfile> engine_profiles() {
-  static const EngineProfile profiles[] = {sglang_0_4_8(), sglang_0_4_10(), sglang_0_5(),
-                                           vllm_v1(),      trtllm_1_x(),    trtllm_1_2()};
+  static const EngineProfile profiles[] = {sglang_0_4_8(), sglang_0_4_10(), sglang_0_5(), vllm_v1(),
+                                           vllm_0_14(),    trtllm_1_x(),    trtllm_1_2()};
   return profiles;
 }
 

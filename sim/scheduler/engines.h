@@ -26,7 +26,7 @@ struct EngineAlias {
   std::string_view name, engine;
 };
 inline constexpr EngineAlias kEngineAliases[] = {
-    {"sglang", "sglang_0_4_10"}, {"vllm", "vllm_v1"}, {"trtllm", "trtllm_1_x"}};
+    {"sglang", "sglang_0_4_10"}, {"vllm", "vllm_0_14"}, {"trtllm", "trtllm_1_x"}};
 
 // Those of the section `serving`.
 std::vector<SectionKeys> serving_keys();

@@ -8,8 +8,10 @@
 //            update_from_output(): a prefill instance's request leaves `running` with its prompt, its blocks when they
 //            are sent. prefill_schedule_interval: schedule() as of its pull request 44558 (defer_prefills,
 //            prefill_capacity_bound). v1/engine/core.py: step() schedules, runs and takes the tokens in one after
-//            another; asynchronous scheduling is an experiment in v0.10, and off.
-//   Differs: decodes take their place in the budget ahead of all prompts under way, also of those admitted earlier (it
+//            another; asynchronous scheduling is an experiment in v0.10, and off. From v0.14 (pull request 27614) it is
+//            on: step_with_batch_queue() keeps two batches, sim/cluster/instance.h says which knows what.
+//   Differs: with asynchronous scheduling a request that ends at its longest output is in one more batch here, as it is
+//            in vLLM where its end is not known before; decodes take their place in the budget ahead of all prompts under way, also of those admitted earlier (it
 //            matters only with long_prefill_token_threshold), and are not preempted for these; prefix blocks can be
 //            shared from the end of the step on, not within it, and a block that two requests computed at once is kept
 //            once.
@@ -25,6 +27,10 @@ constexpr TransportDefault kTransports[] = {
      "vLLM v0.9 and v0.10 with one DP rank (models/deepseek_v2.py: after attention, and after the experts)", true},
     {false, false, "broadcast_allreduce",
      "vLLM v0.9 and v0.10 (envs.py, VLLM_ALL2ALL_BACKEND: naive); from v0.11 allgather_reducescatter"}};
+constexpr TransportDefault kTransports014[] = {
+    {false, false, "allreduce",
+     "vLLM v0.14 with one DP rank (models/deepseek_v2.py: after attention, and after the experts)", true},
+    {false, false, "allgather_reducescatter", "vLLM v0.14 (config/parallel.py, all2all_backend)"}};
 
 // DeepSeek-V2-Lite, DP8 on 8 H100: a rearrangement takes 420 ms, 80 of them for the plan; of the 13.1 ms for each of
 // the 26 layers, copies of 8 experts take 0.3 at NVLink's rate.
@@ -51,6 +57,16 @@ EngineProfile vllm_v1() {
           .rebalanced_layer = kVllmRebalancedLayer,
           .aligned_prompts = "prefill_schedule_interval=2",  // "interval=2 was optimal": vllm pull request 44558
           .alignment_since = "vLLM has it since June 2026 (pull request 44558), 1 by default"};
+}
+
+EngineProfile vllm_0_14() {
+  EngineProfile out = vllm_v1();
+  out.name = "vllm_0_14";
+  out.summary = "vLLM from v0.14: the same rules, each batch put together while the one before runs";
+  out.keys = vllm_0_14_keys();
+  out.read = read_vllm_0_14;
+  out.transports = kTransports014;
+  return out;
 }
 
 void VllmScheduler::form_batch(Ticks now) {

@@ -15,7 +15,7 @@ constexpr VllmKnobs kVllm{};
 // (aten/src/ATen/native/cuda/SortStable.cu; the 12 are the 1.74 GiB of 1024 rows of 152,064 words in vLLM issue 15105).
 constexpr double kLogitBytes = 2 + 4 + (4 + 8) + 8 + (4 + 8);
 
-constexpr KeyTable kVllmKeys({
+constexpr KeyTable kSharedKeys({
     {"max_num_batched_tokens", key::whole(Bound::kPositive), key::by("the engine's, by GPU"),
      "Tokens of a DP rank in one step."},
     {"max_num_seqs", key::whole(Bound::kPositive), key::by("the engine's, by GPU"), "Requests running on a DP rank."},
@@ -27,8 +27,6 @@ constexpr KeyTable kVllmKeys({
      "step."},
     {"enable_prefix_caching", key::flag(), key::is(true), "Prefix cache."},
     {"enforce_eager", key::flag(), key::by("the engine's, by transport"), "No CUDA graphs."},
-    {"cuda_graph_sizes", key::wholes(Bound::kPositive),
-     key::by("1, 2, 4, 8, 16, 24 and so on to 2 max_num_seqs, at most 512"), "Captured batch sizes."},
     {"gpu_memory_utilization", key::number(kPositiveShare), key::by("memory.static_fraction"),
      "vLLM's name of memory.static_fraction."},
     {"block_size", key::whole(Bound::kPositive), key::by("memory.kv_block_tokens"),
@@ -37,10 +35,22 @@ constexpr KeyTable kVllmKeys({
     {"num_gpu_blocks_override", key::whole(Bound::kPositive), key::by("memory.num_gpu_blocks"),
      "vLLM's name of memory.num_gpu_blocks."},
 });
+constexpr KeyTable kVllmKeys =
+    KeyTable({{"cuda_graph_sizes", key::wholes(Bound::kPositive),
+               key::by("1, 2, 4, 8, 16, 24 and so on to 2 max_num_seqs, at most 512"), "Captured batch sizes."}}) +
+    kSharedKeys;
+constexpr KeyTable kVllm014Keys =
+    KeyTable({{"async_scheduling", key::flag(), key::is(true),
+               "A batch is put together while the step before it runs; false: when the tokens of that step are known."},
+              {"cudagraph_capture_sizes", key::wholes(Bound::kPositive),
+               key::by("1, 2, 4, every 8th to 248, every 16th from 256 to 2 max_num_seqs, at most 512"),
+               "Captured batch sizes."}}) +
+    kSharedKeys;
 
 }  // namespace
 
 std::span<const Key> vllm_keys() { return kVllmKeys; }
+std::span<const Key> vllm_0_14_keys() { return kVllm014Keys; }
 
 EngineDefault<std::int64_t> vllm_batched_tokens(const EngineSite& site) {
   const bool large = to_gib(site.gpu_memory) >= 70 && site.gpu.find("A100") == std::string::npos;
@@ -61,13 +71,23 @@ EngineDefault<std::vector<std::int64_t>> vllm_graph_sizes(std::int64_t sequences
   return {sizes, "vLLM v0.10 (config, SchedulerConfig.cuda_graph_sizes): to twice max_num_seqs, at most 512"};
 }
 
-void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+EngineDefault<std::vector<std::int64_t>> vllm_0_14_graph_sizes(std::int64_t sequences) {
+  std::vector<std::int64_t> sizes = {1, 2, 4};
+  for (std::int64_t n = 8; n <= std::min<std::int64_t>(512, 2 * sequences); n += n < 256 ? 8 : 16) {
+    sizes.push_back(n);
+  }
+  return {sizes, "vLLM v0.14 (config/vllm.py, _set_cudagraph_sizes): to twice max_num_seqs, at most 512"};
+}
+
+namespace {
+
+void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
   VllmKnobs knobs;
   s.token_budget = budgets.per_rank(in, "max_num_batched_tokens",
-                                    or_engine(in, kVllmKeys["max_num_batched_tokens"], vllm_batched_tokens(site)));
+                                    or_engine(in, kSharedKeys["max_num_batched_tokens"], vllm_batched_tokens(site)));
   s.max_running_requests = static_cast<int>(
-      budgets.per_rank(in, "max_num_seqs", or_engine(in, kVllmKeys["max_num_seqs"], vllm_sequences(site))));
+      budgets.per_rank(in, "max_num_seqs", or_engine(in, kSharedKeys["max_num_seqs"], vllm_sequences(site))));
   in.check(s.max_running_requests <= s.token_budget, "max_num_seqs",
            fmt::format("{} sequences do not fit a step of {} tokens (max_num_batched_tokens).", s.max_running_requests,
                        s.token_budget));
@@ -79,28 +99,43 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
                          s.max_running_requests, s.token_budget));
   // v1/spec_decode/eagle.py: propose() runs over all requests of the batch.
   s.speculative.proposes_beside_prompts = true;
-  knobs.chunked_prefill = in.read<bool>(kVllmKeys["enable_chunked_prefill"]);
+  knobs.chunked_prefill = in.read<bool>(kSharedKeys["enable_chunked_prefill"]);
   s.longest_prompt = knobs.chunked_prefill ? 0 : s.token_budget;
-  knobs.long_prefill_token_threshold = in.read<std::int64_t>(kVllmKeys["long_prefill_token_threshold"]);
+  knobs.long_prefill_token_threshold = in.read<std::int64_t>(kSharedKeys["long_prefill_token_threshold"]);
   // config/scheduler.py of June 2026; v0.9 and v0.10 have none.
-  s.prefill_alignment.schedule_interval = in.read<int>(kVllmKeys["prefill_schedule_interval"]);
-  s.prefix_caching = in.read<bool>(kVllmKeys["enable_prefix_caching"]);
-  read_graph_use(in, kVllmKeys["enforce_eager"], false, site, s.graphs);
-  s.graphs.sizes = captured_sizes(in, kVllmKeys["cuda_graph_sizes"], vllm_graph_sizes(s.max_running_requests));
-  s.graphs.prompt_sizes = s.graphs.sizes;
+  s.prefill_alignment.schedule_interval = in.read<int>(kSharedKeys["prefill_schedule_interval"]);
+  s.prefix_caching = in.read<bool>(kSharedKeys["enable_prefix_caching"]);
+  read_graph_use(in, kSharedKeys["enforce_eager"], false, site, s.graphs);
   const EngineDefault<double> fraction{0.9, "vLLM (config.py, CacheConfig)"};
-  out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kVllmKeys["gpu_memory_utilization"])
-                                                    : or_engine(in, kVllmKeys["gpu_memory_utilization"], fraction);
+  out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSharedKeys["gpu_memory_utilization"])
+                                                    : or_engine(in, kSharedKeys["gpu_memory_utilization"], fraction);
   out.memory.account = MemoryAccount::kVllm;
   out.memory.static_fraction_key = "gpu_memory_utilization";
-  out.memory.kv_block_tokens = in.maybe<int>(kVllmKeys["block_size"]);
+  out.memory.kv_block_tokens = in.maybe<int>(kSharedKeys["block_size"]);
   out.memory.default_block_tokens = 16;
   out.memory.peak_per_word = kLogitBytes * s.max_running_requests;
   in.check(!in.has("num_gpu_blocks") || !in.has("num_gpu_blocks_override"), "num_gpu_blocks",
            "this is num_gpu_blocks_override; give one of them.");
-  out.memory.num_gpu_blocks = in.maybe<std::int64_t>(in.has("num_gpu_blocks") ? kVllmKeys["num_gpu_blocks"]
-                                                                              : kVllmKeys["num_gpu_blocks_override"]);
+  out.memory.num_gpu_blocks = in.maybe<std::int64_t>(in.has("num_gpu_blocks") ? kSharedKeys["num_gpu_blocks"]
+                                                                              : kSharedKeys["num_gpu_blocks_override"]);
   s.knobs = knobs;
+}
+
+}  // namespace
+
+void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+  read_shared(in, budgets, site, out);
+  GraphOptions& graphs = out.serving.graphs;
+  graphs.sizes = graphs.prompt_sizes =
+      captured_sizes(in, kVllmKeys["cuda_graph_sizes"], vllm_graph_sizes(out.serving.max_running_requests));
+}
+
+void read_vllm_0_14(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
+  read_shared(in, budgets, site, out);
+  out.serving.overlap_schedule = in.read<bool>(kVllm014Keys["async_scheduling"]);
+  GraphOptions& graphs = out.serving.graphs;
+  graphs.sizes = graphs.prompt_sizes = captured_sizes(in, kVllm014Keys["cudagraph_capture_sizes"],
+                                                      vllm_0_14_graph_sizes(out.serving.max_running_requests));
 }
 
 }  // namespace epsim

@@ -15,12 +15,15 @@ struct VllmKnobs {
   std::int64_t long_prefill_token_threshold = 0;  // longest chunk; 0 = none
 };
 
-std::span<const Key> vllm_keys();
+std::span<const Key> vllm_keys();  // v0.9, v0.10
+std::span<const Key> vllm_0_14_keys();
 void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
+void read_vllm_0_14(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out);
 
 // Tokens and sequences of a step, and the captured sizes in tokens.
 EngineDefault<std::int64_t> vllm_batched_tokens(const EngineSite& site);
 EngineDefault<std::int64_t> vllm_sequences(const EngineSite& site);
 EngineDefault<std::vector<std::int64_t>> vllm_graph_sizes(std::int64_t sequences);
+EngineDefault<std::vector<std::int64_t>> vllm_0_14_graph_sizes(std::int64_t sequences);
 
 }  // namespace epsim

@@ -102,6 +102,23 @@ TEST_CASE("vLLM's defaults and knobs") {
   CHECK(settings.memory.kv_block_tokens == 32);
 }
 
+// vLLM v0.14's release notes: asynchronous scheduling by default, --no-async-scheduling. config/vllm.py: [1, 2, 4], every 8th
+// below 256, every 16th from there to min(2 max_num_seqs, 512).
+TEST_CASE("vLLM from v0.14 puts a batch together while the one before runs") {
+  const EngineSettings defaults = read_all("serving: {engine: vllm_0_14}");
+  CHECK(defaults.serving.overlap_schedule);
+  CHECK_FALSE(read_all("serving: {engine: vllm_v1}").serving.overlap_schedule);
+  CHECK_FALSE(read_all("serving: {engine: vllm_0_14, async_scheduling: false}").serving.overlap_schedule);
+  const std::vector<std::int64_t>& sizes = defaults.serving.graphs.sizes;
+  CHECK(sizes.size() == 3 + 31 + 17);  // 8 to 248 by 8; 256 to 512 by 16
+  CHECK(sizes[33] == 248);
+  CHECK(sizes[34] == 256);
+  CHECK(sizes[35] == 272);
+  CHECK(sizes.back() == 512);
+  CHECK(read_all("serving: {engine: vllm_0_14, max_num_seqs: 128}").serving.graphs.sizes.back() == 256);
+  CHECK(read_all("serving: {engine: vllm}").serving.engine == "vllm_0_14");
+}
+
 // tensorrt_llm/llmapi/llm_args.py of v1.1 and v1.2: TorchLlmArgs, KvCacheConfig, CudaGraphConfig, AttentionDpConfig.
 TEST_CASE("TensorRT-LLM's defaults and knobs") {
   const EngineSettings defaults = read_all("serving: {engine: trtllm}");
@@ -177,6 +194,7 @@ TEST_CASE("a knob of another engine is refused by name, with the knobs that ther
   CHECK(problem.find("knob of sglang_0_4_8") != std::string::npos);
   CHECK(problem.find("max_num_batched_tokens") != std::string::npos);
   CHECK(problem_of("serving: {max_num_seqs: 4}").find("knob of vllm_v1") != std::string::npos);
+  CHECK(problem_of("serving: {engine: vllm_0_14, cuda_graph_sizes: [1]}").find("knob of vllm_v1") != std::string::npos);
   const std::string unknown = problem_of("serving: {engine: vllm_v1, max_num_seq: 4}");
   CHECK(unknown.find("max_num_seqs") != std::string::npos);
 }
