@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string>
 
 #include "sim/core/statistics.h"
 #include "tests/support/paths.h"
@@ -13,6 +14,7 @@
 #include "tests/traces/support.h"
 #include "traces/requests/arrivals.h"
 #include "traces/requests/lengths.h"
+#include "traces/requests/prefix_blocks.h"
 
 namespace epsim {
 namespace {
@@ -383,6 +385,35 @@ TEST_CASE("random lengths are whole numbers from the ratio's share, rounded down
   CHECK(lengths("{kind: random, tokens: 4}") == std::set<std::int32_t>{1, 2, 3, 4});  // at least 1
   CHECK(lengths("{kind: random, tokens: 9, range_ratio: 1}") == std::set<std::int32_t>{9});
   CHECK(contains(message([&] { lengths("{kind: random, tokens: 9, range_ratio: 1.5}"); }), "range_ratio"));
+}
+
+// Three prompts of 64-token blocks: request i has prompt i mod 3, as long as when it was first sent.
+TEST_CASE("distinct_prompts: prompts are sent in turn, and a cache finds them") {
+  const std::string three =
+      ", count: 8, distinct_prompts: 3, lengths: {input: {kind: uniform, min: 100, max: 400}, "
+      "output: {kind: fixed, tokens: 5}}}";
+  for (const std::string kind : {"{kind: constant, rate: 4/s", "{kind: poisson, rate: 4/s"}) {
+    const RequestTable table = table_of(kind + three);
+    const PrefixBlocks blocks = chain_prefix_blocks(table);
+    CHECK(table.block_tokens == 64);
+    std::int32_t distinct = 0;
+    for (std::size_t i = 0; i < 8; ++i) {
+      CHECK(table.trace.requests[i].input_tokens == table.trace.requests[i % 3].input_tokens);
+      CHECK(std::ranges::equal(blocks.of(i), blocks.of(i % 3)));
+      CHECK(std::ssize(blocks.of(i)) == table.trace.requests[i].input_tokens / 64);
+      distinct += i < 3 ? table.trace.requests[i].input_tokens / 64 : 0;
+    }
+    CHECK(blocks.distinct == distinct);
+  }
+  // Warm-up sends the first prompt; then the turn begins.
+  const RequestTable loop = table_of("{kind: closed_loop, concurrency: 2, warmup: 2" + three);
+  REQUIRE(loop.trace.requests.size() == 10);
+  const PrefixBlocks blocks = chain_prefix_blocks(loop);
+  for (const std::size_t same : {1, 2, 5, 8}) {
+    CHECK(std::ranges::equal(blocks.of(0), blocks.of(same)));
+  }
+  CHECK_FALSE(std::ranges::equal(blocks.of(2), blocks.of(3)));
+  CHECK(table_of("{kind: constant, rate: 4/s, count: 8, input_tokens: 100, output_tokens: 1}").block_tokens == 0);
 }
 
 }  // namespace epsim

@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "traces/requests/lengths.h"
 #include "traces/requests/request_collector.h"
 
 namespace epsim {
+namespace {
+
+constexpr std::int64_t kRepeatedBlock = 64;  // tokens: whole pages of every engine, whose pages have 1 to 64
+
+}  // namespace
 
 Extent read_extent(ConfigReader& in, double rate, const std::string& rate_key) {
   Extent e;
@@ -53,6 +59,32 @@ double GapRule::first(RandomStream& random) const {
   }
 }
 
+void repeat_prompts(ConfigReader& in, std::size_t first, RequestTable& table) {
+  const auto distinct = in.maybe<std::int64_t>(kPromptKeys["distinct_prompts"]);
+  if (!distinct) {
+    return;
+  }
+  std::vector<Request>& requests = table.trace.requests;
+  const auto period = static_cast<std::size_t>(*distinct);
+  std::vector<std::int64_t> first_block{0};  // of each prompt
+  table.block_tokens = kRepeatedBlock;
+  table.prefix_start.push_back(0);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::size_t prompt = i < first ? 0 : (i - first) % period;
+    requests[i].input_tokens = requests[std::min(i, first + prompt)].input_tokens;
+    const std::int64_t blocks = requests[i].input_tokens / kRepeatedBlock;
+    if (prompt + 1 == first_block.size()) {
+      first_block.push_back(first_block.back() + blocks);
+    }
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      table.prefix_blocks.push_back(first_block[prompt] + b);
+    }
+    table.prefix_start.push_back(std::ssize(table.prefix_blocks));
+    in.check(table.prefix_blocks.size() < kMaxPrefixBlocks, "distinct_prompts",
+             "the trace gets too many prefix blocks; ask for fewer or shorter requests.");
+  }
+}
+
 RequestTable generate(ConfigReader& in, Seed seed, const Extent& extent, const std::string& kind,
                       const std::function<double()>& next_s) {
   const LengthSampler lengths = read_lengths(in, seed);
@@ -75,6 +107,7 @@ RequestTable generate(ConfigReader& in, Seed seed, const Extent& extent, const s
     requests.push_back({at, n.input_tokens, n.output_tokens});
   }
   in.check(!requests.empty(), "duration", "no request arrives within this time at this rate; make it longer.");
+  repeat_prompts(in, 0, table);
   return table;
 }
 

@@ -29,6 +29,11 @@ inline constexpr KeyTable kExtentKeys({
     {"duration", key::time(Bound::kPositive), key::kNone, "Time during which requests arrive; give this or count."},
 });
 
+inline constexpr KeyTable kPromptKeys({
+    {"distinct_prompts", key::whole(Bound::kPositive), key::by("as many as requests"),
+     "Prompts that differ; they are sent in turn, so that a prefix cache finds those that it has seen."},
+});
+
 // Exactly one of count and duration. `rate` is the mean rate and `rate_key` its key in messages: more than 1e8
 // requests or more than 9e6 s are refused.
 Extent read_extent(ConfigReader& in, double rate, const std::string& rate_key);
@@ -43,8 +48,12 @@ struct GapRule {
   double first(RandomStream& random) const;
 };
 
+// Reads kPromptKeys: from the request numbered `first` on, one of so many prompts in turn, each as long as when it is sent
+// first; those before are all of the first prompt.
+void repeat_prompts(ConfigReader& in, std::size_t first, RequestTable& table);
+
 // Requests at the instants (s, ascending) that `next_s` gives out, until the extent ends; lengths by the keys of
-// read_lengths(). `kind` begins the trace's source. Throws InputError when no request arrives.
+// read_lengths() and kPromptKeys. `kind` begins the trace's source. Throws InputError when no request arrives.
 RequestTable generate(ConfigReader& in, Seed seed, const Extent& extent, const std::string& kind,
                       const std::function<double()>& next_s);
 

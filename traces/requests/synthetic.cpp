@@ -17,7 +17,7 @@ constexpr double kTwoPi = 6.283185307179586476925;
 
 constexpr KeyTable kRateKeys =
     KeyTable({{"rate", key::request_rate(Bound::kPositive), key::kRequired, "Mean arrival rate."}}) + kExtentKeys +
-    kLengthKeys;
+    kPromptKeys + kLengthKeys;
 // Below 0.001 (a coefficient of variation above 30) double precision runs out of small gaps.
 constexpr KeyTable kGammaKeys = KeyTable({{"burstiness", key::number(Range::between(1e-3, 1e6)), key::kRequired,
                                            "Shape of the gamma distribution: 1 is Poisson, lower is burstier."}}) +
@@ -39,7 +39,7 @@ constexpr KeyTable kOnOffKeys =
         {"off_time", key::time(Bound::kPositive), key::kRequired, "Time between bursts."},
         {"turns", key::one_of<Turns>(), key::is(Turns::kExponential), "Whether those lengths are means or exact."},
     }) +
-    kExtentKeys + kLengthKeys;
+    kExtentKeys + kPromptKeys + kLengthKeys;
 constexpr KeyTable kDiurnalKeys =
     KeyTable({
         {"rate", key::request_rate(Bound::kPositive), key::by("required without hourly_rates"), "Mean arrival rate."},
@@ -51,7 +51,7 @@ constexpr KeyTable kDiurnalKeys =
         {"peak_at", key::time(), key::is(Seconds(14 * 3600)), "Time of day of the highest rate."},
         {"start_at", key::time(), key::is(Seconds(0)), "Time of day at which the run starts."},
     }) +
-    kExtentKeys + kLengthKeys;
+    kExtentKeys + kPromptKeys + kLengthKeys;
 constexpr KeyTable kClosedLoopKeys =
     KeyTable({
         {"concurrency", key::whole(Bound::kPositive), key::kRequired, "Requests in flight."},
@@ -59,7 +59,7 @@ constexpr KeyTable kClosedLoopKeys =
         {"warmup", key::whole(), key::is(0), "First requests that are left out of the figures."},
         {"ramp", key::time(), key::is(Seconds(0)), "Time over which clients start."},
     }) +
-    kLengthKeys;
+    kPromptKeys + kLengthKeys;
 
 double read_rate(ConfigReader& in) { return in.read<RequestsPerSecond>(kRateKeys["rate"]).count(); }
 
@@ -242,6 +242,7 @@ RequestTable make_closed_loop(ConfigReader& in, Seed seed) {
   }
   const Request first = requests.front();
   requests.insert(requests.begin(), static_cast<std::size_t>(loop.warmup), first);
+  repeat_prompts(in, static_cast<std::size_t>(loop.warmup), table);
   table.trace.source = fmt::format("closed loop: {} clients, {} requests after {} of warm-up, {}", loop.concurrency,
                                    count, loop.warmup, lengths.description());
   return table;
