@@ -27,7 +27,8 @@ enum class MoeLayers {
   kAll,
   kFirstDense,  // first_k_dense_replace; of the rest, numbers divisible by moe_layer_freq (absent: all)
   kSparseStep,  // every decoder_sparse_step-th, without mlp_only_layers
-  kInterleave   // moe_layers, or every interleave_moe_layer_step-th
+  kInterleave,  // moe_layers, or every interleave_moe_layer_step-th
+  kNone         // dense models
 };
 // Which layers do not attend to all tokens, where layer_types does not say it.
 enum class Limits {
@@ -93,6 +94,13 @@ constexpr Dialect kDialects[] = {
      Limits::kWindows, false, 0},
     {"gpt_oss", "GptOss", "num_local_experts", "intermediate_size", "", SharedExperts::kNone, MoeLayers::kAll,
      Limits::kAlternating, false, 0},
+    {"llama", "Llama", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kNone, false, 0},
+    {"mistral", "Mistral", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kWindows, false,
+     0},
+    {"qwen2", "Qwen2", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kOptionalWindows,
+     false, 0},
+    {"qwen3", "Qwen3", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kOptionalWindows,
+     false, 0},
     {"llama4", "Llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
      MoeLayers::kInterleave, Limits::kChunks, false, 0},
     {"llama4_text", "Llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
@@ -171,6 +179,10 @@ std::vector<int> moe_layers_of(const HfObject& in, const Dialect& dialect, int l
 // MoeSpec knows leading dense layers and a regular stride after them.
 void set_layers(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
   out.layers = in.integer("num_hidden_layers", 1, 10'000);
+  if (dialect.layers == MoeLayers::kNone) {
+    out.first_dense_layers = out.layers;
+    return;
+  }
   const std::vector<int> moe = moe_layers_of(in, dialect, out.layers);
   if (moe.empty()) {
     in.fail("num_hidden_layers", "none of the layers has experts, by the keys that say which have.");
@@ -325,6 +337,10 @@ AttentionSpec read_attention(const HfObject& in, const Dialect& dialect, const M
 }
 
 void read_experts(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
+  if (dialect.layers == MoeLayers::kNone) {
+    out.dense_intermediate = in.integer(std::string(dialect.dense_width), 1);
+    return;
+  }
   out.experts = in.integer(std::string(dialect.experts), 1);
   out.top_k = in.integer("num_experts_per_tok", 1);
   out.moe_intermediate = in.integer(std::string(dialect.expert_width), 1);

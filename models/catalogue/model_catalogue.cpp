@@ -75,13 +75,15 @@ MoeSpec read_model(const Config& document) {
   out.source = in.required<std::string>("source");
   out.layers = in.required<int>("layers", Bound::kPositive);
   in.check(out.layers <= 10'000, "layers", "must be at most 10000.");
-  out.first_dense_layers = in.optional("first_dense_layers", 0);
+  out.experts = in.optional("experts", 0);
+  out.first_dense_layers = in.optional("first_dense_layers", out.dense() ? out.layers : 0);
   out.moe_every = in.optional("moe_every", 1, Bound::kPositive);
   out.hidden = in.required<int>("hidden", Bound::kPositive);
   out.dense_intermediate = in.optional("dense_intermediate", 0);
-  out.experts = in.required<int>("experts", Bound::kPositive);
-  out.top_k = in.required<int>("top_k", Bound::kPositive);
-  out.moe_intermediate = in.required<int>("moe_intermediate", Bound::kPositive);
+  if (!out.dense()) {
+    out.top_k = in.required<int>("top_k", Bound::kPositive);
+    out.moe_intermediate = in.required<int>("moe_intermediate", Bound::kPositive);
+  }
   out.shared_intermediate = in.optional("shared_intermediate", 0);
   out.expert_groups = in.optional("expert_groups", 1, Bound::kPositive);
   out.top_groups = in.optional("top_groups", 1, Bound::kPositive);

@@ -46,7 +46,7 @@ FittedCompute::FittedCompute(const FittedProfile& profile, const std::string& ca
   permute_ = take(profile, "permute", gpu);
   unpermute_ = take(profile, "unpermute", gpu);
   copy_ = take(profile, "device_copy", gpu);
-  if (const std::optional<FittedOp> experts = take(profile, experts_op(model), gpu)) {
+  if (const auto experts = model.dense() ? std::nullopt : take(profile, experts_op(model), gpu)) {
     tabulate_experts(*experts, model);
   }
   prefill_ = take(profile, prefill_op(model), gpu);

@@ -299,7 +299,7 @@ Price ComputeModel::before_scores(const RankBatch& batch) const {
 }
 
 Price ComputeModel::gate(std::int64_t tokens) const {
-  if (tokens <= 0) {
+  if (tokens <= 0 || model_.dense()) {
     return {};
   }
   const double here = static_cast<double>(tokens) / parallelism_.attention_tp;

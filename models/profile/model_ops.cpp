@@ -40,7 +40,7 @@ std::string decode_op(const MoeSpec& model) {
 bool has_kernels(const FittedProfile* fits, const GpuSpec& gpu, const MoeSpec& model) {
   return model.dtype == WeightType::kBf16 ||
          (fits != nullptr && fits->find(dense_op(model, WeightsOf::kFfn)) != nullptr &&
-          fits->find(experts_op(model)) != nullptr && gpu.product_rate(model.dtype).count() > 0);
+          (model.dense() || fits->find(experts_op(model)) != nullptr) && gpu.product_rate(model.dtype).count() > 0);
 }
 
 bool asks_for(const MoeSpec& model, std::string_view op) {
@@ -48,7 +48,7 @@ bool asks_for(const MoeSpec& model, std::string_view op) {
   if (info == nullptr || info->kind >= OpKind::kGate) {
     return info != nullptr;
   }
-  return op == experts_op(model) || op == prefill_op(model) || op == decode_op(model) ||
+  return (op == experts_op(model) && !model.dense()) || op == prefill_op(model) || op == decode_op(model) ||
          std::any_of(kDenseParts.begin(), kDenseParts.end(), [&](WeightsOf p) { return op == dense_op(model, p); });
 }
 

@@ -54,6 +54,26 @@ void validate_attention(const AttentionSpec& a, int layers, const Need& need) {
        fmt::format("sliding, chunked, sparse and linear attention take {} layers; the model has {}.", limited, layers));
 }
 
+template <class Need>
+void validate_experts(const MoeSpec& m, const Need& need) {
+  need(m.first_dense_layers >= 0 && m.first_dense_layers < m.layers,
+       fmt::format("first_dense_layers is {}, which must be in 0..{}.", m.first_dense_layers, m.layers - 1));
+  need(m.moe_every >= 1 && m.moe_layers() >= 1, "the model has no MoE layer.");
+  need(m.experts >= 1 && m.moe_intermediate > 0, "experts and moe_intermediate must be positive.");
+  need(m.top_k >= 1 && m.top_k <= m.experts, fmt::format("top_k is {}, which must be in 1..{}.", m.top_k, m.experts));
+  need(m.expert_groups >= 1 && m.experts % m.expert_groups == 0,
+       fmt::format("{} experts do not divide into {} groups.", m.experts, m.expert_groups));
+  need(m.top_groups >= 1 && m.top_groups <= m.expert_groups, "top_groups must be in 1..expert_groups.");
+  need(m.top_k <= m.top_groups * (m.experts / m.expert_groups), "top_k experts do not fit into top_groups groups.");
+}
+
+template <class Need>
+void validate_without_experts(const MoeSpec& m, const Need& need) {
+  need(m.first_dense_layers == m.layers, "a model without experts has a dense FFN in every layer.");
+  need(m.top_k == 0 && m.moe_intermediate == 0 && m.shared_intermediate == 0,
+       "a model without experts has no top_k, moe_intermediate and shared_intermediate.");
+}
+
 }  // namespace
 
 void MoeSpec::validate() const {
@@ -63,15 +83,7 @@ void MoeSpec::validate() const {
     }
   };
   need(layers > 0 && hidden > 0 && vocab > 0, "layers, hidden and vocab must be positive.");
-  need(first_dense_layers >= 0 && first_dense_layers < layers,
-       fmt::format("first_dense_layers is {}, which must be in 0..{}.", first_dense_layers, layers - 1));
-  need(moe_every >= 1 && moe_layers() >= 1, "the model has no MoE layer.");
-  need(experts >= 1 && moe_intermediate > 0, "experts and moe_intermediate must be positive.");
-  need(top_k >= 1 && top_k <= experts, fmt::format("top_k is {}, which must be in 1..{}.", top_k, experts));
-  need(expert_groups >= 1 && experts % expert_groups == 0,
-       fmt::format("{} experts do not divide into {} groups.", experts, expert_groups));
-  need(top_groups >= 1 && top_groups <= expert_groups, "top_groups must be in 1..expert_groups.");
-  need(top_k <= top_groups * (experts / expert_groups), "top_k experts do not fit into top_groups groups.");
+  dense() ? validate_without_experts(*this, need) : validate_experts(*this, need);
   need(dense_layers() == 0 || dense_intermediate > 0, "the model has dense layers but no dense_intermediate.");
   need(shared_intermediate >= 0 && dense_intermediate >= 0 && attention.q_lora_rank >= 0,
        "shared_intermediate, dense_intermediate and q_lora_rank must not be negative.");

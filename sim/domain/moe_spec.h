@@ -67,7 +67,7 @@ struct MoeSpec {
   int moe_every = 1;           // of the layers after those, every n-th is MoE (Llama 4: 2)
   int hidden = 0;
   int dense_intermediate = 0;  // 0 when the model has no dense FFN
-  int experts = 0;             // routed experts per MoE layer
+  int experts = 0;             // routed experts per MoE layer; 0 = a dense model
   int top_k = 0;
   int moe_intermediate = 0;     // FFN width of one routed expert
   int shared_intermediate = 0;  // total FFN width of the shared experts, 0 = none
@@ -84,6 +84,8 @@ struct MoeSpec {
 
   // Throws InputError naming the figure that is missing or impossible.
   void validate() const;
+
+  bool dense() const { return experts == 0; }  // no layer has experts: all are of first_dense_layers
 
   int moe_layers() const;
   int dense_layers() const { return layers - moe_layers(); }

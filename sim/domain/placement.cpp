@@ -141,7 +141,7 @@ Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape,
     throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' is for {} GPUs, the cluster has {}.", plan.policy,
                                                     plan.gpus * moe_tp, shape.gpus));
   }
-  if (plan.layers.empty()) {
+  if (plan.layers.empty() && plan.experts > 0) {
     throw InputError({"", 0, "policy"}, fmt::format("the plan of '{}' has no layer.", plan.policy));
   }
   Placement out;

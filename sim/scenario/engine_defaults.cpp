@@ -99,8 +99,12 @@ EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptio
   return {dp_ranks, cluster.gpus(), gpu.name, gpu.memory, is_deep_ep(dispatch), can_capture(dispatch), fraction_stated};
 }
 
-EngineDefault<std::string> default_transport(std::string_view engine, const ClusterSpec& cluster,
+EngineDefault<std::string> default_transport(std::string_view engine, const MoeSpec& model, const ClusterSpec& cluster,
                                              const NetworkProfile& links, int dp_ranks, InstanceRole role) {
+  if (model.dense()) {
+    return {"allreduce",
+            "vLLM and SGLang (RowParallelLinear), TensorRT-LLM (modules/linear.py): after attention and FFN"};
+  }
   const bool deep_ep = dp_ranks > 1 && has_deep_ep(cluster, links);
   const auto rows = find_engine(engine).transports;
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const TransportDefault& r) {

@@ -21,8 +21,8 @@ struct Scenario;
 EngineSite site_of(const ClusterSpec& cluster, int dp_ranks, const DispatchOptions& dispatch, bool fraction_stated);
 
 // dispatch.transport of an instance with this role. DeepEP wherever its kernels were measured on the cluster's links,
-// as those are the links that it runs on.
-EngineDefault<std::string> default_transport(std::string_view engine, const ClusterSpec& cluster,
+// as those are the links that it runs on. A dense model's GPUs add attention's and the FFN's parts up.
+EngineDefault<std::string> default_transport(std::string_view engine, const MoeSpec& model, const ClusterSpec& cluster,
                                              const NetworkProfile& links, int dp_ranks, InstanceRole role);
 
 // CUDA graphs need messages of a fixed size.

@@ -27,17 +27,45 @@ std::string plain_name(const std::string& named) {
   return (file ? path.stem() : path.filename()).string();
 }
 
+// What an instance is: all nodes, with DP attention; of a dense model one node.
+std::string parallelism_text(bool dense) {
+  return dense ? "# Tensor parallelism over the GPUs of a node; fewer of them, for a smaller instance: "
+                 "cluster.gpus_per_node.\n\n"
+               : "parallelism:\n"
+                 "  attention_tp: 1  # GPUs of an attention DP rank: 1 = DP attention, as large deployments run\n"
+                 "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";
+}
+
+std::string deployment_text(const NewScenario& r, bool dense) {
+  const auto pool = [&](int nodes) {
+    return dense ? fmt::format("instances: {}", nodes) : fmt::format("instances: 1, nodes: {}", nodes);
+  };
+  if (r.prefill > 0) {
+    return fmt::format("deployment:\n  prefill: {{{}, serving: {{}}}}\n  decode: {{{}, serving: {{}}}}\n\n",
+                       pool(r.prefill), pool(r.decode));
+  }
+  return dense && r.nodes > 1 ? fmt::format("deployment:\n  {}\n\n", pool(r.nodes)) : "";
+}
+
+constexpr std::string_view kLoadsText =
+    "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
+    "import\n"
+    "  kind: skew  # synthetic: the hottest expert of a layer has low to high times the mean\n"
+    "  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
+    "plan_loads:  # what policies plan from\n  kind: skew\n  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
+    "policy: base  # of epsim run; epsim list policies\n";
+
 }  // namespace
 
 std::string scenario_document(const NewScenario& r, const std::string& serving, const std::string& dispatch) {
-  const bool apart = r.prefill > 0;
+  const bool apart = r.prefill > 0, dense = find_model(r.model).dense();
   const int nodes = apart ? r.prefill + r.decode : r.nodes;
   std::string out = fmt::format(
       "# {0} on {1} x {2}, served by {3}. Written by epsim init; nothing in it is measured on your cluster.\n"
       "#   epsim validate FILE\n"
-      "#   epsim compare FILE --policies contiguous,base,eplb\n"
-      "#   epsim goodput FILE --policies base,eplb --slo 'ttft.p99<2s,tpot.p99<50ms'\n"
-      "# What to change first: requests (your rate and lengths), then loads (a recording of your experts).\n"
+      "{9}"
+      "#   epsim goodput FILE --policies {10} --slo 'ttft.p99<2s,tpot.p99<50ms'\n"
+      "# What to change first: requests (your rate and lengths){11}.\n"
       "name: {0}-{8}\nseed: 1\n\n"
       "cluster:\n"
       "  node: {2}  # epsim list hardware; or the path of a file of your own\n"
@@ -45,34 +73,24 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       "model:\n"
       "  architecture: {7}  # epsim list models; or the path of a Hugging Face config.json\n"
       "{6}\n",
-      plain_name(r.model), nodes, r.node, r.engine, apart ? r.prefill : nodes, apart ? "  # of a prefill instance" : "",
+      plain_name(r.model), nodes, r.node, r.engine,
+      dense   ? 1
+      : apart ? r.prefill
+              : nodes,
+      apart && !dense ? "  # of a prefill instance" : "",
       r.dtype.empty() ? "" : fmt::format("  dtype: {}  # of the weights: bf16, fp8, fp4, mxfp4, int4\n", r.dtype),
-      r.model, plain_name(r.node));
-  out +=
-      "parallelism:\n"
-      "  attention_tp: 1  # GPUs of an attention DP rank: 1 = DP attention, as large deployments run\n"
-      "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";
+      r.model, plain_name(r.node), dense ? "" : "#   epsim compare FILE --policies contiguous,base,eplb\n",
+      dense ? "base" : "base,eplb", dense ? "" : ", then loads (a recording of your experts)");
+  out += parallelism_text(dense);
   out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}\n", r.engine, serving);
   out += "dispatch:  # epsim list transports\n" + (dispatch.empty() ? "  {}\n" : dispatch) + "\n";
-  if (apart) {
-    out += fmt::format(
-        "deployment:\n  prefill: {{instances: 1, nodes: {}, serving: {{}}}}\n"
-        "  decode: {{instances: 1, nodes: {}, serving: {{}}}}\n\n",
-        r.prefill, r.decode);
-  }
+  out += deployment_text(r, dense);
   out += fmt::format(
       "requests:  # epsim list readers; or a recorded trace: {{kind: azure_csv, path: ...}}\n"
       "  kind: poisson\n  rate: {}/s  # epsim goodput finds the highest that is served\n  count: 500\n"
       "  input_tokens: 2000\n  output_tokens: 500\n\n",
       nodes);
-  out +=
-      "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
-      "import\n"
-      "  kind: skew  # synthetic: the hottest expert of a layer has low to high times the mean\n"
-      "  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
-      "plan_loads:  # what policies plan from\n  kind: skew\n  low: 1.5\n  high: 4.0\n  high_share: 0.3\n\n"
-      "policy: base  # of epsim run; epsim list policies\n";
-  return out;
+  return out + (dense ? "" : std::string(kLoadsText));
 }
 
 Scenario read_document(const std::string& text) {

@@ -110,7 +110,7 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
   read_sharding(root, in, find_engine(named), pool.parallelism);
   pool.dispatch =
       read_pool_dispatch(root, in.section(kPoolKeys["dispatch"]), {pool.cluster, s.network, s.compute, s.model},
-                         s.dispatch, default_transport(named, pool.cluster, s.network, dp_ranks, role));
+                         s.dispatch, default_transport(named, s.model, pool.cluster, s.network, dp_ranks, role));
   EngineMemory engine;
   if (has_serving) {
     const bool stated = in.has("static_fraction") || s.memory.account == MemoryAccount::kPlain;

@@ -149,6 +149,10 @@ PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, cons
   const auto kind = in.read<std::string>(kEntryKeys["kind"], own);
   check_known(policy_kinds(), kind, in.place(in.has("kind") ? "kind" : ""));
   const auto& [entry, per_step] = find_kind(kind, in);
+  const std::string only = default_text(kRootKeys["policy"]);
+  in.check(!s.model.dense() || (per_step == nullptr && entry.name == only && !in.has("rebalance")),
+           in.has("kind") ? "kind" : "",
+           fmt::format("{} has no experts to place, copy or move; its one policy is '{}'.", s.model.name, only));
   PolicyChoice out;
   out.label = out.planned_by = label;
   if (per_step != nullptr) {

@@ -54,7 +54,11 @@ std::string_view nodes_with(WeightType type) {
 void check_weight_type(ConfigReader root, const Scenario& s) {
   const WeightType type = s.model.dtype;
   const GpuSpec& gpu = s.cluster.node.gpu;
-  const bool stated = root.section(kRootKeys["model"]).has("dtype");
+  ConfigReader model = root.section(kRootKeys["model"]);
+  const bool stated = model.has("dtype"), of_experts = type == WeightType::kInt4 || type == WeightType::kMxfp4;
+  model.check(
+      !s.model.dense() || !of_experts, "dtype",
+      fmt::format("{} is of routed experts, and {} has none; use bf16, fp8 or fp4.", name_of(type), s.model.name));
   root.section(kRootKeys["cluster"])
       .check(
           has_kernels(s.compute.fitted.get(), gpu, s.model), "node",
@@ -63,13 +67,35 @@ void check_weight_type(ConfigReader root, const Scenario& s) {
                       type != WeightType::kFp8 && gpu.fp8_peak.count() > 0 ? "fp8 or bf16" : "bf16", nodes_with(type)));
 }
 
+// What only layers with experts have.
+void check_dense(ConfigReader root, const Scenario& s) {
+  if (!s.model.dense()) {
+    return;
+  }
+  root.section(kRootKeys["execution"])
+      .check(s.execution.overlap == StepOverlap::kNone, "overlap",
+             fmt::format("{} has no experts and no exchange of tokens that anything overlaps.", s.model.name));
+  root.section(kRootKeys["dispatch"])
+      .check(s.dispatch.network.transport == Transport::kAllReduce, "transport",
+             fmt::format("{} has no experts to send tokens to; its GPUs add up by allreduce.", s.model.name));
+}
+
 void read_loads(ConfigReader root, Scenario& s) {
-  ConfigReader run = root.section(kRootKeys["loads"]);
+  LoadWindow even(s.model.moe_layers(), s.model.experts);
+  if (s.model.dense()) {
+    for (const char* section : {"loads", "plan_loads"}) {
+      root.check(!root.has(section), section, fmt::format("{} has no experts; leave this out.", s.model.name));
+      root.maybe<std::string>(section);  // an override may have taken it away with null
+    }
+    s.plan_window = s.run_window = even;
+    s.loads = s.balanced_loads = std::make_shared<WindowLoadSource>(even, 0, 0.0, s.seed);
+    return;
+  }
+  ConfigReader run = root.required_section("loads");
   s.loads = make_load_source(run, s.model, s.seed);
   s.run_window = read_load_window(run, s.model, s.seed);
-  ConfigReader plan = root.section(kRootKeys["plan_loads"]);
+  ConfigReader plan = root.required_section("plan_loads");
   s.plan_window = read_load_window(plan, s.model, s.seed);
-  LoadWindow even(s.model.moe_layers(), s.model.experts);
   for (int l = 0; l < even.layers(); ++l) {
     std::fill(even.layer(l).begin(), even.layer(l).end(), 1.0);
   }
@@ -213,7 +239,7 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   sections.read("dispatch", {"parallelism", "serving", "network"}, [&] {
     ConfigReader serving = root.section(kRootKeys["serving"]);
     s.dispatch = read_dispatch(root, {s.cluster, s.network, s.compute, s.model}, s.dispatch.network.fabric,
-                               default_transport(read_engine_profile(serving).name, s.cluster, s.network,
+                               default_transport(read_engine_profile(serving).name, s.model, s.cluster, s.network,
                                                  s.parallelism.dp_ranks(), InstanceRole::kWhole));
   });
   sections.read("serving", {"dispatch"}, [&] {
@@ -232,6 +258,7 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
     s.deployment = read_deployment(root, s);
   });
   sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section(kRootKeys["execution"])); });
+  sections.read("model", {"dispatch", "execution"}, [&] { check_dense(root, s); });
   sections.read("faults", {"deployment"}, [&] { s.faults = read_faults(root, faulty_sides(s)); });
   sections.read("requests", {}, [&] {
     if (whole != nullptr) {

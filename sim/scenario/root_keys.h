@@ -26,8 +26,10 @@ inline constexpr KeyTable kRootKeys({
     {"faults", key::sections(), key::kNone, "Hardware that slows down or is lost during the run."},
     {"protocol", key::section(), key::kNone, "How `epsim goodput` asks a rate."},
     {"requests", key::section(), key::kRequired, "What arrives, when, and how long it is."},
-    {"loads", key::section(), key::kRequired, "How tokens distribute over experts in the run."},
-    {"plan_loads", key::section(), key::kRequired, "The loads that policies plan on; keys as in `loads`."},
+    {"loads", key::section(), key::by("required; a dense model has none"),
+     "How tokens distribute over experts in the run."},
+    {"plan_loads", key::section(), key::by("required; a dense model has none"),
+     "The loads that policies plan on; keys as in `loads`."},
 });
 
 }  // namespace epsim

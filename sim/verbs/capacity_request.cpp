@@ -410,7 +410,11 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   if (!model) {
     throw InputError({"", 0, "model"}, "name the model, as in --model kimi-k2");
   }
-  find_model(*model);  // throws where there is none
+  if (find_model(*model).dense()) {  // throws where there is none
+    throw InputError({"", 0, "model"},
+                     "capacity sizes deployments of MoE models; size one instance of a dense model with "
+                     "epsim goodput (epsim init writes its scenario).");
+  }
   q.model = *model;
   q.options.slo = slo_of(given);
   q.options.min_requests_ratio = kAskedFillings;

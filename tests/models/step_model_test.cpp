@@ -49,6 +49,33 @@ double of(const StepCost& cost, LayerPart part) { return cost.by_part[static_cas
 
 }  // namespace
 
+// The same layers without experts, on one node of two GPUs.
+TEST_CASE("a dense model's step, worked out by hand") {
+  Bench b;
+  b.model.first_dense_layers = 3;
+  b.model.experts = b.model.top_k = b.model.moe_intermediate = 0;
+  b.model.validate();
+  b.cluster.nodes = 1;
+  b.parallelism = {.gpus = 2, .attention_tp = 2};
+  b.plan = {.policy = "test", .experts = 0, .gpus = 2, .layers = {}};
+  StepTotals totals;
+  const FixedLoads none(0, {});
+  const std::vector<RankBatch> prompt{{.prefill_tokens = 100000, .prefill_pairs = 1e9, .sampled = 3}};
+  const StepCost cost = price(b, b.placement(), none, prompt, &totals);
+  // Below: a dense FFN takes 24 + 1.5 ms and its two collectives 2 x 2 ms, here in each of three layers.
+  CHECK(of(cost, LayerPart::kDense) == doctest::Approx(3 * (0.024 + 1.5e-3 + 2 * 2e-3)).epsilon(1e-6));
+  CHECK(of(cost, LayerPart::kOther) == doctest::Approx(2.5e-6 + 24e3 / 0.8e12).epsilon(1e-6));
+  for (const LayerPart part : {LayerPart::kGate, LayerPart::kDispatch, LayerPart::kExperts, LayerPart::kCombine}) {
+    CHECK(of(cost, part) == 0);
+  }
+  CHECK(totals.layers.empty());
+  CHECK(totals.assignments_routed == 0);
+  // Attention of three layers: a third of it is one layer's, as the MoE model prices it.
+  const Bench moe;
+  const StepCost with_experts = price(moe, moe.placement(), FixedLoads(2, {1.0F, 0.5F, 0.25F, 0.25F}), {prompt[0], {}});
+  CHECK(of(cost, LayerPart::kAttention) == doctest::Approx(of(with_experts, LayerPart::kAttention)).epsilon(1e-9));
+}
+
 TEST_CASE("expert, dispatch and head times of a small step, worked out by hand") {
   const Bench b;
   const Placement placement = b.placement();

@@ -76,8 +76,10 @@ TEST_CASE("vLLM's tokens: two all-reduces a layer with one DP rank, broadcasts b
   ClusterSpec cluster;
   cluster.node = find_node("DGX-H200").spec;
   cluster.nodes = 1;
-  CHECK(default_transport("vllm_v1", cluster, {}, 1, InstanceRole::kWhole).value == "allreduce");
-  CHECK(default_transport("vllm_v1", cluster, {}, 2, InstanceRole::kWhole).value == "broadcast_allreduce");
+  const MoeSpec moe = find_model("DeepSeek-R1");
+  CHECK(default_transport("vllm_0_14", moe, cluster, {}, 2, InstanceRole::kWhole).value == "allgather_reducescatter");
+  CHECK(default_transport("vllm_v1", moe, cluster, {}, 1, InstanceRole::kWhole).value == "allreduce");
+  CHECK(default_transport("vllm_v1", moe, cluster, {}, 2, InstanceRole::kWhole).value == "broadcast_allreduce");
 }
 
 TEST_CASE("KV tokens as SGLang logs them") {
