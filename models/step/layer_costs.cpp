@@ -71,12 +71,14 @@ double LayerCosts::rank_speed(std::size_t rank) const {
 Price LayerCosts::attention_of(const RankBatch& batch) const {
   const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
   const int tp = parallelism_.attention_tp;
+  const Price attention = compute_.attention(batch);
+  const Transport transport = dispatch().network.transport;
+  if (transport == Transport::kAllReduce) {
+    return attention;  // adds the parts of the rank's GPUs up, and the one back gives each of them all rows
+  }
   const Price reduce = network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
   const Price gather = network().within_node(CollectiveKind::kAllGather, tp, hidden);
-  const Price attention = compute_.attention(batch);
-  switch (dispatch().network.transport) {
-    case Transport::kAllReduce:  // adds the parts of the rank's GPUs up, and the one back gives each of them all rows
-      return attention;
+  switch (transport) {
     case Transport::kAllGatherAllReduce:
       return attention + reduce;
     case Transport::kBroadcastAllReduce:  // the rank's GPUs add up attention's parts, and then those of their experts

@@ -42,6 +42,9 @@ void Parallelism::validate(const MoeSpec& model, const ClusterShape& shape) cons
                                            : attention_tp % shape.gpus_per_node == 0,
        "attention_tp",
        fmt::format("DP ranks of {} GPUs do not align with nodes of {}.", attention_tp, shape.gpus_per_node));
+  need(attention_tp <= shape.gpus_per_node || attention_tp == gpus, "attention_tp",
+       fmt::format("DP ranks of {} GPUs span nodes of {}; only one rank, over all nodes of the instance, may.",
+                   attention_tp, shape.gpus_per_node));
   need(model.attention.heads % attention_tp == 0, "attention_tp",
        fmt::format("{} attention heads do not divide over {} GPUs.", model.attention.heads, attention_tp));
   need(!model.dense() || attention_tp == gpus, "attention_tp",

@@ -44,6 +44,15 @@ void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const
                   parallelism.moe_tp, parallelism.gpus));
 }
 
+void check_rank_over_nodes(const ConfigReader& in, const ClusterSpec& cluster, const Parallelism& parallelism,
+                           const DispatchOptions& dispatch) {
+  in.check(parallelism.attention_tp <= cluster.node.gpus || dispatch.network.transport == Transport::kAllReduce,
+           "attention_tp",
+           fmt::format("a DP rank of {} GPUs spans nodes of {}: its parts are added up over all of them by "
+                       "dispatch.transport allreduce, no other.",
+                       parallelism.attention_tp, cluster.node.gpus));
+}
+
 void check_slots(ConfigReader root, ConfigReader policy, const Scenario& s) {
   const char* const kCopies = "num_redundant_experts";
   const int copies = policy.has(kCopies) ? policy.required<int>(kCopies, Bound::kNotNegative) : 0;

@@ -28,7 +28,7 @@ std::vector<std::string> within_a_rank() {
 
 constexpr KeyTable kParallelismKeys({
     {"attention_tp", key::whole(Bound::kPositive), key::by("GPUs of a node"),
-     "GPUs of one DP rank: tensor parallelism of attention."},
+     "GPUs of one DP rank: tensor parallelism of attention. More than a node has: all of the instance."},
     {"ep_size", key::whole(Bound::kPositive), key::by("all GPUs"),
      "Expert-parallel ranks; the GPUs of a rank split each of its experts."},
     {"shared_experts", key::one_of(within_a_rank), key::is(Parallelism{}.shared_experts),
@@ -94,9 +94,6 @@ void read_parallelism(ConfigReader root, Scenario& s) {
                                 stated ? "parallelism.embedding" : layout.lm_head_source);
   read_ep_size(in, kParallelismKeys["ep_size"], 1, p);
   p.validate(s.model, shape_of(s.cluster));
-  in.check(p.attention_tp <= s.cluster.node.gpus, "attention_tp",
-           fmt::format("attention groups of {} GPUs span nodes of {}; tensor parallelism is priced inside a node only.",
-                       p.attention_tp, s.cluster.node.gpus));
 }
 
 void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {

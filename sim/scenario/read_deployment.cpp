@@ -56,11 +56,10 @@ void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
   check_gpus(in, pool.instances, pool.cluster);
   pool.parallelism.gpus = pool.cluster.gpus();
   pool.parallelism.attention_tp = in.read<int>(kPoolKeys["attention_tp"], s.parallelism.attention_tp);
-  in.check(pool.parallelism.attention_tp <= pool.cluster.node.gpus &&
-               pool.cluster.node.gpus % pool.parallelism.attention_tp == 0,
-           "attention_tp",
-           fmt::format("attention groups of {} GPUs do not divide a node of {}.", pool.parallelism.attention_tp,
-                       pool.cluster.node.gpus));
+  const int tp = pool.parallelism.attention_tp, per_node = pool.cluster.node.gpus;
+  in.check(tp <= per_node ? per_node % tp == 0 : tp == pool.parallelism.gpus, "attention_tp",
+           fmt::format("DP ranks of {} GPUs neither divide a node of {} nor take all of an instance's {}.", tp,
+                       per_node, pool.parallelism.gpus));
   // As many GPUs an EP rank as the scenario's, or all where those are all.
   const bool alone = s.parallelism.moe_tp > 1 && s.parallelism.moe_tp == s.parallelism.gpus;
   read_ep_size(in, kPoolKeys["ep_size"], alone ? pool.parallelism.gpus : s.parallelism.moe_tp, pool.parallelism);
@@ -134,6 +133,7 @@ InstancePool read_pool(ConfigReader& root, const Key& key, InstanceRole role, co
     check_chunk(in.section(kPoolKeys["serving"]), engine, pool.memory.kv_block_tokens);
   }
   check_ep_size(in, pool.parallelism, pool.serving, pool.dispatch);
+  check_rank_over_nodes(in, pool.cluster, pool.parallelism, pool.dispatch);
   pool.serving.role = role;
   return pool;
 }

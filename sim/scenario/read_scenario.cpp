@@ -254,7 +254,9 @@ Scenario read_with(const Config& config, const std::vector<std::string>& labels,
   });
   sections.read("memory", {"serving"}, [&] { read_memory(root, engine.memory, s); });
   sections.read("deployment", {"memory"}, [&] {
-    check_ep_size(root.section(kRootKeys["parallelism"]), s.parallelism, s.serving, s.dispatch);
+    const ConfigReader parallelism = root.section(kRootKeys["parallelism"]);
+    check_ep_size(parallelism, s.parallelism, s.serving, s.dispatch);
+    check_rank_over_nodes(parallelism, s.cluster, s.parallelism, s.dispatch);
     s.deployment = read_deployment(root, s);
   });
   sections.read("execution", {}, [&] { s.execution = read_execution_options(root.section(kRootKeys["execution"])); });

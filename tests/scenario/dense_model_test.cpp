@@ -18,7 +18,7 @@ const std::string kDense =
     "serving: {engine: vllm_0_14}\n"
     "requests: {kind: constant, rate: 20/s, count: 40, input_tokens: 300, output_tokens: 10}\n";
 
-std::string refused(const std::string& more) {
+std::string error_with(const std::string& more) {
   try {
     read_document(kDense + more);
   } catch (const InputError& e) {
@@ -40,17 +40,18 @@ TEST_CASE("a dense model needs no loads and has one policy") {
   CHECK(s.model.moe_layers() == 0);
   CHECK(s.model.dense_layers() == 32);
   CHECK(s.plan_window.layers() == 0);
-  test::check_contains(refused("loads: {kind: uniform}\n"), {"`loads`", "has no experts"});
-  test::check_contains(refused("plan_loads: {kind: uniform}\n"), {"`plan_loads`"});
-  test::check_contains(refused("policy: eplb\n"), {"eplb", "its one policy is 'base'"});
-  test::check_contains(refused("policies: {mine: {kind: base, rebalance: {rule: every}}}\npolicy: mine\n"), {"mine"});
-  test::check_contains(refused("policy: lina\n"), {"lina"});
+  test::check_contains(error_with("loads: {kind: uniform}\n"), {"`loads`", "has no experts"});
+  test::check_contains(error_with("plan_loads: {kind: uniform}\n"), {"`plan_loads`"});
+  test::check_contains(error_with("policy: eplb\n"), {"eplb", "its one policy is 'base'"});
+  test::check_contains(error_with("policies: {mine: {kind: base, rebalance: {rule: every}}}\npolicy: mine\n"),
+                       {"mine"});
+  test::check_contains(error_with("policy: lina\n"), {"lina"});
 }
 
 TEST_CASE("what only layers with experts have is refused") {
-  test::check_contains(refused("parallelism: {attention_tp: 1}\n"), {"attention_tp", "deployment.instances 2"});
-  test::check_contains(refused("execution: {overlap: two_batch}\n"), {"execution.overlap"});
-  test::check_contains(refused("dispatch: {transport: deepep_normal}\n"), {"dispatch.transport", "allreduce"});
+  test::check_contains(error_with("parallelism: {attention_tp: 1}\n"), {"attention_tp", "deployment.instances 2"});
+  test::check_contains(error_with("execution: {overlap: two_batch}\n"), {"execution.overlap"});
+  test::check_contains(error_with("dispatch: {transport: deepep_normal}\n"), {"dispatch.transport", "allreduce"});
   CHECK(read_document(kDense + "dispatch: {transport: allreduce}\n").model.dense());
   for (const char* type : {"int4", "mxfp4"}) {
     const std::string model = std::string("model: {architecture: Llama-3.1-8B, dtype: ") + type + "}\n";

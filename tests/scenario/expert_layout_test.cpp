@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "models/network/make_network.h"
 #include "sim/cluster/run_policy.h"
 #include "tests/support/errors.h"
 #include "tests/support/small_scenario.h"
@@ -109,6 +110,34 @@ TEST_CASE("layouts that no engine has are refused where they stand") {
                                 "deployment={prefill: {ep_size: 4, serving: {engine: vllm_v1}}, "
                                 "decode: {}}"}),
                        {"deployment.prefill.ep_size", "vllm_v1"});
+}
+
+// One request of 700 tokens in and 12 out: a step with its prompt, 11 with one token, and one more that the overlapping
+// schedule has put together before the last token is seen. Each of OLMoE's 16 layers adds up
+// 2048 bf16 columns a token over both nodes after attention, and again after the experts.
+TEST_CASE("a DP rank over all nodes adds up over all GPUs, twice a layer") {
+  const std::vector<std::string> one = {"dispatch={transport: allreduce}", "parallelism={attention_tp: 16}",
+                                        "requests.count=1"};
+  const Scenario s = small(one);
+  CHECK(s.parallelism.dp_ranks() == 1);
+  const auto network = make_network(s.cluster, s.network, s.dispatch.network);
+  const auto sum = [&](double tokens) {
+    return network->over_all(CollectiveKind::kAllReduce, Bytes(tokens * 2048 * 2)).time.count();
+  };
+  const RunResult run = run_policy(s, s.policies[0], {});
+  REQUIRE(run.detail.layers.size() == 16);
+  for (const LayerPart part : {LayerPart::kDispatch, LayerPart::kCombine}) {
+    const Seconds time = run.detail.layers[3].by_part[static_cast<std::size_t>(part)];
+    CHECK(time.count() == doctest::Approx(sum(700) + 12 * sum(1)).epsilon(1e-6));
+  }
+  std::vector<std::string> event = one;
+  event.emplace_back("execution={mode: event}");
+  const Scenario e = small(event);
+  CHECK(run_policy(e, e.policies[0], {}).latency.e2e_s.mean == doctest::Approx(run.latency.e2e_s.mean).epsilon(1e-6));
+  test::check_contains(refused({kGather, "parallelism={attention_tp: 16}"}), {"attention_tp", "allreduce, no other"});
+  test::check_contains(
+      refused({"dispatch={transport: allreduce}", "parallelism={attention_tp: 16}", "cluster.nodes=4"}),
+      {"attention_tp", "only one rank"});
 }
 
 }  // namespace epsim
