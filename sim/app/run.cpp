@@ -48,10 +48,12 @@ ProgressOptions progress_options(const RunSettings& settings) {
   return {.terminal = !settings.quiet && isatty(STDERR_FILENO) == 1, .columns = terminal_columns()};
 }
 
-// Runs every policy of the scenario, all of them prepared; a run that was interrupted is marked so in its result.
-// `recorder` may be null, and is for a single policy.
-std::vector<RunResult> run_all(const Scenario& scenario, const std::vector<PreparedRun>& prepared,
-                               const RunSettings& settings, StepRecorder* recorder) {
+// Runs every policy of the first seed, all of them prepared; a run that was interrupted is marked so in its result. A run
+// that is the only one takes its scenario's requests with it. `recorder` may be null, and is for a single policy.
+std::vector<RunResult> run_first_seed(std::span<Scenario> by_seed, const std::vector<PreparedRun>& prepared,
+                                      const RunSettings& settings, StepRecorder* recorder) {
+  Scenario& scenario = by_seed.front();
+  const bool alone = by_seed.size() == 1 && prepared.size() == 1;
   std::ofstream nowhere;
   ProgressBoard board(settings.quiet ? static_cast<std::ostream&>(nowhere) : std::cerr, progress_options(settings));
   std::vector<ProgressLine*> lines;
@@ -65,7 +67,8 @@ std::vector<RunResult> run_all(const Scenario& scenario, const std::vector<Prepa
     control.recorder = recorder;
     control.strict_calibration = settings.strict;
     control.on_progress = [line = lines[i]](const Progress& p) { line->update(p.completed, p.now); };
-    results[i] = run_prepared(scenario, prepared[i], scenario.requests, control);
+    results[i] = alone ? run_prepared(scenario, prepared[i], std::move(scenario.requests), control)
+                       : run_prepared(scenario, prepared[i], scenario.requests, control);
     lines[i]->finish(results[i].interrupted);
   });
   return results;
@@ -168,7 +171,7 @@ void print_runs(const Comparison& compared) {
   std::cout << "\n" << conclusion_text(compared);
 }
 
-int run_and_report(const po::variables_map& values, const std::vector<Scenario>& by_seed, bool folders_by_label) {
+int run_and_report(const po::variables_map& values, std::vector<Scenario> by_seed, bool folders_by_label) {
   interrupted();  // from here on, Ctrl-C is ours
   const JsonOutput json(values);
   const RunSettings settings{values["quiet"].as<bool>(), values["strict-calibration"].as<bool>()};
@@ -187,7 +190,7 @@ int run_and_report(const po::variables_map& values, const std::vector<Scenario>&
   Recordings recordings(values, folder.path());
   const RunInfo info = describe_inputs(scenario, EPSIM_VERSION);
   const std::vector<RunResult> results =
-      run_all(scenario, prepared, settings, recordings.all.empty() ? nullptr : &recordings.all);
+      run_first_seed(by_seed, prepared, settings, recordings.all.empty() ? nullptr : &recordings.all);
   Comparison compared = compare_first_seed(scenario, results);
   if (by_seed.size() > 1 && !interrupted()) {
     compared.same_requests = same_requests(by_seed);
@@ -241,7 +244,7 @@ int run_verb(const std::vector<std::string>& words) {
   }
   std::vector<Scenario> one;  // no list in braces: it would keep a second copy of the requests
   one.push_back(read_scenario(open_scenario(*values), {}));
-  return run_and_report(*values, one, false);
+  return run_and_report(*values, std::move(one), false);
 }
 
 int compare_verb(const std::vector<std::string>& words) {
@@ -272,9 +275,9 @@ int compare_verb(const std::vector<std::string>& words) {
     throw InputError({}, "name the policies to compare, as in --policies base,eplb");
   }
   const ComparedLabels all = compared_labels(*values, labels);
-  const std::vector<Scenario> by_seed = scenarios_by_seed(*values, all.labels, {});
+  std::vector<Scenario> by_seed = scenarios_by_seed(*values, all.labels, {});
   print_note(*values, all.note);
-  return run_and_report(*values, by_seed, true);
+  return run_and_report(*values, std::move(by_seed), true);
 }
 
 }  // namespace epsim::app

@@ -14,7 +14,7 @@ struct RecordSums {
   RequestTicks residence = 0;
 };
 
-bool times_in_order(const RequestRecord& r) {
+bool times_in_order(const RequestRecord& r, const RequestExtras& extras) {
   switch (r.state) {
     case RequestState::kCompleted:
       return r.arrival <= r.admitted && r.admitted < r.first_token && r.first_token <= r.finished &&
@@ -24,13 +24,13 @@ bool times_in_order(const RequestRecord& r) {
     case RequestState::kFailed:
       return r.arrival <= r.finished && r.admitted == Ticks{} && r.first_token == Ticks{};
     case RequestState::kWaiting:
-      return r.retractions > 0 || (r.admitted == Ticks{} && r.first_token == Ticks{} && r.finished == Ticks{});
+      return extras.retractions > 0 || (r.admitted == Ticks{} && r.first_token == Ticks{} && r.finished == Ticks{});
   }
   return false;
 }
 
 void add_record(RecordSums& sums, const RequestRecord& r, Ticks end) {
-  const bool arrived = r.rank >= 0 || r.outside;
+  const bool arrived = r.place != RequestPlace::kAway;
   if (r.state == RequestState::kCompleted) {
     ++sums.completed;
     sums.input_tokens += r.input_tokens;
@@ -54,9 +54,10 @@ RecordSums sum_records(const RunResult& result) {
   RecordSums sums;
   for (std::size_t i = 0; i < result.requests.size(); ++i) {
     const RequestRecord& r = result.requests[i];
-    EPSIM_CHECK(times_in_order(r), fmt::format("request {} does things out of order", i + 1));
+    EPSIM_CHECK(times_in_order(r, result.requests.extras(i)),
+                fmt::format("request {} does things out of order", i + 1));
     const bool may_be_nowhere = r.state == RequestState::kWaiting || r.state == RequestState::kFailed;
-    EPSIM_CHECK(may_be_nowhere || r.rank >= 0, fmt::format("request {} ran nowhere", i + 1));
+    EPSIM_CHECK(may_be_nowhere || r.routed(), fmt::format("request {} ran nowhere", i + 1));
     add_record(sums, r, result.end);
   }
   return sums;

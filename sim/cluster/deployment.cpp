@@ -11,24 +11,10 @@
 #include "sim/step/step_cost_checks.h"
 
 namespace epsim {
-namespace {
 
-std::vector<RequestRecord> records_of(const RequestTrace& trace) {
-  std::vector<RequestRecord> out(trace.requests.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const Request& r = trace.requests[i];
-    out[i].input_tokens = r.input_tokens;
-    out[i].output_tokens = r.output_tokens;
-    out[i].arrival = r.arrival;
-  }
-  return out;
-}
-
-}  // namespace
-
-Deployment::Deployment(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router,
-                       const RunControl& control, int retry_limit)
-    : trace_(trace),
+Deployment::Deployment(const RequestTrace& trace, RequestRecords records, std::span<const InstanceSpec> specs,
+                       Router router, const RunControl& control, int retry_limit)
+    : loop_(trace.closed_loop),
       specs_(specs),
       rule_(router),
       control_(control),
@@ -36,12 +22,13 @@ Deployment::Deployment(const RequestTrace& trace, std::span<const InstanceSpec> 
       unnoticed_(specs.size()),
       levels_(specs.size()) {
   EPSIM_CHECK(control.progress_every_steps > 0, "progress is reported every few steps");
-  result_.requests = records_of(trace);
+  result_.requests = std::move(records);
   std::size_t ranks = 0;
   for (const InstanceSpec& spec : specs) {
     first_rank_.push_back(static_cast<std::int64_t>(ranks));
     ranks += static_cast<std::size_t>(spec.options.dp_ranks);
   }
+  EPSIM_CHECK(static_cast<std::int64_t>(ranks) <= kMostRanks, "records can name every DP rank");
   ranks_.reserve(ranks);
   instances_.reserve(specs.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -63,9 +50,9 @@ Deployment::Deployment(const RequestTrace& trace, std::span<const InstanceSpec> 
                   HardwareChanged{static_cast<std::int32_t>(i), static_cast<std::int32_t>(l)});
     }
   }
-  result_.concurrency = trace.closed_loop.concurrency;
-  result_.warmup = trace.closed_loop.warmup;
-  warming_up_ = trace.closed_loop.warmup > 0;
+  result_.concurrency = loop_.concurrency;
+  result_.warmup = loop_.warmup;
+  warming_up_ = loop_.warmup > 0;
   if (result_.concurrency > 0) {
     start_clients();
   } else {
@@ -104,7 +91,7 @@ void Deployment::on(const WeightsArrived& event) {
 
 // Nothing is left to happen but changes that concern nobody.
 bool Deployment::all_ended() const {
-  return arrived_ == std::ssize(trace_.requests) && counters_.requests.in_system() == 0 && in_flight_ == 0;
+  return arrived_ == std::ssize(result_.requests) && counters_.requests.in_system() == 0 && in_flight_ == 0;
 }
 
 bool Deployment::stop_wanted() const {
@@ -248,13 +235,13 @@ void Deployment::transfer(std::int32_t request, Route& route) {
   result_.transfers.time += to_seconds(duration);
   result_.transfers.wait += to_seconds(start - now_);
   if (route.ended) {
-    queue_.push(lane, Phase::Complete, KvArrived{request, result_.requests[static_cast<std::size_t>(request)].retries});
+    queue_.push(lane, Phase::Complete, KvArrived{request, attempt_of(request)});
   }
 }
 
 void Deployment::on(const KvArrived& event) {
   const auto entry = routes_.find(event.request);
-  if (entry == routes_.end() || event.attempt != result_.requests[static_cast<std::size_t>(event.request)].retries) {
+  if (entry == routes_.end() || event.attempt != attempt_of(event.request)) {
     return;  // one of its ends was lost on the way
   }
   const Route route = entry->second;
@@ -262,8 +249,7 @@ void Deployment::on(const KvArrived& event) {
   const auto from = static_cast<std::size_t>(route.from_instance), to = static_cast<std::size_t>(route.to_instance);
   instances_[from].ranks()[static_cast<std::size_t>(route.from_rank)]->release_handed_over(event.request);
   instances_[to].ranks()[static_cast<std::size_t>(route.to_rank)]->receive(event.request, now_);
-  result_.requests[static_cast<std::size_t>(event.request)].rank =
-      static_cast<std::int32_t>(first_rank(to)) + route.to_rank;
+  note_rank(event.request, first_rank(to) + route.to_rank);
   observe(from);
   observe(to);
   if (instances_[from].any_work()) {
@@ -349,7 +335,7 @@ void Deployment::observe(std::size_t i) {
   before = now;
 }
 
-void Deployment::run() {
+RunResult Deployment::run() {
   const auto handle = [this](const EventKey& key, const ServingEvent& event) {
     now_ = key.at;
     counters_.requests.advance(now_);
@@ -365,6 +351,7 @@ void Deployment::run() {
     stop_loop(i);  // of a run that was stopped
   }
   result_.end = now_;
+  return take_result();
 }
 
 KvStats Deployment::kv_stats() const {
@@ -437,7 +424,7 @@ RunResult Deployment::take_result() {
 }
 
 void Deployment::report_progress() const {
-  control_.on_progress({now_, result_.steps, arrived_, result_.completed, std::ssize(trace_.requests)});
+  control_.on_progress({now_, result_.steps, arrived_, result_.completed, std::ssize(result_.requests)});
 }
 
 }  // namespace epsim

@@ -47,17 +47,16 @@ namespace epsim {
 
 class Deployment {
  public:
-  // All arguments must outlive the deployment; every request of the trace must fit a rank's KV pool of every instance.
-  // Instances of one role stand together, those that decode for others last.
-  Deployment(const RequestTrace& trace, std::span<const InstanceSpec> specs, Router router, const RunControl& control,
-             int retry_limit = 0);
+  // `records` are those of the trace's requests, of whose rows nothing is read. What is passed by reference must outlive
+  // the deployment; every request must fit a rank's KV pool of every instance. Instances of one role stand together,
+  // those that decode for others last.
+  Deployment(const RequestTrace& trace, RequestRecords records, std::span<const InstanceSpec> specs, Router router,
+             const RunControl& control, int retry_limit = 0);
   Deployment(const Deployment&) = delete;
   Deployment& operator=(const Deployment&) = delete;
 
-  // Runs to the end of the trace's last request, or until told to stop. Once.
-  void run();
-  // After run(): the audited result.
-  RunResult take_result();
+  // Runs to the end of the trace's last request, or until told to stop; the audited result. Once.
+  RunResult run();
 
  private:
   // Where a request's keys and values come from and go to.
@@ -107,13 +106,22 @@ class Deployment {
   void transfer(std::int32_t request, Route& route);
   void ended(std::int64_t requests);
   std::int64_t first_rank(std::size_t instance) const { return first_rank_[instance]; }
+  void note_rank(std::int32_t request, std::int64_t rank) {
+    RequestRecord& r = result_.requests[static_cast<std::size_t>(request)];
+    r.rank = static_cast<std::uint16_t>(rank);
+    r.place = RequestPlace::kRank;
+  }
+  std::int32_t attempt_of(std::int32_t request) const {
+    return result_.requests.extras(static_cast<std::size_t>(request)).retries;
+  }
   void report_progress() const;
   void observe(std::size_t instance);
   KvStats kv_stats() const;
   void add_totals();
   void leave_out_warmup();
+  RunResult take_result();
 
-  const RequestTrace& trace_;
+  ClosedLoop loop_;
   std::span<const InstanceSpec> specs_;
   Router rule_;
   const RunControl& control_;

@@ -8,10 +8,9 @@ namespace epsim {
 
 // Every client sends its first request of the warm-up, or of the part that is measured.
 void Deployment::start_clients() {
-  const ClosedLoop& loop = trace_.closed_loop;
-  for (int client = 0; client < loop.concurrency; ++client) {
-    const Ticks later = loop.ramp / loop.concurrency * client;
-    if (sent_ < (warming_up_ ? loop.warmup : std::ssize(trace_.requests))) {
+  for (int client = 0; client < loop_.concurrency; ++client) {
+    const Ticks later = loop_.ramp / loop_.concurrency * client;
+    if (sent_ < (warming_up_ ? loop_.warmup : std::ssize(result_.requests))) {
       queue_.push(now_ + later, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
     }
   }
@@ -19,10 +18,10 @@ void Deployment::start_clients() {
 
 // So many requests have ended: as many clients of a closed loop send their next.
 void Deployment::send_next(std::int64_t requests) {
-  if (trace_.closed_loop.concurrency == 0) {
+  if (loop_.concurrency == 0) {
     return;
   }
-  const std::int64_t end = warming_up_ ? trace_.closed_loop.warmup : std::ssize(trace_.requests);
+  const std::int64_t end = warming_up_ ? loop_.warmup : std::ssize(result_.requests);
   for (; requests > 0 && sent_ < end; --requests) {
     queue_.push(now_, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(sent_++)});
   }
@@ -35,8 +34,8 @@ void Deployment::send_next(std::int64_t requests) {
 }
 
 void Deployment::expect_arrival(std::size_t request) {
-  if (trace_.closed_loop.concurrency == 0 && request < trace_.requests.size()) {
-    queue_.push(trace_.requests[request].arrival, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(request)});
+  if (loop_.concurrency == 0 && request < result_.requests.size()) {
+    queue_.push(result_.requests[request].arrival, Phase::Arrive, RequestArrived{static_cast<std::int32_t>(request)});
   }
 }
 
@@ -44,8 +43,8 @@ void Deployment::expect_arrival(std::size_t request) {
 std::size_t Deployment::route(std::int32_t request) {
   const std::size_t instance = pick_alive(fronts_, next_front_, request);
   const std::size_t rank = instances_[instance].enqueue(request);
-  const auto number = static_cast<std::int32_t>(first_rank(instance) + static_cast<std::int64_t>(rank));
-  result_.requests[static_cast<std::size_t>(request)].rank = number;
+  const std::int64_t number = first_rank(instance) + static_cast<std::int64_t>(rank);
+  note_rank(request, number);
   fingerprint_.add(static_cast<std::uint64_t>(number));
   return instance;
 }
@@ -58,7 +57,7 @@ void Deployment::on(const RequestArrived& event) {
   RequestRecord& request = result_.requests[static_cast<std::size_t>(event.request)];
   const ServingOptions& front = specs_[fronts_.front()].options;
   const Ticks outside = to_ticks(front.request_time + front.token_time * static_cast<double>(request.input_tokens));
-  request.outside = true;
+  request.place = RequestPlace::kOutside;
   if (outside > Ticks{}) {
     queue_.push(now_ + outside, Phase::Arrive, RequestReady{event.request});
   } else {
@@ -67,7 +66,7 @@ void Deployment::on(const RequestArrived& event) {
 }
 
 void Deployment::on(const RequestReady& event) {
-  result_.requests[static_cast<std::size_t>(event.request)].outside = false;
+  result_.requests[static_cast<std::size_t>(event.request)].place = RequestPlace::kAway;
   if (can_serve()) {
     expect_step(route(event.request));
   } else {

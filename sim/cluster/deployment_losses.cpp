@@ -147,12 +147,13 @@ void Deployment::retry(std::int32_t request) {
   RequestRecord& r = result_.requests[static_cast<std::size_t>(request)];
   r.state = RequestState::kWaiting;
   r.admitted = r.first_token = Ticks{};
-  r.cached_tokens = 0;
-  if (r.retries >= retry_limit_ || !can_serve()) {
+  RequestExtras& extras = result_.requests.make_extras(static_cast<std::size_t>(request));
+  extras.cached_tokens = 0;
+  if (extras.retries >= retry_limit_ || !can_serve()) {
     fail(request);
     return;
   }
-  ++r.retries;
+  ++extras.retries;
   expect_step(route(request));
 }
 

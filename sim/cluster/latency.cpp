@@ -6,17 +6,38 @@
 namespace epsim {
 namespace {
 
-// One figure of every completed request for which `wanted` holds; a vector at a time keeps a large run small.
+// Of more requests the values are not kept to be sorted.
+constexpr std::size_t kSorted = std::size_t{1} << 20;
+
+// One figure of every completed request for which `wanted` holds.
 template <class Figure, class Wanted>
 Summary summarize_completed(std::span<const RequestRecord> requests, Figure figure, Wanted wanted) {
-  std::vector<double> samples;
-  samples.reserve(requests.size());
-  for (const RequestRecord& r : requests) {
-    if (r.state == RequestState::kCompleted && wanted(r)) {
-      samples.push_back(figure(r));
+  const auto each = [&](const auto& take) {
+    for (const RequestRecord& r : requests) {
+      if (r.state == RequestState::kCompleted && wanted(r)) {
+        take(figure(r));
+      }
     }
+  };
+  std::vector<double> samples;
+  if (requests.size() <= kSorted) {
+    samples.reserve(requests.size());
+    each([&](double x) { samples.push_back(x); });
+    return summarize(std::move(samples));
   }
-  return summarize(std::move(samples));
+  constexpr std::size_t kPart = 1024;
+  samples.reserve(kPart);
+  return summarize_parts([&](const auto& take) {
+    each([&](double x) {
+      samples.push_back(x);
+      if (samples.size() == kPart) {
+        take(samples);
+        samples.clear();
+      }
+    });
+    take(samples);
+    samples.clear();
+  });
 }
 
 double seconds_between(Ticks from, Ticks to) { return to_seconds(to - from).count(); }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "sim/cluster/run_details.h"
 #include "sim/cluster/simulate.h"
 #include "sim/core/error.h"
@@ -61,19 +63,30 @@ std::vector<InstanceSpec> specs_of(const Scenario& s, const std::vector<ServedIn
   return out;
 }
 
-}  // namespace
-
-RunResult run_prepared(const Scenario& scenario, const PreparedRun& prepared, const RequestTrace& requests,
-                       const RunControl& control) {
+template <class Trace>
+RunResult run_on(const Scenario& scenario, const PreparedRun& prepared, Trace&& requests, const RunControl& control) {
   const Scenario& s = system_of(scenario, prepared.last().policy);
   std::vector<ServedInstance> instances = start_instances(s, prepared, control.recorder);
   const Router router = s.deployment.single() ? s.serving.router : s.deployment.router;
-  RunResult result = simulate(requests, specs_of(s, instances), router, control, s.deployment.retry_limit);
+  RunResult result =
+      simulate(std::forward<Trace>(requests), specs_of(s, instances), router, control, s.deployment.retry_limit);
   add_details(s, instances, result);
   if (control.strict_calibration) {
     refuse_extrapolation(result);
   }
   return result;
+}
+
+}  // namespace
+
+RunResult run_prepared(const Scenario& scenario, const PreparedRun& prepared, const RequestTrace& requests,
+                       const RunControl& control) {
+  return run_on(scenario, prepared, requests, control);
+}
+
+RunResult run_prepared(const Scenario& scenario, const PreparedRun& prepared, RequestTrace&& requests,
+                       const RunControl& control) {
+  return run_on(scenario, prepared, std::move(requests), control);
 }
 
 RunResult run_policy(const Scenario& s, const PolicyChoice& policy, const RunControl& control) {

@@ -11,6 +11,9 @@ namespace epsim {
 // and safe to call for several runs at once.
 RunResult run_prepared(const Scenario& scenario, const PreparedRun& prepared, const RequestTrace& requests,
                        const RunControl& control);
+// Likewise, of requests that nobody needs afterwards (simulate.h); they may be the scenario's.
+RunResult run_prepared(const Scenario& scenario, const PreparedRun& prepared, RequestTrace&& requests,
+                       const RunControl& control);
 
 // prepare_run() and run_prepared() on the scenario's requests.
 RunResult run_policy(const Scenario& scenario, const PolicyChoice& policy, const RunControl& control);

@@ -121,7 +121,7 @@ struct RunResult {
   bool interrupted = false;               // cut short (Ctrl-C): only complete steps are in it
   std::string fingerprint;                // of the event sequence
 
-  std::vector<RequestRecord> requests;
+  RequestRecords requests;
   int concurrency = 0;      // clients of a closed loop, 0 = requests arrived by themselves
   std::int64_t warmup = 0;  // first requests, which counts, latencies and rates leave out
   std::span<const RequestRecord> measured() const {

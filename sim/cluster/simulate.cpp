@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "sim/cluster/deployment.h"
 #include "sim/core/check.h"
 #include "sim/core/error.h"
@@ -46,10 +48,7 @@ void require_whole_pages(const RequestTrace& trace, const ServingOptions& option
   }
 }
 
-}  // namespace
-
-RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
-                   const RunControl& control, int retry_limit) {
+void check_requests(const RequestTrace& trace, std::span<const InstanceSpec> instances) {
   trace.validate();
   EPSIM_CHECK(!instances.empty(), "a deployment has at least one instance");
   for (const InstanceSpec& spec : instances) {
@@ -57,9 +56,20 @@ RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> inst
     require_that_requests_fit(trace, spec.options);
     require_whole_pages(trace, spec.options);
   }
-  Deployment deployment(trace, instances, router, control, retry_limit);
-  deployment.run();
-  return deployment.take_result();
+}
+
+}  // namespace
+
+RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
+                   const RunControl& control, int retry_limit) {
+  check_requests(trace, instances);
+  return Deployment(trace, records_of(trace.requests), instances, router, control, retry_limit).run();
+}
+
+RunResult simulate(RequestTrace&& trace, std::span<const InstanceSpec> instances, Router router,
+                   const RunControl& control, int retry_limit) {
+  check_requests(trace, instances);
+  return Deployment(trace, records_of(std::move(trace.requests)), instances, router, control, retry_limit).run();
 }
 
 RunResult simulate(const RequestTrace& trace, const ServingOptions& options, InstanceModel& model,

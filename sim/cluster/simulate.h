@@ -26,5 +26,8 @@ RunResult simulate(const RequestTrace& trace, const ServingOptions& options, Ins
 // A request that is lost with hardware starts anew up to `retry_limit` times.
 RunResult simulate(const RequestTrace& trace, std::span<const InstanceSpec> instances, Router router,
                    const RunControl& control, int retry_limit = 0);
+// Likewise, of a trace that gives its rows up as their records are made: a large run does not hold both.
+RunResult simulate(RequestTrace&& trace, std::span<const InstanceSpec> instances, Router router,
+                   const RunControl& control, int retry_limit = 0);
 
 }  // namespace epsim

@@ -1,16 +1,62 @@
 #include "sim/core/statistics.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstddef>
 #include <numbers>
 
 namespace epsim {
 namespace {
 
-double quantile_of_sorted(const std::vector<double>& sorted, double q) {
-  const double rank = std::ceil(q * static_cast<double>(sorted.size()));
-  const auto position = static_cast<std::size_t>(std::max(1.0, rank)) - 1;
-  return sorted[std::min(position, sorted.size() - 1)];
+// Which of n samples in ascending order, from 0, is the quantile.
+std::size_t position_of(double q, std::size_t n) {
+  const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(q * static_cast<double>(n))));
+  return std::min(rank, n) - 1;
+}
+
+// Whole numbers in the order of the doubles that they stand for, and back.
+constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
+std::uint64_t key_of(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  return (bits & kSign) != 0 ? ~bits : bits | kSign;
+}
+double value_of(std::uint64_t key) { return std::bit_cast<double>((key & kSign) != 0 ? key ^ kSign : ~key); }
+
+// A sample that is looked for digit by digit, as in a radix sort.
+struct Sought {
+  std::uint64_t known = 0;   // leading digits of its key
+  std::size_t position = 0;  // among the samples that have these
+};
+constexpr int kDigitBits = 16;
+
+// Finds the next digit of all: those `shift` bits up in the key.
+void find_digit(const SampleParts& samples, int shift, std::span<Sought> sought) {
+  std::vector<std::uint64_t> known;
+  for (const Sought& s : sought) {
+    if (known.empty() || known.back() != s.known) {  // they ascend
+      known.push_back(s.known);
+    }
+  }
+  constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
+  std::vector<std::vector<std::size_t>> counts(known.size(), std::vector<std::size_t>(kDigits));
+  samples([&](std::span<const double> part) {
+    for (const double x : part) {
+      const std::uint64_t digits = key_of(x) >> shift;
+      for (std::size_t k = 0; k < known.size(); ++k) {
+        counts[k][digits % kDigits] += digits >> kDigitBits == known[k] ? 1 : 0;
+      }
+    }
+  });
+  for (Sought& s : sought) {
+    const auto k = static_cast<std::size_t>(std::find(known.begin(), known.end(), s.known) - known.begin());
+    std::size_t digit = 0;
+    for (; s.position >= counts[k][digit]; ++digit) {
+      s.position -= counts[k][digit];
+    }
+    s.known = s.known << kDigitBits | digit;
+  }
 }
 
 }  // namespace
@@ -25,45 +71,72 @@ Summary summarize(std::vector<double> samples) {
     sum += x;
   }
   std::sort(samples.begin(), samples.end());
+  const auto at = [&](double q) { return samples[position_of(q, samples.size())]; };
   out.count = static_cast<std::int64_t>(samples.size());
   out.mean = sum / static_cast<double>(samples.size());
-  out.p50 = quantile_of_sorted(samples, 0.50);
-  out.p90 = quantile_of_sorted(samples, 0.90);
-  out.p95 = quantile_of_sorted(samples, 0.95);
-  out.p99 = quantile_of_sorted(samples, 0.99);
+  out.p50 = at(0.50);
+  out.p90 = at(0.90);
+  out.p95 = at(0.95);
+  out.p99 = at(0.99);
   out.max = samples.back();
   return out;
 }
 
-Summary WeightedSamples::summary() const {
+Summary summarize_parts(const SampleParts& samples) {
+  Summary out;
+  std::size_t count = 0;
+  double sum = 0.0, max = -std::numeric_limits<double>::infinity();
+  samples([&](std::span<const double> part) {
+    count += part.size();
+    for (const double x : part) {
+      sum += x;
+      max = std::max(max, x);
+    }
+  });
+  if (count == 0) {
+    return out;
+  }
+  std::array<Sought, 4> sought{};
+  const std::array<double, 4> shares{0.50, 0.90, 0.95, 0.99};
+  std::transform(shares.begin(), shares.end(), sought.begin(),
+                 [&](double q) { return Sought{.position = position_of(q, count)}; });
+  for (int shift = 64 - kDigitBits; shift >= 0; shift -= kDigitBits) {
+    find_digit(samples, shift, sought);
+  }
+  out.count = static_cast<std::int64_t>(count);
+  out.mean = sum / static_cast<double>(count);
+  out.p50 = value_of(sought[0].known);
+  out.p90 = value_of(sought[1].known);
+  out.p95 = value_of(sought[2].known);
+  out.p99 = value_of(sought[3].known);
+  out.max = max;
+  return out;
+}
+
+Summary WeightedSamples::summary() {
   Summary out;
   if (entries_.empty()) {
     return out;
   }
-  std::vector<Entry> sorted = entries_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) { return a.value < b.value; });
-  double sum = 0.0;
-  for (const Entry& e : entries_) {
-    out.count += e.weight;
-    sum += e.value * static_cast<double>(e.weight);
-  }
-  out.mean = sum / static_cast<double>(out.count);
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.value < b.value; });
+  out.count = count_;
+  out.mean = sum_ / static_cast<double>(count_);
   const auto at = [&](double q) {
-    const double rank = std::max(1.0, std::ceil(q * static_cast<double>(out.count)));
+    const double rank = std::max(1.0, std::ceil(q * static_cast<double>(count_)));
     std::int64_t seen = 0;
-    for (const Entry& e : sorted) {
+    for (const Entry& e : entries_) {
       seen += e.weight;
       if (static_cast<double>(seen) >= rank) {
         return e.value;
       }
     }
-    return sorted.back().value;
+    return entries_.back().value;
   };
   out.p50 = at(0.50);
   out.p90 = at(0.90);
   out.p95 = at(0.95);
   out.p99 = at(0.99);
-  out.max = sorted.back().value;
+  out.max = entries_.back().value;
   return out;
 }
 

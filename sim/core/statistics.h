@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
@@ -38,15 +40,23 @@ struct Summary {
 };
 Summary summarize(std::vector<double> samples);
 
+// The same of samples that nobody keeps: `samples(take)` hands them to `take` in parts, and does so anew, in the same order,
+// each time it is called (five times).
+using SampleParts = std::function<void(const std::function<void(std::span<const double>)>& take)>;
+Summary summarize_parts(const SampleParts& samples);
+
 // Samples that come with a multiplicity, such as one gap between tokens that many requests share.
 class WeightedSamples {
  public:
   void add(double value, std::int64_t weight) {
     if (weight > 0) {
       entries_.push_back({value, weight});
+      count_ += weight;
+      sum_ += value * static_cast<double>(weight);
     }
   }
-  Summary summary() const;
+  // Reorders what it keeps, and copies nothing.
+  Summary summary();
   std::size_t size() const { return entries_.size(); }
 
  private:
@@ -54,7 +64,9 @@ class WeightedSamples {
     double value;
     std::int64_t weight;
   };
-  std::vector<Entry> entries_;
+  std::deque<Entry> entries_;  // which grows without a copy
+  std::int64_t count_ = 0;
+  double sum_ = 0;  // in the order of add(), so that the mean does not depend on the sort
 };
 
 // Half width of the 95 % confidence interval of the mean from `batches` batch means (Student's t). Samples are taken in

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "sim/core/files.h"
@@ -60,22 +63,39 @@ py::list metric_table() {
 }
 
 static_assert(sizeof(Ticks) == sizeof(std::int64_t) && sizeof(Seconds) == sizeof(double));
+static_assert(sizeof(PackedTicks) == sizeof(std::int64_t));
+
+// -1 where a request was at none.
+py::array ranks_of(const std::vector<RequestRecord>& rows) {
+  py::array_t<std::int32_t> out(static_cast<py::ssize_t>(rows.size()));
+  std::transform(rows.begin(), rows.end(), out.mutable_data(),
+                 [](const RequestRecord& r) { return r.routed() ? std::int32_t{r.rank} : -1; });
+  out.attr("flags").attr("writeable") = false;
+  return out;
+}
+
+// Zeros, all of them the same one, where no request has any.
+template <class Field>
+py::array extras_column(const Views& views, const RequestRecords& requests, const Field& field) {
+  static constexpr std::int32_t kNone = 0;
+  return requests.all_extras().empty() ? views.of<std::int32_t>({std::ssize(requests)}, {0}, &kNone)
+                                       : views.column<std::int32_t>(requests.all_extras(), field);
+}
 
 py::dict requests_of(const std::shared_ptr<const RunResult>& run) {
   const Views views(run);
   const std::vector<RequestRecord>& rows = run->requests;
   using R = RequestRecord;
   py::dict out;
-  out["dp_rank"] = views.column<std::int32_t>(
-      rows, [](const R& r) -> auto& { return r.rank; });
+  out["dp_rank"] = ranks_of(rows);
   out["state"] = views.column<std::uint8_t>(
       rows, [](const R& r) -> auto& { return r.state; });
   out["input_tokens"] = views.column<std::int32_t>(
       rows, [](const R& r) -> auto& { return r.input_tokens; });
   out["output_tokens"] = views.column<std::int32_t>(
       rows, [](const R& r) -> auto& { return r.output_tokens; });
-  out["cached_tokens"] = views.column<std::int32_t>(
-      rows, [](const R& r) -> auto& { return r.cached_tokens; });
+  out["cached_tokens"] = extras_column(
+      views, run->requests, [](const RequestExtras& e) -> auto& { return e.cached_tokens; });
   out["arrival_ps"] = views.column<std::int64_t>(
       rows, [](const R& r) -> auto& { return r.arrival; });
   out["admitted_ps"] = views.column<std::int64_t>(
@@ -84,10 +104,10 @@ py::dict requests_of(const std::shared_ptr<const RunResult>& run) {
       rows, [](const R& r) -> auto& { return r.first_token; });
   out["finished_ps"] = views.column<std::int64_t>(
       rows, [](const R& r) -> auto& { return r.finished; });
-  out["retractions"] = views.column<std::uint16_t>(
-      rows, [](const R& r) -> auto& { return r.retractions; });
-  out["retries"] = views.column<std::uint16_t>(
-      rows, [](const R& r) -> auto& { return r.retries; });
+  out["retractions"] = extras_column(
+      views, run->requests, [](const RequestExtras& e) -> auto& { return e.retractions; });
+  out["retries"] = extras_column(
+      views, run->requests, [](const RequestExtras& e) -> auto& { return e.retries; });
   return out;
 }
 

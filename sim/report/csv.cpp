@@ -126,15 +126,16 @@ void write_requests_csv(std::ostream& out, const RunResult& run) {
   for (auto i = static_cast<std::size_t>(run.warmup); i < run.requests.size(); ++i) {
     const RequestRecord& r = run.requests[i];
     csv.integer(static_cast<std::int64_t>(i));
-    if (r.rank < 0) {
-      csv.empty();
-    } else {
+    if (r.routed()) {
       csv.integer(r.rank);
+    } else {
+      csv.empty();
     }
     csv.text(kStateNames[static_cast<std::size_t>(r.state)]);
     csv.integer(r.input_tokens).integer(r.output_tokens).raw(exact_seconds(r.arrival));
     add_progress(csv, r);
-    csv.integer(r.cached_tokens).integer(r.retractions).integer(r.retries);
+    const RequestExtras extras = run.requests.extras(i);
+    csv.integer(extras.cached_tokens).integer(extras.retractions).integer(extras.retries);
     csv.end_row();
   }
 }

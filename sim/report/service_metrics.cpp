@@ -24,9 +24,11 @@ auto in_state(RequestState state) {
 }
 
 double retries(Run r) {
-  const auto all = r.measured();
-  return std::accumulate(all.begin(), all.end(), 0.0,
-                         [](double sum, const RequestRecord& q) { return sum + q.retries; });
+  double sum = 0;
+  for (auto i = static_cast<std::size_t>(r.warmup); i < r.requests.size(); ++i) {
+    sum += r.requests.extras(i).retries;
+  }
+  return sum;
 }
 
 double per_second(Run r, std::int64_t count) { return ratio(static_cast<double>(count), duration_of(r).count()); }

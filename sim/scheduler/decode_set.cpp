@@ -16,12 +16,12 @@ DecodeSet::DecodeSet(int block_tokens, const SpeculativeOptions& options, Seed s
 }
 
 // Proposed tokens of the sequence's next step.
-std::int64_t DecodeSet::proposed(const Member& m) const {
-  return std::max<std::int64_t>(0, std::min<std::int64_t>(options_.draft_tokens, m.left - 1));
+std::int32_t DecodeSet::proposed(const Member& m) const {
+  return std::max(0, std::min(options_.draft_tokens, m.left - 1));
 }
 
-std::int64_t DecodeSet::accepted(std::int64_t proposed) {
-  std::int64_t n = 0;
+std::int32_t DecodeSet::accepted(std::int32_t proposed) {
+  std::int32_t n = 0;
   while (n < proposed && random_.uniform() < options_.acceptance_at(n)) {
     ++n;
   }
@@ -35,14 +35,14 @@ void DecodeSet::add(const Member& m) {
   spent_ += m.left == 0 ? 1 : 0;
 }
 
-void DecodeSet::join(std::int32_t request, std::int64_t context, std::int64_t left, Ticks now) {
+void DecodeSet::join(std::int32_t request, std::int64_t context, std::int32_t left, Ticks now) {
   EPSIM_CHECK(left > 0, "a request without tokens to come must not decode");
-  add({request, context, left, now});
+  add({request, left, context, now});
 }
 
-void DecodeSet::join_made(std::int32_t request, std::int64_t context, std::int64_t left,
+void DecodeSet::join_made(std::int32_t request, std::int64_t context, std::int32_t left,
                           std::optional<Ticks> last_token) {
-  add({request, context, left, last_token.value_or(Ticks{}), 1, true, !last_token});
+  add({request, left, context, last_token.value_or(Ticks{}), 1, true, !last_token});
 }
 
 std::int64_t DecodeSet::pages_to_begin() const {
@@ -59,7 +59,7 @@ std::int64_t DecodeSet::pages_to_begin() const {
 std::int64_t DecodeSet::tokens_to_come(std::int64_t clip) const {
   std::int64_t sum = 0;
   for (const Member& m : members_) {
-    sum += std::min(m.left + m.made, clip);
+    sum += std::min(std::int64_t{m.left} + m.made, clip);
   }
   return sum;
 }
@@ -69,7 +69,7 @@ std::int64_t DecodeSet::advance() {
   context_ = step_tokens_ = spent_ = 0;
   for (Member& m : members_) {
     EPSIM_CHECK(m.made == 0 && m.left > 0, "the tokens of a step are handed out before the next one ends");
-    const std::int64_t tried = proposed(m);
+    const std::int32_t tried = proposed(m);
     m.made = 1 + accepted(tried);
     if (m.made < 1 + tried) {
       unused += pages(m.context + 1 + tried) - pages(m.context + m.made);

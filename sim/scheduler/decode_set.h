@@ -32,19 +32,19 @@ class DecodeSet {
 
   struct Member {
     std::int32_t request;
+    std::int32_t left;      // tokens to come
     std::int64_t context;   // tokens cached before the next decode step
-    std::int64_t left;      // tokens to come
     Ticks last_token;       // handed out; without meaning where `fresh`
-    std::int64_t made = 0;  // tokens that a step made and that are not handed out
+    std::int32_t made = 0;  // tokens that a step made and that are not handed out
     bool prompt = false;    // of these, one ended the prompt
     bool fresh = false;     // it is the first of its request
   };
 
   // A request that got a token at `now` and has `context` tokens cached; `left` more tokens are to come (> 0).
-  void join(std::int32_t request, std::int64_t context, std::int64_t left, Ticks now);
+  void join(std::int32_t request, std::int64_t context, std::int32_t left, Ticks now);
   // A request whose prompt ended with a token that is not handed out; `left` more (>= 0) are to come. `last_token`: of a
   // request that had some before.
-  void join_made(std::int32_t request, std::int64_t context, std::int64_t left, std::optional<Ticks> last_token);
+  void join_made(std::int32_t request, std::int64_t context, std::int32_t left, std::optional<Ticks> last_token);
   // One decode step has ended; its tokens are not handed out. Returns how many of the pages set aside for the step stay
   // unused. O(n).
   std::int64_t advance();
@@ -78,8 +78,8 @@ class DecodeSet {
 
  private:
   void add(const Member& m);
-  std::int64_t proposed(const Member& m) const;
-  std::int64_t accepted(std::int64_t proposed);
+  std::int32_t proposed(const Member& m) const;
+  std::int32_t accepted(std::int32_t proposed);
   std::int64_t pages(std::int64_t tokens) const { return (tokens + block_tokens_ - 1) / block_tokens_; }
 
   SpeculativeOptions options_;

@@ -115,7 +115,9 @@ Scheduler::Active& Scheduler::admit_head(std::int64_t hit, Ticks now) {
     counts_.rehit_tokens += a.done;
   } else {
     r.admitted = now;
-    r.cached_tokens = static_cast<std::int32_t>(a.done);
+    if (a.done > 0) {
+      records_.make_extras(static_cast<std::size_t>(request)).cached_tokens = static_cast<std::int32_t>(a.done);
+    }
     counts_.lookup_tokens += r.input_tokens;
     counts_.hit_tokens += a.done;
   }
@@ -240,7 +242,7 @@ Scheduler::Resumed Scheduler::suspend(std::int32_t request) {
     out.last_token = a.generated > 0 ? resumed_.at(request).last_token : Ticks{};
   } else {
     const DecodeSet::Member m = decodes_.remove(request);
-    out.generated = static_cast<std::int32_t>(record(request).output_tokens - m.left - m.made);
+    out.generated = record(request).output_tokens - m.left - m.made;
     counts_.overrun_tokens += m.made - (m.prompt ? 1 : 0);
     held = m.context;
     out.last_token = m.last_token;
@@ -262,9 +264,8 @@ void Scheduler::forget(std::int32_t request, const Active& a, std::int64_t held)
 
 void Scheduler::retract(std::int32_t request, Requeue to) {
   resumed_[request] = suspend(request);
-  RequestRecord& r = mutable_record(request);
-  r.state = RequestState::kWaiting;
-  ++r.retractions;
+  mutable_record(request).state = RequestState::kWaiting;
+  ++records_.make_extras(static_cast<std::size_t>(request)).retractions;
   ++counts_.retractions;
   if (to == Requeue::kBack) {
     waiting_.push(request);

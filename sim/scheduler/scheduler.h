@@ -36,7 +36,7 @@ namespace epsim {
 // What the scheduler of one DP rank gets from its run.
 struct RankContext {
   // The table of all requests of the run; the scheduler writes the times and states of those routed to it.
-  std::span<RequestRecord> records;
+  RequestRecords& records;
   // Null when the trace names no prefix blocks. Outlives the scheduler, as the records do.
   const PrefixBlocks* prefixes = nullptr;
   std::int32_t rank = 0;  // among all DP ranks of the run; names its random draws
@@ -262,7 +262,7 @@ class Scheduler {
 
   ServingOptions options_;
   MemoryRules rules_;
-  std::span<RequestRecord> records_;
+  RequestRecords& records_;
   const PrefixBlocks* prefixes_;
   KvPool kv_;
   std::unordered_map<std::int32_t, Active> active_;

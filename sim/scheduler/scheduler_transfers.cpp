@@ -85,14 +85,14 @@ void Scheduler::resume_from_host(std::int32_t request) {
   resumed_.erase(request);
   r.state = RequestState::kRunning;
   joining_.push_back(
-      {request, active_.at(request).done, r.output_tokens - left_behind.generated, left_behind.last_token});
+      {request, r.output_tokens - left_behind.generated, active_.at(request).done, left_behind.last_token});
 }
 
 void Scheduler::receive(std::int32_t request, Ticks now) {
   EPSIM_CHECK(std::erase(in_transfer_, request) == 1, "only a prompt on its way can arrive");
   RequestRecord& r = mutable_record(request);
   r.first_token = options_.overlap_schedule ? Ticks{} : now;
-  joining_.push_back({request, r.input_tokens, std::int64_t{r.output_tokens} - 1, now});
+  joining_.push_back({request, r.output_tokens - 1, r.input_tokens, now});
 }
 
 // Takes the request's memory back wherever it is in its life here; the tokens that it had generated.
@@ -120,7 +120,7 @@ std::int32_t Scheduler::give_up(std::int32_t request) {
     joinable_ -= joining - joining_.begin() < static_cast<std::ptrdiff_t>(joinable_) ? 1 : 0;
     joining_.erase(joining);
     forget(request, a, m.context);
-    return static_cast<std::int32_t>(record(request).output_tokens - m.left);
+    return record(request).output_tokens - m.left;
   }
   return suspend(request).generated;
 }

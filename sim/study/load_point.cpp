@@ -129,7 +129,7 @@ double completed_rate(std::span<const RequestRecord> measured, double span_s) {
 double rate_to_last_answer(std::span<const RequestRecord> requests) {
   Ticks last{};
   for (const RequestRecord& r : requests) {
-    last = std::max(last, r.finished);
+    last = std::max<Ticks>(last, r.finished);
   }
   return static_cast<double>(requests.size()) / seconds(last - requests.front().arrival);
 }

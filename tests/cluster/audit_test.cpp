@@ -27,7 +27,7 @@ struct Run {
     ranks.push_back(make_scheduler(test::one_rank(10), {result.requests}));
     counters.requests.advance(1 * kMs);
     for (int i = 0; i < 2; ++i) {
-      result.requests[static_cast<std::size_t>(i)].rank = 0;
+      result.requests[static_cast<std::size_t>(i)].place = RequestPlace::kRank;
       ranks[0]->enqueue(i);
       counters.requests.arrived();
     }
@@ -65,7 +65,7 @@ TEST_CASE("the audit refuses a damaged run") {
       [](Run& r) { r.result.requests[0].finished = 2 * kMs; },    // two tokens at once
       [](Run& r) { r.result.requests[1].admitted = 0 * kMs; },    // before it arrived
       [](Run& r) { r.result.requests[1].first_token = 1 * kMs; },
-      [](Run& r) { r.result.requests[1].rank = -1; },
+      [](Run& r) { r.result.requests[1].place = RequestPlace::kAway; },
       [](Run& r) { r.result.requests[1].state = RequestState::kRunning; },
       [](Run& r) {
         r.ranks[0] = make_scheduler(test::one_rank(10), {r.result.requests});

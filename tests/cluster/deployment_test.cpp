@@ -101,7 +101,7 @@ TEST_CASE("least_tokens and cache_aware among instances") {
   trace.prefixes = {4, 3, {0, 2, 4, 5}, {0, 1, 0, 1, 2}};
   const RunResult aware = simulate(trace, specs, Router::kCacheAware, {});
   CHECK(aware.requests[1].rank == 0);
-  CHECK(aware.requests[1].cached_tokens == 8);
+  CHECK(aware.requests.extras(1).cached_tokens == 8);
   CHECK(aware.kv.hit_tokens == 8);
 }
 

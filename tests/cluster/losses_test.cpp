@@ -63,8 +63,8 @@ TEST_CASE("a lost rank's requests start anew on the ranks that are left, after t
   const RunResult run = simulate(trace_of({{0, 5, 4}, {0, 5, 4}}), specs, Router::kRoundRobin, {}, 1);
   CHECK(run.completed == 2);
   CHECK(run.requests[0].finished == 140 * kMs);
-  CHECK(run.requests[0].retries == 0);
-  CHECK(run.requests[1].retries == 1);
+  CHECK(run.requests.extras(0).retries == 0);
+  CHECK(run.requests.extras(1).retries == 1);
   CHECK(run.requests[1].rank == 0);
   CHECK(run.requests[1].first_token == 130 * kMs);
   CHECK(run.requests[1].finished == 160 * kMs);
@@ -87,7 +87,7 @@ TEST_CASE("without a retry, or with nobody left, requests fail, and so do those 
   CHECK(all.completed == 0);
   CHECK(all.failed == 3);
   CHECK(all.requests[2].finished == 50 * kMs);
-  CHECK(all.requests[2].retries == 0);
+  CHECK(all.requests.extras(2).retries == 0);
   // A loss after everything has ended concerns nobody.
   specs[0].changes[0].at = 5000 * kMs;
   CHECK(simulate(trace_of({{0, 5, 4}}), specs, Router::kRoundRobin, {}).end == 40 * kMs);
@@ -103,8 +103,8 @@ TEST_CASE("a lost instance is avoided, and its requests go to another") {
   for (const RequestRecord& r : run.requests) {
     CHECK(r.rank == 1);
   }
-  CHECK(run.requests[0].retries == 1);
-  CHECK(run.requests[1].retries == 0);
+  CHECK(run.requests.extras(0).retries == 1);
+  CHECK(run.requests.extras(1).retries == 0);
 }
 
 TEST_CASE("prefill and decode apart: a request that loses either end starts anew, and nobody prefills for no decoder") {
@@ -144,7 +144,7 @@ TEST_CASE("a prompt whose decode rank is lost between its chunks is computed to 
   specs[1].changes = {{.at = 15 * kMs, .recovery = {}, .ranks = {0}, .fatal = true}};
   const RunResult run = simulate(trace_of({{0, 25, 2}}), specs, Router::kRoundRobin, {}, 1);
   CHECK(run.completed == 1);
-  CHECK(run.requests[0].retries == 0);
+  CHECK(run.requests.extras(0).retries == 0);
   CHECK(run.requests[0].first_token == 45 * kMs);
   CHECK(run.transfers.count == 1);
   CHECK(run.transfers.tokens == 10 + 25);
@@ -172,7 +172,7 @@ TEST_CASE("a rank that comes back is empty and takes new requests once it has re
   const RunResult run = simulate(trace_of({{0, 5, 4}, {0, 5, 5}, {50, 5, 1}}), specs, Router::kRoundRobin, {}, 1);
   CHECK(run.completed == 3);
   CHECK(run.requests[0].finished == 40 * kMs);
-  CHECK(run.requests[1].retries == 1);
+  CHECK(run.requests.extras(1).retries == 1);
   CHECK(run.requests[1].finished == 80 * kMs);
   CHECK(run.requests[2].rank == 1);
   CHECK(run.requests[2].finished == 70 * kMs);
@@ -262,8 +262,9 @@ TEST_CASE("a lost GPU: its rank goes, the copies that are left serve, and the ru
   CHECK(less.completed == 200);
   CHECK(less.end > whole.end);
   std::int64_t retries = 0;
-  for (const RequestRecord& r : less.requests) {
-    retries += r.retries;
+  for (std::size_t i = 0; i < less.requests.size(); ++i) {
+    const RequestRecord& r = less.requests[i];
+    retries += less.requests.extras(i).retries;
     CHECK((r.finished < Ticks{20 * kMs} || r.rank != 1));  // GPUs 2 and 3 are rank 1
   }
   CHECK(retries > 0);

@@ -130,12 +130,13 @@ inline std::string check_random_losses(std::uint64_t i, DeploymentSums& sums) {
   const auto limit = static_cast<int>(random.below(4));
   const RunResult run = simulate(trace, deployment.specs, deployment.router, {}, limit);
   std::int64_t retries = 0;
-  for (const RequestRecord& r : run.requests) {
-    retries += r.retries;
+  for (std::size_t k = 0; k < run.requests.size(); ++k) {
+    const RequestRecord& r = run.requests[k];
+    retries += run.requests.extras(k).retries;
     if (r.state != RequestState::kCompleted && r.state != RequestState::kFailed) {
       return "a request ended neither completed nor failed";
     }
-    if (r.retries > limit) {
+    if (run.requests.extras(k).retries > limit) {
       return "a request started anew too often";
     }
   }

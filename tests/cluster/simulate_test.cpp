@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <limits>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/core/check.h"
@@ -217,7 +219,7 @@ TEST_CASE("a run that is stopped keeps its complete steps") {
   CHECK(run.requests[2].state == RequestState::kWaiting);
   CHECK(run.requests[2].rank == 0);
   CHECK(run.requests[3].state == RequestState::kWaiting);
-  CHECK(run.requests[3].rank == -1);  // had not arrived
+  CHECK_FALSE(run.requests[3].routed());  // had not arrived
   CHECK(run.latency.ttft_s.count == 1);
   CHECK(run.conservation.little_l == doctest::Approx(3.0));  // three in the system all the time
 }
@@ -247,6 +249,26 @@ TEST_CASE("progress is reported every few steps") {
   CHECK(told[1].steps == 6);
   CHECK(told[1].completed == 0);
   CHECK(told[1].requests == 2);
+}
+
+TEST_CASE("a trace that gives its rows up is served like any other") {
+  RequestTrace trace = trace_of({{5, 80, 4}, {6, 120, 2}, {12, 30, 1}, {60, 10, 1}});
+  FixedPricer pricer(10_ms, true);
+  InstanceSpec spec{.options = one_rank(100), .model = &pricer};
+  const std::span<const InstanceSpec> specs(&spec, 1);
+  const RunResult kept = simulate(trace, specs, Router::kRoundRobin, {});
+  CHECK(trace.requests.size() == 4);
+  const RunResult given = simulate(std::move(trace), specs, Router::kRoundRobin, {});
+  CHECK(given.fingerprint == kept.fingerprint);
+  check_times(given.requests[1], 15, 35, 45);
+  CHECK(given.requests[1].input_tokens == 120);
+}
+
+TEST_CASE("a run of more ranks than records can name is refused") {
+  FixedPricer pricer(10_ms);
+  ServingOptions options = one_rank(10);
+  options.dp_ranks = 65537;
+  CHECK_THROWS_AS(simulate(trace_of({{0, 1, 1}}), options, pricer, {}), InvariantBroken);
 }
 
 }  // namespace epsim

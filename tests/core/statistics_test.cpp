@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "sim/core/rng.h"
@@ -70,6 +71,35 @@ TEST_CASE("the rule holds for every number of samples") {
   }
 }
 
+TEST_CASE("samples that come in parts have the summary of sorted ones, bit by bit") {
+  RandomStream random(Seed{11}, "parts");
+  for (int round = 0; round < 60; ++round) {
+    const std::uint64_t n = 1 + random.below(round < 30 ? 40 : 4000);
+    const bool ties = round % 3 == 0, negative = round % 2 == 0;
+    std::vector<double> samples;
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const double x = ties ? static_cast<double>(random.below(7)) : std::exp(40 * random.uniform() - 20);
+      samples.push_back(negative ? 3 - x : x);
+    }
+    const std::size_t most = 1 + random.below(100);
+    const Summary a = summarize(samples),
+                  b = summarize_parts([&](const auto&take) {
+                    take({});
+                    for (std::size_t first = 0; first < samples.size(); first += most) {
+                      take(std::span(samples).subspan(first, std::min(most, samples.size() - first)));
+                    }
+                  });
+    REQUIRE(a.count == b.count);
+    REQUIRE(a.mean == b.mean);
+    REQUIRE(a.p50 == b.p50);
+    REQUIRE(a.p90 == b.p90);
+    REQUIRE(a.p95 == b.p95);
+    REQUIRE(a.p99 == b.p99);
+    REQUIRE(a.max == b.max);
+  }
+  CHECK(summarize_parts([](const auto&) {}).count == 0);
+}
+
 TEST_CASE("weighted samples are what they stand for") {
   RandomStream random(Seed{4}, "weighted");
   for (int round = 0; round < 50; ++round) {
@@ -88,6 +118,7 @@ TEST_CASE("weighted samples are what they stand for") {
     REQUIRE(a.p90 == b.p90);
     REQUIRE(a.p99 == b.p99);
     REQUIRE(a.max == b.max);
+    REQUIRE(weighted.summary().mean == a.mean);  // asked again, to the last bit
   }
   WeightedSamples nothing;
   nothing.add(5, 0);

@@ -49,12 +49,14 @@ class RunTest(unittest.TestCase):
         requests = self.run_.requests
         self.assertEqual(len(requests["arrival_ps"]), 40)
         self.assertTrue((requests["state"] == 2).all())
+        self.assertTrue((requests["dp_rank"] >= 0).all())
+        self.assertEqual(requests["retries"].tolist(), [0] * 40)
         # ps to ms: 1e9. The mean over all completed requests is the metric.
         ttft = (requests["first_token_ps"] - requests["arrival_ps"]) / 1e9
         self.assertAlmostEqual(ttft.mean(), self.run_.ttft_mean_ms, places=9)
         for views in ("requests", "series", "maps"):
             for name, array in getattr(self.run_, views).items():
-                if name != "balancedness":  # a copy
+                if name not in ("balancedness", "dp_rank"):  # copies
                     self.assertTrue(numpy.shares_memory(array, getattr(self.run_, views)[name]), name)
                     self.assertFalse(array.flags.writeable or array.flags.owndata, name)
 

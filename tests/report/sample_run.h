@@ -12,7 +12,7 @@ inline Ticks at_ms(std::int64_t ms) { return Ticks{ms * 1'000'000'000}; }
 inline RequestRecord request(RequestState state, Ticks arrival, Ticks admitted, Ticks first, Ticks finished,
                              std::int32_t output_tokens) {
   RequestRecord r;
-  r.rank = state == RequestState::kWaiting ? -1 : 0;
+  r.place = state == RequestState::kWaiting ? RequestPlace::kAway : RequestPlace::kRank;
   r.state = state;
   r.input_tokens = 100;
   r.output_tokens = output_tokens;

@@ -178,8 +178,8 @@ TEST_CASE(
       CHECK(run_policy(again, policy, {}).fingerprint == regrouped.fingerprint);
       remade += regrouped.regroup.remade_copies;
     }
-    for (const RequestRecord& r : lost.requests) {
-      retried += r.retries;
+    for (const RequestExtras& extras : lost.requests.all_extras()) {
+      retried += extras.retries;
     }
   }
   CHECK(moved > 1000);

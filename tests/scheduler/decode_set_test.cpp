@@ -74,7 +74,8 @@ TEST_CASE("a sequence with no token to come is refused") {
 // The same set, without sums that are kept from step to step.
 struct NaiveSequence {
   std::int32_t request;
-  std::int64_t context, left;
+  std::int64_t context;
+  std::int32_t left;
   Ticks last;
 };
 
@@ -90,7 +91,7 @@ TEST_CASE("sums, gaps and order equal those of plain counting") {
     now += static_cast<std::int64_t>(1 + random.below(3)) * kMs;
     if (random.below(3) == 0) {  // joins come at the end of some steps, decodes at the end of others
       const NaiveSequence s{next++, 1 + static_cast<std::int64_t>(random.below(1000)),
-                            1 + static_cast<std::int64_t>(random.below(40)), now};
+                            1 + static_cast<std::int32_t>(random.below(40)), now};
       set.join(s.request, s.context, s.left, now);
       naive.push_back(s);
       continue;

@@ -70,9 +70,7 @@ TEST_CASE("what a request holds beside its tokens is taken when it enters and gi
   run.check({0, 1, 27});
   CHECK(rank.kv().used() == 0);
   CHECK_FALSE(rank.has_work());
-  for (const RequestRecord& r : records) {
-    CHECK(r.retractions == 0);
-  }
+  CHECK(records.all_extras().empty());  // no retraction
 }
 
 TEST_CASE("decodes that run out of memory retract the request with the fewest tokens, which starts again") {
@@ -91,7 +89,7 @@ TEST_CASE("decodes that run out of memory retract the request with the fewest to
   // tokens to 16. The new ratio: A made 6 of 8, and 20 more steps are looked ahead: (6 + 20) / 8, at most 1.
   run.check({0, 1, 16});
   CHECK(records[1].state == RequestState::kWaiting);
-  CHECK(records[1].retractions == 1);
+  CHECK(records.extras(1).retractions == 1);
   CHECK(rank.new_token_ratio() == 1.0);
   run.check({0, 1, 17});  // B needs 16 + 8 of the 14 that are left; A ends
   CHECK(records[0].finished == 9 * kMs);
@@ -129,9 +127,9 @@ TEST_CASE("a request may be retracted while it decodes again") {
     rank.end_step();
     rank.hand_out((at + 1) * kMs, gaps);
   }
-  CHECK(records[0].retractions == 0);
-  CHECK(records[1].retractions == 1);
-  CHECK(records[2].retractions >= 2);
+  CHECK(records.extras(0).retractions == 0);
+  CHECK(records.extras(1).retractions == 1);
+  CHECK(records.extras(2).retractions >= 2);
   CHECK(gaps.count() == 3 * 39);
   CHECK(rank.kv().used() == 0);
 }
@@ -286,7 +284,7 @@ TEST_CASE("a prompt is computed from where the prefix cache ends; finished reque
   CHECK(rank.kv().evictable() == 12);
   CHECK(rank.counts().lookup_tokens == 38);
   CHECK(rank.counts().hit_tokens == 8 + 4 + 4);
-  CHECK(records[1].cached_tokens == 8);
+  CHECK(records.extras(1).cached_tokens == 8);
 }
 
 TEST_CASE("the prefix cache gives way to running requests, and can be turned off") {

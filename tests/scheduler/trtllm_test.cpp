@@ -56,7 +56,7 @@ TEST_CASE("a request enters with blocks for input and output, is never evicted, 
   CHECK(rank.head_lacks_blocks());
   check_trtllm_steps(rank, at, std::vector<TrtllmStep>(7, {0, 2, 10}));
   CHECK(records[0].finished == 9 * kMs);  // one step for the prompt and the first token, eight for the others
-  CHECK(records[1].retractions == 0);
+  CHECK(records.extras(1).retractions == 0);
   check_trtllm_steps(rank, at, {{8 + 4, 0, 5 + 2}});
   CHECK(rank.counts().retractions == 0);
 }

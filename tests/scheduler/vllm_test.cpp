@@ -92,7 +92,7 @@ TEST_CASE("the latest request is preempted when blocks run out, goes to the head
   // B is preempted; C would fit the free block, but nothing new enters in such a step, and then B stands before it.
   check_steps(rank, at, {{0, 1, 4}, {0, 1, 4}, {0, 1, 4}, {0, 1, 4}}, gaps);
   CHECK(records[0].finished == 9 * kMs);
-  CHECK(records[1].retractions == 1);
+  CHECK(records.extras(1).retractions == 1);
   check_steps(rank, at, {{13 + 4, 0, 4 + 1}, {0, 1, 4}, {0, 1, 4}, {0, 1, 4}}, gaps);  // B's input and its 5 tokens; C
   CHECK_FALSE(rank.has_work());
   CHECK(records[1].finished == 13 * kMs);
@@ -113,7 +113,7 @@ TEST_CASE("what a request holds beside its tokens is preempted and taken again w
   check_steps(rank, at, {{28, 0, 58}, {0, 2, 60}}, gaps);
   // Two more do not fit: B gives back 30 and, with its 2 tokens, needs 31 of the 29 and less that A leaves.
   check_steps(rank, at, {{0, 1, 31}, {0, 1, 32}, {0, 1, 33}, {0, 1, 34}, {0, 1, 35}, {0, 1, 36}}, gaps);
-  CHECK(records[1].retractions == 1);
+  CHECK(records.extras(1).retractions == 1);
   check_steps(rank, at, {{16, 0, 31}, {0, 1, 32}, {0, 1, 33}, {0, 1, 34}, {0, 1, 35}, {0, 1, 36}}, gaps);
   CHECK_FALSE(rank.has_work());
   CHECK(rank.kv().used() == 0);
@@ -152,7 +152,7 @@ TEST_CASE("a prompt that finds no blocks gives way itself when it is the latest"
   std::int64_t at = 0;
   check_steps(rank, at, {{16, 0, 4}, {0, 1, 3}}, gaps);  // A's decode takes the last block; B steps back
   CHECK(records[1].state == RequestState::kWaiting);
-  CHECK(records[1].retractions == 1);
+  CHECK(records.extras(1).retractions == 1);
   while (rank.has_work()) {
     rank.begin_step(at * kMs);
     rank.end_step();

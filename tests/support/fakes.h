@@ -91,17 +91,7 @@ inline RequestTrace trace_of(std::initializer_list<Row> rows) {
   return out;
 }
 
-inline std::vector<RequestRecord> records_of(std::initializer_list<Row> rows) {
-  std::vector<RequestRecord> out;
-  for (const Row& r : rows) {
-    RequestRecord record;
-    record.input_tokens = r.input;
-    record.output_tokens = r.output;
-    record.arrival = r.at_ms * kMs;
-    out.push_back(record);
-  }
-  return out;
-}
+inline RequestRecords records_of(std::initializer_list<Row> rows) { return epsim::records_of(trace_of(rows).requests); }
 
 // The engine's own knobs, to be changed.
 inline SglangKnobs& sglang(ServingOptions& options) { return std::any_cast<SglangKnobs&>(options.knobs); }

@@ -187,8 +187,8 @@ class Run(_Result):
 
     @property
     def requests(self) -> dict[str, Any]:
-        """Arrays [requests], in the trace's order, over the run's own memory (read only): dp_rank, state (0 waiting,
-        1 running, 2 completed, 3 failed), input_tokens, output_tokens, cached_tokens, arrival_ps, admitted_ps,
+        """Arrays [requests], in the trace's order, over the run's own memory (read only): dp_rank (a copy; -1: none), state
+        (0 waiting, 1 running, 2 completed, 3 failed), input_tokens, output_tokens, cached_tokens, arrival_ps, admitted_ps,
         first_token_ps, finished_ps (picoseconds since the start of the run), retractions, retries."""
         return self._native.requests()
 
