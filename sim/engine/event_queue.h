@@ -165,7 +165,7 @@ class EventQueue {
     last_[bucket] = bucket;
     const Link word = bucket / 64;
     filled_[word] &= ~(std::uint64_t{1} << (bucket % 64));
-    filled_words_ &= ~(static_cast<std::uint32_t>(filled_[word] == 0) << word);
+    filled_words_ &= ~(static_cast<std::uint32_t>(filled_[word] == 0) << word % 32U);  // as the hardware shifts
   }
 
   // The link before the first event of a bucket that is not empty.

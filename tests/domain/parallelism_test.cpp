@@ -30,10 +30,14 @@ TEST_CASE("which GPU belongs to which DP rank and node") {
   CHECK(layout(64, 1).dp_ranks() == 64);
 }
 
-TEST_CASE("layouts that divide are taken: inside a node, a node, several nodes") {
-  for (const int tp : {1, 2, 4, 8, 16, 32, 64}) {
+TEST_CASE("layouts that divide are taken: inside a node, a node, all nodes") {
+  for (const int tp : {1, 2, 4, 8, 64}) {
     CAPTURE(tp);
     CHECK_NOTHROW(layout(64, tp).validate(test::deepseek_r1(), kEightNodes));
+  }
+  for (const int tp : {16, 32}) {  // several ranks over several nodes each
+    CAPTURE(tp);
+    CHECK_THROWS_AS(layout(64, tp).validate(test::deepseek_r1(), kEightNodes), InputError);
   }
 }
 
