@@ -19,8 +19,9 @@ KvLanes::KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpe
   const int ranks_per_node = std::max(1, node.gpus / attention_tp_);
   per_node_ = std::min(ranks_per_node, node.nics);
   ranks_per_lane_ = (ranks_per_node + per_node_ - 1) / per_node_;
-  // A rank over several nodes sends its parts from all of them.
-  rate_ = node.node_rate() * std::max(1.0, 1.0 * attention_tp_ / node.gpus) / static_cast<double>(per_node_);
+  // As many of its GPUs send as receive; of a rank over several nodes they may be on several.
+  const double nodes = std::max(1.0, 1.0 * std::min(attention_tp_, receivers) / node.gpus);
+  rate_ = node.node_rate() * nodes / static_cast<double>(per_node_);
   if (model.attention.kind == AttentionKind::kMla) {
     sending_ = std::min(1.0, static_cast<double>(receivers * per_node_) / node.nics);
   }

@@ -83,7 +83,11 @@ void MoeSpec::validate() const {
     }
   };
   need(layers > 0 && hidden > 0 && vocab > 0, "layers, hidden and vocab must be positive.");
-  dense() ? validate_without_experts(*this, need) : validate_experts(*this, need);
+  if (dense()) {
+    validate_without_experts(*this, need);
+  } else {
+    validate_experts(*this, need);
+  }
   need(dense_layers() == 0 || dense_intermediate > 0, "the model has dense layers but no dense_intermediate.");
   need(shared_intermediate >= 0 && dense_intermediate >= 0 && attention.q_lora_rank >= 0,
        "shared_intermediate, dense_intermediate and q_lora_rank must not be negative.");

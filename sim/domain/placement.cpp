@@ -170,7 +170,11 @@ Placement Placement::build(const PlacementPlan& plan, const ClusterShape& shape,
   return out;
 }
 
-Placement Placement::layer_alone(int l) const {
+Placement Placement::last_layer_alone() const {
+  if (layers_.empty()) {
+    return *this;
+  }
+  const int l = layers() - 1;
   Placement out;
   out.experts_ = experts_;
   out.gpus_ = gpus_;

@@ -46,8 +46,8 @@ class Placement {
   int layers() const { return static_cast<int>(layers_.size()); }
   const LayerPlacement& layer(int l) const { return layers_[static_cast<std::size_t>(l)]; }
 
-  // The placement of one layer.
-  Placement layer_alone(int l) const;
+  // The placement of the last layer; without layers as it is.
+  Placement last_layer_alone() const;
 
   // Physical experts resident on a GPU, all layers.
   std::int64_t resident(int gpu) const { return resident_[static_cast<std::size_t>(gpu)]; }

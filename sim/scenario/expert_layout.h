@@ -22,11 +22,12 @@ namespace epsim {
 void read_ep_size(ConfigReader& in, const Key& ep_size, int moe_tp, Parallelism& parallelism);
 
 // Whether the engine and the transport have such a layout; `in` is where its ep_size stands. Throws InputError.
+void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const ServingOptions& serving,
+                   const DispatchOptions& dispatch);
+
 // A DP rank over several nodes is priced with two all-reduces a layer over all GPUs.
 void check_rank_over_nodes(const ConfigReader& in, const ClusterSpec& cluster, const Parallelism& parallelism,
                            const DispatchOptions& dispatch);
-void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const ServingOptions& serving,
-                   const DispatchOptions& dispatch);
 
 // Whether the model's experts fill the EP ranks of every instance, be it with a policy's `num_redundant_experts`: 256
 // and 32 on 72. Throws InputError.

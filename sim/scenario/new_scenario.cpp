@@ -59,7 +59,8 @@ constexpr std::string_view kLoadsText =
 
 std::string scenario_document(const NewScenario& r, const std::string& serving, const std::string& dispatch) {
   const bool apart = r.prefill > 0, dense = find_model(r.model).dense();
-  const int nodes = apart ? r.prefill + r.decode : r.nodes;
+  const int nodes = apart ? r.prefill + r.decode : r.nodes, of_one = dense ? 1 : (apart ? r.prefill : nodes);
+  const std::string types = dense ? "bf16, fp8, fp4" : "bf16, fp8, fp4, mxfp4, int4";
   std::string out = fmt::format(
       "# {0} on {1} x {2}, served by {3}. Written by epsim init; nothing in it is measured on your cluster.\n"
       "#   epsim validate FILE\n"
@@ -73,13 +74,9 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       "model:\n"
       "  architecture: {7}  # epsim list models; or the path of a Hugging Face config.json\n"
       "{6}\n",
-      plain_name(r.model), nodes, r.node, r.engine,
-      dense   ? 1
-      : apart ? r.prefill
-              : nodes,
-      apart && !dense ? "  # of a prefill instance" : "",
-      r.dtype.empty() ? "" : fmt::format("  dtype: {}  # of the weights: bf16, fp8, fp4, mxfp4, int4\n", r.dtype),
-      r.model, plain_name(r.node), dense ? "" : "#   epsim compare FILE --policies contiguous,base,eplb\n",
+      plain_name(r.model), nodes, r.node, r.engine, of_one, apart && !dense ? "  # of a prefill instance" : "",
+      r.dtype.empty() ? "" : fmt::format("  dtype: {}  # of the weights: {}\n", r.dtype, types), r.model,
+      plain_name(r.node), dense ? "" : "#   epsim compare FILE --policies contiguous,base,eplb\n",
       dense ? "base" : "base,eplb", dense ? "" : ", then loads (a recording of your experts)");
   out += parallelism_text(dense);
   out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}\n", r.engine, serving);

@@ -55,11 +55,17 @@ void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
   read_gpus_per_node(in, kPoolKeys["gpus_per_node"], pool.cluster);
   check_gpus(in, pool.instances, pool.cluster);
   pool.parallelism.gpus = pool.cluster.gpus();
-  pool.parallelism.attention_tp = in.read<int>(kPoolKeys["attention_tp"], s.parallelism.attention_tp);
+  const bool dense = s.model.dense();
+  pool.parallelism.attention_tp =
+      in.read<int>(kPoolKeys["attention_tp"], dense ? pool.parallelism.gpus : s.parallelism.attention_tp);
   const int tp = pool.parallelism.attention_tp, per_node = pool.cluster.node.gpus;
   in.check(tp <= per_node ? per_node % tp == 0 : tp == pool.parallelism.gpus, "attention_tp",
            fmt::format("DP ranks of {} GPUs neither divide a node of {} nor take all of an instance's {}.", tp,
                        per_node, pool.parallelism.gpus));
+  in.check(
+      !dense || tp == pool.parallelism.gpus, "attention_tp",
+      fmt::format("a dense model has one DP rank an instance, of all its {} GPUs; for ranks of {} set gpus_per_node.",
+                  pool.parallelism.gpus, tp));
   // As many GPUs an EP rank as the scenario's, or all where those are all.
   const bool alone = s.parallelism.moe_tp > 1 && s.parallelism.moe_tp == s.parallelism.gpus;
   read_ep_size(in, kPoolKeys["ep_size"], alone ? pool.parallelism.gpus : s.parallelism.moe_tp, pool.parallelism);

@@ -49,9 +49,8 @@ class PackedTicks {
 
 // One request of the trace. Times count from the start of the run.
 struct RequestRecord {
-  std::uint16_t rank =
-      0;  // where it is kRank: DP rank that served it, numbered over all instances; of two the one that
-          // decodes
+  // Where `place` is kRank the DP rank that served it, numbered over all instances; of two the one that decodes.
+  std::uint16_t rank = 0;
   RequestState state = RequestState::kWaiting;
   RequestPlace place = RequestPlace::kAway;
   std::int32_t input_tokens = 0;

@@ -11,10 +11,10 @@
 //            another; asynchronous scheduling is an experiment in v0.10, and off. From v0.14 (pull request 27614) it is
 //            on: step_with_batch_queue() keeps two batches, sim/cluster/instance.h says which knows what.
 //   Differs: with asynchronous scheduling a request that ends at its longest output is in one more batch here, as it is
-//            in vLLM where its end is not known before; decodes take their place in the budget ahead of all prompts under way, also of those admitted earlier (it
-//            matters only with long_prefill_token_threshold), and are not preempted for these; prefix blocks can be
-//            shared from the end of the step on, not within it, and a block that two requests computed at once is kept
-//            once.
+//            in vLLM where its end is not known before; decodes take their place in the budget ahead of all prompts
+//            under way, also of those admitted earlier (it matters only with long_prefill_token_threshold), and are not
+//            preempted for these; prefix blocks can be shared from the end of the step on, not within it, and a block
+//            that two requests computed at once is kept once.
 #include "sim/scheduler/vllm.h"
 
 #include <algorithm>

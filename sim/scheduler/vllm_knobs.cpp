@@ -40,11 +40,12 @@ constexpr KeyTable kVllmKeys =
                key::by("1, 2, 4, 8, 16, 24 and so on to 2 max_num_seqs, at most 512"), "Captured batch sizes."}}) +
     kSharedKeys;
 constexpr KeyTable kVllm014Keys =
-    KeyTable({{"async_scheduling", key::flag(), key::is(true),
-               "A batch is put together while the step before it runs; false: when the tokens of that step are known."},
-              {"cudagraph_capture_sizes", key::wholes(Bound::kPositive),
-               key::by("1, 2, 4, every 8th to 248, every 16th from 256 to 2 max_num_seqs, at most 512"),
-               "Captured batch sizes."}}) +
+    KeyTable(
+        {{"async_scheduling", key::flag(), key::by("true; false with drafter none"),
+          "A batch is put together while the step before it runs; false: when the tokens of that step are known."},
+         {"cudagraph_capture_sizes", key::wholes(Bound::kPositive),
+          key::by("1, 2, 4, every 8th to 248, every 16th from 256 to 2 max_num_seqs with their drafts, at most 512"),
+          "Captured batch sizes."}}) +
     kSharedKeys;
 
 }  // namespace
@@ -71,12 +72,16 @@ EngineDefault<std::vector<std::int64_t>> vllm_graph_sizes(std::int64_t sequences
   return {sizes, "vLLM v0.10 (config, SchedulerConfig.cuda_graph_sizes): to twice max_num_seqs, at most 512"};
 }
 
-EngineDefault<std::vector<std::int64_t>> vllm_0_14_graph_sizes(std::int64_t sequences) {
+EngineDefault<std::vector<std::int64_t>> vllm_0_14_graph_sizes(std::int64_t sequences, int tokens,
+                                                               std::int64_t budget) {
+  const std::int64_t largest = std::min({std::int64_t{512}, 2 * sequences * tokens, budget});
   std::vector<std::int64_t> sizes = {1, 2, 4};
-  for (std::int64_t n = 8; n <= std::min<std::int64_t>(512, 2 * sequences); n += n < 256 ? 8 : 16) {
+  for (std::int64_t n = 8; n <= largest; n += n < 256 ? 8 : 16) {
     sizes.push_back(n);
   }
-  return {sizes, "vLLM v0.14 (config/vllm.py, _set_cudagraph_sizes): to twice max_num_seqs, at most 512"};
+  std::erase_if(sizes, [&](std::int64_t n) { return n > largest; });
+  return {sizes,
+          "vLLM v0.14 (config/vllm.py, _set_cudagraph_sizes): to twice max_num_seqs with their drafts, at most 512"};
 }
 
 namespace {
@@ -132,10 +137,15 @@ void read_vllm(ConfigReader& in, const Budgets& budgets, const EngineSite& site,
 
 void read_vllm_0_14(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   read_shared(in, budgets, site, out);
-  out.serving.overlap_schedule = in.read<bool>(kVllm014Keys["async_scheduling"]);
-  GraphOptions& graphs = out.serving.graphs;
-  graphs.sizes = graphs.prompt_sizes = captured_sizes(in, kVllm014Keys["cudagraph_capture_sizes"],
-                                                      vllm_0_14_graph_sizes(out.serving.max_running_requests));
+  ServingOptions& s = out.serving;
+  // config/vllm.py: on unless something other than EAGLE or MTP drafts, which is refused with it.
+  const bool plain_drafts = s.speculative.draft_tokens > 0 && s.speculative.drafter == DrafterKind::kNone;
+  s.overlap_schedule = in.read<bool>(kVllm014Keys["async_scheduling"], !plain_drafts);
+  in.check(!plain_drafts || !s.overlap_schedule, "async_scheduling",
+           "vLLM schedules ahead only with drafts of EAGLE or MTP (speculative.drafter mtp_layer).");
+  s.graphs.sizes = s.graphs.prompt_sizes =
+      captured_sizes(in, kVllm014Keys["cudagraph_capture_sizes"],
+                     vllm_0_14_graph_sizes(s.max_running_requests, 1 + s.speculative.draft_tokens, s.token_budget));
 }
 
 }  // namespace epsim

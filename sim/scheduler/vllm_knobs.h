@@ -24,6 +24,7 @@ void read_vllm_0_14(ConfigReader& in, const Budgets& budgets, const EngineSite& 
 EngineDefault<std::int64_t> vllm_batched_tokens(const EngineSite& site);
 EngineDefault<std::int64_t> vllm_sequences(const EngineSite& site);
 EngineDefault<std::vector<std::int64_t>> vllm_graph_sizes(std::int64_t sequences);
-EngineDefault<std::vector<std::int64_t>> vllm_0_14_graph_sizes(std::int64_t sequences);
+// Of batches of up to so many sequences with so many tokens each, in steps of up to `budget` tokens.
+EngineDefault<std::vector<std::int64_t>> vllm_0_14_graph_sizes(std::int64_t sequences, int tokens, std::int64_t budget);
 
 }  // namespace epsim

@@ -22,7 +22,7 @@ RankBatch one_token_each(const RankBatch& step, int draft_tokens) {
 MoeSpec mtp_layer_of(const MoeSpec& model) {
   MoeSpec out = model;
   out.layers = 1;
-  out.first_dense_layers = 0;
+  out.first_dense_layers = model.dense() ? 1 : 0;
   out.moe_every = 1;
   // Where all layers are alike (DeepSeek-V3.2), so is this one; beside layers of several kinds it has full attention, as
   // in Qwen3-Next.
@@ -51,21 +51,21 @@ EagerWork drafter_launches(const MoeSpec& model, const Parallelism& parallelism,
 Drafter::Drafter(const Scenario& s, const InstancePool& pool, const StepModel& model, const Placement& placement)
     : options_(pool.serving.speculative),
       loads_(model),
-      experts_(std::make_unique<Placement>(placement.layer_alone(placement.layers() - 1))),
+      experts_(std::make_unique<Placement>(placement.last_layer_alone())),
       layer_(std::make_unique<StepModel>(mtp_layer_of(s.model), pool.cluster, pool.parallelism, pool.dispatch,
                                          *experts_, loads_, s.compute, s.network)) {}
 
 void Drafter::set_placement(const Placement& placement) {
-  auto next = std::make_unique<Placement>(placement.layer_alone(placement.layers() - 1));
+  auto next = std::make_unique<Placement>(placement.last_layer_alone());
   layer_->set_placement(*next);
   experts_ = std::move(next);
 }
 
 void Drafter::LastLayerLoads::draw(const StepAt&, std::span<const std::int64_t>, StepLoads& out) const {
   const StepLoads& drawn = model_.loads();
-  out.resize(1, drawn.sources, drawn.experts);
+  out.resize(layers(), drawn.sources, drawn.experts);
   out.counted = drawn.counted;
-  for (int source = 0; source < drawn.sources; ++source) {
+  for (int source = 0; source < drawn.sources * layers(); ++source) {
     std::ranges::copy(drawn.row(drawn.layers - 1, source), out.row(0, source).begin());
   }
 }

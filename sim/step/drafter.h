@@ -59,7 +59,7 @@ class Drafter {
   class LastLayerLoads final : public ExpertLoadSource {
    public:
     explicit LastLayerLoads(const StepModel& model) : model_(model) {}
-    int layers() const override { return 1; }
+    int layers() const override { return model_.costs().model().dense() ? 0 : 1; }
     int experts() const override { return model_.costs().model().experts; }
     void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
 

@@ -19,6 +19,12 @@ BalanceScore score(const Placement& placement, const LoadWindow& window) {
           static_cast<int>(worst - by_layer.begin())};
 }
 
+void check_experts(const Scenario& s) {
+  if (s.model.dense()) {
+    throw InputError({"", 0, "model.architecture"}, fmt::format("{} has no experts to balance.", s.model.name));
+  }
+}
+
 BalanceRow scored_placement(const Scenario& s, const PolicyChoice& policy) {
   const PreparedRun prepared = prepare_run(s, policy);
   const PreparedInstance& run = prepared.last();
@@ -86,6 +92,7 @@ nlohmann::ordered_json json_of(const BalanceRow& row) {
 }  // namespace
 
 std::vector<BalanceRow> balance_of(const Scenario& scenario) {
+  check_experts(scenario);
   std::vector<BalanceRow> out;
   for (const PolicyChoice& policy : scenario.policies) {
     const Scenario& system = system_of(scenario, policy);

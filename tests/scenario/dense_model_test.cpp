@@ -1,5 +1,6 @@
 // A model without experts is a model all of whose layers have a dense FFN: nothing is placed, nothing is sent to experts.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "sim/core/error.h"
 #include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/verbs/balance.h"
 #include "tests/support/errors.h"
 
 namespace epsim {
@@ -16,7 +18,7 @@ namespace {
 const std::string kDense =
     "name: dense\nmodel: {architecture: Llama-3.1-8B}\ncluster: {node: DGX-H100, nodes: 1, gpus_per_node: 2}\n"
     "serving: {engine: vllm_0_14}\n"
-    "requests: {kind: constant, rate: 20/s, count: 40, input_tokens: 300, output_tokens: 10}\n";
+    "requests: {kind: constant, rate: 100/s, count: 40, input_tokens: 300, output_tokens: 10}\n";
 
 std::string error_with(const std::string& more) {
   try {
@@ -49,7 +51,8 @@ TEST_CASE("a dense model needs no loads and has one policy") {
 }
 
 TEST_CASE("what only layers with experts have is refused") {
-  test::check_contains(error_with("parallelism: {attention_tp: 1}\n"), {"attention_tp", "deployment.instances 2"});
+  test::check_contains(error_with("parallelism: {attention_tp: 1}\n"),
+                       {"attention_tp 2 makes one of all GPUs", "deployment.instances"});
   test::check_contains(error_with("execution: {overlap: two_batch}\n"), {"execution.overlap"});
   test::check_contains(error_with("dispatch: {transport: deepep_normal}\n"), {"dispatch.transport", "allreduce"});
   CHECK(read_document(kDense + "dispatch: {transport: allreduce}\n").model.dense());
@@ -71,11 +74,53 @@ TEST_CASE("a dense model runs: every request ends, and nothing is routed") {
   for (const char* network : {"max_min", "two_tier"}) {
     CHECK(run(std::string("network: {model: ") + network + "}\n").latency.e2e_s.mean == closed.latency.e2e_s.mean);
   }
-  // Each of two instances serves half of the requests: with fewer in a step none takes longer.
+  // Each of two instances serves half of the requests, with fewer in a step.
   const RunResult two = run("deployment: {instances: 2}\n");
   CHECK(two.latency.e2e_s.count == 40);
-  CHECK(two.latency.e2e_s.mean <= closed.latency.e2e_s.mean);
+  CHECK(two.latency.tpot_s.mean < closed.latency.tpot_s.mean);
   CHECK(run("deployment: {prefill: {instances: 1}, decode: {instances: 1}}\n").latency.e2e_s.count == 40);
+  // A pool of one GPU: its rank takes all of it without a say.
+  CHECK(run("deployment: {prefill: {instances: 2, gpus_per_node: 1}, decode: {}}\n").latency.e2e_s.count == 40);
+  test::check_contains(error_with("deployment: {prefill: {attention_tp: 1}, decode: {}}\n"),
+                       {"deployment.prefill.attention_tp", "set gpus_per_node"});
+}
+
+// One draft at most: the layer that proposes it, its head and the input's product come on top, and every second step falls
+// away where all drafts are accepted.
+TEST_CASE("a dense model's drafts are proposed by a dense layer") {
+  const double plain = run("").latency.tpot_s.mean;
+  const auto text = [](double acceptance) {
+    return fmt::format(
+        "requests: {{kind: constant, rate: 100/s, count: 40, input_tokens: 300, output_tokens: 10}}\n"
+        "serving: {{engine: vllm_0_14, speculative: {{draft_tokens: 1, acceptance: {}}}}}\n",
+        acceptance);
+  };
+  const std::string rest = kDense.substr(0, kDense.find("serving:"));
+  const auto tpot = [&](double acceptance) {
+    const Scenario s = read_document(rest + text(acceptance));
+    return run_policy(s, s.policies.front(), {}).latency.tpot_s.mean;
+  };
+  CHECK(tpot(0) > plain);
+  CHECK(tpot(0) < 1.2 * plain);  // one layer more than 32, and the head again
+  CHECK(tpot(1) < 0.65 * plain);
+}
+
+// A step of one token: two all-reduces in each of 32 layers wait for the slowest port, kernels for the slowest GPU.
+TEST_CASE("slow ports and slow GPUs of a dense model") {
+  const auto decode = [](const std::string& fault) {
+    std::string text = kDense;
+    text.replace(text.find("count: 40"), 9, "count: 1");
+    const Scenario s = read_document(text + "faults: [" + fault + "]\n");
+    return run_policy(s, s.policies.front(), {}).latency.tpot_s.mean;
+  };
+  const double plain = decode(""), slow_port = decode("{at: 0s, gpu: 1, link_speed: 0.5}"),
+               slow_gpu = decode("{at: 0s, gpu: 1, speed: 0.5}"),
+               both = decode("{at: 0s, gpu: 1, speed: 0.5, link_speed: 0.5}");
+  CHECK(slow_port > plain);
+  CHECK(slow_gpu > plain);
+  CHECK(slow_gpu < 2 * plain);                              // the all-reduces take as long as before
+  CHECK(both == doctest::Approx(2 * plain).epsilon(0.02));  // all of a step takes twice as long
+  CHECK(slow_port - plain == doctest::Approx(both - slow_gpu).epsilon(0.02));
 }
 
 // Weights of a step with one token: 80 layers of 3 x 8192 x 28672 in the FFN and 8192 x (2 x 8192 + 2 x 1024) in attention,

@@ -116,6 +116,12 @@ TEST_CASE("vLLM from v0.14 puts a batch together while the one before runs") {
   CHECK(sizes[35] == 272);
   CHECK(sizes.back() == 512);
   CHECK(read_all("serving: {engine: vllm_0_14, max_num_seqs: 128}").serving.graphs.sizes.back() == 256);
+  // Sixteen sequences with three drafts each, twice: 128; a step of 24 tokens captures no more than 24.
+  const std::string drafts =
+      "serving: {engine: vllm_0_14, speculative: {draft_tokens: 3, acceptance: 0.7}, max_num_seqs: ";
+  CHECK(read_all(drafts + "16}").serving.graphs.sizes.back() == 128);
+  CHECK(read_all(drafts + "2, max_num_batched_tokens: 12}").serving.graphs.sizes ==
+        std::vector<std::int64_t>{1, 2, 4, 8});
   CHECK(read_all("serving: {engine: vllm}").serving.engine == "vllm_0_14");
 }
 

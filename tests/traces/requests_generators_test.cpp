@@ -414,6 +414,10 @@ TEST_CASE("distinct_prompts: prompts are sent in turn, and a cache finds them") 
   }
   CHECK_FALSE(std::ranges::equal(blocks.of(2), blocks.of(3)));
   CHECK(table_of("{kind: constant, rate: 4/s, count: 8, input_tokens: 100, output_tokens: 1}").block_tokens == 0);
+  const std::string small =
+      "{kind: constant, rate: 4/s, count: 8, input_tokens: 100, output_tokens: 1, block_tokens: 16";
+  CHECK(chain_prefix_blocks(table_of(small + ", distinct_prompts: 3}")).of(7).size() == 6);
+  CHECK(contains(message([&] { table_of(small + "}"); }), "distinct_prompts"));
 }
 
 }  // namespace epsim

@@ -9,12 +9,6 @@
 #include "traces/requests/request_collector.h"
 
 namespace epsim {
-namespace {
-
-constexpr std::int64_t kRepeatedBlock = 64;  // tokens: whole pages of every engine, whose pages have 1 to 64
-
-}  // namespace
-
 Extent read_extent(ConfigReader& in, double rate, const std::string& rate_key) {
   Extent e;
   e.count = in.maybe<std::int64_t>(kExtentKeys["count"]);
@@ -61,18 +55,20 @@ double GapRule::first(RandomStream& random) const {
 
 void repeat_prompts(ConfigReader& in, std::size_t first, RequestTable& table) {
   const auto distinct = in.maybe<std::int64_t>(kPromptKeys["distinct_prompts"]);
+  in.check(distinct || !in.has("block_tokens"), "block_tokens", "give distinct_prompts; other prompts share nothing.");
   if (!distinct) {
     return;
   }
+  const int block = in.read<int>(kPromptKeys["block_tokens"]);
   std::vector<Request>& requests = table.trace.requests;
   const auto period = static_cast<std::size_t>(*distinct);
   std::vector<std::int64_t> first_block{0};  // of each prompt
-  table.block_tokens = kRepeatedBlock;
+  table.block_tokens = block;
   table.prefix_start.push_back(0);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const std::size_t prompt = i < first ? 0 : (i - first) % period;
     requests[i].input_tokens = requests[std::min(i, first + prompt)].input_tokens;
-    const std::int64_t blocks = requests[i].input_tokens / kRepeatedBlock;
+    const std::int64_t blocks = requests[i].input_tokens / block;
     if (prompt + 1 == first_block.size()) {
       first_block.push_back(first_block.back() + blocks);
     }

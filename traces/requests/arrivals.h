@@ -32,6 +32,8 @@ inline constexpr KeyTable kExtentKeys({
 inline constexpr KeyTable kPromptKeys({
     {"distinct_prompts", key::whole(Bound::kPositive), key::by("as many as requests"),
      "Prompts that differ; they are sent in turn, so that a prefix cache finds those that it has seen."},
+    {"block_tokens", key::whole(Bound::kPositive), key::is(64),
+     "Tokens per prefix block of such prompts: what a cache finds is a whole number of them."},
 });
 
 // Exactly one of count and duration. `rate` is the mean rate and `rate_key` its key in messages: more than 1e8
