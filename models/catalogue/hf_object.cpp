@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <sstream>
 
@@ -74,6 +75,20 @@ bool is_word(const Json& value) { return value.is_string(); }
 bool is_layer(const Json& value) { return value.is_number_integer() && value >= 0 && value <= 1'000'000; }
 
 }  // namespace
+
+nlohmann::json hf_document(const std::string& text, const std::string& file) {
+  try {
+    nlohmann::json json = nlohmann::json::parse(text);
+    if (!json.is_object()) {
+      throw InputError({file, 1, ""}, "this file holds one object of keys and values.");
+    }
+    return json;
+  } catch (const nlohmann::json::parse_error& e) {
+    const auto end = text.begin() + std::min(e.byte, text.size());
+    const auto line = 1 + std::count(text.begin(), end, '\n');
+    throw InputError({file, static_cast<int>(line), ""}, "this is not valid JSON; is the file complete?");
+  }
+}
 
 void HfObject::fail(const std::string& key, const std::string& problem) const {
   throw InputError({file_, 0, prefix_ + key}, problem);

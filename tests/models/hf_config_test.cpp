@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -57,29 +55,6 @@ void check_same(const MoeSpec& a, const MoeSpec& b) {
   }
   CHECK(a.kv_bytes_per_token(1) == b.kv_bytes_per_token(1));
   CHECK(a.kv_bytes_per_sequence(1) == b.kv_bytes_per_sequence(1));
-}
-
-MoeSpec parsed(const json& config) { return parse_hf_config(config.dump(2), "some-model/config.json"); }
-
-// Expects an InputError at `key` whose text holds `word`.
-void check_refused(const json& config, const std::string& key, const std::string& word) {
-  CAPTURE(key);
-  try {
-    parsed(config);
-    FAIL("accepted, although it should complain about " << key);
-  } catch (const InputError& e) {
-    CHECK(e.place.file == "some-model/config.json");
-    CHECK(e.place.key == key);
-    CHECK_MESSAGE(e.problem.find(word) != std::string::npos, e.problem);
-  }
-}
-json changed(json config, const std::string& key, const json& value) {
-  config[key] = value;
-  return config;
-}
-json without(json config, const std::string& key) {
-  config.erase(key);
-  return config;
 }
 
 }  // namespace
@@ -165,51 +140,6 @@ TEST_CASE("any cut of a config is refused") {
   for (std::size_t n = 0; n < text.size(); ++n) {
     CHECK_THROWS_AS(parse_hf_config(text.substr(0, n), "cut.json"), InputError);
   }
-}
-
-TEST_CASE("quantised weights") {
-  json config = deepseek_r1();
-  CHECK(parsed(config).dtype == WeightType::kBf16);
-  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
-  CHECK(parsed(config).dtype == WeightType::kFp8);
-  config["quantization_config"]["quant_method"] = "mxfp4";
-  CHECK(parsed(config).dtype == WeightType::kMxfp4);
-  config["quantization_config"]["quant_method"] = "modelopt";
-  check_refused(config, "quantization_config.quant_method", "modelopt");
-  CHECK(parsed(changed(without(deepseek_r1(), "torch_dtype"), "dtype", "float16")).dtype == WeightType::kBf16);
-  CHECK(parsed(without(deepseek_r1(), "torch_dtype")).dtype == WeightType::kBf16);
-}
-
-TEST_CASE("int4 is that of routed experts in groups of 32") {
-  json config = deepseek_r1();
-  json& q = config["quantization_config"];
-  q = int4_of_experts();
-  CHECK(parsed(config).dtype == WeightType::kInt4);
-  for (const char* kept : {"re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up)_proj.*"}) {
-    json fewer = config;
-    json& ignore = fewer["quantization_config"]["ignore"];
-    ignore.erase(std::find(ignore.begin(), ignore.end(), kept));
-    check_refused(fewer, "quantization_config.quant_method", "compressed-tensors");
-  }
-  for (const auto& [key, value] :
-       std::map<std::string, json>{{"num_bits", 8}, {"type", "float"}, {"group_size", 128}}) {
-    json other = config;
-    other["quantization_config"]["config_groups"]["group_0"]["weights"][key] = value;
-    check_refused(other, "quantization_config.quant_method", "compressed-tensors");
-  }
-  // Groups of one channel; patterns of one layer, or that keep the routed experts; no patterns.
-  const auto refused = [&](const std::function<void(json&)>& change) {
-    json other = config;
-    change(other["quantization_config"]);
-    check_refused(other, "quantization_config.quant_method", "compressed-tensors");
-  };
-  refused([](json& r) { r["config_groups"]["group_0"]["weights"]["group_size"] = -1; });
-  refused([](json& r) { r["ignore"][1] = "model.layers.0.self_attn"; });
-  refused([](json& r) { r["ignore"].push_back("re:.*mlp.experts.*"); });
-  refused([](json& r) { r.erase("ignore"); });
-  refused([](json& r) { r.erase("config_groups"); });
-  q["config_groups"]["group_1"] = q["config_groups"]["group_0"];
-  check_refused(config, "quantization_config.quant_method", "compressed-tensors");
 }
 
 TEST_CASE("a text model inside a model of images") {
