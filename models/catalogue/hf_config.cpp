@@ -103,10 +103,31 @@ constexpr Dialect kDialects[] = {
      false, 0},
     {"qwen3", "Qwen3", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kOptionalWindows,
      false, 0},
+    {"qwen3_vl", "Qwen3VL", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone,
+     Limits::kOptionalWindows, false, 0},
+    {"qwen3_vl_text", "Qwen3VL", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone,
+     Limits::kOptionalWindows, false, 0},
+    {"qwen3_5", "Qwen3_5", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kHybrid, false,
+     0},
+    {"qwen3_5_text", "Qwen3_5", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kHybrid,
+     false, 0},
+    {"mimo", "MiMo", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kOptionalWindows,
+     false, 0},
     {"llama4", "Llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
      MoeLayers::kInterleave, Limits::kChunks, false, 0},
     {"llama4_text", "Llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
      MoeLayers::kInterleave, Limits::kChunks, false, 0},
+};
+
+// A model of images and the text models that stand in its text_config.
+constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
+    {"kimi_k25", "kimi_k2"},
+    {"kimi_k25", "deepseek_v3"},
+    {"llama4", "llama4_text"},
+    {"qwen3_vl", "qwen3_vl_text"},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"qwen3_5", "qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe_text"},
 };
 
 const Dialect& dialect_of(const HfObject& in) {
@@ -138,6 +159,28 @@ void check_architecture(const HfObject& in, const Dialect& dialect) {
                           name, dialect.model_type, dialect.architecture));
     }
   }
+}
+
+// The dialect of a text_config, whose model_type has to be one that the wrapper holds.
+const Dialect& text_dialect_of(const HfObject& outer, const HfObject& text, const Dialect& wrapper) {
+  std::vector<std::string_view> known;
+  for (const auto& [of, name] : kTextModels) {
+    if (of == wrapper.model_type) {
+      known.push_back(name);
+    }
+  }
+  if (known.empty()) {
+    outer.fail("text_config", fmt::format("a model_type '{}' holds no other model.", wrapper.model_type));
+  }
+  if (!text.given("model_type")) {
+    return wrapper;
+  }
+  const std::string own = text.word("model_type");
+  if (std::find(known.begin(), known.end(), own) == known.end()) {
+    text.fail("model_type", fmt::format("is '{}' inside a model_type '{}', which holds {}.", own, wrapper.model_type,
+                                        fmt::join(known, " or ")));
+  }
+  return dialect_of(text);
 }
 
 std::vector<int> moe_layers_of(const HfObject& in, const Dialect& dialect, int layers) {
@@ -413,7 +456,7 @@ MoeSpec parse_config(const std::string& text, const std::filesystem::path& file,
     nested.emplace(outer.object("text_config"));
   }
   const HfObject& in = nested ? *nested : outer;
-  const Dialect& dialect = nested && nested->given("model_type") ? dialect_of(in) : wrapper;
+  const Dialect& dialect = nested ? text_dialect_of(outer, in, wrapper) : wrapper;
   if (nested) {
     check_architecture(in, dialect);
   }

@@ -1,8 +1,8 @@
 // A model's shape from the config.json that Hugging Face repositories ship.
 //   Knows  : deepseek_v2, deepseek_v3, deepseek_v32, kimi_k2, glm4_moe, glm_moe_dsa, qwen2_moe, qwen3_moe,
-//            qwen3_next, olmoe, mixtral, minimax_m2, gpt_oss; dense: llama, mistral, qwen2, qwen3; nested in
-//            text_config: kimi_k25, qwen3_vl_moe, qwen3_5_moe, llama4. Another model_type, or another class in
-//            `architectures`, is refused by name.
+//            qwen3_next, olmoe, mixtral, minimax_m2, gpt_oss; dense: llama, mistral, qwen2, qwen3, mimo; nested in
+//            text_config: kimi_k25, qwen3_vl, qwen3_vl_moe, qwen3_5, qwen3_5_moe, llama4. Another model_type, another
+//            class in `architectures`, or a text model of another family, is refused by name.
 //   Types  : of weights and cache, from quantization_config or a hf_quant_config.json: hf_quantisation.h.
 //   Strict : a missing key, a wrong type or an impossible number is an InputError with file and key. So is a key that
 //            is neither read nor in the list of harmless ones: it might change weights, attention or cache. What a

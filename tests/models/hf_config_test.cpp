@@ -158,6 +158,61 @@ TEST_CASE("a text model inside a model of images") {
                 "512");
 }
 
+TEST_CASE("a text model belongs to the model of images around it") {
+  const auto refused = [](json config, const char* text, const std::string& word) {
+    config["text_config"]["model_type"] = text;
+    check_refused(config, "text_config.model_type", word);
+  };
+  refused(llama4(), "qwen3_moe", "is 'qwen3_moe' inside a model_type 'llama4', which holds llama4_text");
+  refused(llama4(), "llama4", "which holds llama4_text");
+  refused(qwen3_5(), "qwen3_vl_moe_text", "which holds qwen3_5_moe_text");
+  refused(kimi_k25(deepseek_r1()), "deepseek_v2", "which holds kimi_k2 or deepseek_v3");
+  refused(qwen3_5(), "nobodys", "is 'nobodys' inside");
+  check_refused(changed(deepseek_r1(), "text_config", deepseek_r1()), "text_config", "'deepseek_v3' holds no other");
+  // nvidia's Kimi-K2.5 and later call the text model deepseek_v3; one that has no name is the wrapper's.
+  check_same(parsed(kimi_k25(deepseek_r1())), parsed(changed(deepseek_r1(), "quantization_config", int4_of_experts())));
+  json unnamed = qwen3_5();
+  unnamed["text_config"].erase("model_type");
+  check_same(parsed(unnamed), find_model("Qwen3.5-397B-A17B"));
+}
+
+// Figures of Qwen/Qwen3-VL-8B-Instruct, Qwen/Qwen3.5-27B and XiaomiMiMo/MiMo-7B-Base.
+TEST_CASE("dense models, alone and inside models of images") {
+  json vl = dense("qwen3_vl_text", 36, 4096, 12288, 151936, 32, 8);
+  vl["head_dim"] = 128;
+  check_same(parsed(nested("qwen3_vl", "Qwen3VLForConditionalGeneration", vl)), find_model("Qwen3-8B"));
+  json hybrid = qwen3_next();
+  for (const char* key : {"num_experts", "num_experts_per_tok", "moe_intermediate_size",
+                          "shared_expert_intermediate_size", "decoder_sparse_step"}) {
+    hybrid.erase(key);
+  }
+  hybrid.update({{"model_type", "qwen3_5_text"},
+                 {"num_hidden_layers", 64},
+                 {"hidden_size", 5120},
+                 {"intermediate_size", 17408},
+                 {"num_attention_heads", 24},
+                 {"num_key_value_heads", 4},
+                 {"linear_num_value_heads", 48},
+                 {"mtp_num_hidden_layers", 1}});
+  const MoeSpec qwen = parsed(nested("qwen3_5", "Qwen3_5ForConditionalGeneration", hybrid));
+  CHECK(qwen.dense());
+  CHECK(qwen.layers_of(AttentionReach::kLinear) == 48);
+  CHECK(qwen.layers_of(AttentionReach::kFull) == 16);
+  CHECK(qwen.kv_bytes_per_token(1).count() == 16 * 2 * 4 * 256 * 2);
+  CHECK(qwen.dense_ffn_bytes().count() == 3.0 * 5120 * 17408 * 2);
+  json mimo = dense("mimo", 36, 4096, 11008, 151680, 32, 8);
+  mimo.update({{"head_dim", 128},
+               {"sliding_window", 32768},
+               {"use_sliding_window", false},
+               {"max_window_layers", 32},
+               {"use_mrope", false},
+               {"architectures", {"MiMoForCausalLM"}},
+               {"num_nextn_predict_layers", 1}});
+  CHECK(parsed(mimo).dense());
+  CHECK(parsed(mimo).dense_ffn_bytes().count() == 3.0 * 4096 * 11008 * 2);
+  CHECK(parsed(mimo).kv_bytes_per_token(1).count() == 36 * 2 * 8 * 128 * 2);
+}
+
 TEST_CASE("which layers have experts") {
   json qwen = qwen3(8, 2048, 32, 768);
   qwen["decoder_sparse_step"] = 2;  // (layer + 1) divisible by 2: 1, 3, 5, 7
