@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "models/catalogue/hf_object.h"
+#include "models/catalogue/hf_quantisation.h"
 #include "sim/core/error.h"
 #include "sim/core/files.h"
 
@@ -101,10 +103,31 @@ constexpr Dialect kDialects[] = {
      false, 0},
     {"qwen3", "Qwen3", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kOptionalWindows,
      false, 0},
+    {"qwen3_vl", "Qwen3VL", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone,
+     Limits::kOptionalWindows, false, 0},
+    {"qwen3_vl_text", "Qwen3VL", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone,
+     Limits::kOptionalWindows, false, 0},
+    {"qwen3_5", "Qwen3_5", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kHybrid, false,
+     0},
+    {"qwen3_5_text", "Qwen3_5", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kHybrid,
+     false, 0},
+    {"mimo", "MiMo", "", "", "intermediate_size", SharedExperts::kNone, MoeLayers::kNone, Limits::kOptionalWindows,
+     false, 0},
     {"llama4", "Llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
      MoeLayers::kInterleave, Limits::kChunks, false, 0},
     {"llama4_text", "Llama4", "num_local_experts", "intermediate_size", "intermediate_size_mlp", SharedExperts::kOne,
      MoeLayers::kInterleave, Limits::kChunks, false, 0},
+};
+
+// A model of images and the text models that stand in its text_config.
+constexpr std::pair<std::string_view, std::string_view> kTextModels[] = {
+    {"kimi_k25", "kimi_k2"},
+    {"kimi_k25", "deepseek_v3"},
+    {"llama4", "llama4_text"},
+    {"qwen3_vl", "qwen3_vl_text"},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"qwen3_5", "qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe_text"},
 };
 
 const Dialect& dialect_of(const HfObject& in) {
@@ -136,6 +159,28 @@ void check_architecture(const HfObject& in, const Dialect& dialect) {
                           name, dialect.model_type, dialect.architecture));
     }
   }
+}
+
+// The dialect of a text_config, whose model_type has to be one that the wrapper holds.
+const Dialect& text_dialect_of(const HfObject& outer, const HfObject& text, const Dialect& wrapper) {
+  std::vector<std::string_view> known;
+  for (const auto& [of, name] : kTextModels) {
+    if (of == wrapper.model_type) {
+      known.push_back(name);
+    }
+  }
+  if (known.empty()) {
+    outer.fail("text_config", fmt::format("a model_type '{}' holds no other model.", wrapper.model_type));
+  }
+  if (!text.given("model_type")) {
+    return wrapper;
+  }
+  const std::string own = text.word("model_type");
+  if (std::find(known.begin(), known.end(), own) == known.end()) {
+    text.fail("model_type", fmt::format("is '{}' inside a model_type '{}', which holds {}.", own, wrapper.model_type,
+                                        fmt::join(known, " or ")));
+  }
+  return dialect_of(text);
 }
 
 std::vector<int> moe_layers_of(const HfObject& in, const Dialect& dialect, int layers) {
@@ -251,6 +296,10 @@ std::vector<AttentionReach> reach_by_rule(const HfObject& in, Limits rule, int l
   return out;
 }
 
+std::vector<AttentionReach> reach_of(const HfObject& in, const Dialect& dialect, int layers) {
+  return in.given("layer_types") ? reach_by_layer_types(in, layers) : reach_by_rule(in, dialect.limits, layers);
+}
+
 // Read by a rule, or without a say: a window that is switched off, a rule that layer_types stands above.
 constexpr std::pair<Limits, std::string_view> kLimitKeys[] = {
     {Limits::kWindows, "sliding_window"},
@@ -266,9 +315,9 @@ constexpr std::pair<Limits, std::string_view> kLimitKeys[] = {
     {Limits::kChunks, "attention_chunk_size"},
 };
 
-void read_limits(const HfObject& in, Limits rule, int layers, AttentionSpec& out) {
-  const std::vector<AttentionReach> reach =
-      in.given("layer_types") ? reach_by_layer_types(in, layers) : reach_by_rule(in, rule, layers);
+void read_limits(const HfObject& in, const Dialect& dialect, int layers, AttentionSpec& out) {
+  const Limits rule = dialect.limits;
+  const std::vector<AttentionReach> reach = reach_of(in, dialect, layers);
   for (const auto& [family, key] : kLimitKeys) {
     if (family == rule) {
       in.skip(std::string(key));
@@ -332,7 +381,7 @@ AttentionSpec read_attention(const HfObject& in, const Dialect& dialect, const M
     // Qwen3NextAttention: q_proj has a gate beside the queries.
     out.output_gate = dialect.limits == Limits::kHybrid && in.boolean_or("attn_output_gate", true);
   }
-  read_limits(in, dialect.limits, model.layers, out);
+  read_limits(in, dialect, model.layers, out);
   return out;
 }
 
@@ -371,49 +420,10 @@ void read_experts(const HfObject& in, const Dialect& dialect, MoeSpec& out) {
   }
 }
 
-// Kimi's int4: 4 bits with a scale for every 32, of routed experts alone: patterns keep all else.
-bool is_int4_of_experts(const HfObject& quantisation) {
-  if (!quantisation.given("config_groups") || !quantisation.given("ignore")) {
-    return false;
-  }
-  const HfObject groups = quantisation.object("config_groups");
-  if (!groups.given("group_0") || groups.given("group_1") || !groups.object("group_0").given("weights")) {
-    return false;
-  }
-  const HfObject weights = groups.object("group_0").object("weights");
-  const std::vector<std::string> kept = quantisation.words("ignore");
-  const auto keeps_all = [&](std::string_view pattern) {
-    return std::any_of(kept.begin(), kept.end(), [&](const std::string& k) { return k.starts_with(pattern); });
-  };
-  const bool keeps_experts = std::any_of(kept.begin(), kept.end(), [](const std::string& k) {
-    return k.find("experts") != k.npos && k.find("shared_experts") == k.npos;
-  });
-  return weights.integer_or("num_bits", 1, 0) == 4 && weights.given("type") && weights.word("type") == "int" &&
-         weights.integer_or("group_size", -1, 0) == 32 && !keeps_experts && keeps_all("re:.*self_attn") &&
-         keeps_all("re:.*shared_experts") && keeps_all("re:.*mlp\\.(");
-}
-
-WeightType quantised_type(const HfObject& quantisation) {
-  const std::string method = quantisation.word("quant_method");
-  if (method == "fp8") {
-    return WeightType::kFp8;
-  }
-  if (method == "mxfp4") {
-    return WeightType::kMxfp4;
-  }
-  if (method == "compressed-tensors" && is_int4_of_experts(quantisation)) {
-    return WeightType::kInt4;
-  }
-  quantisation.fail("quant_method", fmt::format("is '{}', of which epsim does not know which weights it quantises; "
-                                                "known are fp8, mxfp4 and, by compressed-tensors, int4 of routed "
-                                                "experts in groups of 32. Remove quantization_config and state "
-                                                "model.dtype in the scenario.",
-                                                method));
-}
-
 // `outer` is the whole document, `in` the object with the text model; either may hold these keys. Without a type, as
 // gpt-oss has none, or with float32 engines take 16 bits.
-void read_precision(const HfObject& outer, const HfObject& in, MoeSpec& out) {
+void read_precision(const HfObject& outer, const HfObject& in, const Dialect& dialect,
+                    const std::optional<std::filesystem::path>& beside, MoeSpec& out) {
   const auto holder = [&](const char* key) -> const HfObject& { return in.given(key) ? in : outer; };
   out.tied_embeddings = holder("tie_word_embeddings").boolean_or("tie_word_embeddings", false);
   const char* key = holder("dtype").given("dtype") ? "dtype" : "torch_dtype";
@@ -424,7 +434,10 @@ void read_precision(const HfObject& outer, const HfObject& in, MoeSpec& out) {
     }
   }
   if (const HfObject& quantised = holder("quantization_config"); quantised.given("quantization_config")) {
-    out.dtype = quantised_type(quantised.object("quantization_config"));
+    read_quantisation(quantised.object("quantization_config"), reach_of(in, dialect, out.layers), out);
+  } else if (beside) {
+    const nlohmann::json json = hf_document(read_document(*beside), beside->string());
+    read_quantisation_file(HfObject(json, beside->string(), ""), reach_of(in, dialect, out.layers), out);
   }
   for (const char* read : {"tie_word_embeddings", "dtype", "torch_dtype", "quantization_config"}) {
     in.skip(read);
@@ -432,24 +445,9 @@ void read_precision(const HfObject& outer, const HfObject& in, MoeSpec& out) {
   }
 }
 
-nlohmann::json parse(const std::string& text, const std::string& file) {
-  try {
-    nlohmann::json json = nlohmann::json::parse(text);
-    if (!json.is_object()) {
-      throw InputError({file, 1, ""}, "a config.json holds one object of keys and values.");
-    }
-    return json;
-  } catch (const nlohmann::json::parse_error& e) {
-    const auto end = text.begin() + std::min(e.byte, text.size());
-    const auto line = 1 + std::count(text.begin(), end, '\n');
-    throw InputError({file, static_cast<int>(line), ""}, "this is not valid JSON; is the file complete?");
-  }
-}
-
-}  // namespace
-
-MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file) {
-  const nlohmann::json json = parse(text, file.string());
+MoeSpec parse_config(const std::string& text, const std::filesystem::path& file,
+                     const std::optional<std::filesystem::path>& beside) {
+  const nlohmann::json json = hf_document(text, file.string());
   const HfObject outer(json, file.string(), "");
   std::optional<HfObject> nested;
   const Dialect& wrapper = dialect_of(outer);  // of a kind that is not known it may change its text model
@@ -458,7 +456,7 @@ MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& fi
     nested.emplace(outer.object("text_config"));
   }
   const HfObject& in = nested ? *nested : outer;
-  const Dialect& dialect = nested && nested->given("model_type") ? dialect_of(in) : wrapper;
+  const Dialect& dialect = nested ? text_dialect_of(outer, in, wrapper) : wrapper;
   if (nested) {
     check_architecture(in, dialect);
   }
@@ -471,7 +469,7 @@ MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& fi
   set_layers(in, dialect, out);
   read_experts(in, dialect, out);
   out.attention = read_attention(in, dialect, out);
-  read_precision(outer, in, out);
+  read_precision(outer, in, dialect, beside, out);
   outer.finish(outer.word("model_type"));
   if (nested) {
     nested->finish(dialect.model_type);
@@ -480,6 +478,21 @@ MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& fi
   return out;
 }
 
-MoeSpec read_hf_config(const std::filesystem::path& file) { return parse_hf_config(read_document(file), file); }
+}  // namespace
+
+MoeSpec parse_hf_config(const std::string& text, const std::filesystem::path& file) {
+  return parse_config(text, file, std::nullopt);
+}
+
+std::optional<std::filesystem::path> hf_quantisation_beside(const std::filesystem::path& file) {
+  const std::filesystem::path beside = file.parent_path() / "hf_quant_config.json";
+  std::error_code none;
+  return file.filename() == "config.json" && std::filesystem::exists(beside, none) ? std::optional(beside)
+                                                                                   : std::nullopt;
+}
+
+MoeSpec read_hf_config(const std::filesystem::path& file) {
+  return parse_config(read_document(file), file, hf_quantisation_beside(file));
+}
 
 }  // namespace epsim

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <sstream>
 
@@ -31,6 +32,10 @@ constexpr HarmlessKeys kHarmless[] = {
     {"ignore_index media_placeholder_token_id use_unified_vision_chunk video_placeholder vision_config", "kimi_k25"},
     {"image_token_id video_token_id vision_start_token_id vision_end_token_id vision_config", "qwen3_vl_moe"},
     {"image_token_id video_token_id vision_start_token_id vision_end_token_id vision_config", "qwen3_5_moe"},
+    {"image_token_id video_token_id vision_start_token_id vision_end_token_id vision_config", "qwen3_vl"},
+    {"image_token_id video_token_id vision_start_token_id vision_end_token_id vision_config", "qwen3_5"},
+    // which layers have no experts, of a model that has none (Qwen3.5-27B)
+    {"mlp_only_layers", "qwen3_5_text"},
     // how text is generated, which transformers 4 keeps beside the model (its `top_k` is that of sampling)
     {"add_cross_attention chunk_size_feed_forward diversity_penalty do_sample early_stopping "
      "encoder_no_repeat_ngram_size is_decoder length_penalty max_length min_length no_repeat_ngram_size "
@@ -40,7 +45,7 @@ constexpr HarmlessKeys kHarmless[] = {
      "kimi_k2"},
     // positions
     {"rope_theta rope_scaling rope_parameters rope_interleave rotary_dim partial_rotary_factor "
-     "attn_temperature_tuning attn_scale floor_scale indexer_rope_interleave"},
+     "attn_temperature_tuning attn_scale floor_scale indexer_rope_interleave use_mrope"},
     // training
     {"attention_dropout aux_loss_alpha initializer_range output_router_logits pretraining_tp "
      "router_aux_loss_coef router_jitter_noise seq_aux ep_size"},
@@ -74,6 +79,20 @@ bool is_word(const Json& value) { return value.is_string(); }
 bool is_layer(const Json& value) { return value.is_number_integer() && value >= 0 && value <= 1'000'000; }
 
 }  // namespace
+
+nlohmann::json hf_document(const std::string& text, const std::string& file) {
+  try {
+    nlohmann::json json = nlohmann::json::parse(text);
+    if (!json.is_object()) {
+      throw InputError({file, 1, ""}, "this file holds one object of keys and values.");
+    }
+    return json;
+  } catch (const nlohmann::json::parse_error& e) {
+    const auto end = text.begin() + std::min(e.byte, text.size());
+    const auto line = 1 + std::count(text.begin(), end, '\n');
+    throw InputError({file, static_cast<int>(line), ""}, "this is not valid JSON; is the file complete?");
+  }
+}
 
 void HfObject::fail(const std::string& key, const std::string& problem) const {
   throw InputError({file_, 0, prefix_ + key}, problem);

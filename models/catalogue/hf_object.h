@@ -9,6 +9,9 @@
 
 namespace epsim {
 
+// The object that a file holds. Throws InputError, with the line where it is not JSON.
+nlohmann::json hf_document(const std::string& text, const std::string& file);
+
 class HfObject {
  public:
   // Keeps a reference to `json`. `prefix` stands ahead of its keys in messages.
@@ -16,8 +19,10 @@ class HfObject {
       : json_(json), file_(std::move(file)), prefix_(std::move(prefix)) {}
 
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
+  const std::string& file() const { return file_; }
   bool has(const std::string& key) const { return json_.contains(key); }
   bool given(const std::string& key) const { return has(key) && !json_.at(key).is_null(); }
+  bool is_object(const std::string& key) const { return has(key) && json_.at(key).is_object(); }
 
   // Each reads its key: a missing key, a wrong type or a value out of range is an InputError with file and key.
   int integer(const std::string& key, int smallest, int largest = 10'000'000) const;

@@ -20,7 +20,7 @@ Config Config::from_text(const std::string& text, const std::string& name) {
 
 void Config::set(const std::string& assignment, const std::string& option) { document_->set(assignment, option); }
 
-void Config::extend(Config base) {
+void Config::extend(const Config& base) {
   document_->root.remove("extends");
   document_->merge(document_->root, base.document_->root, "", *base.document_);
 }
@@ -189,6 +189,14 @@ std::string ConfigReader::missing(const std::string& key, const std::vector<std:
                      line > 0 ? fmt::format("line {}", line) : "an override", *meant);
 }
 
+namespace {
+
+std::filesystem::path absolute_name(const std::filesystem::path& of) {
+  return std::filesystem::absolute(of).lexically_normal();
+}
+
+}  // namespace
+
 std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string& key) {
   const std::optional<std::string> text = get<std::string>(key, Bound::kNotNegative);
   if (!text) {
@@ -200,15 +208,17 @@ std::optional<std::filesystem::path> ConfigReader::maybe_path(const std::string&
     file = node_->document->source_of(node_->full(key)).folder / file;
   }
   file = file.lexically_normal();
-  const auto absolute = [](const std::filesystem::path& of) {
-    return std::filesystem::absolute(of).lexically_normal();
-  };
+  note_file(file);
+  node_->document->absolute_paths[node_->full(key)] = absolute_name(file).string();  // the echo runs from anywhere
+  return file;
+}
+
+void ConfigReader::note_file(const std::filesystem::path& file) {
   std::vector<std::filesystem::path>& files = node_->document->files;
-  if (std::none_of(files.begin(), files.end(), [&](const auto& known) { return absolute(known) == absolute(file); })) {
+  if (std::none_of(files.begin(), files.end(),
+                   [&](const auto& known) { return absolute_name(known) == absolute_name(file); })) {
     files.push_back(file);
   }
-  node_->document->absolute_paths[node_->full(key)] = absolute(file).string();  // the echo can be run from anywhere
-  return file;
 }
 
 std::filesystem::path ConfigReader::path(const std::string& key) {

@@ -41,7 +41,7 @@ class Config {
   void set(const std::string& assignment, const std::string& option = "--set");
   // Takes the keys that this document lacks from `base`, as `extends` does; a key of that name goes. The two share
   // those parts from then on, so `base` is of no other use.
-  void extend(Config base);
+  void extend(const Config& base);
 
   // A document of its own with what this one holds now.
   Config clone() const;
@@ -107,6 +107,7 @@ class ConfigReader {
   }
   std::filesystem::path path(const Key& key);
   std::optional<std::filesystem::path> maybe_path(const Key& key);
+  void note_file(const std::filesystem::path& file);  // one that is read beside a path's: of Config::files() too
   ConfigReader section(const Key& key);  // an absent one reads as empty unless the row says that it is required
   std::vector<ConfigReader> list_of_sections(const Key& key);
   // The row's default in place of the one that another reader of the same key has.

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "models/catalogue/hf_config.h"
 #include "models/catalogue/model_catalogue.h"
 #include "sim/scenario/expert_layout.h"
 #include "sim/scenario/read_names.h"
@@ -19,7 +20,8 @@ constexpr KeyTable kModelKeys({
      key::by("the model's: gpt-oss mxfp4, Kimi-K2.5 int4, a config.json's, else bf16"),
      "Data type of weights and products. fp4: FFNs and attention's output in nvfp4; mxfp4, int4: routed experts; else "
      "bf16."},
-    {"kv_dtype", key::one_of<DataType>(), key::is(DataType::kBf16), "Data type of the KV cache."},
+    {"kv_dtype", key::one_of<DataType>(), key::by("the model's: fp8 where its checkpoint says so, else bf16"),
+     "Data type of the KV cache."},
 });
 
 std::vector<std::string> within_a_rank() {
@@ -68,10 +70,15 @@ std::span<const Key> memory_keys() { return kMemoryKeys; }
 void read_model(ConfigReader root, Scenario& s) {
   ConfigReader in = root.section(kRootKeys["model"]);
   const std::string architecture = name_or_path(in, kModelKeys["architecture"]);
+  if (const auto beside = looks_like_path(architecture) ? hf_quantisation_beside(architecture) : std::nullopt) {
+    in.note_file(*beside);
+  }
   s.model = at_key(in, "architecture", [&] { return find_model(architecture); });
   const WeightType own = s.model.dtype;
   s.model.dtype = in.read<WeightType>(kModelKeys["dtype"], own, own == WeightType::kBf16 ? "" : s.model.source);
-  s.model.bytes_per_kv = bytes_of(in.read<DataType>(kModelKeys["kv_dtype"]));
+  const DataType cache = s.model.bytes_per_kv == bytes_of(DataType::kFp8) ? DataType::kFp8 : DataType::kBf16;
+  s.model.bytes_per_kv =
+      bytes_of(in.read<DataType>(kModelKeys["kv_dtype"], cache, cache == DataType::kBf16 ? "" : s.model.source));
 }
 
 bool turns_into_bf16(const EngineProfile& engine, const GpuSpec& gpu) {

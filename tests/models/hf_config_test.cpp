@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -57,29 +55,6 @@ void check_same(const MoeSpec& a, const MoeSpec& b) {
   }
   CHECK(a.kv_bytes_per_token(1) == b.kv_bytes_per_token(1));
   CHECK(a.kv_bytes_per_sequence(1) == b.kv_bytes_per_sequence(1));
-}
-
-MoeSpec parsed(const json& config) { return parse_hf_config(config.dump(2), "some-model/config.json"); }
-
-// Expects an InputError at `key` whose text holds `word`.
-void check_refused(const json& config, const std::string& key, const std::string& word) {
-  CAPTURE(key);
-  try {
-    parsed(config);
-    FAIL("accepted, although it should complain about " << key);
-  } catch (const InputError& e) {
-    CHECK(e.place.file == "some-model/config.json");
-    CHECK(e.place.key == key);
-    CHECK_MESSAGE(e.problem.find(word) != std::string::npos, e.problem);
-  }
-}
-json changed(json config, const std::string& key, const json& value) {
-  config[key] = value;
-  return config;
-}
-json without(json config, const std::string& key) {
-  config.erase(key);
-  return config;
 }
 
 }  // namespace
@@ -167,51 +142,6 @@ TEST_CASE("any cut of a config is refused") {
   }
 }
 
-TEST_CASE("quantised weights") {
-  json config = deepseek_r1();
-  CHECK(parsed(config).dtype == WeightType::kBf16);
-  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
-  CHECK(parsed(config).dtype == WeightType::kFp8);
-  config["quantization_config"]["quant_method"] = "mxfp4";
-  CHECK(parsed(config).dtype == WeightType::kMxfp4);
-  config["quantization_config"]["quant_method"] = "modelopt";
-  check_refused(config, "quantization_config.quant_method", "modelopt");
-  CHECK(parsed(changed(without(deepseek_r1(), "torch_dtype"), "dtype", "float16")).dtype == WeightType::kBf16);
-  CHECK(parsed(without(deepseek_r1(), "torch_dtype")).dtype == WeightType::kBf16);
-}
-
-TEST_CASE("int4 is that of routed experts in groups of 32") {
-  json config = deepseek_r1();
-  json& q = config["quantization_config"];
-  q = int4_of_experts();
-  CHECK(parsed(config).dtype == WeightType::kInt4);
-  for (const char* kept : {"re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up)_proj.*"}) {
-    json fewer = config;
-    json& ignore = fewer["quantization_config"]["ignore"];
-    ignore.erase(std::find(ignore.begin(), ignore.end(), kept));
-    check_refused(fewer, "quantization_config.quant_method", "compressed-tensors");
-  }
-  for (const auto& [key, value] :
-       std::map<std::string, json>{{"num_bits", 8}, {"type", "float"}, {"group_size", 128}}) {
-    json other = config;
-    other["quantization_config"]["config_groups"]["group_0"]["weights"][key] = value;
-    check_refused(other, "quantization_config.quant_method", "compressed-tensors");
-  }
-  // Groups of one channel; patterns of one layer, or that keep the routed experts; no patterns.
-  const auto refused = [&](const std::function<void(json&)>& change) {
-    json other = config;
-    change(other["quantization_config"]);
-    check_refused(other, "quantization_config.quant_method", "compressed-tensors");
-  };
-  refused([](json& r) { r["config_groups"]["group_0"]["weights"]["group_size"] = -1; });
-  refused([](json& r) { r["ignore"][1] = "model.layers.0.self_attn"; });
-  refused([](json& r) { r["ignore"].push_back("re:.*mlp.experts.*"); });
-  refused([](json& r) { r.erase("ignore"); });
-  refused([](json& r) { r.erase("config_groups"); });
-  q["config_groups"]["group_1"] = q["config_groups"]["group_0"];
-  check_refused(config, "quantization_config.quant_method", "compressed-tensors");
-}
-
 TEST_CASE("a text model inside a model of images") {
   json vl = nested("qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", qwen3(94, 4096, 64, 1536));
   vl["text_config"]["model_type"] = "qwen3_vl_moe_text";
@@ -226,6 +156,61 @@ TEST_CASE("a text model inside a model of images") {
   check_refused(qwen, "text_config.mamba_ssm_dtype", "float32");
   check_refused(changed(qwen3_coder(), "shared_expert_intermediate_size", 512), "shared_expert_intermediate_size",
                 "512");
+}
+
+TEST_CASE("a text model belongs to the model of images around it") {
+  const auto refused = [](json config, const char* text, const std::string& word) {
+    config["text_config"]["model_type"] = text;
+    check_refused(config, "text_config.model_type", word);
+  };
+  refused(llama4(), "qwen3_moe", "is 'qwen3_moe' inside a model_type 'llama4', which holds llama4_text");
+  refused(llama4(), "llama4", "which holds llama4_text");
+  refused(qwen3_5(), "qwen3_vl_moe_text", "which holds qwen3_5_moe_text");
+  refused(kimi_k25(deepseek_r1()), "deepseek_v2", "which holds kimi_k2 or deepseek_v3");
+  refused(qwen3_5(), "nobodys", "is 'nobodys' inside");
+  check_refused(changed(deepseek_r1(), "text_config", deepseek_r1()), "text_config", "'deepseek_v3' holds no other");
+  // nvidia's Kimi-K2.5 and later call the text model deepseek_v3; one that has no name is the wrapper's.
+  check_same(parsed(kimi_k25(deepseek_r1())), parsed(changed(deepseek_r1(), "quantization_config", int4_of_experts())));
+  json unnamed = qwen3_5();
+  unnamed["text_config"].erase("model_type");
+  check_same(parsed(unnamed), find_model("Qwen3.5-397B-A17B"));
+}
+
+// Figures of Qwen/Qwen3-VL-8B-Instruct, Qwen/Qwen3.5-27B and XiaomiMiMo/MiMo-7B-Base.
+TEST_CASE("dense models, alone and inside models of images") {
+  json vl = dense("qwen3_vl_text", 36, 4096, 12288, 151936, 32, 8);
+  vl["head_dim"] = 128;
+  check_same(parsed(nested("qwen3_vl", "Qwen3VLForConditionalGeneration", vl)), find_model("Qwen3-8B"));
+  json hybrid = qwen3_next();
+  for (const char* key : {"num_experts", "num_experts_per_tok", "moe_intermediate_size",
+                          "shared_expert_intermediate_size", "decoder_sparse_step"}) {
+    hybrid.erase(key);
+  }
+  hybrid.update({{"model_type", "qwen3_5_text"},
+                 {"num_hidden_layers", 64},
+                 {"hidden_size", 5120},
+                 {"intermediate_size", 17408},
+                 {"num_attention_heads", 24},
+                 {"num_key_value_heads", 4},
+                 {"linear_num_value_heads", 48},
+                 {"mtp_num_hidden_layers", 1}});
+  const MoeSpec qwen = parsed(nested("qwen3_5", "Qwen3_5ForConditionalGeneration", hybrid));
+  CHECK(qwen.dense());
+  CHECK(qwen.layers_of(AttentionReach::kLinear) == 48);
+  CHECK(qwen.layers_of(AttentionReach::kFull) == 16);
+  CHECK(qwen.kv_bytes_per_token(1).count() == 16 * 2 * 4 * 256 * 2);
+  CHECK(qwen.dense_ffn_bytes().count() == 3.0 * 5120 * 17408 * 2);
+  json mimo = dense("mimo", 36, 4096, 11008, 151680, 32, 8);
+  mimo.update({{"head_dim", 128},
+               {"sliding_window", 32768},
+               {"use_sliding_window", false},
+               {"max_window_layers", 32},
+               {"use_mrope", false},
+               {"architectures", {"MiMoForCausalLM"}},
+               {"num_nextn_predict_layers", 1}});
+  CHECK(parsed(mimo).dense());
+  CHECK(parsed(mimo).dense_ffn_bytes().count() == 3.0 * 4096 * 11008 * 2);
+  CHECK(parsed(mimo).kv_bytes_per_token(1).count() == 36 * 2 * 8 * 128 * 2);
 }
 
 TEST_CASE("which layers have experts") {

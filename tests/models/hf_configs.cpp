@@ -1,7 +1,12 @@
 #include "tests/models/hf_configs.h"
 
+#include <doctest/doctest.h>
+
 #include <string_view>
 #include <utility>
+
+#include "models/catalogue/hf_config.h"
+#include "sim/core/error.h"
 
 using nlohmann::json;
 
@@ -162,12 +167,22 @@ json qwen3_coder() {
   config.update({{"num_key_value_heads", 8}, {"num_experts", 160}, {"shared_expert_intermediate_size", 0}});
   return config;
 }
+// A dense model with grouped-query attention.
+json dense(const char* type, int layers, int hidden, int width, int vocab, int heads, int kv_heads) {
+  json config = with_gqa(common(type, layers, hidden, vocab), heads, kv_heads);
+  config["intermediate_size"] = width;
+  if (std::string_view(type).starts_with("qwen")) {
+    config.update({{"use_sliding_window", false}, {"sliding_window", nullptr}, {"max_window_layers", layers}});
+  }
+  return config;
+}
 // What Kimi-K2.5 says of its experts; attention, shared experts and dense layers stay in bf16.
 json int4_of_experts() {
   const json four_bits = {{"num_bits", 4}, {"type", "int"}, {"group_size", 32}, {"symmetric", true}};
-  return {{"quant_method", "compressed-tensors"},
-          {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", four_bits}}}}},
-          {"ignore", {"lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up)_proj.*"}}};
+  return {
+      {"quant_method", "compressed-tensors"},
+      {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", four_bits}}}}},
+      {"ignore", {"lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*"}}};
 }
 json kimi_k25(json text) {
   text.update({{"architectures", {"DeepseekV3ForCausalLM"}}, {"quantization_config", int4_of_experts()}});
@@ -199,15 +214,6 @@ json gpt_oss(int layers, int experts) {
                  {"intermediate_size", 2880},
                  {"sliding_window", 128},
                  {"quantization_config", {{"quant_method", "mxfp4"}}}});
-  return config;
-}
-// A dense model with grouped-query attention.
-json dense(const char* type, int layers, int hidden, int width, int vocab, int heads, int kv_heads) {
-  json config = with_gqa(common(type, layers, hidden, vocab), heads, kv_heads);
-  config["intermediate_size"] = width;
-  if (std::string_view(type).starts_with("qwen")) {
-    config.update({{"use_sliding_window", false}, {"sliding_window", nullptr}, {"max_window_layers", layers}});
-  }
   return config;
 }
 json with_head_dim(json config, int head_dim) {
@@ -268,6 +274,28 @@ std::vector<KnownConfig> known_configs() {
           {"Qwen3-8B", with_head_dim(dense("qwen3", 36, 4096, 12288, 151936, 32, 8), 128)},
           {"Qwen3-14B", with_head_dim(dense("qwen3", 40, 5120, 17408, 151936, 40, 8), 128)},
           {"Qwen3-32B", with_head_dim(dense("qwen3", 64, 5120, 25600, 151936, 64, 8), 128)}};
+}
+
+MoeSpec parsed(const json& config) { return parse_hf_config(config.dump(2), "some-model/config.json"); }
+
+void check_refused(const json& config, const std::string& key, const std::string& word) {
+  CAPTURE(key);
+  try {
+    parsed(config);
+    FAIL("accepted, although it should complain about " << key);
+  } catch (const InputError& e) {
+    CHECK(e.place.file == "some-model/config.json");
+    CHECK(e.place.key == key);
+    CHECK_MESSAGE(e.problem.find(word) != std::string::npos, e.problem);
+  }
+}
+json changed(json config, const std::string& key, const json& value) {
+  config[key] = value;
+  return config;
+}
+json without(json config, const std::string& key) {
+  config.erase(key);
+  return config;
 }
 
 }  // namespace epsim::test

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
+
+#include "sim/domain/moe_spec.h"
 
 namespace epsim::test {
 
@@ -17,6 +20,7 @@ nlohmann::json qwen3_next();
 nlohmann::json nested(const char* type, const char* architecture, nlohmann::json text);
 nlohmann::json qwen3_5();
 nlohmann::json qwen3_coder();
+nlohmann::json dense(const char* type, int layers, int hidden, int width, int vocab, int heads, int kv_heads);
 nlohmann::json int4_of_experts();
 nlohmann::json kimi_k25(nlohmann::json text);
 
@@ -25,5 +29,12 @@ struct KnownConfig {
   nlohmann::json config;
 };
 std::vector<KnownConfig> known_configs();
+
+// Read as some-model/config.json.
+MoeSpec parsed(const nlohmann::json& config);
+// Expects an InputError at `key` of that file whose text holds `word`.
+void check_refused(const nlohmann::json& config, const std::string& key, const std::string& word);
+nlohmann::json changed(nlohmann::json config, const std::string& key, const nlohmann::json& value);
+nlohmann::json without(nlohmann::json config, const std::string& key);
 
 }  // namespace epsim::test
