@@ -77,10 +77,6 @@ double LayerCosts::slowest_link() const {
   return out;
 }
 
-Price LayerCosts::over_all(CollectiveKind kind, Bytes bytes) const {
-  return slowed(network().over_all(kind, bytes), slowest_link());
-}
-
 // Attention's all-gather of the rank's tokens, and the reduce-scatter of its output; neither where collectives over all
 // GPUs do their work.
 Price LayerCosts::attention_of(const RankBatch& batch) const {
@@ -114,13 +110,14 @@ Price LayerCosts::with_reduction(Price part, Sharding sharding, std::int64_t tok
 }
 
 // SGLang's dp_gather and the MLP's own sum: all-reduces over all GPUs of a buffer of all ranks' tokens.
-LayerCosts::Sandwich LayerCosts::dense_over_all(std::int64_t tokens) const {
+Price LayerCosts::dense_over_all(std::int64_t tokens) const {
   const Price products = compute_.dense_ffn(tokens);
   if (products.time.count() <= 0) {
     return {};
   }
-  const Price sum = over_all(CollectiveKind::kAllReduce, Bytes(static_cast<double>(tokens) * model_.hidden * 2.0));
-  return {sum, products, sum};
+  const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
+  const Price sum = network().over_all(CollectiveKind::kAllReduce, hidden);
+  return sum + products + sum;
 }
 
 Price LayerCosts::shared_of(std::int64_t tokens) const {
@@ -142,15 +139,17 @@ LayerCosts::Sandwich LayerCosts::dense_of(std::int64_t tokens) const {
   if (!two_sums() || products.time.count() <= 0) {
     return {{}, with_reduction(products, parallelism_.dense_ffn, tokens), {}};
   }
-  const Price sum = over_all(CollectiveKind::kAllReduce, Bytes(static_cast<double>(tokens) * model_.hidden * 2.0));
+  const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
+  const Price sum = slowed(network().over_all(CollectiveKind::kAllReduce, hidden), slowest_link());
   return {sum, products, parallelism_.dense_ffn == Sharding::kReplicated ? Price{} : sum};
 }
 
 // The rows to sample from, gathered as dp_gather does; every GPU's part of the vocabulary, and of the bf16 logits all.
-LayerCosts::Sandwich LayerCosts::head_over_all(std::int64_t sampled) const {
+Price LayerCosts::head_over_all(std::int64_t sampled) const {
   const auto rows = static_cast<double>(sampled);
-  return {over_all(CollectiveKind::kAllReduce, Bytes(rows * model_.hidden * 2.0)), compute_.head(sampled),
-          over_all(CollectiveKind::kAllGather, Bytes(rows * model_.vocab * 2.0))};
+  const Price gather = network().over_all(CollectiveKind::kAllReduce, Bytes(rows * model_.hidden * 2.0));
+  const Price logits = network().over_all(CollectiveKind::kAllGather, Bytes(rows * model_.vocab * 2.0));
+  return gather + compute_.head(sampled) + logits;
 }
 
 void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>& out) const {
@@ -162,22 +161,21 @@ void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>
     sampled += batch.sampled;
   }
   const bool dense_all = over_all(parallelism_.dense_ffn), head_all = over_all(parallelism_.lm_head);
-  const Sandwich dense = dense_all ? dense_over_all(all) : Sandwich{};
-  const Sandwich head = head_all ? head_over_all(sampled) : Sandwich{};
+  const Price dense = dense_all ? dense_over_all(all) : Price{}, head = head_all ? head_over_all(sampled) : Price{};
   for (std::size_t r = 0; r < batches.size(); ++r) {
     const RankBatch& batch = batches[r];
     const std::int64_t tokens = batch.tokens();
     const double speed = rank_speed(r);
     const auto piece = [speed](const Price& price) { return tick_cost(slowed(price, speed)); };
-    const auto all_of = [speed](const Sandwich& s) {
+    const auto around = [speed](const Sandwich& s) {
       return tick_cost(s.before + slowed(s.products, speed) + s.after);
     };
     out[r] = {tokens,
               piece(attention_of(batch)),
               piece(compute_.gate(tokens)),
               piece(shared_of(tokens)),
-              all_of(dense_all ? dense : dense_of(tokens)),
-              head_all ? all_of(head) : piece(compute_.head(batch.sampled)),
+              dense_all ? piece(dense) : around(dense_of(tokens)),
+              piece(head_all ? head : compute_.head(batch.sampled)),
               piece(compute_.before_scores(batch)),
               to_ticks(shared_least(tokens) / speed)};
   }

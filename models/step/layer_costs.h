@@ -121,15 +121,14 @@ class LayerCosts {
     return Bytes(model_.hidden * element_bytes) * passes(collective(direction));
   }
   Network::LayerExchange exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const;
-  // Products between two collectives over all GPUs, which wait for the slowest link and not for slow GPUs.
+  // Products between the sums of an instance of one DP rank, which wait for the slowest link and not for slow GPUs.
   struct Sandwich {
     Price before, products, after;
   };
   double slowest_link() const;
-  Price over_all(CollectiveKind kind, Bytes bytes) const;
   Price attention_of(const RankBatch& batch) const;
   Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
-  Sandwich dense_over_all(std::int64_t tokens) const;
+  Price dense_over_all(std::int64_t tokens) const;
   // Attention and experts share all GPUs, and every GPU has every row: two sums a layer, of attention's parts and of the
   // FFN's. Shared experts are added before the second.
   bool two_sums() const {
@@ -138,7 +137,7 @@ class LayerCosts {
   Price shared_of(std::int64_t tokens) const;
   Seconds shared_least(std::int64_t tokens) const;
   Sandwich dense_of(std::int64_t tokens) const;
-  Sandwich head_over_all(std::int64_t sampled) const;
+  Price head_over_all(std::int64_t sampled) const;
   double rank_speed(std::size_t rank) const;
 
   MoeSpec model_;

@@ -66,7 +66,7 @@ LinkUse busiest_link(const RunResult& run) {
   LinkUse out;
   for (const LinkTotals& link : run.detail.links) {
     const double use = ratio(link.bytes.count(), link.rate.count() * duration);
-    if (use > out.share) {  // none where nothing was carried
+    if (use > 0 && (out.name.empty() || use > out.share)) {  // none where nothing was carried
       out = {link.name, use};
     }
   }
