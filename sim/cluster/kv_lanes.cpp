@@ -40,7 +40,7 @@ double KvLanes::share_left(int lane, Ticks now) const {
     return 1.0;
   }
   const StepConditions at = conditions_at(faults_, now, cluster_);
-  const auto gpus = static_cast<std::size_t>(ranks_per_lane_ * attention_tp_);
+  const auto gpus = static_cast<std::size_t>(ranks_per_lane_) * static_cast<std::size_t>(attention_tp_);
   double slowest = 1.0;
   for (std::size_t g = static_cast<std::size_t>(lane) * gpus; g < static_cast<std::size_t>(lane + 1) * gpus; ++g) {
     const auto of = [g](const std::vector<double>& speeds) { return g < speeds.size() ? speeds[g] : 1.0; };
