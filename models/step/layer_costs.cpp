@@ -134,7 +134,7 @@ Seconds LayerCosts::shared_least(std::int64_t tokens) const {
                                 Flops(2.0 * weights * rows) / ffn_peak_);
 }
 
-LayerCosts::Sandwich LayerCosts::dense_of(std::int64_t tokens) const {
+LayerCosts::SummedProducts LayerCosts::dense_of(std::int64_t tokens) const {
   const Price products = compute_.dense_ffn(tokens);
   if (!two_sums() || products.time.count() <= 0) {
     return {{}, with_reduction(products, parallelism_.dense_ffn, tokens), {}};
@@ -167,7 +167,7 @@ void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>
     const std::int64_t tokens = batch.tokens();
     const double speed = rank_speed(r);
     const auto piece = [speed](const Price& price) { return tick_cost(slowed(price, speed)); };
-    const auto around = [speed](const Sandwich& s) {
+    const auto around = [speed](const SummedProducts& s) {
       return tick_cost(s.before + slowed(s.products, speed) + s.after);
     };
     out[r] = {tokens,

@@ -122,7 +122,7 @@ class LayerCosts {
   }
   Network::LayerExchange exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const;
   // Products between the sums of an instance of one DP rank, which wait for the slowest link and not for slow GPUs.
-  struct Sandwich {
+  struct SummedProducts {
     Price before, products, after;
   };
   double slowest_link() const;
@@ -136,7 +136,7 @@ class LayerCosts {
   }
   Price shared_of(std::int64_t tokens) const;
   Seconds shared_least(std::int64_t tokens) const;
-  Sandwich dense_of(std::int64_t tokens) const;
+  SummedProducts dense_of(std::int64_t tokens) const;
   Price head_over_all(std::int64_t sampled) const;
   double rank_speed(std::size_t rank) const;
 

@@ -48,9 +48,9 @@ void Parallelism::validate(const MoeSpec& model, const ClusterShape& shape) cons
   need(model.attention.heads % attention_tp == 0, "attention_tp",
        fmt::format("{} attention heads do not divide over {} GPUs.", model.attention.heads, attention_tp));
   need(!model.dense() || attention_tp == gpus, "attention_tp",
-       fmt::format("a dense model has one DP rank an instance: attention_tp {} makes one of all GPUs; for more of {} "
-                   "GPUs set cluster.nodes 1, cluster.gpus_per_node {} and deployment.instances.",
-                   gpus, attention_tp, attention_tp));
+       fmt::format("an instance of a dense model is one DP rank: set attention_tp {}, all of its GPUs; for smaller "
+                   "instances set cluster.nodes 1, cluster.gpus_per_node {} and deployment.instances.",
+                   gpus, attention_tp));
   need(moe_tp >= 1 && gpus % moe_tp == 0, "ep_size",
        fmt::format("{} GPUs do not divide into EP ranks of {} GPUs.", gpus, moe_tp));
   need(moe_tp <= shape.gpus_per_node ? shape.gpus_per_node % moe_tp == 0 : moe_tp % shape.gpus_per_node == 0, "ep_size",

@@ -27,24 +27,15 @@ std::string plain_name(const std::string& named) {
   return (file ? path.stem() : path.filename()).string();
 }
 
-// What an instance is: all nodes, with DP attention; of a dense model one node.
-std::string parallelism_text(bool dense) {
-  return dense ? "# Tensor parallelism over the GPUs of a node; fewer of them, for a smaller instance: "
-                 "cluster.gpus_per_node.\n\n"
+// What an instance is: DP attention over all of its GPUs; of a dense model one DP rank of `gpus`, which are all.
+std::string parallelism_text(bool dense, int gpus) {
+  return dense ? fmt::format(
+                     "parallelism:\n"
+                     "  attention_tp: {}  # all GPUs of an instance; smaller ones: cluster.gpus_per_node\n\n",
+                     gpus)
                : "parallelism:\n"
                  "  attention_tp: 1  # GPUs of an attention DP rank: 1 = DP attention, as large deployments run\n"
                  "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";
-}
-
-std::string deployment_text(const NewScenario& r, bool dense) {
-  const auto pool = [&](int nodes) {
-    return dense ? fmt::format("instances: {}", nodes) : fmt::format("instances: 1, nodes: {}", nodes);
-  };
-  if (r.prefill > 0) {
-    return fmt::format("deployment:\n  prefill: {{{}, serving: {{}}}}\n  decode: {{{}, serving: {{}}}}\n\n",
-                       pool(r.prefill), pool(r.decode));
-  }
-  return dense && r.nodes > 1 ? fmt::format("deployment:\n  {}\n\n", pool(r.nodes)) : "";
 }
 
 constexpr std::string_view kLoadsText =
@@ -59,7 +50,7 @@ constexpr std::string_view kLoadsText =
 
 std::string scenario_document(const NewScenario& r, const std::string& serving, const std::string& dispatch) {
   const bool apart = r.prefill > 0, dense = find_model(r.model).dense();
-  const int nodes = apart ? r.prefill + r.decode : r.nodes, of_one = dense ? 1 : (apart ? r.prefill : nodes);
+  const int nodes = apart ? r.prefill + r.decode : r.nodes, of_one = apart ? r.prefill : nodes;
   const std::string types = dense ? "bf16, fp8, fp4" : "bf16, fp8, fp4, mxfp4, int4";
   std::string out = fmt::format(
       "# {0} on {1} x {2}, served by {3}. Written by epsim init; nothing in it is measured on your cluster.\n"
@@ -74,14 +65,19 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       "model:\n"
       "  architecture: {7}  # epsim list models; or the path of a Hugging Face config.json\n"
       "{6}\n",
-      plain_name(r.model), nodes, r.node, r.engine, of_one, apart && !dense ? "  # of a prefill instance" : "",
+      plain_name(r.model), nodes, r.node, r.engine, of_one, apart ? "  # of a prefill instance" : "",
       r.dtype.empty() ? "" : fmt::format("  dtype: {}  # of the weights: {}\n", r.dtype, types), r.model,
       plain_name(r.node), dense ? "" : "#   epsim compare FILE --policies contiguous,base,eplb\n",
       dense ? "base" : "base,eplb", dense ? "" : ", then loads (a recording of your experts)");
-  out += parallelism_text(dense);
+  out += parallelism_text(dense, dense ? find_node(r.node).spec.gpus * of_one : 0);
   out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}\n", r.engine, serving);
   out += "dispatch:  # epsim list transports\n" + (dispatch.empty() ? "  {}\n" : dispatch) + "\n";
-  out += deployment_text(r, dense);
+  if (apart) {
+    out += fmt::format(
+        "deployment:\n  prefill: {{instances: 1, nodes: {}, serving: {{}}}}\n"
+        "  decode: {{instances: 1, nodes: {}, serving: {{}}}}\n\n",
+        r.prefill, r.decode);
+  }
   out += fmt::format(
       "requests:  # epsim list readers; or a recorded trace: {{kind: azure_csv, path: ...}}\n"
       "  kind: poisson\n  rate: {}/s  # epsim goodput finds the highest that is served\n  count: 500\n"

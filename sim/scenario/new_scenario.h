@@ -10,8 +10,8 @@ namespace epsim {
 struct NewScenario {
   std::string engine, model, node;
   std::string dtype;            // empty: with_dtype() chooses
-  int nodes = 1;                // of the one instance; of a dense model instances, each on a node of its own
-  int prefill = 0, decode = 0;  // nodes of a prefill and of a decode instance, in place of `nodes`; likewise
+  int nodes = 1;                // of the one instance
+  int prefill = 0, decode = 0;  // nodes of a prefill and of a decode instance, in place of `nodes`
 };
 
 // The document. `serving` and `dispatch` are lines of these sections.

@@ -86,7 +86,8 @@ void refuse_other_engines_knobs(const ConfigReader& in, const EngineProfile& own
     for (const EngineProfile& other : engine_profiles()) {
       if (has_knob(other, key)) {
         const auto alias = std::ranges::find(kEngineAliases, own.name, &EngineAlias::engine);
-        const std::string also = alias != std::end(kEngineAliases) ? fmt::format(" (as {} is)", alias->name) : "";
+        const std::string also =
+            alias != std::end(kEngineAliases) ? fmt::format(" ({} is an alias of it)", alias->name) : "";
         in.fail(key, fmt::format("this is a knob of {}, and the engine is {}{}; its knobs: {}.", other.name, own.name,
                                  also, fmt::join(entry_names(own.keys), ", ")));
       }

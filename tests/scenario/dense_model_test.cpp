@@ -52,7 +52,7 @@ TEST_CASE("a dense model needs no loads and has one policy") {
 
 TEST_CASE("what only layers with experts have is refused") {
   test::check_contains(error_with("parallelism: {attention_tp: 1}\n"),
-                       {"attention_tp 2 makes one of all GPUs", "deployment.instances"});
+                       {"set attention_tp 2, all of its GPUs", "deployment.instances"});
   test::check_contains(error_with("execution: {overlap: two_batch}\n"), {"execution.overlap"});
   test::check_contains(error_with("dispatch: {transport: deepep_normal}\n"), {"dispatch.transport", "allreduce"});
   CHECK(read_document(kDense + "dispatch: {transport: allreduce}\n").model.dense());
@@ -139,18 +139,23 @@ TEST_CASE("Llama-2-70B on four H100 decodes no faster than its weights are read"
   CHECK(tpot < read_s / 0.7 + 160 * 10e-6);
 }
 
-TEST_CASE("epsim init writes an instance a node of a dense model") {
+TEST_CASE("epsim init writes a dense model's instance as one DP rank over its nodes") {
   const Scenario two = read_document(scenario_document(with_dtype({"vllm", "Llama-3.1-70B", "DGX-H100", "", 2})));
-  CHECK(two.cluster.gpus() == 8);
-  CHECK(two.parallelism.attention_tp == 8);
-  REQUIRE(two.deployment.pools.size() == 1);
-  CHECK(two.deployment.pools[0].instances == 2);
+  CHECK(two.deployment.single());
+  CHECK(two.cluster.gpus() == 16);
+  CHECK(two.parallelism.attention_tp == 16);
   NewScenario apart{"sglang", "Llama-3.1-8B", "DGX-H200", ""};
   apart.prefill = 1;
   apart.decode = 2;
   const Scenario pools = read_document(scenario_document(with_dtype(apart)));
   REQUIRE(pools.deployment.pools.size() == 2);
-  CHECK(pools.deployment.pools[1].instances == 2);
+  CHECK(pools.deployment.pools[0].parallelism.attention_tp == 8);
+  CHECK(pools.deployment.pools[1].parallelism.attention_tp == 16);
+  // 405B in bf16 has 812 GB: no node of eight H100 holds it, two do.
+  const Scenario large = read_document(scenario_document({"vllm", "Llama-3.1-405B", "DGX-H100", "bf16", 2}));
+  CHECK(prepare_run(large, large.policies.front()).last().memory.kv_pool.count() > 0);
+  const Scenario small = read_document(scenario_document({"vllm", "Llama-3.1-405B", "DGX-H100", "bf16", 1}));
+  CHECK_THROWS(prepare_run(small, small.policies.front()));
 }
 
 }  // namespace epsim
