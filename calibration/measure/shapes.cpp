@@ -41,7 +41,9 @@ void add_gqa(SweepShapes& out, const AttentionSpec& a, int hidden, int tp) {
 SweepShapes shapes_of(std::span<const MoeSpec> models) {
   SweepShapes out;
   for (const MoeSpec& m : models) {
-    out.experts.push_back({m.hidden, m.moe_intermediate, m.experts, m.top_k});
+    if (m.experts > 0) {
+      out.experts.push_back({m.hidden, m.moe_intermediate, m.experts, m.top_k});
+    }
     for (const int tp : {1, 8}) {
       out.heads.push_back({m.vocab / tp, m.hidden});
       add_ffn(out, m.hidden, m.dense_intermediate, tp);

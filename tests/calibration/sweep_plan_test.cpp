@@ -111,7 +111,8 @@ TEST_CASE("every operator of the table has points on a machine of two nodes") {
   device.machine.nodes = 2;
   device.machine.compute_major = 9;
   SweepRequest request;
-  request.models = {find_model("DeepSeek-R1"), find_model("Qwen3-30B-A3B")};  // MLA and GQA
+  request.models = {find_model("DeepSeek-R1"), find_model("Qwen3-30B-A3B"),
+                    find_model("Llama-3.1-8B")};  // MLA, GQA, no experts
   for (const OpSpec& op : all_ops()) {
     request.ops.push_back(&op);
   }
@@ -121,6 +122,9 @@ TEST_CASE("every operator of the table has points on a machine of two nodes") {
   for (const PlannedPoint& p : plan) {
     ops.insert(p.op->name);
     CHECK_MESSAGE(keys.insert(p.key()).second, "twice: ", p.key());
+    for (std::size_t c = 0; c < p.values.size(); ++c) {
+      CHECK_MESSAGE((p.values[c] > 0 || p.op->columns[c] == "distribution"), p.key());  // a dense model has no experts
+    }
     CHECK(p.predicted.count() > 0);
     CHECK(p.cost > p.predicted);
     const Work work = p.op->work(p.values);
