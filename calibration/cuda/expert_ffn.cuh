@@ -1,7 +1,6 @@
 // One GPU's experts of one layer, as engines run them: gate and up in one grouped product, SiLU times, down in another.
 #pragma once
 
-#include "calibration/cuda/kernels/arguments.h"
 #include "calibration/cuda/workload.cuh"
 
 namespace epsim::measure {
@@ -38,6 +37,5 @@ CheckReport check_ffn(const FfnShape& shape, const FfnOutputs& outputs);
 inline constexpr std::uint64_t kFfnInputSeed = 21, kFfnGateUpSeed = 22, kFfnDownSeed = 23;
 
 std::unique_ptr<Workload> make_ffn_workload(CudaContext& context, const PlannedPoint& point);
-std::unique_ptr<Workload> make_fp8_ffn_workload(CudaContext& context, const PlannedPoint& point);
 
 }  // namespace epsim::measure

@@ -1,7 +1,7 @@
 // Dense products.
 #include "calibration/cuda/lt_product.cuh"
+#include "calibration/cuda/operand.cuh"
 #include "calibration/cuda/workload.cuh"
-#include "calibration/measure/numbers.h"
 
 namespace epsim::measure {
 namespace {
@@ -18,14 +18,13 @@ class Gemm : public CudaWorkload {
         n_(n),
         k_(k),
         out_(static_cast<std::size_t>(m * n)),
-        product_(context.cublas_lt, {m, n, k, kFp8 ? CUDA_R_8F_E4M3 : CUDA_R_16BF, CUDA_R_16BF},
-                 context.workspace.bytes()) {
+        product_(context.cublas_lt, {m, n, k, Operand<T>::kType, CUDA_R_16BF}, context.workspace.bytes()) {
     choose_sets(static_cast<double>(m + n) * static_cast<double>(k) * sizeof(T));
     for (int s = 0; s < sets_; ++s) {
       a_.emplace_back(static_cast<std::size_t>(m * k));
       w_.emplace_back(static_cast<std::size_t>(n * k));
-      fill(a_.back(), kInputSeed);
-      fill(w_.back(), kWeightSeed);
+      Operand<T>::fill(a_.back(), kInputSeed, context.stream);
+      Operand<T>::fill(w_.back(), kWeightSeed, context.stream);
     }
     synchronize();
   }
@@ -41,7 +40,7 @@ class Gemm : public CudaWorkload {
     OutputError error;
     for (const Sample& at : sample_outputs(m_, n_, 32, 1)) {
       const auto drawn = [](std::uint64_t seed, std::int64_t i) {
-        return static_cast<double>(random_value(seed, static_cast<std::uint64_t>(i), kFp8 ? kFp8Steps : kBf16Steps));
+        return static_cast<double>(random_value(seed, static_cast<std::uint64_t>(i), Operand<T>::kSteps));
       };
       const double expected = dot_reference(
           k_, [&](auto i) { return drawn(kInputSeed, at.row * k_ + i); },
@@ -49,18 +48,10 @@ class Gemm : public CudaWorkload {
       const Bf16 bits = read(out_.data(), static_cast<std::size_t>(at.row * n_ + at.column));
       error.add(bf16_value(bits), expected, "row " + std::to_string(at.row) + " column " + std::to_string(at.column));
     }
-    return error.report(kFp8 ? kFp8Bound : kBf16Bound);
+    return error.report(Operand<T>::kProductBound);
   }
 
  private:
-  static constexpr bool kFp8 = sizeof(T) == 1;
-  void fill(const Buffer<T>& buffer, std::uint64_t seed) {
-    if constexpr (kFp8) {
-      fill_fp8(buffer.data(), buffer.size(), seed, context_.stream);
-    } else {
-      fill_bf16(buffer.data(), buffer.size(), seed, context_.stream);
-    }
-  }
   std::int64_t m_, n_, k_;
   Buffer<Bf16> out_;
   std::vector<Buffer<T>> a_, w_;
@@ -71,7 +62,7 @@ class Gemm : public CudaWorkload {
 
 std::unique_ptr<Workload> make_gemm_workload(CudaContext& context, const PlannedPoint& point) {
   const auto side = [&](const char* name) { return static_cast<std::int64_t>(point.value(name)); };
-  if (point.op->name == "dense_gemm_fp8") {
+  if (point.op->dtype == "fp8") {
     return std::make_unique<Gemm<std::uint8_t>>(context, side("m"), side("n"), side("k"));
   }
   return std::make_unique<Gemm<Bf16>>(context, side("m"), side("n"), side("k"));

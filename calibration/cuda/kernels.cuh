@@ -20,18 +20,6 @@ void fill_words(std::uint64_t* out, std::size_t count, std::uint64_t seed, cudaS
 // Keeps the stream busy, so that the host can queue what is to be timed behind it.
 void spin_kernel(std::int64_t nanoseconds, cudaStream_t stream);
 
-// --- matrix products (grouped_gemm.cu) ------------------------------------------------------------------------------
-struct RowTile;
-// See kernels/grouped_gemm.cuh. `rows` is 32 or 128, the height of the tiles; n even, k a multiple of 32.
-struct GroupedGemm {
-  const Bf16* a = nullptr;
-  const Bf16* w = nullptr;
-  Bf16* out = nullptr;
-  const RowTile* tiles = nullptr;
-  int tile_count = 0, tile_rows = 128, n = 0, k = 0;
-};
-void grouped_gemm_mma(const GroupedGemm& product, cudaStream_t stream);
-
 // --- tokens (token.cu); shapes as in kernels/token.cuh --------------------------------------------------------------
 void silu_mul(const Bf16* in, Bf16* out, std::int64_t rows, int width, cudaStream_t stream);
 void silu_mul_fp8(const Bf16* in, std::uint8_t* out, std::int64_t rows, int width, float scale, cudaStream_t stream);

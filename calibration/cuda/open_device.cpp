@@ -22,7 +22,7 @@ struct OpMaker {
 };
 constexpr OpMaker kMakers[] = {
     {"grouped_gemm", make_ffn_workload},
-    {"grouped_gemm_fp8", make_fp8_ffn_workload},
+    {"grouped_gemm_fp8", make_ffn_workload},
     {"dense_gemm", make_gemm_workload},
     {"dense_gemm_fp8", make_gemm_workload},
     {"gate", make_token_workload},

@@ -1,5 +1,5 @@
 // A GPU of fibers: runs a kernel of calibration/cuda/kernels block by block, one fiber per GPU thread, with the warp's
-// tools as the PTX ISA's figures define them. It shows what a wrong index would spoil; it says nothing about speed,
+// tools as the PTX ISA defines them. It shows what a wrong index would spoil; it says nothing about speed,
 // memory order or races. Include it before a kernel's header.
 #pragma once
 
@@ -57,8 +57,7 @@ class Meeting {
 // What 32 lanes hand to each other.
 struct EmulatedWarp {
   Meeting meet{32};
-  std::array<std::array<std::uint32_t, 6>, 32> words{};
-  std::array<const std::uint16_t*, 32> rows{};
+  std::array<std::uint32_t, 32> words{};
 };
 inline EmulatedWarp* warp_of_thread = nullptr;
 inline Meeting* block_barrier = nullptr;
@@ -66,63 +65,17 @@ inline Meeting* block_barrier = nullptr;
 inline int lane_of_thread() { return threadIdx.x % 32; }
 inline void sync_block() { block_barrier->arrive_and_wait(); }
 
-inline void load_matrices(std::uint32_t (&r)[4], const void* row) {
-  EmulatedWarp& w = *warp_of_thread;
-  const int lane = lane_of_thread(), g = lane / 4, t = lane % 4;
-  w.rows[static_cast<std::size_t>(lane)] = static_cast<const std::uint16_t*>(row);
-  w.meet.arrive_and_wait();
-  for (int i = 0; i < 4; ++i) {
-    const std::uint16_t* line = w.rows[static_cast<std::size_t>(8 * i + g)];
-    r[i] = static_cast<std::uint32_t>(line[2 * t]) | static_cast<std::uint32_t>(line[2 * t + 1]) << 16;
-  }
-  w.meet.arrive_and_wait();
-}
-
-inline void multiply(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  EmulatedWarp& w = *warp_of_thread;
-  const int lane = lane_of_thread(), g = lane / 4, t = lane % 4;
-  w.words[static_cast<std::size_t>(lane)] = {a[0], a[1], a[2], a[3], b0, b1};
-  w.meet.arrive_and_wait();
-  const auto half = [](std::uint32_t word, int odd) {
-    return bf16_value(static_cast<std::uint16_t>(odd != 0 ? word >> 16 : word & 0xffffU));
-  };
-  const auto a_at = [&](int row, int k) {
-    return half(
-        w.words[static_cast<std::size_t>(row % 8 * 4 + k % 8 / 2)][static_cast<std::size_t>(row / 8 + k / 8 * 2)],
-        k % 2);
-  };
-  const auto b_at = [&](int k, int column) {
-    return half(w.words[static_cast<std::size_t>(column * 4 + k % 8 / 2)][static_cast<std::size_t>(4 + k / 8)], k % 2);
-  };
-  for (int i = 0; i < 4; ++i) {
-    for (int k = 0; k < 16; ++k) {
-      c[i] += a_at(g + i / 2 * 8, k) * b_at(k, 2 * t + i % 2);
-    }
-  }
-  w.meet.arrive_and_wait();
-}
-
-inline void copy_async(void* shared, const void* from, bool valid) {
-  valid ? std::memcpy(shared, from, 16) : std::memset(shared, 0, 16);
-}
-inline void commit_copies() {}
-template <int kPending>
-void wait_copies() {}
-
 template <class T>
 T shuffle_xor(T x, int mask) {
   static_assert(sizeof(T) == 4);
   EmulatedWarp& w = *warp_of_thread;
   const int lane = lane_of_thread();
-  std::memcpy(&w.words[static_cast<std::size_t>(lane)][0], &x, 4);
+  std::memcpy(&w.words[static_cast<std::size_t>(lane)], &x, 4);
   w.meet.arrive_and_wait();
   T out;
-  std::memcpy(&out, &w.words[static_cast<std::size_t>(lane ^ mask)][0], 4);
+  std::memcpy(&out, &w.words[static_cast<std::size_t>(lane ^ mask)], 4);
   w.meet.arrive_and_wait();
   return out;
-}
-inline std::uint32_t pack(float low, float high) {
-  return static_cast<std::uint32_t>(bf16_bits(low)) | static_cast<std::uint32_t>(bf16_bits(high)) << 16;
 }
 inline float exp_fast(float x) { return std::exp(x); }
 inline float root_inverse(float x) { return 1.0f / std::sqrt(x); }

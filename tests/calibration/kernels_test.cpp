@@ -3,7 +3,6 @@
 
 #include "tests/calibration/emulated_gpu.h"
 // After the emulated tools.
-#include "calibration/cuda/kernels/grouped_gemm.cuh"
 #include "calibration/cuda/kernels/token.cuh"
 #include "calibration/measure/reference.h"
 
@@ -22,48 +21,6 @@ Bits random_bits(std::size_t count, std::uint64_t seed) {
   return out;
 }
 double at(const Bits& bits, std::int64_t i) { return bf16_value(bits[static_cast<std::size_t>(i)]); }
-
-template <int kRows>
-double grouped_error(const std::vector<int>& rows_of_group, int n, int k) {
-  std::vector<RowTile> tiles;
-  int rows = 0;
-  for (std::size_t g = 0; g < rows_of_group.size(); ++g) {
-    for (int first = 0; first < rows_of_group[g]; first += kRows) {
-      tiles.push_back({static_cast<int>(g), rows + first, std::min(kRows, rows_of_group[g] - first)});
-    }
-    rows += rows_of_group[g];
-  }
-  const Bits a = random_bits(static_cast<std::size_t>(rows * k), 1);
-  const Bits w = random_bits(rows_of_group.size() * static_cast<std::size_t>(n * k), 2);
-  Bits out(static_cast<std::size_t>(rows * n), kPoison);
-  const kernel::GroupedArguments arguments{a.data(), w.data(), out.data(), tiles.data(), n, k};
-  kernel::run_grid({(n + 127) / 128, static_cast<int>(tiles.size()), 1}, kernel::kGemmThreads,
-                   kernel::kGroupedShared<kRows>,
-                   [&](std::uint16_t* shared) { kernel::grouped_gemm<kRows>(arguments, shared); });
-  OutputError error;
-  for (const RowTile& tile : tiles) {
-    for (int r = tile.first_row; r < tile.first_row + tile.rows; ++r) {
-      for (int c = 0; c < n; ++c) {
-        const std::int64_t line = (static_cast<std::int64_t>(tile.group) * n + c) * k;
-        error.add(at(out, r * n + c),
-                  dot_reference(
-                      k, [&](auto i) { return at(a, r * k + i); }, [&](auto i) { return at(w, line + i); }),
-                  "row " + std::to_string(r) + " column " + std::to_string(c));
-      }
-    }
-  }
-  return error.relative();
-}
-
-TEST_CASE("grouped products of ragged groups, tiles of 32 rows") {
-  CHECK(grouped_error<32>({3, 0, 33, 1}, 136, 96) <
-        kBf16Bound);                                   // an empty group, a second tile, a second column block
-  CHECK(grouped_error<32>({5}, 16, 32) < kBf16Bound);  // fewer columns than a tile, one step
-}
-
-TEST_CASE("grouped products of ragged groups, tiles of 128 rows") {
-  CHECK(grouped_error<128>({130, 7}, 64, 160) < kBf16Bound);  // five steps over three stages
-}
 
 TEST_CASE("activation: SiLU of the gate half times the up half") {
   const int rows = 5, width = 24;
@@ -165,26 +122,6 @@ TEST_CASE("permuting and putting back gives each token its weighted sum") {
     error.add(at(out, i), at(in, i) * (0.125 + 0.25 + 0.375), "");
   }
   CHECK(error.relative() < kBf16Bound);
-}
-
-TEST_CASE("the emulated product is the product") {
-  // One warp: A holds row numbers where k = 0, B holds column numbers where k = 0; C(i, j) = i * j.
-  std::vector<float> c(16 * 8, -1);
-  kernel::run_grid({1, 1, 1}, 32, 16, [&](std::uint16_t*) {
-    const int g = kernel::threadIdx.x / 4, t = kernel::threadIdx.x % 4;
-    const auto low = [&](int x) { return t == 0 ? static_cast<std::uint32_t>(bf16_bits(static_cast<float>(x))) : 0U; };
-    const std::uint32_t a[4] = {low(g), low(g + 8), 0, 0};
-    float sums[4] = {};
-    kernel::multiply(sums, a, low(g), 0);
-    for (int i = 0; i < 4; ++i) {
-      c[static_cast<std::size_t>((g + i / 2 * 8) * 8 + 2 * t + i % 2)] = sums[i];
-    }
-  });
-  for (int i = 0; i < 16; ++i) {
-    for (int j = 0; j < 8; ++j) {
-      CHECK(c[static_cast<std::size_t>(i * 8 + j)] == i * j);
-    }
-  }
 }
 
 }  // namespace
