@@ -350,12 +350,14 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
     const auto found = points.attributes.find(name);
     return found == points.attributes.end() ? std::string("not stated") : found->second;
   };
+  // Of several kernels epsim-calibrate keeps the fastest of each point.
+  const bool measured_here = points.attributes.contains("kernels");
   FitResult result;
   FittedOp& op = result.op;
   op.op = points.op;
   op.kind = info->kind;
   op.dtype = attribute("dtype");
-  op.kernel = attribute("kernel");
+  op.kernel = attribute(measured_here ? "kernels" : "kernel");
   op.source = source;
   op.rates = {rates.flops_per_s(dtype_of(points.op)), rates.bytes_per_s, bytes_of(dtype_of(points.op).type), 1.0};
   const std::vector<const Sample*> training = choose_training(samples, options.max_points);
@@ -366,6 +368,19 @@ FitResult fit_op(const PointTable& points, const MachineRates& rates, const std:
   state_errors_on_new_experts(op, samples, options);
   return result;
 }
+
+namespace {
+
+// A public table says where it is from; points of epsim-calibrate are told by machine and time.
+std::string source_of(const Provenance& p, const PointTable& table) {
+  std::string out = !p.source.empty() ? p.source
+                                      : fmt::format("epsim-calibrate on {}, {}, driver {}, CUDA {}, cuBLAS {}", p.gpu,
+                                                    p.date, p.driver, p.cuda, p.cublas);
+  const auto file = table.attributes.find("table");
+  return file == table.attributes.end() ? out : out + ", " + file->second;
+}
+
+}  // namespace
 
 FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
                           const std::function<void(const std::string&)>& note, const OpFitOptions& options) {
@@ -383,10 +398,7 @@ FittedProfile fit_profile(const PointFile& points, const MachineRates& rates,
                            : fmt::format("{} points, at least {} are needed", table.size(), min_points(*info))));
       continue;
     }
-    const auto file = table.attributes.find("table");
-    std::string source = points.provenance.source;
-    source += file == table.attributes.end() ? "" : (source.empty() ? "" : ", ") + file->second;
-    out.ops.push_back(fit_op(table, rates, source, options).op);
+    out.ops.push_back(fit_op(table, rates, source_of(points.provenance, table), options).op);
   }
   if (points.provenance.source.empty()) {  // measured here; a public table's gaps are another table's to fill
     add_attention(out, note);
