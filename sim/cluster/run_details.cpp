@@ -65,6 +65,9 @@ MemoryReport report_memory(const PreparedInstance& run, std::string_view buffers
 }
 
 std::string summarize_plan(const PreparedInstance& run, const MoeSpec& model) {
+  if (model.dense()) {
+    return "a dense model: no experts to place";
+  }
   if (run.policy.per_step != nullptr) {
     const std::string& by = run.policy.planned_by;
     return fmt::format("{} experts per GPU and layer at home{}, others by step ({:.3f} GiB of buffers per GPU)",

@@ -99,11 +99,15 @@ std::vector<PartColumn> part_columns(const RunSummary& run) {
                               {{"draf-", "ter"}, LayerPart::kDrafter},
                               {{"", "host"}, LayerPart::kHost},
                               {{"", "other"}, LayerPart::kOther}};
-  // Only policies that act in every step, or plan again, have these; and speculative decoding.
+  // Only policies that act in every step, or plan again, have these, and speculative decoding; a dense model has none of
+  // those of experts.
+  const bool dense = run.number("experts_s") == 0;
   std::erase_if(out, [&](const PartColumn& c) {
     const bool rare = c.part == LayerPart::kPlanning || c.part == LayerPart::kPrefetch ||
                       c.part == LayerPart::kMigration || c.part == LayerPart::kDrafter;
-    return rare && run.number(fmt::format("{}_s", name_of(c.part))) == 0;
+    const bool of_experts = c.part == LayerPart::kGate || c.part == LayerPart::kDispatch ||
+                            c.part == LayerPart::kExperts || c.part == LayerPart::kCombine;
+    return (rare || (dense && of_experts)) && run.number(fmt::format("{}_s", name_of(c.part))) == 0;
   });
   return out;
 }
@@ -166,6 +170,9 @@ std::string origins_line(const RunSummary& run) {
 }
 
 std::string balancedness_line(const RunSummary& run) {
+  if (std::isnan(run.number("balancedness_mean"))) {  // a dense model's, or no step has run
+    return "";
+  }
   const auto f = [&](const char* name) { return shown(run, name); };
   const std::string worst =
       run.number("balancedness_worst_layer") >= 0
@@ -275,6 +282,9 @@ std::string regroup_line(const RunSummary& run) {
 std::string memory_line(const RunSummary& run) {
   std::string text;
   for (const MemoryItem& item : run.memory) {
+    if (item.size.count() == 0) {
+      continue;
+    }
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", printable(item.name), fixed(to_gib(item.size), 3));
   }
   return text.empty() ? "" : captioned("memory, GiB", text);
