@@ -128,7 +128,7 @@ Price ComputeModel::projections(double tokens) const {
   if (!fitted_ || !fitted_->has_dense()) {
     const double tp = parallelism_.attention_tp, softmax = 1 - linear_layers_;
     return times(gemm(tokens, model_.attention_replicated_bytes()), softmax) +
-           times(gemm(tokens, model_.attention_split_bytes() / tp), softmax) +
+           times(gemm(tokens, model_.attention_split_bytes(parallelism_.attention_tp)), softmax) +
            times(gemm(tokens, model_.linear_attention_bytes() / tp), linear_layers_);
   }
   Price total;

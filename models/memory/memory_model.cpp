@@ -153,7 +153,8 @@ WeightBytes weights_per_gpu(const MoeSpec& model, const Parallelism& parallelism
   WeightBytes out;
   const int linear = model.layers_of(AttentionReach::kLinear), softmax = model.layers - linear;
   out.attention_replicated = model.attention_replicated_bytes() * softmax;
-  out.attention_split = model.attention_split_bytes() * (softmax / tp) + model.linear_attention_bytes() * (linear / tp);
+  out.attention_split =
+      model.attention_split_bytes(parallelism.attention_tp) * softmax + model.linear_attention_bytes() * (linear / tp);
   out.shared_experts = model.shared_expert_bytes() * (model.moe_layers() * share(parallelism.shared_experts));
   out.dense_ffn = model.dense_ffn_bytes() * (model.dense_layers() * share(parallelism.dense_ffn));
   out.router = model.router_bytes() * model.moe_layers();

@@ -129,18 +129,20 @@ Bytes MoeSpec::attention_replicated_bytes() const {
   return Bytes((hidden * columns + indexer) * weight_bytes(WeightsOf::kAttention));
 }
 
-Bytes MoeSpec::attention_split_bytes() const {
+Bytes MoeSpec::attention_split_bytes(int tensor_parallel) const {
   const AttentionSpec& a = attention;
+  const double heads = static_cast<double>(a.heads) / tensor_parallel;
   double weights = 0, output = 0;
   if (a.kind == AttentionKind::kMla) {
     const double query_in = a.q_lora_rank > 0 ? a.q_lora_rank : hidden;
-    weights = query_in * a.heads * (a.qk_nope_head_dim + a.qk_rope_head_dim) +
-              static_cast<double>(a.kv_lora_rank) * a.heads * (a.qk_nope_head_dim + a.v_head_dim);
-    output = static_cast<double>(a.heads) * a.v_head_dim * hidden;
+    weights = query_in * heads * (a.qk_nope_head_dim + a.qk_rope_head_dim) +
+              static_cast<double>(a.kv_lora_rank) * heads * (a.qk_nope_head_dim + a.v_head_dim);
+    output = heads * a.v_head_dim * hidden;
   } else {
-    const double queries = a.output_gate ? 2.0 * a.heads : a.heads;
-    weights = static_cast<double>(hidden) * a.head_dim * (queries + 2.0 * a.kv_heads);
-    output = static_cast<double>(hidden) * a.head_dim * a.heads;
+    const double queries = a.output_gate ? 2.0 * heads : heads;
+    const double kv_heads = std::max(1.0, static_cast<double>(a.kv_heads) / tensor_parallel);
+    weights = static_cast<double>(hidden) * a.head_dim * (queries + 2.0 * kv_heads);
+    output = static_cast<double>(hidden) * a.head_dim * heads;
   }
   return Bytes(weights * weight_bytes(WeightsOf::kAttention) + output * weight_bytes(WeightsOf::kOutput));
 }

@@ -98,9 +98,10 @@ struct MoeSpec {
   std::vector<AttentionLayers> attention_layers() const;
   int layers_of(AttentionReach reach) const;
   // Attention weights of one softmax layer that every tensor-parallel rank keeps whole (MLA: q_a and kv_a
-  // down-projections, and the indexer's; GQA: none) and those that are split by heads.
+  // down-projections, and the indexer's; GQA: none) and the share of one of `tensor_parallel` in those that are split by
+  // heads; of K and V no rank has less than one head.
   Bytes attention_replicated_bytes() const;
-  Bytes attention_split_bytes() const;
+  Bytes attention_split_bytes(int tensor_parallel = 1) const;
   Bytes linear_attention_bytes() const;  // weights of one linear layer, split by heads
   Bytes dense_ffn_bytes() const;         // one dense layer
   Bytes shared_expert_bytes() const;     // one MoE layer

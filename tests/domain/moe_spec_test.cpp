@@ -89,6 +89,8 @@ TEST_CASE("attention weights: queries without a low rank, grouped heads") {
   CHECK(qwen3_235b().attention_replicated_bytes().count() == 0.0);
   // q and o: 64 heads, k and v: 4 heads, of 128 x 4096 each
   CHECK(qwen3_235b().attention_split_bytes().count() == 2.0 * 4096 * 128 * (64 + 64 + 4 + 4));
+  CHECK(qwen3_235b().attention_split_bytes(4).count() == 2.0 * 4096 * 128 * (16 + 16 + 1 + 1));
+  CHECK(qwen3_235b().attention_split_bytes(16).count() == 2.0 * 4096 * 128 * (4 + 4 + 1 + 1));  // a head is never split
 }
 
 TEST_CASE("tied embeddings count once, and other types by their size") {
