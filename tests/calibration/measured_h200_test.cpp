@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "calibration/fit.h"
@@ -43,6 +44,30 @@ TEST_CASE("public tables' dense GEMM of an H200 is what another H200 and other c
   CHECK(sglang.median == doctest::Approx(0.065).epsilon(0.01));
   CHECK(sglang.p95 == doctest::Approx(0.21).epsilon(0.03));
   CHECK(errors_of("h200-vllm", "grouped_gemm").median == doctest::Approx(0.22).epsilon(0.03));
+}
+
+// Median of what a product of up to 512 rows takes longer here than by the table's fit, in us; weights in MiB.
+double longer_us(const char* machine, double least_mib, double most_mib) {
+  const FittedProfile profile = fitted_profile(machine);
+  const PointTable& table = measured().table("dense_gemm");
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const std::array product{table.values_of("m")[i], table.values_of("n")[i], table.values_of("k")[i]};
+    const double mib = product[1] * product[2] * 2 / 1024 / 1024;
+    if (product[0] <= 512 && mib >= least_mib && mib < most_mib) {
+      differences.push_back((table.time_s[i] - profile.find("dense_gemm")->price(product).time.count()) * 1e6);
+    }
+  }
+  std::sort(differences.begin(), differences.end());
+  return differences.at(differences.size() / 2);
+}
+
+TEST_CASE("what public tables took with weights in the L2 takes longer from memory") {
+  CHECK(longer_us("h200-sglang", 0, 8) == doctest::Approx(0.8).epsilon(0.15));
+  CHECK(longer_us("h200-trtllm", 0, 8) == doctest::Approx(1.2).epsilon(0.1));
+  for (const char* machine : {"h200-sglang", "h200-trtllm"}) {
+    CHECK(longer_us(machine, 12, 50) == doctest::Approx(0.3).epsilon(0.4));
+  }
 }
 
 TEST_CASE("no point is above the data sheet of an H200") {
