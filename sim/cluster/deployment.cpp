@@ -218,11 +218,11 @@ void Deployment::transfer(std::int32_t request, Route& route) {
     return;  // a part that was computed again
   }
   const int out = route.from_rank / spec.ranks_per_lane, in = route.to_rank / specs_[to].ranks_per_lane;
-  Ticks& lane = lane_free_[from][static_cast<std::size_t>(out)];
-  const Ticks start = std::max(now_, lane);
+  Ticks& sent = lane_free_[from][static_cast<std::size_t>(out)];
+  const Ticks start = std::max(now_, sent);
   const double share = std::min(spec.path->share_left(out, start), specs_[to].path->share_left(in, start));
   const Ticks duration = to_ticks(spec.path->transfer_time(tokens, route.ended, share));
-  lane = start + duration;
+  sent = start + duration;
   route.sent = route.computed;
   const std::int64_t prompts = route.ended ? 1 : 0;
   result_.transfers.count += prompts;
@@ -234,8 +234,30 @@ void Deployment::transfer(std::int32_t request, Route& route) {
   }
   result_.transfers.time += to_seconds(duration);
   result_.transfers.wait += to_seconds(start - now_);
-  if (route.ended) {
-    queue_.push(lane, Phase::Complete, KvArrived{request, attempt_of(request)});
+  queue_.push(sent, Phase::Complete,
+              KvSent{{request, attempt_of(request)},
+                     route.ended,
+                     route.to_instance,
+                     in,
+                     start,
+                     to_ticks(specs_[to].path->transfer_time(tokens, route.ended, share))});
+}
+
+// What several instances send to one lane arrives one prompt after another, in the order in which they were sent; no sender
+// waits for it.
+void Deployment::on(const KvSent& event) {
+  Ticks& lane = lane_free_[static_cast<std::size_t>(event.to_instance)][static_cast<std::size_t>(event.to_lane)];
+  lane = std::max(event.started, lane) + event.takes;
+  if (lane > now_) {
+    result_.transfers.wait += to_seconds(lane - now_);
+  }
+  if (!event.ended) {
+    return;
+  }
+  if (lane > now_) {
+    queue_.push(lane, Phase::Complete, event.prompt);
+  } else {
+    on(event.prompt);
   }
 }
 

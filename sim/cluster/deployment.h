@@ -72,6 +72,7 @@ class Deployment {
   void on(const RequestArrived& event);
   void on(const RequestReady& event);
   void on(const StepDue& event);
+  void on(const KvSent& event);
   void on(const KvArrived& event);
   void on(const HardwareChanged& event);
   void on(const WeightsArrived& event);
@@ -132,9 +133,9 @@ class Deployment {
   RunResult result_;  // its records are the ranks' table: never resized
   std::vector<std::unique_ptr<Scheduler>> ranks_;
   std::vector<Instance> instances_;
-  std::vector<std::int64_t> first_rank_;             // [instance] the number of its first rank among all
-  std::vector<std::size_t> fronts_, decoders_;       // instances that take arrivals; those that decode for others
-  std::vector<std::vector<Ticks>> lane_free_;        // [instance][lane]
+  std::vector<std::int64_t> first_rank_;        // [instance] the number of its first rank among all
+  std::vector<std::size_t> fronts_, decoders_;  // instances that take arrivals; those that decode for others
+  std::vector<std::vector<Ticks>> lane_free_;   // [instance][lane], for what it sends or, where it decodes, receives
   std::unordered_map<std::int32_t, Route> routes_;   // of requests between prefill and decode
   std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] changes of GPUs that wait for the end of its step
   struct Standing {

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "sim/core/fingerprint.h"
+#include "sim/core/units.h"
 
 namespace epsim {
 
@@ -37,6 +38,15 @@ struct KvArrived {
   std::int64_t number() const { return request; }
 };
 
+// A prompt, or a part of it, has left a prefill instance's lane for one of a decode instance (Phase::Complete).
+struct KvSent {
+  KvArrived prompt;
+  bool ended;  // no further parts come
+  std::int32_t to_instance, to_lane;
+  Ticks started, takes;  // when its first byte left; how long the receiving lane takes for it
+  std::int64_t number() const { return prompt.number(); }
+};
+
 // Hardware of an instance slows down, goes or comes back (Phase::Rebalance: a step that ends at that time has ended, the
 // next one is not put together yet).
 struct HardwareChanged {
@@ -52,7 +62,7 @@ struct WeightsArrived {
 };
 
 using ServingEvent =
-    std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged, WeightsArrived, RequestReady>;
+    std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged, WeightsArrived, RequestReady, KvSent>;
 
 inline void add_to(Fingerprint& fingerprint, const ServingEvent& event) {
   fingerprint.add(static_cast<std::uint64_t>(event.index()));

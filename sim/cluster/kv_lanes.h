@@ -29,7 +29,8 @@ class KvPath {
 //            A GPU of the decode rank gets its part from one of the prefill rank. MLA's latents are whole on every GPU,
 //            so that they travel as often as the decode rank has GPUs; where those are fewer than the prefill rank's,
 //            as many of these send, by as many NICs.
-//   Ignores: contention inside the network and at the receiving NICs.
+//            Of several senders' prompts a receiving lane takes one after another.
+//   Ignores: contention inside the network; that a sender slows down where its receiver has others' prompts to take.
 //   Source : SGLang v0.4.8, disaggregation/mooncake/conn.py, MooncakeKVReceiver: target_tp_rank by the rank's own number
 //            ("For MLA models, we can retrieve KVCache from only one prefill rank"), required_dst_info_num receivers of
 //            each sender. vLLM v0.10, kv_connector/v1/nixl_connector.py: every decode worker reads from p_remote_rank =

@@ -96,7 +96,7 @@ void add_kv_traffic(MetricRows& rows) {
        {"transfer_mean_ms", "ms", "Mean time on the link.", kNumber, kLower,
         [](Run r) { return ratio(r.transfers.time.count() * 1e3, static_cast<double>(r.transfers.count)); }},
        {"transfer_wait_mean_ms", "ms",
-        "Mean wait for the link behind other transfers; the wait for memory of the decode instance comes before it.",
+        "Mean wait behind other transfers, at both ends; the wait for memory of the decode instance comes before it.",
         kNumber, kLower,
         [](Run r) { return ratio(r.transfers.wait.count() * 1e3, static_cast<double>(r.transfers.count)); }}});
 }

@@ -130,6 +130,20 @@ TEST_CASE("prefill and decode apart: the first token counts when the keys and va
   CHECK(decode.batches[0][0].decode_context == 4);
 }
 
+TEST_CASE("prompts of two prefill instances that reach one lane at once are taken one after another") {
+  FixedPricer prefill(10_ms), decode(5_ms);
+  const std::vector<InstanceSpec> specs = {prefill_of(prefill), prefill_of(prefill),
+                                           instance_of(decode, engine(InstanceRole::kDecode))};
+  // A and B leave at 10 ms by lanes of their own, C behind A: sent at 14, 16 and 17 ms. The lane that receives takes them in
+  // this order: A until 14, B until 20, C until 23. C waits 4 ms to leave, B 4 and C 6 to be taken.
+  const RunResult run = simulate(trace_of({{0, 4, 2}, {0, 6, 2}, {0, 3, 2}}), specs, Router::kRoundRobin, {});
+  CHECK(run.requests[0].first_token == 14 * kMs);
+  CHECK(run.requests[1].first_token == (14 + 6) * kMs);
+  CHECK(run.requests[2].first_token == (20 + 3) * kMs);
+  CHECK(run.transfers.time.count() == doctest::Approx(0.013));
+  CHECK(run.transfers.wait.count() == doctest::Approx(0.014));
+}
+
 // SGLang's disaggregation/prefill.py, send_kv_chunk. A prompt of 25 tokens in chunks of 10, 10 and 5, each of which takes
 // 20 ms to compute and its tokens' milliseconds to travel.
 TEST_CASE("chunks travel while later ones are computed, where the engine sends them") {
