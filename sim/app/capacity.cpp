@@ -176,7 +176,7 @@ void add_capacity_options(po::options_description& options) {
   po::options_description space("search space, values separated by commas");
   add(space, {
                  {"nodes", "node types; default AWS's with A100 to B200, and its one H100"},
-                 {"sizes", "nodes of an instance; default 1,2,4,8"},
+                 {"sizes", "nodes of an instance, or 1/2, 1/4, 1/8 of one; default 1,2,4,8, of a dense model 1/8 to 1"},
                  {"attention-tp", "GPUs of an attention DP rank; default 1 and 8, or all of a smaller node"},
                  {"engines", "default sglang"},
                  {"dtypes", "of weights; default auto: as epsim init"},

@@ -108,7 +108,7 @@ std::string short_text(const CapacityOption& option) {
                        : pool.design.role == InstanceRole::kPrefill ? "P "
                                                                     : "D ";
     out += fmt::format("{}{}{}x{} TP{}", out.empty() ? "" : " + ", role, pool.instances + option.spare,
-                       pool.design.nodes, pool.design.attention_tp);
+                       size_of(pool.design), pool.design.attention_tp);
   }
   return out;
 }
@@ -313,9 +313,11 @@ std::string pools_text(const CapacityOption& option) {
     const std::string role = pool.design.role == InstanceRole::kWhole
                                  ? ""
                                  : std::string(kInstanceRoleNames[static_cast<std::size_t>(pool.design.role)]) + " ";
-    out += fmt::format("{}{} {}instance{} of {} node{} with attention TP {}", out.empty() ? "" : " and ", instances,
-                       role, instances == 1 ? "" : "s", pool.design.nodes, pool.design.nodes == 1 ? "" : "s",
-                       pool.design.attention_tp);
+    const CapacityDesign& d = pool.design;
+    const int count = d.per_node > 1 ? d.gpus : d.nodes;
+    out += fmt::format("{}{} {}instance{} of {} {}{} with attention TP {}", out.empty() ? "" : " and ", instances, role,
+                       instances == 1 ? "" : "s", count, d.per_node > 1 ? "GPU" : "node", count == 1 ? "" : "s",
+                       d.attention_tp);
   }
   return out;
 }

@@ -13,6 +13,7 @@
 #include "sim/cluster/prepare.h"
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/capacity_chain.h"
+#include "sim/study/capacity_scenario.h"
 #include "sim/study/job_runner.h"
 
 namespace epsim {
@@ -161,7 +162,7 @@ std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const 
   out.push_back({std::string(kSlower), 0, instances, all_at_speed(one, 1 / (1 + kStepError)), {}});
   const bool own = std::any_of(question.settings.begin(), question.settings.end(),
                                [](const std::string& setting) { return setting.starts_with("loads"); });
-  if (!own) {  // 1.5 and 4 times the mean
+  if (!own && !question.dense) {  // 1.5 and 4 times the mean
     out.push_back({"experts half again as skewed",
                    0,
                    instances,

@@ -31,7 +31,7 @@ bool go_together(const CapacityDesign& a, const CapacityDesign& b) {
   return a.engine == b.engine && a.dtype == b.dtype && a.settings == b.settings;
 }
 
-int CapacityChain::paid(const CapacityPool& pool) const { return pool.nodes() + question_.spare * pool.design.nodes; }
+int CapacityChain::paid(const CapacityPool& pool) const { return pool.nodes(question_.spare); }
 
 const CapacityPool* CapacityChain::feeder_of(const CapacityDesign& design) const {
   const CapacityPool* out = nullptr;
@@ -54,7 +54,7 @@ int CapacityChain::limit_of(const CapacityDesign& design) const {
   if (out_.best) {
     nodes = paid(*out_.best) + offset_of(out_.best->design) - 1;
   }
-  return (nodes - offset_of(design)) / design.nodes - question_.spare;
+  return (nodes - offset_of(design)) / design.nodes * design.per_node - question_.spare;
 }
 
 std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design, int instances) const {
@@ -222,10 +222,10 @@ void CapacityChain::try_policy(CapacityRow row, bool first) {
   reject(std::move(row), row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit, why);
 }
 
-// In perfect balance: what no policy of the layout can beat.
+// In perfect balance: what no policy of the layout can beat. A dense model has one policy.
 CapacityRow CapacityChain::layout_row(const CapacityDesign& layout) {
   CapacityRow row{.design = layout};
-  row.design.policy = perfect_balance();
+  row.design.policy = question_.dense ? question_.policies.front() : perfect_balance();
   try {
     row.bound = runs_.bound({row.design, 1});
   } catch (const InputError& e) {

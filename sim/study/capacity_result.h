@@ -22,19 +22,24 @@ struct CapacityDesign {
   int gpus = 0;
   std::vector<std::string> settings = {};  // of the scenario besides, as for --set
   std::string policy = {};
+  int per_node = 1;  // instances that share a node, each with its part of the GPUs; more than one with nodes = 1 alone
 };
 // "decode, 4 x p5en.48xlarge, attention TP 1, sglang, fp8, eplb".
 std::string name_of(const CapacityDesign& design);
+// Nodes of an instance: "4", or "1/2" of one.
+std::string size_of(const CapacityDesign& design);
 
 // Instances that are alike.
 struct CapacityPool {
   CapacityDesign design;
   int instances = 1;
-  int nodes() const { return instances * design.nodes; }
+  // With so many spare instances.
+  int nodes(int spare = 0) const { return (instances + spare + design.per_node - 1) / design.per_node * design.nodes; }
 };
 
 struct CapacityQuestion {
   std::string model;
+  bool dense = false;                   // it has no experts, and one policy
   double rate = 0;                      // requests/s that the deployment is to serve
   std::vector<std::string> settings;    // of every scenario: requests, loads
   GoodputOptions options;               // with the SLO

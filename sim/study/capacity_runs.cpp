@@ -11,8 +11,8 @@
 
 #include "sim/cluster/run_policy.h"
 #include "sim/core/fingerprint.h"
-#include "sim/scenario/new_scenario.h"
 #include "sim/scenario/read_scenario.h"
+#include "sim/study/capacity_scenario.h"
 #include "sim/study/goodput.h"
 #include "sim/study/goodput_store.h"
 #include "sim/study/load_point.h"
@@ -300,32 +300,6 @@ double peak_rate(const MoeSpec& model, const GpuSpec& gpu) {
 }
 
 }  // namespace
-
-Config capacity_scenario(const CapacityQuestion& question, const std::vector<CapacityPool>& pools) {
-  const CapacityDesign &first = pools.front().design, &last = pools.back().design;
-  const bool apart = pools.size() > 1;
-  NewScenario wanted{first.engine, question.model, first.node, first.dtype, first.nodes};
-  if (apart) {
-    wanted.prefill = first.nodes;
-    wanted.decode = last.nodes;
-  }
-  Config config = Config::from_text(scenario_document(wanted), "the deployment");
-  config.set(fmt::format("parallelism={{attention_tp: {}}}", first.attention_tp));
-  config.set("policy=" + first.policy);
-  for (const auto* settings : {&question.settings, &first.settings}) {
-    for (const std::string& setting : *settings) {
-      config.set(setting);
-    }
-  }
-  if (apart) {
-    config.set(fmt::format("deployment.prefill.instances={}", pools.front().instances));
-    config.set(fmt::format("deployment.decode.instances={}", pools.back().instances));
-    config.set(fmt::format("deployment.decode.attention_tp={}", last.attention_tp));
-  } else if (pools.front().instances > 1) {
-    config.set(fmt::format("deployment={{instances: {}}}", pools.front().instances));
-  }
-  return config;
-}
 
 CapacityAnswer CapacityRuns::kept(const std::string& what, const std::vector<CapacityPool>& pools, int one_in,
                                   double growth, const std::function<CapacityAnswer()>& run) {

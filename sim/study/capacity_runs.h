@@ -8,13 +8,9 @@
 #include <vector>
 
 #include "sim/cluster/plan_cache.h"
-#include "sim/core/config.h"
 #include "sim/study/capacity_control.h"
 
 namespace epsim {
-
-// The document of such pools: one, or prefill and decode. Throws InputError.
-Config capacity_scenario(const CapacityQuestion& question, const std::vector<CapacityPool>& pools);
 
 // What a run answers. kInstance and kPrompts (answers cut to two tokens): an instance at its share of the demand, with
 // as few requests as separate most designs. kLong: as kInstance with as many requests as the verdict takes.

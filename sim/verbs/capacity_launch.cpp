@@ -1,16 +1,18 @@
 #include "sim/verbs/capacity_launch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <string_view>
 
 #include "policies/plan_formats.h"
 #include "policies/registry.h"
 #include "sim/scheduler/engines.h"
-#include "sim/study/capacity_runs.h"
+#include "sim/study/capacity_scenario.h"
 
 namespace epsim {
 namespace {
@@ -45,7 +47,7 @@ struct ExpertFile {
 ExpertFile expert_file(const PlannedPool& planned, const CapacityPool& pool) {
   ExpertFile out;
   out.deep_ep = planned.deep_ep;
-  if (pool.design.policy == experts_in_order().name) {
+  if (pool.design.policy == experts_in_order().name || planned.layer_numbers.empty()) {  // a dense model has none
     return out;
   }
   const EngineKind kind = kind_of(pool.design.engine);
@@ -112,13 +114,15 @@ std::string knob_flags(const CapacityQuestion& question, const CapacityPool& poo
 }
 
 // SGLang v0.4.8 has --enable-ep-moe where later ones have --ep-size (docs.sglang.io, expert parallelism).
-std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts) {
+std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts, bool dense) {
   const CapacityDesign& d = pool.design;
   const int ranks = d.gpus / d.attention_tp;
   std::string out =
       fmt::format("python3 -m sglang.launch_server --model-path $MODEL --trust-remote-code --tp-size {}", d.gpus);
   const bool old = engine_version(d.engine) == "sglang_0_4_8";
-  out += old ? " --enable-ep-moe" : fmt::format(" --ep-size {}", d.gpus);
+  if (!dense) {
+    out += old ? " --enable-ep-moe" : fmt::format(" --ep-size {}", d.gpus);
+  }
   if (experts.deep_ep) {  // --enable-deepep-moe before 0.4.10
     out += old ? " --enable-deepep-moe --deepep-mode auto" : " --moe-a2a-backend deepep --deepep-mode auto";
   }
@@ -138,13 +142,12 @@ std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts) 
 }
 
 // docs.vllm.ai, v0.10, data parallel and expert parallel deployment.
-std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts) {
+std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts, bool dense) {
   const CapacityDesign& d = pool.design;
   const int ranks = d.gpus / d.attention_tp;
-  std::string out = fmt::format(
-      "vllm serve $MODEL --trust-remote-code --enable-expert-parallel --tensor-parallel-size {} "
-      "--data-parallel-size {}",
-      d.attention_tp, ranks);
+  std::string out =
+      fmt::format("vllm serve $MODEL --trust-remote-code{} --tensor-parallel-size {} --data-parallel-size {}",
+                  dense ? "" : " --enable-expert-parallel", d.attention_tp, ranks);
   if (d.nodes > 1) {
     const int local = ranks / d.nodes;
     out += fmt::format(
@@ -166,7 +169,7 @@ std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts) {
 }
 
 // nvidia.github.io/TensorRT-LLM, commands/trtllm-serve; MoeConfig.load_balancer takes the file.
-std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts) {
+std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts, bool dense) {
   const CapacityDesign& d = pool.design;
   std::string out = fmt::format("printf 'enable_attention_dp: {}\\n", d.attention_tp < d.gpus ? "true" : "false");
   if (!experts.name.empty()) {
@@ -174,21 +177,22 @@ std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts) 
     out += fmt::format("moe_config: {{backend: WIDEEP, load_balancer: {}}}\\n", experts.name);
   }
   return out + fmt::format(
-                   "' > options.yaml\n{}trtllm-serve $MODEL --backend pytorch --tp_size {} --ep_size {} "
+                   "' > options.yaml\n{}trtllm-serve $MODEL --backend pytorch --tp_size {}{} "
                    "--extra_llm_api_options options.yaml --host 0.0.0.0 --port 8000",
-                   d.nodes > 1 ? "trtllm-llmapi-launch " : "", d.gpus, d.gpus);
+                   d.nodes > 1 ? "trtllm-llmapi-launch " : "", d.gpus,
+                   dense ? "" : fmt::format(" --ep_size {}", d.gpus));
 }
 
-std::string engine_command(const CapacityPool& pool, const ExpertFile& experts) {
+std::string engine_command(const CapacityPool& pool, const ExpertFile& experts, bool dense) {
   switch (kind_of(pool.design.engine)) {
     case EngineKind::kSglang:
-      return sglang_command(pool, experts);
+      return sglang_command(pool, experts, dense);
     case EngineKind::kVllm:
-      return vllm_command(pool, experts);
+      return vllm_command(pool, experts, dense);
     case EngineKind::kTrtllm:
       break;
   }
-  return trtllm_command(pool, experts);
+  return trtllm_command(pool, experts, dense);
 }
 
 // What the engine cannot do as the run had it.
@@ -197,6 +201,13 @@ std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool,
   const CapacityDesign& d = pool.design;
   const EngineKind kind = kind_of(d.engine);
   std::string out;
+  if (d.per_node > 1) {
+    std::vector<int> first(static_cast<std::size_t>(d.gpus));
+    std::iota(first.begin(), first.end(), 0);
+    out += fmt::format(
+        "# {} of them share a node: CUDA_VISIBLE_DEVICES={} for the first, and so on; each on a port of its own.\n",
+        d.per_node, fmt::join(first, ","));
+  }
   if (!experts.refused.empty()) {
     out += fmt::format("# Experts start in order: {}\n", experts.refused);
   }
@@ -263,9 +274,9 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
     const CapacityPool& pool = option.pools[i];
     const ExpertFile experts = expert_file(plans[i], pool);
     std::vector<std::string> missing;
-    const std::string command = engine_command(pool, experts) + knob_flags(question, pool, missing);
+    const std::string command = engine_command(pool, experts, question.dense) + knob_flags(question, pool, missing);
     script += fmt::format("\n# instances ({}) x nodes: {} x {}\n{}{}\n", role_name(pool), pool.instances + option.spare,
-                          pool.design.nodes, notes_of(question, pool, experts, missing), command);
+                          size_of(pool.design), notes_of(question, pool, experts, missing), command);
     sets += worker_set(pool, option.spare, command);
     if (!experts.name.empty()) {
       out.emplace_back(experts.name, experts.text);

@@ -346,12 +346,43 @@ void read_demand(Given& given, CapacityRequest& out) {
   q.rate = out.asked_rate * (1 + out.growth);
 }
 
+struct InstanceSize {
+  int nodes = 1, per_node = 1;
+};
+
+// "4" nodes, or "1/2" of one.
+std::vector<InstanceSize> read_sizes(const std::vector<std::string>& texts) {
+  std::vector<InstanceSize> out;
+  for (const std::string& text : texts) {
+    const bool part = text.starts_with("1/");
+    const std::string digits = part ? text.substr(2) : text;
+    const bool number = !digits.empty() && digits.size() <= 4 && digits.find_first_not_of("0123456789") == digits.npos;
+    const int whole = number ? std::stoi(digits) : 0;
+    if (whole < 1) {
+      throw InputError({"", 0, "sizes"},
+                       fmt::format("'{}' is neither a number of nodes nor a part of one, as in 4 and 1/2.", text));
+    }
+    out.push_back(part ? InstanceSize{1, whole} : InstanceSize{whole, 1});
+  }
+  return out;
+}
+
+// Those that go into an instance's GPUs in a node; a dense model's instance is one DP rank.
+std::vector<int> attention_tps(Given& given, int gpus, bool dense) {
+  const std::string usual = gpus == 1 ? "1" : fmt::format("1,{}", std::min(8, gpus));
+  std::vector<int> out = given.whole_numbers("attention-tp", dense ? std::to_string(gpus) : usual);
+  std::erase_if(out, [&](int tp) { return tp > gpus || gpus % tp != 0 || (dense && tp != gpus); });
+  return out;
+}
+
 // Every layout of the space. Attention groups larger than a node are left out.
 void read_space(Given& given, CapacityRequest& out) {
   CapacityQuestion& q = out.question;
-  const std::vector<int> sizes = given.whole_numbers("sizes", out.quick ? "1,2,4" : "1,2,4,8");
+  const std::vector<InstanceSize> sizes = read_sizes(given.list("sizes", q.dense     ? "1/8,1/4,1/2,1"
+                                                                         : out.quick ? "1,2,4"
+                                                                                     : "1,2,4,8"));
   const std::string sold = "p4de.24xlarge,p5.4xlarge,p5.48xlarge,p5en.48xlarge,p6-b200.48xlarge";
-  const std::vector<std::string> modes = given.list("modes", "together,apart");
+  const std::vector<std::string> modes = given.list("modes", q.dense ? "together" : "together,apart");
   std::vector<SweepAxis> axes;
   for (const std::string& text : given.repeated("vary")) {
     axes.push_back(parse_axis(text));
@@ -367,8 +398,6 @@ void read_space(Given& given, CapacityRequest& out) {
   };
   for (const std::string& named : given.list("nodes", sold)) {
     const NodeSpec node = find_node(named).spec;
-    const std::string usual = node.gpus == 1 ? "1" : fmt::format("1,{}", std::min(8, node.gpus));
-    const std::vector<int> tps = given.whole_numbers("attention-tp", usual);
     for (const std::string& engine : given.list("engines", "sglang")) {
       for (const std::string& asked : given.list("dtypes", "auto")) {
         const std::string dtype = asked != "auto" ? asked : with_dtype({engine, q.model, named, "", 1}).dtype;
@@ -376,14 +405,17 @@ void read_space(Given& given, CapacityRequest& out) {
           if (mode != "together" && mode != "apart") {
             throw InputError({"", 0, "modes"}, unknown_name("mode", mode, {"together", "apart"}));
           }
-          for (const int size : sizes) {
-            for (const int tp : tps) {
-              CapacityDesign design{InstanceRole::kWhole, named, size, tp, engine, dtype, size * node.gpus};
-              const bool alone = node.nics == 0 && (size > 1 || mode == "apart");  // such nodes reach no others
-              if (tp > node.gpus || node.gpus % tp != 0 || alone) {
-                continue;
-              }
-              if (mode == "together") {
+          const bool apart = mode == "apart";
+          for (const InstanceSize size : sizes) {
+            const bool alone = node.nics == 0 && (size.nodes > 1 || apart);  // such nodes reach no others
+            if (alone || node.gpus % size.per_node != 0 || (apart && size.per_node > 1)) {
+              continue;
+            }
+            const int gpus = size.nodes * node.gpus / size.per_node;
+            for (const int tp : attention_tps(given, std::min(gpus, node.gpus), q.dense)) {
+              CapacityDesign design{InstanceRole::kWhole, named, size.nodes, tp, engine, dtype, gpus};
+              design.per_node = size.per_node;
+              if (!apart) {
                 add(design);
                 continue;
               }
@@ -410,20 +442,17 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   if (!model) {
     throw InputError({"", 0, "model"}, "name the model, as in --model kimi-k2");
   }
-  if (find_model(*model).dense()) {  // throws where there is none
-    throw InputError({"", 0, "model"},
-                     "capacity sizes deployments of MoE models; size one instance of a dense model with "
-                     "epsim goodput (epsim init writes its scenario).");
-  }
   q.model = *model;
+  q.dense = find_model(*model).dense();  // throws where there is none
   q.options.slo = slo_of(given);
   q.options.min_requests_ratio = kAskedFillings;
   out.growth = given.number("growth", 0);
   q.spare = given.whole("spare", 0, 0);
   q.settings = given.scenario();
-  q.policies = read_policies(
-      given.list("policies", out.quick ? std::string(experts_in_order().name) : "contiguous,base,eplb,craft"),
-      q.settings);
+  q.policies = read_policies(given.list("policies", q.dense     ? "base"
+                                                    : out.quick ? std::string(experts_in_order().name)
+                                                                : "contiguous,base,eplb,craft"),
+                             q.settings);
   if (const auto own = words.find("set"); own != words.end()) {
     q.settings.insert(q.settings.end(), own->second.begin(), own->second.end());
   }

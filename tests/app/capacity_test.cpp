@@ -70,6 +70,9 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --pue 0.5", "'0.5' is not a number of at least 1.");
   refused(demand + "--ttft 1s --nodes ,", "the list is empty");
   refused(demand + "--ttft 1s --attention-tp 3", "no layout is left: a value has to divide the GPUs of a node");
+  refused(demand + "--ttft 1s --sizes 1/0", "'1/0' is neither a number of nodes nor a part of one, as in 4 and 1/2.");
+  refused(demand + "--ttft 1s --sizes 2.5", "'2.5' is neither a number of nodes nor a part of one");
+  refused(demand + "--ttft 1s --sizes 1/3 --nodes DGX-H100", "no layout is left");
   refused(demand + "--ttft 1s --time-share 0.5", "a rate is the same all the time");
   refused("--rate 0/s --input-tokens 100 --output-tokens 10 --ttft 1s", "'0/s' is not a number above 0");
   refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");
@@ -115,6 +118,30 @@ TEST_CASE("capacity tries a single GPU by default, and nodes of a user's file") 
                                          (dir / "two.yaml").string() + demand);
   CHECK(two.exit_code == 0);
   check_contains(two.out, {"(2 GPUs): 1 instance of 1 node with attention TP 2; vllm, mxfp4"});
+}
+
+// 8 GB of weights in fp8 fit on any part of a node.
+TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
+  const TempDir dir;
+  const std::string ask =
+      "capacity --model llama-3.1-8b --engines vllm --rate 600/s --input-tokens 256 --output-tokens 64 --ttft "
+      "p99=500ms "
+      "--tpot p99=40ms --nodes DGX-H100 --seeds 1 --quick -q ";
+  const Outcome told = run_epsim(dir, ask + "-o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(told.out, {" x DGX-H100 (", " of ", "vllm, fp8, policy base"});
+  const std::string ledger = slurp(dir / "plan/candidates.csv");
+  for (const char* size : {",0.125,1,", ",0.25,2,", ",0.5,4,", ",1,8,"}) {  // nodes of an instance, attention TP
+    check_contains(ledger, {size});
+  }
+  const std::string launch = slurp(dir / "plan/launch.sh");
+  CHECK(launch.find("expert") == std::string::npos);
+  CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
+  // One GPU each, as asked: as many share a node as it has.
+  const Outcome eighths = run_epsim(dir, ask + "--sizes 1/8 -o eighths");
+  REQUIRE_MESSAGE(eighths.exit_code == 0, eighths.err);
+  check_contains(eighths.out, {"instances of 1 GPU with attention TP 1"});
+  check_contains(slurp(dir / "eighths/launch.sh"), {"# 8 of them share a node: CUDA_VISIBLE_DEVICES=0 for"});
 }
 
 TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands them over as flags") {

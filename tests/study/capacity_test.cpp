@@ -47,10 +47,10 @@ int fewest_by_exhaustion(const CapacityQuestion& q) {
     for (const std::string& policy : q.policies) {
       CapacityDesign design = layout;
       design.policy = policy;
-      for (int count = 1; (count + q.spare) * design.nodes <= q.most_nodes; ++count) {
+      for (int count = 1; CapacityPool{design, count}.nodes(q.spare) <= q.most_nodes; ++count) {
         const CapacityAnswer answer = runs.ask({{design, 1}}, count, runs.alone({{design, 1}}));
         if (answer.refused.empty() && answer.point.slo.holds) {
-          fewest = std::min(fewest, (count + q.spare) * design.nodes);
+          fewest = std::min(fewest, CapacityPool{design, count}.nodes(q.spare));
           break;
         }
       }
@@ -97,6 +97,25 @@ TEST_CASE("spare instances are paid by their nodes, so that small instances may 
     CHECK(study.options.front().nodes() == nodes);
     CHECK(study.options.front().pools.front().design.nodes == size);
     CHECK(fewest_by_exhaustion(q) == nodes);
+  }
+}
+
+TEST_CASE("instances that share a node are paid by the nodes that they fill") {
+  const CapacityDesign quarter{InstanceRole::kWhole, "DGX-H100", 1, 2, "sglang", "bf16", 2, {}, "base", 4};
+  CHECK(name_of(quarter) == "1/4 x DGX-H100, attention TP 2, sglang, bf16, base");
+  CHECK(CapacityPool{quarter, 4}.nodes() == 1);
+  CHECK(CapacityPool{quarter, 5}.nodes() == 2);
+  CHECK(CapacityPool{quarter, 4}.nodes(1) == 2);  // the spare one is the fifth
+  CapacityQuestion q = small_question(400, "ttft.p99<100ms");
+  q.policies = {"contiguous"};
+  q.layouts = {quarter, {InstanceRole::kWhole, "DGX-H100", 1, 8, "sglang", "bf16", 8}};
+  q.layouts.front().policy.clear();
+  for (const int spare : {0, 3}) {
+    CAPTURE(spare);
+    q.spare = spare;
+    const CapacityStudy study = search_capacity(q, {});
+    REQUIRE(study.options.size() == 1);
+    CHECK(study.options.front().nodes() == fewest_by_exhaustion(q));
   }
 }
 

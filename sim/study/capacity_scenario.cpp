@@ -1,0 +1,38 @@
+#include "sim/study/capacity_scenario.h"
+
+#include <fmt/format.h>
+
+#include "sim/scenario/new_scenario.h"
+
+namespace epsim {
+
+Config capacity_scenario(const CapacityQuestion& question, const std::vector<CapacityPool>& pools) {
+  const CapacityDesign &first = pools.front().design, &last = pools.back().design;
+  const bool apart = pools.size() > 1;
+  NewScenario wanted{first.engine, question.model, first.node, first.dtype, first.nodes};
+  if (apart) {
+    wanted.prefill = first.nodes;
+    wanted.decode = last.nodes;
+  }
+  Config config = Config::from_text(scenario_document(wanted), "the deployment");
+  config.set(fmt::format("parallelism={{attention_tp: {}}}", first.attention_tp));
+  config.set("policy=" + first.policy);
+  if (first.per_node > 1) {
+    config.set(fmt::format("cluster.gpus_per_node={}", first.gpus));
+  }
+  for (const auto* settings : {&question.settings, &first.settings}) {
+    for (const std::string& setting : *settings) {
+      config.set(setting);
+    }
+  }
+  if (apart) {
+    config.set(fmt::format("deployment.prefill.instances={}", pools.front().instances));
+    config.set(fmt::format("deployment.decode.instances={}", pools.back().instances));
+    config.set(fmt::format("deployment.decode.attention_tp={}", last.attention_tp));
+  } else if (pools.front().instances > 1) {
+    config.set(fmt::format("deployment={{instances: {}}}", pools.front().instances));
+  }
+  return config;
+}
+
+}  // namespace epsim

@@ -1,0 +1,14 @@
+// A deployment of a capacity search as a scenario.
+#pragma once
+
+#include <vector>
+
+#include "sim/core/config.h"
+#include "sim/study/capacity_result.h"
+
+namespace epsim {
+
+// The document of such pools: one, or prefill and decode. Throws InputError.
+Config capacity_scenario(const CapacityQuestion& question, const std::vector<CapacityPool>& pools);
+
+}  // namespace epsim
