@@ -42,6 +42,7 @@ Deployment::Deployment(const RequestTrace& trace, RequestRecords records, std::s
     (options.role == InstanceRole::kDecode ? decoders_ : fronts_).push_back(i);
     standing_.push_back({std::vector<bool>(static_cast<std::size_t>(options.dp_ranks), false)});
     lane_free_.emplace_back(static_cast<std::size_t>(options.dp_ranks));
+    inbound_.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     result_.transfers.sent.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     result_.transfers.received.emplace_back(static_cast<std::size_t>(options.dp_ranks));
     for (std::size_t l = 0; l < specs[i].changes.size(); ++l) {
@@ -234,31 +235,49 @@ void Deployment::transfer(std::int32_t request, Route& route) {
   }
   result_.transfers.time += to_seconds(duration);
   result_.transfers.wait += to_seconds(start - now_);
-  queue_.push(sent, Phase::Complete,
-              KvSent{{request, attempt_of(request)},
-                     route.ended,
-                     route.to_instance,
-                     in,
-                     start,
-                     to_ticks(specs_[to].path->transfer_time(tokens, route.ended, share))});
+  // The receiving lane has its own rate, and takes no longer for a slow sender.
+  const Ticks takes =
+      to_ticks(specs_[to].path->transfer_time(tokens, route.ended, specs_[to].path->share_left(in, start)));
+  KvTravels travels{
+      {request, attempt_of(request)},
+      route.to_instance,
+      in,
+      false,
+      route.ended,
+      duration > Ticks(0) ? static_cast<double>(takes.count()) / static_cast<double>(duration.count()) : 0.0,
+      takes};
+  if (start > now_) {
+    queue_.push(start, Phase::Complete, travels);
+  } else {
+    on(travels);
+  }
+  travels.ends = true;
+  queue_.push(sent, Phase::Complete, travels);
 }
 
-// What several instances send to one lane arrives one prompt after another, in the order in which they were sent; no sender
-// waits for it.
-void Deployment::on(const KvSent& event) {
-  Ticks& lane = lane_free_[static_cast<std::size_t>(event.to_instance)][static_cast<std::size_t>(event.to_lane)];
-  lane = std::max(event.started, lane) + event.takes;
-  if (lane > now_) {
-    result_.transfers.wait += to_seconds(lane - now_);
-  }
-  if (!event.ended) {
+// A receiving lane is a queue of bytes: what several instances send at once and it cannot take at its rate waits, and so
+// does the last byte of whatever ends to travel then. No sender waits for it.
+void Deployment::on(const KvTravels& event) {
+  Inbound& lane = inbound_[static_cast<std::size_t>(event.to_instance)][static_cast<std::size_t>(event.to_lane)];
+  lane.backlog_s = std::max(0.0, lane.backlog_s + (lane.inflow - 1) * to_seconds(now_ - lane.since).count());
+  lane.since = now_;
+  lane.prompts += event.ends ? -1 : 1;
+  lane.inflow = lane.prompts == 0 ? 0.0 : lane.inflow + (event.ends ? -event.inflow : event.inflow);
+  const bool current =
+      routes_.contains(event.prompt.request) && event.prompt.attempt == attempt_of(event.prompt.request);
+  if (!event.ends || !event.last || !current) {
     return;
   }
-  if (lane > now_) {
-    queue_.push(lane, Phase::Complete, event.prompt);
-  } else {
+  const Ticks queued = to_ticks(Seconds(lane.backlog_s));
+  if (queued == Ticks(0)) {
     on(event.prompt);
+    return;
   }
+  // A lane slower than the sender's takes longer for the prompt itself.
+  const double own = to_seconds(event.takes).count() * std::max(0.0, 1 - 1 / event.inflow);
+  result_.transfers.time += Seconds(std::min(own, lane.backlog_s));
+  result_.transfers.wait += Seconds(std::max(0.0, lane.backlog_s - own));
+  queue_.push(now_ + queued, Phase::Complete, event.prompt);
 }
 
 void Deployment::on(const KvArrived& event) {

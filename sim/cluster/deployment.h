@@ -72,7 +72,7 @@ class Deployment {
   void on(const RequestArrived& event);
   void on(const RequestReady& event);
   void on(const StepDue& event);
-  void on(const KvSent& event);
+  void on(const KvTravels& event);
   void on(const KvArrived& event);
   void on(const HardwareChanged& event);
   void on(const WeightsArrived& event);
@@ -135,7 +135,15 @@ class Deployment {
   std::vector<Instance> instances_;
   std::vector<std::int64_t> first_rank_;        // [instance] the number of its first rank among all
   std::vector<std::size_t> fronts_, decoders_;  // instances that take arrivals; those that decode for others
-  std::vector<std::vector<Ticks>> lane_free_;   // [instance][lane], for what it sends or, where it decodes, receives
+  std::vector<std::vector<Ticks>> lane_free_;   // [instance][lane] that prompts leave by
+  // What a lane that prompts reach has to take: those that travel, and the queue before it.
+  struct Inbound {
+    int prompts = 0;
+    double inflow = 0;     // of those that travel, together
+    double backlog_s = 0;  // of the lane's time, at `since`
+    Ticks since{0};
+  };
+  std::vector<std::vector<Inbound>> inbound_;        // [instance][lane]
   std::unordered_map<std::int32_t, Route> routes_;   // of requests between prefill and decode
   std::vector<std::vector<std::size_t>> unnoticed_;  // [instance] changes of GPUs that wait for the end of its step
   struct Standing {

@@ -38,12 +38,14 @@ struct KvArrived {
   std::int64_t number() const { return request; }
 };
 
-// A prompt, or a part of it, has left a prefill instance's lane for one of a decode instance (Phase::Complete).
-struct KvSent {
+// A prompt, or a part of it, begins or ends to travel from a prefill to a decode instance (Phase::Complete).
+struct KvTravels {
   KvArrived prompt;
-  bool ended;  // no further parts come
   std::int32_t to_instance, to_lane;
-  Ticks started, takes;  // when its first byte left; how long the receiving lane takes for it
+  bool ends;
+  bool last;      // no further parts come
+  double inflow;  // receiving lane's time that it takes in a second of travel
+  Ticks takes;    // all of it
   std::int64_t number() const { return prompt.number(); }
 };
 
@@ -61,8 +63,8 @@ struct WeightsArrived {
   std::int64_t number() const { return instance; }
 };
 
-using ServingEvent =
-    std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged, WeightsArrived, RequestReady, KvSent>;
+using ServingEvent = std::variant<StepDone, RequestArrived, StepDue, KvArrived, HardwareChanged, WeightsArrived,
+                                  RequestReady, KvTravels>;
 
 inline void add_to(Fingerprint& fingerprint, const ServingEvent& event) {
   fingerprint.add(static_cast<std::uint64_t>(event.index()));

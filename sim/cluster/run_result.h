@@ -60,7 +60,7 @@ struct TransferStats {
   std::int64_t count = 0;
   std::int64_t tokens = 0;
   Seconds time{};  // on the link, summed over transfers
-  Seconds wait{};  // for the link, likewise
+  Seconds wait{};  // behind others, where prompts leave and where they arrive
   struct Carried {
     std::int64_t prompts = 0, tokens = 0;
   };

@@ -239,10 +239,10 @@ std::string kv_lines(const RunSummary& run) {
                                                 f("recomputed_tokens")));
   }
   if (run.number("transfers") > 0) {
-    out +=
-        captioned("KV transfers",
-                  fmt::format("{} of {} tokens in all, {} ms each on average, after {} ms for the link", f("transfers"),
-                              f("transferred_tokens"), f("transfer_mean_ms"), f("transfer_wait_mean_ms")));
+    out += captioned(
+        "KV transfers",
+        fmt::format("{} of {} tokens in all, {} ms each on average, after {} ms behind others", f("transfers"),
+                    f("transferred_tokens"), f("transfer_mean_ms"), f("transfer_wait_mean_ms")));
   }
   return out;
 }

@@ -130,18 +130,48 @@ TEST_CASE("prefill and decode apart: the first token counts when the keys and va
   CHECK(decode.batches[0][0].decode_context == 4);
 }
 
-TEST_CASE("prompts of two prefill instances that reach one lane at once are taken one after another") {
+TEST_CASE("what two prefill instances send to one lane at once waits there, byte by byte") {
   FixedPricer prefill(10_ms), decode(5_ms);
   const std::vector<InstanceSpec> specs = {prefill_of(prefill), prefill_of(prefill),
                                            instance_of(decode, engine(InstanceRole::kDecode))};
-  // A and B leave at 10 ms by lanes of their own, C behind A: sent at 14, 16 and 17 ms. The lane that receives takes them in
-  // this order: A until 14, B until 20, C until 23. C waits 4 ms to leave, B 4 and C 6 to be taken.
+  // A (4 ms of travel) and B (6 ms) leave at 10 ms by lanes of their own, C (3 ms) behind A. The lane that receives is sent
+  // twice what it takes until 16 ms, and as much as it takes until 17: a queue of 4 ms at 14, of 6 ms from 16 on. A's last
+  // byte is taken at 14 + 4, B's at 16 + 6, C's at 17 + 6; C had waited 4 ms to leave.
   const RunResult run = simulate(trace_of({{0, 4, 2}, {0, 6, 2}, {0, 3, 2}}), specs, Router::kRoundRobin, {});
-  CHECK(run.requests[0].first_token == 14 * kMs);
-  CHECK(run.requests[1].first_token == (14 + 6) * kMs);
-  CHECK(run.requests[2].first_token == (20 + 3) * kMs);
+  CHECK(run.requests[0].first_token == (14 + 4) * kMs);
+  CHECK(run.requests[1].first_token == (16 + 6) * kMs);
+  CHECK(run.requests[2].first_token == (17 + 6) * kMs);
   CHECK(run.transfers.time.count() == doctest::Approx(0.013));
-  CHECK(run.transfers.wait.count() == doctest::Approx(0.014));
+  CHECK(run.transfers.wait.count() == doctest::Approx(0.004 + 0.006 + 0.006 + 0.004));
+}
+
+TEST_CASE("a short prompt beside a long one costs each of them the short one's time") {
+  FixedPricer prefill(10_ms), decode(5_ms);
+  const std::vector<InstanceSpec> specs = {prefill_of(prefill), prefill_of(prefill),
+                                           instance_of(decode, engine(InstanceRole::kDecode))};
+  // A travels from 10 to 50 ms, B from 30 to 32: 2 ms wait from then on.
+  const RunResult run = simulate(trace_of({{0, 40, 2}, {20, 2, 2}}), specs, Router::kRoundRobin, {});
+  CHECK(run.requests[0].first_token == (50 + 2) * kMs);
+  CHECK(run.requests[1].first_token == (32 + 2) * kMs);
+}
+
+TEST_CASE("a slow lane takes longer for a prompt, and a slow sender leaves it to others") {
+  FixedPricer prefill(10_ms), decode(5_ms);
+  const test::FixedPath slow(4e-3);
+  std::vector<InstanceSpec> specs = {prefill_of(prefill), prefill_of(prefill),
+                                     instance_of(decode, engine(InstanceRole::kDecode))};
+  specs[2].path = &slow;  // 4 ms a token where it takes 1 ms to send
+  const RunResult alone = simulate(trace_of({{0, 5, 2}}), specs, Router::kRoundRobin, {});
+  CHECK(alone.requests[0].first_token == (10 + 20) * kMs);
+  CHECK(alone.transfers.time.count() == doctest::Approx(0.020));
+  CHECK(alone.transfers.wait.count() == doctest::Approx(0));
+  specs[2].path = &test::kMsPerToken;
+  specs[0].path = &slow;
+  // A travels from 10 to 30 ms and takes a quarter of the lane; B from 10 to 15 takes it all: 1.25 ms wait at 15, which the
+  // lane has caught up with long before 30.
+  const RunResult both = simulate(trace_of({{0, 5, 2}, {0, 5, 2}}), specs, Router::kRoundRobin, {});
+  CHECK(both.requests[0].first_token == 30 * kMs);
+  CHECK(both.requests[1].first_token == Ticks(15 * kMs + kMs * 5 / 4));
 }
 
 // SGLang's disaggregation/prefill.py, send_kv_chunk. A prompt of 25 tokens in chunks of 10, 10 and 5, each of which takes

@@ -99,9 +99,12 @@ TEST_CASE("prefill and decode pools of their own sizes") {
   // Each of the 40 first tokens came no earlier than its transfer allows.
   const KvLanes lanes(s.deployment.pools[0], s.network.inter, s.model, s.deployment.pools[1].parallelism.attention_tp);
   CHECK(lanes.ranks_per_lane() == 1);
-  // In chunks of 512 tokens at most: every prompt goes in two parts or three, each with a latency of its own.
+  // In chunks of 512 tokens at most: every prompt goes in two parts or three, each with a latency of its own. A rank that
+  // decodes has half the NICs, and takes the last part at their rate.
+  const KvLanes taking(s.deployment.pools[1], s.network.inter, s.model, s.deployment.pools[1].parallelism.attention_tp);
+  CHECK(taking.rate().count() == lanes.rate().count() / 2);
   CHECK(run.transfers.time.count() > 40 * lanes.transfer_time(700, true, 1.0).count());
-  CHECK(run.transfers.time.count() < 40 * 3 * lanes.transfer_time(234, true, 1.0).count());
+  CHECK(run.transfers.time.count() < 40 * 3 * taking.transfer_time(234, true, 1.0).count());
 }
 
 // SGLang splits dense layers and head over all GPUs with DP attention: by the pool's own DP ranks, unless somebody says so
