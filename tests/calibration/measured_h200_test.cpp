@@ -85,7 +85,7 @@ TEST_CASE("one product per group beats cuBLAS's grouped call from 512 rows a gro
   const PointTable& table = measured().table("grouped_gemm");
   CHECK(table.attributes.at("kernels") == "cublaslt_per_group,cublas_grouped");
   const auto at = [&](const char* column, std::size_t i) { return table.values_of(column)[i]; };
-  double most_grouped = 0;
+  double most_grouped = 0, least_wide = 1, least_narrow = 1, most_per_group = 0;  // of the peak
   int many = 0, many_won = 0, few = 0, few_won = 0;
   for (std::size_t i = 0; i < table.size(); ++i) {
     const bool per_group = at("kernel", i) == 0;
@@ -93,6 +93,12 @@ TEST_CASE("one product per group beats cuBLAS's grouped call from 512 rows a gro
     most_grouped = std::max(most_grouped, share);
     const double rows = at("rows", i) / at("groups", i);
     if (at("distribution", i) == 0 && at("groups", i) >= 4) {
+      if (rows >= 512) {
+        const double alone = at("flops", i) / (per_group ? table.time_s[i] : at("other_s", i)) / 989e12;
+        double& least = at("hidden", i) >= 4096 ? least_wide : least_narrow;
+        least = std::min(least, alone);
+        most_per_group = std::max(most_per_group, alone);
+      }
       many += rows >= 512 ? 1 : 0;
       many_won += rows >= 512 && per_group ? 1 : 0;
       few += rows < 128 ? 1 : 0;
@@ -100,6 +106,9 @@ TEST_CASE("one product per group beats cuBLAS's grouped call from 512 rows a gro
     }
   }
   CHECK(most_grouped < 0.35);
+  CHECK(least_wide == doctest::Approx(0.556).epsilon(0.01));
+  CHECK(least_narrow == doctest::Approx(0.288).epsilon(0.01));
+  CHECK(most_per_group == doctest::Approx(0.809).epsilon(0.01));
   CHECK(many_won > 0.95 * many);
   CHECK(few_won < 0.15 * few);
 }
