@@ -170,7 +170,9 @@ Bytes expert_memory(const MoeSpec& model, const ClusterSpec& cluster, const Para
   const Bytes room = room_for_experts(model, cluster, parallelism, options);
   if (room < Bytes(0)) {
     const Bytes pool = static_pool(cluster, options);
-    throw DoesNotFit(0, pool - room, pool, "its reserves and the weights besides routed experts in the static pool");
+    throw DoesNotFit(0, pool - room, pool,
+                     model.dense() ? "its reserves and the weights in the static pool"
+                                   : "its reserves and the weights besides routed experts in the static pool");
   }
   return room;
 }

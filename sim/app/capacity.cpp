@@ -174,17 +174,22 @@ void add_capacity_options(po::options_description& options) {
       });
   options.add_options()("quick", po::bool_switch(), "a first answer in seconds: fewer designs, shorter runs");
   po::options_description space("search space, values separated by commas");
-  add(space, {
-                 {"nodes", "node types; default AWS's with A100 to B200, and its one H100"},
-                 {"sizes", "nodes of an instance, or 1/2, 1/4, 1/8 of one; default 1,2,4,8, of a dense model 1/8 to 1"},
-                 {"attention-tp", "GPUs of an attention DP rank; default 1 and 8, or all of a smaller node"},
-                 {"engines", "default sglang"},
-                 {"dtypes", "of weights; default auto: as epsim init"},
-                 {"modes", "together, apart (prefill and decode); default both"},
-                 {"policies", "default contiguous,base,eplb,craft; craft:8 sets copies"},
-                 {"vary", "key=a,b of the scenario, as for epsim sweep; repeatable", true},
-                 {"max-nodes", "upper limit on nodes; default 128"},
-             });
+  add(space,
+      {
+          {"nodes", "node types; default AWS's with A100 to B200, and its one H100"},
+          {"sizes",
+           "nodes of an instance, or 1/2, 1/4, 1/8 of one (prefill and decode together); default 1,2,4,8, of a dense "
+           "model 1 to 8 GPUs, a node and two"},
+          {"attention-tp",
+           "GPUs of an attention DP rank; default 1 and 8, or all of a smaller node; of a dense model all of an "
+           "instance"},
+          {"engines", "default sglang"},
+          {"dtypes", "of weights; default auto: as epsim init"},
+          {"modes", "together, apart (prefill and decode); default both, of a dense model together"},
+          {"policies", "default contiguous,base,eplb,craft, of a dense model base; craft:8 sets copies"},
+          {"vary", "key=a,b of the scenario, as for epsim sweep; repeatable", true},
+          {"max-nodes", "upper limit on nodes; default 128"},
+      });
   options.add(space);
 }
 

@@ -302,6 +302,9 @@ std::string infeasible_words(const CapacityPlan& plan) {
   if (plan.study.nearest) {
     const CapacityRow& row = *plan.study.nearest;
     out += fmt::format("Nearest: {}: {}.\n", name_of(row.design), row.reason);
+  } else if (!plan.study.rows.empty()) {
+    const CapacityRow& row = plan.study.rows.front();
+    out += fmt::format("None fits; the first, {}: {}\n", name_of(row.design), row.reason);
   }
   return out;
 }

@@ -336,10 +336,16 @@ void read_gpus_per_node(ConfigReader& in, const Key& key, ClusterSpec& cluster) 
     return;
   }
   in.check(*gpus <= node.gpus, "gpus_per_node", fmt::format("{} has {} GPUs, not {}.", node.name, node.gpus, *gpus));
-  in.check(node.nics * *gpus % node.gpus == 0, "gpus_per_node",
+  const double nics = static_cast<double>(node.nics) * *gpus / node.gpus;
+  in.check(nics < 1 || node.nics * *gpus % node.gpus == 0, "gpus_per_node",
            fmt::format("{} NICs for {} GPUs do not divide: {} GPUs would have {:.2f} of them.", node.nics, node.gpus,
-                       *gpus, static_cast<double>(node.nics) * *gpus / node.gpus));
-  node.nics = node.nics * *gpus / node.gpus;
+                       *gpus, nics));
+  if (nics > 0 && nics < 1) {  // others have the rest of its rate
+    node.nic_rate = node.nic_rate * nics;
+    node.nics = 1;
+  } else {
+    node.nics = static_cast<int>(nics);
+  }
   node.gpus = *gpus;
 }
 

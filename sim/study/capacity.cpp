@@ -156,7 +156,7 @@ std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const 
   for (const double growth : {0.1, 0.2, 0.3, 0.5, 0.75, 1.0}) {
     out.push_back({fmt::format("demand +{:.0f} %", 100 * growth), growth, instances, "", {}});
   }
-  if (instances > 1) {
+  if (instances > 1 && question.spare == 0) {  // with spare ones the demand is still held by as many
     out.push_back({"an instance lost", 0, instances - 1, "", {}});
   }
   out.push_back({std::string(kSlower), 0, instances, all_at_speed(one, 1 / (1 + kStepError)), {}});
@@ -385,7 +385,13 @@ std::string scenario_of(const CapacityQuestion& question, const CapacityOption& 
   for (CapacityPool& pool : pools) {
     pool.instances += option.spare;
   }
-  return read_scenario(capacity_scenario(question, pools), {}).resolved;
+  const CapacityDesign& first = option.pools.front().design;
+  const std::string shared =
+      first.per_node > 1
+          ? fmt::format("# {} instances share a {}: each stands here as a node of its own with {} of the GPUs.\n",
+                        first.per_node, first.node, first.gpus)
+          : "";
+  return shared + read_scenario(capacity_scenario(question, pools), {}).resolved;
 }
 
 }  // namespace epsim

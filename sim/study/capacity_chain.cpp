@@ -116,7 +116,20 @@ std::string CapacityChain::failure(const CapacityRow& row) const {
                      std::exp(p.slo.excess), admits);
 }
 
+// A node that instances share is rented as a whole: as many run as there is room for.
+void CapacityChain::fill_nodes(CapacityRow& row) {
+  const int all = paid({row.design, row.instances}) * row.design.per_node - question_.spare;
+  if (row.design.per_node > 1 && all > row.instances) {
+    CapacityAnswer answer = ask(row, all);
+    if (answer.refused.empty() && answer.point.slo.holds) {
+      row.answer = std::move(answer);
+      row.instances = all;
+    }
+  }
+}
+
 void CapacityChain::set_best(CapacityRow row) {
+  fill_nodes(row);
   if (best_row_) {
     CapacityRow& before = out_.rows[*best_row_];
     before.status = CapacityStatus::kHolds;

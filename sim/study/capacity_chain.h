@@ -63,6 +63,7 @@ class CapacityChain {
   int offset_of(const CapacityDesign& design) const;
   int paid(const CapacityPool& pool) const;  // nodes, with those of its spare instances
   std::string failure(const CapacityRow& row) const;
+  void fill_nodes(CapacityRow& row);
   void set_best(CapacityRow row);
 
   CapacityRuns& runs_;

@@ -1,11 +1,9 @@
 #include "sim/verbs/capacity_launch.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <string_view>
 
@@ -138,7 +136,7 @@ std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts, 
   if (!experts.name.empty()) {
     out += fmt::format(" --init-expert-location {} --ep-num-redundant-experts {}", experts.name, experts.copies);
   }
-  return out + " --host 0.0.0.0 --port 30000";
+  return out + " --host 0.0.0.0";
 }
 
 // docs.vllm.ai, v0.10, data parallel and expert parallel deployment.
@@ -148,7 +146,10 @@ std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts, bo
   std::string out =
       fmt::format("vllm serve $MODEL --trust-remote-code{} --tensor-parallel-size {} --data-parallel-size {}",
                   dense ? "" : " --enable-expert-parallel", d.attention_tp, ranks);
-  if (d.nodes > 1) {
+  if (d.nodes > 1 && dense) {  // one rank over all nodes (parallelism_scaling)
+    out += fmt::format(
+        " --nnodes {} --node-rank $NODE_RANK --master-addr $LEADER $([ $NODE_RANK = 0 ] || echo --headless)", d.nodes);
+  } else if (d.nodes > 1) {
     const int local = ranks / d.nodes;
     out += fmt::format(
         " --data-parallel-size-local {0} --data-parallel-start-rank $((NODE_RANK * {0})) "
@@ -178,7 +179,7 @@ std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts, 
   }
   return out + fmt::format(
                    "' > options.yaml\n{}trtllm-serve $MODEL --backend pytorch --tp_size {}{} "
-                   "--extra_llm_api_options options.yaml --host 0.0.0.0 --port 8000",
+                   "--extra_llm_api_options options.yaml --host 0.0.0.0",
                    d.nodes > 1 ? "trtllm-llmapi-launch " : "", d.gpus,
                    dense ? "" : fmt::format(" --ep_size {}", d.gpus));
 }
@@ -195,19 +196,25 @@ std::string engine_command(const CapacityPool& pool, const ExpertFile& experts, 
   return trtllm_command(pool, experts, dense);
 }
 
+int first_port(const CapacityDesign& d) { return kind_of(d.engine) == EngineKind::kSglang ? 30000 : 8000; }
+
+// The command with its port; once for each instance where they share a node.
+std::string on_a_node(const CapacityDesign& d, const std::string& command) {
+  if (d.per_node == 1) {
+    return fmt::format("{} --port {}", command, first_port(d));
+  }
+  return fmt::format(
+      "for SLOT in $(seq 0 {0}); do\n  export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLOT * {1})) $((SLOT * {1} + {2})))\n"
+      "  {3} --port $(({4} + SLOT)) &\ndone\nwait",
+      d.per_node - 1, d.gpus, d.gpus - 1, command, first_port(d));
+}
+
 // What the engine cannot do as the run had it.
 std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool, const ExpertFile& experts,
                      const std::vector<std::string>& missing) {
   const CapacityDesign& d = pool.design;
   const EngineKind kind = kind_of(d.engine);
   std::string out;
-  if (d.per_node > 1) {
-    std::vector<int> first(static_cast<std::size_t>(d.gpus));
-    std::iota(first.begin(), first.end(), 0);
-    out += fmt::format(
-        "# {} of them share a node: CUDA_VISIBLE_DEVICES={} for the first, and so on; each on a port of its own.\n",
-        d.per_node, fmt::join(first, ","));
-  }
   if (!experts.refused.empty()) {
     out += fmt::format("# Experts start in order: {}\n", experts.refused);
   }
@@ -275,9 +282,10 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
     const ExpertFile experts = expert_file(plans[i], pool);
     std::vector<std::string> missing;
     const std::string command = engine_command(pool, experts, question.dense) + knob_flags(question, pool, missing);
-    script += fmt::format("\n# instances ({}) x nodes: {} x {}\n{}{}\n", role_name(pool), pool.instances + option.spare,
-                          size_of(pool.design), notes_of(question, pool, experts, missing), command);
-    sets += worker_set(pool, option.spare, command);
+    script +=
+        fmt::format("\n# instances ({}) x nodes: {} x {}\n{}{}\n", role_name(pool), pool.instances + option.spare,
+                    size_of(pool.design), notes_of(question, pool, experts, missing), on_a_node(pool.design, command));
+    sets += worker_set(pool, option.spare, fmt::format("{} --port {}", command, first_port(pool.design)));
     if (!experts.name.empty()) {
       out.emplace_back(experts.name, experts.text);
     }
@@ -288,7 +296,8 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
             ? "\n# the router: --prefill and --decode once for each instance\npython3 -m sglang_router.launch_router "
               "--pd-disaggregation --policy round_robin --prefill http://PREFILL:30000 --decode http://DECODE:30000\n"
             : "\n# the router\npython3 -m sglang_router.launch_router --policy round_robin --worker-urls "
-              "http://INSTANCE:30000\n";
+              "http://INSTANCE:30000\n" +
+                  std::string(first.per_node > 1 ? "# of each node one URL for each port\n" : "");
   }
   out.emplace_back("launch.sh", script);
   out.emplace_back("leaderworkerset.yaml", sets);

@@ -17,7 +17,7 @@
 #include "sim/scenario/read_scenario.h"
 #include "sim/study/load_point.h"
 #include "sim/study/study_manifest.h"
-#include "sim/verbs/sweep_axes.h"
+#include "sim/verbs/capacity_space.h"
 
 namespace epsim {
 
@@ -26,120 +26,10 @@ namespace {
 constexpr int kCapacityFormat = 1;     // of study.json
 constexpr double kHour = 3600;         // seconds of a trace that the demand is taken from
 constexpr double kAskedFillings = 10;  // GoodputOptions::min_requests_ratio of a question
-constexpr double kMostNumber = 1e9;    // of any option, so that whole ones fit
 constexpr std::size_t kQuickRequests = 300, kMostQuickRequests = 3000;  // more where a run of the first is unclear
 
-// Options by name, as the caller gave them or else the file. What the caller gives is read in the file, too, so that
-// finish() knows it.
-class Given {
- public:
-  Given(const CapacityWords& words, const std::optional<Config>& file) : words_(words) {
-    if (file) {
-      file_ = file->root();
-    }
-  }
-
-  std::optional<std::string> word(const std::string& name) {
-    const auto in_file = file_ ? file_->maybe<std::string>(key(name)) : std::nullopt;
-    return own(name) != nullptr ? std::optional(own(name)->front()) : in_file;
-  }
-  std::vector<std::string> list(const std::string& name, const std::string& fallback) {
-    const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
-    auto out = own(name) != nullptr ? split_list(own(name)->front()) : in_file.value_or(split_list(fallback));
-    if (out.empty()) {
-      throw InputError({"", 0, key(name)}, "the list is empty; leave it out for the default.");
-    }
-    return out;
-  }
-  std::vector<std::string> repeated(const std::string& name) {
-    const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
-    return own(name) != nullptr ? *own(name) : in_file.value_or(std::vector<std::string>{});
-  }
-  // At least `least`.
-  double number(const std::string& name, double fallback, double least = 0) {
-    const auto text = word(name);
-    std::string rest;
-    const double value = text ? parse(name, *text, rest) : fallback;
-    if (!rest.empty() || value < least) {
-      throw InputError({"", 0, name}, fmt::format("'{}' is not a number of at least {}.", *text, least));
-    }
-    return value;
-  }
-  int whole(const std::string& name, int fallback, int least) {
-    const double value = number(name, fallback, least);
-    if (value != static_cast<int>(value)) {
-      throw InputError({"", 0, name}, fmt::format("{} is not a whole number.", value));
-    }
-    return static_cast<int>(value);
-  }
-  // "20/s", "400usd/h", "200kW": the number, before one of the units.
-  double quantity(const std::string& name, const std::string& unit, double fallback, bool may_be_zero = false) {
-    const auto text = word(name);
-    std::string rest;
-    const double value = text ? parse(name, *text, rest) : fallback;
-    if (text && (rest != unit || value < 0 || (value == 0 && !may_be_zero))) {
-      throw InputError({"", 0, name}, fmt::format("'{}' is not a number {} the unit {}.", *text,
-                                                  rest == unit ? "above 0 with" : "with", unit));
-    }
-    return value;
-  }
-  std::vector<int> whole_numbers(const std::string& name, const std::string& fallback) {
-    std::vector<int> out;
-    for (const std::string& text : list(name, fallback)) {
-      std::string rest;
-      const double value = parse(name, text, rest);
-      if (!rest.empty() || value < 1 || value != static_cast<int>(value)) {
-        throw InputError({"", 0, name}, fmt::format("'{}' is not a whole number above 0.", text));
-      }
-      out.push_back(static_cast<int>(value));
-    }
-    return out;
-  }
-  // Sections of every scenario, as assignments.
-  std::vector<std::string> scenario() {
-    std::vector<std::string> out;
-    if (file_) {
-      for (const auto& [name, text] : file_->section("scenario").rest()) {
-        out.push_back(name + "=" + text);
-      }
-    }
-    return out;
-  }
-  void finish() const {
-    if (file_) {
-      file_->finish();
-    }
-  }
-
- private:
-  const std::vector<std::string>* own(const std::string& name) const {
-    const auto found = words_.find(name);
-    return found != words_.end() ? &found->second : nullptr;
-  }
-  static std::string key(std::string name) {
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
-  }
-  static double parse(const std::string& name, const std::string& text, std::string& rest) {
-    std::size_t used = 0;
-    try {
-      const double value = std::stod(text, &used);
-      rest = text.substr(used);
-      if (!(std::abs(value) <= kMostNumber)) {
-        throw std::out_of_range(text);
-      }
-      return value;
-    } catch (const std::exception&) {
-      throw InputError({"", 0, name}, fmt::format("'{}' is not a number.", text));
-    }
-  }
-
-  const CapacityWords& words_;
-  std::optional<ConfigReader> file_;
-};
-
 // "p99=2s" of --ttft as a term of --slo.
-Slo slo_of(Given& given) {
+Slo slo_of(CapacityGiven& given) {
   std::string text = given.word("slo").value_or("");
   for (const char* metric : {"ttft", "tpot", "e2e"}) {
     if (const auto bound = given.word(metric)) {
@@ -181,7 +71,7 @@ double allowed_stay(const Slo& slo, double output_tokens) {
 // Of --rate, or of --concurrency by Little's law: the rate at which as many requests are in flight when each takes as
 // long as the SLO allows. Where the SLO holds at that rate, it does with as many requests in flight: latency grows with
 // both. Nothing without either.
-std::optional<double> read_rate(Given& given, const Slo& slo, double output_tokens, std::string& words) {
+std::optional<double> read_rate(CapacityGiven& given, const Slo& slo, double output_tokens, std::string& words) {
   const auto concurrency = given.word("concurrency");
   if (!concurrency) {
     return given.word("rate") ? std::optional(given.quantity("rate", "/s", 0)) : std::nullopt;
@@ -286,7 +176,7 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
 }
 
 // The demand: a rate with lengths, or the peak hour of a trace.
-void read_demand(Given& given, CapacityRequest& out) {
+void read_demand(CapacityGiven& given, CapacityRequest& out) {
   CapacityQuestion& q = out.question;
   const double times = given.number("times", 1), time_share = given.number("time-share", 1);
   if (!(time_share > 0 && time_share <= 1)) {
@@ -346,96 +236,11 @@ void read_demand(Given& given, CapacityRequest& out) {
   q.rate = out.asked_rate * (1 + out.growth);
 }
 
-struct InstanceSize {
-  int nodes = 1, per_node = 1;
-};
-
-// "4" nodes, or "1/2" of one.
-std::vector<InstanceSize> read_sizes(const std::vector<std::string>& texts) {
-  std::vector<InstanceSize> out;
-  for (const std::string& text : texts) {
-    const bool part = text.starts_with("1/");
-    const std::string digits = part ? text.substr(2) : text;
-    const bool number = !digits.empty() && digits.size() <= 4 && digits.find_first_not_of("0123456789") == digits.npos;
-    const int whole = number ? std::stoi(digits) : 0;
-    if (whole < 1) {
-      throw InputError({"", 0, "sizes"},
-                       fmt::format("'{}' is neither a number of nodes nor a part of one, as in 4 and 1/2.", text));
-    }
-    out.push_back(part ? InstanceSize{1, whole} : InstanceSize{whole, 1});
-  }
-  return out;
-}
-
-// Those that go into an instance's GPUs in a node; a dense model's instance is one DP rank.
-std::vector<int> attention_tps(Given& given, int gpus, bool dense) {
-  const std::string usual = gpus == 1 ? "1" : fmt::format("1,{}", std::min(8, gpus));
-  std::vector<int> out = given.whole_numbers("attention-tp", dense ? std::to_string(gpus) : usual);
-  std::erase_if(out, [&](int tp) { return tp > gpus || gpus % tp != 0 || (dense && tp != gpus); });
-  return out;
-}
-
-// Every layout of the space. Attention groups larger than a node are left out.
-void read_space(Given& given, CapacityRequest& out) {
-  CapacityQuestion& q = out.question;
-  const std::vector<InstanceSize> sizes = read_sizes(given.list("sizes", q.dense     ? "1/8,1/4,1/2,1"
-                                                                         : out.quick ? "1,2,4"
-                                                                                     : "1,2,4,8"));
-  const std::string sold = "p4de.24xlarge,p5.4xlarge,p5.48xlarge,p5en.48xlarge,p6-b200.48xlarge";
-  const std::vector<std::string> modes = given.list("modes", q.dense ? "together" : "together,apart");
-  std::vector<SweepAxis> axes;
-  for (const std::string& text : given.repeated("vary")) {
-    axes.push_back(parse_axis(text));
-  }
-  const auto add = [&](const CapacityDesign& base) {
-    for (std::size_t i = 0; i < combinations(axes); ++i) {
-      CapacityDesign& design = q.layouts.emplace_back(base);
-      const std::vector<std::string> values = values_at(axes, i);
-      for (std::size_t a = 0; a < axes.size(); ++a) {
-        design.settings.push_back(axes[a].key + "=" + values[a]);
-      }
-    }
-  };
-  for (const std::string& named : given.list("nodes", sold)) {
-    const NodeSpec node = find_node(named).spec;
-    for (const std::string& engine : given.list("engines", "sglang")) {
-      for (const std::string& asked : given.list("dtypes", "auto")) {
-        const std::string dtype = asked != "auto" ? asked : with_dtype({engine, q.model, named, "", 1}).dtype;
-        for (const std::string& mode : modes) {
-          if (mode != "together" && mode != "apart") {
-            throw InputError({"", 0, "modes"}, unknown_name("mode", mode, {"together", "apart"}));
-          }
-          const bool apart = mode == "apart";
-          for (const InstanceSize size : sizes) {
-            const bool alone = node.nics == 0 && (size.nodes > 1 || apart);  // such nodes reach no others
-            if (alone || node.gpus % size.per_node != 0 || (apart && size.per_node > 1)) {
-              continue;
-            }
-            const int gpus = size.nodes * node.gpus / size.per_node;
-            for (const int tp : attention_tps(given, std::min(gpus, node.gpus), q.dense)) {
-              CapacityDesign design{InstanceRole::kWhole, named, size.nodes, tp, engine, dtype, gpus};
-              design.per_node = size.per_node;
-              if (!apart) {
-                add(design);
-                continue;
-              }
-              for (const InstanceRole role : {InstanceRole::kPrefill, InstanceRole::kDecode}) {
-                design.role = role;
-                add(design);
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
 }  // namespace
 
 CapacityRequest read_capacity_request(const CapacityWords& words, const std::optional<Config>& file) {
   CapacityRequest out;
-  Given given(words, file);
+  CapacityGiven given(words, file);
   CapacityQuestion& q = out.question;
   out.quick = words.contains("quick");
   const auto model = given.word("model");
@@ -464,11 +269,13 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
     q.most_requests = kMostQuickRequests;
     q.check_whole = false;
   }
-  read_space(given, out);
+  read_space(given, q, out.quick);
   if (q.layouts.empty()) {
-    throw InputError({"", 0, "attention-tp"},
-                     "no layout is left: a value has to divide the GPUs of a node, and nodes without a network make "
-                     "instances of one node, prefill and decode together.");
+    throw InputError(
+        {"", 0, "attention-tp"},
+        "no layout is left: a value has to divide the GPUs of a node (of a part of one, of a dense model be all "
+        "of the instance's), parts of a node have to divide its GPUs, and they and nodes without a network "
+        "make instances of one node at most, prefill and decode together.");
   }
   out.prices.terms = given.word("terms").value_or("on_demand");
   if (const auto terms = price_terms(); std::find(terms.begin(), terms.end(), out.prices.terms) == terms.end()) {

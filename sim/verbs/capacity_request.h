@@ -1,14 +1,13 @@
 // What a capacity study is asked: options by name, and a file whose keys have the same names.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sim/core/config.h"
 #include "sim/study/capacity.h"
 #include "sim/study/capacity_cost.h"
+#include "sim/verbs/capacity_given.h"
 
 namespace epsim {
 
@@ -23,10 +22,6 @@ struct CapacityRequest {
   std::string demand;                            // in words
   bool quick = false;
 };
-
-// Options of `epsim capacity` without their dashes, each with its words: {"rate", {"20/s"}}; lists are one word with
-// commas; `quick` counts by being there.
-using CapacityWords = std::map<std::string, std::vector<std::string>>;
 
 // `words` go before the keys of `file`. Throws InputError.
 CapacityRequest read_capacity_request(const CapacityWords& words, const std::optional<Config>& file);

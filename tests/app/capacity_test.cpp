@@ -129,19 +129,38 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
       "--tpot p99=40ms --nodes DGX-H100 --seeds 1 --quick -q ";
   const Outcome told = run_epsim(dir, ask + "-o plan");
   REQUIRE_MESSAGE(told.exit_code == 0, told.err);
-  check_contains(told.out, {" x DGX-H100 (", " of ", "vllm, fp8, policy base"});
+  check_contains(told.out, {"Rent 1 x DGX-H100 (8 GPUs): ", "vllm, fp8, policy base"});
   const std::string ledger = slurp(dir / "plan/candidates.csv");
-  for (const char* size : {",0.125,1,", ",0.25,2,", ",0.5,4,", ",1,8,"}) {  // nodes of an instance, attention TP
+  for (const char* size :
+       {",0.125,1,", ",0.25,2,", ",0.5,4,", ",1,8,", ",2,16,"}) {  // nodes of an instance, attention TP
     check_contains(ledger, {size});
   }
-  const std::string launch = slurp(dir / "plan/launch.sh");
-  CHECK(launch.find("expert") == std::string::npos);
+  CHECK(slurp(dir / "plan/launch.sh").find("expert") == std::string::npos);
   CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
-  // One GPU each, as asked: as many share a node as it has.
+  // One GPU each, as asked: all eight of the node run, of which one may be spare.
   const Outcome eighths = run_epsim(dir, ask + "--sizes 1/8 -o eighths");
   REQUIRE_MESSAGE(eighths.exit_code == 0, eighths.err);
-  check_contains(eighths.out, {"instances of 1 GPU with attention TP 1"});
-  check_contains(slurp(dir / "eighths/launch.sh"), {"# 8 of them share a node: CUDA_VISIBLE_DEVICES=0 for"});
+  check_contains(eighths.out, {"Rent 1 x DGX-H100 (8 GPUs): 8 instances of 1 GPU with attention TP 1", "8x1/8 TP1"});
+  check_contains(slurp(dir / "eighths/launch.sh"),
+                 {"for SLOT in $(seq 0 7)", "CUDA_VISIBLE_DEVICES=$(seq -s , $((SLOT * 1)) $((SLOT * 1 + 0)))",
+                  "--port $((8000 + SLOT)) &"});
+  check_contains(slurp(dir / "eighths/leaderworkerset.yaml"), {"replicas: 8", "nvidia.com/gpu: 1", "--port 8000"});
+  check_contains(slurp(dir / "eighths/recommended.yaml"),
+                 {"# 8 instances share a DGX-H100", "gpus_per_node: 1", "instances: 8"});
+  const Outcome spare = run_epsim(dir, ask + "--sizes 1/8 --spare 1 -o spare");
+  REQUIRE_MESSAGE(spare.exit_code == 0, spare.err);
+  check_contains(spare.out, {"8 instances of 1 GPU", "policy base (1 of each"});
+  // Four NICs of eight GPUs: one instance has half of one.
+  CHECK(run_epsim(dir,
+                  "capacity --model llama-3.1-8b --nodes p4de.24xlarge --sizes 1/8 --rate 5/s --input-tokens 64 "
+                  "--output-tokens 8 --ttft p99=1s --quick -q -o p4de")
+            .exit_code == 0);
+  const Outcome large = run_epsim(dir,
+                                  "capacity --model llama-3.1-405b --nodes DGX-H100 --sizes 1/8 --rate 1/s "
+                                  "--input-tokens 64 --output-tokens 8 --ttft p99=1s --quick -q -o large");
+  CHECK(large.exit_code == 3);
+  check_contains(large.out,
+                 {"None fits; the first, 1/8 x DGX-H100", "its reserves and the weights in the static pool"});
 }
 
 TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands them over as flags") {

@@ -7,6 +7,8 @@ const capacityTable = (title, rows, wanted, options = {}) => {
     { ...options, names: Object.keys(rows[0]), all: rows.map((row) => Object.values(row)) });
 };
 
+const sizeOf = (nodes) => nodes < 1 ? `1/${Math.round(1 / nodes)} node` : `${nodes} node${nodes > 1 ? "s" : ""}`;
+
 // One figure against another, a mark a design that was run, a colour a kind of node; hollow where the SLO does not hold.
 const capacityPareto = (rows, x, y, title, note, about) => {
   const all = rows.filter((row) => Number.isFinite(num(row[x])) && Number.isFinite(num(row[y])) && num(row[x]) > 0);
@@ -46,7 +48,7 @@ const capacityLedger = (rows) => {
 };
 
 const capacitySections = (root) => {
-  const plan = jsonFile(join(root, "capacity.json")), about = (row) => `${row.role}, ${row.instances_asked} x ${row.nodes_of_instance} nodes, TP ${row.attention_tp}, ${row.policy}`;
+  const plan = jsonFile(join(root, "capacity.json")), about = (row) => `${row.role}, ${row.instances_asked} x ${sizeOf(row.nodes_of_instance)}, TP ${row.attention_tp}, ${row.policy}`;
   setTitle(`Capacity for ${plan.model}`);
   section("What to rent", verdict([plan.answer], plan.why ? [["Why", plan.why]] : [], plan.feasible ? "" : "Infeasible."),
     el("p", {}, `${plan.model} for ${plan.demand}; SLO ${plan.demand_slo}; ${plan.candidates.length} designs, ${plan.runs_asked} runs.`));

@@ -1,0 +1,134 @@
+// The options of `epsim capacity`, from the command line or a file.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/core/config.h"
+#include "sim/core/quantity.h"
+
+namespace epsim {
+
+// Options of `epsim capacity` without their dashes, each with its words: {"rate", {"20/s"}}; lists are one word with
+// commas; `quick` counts by being there.
+using CapacityWords = std::map<std::string, std::vector<std::string>>;
+
+inline constexpr double kMostOption = 1e9;  // so that whole ones fit
+
+// Options by name, as the caller gave them or else the file. What the caller gives is read in the file, too, so that
+// finish() knows it.
+class CapacityGiven {
+ public:
+  CapacityGiven(const CapacityWords& words, const std::optional<Config>& file) : words_(words) {
+    if (file) {
+      file_ = file->root();
+    }
+  }
+
+  std::optional<std::string> word(const std::string& name) {
+    const auto in_file = file_ ? file_->maybe<std::string>(key(name)) : std::nullopt;
+    return own(name) != nullptr ? std::optional(own(name)->front()) : in_file;
+  }
+  std::vector<std::string> list(const std::string& name, const std::string& fallback) {
+    const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
+    auto out = own(name) != nullptr ? split_list(own(name)->front()) : in_file.value_or(split_list(fallback));
+    if (out.empty()) {
+      throw InputError({"", 0, key(name)}, "the list is empty; leave it out for the default.");
+    }
+    return out;
+  }
+  std::vector<std::string> repeated(const std::string& name) {
+    const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
+    return own(name) != nullptr ? *own(name) : in_file.value_or(std::vector<std::string>{});
+  }
+  // At least `least`.
+  double number(const std::string& name, double fallback, double least = 0) {
+    const auto text = word(name);
+    std::string rest;
+    const double value = text ? parse(name, *text, rest) : fallback;
+    if (!rest.empty() || value < least) {
+      throw InputError({"", 0, name}, fmt::format("'{}' is not a number of at least {}.", *text, least));
+    }
+    return value;
+  }
+  int whole(const std::string& name, int fallback, int least) {
+    const double value = number(name, fallback, least);
+    if (value != static_cast<int>(value)) {
+      throw InputError({"", 0, name}, fmt::format("{} is not a whole number.", value));
+    }
+    return static_cast<int>(value);
+  }
+  // "20/s", "400usd/h", "200kW": the number, before one of the units.
+  double quantity(const std::string& name, const std::string& unit, double fallback, bool may_be_zero = false) {
+    const auto text = word(name);
+    std::string rest;
+    const double value = text ? parse(name, *text, rest) : fallback;
+    if (text && (rest != unit || value < 0 || (value == 0 && !may_be_zero))) {
+      throw InputError({"", 0, name}, fmt::format("'{}' is not a number {} the unit {}.", *text,
+                                                  rest == unit ? "above 0 with" : "with", unit));
+    }
+    return value;
+  }
+  std::vector<int> whole_numbers(const std::string& name, const std::string& fallback) {
+    std::vector<int> out;
+    for (const std::string& text : list(name, fallback)) {
+      std::string rest;
+      const double value = parse(name, text, rest);
+      if (!rest.empty() || value < 1 || value != static_cast<int>(value)) {
+        throw InputError({"", 0, name}, fmt::format("'{}' is not a whole number above 0.", text));
+      }
+      out.push_back(static_cast<int>(value));
+    }
+    return out;
+  }
+  // Sections of every scenario, as assignments.
+  std::vector<std::string> scenario() {
+    std::vector<std::string> out;
+    if (file_) {
+      for (const auto& [name, text] : file_->section("scenario").rest()) {
+        out.push_back(name + "=" + text);
+      }
+    }
+    return out;
+  }
+  void finish() const {
+    if (file_) {
+      file_->finish();
+    }
+  }
+
+ private:
+  const std::vector<std::string>* own(const std::string& name) const {
+    const auto found = words_.find(name);
+    return found != words_.end() ? &found->second : nullptr;
+  }
+  static std::string key(std::string name) {
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+  }
+  static double parse(const std::string& name, const std::string& text, std::string& rest) {
+    std::size_t used = 0;
+    try {
+      const double value = std::stod(text, &used);
+      rest = text.substr(used);
+      if (!(std::abs(value) <= kMostOption)) {
+        throw std::out_of_range(text);
+      }
+      return value;
+    } catch (const std::exception&) {
+      throw InputError({"", 0, name}, fmt::format("'{}' is not a number.", text));
+    }
+  }
+
+  const CapacityWords& words_;
+  std::optional<ConfigReader> file_;
+};
+
+}  // namespace epsim
