@@ -214,10 +214,9 @@ void CapacityChain::reject(CapacityRow row, CapacityStatus status, std::string r
 void CapacityChain::try_policy(CapacityRow row, bool first) {
   const int limit = limit_of(row.design);
   if (row.bound > limit) {
-    const std::string fewer =
-        fmt::format("{} would be {}", std::max(0, limit), out_.best ? "fewer nodes than the best" : limit_.words);
-    reject(std::move(row), CapacityStatus::kBound,
-           fmt::format("at least {} instances by {}; {}", row.bound, row.reason, fewer));
+    std::string why = fmt::format("at least {} instances by {}; {} would be {}", row.bound, row.reason,
+                                  std::max(0, limit), out_.best ? "fewer nodes than the best" : limit_.words);
+    reject(std::move(row), CapacityStatus::kBound, std::move(why));
     return;
   }
   if (first) {
@@ -231,8 +230,9 @@ void CapacityChain::try_policy(CapacityRow row, bool first) {
     descend(std::move(row), low, {});
     return;
   }
-  const std::string why = failure(row);
-  reject(std::move(row), row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit, why);
+  const CapacityStatus status = row.answer->refused.empty() ? CapacityStatus::kFails : CapacityStatus::kDoesNotFit;
+  std::string why = failure(row);
+  reject(std::move(row), status, std::move(why));
 }
 
 // In perfect balance: what no policy of the layout can beat. A dense model has one policy.

@@ -116,8 +116,7 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
     const NodeSpec node = find_node(named).spec;
     for (const std::string& engine : given.list("engines", "sglang")) {
       for (const std::string& asked : given.list("dtypes", "auto")) {
-        const std::string dtype =
-            asked != "auto" ? asked : with_dtype({engine, question.model, named, "", 1}).dtype;
+        const std::string dtype = asked != "auto" ? asked : with_dtype({engine, question.model, named, "", 1}).dtype;
         for (const std::string& mode : modes) {
           if (mode != "together" && mode != "apart") {
             throw InputError({"", 0, "modes"}, unknown_name("mode", mode, {"together", "apart"}));
