@@ -234,7 +234,9 @@ void Deployment::transfer(std::int32_t request, Route& route) {
     carried->tokens += tokens;
   }
   result_.transfers.time += to_seconds(duration);
-  result_.transfers.wait += to_seconds(start - now_);
+  if (route.ended) {  // of a prompt's last part; waits of those before it overlap
+    result_.transfers.wait += to_seconds(start - now_);
+  }
   // The receiving lane has its own rate, and takes no longer for a slow sender.
   const Ticks takes =
       to_ticks(specs_[to].path->transfer_time(tokens, route.ended, specs_[to].path->share_left(in, start)));

@@ -302,9 +302,23 @@ std::string infeasible_words(const CapacityPlan& plan) {
   if (plan.study.nearest) {
     const CapacityRow& row = *plan.study.nearest;
     out += fmt::format("Nearest: {}: {}.\n", name_of(row.design), row.reason);
-  } else if (!plan.study.rows.empty()) {
-    const CapacityRow& row = plan.study.rows.front();
-    out += fmt::format("None fits; the first, {}: {}\n", name_of(row.design), row.reason);
+    return out;
+  }
+  // Of designs that run the one with the fewest nodes, of others the largest instance.
+  const CapacityRow* bound = nullptr;
+  const CapacityRow* largest = nullptr;
+  for (const CapacityRow& row : plan.study.rows) {
+    const auto nodes = [](const CapacityRow& r) { return CapacityPool{r.design, r.bound}.nodes(); };
+    if (row.status == CapacityStatus::kBound) {
+      bound = bound == nullptr || nodes(row) < nodes(*bound) ? &row : bound;
+    } else if (row.status == CapacityStatus::kDoesNotFit) {
+      largest = largest == nullptr || row.design.gpus > largest->design.gpus ? &row : largest;
+    }
+  }
+  if (bound != nullptr) {
+    out += fmt::format("Fewest nodes (--max-nodes): {}: {}.\n", name_of(bound->design), bound->reason);
+  } else if (largest != nullptr) {
+    out += fmt::format("None fits; the largest, {}: {}\n", name_of(largest->design), largest->reason);
   }
   return out;
 }
@@ -330,8 +344,10 @@ std::string recommendation_words(const CapacityPlan& plan) {
   const CapacityCost& cost = plan.costs[plan.order.front()];
   return fmt::format("Rent {} x {} ({} GPU{}): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(),
                      cost.gpus, cost.gpus == 1 ? "" : "s", pools_text(option), design_text(option.pools.back().design),
-                     option.spare > 0 ? fmt::format(" ({} of each spare)", option.spare) : "", plan.rate,
-                     option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
+                     option.spare > 0 ? fmt::format(" ({} {} spare)", option.spare,
+                                                    option.pools.size() > 1 ? "of each pool" : "of them")
+                                      : "",
+                     plan.rate, option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
                      kept_text(plan, point_of(option)), money_text(plan, cost), power_text(cost));
 }
 

@@ -87,18 +87,17 @@ void add_kv_traffic(MetricRows& rows) {
         kCount, kLower, [](Run r) { return r.kv.retractions; }},
        {"recomputed_tokens", "tokens", "Tokens whose keys and values were computed once more because of that.", kCount,
         kLower, [](Run r) { return r.kv.recomputed_tokens; }}});
-  add_rows(
-      rows, "kv_transfers",
-      {{"transfers", "", "Their number, one per request of more than one output token.", kCount, kNeither,
-        [](Run r) { return r.transfers.count; }},
-       {"transferred_tokens", "tokens", "Input tokens whose keys and values they carried.", kCount, kNeither,
-        [](Run r) { return r.transfers.tokens; }},
-       {"transfer_mean_ms", "ms", "Mean time on the link.", kNumber, kLower,
-        [](Run r) { return ratio(r.transfers.time.count() * 1e3, static_cast<double>(r.transfers.count)); }},
-       {"transfer_wait_mean_ms", "ms",
-        "Mean wait behind other transfers, at both ends; the wait for memory of the decode instance comes before it.",
-        kNumber, kLower,
-        [](Run r) { return ratio(r.transfers.wait.count() * 1e3, static_cast<double>(r.transfers.count)); }}});
+  add_rows(rows, "kv_transfers",
+           {{"transfers", "", "Their number, one per request of more than one output token.", kCount, kNeither,
+             [](Run r) { return r.transfers.count; }},
+            {"transferred_tokens", "tokens", "Input tokens whose keys and values they carried.", kCount, kNeither,
+             [](Run r) { return r.transfers.tokens; }},
+            {"transfer_mean_ms", "ms", "Mean time on the link.", kNumber, kLower,
+             [](Run r) { return ratio(r.transfers.time.count() * 1e3, static_cast<double>(r.transfers.count)); }},
+            {"transfer_wait_mean_ms", "ms",
+             "Mean wait of a prompt, or its last part, behind other prompts and its own earlier parts, at both ends.",
+             kNumber, kLower,
+             [](Run r) { return ratio(r.transfers.wait.count() * 1e3, static_cast<double>(r.transfers.count)); }}});
 }
 
 // Not defined where the policy does not plan again, so that the section is null.

@@ -32,6 +32,7 @@ class CapacityGiven {
     }
   }
 
+  bool names(const std::string& name) const { return own(name) != nullptr || (file_ && file_->has(key(name))); }
   std::optional<std::string> word(const std::string& name) {
     const auto in_file = file_ ? file_->maybe<std::string>(key(name)) : std::nullopt;
     return own(name) != nullptr ? std::optional(own(name)->front()) : in_file;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "models/catalogue/catalogue.h"
 #include "policies/plan_formats.h"
 #include "policies/registry.h"
 #include "sim/scheduler/engines.h"
@@ -197,6 +198,8 @@ std::string engine_command(const CapacityPool& pool, const ExpertFile& experts, 
 }
 
 int first_port(const CapacityDesign& d) { return kind_of(d.engine) == EngineKind::kSglang ? 30000 : 8000; }
+// From one instance of a node to the next: SGLang's DP ranks take ports behind its own (server_args.py, PortArgs).
+int port_step(const CapacityDesign& d) { return kind_of(d.engine) == EngineKind::kSglang ? 1000 : 1; }
 
 // The command with its port; once for each instance where they share a node.
 std::string on_a_node(const CapacityDesign& d, const std::string& command) {
@@ -205,8 +208,9 @@ std::string on_a_node(const CapacityDesign& d, const std::string& command) {
   }
   return fmt::format(
       "for SLOT in $(seq 0 {0}); do\n  export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLOT * {1})) $((SLOT * {1} + {2})))\n"
-      "  {3} --port $(({4} + SLOT)) &\ndone\nwait",
-      d.per_node - 1, d.gpus, d.gpus - 1, command, first_port(d));
+      "  {3} --port $(({4} + SLOT{5})) &\ndone\nwait",
+      d.per_node - 1, d.gpus, d.gpus - 1, command, first_port(d),
+      port_step(d) > 1 ? fmt::format(" * {}", port_step(d)) : "");
 }
 
 // What the engine cannot do as the run had it.
@@ -215,6 +219,14 @@ std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool,
   const CapacityDesign& d = pool.design;
   const EngineKind kind = kind_of(d.engine);
   std::string out;
+  if (const int gpus = find_node(d.node).spec.gpus; gpus > 16) {
+    out += fmt::format(
+        "# {} is {} GPUs in several hosts: an instance is one command on each of its hosts, as over nodes.\n", d.node,
+        gpus);
+  }
+  if (kind == EngineKind::kVllm && question.dense && d.nodes > 1 && engine_version(d.engine) == "vllm_v1") {
+    out += "# vllm_v1's releases start tensor parallelism over nodes by Ray, without --nnodes and what follows it.\n";
+  }
   if (!experts.refused.empty()) {
     out += fmt::format("# Experts start in order: {}\n", experts.refused);
   }
@@ -283,8 +295,10 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
     std::vector<std::string> missing;
     const std::string command = engine_command(pool, experts, question.dense) + knob_flags(question, pool, missing);
     script +=
-        fmt::format("\n# instances ({}) x nodes: {} x {}\n{}{}\n", role_name(pool), pool.instances + option.spare,
-                    size_of(pool.design), notes_of(question, pool, experts, missing), on_a_node(pool.design, command));
+        fmt::format("\n# instances ({}) x nodes: {} x {}{}\n{}{}\n", role_name(pool), pool.instances + option.spare,
+                    size_of(pool.design),
+                    pool.design.per_node > 1 ? fmt::format(", on each of {} nodes:", pool.nodes(option.spare)) : "",
+                    notes_of(question, pool, experts, missing), on_a_node(pool.design, command));
     sets += worker_set(pool, option.spare, fmt::format("{} --port {}", command, first_port(pool.design)));
     if (!experts.name.empty()) {
       out.emplace_back(experts.name, experts.text);
@@ -298,6 +312,8 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
             : "\n# the router\npython3 -m sglang_router.launch_router --policy round_robin --worker-urls "
               "http://INSTANCE:30000\n" +
                   std::string(first.per_node > 1 ? "# of each node one URL for each port\n" : "");
+  } else {
+    script += "\n# Spread requests over all instances, one after the other, as the runs did.\n";
   }
   out.emplace_back("launch.sh", script);
   out.emplace_back("leaderworkerset.yaml", sets);

@@ -189,6 +189,11 @@ void read_demand(CapacityGiven& given, CapacityRequest& out) {
     const auto input = given.word("input-tokens"), output = given.word("output-tokens");
     const auto rate =
         output ? read_rate(given, q.options.slo, given.number("output-tokens", 0, 1), in_flight) : std::nullopt;
+    const bool tpot = std::any_of(q.options.slo.terms.begin(), q.options.slo.terms.end(),
+                                  [](const SloTerm& term) { return term.metric == LatencyMetric::kTpot; });
+    if (tpot && output && given.number("output-tokens", 0, 1) == 1) {
+      throw InputError({"", 0, "tpot"}, "answers of one token have no time per output token.");
+    }
     if (time_share < 1) {
       throw InputError({"", 0, "time_share"}, "a rate is the same all the time: give a trace as scenario.requests.");
     }

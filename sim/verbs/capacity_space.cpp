@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/catalogue/catalogue.h"
 #include "sim/scenario/new_scenario.h"
@@ -45,16 +46,30 @@ std::string usual_sizes(const CapacityQuestion& question, const NodeSpec& node, 
 }
 
 std::vector<InstanceSize> sizes_of(CapacityGiven& given, const CapacityQuestion& question, const NodeSpec& node,
-                                   bool quick, bool apart) {
+                                   bool quick, bool apart, std::set<std::string>& used) {
   std::vector<InstanceSize> out;
   for (const std::string& text : given.list("sizes", usual_sizes(question, node, quick))) {
     const InstanceSize size = read_size(text);
     const bool alone = node.nics == 0 && (size.nodes > 1 || apart);  // such nodes reach no others
     if (!alone && node.gpus % size.per_node == 0 && !(apart && size.per_node > 1)) {
       out.push_back(size);
+      used.insert(text);
     }
   }
   return out;
+}
+
+// A size that somebody asks for must fit some node.
+void check_sizes(CapacityGiven& given, const std::set<std::string>& used) {
+  for (const std::string& text : given.names("sizes") ? given.list("sizes", "") : std::vector<std::string>{}) {
+    if (!used.contains(text)) {
+      throw InputError(
+          {"", 0, "sizes"},
+          fmt::format("'{}' goes into none of the nodes: a part has to divide a node's GPUs and has prefill and "
+                      "decode together; nodes without a network make instances of one node.",
+                      text));
+    }
+  }
 }
 
 // Those that divide an instance's GPUs in a node. A dense model's instance is one DP rank.
@@ -95,9 +110,10 @@ class Layouts {
 
 void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
   Layouts layouts(given, question.layouts);
+  std::set<std::string> used;  // sizes
   const std::vector<std::string> modes = given.list("modes", question.dense ? "together" : "together,apart");
   const auto add = [&](CapacityDesign design, const NodeSpec& node, bool apart) {
-    for (const InstanceSize size : sizes_of(given, question, node, quick, apart)) {
+    for (const InstanceSize size : sizes_of(given, question, node, quick, apart, used)) {
       design.nodes = size.nodes;
       design.per_node = size.per_node;
       design.gpus = size.nodes * node.gpus / size.per_node;
@@ -130,6 +146,7 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
       }
     }
   }
+  check_sizes(given, used);
 }
 
 }  // namespace epsim

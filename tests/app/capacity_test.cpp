@@ -72,7 +72,8 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --attention-tp 3", "no layout is left: a value has to divide the GPUs of a node");
   refused(demand + "--ttft 1s --sizes 1/0", "'1/0' is neither a number of nodes nor a part of one, as in 4 and 1/2.");
   refused(demand + "--ttft 1s --sizes 2.5", "'2.5' is neither a number of nodes nor a part of one");
-  refused(demand + "--ttft 1s --sizes 1/3 --nodes DGX-H100", "no layout is left");
+  refused(demand + "--ttft 1s --sizes 1,1/3 --nodes DGX-H100", "`sizes`: '1/3' goes into none of the nodes");
+  refused("--rate 10/s --input-tokens 100 --output-tokens 1 --ttft 1s --tpot 1s", "answers of one token have no time");
   refused(demand + "--ttft 1s --time-share 0.5", "a rate is the same all the time");
   refused("--rate 0/s --input-tokens 100 --output-tokens 10 --ttft 1s", "'0/s' is not a number above 0");
   refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");
@@ -143,13 +144,13 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
   check_contains(eighths.out, {"Rent 1 x DGX-H100 (8 GPUs): 8 instances of 1 GPU with attention TP 1", "8x1/8 TP1"});
   check_contains(slurp(dir / "eighths/launch.sh"),
                  {"for SLOT in $(seq 0 7)", "CUDA_VISIBLE_DEVICES=$(seq -s , $((SLOT * 1)) $((SLOT * 1 + 0)))",
-                  "--port $((8000 + SLOT)) &"});
+                  ", on each of 1 nodes:", "--port $((8000 + SLOT)) &"});
   check_contains(slurp(dir / "eighths/leaderworkerset.yaml"), {"replicas: 8", "nvidia.com/gpu: 1", "--port 8000"});
   check_contains(slurp(dir / "eighths/recommended.yaml"),
                  {"# 8 instances share a DGX-H100", "gpus_per_node: 1", "instances: 8"});
   const Outcome spare = run_epsim(dir, ask + "--sizes 1/8 --spare 1 -o spare");
   REQUIRE_MESSAGE(spare.exit_code == 0, spare.err);
-  check_contains(spare.out, {"8 instances of 1 GPU", "policy base (1 of each"});
+  check_contains(spare.out, {"8 instances of 1 GPU", "policy base (1 of"});
   // Four NICs of eight GPUs: one instance has half of one.
   CHECK(run_epsim(dir,
                   "capacity --model llama-3.1-8b --nodes p4de.24xlarge --sizes 1/8 --rate 5/s --input-tokens 64 "
@@ -160,7 +161,7 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
                                   "--input-tokens 64 --output-tokens 8 --ttft p99=1s --quick -q -o large");
   CHECK(large.exit_code == 3);
   check_contains(large.out,
-                 {"None fits; the first, 1/8 x DGX-H100", "its reserves and the weights in the static pool"});
+                 {"None fits; the largest, 1/8 x DGX-H100", "its reserves and the weights in the static pool"});
 }
 
 TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands them over as flags") {
