@@ -257,8 +257,8 @@ void Deployment::transfer(std::int32_t request, Route& route) {
   queue_.push(sent, Phase::Complete, travels);
 }
 
-// A receiving lane is a queue of bytes: what several instances send at once and it cannot take at its rate waits, and so
-// does the last byte of whatever ends to travel then. No sender waits for it.
+// A receiving lane is a queue of bytes: what several instances send at once waits where it exceeds the lane's rate, and a
+// prompt has arrived when its last byte has been taken. No sender waits for that.
 void Deployment::on(const KvTravels& event) {
   Inbound& lane = inbound_[static_cast<std::size_t>(event.to_instance)][static_cast<std::size_t>(event.to_lane)];
   lane.backlog_s = std::max(0.0, lane.backlog_s + (lane.inflow - 1) * to_seconds(now_ - lane.since).count());

@@ -38,7 +38,7 @@ struct KvArrived {
   std::int64_t number() const { return request; }
 };
 
-// A prompt, or a part of it, begins or ends to travel from a prefill to a decode instance (Phase::Complete).
+// A prompt, or a part of it, starts to leave a prefill instance for a decode instance, or has left it (Phase::Complete).
 struct KvTravels {
   KvArrived prompt;
   std::int32_t to_instance, to_lane;

@@ -31,7 +31,8 @@ class KvPath {
 //            as many of these send, by as many NICs.
 //            A receiving lane is a queue of bytes in front of its own rate.
 //   Ignores: contention inside the network; that a sender slows down where its receiver has others' prompts to take; a
-//            receiving link that changes while prompts are queued before it; that a prompt whose instance is lost leaves the lanes before it would have been sent.
+//            receiving link that changes while prompts are queued before it. A prompt whose instance is lost keeps its lanes
+//            until it would have been sent.
 //   Source : SGLang v0.4.8, disaggregation/mooncake/conn.py, MooncakeKVReceiver: target_tp_rank by the rank's own number
 //            ("For MLA models, we can retrieve KVCache from only one prefill rank"), required_dst_info_num receivers of
 //            each sender. vLLM v0.10, kv_connector/v1/nixl_connector.py: every decode worker reads from p_remote_rank =

@@ -168,8 +168,9 @@ std::string branches_hint(const GoodputStudy& study) {
       }
     }
     if (2 * std::ssize(over) > study.seeds) {
-      policies.push_back(fmt::format("{} {} requests/s ({} times its knee)", plain_name(study.policies[p]),
-                                     rounded(estimate(saturation).mean), fixed(estimate(over).mean, 2)));
+      const std::string name = study.policies.size() > 1 ? plain_name(study.policies[p]) + " " : "";
+      policies.push_back(fmt::format("{}{} requests/s ({} times its knee)", name, rounded(estimate(saturation).mean),
+                                     fixed(estimate(over).mean, 2)));
     }
   }
   return policies.empty()

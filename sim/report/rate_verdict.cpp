@@ -125,7 +125,7 @@ RateVerdict verdict_against_first(std::span<const RateChoice> choices, const Rat
   const RateChoice& best = choices[chosen];
   const std::string rate = fmt::format("{} requests/s {}", rounded(mean_of(best)), question.condition);
   if (choices.size() == 1) {
-    return {0, false, fmt::format("{} sustains {}.", best.name, rate)};
+    return {0, false, fmt::format("It sustains {}.", rate)};  // the one policy, which a dense model does not choose
   }
   if (chosen == 0) {
     return {0, false,

@@ -39,7 +39,7 @@ void append(std::vector<T>& all, std::vector<T> more) {
 
 void search_whole(CapacityRuns& runs, const std::string& node, NodeResult& out) {
   const CapacityQuestion& question = runs.question();
-  ChainResult chain = CapacityChain(runs, {question.most_nodes, "the most nodes"})
+  ChainResult chain = CapacityChain(runs, {question.most_nodes, "all nodes allowed"})
                           .search(layouts_of(question, node, InstanceRole::kWhole), question.policies);
   append(out.rows, std::move(chain.rows));
   append(out.close, std::move(chain.close));
@@ -58,7 +58,7 @@ void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) 
     return;
   }
   // Nodes of a kind cost alike: where one pool holds, two must do with fewer.
-  NodeLimit limit{question.most_nodes, "the most nodes"};
+  NodeLimit limit{question.most_nodes, "all nodes allowed"};
   for (const CapacityOption& together : out.options) {
     limit = {together.nodes() - 1, "fewer nodes than with prefill and decode together"};
   }

@@ -215,8 +215,8 @@ void CapacityChain::try_policy(CapacityRow row, bool first) {
   const int limit = limit_of(row.design);
   if (row.bound > limit) {
     std::string why =
-        fmt::format("needs at least {} instance{} by {}; {} has room for {}", row.bound, row.bound == 1 ? "" : "s",
-                    row.reason, out_.best ? "a node less than the best" : limit_.words, std::max(0, limit));
+        fmt::format("needs at least {} instance{} by {}; {} leave room for {}", row.bound, row.bound == 1 ? "" : "s",
+                    row.reason, out_.best ? "fewer nodes than the best" : limit_.words, std::max(0, limit));
     reject(std::move(row), CapacityStatus::kBound, std::move(why));
     return;
   }

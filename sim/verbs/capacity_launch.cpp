@@ -296,8 +296,7 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
     const std::string command = engine_command(pool, experts, question.dense) + knob_flags(question, pool, missing);
     script +=
         fmt::format("\n# instances ({}) x nodes: {} x {}{}\n{}{}\n", role_name(pool), pool.instances + option.spare,
-                    size_of(pool.design),
-                    pool.design.per_node > 1 ? fmt::format(", on each of {} nodes:", pool.nodes(option.spare)) : "",
+                    size_of(pool.design), pool.design.per_node > 1 ? "; on each node:" : "",
                     notes_of(question, pool, experts, missing), on_a_node(pool.design, command));
     sets += worker_set(pool, option.spare, fmt::format("{} --port {}", command, first_port(pool.design)));
     if (!experts.name.empty()) {

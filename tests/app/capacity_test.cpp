@@ -144,7 +144,7 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
   check_contains(eighths.out, {"Rent 1 x DGX-H100 (8 GPUs): 8 instances of 1 GPU with attention TP 1", "8x1/8 TP1"});
   check_contains(slurp(dir / "eighths/launch.sh"),
                  {"for SLOT in $(seq 0 7)", "CUDA_VISIBLE_DEVICES=$(seq -s , $((SLOT * 1)) $((SLOT * 1 + 0)))",
-                  ", on each of 1 nodes:", "--port $((8000 + SLOT)) &"});
+                  "8 x 1/8; on each node:", "--port $((8000 + SLOT)) &"});
   check_contains(slurp(dir / "eighths/leaderworkerset.yaml"), {"replicas: 8", "nvidia.com/gpu: 1", "--port 8000"});
   check_contains(slurp(dir / "eighths/recommended.yaml"),
                  {"# 8 instances share a DGX-H100", "gpus_per_node: 1", "instances: 8"});
