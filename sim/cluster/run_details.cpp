@@ -93,6 +93,7 @@ void append_links(StepTotals& all, const StepTotals& one, std::size_t instance) 
   for (const LinkTotals& link : one.links) {
     all.links.push_back(link);
     all.links.back().name = fmt::format("i{}.{}", instance, link.name);
+    all.links.back().instance = static_cast<int>(instance);
   }
 }
 
@@ -153,7 +154,8 @@ void append_lanes(StepTotals& all, const KvLanes& lanes, std::size_t instance, c
     for (std::size_t lane = 0; lane < carried.size(); ++lane) {
       if (carried[lane].tokens > 0) {
         all.links.push_back({fmt::format("i{}.kv_lane{}.{}", instance, lane, way), lanes.rate(),
-                             lanes.cache_of(carried[lane].prompts, carried[lane].tokens)});
+                             lanes.cache_of(carried[lane].prompts, carried[lane].tokens), LinkEnd::kBetween,
+                             LinkTotals::kBesideSteps});
       }
     }
   };
@@ -255,7 +257,8 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
     const RegroupReport& recovery = instance.model->recovery();
     add(result.conservation, check_conservation(totals));
     check_links(totals, result.instances[i].time.total + to_seconds(rebalance.idle_moving + recovery.remaking));
-    result.gpus += instance.prepared->pool.cluster.gpus();
+    result.instances[i].gpus = instance.prepared->pool.cluster.gpus();
+    result.gpus += result.instances[i].gpus;
     append(result.rebalance, rebalance, static_cast<int>(i));
     result.regroup += recovery;
     if (instances.size() == 1) {

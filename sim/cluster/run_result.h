@@ -53,6 +53,7 @@ struct InstanceTotals {
   std::int64_t replayed_steps = 0;  // of these, from a CUDA graph
   StepCost time;                    // summed over steps
   StepsByKind by_kind{};
+  int gpus = 0;
 };
 
 // Prompts that went from prefill to decode instances.

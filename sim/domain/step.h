@@ -107,6 +107,8 @@ struct LinkTotals {
   BytesPerSecond rate{};  // data sheet
   Bytes bytes{};          // carried over the run
   LinkEnd end = LinkEnd::kBetween;
+  int instance = 0;  // whose steps it carries; kBesideSteps: prompts, at any time
+  static constexpr int kBesideSteps = -1;
 };
 
 // [layer][GPU] Rows of dispatches that a GPU sends and receives inside its node, and to and from other nodes. Combines send as

@@ -173,7 +173,6 @@ void write_layers_csv(std::ostream& out, const RunResult& run) {
 
 void write_links_csv(std::ostream& out, const RunResult& run) {
   const double duration = whole_duration_of(run).count();
-  const double step_time = run.time.total.count();
   const std::string busiest = busiest_link(run).name;
   CsvTable csv(out, {"link", "rate_GBps", "bytes_GB", "utilisation_of_run_share", "utilisation_of_steps_share",
                      "dispatch_bound_s", "combine_bound_s", "busiest"});
@@ -181,7 +180,10 @@ void write_links_csv(std::ostream& out, const RunResult& run) {
     const LinkTotals& link = run.detail.links[i];
     const double bytes = link.bytes.count(), rate = link.rate.count();
     csv.text(link.name).number(std::isinf(rate) ? kUndefined : rate / 1e9).number(bytes / 1e9);
-    csv.number(ratio(bytes, rate * duration)).number(ratio(bytes, rate * step_time));
+    csv.number(ratio(bytes, rate * duration));
+    csv.number(link.instance == LinkTotals::kBesideSteps
+                   ? kUndefined
+                   : ratio(bytes, rate * run.instances.at(static_cast<std::size_t>(link.instance)).time.total.count()));
     csv.number(bound_by(run.detail, i, Direction::kDispatch)).number(bound_by(run.detail, i, Direction::kCombine));
     csv.integer(link.name == busiest ? 1 : 0);
     csv.end_row();
@@ -197,11 +199,14 @@ void write_gpus_csv(std::ostream& out, const RunResult& run) {
   }
   const double mean = ratio(total, static_cast<double>(loads.size()));
   CsvTable csv(out, {"gpu", "assignments", "load_over_mean", "expert_busy_s", "expert_busy_share"});
-  for (std::size_t g = 0; g < loads.size(); ++g) {
-    const double seconds = busy.of_gpu(g);
-    csv.integer(static_cast<std::int64_t>(g)).number(loads[g]).number(ratio(loads[g], mean));
-    csv.number(seconds).number(ratio(seconds, run.time.total.count()));
-    csv.end_row();
+  std::size_t g = 0;
+  for (const InstanceTotals& instance : run.instances) {
+    for (const std::size_t end = std::min(g + static_cast<std::size_t>(instance.gpus), loads.size()); g < end; ++g) {
+      const double seconds = busy.of_gpu(g);
+      csv.integer(static_cast<std::int64_t>(g)).number(loads[g]).number(ratio(loads[g], mean));
+      csv.number(seconds).number(ratio(seconds, instance.time.total.count()));
+      csv.end_row();
+    }
   }
 }
 

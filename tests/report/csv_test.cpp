@@ -120,6 +120,26 @@ TEST_CASE("links.csv escapes names and marks one busiest link among equals") {
   CHECK(lines[1] == "c,1,1,0.25,0.5,0.001,0.001,0");
 }
 
+TEST_CASE("links.csv and gpus.csv go by the steps of each instance") {
+  RunResult run = test::sample_run();
+  run.instances.front().gpus = 1;
+  run.instances.push_back(run.instances.front());
+  run.instances.back().time.total = Seconds(0.5);  // the first one's are 2 s; the run is 4 s
+  const auto link = [](const char* name, int instance) {
+    return LinkTotals{name, BytesPerSecond(1e9), Bytes(1e8), LinkEnd::kBetween, instance};
+  };
+  run.detail.links = {link("i0.a", 0), link("i1.a", 1), link("i0.kv_lane0.out", LinkTotals::kBesideSteps)};
+  run.detail.bottleneck_s.assign(12, 0.0);
+  const std::vector<std::string> links = rows(written(write_links_csv, run));
+  CHECK(links[0] == "i0.a,1,0.1,0.025,0.05,0,0,1");
+  CHECK(links[1] == "i1.a,1,0.1,0.025,0.2,0,0,0");
+  CHECK(links[2] == "i0.kv_lane0.out,1,0.1,0.025,,0,0,0");
+  // 0.5 s of 2 s, 0.25 s of 0.5 s.
+  const std::vector<std::string> gpus = rows(written(write_gpus_csv, run));
+  CHECK(gpus[0] == "0,300,1.5,0.5,0.25");
+  CHECK(gpus[1] == "1,100,0.5,0.25,0.5");
+}
+
 TEST_CASE("gpus.csv sums over layers") {
   // GPU 0: 300 + 0 of a mean of 200; 0.5 s of the 2 s of all steps.
   CHECK(written(write_gpus_csv, test::sample_run()) ==

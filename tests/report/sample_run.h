@@ -64,7 +64,7 @@ inline void add_steps(RunResult& run) {
   }
   half.straggler = quarter.straggler * 2;
   run.by_kind = {{{1, half}, {2, quarter}, {1, quarter}}};
-  run.instances = {{InstanceRole::kWhole, 4, 1, run.time, run.by_kind}};
+  run.instances = {{InstanceRole::kWhole, 4, 1, run.time, run.by_kind, 2}};
   run.detail.steps = 4;
   run.detail.gpus = 2;
   LayerTotals busy{3, {}, Seconds(0.0008), 2.0, 0.25};  // balancedness 2.0 / 4 = 0.5 on average

@@ -217,7 +217,7 @@ const linkSection = (runs) => {
   const most = new Map(having.map((run) => [run, new Map()]));
   for (const run of having) {
     const use = run.links.numbers(column), mine = most.get(run);
-    run.links.texts("link").forEach((name, i) => mine.set(kindOf(name), Math.max(mine.get(kindOf(name)) ?? 0, use[i])));
+    run.links.texts("link").forEach((name, i) => { if (!isNaN(use[i])) mine.set(kindOf(name), Math.max(mine.get(kindOf(name)) ?? 0, use[i])); });
   }
   const highest = (kind) => Math.max(...having.map((run) => most.get(run).get(kind) ?? 0));
   const kinds = [...new Set(having.flatMap((run) => [...most.get(run).keys()]))].sort((a, b) => highest(b) - highest(a));
