@@ -110,6 +110,8 @@ class Breakdown {
  private:
   Bytes experts_on(int gpu) const { return out_.expert * static_cast<double>(resident_[gpu]); }
 
+  bool copies() const { return out_.expert > Bytes(0); }  // of experts, which a dense model has not
+
   int most_resident(int first, int count) const {
     const auto begin = resident_.begin() + first;
     return static_cast<int>(std::max_element(begin, begin + count) - resident_.begin());
@@ -122,16 +124,16 @@ class Breakdown {
       const Bytes pool = block_ * static_cast<double>(*options_.num_gpu_blocks);
       if (taken + pool > out_.usable) {
         throw DoesNotFit(gpu, taken + pool, out_.usable,
-                         fmt::format("its weights, reserves and {} KV blocks", *options_.num_gpu_blocks));
+                         fmt::format("its weights, reserves and {} KV blocks", *options_.num_gpu_blocks), copies());
       }
       return {gpu, pool, *options_.num_gpu_blocks * options_.kv_block_tokens, *options_.num_gpu_blocks};
     }
     if (taken > out_.static_pool) {
-      throw DoesNotFit(gpu, taken, out_.static_pool, "its weights and reserves in the static pool");
+      throw DoesNotFit(gpu, taken, out_.static_pool, "its weights and reserves in the static pool", copies());
     }
     const Bytes pool = (room_ - experts_on(gpu)) * kv_share_;
     if (pool < block_) {
-      throw DoesNotFit(gpu, taken + block_, out_.static_pool, "one KV block after its weights and reserves");
+      throw DoesNotFit(gpu, taken + block_, out_.static_pool, "one KV block after its weights and reserves", copies());
     }
     const auto blocks = static_cast<std::int64_t>(std::floor(pool / block_));
     return {gpu, pool, blocks * options_.kv_block_tokens, blocks};
@@ -172,7 +174,8 @@ Bytes expert_memory(const MoeSpec& model, const ClusterSpec& cluster, const Para
     const Bytes pool = static_pool(cluster, options);
     throw DoesNotFit(0, pool - room, pool,
                      model.dense() ? "its reserves and the weights in the static pool"
-                                   : "its reserves and the weights besides routed experts in the static pool");
+                                   : "its reserves and the weights besides routed experts in the static pool",
+                     false);
   }
   return room;
 }

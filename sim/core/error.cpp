@@ -30,11 +30,10 @@ std::string describe(const std::vector<InputError>& errors) {
   return out;
 }
 
-std::string describe_misfit(int gpu, Bytes need, Bytes have, const std::string& what) {
+std::string describe_misfit(int gpu, Bytes need, Bytes have, const std::string& what, bool copies) {
   return fmt::format(
-      "GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB. Fewer copies, more GPUs or a larger "
-      "memory.static_fraction make room.",
-      gpu, what, to_gib(need), to_gib(have));
+      "GPU {} cannot hold {}: it needs {:.3f} GiB and has {:.3f} GiB. {} or a larger memory.static_fraction make room.",
+      gpu, what, to_gib(need), to_gib(have), copies ? "Fewer copies, more GPUs" : "More GPUs");
 }
 
 }  // namespace
@@ -57,8 +56,8 @@ void throw_all(std::vector<InputError> errors) {
   }
 }
 
-DoesNotFit::DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::string& what)
-    : InputError({}, describe_misfit(gpu_index, needed, available, what)),
+DoesNotFit::DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::string& what, bool copies)
+    : InputError({}, describe_misfit(gpu_index, needed, available, what, copies)),
       gpu(gpu_index),
       need(needed),
       have(available) {}

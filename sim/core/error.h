@@ -43,7 +43,8 @@ struct RunFailed : std::runtime_error {
 
 // A plan or a model that does not fit into a GPU's memory.
 struct DoesNotFit : InputError {
-  DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::string& what);
+  // `copies`: fewer copies of experts would make room, too.
+  DoesNotFit(int gpu_index, Bytes needed, Bytes available, const std::string& what, bool copies = true);
   int gpu;
   Bytes need, have;
 };

@@ -56,8 +56,8 @@ std::string margin_table(const CapacityPlan& plan, const LoadPoint& p) {
   return "\n" + table.render(2) + "  95 % intervals; late: beyond the bound\n";
 }
 
-std::string design_text(const CapacityDesign& d) {
-  std::string out = fmt::format("{}, {}, policy {}", d.engine, d.dtype, d.policy);
+std::string design_text(const CapacityDesign& d, bool dense) {
+  std::string out = fmt::format("{}, {}{}", d.engine, d.dtype, dense ? "" : ", policy " + d.policy);
   for (const std::string& setting : d.settings) {
     out += ", " + setting;
   }
@@ -243,7 +243,9 @@ std::string options_table(const CapacityPlan& plan) {
   TextTable table;
   table.add_column({"node", ""}, Align::kLeft);
   table.add_column({"instances", "x nodes"}, Align::kLeft);
-  table.add_column({"policy", ""}, Align::kLeft);
+  if (!plan.dense) {
+    table.add_column({"policy", ""}, Align::kLeft);
+  }
   for (const char* name : {"nodes", "GPUs"}) {
     table.add_column({name, ""});
   }
@@ -258,11 +260,18 @@ std::string options_table(const CapacityPlan& plan) {
     const CapacityCost& cost = plan.costs[plan.order[i]];
     const LoadPoint& p = point_of(option);
     const auto known = [](double value, bool is) { return is ? rounded(value) : std::string("-"); };
-    table.add_row({option.node(), short_text(option), option.pools.back().design.policy, std::to_string(cost.nodes),
-                   std::to_string(cost.gpus), known(cost.usd_per_hour, cost.price.has_value()),
-                   known(cost.usd_per_million_output, cost.price.has_value()), rounded(p.ttft_s.p99 * 1e3),
-                   rounded(p.tpot_s.p99 * 1e3), known(cost.watts / 1e3, cost.watts > 0),
-                   rounded(cost.output_tokens_per_s_per_gpu)});
+    std::vector<std::string> row{option.node(), short_text(option)};
+    if (!plan.dense) {
+      row.push_back(option.pools.back().design.policy);
+    }
+    for (const std::string& figure :
+         {std::to_string(cost.nodes), std::to_string(cost.gpus), known(cost.usd_per_hour, cost.price.has_value()),
+          known(cost.usd_per_million_output, cost.price.has_value()), rounded(p.ttft_s.p99 * 1e3),
+          rounded(p.tpot_s.p99 * 1e3), known(cost.watts / 1e3, cost.watts > 0),
+          rounded(cost.output_tokens_per_s_per_gpu)}) {
+      row.push_back(figure);
+    }
+    table.add_row(row);
   }
   return table.render(2) + "  P prefill, D decode; TP of attention\n";
 }
@@ -342,13 +351,14 @@ std::string pools_text(const CapacityOption& option) {
 std::string recommendation_words(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
   const CapacityCost& cost = plan.costs[plan.order.front()];
-  return fmt::format("Rent {} x {} ({} GPU{}): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(),
-                     cost.gpus, cost.gpus == 1 ? "" : "s", pools_text(option), design_text(option.pools.back().design),
-                     option.spare > 0 ? fmt::format(" ({} {} spare)", option.spare,
-                                                    option.pools.size() > 1 ? "of each pool" : "of them")
-                                      : "",
-                     plan.rate, option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
-                     kept_text(plan, point_of(option)), money_text(plan, cost), power_text(cost));
+  return fmt::format(
+      "Rent {} x {} ({} GPU{}): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(), cost.gpus,
+      cost.gpus == 1 ? "" : "s", pools_text(option), design_text(option.pools.back().design, plan.dense),
+      option.spare > 0
+          ? fmt::format(" ({} {} spare)", option.spare, option.pools.size() > 1 ? "of each pool" : "of them")
+          : "",
+      plan.rate, option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
+      kept_text(plan, point_of(option)), money_text(plan, cost), power_text(cost));
 }
 
 namespace {

@@ -318,6 +318,7 @@ std::string capacity_manifest(const CapacityRequest& request) {
 CapacityPlan plan_capacity(const CapacityRequest& request, const CapacityControl& control) {
   CapacityPlan plan;
   plan.model = request.question.model;
+  plan.dense = request.question.dense;
   plan.demand = request.demand;
   plan.asked_rate = request.asked_rate;
   plan.rate = request.question.rate;
