@@ -21,12 +21,12 @@ namespace epsim {
 std::span<const EngineProfile> engine_profiles();
 const EngineProfile& find_engine(std::string_view name);
 
-// Names that stand for a profile of an engine: SGLang's for 0.4.10, by which this project's studies ran.
+// Names that stand for the newest profile of an engine.
 struct EngineAlias {
   std::string_view name, engine;
 };
 inline constexpr EngineAlias kEngineAliases[] = {
-    {"sglang", "sglang_0_4_10"}, {"vllm", "vllm_0_14"}, {"trtllm", "trtllm_1_x"}};
+    {"sglang", "sglang_0_5"}, {"vllm", "vllm_0_14"}, {"trtllm", "trtllm_1_x"}};
 
 // Those of the section `serving`.
 std::vector<SectionKeys> serving_keys();

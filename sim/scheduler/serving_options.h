@@ -83,7 +83,7 @@ struct GapOptions {
   Seconds scheduler{};  // of every step, unless the schedule overlaps with the step before it
 };
 
-inline constexpr std::string_view kDefaultEngine = "sglang_0_4_8";
+inline constexpr std::string_view kDefaultEngine = "sglang_0_5";
 
 struct ServingOptions {
   std::string engine{kDefaultEngine};

@@ -66,7 +66,7 @@ constexpr std::string_view kMxfp4ByEp =
     "SGLang has no mxfp4 kernels for expert parallelism before Blackwell and turns the experts into bf16";
 
 // Of a rebalance of DeepSeek's 58 layers "many cpu operations such as eplb-algorithm, creating p2p ops ... as ~1s", of which
-// EPLB takes 42 ms (rebalance_options.h).
+// EPLB takes 42 ms (rebalance_options.h). v0.5 moves weights by the same code (its pull request 30829, July 2026).
 const EngineDefault<Seconds> kSglangRebalancedLayer{
     Seconds(16.5e-3), "SGLang: about 1 s of the CPU for DeepSeek's 58 layers (sglang issue 7879)"};
 
@@ -118,6 +118,7 @@ EngineProfile sglang_0_5() {
           .shared_stream_tokens = kSglangSharedStream,
           .request_time = {Seconds(6.9e-3), "SGLang over a mock model (tt-inference-server issue 3560)"},
           .token_time = kHuggingFaceTokenizer,
+          .rebalanced_layer = kSglangRebalancedLayer,
           .aligned_prompts = kAlignedPrompts};
 }
 

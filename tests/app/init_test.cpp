@@ -13,8 +13,9 @@ TEST_CASE("init writes a scenario that validate and run accept, with the engine'
   const std::string model = "init --model olmoe-1b-7b --node DGX-H200 --dtype bf16 ";
   REQUIRE(run_epsim(dir, model + "--engine sglang --nodes 2 -o whole.yaml").exit_code == 0);
   // 8192 over 16 DP ranks.
-  check_contains(slurp(dir / "whole.yaml"), {"engine: sglang", "# chunked_prefill_size: 512  # default: SGLang on H200",
-                                             "# transport: deepep_auto  # default: "});
+  check_contains(slurp(dir / "whole.yaml"),
+                 {"engine: sglang", "# chunked_prefill_size: 512  # default: SGLang v0.5.9 on H200",
+                  "# transport: deepep_auto  # default: "});
   check_contains(run_epsim(dir, "validate whole.yaml").out, {"2 x DGX-H200 (16 GPUs)", "the scenario is valid"});
   CHECK(run_epsim(dir, "run whole.yaml -q --set requests.count=5").exit_code == 0);
   REQUIRE(run_epsim(dir, model + "--pd 1:2 -o apart.yaml").exit_code == 0);

@@ -31,7 +31,7 @@ NewTokenRatio ratio_of(const std::string& text, int dp_ranks) { return sglang(re
 
 TEST_CASE("SGLang's defaults") {
   const ServingOptions options = read("{}");
-  CHECK(options.engine == "sglang_0_4_8");
+  CHECK(options.engine == "sglang_0_5");
   CHECK(options.dp_ranks == 8);
   CHECK(options.token_budget == 8192 / 8);  // over the DP ranks
   CHECK(sglang(options).max_prefill_tokens == 16384);

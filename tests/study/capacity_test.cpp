@@ -88,8 +88,8 @@ TEST_CASE("spare instances are paid by their nodes, so that small instances may 
   q.policies = {"contiguous"};
   q.layouts = {{InstanceRole::kWhole, "DGX-H100", 4, 8, "sglang", "bf16", 32},
                {InstanceRole::kWhole, "DGX-H100", 1, 8, "sglang", "bf16", 8, {"memory={num_gpu_blocks: 2100}"}}};
-  // With so few KV blocks the small ones need five, where one of four nodes does. With a spare: 6 and 8 nodes.
-  for (const auto& [spare, nodes, size] : {std::tuple{0, 4, 4}, std::tuple{1, 6, 1}}) {
+  // With so few KV blocks the small ones need six, where one of four nodes does. With a spare: 7 and 8 nodes.
+  for (const auto& [spare, nodes, size] : {std::tuple{0, 4, 4}, std::tuple{1, 7, 1}}) {
     q.spare = spare;
     CAPTURE(q.spare);
     const CapacityStudy study = search_capacity(q, {});
@@ -332,7 +332,7 @@ CapacityQuestion question_of(const TrustSpace& space) {
         for (const InstanceRole role : space.apart ? std::vector{InstanceRole::kPrefill, InstanceRole::kDecode}
                                                    : std::vector{InstanceRole::kWhole}) {
           if (!space.apart || (size == 1 && tp != 4)) {
-            q.layouts.push_back({role, node, size, tp, "sglang", "bf16", 8 * size});
+            q.layouts.push_back({role, node, size, tp, "sglang_0_4_10", "bf16", 8 * size});
           }
         }
       }
