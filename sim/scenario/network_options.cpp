@@ -247,6 +247,9 @@ class DispatchReader {
       out.dispatch_bytes += kLowLatencyHeader / model_.hidden;
     }
     out.expert_kernels = backend(kDispatchKeys["expert_kernels"], OpKind::kGroupedGemm);
+    in_.check(
+        out.expert_kernels != KernelBackend::kDeepGemm || model_.weights_of(WeightsOf::kExperts) != WeightType::kInt4,
+        "expert_kernels", "deepgemm has no kernels for int4 experts; the engine's own are `auto`.");
     out.dense_kernels = backend(kDispatchKeys["dense_kernels"], OpKind::kDenseGemm);
     // DeepEP hands experts their rows in a layout of its own, which other kernels take than all-gathered rows.
     if (deep_ep && out.expert_kernels == KernelBackend::kAuto) {

@@ -67,6 +67,9 @@ TEST_CASE("experts' kernels are a backend's where one is named, DeepGEMM behind 
   CHECK(pools.deployment.pools[1].dispatch.expert_kernels == KernelBackend::kTrtllm);
   CHECK_THROWS_WITH_AS(small({kH200, "dispatch={transport: nccl_p2p, expert_kernels: trtllm}"}),
                        doctest::Contains("the kernels of h200 have no trtllm"), InputError);
+  CHECK_THROWS_WITH_AS(
+      small({kH200, "model={architecture: kimi-k2.5}", "dispatch={transport: nccl_p2p, expert_kernels: deepgemm}"}),
+      doctest::Contains("deepgemm has no kernels for int4 experts"), InputError);
 }
 
 TEST_CASE("a pool's dispatch falls back to the scenario's") {
