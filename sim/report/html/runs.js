@@ -222,7 +222,7 @@ const linkSection = (runs) => {
   const highest = (kind) => Math.max(...having.map((run) => most.get(run).get(kind) ?? 0));
   const kinds = [...new Set(having.flatMap((run) => [...most.get(run).keys()]))].sort((a, b) => highest(b) - highest(a));
   const at = having[0].links.names.indexOf(column);
-  const rows = having.flatMap((run) => run.links.rows.map((row) => [label(run), ...row.map((cell, i) => (run.links.names[i] === "link" ? cell : num(cell)))])).sort((a, b) => b[at + 1] - a[at + 1]);
+  const rows = having.flatMap((run) => run.links.rows.map((row) => [label(run), ...row.map((cell, i) => (run.links.names[i] === "link" ? cell : num(cell)))])).sort((a, b) => (b[at + 1] || 0) - (a[at + 1] || 0));
   section("Links",
     chart({ type: "bar", horizontal: true, title: "Use of the busiest link of each kind", term: column, x: "link", y: "share of its rate while steps run", labels: kinds,
             datasets: having.map((run) => ({ label: label(run), data: kinds.map((kind) => most.get(run).get(kind) ?? NaN) })),
