@@ -14,19 +14,20 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 THRESHOLD = 1.10
 QUICKSTART = "run experiments/quickstart/deepseek-r1-p4de.yaml --set policy=base "
 GALLERY = "run experiments/gallery/"
+PINNED = ".yaml --set serving.engine=sglang_0_4_10 --set policy=base "  # `sglang` is another version in older programs
 # Name, what it times, the command. Each takes about a second, most of it in what it is for.
 CASES = [
     ("start", "the catalogue and a scenario read", "validate experiments/quickstart/deepseek-r1-p4de.yaml"),
     ("serving", "scheduler and event queue", QUICKSTART + "--set requests.count=100000 --set requests.rate=60/s --set "
      "requests.input_tokens=256 --set requests.output_tokens=32 --set 'loads={kind: uniform}'"),
     ("step", "loads drawn and priced in each step", QUICKSTART + "--set requests.count=8000"),
-    ("decode", "steps of decodes of 8 DP ranks", GALLERY + "qwen3-235b-h200.yaml --set policy=base --set requests.count=200"),
+    ("decode", "steps of decodes of 8 DP ranks", GALLERY + "qwen3-235b-h200" + PINNED + "--set requests.count=200"),
     ("copies", "the same with copies of experts", QUICKSTART + "--set policy=eplb --set requests.count=8000"),
     ("libra", "a decision in each step", "run experiments/libra/qwen3-235b-h200.yaml --set policy=libra --set requests.count=60"),
     ("max_min", "flows that share links", QUICKSTART + "--set cluster.nodes=4 --set requests.count=4 --set "
      "requests.output_tokens=8 --set network.model=max_min"),
     ("fair_share", "shares of ports and NICs", QUICKSTART + "--set requests.count=4000 --set network.model=fair_share"),
-    ("pools", "prefill and decode apart", GALLERY + "prefill-decode-deepseek-r1-h200.yaml --set policy=base --set requests.count=800"),
+    ("pools", "prefill and decode apart", GALLERY + "prefill-decode-deepseek-r1-h200" + PINNED + "--set requests.count=800"),
     ("balance", "four plans of one window", "balance experiments/quickstart/deepseek-r1-p4de.yaml --policies base,eplb,craft,libra"),
     ("many_nodes", "256 GPUs", QUICKSTART + "--set cluster.nodes=32 --set requests.count=2000"),
     ("trace", "expert loads drawn and written", "trace generate deepseek-r1-e --rows 100"),
