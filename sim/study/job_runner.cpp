@@ -129,6 +129,9 @@ class KeptJobs {
         unreported_(left(which)) {}
 
   void run() {
+    if (!unreported_.empty()) {
+      store_.join();
+    }
     if (store_.farm() != nullptr) {
       run_dealt(*store_.farm());
     }
@@ -170,12 +173,11 @@ class KeptJobs {
   }
 
   void run_unit(const Unit& of, const Abandoned& abandoned) {
-    const std::set<std::size_t> jobs = left(of.jobs);
-    if (jobs.empty() || !store_.claim(*of.name)) {
+    if (left(of.jobs).empty() || !store_.claim(*of.name)) {
       return;
     }
     UnfinishedUnit unit{store_, *of.name};
-    for (const std::size_t i : jobs) {
+    for (const std::size_t i : left(of.jobs)) {  // a look at other processes between the two may have told of results
       check_stop();
       const KeptText kept = job_(i, abandoned);
       store_.save(keys_[i], kept.text, kept.label);

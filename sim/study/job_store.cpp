@@ -271,6 +271,11 @@ void JobStore::refresh() const {
   work_->folder.refresh(work_->own());
 }
 
+void JobStore::join() const {
+  const std::lock_guard lock(work_->turn);
+  work_->ready_worker();
+}
+
 bool JobStore::claimable(const std::string& unit) const {
   const std::lock_guard lock(work_->turn);
   return work_->claimable(work_->folder.claim_of(unit));

@@ -73,6 +73,8 @@ class JobStore {
 
   // Notices what other processes have done since.
   void refresh() const;
+  // Makes this process known to others, and what they have done known to it: before its first claim.
+  void join() const;
   // Whether a unit of work is free: claimed by no other process that lives.
   bool claimable(const std::string& unit) const;
   // True when the unit is this process's from now on; a process that dies loses its units to the next that asks.

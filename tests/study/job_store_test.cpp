@@ -189,6 +189,21 @@ TEST_CASE("a process that still works is waited for a while, and then left to me
   CHECK(JobStore(dir / "out", kSharedKind, "{}", false).load("b") == "2");
 }
 
+TEST_CASE("what another process did between opening the folder and the first claim is not done again") {
+  const TempDir dir;
+  const std::vector<std::string> keys{"a", "b", "c"};
+  const JobStore late(dir / "out", kSharedKind, "{}", false);
+  int runs = 0;
+  const auto job = [&](std::size_t i, const Abandoned&) {
+    ++runs;
+    return KeptText{keys[i]};
+  };
+  run_kept_jobs(JobStore(dir / "out", kSharedKind, "{}", false), keys, all_jobs(keys.size()), {}, job);
+  CHECK(runs == 3);
+  run_kept_jobs(late, keys, all_jobs(keys.size()), {}, job);
+  CHECK(runs == 3);
+}
+
 TEST_CASE("two processes run each job once, and jobs in plenty are claimed by neighbours") {
   const TempDir dir;
   std::vector<std::string> keys;
