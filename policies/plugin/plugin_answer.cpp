@@ -152,7 +152,9 @@ void PluginAnswer::put_bytes(std::string_view bytes) {
       return fail("", "its process sent a damaged answer.");
     }
     std::vector<std::int32_t> experts(count);
-    std::memcpy(experts.data(), bytes.data(), count * sizeof(std::int32_t));
+    if (count > 0) {  // data() of an empty vector may be null
+      std::memcpy(experts.data(), bytes.data(), count * sizeof(std::int32_t));
+    }
     bytes.remove_prefix(count * sizeof(std::int32_t));
     put(header[0], header[1], experts.data(), header[2]);
   }
