@@ -35,12 +35,18 @@ inline Outcome run_epsim(const TempDir& folder, const std::string& arguments) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder / "stdout.txt"), slurp(folder / "stderr.txt"), 0};
 }
 
+// Sanitizers reserve terabytes of address space.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr const char* kAddressSpace = "";
+#else
+inline constexpr const char* kAddressSpace = "ulimit -v 8000000 && ";
+#endif
+
 // As run_epsim(), ended after 30 s and within 8 GB of address space; `arguments` may redirect.
 inline Outcome run_epsim_within(const TempDir& folder, const std::string& arguments) {
-  const std::string command = "cd '" + folder.path().string() +
-                              "' && ulimit -v 8000000 && exec >stdout.txt 2>stderr.txt </dev/null && exec timeout -s "
-                              "KILL 30 '" EPSIM_BINARY "' " +
-                              arguments;
+  const std::string command =
+      "cd '" + folder.path().string() + "' && " + kAddressSpace +
+      "exec >stdout.txt 2>stderr.txt </dev/null && exec timeout -s KILL 30 '" EPSIM_BINARY "' " + arguments;
   const pid_t child = fork();
   if (child == 0) {
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
