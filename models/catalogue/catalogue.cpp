@@ -89,7 +89,7 @@ struct NodeText {
   std::optional<std::string> summary, intra, nic_kind, intra_profile, inter_profile;
   std::string intra_carried_over, inter_carried_over;  // go with their profile
   std::optional<GpuEntry> gpu;
-  std::optional<int> gpus, nics;
+  std::optional<int> gpus, gpus_per_host, nics;
   std::optional<BytesPerSecond> intra_rate, nic_rate;
   Sources sources;
 };
@@ -130,6 +130,7 @@ NodeText read_node_text(ConfigReader in, bool catalogue) {
     out.gpu = read_gpu(gpu_spec, gpu_name, false);
   }
   overlay(out.gpus, in.maybe<int>("gpus", Bound::kPositive));
+  overlay(out.gpus_per_host, in.maybe<int>("gpus_per_host", Bound::kPositive));
   if (in.has("intra")) {
     out.intra = in.choice("intra", {"nvswitch", "pcie"});
   }
@@ -169,6 +170,7 @@ NodeEntry read_node(const ConfigReader& in, const std::string& name, bool catalo
   out.spec.name = name;
   out.spec.gpu = text.gpu->spec;
   out.spec.gpus = given(in, "gpus", text.gpus);
+  out.gpus_per_host = std::min(out.spec.gpus, text.gpus_per_host.value_or(out.spec.gpus));
   out.spec.intra = given(in, "intra", text.intra) == "pcie" ? IntraLink::kPcie : IntraLink::kNvSwitch;
   out.spec.intra_rate = given(in, "intra_rate", text.intra_rate);
   out.spec.nics = given(in, "nics", text.nics);

@@ -178,8 +178,8 @@ void add_capacity_options(po::options_description& options) {
       {
           {"nodes", "node types; default AWS's with A100 to B200, and its one H100"},
           {"sizes",
-           "nodes of an instance, or 1/2, 1/4, 1/8 of one (prefill and decode together); default 1,2,4,8, of a dense "
-           "model 1 to 8 GPUs, a node and two"},
+           "nodes of an instance, or 1/2, 1/4, 8gpus of one (prefill and decode together); default 1,2,4,8, of a dense "
+           "model 1 to 8 GPUs, a node and two; of a rack 4gpus to 64gpus"},
           {"attention-tp",
            "GPUs of an attention DP rank; default 1 and 8, or all of a smaller node; of a dense model all of an "
            "instance"},

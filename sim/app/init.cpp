@@ -59,12 +59,13 @@ int init_verb(const std::vector<std::string>& words) {
       "model", po::value<std::string>(), "epsim list models, or a Hugging Face config.json")(
       "node", po::value<std::string>(), "epsim list hardware")("nodes", po::value<int>()->default_value(1),
                                                                "nodes of the instance")(
+      "gpus", po::value<int>()->default_value(0), "GPUs used of each node, as 8 of a rack's 72; default 0, all")(
       "pd", po::value<std::string>(), "nodes of a prefill and of a decode instance, as in 4:8, in place of --nodes")(
       "dtype", po::value<std::string>()->default_value(""),
       "of the weights; default: the model's own where it is quantised, else fp8 where the GPU has it");
   add_file_output(options, "the scenario's file; default: -, standard output");
   const auto values = parse_words(words,
-                                  "epsim init --model MODEL --node NODE [--nodes N | --pd P:D] [options]\n\n"
+                                  "epsim init --model MODEL --node NODE [--nodes N | --pd P:D] [--gpus N] [options]\n\n"
                                   "Writes a scenario that epsim validate and epsim run accept, with the engine's\n"
                                   "defaults on that hardware as comments, each with its source.\n",
                                   options, {});
@@ -79,6 +80,7 @@ int init_verb(const std::vector<std::string>& words) {
   NewScenario request{(*values)["engine"].as<std::string>(), from_anywhere((*values)["model"].as<std::string>()),
                       from_anywhere((*values)["node"].as<std::string>()), (*values)["dtype"].as<std::string>()};
   request.nodes = (*values)["nodes"].as<int>();
+  request.gpus_per_node = (*values)["gpus"].as<int>();
   if (values->count("pd") > 0) {
     read_pd((*values)["pd"].as<std::string>(), request);
   }

@@ -27,13 +27,15 @@ int validate_scenario(const boost::program_options::variables_map& values, const
   const Config config = open_scenario(values);
   const Scenario scenario = read_scenario(config, split_list(values["policies"].as<std::string>()));
   print_warnings(scenario);
-  std::cout << fmt::format("{}: {} on {} x {} ({} GPUs), {} requests from {}\n", scenario.name, scenario.model.name,
-                           all_gpus(scenario) / scenario.cluster.node.gpus, scenario.cluster.node.name,
-                           all_gpus(scenario), scenario.requests.requests.size(), scenario.requests.source);
+  const NodeSpec& node = scenario.cluster.node;
+  const int gpus = all_gpus(scenario);
+  std::cout << fmt::format("{}: {} on {} GPU{}, {} of each {}; {} requests from {}\n", scenario.name,
+                           scenario.model.name, gpus, gpus == 1 ? "" : "s", node.gpus, node.name,
+                           scenario.requests.requests.size(), scenario.requests.source);
   for (const InstancePool& pool : scenario.deployment.pools) {
-    std::cout << fmt::format("  {} x {} instance of {} nodes ({} GPUs)\n", pool.instances,
+    std::cout << fmt::format("  {} x {} instance of {} x {} GPUs\n", pool.instances,
                              kInstanceRoleNames[static_cast<std::size_t>(pool.role)], pool.cluster.nodes,
-                             pool.cluster.gpus());
+                             pool.cluster.node.gpus);
   }
   result["scenario"] = scenario.name;
   result["gpus"] = all_gpus(scenario);

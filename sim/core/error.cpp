@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace epsim {
@@ -94,10 +95,17 @@ std::string unknown_name(const std::string& kind, const std::string& given, cons
   if (known.empty()) {
     return fmt::format("unknown {} '{}'; none is allowed here.", kind, given);
   }
+  // A name cut short is near to what it begins.
+  const auto distance = [&](const std::string& name) {
+    const std::string start = name.substr(0, given.size());
+    const bool begun = std::equal(start.begin(), start.end(), given.begin(), given.end(), [](char a, char b) {
+      return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+    });
+    return begun && given.size() > 2 ? 0 : edit_distance(given, name);
+  };
   std::vector<std::string> sorted = known;
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const std::string& a, const std::string& b) {
-    return edit_distance(given, a) < edit_distance(given, b);
-  });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const std::string& a, const std::string& b) { return distance(a) < distance(b); });
   return fmt::format("unknown {} '{}'. Known, the nearest first: {}.", kind, given, fmt::join(sorted, ", "));
 }
 

@@ -108,7 +108,7 @@ std::string short_text(const CapacityOption& option) {
                        : pool.design.role == InstanceRole::kPrefill ? "P "
                                                                     : "D ";
     out += fmt::format("{}{}{}x{} TP{}", out.empty() ? "" : " + ", role, pool.instances + option.spare,
-                       size_of(pool.design), pool.design.attention_tp);
+                       pool.design.size, pool.design.attention_tp);
   }
   return out;
 }
@@ -340,10 +340,10 @@ std::string pools_text(const CapacityOption& option) {
                                  ? ""
                                  : std::string(kInstanceRoleNames[static_cast<std::size_t>(pool.design.role)]) + " ";
     const CapacityDesign& d = pool.design;
-    const int count = d.per_node > 1 ? d.gpus : d.nodes;
-    out += fmt::format("{}{} {}instance{} of {} {}{} with attention TP {}", out.empty() ? "" : " and ", instances, role,
-                       instances == 1 ? "" : "s", count, d.per_node > 1 ? "GPU" : "node", count == 1 ? "" : "s",
-                       d.attention_tp);
+    const int count = d.part() ? d.gpus : d.nodes;
+    out +=
+        fmt::format("{}{} {}instance{} of {} {}{} with attention TP {}", out.empty() ? "" : " and ", instances, role,
+                    instances == 1 ? "" : "s", count, d.part() ? "GPU" : "node", count == 1 ? "" : "s", d.attention_tp);
   }
   return out;
 }

@@ -12,8 +12,8 @@ void check_slots_of(const ConfigReader& in, int copies, const MoeSpec& model, co
   const int ranks = parallelism.ep_size();
   const bool whole = model.experts % ranks == 0, made_up = copies > 0 && (model.experts + copies) % ranks == 0;
   in.check(whole || made_up, "nodes",
-           fmt::format("{} experts do not divide over {} {}; choose a node count that divides them or policies whose "
-                       "num_redundant_experts make up for it.",
+           fmt::format("{} experts do not divide over {} {}; choose a node count or cluster.gpus_per_node that divides "
+                       "them, or policies whose num_redundant_experts make up for it.",
                        model.experts, ranks, parallelism.moe_tp == 1 ? "GPUs" : "EP ranks"));
 }
 

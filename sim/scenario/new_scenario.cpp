@@ -38,6 +38,8 @@ std::string parallelism_text(bool dense, int gpus) {
                  "  shared_experts: replicated\n  dense_ffn: replicated\n  embedding: replicated\n\n";
 }
 
+int used_of(const NewScenario& r, const NodeSpec& node) { return r.gpus_per_node > 0 ? r.gpus_per_node : node.gpus; }
+
 constexpr std::string_view kLoadsText =
     "loads:  # what the run is scored on; a recording of yours: {kind: trace_file, path: ...}, from epsim trace "
     "import\n"
@@ -61,15 +63,16 @@ std::string scenario_document(const NewScenario& r, const std::string& serving, 
       "name: {0}-{8}\nseed: 1\n\n"
       "cluster:\n"
       "  node: {2}  # epsim list hardware; or the path of a file of your own\n"
-      "  nodes: {4}{5}\n\n"
+      "  nodes: {4}{5}\n{12}\n"
       "model:\n"
       "  architecture: {7}  # epsim list models; or the path of a Hugging Face config.json\n"
       "{6}\n",
       plain_name(r.model), nodes, r.node, r.engine, of_one, apart ? "  # of a prefill instance" : "",
       r.dtype.empty() ? "" : fmt::format("  dtype: {}  # of the weights: {}\n", r.dtype, types), r.model,
       plain_name(r.node), dense ? "" : "#   epsim compare FILE --policies contiguous,base,eplb\n",
-      dense ? "base" : "base,eplb", dense ? "" : ", then loads (a recording of your experts)");
-  out += parallelism_text(dense, dense ? find_node(r.node).spec.gpus * of_one : 0);
+      dense ? "base" : "base,eplb", dense ? "" : ", then loads (a recording of your experts)",
+      r.gpus_per_node > 0 ? fmt::format("  gpus_per_node: {}  # used of each node\n", r.gpus_per_node) : "");
+  out += parallelism_text(dense, dense ? used_of(r, find_node(r.node).spec) * of_one : 0);
   out += fmt::format("serving:\n  engine: {}  # epsim list engines\n{}\n", r.engine, serving);
   out += "dispatch:  # epsim list transports\n" + (dispatch.empty() ? "  {}\n" : dispatch) + "\n";
   if (apart) {
@@ -102,7 +105,7 @@ NewScenario with_dtype(NewScenario r) {
   const EngineProfile& engine = read_engine_profile(serving);
   node.compute.use_kernels_of(std::string(engine.kernels));
   // One GPU an EP rank, as these scenarios have them.
-  const bool splits = node.spec.gpus * std::max({r.nodes, r.prefill, r.decode}) > 1;
+  const bool splits = used_of(r, node.spec) * std::max({r.nodes, r.prefill, r.decode}) > 1;
   const bool other = model.dtype == WeightType::kMxfp4 && splits && turns_into_bf16(engine, node.spec.gpu);
   const bool has = !other && has_kernels(node.compute.fitted.get(), node.spec.gpu, model);
   r.dtype = name_of(has ? model.dtype : WeightType::kBf16);

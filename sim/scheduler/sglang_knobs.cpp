@@ -303,9 +303,12 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   const EngineDefault<double> fraction = series == Series::k04
                                              ? sglang_static_fraction(site, drafts > 0)
                                              : sglang_0_5_static_fraction(site, {prompts, largest_graph, drafts > 0});
-  out.memory.static_fraction = site.fraction_stated || fraction.value <= 0
-                                   ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
-                                   : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
+  in.check(site.fraction_stated || fraction.value > 0 || in.has("mem_fraction_static"), "mem_fraction_static",
+           fmt::format("{} reserves all of the memory for activations and CUDA graphs: state it, or a smaller "
+                       "cuda_graph_max_bs and chunked_prefill_size.",
+                       fraction.source, site.gpus));
+  out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
+                                                    : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
   out.memory.account = MemoryAccount::kSglang;
   out.memory.static_fraction_key = "mem_fraction_static";
   out.memory.kv_block_tokens = in.maybe<int>(kSglangKeys["page_size"]);

@@ -11,15 +11,11 @@ namespace epsim {
 std::string name_of(const CapacityDesign& d) {
   std::string out =
       d.role == InstanceRole::kWhole ? "" : std::string(kInstanceRoleNames[static_cast<std::size_t>(d.role)]) + ", ";
-  out += fmt::format("{} x {}, attention TP {}, {}, {}", size_of(d), d.node, d.attention_tp, d.engine, d.dtype);
+  out += fmt::format("{} x {}, attention TP {}, {}, {}", d.size, d.node, d.attention_tp, d.engine, d.dtype);
   for (const std::string& setting : d.settings) {
     out += ", " + setting;
   }
   return d.policy.empty() ? out : out + ", " + d.policy;
-}
-
-std::string size_of(const CapacityDesign& d) {
-  return d.per_node > 1 ? fmt::format("1/{}", d.per_node) : std::to_string(d.nodes);
 }
 
 std::string_view name_of(CapacityStatus status) {

@@ -22,12 +22,12 @@ struct CapacityDesign {
   int gpus = 0;
   std::vector<std::string> settings = {};  // of the scenario besides, as for --set
   std::string policy = {};
-  int per_node = 1;  // instances that share a node, each with its part of the GPUs; more than one with nodes = 1 alone
+  int per_node = 1;        // instances for which a node has room; more than one with nodes = 1 alone
+  std::string size = "1";  // nodes, "1/2" of one, or "8gpus" of one
+  bool part() const { return size.find_first_not_of("0123456789") != std::string::npos; }
 };
 // "decode, 4 x p5en.48xlarge, attention TP 1, sglang, fp8, eplb".
 std::string name_of(const CapacityDesign& design);
-// Nodes of an instance: "4", or "1/2" of one.
-std::string size_of(const CapacityDesign& design);
 
 // Instances that are alike.
 struct CapacityPool {

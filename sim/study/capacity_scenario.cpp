@@ -10,6 +10,7 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
   const CapacityDesign &first = pools.front().design, &last = pools.back().design;
   const bool apart = pools.size() > 1;
   NewScenario wanted{first.engine, question.model, first.node, first.dtype, first.nodes};
+  wanted.gpus_per_node = first.part() ? first.gpus : 0;
   if (apart) {
     wanted.prefill = first.nodes;
     wanted.decode = last.nodes;
@@ -17,9 +18,6 @@ Config capacity_scenario(const CapacityQuestion& question, const std::vector<Cap
   Config config = Config::from_text(scenario_document(wanted), "the deployment");
   config.set(fmt::format("parallelism={{attention_tp: {}}}", first.attention_tp));
   config.set("policy=" + first.policy);
-  if (first.per_node > 1) {
-    config.set(fmt::format("cluster.gpus_per_node={}", first.gpus));
-  }
   for (const auto* settings : {&question.settings, &first.settings}) {
     for (const std::string& setting : *settings) {
       config.set(setting);

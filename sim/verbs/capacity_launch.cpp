@@ -32,6 +32,19 @@ EngineKind kind_of(const std::string& engine) {
                                         : EngineKind::kSglang;
 }
 
+// Where the processes of an instance run: on several hosts, or beside others on one.
+struct Hosts {
+  int each = 1;    // of an instance
+  int beside = 1;  // instances on one
+  int gpus = 0;    // of an instance on each
+};
+
+Hosts hosts_of(const CapacityDesign& d) {
+  const int of_host = find_node(d.node).gpus_per_host, of_node = d.gpus / d.nodes;
+  const int per_node = (of_node + of_host - 1) / of_host;
+  return {d.nodes * per_node, std::max(1, of_host / of_node), of_node / per_node};
+}
+
 std::string role_name(const CapacityPool& pool) {
   return std::string(kInstanceRoleNames[static_cast<std::size_t>(pool.design.role)]);
 }
@@ -128,8 +141,8 @@ std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts, 
   if (ranks > 1) {
     out += fmt::format(" --dp-size {} --enable-dp-attention", ranks);
   }
-  if (d.nodes > 1) {
-    out += fmt::format(" --nnodes {} --node-rank $NODE_RANK --dist-init-addr $LEADER:5000", d.nodes);
+  if (const int hosts = hosts_of(d).each; hosts > 1) {
+    out += fmt::format(" --nnodes {} --node-rank $NODE_RANK --dist-init-addr $LEADER:5000", hosts);
   }
   if (d.role != InstanceRole::kWhole) {
     out += " --disaggregation-mode " + role_name(pool);
@@ -143,15 +156,15 @@ std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts, 
 // docs.vllm.ai, v0.10, data parallel and expert parallel deployment.
 std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts, bool dense) {
   const CapacityDesign& d = pool.design;
-  const int ranks = d.gpus / d.attention_tp;
+  const int ranks = d.gpus / d.attention_tp, hosts = hosts_of(d).each;
   std::string out =
       fmt::format("vllm serve $MODEL --trust-remote-code{} --tensor-parallel-size {} --data-parallel-size {}",
                   dense ? "" : " --enable-expert-parallel", d.attention_tp, ranks);
-  if (d.nodes > 1 && dense) {  // one rank over all nodes (parallelism_scaling)
+  if (hosts > 1 && ranks == 1) {  // one rank over all hosts (parallelism_scaling)
     out += fmt::format(
-        " --nnodes {} --node-rank $NODE_RANK --master-addr $LEADER $([ $NODE_RANK = 0 ] || echo --headless)", d.nodes);
-  } else if (d.nodes > 1) {
-    const int local = ranks / d.nodes;
+        " --nnodes {} --node-rank $NODE_RANK --master-addr $LEADER $([ $NODE_RANK = 0 ] || echo --headless)", hosts);
+  } else if (hosts > 1) {
+    const int local = std::max(1, ranks / hosts);
     out += fmt::format(
         " --data-parallel-size-local {0} --data-parallel-start-rank $((NODE_RANK * {0})) "
         "--data-parallel-address $LEADER --data-parallel-rpc-port 13345 $([ $NODE_RANK = 0 ] || echo --headless)",
@@ -181,7 +194,7 @@ std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts, 
   return out + fmt::format(
                    "' > options.yaml\n{}trtllm-serve $MODEL --backend pytorch --tp_size {}{} "
                    "--extra_llm_api_options options.yaml --host 0.0.0.0",
-                   d.nodes > 1 ? "trtllm-llmapi-launch " : "", d.gpus,
+                   hosts_of(d).each > 1 ? "trtllm-llmapi-launch " : "", d.gpus,
                    dense ? "" : fmt::format(" --ep_size {}", d.gpus));
 }
 
@@ -201,15 +214,16 @@ int first_port(const CapacityDesign& d) { return kind_of(d.engine) == EngineKind
 // From one instance of a node to the next: SGLang's DP ranks take ports behind its own (server_args.py, PortArgs).
 int port_step(const CapacityDesign& d) { return kind_of(d.engine) == EngineKind::kSglang ? 1000 : 1; }
 
-// The command with its port; once for each instance where they share a node.
-std::string on_a_node(const CapacityDesign& d, const std::string& command) {
-  if (d.per_node == 1) {
+// The command with its port; once for each instance where they share a host.
+std::string on_a_host(const CapacityDesign& d, const std::string& command) {
+  const int beside = hosts_of(d).beside;
+  if (beside == 1) {
     return fmt::format("{} --port {}", command, first_port(d));
   }
   return fmt::format(
       "for SLOT in $(seq 0 {0}); do\n  export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLOT * {1})) $((SLOT * {1} + {2})))\n"
       "  {3} --port $(({4} + SLOT{5})) &\ndone\nwait",
-      d.per_node - 1, d.gpus, d.gpus - 1, command, first_port(d),
+      beside - 1, d.gpus, d.gpus - 1, command, first_port(d),
       port_step(d) > 1 ? fmt::format(" * {}", port_step(d)) : "");
 }
 
@@ -219,12 +233,15 @@ std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool,
   const CapacityDesign& d = pool.design;
   const EngineKind kind = kind_of(d.engine);
   std::string out;
-  if (const int gpus = find_node(d.node).spec.gpus; gpus > 16) {
-    out += fmt::format(
-        "# {} is {} GPUs in several hosts: an instance is one command on each of its hosts, as over nodes.\n", d.node,
-        gpus);
+  const Hosts hosts = hosts_of(d);
+  if (hosts.each > d.nodes) {
+    out += fmt::format("# Each instance: {} hosts with {} GPUs.\n", hosts.each, hosts.gpus);
   }
-  if (kind == EngineKind::kVllm && question.dense && d.nodes > 1 && engine_version(d.engine) == "vllm_v1") {
+  if (kind == EngineKind::kVllm && d.attention_tp > hosts.gpus && d.attention_tp < d.gpus) {
+    out += fmt::format("# A DP rank of {} GPUs spans hosts of {}: vLLM starts such ranks by Ray.\n", d.attention_tp,
+                       hosts.gpus);
+  }
+  if (kind == EngineKind::kVllm && question.dense && hosts.each > 1 && engine_version(d.engine) == "vllm_v1") {
     out += "# vllm_v1's releases start tensor parallelism over nodes by Ray, without --nnodes and what follows it.\n";
   }
   if (!experts.refused.empty()) {
@@ -257,8 +274,9 @@ std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool,
   return out;
 }
 
-// One pool as a LeaderWorkerSet (leaderworkerset.x-k8s.io/v1): a replica is an instance, its size the nodes.
+// One pool as a LeaderWorkerSet (leaderworkerset.x-k8s.io/v1): a replica is an instance, its size the hosts.
 std::string worker_set(const CapacityPool& pool, int spare, const std::string& command) {
+  const Hosts hosts = hosts_of(pool.design);
   std::string indented;
   for (const char c : command) {
     indented += c == '\n' ? "\n                " : std::string(1, c);
@@ -270,8 +288,7 @@ std::string worker_set(const CapacityPool& pool, int spare, const std::string& c
       "            command: [sh, -c]\n            args:\n              - |\n"
       "                export NODE_RANK=$LWS_WORKER_INDEX LEADER=$LWS_LEADER_ADDRESS\n                {}\n"
       "            resources: {{limits: {{nvidia.com/gpu: {}}}}}\n---\n",
-      role_name(pool), pool.instances + spare, pool.design.nodes, engine_version(pool.design.engine), indented,
-      pool.design.gpus / pool.design.nodes);
+      role_name(pool), pool.instances + spare, hosts.each, engine_version(pool.design.engine), indented, hosts.gpus);
 }
 
 }  // namespace
@@ -281,9 +298,9 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
   const CapacityDesign& first = option.pools.front().design;
   const std::string engine(engine_version(first.engine));
   std::string script = fmt::format(
-      "#!/bin/sh\n# {} for {}. MODEL: a checkpoint with {} weights. On each node of an instance: NODE_RANK from 0, "
+      "#!/bin/sh\n# {} for {}. MODEL: a checkpoint with {} weights. On each host of an instance: NODE_RANK from 0, "
       "LEADER the\n"
-      "# address of its first node. Flags that are not named have the engine's defaults, as in the runs but for what "
+      "# address of its first host. Flags that are not named have the engine's defaults, as in the runs but for what "
       "is noted.\n",
       engine, question.model, first.dtype);
   std::string sets = "# An example: image, volumes and network are yours.\n";
@@ -296,8 +313,8 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
     const std::string command = engine_command(pool, experts, question.dense) + knob_flags(question, pool, missing);
     script +=
         fmt::format("\n# instances ({}) x nodes: {} x {}{}\n{}{}\n", role_name(pool), pool.instances + option.spare,
-                    size_of(pool.design), pool.design.per_node > 1 ? "; on each node:" : "",
-                    notes_of(question, pool, experts, missing), on_a_node(pool.design, command));
+                    pool.design.size, hosts_of(pool.design).beside > 1 ? "; on each host:" : "",
+                    notes_of(question, pool, experts, missing), on_a_host(pool.design, command));
     sets += worker_set(pool, option.spare, fmt::format("{} --port {}", command, first_port(pool.design)));
     if (!experts.name.empty()) {
       out.emplace_back(experts.name, experts.text);
@@ -310,7 +327,7 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
               "--pd-disaggregation --policy round_robin --prefill http://PREFILL:30000 --decode http://DECODE:30000\n"
             : "\n# the router\npython3 -m sglang_router.launch_router --policy round_robin --worker-urls "
               "http://INSTANCE:30000\n" +
-                  std::string(first.per_node > 1 ? "# of each node one URL for each port\n" : "");
+                  std::string(hosts_of(first).beside > 1 ? "# of each host one URL for each port\n" : "");
   } else {
     script += "\n# Spread requests over all instances, one after the other, as the runs did.\n";
   }

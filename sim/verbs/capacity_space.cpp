@@ -15,24 +15,30 @@ namespace {
 constexpr const char* kSold = "p4de.24xlarge,p5.4xlarge,p5.48xlarge,p5en.48xlarge,p6-b200.48xlarge";
 
 struct InstanceSize {
-  int nodes = 1, per_node = 1;
+  int nodes = 1, parts = 1, gpus = 0;  // gpus: of the one node, 0: its part
 };
 
-// "4" nodes, or "1/2" of one.
+// "4" nodes, "1/2" of one, or "8gpus" of one.
 InstanceSize read_size(const std::string& text) {
-  const bool part = text.starts_with("1/");
-  const std::string digits = part ? text.substr(2) : text;
+  constexpr std::string_view kGpus = "gpus";
+  const bool part = text.starts_with("1/"), gpus = text.ends_with(kGpus);
+  const std::string digits = part ? text.substr(2) : gpus ? text.substr(0, text.size() - kGpus.size()) : text;
   const bool number = !digits.empty() && digits.size() <= 4 && digits.find_first_not_of("0123456789") == digits.npos;
   const int whole = number ? std::stoi(digits) : 0;
   if (whole < 1) {
     throw InputError({"", 0, "sizes"},
-                     fmt::format("'{}' is neither a number of nodes nor a part of one, as in 4 and 1/2.", text));
+                     fmt::format("'{}' is neither a number of nodes nor a part of one, as in 4, 1/2 and 8gpus.", text));
   }
-  return part ? InstanceSize{1, whole} : InstanceSize{whole, 1};
+  return part ? InstanceSize{1, whole} : gpus ? InstanceSize{1, 1, whole} : InstanceSize{whole};
 }
 
-// A dense model's instance has 1, 2, 4 or 8 GPUs, a node or two.
-std::string usual_sizes(const CapacityQuestion& question, const NodeSpec& node, bool quick) {
+// A dense model's instance has 1, 2, 4 or 8 GPUs, a node or two. One on a rack has a power of two of its GPUs: a rack's 72
+// divide neither heads nor experts.
+std::string usual_sizes(const CapacityQuestion& question, const NodeEntry& entry, bool quick) {
+  const NodeSpec& node = entry.spec;
+  if (entry.gpus_per_host < node.gpus) {
+    return question.dense ? "4gpus,8gpus" : quick ? "8gpus,16gpus,32gpus" : "4gpus,8gpus,16gpus,32gpus,64gpus";
+  }
   if (!question.dense) {
     return quick ? "1,2,4" : "1,2,4,8";
   }
@@ -45,14 +51,21 @@ std::string usual_sizes(const CapacityQuestion& question, const NodeSpec& node, 
   return out + (node.nics > 0 ? "1,2" : "1");
 }
 
-std::vector<InstanceSize> sizes_of(CapacityGiven& given, const CapacityQuestion& question, const NodeSpec& node,
-                                   bool quick, bool apart, std::set<std::string>& used) {
-  std::vector<InstanceSize> out;
-  for (const std::string& text : given.list("sizes", usual_sizes(question, node, quick))) {
+// What `base` becomes with each size that its node can have.
+std::vector<CapacityDesign> sizes_of(CapacityGiven& given, const CapacityQuestion& question, const CapacityDesign& base,
+                                     const NodeEntry& entry, bool quick, bool apart, std::set<std::string>& used) {
+  const NodeSpec& node = entry.spec;
+  std::vector<CapacityDesign> out;
+  for (const std::string& text : given.list("sizes", usual_sizes(question, entry, quick))) {
     const InstanceSize size = read_size(text);
+    CapacityDesign design = base;
+    design.nodes = size.nodes;
+    design.gpus = size.gpus > 0 ? size.gpus : size.nodes * node.gpus / size.parts;
+    design.per_node = size.gpus > 0 ? node.gpus / size.gpus : size.parts;
+    design.size = design.gpus == node.gpus ? "1" : text;
     const bool alone = node.nics == 0 && (size.nodes > 1 || apart);  // such nodes reach no others
-    if (!alone && node.gpus % size.per_node == 0 && !(apart && size.per_node > 1)) {
-      out.push_back(size);
+    if (!alone && node.gpus % size.parts == 0 && design.per_node > 0 && !(apart && design.part())) {
+      out.push_back(std::move(design));
       used.insert(text);
     }
   }
@@ -65,8 +78,8 @@ void check_sizes(CapacityGiven& given, const std::set<std::string>& used) {
     if (!used.contains(text)) {
       throw InputError(
           {"", 0, "sizes"},
-          fmt::format("'{}' goes into none of the nodes: a part has to divide a node's GPUs and has prefill and "
-                      "decode together; nodes without a network make instances of one node.",
+          fmt::format("'{}' goes into none of the nodes: a part divides a node's GPUs or is at most as many, and has "
+                      "prefill and decode together; nodes without a network make instances of one node.",
                       text));
     }
   }
@@ -112,12 +125,14 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
   Layouts layouts(given, question.layouts);
   std::set<std::string> used;  // sizes
   const std::vector<std::string> modes = given.list("modes", question.dense ? "together" : "together,apart");
-  const auto add = [&](CapacityDesign design, const NodeSpec& node, bool apart) {
-    for (const InstanceSize size : sizes_of(given, question, node, quick, apart, used)) {
-      design.nodes = size.nodes;
-      design.per_node = size.per_node;
-      design.gpus = size.nodes * node.gpus / size.per_node;
-      for (const int tp : attention_tps(given, question, node, design.gpus)) {
+  const auto add = [&](const CapacityDesign& base, const NodeEntry& node, bool apart) {
+    for (CapacityDesign& design : sizes_of(given, question, base, node, quick, apart, used)) {
+      if (design.dtype == "auto") {
+        const int used_gpus = design.part() ? design.gpus : 0;
+        design.dtype =
+            with_dtype({design.engine, question.model, design.node, "", design.nodes, 0, 0, used_gpus}).dtype;
+      }
+      for (const int tp : attention_tps(given, question, node.spec, design.gpus)) {
         design.attention_tp = tp;
         for (const InstanceRole role : {InstanceRole::kWhole, InstanceRole::kPrefill, InstanceRole::kDecode}) {
           design.role = role;
@@ -129,10 +144,9 @@ void read_space(CapacityGiven& given, CapacityQuestion& question, bool quick) {
     }
   };
   for (const std::string& named : given.list("nodes", kSold)) {
-    const NodeSpec node = find_node(named).spec;
+    const NodeEntry node = find_node(named);
     for (const std::string& engine : given.list("engines", "sglang")) {
-      for (const std::string& asked : given.list("dtypes", "auto")) {
-        const std::string dtype = asked != "auto" ? asked : with_dtype({engine, question.model, named, "", 1}).dtype;
+      for (const std::string& dtype : given.list("dtypes", "auto")) {
         for (const std::string& mode : modes) {
           if (mode != "together" && mode != "apart") {
             throw InputError({"", 0, "modes"}, unknown_name("mode", mode, {"together", "apart"}));

@@ -70,7 +70,8 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --pue 0.5", "'0.5' is not a number of at least 1.");
   refused(demand + "--ttft 1s --nodes ,", "the list is empty");
   refused(demand + "--ttft 1s --attention-tp 3", "no layout is left: a value has to divide the GPUs of a node");
-  refused(demand + "--ttft 1s --sizes 1/0", "'1/0' is neither a number of nodes nor a part of one, as in 4 and 1/2.");
+  refused(demand + "--ttft 1s --sizes 1/0",
+          "'1/0' is neither a number of nodes nor a part of one, as in 4, 1/2 and 8gpus.");
   refused(demand + "--ttft 1s --sizes 2.5", "'2.5' is neither a number of nodes nor a part of one");
   refused(demand + "--ttft 1s --sizes 1,1/3 --nodes DGX-H100", "`sizes`: '1/3' goes into none of the nodes");
   refused("--rate 10/s --input-tokens 100 --output-tokens 1 --ttft 1s --tpot 1s", "answers of one token have no time");
@@ -145,7 +146,7 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
   check_contains(eighths.out, {"Rent 1 x DGX-H100 (8 GPUs): 8 instances of 1 GPU with attention TP 1", "8x1/8 TP1"});
   check_contains(slurp(dir / "eighths/launch.sh"),
                  {"for SLOT in $(seq 0 7)", "CUDA_VISIBLE_DEVICES=$(seq -s , $((SLOT * 1)) $((SLOT * 1 + 0)))",
-                  "8 x 1/8; on each node:", "--port $((8000 + SLOT)) &"});
+                  "8 x 1/8; on each host:", "--port $((8000 + SLOT)) &"});
   check_contains(slurp(dir / "eighths/leaderworkerset.yaml"), {"replicas: 8", "nvidia.com/gpu: 1", "--port 8000"});
   check_contains(slurp(dir / "eighths/recommended.yaml"),
                  {"# 8 instances share a DGX-H100", "gpus_per_node: 1", "instances: 8"});
@@ -163,6 +164,25 @@ TEST_CASE("capacity sizes a dense model's instances, which may share a node") {
   CHECK(large.exit_code == 3);
   check_contains(large.out, {"None fits; the largest, 1/8 x DGX-H100",
                              "its reserves and the weights in the static pool", "GiB. More GPUs or"});
+}
+
+// 72 GPUs divide neither 256 experts nor 128 heads; a tray of a GB200 rack has 4.
+TEST_CASE("capacity asks for a power of two of a rack's GPUs and starts an instance on each of its trays") {
+  const TempDir dir;
+  const std::string ask =
+      "capacity --model deepseek-r1 --nodes GB200-NVL72 --price GB200-NVL72=500usd/h --rate 5/s --input-tokens 256 "
+      "--output-tokens 16 --ttft p99=2s --quick -q ";
+  const Outcome told = run_epsim(dir, ask + "-o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(told.out,
+                 {"Rent 1 x GB200-NVL72 (72 GPUs): 9 instances of 8 GPUs with attention TP 8", "9x8gpus TP8"});
+  check_contains(slurp(dir / "plan/launch.sh"),
+                 {"9 x 8gpus\n", "2 hosts with 4 GPUs", "--nnodes 2 --node-rank $NODE_RANK"});
+  check_contains(slurp(dir / "plan/leaderworkerset.yaml"), {"replicas: 9", "size: 2\n", "nvidia.com/gpu: 4"});
+  CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
+  const Outcome two = run_epsim(dir, ask + "--sizes 2gpus,80gpus -o two");
+  CHECK(two.exit_code == 2);
+  check_contains(two.err, {"'80gpus' goes into none of the nodes"});
 }
 
 TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands them over as flags") {

@@ -16,13 +16,20 @@ TEST_CASE("init writes a scenario that validate and run accept, with the engine'
   check_contains(slurp(dir / "whole.yaml"),
                  {"engine: sglang", "# chunked_prefill_size: 512  # default: SGLang v0.5.9 on H200",
                   "# transport: deepep_auto  # default: "});
-  check_contains(run_epsim(dir, "validate whole.yaml").out, {"2 x DGX-H200 (16 GPUs)", "the scenario is valid"});
+  check_contains(run_epsim(dir, "validate whole.yaml").out, {"16 GPUs, 8 of each DGX-H200", "the scenario is valid"});
   CHECK(run_epsim(dir, "run whole.yaml -q --set requests.count=5").exit_code == 0);
   REQUIRE(run_epsim(dir, model + "--pd 1:2 -o apart.yaml").exit_code == 0);
-  check_contains(run_epsim(dir, "validate apart.yaml").out, {"(24 GPUs)", "1 x prefill", "1 x decode"});
+  check_contains(run_epsim(dir, "validate apart.yaml").out,
+                 {"24 GPUs", "1 x prefill instance of 1 x 8 GPUs", "1 x decode instance of 2 x 8 GPUs"});
   CHECK(run_epsim(dir, model + "--pd 1:2 -o apart.yaml").exit_code == 2);
   CHECK(run_epsim(dir, model + "--pd 1-2").exit_code == 2);
   CHECK(run_epsim(dir, "init --node DGX-H200").exit_code == 2);
+  // A rack: SGLang's own reserve for 72 DP ranks leaves nothing, and 256 experts need another number of GPUs.
+  const Outcome all = run_epsim(dir, "init --model deepseek-r1 --node GB200-NVL72");
+  CHECK(all.exit_code == 2);
+  check_contains(all.err, {"`serving.mem_fraction_static`: SGLang v0.5.9 on GB200, 72 GPUs", "reserves all"});
+  REQUIRE(run_epsim(dir, "init --model deepseek-r1 --node GB200-NVL72 --gpus 8 -o eight.yaml").exit_code == 0);
+  check_contains(run_epsim(dir, "validate eight.yaml").out, {"8 GPUs, 8 of each GB200-NVL72", "the scenario is valid"});
 }
 
 }  // namespace epsim::test

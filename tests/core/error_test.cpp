@@ -43,6 +43,8 @@ TEST_CASE("edits between words") {
 TEST_CASE("an unknown name lists the known ones, the nearest first, ties in their own order") {
   CHECK(unknown_name("policy", "epbl", {"base", "craft", "eplb"}) ==
         "unknown policy 'epbl'. Known, the nearest first: eplb, base, craft.");
+  CHECK(unknown_name("model", "qwen3-235b", {"Qwen3-32B", "Qwen3-235B-A22B"}) ==
+        "unknown model 'qwen3-235b'. Known, the nearest first: Qwen3-235B-A22B, Qwen3-32B.");
   CHECK(unknown_name("key", "x", {}) == "unknown key 'x'; none is allowed here.");
 }
 

@@ -101,7 +101,7 @@ TEST_CASE("spare instances are paid by their nodes, so that small instances may 
 }
 
 TEST_CASE("instances that share a node are paid by the nodes that they fill") {
-  const CapacityDesign quarter{InstanceRole::kWhole, "DGX-H100", 1, 2, "sglang", "bf16", 2, {}, "base", 4};
+  const CapacityDesign quarter{InstanceRole::kWhole, "DGX-H100", 1, 2, "sglang", "bf16", 2, {}, "base", 4, "1/4"};
   CHECK(name_of(quarter) == "1/4 x DGX-H100, attention TP 2, sglang, bf16, base");
   CHECK(CapacityPool{quarter, 4}.nodes() == 1);
   CHECK(CapacityPool{quarter, 5}.nodes() == 2);
