@@ -62,6 +62,21 @@ double median_of(const std::vector<double>& sorted) {
   return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
+// The sum of errors that the best single prediction of all `same` leaves: it is one of the values itself, as the sum is
+// piecewise linear between them.
+double least_errors(const std::vector<const ServedPoint*>& same, std::size_t m) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const ServedPoint* one : same) {
+    double sum = 0;
+    for (const ServedPoint* other : same) {
+      const double error = one->measured[m] / other->measured[m] - 1;
+      sum += std::isfinite(error) ? std::fabs(error) : 0;
+    }
+    least = std::isfinite(one->measured[m]) ? std::min(least, sum) : least;
+  }
+  return std::isfinite(least) ? least : 0;
+}
+
 std::array<ServedNoise, 3> noise_of(const std::vector<ServedPoint>& points) {
   std::map<std::vector<std::string>, std::vector<const ServedPoint*>> alike;
   for (const ServedPoint& point : points) {
@@ -70,7 +85,11 @@ std::array<ServedNoise, 3> noise_of(const std::vector<ServedPoint>& points) {
     }
   }
   std::array<std::vector<double>, 3> apart;
+  std::array<ServedNoise, 3> out;
   for (auto& [flags, same] : alike) {
+    for (std::size_t m = 0; m < out.size(); ++m) {
+      out[m].least_mean += least_errors(same, m) / static_cast<double>(points.size());
+    }
     std::stable_sort(same.begin(), same.end(), [](const auto* a, const auto* b) { return a->day < b->day; });
     for (std::size_t i = 1; i < same.size(); ++i) {
       for (std::size_t m = 0; m < apart.size() && same[i]->day - same[i - 1]->day <= kRepeatDays; ++m) {
@@ -81,11 +100,12 @@ std::array<ServedNoise, 3> noise_of(const std::vector<ServedPoint>& points) {
       }
     }
   }
-  std::array<ServedNoise, 3> out;
   for (std::size_t m = 0; m < out.size(); ++m) {
     std::sort(apart[m].begin(), apart[m].end());
     if (!apart[m].empty()) {
-      out[m] = {static_cast<int>(apart[m].size()), median_of(apart[m]), quantile_of(apart[m], 0.9)};
+      out[m].pairs = static_cast<int>(apart[m].size());
+      out[m].median = median_of(apart[m]);
+      out[m].p90 = quantile_of(apart[m], 0.9);
     }
   }
   return out;

@@ -28,6 +28,8 @@ struct ServedGroup {
 struct ServedNoise {
   int pairs = 0;
   double median = 0, p90 = 0;
+  // The least mean error over all points of predictions that know the flags and not the day.
+  double least_mean = 0;
 };
 inline constexpr double kRepeatDays = 3;
 

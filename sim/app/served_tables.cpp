@@ -41,9 +41,10 @@ std::string coverage_text(const ServedSummary& s) {
   if (!s.stand_ins.empty()) {
     out += "\n points  expressed with a stand-in\n" + counted(s.stand_ins, false);
   }
-  std::vector<std::string> noise;
+  std::vector<std::string> noise, least;
   for (const std::size_t m : kShownOrder) {
     if (s.noise[m].pairs > 0) {
+      least.push_back(fmt::format("{} {} %", kServedTitles[m], percent(s.noise[m].least_mean)));
       noise.push_back(
           fmt::format("{} {} % (p90 {})", kServedTitles[m], percent(s.noise[m].median), percent(s.noise[m].p90)));
     }
@@ -51,6 +52,8 @@ std::string coverage_text(const ServedSummary& s) {
   if (!noise.empty()) {
     out += fmt::format("\nnoise floor, median of what a repeat within {:.0f} days differs by ({} pairs): {}\n",
                        kRepeatDays, s.noise[1].pairs, fmt::join(noise, ", "));
+    out += fmt::format("least mean error of predictions that know a point's flags and not its date: {}\n",
+                       fmt::join(least, ", "));
   }
   return out;
 }
@@ -286,8 +289,10 @@ std::string served_json(const ServedSummary& s, const ResultTable& points) {
            {"unexpressed", served_counts_json(s.unexpressed)},
            {"stand_ins", served_counts_json(s.stand_ins)}};
   for (std::size_t m = 0; m < s.noise.size(); ++m) {
-    out["repeats"][kServedMetrics[m]] = {
-        {"pairs", s.noise[m].pairs}, {"median_share", s.noise[m].median}, {"p90_share", s.noise[m].p90}};
+    out["repeats"][kServedMetrics[m]] = {{"pairs", s.noise[m].pairs},
+                                         {"median_share", s.noise[m].median},
+                                         {"p90_share", s.noise[m].p90},
+                                         {"least_mean_share", s.noise[m].least_mean}};
   }
   out["errors"] = served_errors_json(s.all.errors);
   out["group_names"] = s.headings;

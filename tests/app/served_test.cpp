@@ -195,6 +195,8 @@ TEST_CASE("the noise floor is that of repeats within three days; reasons are cou
   const app::ServedSummary out = app::summarise_served(s.layout, s.points, s.runs);
   CHECK(out.noise[1].pairs == 1);
   CHECK(out.noise[1].median == doctest::Approx(0.1));
+  // 1.1 for all of x leaves 0.1, 1 - 1.1 / 3 and 0; 1.0 would leave 0, 2 / 3 and 0.1 / 1.1. Of y nothing, over four points.
+  CHECK(out.noise[1].least_mean == doctest::Approx((0.1 + 1.9 / 3) / 4));
   CHECK(out.expressed == 0);
   REQUIRE(out.unexpressed.size() == 3);
   CHECK((out.unexpressed[0].text == "a" && out.unexpressed[0].points == 2 && out.unexpressed[0].alone == 1));
