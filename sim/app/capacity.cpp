@@ -176,7 +176,7 @@ void add_capacity_options(po::options_description& options) {
   po::options_description space("search space, values separated by commas");
   add(space,
       {
-          {"nodes", "node types; default AWS's with A100 to B200, and its one H100"},
+          {"nodes", "node types; default AWS's with A100 to B300, and its one H100"},
           {"sizes",
            "nodes of an instance, or 1/2, 1/4, 8gpus of one (prefill and decode together); default 1,2,4,8, of a dense "
            "model 1 to 8 GPUs, a node and two; of a rack 4gpus to 64gpus"},

@@ -202,6 +202,12 @@ const RankBatch& Scheduler::begin_decodes(bool prompts_elsewhere) {
   return batch_;
 }
 
+bool Scheduler::comes(std::int32_t request) const {
+  return std::find(in_transfer_.begin(), in_transfer_.end(), request) != in_transfer_.end() ||
+         std::any_of(joining_.begin(), joining_.end(),
+                     [request](const DecodeSet::Member& m) { return m.request == request; });
+}
+
 // Blocks of the prompt that are complete become the prefix cache's.
 void Scheduler::publish(std::int32_t request, Active& a) {
   if (prefixes_ == nullptr) {

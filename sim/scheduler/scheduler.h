@@ -216,8 +216,8 @@ class Scheduler {
   Active& active(std::int32_t request) { return active_.at(request); }
   const std::unordered_map<std::int32_t, Active>& active() const { return active_; }
   const std::vector<std::int32_t>& partial() const { return partial_; }
-  const std::vector<std::int32_t>& in_transfer() const { return in_transfer_; }
-  // Prompts hold memory here that are on their way, or have come and are not taken in.
+  // Holds memory here, and is on its way, or has come and is not taken in.
+  bool comes(std::int32_t request) const;
   bool prompts_come() const { return !in_transfer_.empty() || !joining_.empty(); }
   const DecodeSet& decodes() const { return decodes_; }
   const RankBatch& batch() const { return batch_; }

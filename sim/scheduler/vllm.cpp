@@ -90,12 +90,12 @@ void VllmScheduler::form_batch(Ticks now) {
 // the latest of these steps had more prompts than it could take.
 bool VllmScheduler::defers_prompts() const { return hold_prompts_ && !prompts_were_left_ && decodes().size() > 0; }
 
-// The running request that was admitted last; one on its way cannot give way.
+// The running request that was admitted last; one that comes from a prefill instance does not run yet.
 std::optional<std::int32_t> VllmScheduler::latest() const {
   std::optional<std::int32_t> out;
   std::int64_t last = -1;
   for (const auto& [request, a] : active()) {
-    if (a.order > last && std::find(in_transfer().begin(), in_transfer().end(), request) == in_transfer().end()) {
+    if (a.order > last && !comes(request)) {
       out = request;
       last = a.order;
     }

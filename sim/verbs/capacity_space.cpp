@@ -12,7 +12,7 @@
 namespace epsim {
 namespace {
 
-constexpr const char* kSold = "p4de.24xlarge,p5.4xlarge,p5.48xlarge,p5en.48xlarge,p6-b200.48xlarge";
+constexpr const char* kSold = "p4de.24xlarge,p5.4xlarge,p5.48xlarge,p5en.48xlarge,p6-b200.48xlarge,p6-b300.48xlarge";
 
 struct InstanceSize {
   int nodes = 1, parts = 1, gpus = 0;  // gpus: of the one node, 0: its part

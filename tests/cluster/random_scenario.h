@@ -106,6 +106,7 @@ inline void choose_engine(RandomStream& random, ServingOptions& options) {
   }
   if (engine == 1) {
     options.engine = "vllm_v1";
+    options.overlap_schedule = random.below(2) == 0;  // as vllm_0_14
     options.max_running_requests = static_cast<int>(1 + random.below(8));
     options.token_budget = std::max<std::int64_t>(options.token_budget, options.max_running_requests);
     const std::int64_t longest = random.below(2) == 0 ? 0 : static_cast<std::int64_t>(1 + random.below(40));

@@ -74,7 +74,7 @@ TEST_CASE("every GPU and node of the catalogue can be read") {
     CHECK(node.network.inter.curves.empty() == (node.spec.nics == 0));
   }
   CHECK(list_gpus().size() == 11);
-  CHECK(list_nodes().size() == 16);
+  CHECK(list_nodes().size() == 17);
 }
 
 TEST_CASE("data-sheet figures of the GPUs") {
