@@ -11,9 +11,9 @@ namespace epsim {
 
 StepModel::StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                      const DispatchOptions& dispatch, const Placement& placement, const ExpertLoadSource& loads,
-                     ComputeProfile compute, NetworkProfile network, const TokenSample* tokens)
+                     const ComputeProfile& compute, const NetworkProfile& network, const TokenSample* tokens)
     : draws_(std::make_shared<StepDraws>(loads)),
-      costs_(model, cluster, parallelism, dispatch, std::move(compute), std::move(network)),
+      costs_(model, cluster, parallelism, dispatch, compute, network),
       shape_(shape_of(cluster)),
       joint_tokens_(tokens),
       stats_(model, parallelism.gpus, costs_.network()),
@@ -111,12 +111,13 @@ int StepModel::model_layer(int l) const {
 // `last`: after the last MoE layer, where the head stands in place of attention and gate.
 StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
   Stretch out;
-  Ticks sum{};
+  Ticks sum{}, own{};
+  const auto own_of = [](const RankCost& p) { return p.attention.time + p.gate.time; };
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const RankCost& p = ranks_[r];
-    const Ticks length =
-        (p.attention.time + p.dense.time) * dense_layers + (last ? p.head.time : p.attention.time + p.gate.time);
+    const Ticks length = (p.attention.time + p.dense.time) * dense_layers + (last ? p.head.time : own_of(p));
     sum += length;
+    own += own_of(p);
     if (length > out.length) {
       out.rank = r;
       out.length = length;
@@ -124,6 +125,8 @@ StepModel::Stretch StepModel::slowest_rank(int dense_layers, bool last) const {
   }
   out.waiting = to_seconds(out.length) - to_seconds(sum) / static_cast<double>(ranks_.size());
   out.waiting = std::max(out.waiting, Seconds{});
+  out.own = to_seconds(own_of(ranks_[out.rank])) - to_seconds(own) / static_cast<double>(ranks_.size());
+  out.own = std::clamp(out.own, Seconds{}, out.waiting);
   return out;
 }
 
@@ -188,9 +191,9 @@ void StepModel::moe_layer(int l, StepSum& sum) {
   sum.add(LayerPart::kDispatch, cost.dispatch);
   experts_stretch(l, sum);
   sum.add(LayerPart::kCombine, cost.combine);
-  const Seconds waiting = stretch.waiting + cost.dispatch_straggler + cost.combine_straggler;
-  sum.wait(waiting);
-  stats_.straggler(l, waiting);
+  const Seconds exchanges = cost.dispatch_straggler + cost.combine_straggler;
+  sum.wait(stretch.waiting + exchanges);
+  stats_.straggler(l, stretch.own + exchanges);
   stats_.time(l, LayerPart::kAttention, slowest.attention.time);
   stats_.time(l, LayerPart::kGate, slowest.gate.time);
   stats_.time(l, LayerPart::kDispatch, cost.counts.time + cost.dispatch.time);

@@ -33,7 +33,7 @@ class StepModel final : public StepPricer {
   // what experts used together save of the rows that are sent once (JointUse); null: experts count as independent.
   StepModel(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
             const DispatchOptions& dispatch, const Placement& placement, const ExpertLoadSource& loads,
-            ComputeProfile compute, NetworkProfile network, const TokenSample* tokens = nullptr);
+            const ComputeProfile& compute, const NetworkProfile& network, const TokenSample* tokens = nullptr);
 
   StepCost price(const StepAt& at, std::span<const RankBatch> ranks) override;
   void set_conditions(const StepConditions& conditions) override;
@@ -73,6 +73,7 @@ class StepModel final : public StepPricer {
     std::size_t rank = 0;
     Ticks length{};
     Seconds waiting{};  // of the mean rank
+    Seconds own{};      // of that, in the MoE layer itself: the rest is in the dense layers before it
   };
   // An MoE layer of a step, which the next steps take as it is where they take the same draw.
   struct PricedLayer {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -44,11 +45,20 @@ double offered_rate(Run r) {
 // Behind: over the second half of the arrivals, when the service has filled, fewer requests end than arrive. 0.95 is
 // the bound of physics.md section 7; twice the deviation of a Poisson count allows for chance. Where stays are long
 // compared with the run a service that keeps up may still be filling: then requests do not wait for their first token.
+// What is left after the last arrival counts up to as long as all arrivals took: decodes that fall behind go on for long.
 bool overloaded(Run r) {
-  constexpr double kServed = 0.95, kTtftShare = 0.05;
+  constexpr double kServed = 0.95, kTtftShare = 0.05, kQueued = 3;
   constexpr std::size_t kLeast = 100;
-  const bool waits = r.latency.ttft_s.count > 0 && r.latency.ttft_s.p99 > kTtftShare * duration_of(r).count();
-  if (r.interrupted || r.requests.size() < kLeast || !waits) {
+  if (r.interrupted || r.requests.size() < kLeast || r.latency.ttft_s.count == 0) {
+    return false;
+  }
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const RequestRecord& q : r.requests) {
+    shortest = q.first_token > q.arrival ? std::min(shortest, to_seconds(q.first_token - q.arrival).count()) : shortest;
+  }
+  const Seconds arrivals = to_seconds(r.requests.back().arrival - r.requests.front().arrival);
+  const double run = std::min(duration_of(r), 2 * arrivals).count();
+  if (r.latency.ttft_s.p99 <= std::max(kTtftShare * run, kQueued * shortest)) {
     return false;
   }
   const std::span<const RequestRecord> later = std::span(r.requests).last(r.requests.size() / 2);
@@ -97,7 +107,8 @@ void add_run(MetricRows& rows) {
        {"overloaded", "true, false",
         "More is offered than served: over the second half of the arrivals fewer than 95 % as many requests end as "
         "arrive (and fewer by more than twice the square root of their number, which chance explains), and "
-        "`ttft_p99_ms` exceeds 5 % of `duration_s`. Always false for fewer than 100 requests and for interrupted runs.",
+        "`ttft_p99_ms` exceeds 5 % of `duration_s` (of at most twice the time from the first to the last arrival) and "
+        "three times the shortest TTFT. Always false for fewer than 100 requests and for interrupted runs.",
         kFlag, kLower, overloaded},
        {"gpus", "", "GPUs of the instance.", kCount, kNeither, [](Run r) { return r.gpus; }}});
 }

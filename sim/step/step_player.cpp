@@ -72,7 +72,8 @@ StepPlayer::StepPlayer(const StepModel& model, const StepOrder& order, std::vect
       duration_(step_.tasks.size()),
       origin_(step_.tasks.size()),
       straggler_(step_.tasks.size()),
-      waiting_(static_cast<std::size_t>(layers_) + 1) {}
+      waiting_(static_cast<std::size_t>(layers_) + 1),
+      own_waiting_(waiting_.size()) {}
 
 void StepPlayer::set(TaskId t, const TickCost& cost, Seconds waiting) {
   const auto i = static_cast<std::size_t>(t);
@@ -91,7 +92,8 @@ void StepPlayer::set_ranks(int batch, std::span<const RankCost> ranks, std::span
 }
 
 void StepPlayer::set_layer(int batch, int l, const StageTimes& times) {
-  for (const TaskId t : step_.of_layer[static_cast<std::size_t>(batch * layers_ + l)]) {
+  const std::int64_t row = std::int64_t{batch} * layers_ + l;
+  for (const TaskId t : step_.of_layer[static_cast<std::size_t>(row)]) {
     const Seconds waiting = task(t).stage == Stage::kDispatch  ? times.layer.dispatch_straggler
                             : task(t).stage == Stage::kCombine ? times.layer.combine_straggler
                                                                : Seconds{};
@@ -136,6 +138,11 @@ StepCost StepPlayer::play(StepStats& stats, StepRecorder* recorder) {
   }
   stats.end_step();
   std::fill(waiting_.begin(), waiting_.end(), 0.0);
+  std::fill(own_waiting_.begin(), own_waiting_.end(), 0.0);
+  const auto wait = [this](const StepTask& what, double seconds) {
+    waiting_[stretch_of(what)] += seconds;
+    own_waiting_[static_cast<std::size_t>(what.layer)] += seconds;
+  };
   StepSum sum;
   walk();
   for (const auto& [t, time] : path_) {
@@ -145,20 +152,18 @@ StepCost StepPlayer::play(StepStats& stats, StepRecorder* recorder) {
     if (what.layer < layers_) {
       stats.time(what.layer, row.part, time);
     }
-    waiting_[stretch_of(what)] +=
-        (row.lane == StepLane::kCompute ? to_seconds(time) : straggler_[static_cast<std::size_t>(t)]).count();
+    wait(what, (row.lane == StepLane::kCompute ? to_seconds(time) : straggler_[static_cast<std::size_t>(t)]).count());
   }
   for (TaskId t = 0; t < step_.graph.size(); ++t) {
     if (lane(t) == StepLane::kCompute) {
-      waiting_[stretch_of(task(t))] -=
-          to_seconds(run_.end(t) - run_.start(t)).count() * step_.graph.task(t).units / gpus_;
+      wait(task(t), -to_seconds(run_.end(t) - run_.start(t)).count() * step_.graph.task(t).units / gpus_);
     }
   }
   for (int l = 0; l <= layers_; ++l) {
-    const Seconds waiting(std::max(0.0, waiting_[static_cast<std::size_t>(l)]));
-    sum.wait(waiting);
+    const double waiting = std::max(0.0, waiting_[static_cast<std::size_t>(l)]);
+    sum.wait(Seconds(waiting));
     if (l < layers_) {
-      stats.straggler(l, waiting);
+      stats.straggler(l, Seconds(std::clamp(own_waiting_[static_cast<std::size_t>(l)], 0.0, waiting)));
     }
   }
   return sum.cost();

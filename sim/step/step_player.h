@@ -62,9 +62,10 @@ class StepPlayer {
   // [task]
   std::vector<Ticks> duration_;
   std::vector<Origin> origin_;
-  std::vector<Seconds> straggler_;  // what the mean GPU waits for the busiest link of an exchange
-  std::vector<double> waiting_;     // [MoE layer, and one for the rest] seconds
-  std::vector<OnPath> path_;        // last first; the times add up to the step
+  std::vector<Seconds> straggler_;   // what the mean GPU waits for the busiest link of an exchange
+  std::vector<double> waiting_;      // [MoE layer, and one for the rest] seconds
+  std::vector<double> own_waiting_;  // of that, in the layer itself: the rest is in the dense layers before it
+  std::vector<OnPath> path_;         // last first; the times add up to the step
 };
 
 // What an exchange or a copy takes from the kernels beside it.

@@ -6,14 +6,16 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/core/check.h"
 #include "sim/core/error.h"
 
 namespace epsim {
 namespace {
 
-constexpr double kReach = 1000;        // how far from the start a bracket is looked for
-constexpr double kMostStep = 4;        // up, between rates without a bracket
-constexpr double kMostDownStep = 4;    // and down
+constexpr double kReach = 1000;      // how far from the start a bracket is looked for
+constexpr double kServed = 0.95;     // completions of what was offered below which a run tells the most that is served
+constexpr double kMostStep = 4;      // up, between rates without a bracket
+constexpr double kMostDownStep = 4;  // and down
 constexpr std::size_t kMost = 50'000;  // requests of a probe, unless the number in the system asks for more
 constexpr std::size_t kFewest = 400;   // 3 / 400 < 1 %: a 99 % share can be told
 constexpr double kReserve = 1.25;      // over the requests that a number in the system asks for
@@ -61,6 +63,17 @@ std::optional<SloStep> doubled(const SloCurve& curve, const LoadPoint& p) {
   return requests_of(p) < most ? std::optional(SloStep{p.offered, std::min(most, 2 * requests_of(p))}) : std::nullopt;
 }
 
+bool falls_behind(const LoadPoint& p) { return p.completed < kServed * p.measured_offered; }
+
+// Where requests are alone, however far above what can be served the start is.
+double lowest_rate(const SloCurve& curve) {
+  double served = curve.start;
+  for (const LoadPoint& p : curve.probes) {
+    served = falls_behind(p) && p.completed > 0 ? std::min(served, p.completed) : served;
+  }
+  return served / kReach;
+}
+
 // Below all rates that fail. A latency over its bound by a factor asks for a step of about its square at least, and
 // each further rate that fails less than the longest step above for one of a higher power; an overload for what was
 // served.
@@ -71,8 +84,8 @@ double rate_below(const SloCurve& curve, const LoadPoint& failed) {
   const double step = std::max(curve.step, std::exp(2 * std::max(0.0, failed.slo.excess)));
   const double rate = failed.offered / std::min(std::pow(step, static_cast<double>(missed)), kMostDownStep);
   const double served = 0.9 * failed.completed;
-  const double guess = overloaded(failed) || failed.completed < failed.measured_offered * 0.95 ? served : rate;
-  return std::max(curve.start / kReach, std::min(guess, failed.offered / curve.step));
+  const double guess = overloaded(failed) || falls_behind(failed) ? served : rate;
+  return std::max(lowest_rate(curve), std::min(guess, failed.offered / curve.step));
 }
 
 double rate_above(const SloCurve& curve, const LoadPoint& passed) {
@@ -106,6 +119,7 @@ double rate_inside(const Bracket& bracket, const GoodputOptions& options) {
 // The half width of the rate's interval, relative: that of the excess over the excess's slope against the logarithm of
 // the rate. Infinite where the probes show no slope.
 double uncertainty(const SloCurve& curve, const Bracket& bracket, const GoodputOptions& options) {
+  EPSIM_CHECK(bracket.low != nullptr && bracket.high != nullptr, "a bracket has two ends");
   const double span = 1 + kSlopeSpan * options.tolerance;
   const LoadPoint *a = bracket.low, *b = bracket.high;
   for (const LoadPoint& p : curve.probes) {
@@ -157,7 +171,7 @@ std::optional<SloStep> without_low(const SloCurve& curve, const LoadPoint* faile
   if (failed == nullptr) {
     return SloStep{curve.start, std::min(curve.usual, curve.available)};
   }
-  if (failed->offered > curve.start / kReach * 1.001) {
+  if (failed->offered > lowest_rate(curve) * 1.001) {
     const double rate = rate_below(curve, *failed);
     return SloStep{rate, requests_below(curve, rate, *failed)};
   }
@@ -225,6 +239,7 @@ const LoadPoint* best_for_slo(const SloCurve& curve) {
 
 SloFinding slo_finding(const SloCurve& curve, const GoodputOptions& options) {
   const Bracket bracket = bracket_of(curve);
+  EPSIM_CHECK(bracket.high != nullptr, "a search ends above what holds");
   const LoadPoint& high = *bracket.high;
   SloFinding out;
   out.limit = overloaded(high) ? "overload" : name_of(options.slo.terms[static_cast<std::size_t>(high.slo.limit)]);

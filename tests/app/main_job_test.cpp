@@ -87,6 +87,14 @@ TEST_CASE("the resolved scenario runs again to the same result") {
   REQUIRE(run_epsim(dir, "compare " + small_scenario() + " --policies base,eplb -o both").exit_code == 0);
   REQUIRE(run_epsim(dir, "run both/eplb/resolved.yaml -o third").exit_code == 0);
   CHECK(results_below(dir / "both/eplb") == results_below(dir / "third"));
+  // A recorded trace at another rate than its own has no time_scale.
+  std::ofstream(dir / "trace.csv") << "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00.0,30,4\n"
+                                      "2023-11-16 18:00:01.0,20,3\n2023-11-16 18:00:03.0,40,2\n";
+  REQUIRE(run_epsim(dir, "run " + small_scenario() +
+                             " -o fourth --set 'requests={kind: azure_csv, path: trace.csv, rate: 6/s}'")
+              .exit_code == 0);
+  REQUIRE(run_epsim(dir, "run fourth/resolved.yaml -o fifth").exit_code == 0);
+  CHECK(results_below(dir / "fourth") == results_below(dir / "fifth"));
 }
 
 TEST_CASE("--overwrite replaces results, and only results") {

@@ -18,6 +18,7 @@ MODELS = SMALL_MODELS + ["DeepSeek-R1", "DeepSeek-V2", "DeepSeek-V3.2", "GLM-4.5
     "Qwen3-235B-A22B", "Qwen3-Coder-480B-A35B", "Qwen3-Next-80B-A3B", "Qwen3.5-397B-A17B"]
 DENSE = ["Llama-3.1-8B", "Llama-2-70B", "Qwen3-14B"]
 GENERATED = ["poisson", "constant", "gamma", "onoff", "diurnal", "closed_loop", "sessions"]
+RECORDED = os.path.realpath(os.path.join(os.path.dirname(__file__), "../../experiments/gallery/azure-like.csv"))
 LOADS = ["uniform", "zipf", "skew", "model", "imbalance"]
 # Keys that the generator sets itself, that need a file, or that make a run long.
 OWN_WAY = re.compile(r"(^|\.)(kind|path|plugin|windows|for|empirical|extends|policies|policy|lengths|seed|hourly_rates"
@@ -103,7 +104,17 @@ def lengths(rng, top):
             "random": {"kind": kind, "tokens": rng.randint(1, top), "range_ratio": round(rng.random(), 2)}}[kind]
 
 
+def recorded(rng):
+    """A slice of a recorded trace, at its own times, stretched, or at another rate."""
+    out = {"kind": "azure_csv", "path": RECORDED, "equal_timestamps": "keep", "drop_zero_tokens": True,
+           "slice_length": rng.choice(["5s", "20s"]), "max_output_tokens": rng.choice([5, 40])}
+    return {**out, **rng.choice([{}, {"time_scale": rng.choice([0.1, 3])}, {"rate": rng.choice(["2/s", "80/s"])},
+                                 {"rate": "8/s", "rate_by": rng.choice(["stretch", "resample"])}])}
+
+
 def requests(rng, keys):
+    if rng.random() < 0.1:
+        return recorded(rng)
     kind = rng.choice(GENERATED)
     out = {"kind": kind, **some(rng, keys, "requests", 0.15, kind), "count": rng.choice([1, 5, 20, 60])}
     out.pop("input_tokens", None), out.pop("output_tokens", None)

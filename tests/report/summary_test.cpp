@@ -210,6 +210,19 @@ TEST_CASE("overload: fewer requests end than arrive, and they wait for their fir
   // The service fills during the first half and is steady then; the tail after the last arrival does not count.
   CHECK(!overloaded(run_of(200, [](int i) { return 1250 + 500 * std::min(i, 90); }), 13));
   CHECK(!overloaded(run_of(99, [](int i) { return 1000 + 1000 * i; }), 13));  // too few to tell
+  // Decodes that fall behind go on for 6,000 s. First tokens come after 2 s at first, and after 32 s at last: over 5 % of
+  // twice the 199 s in which requests arrive.
+  const auto decodes = [](int first_ms) {
+    RunResult run = run_of(200, [](int) { return 6'000'000; });
+    for (int i = 0; i < 200; ++i) {
+      RequestRecord& r = run.requests[static_cast<std::size_t>(i)];
+      r.first_token = r.arrival + test::at_ms(first_ms + 150 * i);
+    }
+    return run;
+  };
+  CHECK(overloaded(decodes(2000), 31.8));
+  CHECK(!overloaded(decodes(2000), 19.8));
+  CHECK(!overloaded(decodes(20'000), 49.8));  // steps take that long: the first request waits for 20 s, too
   RunResult cut = slow;
   cut.interrupted = true;
   CHECK(!overloaded(cut, 13));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "sim/core/rng.h"
@@ -164,6 +165,10 @@ TEST_CASE("without overlap a played step is the closed form, to the picosecond a
     CHECK(totals.assignments_routed == same.assignments_routed);
     for (std::size_t l = 0; l < totals.layers.size(); ++l) {
       CHECK(totals.layers[l].straggler.count() == doctest::Approx(same.layers[l].straggler.count()).epsilon(1e-6));
+      // A layer's waiting lies in its own parts, not in the dense layers before it.
+      CHECK(totals.layers[l].straggler.count() <=
+            std::accumulate(totals.layers[l].by_part.begin(), totals.layers[l].by_part.end(), Seconds{}).count() *
+                (1 + 1e-9));
       CHECK(totals.layers[l].balancedness_sum == same.layers[l].balancedness_sum);
     }
   }

@@ -349,6 +349,8 @@ TEST_CASE("SLO: M/D/1's mean TTFT is where Pollaczek and Khinchine put it") {
   const GoodputSearch found = search_slo(queue, options, {.rate = 20, .step = 1.5}, {});
   CHECK(found.slo.rate == doctest::Approx(80).epsilon(0.03));
   CHECK(found.slo.limit == "ttft.mean<30ms");
+  // As well from a start of 10,000 times what is served, a thousandth of which is still an overload.
+  CHECK(search_slo(queue, options, {.rate = 1e6, .step = 1.5}, {}).slo.rate == doctest::Approx(80).epsilon(0.03));
 }
 
 TEST_CASE("SLO: the search agrees with brute force on random servers and SLOs") {

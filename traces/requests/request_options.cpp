@@ -22,9 +22,10 @@ RequestOptions read_request_options(ConfigReader& in, Seed seed, EqualTimes equa
   }
   o.rate = in.maybe<RequestsPerSecond>(kRecordingKeys["rate"]);
   in.check(!(o.rate && in.has("time_scale")), "time_scale", "rate and time_scale exclude each other; state one.");
-  o.time_scale = in.read<double>(kRecordingKeys["time_scale"]);
   if (o.rate) {
     o.rate_by = in.read<RateMethod>(kRecordingKeys["rate_by"]);
+  } else {
+    o.time_scale = in.read<double>(kRecordingKeys["time_scale"]);
   }
   o.max_input_tokens = in.maybe<int>(kRecordingKeys["max_input_tokens"]).value_or(0);
   o.max_output_tokens = in.maybe<int>(kRecordingKeys["max_output_tokens"]).value_or(0);
