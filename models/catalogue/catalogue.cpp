@@ -170,7 +170,7 @@ NodeEntry read_node(const ConfigReader& in, const std::string& name, bool catalo
   out.spec.name = name;
   out.spec.gpu = text.gpu->spec;
   out.spec.gpus = given(in, "gpus", text.gpus);
-  out.gpus_per_host = std::min(out.spec.gpus, text.gpus_per_host.value_or(out.spec.gpus));
+  out.spec.gpus_per_host = std::min(out.spec.gpus, text.gpus_per_host.value_or(out.spec.gpus));
   out.spec.intra = given(in, "intra", text.intra) == "pcie" ? IntraLink::kPcie : IntraLink::kNvSwitch;
   out.spec.intra_rate = given(in, "intra_rate", text.intra_rate);
   out.spec.nics = given(in, "nics", text.nics);

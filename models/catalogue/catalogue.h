@@ -31,7 +31,6 @@ struct NodeEntry {
   Sources sources;  // of the node's own figures
   ComputeProfile compute;
   NetworkProfile network;
-  int gpus_per_host = 0;  // of a rack, the GPUs of a tray, which has an operating system of its own; else all
 };
 
 // In the order of the data files.

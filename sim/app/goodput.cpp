@@ -124,7 +124,7 @@ int goodput(const po::variables_map& values, const ComparedLabels& compared) {
     results.publish();
     const std::int64_t all = scenario.protocol.requests;
     std::cout << fmt::format("goodput of {}: {} on {} GPUs, {}, scaled to each rate{}\n\n", scenario.name,
-                             scenario.model.name, scenario.cluster.gpus(), scenario.requests.source,
+                             scenario.model.name, all_gpus(scenario), scenario.requests.source,
                              all > 0 ? fmt::format(", {} requests each", all) : "")
               << goodput_tables(study) << "\nresults: " << target.string() << "\n";
     json.print(read_file((store.path() / "goodput.json").string()));

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sim/app/command_line.h"
+#include "sim/cluster/prepare.h"
 #include "sim/scenario/new_scenario.h"
 
 namespace epsim::app {
@@ -80,13 +81,18 @@ int init_verb(const std::vector<std::string>& words) {
   NewScenario request{(*values)["engine"].as<std::string>(), from_anywhere((*values)["model"].as<std::string>()),
                       from_anywhere((*values)["node"].as<std::string>()), (*values)["dtype"].as<std::string>()};
   request.nodes = (*values)["nodes"].as<int>();
+  if (request.nodes < 1) {
+    throw InputError({"", 0, "nodes"}, fmt::format("{} nodes: an instance has one at least.", request.nodes));
+  }
   request.gpus_per_node = (*values)["gpus"].as<int>();
   if (values->count("pd") > 0) {
     read_pd((*values)["pd"].as<std::string>(), request);
   }
   const FileOutput out(*values, "-");
   const std::string text = with_defaults(with_dtype(request));
-  print_warnings(read_document(text));
+  const Scenario written = read_document(text);
+  prepare_run(written, written.policies.front());  // whether weights fit
+  print_warnings(written);
   out.write(text, "scenario");
   if (!out.to_standard_output()) {
     std::cout << "next: epsim validate " << out.path().string() << "\n";

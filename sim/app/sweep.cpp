@@ -195,7 +195,9 @@ int sweep_verb(const std::vector<std::string>& words) {
         "Processes with the same command and folder (-o), on any machines that share it, share the points.\n"
         "With --vary seed=1,2,3, points that differ only in their seed are one row of intervals.csv, with 95 %\n"
         "intervals. With several policies, winners.csv and the map winners.svg name the best one for each "
-        "combination.\n"
+        "combination:\n"
+        "contiguous or base, where one was run (else the first listed), unless another serves over 0.35 % more "
+        "requests/s.\n"
         "A file with `axes` in place of SCENARIO.yaml states scenario, axes and options\n"
         "(experiments/static-or-transient/study.yaml).\n",
         options, {"scenario"});

@@ -33,6 +33,7 @@ struct NodeSpec {
   int gpus = 0;
   IntraLink intra = IntraLink::kNvSwitch;
   BytesPerSecond intra_rate{};  // one GPU's port, each direction
+  int gpus_per_host = 0;        // of a rack, the GPUs of a tray, which has an operating system of its own; else all
   int nics = 0;                 // NICs of the node, shared evenly by its GPUs; 0 = a single-node box
   BytesPerSecond nic_rate{};    // one NIC, each direction
   std::string nic_kind;         // "efa_v1", "infiniband", "ethernet", ...

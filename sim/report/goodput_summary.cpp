@@ -215,7 +215,7 @@ std::vector<std::string> goodput_conclusions(const GoodputStudy& study) {
     out.push_back(std::move(paragraph));
   }
   if (study.same_requests && study.seeds > 1) {
-    out.push_back("The requests are the same under all seeds (a recording): the intervals cover the routing alone.");
+    out.push_back("The requests are the same under all seeds: the intervals cover the routing alone.");
   }
   if (study.seeds == 1) {
     out.push_back("One seed: there is no interval, so a difference may be chance.");

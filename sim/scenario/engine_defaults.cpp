@@ -106,10 +106,12 @@ EngineDefault<std::string> default_transport(std::string_view engine, const MoeS
             "vLLM and SGLang (RowParallelLinear), TensorRT-LLM (modules/linear.py): after attention and FFN"};
   }
   const bool deep_ep = dp_ranks > 1 && has_deep_ep(cluster, links);
+  const int of_host = cluster.node.gpus_per_host;
+  const bool rack = of_host > 0 && cluster.nodes == 1 && cluster.node.gpus > of_host;
   const auto rows = find_engine(engine).transports;
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const TransportDefault& r) {
     return (!r.deep_ep || deep_ep) && (!r.decode_only || role == InstanceRole::kDecode) &&
-           (!r.one_rank || dp_ranks == 1);
+           (!r.one_rank || dp_ranks == 1) && (!r.rack || rack);
   });
   EPSIM_CHECK(row != rows.end(), "the last transport of an engine needs nothing");
   return {row->transport, row->source};

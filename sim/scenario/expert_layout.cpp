@@ -13,7 +13,7 @@ void check_slots_of(const ConfigReader& in, int copies, const MoeSpec& model, co
   const bool whole = model.experts % ranks == 0, made_up = copies > 0 && (model.experts + copies) % ranks == 0;
   in.check(whole || made_up, "nodes",
            fmt::format("{} experts do not divide over {} {}; choose a node count or cluster.gpus_per_node that divides "
-                       "them, or policies whose num_redundant_experts make up for it.",
+                       "them or policies whose num_redundant_experts make up for it.",
                        model.experts, ranks, parallelism.moe_tp == 1 ? "GPUs" : "EP ranks"));
 }
 
@@ -24,6 +24,15 @@ void read_ep_size(ConfigReader& in, const Key& key, int moe_tp, Parallelism& par
   in.check(!ep_size || parallelism.gpus % *ep_size == 0, "ep_size",
            fmt::format("{} GPUs do not divide over {} EP ranks.", parallelism.gpus, ep_size.value_or(1)));
   parallelism.moe_tp = ep_size ? parallelism.gpus / *ep_size : moe_tp;
+}
+
+void check_parallelism(const ConfigReader& in, const Parallelism& parallelism, const MoeSpec& model,
+                       const ClusterSpec& cluster) {
+  try {
+    parallelism.validate(model, shape_of(cluster));
+  } catch (const InputError& e) {
+    in.fail(e.place.key.substr(e.place.key.rfind('.') + 1), e.problem);
+  }
 }
 
 void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const ServingOptions& serving,

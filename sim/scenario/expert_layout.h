@@ -21,6 +21,10 @@ namespace epsim {
 // `moe_tp` GPUs.
 void read_ep_size(ConfigReader& in, const Key& ep_size, int moe_tp, Parallelism& parallelism);
 
+// Parallelism::validate(), with errors at the keys of `in`.
+void check_parallelism(const ConfigReader& in, const Parallelism& parallelism, const MoeSpec& model,
+                       const ClusterSpec& cluster);
+
 // Whether the engine and the transport have such a layout; `in` is where its ep_size stands. Throws InputError.
 void check_ep_size(const ConfigReader& in, const Parallelism& parallelism, const ServingOptions& serving,
                    const DispatchOptions& dispatch);

@@ -100,7 +100,7 @@ void read_parallelism(ConfigReader root, Scenario& s) {
   p.lm_head = in.read<Sharding>(kParallelismKeys["lm_head"], stated ? p.embedding : layout.lm_head,
                                 stated ? "parallelism.embedding" : layout.lm_head_source);
   read_ep_size(in, kParallelismKeys["ep_size"], 1, p);
-  p.validate(s.model, shape_of(s.cluster));
+  check_parallelism(in, p, s.model, s.cluster);
 }
 
 void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {

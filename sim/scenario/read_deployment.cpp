@@ -73,7 +73,7 @@ void read_layout(ConfigReader& in, const Scenario& s, InstancePool& pool) {
       pool.parallelism.gpus % pool.parallelism.moe_tp == 0, "ep_size",
       fmt::format("the scenario's EP ranks of {} GPUs do not divide this pool's {}; give the pool its own ep_size.",
                   pool.parallelism.moe_tp, pool.parallelism.gpus));
-  pool.parallelism.validate(s.model, shape_of(pool.cluster));
+  check_parallelism(in, pool.parallelism, s.model, pool.cluster);
 }
 
 // The engine's default depends on the DP ranks, which may be more here than the scenario's own sections describe.

@@ -75,6 +75,7 @@ struct TransportDefault {
   bool decode_only;  // for decode instances
   const char *transport, *source;
   bool one_rank = false;  // for instances of one DP rank
+  bool rack = false;      // for instances on several hosts that NVLink joins
 };
 
 // How weights that all ranks have are held where the user does not say, with several DP ranks.

@@ -21,6 +21,10 @@ namespace {
 constexpr TransportDefault kTrtllmTransports[] = {
     {false, false, "allreduce",
      "TensorRT-LLM with one DP rank (models/modeling_deepseekv3.py: after attention, and after the experts)", true},
+    {true, false, "deepep_auto",
+     "DeepEP's kernels stand in for TensorRT-LLM's over NVLink (modules/fused_moe: AlltoallMethodType.MNNVL, with "
+     "attention DP on one NVLink domain of several nodes)",
+     false, true},
     {false, false, "allgather_reducescatter",
      "TensorRT-LLM with attention DP (modules/fused_moe: AlltoallMethodType.NotEnabled but on one NVLink domain of "
      "several nodes)"}};

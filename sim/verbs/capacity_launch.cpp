@@ -40,7 +40,7 @@ struct Hosts {
 };
 
 Hosts hosts_of(const CapacityDesign& d) {
-  const int of_host = find_node(d.node).gpus_per_host, of_node = d.gpus / d.nodes;
+  const int of_host = find_node(d.node).spec.gpus_per_host, of_node = d.gpus / d.nodes;
   const int per_node = (of_node + of_host - 1) / of_host;
   return {d.nodes * per_node, std::max(1, of_host / of_node), of_node / per_node};
 }

@@ -36,7 +36,7 @@ InstanceSize read_size(const std::string& text) {
 // divide neither heads nor experts.
 std::string usual_sizes(const CapacityQuestion& question, const NodeEntry& entry, bool quick) {
   const NodeSpec& node = entry.spec;
-  if (entry.gpus_per_host < node.gpus) {
+  if (node.gpus_per_host < node.gpus) {
     return question.dense ? "4gpus,8gpus" : quick ? "8gpus,16gpus,32gpus" : "4gpus,8gpus,16gpus,32gpus,64gpus";
   }
   if (!question.dense) {

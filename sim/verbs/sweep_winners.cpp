@@ -6,6 +6,7 @@
 #include <map>
 
 #include "sim/report/gain_split.h"
+#include "sim/scenario/compared_policies.h"
 
 namespace epsim {
 namespace {
@@ -71,6 +72,11 @@ std::optional<WinnerMap> rates_by_place(const SweepRequest& request, const Resul
 std::optional<WinnerMap> winners_of(WinnerMap rates) {
   for (WinnerCell& cell : rates.cells) {
     std::erase_if(cell.choices, [](const RateChoice& choice) { return is_gain_variant(choice.name); });
+    // The first is what others have to gain over: contiguous or base where one was run, whatever the order given.
+    if (!cell.choices.empty() && !is_reference(cell.choices.front().name)) {
+      std::stable_partition(cell.choices.begin(), cell.choices.end(),
+                            [](const RateChoice& choice) { return is_reference(choice.name); });
+    }
   }
   return rates.axes.empty() ? std::nullopt : std::optional(std::move(rates));
 }

@@ -24,6 +24,13 @@ TEST_CASE("init writes a scenario that validate and run accept, with the engine'
   CHECK(run_epsim(dir, model + "--pd 1:2 -o apart.yaml").exit_code == 2);
   CHECK(run_epsim(dir, model + "--pd 1-2").exit_code == 2);
   CHECK(run_epsim(dir, "init --node DGX-H200").exit_code == 2);
+  CHECK(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 --nodes 0").err ==
+        "epsim: `nodes`: 0 nodes: an instance has one at least.\n");
+  // 1 TB of weights do not fit into 8 x 80 GB.
+  const Outcome large = run_epsim(dir, "init --model kimi-k2 --node DGX-H100 -o large.yaml");
+  CHECK(large.exit_code == 2);
+  check_contains(large.err, {"cannot hold"});
+  CHECK(run_epsim(dir, "validate large.yaml").exit_code == 2);
   // A rack: SGLang's own reserve for 72 DP ranks leaves nothing, and 256 experts need another number of GPUs.
   const Outcome all = run_epsim(dir, "init --model deepseek-r1 --node GB200-NVL72");
   CHECK(all.exit_code == 2);

@@ -225,6 +225,11 @@ axes:
   const std::string winners = slurp(dir / "out/winners.csv");
   CHECK(winners.starts_with("loads,winner,gain_mean,gain_interval95_low,gain_interval95_high\neven,contiguous,0,"));
   CHECK(winners.find("\nhot,eplb,0.") != std::string::npos);
+  // What others have to gain over is the reference, wherever it stands in the list.
+  REQUIRE(
+      run_epsim(dir, "sweep study.yaml -o turned --policies eplb,contiguous --only-listed --set requests.rate=2000/s")
+          .exit_code == 0);
+  CHECK(slurp(dir / "turned/winners.csv") == winners);
   const std::string map = slurp(dir / "out/winners.svg");
   CHECK(map.starts_with("<svg "));
   CHECK(map.find(">even</text>") != std::string::npos);

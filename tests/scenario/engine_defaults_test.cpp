@@ -72,6 +72,20 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
+TEST_CASE("TensorRT-LLM's tokens: an all-to-all where NVLink joins several hosts, else an all-gather") {
+  const NodeEntry rack = find_node("GB200-NVL72"), box = find_node("DGX-B300");
+  const MoeSpec moe = find_model("DeepSeek-R1");
+  const auto transport = [&](const NodeEntry& node, int gpus, int dp_ranks) {
+    ClusterSpec cluster{node.spec, 1};
+    cluster.node.gpus = gpus;
+    return default_transport("trtllm_1_x", moe, cluster, node.network, dp_ranks, InstanceRole::kWhole).value;
+  };
+  CHECK(transport(rack, 64, 64) == "deepep_auto");
+  CHECK(transport(rack, 4, 4) == "allgather_reducescatter");  // of one tray
+  CHECK(transport(box, 8, 8) == "allgather_reducescatter");
+  CHECK(transport(rack, 8, 1) == "allreduce");
+}
+
 TEST_CASE("vLLM's tokens: two all-reduces a layer with one DP rank, broadcasts between several") {
   ClusterSpec cluster;
   cluster.node = find_node("DGX-H200").spec;
