@@ -185,8 +185,7 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
   }
   MemoryOptions options = pool.memory;
   if (policy.per_step != nullptr) {
-    options.resident_extra +=
-        buffer_bytes(s.model, pool.cluster.gpus(), *policy.per_step, policy.per_step->profile().extra_experts);
+    options.resident_extra += buffer_bytes(s.model, pool.cluster.gpus(), *policy.per_step);
   }
   if (policy.rebalance != nullptr) {
     require_that_it_can_plan_again(policy, window, shape);
@@ -205,7 +204,7 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
           std::move(placement),
           std::move(memory),
           serving,
-          options.resident_extra,
+          policy.copies_take_kv ? options.resident_extra : Bytes(0),
           std::move(shares)};
 }
 

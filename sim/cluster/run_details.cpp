@@ -57,7 +57,8 @@ MemoryReport report_memory(const PreparedInstance& run, std::string_view buffers
   report.kv_pool = m.kv_pool;
   report.kv_bytes_per_token = m.kv_per_token;
   report.copies = m.expert_copies;
-  report.lost_to_copies = m.copies_loss;
+  report.buffers = buffers;
+  report.lost_to_extras = m.extras_loss;
   for (int g = 0; g < run.placement.gpus(); ++g) {
     report.over_mean.push_back(m.expert * static_cast<double>(run.placement.resident(g)) - m.experts_base);
   }
@@ -205,7 +206,7 @@ void describe_last(const Scenario& s, const PreparedInstance& prepared, RunResul
     }
   }
   result.memory = report_memory(
-      prepared, prepared.policy.rebalance != nullptr ? "migration buffer" : "prefetch buffers", prepared.buffers);
+      prepared, prepared.policy.rebalance != nullptr ? kMigrationBufferItem : kPrefetchBuffersItem, prepared.buffers);
 }
 
 // Where rows are sent once: which tokens told how often experts share one.

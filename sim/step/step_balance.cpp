@@ -39,10 +39,11 @@ StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int step
   return score;
 }
 
-Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra) {
-  const double own = static_cast<double>(model.experts) / gpus;
+Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy) {
+  const double own = static_cast<double>(model.experts) / gpus, others = model.experts - own;
   const ExecutionProfile profile = policy.profile();
-  const double slots = profile.slots == ExecutionProfile::kAsOwnExperts ? own : profile.slots;
+  const double extra = std::min<double>(profile.extra_experts, others);
+  const double slots = std::min(profile.slots == ExecutionProfile::kAsOwnExperts ? own : profile.slots, others);
   return model.expert_bytes() * (profile.resident_buffers * (own + extra) + slots);
 }
 

@@ -1,0 +1,80 @@
+// Policies that act in every step: their keys, their memory as every verb tells it, what they do in the first layer, where
+// their weights come from, and what a run says of one that does nothing.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "policies/registry.h"
+#include "sim/cluster/run_policy.h"
+#include "sim/scenario/engine_defaults.h"
+#include "sim/scenario/read_scenario.h"
+#include "sim/scenario/scenario_keys.h"
+#include "sim/step/step_balance.h"
+#include "sim/verbs/balance.h"
+#include "tests/support/errors.h"
+
+namespace epsim {
+namespace {
+
+// One prompt in chunks of 2048 tokens, so that every policy has the same steps.
+constexpr const char* kPerStep =
+    "name: per-step\nseed: 2\ncluster: {node: DGX-H100, nodes: 1}\nmodel: {architecture: mixtral-8x7b}\n"
+    "dispatch: {transport: nccl_p2p}\nmemory: {static_fraction: 0.8}\nserving: {chunked_prefill_size: 2048}\n"
+    "requests: {kind: constant, rate: 1/s, count: 1, input_tokens: 8192, output_tokens: 2}\n"
+    "loads: {kind: zipf, exponent: 1.0}\nplan_loads: {kind: zipf, exponent: 1.0}\n";
+
+Scenario per_step(const std::vector<std::string>& labels, const std::vector<std::string>& settings = {}) {
+  Config config = Config::from_text(kPerStep, "per-step.yaml");
+  for (const std::string& setting : settings) {
+    config.set(setting);
+  }
+  return read_scenario(config, labels);
+}
+
+}  // namespace
+
+TEST_CASE("buffers are KV room lost, and run, plan and screening tell the same share") {
+  const Scenario s = per_step({"contiguous", "libra", "lina", "ultraep", "moonep", "echo", "harmoeny"});
+  const double all = prepare_run(s, s.policies.front()).last().memory.kv_pool.count();
+  const std::vector<BalanceRow> rows = balance_of(s);
+  // One expert of a layer a GPU, of 3 x 4096 x 14336 x 2 B. libra: two sets, and lina one, of it and the other seven, as
+  // eight more than its own would be nine of a model that has eight; ultraep two slots, moonep as many as own experts,
+  // echo one.
+  const double expert = 3.0 * 4096 * 14336 * 2;
+  const std::vector<double> experts{0, 16, 8, 2, 1, 1, 0};
+  for (std::size_t p = 0; p < s.policies.size(); ++p) {
+    CAPTURE(s.policies[p].label);
+    const double lost = experts[p] * expert / all;
+    CHECK(prepare_run(s, s.policies[p]).last().memory.extras_loss == doctest::Approx(lost));
+    CHECK(rows[p].memory.extras_loss == doctest::Approx(lost));
+    const RunResult result = run_policy(s, s.policies[p], {});
+    CHECK(result.memory.lost_to_extras == doctest::Approx(lost));
+    CHECK(result.memory.buffers.count() == doctest::Approx(experts[p] * expert));
+    CHECK(result.memory.kv_pool.count() == doctest::Approx(all * (1 - lost)));
+  }
+}
+
+TEST_CASE("without their KV room, buffers and reserves are what they are") {
+  const Scenario s = per_step({"contiguous", "libra:dispatch_kv_free"});
+  const RunResult base = run_policy(s, s.policies[0], {}), free = run_policy(s, s.policies[1], {});
+  CHECK(free.memory.lost_to_extras == doctest::Approx(0));
+  for (std::size_t i = 0; i < base.memory.items.size(); ++i) {
+    CAPTURE(base.memory.items[i].name);
+    CHECK(free.memory.items[i].size.count() == doctest::Approx(base.memory.items[i].size.count()));
+  }
+}
+
+TEST_CASE("a rebalance's buffer is KV room lost") {
+  // Experts in order, again and again: the buffer holds the one expert that a GPU has in a layer.
+  const std::vector<std::string> settings{"policies.again={kind: base, rebalance: {rule: every, steps: 1000}}"};
+  const Scenario s = per_step({"base", "again"}, settings);
+  const MemoryBreakdown once = prepare_run(s, s.policies[0]).last().memory,
+                        again = prepare_run(s, s.policies[1]).last().memory;
+  CHECK(again.extras_loss == doctest::Approx(3.0 * 4096 * 14336 * 2 / once.kv_pool.count()));
+}
+
+}  // namespace epsim
