@@ -56,7 +56,8 @@ struct StepDecision {
   bool planned = true;             // false: the step is none for the policy, and nobody told or planned anything
 };
 
-// `requests` is the true routing, `predicted` what was known of it when copies had to start; `home` holds every expert
+// `requests` is the true routing, `predicted` what was known of it when copies had to start: all zeros where nothing was,
+// and then a policy that copies ahead of the routing copies nothing. `home` holds every expert
 // once, or with `starts_from_copies` at least once. Equal arguments give equal decisions; no clock, no I/O; const and
 // safe to call from several threads.
 class StepPolicy {

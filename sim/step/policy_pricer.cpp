@@ -39,18 +39,16 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
   copy_.resize(gpus);
 }
 
-// The same draws for every policy of a comparison: the stream knows the step and the layer alone. Nothing is known of
-// the first layer when its copies would have to start, and nothing is predicted for a policy that does not look at it.
+// The same draws for every policy of a comparison: the stream knows the step and the layer alone.
 void PolicyPricer::decide(std::int64_t step, int l) {
   RandomStream random(seed_, "step-policy", static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(l));
   const RequestMatrix requests =
       draw_requests(model_.loads(), l, model_.costs().parallelism(), gpu_tokens_, model_.costs().model().top_k, random);
-  const RequestMatrix predicted = l == 0 || !profile_.uses_prediction
-                                      ? RequestMatrix(requests.gpus, requests.experts)
-                                      : predict(requests, stale_.layer(l), options_.predictor, random);
+  const RequestMatrix predicted = predict_layer(profile_, l, requests, stale_.layer(l), options_.predictor, random);
   const Residency& home = home_[static_cast<std::size_t>(l)];
   const StepDecision decision = policy_.decide(requests, predicted, home);
   EPSIM_CHECK(decision.tokens.total() == requests.total(), "a policy has every assignment executed once");
+  check_predicted(profile_, predicted, decision);
   planned_ = decision.planned;
   reader_.read(requests, decision, home, gpu_tokens_, model_.joint_powers(l), work_);
   model_.stats().routed(static_cast<double>(requests.total()));

@@ -35,6 +35,11 @@ Scenario per_step(const std::vector<std::string>& labels, const std::vector<std:
   return read_scenario(config, labels);
 }
 
+RunResult served(const std::string& label, const std::vector<std::string>& settings = {}) {
+  const Scenario s = per_step({label}, settings);
+  return run_policy(s, s.policies.front(), {});
+}
+
 }  // namespace
 
 TEST_CASE("buffers are KV room lost, and run, plan and screening tell the same share") {
@@ -75,6 +80,32 @@ TEST_CASE("a rebalance's buffer is KV room lost") {
   const MemoryBreakdown once = prepare_run(s, s.policies[0]).last().memory,
                         again = prepare_run(s, s.policies[1]).last().memory;
   CHECK(again.extras_loss == doctest::Approx(3.0 * 4096 * 14336 * 2 / once.kv_pool.count()));
+}
+
+TEST_CASE("nothing is copied ahead into the first MoE layer, of which nothing is predicted") {
+  const RunResult home = served("harmoeny", {"policies.harmoeny.min_tokens=1000000000"});
+  for (const std::string label : {"lina", "libra"}) {
+    CAPTURE(label);
+    const RunResult ahead = served(label);
+    REQUIRE(ahead.steps == home.steps);
+    const auto same = [&](std::size_t layer) {
+      const std::size_t gpus = 8;
+      for (std::size_t g = layer * gpus; g < (layer + 1) * gpus; ++g) {
+        if (ahead.detail.gpu_load[g] != home.detail.gpu_load[g]) {
+          return false;
+        }
+      }
+      return true;
+    };
+    CHECK(same(0));  // each token at its expert's home
+    CHECK_FALSE(same(1));
+  }
+  // Nor do screened steps know more: with every expert everywhere from layer 1 on, Lina splits each expert evenly there.
+  const Scenario s = per_step({"lina"}, {"policies.lina.n_extra=8"});
+  const StepBalance lina = step_balance(s, s.policies.front());
+  CHECK(lina.worst_layer == 0);
+  // All other layers are even but for remainders, and layers have the same popularity.
+  CHECK(lina.worst == doctest::Approx(lina.home).epsilon(0.05));
 }
 
 }  // namespace epsim
