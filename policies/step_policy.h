@@ -23,6 +23,7 @@ struct ExecutionProfile {
   bool plans_before_dispatch = false;       // a host-side plan stands between gate and dispatch
   bool copies_on_demand = false;            // weights move after the routing is known, not ahead of it
   bool copies_before_dispatch = false;      // the same, and tokens leave when they have arrived
+  bool copies_from_host = false;            // weights come from the host's memory over each GPU's own link to it
   int resident_buffers = 0;                 // sets of (experts / GPUs + extra) expert weights held for double buffering
   int extra_experts = 0;                    // away from home on one GPU at most, where that is bounded ahead
   bool predicts_on_gpu = false;             // the next layer's gate runs in this layer, to predict

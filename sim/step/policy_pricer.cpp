@@ -9,12 +9,15 @@
 namespace epsim {
 namespace {
 
-std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& execution) {
+// Weights from the host share no port with tokens.
+std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& execution, const ExecutionProfile& profile) {
   constexpr auto network = static_cast<std::int16_t>(StepLane::kNetwork),
                  copy = static_cast<std::int16_t>(StepLane::kCopy);
   std::vector<LaneSlowdown> out = slowdowns_of_kernels(execution);
-  out.push_back({network, copy, 0.5});
-  out.push_back({copy, network, 0.5});
+  if (!profile.copies_from_host) {
+    out.push_back({network, copy, 0.5});
+    out.push_back({copy, network, 0.5});
+  }
   return out;
 }
 
@@ -32,7 +35,7 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
       seed_(seed),
       home_(homes_of(plan, shape_of(cluster).gpus_per_node)),
       reader_(shape_of(cluster), model.costs().dispatch().dedup, profile_),
-      player_(model, order_of(profile_), slowdowns_of(execution)) {
+      player_(model, order_of(profile_), slowdowns_of(execution, profile_)) {
   const auto gpus = static_cast<std::size_t>(cluster.gpus());
   first_.resize(gpus);
   then_.resize(gpus);
@@ -78,6 +81,13 @@ void PolicyPricer::price_copies() {
   if (work_.copies == 0) {
     for (std::size_t g = 0; g < copy_.size(); ++g) {
       copy_.set(g, {});
+    }
+    return;
+  }
+  if (profile_.copies_from_host) {
+    for (std::size_t g = 0; g < copy_.size(); ++g) {
+      const Seconds wire = expert * work_.from_host[g] / cluster_.node.gpu.host_rate;
+      copy_.set(g, {wire / options_.copy_efficiency, Origin::kExtrapolated});
     }
     return;
   }

@@ -40,6 +40,10 @@ RunResult served(const std::string& label, const std::vector<std::string>& setti
   return run_policy(s, s.policies.front(), {});
 }
 
+double prefetch(const RunResult& run) {
+  return run.time.by_part[static_cast<std::size_t>(LayerPart::kPrefetch)].count();
+}
+
 }  // namespace
 
 TEST_CASE("buffers are KV room lost, and run, plan and screening tell the same share") {
@@ -106,6 +110,41 @@ TEST_CASE("nothing is copied ahead into the first MoE layer, of which nothing is
   CHECK(lina.worst_layer == 0);
   // All other layers are even but for remainders, and layers have the same popularity.
   CHECK(lina.worst == doctest::Approx(lina.home).epsilon(0.05));
+}
+
+TEST_CASE("experts fetched from the host take each GPU's own link, and no port") {
+  // At 1 MB/s nothing hides a copy: every layer waits for the GPU that fetches most, whole experts over rate x efficiency.
+  const auto at = [](double rate) {
+    Scenario s = per_step({"harmoeny"}, {"policies.harmoeny.min_tokens=1"});
+    s.cluster.node.gpu.host_rate = BytesPerSecond(rate);
+    for (InstancePool& pool : s.deployment.pools) {
+      pool.cluster.node.gpu.host_rate = BytesPerSecond(rate);
+    }
+    return run_policy(s, s.policies.front(), {});
+  };
+  const RunResult slow = at(1e6), half = at(0.5e6);
+  const double one = 3.0 * 4096 * 14336 * 2 / (1e6 * 380 / 450), experts = prefetch(slow) / one;
+  CHECK(experts > 0.5);
+  CHECK(experts == doctest::Approx(std::round(experts)).epsilon(1e-4));
+  CHECK(prefetch(half) / prefetch(slow) == doctest::Approx(2).epsilon(1e-4));
+  // From the GPU that has the expert, the same copies cross ports.
+  const auto sent = [](const std::string& from) {
+    return served("harmoeny", {"policies.harmoeny.min_tokens=1", "policies.harmoeny.fetch_from=" + from})
+        .conservation.bytes_sent;
+  };
+  const double experts_sent = (sent("gpu") - sent("host")) / (3.0 * 4096 * 14336 * 2);
+  CHECK(experts_sent > 0.5);
+  CHECK(experts_sent == doctest::Approx(std::round(experts_sent)).epsilon(1e-6));
+}
+
+TEST_CASE("a link to the host that nobody knows is an error, unless it is not needed") {
+  const auto prepared = [](const std::string& from) {
+    const Scenario s =
+        per_step({"harmoeny"}, {"cluster.node=p6-b300.48xlarge", "policies.harmoeny.fetch_from=" + from});
+    return prepare_run(s, s.policies.front());
+  };
+  CHECK_THROWS_WITH_AS(prepared("host"), doctest::Contains("host_rate"), InputError);
+  CHECK_NOTHROW(prepared("gpu"));
 }
 
 }  // namespace epsim
