@@ -146,7 +146,9 @@ class Harmoeny final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kHarmoeny{
-    "harmoeny", "Tokens move from the busiest GPU to the lightest, experts are fetched on demand: HarMoEny's schedule.",
-    "the time of fetching an expert: any GPU may fetch any", kHarmoenyKeys, make_policy<Harmoeny>};
+    {"harmoeny",
+     "Tokens move from the busiest GPU to the lightest, experts are fetched on demand: HarMoEny's schedule.",
+     "the time of fetching an expert: any GPU may fetch any; links to the host that GPUs share", kHarmoenyKeys,
+     make_policy<Harmoeny>}};
 
 }  // namespace epsim

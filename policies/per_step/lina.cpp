@@ -92,7 +92,8 @@ class Lina final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kLina{
-    "lina", "Popular experts copied by prediction, tokens split evenly: Lina (ATC 2023) as Libra's Sec. 5 runs it.",
-    "loads when it splits tokens, phase 2 of the original paper, which corrects misses", kLinaKeys, make_policy<Lina>};
+    {"lina", "Popular experts copied by prediction, tokens split evenly: Lina (ATC 2023) as Libra's Sec. 5 runs it.",
+     "loads when it splits tokens, phase 2 of the original paper, which corrects misses", kLinaKeys, make_policy<Lina>},
+    true};
 
 }  // namespace epsim

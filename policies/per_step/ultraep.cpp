@@ -200,8 +200,9 @@ class UltraEp final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kUltraEp{
-    "ultraep",
-    "Hot experts copied over NVLink in every step by the loads as they are, in slots that layers share: UltraEP.",
-    "loads of other NVLink domains, streaming of weights through relays in chunks", kUltraEpKeys, make_policy<UltraEp>};
+    {"ultraep",
+     "Hot experts copied over NVLink in every step by the loads as they are, in slots that layers share: UltraEP.",
+     "loads of other NVLink domains, streaming of weights through relays in chunks", kUltraEpKeys,
+     make_policy<UltraEp>}};
 
 }  // namespace epsim

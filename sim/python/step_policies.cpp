@@ -132,7 +132,7 @@ PolicyChoice step_policy_choice(const PolicyGiven& given) {
     }
   }
   ConfigReader in = config.root();
-  out.step_run = read_step_policy_run(in);
+  out.step_run = read_step_policy_run(in, true, true);
   in.finish();
   ConfigReader none = Config::from_text("{}", given.label).root();
   out.placement = experts_in_order().make(none);

@@ -44,7 +44,41 @@ double prefetch(const RunResult& run) {
   return run.time.by_part[static_cast<std::size_t>(LayerPart::kPrefetch)].count();
 }
 
+std::string why_refused(const std::string& label, const std::string& setting) {
+  try {
+    per_step({label}, {setting});
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "";
+}
+
 }  // namespace
+
+TEST_CASE("a key that a policy does not read is refused, and is not among its keys") {
+  for (const StepPolicyEntry& entry : step_policies()) {
+    CAPTURE(entry.name);
+    const std::string label(entry.name);
+    const auto refused = [&](const std::string& key, const std::string& value) {
+      const bool listed = std::any_of(scenario_keys().begin(), scenario_keys().end(), [&](const ScenarioKey& row) {
+        return row.path == "policies.*." + key && has_variant(row, label);
+      });
+      const std::string error = why_refused(label, fmt::format("policies.{}.{}={}", label, key, value));
+      CHECK(error.empty() == listed);
+      return !listed;
+    };
+    const bool predicts = label == "libra" || label == "lina";
+    CHECK(refused("accuracy", "0.5") == !predicts);
+    CHECK(refused("distortion", "0.5") == !predicts);
+    CHECK(refused("copy_efficiency", "0.5") == (label == "lplb" || label == "waterfill"));
+    CHECK(refused("fetch_from", "gpu") == (label != "harmoeny"));
+    CHECK_FALSE(refused("planning_time", "20us"));
+    CHECK_FALSE(why_refused(label, fmt::format("policies.{}.replica_choice={{kind: even}}", label)).empty());
+    // What uses predictions reads how good they are.
+    const Scenario s = per_step({label});
+    CHECK((!s.policies.front().per_step->profile().uses_prediction || entry.predicts));
+  }
+}
 
 TEST_CASE("buffers are KV room lost, and run, plan and screening tell the same share") {
   const Scenario s = per_step({"contiguous", "libra", "lina", "ultraep", "moonep", "echo", "harmoeny"});
