@@ -29,6 +29,7 @@ struct ExecutionProfile {
   bool predicts_on_gpu = false;             // the next layer's gate runs in this layer, to predict
   bool uses_prediction = false;             // the decision depends on what is predicted for the layer
   bool broadcasts = false;                  // copies go to all GPUs along a ring, not from the home to each
+  std::int64_t least_tokens = 0;            // of a GPU, on average; steps of fewer are left alone (kPrefillTokensKey)
   static constexpr int kAsOwnExperts = -1;
   int slots = 0;  // for copies on every GPU, used by one layer after the other; or as many as experts at home on a GPU
   bool starts_from_copies = false;  // experts may lie on several GPUs before anything is decided
@@ -74,6 +75,9 @@ template <class Policy>
 std::unique_ptr<StepPolicy> make_policy(ConfigReader& options) {
   return std::make_unique<Policy>(options);
 }
+
+// Whether the layer is run otherwise than without the policy.
+bool acts(const ExecutionProfile& profile, const StepDecision& decision);
 
 // Every token computed at its expert's home: where decisions that copy experts begin. hand_over() moves tokens of an
 // expert from its home to a GPU that gets a copy; settle_copies(), at the end, puts copies in order and counts them.

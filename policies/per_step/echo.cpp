@@ -42,6 +42,7 @@ class Echo final : public StepPolicy {
     return {.tells = ExecutionProfile::Tells::kCounts,
             .plans_before_dispatch = true,
             .copies_before_dispatch = true,
+            .least_tokens = prefill_tokens_,
             .slots = 1};
   }
 

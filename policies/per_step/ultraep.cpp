@@ -190,6 +190,7 @@ class UltraEp final : public StepPolicy {
     return {.tells = ExecutionProfile::Tells::kCounts,
             .plans_before_dispatch = true,
             .copies_before_dispatch = true,
+            .least_tokens = options_.prefill_tokens,
             .slots = options_.slots};
   }
 

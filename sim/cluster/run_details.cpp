@@ -8,6 +8,7 @@
 
 #include "sim/core/check.h"
 #include "sim/domain/affinity.h"
+#include "sim/scenario/engine_defaults.h"
 
 namespace epsim {
 namespace {
@@ -236,6 +237,36 @@ std::string summarize_plans(std::span<ServedInstance> instances, const MoeSpec& 
   return (per_step || apart) && first != last ? fmt::format("prefill: {}; decode: {}", first, last) : last;
 }
 
+// A policy that acts in every step may find nothing to do in any. "" where it did.
+std::string idle_policy(const Scenario& s, std::span<const ServedInstance> instances,
+                        std::span<const StepTotals> totals) {
+  const PreparedInstance* idle = nullptr;
+  std::int64_t steps = 0, largest = 0;
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    if (instances[i].prepared->policy.per_step == nullptr || totals[i].steps == 0) {
+      continue;
+    }
+    if (totals[i].policy_acted) {
+      return "";
+    }
+    idle = instances[i].prepared;
+    steps += totals[i].steps;
+    largest = std::max(largest, totals[i].largest_step / idle->pool.cluster.gpus());
+  }
+  if (idle == nullptr) {
+    return "";
+  }
+  const std::string known = never_acts(s, idle->pool, idle->policy);
+  const std::int64_t least = idle->policy.per_step->profile().least_tokens;
+  return !known.empty() ? known
+         : largest < least
+             ? fmt::format(
+                   "policy '{}' did nothing in {} steps: it leaves those of fewer than {} tokens a GPU alone "
+                   "(`{}`), and the largest had {}.",
+                   idle->policy.label, steps, least, kPrefillTokensKey.name, largest)
+             : fmt::format("policy '{}' did nothing in {} steps: it copied no expert.", idle->policy.label, steps);
+}
+
 }  // namespace
 
 std::string_view extra_experts_item(const PreparedInstance& run) {
@@ -251,9 +282,16 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   result.warnings = s.warnings;
   result.carried_over = carried_over(s.compute, s.network, s.model, last.pool.cluster.nodes > 1);
   describe_last(s, last, result);
+  std::vector<StepTotals> all;
+  for (ServedInstance& instance : instances) {
+    all.push_back(totals_of(instance));
+  }
+  if (std::string idle = idle_policy(s, instances, all); !idle.empty()) {
+    result.warnings.push_back(std::move(idle));
+  }
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const ServedInstance& instance = instances[i];
-    const StepTotals totals = totals_of(instances[i]);
+    const StepTotals& totals = all[i];
     const RebalanceReport rebalance = instance.model->rebalance();
     const RegroupReport& recovery = instance.model->recovery();
     add(result.conservation, check_conservation(totals));
@@ -263,7 +301,7 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
     append(result.rebalance, rebalance, static_cast<int>(i));
     result.regroup += recovery;
     if (instances.size() == 1) {
-      result.detail = totals;
+      result.detail = std::move(all[i]);
       return;
     }
     append_totals(result.detail, totals, i);

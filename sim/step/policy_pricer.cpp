@@ -53,6 +53,7 @@ void PolicyPricer::decide(std::int64_t step, int l) {
   EPSIM_CHECK(decision.tokens.total() == requests.total(), "a policy has every assignment executed once");
   check_predicted(profile_, predicted, decision);
   planned_ = decision.planned;
+  model_.stats().policy_acted(acts(profile_, decision));
   reader_.read(requests, decision, home, gpu_tokens_, model_.joint_powers(l), work_);
   model_.stats().routed(static_cast<double>(requests.total()));
 }
@@ -145,6 +146,7 @@ StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks)
   for (const RankBatch& batch : ranks) {
     by_rank.push_back(batch.tokens());
   }
+  model_.stats().step_of(std::accumulate(by_rank.begin(), by_rank.end(), std::int64_t{0}));
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.costs().parallelism());
   player_.set_ranks(0, model_.ranks(), model_.ranks());
   for (int l = 0; l < model_.costs().model().moe_layers(); ++l) {

@@ -181,4 +181,32 @@ TEST_CASE("a link to the host that nobody knows is an error, unless it is not ne
   CHECK_NOTHROW(prepared("gpu"));
 }
 
+TEST_CASE("a policy that never acts is named in its run's warnings, with the key where one decides") {
+  for (const char* label : {"ultraep", "moonep", "echo"}) {
+    CAPTURE(label);
+    // Chunks of 2048 tokens on the 8 GPUs of the one rank are known to be too small before anything runs.
+    const Scenario small = per_step({label});
+    const std::vector<std::string> known = policy_warnings(small, small.policies.front());
+    REQUIRE(known.size() == 1);
+    test::check_contains(known.front(), {label, "never acts", "`prefill_tokens`", "1024", "at most 256 a GPU"});
+    CHECK(run_policy(small, small.policies.front(), {}).warnings == known);
+    CHECK(served(label, {fmt::format("policies.{}.prefill_tokens=256", label)}).warnings.empty());
+    // Chunks of 16384 would do, but the one prompt has 8192 tokens less one.
+    const std::vector<std::string> large{"serving.chunked_prefill_size=16384", "requests.input_tokens=8191"};
+    const Scenario s = per_step({label}, large);
+    CHECK(policy_warnings(s, s.policies.front()).empty());
+    const RunResult idle = run_policy(s, s.policies.front(), {});
+    REQUIRE(idle.warnings.size() == 1);
+    test::check_contains(idle.warnings.front(), {label, "did nothing", "`prefill_tokens`", "the largest had 1023"});
+  }
+  // Without a key that leaves steps alone, there may be nothing to do.
+  const RunResult inert = served("harmoeny", {"policies.harmoeny.min_tokens=1000000000"});
+  REQUIRE(inert.warnings.size() == 1);
+  test::check_contains(inert.warnings.front(), {"harmoeny", "copied no expert"});
+  for (const std::string label : {"contiguous", "harmoeny", "libra", "lina", "lplb"}) {
+    CAPTURE(label);
+    CHECK(served(label).warnings.empty());
+  }
+}
+
 }  // namespace epsim
