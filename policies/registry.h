@@ -38,7 +38,11 @@ struct PlacementPolicyEntry : PolicyEntry<PlacementPolicy> {
   bool keeps_slots = false;              // a new plan leaves experts that stay on their GPU in their slots
   Ceiling ceiling = Ceiling::kNone;
 };
-using StepPolicyEntry = PolicyEntry<StepPolicy>;
+// Of what a run adds to every such policy (sim/scenario/step_policy_run.h), the parts that only some read.
+struct StepPolicyEntry : PolicyEntry<StepPolicy> {
+  bool predicts = false;       // accuracy, distortion
+  bool copies_experts = true;  // copy_efficiency
+};
 using ReplicaChoiceEntry = PolicyEntry<ReplicaChoice>;
 
 // In the order in which they are listed to users.

@@ -24,6 +24,11 @@ StepDecision decision(const Residency& home, TokenAssignment tokens, Needs needs
 
 }  // namespace
 
+bool acts(const ExecutionProfile& profile, const StepDecision& decision) {
+  const bool always = profile.starts_from_copies || profile.two_stage;
+  return decision.planned && (always || !decision.copies.empty() || !decision.shared.share.empty());
+}
+
 StepDecision all_at_home(const RequestMatrix& requests, const Residency& home) {
   StepDecision out{.tokens = TokenAssignment(home.gpus, home.experts()), .copies = {}};
   for (int g = 0; g < home.gpus; ++g) {  // as both matrices lie in memory

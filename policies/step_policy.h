@@ -23,11 +23,13 @@ struct ExecutionProfile {
   bool plans_before_dispatch = false;       // a host-side plan stands between gate and dispatch
   bool copies_on_demand = false;            // weights move after the routing is known, not ahead of it
   bool copies_before_dispatch = false;      // the same, and tokens leave when they have arrived
+  bool copies_from_host = false;            // weights come from the host's memory over each GPU's own link to it
   int resident_buffers = 0;                 // sets of (experts / GPUs + extra) expert weights held for double buffering
   int extra_experts = 0;                    // away from home on one GPU at most, where that is bounded ahead
   bool predicts_on_gpu = false;             // the next layer's gate runs in this layer, to predict
   bool uses_prediction = false;             // the decision depends on what is predicted for the layer
   bool broadcasts = false;                  // copies go to all GPUs along a ring, not from the home to each
+  std::int64_t least_tokens = 0;            // of a GPU, on average; steps of fewer are left alone (kPrefillTokensKey)
   static constexpr int kAsOwnExperts = -1;
   int slots = 0;  // for copies on every GPU, used by one layer after the other; or as many as experts at home on a GPU
   bool starts_from_copies = false;  // experts may lie on several GPUs before anything is decided
@@ -56,7 +58,8 @@ struct StepDecision {
   bool planned = true;             // false: the step is none for the policy, and nobody told or planned anything
 };
 
-// `requests` is the true routing, `predicted` what was known of it when copies had to start; `home` holds every expert
+// `requests` is the true routing, `predicted` what was known of it when copies had to start: all zeros where nothing was,
+// and then a policy that copies ahead of the routing copies nothing. `home` holds every expert
 // once, or with `starts_from_copies` at least once. Equal arguments give equal decisions; no clock, no I/O; const and
 // safe to call from several threads.
 class StepPolicy {
@@ -72,6 +75,9 @@ template <class Policy>
 std::unique_ptr<StepPolicy> make_policy(ConfigReader& options) {
   return std::make_unique<Policy>(options);
 }
+
+// Whether the layer is run otherwise than without the policy.
+bool acts(const ExecutionProfile& profile, const StepDecision& decision);
 
 // Every token computed at its expert's home: where decisions that copy experts begin. hand_over() moves tokens of an
 // expert from its home to a GPU that gets a copy; settle_copies(), at the end, puts copies in order and counts them.

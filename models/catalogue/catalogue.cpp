@@ -69,10 +69,11 @@ GpuEntry read_gpu(ConfigReader in, const std::string& name, bool catalogue) {
   out.spec.fp4_peak = in.maybe<FlopsPerSecond>("fp4", Bound::kPositive).value_or(FlopsPerSecond(0));
   out.spec.memory = in.required<Bytes>("memory", Bound::kPositive);
   out.spec.memory_bandwidth = in.required<BytesPerSecond>("memory_bandwidth", Bound::kPositive);
+  out.spec.host_rate = in.maybe<BytesPerSecond>("host_rate", Bound::kPositive).value_or(BytesPerSecond(0));
   const std::optional<std::string> profile = profile_name(in, "compute_profile");
   in.check(profile.has_value(), "compute_profile", "this key is required and missing.");
   const auto carried_over = in.maybe<std::string>("compute_carried_over").value_or("");
-  read_sources(in, {"bf16", "fp8", "fp4", "memory", "memory_bandwidth"}, catalogue, out.sources);
+  read_sources(in, {"bf16", "fp8", "fp4", "memory", "memory_bandwidth", "host_rate"}, catalogue, out.sources);
   out.spec.source = in.place("").file;
   in.finish();
   out.compute = compute_profile(*profile, carried_over);

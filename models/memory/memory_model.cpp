@@ -102,8 +102,9 @@ class Breakdown {
     out_.tightest_gpu = most_resident(0, parallelism_.gpus);
     out_.expert_copies = experts_on(out_.tightest_gpu) - out_.experts_base;
     out_.kv_pool = out_.ranks[parallelism_.rank_of(out_.tightest_gpu)].pool;
-    out_.kv_pool_without_copies = options_.num_gpu_blocks ? out_.kv_pool : (room_ - out_.experts_base) * kv_share_;
-    out_.copies_loss = 1.0 - out_.kv_pool / out_.kv_pool_without_copies;
+    out_.kv_pool_without_extras =
+        options_.num_gpu_blocks ? out_.kv_pool : (room_ + options_.resident_extra - out_.experts_base) * kv_share_;
+    out_.extras_loss = 1.0 - out_.kv_pool / out_.kv_pool_without_extras;
     return out_;
   }
 

@@ -42,7 +42,7 @@ struct MemoryOptions {
   // On every GPU, where the account is not plain: the peak that the engine measures with a step of dummies and sets aside.
   Bytes profiled_peak{};
   Bytes reserve_per_node{};  // on every GPU, once per node of the cluster: buffers that grow with the ranks
-  Bytes resident_extra{};    // on every GPU: prefetch double buffers
+  Bytes resident_extra{};    // on every GPU: what a policy holds besides placed experts, such as prefetch buffers
   int kv_block_tokens = 1;   // tokens of one KV block
   std::optional<std::int64_t> num_gpu_blocks;  // KV blocks per DP rank instead of what fits; checked against memory
 };
@@ -82,9 +82,9 @@ struct MemoryBreakdown {
   // vLLM's hybrid KV cache manager does (vllm/v1/core/kv_cache_utils.py: one pool of pages for all kinds of layers);
   // SGLang sets a share of the pool aside (mamba_full_memory_ratio).
   Bytes kv_per_sequence{};
-  Bytes kv_pool{};  // on the tightest GPU
-  Bytes kv_pool_without_copies{};
-  double copies_loss = 0;  // share of kv_pool_without_copies that the copies took; 0 when num_gpu_blocks is given
+  Bytes kv_pool{};                 // on the tightest GPU
+  Bytes kv_pool_without_extras{};  // with an even share of the experts on every GPU, and without resident_extra
+  double extras_loss = 0;          // share of it that copies and resident_extra took; 0 when num_gpu_blocks is given
   std::vector<RankKv> ranks;
 
   // On the tightest GPU.

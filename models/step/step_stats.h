@@ -1,6 +1,7 @@
 // Totals of a run by layer, GPU and link, whoever puts its steps together.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <vector>
@@ -22,6 +23,8 @@ class StepStats {
   void dropped(double assignments) { totals_.assignments_dropped += assignments; }
   void rerouted(double assignments) { totals_.assignments_rerouted += assignments; }
   void routed(double assignments) { totals_.assignments_routed += assignments; }
+  void policy_acted(bool acted) { totals_.policy_acted = totals_.policy_acted || acted; }
+  void step_of(std::int64_t tokens) { totals_.largest_step = std::max(totals_.largest_step, tokens); }
   void time(int l, LayerPart part, Ticks time) {
     layer_ticks_[static_cast<std::size_t>(l)][static_cast<std::size_t>(part)] += time.count();
   }

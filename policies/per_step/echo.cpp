@@ -42,6 +42,7 @@ class Echo final : public StepPolicy {
     return {.tells = ExecutionProfile::Tells::kCounts,
             .plans_before_dispatch = true,
             .copies_before_dispatch = true,
+            .least_tokens = prefill_tokens_,
             .slots = 1};
   }
 
@@ -90,7 +91,7 @@ class Echo final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kEcho{
-    "echo", "One hot expert's overflow cloned onto each GPU below the mean in every step: ECHO of Megatron-Core.",
-    "which source's tokens move, more than one clone on a GPU, the topology", kEchoKeys, make_policy<Echo>};
+    {"echo", "One hot expert's overflow cloned onto each GPU below the mean in every step: ECHO of Megatron-Core.",
+     "which source's tokens move, more than one clone on a GPU, the topology", kEchoKeys, make_policy<Echo>}};
 
 }  // namespace epsim

@@ -75,7 +75,7 @@ class FasterMoe final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kFasterMoe{
-    "fastermoe", "The hottest experts are shadowed on every GPU while that pays: FasterMoE (PPoPP 2022).",
-    "where tokens could go besides home and their own GPU", kFasterMoeKeys, make_policy<FasterMoe>};
+    {"fastermoe", "The hottest experts are shadowed on every GPU while that pays: FasterMoE (PPoPP 2022).",
+     "where tokens could go besides home and their own GPU", kFasterMoeKeys, make_policy<FasterMoe>}};
 
 }  // namespace epsim

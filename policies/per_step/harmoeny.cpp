@@ -4,6 +4,7 @@
 
 #include "policies/registry.h"
 #include "policies/step_policy.h"
+#include "sim/core/choice.h"
 
 namespace epsim {
 namespace {
@@ -107,26 +108,47 @@ TokenSchedule harmoeny_schedule(const RequestMatrix& requests, const Residency& 
 
 namespace {
 
+// Where the weights of a fetched expert are.
+enum class WeightSource { kHost, kGpu };
+
+}  // namespace
+
+template <>
+inline constexpr auto kNames<WeightSource> = choice<WeightSource>({{"host", WeightSource::kHost},
+                                                                   {"gpu", WeightSource::kGpu}});
+
+namespace {
+
 constexpr KeyTable kHarmoenyKeys({
     {"min_tokens", key::whole(Bound::kPositive), key::is(HarmoenyOptions{}.min_tokens), "Fewest tokens worth moving."},
+    {"fetch_from", key::one_of<WeightSource>(), key::is(WeightSource::kHost),
+     "Where a fetched expert comes from: the host's memory, over each GPU's link to it, or the GPU it is at home on."},
 });
 
 class Harmoeny final : public StepPolicy {
  public:
-  explicit Harmoeny(ConfigReader& in) : options_{in.read<std::int64_t>(kHarmoenyKeys["min_tokens"])} {}
+  explicit Harmoeny(ConfigReader& in)
+      : options_{in.read<std::int64_t>(kHarmoenyKeys["min_tokens"])},
+        source_(in.read<WeightSource>(kHarmoenyKeys["fetch_from"])) {}
   StepDecision decide(const RequestMatrix& requests, const RequestMatrix&, const Residency& home) const override {
     return with_needed_copies(home, harmoeny_schedule(requests, home, options_).assignment());
   }
-  ExecutionProfile profile() const override { return {.plans_before_dispatch = true, .copies_on_demand = true}; }
+  ExecutionProfile profile() const override {
+    return {
+        .plans_before_dispatch = true, .copies_on_demand = true, .copies_from_host = source_ == WeightSource::kHost};
+  }
 
  private:
   HarmoenyOptions options_;
+  WeightSource source_;
 };
 
 }  // namespace
 
 extern const StepPolicyEntry kHarmoeny{
-    "harmoeny", "Tokens move from the busiest GPU to the lightest, experts are fetched on demand: HarMoEny's schedule.",
-    "the time of fetching an expert: any GPU may fetch any", kHarmoenyKeys, make_policy<Harmoeny>};
+    {"harmoeny",
+     "Tokens move from the busiest GPU to the lightest, experts are fetched on demand: HarMoEny's schedule.",
+     "the time of fetching an expert: any GPU may fetch any; links to the host that GPUs share", kHarmoenyKeys,
+     make_policy<Harmoeny>}};
 
 }  // namespace epsim

@@ -1,7 +1,12 @@
 // HarMoEny's schedule: tokens leave the busiest GPU for the lightest one, whose copy of the expert is fetched on
 // demand.
 //   Source : sacs-epfl/HarMoEny, scheduler of the harmonymoe layer (arXiv 2506.12417); behaviour only.
-//   Models : top-1 routing or any other: only counts matter; any GPU may compute any expert.
+//   Models : top-1 routing or any other: only counts matter; any GPU may compute any expert. Experts are fetched from the
+//            host's memory, as in the paper's abstract and by the code's default (`fetching_strategy="async-cpu"`,
+//            src/harmonymoe/expert_manager.py at 563b5a6): `fetch_from: host`. Each GPU has its own link to it
+//            (`host_rate` of gpus.yaml), of which copies reach `copy_efficiency`. `gpu`: from the expert's home.
+//   Ignores: links to the host that GPUs share, the host's memory rate, and the code's cache: an expert that one step
+//            fetched is fetched again in the next.
 #pragma once
 
 #include <cstdint>

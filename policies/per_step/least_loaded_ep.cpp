@@ -148,7 +148,7 @@ class LeastLoaded final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kLeastLoadedEp{
-    "least_loaded_ep", "What does not fit at home spills to the lightest GPUs: least-loaded EP (arXiv 2601.17111).",
-    "nodes, any gain below min_imbalance", kLeastLoadedEpKeys, make_policy<LeastLoaded>};
+    {"least_loaded_ep", "What does not fit at home spills to the lightest GPUs: least-loaded EP (arXiv 2601.17111).",
+     "nodes, any gain below min_imbalance", kLeastLoadedEpKeys, make_policy<LeastLoaded>}};
 
 }  // namespace epsim

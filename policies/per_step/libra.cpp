@@ -383,8 +383,10 @@ class Libra final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kLibra{
-    "libra",
-    "Experts predicted for the next layer are copied ahead, remote tokens rebalanced: Libra, Algorithms 1 and 2.",
-    "nodes (any GPU may fetch from any), the time of copies (the step's price has it)", kLibraKeys, make_policy<Libra>};
+    {"libra",
+     "Experts predicted for the next layer are copied ahead, remote tokens rebalanced: Libra, Algorithms 1 and 2.",
+     "nodes (any GPU may fetch from any), the time of copies (the step's price has it)", kLibraKeys,
+     make_policy<Libra>},
+    true};
 
 }  // namespace epsim

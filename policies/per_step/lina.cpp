@@ -31,7 +31,8 @@ Residency lina_replicate(std::span<const double> popularity, const Residency& ho
   for (std::size_t e = 0; e < open.size(); ++e) {
     open[e] = static_cast<int>(e);
   }
-  for (int left = n_extra * home.gpus; left > 0 && !open.empty();) {
+  const bool predicted = std::any_of(popularity.begin(), popularity.end(), [](double tokens) { return tokens > 0; });
+  for (int left = predicted ? n_extra * home.gpus : 0; left > 0 && !open.empty();) {
     const auto hottest = std::max_element(open.begin(), open.end(), [&](int a, int b) {
       return share[static_cast<std::size_t>(a)] < share[static_cast<std::size_t>(b)];
     });
@@ -91,7 +92,8 @@ class Lina final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kLina{
-    "lina", "Popular experts copied by prediction, tokens split evenly: Lina (ATC 2023) as Libra's Sec. 5 runs it.",
-    "loads when it splits tokens, phase 2 of the original paper, which corrects misses", kLinaKeys, make_policy<Lina>};
+    {"lina", "Popular experts copied by prediction, tokens split evenly: Lina (ATC 2023) as Libra's Sec. 5 runs it.",
+     "loads when it splits tokens, phase 2 of the original paper, which corrects misses", kLinaKeys, make_policy<Lina>},
+    true};
 
 }  // namespace epsim

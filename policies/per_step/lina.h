@@ -12,7 +12,8 @@
 
 namespace epsim {
 
-// n_extra more experts on every GPU for the predicted tokens per expert. A GPU that holds every expert gets none.
+// n_extra more experts on every GPU for the predicted tokens per expert. A GPU that holds every expert gets none; nor
+// does any where no tokens are predicted.
 Residency lina_replicate(std::span<const double> popularity, const Residency& home, int n_extra);
 
 }  // namespace epsim

@@ -167,10 +167,12 @@ class Lplb final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kLplb{
-    "lplb",
-    "Tokens split over the copies of `home` by a linear programme in every step: SGLang's `--ep-dispatch-algorithm "
-    "lp`.",
-    "what the original's five interior-point steps lack of the optimum; its copies along a topology", kLplbKeys,
-    make_policy<Lplb>};
+    {"lplb",
+     "Tokens split over the copies of `home` by a linear programme in every step: SGLang's `--ep-dispatch-algorithm "
+     "lp`.",
+     "what the original's five interior-point steps lack of the optimum; its copies along a topology", kLplbKeys,
+     make_policy<Lplb>},
+    false,
+    false};
 
 }  // namespace epsim

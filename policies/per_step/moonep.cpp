@@ -42,6 +42,7 @@ class MoonEp final : public StepPolicy {
     return {.tells = ExecutionProfile::Tells::kCounts,
             .plans_before_dispatch = true,
             .copies_before_dispatch = true,
+            .least_tokens = prefill_tokens_,
             .slots = ExecutionProfile::kAsOwnExperts};
   }
 
@@ -101,8 +102,8 @@ class MoonEp final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kMoonEp{
-    "moonep",
-    "Equally many rows on every GPU of an NVLink domain in every step, by copies over NVLink: MoonEP of Kimi-K3.",
-    "loads of other NVLink domains, padding of rows, what static shapes save", kMoonEpKeys, make_policy<MoonEp>};
+    {"moonep",
+     "Equally many rows on every GPU of an NVLink domain in every step, by copies over NVLink: MoonEP of Kimi-K3.",
+     "loads of other NVLink domains, padding of rows, what static shapes save", kMoonEpKeys, make_policy<MoonEp>}};
 
 }  // namespace epsim

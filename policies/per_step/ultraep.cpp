@@ -190,6 +190,7 @@ class UltraEp final : public StepPolicy {
     return {.tells = ExecutionProfile::Tells::kCounts,
             .plans_before_dispatch = true,
             .copies_before_dispatch = true,
+            .least_tokens = options_.prefill_tokens,
             .slots = options_.slots};
   }
 
@@ -200,8 +201,9 @@ class UltraEp final : public StepPolicy {
 }  // namespace
 
 extern const StepPolicyEntry kUltraEp{
-    "ultraep",
-    "Hot experts copied over NVLink in every step by the loads as they are, in slots that layers share: UltraEP.",
-    "loads of other NVLink domains, streaming of weights through relays in chunks", kUltraEpKeys, make_policy<UltraEp>};
+    {"ultraep",
+     "Hot experts copied over NVLink in every step by the loads as they are, in slots that layers share: UltraEP.",
+     "loads of other NVLink domains, streaming of weights through relays in chunks", kUltraEpKeys,
+     make_policy<UltraEp>}};
 
 }  // namespace epsim

@@ -141,8 +141,10 @@ SharedDispatch waterfill_shares(const RequestMatrix& requests, const TokenAssign
 }
 
 extern const StepPolicyEntry kWaterfill{
-    "waterfill", "The shared expert's tokens go to the lighter GPUs: SGLang's `--enable-deepep-waterfill`.",
-    "the drawing of each token's GPU (its chances are taken), two copies of an expert on one GPU", kWaterfillKeys,
-    make_policy<Waterfill>};
+    {"waterfill", "The shared expert's tokens go to the lighter GPUs: SGLang's `--enable-deepep-waterfill`.",
+     "the drawing of each token's GPU (its chances are taken), two copies of an expert on one GPU", kWaterfillKeys,
+     make_policy<Waterfill>},
+    false,
+    false};
 
 }  // namespace epsim

@@ -8,6 +8,8 @@
 #include <iostream>
 #include <thread>
 
+#include "sim/scenario/engine_defaults.h"
+
 namespace epsim::app {
 
 namespace po = boost::program_options;
@@ -68,12 +70,17 @@ std::vector<std::string> assignments_of(const po::variables_map& values) {
 
 void print_warnings(const Scenario& scenario) {
   std::vector<std::string> told = scenario.warnings;
-  for (const PolicyChoice& policy : scenario.policies) {
-    for (const std::string& warning : system_of(scenario, policy).warnings) {
+  const auto add = [&](const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) {
       if (std::find(told.begin(), told.end(), warning) == told.end()) {
         told.push_back(warning);
       }
     }
+  };
+  for (const PolicyChoice& policy : scenario.policies) {
+    const Scenario& system = system_of(scenario, policy);
+    add(system.warnings);
+    add(policy_warnings(system, policy));
   }
   for (const std::string& warning : told) {
     std::cerr << "warning: " << warning << "\n";

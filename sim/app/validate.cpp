@@ -49,12 +49,13 @@ int validate_scenario(const boost::program_options::variables_map& values, const
         to_gib(run.memory.kv_pool), run.serving.kv_blocks * run.serving.kv_block_tokens,
         state > 0 ? fmt::format(" (of which each request takes {} for windows and linear-attention states)", state)
                   : "",
-        run.memory.copies_loss * 100, extra_experts_item(run) == kUnevenExpertsItem ? kUnevenExpertsItem : "copies");
+        run.memory.extras_loss * 100,
+        extras_words(extra_experts_item(run) == kUnevenExpertsItem, run.plan.copies() > 0, run.buffers > Bytes(0)));
     result["policies"].push_back({{"policy", policy.label},
                                   {"kv_pool_gib_per_gpu", to_gib(run.memory.kv_pool)},
                                   {"kv_tokens_per_dp_rank", run.serving.kv_blocks * run.serving.kv_block_tokens},
                                   {"kv_tokens_of_each_request_state", state},
-                                  {"kv_lost_to_copies_share", run.memory.copies_loss}});
+                                  {"kv_lost_to_copies_share", run.memory.extras_loss}});
   }
   std::cout << "the scenario is valid\n";
   json.print(result.dump(2) + "\n");

@@ -88,6 +88,17 @@ void check_collaborators(const Scenario& s) {
   }
 }
 
+void check_host_link(const InstancePool& pool, const PolicyChoice& policy) {
+  const GpuSpec& gpu = pool.cluster.node.gpu;
+  if (policy.per_step != nullptr && policy.per_step->profile().copies_from_host && gpu.host_rate.count() == 0) {
+    throw InputError(
+        {"", 0, fmt::format("policies.{}.fetch_from", policy.label)},
+        fmt::format("experts come from the host's memory, and the rate of {}'s link to it is not known. Give "
+                    "`host_rate` in a node file with a gpu_spec, or take fetch_from: gpu.",
+                    gpu.name));
+  }
+}
+
 void check_per_step(const Scenario& s, const PolicyChoice& policy) {
   if (policy.per_step != nullptr &&
       (s.execution.overlap != StepOverlap::kNone || s.execution.sync != StepSync::kBarrier)) {
@@ -114,6 +125,7 @@ void check_pool(const Scenario& s, const InstancePool& pool, const PolicyChoice&
   }
   check_collaborators(s);
   check_per_step(s, policy);
+  check_host_link(pool, policy);
   check_fair_share(s, pool, policy);
   check_prefix_cache(s, pool);
 }
@@ -185,8 +197,7 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
   }
   MemoryOptions options = pool.memory;
   if (policy.per_step != nullptr) {
-    options.resident_extra +=
-        buffer_bytes(s.model, pool.cluster.gpus(), *policy.per_step, policy.per_step->profile().extra_experts);
+    options.resident_extra += buffer_bytes(s.model, pool.cluster.gpus(), *policy.per_step);
   }
   if (policy.rebalance != nullptr) {
     require_that_it_can_plan_again(policy, window, shape);
@@ -205,7 +216,7 @@ PreparedInstance prepare_instance(const Scenario& s, const InstancePool& pool, c
           std::move(placement),
           std::move(memory),
           serving,
-          options.resident_extra,
+          policy.copies_take_kv ? options.resident_extra : Bytes(0),
           std::move(shares)};
 }
 

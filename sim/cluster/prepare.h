@@ -18,7 +18,7 @@ struct PreparedInstance {
   Placement placement;
   MemoryBreakdown memory;            // of the fullest GPU
   ServingOptions serving;            // with the KV pool that is left
-  Bytes buffers{};                   // on every GPU, for weights that a policy brings in during the run
+  Bytes buffers{};                   // on every GPU, for weights brought in during the run; 0 where they take no room
   std::vector<SourceShares> shares;  // that the placement was built with; empty: copies share evenly
 };
 

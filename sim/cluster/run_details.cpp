@@ -8,6 +8,7 @@
 
 #include "sim/core/check.h"
 #include "sim/domain/affinity.h"
+#include "sim/scenario/engine_defaults.h"
 
 namespace epsim {
 namespace {
@@ -57,7 +58,8 @@ MemoryReport report_memory(const PreparedInstance& run, std::string_view buffers
   report.kv_pool = m.kv_pool;
   report.kv_bytes_per_token = m.kv_per_token;
   report.copies = m.expert_copies;
-  report.lost_to_copies = m.copies_loss;
+  report.buffers = buffers;
+  report.lost_to_extras = m.extras_loss;
   for (int g = 0; g < run.placement.gpus(); ++g) {
     report.over_mean.push_back(m.expert * static_cast<double>(run.placement.resident(g)) - m.experts_base);
   }
@@ -205,7 +207,7 @@ void describe_last(const Scenario& s, const PreparedInstance& prepared, RunResul
     }
   }
   result.memory = report_memory(
-      prepared, prepared.policy.rebalance != nullptr ? "migration buffer" : "prefetch buffers", prepared.buffers);
+      prepared, prepared.policy.rebalance != nullptr ? kMigrationBufferItem : kPrefetchBuffersItem, prepared.buffers);
 }
 
 // Where rows are sent once: which tokens told how often experts share one.
@@ -235,6 +237,36 @@ std::string summarize_plans(std::span<ServedInstance> instances, const MoeSpec& 
   return (per_step || apart) && first != last ? fmt::format("prefill: {}; decode: {}", first, last) : last;
 }
 
+// A policy that acts in every step may find nothing to do in any. "" where it did.
+std::string idle_policy(const Scenario& s, std::span<const ServedInstance> instances,
+                        std::span<const StepTotals> totals) {
+  const PreparedInstance* idle = nullptr;
+  std::int64_t steps = 0, largest = 0;
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    if (instances[i].prepared->policy.per_step == nullptr || totals[i].steps == 0) {
+      continue;
+    }
+    if (totals[i].policy_acted) {
+      return "";
+    }
+    idle = instances[i].prepared;
+    steps += totals[i].steps;
+    largest = std::max(largest, totals[i].largest_step / idle->pool.cluster.gpus());
+  }
+  if (idle == nullptr) {
+    return "";
+  }
+  const std::string known = never_acts(s, idle->pool, idle->policy);
+  const std::int64_t least = idle->policy.per_step->profile().least_tokens;
+  return !known.empty() ? known
+         : largest < least
+             ? fmt::format(
+                   "policy '{}' did nothing in {} steps: it leaves those of fewer than {} tokens a GPU alone "
+                   "(`{}`), and the largest had {}.",
+                   idle->policy.label, steps, least, kPrefillTokensKey.name, largest)
+             : fmt::format("policy '{}' did nothing in {} steps: it copied no expert.", idle->policy.label, steps);
+}
+
 }  // namespace
 
 std::string_view extra_experts_item(const PreparedInstance& run) {
@@ -247,12 +279,22 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   result.overrides = last.policy.overrides;
   result.plan_summary = summarize_plans(instances, s.model);
   result.row_sharing = describe_row_sharing(s, last);
+  result.whole_counts = std::any_of(instances.begin(), instances.end(), [](const ServedInstance& instance) {
+    return instance.prepared->policy.per_step != nullptr;
+  });
   result.warnings = s.warnings;
   result.carried_over = carried_over(s.compute, s.network, s.model, last.pool.cluster.nodes > 1);
   describe_last(s, last, result);
+  std::vector<StepTotals> all;
+  for (ServedInstance& instance : instances) {
+    all.push_back(totals_of(instance));
+  }
+  if (std::string idle = idle_policy(s, instances, all); !idle.empty()) {
+    result.warnings.push_back(std::move(idle));
+  }
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const ServedInstance& instance = instances[i];
-    const StepTotals totals = totals_of(instances[i]);
+    const StepTotals& totals = all[i];
     const RebalanceReport rebalance = instance.model->rebalance();
     const RegroupReport& recovery = instance.model->recovery();
     add(result.conservation, check_conservation(totals));
@@ -262,7 +304,7 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
     append(result.rebalance, rebalance, static_cast<int>(i));
     result.regroup += recovery;
     if (instances.size() == 1) {
-      result.detail = totals;
+      result.detail = std::move(all[i]);
       return;
     }
     append_totals(result.detail, totals, i);

@@ -92,6 +92,14 @@ struct MemoryItem {
 inline constexpr std::string_view kRoutedExpertsItem = "routed experts";
 // Experts beyond an even share on the fullest GPU: copies, or in a plan that makes none, uneven homes.
 inline constexpr std::string_view kExtraCopiesItem = "extra copies", kUnevenExpertsItem = "uneven experts";
+inline constexpr std::string_view kPrefetchBuffersItem = "prefetch buffers", kMigrationBufferItem = "migration buffer";
+// What takes KV room: "copies and buffers".
+constexpr std::string_view extras_words(bool uneven, bool copies, bool buffers) {
+  return !buffers ? (uneven ? kUnevenExpertsItem : "copies")
+         : uneven ? "uneven experts and buffers"
+         : copies ? "copies and buffers"
+                  : "buffers";
+}
 // RunResult::row_sharing of a policy that acts in every step.
 inline constexpr std::string_view kIndependentRows =
     "counted as if experts were used independently, as for every policy that acts in every step";
@@ -102,7 +110,8 @@ struct MemoryReport {
   Bytes copies{};                 // extra copies on the fullest GPU
   std::vector<Bytes>
       over_mean;              // [GPU] resident experts over those of a GPU without copies; negative where it has less
-  double lost_to_copies = 0;  // share of the KV pool that the extra copies took
+  Bytes buffers{};            // of the policy, on every GPU: prefetch buffers, slots of copies, a layer on the move
+  double lost_to_extras = 0;  // share of the KV pool that extra copies and buffers took
 };
 
 // A run's own sanity account (physics.md section 9); every entry held when the run was accepted.
@@ -117,7 +126,8 @@ struct RunResult {
   std::string overrides;                  // keys that its label sets before the scenario's; may be empty
   std::string plan_summary;               // what the policy did, one line
   std::string row_sharing;                // where rows are sent once: what told which experts share one; may be empty
-  std::vector<std::string> warnings;      // settings that the engine would refuse or change
+  bool whole_counts = false;              // steps were drawn in whole assignments, not priced on expected counts
+  std::vector<std::string> warnings;      // what the engine would refuse or change; a policy that did nothing
   std::vector<std::string> carried_over;  // what was measured on other hardware, and why that stands in
   bool interrupted = false;               // cut short (Ctrl-C): only complete steps are in it
   std::string fingerprint;                // of the event sequence

@@ -16,7 +16,8 @@ struct GpuSpec {
   Bytes memory{};              // what a process can allocate
   BytesPerSecond memory_bandwidth{};
   std::string source;
-  FlopsPerSecond fp4_peak{};  // dense; 0 = the GPU has no fp4
+  FlopsPerSecond fp4_peak{};   // dense; 0 = the GPU has no fp4
+  BytesPerSecond host_rate{};  // of its link to the host's memory, in one direction; 0 = not known
 
   // Of products with weights of a type; 0 where the GPU has none.
   FlopsPerSecond product_rate(WeightType type) const {

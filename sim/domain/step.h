@@ -133,6 +133,8 @@ struct StepTotals {
     return std::span(bottleneck_s)
         .subspan((2 * layer + static_cast<std::size_t>(direction)) * links.size(), links.size());
   }
+  bool policy_acted = false;      // of a policy that acts in every step: it did so in some layer
+  std::int64_t largest_step = 0;  // tokens of all GPUs; known where such a policy runs
   double assignments_routed = 0;  // tokens x top-k x MoE layers, or rows of padded buffers, for the conservation check
   double assignments_dropped = 0, assignments_rerouted = 0;
 };

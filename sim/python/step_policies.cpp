@@ -45,6 +45,12 @@ class FunctionStep final : public StepPolicy {
         refuse(fmt::format("{} experts are away from home on one GPU, and extra_experts is {}.", out.most_extra,
                            options_.extra_experts));
       }
+      if (!options_.on_demand && !out.copies.empty() && predicted.total() == 0) {
+        refuse(
+            fmt::format("{} experts are copied ahead where nothing was predicted, as of the first layer; leave those "
+                        "tokens at home.",
+                        out.copies.size()));
+      }
       return out;
     } catch (const py::error_already_set& error) {
       // The text alone: the exception goes through threads that do not hold the interpreter.
@@ -126,7 +132,7 @@ PolicyChoice step_policy_choice(const PolicyGiven& given) {
     }
   }
   ConfigReader in = config.root();
-  out.step_run = read_step_policy_run(in);
+  out.step_run = read_step_policy_run(in, true, true);
   in.finish();
   ConfigReader none = Config::from_text("{}", given.label).root();
   out.placement = experts_in_order().make(none);

@@ -95,6 +95,18 @@ std::string unlike_rows(const RunSummary& first, const RunSummary& run) {
       (now ? run : first).label, (now ? first : run).label);
 }
 
+// Rounding makes a step's GPUs less even, the more so the fewer tokens it has (docs/execution.md has an example).
+std::string unlike_counts(const RunSummary& first, const RunSummary& run) {
+  if (first.text("load_counts") == run.text("load_counts")) {
+    return "";
+  }
+  const bool now = run.text("load_counts") == "whole";
+  return fmt::format(
+      " Caution: {} is scored on whole assignments, {} on expected counts, which look more even in small "
+      "steps (docs/execution.md).",
+      (now ? run : first).label, (now ? first : run).label);
+}
+
 }  // namespace
 
 std::vector<std::size_t> rank_policies(const Comparison& runs) {
@@ -146,7 +158,8 @@ std::string conclusion(const Comparison& runs, std::size_t policy) {
                         against(runs, policy, "itl_mean_ms"), against(runs, policy, "e2e_mean_ms"),
                         fixed(over_seeds(runs, policy, balancedness).mean, 3),
                         fixed(over_seeds(runs, 0, balancedness).mean, 3));
-  return fmt::format("{} {} {}{}", gains, kv_cost(first, run), kv_pressure(first, run), unlike_rows(first, run));
+  return fmt::format("{} {} {}{}{}", gains, kv_cost(first, run), kv_pressure(first, run), unlike_rows(first, run),
+                     unlike_counts(first, run));
 }
 
 std::vector<std::string> conclusions(const Comparison& runs) {

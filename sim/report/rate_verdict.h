@@ -17,7 +17,7 @@ std::string plain_name(const std::string& policy);
 struct RateChoice {
   std::string name;
   std::vector<double> by_seed{};  // requests/s; 0: none is served under that seed; undefined: the search failed
-  double kv_lost_share = 0;       // to copies
+  double kv_lost_share = 0;       // to copies and buffers
   std::string limit{};            // the term of the SLO that fails first
 };
 

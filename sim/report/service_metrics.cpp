@@ -89,9 +89,20 @@ void add_run(MetricRows& rows) {
         kNeither,
         {},
         [](Run r) { return r.row_sharing; }},
+       {"load_counts",
+        "text",
+        "What a step's balance, rows and expert times are counted on: `expected` counts, or `whole`: these rounded at "
+        "random to whole assignments, for policies that act in every step.",
+        kText,
+        kNeither,
+        {},
+        [](Run r) { return std::string(r.whole_counts ? "whole" : "expected"); }},
        {"fingerprint",
         "text",
-        "Hash of all events in their order. Equal fingerprints: equal runs.",
+        "Hash of the requests, of each rank's tokens in each step and of the times of all events, in their order. "
+        "Equal "
+        "runs have equal ones. What no step waits for is not in it: bytes, loads and memory of two policies may "
+        "differ.",
         kText,
         kNeither,
         {},

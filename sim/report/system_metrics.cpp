@@ -42,11 +42,13 @@ void add_kv_pool(MetricRows& rows) {
         [](Run r) { return r.memory.kv_bytes_per_token.count(); }},
        {"kv_lost_to_copies_share",
         "share",
-        "Share of the pool there would be with an even share of the experts on every GPU that experts beyond it took: "
-        "copies, or where the plan has none, uneven homes.",
+        "Share of the pool there would be with an even share of the experts on every GPU and no buffers that experts "
+        "beyond it took (copies, or where the plan has none, uneven homes) and the policy's buffers (for experts "
+        "fetched "
+        "in a step, or on the move in a rebalance).",
         kPercent,
         kLower,
-        [](Run r) { return r.memory.lost_to_copies; },
+        [](Run r) { return r.memory.lost_to_extras; },
         {},
         {.place = 13, .header = {"lost to", "extras", "%"}, .csv = true}},
        {"kv_copies_gib_per_gpu",
@@ -54,7 +56,7 @@ void add_kv_pool(MetricRows& rows) {
         "What that share amounts to: pool x lost / (1 - lost).",
         kThreeDigits,
         kLower,
-        [](Run r) { return to_gib(r.memory.copies); },
+        [](Run r) { return to_gib(r.memory.copies + r.memory.buffers); },
         {},
         {.change = "copies_change_gib_per_gpu"}},
        {"kv_peak_use_share",

@@ -221,13 +221,17 @@ std::string link_line(const RunSummary& run) {
 
 std::string kv_lines(const RunSummary& run) {
   const auto f = [&](const char* name) { return shown(run, name); };
-  const bool uneven = std::any_of(run.memory.begin(), run.memory.end(),
-                                  [](const MemoryItem& item) { return item.name == kUnevenExpertsItem; });
+  const auto takes = [&](std::string_view name) {
+    return std::any_of(run.memory.begin(), run.memory.end(),
+                       [&](const MemoryItem& item) { return item.name == name && item.size > Bytes(0); });
+  };
+  const std::string_view extras = extras_words(takes(kUnevenExpertsItem), takes(kExtraCopiesItem),
+                                               takes(kPrefetchBuffersItem) || takes(kMigrationBufferItem));
   std::string out = captioned(
       "KV pool",
       fmt::format("{} tokens per rank, {} GiB per GPU ({} B per token and GPU); {} % lost to {} ({} GiB per GPU)",
                   f("kv_tokens_per_rank"), f("kv_pool_gib_per_gpu"), f("kv_bytes_per_token_per_gpu"),
-                  f("kv_lost_to_copies_share"), uneven ? kUnevenExpertsItem : "copies", f("kv_copies_gib_per_gpu")));
+                  f("kv_lost_to_copies_share"), extras, f("kv_copies_gib_per_gpu")));
   out += captioned("KV use", fmt::format("peak {} %, mean {} %; full with a request waiting {} % of the busy time",
                                          f("kv_peak_use_share"), f("kv_mean_use_share"), f("kv_full_time_share")));
   if (run.number("prefix_hit_tokens") > 0) {

@@ -92,7 +92,7 @@ class NearKneeSearch {
 
 Numbers plan_numbers(const Scenario& s, const PolicyChoice& policy, const PreparedInstance& run) {
   Numbers out{{"experts_per_gpu", static_cast<double>(s.model.experts) / s.cluster.gpus()},
-              {"kv_lost_to_copies_share", run.memory.copies_loss},
+              {"kv_lost_to_copies_share", run.memory.extras_loss},
               {"kv_pool_gib_per_gpu", to_gib(run.memory.kv_pool)}};
   if (policy.per_step == nullptr) {
     const std::vector<double> planned = balancedness_by_layer(run.placement, planning_window(s, policy));

@@ -153,4 +153,31 @@ std::vector<std::string> engine_warnings(const Scenario& s) {
   return out;
 }
 
+std::string never_acts(const Scenario& s, const InstancePool& pool, const PolicyChoice& policy) {
+  const std::int64_t least = policy.per_step == nullptr ? 0 : policy.per_step->profile().least_tokens;
+  const ServingOptions& serving = pool.serving;
+  const std::int64_t running =
+      serving.max_running_requests > 0 ? serving.max_running_requests : std::ssize(s.requests.requests);
+  const std::int64_t most = std::max(serving.token_budget, running * (1 + serving.speculative.draft_tokens));
+  const int gpus = pool.parallelism.attention_tp;
+  return most >= least * gpus
+             ? ""
+             : fmt::format(
+                   "policy '{}' never acts: it leaves steps of fewer than {} tokens a GPU alone (`{}`), and steps "
+                   "here have at most {} a GPU, {} on the {} GPUs of a DP rank.",
+                   policy.label, least, kPrefillTokensKey.name, most / gpus, most, gpus);
+}
+
+std::vector<std::string> policy_warnings(const Scenario& s, const PolicyChoice& policy) {
+  std::vector<std::string> out;
+  for (const InstancePool& pool : pools_of(s)) {
+    const PolicyChoice& own = policy.prefill != nullptr ? *policy.prefill : policy;
+    const std::string warning = pool.serving.role == InstanceRole::kDecode ? "" : never_acts(s, pool, own);
+    if (!warning.empty()) {
+      out.push_back(warning);
+    }
+  }
+  return out;
+}
+
 }  // namespace epsim

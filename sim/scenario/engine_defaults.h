@@ -15,6 +15,8 @@
 
 namespace epsim {
 
+struct InstancePool;
+struct PolicyChoice;
 struct Scenario;
 
 // What the engine's defaults depend on.
@@ -30,5 +32,11 @@ bool can_capture(const DispatchOptions& dispatch);
 
 // Settings that the engine would refuse or change, each with the reason.
 std::vector<std::string> engine_warnings(const Scenario& scenario);
+
+// Why a policy that leaves small steps alone never acts on the pool's instances, as far as is known ahead: their largest
+// steps are too small. Empty where they are not, and for other policies.
+std::string never_acts(const Scenario& scenario, const InstancePool& pool, const PolicyChoice& policy);
+// The same of the policy on all pools that prefill.
+std::vector<std::string> policy_warnings(const Scenario& scenario, const PolicyChoice& policy);
 
 }  // namespace epsim

@@ -157,7 +157,7 @@ PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, cons
   out.label = out.planned_by = label;
   if (per_step != nullptr) {
     out.per_step = per_step->make(in);
-    out.step_run = read_step_policy_run(in);
+    out.step_run = read_step_policy_run(in, per_step->predicts, per_step->copies_experts);
   }
   // Hierarchical modes balance the model's own expert groups unless the options say otherwise.
   if (entry.expert_groups != ExpertGroups::kUnknown) {
@@ -169,6 +169,9 @@ PolicyChoice read_plain_policy(ConfigReader& all, const std::string& label, cons
   if (per_step != nullptr) {
     read_home(all, in, s, out);
   }
+  in.check(
+      per_step == nullptr || !in.has("replica_choice"), "replica_choice",
+      "only policies that plan placements ahead of steps leave a choice of copy; this one decides it in every step.");
   if (in.has("replica_choice") || !entry.replica_choice.empty()) {
     ConfigReader choice = in.section(kEntryKeys["replica_choice"]);
     const auto rule = entry.replica_choice.empty()

@@ -109,7 +109,9 @@ std::vector<SectionKeys> section_keys() {
   add_entries("policies.*", ceilings(), out);
   add_entries("policies.*", step_policies(), out);
   for (const StepPolicyEntry& entry : step_policies()) {
-    out.push_back({"policies.*", entry.name, step_policy_run_keys()});
+    for (const std::span<const Key> keys : step_policy_run_keys(entry)) {
+      out.push_back({"policies.*", entry.name, keys});
+    }
     out.push_back({"policies.*", entry.name, experts_in_order().keys});
   }
   add_entries("policies.*.replica_choice", replica_choices(), out);

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
+#include "policies/registry.h"
 #include "sim/core/config.h"
 #include "sim/core/units.h"
 
@@ -28,11 +30,12 @@ struct StepPolicyRun {
   double copy_efficiency = 380.0 / 450.0;  // share of a port's rate that copies of weights reach
 };
 
-std::span<const Key> step_policy_run_keys();
+// Those that the policy reads.
+std::vector<std::span<const Key>> step_policy_run_keys(const StepPolicyEntry& policy);
 const Key& step_policy_home_key();
 
-// Reads accuracy, distortion, planning_time and copy_efficiency, for which the policy may have set defaults of its own;
-// leaves finish() to the caller.
-StepPolicyRun read_step_policy_run(ConfigReader& in);
+// Reads planning_time and, of a policy that looks at predictions, accuracy and distortion, of one that copies experts
+// copy_efficiency. The policy may have set defaults of its own; finish() is left to the caller, and refuses the others.
+StepPolicyRun read_step_policy_run(ConfigReader& in, bool predicts, bool copies_experts);
 
 }  // namespace epsim

@@ -146,7 +146,12 @@ void DecisionReader::send_tokens(const JointPowers& joint, TrafficMatrix& out) {
 }
 
 void DecisionReader::move_weights(const StepDecision& decision, const Residency& home, DecisionWork& out) const {
+  out.from_host.assign(static_cast<std::size_t>(shape_.gpus), 0.0);
   for (const ExpertCopy& copy : decision.copies) {
+    if (profile_.copies_from_host) {
+      out.from_host[static_cast<std::size_t>(copy.gpu)] += 1;
+      continue;
+    }
     const int from = profile_.broadcasts ? (copy.gpu + shape_.gpus - 1) % shape_.gpus
                      : copy.from >= 0    ? copy.from
                                          : home.home_of(copy.expert);

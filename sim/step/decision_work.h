@@ -6,7 +6,7 @@
 //            Rows are expected values by the same formulas as in TrafficModel (MissProbability, JointUse of the home
 //            placement), so that a decision to leave everything at home costs what that placement costs: a token uses
 //            expert e with chance requests / tokens of its GPU. Weights come from the expert's home, along a ring of
-//            all GPUs, or from the GPU that the decision names.
+//            all GPUs, from the GPU that the decision names, or from the host.
 //   Ignores: that copies made in a step change which experts of a GPU are used together.
 #pragma once
 
@@ -31,8 +31,9 @@ struct DecisionWork {
   // [GPU] What can start early, and what waits: with two stages the tokens that live on the GPU, and the others; with
   // copies on demand the experts at home on the GPU, and those fetched. Else all is first.
   std::vector<StageWork> first, then;
-  TrafficMatrix weights;  // rows are experts
-  double copies = 0;      // experts that moved, all GPUs
+  TrafficMatrix weights;          // rows are experts
+  std::vector<double> from_host;  // [GPU] experts that come from the host's memory instead
+  double copies = 0;              // experts that moved, all GPUs
 };
 
 class DecisionReader {

@@ -9,12 +9,15 @@
 namespace epsim {
 namespace {
 
-std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& execution) {
+// Weights from the host share no port with tokens.
+std::vector<LaneSlowdown> slowdowns_of(const ExecutionOptions& execution, const ExecutionProfile& profile) {
   constexpr auto network = static_cast<std::int16_t>(StepLane::kNetwork),
                  copy = static_cast<std::int16_t>(StepLane::kCopy);
   std::vector<LaneSlowdown> out = slowdowns_of_kernels(execution);
-  out.push_back({network, copy, 0.5});
-  out.push_back({copy, network, 0.5});
+  if (!profile.copies_from_host) {
+    out.push_back({network, copy, 0.5});
+    out.push_back({copy, network, 0.5});
+  }
   return out;
 }
 
@@ -32,26 +35,25 @@ PolicyPricer::PolicyPricer(StepModel& model, const StepPolicy& policy, const Clu
       seed_(seed),
       home_(homes_of(plan, shape_of(cluster).gpus_per_node)),
       reader_(shape_of(cluster), model.costs().dispatch().dedup, profile_),
-      player_(model, order_of(profile_), slowdowns_of(execution)) {
+      player_(model, order_of(profile_), slowdowns_of(execution, profile_)) {
   const auto gpus = static_cast<std::size_t>(cluster.gpus());
   first_.resize(gpus);
   then_.resize(gpus);
   copy_.resize(gpus);
 }
 
-// The same draws for every policy of a comparison: the stream knows the step and the layer alone. Nothing is known of
-// the first layer when its copies would have to start, and nothing is predicted for a policy that does not look at it.
+// The same draws for every policy of a comparison: the stream knows the step and the layer alone.
 void PolicyPricer::decide(std::int64_t step, int l) {
   RandomStream random(seed_, "step-policy", static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(l));
   const RequestMatrix requests =
       draw_requests(model_.loads(), l, model_.costs().parallelism(), gpu_tokens_, model_.costs().model().top_k, random);
-  const RequestMatrix predicted = l == 0 || !profile_.uses_prediction
-                                      ? RequestMatrix(requests.gpus, requests.experts)
-                                      : predict(requests, stale_.layer(l), options_.predictor, random);
+  const RequestMatrix predicted = predict_layer(profile_, l, requests, stale_.layer(l), options_.predictor, random);
   const Residency& home = home_[static_cast<std::size_t>(l)];
   const StepDecision decision = policy_.decide(requests, predicted, home);
   EPSIM_CHECK(decision.tokens.total() == requests.total(), "a policy has every assignment executed once");
+  check_predicted(profile_, predicted, decision);
   planned_ = decision.planned;
+  model_.stats().policy_acted(acts(profile_, decision));
   reader_.read(requests, decision, home, gpu_tokens_, model_.joint_powers(l), work_);
   model_.stats().routed(static_cast<double>(requests.total()));
 }
@@ -80,6 +82,13 @@ void PolicyPricer::price_copies() {
   if (work_.copies == 0) {
     for (std::size_t g = 0; g < copy_.size(); ++g) {
       copy_.set(g, {});
+    }
+    return;
+  }
+  if (profile_.copies_from_host) {
+    for (std::size_t g = 0; g < copy_.size(); ++g) {
+      const Seconds wire = expert * work_.from_host[g] / cluster_.node.gpu.host_rate;
+      copy_.set(g, {wire / options_.copy_efficiency, Origin::kExtrapolated});
     }
     return;
   }
@@ -137,6 +146,7 @@ StepCost PolicyPricer::price(const StepAt& at, std::span<const RankBatch> ranks)
   for (const RankBatch& batch : ranks) {
     by_rank.push_back(batch.tokens());
   }
+  model_.stats().step_of(std::accumulate(by_rank.begin(), by_rank.end(), std::int64_t{0}));
   gpu_tokens_ = tokens_by_gpu(by_rank, model_.costs().parallelism());
   player_.set_ranks(0, model_.ranks(), model_.ranks());
   for (int l = 0; l < model_.costs().model().moe_layers(); ++l) {

@@ -5,7 +5,8 @@
 //            as for placement policies. All-gather dispatch and reduce-scatter combine are priced for ranks padded to
 //            the largest, as engines pad them. Copies run at a measured share of the port's rate; a GPU's copies take
 //            as long as its own port or the busiest of their sources' ports needs. An exchange and a copy beside each
-//            other have half of the port each.
+//            other have half of the port each. Copies from the host's memory have each GPU's own link to it, and no
+//            port.
 //   Ignores: what the policy's own decisions would cost on a slower host (planning time is declared).
 #pragma once
 

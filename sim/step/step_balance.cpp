@@ -16,6 +16,7 @@ StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int step
   const std::vector<std::int64_t> by_gpu = tokens_by_gpu(by_rank, s.parallelism);
   std::vector<double> by_layer(static_cast<std::size_t>(s.model.moe_layers()), 0.0);
   StepLoads loads;
+  const ExecutionProfile profile = policy.per_step->profile();
   StepBalance score;
   for (int step = 0; step < steps; ++step) {
     s.loads->draw(step, by_rank, loads);
@@ -23,8 +24,10 @@ StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int step
       const Residency& home = homes[static_cast<std::size_t>(l)];
       RandomStream random(s.seed, "step-screen", static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(l));
       const RequestMatrix requests = draw_requests(loads, l, s.parallelism, by_gpu, s.model.top_k, random);
-      const RequestMatrix predicted = predict(requests, s.plan_window.layer(l), policy.step_run.predictor, random);
+      const RequestMatrix predicted =
+          predict_layer(profile, l, requests, s.plan_window.layer(l), policy.step_run.predictor, random);
       const StepDecision decision = policy.per_step->decide(requests, predicted, home);
+      check_predicted(profile, predicted, decision);
       by_layer[static_cast<std::size_t>(l)] += 1.0 / imbalance(decision.tokens) / steps;
       score.home += 1.0 / imbalance(local_or_home(requests, home)) / steps / loads.layers;
       score.most_extra = std::max(score.most_extra, decision.most_extra);
@@ -39,10 +42,11 @@ StepBalance step_balance(const Scenario& s, const PolicyChoice& policy, int step
   return score;
 }
 
-Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra) {
-  const double own = static_cast<double>(model.experts) / gpus;
+Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy) {
+  const double own = static_cast<double>(model.experts) / gpus, others = model.experts - own;
   const ExecutionProfile profile = policy.profile();
-  const double slots = profile.slots == ExecutionProfile::kAsOwnExperts ? own : profile.slots;
+  const double extra = std::min<double>(profile.extra_experts, others);
+  const double slots = std::min(profile.slots == ExecutionProfile::kAsOwnExperts ? own : profile.slots, others);
   return model.expert_bytes() * (profile.resident_buffers * (own + extra) + slots);
 }
 

@@ -20,7 +20,8 @@ struct StepBalance {
 // `policy` acts in every step. Draws `steps` steps.
 StepBalance step_balance(const Scenario& scenario, const PolicyChoice& policy, int steps = 2);
 
-// Weights that the policy keeps on every GPU: sets of double buffers x (experts / GPUs + extra) experts, and its slots.
-Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy, int extra);
+// Weights that the policy keeps on every GPU: sets of double buffers x (experts / GPUs + extra) experts, and its slots. Of
+// a layer no GPU can hold more than the model's experts: extras and slots are at most those of the other GPUs.
+Bytes buffer_bytes(const MoeSpec& model, int gpus, const StepPolicy& policy);
 
 }  // namespace epsim

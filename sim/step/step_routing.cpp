@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/core/check.h"
+
 namespace epsim {
 namespace {
 
@@ -93,6 +95,18 @@ RequestMatrix predict(const RequestMatrix& truth, std::span<const double> stale,
     }
   }
   return out;
+}
+
+RequestMatrix predict_layer(const ExecutionProfile& profile, int layer, const RequestMatrix& truth,
+                            std::span<const double> stale, const PredictorOptions& options, RandomStream& random) {
+  return layer == 0 || !profile.uses_prediction ? RequestMatrix(truth.gpus, truth.experts)
+                                                : predict(truth, stale, options, random);
+}
+
+void check_predicted(const ExecutionProfile& profile, const RequestMatrix& predicted, const StepDecision& decision) {
+  EPSIM_CHECK(
+      profile.copies_on_demand || profile.copies_before_dispatch || decision.copies.empty() || predicted.total() > 0,
+      "a policy that copies ahead copies nothing without a prediction");
 }
 
 }  // namespace epsim

@@ -33,6 +33,13 @@ std::vector<std::int64_t> tokens_by_gpu(std::span<const std::int64_t> by_rank, c
 RequestMatrix draw_requests(const StepLoads& loads, int layer, const Parallelism& parallelism,
                             std::span<const std::int64_t> gpu_tokens, int top_k, RandomStream& random);
 
+// What a policy is told of a layer ahead. Nothing, zeros, of the first MoE layer, whose copies would have to start before
+// the step, and where the policy looks at no prediction.
+RequestMatrix predict_layer(const ExecutionProfile& profile, int layer, const RequestMatrix& truth,
+                            std::span<const double> stale, const PredictorOptions& options, RandomStream& random);
+// A policy that copies ahead copies nothing where nothing was predicted: such copies would have no time to arrive in.
+void check_predicted(const ExecutionProfile& profile, const RequestMatrix& predicted, const StepDecision& decision);
+
 // `stale` [expert]: loads of the layer in the window that is planned from.
 RequestMatrix predict(const RequestMatrix& truth, std::span<const double> stale, const PredictorOptions& options,
                       RandomStream& random);

@@ -122,7 +122,7 @@ Diagnosis diagnose(std::vector<Scenario> by_seed, std::span<const LoadWindow> wi
   const PreparedInstance& in_order = prepared[kInOrder].last();
   measure_skew(first, in_order.placement, run_window, out);
   out.copies_per_layer = prepared[kCopies].last().plan.copies() / first.model.moe_layers();
-  out.kv_lost_share = prepared[kCopies].last().memory.copies_loss;
+  out.kv_lost_share = prepared[kCopies].last().memory.extras_loss;
 
   const std::size_t requests = requests_to_fill(first, in_order);
   std::vector<Saturated> runs(kSubjects * by_seed.size());

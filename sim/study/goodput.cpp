@@ -377,7 +377,7 @@ SearchTarget target_of(const Scenario& scenario, std::shared_ptr<const PreparedR
       return std::make_shared<const RequestTrace>(scenario.make_requests(count));
     };
   }
-  out.kv_lost_share = last.memory.copies_loss;
+  out.kv_lost_share = last.memory.extras_loss;
   out.kv_tokens_per_rank = last.serving.kv_blocks * last.serving.kv_block_tokens;
   out.serve = [&scenario, &control, prepared = std::move(prepared)](const RequestTrace& trace) {
     return run_prepared(scenario, *prepared, trace, control);

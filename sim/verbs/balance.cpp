@@ -44,21 +44,14 @@ BalanceRow scored_placement(const Scenario& s, const PolicyChoice& policy) {
           run.plan.beyond_even_share() - copies};
 }
 
-// A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies.
+// A per-step policy plans nothing ahead; what it brings to a GPU in a layer stands in the column of copies. Its buffers
+// are those of a run, for as many as it may bring.
 BalanceRow scored_steps(const Scenario& s, const PolicyChoice& policy) {
   const StepBalance steps = step_balance(s, policy);
-  MemoryOptions options = s.memory;
-  options.resident_extra = buffer_bytes(s.model, s.cluster.gpus(), *policy.per_step, steps.most_extra);
-  const std::vector<std::int64_t> resident(
-      static_cast<std::size_t>(s.cluster.gpus()),
-      static_cast<std::int64_t>(s.model.moe_layers()) * s.model.experts / s.cluster.gpus());
-  MemoryBreakdown memory = memory_breakdown(s.model, s.cluster, s.parallelism, options, resident);
-  const Bytes without = memory_breakdown(s.model, s.cluster, s.parallelism, s.memory, resident).kv_pool;
-  memory.copies_loss = 1.0 - memory.kv_pool / without;  // here: what the buffers take
   return {policy.label,
           true,
           static_cast<int>(steps.most_extra),
-          memory,
+          prepare_run(s, policy).last().memory,
           std::nullopt,
           {steps.mean, steps.worst, steps.worst_layer},
           0};
@@ -67,7 +60,7 @@ BalanceRow scored_steps(const Scenario& s, const PolicyChoice& policy) {
 std::string line(const BalanceRow& row) {
   return fmt::format("{:<16} {:>8} {:>9.3f} {:>8.1f} {:>9} {:>8.3f} {:>8.3f} {:>7}\n", row.policy,
                      fmt::format("{}{}", row.copies, row.per_step ? "/step" : ""), to_gib(row.memory.kv_pool),
-                     row.memory.copies_loss * 100, row.planned ? fmt::format("{:.3f}", *row.planned) : "-",
+                     row.memory.extras_loss * 100, row.planned ? fmt::format("{:.3f}", *row.planned) : "-",
                      row.scored.mean, row.scored.worst, row.worst_layer_number);
 }
 
@@ -75,7 +68,7 @@ nlohmann::ordered_json json_of(const BalanceRow& row) {
   nlohmann::ordered_json out{{"policy", row.policy},
                              {row.per_step ? "copies_per_gpu_and_step" : "copies_per_gpu", row.copies},
                              {"kv_pool_gib_per_gpu", to_gib(row.memory.kv_pool)},
-                             {"kv_lost_to_copies_share", row.memory.copies_loss},
+                             {"kv_lost_to_copies_share", row.memory.extras_loss},
                              {"balancedness_planned", nullptr},
                              {"balancedness_mean", row.scored.mean},
                              {"balancedness_worst", row.scored.worst},

@@ -40,7 +40,7 @@ struct World {
     return memory_breakdown(model, cluster, parallelism, options, resident(copies));
   }
   double loss_percent(const MemoryOptions& options, std::int64_t copies) const {
-    return 100 * breakdown(options, copies).copies_loss;
+    return 100 * breakdown(options, copies).extras_loss;
   }
 
   MoeSpec model;
@@ -94,7 +94,7 @@ TEST_CASE("experts per GPU without copies: 8, 6, 4 per layer on 6, 8, 12 nodes")
     const MemoryBreakdown b = w.breakdown(one_rule(), 0);
     CHECK(b.experts_base.count() == r.per_layer * w.model.moe_layers() * kExpertMib * kMiB);
     CHECK(b.expert_copies.count() == 0);
-    CHECK(b.copies_loss == 0);
+    CHECK(b.extras_loss == 0);
   }
 }
 
@@ -212,6 +212,8 @@ TEST_CASE("tokens, blocks and requests of a DP rank") {
   options.reserve = Bytes(2 * kGiB);
   options.resident_extra = Bytes(1 * kGiB);
   CHECK(to_gib(plain.kv_pool - w.breakdown(options, 0).kv_pool) == doctest::Approx(3.0));
+  // A policy's buffer is what the pool lost, the user's reserve is not: 1 of (pool - 2) GiB.
+  CHECK(w.breakdown(options, 0).extras_loss == doctest::Approx(1.0 / (to_gib(plain.kv_pool) - 2.0)));
 }
 
 TEST_CASE("a rank has what its tightest GPU has") {
@@ -226,7 +228,7 @@ TEST_CASE("a rank has what its tightest GPU has") {
   CHECK((b.ranks[0].pool - b.ranks[2].pool).count() == doctest::Approx(10 * kExpertMib * kMiB));
   CHECK((b.ranks[0].pool - b.ranks[5].pool).count() == doctest::Approx(4 * kExpertMib * kMiB));
   CHECK(b.kv_pool == b.ranks[2].pool);
-  CHECK(b.copies_loss == doctest::Approx(10 * kExpertMib * kMiB / b.kv_pool_without_copies.count()));
+  CHECK(b.extras_loss == doctest::Approx(10 * kExpertMib * kMiB / b.kv_pool_without_extras.count()));
   CHECK(b.ranks[2].tokens < b.ranks[5].tokens);
 }
 
@@ -239,7 +241,7 @@ TEST_CASE("a stated number of blocks replaces the pool") {
   CHECK(b.ranks[3].blocks == 1000);
   CHECK(b.ranks[3].tokens == 16000);
   CHECK(b.kv_pool.count() == 16000.0 * 70272);
-  CHECK(b.copies_loss == 0);
+  CHECK(b.extras_loss == 0);
   options.num_gpu_blocks = 1'000'000;  // 1048 GiB
   CHECK_THROWS_AS(w.breakdown(options, 0), DoesNotFit);
 }

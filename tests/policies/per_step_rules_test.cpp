@@ -154,4 +154,6 @@ TEST_CASE("Lina: copies follow popularity, each GPU gets N, and the tokens split
   CHECK(split.at(0, 3) == 2);
   // More room than experts: every GPU holds everything, and no more.
   CHECK(epsim::lina_replicate(popularity, home, 9).extras(0) == 2);
+  // Nothing predicted, nothing copied.
+  CHECK(epsim::lina_replicate(std::vector<double>(popularity.size(), 0.0), home, 9).resident == home.resident);
 }

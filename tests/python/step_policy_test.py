@@ -73,6 +73,8 @@ class StepPolicyTest(unittest.TestCase):
         refused(self, lambda r, p, h: (r, numpy.zeros((64, 16), bool)), "which it does not hold")
         refused(self, lambda r, p, h: (r, numpy.ones((64, 16), bool)), "extra_experts is 1", extra_experts=1,
                 on_demand=False)
+        refused(self, lambda r, p, h: (r, numpy.ones((64, 16), bool)), "where nothing was predicted", extra_experts=64,
+                on_demand=False)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,19 @@ TEST_CASE("the conclusion tells of a full pool, of saved copies and of none") {
         std::string::npos);
 }
 
+TEST_CASE("the conclusion cautions where one policy is scored on expected counts and the other on whole ones") {
+  RunResult planned = test::sample_run("eplb"), stepwise = test::sample_run("libra");
+  stepwise.whole_counts = true;
+  const auto text = [](const RunResult& first, const RunResult& second) {
+    return conclusion(one_seed(std::vector{summarize(first), summarize(second)}), 1);
+  };
+  const std::string words = "Caution: libra is scored on whole assignments, eplb on expected counts";
+  CHECK(text(planned, stepwise).find(words) != std::string::npos);
+  CHECK(text(stepwise, planned).find(words) != std::string::npos);
+  CHECK(text(stepwise, stepwise).find("Caution") == std::string::npos);
+  CHECK(text(planned, planned).find("Caution") == std::string::npos);
+}
+
 TEST_CASE("the conclusion says where rows of the two policies are counted differently") {
   RunResult planned = test::sample_run("eplb"), stepwise = test::sample_run("libra");
   planned.row_sharing = "counted token by token, as loads have them";

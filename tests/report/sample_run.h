@@ -102,7 +102,7 @@ inline void add_memory(RunResult& run) {
   run.memory.kv_bytes_per_token = Bytes(70272);
   run.memory.copies = 1_GiB;
   run.memory.over_mean = {1_GiB, Bytes(-kGiB / 2)};  // GPU 1 has fewer experts than one without copies would
-  run.memory.lost_to_copies = 0.25;                  // 1 GiB of the 4 GiB that the pool would have
+  run.memory.lost_to_extras = 0.25;                  // 1 GiB of the 4 GiB that the pool would have
 }
 
 inline RunResult sample_run(const std::string& label = "eplb") {

@@ -140,7 +140,7 @@ TEST_CASE("counts that contradict each other are a broken invariant") {
   run.completed = 1;
   CHECK_THROWS_AS(summarize(run), InvariantBroken);
   run = test::sample_run();
-  run.memory.lost_to_copies = 1.0;
+  run.memory.lost_to_extras = 1.0;
   CHECK_THROWS_AS(summarize(run), InvariantBroken);
 }
 

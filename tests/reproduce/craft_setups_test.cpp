@@ -77,7 +77,7 @@ TEST_CASE("setups are drawn apart") {
 TEST_CASE("memory gives the KV losses that the paper states") {
   const auto lost = [](const char* name, const std::vector<std::string>& overrides, const char* policy) {
     const Scenario s = craft_scenario(name, overrides, policy);
-    return prepare_run(s, s.policies.front()).last().memory.copies_loss;
+    return prepare_run(s, s.policies.front()).last().memory.extras_loss;
   };
   CHECK(lost("de8", with(kSmall, kOneRule), "eplb") == doctest::Approx(0.190).epsilon(0.005));
   CHECK(lost("ke12", with(kSmall, kOneRule), "eplb") == doctest::Approx(0.240).epsilon(0.005));

@@ -184,7 +184,7 @@ TEST_CASE("TensorRT-LLM gives the cache a share of what weights leave") {
   const MemoryBreakdown m = memory_breakdown(model, cluster, tp8, options, resident);
   const double left = 143771.0 / 1024 - 2.5 - to_gib(m.weights_total() + m.reserves);
   CHECK(to_gib(m.kv_pool) == doctest::Approx(0.75 * left));
-  CHECK(m.copies_loss == doctest::Approx(0));
+  CHECK(m.extras_loss == doctest::Approx(0));
 }
 
 TEST_CASE("SGLang's fraction of static memory") {

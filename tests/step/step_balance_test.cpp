@@ -57,6 +57,6 @@ TEST_CASE("several steps are scored by their mean") {
 TEST_CASE("double buffers take their memory") {
   const Scenario s = one_node();
   // 2 sets of 128 / 8 + 8 experts of 36 MiB (3 x 4096 x 1536 x 2 B).
-  CHECK(buffer_bytes(s.model, s.cluster.gpus(), *s.policies[0].per_step, 8).count() ==
+  CHECK(buffer_bytes(s.model, s.cluster.gpus(), *s.policies[0].per_step).count() ==
         doctest::Approx(2 * 24 * 36.0 * 1024 * 1024));
 }

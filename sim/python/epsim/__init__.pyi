@@ -239,6 +239,7 @@ class Run(_Result):
     overrides: str  # text
     plan: str  # text
     row_sharing: str  # text
+    load_counts: str  # text
     fingerprint: str  # text
     interrupted: bool  # true, false
     overloaded: bool  # true, false

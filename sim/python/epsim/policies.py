@@ -55,7 +55,8 @@ def step_policy(function: Optional[Callable] = None, *, name: Optional[str] = No
     """Makes a policy that acts in every layer of every step of a function (requests, predicted, home) -> tokens.
 
     requests: int64 array [GPUs, experts], assignments of the tokens that live on each GPU. predicted: the same as it
-    was predicted when copies had to leave; zeros in the first layer. home: int32 array [experts], the GPU of each.
+    was predicted when copies had to leave; zeros in the first layer, where nothing can be copied ahead. home: int32
+    array [experts], the GPU of each.
     tokens: int64 array [GPUs, experts], what each GPU computes, summing over GPUs to the requests. Experts computed away
     from home are copied there; or return (tokens, held), held a bool array [experts, GPUs] of all copies.
 

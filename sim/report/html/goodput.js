@@ -59,7 +59,7 @@ const goodputFigures = (slo) => (slo ?
     ["slo_ttft_p99_ms", "TTFT p99 there", (p) => p.slo_ttft_p99_ms], ["slo_tpot_mean_ms", "TPOT mean there", (p) => p.slo_tpot_mean_ms], ["slo_tpot_p99_ms", "TPOT p99 there", (p) => p.slo_tpot_p99_ms]] :
   [["knee_requests_per_s", "Knee", (p) => p.knee?.knee_requests_per_s], ["knee_ttft_mean_ms", "TTFT at the knee", (p) => p.knee?.knee_ttft_mean_ms], ["knee_tpot_mean_ms", "TPOT at the knee", (p) => p.knee_tpot_mean_ms],
     ["saturation_requests_per_s", "Saturation", (p) => p.saturation_requests_per_s], ["idle_ttft_mean_ms", "TTFT alone", (p) => p.idle_ttft_mean_ms]])
-  .concat([["aligned_requests_per_s", "Prompts together", (p) => p.aligned_requests_per_s], ["kv_tokens_per_rank", "KV room per rank", (p) => p.kv_tokens_per_rank], ["kv_lost_to_copies_share", "KV lost to extra experts", (p) => p.kv_lost_to_copies_share]]);
+  .concat([["aligned_requests_per_s", "Prompts together", (p) => p.aligned_requests_per_s], ["kv_tokens_per_rank", "KV room per rank", (p) => p.kv_tokens_per_rank], ["kv_lost_to_copies_share", "KV lost to extras", (p) => p.kv_lost_to_copies_share]]);
 
 const goodputTable = (study, slo, best) => {
   const figures = goodputFigures(slo).filter(([, , of]) => study.policies.some((p) => Number.isFinite(estimate(of(p)))));

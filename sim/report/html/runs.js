@@ -43,7 +43,7 @@ const isEven = (runs, comparison) => {
 const verdictOf = (runs, comparison) => {
   const best = runs[0], first = runs.find((run) => label(run) === comparison?.compared_with) ?? best, figure = (name) => shownFigures.find(([, key]) => key === name);
   const value = (run, name) => shown(figureOf(run, figure(name))), change = (name) => changeOf(best, first, figure(name)), lost = num(best.summary.kv.kv_lost_to_copies_share);
-  const cost = lost > 0 ? `experts beyond an even share take ${shown(num(best.summary.kv.kv_copies_gib_per_gpu))} GiB per GPU, ${shown(lost * 100)} % of the KV room: ${best.summary.plan}` : "experts beyond an even share take no KV room";
+  const cost = lost > 0 ? `experts beyond an even share and buffers take ${shown(num(best.summary.kv.kv_copies_gib_per_gpu))} GiB per GPU, ${shown(lost * 100)} % of the KV room: ${best.summary.plan}` : "experts beyond an even share and buffers take no KV room";
   const told = (name, words, unit) => `${words} ${value(best, name)} ${unit} (${changeText(change(name))})`, overload = (comparison?.overload?.text ?? "").replaceAll("`", "");
   if (runs.length === 1) return verdict([`${label(best)} serves ${value(best, "requests_per_s")} requests/s with a mean TTFT of ${value(best, "ttft_mean_ms")} ms and a mean TPOT of ${value(best, "tpot_mean_ms")} ms.`],
     [["How sure", surenessOf(runs)], ["Plan", best.summary.plan]], best.summary.overloaded ? "More is offered than is served: latencies grow with the length of the run." : "");
