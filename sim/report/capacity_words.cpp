@@ -113,9 +113,28 @@ std::string short_text(const CapacityOption& option) {
   return out;
 }
 
+// Where there is one option: what else was in the search space, and how far it was asked.
+std::string alone_text(const CapacityPlan& plan) {
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  const bool apart = option.pools.size() > 1;
+  bool nodes = false, mode = false;
+  for (const CapacityRow& row : plan.study.rows) {
+    const bool same = row.design.node == option.node();
+    nodes = nodes || !same;
+    mode = mode || (same && apart == (row.design.role == InstanceRole::kWhole));
+  }
+  std::string out = nodes ? "No other kind of node in the search space holds the SLO." : "";
+  if (mode) {
+    out += fmt::format("{}Prefill and decode {}", out.empty() ? "" : " ",
+                       apart ? "together do not hold it with all nodes allowed."
+                             : "apart do not hold it with fewer nodes; as many or more were not tried.");
+  }
+  return out.empty() ? "Nothing else was in the search space." : out;
+}
+
 std::string next_text(const CapacityPlan& plan) {
   if (plan.order.size() < 2) {
-    return "No other kind of node or mode in the search space holds the SLO.";
+    return alone_text(plan);
   }
   const CapacityCost &first = plan.costs[plan.order[0]], &second = plan.costs[plan.order[1]];
   const CapacityOption& next = plan.study.options[plan.order[1]];

@@ -76,6 +76,23 @@ TEST_CASE("an option that holds where the first fails wins there") {
                        {"a price below 54.89 usd/h a node", "less than now; or demand +30 %"});
 }
 
+// Prefill and decode apart are asked with fewer nodes than one pool takes, so where one node holds nothing is known of
+// them; other kinds of node are asked up to the most nodes.
+TEST_CASE("where there is one option, the answer says how far the others were asked") {
+  CapacityPlan plan = plan_of("ttft.p99<1s", {option_on("p5.48xlarge", 1)});
+  const CapacityRow whole{.design = plan.study.options.front().pools.front().design};
+  plan.study.rows = {whole};
+  test::check_contains(why_words(plan), {"Nothing else was in the search space."});
+  plan.study.rows.push_back(whole);
+  plan.study.rows.back().design.role = InstanceRole::kDecode;
+  plan.study.rows.back().status = CapacityStatus::kBound;
+  CHECK(why_words(plan).find("holds the SLO") == std::string::npos);
+  test::check_contains(why_words(plan), {"apart do not hold it with fewer nodes; as many or more were not tried."});
+  plan.study.rows.push_back(whole);
+  plan.study.rows.back().design.node = "p4de.24xlarge";
+  test::check_contains(why_words(plan), {"No other kind of node in the search space holds the SLO. Prefill and"});
+}
+
 // Three prefill instances and two decode ones have no smaller share; four and two are twice two and one.
 TEST_CASE("the highest rate of prefill and decode apart is that of all their shares") {
   CapacityOption option = option_on("p5en.48xlarge", 2);
