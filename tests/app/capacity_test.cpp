@@ -76,6 +76,17 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --sizes 1,1/3 --nodes DGX-H100", "`sizes`: '1/3' goes into none of the nodes");
   refused("--rate 10/s --input-tokens 100 --output-tokens 1 --ttft 1s --tpot 1s", "answers of one token have no time");
   refused(demand + "--ttft 1s --time-share 0.5", "a rate is the same all the time");
+  refused("--rate 10/s --input-tokens -10 --output-tokens 10 --ttft 1s",
+          "`input-tokens`: '-10' is not a number of at least 1.");
+  refused("--rate 10/s --input-tokens 10 --output-tokens 2.5 --ttft 1s", "`output-tokens`: 2.5 is not a whole number.");
+  refused(demand + "--ttft 1s --set cluster.gpus_per_node=4",
+          "`cluster.gpus_per_node`: this is a choice of the search: give --sizes, as in 64gpus or 1/2.");
+  refused(demand + "--ttft 1s --vary parallelism.attention_tp=2,4", "a choice of the search: give --attention-tp.");
+  refused(
+      "--ttft 1s --set 'requests={kind: onoff, on_rate: 9/s, off_rate: 1/s, on_time: 1s, off_time: 1s, count: 50, "
+      "input_tokens: 9, output_tokens: 9}'",
+      "requests of kind onoff have no rate that could be set: allowed are those with `rate` (poisson, constant, "
+      "gamma, diurnal), sessions and recorded traces.");
   refused("--rate 0/s --input-tokens 100 --output-tokens 10 --ttft 1s", "'0/s' is not a number above 0");
   refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");
   refused("--input-tokens 100 --output-tokens 10 --ttft 1s --concurrency 10", "bound e2e, or both ttft and tpot.");
@@ -198,6 +209,19 @@ TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands t
                  {" --chunked-prefill-size 4096", " --disable-radix-cache",
                   "--init-expert-location experts-whole.json --ep-num-redundant-experts 8"});
   CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
+}
+
+// 3 conversations/s of 4 turns are 12 requests/s; twice as many are 24, of 6 conversations/s.
+TEST_CASE("capacity takes conversations, and raises their rate with the demand") {
+  const TempDir dir;
+  std::ofstream(dir / "ask.yaml")
+      << "model: olmoe-1b-7b\ndtypes: [bf16]\nslo: ttft.p99<1s\ntimes: 2\nquick: true\nnodes: [DGX-H100]\n"
+         "sizes: [1]\nattention_tp: [8]\nmodes: [together]\nscenario:\n  requests: {kind: sessions, session_rate: 3/s, "
+         "turns: 4, think_time: 5s, max_context: 4000, count: 400, input_tokens: 200, output_tokens: 20}\n";
+  const Outcome told = run_epsim(dir, "capacity ask.yaml -q -o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(slurp(dir / "plan/recommended.yaml"), {"session_rate: 6/s"});
+  check_contains(told.out, {"for 24 requests/s as in sessions", "one instance, at its share, holds"});  // quick
 }
 
 TEST_CASE("capacity takes requests in flight, and tells the margin to each bound") {
