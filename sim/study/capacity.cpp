@@ -414,10 +414,15 @@ std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const Capaci
   const Scenario scenario =
       read_scenario(capacity_scenario(question, option.pools), {option.pools.front().design.policy});
   std::vector<PlannedPool> out;
+  std::int64_t longest = 0;
+  for (const Request& r : scenario.requests.requests) {
+    longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
+  }
   for (const PreparedInstance& pool : prepare_run(scenario, scenario.policies.front()).pools) {
     const Transport transport = pool.pool.dispatch.network.transport;
     out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers,
-                   transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency});
+                   transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency, longest,
+                   pool.serving.kv_blocks * pool.serving.kv_block_tokens});
   }
   return out;
 }

@@ -43,6 +43,8 @@ struct PlannedPool {
   std::vector<int> layer_numbers;      // of the model's MoE layers
   int layers = 0;                      // of the model
   bool deep_ep = false;                // DeepEP moves the tokens, in steps with prompts or in all
+  std::int64_t longest_request = 0;    // of the demand, with its answer, in tokens
+  std::int64_t kv_tokens_of_rank = 0;  // KV room of a DP rank
 };
 std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const CapacityOption& option);
 
