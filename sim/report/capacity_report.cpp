@@ -20,8 +20,8 @@ ResultTable what_ifs_table(const CapacityPlan& plan) {
     for (const CapacityWhatIf& asked : plan.study.options[plan.order.front()].what_ifs) {
       const LoadPoint& p = asked.answer.point;
       const auto told = [&](double seconds) { return Cell(p.ttft_s.p99 > 0 ? seconds * 1e3 : kUndefined); };
-      out.rows.push_back({asked.what, verdict_of(plan, asked.answer), asked.growth, p.offered, told(p.ttft_s.p99),
-                          told(p.tpot_s.p99), p.slo.holds ? 1.0 : 0.0});
+      out.rows.push_back({asked.what, verdict_of(plan, asked.answer), asked.growth, p.offered / asked.answer.instances,
+                          told(p.ttft_s.p99), told(p.tpot_s.p99), p.slo.holds ? 1.0 : 0.0});
     }
   }
   return out;

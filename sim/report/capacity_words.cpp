@@ -89,15 +89,15 @@ std::string headroom_text(const CapacityOption& option, const CapacityPlan& plan
   }
   std::vector<double> rates;
   for (const GoodputSearch& search : option.searches) {
-    rates.push_back(search.slo.holds ? search.slo.rate * option.pools.back().instances : 0);
+    rates.push_back(search.slo.holds ? search.slo.rate * share_of(option.pools).one_in : 0);
   }
   const Estimate rate = estimate(rates);
   const std::string limit = option.searches.front().slo.limit;
   const std::string interval =
       rates.size() > 1 ? fmt::format(" +- {} ({} seeds)", rounded(rate.half_width), rates.size()) : " (one seed)";
-  return fmt::format("Its {} hold the SLO up to {}{} requests/s together, {:+.0f} % from {:.4g}; then {} fails first.",
-                     option.pools.size() > 1 ? "decode instances" : "instances", rounded(rate.mean), interval,
-                     100 * (rate.mean / plan.rate - 1), plan.rate, limit.empty() ? "the rate" : limit);
+  return fmt::format(
+      "Its instances hold the SLO up to {}{} requests/s together, {:+.0f} % from {:.4g}; then {} fails first.",
+      rounded(rate.mean), interval, 100 * (rate.mean / plan.rate - 1), plan.rate, limit.empty() ? "the rate" : limit);
 }
 
 // "P 2x1 TP8 + D 6x2 TP8": instances x nodes of each.
@@ -113,9 +113,28 @@ std::string short_text(const CapacityOption& option) {
   return out;
 }
 
+// Where there is one option: what else was in the search space, and how far it was asked.
+std::string alone_text(const CapacityPlan& plan) {
+  const CapacityOption& option = plan.study.options[plan.order.front()];
+  const bool apart = option.pools.size() > 1;
+  bool nodes = false, mode = false;
+  for (const CapacityRow& row : plan.study.rows) {
+    const bool same = row.design.node == option.node();
+    nodes = nodes || !same;
+    mode = mode || (same && apart == (row.design.role == InstanceRole::kWhole));
+  }
+  std::string out = nodes ? "No other kind of node in the search space holds the SLO." : "";
+  if (mode) {
+    out += fmt::format("{}Prefill and decode {}", out.empty() ? "" : " ",
+                       apart ? "together do not hold it with all nodes allowed."
+                             : "apart do not hold it with fewer nodes; as many or more were not tried.");
+  }
+  return out.empty() ? "Nothing else was in the search space." : out;
+}
+
 std::string next_text(const CapacityPlan& plan) {
   if (plan.order.size() < 2) {
-    return "No other kind of node or mode in the search space holds the SLO.";
+    return alone_text(plan);
   }
   const CapacityCost &first = plan.costs[plan.order[0]], &second = plan.costs[plan.order[1]];
   const CapacityOption& next = plan.study.options[plan.order[1]];
@@ -187,7 +206,17 @@ std::string terms_words(const CapacityPlan& plan) {
   return out.empty() ? "" : "Cheapest instead: " + out + ".";
 }
 
-// The run of one instance in other conditions.
+// The instances of its share_of().
+std::string share_text(const CapacityOption& option) {
+  const DeploymentShare share = share_of(option.pools);
+  if (option.pools.size() == 1) {
+    return "one instance at its share";
+  }
+  return fmt::format("{} prefill and {} decode instance{}{}", share.pools[0].instances, share.pools[1].instances,
+                     share.pools[1].instances == 1 ? "" : "s", share.one_in > 1 ? " at their share" : "");
+}
+
+// The run of its share in other conditions.
 std::string what_if_text(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
   if (option.what_ifs.empty()) {
@@ -204,7 +233,7 @@ std::string what_if_text(const CapacityPlan& plan) {
     table.add_row({asked.what, ran ? rounded(p.ttft_s.p99 * 1e3) : "-", ran ? rounded(p.tpot_s.p99 * 1e3) : "-",
                    verdict_of(plan, asked.answer)});
   }
-  return "\n" + table.render(2) + "  of one instance at its share\n";
+  return "\n" + table.render(2) + "  of " + share_text(option) + "\n";
 }
 
 // What fails first as demand grows.
@@ -350,6 +379,7 @@ std::string pools_text(const CapacityOption& option) {
 
 std::string recommendation_words(const CapacityPlan& plan) {
   const CapacityOption& option = plan.study.options[plan.order.front()];
+  const std::string held = option.pools.size() > 1 ? share_text(option) + " hold" : "one instance, at its share, holds";
   const CapacityCost& cost = plan.costs[plan.order.front()];
   return fmt::format(
       "Rent {} x {} ({} GPU{}): {}; {}{}. At {:.4g} requests/s {} {}. {}{}", cost.nodes, option.node(), cost.gpus,
@@ -357,8 +387,8 @@ std::string recommendation_words(const CapacityPlan& plan) {
       option.spare > 0
           ? fmt::format(" ({} {} spare)", option.spare, option.pools.size() > 1 ? "of each pool" : "of them")
           : "",
-      plan.rate, option.whole ? "the whole deployment holds" : "one instance, at its share, holds",
-      kept_text(plan, point_of(option)), money_text(plan, cost), power_text(cost));
+      plan.rate, option.whole ? "the whole deployment holds" : held, kept_text(plan, point_of(option)),
+      money_text(plan, cost), power_text(cost));
 }
 
 namespace {

@@ -7,7 +7,7 @@
 
 namespace epsim {
 
-// Of the whole deployment where it was run, else of one instance at its share.
+// Of the whole deployment where it was run, else of its share_of().
 const LoadPoint& point_of(const CapacityOption& option);
 
 // "3 prefill instances of 2 nodes and 3 decode instances of 4".

@@ -48,27 +48,36 @@ void search_whole(CapacityRuns& runs, const std::string& node, NodeResult& out) 
   }
 }
 
+bool holds(const CapacityAnswer& answer) { return answer.refused.empty() && answer.point.slo.holds; }
+
+// Whether a deployment fails for its prefill instances, by their prompts, where its decode instances hold by themselves.
+bool short_of_prefill(const CapacityQuestion& question, const std::vector<CapacityPool>& pools,
+                      const CapacityAnswer& answer) {
+  const SloScore& score = answer.point.slo;
+  return pools.size() > 1 && answer.refused.empty() && !score.holds && score.excess > 0 &&
+         question.options.slo.terms[static_cast<std::size_t>(score.limit)].metric == LatencyMetric::kTtft;
+}
+
+// The answer of a share as that of its prefill instances, for their row.
+CapacityAnswer of_prefill(CapacityAnswer answer, const DeploymentShare& share) {
+  answer.instances = share.pools.front().instances;
+  return answer;
+}
+
 // A deployment runs one policy, so the prefill instances are counted for each, and the decode ones beside them;
 // likewise for what else all of its instances share.
-void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) {
+NodeResult count_apart(CapacityRuns& runs, const std::string& node, const NodeLimit& limit,
+                       const KnownFailures& failures) {
   const CapacityQuestion& question = runs.question();
-  const std::vector<CapacityDesign> prefill = layouts_of(question, node, InstanceRole::kPrefill);
-  const std::vector<CapacityDesign> decode = layouts_of(question, node, InstanceRole::kDecode);
-  if (prefill.empty() || decode.empty()) {
-    return;
-  }
-  // Nodes of a kind cost alike: where one pool holds, two must do with fewer.
-  NodeLimit limit{question.most_nodes, "all nodes allowed"};
-  for (const CapacityOption& together : out.options) {
-    limit = {together.nodes() - 1, "fewer nodes than with prefill and decode together"};
-  }
+  NodeResult out;
   Feeders feeders;
-  for (std::vector<CapacityDesign> rest = prefill; !rest.empty();) {
+  for (std::vector<CapacityDesign> rest = layouts_of(question, node, InstanceRole::kPrefill); !rest.empty();) {
     const CapacityDesign first = rest.front();
     const auto alike = std::stable_partition(rest.begin(), rest.end(),
                                              [&](const CapacityDesign& d) { return !go_together(d, first); });
     for (const std::string& policy : question.policies) {
-      ChainResult chain = CapacityChain(runs, {limit.nodes - 1, limit.words}).search({alike, rest.end()}, {policy});
+      ChainResult chain =
+          CapacityChain(runs, {limit.nodes - 1, limit.words}, failures).search({alike, rest.end()}, {policy});
       append(out.rows, std::move(chain.rows));
       if (chain.best) {
         feeders.push_back(*chain.best);
@@ -76,7 +85,8 @@ void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) 
     }
     rest.erase(alike, rest.end());
   }
-  ChainResult chain = CapacityChain(runs, limit, feeders).search(decode, question.policies);
+  ChainResult chain = CapacityChain(runs, limit, failures, feeders)
+                          .search(layouts_of(question, node, InstanceRole::kDecode), question.policies);
   append(out.rows, std::move(chain.rows));
   append(out.close, std::move(chain.close));
   if (chain.best) {
@@ -85,9 +95,53 @@ void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) 
     });
     out.options.push_back({{*feeder, *chain.best}, question.spare, chain.alone, chain.answer, {}, {}});
   }
+  return out;
 }
 
-bool holds(const CapacityAnswer& answer) { return answer.refused.empty() && answer.point.slo.holds; }
+// Until prefill and decode instances that hold by themselves hold together, in their ratio, too.
+void search_apart(CapacityRuns& runs, const std::string& node, NodeResult& out) {
+  const CapacityQuestion& question = runs.question();
+  if (layouts_of(question, node, InstanceRole::kDecode).empty()) {
+    return;
+  }
+  // Nodes of a kind cost alike: where one pool holds, two must do with fewer.
+  NodeLimit limit{question.most_nodes, "all nodes allowed"};
+  for (const CapacityOption& together : out.options) {
+    limit = {together.nodes() - 1, "fewer nodes than with prefill and decode together"};
+  }
+  KnownFailures failures;
+  for (;;) {
+    NodeResult counted = count_apart(runs, node, limit, failures);
+    CapacityAnswer answer;
+    if (!counted.options.empty()) {
+      CapacityOption& option = counted.options.front();
+      const DeploymentShare share = share_of(option.pools);
+      answer = runs.whole(option.pools) != nullptr ? option.answer : runs.ask(share.pools, share.one_in, option.alone);
+      if (!holds(answer)) {
+        if (misses_narrowly(answer, question.options.slo)) {
+          append(out.close, {option});
+        }
+        if (short_of_prefill(question, option.pools, answer)) {
+          failures.add({option.pools.front()}, of_prefill(answer, share));
+        } else {
+          failures.add(option.pools, answer);
+        }
+        continue;
+      }
+      option.answer = answer;
+      runs.found(option.pools);
+    }
+    for (CapacityRow& row : counted.rows) {
+      if (row.status == CapacityStatus::kBest && row.design.role == InstanceRole::kDecode) {
+        row.answer = answer;
+      }
+    }
+    append(out.rows, std::move(counted.rows));
+    append(out.options, std::move(counted.options));
+    append(out.close, std::move(counted.close));
+    return;
+  }
+}
 
 // Every value that is named must be one that some design can have: throws the InputError of the first where none can. A
 // design that does not go together is a row of the ledger; a name that means nothing is not.
@@ -150,34 +204,37 @@ std::string all_at_speed(const std::vector<CapacityPool>& pools, double speed) {
 
 // Growth of the demand, an instance less, slower steps. Where loads are epsim init's, another skew of them, too, with
 // plans from those that were expected: the hottest expert's excess over the mean half again as large, and none.
-std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const std::vector<CapacityPool>& one,
-                                        int instances) {
+std::vector<CapacityWhatIf> what_ifs_of(const CapacityQuestion& question, const CapacityOption& option) {
   std::vector<CapacityWhatIf> out;
+  const auto add = [&](std::string what, double growth, DeploymentShare share, const std::string& setting = {}) {
+    for (CapacityPool& pool : share.pools) {
+      if (!setting.empty()) {
+        pool.design.settings.push_back(setting);
+      }
+    }
+    out.push_back({std::move(what), growth, std::move(share), {}});
+  };
+  const DeploymentShare all = share_of(option.pools);
   for (const double growth : {0.1, 0.2, 0.3, 0.5, 0.75, 1.0}) {
-    out.push_back({fmt::format("demand +{:.0f} %", 100 * growth), growth, instances, "", {}});
+    add(fmt::format("demand +{:.0f} %", 100 * growth), growth, all);
   }
-  if (instances > 1 && question.spare == 0) {  // with spare ones the demand is still held by as many
-    out.push_back({"an instance lost", 0, instances - 1, "", {}});
+  for (std::size_t p = 0; p < option.pools.size(); ++p) {  // with spare ones the demand is still held by as many
+    std::vector<CapacityPool> less = option.pools;
+    if (question.spare == 0 && --less[p].instances > 0) {
+      add(fmt::format("{} instance lost", option.pools.size() == 1 ? "an"
+                                          : p == 0                 ? "a prefill"
+                                                                   : "a decode"),
+          0, share_of(less));
+    }
   }
-  out.push_back({std::string(kSlower), 0, instances, all_at_speed(one, 1 / (1 + kStepError)), {}});
+  add(std::string(kSlower), 0, all, all_at_speed(all.pools, 1 / (1 + kStepError)));
   const bool own = std::any_of(question.settings.begin(), question.settings.end(),
                                [](const std::string& setting) { return setting.starts_with("loads"); });
   if (!own && !question.dense) {  // 1.5 and 4 times the mean
-    out.push_back({"experts half again as skewed",
-                   0,
-                   instances,
-                   "loads={kind: skew, low: 1.75, high: 5.5, high_share: 0.3}",
-                   {}});
-    out.push_back({"experts loaded evenly", 0, instances, "loads={kind: uniform}", {}});
+    add("experts half again as skewed", 0, all, "loads={kind: skew, low: 1.75, high: 5.5, high_share: 0.3}");
+    add("experts loaded evenly", 0, all, "loads={kind: uniform}");
   }
   return out;
-}
-
-// Whether a whole deployment fails for its prefill instances, by their prompts.
-bool short_of_prefill(const CapacityQuestion& question, const CapacityOption& option) {
-  const SloScore& score = option.whole->point.slo;
-  return option.pools.size() > 1 && score.excess > 0 &&
-         question.options.slo.terms[static_cast<std::size_t>(score.limit)].metric == LatencyMetric::kTtft;
 }
 
 }  // namespace
@@ -273,19 +330,10 @@ std::vector<CapacityOption> to_check(const CapacityPlan& plan) {
   return out;
 }
 
-// One instance of the last pool, beside its share of those before.
-std::vector<CapacityPool> one_of(std::vector<CapacityPool> pools) {
-  const int instances = pools.back().instances;
-  for (CapacityPool& pool : pools) {
-    pool.instances = (pool.instances + instances - 1) / instances;
-  }
-  return pools;
-}
-
-// Its verdict as a whole; of what missed narrowly, first that of an instance with more requests, which may be final.
+// Its verdict as a whole; of what missed narrowly, first that of its share with more requests, which may be final.
 void check_option(CapacityRuns& runs, CapacityOption& option) {
-  if (const int instances = option.pools.back().instances; !holds(option.answer) && instances > 1) {
-    const CapacityAnswer longer = runs.ask(one_of(option.pools), instances, option.alone, AskedFor::kLong);
+  if (const DeploymentShare share = share_of(option.pools); !holds(option.answer) && share.one_in > 1) {
+    const CapacityAnswer longer = runs.ask(share.pools, share.one_in, option.alone, AskedFor::kLong);
     if (!holds(longer) && !misses_narrowly(longer, runs.question().options.slo)) {
       option.whole = longer;
       return;
@@ -297,21 +345,14 @@ void check_option(CapacityRuns& runs, CapacityOption& option) {
 // The what-ifs of an option whose names `wanted` has.
 template <class Wanted>
 void ask_what_ifs(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityOption& option, const Wanted& wanted) {
-  const std::vector<CapacityPool> one = one_of(option.pools);
-  for (CapacityWhatIf& asked : what_ifs_of(runs.question(), one, option.pools.back().instances)) {
+  for (CapacityWhatIf& asked : what_ifs_of(runs.question(), option)) {
     if (wanted(asked)) {
       option.what_ifs.push_back(std::move(asked));
     }
   }
   run_jobs(all_jobs(option.what_ifs.size()), {.stop = stop}, [&](std::size_t i, const Abandoned&) {
     CapacityWhatIf& asked = option.what_ifs[i];
-    std::vector<CapacityPool> pools = one;
-    for (CapacityPool& pool : pools) {
-      if (!asked.setting.empty()) {
-        pool.design.settings.push_back(asked.setting);
-      }
-    }
-    asked.answer = runs.ask(pools, asked.instances, option.alone, AskedFor::kInstance, asked.growth);
+    asked.answer = runs.ask(asked.share.pools, asked.share.one_in, option.alone, AskedFor::kInstance, asked.growth);
   });
 }
 
@@ -323,7 +364,8 @@ void examine(CapacityRuns& runs, const std::atomic<bool>* stop, CapacityPlan& pl
   ask_what_ifs(runs, stop, first,
                [&](const CapacityWhatIf& asked) { return question.check_whole || asked.what == kSlower; });
   if (question.seeds > 0) {
-    first.searches = runs.search(one_of(first.pools), first.pools.back().instances);
+    const DeploymentShare share = share_of(first.pools);
+    first.searches = runs.search(share.pools, share.one_in);
   }
   CapacityOption more = first;
   ++more.pools.back().instances;
@@ -356,8 +398,8 @@ void answer_capacity(CapacityPlan& plan, const CapacityQuestion& question, const
              [&](std::size_t i, const Abandoned&) { check_option(runs, options[i]); });
     for (const CapacityOption& option : options) {
       runs.set_whole(option.pools, *option.whole);
-      if (holds(option.answer) && !holds(*option.whole) && short_of_prefill(question, option)) {
-        runs.set_whole({option.pools.front()}, *option.whole);
+      if (holds(option.answer) && short_of_prefill(question, option.pools, *option.whole)) {
+        runs.set_whole({option.pools.front()}, of_prefill(*option.whole, {option.pools, 1}));
       }
     }
     plan.study = search_with(runs);
@@ -372,10 +414,15 @@ std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const Capaci
   const Scenario scenario =
       read_scenario(capacity_scenario(question, option.pools), {option.pools.front().design.policy});
   std::vector<PlannedPool> out;
+  std::int64_t longest = 0;
+  for (const Request& r : scenario.requests.requests) {
+    longest = std::max(longest, std::int64_t{r.input_tokens} + r.output_tokens);
+  }
   for (const PreparedInstance& pool : prepare_run(scenario, scenario.policies.front()).pools) {
     const Transport transport = pool.pool.dispatch.network.transport;
     out.push_back({pool.plan, scenario.model.moe_layer_numbers(), scenario.model.layers,
-                   transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency});
+                   transport == Transport::kDeepEpNormal || transport == Transport::kDeepEpLowLatency, longest,
+                   pool.serving.kv_blocks * pool.serving.kv_block_tokens});
   }
   return out;
 }

@@ -3,9 +3,10 @@
 // A design is how one instance runs: nodes, layout, engine, policy. Every design of a kind of node (a chain) is asked
 // one thing: does it hold the SLO with fewer nodes than the best so far? One run of one instance at its share of the
 // rate answers; where the layout fails even in perfect balance, so do all its policies. Prefill and decode instances
-// are counted apart: prefill ones with answers cut to two tokens, then decode ones beside the prefill ones that feed
-// them. The fewest nodes of a kind do not hang on prices, which come afterwards. The deployment that is recommended is
-// run as a whole, with its router, and grows until it holds, or sheds instances while it does.
+// are counted apart: prefill ones with answers cut to two tokens, then decode ones beside at least their share of the
+// prefill ones that feed them; then both run in their ratio, each loaded as in the whole deployment. The fewest nodes of
+// a kind do not hang on prices, which come afterwards. The deployment that is recommended is run as a whole, with its
+// router, and grows until it holds, or sheds instances while it does.
 #pragma once
 
 #include <filesystem>
@@ -39,9 +40,11 @@ void answer_capacity(CapacityPlan& plan, const CapacityQuestion& question, const
 // Where a pool's experts are, and who moves tokens to them.
 struct PlannedPool {
   PlacementPlan plan;
-  std::vector<int> layer_numbers;  // of the model's MoE layers
-  int layers = 0;                  // of the model
-  bool deep_ep = false;            // DeepEP moves the tokens, in steps with prompts or in all
+  std::vector<int> layer_numbers;      // of the model's MoE layers
+  int layers = 0;                      // of the model
+  bool deep_ep = false;                // DeepEP moves the tokens, in steps with prompts or in all
+  std::int64_t longest_request = 0;    // of the demand, with its answer, in tokens
+  std::int64_t kv_tokens_of_rank = 0;  // KV room of a DP rank
 };
 std::vector<PlannedPool> plans_of(const CapacityQuestion& question, const CapacityOption& option);
 

@@ -31,6 +31,27 @@ bool go_together(const CapacityDesign& a, const CapacityDesign& b) {
   return a.engine == b.engine && a.dtype == b.dtype && a.settings == b.settings;
 }
 
+namespace {
+
+std::string key_of(const std::vector<CapacityPool>& pools) {
+  std::string out;
+  for (const CapacityPool& pool : pools) {
+    out += fmt::format("{} x {}; ", pool.instances, name_of(pool.design));
+  }
+  return out;
+}
+
+}  // namespace
+
+void KnownFailures::add(const std::vector<CapacityPool>& pools, CapacityAnswer answer) {
+  answers_.insert_or_assign(key_of(pools), std::move(answer));
+}
+
+const CapacityAnswer* KnownFailures::find(const std::vector<CapacityPool>& pools) const {
+  const auto known = answers_.find(key_of(pools));
+  return known == answers_.end() ? nullptr : &known->second;
+}
+
 int CapacityChain::paid(const CapacityPool& pool) const { return pool.nodes(question_.spare); }
 
 const CapacityPool* CapacityChain::feeder_of(const CapacityDesign& design) const {
@@ -68,7 +89,7 @@ std::vector<CapacityPool> CapacityChain::pools_for(const CapacityDesign& design,
   }
   CapacityPool feeder = *feeder_of(design);
   feeder.design.policy = design.policy;
-  feeder.instances = (feeder.instances + instances - 1) / instances;  // each has its share of the rate at most
+  feeder.instances = (feeder.instances + instances - 1) / instances;
   return {feeder, {design, 1}};
 }
 
@@ -85,6 +106,9 @@ CapacityAnswer CapacityChain::ask(const CapacityRow& row, int instances) {
   const std::vector<CapacityPool> pools = deployment_of(row.design, instances);
   if (const CapacityAnswer* whole = runs_.whole(pools)) {
     return *whole;
+  }
+  if (const CapacityAnswer* failure = failures_.find(pools)) {
+    return *failure;
   }
   const bool prompts = row.design.role == InstanceRole::kPrefill;
   CapacityAnswer out = runs_.ask(pools_for(row.design, instances), instances, row.alone,
@@ -144,7 +168,7 @@ void CapacityChain::set_best(CapacityRow row) {
   best_row_ = out_.rows.size();
   const std::vector<CapacityPool> pools = deployment_of(row.design, row.instances);
   settle(std::move(row));
-  if (pools.back().design.role != InstanceRole::kPrefill) {
+  if (pools.back().design.role == InstanceRole::kWhole) {  // of others the caller has the last word
     runs_.found(pools);
   }
 }

@@ -1,6 +1,7 @@
 // A chain of a capacity search: the designs of one kind of node and one role, and the fewest nodes among them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,16 @@ namespace epsim {
 using Feeders = std::vector<CapacityPool>;
 // Whether instances of both can be of one deployment, whose pools share engine, dtype and settings.
 bool go_together(const CapacityDesign& a, const CapacityDesign& b);
+
+// Deployments, and prefill pools alone, that are known to fail: the chain does not ask for them.
+class KnownFailures {
+ public:
+  void add(const std::vector<CapacityPool>& pools, CapacityAnswer answer);
+  const CapacityAnswer* find(const std::vector<CapacityPool>& pools) const;
+
+ private:
+  std::map<std::string, CapacityAnswer> answers_;  // by designs and instances
+};
 
 struct ChainResult {
   std::vector<CapacityRow> rows;
@@ -27,11 +38,17 @@ struct NodeLimit {
   std::string words;
 };
 
-// `feeders`: for decode instances; one without any cannot be. `limit` counts theirs, too.
+// `feeders`: for decode instances; one without any cannot be. `limit` counts theirs, too. Decode instances are asked
+// beside at least their share of the prefill ones: what fails is theirs. Whether both hold together is the caller's to
+// ask, and to tell in `failures`.
 class CapacityChain {
  public:
-  CapacityChain(CapacityRuns& runs, NodeLimit limit, Feeders feeders = {})
-      : runs_(runs), question_(runs.question()), limit_(std::move(limit)), feeders_(std::move(feeders)) {}
+  CapacityChain(CapacityRuns& runs, NodeLimit limit, const KnownFailures& failures = {}, Feeders feeders = {})
+      : runs_(runs),
+        question_(runs.question()),
+        limit_(std::move(limit)),
+        failures_(failures),
+        feeders_(std::move(feeders)) {}
 
   ChainResult search(const std::vector<CapacityDesign>& layouts, const std::vector<std::string>& policies);
 
@@ -54,7 +71,7 @@ class CapacityChain {
   CapacityAnswer ask(const CapacityRow& row, int instances);
   // The deployment that the row's design makes, with those that feed it.
   std::vector<CapacityPool> deployment_of(const CapacityDesign& design, int instances) const;
-  // As a deployment at a share of the rate: prefill and decode instances beside each other.
+  // As a deployment at a share of the rate: one instance, beside at least its share of those that feed it.
   std::vector<CapacityPool> pools_for(const CapacityDesign& design, int instances) const;
   // The most instances with which the design needs fewer nodes than the best.
   int limit_of(const CapacityDesign& design) const;
@@ -69,6 +86,7 @@ class CapacityChain {
   CapacityRuns& runs_;
   const CapacityQuestion& question_;
   NodeLimit limit_;
+  KnownFailures failures_;
   Feeders feeders_;
   ChainResult out_;
   std::optional<std::size_t> best_row_;

@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
+
+#include "sim/core/check.h"
 
 namespace epsim {
 
@@ -59,6 +63,18 @@ bool misses_narrowly(const CapacityAnswer& answer, const Slo& slo) {
   const SloScore& score = answer.point.slo;
   const bool ended = answer.refused.empty() && answer.point.e2e_s.mean > 0;
   return ended && !score.holds && (!score.decided || strain_of(answer.point, slo) < std::log1p(kNarrowly));
+}
+
+DeploymentShare share_of(std::vector<CapacityPool> pools) {
+  int one_in = 0;
+  for (const CapacityPool& pool : pools) {
+    one_in = std::gcd(one_in, pool.instances);
+  }
+  EPSIM_CHECK(one_in > 0, "a deployment has instances");
+  for (CapacityPool& pool : pools) {
+    pool.instances /= one_in;
+  }
+  return {std::move(pools), one_in};
 }
 
 int CapacityOption::nodes() const {

@@ -37,6 +37,14 @@ struct CapacityPool {
   int nodes(int spare = 0) const { return (instances + spare + design.per_node - 1) / design.per_node * design.nodes; }
 };
 
+// The smallest deployment with the same load on every instance: pools in their ratio, under every `one_in`-th request.
+// What a router that takes instances in turn sends to them.
+struct DeploymentShare {
+  std::vector<CapacityPool> pools;
+  int one_in = 1;
+};
+DeploymentShare share_of(std::vector<CapacityPool> pools);
+
 struct CapacityQuestion {
   std::string model;
   bool dense = false;                   // it has no experts, and one policy
@@ -102,12 +110,11 @@ struct CapacityRow {
 inline constexpr double kStepError = 0.099;
 inline constexpr std::string_view kSlower = "steps 10 % longer";  // a CapacityWhatIf
 
-// One instance of the last pool beside its share of those before, asked for something else than the demand.
+// A deployment, asked for something else than the demand.
 struct CapacityWhatIf {
-  std::string what;     // "demand +10 %", "loads half again as skewed"
-  double growth = 0;    // of the demand, as a share
-  int instances = 1;    // that share it
-  std::string setting;  // of the scenario besides
+  std::string what;       // "demand +10 %", "loads half again as skewed"
+  double growth = 0;      // of the demand, as a share
+  DeploymentShare share;  // that was run
   CapacityAnswer answer;
 };
 
@@ -116,9 +123,9 @@ struct CapacityOption {
   std::vector<CapacityPool> pools;
   int spare = 0;                        // instances of each pool besides
   CapacityAnswer alone;                 // of a request that is alone
-  CapacityAnswer answer;                // of one instance at its share of the rate (of the decode instances, fed)
+  CapacityAnswer answer;                // of its share_of() at that share of the rate
   std::optional<CapacityAnswer> whole;  // of all instances at the rate, where they were run
-  std::vector<GoodputSearch> searches;  // by seed: the highest rate of one instance of the last pool
+  std::vector<GoodputSearch> searches;  // by seed: the highest rate of its share_of()
   std::vector<CapacityWhatIf> what_ifs = {};
   int nodes() const;
   const std::string& node() const { return pools.front().design.node; }

@@ -49,12 +49,16 @@ class CapacityGiven {
     const auto in_file = file_ ? file_->maybe<std::vector<std::string>>(key(name)) : std::nullopt;
     return own(name) != nullptr ? *own(name) : in_file.value_or(std::vector<std::string>{});
   }
+  bool flag(const std::string& name) {
+    const auto in_file = file_ ? file_->maybe<bool>(key(name)) : std::nullopt;
+    return own(name) != nullptr || in_file.value_or(false);
+  }
   // At least `least`.
   double number(const std::string& name, double fallback, double least = 0) {
     const auto text = word(name);
     std::string rest;
     const double value = text ? parse(name, *text, rest) : fallback;
-    if (!rest.empty() || value < least) {
+    if (text && (!rest.empty() || value < least)) {
       throw InputError({"", 0, name}, fmt::format("'{}' is not a number of at least {}.", *text, least));
     }
     return value;

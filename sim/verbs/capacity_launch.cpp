@@ -54,11 +54,19 @@ struct ExpertFile {
   std::string name, text, refused;
   int copies = 0;  // of a layer
   bool deep_ep = false;
+  std::int64_t context = 0;  // tokens that a request may have
 };
+
+// Of the demand's longest request, in whole 1024s as models' own contexts are; a rank's KV pool must hold it.
+std::int64_t context_of(const PlannedPool& planned) {
+  constexpr std::int64_t kUnit = 1024;
+  return std::min((planned.longest_request + kUnit - 1) / kUnit * kUnit, planned.kv_tokens_of_rank);
+}
 
 ExpertFile expert_file(const PlannedPool& planned, const CapacityPool& pool) {
   ExpertFile out;
   out.deep_ep = planned.deep_ep;
+  out.context = context_of(planned);
   if (pool.design.policy == experts_in_order().name || planned.layer_numbers.empty()) {  // a dense model has none
     return out;
   }
@@ -153,13 +161,15 @@ std::string sglang_command(const CapacityPool& pool, const ExpertFile& experts, 
   return out + " --host 0.0.0.0";
 }
 
-// docs.vllm.ai, v0.10, data parallel and expert parallel deployment.
+// docs.vllm.ai, data parallel and expert parallel deployment, v0.10 (vllm_v1) and v0.14. Without --max-model-len an
+// engine does not start whose KV pool is smaller than the model's context (vllm/v1/core/kv_cache_utils.py).
 std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts, bool dense) {
   const CapacityDesign& d = pool.design;
   const int ranks = d.gpus / d.attention_tp, hosts = hosts_of(d).each;
-  std::string out =
-      fmt::format("vllm serve $MODEL --trust-remote-code{} --tensor-parallel-size {} --data-parallel-size {}",
-                  dense ? "" : " --enable-expert-parallel", d.attention_tp, ranks);
+  const bool old = engine_version(d.engine) == "vllm_v1";
+  std::string out = fmt::format(
+      "vllm serve $MODEL --trust-remote-code{} --tensor-parallel-size {} --data-parallel-size {} --max-model-len {}",
+      dense ? "" : " --enable-expert-parallel", d.attention_tp, ranks, experts.context);
   if (hosts > 1 && ranks == 1) {  // one rank over all hosts (parallelism_scaling)
     out += fmt::format(
         " --nnodes {} --node-rank $NODE_RANK --master-addr $LEADER $([ $NODE_RANK = 0 ] || echo --headless)", hosts);
@@ -170,26 +180,34 @@ std::string vllm_command(const CapacityPool& pool, const ExpertFile& experts, bo
         "--data-parallel-address $LEADER --data-parallel-rpc-port 13345 $([ $NODE_RANK = 0 ] || echo --headless)",
         local);
   }
-  if (experts.copies > 0) {
-    out += fmt::format(" --enable-eplb --num-redundant-experts {}", experts.copies);
+  if (experts.copies > 0) {  // v0.12 has no --num-redundant-experts (config/parallel.py of v0.11)
+    out += old ? fmt::format(" --enable-eplb --num-redundant-experts {}", experts.copies)
+               : fmt::format(" --enable-eplb --eplb-config '{{\"num_redundant_experts\": {}}}'", experts.copies);
   }
-  if (experts.deep_ep) {  // the variable of v0.10; --all2all-backend came later
-    out = "VLLM_ALL2ALL_BACKEND=" +
-          std::string(d.role == InstanceRole::kPrefill ? "deepep_high_throughput " : "deepep_low_latency ") + out;
+  if (experts.deep_ep) {  // vLLM pull request 26732, in v0.11.1: --all2all-backend in place of the variable
+    const char* backend = d.role == InstanceRole::kPrefill ? "deepep_high_throughput" : "deepep_low_latency";
+    out = old ? fmt::format("VLLM_ALL2ALL_BACKEND={} {}", backend, out)
+              : fmt::format("{} --all2all-backend {}", out, backend);
   }
-  if (d.role != InstanceRole::kWhole) {
-    out += fmt::format(" --kv-transfer-config '{{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}}'");
+  if (d.role != InstanceRole::kWhole) {  // docs.vllm.ai, nixl_connector_usage; the host defaults to localhost
+    out = "VLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -I | cut -d ' ' -f 1) " + out +
+          " --kv-transfer-config '{\"kv_connector\": \"NixlConnector\", \"kv_role\": \"kv_both\"}'";
   }
   return out;
 }
 
-// nvidia.github.io/TensorRT-LLM, commands/trtllm-serve; MoeConfig.load_balancer takes the file.
+// nvidia.github.io/TensorRT-LLM, commands/trtllm-serve; MoeConfig.load_balancer takes the file. Apart as in its
+// features/disagg-serving and examples/disaggregated/README.md; the buffer holds the longest request.
 std::string trtllm_command(const CapacityPool& pool, const ExpertFile& experts, bool dense) {
   const CapacityDesign& d = pool.design;
   std::string out = fmt::format("printf 'enable_attention_dp: {}\\n", d.attention_tp < d.gpus ? "true" : "false");
   if (!experts.name.empty()) {
     // Only the wide-EP backend balances (tensorrt_llm/_torch/modules/fused_moe/create_moe.py).
     out += fmt::format("moe_config: {{backend: WIDEEP, load_balancer: {}}}\\n", experts.name);
+  }
+  if (d.role != InstanceRole::kWhole) {
+    out += fmt::format("{}cache_transceiver_config: {{backend: DEFAULT, max_tokens_in_buffer: {}}}\\n",
+                       d.role == InstanceRole::kPrefill ? "disable_overlap_scheduler: true\\n" : "", experts.context);
   }
   return out + fmt::format(
                    "' > options.yaml\n{}trtllm-serve $MODEL --backend pytorch --tp_size {}{} "
@@ -244,6 +262,9 @@ std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool,
   if (kind == EngineKind::kVllm && question.dense && hosts.each > 1 && engine_version(d.engine) == "vllm_v1") {
     out += "# vllm_v1's releases start tensor parallelism over nodes by Ray, without --nnodes and what follows it.\n";
   }
+  if (kind == EngineKind::kVllm) {
+    out += "# --max-model-len is the demand's longest request, in whole 1024s; vLLM refuses longer ones.\n";
+  }
   if (!experts.refused.empty()) {
     out += fmt::format("# Experts start in order: {}\n", experts.refused);
   }
@@ -254,9 +275,6 @@ std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool,
   }
   if (kind == EngineKind::kTrtllm && d.attention_tp > 1 && d.attention_tp < d.gpus) {
     out += "# TensorRT-LLM has attention TP 1 or that of all GPUs.\n";
-  }
-  if (kind == EngineKind::kTrtllm && d.role != InstanceRole::kWhole) {
-    out += "# trtllm-serve disaggregated joins prefill and decode instances.\n";
   }
   const auto without_flag = [&](const std::string& setting) {
     out += "# The runs had " + setting + "; the command below has no flag for it.\n";
@@ -272,6 +290,43 @@ std::string notes_of(const CapacityQuestion& question, const CapacityPool& pool,
   }
   std::for_each(missing.begin(), missing.end(), without_flag);
   return out;
+}
+
+// What requests are sent to.
+std::string router_text(const CapacityOption& option) {
+  const CapacityDesign& first = option.pools.front().design;
+  const EngineKind kind = kind_of(first.engine);
+  const bool apart = option.pools.size() > 1;
+  if (kind == EngineKind::kSglang) {
+    return apart ? "# the router: --prefill and --decode once for each instance\npython3 -m "
+                   "sglang_router.launch_router --pd-disaggregation --policy round_robin --prefill "
+                   "http://PREFILL:30000 --decode http://DECODE:30000\n"
+                 : "# the router\npython3 -m sglang_router.launch_router --policy round_robin --worker-urls "
+                   "http://INSTANCE:30000\n" +
+                       std::string(hosts_of(first).beside > 1 ? "# of each host one URL for each port\n" : "");
+  }
+  if (!apart) {
+    return "# Spread requests over all instances, one after the other, as the runs did.\n";
+  }
+  if (kind == EngineKind::kVllm) {  // docs.vllm.ai, nixl_connector_usage
+    return "# Requests go to a proxy, never to an instance itself. vLLM's own example, from its repository; it takes "
+           "instances\n# in turn: a host (the first of an instance) and a port for each.\n"
+           "python3 tests/v1/kv_connector/nixl_integration/toy_proxy_server.py --port 8192 --prefiller-hosts PREFILL "
+           "--prefiller-ports 8000 --decoder-hosts DECODE --decoder-ports 8000\n";
+  }
+  const auto servers = [&](const CapacityPool& pool, const char* host) {
+    std::string urls;
+    const int instances = pool.instances + option.spare;
+    for (int i = 0; i < instances; ++i) {
+      urls += fmt::format("{}\"{}_{}:8000\"", i == 0 ? "" : ", ", host, i);
+    }
+    return fmt::format("{{num_instances: {}, urls: [{}]}}", instances, urls);
+  };
+  return fmt::format(
+      "# Requests go to this server, never to an instance itself. It takes instances in turn: the first host of each.\n"
+      "printf 'hostname: 0.0.0.0\\nport: 8000\\nbackend: pytorch\\ncontext_servers: {}\\ngeneration_servers: {}\\n' "
+      "> disaggregated.yaml\ntrtllm-serve disaggregated -c disaggregated.yaml\n",
+      servers(option.pools.front(), "PREFILL"), servers(option.pools.back(), "DECODE"));
 }
 
 // One pool as a LeaderWorkerSet (leaderworkerset.x-k8s.io/v1): a replica is an instance, its size the hosts.
@@ -320,17 +375,7 @@ std::vector<std::pair<std::string, std::string>> launch_files(const CapacityQues
       out.emplace_back(experts.name, experts.text);
     }
   }
-  if (kind_of(first.engine) == EngineKind::kSglang) {
-    script +=
-        option.pools.size() > 1
-            ? "\n# the router: --prefill and --decode once for each instance\npython3 -m sglang_router.launch_router "
-              "--pd-disaggregation --policy round_robin --prefill http://PREFILL:30000 --decode http://DECODE:30000\n"
-            : "\n# the router\npython3 -m sglang_router.launch_router --policy round_robin --worker-urls "
-              "http://INSTANCE:30000\n" +
-                  std::string(hosts_of(first).beside > 1 ? "# of each host one URL for each port\n" : "");
-  } else {
-    script += "\n# Spread requests over all instances, one after the other, as the runs did.\n";
-  }
+  script += "\n" + router_text(option);
   out.emplace_back("launch.sh", script);
   out.emplace_back("leaderworkerset.yaml", sets);
   return out;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/model_catalogue.h"
@@ -175,70 +176,124 @@ std::vector<OwnPrice> read_prices(const std::vector<std::string>& texts) {
   return out;
 }
 
-// The demand: a rate with lengths, or the peak hour of a trace.
+// What sets the rate of the scenario's requests. Conversations: `turns` requests for each that starts, once as many end
+// as start; a trace begins with none.
+struct RateKey {
+  std::string name = "rate";
+  double requests = 1;  // for each of its events
+};
+
+RateKey rate_key(ConfigReader requests, const Scenario& scenario) {
+  const auto kind = requests.required<std::string>("kind");
+  if (kind == "sessions") {
+    return {"session_rate", requests.required<double>("turns")};
+  }
+  if (scenario.make_requests && !requests.has("rate")) {
+    throw InputError({"", 0, "scenario.requests"},
+                     fmt::format("requests of kind {} have no rate that could be set: allowed are those with `rate` "
+                                 "(poisson, constant, gamma, diurnal), sessions and recorded traces.",
+                                 kind));
+  }
+  return {};
+}
+
+// The demand as a rate with lengths.
+void read_plain_demand(CapacityGiven& given, CapacityRequest& out, double times, double time_share) {
+  CapacityQuestion& q = out.question;
+  std::string in_flight;
+  const int input = given.whole("input-tokens", 0, 1), output = given.whole("output-tokens", 0, 1);
+  const auto rate = output > 0 ? read_rate(given, q.options.slo, output, in_flight) : std::nullopt;
+  const bool tpot = std::any_of(q.options.slo.terms.begin(), q.options.slo.terms.end(),
+                                [](const SloTerm& term) { return term.metric == LatencyMetric::kTpot; });
+  if (tpot && output == 1) {
+    throw InputError({"", 0, "tpot"}, "answers of one token have no time per output token.");
+  }
+  if (time_share < 1) {
+    throw InputError({"", 0, "time_share"}, "a rate is the same all the time: give a trace as scenario.requests.");
+  }
+  if (!rate || input == 0) {
+    throw InputError({"", 0, "rate"},
+                     "name the demand, as in --rate 20/s --input-tokens 4096 --output-tokens 500, or give "
+                     "scenario.requests in the file.");
+  }
+  out.asked_rate = times * *rate;
+  q.settings.push_back(
+      fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, input_tokens: {}, output_tokens: {}}}",
+                  out.asked_rate * (1 + out.growth), input, output));
+  out.demand =
+      in_flight + fmt::format("{:.6g} requests/s of {} input and {} output tokens", out.asked_rate, input, output);
+}
+
+// The demand as the scenario's requests: a trace's peak hour, or generated ones.
+void read_scenario_demand(CapacityGiven& given, CapacityRequest& out, double times, double time_share) {
+  CapacityQuestion& q = out.question;
+  NewScenario probe{"sglang", q.model, "DGX-H200", "bf16"};
+  Config config = Config::from_text(scenario_document(probe), "the demand");
+  for (const std::string& setting : q.settings) {  // --set requests.path, too
+    if (setting.starts_with("requests")) {
+      config.set(setting);
+    }
+  }
+  const Scenario scenario = read_scenario(config, {});
+  ConfigReader written = config.root().section("requests");
+  const RateKey key = rate_key(written, scenario);
+  TraceHour peak = busy_hour(scenario.requests, time_share);
+  if (key.name != RateKey{}.name) {
+    peak.rate = written.required<RequestsPerSecond>(key.name).count() * key.requests;
+  }
+  double output = 0;
+  for (const Request& r : scenario.requests.requests) {
+    output += r.output_tokens / static_cast<double>(scenario.requests.requests.size());
+  }
+  std::string in_flight;
+  out.asked_rate = times * read_rate(given, q.options.slo, output, in_flight).value_or(peak.rate);
+  out.demand = in_flight + fmt::format("{:.4g} requests/s as in {}", out.asked_rate, scenario.requests.source);
+  if (!scenario.make_requests) {
+    q.settings.push_back(fmt::format("requests.slice_start={}s", peak.start_s));
+    q.settings.push_back(fmt::format("requests.slice_length={}s", peak.length_s));
+    out.demand += time_share < 1
+                      ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
+                                    100 * time_share, peak.start_s)
+                      : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour, peak.start_s);
+    out.demand += fmt::format(" ({:.4g} requests/s there)", peak.rate);
+  }
+  q.settings.push_back(fmt::format("requests.{}={}/s", key.name, out.asked_rate * (1 + out.growth) / key.requests));
+}
+
 void read_demand(CapacityGiven& given, CapacityRequest& out) {
   CapacityQuestion& q = out.question;
   const double times = given.number("times", 1), time_share = given.number("time-share", 1);
   if (!(time_share > 0 && time_share <= 1)) {
     throw InputError({"", 0, "time_share"}, "a share of the time must be above 0 and at most 1.");
   }
-  const auto requests = std::find_if(q.settings.begin(), q.settings.end(),
-                                     [](const std::string& s) { return s.starts_with("requests="); });
-  std::string in_flight;
-  if (requests == q.settings.end()) {
-    const auto input = given.word("input-tokens"), output = given.word("output-tokens");
-    const auto rate =
-        output ? read_rate(given, q.options.slo, given.number("output-tokens", 0, 1), in_flight) : std::nullopt;
-    const bool tpot = std::any_of(q.options.slo.terms.begin(), q.options.slo.terms.end(),
-                                  [](const SloTerm& term) { return term.metric == LatencyMetric::kTpot; });
-    if (tpot && output && given.number("output-tokens", 0, 1) == 1) {
-      throw InputError({"", 0, "tpot"}, "answers of one token have no time per output token.");
-    }
-    if (time_share < 1) {
-      throw InputError({"", 0, "time_share"}, "a rate is the same all the time: give a trace as scenario.requests.");
-    }
-    if (!rate || !input || !output) {
-      throw InputError({"", 0, "rate"},
-                       "name the demand, as in --rate 20/s --input-tokens 4096 --output-tokens 500, or give "
-                       "scenario.requests in the file.");
-    }
-    out.asked_rate = times * *rate;
-    q.settings.push_back(
-        fmt::format("requests={{kind: poisson, rate: {}/s, count: 1000, input_tokens: {}, output_tokens: {}}}",
-                    out.asked_rate * (1 + out.growth), *input, *output));
-    out.demand =
-        in_flight + fmt::format("{:.6g} requests/s of {} input and {} output tokens", out.asked_rate, *input, *output);
-  } else {
-    NewScenario probe{"sglang", q.model, "DGX-H200", "bf16"};
-    Config config = Config::from_text(scenario_document(probe), "the demand");
-    for (const std::string& setting : q.settings) {  // --set requests.path, too
-      if (setting.starts_with("requests")) {
-        config.set(setting);
-      }
-    }
-    const Scenario scenario = read_scenario(config, {});
-    const TraceHour peak = busy_hour(scenario.requests, time_share);
-    double output = 0;
-    for (const Request& r : scenario.requests.requests) {
-      output += r.output_tokens / static_cast<double>(scenario.requests.requests.size());
-    }
-    out.asked_rate = times * read_rate(given, q.options.slo, output, in_flight).value_or(peak.rate);
-    out.demand = in_flight + fmt::format("{:.4g} requests/s as in {}", out.asked_rate, scenario.requests.source);
-    if (!scenario.make_requests) {
-      q.settings.push_back(fmt::format("requests.slice_start={}s", peak.start_s));
-      q.settings.push_back(fmt::format("requests.slice_length={}s", peak.length_s));
-      out.demand += time_share < 1
-                        ? fmt::format(", {:.4g} % of whose hours are no busier than that from {:.0f} s on",
-                                      100 * time_share, peak.start_s)
-                        : fmt::format(", its peak {:.3g} hours from {:.0f} s on", peak.length_s / kHour, peak.start_s);
-      out.demand += fmt::format(" ({:.4g} requests/s there)", peak.rate);
-    }
-    q.settings.push_back(fmt::format("requests.rate={}/s", out.asked_rate * (1 + out.growth)));
-  }
+  const bool own = std::any_of(q.settings.begin(), q.settings.end(),
+                               [](const std::string& setting) { return setting.starts_with("requests="); });
+  own ? read_scenario_demand(given, out, times, time_share) : read_plain_demand(given, out, times, time_share);
   if (!(out.asked_rate > 0)) {
     throw InputError({"", 0, "rate"}, "the demand must be above 0.");
   }
   q.rate = out.asked_rate * (1 + out.growth);
+}
+
+// What the search itself chooses, pays for and writes into launch files has options of its own.
+void check_settings(const std::vector<std::string>& settings) {
+  constexpr std::tuple<const char*, const char*, const char*> kChosen[] = {
+      {"cluster", "node", "--nodes"},
+      {"cluster", "nodes", "--sizes, as in 4"},
+      {"cluster", "gpus_per_node", "--sizes, as in 64gpus or 1/2"},
+      {"parallelism", "attention_tp", "--attention-tp"},
+      {"model", "dtype", "--dtypes"},
+      {"serving", "engine", "--engines"}};
+  Config config = Config::from_text("{}", "the deployment");
+  for (const std::string& setting : settings) {
+    config.set(setting);
+  }
+  for (const auto& [section, key, instead] : kChosen) {
+    if (config.root().section(section).has(key)) {
+      throw InputError({"", 0, fmt::format("{}.{}", section, key)},
+                       fmt::format("this is a choice of the search: give {}.", instead));
+    }
+  }
 }
 
 }  // namespace
@@ -247,7 +302,7 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   CapacityRequest out;
   CapacityGiven given(words, file);
   CapacityQuestion& q = out.question;
-  out.quick = words.contains("quick");
+  out.quick = given.flag("quick");
   const auto model = given.word("model");
   if (!model) {
     throw InputError({"", 0, "model"}, "name the model, as in --model kimi-k2");
@@ -266,6 +321,7 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
   if (const auto own = words.find("set"); own != words.end()) {
     q.settings.insert(q.settings.end(), own->second.begin(), own->second.end());
   }
+  check_settings(q.settings);
   read_demand(given, out);
   q.most_nodes = given.whole("max-nodes", 128, 1);
   q.seeds = given.whole("seeds", out.quick ? 0 : 3, 0);
@@ -275,6 +331,9 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
     q.check_whole = false;
   }
   read_space(given, q, out.quick);
+  for (const CapacityDesign& layout : q.layouts) {
+    check_settings(layout.settings);
+  }
   if (q.layouts.empty()) {
     throw InputError(
         {"", 0, "attention-tp"},

@@ -76,6 +76,17 @@ TEST_CASE("capacity refuses what it cannot answer") {
   refused(demand + "--ttft 1s --sizes 1,1/3 --nodes DGX-H100", "`sizes`: '1/3' goes into none of the nodes");
   refused("--rate 10/s --input-tokens 100 --output-tokens 1 --ttft 1s --tpot 1s", "answers of one token have no time");
   refused(demand + "--ttft 1s --time-share 0.5", "a rate is the same all the time");
+  refused("--rate 10/s --input-tokens -10 --output-tokens 10 --ttft 1s",
+          "`input-tokens`: '-10' is not a number of at least 1.");
+  refused("--rate 10/s --input-tokens 10 --output-tokens 2.5 --ttft 1s", "`output-tokens`: 2.5 is not a whole number.");
+  refused(demand + "--ttft 1s --set cluster.gpus_per_node=4",
+          "`cluster.gpus_per_node`: this is a choice of the search: give --sizes, as in 64gpus or 1/2.");
+  refused(demand + "--ttft 1s --vary parallelism.attention_tp=2,4", "a choice of the search: give --attention-tp.");
+  refused(
+      "--ttft 1s --set 'requests={kind: onoff, on_rate: 9/s, off_rate: 1/s, on_time: 1s, off_time: 1s, count: 50, "
+      "input_tokens: 9, output_tokens: 9}'",
+      "requests of kind onoff have no rate that could be set: allowed are those with `rate` (poisson, constant, "
+      "gamma, diurnal), sessions and recorded traces.");
   refused("--rate 0/s --input-tokens 100 --output-tokens 10 --ttft 1s", "'0/s' is not a number above 0");
   refused(demand + "--ttft 1s --concurrency 10", "name --rate or --concurrency, not both.");
   refused("--input-tokens 100 --output-tokens 10 --ttft 1s --concurrency 10", "bound e2e, or both ttft and tpot.");
@@ -198,6 +209,52 @@ TEST_CASE("capacity fixes copies of a policy and knobs of an engine, and hands t
                  {" --chunked-prefill-size 4096", " --disable-radix-cache",
                   "--init-expert-location experts-whole.json --ep-num-redundant-experts 8"});
   CHECK(run_epsim(dir, "validate plan/recommended.yaml").exit_code == 0);
+}
+
+// Names and versions of flags: capacity_launch.cpp has their sources.
+TEST_CASE("capacity starts vLLM and TensorRT-LLM as their versions take it, apart behind a proxy") {
+  const TempDir dir;
+  // 1024 and 16 tokens are 2 x 1024 in whole 1024s; eplb:8 has 8 copies of experts.
+  const std::string ask =
+      "capacity --model olmoe-1b-7b --dtypes bf16 --rate 50/s --input-tokens 1024 --output-tokens 16 --nodes DGX-H100 "
+      "--sizes 1 --attention-tp 1 --quick -q --ttft p99=500ms ";
+  const auto script = [&](const std::string& words) {
+    const Outcome told = run_epsim(dir, ask + words + " -o plan --overwrite");
+    REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+    return slurp(dir / "plan/launch.sh");
+  };
+  const auto lacks = [](const std::string& text, const char* words) { CHECK(text.find(words) == std::string::npos); };
+  const std::string old = script("--engines vllm_v1 --policies eplb:8 --modes together");
+  check_contains(old, {"--enable-eplb --num-redundant-experts 8", "--max-model-len 2048"});
+  lacks(old, "--eplb-config");
+  const std::string now = script("--engines vllm_0_14 --policies eplb:8 --modes apart");
+  check_contains(now, {"--enable-eplb --eplb-config '{\"num_redundant_experts\": 8}'", "--max-model-len 2048",
+                       "\nVLLM_NIXL_SIDE_CHANNEL_HOST=$(hostname -I | cut -d ' ' -f 1) vllm serve",
+                       "toy_proxy_server.py --port 8192 --prefiller-hosts PREFILL"});
+  lacks(now, "--num-redundant-experts");
+  lacks(now, "Spread requests over all instances");
+  const std::string deep = "--set dispatch.transport=deepep_low_latency --modes together --policies contiguous ";
+  check_contains(script(deep + "--engines vllm_v1"), {"\nVLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve"});
+  check_contains(script(deep + "--engines vllm_0_14"), {" --all2all-backend deepep_low_latency"});
+  const std::string trt = script("--engines trtllm --modes apart --policies contiguous");
+  check_contains(trt, {"disable_overlap_scheduler: true\\ncache_transceiver_config: {backend: DEFAULT, "
+                       "max_tokens_in_buffer: 2048}",
+                       "context_servers: {num_instances: 1, urls: [\"PREFILL_0:8000\"]}",
+                       "trtllm-serve disaggregated -c disaggregated.yaml"});
+  CHECK(trt.find("disable_overlap_scheduler") == trt.rfind("disable_overlap_scheduler"));  // of prefill alone
+}
+
+// 3 conversations/s of 4 turns are 12 requests/s; twice as many are 24, of 6 conversations/s.
+TEST_CASE("capacity takes conversations, and raises their rate with the demand") {
+  const TempDir dir;
+  std::ofstream(dir / "ask.yaml")
+      << "model: olmoe-1b-7b\ndtypes: [bf16]\nslo: ttft.p99<1s\ntimes: 2\nquick: true\nnodes: [DGX-H100]\n"
+         "sizes: [1]\nattention_tp: [8]\nmodes: [together]\nscenario:\n  requests: {kind: sessions, session_rate: 3/s, "
+         "turns: 4, think_time: 5s, max_context: 4000, count: 400, input_tokens: 200, output_tokens: 20}\n";
+  const Outcome told = run_epsim(dir, "capacity ask.yaml -q -o plan");
+  REQUIRE_MESSAGE(told.exit_code == 0, told.err);
+  check_contains(slurp(dir / "plan/recommended.yaml"), {"session_rate: 6/s"});
+  check_contains(told.out, {"for 24 requests/s as in sessions", "one instance, at its share, holds"});  // quick
 }
 
 TEST_CASE("capacity takes requests in flight, and tells the margin to each bound") {

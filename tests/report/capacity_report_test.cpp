@@ -53,8 +53,8 @@ TEST_CASE("what fails first as demand grows is told, and a skew that turns the a
     asked.answer = option.answer;
     asked.answer.point.requests = 400;
   }
-  option.what_ifs.push_back({"experts half again as skewed", 0, 2, "loads", option.what_ifs[1].answer});
-  option.what_ifs.push_back({"an instance lost", 0, 1, "", option.what_ifs[1].answer});
+  option.what_ifs.push_back({"experts half again as skewed", 0, {}, option.what_ifs[1].answer});
+  option.what_ifs.push_back({"an instance lost", 0, {}, option.what_ifs[1].answer});
   for (const std::size_t fails : {1, 2}) {
     option.what_ifs[fails].answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0};
   }
@@ -67,13 +67,45 @@ TEST_CASE("what fails first as demand grows is told, and a skew that turns the a
 
 TEST_CASE("an option that holds where the first fails wins there") {
   CapacityOption first = option_on("p4de.24xlarge", 4), other = option_on("p5en.48xlarge", 2);
-  CapacityWhatIf asked{"demand +30 %", 0.3, 2, "", first.answer};
+  CapacityWhatIf asked{"demand +30 %", 0.3, {}, first.answer};
   other.what_ifs = {asked};
   asked.answer.point.slo = {.attainment = 0, .excess = 0.2, .excess_half_width = 0, .limit = 0};
   first.what_ifs = {asked};
   // 4 x 27.44705 over two nodes is 54.89.
   test::check_contains(capacity_text(plan_of("ttft.p99<1s", {first, other})),
                        {"a price below 54.89 usd/h a node", "less than now; or demand +30 %"});
+}
+
+// Prefill and decode apart are asked with fewer nodes than one pool takes, so where one node holds nothing is known of
+// them; other kinds of node are asked up to the most nodes.
+TEST_CASE("where there is one option, the answer says how far the others were asked") {
+  CapacityPlan plan = plan_of("ttft.p99<1s", {option_on("p5.48xlarge", 1)});
+  const CapacityRow whole{.design = plan.study.options.front().pools.front().design};
+  plan.study.rows = {whole};
+  test::check_contains(why_words(plan), {"Nothing else was in the search space."});
+  plan.study.rows.push_back(whole);
+  plan.study.rows.back().design.role = InstanceRole::kDecode;
+  plan.study.rows.back().status = CapacityStatus::kBound;
+  CHECK(why_words(plan).find("holds the SLO") == std::string::npos);
+  test::check_contains(why_words(plan), {"apart do not hold it with fewer nodes; as many or more were not tried."});
+  plan.study.rows.push_back(whole);
+  plan.study.rows.back().design.node = "p4de.24xlarge";
+  test::check_contains(why_words(plan), {"No other kind of node in the search space holds the SLO. Prefill and"});
+}
+
+// Three prefill instances and two decode ones have no smaller share; four and two are twice two and one.
+TEST_CASE("the highest rate of prefill and decode apart is that of all their shares") {
+  CapacityOption option = option_on("p5en.48xlarge", 2);
+  option.pools.insert(option.pools.begin(), option.pools.front());
+  option.pools.front().design.role = InstanceRole::kPrefill;
+  option.pools.back().design.role = InstanceRole::kDecode;
+  option.searches.emplace_back().slo.holds = true;
+  option.searches.front().slo.rate = 8;
+  for (const auto& [prefill, words] :
+       {std::pair{3, "up to 8.000 (one seed)"}, std::pair{4, "up to 16.00 (one seed)"}}) {
+    option.pools.front().instances = prefill;
+    test::check_contains(why_words(plan_of("ttft.p99<1s", {option})), {words});
+  }
 }
 
 }  // namespace epsim

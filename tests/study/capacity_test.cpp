@@ -135,8 +135,8 @@ TEST_CASE("prefill and decode instances are counted apart, and the whole deploym
   REQUIRE(option.whole);
   CHECK(option.whole->point.slo.holds);
   CHECK(option.whole->point.offered == q.rate);
-  // One decode instance at its share: six demands, slower steps, two skews. One that is lost has its spare.
-  const int instances = option.pools[1].instances;
+  // Its share: six demands, slower steps, two skews. One that is lost has its spare.
+  const DeploymentShare share = share_of(option.pools);
   const auto named = [&](const std::string& what) {
     const auto found = std::find_if(option.what_ifs.begin(), option.what_ifs.end(),
                                     [&](const CapacityWhatIf& asked) { return asked.what == what; });
@@ -144,12 +144,63 @@ TEST_CASE("prefill and decode instances are counted apart, and the whole deploym
     return found->answer.point;
   };
   CHECK(option.what_ifs.size() == 9);
-  CHECK(named("demand +50 %").offered == doctest::Approx(1.5 * q.rate / instances));
+  CHECK(named("steps 10 % longer").offered == doctest::Approx(q.rate / share.one_in));
+  CHECK(named("demand +50 %").offered == doctest::Approx(1.5 * q.rate / share.one_in));
   // All GPUs and links at 1 / 1.099 of their speed: gaps between tokens are longer, by at most as much.
   const double tpot = named("steps 10 % longer").tpot_s.mean / option.answer.point.tpot_s.mean;
   CHECK(tpot > 1.02);
   CHECK(tpot < 1.13);
   CHECK(named("experts half again as skewed").fingerprint != named("experts loaded evenly").fingerprint);
+}
+
+TEST_CASE("a share has as many prefill instances for each decode one as the whole deployment") {
+  const CapacityDesign design;
+  for (const auto& [prefill, decode, one_in] : {std::tuple{3, 2, 1}, std::tuple{1, 2, 1}, std::tuple{6, 4, 2},
+                                                std::tuple{4, 2, 2}, std::tuple{5, 5, 5}, std::tuple{1, 1, 1}}) {
+    const DeploymentShare share = share_of({{design, prefill}, {design, decode}});
+    CHECK(share.one_in == one_in);
+    CHECK(share.pools[0].instances * one_in == prefill);
+    CHECK(share.pools[1].instances * one_in == decode);
+  }
+  CHECK(share_of({{design, 7}}).one_in == 7);
+}
+
+// One prefill instance beside two decode ones. Its prompts queue at the whole rate; at half of it p99 of TTFT is half as
+// long, so bounds between both, and between prompts alone and beside answers, tell what was asked.
+TEST_CASE("prefill and decode apart are judged in their ratio, prefill instances as busy as in the deployment") {
+  CapacityQuestion q = small_question(330, "ttft.p99<100ms,tpot.p99<5ms");
+  q.settings = {"requests={kind: poisson, rate: 100/s, count: 400, input_tokens: 1024, output_tokens: 256}"};
+  q.most_requests = 3000;  // five times those in the system
+  q.policies = {"contiguous"};
+  q.layouts = {{InstanceRole::kPrefill, "DGX-H100", 1, 8, "sglang", "bf16", 8},
+               {InstanceRole::kDecode, "DGX-H100", 1, 8, "sglang", "bf16", 8}};
+  const auto instances = [](const CapacityOption& option) {
+    return std::pair(option.pools.front().instances, option.pools.back().instances);
+  };
+  const CapacityStudy study = search_capacity(q, {});
+  REQUIRE(study.options.size() == 1);
+  const CapacityOption& option = study.options.front();
+  REQUIRE(instances(option) == std::pair(1, 2));
+  CapacityControl control;
+  CapacityRuns runs(q, control);
+  const double ttft = option.answer.point.ttft_s.p99,
+               whole = runs.ask(option.pools, 1, option.alone, AskedFor::kDeployment).point.ttft_s.p99,
+               halved = runs.ask({{option.pools[0].design, 1}, {option.pools[1].design, 1}}, 2, option.alone)
+                            .point.ttft_s.p99;
+  CHECK(option.answer.point.offered == q.rate);
+  CHECK(ttft == doctest::Approx(whole).epsilon(0.05));
+  CHECK(ttft > 1.5 * halved);
+  // Prompts alone hold it, prompts beside answers do not: another prefill instance is needed.
+  const CapacityPool prefill{option.pools[0].design, 1};
+  const double prompts =
+      runs.ask({prefill, {option.pools[1].design, 1}}, 1, option.alone, AskedFor::kPrompts).point.ttft_s.p99;
+  REQUIRE(prompts < ttft);
+  q.options.slo = parse_slo(fmt::format("ttft.p99<{}ms,tpot.p99<5ms", 1e3 * (prompts + ttft) / 2));
+  const CapacityStudy tighter = search_capacity(q, {});
+  REQUIRE(tighter.options.size() == 1);
+  CHECK(instances(tighter.options.front()) == std::pair(2, 2));
+  CHECK(std::any_of(tighter.close.begin(), tighter.close.end(),
+                    [&](const CapacityOption& close) { return instances(close) == std::pair(1, 2); }));
 }
 
 TEST_CASE("an SLO without a bound of prompts leaves prefill instances to their steady state") {

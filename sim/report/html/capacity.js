@@ -36,7 +36,7 @@ const capacityWhatIfs = (plan) => {
       datasets: [{ label: wordsOf(name), data: points.map((row) => ({ x: row.growth_share, y: row[name], about: row.about, hollow: row.holds === 0 })) }],
       rules: bound ? [{ y: ms, label: `SLO: ${bound[0]}` }] : [], data: { names: ["growth_share", name, "holds"], rows: points.map((row) => [row.growth_share, row[name], row.holds]) } });
   };
-  return [el("p", {}, "One instance of the recommended deployment at its share of the demand."), capacityTable("What if", plan.what_ifs, ["what_if", "ttft_p99_ms", "tpot_p99_ms", "verdict"], { file: "what_ifs" }),
+  return [el("p", {}, "One instance of the recommended deployment at its share of the demand; prefill and decode instances in their ratio."), capacityTable("What if", plan.what_ifs, ["what_if", "ttft_p99_ms", "tpot_p99_ms", "verdict"], { file: "what_ifs" }),
     ...(grown.length > 0 ? [curve("ttft_p99_ms", "ttft"), curve("tpot_p99_ms", "tpot")] : [])];
 };
 
