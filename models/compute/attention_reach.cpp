@@ -28,7 +28,7 @@ RankBatch within_reach(const RankBatch& batch, const AttentionLayers& layers) {
   }
   const double window = layers.tokens;
   const bool chunked = layers.reach == AttentionReach::kChunked;
-  const auto decodes = static_cast<double>(batch.decode_tokens), tokens = static_cast<double>(batch.prefill_tokens);
+  const double decodes = batch.decode_sequences(), tokens = static_cast<double>(batch.prefill_tokens);
   if (batch.decode_context > decodes * window) {
     out.decode_context = decodes * (chunked ? (window + 1) / 2 : window);
   }

@@ -206,7 +206,7 @@ std::optional<Price> FittedCompute::decode(const RankBatch& batch) const {
   if (!decode_ || batch.decode_tokens <= 0 || batch.decode_context <= 0) {
     return std::nullopt;
   }
-  const auto sequences = static_cast<double>(batch.decode_tokens);
+  const double sequences = batch.decode_sequences();
   return marked(decode_->price(attention_parameters(sequences, std::max(1.0, batch.decode_context / sequences))));
 }
 

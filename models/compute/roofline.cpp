@@ -8,6 +8,9 @@
 namespace epsim {
 namespace {
 
+// Of the peak, where decodes are bound by their products: FlashMLA's 660 of an H800's 989 TF/s (deepseek-ai/FlashMLA).
+constexpr double kDecodeProducts = 660.0 / 989.0;
+
 Price longer(const Price& a, const Price& b) { return a.time >= b.time ? a : b; }
 Price times(const Price& price, double factor) { return {price.time * factor, price.origin}; }
 Price extrapolated(const Price& price) { return {price.time, weaker(price.origin, Origin::kExtrapolated)}; }
@@ -197,16 +200,25 @@ Price ComputeModel::prefill_scores(const RankBatch& batch) const {
   return price(work / (gpu_.bf16_peak * profile_.attention_prefill.value), profile_.attention_prefill.origin);
 }
 
-// Decode in the absorbed form for MLA: the latents are read once for all heads.
+// Decode in the absorbed form for MLA: the latents are read once for all heads, and for all queries of a sequence that
+// verifies drafts. Kernels were measured with one query each: more take as long, or as their products do, in the cache's
+// type, where that is longer (128 heads of MLA do 242 flops a byte with one query; an H100 295 at its peak).
 Price ComputeModel::decode_scores(const RankBatch& batch) const {
   if (batch.decode_context <= 0) {
     return {};
   }
+  const AttentionSpec& a = model_.attention;
+  const double heads = static_cast<double>(a.heads) / parallelism_.attention_tp;
+  const double width = a.kind == AttentionKind::kMla ? 2.0 * a.kv_lora_rank + a.qk_rope_head_dim : 2.0 * a.head_dim;
+  const Flops work(2.0 * batch.decode_context * batch.decode_queries * heads * width);
+  const bool fp8 = model_.bytes_per_kv < 2 && gpu_.fp8_peak.count() > 0;
+  const Price products{work / ((fp8 ? gpu_.fp8_peak : gpu_.bf16_peak) * kDecodeProducts), Origin::kExtrapolated};
   if (const std::optional<Price> price = fitted_ ? fitted_->decode(batch) : std::nullopt) {
-    return *price;
+    return batch.decode_queries > 1 ? longer(*price, products) : *price;
   }
   const Bytes cached = model_.layer_kv_bytes(parallelism_.attention_tp) * batch.decode_context;
-  return {cached / (gpu_.memory_bandwidth * profile_.attention_decode.value), profile_.attention_decode.origin};
+  return longer({cached / (gpu_.memory_bandwidth * profile_.attention_decode.value), profile_.attention_decode.origin},
+                products);
 }
 
 // Scores of layers that attend to all tokens of the batch.
@@ -216,7 +228,7 @@ Price ComputeModel::scores(const RankBatch& batch) const {
 
 // Every query scores the index keys of all tokens before it, in fp8 where the GPU has it.
 Price ComputeModel::indexer_scores(const RankBatch& batch) const {
-  const double pairs = batch.prefill_pairs + batch.decode_context;
+  const double pairs = batch.prefill_pairs + batch.decode_context * batch.decode_queries;
   if (pairs <= 0) {
     return {};
   }

@@ -171,7 +171,11 @@ Bytes MoeSpec::linear_attention_bytes() const {
 Bytes MoeSpec::layer_kv_bytes(int tensor_parallel) const {
   const AttentionSpec& a = attention;
   if (a.kind == AttentionKind::kMla) {
-    return Bytes((a.kv_lora_rank + a.qk_rope_head_dim) * bytes_per_kv);
+    // What sparse kernels read in fp8: a float32 scale for each 128 of the latent, and bf16 for rope (vLLM's fp8_ds_mla,
+    // 656 bytes for DeepSeek-V3.2; SGLang's override_kv_cache_dim).
+    const bool scaled = bytes_per_kv < 2 && layers_of(AttentionReach::kSparse) > 0;
+    return scaled ? Bytes(a.kv_lora_rank * (bytes_per_kv + 4.0 / 128) + 2.0 * a.qk_rope_head_dim)
+                  : Bytes((a.kv_lora_rank + a.qk_rope_head_dim) * bytes_per_kv);
   }
   const int heads_here = std::max(1, (a.kv_heads + tensor_parallel - 1) / tensor_parallel);
   return Bytes(2.0 * heads_here * a.head_dim * bytes_per_kv);

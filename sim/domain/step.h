@@ -18,13 +18,15 @@ namespace epsim {
 // What one DP rank brings to a step. All zero: the rank idles, and still takes part in every collective.
 struct RankBatch {
   std::int64_t prefill_tokens = 0;
-  std::int64_t decode_tokens = 0;  // one per running sequence
+  std::int64_t decode_tokens = 0;  // decode_queries of every running sequence
   double prefill_pairs = 0;        // query-key pairs of the prefill chunks: sum of n * (context + (n + 1) / 2)
   double prefill_context = 0;      // cached tokens that the chunks attend to, before their own
   double decode_context = 0;       // cached tokens that the decoding sequences read
   std::int64_t sampled = 0;        // sequences that get a token out of this step
   std::int64_t sequences = 0;      // requests that the step works on
+  int decode_queries = 1;          // a token, and its drafts
 
+  double decode_sequences() const { return static_cast<double>(decode_tokens) / decode_queries; }
   std::int64_t tokens() const { return prefill_tokens + decode_tokens; }
 };
 

@@ -162,6 +162,7 @@ bool Scheduler::reserve_decodes() {
 
 void Scheduler::add_decodes() {
   batch_.decode_tokens = decodes_.step_tokens();
+  batch_.decode_queries = 1 + options_.speculative.draft_tokens;
   batch_.decode_context = static_cast<double>(decodes_.context());
   batch_.sampled += decodes_.step_tokens();
   batch_.sequences += decodes_.size();

@@ -13,6 +13,7 @@ RankBatch half_of(const RankBatch& batch, int half) {
   out.prefill_context = batch.prefill_context / 2;
   out.decode_context = batch.decode_context / 2;
   out.sampled = part(batch.sampled);
+  out.decode_queries = batch.decode_queries;
   return out;
 }
 

@@ -93,6 +93,17 @@ TEST_CASE("attention weights: queries without a low rank, grouped heads") {
   CHECK(qwen3_235b().attention_split_bytes(16).count() == 2.0 * 4096 * 128 * (4 + 4 + 1 + 1));  // a head is never split
 }
 
+// 512 bytes of latent, 4 scales of 4, 64 columns of rope in bf16: 656, and 128 + 4 of the index key.
+TEST_CASE("sparse attention's cache in fp8 has scales, and rope in bf16") {
+  MoeSpec m = deepseek_r1();
+  m.bytes_per_kv = 1;
+  CHECK(m.layer_kv_bytes(1).count() == 576);
+  m.attention.limited = {{.reach = AttentionReach::kSparse, .layers = m.layers, .tokens = 2048}};
+  m.attention.indexer = {.heads = 64, .head_dim = 128};
+  CHECK(m.layer_kv_bytes(8).count() == 656);
+  CHECK(m.kv_bytes_per_token(8).count() == m.layers * (656 + 132));
+}
+
 TEST_CASE("tied embeddings count once, and other types by their size") {
   MoeSpec m = qwen3_235b();
   const Bytes both = m.embedding_bytes();
