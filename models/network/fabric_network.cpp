@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "sim/core/check.h"
 
@@ -42,6 +43,22 @@ void FabricNetwork::place_links() {
     const bool inside = from.node >= 0 && to.node >= 0 && from.kind != VertexKind::kNic && to.kind != VertexKind::kNic;
     const auto number = static_cast<int>(classes.size());
     places_.push_back({!inside, classes.try_emplace({from.kind, to.kind, link.rate.count()}, number).first->second});
+  }
+  pair_links();
+}
+
+// The k-th link from one vertex to another belongs with the k-th back.
+void FabricNetwork::pair_links() {
+  std::map<std::pair<int, int>, std::vector<std::size_t>> between;
+  const std::vector<TopologyLink>& links = topology_.links();
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    between[{links[i].from, links[i].to}].push_back(i);
+  }
+  for (const auto& [ends, out] : between) {
+    const auto back = between.find({ends.second, ends.first});
+    for (std::size_t k = 0; k < out.size(); ++k) {
+      places_[out[k]].back = back != between.end() && k < back->second.size() ? back->second[k] : out[k];
+    }
   }
 }
 
@@ -167,14 +184,14 @@ void FabricNetwork::price_gather() {
   }
 }
 
-// Of the bottleneck's class: mean bytes over its own.
+// Of the bottleneck's class, each link with the one back: mean bytes of the busier direction over the bottleneck's own.
 double FabricNetwork::mean_share(const std::vector<double>& carried, int bottleneck) const {
   const LinkPlace place = places_[bottleneck];
   double sum = 0;
   int count = 0;
   for (std::size_t i = 0; i < carried.size(); ++i) {
     if (places_[i].link_class == place.link_class) {
-      sum += carried[i];
+      sum += std::max(carried[i], carried[places_[i].back]);
       ++count;
     }
   }

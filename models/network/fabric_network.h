@@ -45,8 +45,10 @@ class FabricNetwork final : public Network {
   struct LinkPlace {
     bool between = false;  // the link belongs to the tier between nodes
     int link_class = 0;
+    std::size_t back = 0;  // the link the other way; itself where there is none
   };
   void place_links();
+  void pair_links();
   void store_routes(const Topology& topology);
   // [link] bytes of the exchange.
   std::vector<double> carried_by(const std::vector<double>& pairs, Bytes row, bool dispatch) const;

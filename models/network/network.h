@@ -58,7 +58,8 @@ struct NetworkOptions {
 // Whether NCCL can relay in these nodes: over NVLink.
 inline bool may_relay(const NodeSpec& node) { return node.intra == IntraLink::kNvSwitch; }
 
-// An exchange's price, its lower bound, and what the GPUs wait on average for its busiest link.
+// An exchange's price, its lower bound, and what the GPUs wait on average for its busiest link: price x (1 - mean / busiest
+// of the bytes of its kind of port, NIC or fabric link, of each the busier direction).
 struct ExchangePrice {
   Price price;
   Seconds wire{};  // at the data sheet's rates: the busiest link's bytes / rate, or until the last flow ends

@@ -66,63 +66,78 @@ double LayerCosts::rank_speed(std::size_t rank) const {
   return *std::min_element(first, first + parallelism_.attention_tp);
 }
 
-// Its GPUs' ports, and over nodes their NICs.
+// Inside a node: its GPUs' ports.
+double LayerCosts::rank_link(std::size_t rank) const {
+  if (conditions_.link_speed.empty()) {
+    return 1.0;
+  }
+  const auto first = conditions_.link_speed.begin() + static_cast<std::ptrdiff_t>(rank) * parallelism_.attention_tp;
+  return *std::min_element(first, first + parallelism_.attention_tp);
+}
+
+// All GPUs' ports, and over nodes their NICs, which run at a share of what is left of the ports.
 double LayerCosts::slowest_link() const {
+  const std::vector<double>&ports = conditions_.link_speed, &nics = conditions_.nic_speed;
+  const bool over_nodes = shape_.nodes() > 1 && !nics.empty();
   double out = 1.0;
-  for (const std::vector<double>* speeds : {&conditions_.link_speed, &conditions_.nic_speed}) {
-    if (!speeds->empty() && (speeds == &conditions_.link_speed || shape_.nodes() > 1)) {
-      out = std::min(out, *std::min_element(speeds->begin(), speeds->end()));
-    }
+  for (std::size_t g = 0; g < static_cast<std::size_t>(parallelism_.gpus) && slowed_links(); ++g) {
+    out = std::min(out, (ports.empty() ? 1.0 : ports[g]) * (over_nodes ? nics[g] : 1.0));
   }
   return out;
 }
 
+Price LayerCosts::over_all(CollectiveKind kind, Bytes bytes) const {
+  return slowed(network().over_all(kind, bytes), slowest_link());
+}
+
 // Attention's all-gather of the rank's tokens, and the reduce-scatter of its output; neither where collectives over all
 // GPUs do their work.
-Price LayerCosts::attention_of(const RankBatch& batch) const {
+LayerCosts::SummedProducts LayerCosts::attention_of(const RankBatch& batch, double link) const {
   const Bytes hidden(static_cast<double>(batch.tokens()) * model_.hidden * 2.0);  // bf16 activations
   const int tp = parallelism_.attention_tp;
   const Price attention = compute_.attention(batch);
   const Transport transport = dispatch().network.transport;
   if (transport == Transport::kAllReduce) {
-    return attention;  // adds the parts of the rank's GPUs up, and the one back gives each of them all rows
+    return {{}, attention, {}};  // adds the parts of the rank's GPUs up, and the one back gives each of them all rows
   }
-  const Price reduce = network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
-  const Price gather = network().within_node(CollectiveKind::kAllGather, tp, hidden);
+  const Price reduce = slowed(network().within_node(CollectiveKind::kReduceScatter, tp, hidden), link);
+  const Price gather = slowed(network().within_node(CollectiveKind::kAllGather, tp, hidden), link);
   switch (transport) {
     case Transport::kAllGatherAllReduce:
-      return attention + reduce;
+      return {{}, attention, reduce};
     case Transport::kBroadcastAllReduce:  // the rank's GPUs add up attention's parts, and then those of their experts
-      return attention + reduce + gather + reduce + gather;
+      return {{}, attention, reduce + gather + reduce + gather};
     default:
-      return attention + reduce + gather;
+      return {{}, attention, reduce + gather};
   }
 }
 
-Price LayerCosts::with_reduction(Price part, Sharding sharding, std::int64_t tokens) const {
+LayerCosts::SummedProducts LayerCosts::with_reduction(Price part, Sharding sharding, std::int64_t tokens,
+                                                      double link) const {
   if (sharding == Sharding::kReplicated || part.time.count() <= 0) {
-    return part;
+    return {{}, part, {}};
   }
   const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
   const int tp = parallelism_.attention_tp;
-  const Price gather = network().within_node(CollectiveKind::kAllGather, tp, hidden);
-  return gather + part + network().within_node(CollectiveKind::kReduceScatter, tp, hidden);
+  return {slowed(network().within_node(CollectiveKind::kAllGather, tp, hidden), link), part,
+          slowed(network().within_node(CollectiveKind::kReduceScatter, tp, hidden), link)};
 }
 
 // SGLang's dp_gather and the MLP's own sum: all-reduces over all GPUs of a buffer of all ranks' tokens.
-Price LayerCosts::dense_over_all(std::int64_t tokens) const {
+LayerCosts::SummedProducts LayerCosts::dense_over_all(std::int64_t tokens) const {
   const Price products = compute_.dense_ffn(tokens);
   if (products.time.count() <= 0) {
     return {};
   }
   const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
-  const Price sum = network().over_all(CollectiveKind::kAllReduce, hidden);
-  return sum + products + sum;
+  const Price sum = over_all(CollectiveKind::kAllReduce, hidden);
+  return {sum, products, sum};
 }
 
-Price LayerCosts::shared_of(std::int64_t tokens) const {
+LayerCosts::SummedProducts LayerCosts::shared_of(std::int64_t tokens, double link) const {
   const Price products = compute_.shared_expert(tokens);
-  return two_sums() ? products : with_reduction(products, parallelism_.shared_experts, tokens);
+  return two_sums() ? SummedProducts{{}, products, {}}
+                    : with_reduction(products, parallelism_.shared_experts, tokens, link);
 }
 
 Seconds LayerCosts::shared_least(std::int64_t tokens) const {
@@ -134,48 +149,48 @@ Seconds LayerCosts::shared_least(std::int64_t tokens) const {
                                 Flops(2.0 * weights * rows) / ffn_peak_);
 }
 
-LayerCosts::SummedProducts LayerCosts::dense_of(std::int64_t tokens) const {
+LayerCosts::SummedProducts LayerCosts::dense_of(std::int64_t tokens, double link) const {
   const Price products = compute_.dense_ffn(tokens);
   if (!two_sums() || products.time.count() <= 0) {
-    return {{}, with_reduction(products, parallelism_.dense_ffn, tokens), {}};
+    return with_reduction(products, parallelism_.dense_ffn, tokens, link);
   }
   const Bytes hidden(static_cast<double>(tokens) * model_.hidden * 2.0);
-  const Price sum = slowed(network().over_all(CollectiveKind::kAllReduce, hidden), slowest_link());
+  const Price sum = over_all(CollectiveKind::kAllReduce, hidden);
   return {sum, products, parallelism_.dense_ffn == Sharding::kReplicated ? Price{} : sum};
 }
 
 // The rows to sample from, gathered as dp_gather does; every GPU's part of the vocabulary, and of the bf16 logits all.
-Price LayerCosts::head_over_all(std::int64_t sampled) const {
+LayerCosts::SummedProducts LayerCosts::head_over_all(std::int64_t sampled) const {
   const auto rows = static_cast<double>(sampled);
-  const Price gather = network().over_all(CollectiveKind::kAllReduce, Bytes(rows * model_.hidden * 2.0));
-  const Price logits = network().over_all(CollectiveKind::kAllGather, Bytes(rows * model_.vocab * 2.0));
-  return gather + compute_.head(sampled) + logits;
+  return {over_all(CollectiveKind::kAllReduce, Bytes(rows * model_.hidden * 2.0)), compute_.head(sampled),
+          over_all(CollectiveKind::kAllGather, Bytes(rows * model_.vocab * 2.0))};
 }
 
 void LayerCosts::ranks(std::span<const RankBatch> batches, std::vector<RankCost>& out) const {
   out.resize(batches.size());
-  const auto over_all = [&](Sharding sharding) { return sharding == Sharding::kAllGpus && batches.size() > 1; };
+  const auto on_all = [&](Sharding sharding) { return sharding == Sharding::kAllGpus && batches.size() > 1; };
   std::int64_t all = 0, sampled = 0;
   for (const RankBatch& batch : batches) {
     all += batch.tokens();
     sampled += batch.sampled;
   }
-  const bool dense_all = over_all(parallelism_.dense_ffn), head_all = over_all(parallelism_.lm_head);
-  const Price dense = dense_all ? dense_over_all(all) : Price{}, head = head_all ? head_over_all(sampled) : Price{};
+  const bool dense_all = on_all(parallelism_.dense_ffn), head_all = on_all(parallelism_.lm_head);
+  const SummedProducts dense = dense_all ? dense_over_all(all) : SummedProducts{},
+                       head = head_all ? head_over_all(sampled) : SummedProducts{};
   for (std::size_t r = 0; r < batches.size(); ++r) {
     const RankBatch& batch = batches[r];
     const std::int64_t tokens = batch.tokens();
-    const double speed = rank_speed(r);
+    const double speed = rank_speed(r), link = rank_link(r);
     const auto piece = [speed](const Price& price) { return tick_cost(slowed(price, speed)); };
     const auto around = [speed](const SummedProducts& s) {
       return tick_cost(s.before + slowed(s.products, speed) + s.after);
     };
     out[r] = {tokens,
-              piece(attention_of(batch)),
+              around(attention_of(batch, link)),
               piece(compute_.gate(tokens)),
-              piece(shared_of(tokens)),
-              dense_all ? piece(dense) : around(dense_of(tokens)),
-              piece(head_all ? head : compute_.head(batch.sampled)),
+              around(shared_of(tokens, link)),
+              around(dense_all ? dense : dense_of(tokens, link)),
+              head_all ? around(head) : piece(compute_.head(batch.sampled)),
               piece(compute_.before_scores(batch)),
               to_ticks(shared_least(tokens) / speed)};
   }

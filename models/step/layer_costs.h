@@ -5,8 +5,9 @@
 //            split FFNs work on all of them; a dense FFN or head over all GPUs works on all ranks' tokens between two
 //            collectives over all of them); experts of every GPU, of whatever share of their columns it has; the
 //            exchange of tokens, and of counts before it. GPUs and links may run at a share of their speed
-//            (StepConditions): a tensor-parallel group goes at the pace of its slowest GPU, an exchange at that of its
-//            busiest slowed resource.
+//            (StepConditions): a tensor-parallel group computes at the pace of its slowest GPU, its collectives run at
+//            that of its slowest port, those over all GPUs at that of the slowest port or (over nodes) NIC of all, an
+//            exchange at that of its busiest slowed resource.
 //   Ignores: what waits for what (StepModel, and the task graphs of sim/step), the CPU; that ranks meet where a dense FFN
 //            or the head is over all GPUs.
 //   Source : ComputeModel and Network.
@@ -97,6 +98,8 @@ class LayerCosts {
   void layer(const TrafficMatrix& traffic, std::vector<double>& link_bytes, MoeLayerCost& out) const;
   // What a multi-token-prediction layer begins with, of the slowest rank.
   Price mtp_input(std::span<const RankBatch> batches) const;
+  // A collective over all GPUs, at the pace of the slowest of their links.
+  Price over_all(CollectiveKind kind, Bytes bytes) const;
   // `rows` assignments on `touched` physical experts of one GPU.
   Price experts(int gpu, double rows, double touched) const;
   // The way that the tokens [DP rank] of a step travel: network(), dispatch() and the rows follow.
@@ -121,23 +124,25 @@ class LayerCosts {
     return Bytes(model_.hidden * element_bytes) * passes(collective(direction));
   }
   Network::LayerExchange exchanges(const TrafficMatrix& traffic, std::vector<double>& link_bytes) const;
-  // Products between the sums of an instance of one DP rank, which wait for the slowest link and not for slow GPUs.
+  // Products and the collectives around them, which wait for the slowest link (already in their prices) and not for slow
+  // GPUs. `link`: the share of their rate that a rank's ports have.
   struct SummedProducts {
     Price before, products, after;
   };
+  double rank_link(std::size_t rank) const;
   double slowest_link() const;
-  Price attention_of(const RankBatch& batch) const;
-  Price with_reduction(Price part, Sharding sharding, std::int64_t tokens) const;
-  Price dense_over_all(std::int64_t tokens) const;
+  SummedProducts attention_of(const RankBatch& batch, double link) const;
+  SummedProducts with_reduction(Price part, Sharding sharding, std::int64_t tokens, double link) const;
+  SummedProducts dense_over_all(std::int64_t tokens) const;
   // Attention and experts share all GPUs, and every GPU has every row: two sums a layer, of attention's parts and of the
   // FFN's. Shared experts are added before the second.
   bool two_sums() const {
     return dispatch().network.transport == Transport::kAllReduce && parallelism_.dp_ranks() == 1;
   }
-  Price shared_of(std::int64_t tokens) const;
+  SummedProducts shared_of(std::int64_t tokens, double link) const;
   Seconds shared_least(std::int64_t tokens) const;
-  SummedProducts dense_of(std::int64_t tokens) const;
-  Price head_over_all(std::int64_t sampled) const;
+  SummedProducts dense_of(std::int64_t tokens, double link) const;
+  SummedProducts head_over_all(std::int64_t sampled) const;
   double rank_speed(std::size_t rank) const;
 
   MoeSpec model_;

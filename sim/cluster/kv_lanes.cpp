@@ -23,7 +23,8 @@ KvLanes::KvLanes(const InstancePool& pool, const LinkProfile& link, const MoeSpe
   const double nodes = std::max(1.0, 1.0 * std::min(attention_tp_, receivers) / node.gpus);
   rate_ = node.node_rate() * nodes / static_cast<double>(per_node_);
   if (model.attention.kind == AttentionKind::kMla) {
-    sending_ = std::min(1.0, static_cast<double>(receivers * per_node_) / node.nics);
+    const double nics_of_gpu = std::max(1.0, static_cast<double>(node.nics) / node.gpus);
+    sending_ = std::min(1.0, receivers * nics_of_gpu * per_node_ / node.nics);
   }
 }
 

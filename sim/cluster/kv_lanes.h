@@ -28,7 +28,7 @@ class KvPath {
 //            efficiency for the fewest GPUs measured, base latency included. A prompt waits for the slowest of its NICs.
 //            A GPU of the decode rank gets its part from one of the prefill rank. MLA's latents are whole on every GPU,
 //            so that they travel as often as the decode rank has GPUs; where those are fewer than the prefill rank's,
-//            as many of these send, by as many NICs.
+//            as many of these send, each by all NICs of its own.
 //            A receiving lane is a queue of bytes in front of its own rate.
 //   Ignores: contention inside the network; that a sender slows down where its receiver has others' prompts to take; a
 //            receiving link that changes while prompts are queued before it. A prompt whose instance is lost keeps its lanes

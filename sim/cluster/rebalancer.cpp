@@ -13,6 +13,13 @@ Seconds part(const StepCost& cost, LayerPart which) { return cost.by_part[static
 
 Seconds exchange_of(const StepCost& cost) { return part(cost, LayerPart::kDispatch) + part(cost, LayerPart::kCombine); }
 
+// How long a step beside transfers, which take `share` of every link, has the links busy itself: its exchange, and the
+// ranks' collectives inside the other parts, which take 1 / (1 - share) of their time alone, while products take no longer.
+Seconds on_links(const StepCost& beside, const StepCost& alone, double share) {
+  const Seconds longer = (beside.total - exchange_of(beside)) - (alone.total - exchange_of(alone));
+  return exchange_of(beside) + std::max(Seconds{}, longer) / share;
+}
+
 // Where most of a step's time has its price from.
 Origin main_origin(const StepCost& cost) {
   return static_cast<Origin>(std::max_element(cost.by_origin.begin(), cost.by_origin.end()) - cost.by_origin.begin());
@@ -247,7 +254,7 @@ StepCost Rebalancer::run_beside(const StepAt& at, std::span<const RankBatch> ran
     slowed_ = shadow(beside_transfers());
   }
   const StepCost slow = slowed_->price(at, ranks);
-  const Seconds moved_in_step = slow.total - exchange_of(slow) * (1 - options_.link_share);
+  const Seconds moved_in_step = slow.total - on_links(slow, alone, options_.link_share) * (1 - options_.link_share);
   const double free_part = 1.0 - to_seconds(planning) / to_seconds(length);
   const double part_used = std::min(free_part, to_seconds(still_to_move()) / moved_in_step);
   const Ticks longer = to_ticks(std::max(Seconds{}, (slow.total - alone.total) * part_used));
@@ -394,7 +401,7 @@ void Rebalancer::look(Ticks now) {
   migration_ = std::move(migration);
 }
 
-// Exchanges have what transfers leave of every link.
+// Exchanges and the ranks' collectives have what transfers leave of every link.
 StepConditions Rebalancer::beside_transfers() const {
   StepConditions out = conditions_;
   out.link_speed.resize(static_cast<std::size_t>(pool_.cluster.gpus()), 1.0);

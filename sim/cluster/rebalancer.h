@@ -4,9 +4,9 @@
 //             worth it; planning time; weights that move over the real links, layer by layer (migration_cost.h).
 //             sync: no step begins until the plan is made and the weights of its chunk of layers are there; what passed
 //             while the instance had nothing to do costs nothing. async: planning and moving go on beside the steps and
-//             between them. While tokens are exchanged, weights have `link_share` of every link and tokens the rest; at
-//             all other times weights have the links to themselves. A layer takes the new plan with the first step that
-//             begins after its weights arrived.
+//             between them. While tokens are exchanged, or GPUs add up what they computed, weights have `link_share` of
+//             every link and the step the rest; at all other times weights have the links to themselves. A layer takes
+//             the new plan with the first step that begins after its weights arrived.
 //   Gained  : every step from the first switch on is priced with the first plan as well, and with the plan that the
 //             present one replaced. Lost: waiting, and what steps took longer beside transfers (layer part
 //             `migration`). When GPUs go or come back, what they left stands in the place of the first plan.

@@ -15,7 +15,7 @@ std::optional<std::int64_t> captured(std::span<const std::int64_t> sizes, bool p
   return *size;
 }
 
-// Tokens that a common graph is chosen by.
+// Tokens that the graph of all ranks is chosen by.
 std::int64_t common_tokens(const GraphOptions& options, std::span<const RankBatch> ranks) {
   std::int64_t sum = 0, most = 0;
   for (const RankBatch& r : ranks) {
@@ -35,18 +35,12 @@ bool replay_padded(const GraphOptions& options, std::span<RankBatch> ranks) {
   const bool prompts = std::any_of(ranks.begin(), ranks.end(), has_prompt);
   const std::vector<std::int64_t>& of_step = prompts ? options.prompt_sizes : options.sizes;
   const bool pad = prompts || options.pad;
-  std::vector<std::int64_t> sizes(ranks.size());
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const std::int64_t tokens =
-        options.size == GraphSize::kOwn ? std::max<std::int64_t>(1, ranks[r].tokens()) : common_tokens(options, ranks);
-    const std::optional<std::int64_t> size = captured(of_step, pad, tokens);
-    if (!size) {
-      return false;
-    }
-    sizes[r] = *size;
+  const std::optional<std::int64_t> size = captured(of_step, pad, common_tokens(options, ranks));
+  if (!size) {
+    return false;
   }
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    ranks[r].decode_tokens += sizes[r] - ranks[r].tokens();
+  for (RankBatch& rank : ranks) {
+    rank.decode_tokens += *size - rank.tokens();
   }
   return true;
 }

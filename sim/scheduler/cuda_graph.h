@@ -1,6 +1,6 @@
 // What CUDA graphs and scheduling add to a step: padding of the ranks' batches, and time between steps.
 //
-//   Models : replay where all ranks together fit a captured size, padded to it, idle ranks too; gaps as declared.
+//   Models : replay where all ranks together or the longest fits a captured size, all padded to it, idle ranks too; gaps as declared.
 //   Ignores: what padding changes in the memory traffic of attention (padded sequences have no context); that padded
 //            tokens may share experts (they are routed like any token).
 #pragma once

@@ -98,7 +98,7 @@ struct EngineProfile {
   std::span<const TransportDefault> transports;  // the first that applies counts; the last needs nothing
   std::string_view kernels = {};  // whose kernels it runs (models/hardware/compute); empty: the first there are
   LayoutDefault layout = {};
-  GraphSize graph_size = GraphSize::kOwn;
+  GraphSize graph_size = GraphSize::kMax;
   bool partial_ep = false;                    // experts over a part of the GPUs: ep_size may be any divisor
   std::string_view refuses_deepep_auto = {};  // with DP attention: what to say of it; empty where it does not
   std::string_view mxfp4_by_ep =

@@ -39,7 +39,6 @@ inline constexpr auto kNames<Router> = choice<Router>({{"round_robin", Router::k
 enum class GraphSize {
   kSum,  // the tokens of all DP ranks together
   kMax,  // those of the busiest DP rank
-  kOwn,  // each rank for itself
 };
 
 // CUDA graphs: a step that was captured is replayed, its batches padded to the captured size; idle ranks too, since

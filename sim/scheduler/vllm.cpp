@@ -10,7 +10,10 @@
 //            prefill_capacity_bound). v1/engine/core.py: step() schedules, runs and takes the tokens in one after
 //            another; asynchronous scheduling is an experiment in v0.10, and off. From v0.14 (pull request 27614) it is
 //            on: step_with_batch_queue() keeps two batches, sim/cluster/instance.h says which knows what.
-//   Differs: with asynchronous scheduling a request that ends at its longest output is in one more batch here, as it is
+//            Every DP rank runs as many rows as the longest in a step that a CUDA graph replays: v1/worker/dp_utils.py,
+//            _synchronize_dp_ranks (should_dp_pad, the least cudagraph mode of all ranks); in v0.9 and v0.10
+//            v1/worker/gpu_model_runner.py, get_dp_padding.
+//   Differs: v0.9 and v0.10 without enforce_eager pad so in steps beyond the captured sizes, too. With asynchronous scheduling a request that ends at its longest output is in one more batch here, as it is
 //            in vLLM where its end is not known before; decodes take their place in the budget ahead of all prompts
 //            under way, also of those admitted earlier (it matters only with long_prefill_token_threshold), and are not
 //            preempted for these; prefix blocks can be shared from the end of the step on, not within it, and a block
@@ -51,7 +54,7 @@ EngineProfile vllm_v1() {
           .make_scheduler = make_scheduler_of<VllmScheduler>,
           .transports = kTransports,
           .kernels = "vllm",
-          .graph_size = GraphSize::kOwn,
+          .graph_size = GraphSize::kMax,
           .request_time = {Seconds(5.7e-3), "vLLM 0.22.1, Qwen3-4B from its prefix cache (openinfer, docs/benchmarks)"},
           .token_time = kHuggingFaceTokenizer,
           .rebalanced_layer = kVllmRebalancedLayer,

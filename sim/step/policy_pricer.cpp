@@ -61,7 +61,7 @@ void PolicyPricer::decide(std::int64_t step, int l) {
 // A collective of all GPUs on what every rank brings, padded to the largest.
 Price PolicyPricer::gather(CollectiveKind kind, Bytes row) const {
   const double most = static_cast<double>(*std::max_element(gpu_tokens_.begin(), gpu_tokens_.end()));
-  return model_.costs().network().over_all(kind, row * (most * static_cast<double>(gpu_tokens_.size())));
+  return model_.costs().over_all(kind, row * (most * static_cast<double>(gpu_tokens_.size())));
 }
 
 void PolicyPricer::price_exchanges() {
@@ -102,15 +102,14 @@ void PolicyPricer::price_copies() {
 }
 
 Price PolicyPricer::tell() const {
-  const Network& network = model_.costs().network();
   const Bytes counts(8.0 * model_.costs().model().experts);  // int64 (SGLang's deepep_waterfill.py)
   switch (profile_.tells) {
     case ExecutionProfile::Tells::kCounts:
-      return network.over_all(CollectiveKind::kAllReduce, counts);
+      return model_.costs().over_all(CollectiveKind::kAllReduce, counts);
     case ExecutionProfile::Tells::kNothing:
       return {Seconds{}, Origin::kDeclared};
     default:
-      return network.latency();
+      return model_.costs().network().latency();
   }
 }
 

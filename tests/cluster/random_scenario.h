@@ -88,7 +88,7 @@ inline void choose_engine(RandomStream& random, ServingOptions& options) {
   options.kv_blocks = std::max<std::int64_t>(options.kv_blocks, 72 / options.kv_block_tokens + 1);
   options.graphs.enabled = random.below(2) == 0;
   options.graphs.sizes = {1, 2, 4, 8};
-  options.graphs.size = static_cast<GraphSize>(random.below(3));
+  options.graphs.size = static_cast<GraphSize>(random.below(2));
   const std::uint64_t engine = random.below(4);
   if (engine == 0) {
     options.engine = "trtllm_1_x";

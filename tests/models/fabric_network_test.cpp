@@ -67,7 +67,7 @@ Exchange exchange(const ClusterSpec& cluster, const FabricOptions& fabric, Netwo
 
 }  // namespace
 
-TEST_CASE("on one switch it is TwoTierNetwork: times, bytes of every port and NIC, bottleneck") {
+TEST_CASE("on one switch it is TwoTierNetwork: times, stragglers, bytes of every port and NIC, bottleneck") {
   const ClusterSpec cluster = test::small_cluster(3);
   const NetworkProfile profile{test::plain_link(10e-6, 0.5, 4), test::plain_link(100e-6, 0.8, 12)};
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
@@ -89,6 +89,7 @@ TEST_CASE("on one switch it is TwoTierNetwork: times, bytes of every port and NI
       }
       CHECK(same(fast.price.time.count(), slow.price.time.count()));
       CHECK(same(fast.wire.count(), slow.wire.count()));
+      CHECK(std::abs(fast.straggler.count() - slow.straggler.count()) < 1e-9 * fast.price.time.count());
       for (std::size_t i = 0; i < a.size(); ++i) {
         const auto at = std::find_if(graph.links().begin(), graph.links().end(),
                                      [&](const Network::Link& link) { return link.name == closed.links()[i].name; });

@@ -10,13 +10,14 @@ using namespace epsim;
 
 namespace {
 
-StepCost cost_of_step(Sharding dense_ffn, Sharding lm_head) {
+StepCost cost_of_step(Sharding dense_ffn, Sharding lm_head, const StepConditions& conditions = {}) {
   test::SmallStep b;
   b.parallelism.dense_ffn = dense_ffn;
   b.parallelism.lm_head = lm_head;
   const Placement placement = b.placement();
   const test::FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
   StepModel model = b.step_model(placement, loads);
+  model.set_conditions(conditions);
   const std::vector<RankBatch> batches{{.prefill_tokens = 50000, .prefill_pairs = 1e9, .sampled = 3},
                                        {.prefill_tokens = 30000, .prefill_pairs = 1e9, .sampled = 2}};
   return model.price(0, batches);
@@ -45,6 +46,22 @@ TEST_CASE("the head over all GPUs: all ranks' rows, a part of the vocabulary, al
   // 40 kB = 0.05 us. 20 kB of bf16 logits, half of them over the NICs = 1 us / 0.8.
   const StepCost cost = cost_of_step(Sharding::kTensorParallel, Sharding::kAllGpus);
   CHECK(seconds_of(cost, LayerPart::kOther) == doctest::Approx(1.25e-6 + 1.25e-6 + 0.05e-6 + 1.25e-6).epsilon(1e-5));
+}
+
+// As above: a NIC at half its rate, a port at half beside another's NIC at half, or a GPU's products at half.
+TEST_CASE("collectives over all GPUs wait for the slowest port or NIC of all, products for the slowest GPU") {
+  const auto cost = [](const StepConditions& at) { return cost_of_step(Sharding::kAllGpus, Sharding::kAllGpus, at); };
+  const auto dense = [&](const StepConditions& at) { return seconds_of(cost(at), LayerPart::kDense); };
+  const auto head = [&](const StepConditions& at) { return seconds_of(cost(at), LayerPart::kOther); };
+  const std::vector<double> one{1, 1, 1, 0.5}, other{1, 1, 0.5, 1};
+  for (const StepConditions& at : {StepConditions{.gpu_speed = {}, .link_speed = {}, .nic_speed = one},
+                                   StepConditions{.gpu_speed = {}, .link_speed = one, .nic_speed = {}},
+                                   StepConditions{.gpu_speed = {}, .link_speed = one, .nic_speed = other}}) {
+    CHECK(dense(at) == doctest::Approx(4 * 20e-3 + 9.6e-3 + 0.6e-3));
+    CHECK(head(at) == doctest::Approx(2 * 1.25e-6 + 1.25e-6 + 0.05e-6 + 2 * 1.25e-6).epsilon(1e-5));
+  }
+  CHECK(dense({.gpu_speed = {}, .link_speed = one, .nic_speed = one}) == doctest::Approx(8 * 20e-3 + 9.6e-3 + 0.6e-3));
+  CHECK(dense({.gpu_speed = one, .link_speed = {}}) == doctest::Approx(2 * 20e-3 + 2 * (9.6e-3 + 0.6e-3)));
 }
 
 TEST_CASE("memory: what is over all GPUs weighs a share of them each") {

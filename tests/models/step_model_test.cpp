@@ -281,7 +281,8 @@ TEST_CASE("ranks meet at the exchanges only: a rank's slow attention and another
         doctest::Approx(to_seconds(to_first + to_second).count()).epsilon(1e-12));
 }
 
-TEST_CASE("a GPU at half speed doubles its own work, a link at half its rate doubles the exchange it limits") {
+TEST_CASE(
+    "a GPU at half speed doubles its own work, a link at half its rate the exchange it limits and its rank's sums") {
   const Bench b;
   const Placement placement = b.placement();
   const FixedLoads loads(2, {1.0F, 0.5F, 0.25F, 0.25F});
@@ -290,14 +291,26 @@ TEST_CASE("a GPU at half speed doubles its own work, a link at half its rate dou
   StepModel slow = b.step_model(placement, loads);
   slow.set_conditions({.gpu_speed = {0.5, 1, 1, 1}, .link_speed = {}});
   const StepCost one_slow = slow.price(0, ranks);
-  // GPU 0 has the hottest expert: experts take twice as long, and so does the attention of its rank.
+  // GPU 0 has the hottest expert: experts take twice as long, and so does the attention of its rank, but for its
+  // reduce-scatter and all-gather: 2e8 B, half of it over a port of 100 GB/s at 50 %, 2 ms each in each of 3 layers.
+  const double sums = 3 * 2 * 2e-3;
   CHECK(of(one_slow, LayerPart::kExperts) == doctest::Approx(2 * of(whole, LayerPart::kExperts)).epsilon(1e-9));
-  CHECK(of(one_slow, LayerPart::kAttention) == doctest::Approx(2 * of(whole, LayerPart::kAttention)).epsilon(1e-9));
+  CHECK(of(one_slow, LayerPart::kAttention) ==
+        doctest::Approx(2 * of(whole, LayerPart::kAttention) - sums).epsilon(1e-9));
   CHECK(of(one_slow, LayerPart::kDispatch) == of(whole, LayerPart::kDispatch));
   slow.set_conditions({.gpu_speed = {}, .link_speed = {0.5, 0.5, 1, 1}});
   const StepCost nic = slow.price(0, ranks);  // both GPUs that share node 0's NIC
   CHECK(of(nic, LayerPart::kDispatch) == doctest::Approx(2 * of(whole, LayerPart::kDispatch)).epsilon(1e-9));
   CHECK(of(nic, LayerPart::kExperts) == of(whole, LayerPart::kExperts));
+  CHECK(of(nic, LayerPart::kAttention) == doctest::Approx(of(whole, LayerPart::kAttention) + sums).epsilon(1e-9));
+  CHECK(of(nic, LayerPart::kDense) == doctest::Approx(of(whole, LayerPart::kDense) + 2 * 2e-3).epsilon(1e-9));
+  CHECK(slow.ranks()[1].attention.time < slow.ranks()[0].attention.time);  // each at the pace of its own ports
+  slow.set_conditions({.gpu_speed = {}, .link_speed = {}, .nic_speed = {0.5, 0.5, 1, 1}});
+  CHECK(of(slow.price(0, ranks), LayerPart::kAttention) == of(whole, LayerPart::kAttention));  // inside a node
+  const std::vector<double> half(4, 0.5);
+  slow.set_conditions({.gpu_speed = half, .link_speed = half});
+  const StepCost both = slow.price(0, ranks);
+  CHECK(both.total.count() == doctest::Approx(2 * whole.total.count()).epsilon(1e-6));
   slow.set_conditions({});
   CHECK(slow.price(0, ranks).total.count() == whole.total.count());
 }

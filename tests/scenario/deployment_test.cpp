@@ -172,6 +172,34 @@ TEST_CASE("MLA's latents travel as often as the decode rank has GPUs, by as many
         doctest::Approx(8 * lanes(1).transfer_time(100'000, true, 1.0).count()).epsilon(0.02));
 }
 
+// Data sheets: 400 Gb/s a GPU on all of them, by 1, 2 or 4 NICs.
+TEST_CASE("a GPU sends MLA's latents by all of its NICs, however many those are") {
+  const MoeSpec model = find_model("deepseek-r1");
+  const auto wire = [&](const char* node, int ranks_of, int receivers) {
+    const Scenario s = small({std::string("cluster.node=") + node});
+    InstancePool pool = pools_of(s).front();
+    pool.parallelism.attention_tp = ranks_of;
+    const KvLanes lanes(pool, s.network.inter, model, receivers);
+    const Bytes bytes = lanes.cache_of(1, 100'000);
+    return std::pair{bytes / BytesPerSecond(50e9), lanes.transfer_time(100'000, true, 1.0)};
+  };
+  for (const char* node : {"DGX-H200", "p5en.48xlarge", "p5.48xlarge"}) {
+    CAPTURE(node);
+    const Scenario s = small({std::string("cluster.node=") + node});
+    const auto check = [&](int ranks_of, int receivers, double sending_gpus) {
+      const auto [alone, time] = wire(node, ranks_of, receivers);
+      CHECK(time.count() ==
+            doctest::Approx(s.network.inter.time(CollectiveKind::kAllToAll, 2, alone / sending_gpus).time.count()));
+    };
+    check(1, 1, 1);
+    check(1, 8, 1);  // eight copies from the rank's one GPU
+    check(2, 1, 1);  // one of the rank's two sends, by its own NICs
+    check(8, 1, 1);
+    check(8, 4, 4);
+    check(8, 8, 8);
+  }
+}
+
 TEST_CASE("attention may be spread over a node, a GPU or any divisor") {
   for (const int tp : {1, 2, 4, 8}) {
     CAPTURE(tp);

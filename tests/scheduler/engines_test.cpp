@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/core/error.h"
+#include "sim/scheduler/cuda_graph.h"
 #include "sim/scheduler/sglang_knobs.h"
 #include "sim/scheduler/trtllm_knobs.h"
 #include "sim/scheduler/vllm_knobs.h"
@@ -97,9 +98,24 @@ TEST_CASE("vLLM's defaults and knobs") {
   CHECK(std::any_cast<VllmKnobs>(settings.serving.knobs).long_prefill_token_threshold == 512);
   CHECK(settings.serving.graphs.enabled);
   CHECK(settings.serving.graphs.sizes.back() == 512);
+  CHECK(settings.serving.graphs.size == GraphSize::kMax);
   CHECK(settings.memory.static_fraction == 0.9);
   CHECK(settings.memory.num_gpu_blocks == 1000);
   CHECK(settings.memory.kv_block_tokens == 32);
+}
+
+// v1/worker/dp_utils.py, _synchronize_dp_ranks: "all ranks will be padded out so that they run with the same number of tokens".
+TEST_CASE("vLLM: with a prompt on one rank, all ranks run as many rows") {
+  const ServingOptions options = read("serving: {engine: vllm_0_14, enforce_eager: false}");
+  std::vector<RankBatch> ranks(8, RankBatch{.decode_tokens = 1});
+  ranks[2] = {.prefill_tokens = 500, .prefill_pairs = 500.0 * 500 / 2, .sampled = 1};
+  ranks[5] = {};
+  CHECK(replay_padded(options.graphs, ranks));
+  for (const RankBatch& rank : ranks) {
+    CHECK(rank.tokens() == 512);  // captured from 256 on: every 16th
+  }
+  ranks[2].prefill_tokens = 513;
+  CHECK_FALSE(replay_padded(options.graphs, ranks));
 }
 
 // vLLM v0.14's release notes: asynchronous scheduling by default, --no-async-scheduling. config/vllm.py: [1, 2, 4], every 8th
@@ -107,6 +123,7 @@ TEST_CASE("vLLM's defaults and knobs") {
 TEST_CASE("vLLM from v0.14 puts a batch together while the one before runs") {
   const EngineSettings defaults = read_all("serving: {engine: vllm_0_14}");
   CHECK(defaults.serving.overlap_schedule);
+  CHECK(defaults.serving.graphs.size == GraphSize::kMax);
   CHECK_FALSE(read_all("serving: {engine: vllm_v1}").serving.overlap_schedule);
   CHECK_FALSE(read_all("serving: {engine: vllm_0_14, async_scheduling: false}").serving.overlap_schedule);
   const std::vector<std::int64_t>& sizes = defaults.serving.graphs.sizes;
