@@ -1,7 +1,6 @@
 #include "sim/cluster/instance.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "sim/core/check.h"
@@ -163,13 +162,11 @@ Instance::Started Instance::start_step(Ticks now, const RunControl& control, Run
     add_cost(*sum, waited);
     add_cost(*sum, cost);
   }
-  counters.busy += to_ticks(waited.total) + duration;
-  counters.blocked += formed.blocked ? duration : Ticks{};
+  const Ticks busy = to_ticks(waited.total) + duration;
+  counters.busy += busy;
+  counters.blocked += formed.blocked ? busy : Ticks{};
   fingerprint.add(duration.count());
   const std::int64_t finished = after_launch(now, counters);
-  const auto blocks = std::accumulate(ranks_.begin(), ranks_.end(), std::int64_t{0},
-                                      [](std::int64_t sum, const auto& rank) { return sum + rank->kv().used(); });
-  counters.kv_block_seconds += static_cast<double>(blocks) * to_seconds(duration).count();
   return {duration, finished};
 }
 
