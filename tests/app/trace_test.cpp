@@ -55,6 +55,9 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
   const auto document = nlohmann::json::parse(run_epsim(dir, "trace compare t.h5 again.h5 --by-layer --json").out);
   CHECK(document.at("goodness") == doctest::Approx(1));
   CHECK(document.at("statistics").at(0).contains("deviation_share"));
+  CHECK(document.at("statistics").at(0).at("deviation_by_layer") == true);
+  CHECK(same.out.find("0.0 % *\n") != std::string::npos);
+  CHECK(same.out.find("* mean over layers of |B / A - 1|") != std::string::npos);
   CHECK(document.at("layers").size() == 58);
 }
 

@@ -371,7 +371,8 @@ std::string trace_comparison_json(const ProfileComparison& compared, const Trace
     out["statistics"].push_back({{"statistic", row.name},
                                  {"a", row.a},
                                  {"b", row.b},
-                                 {row.relative ? "deviation_share" : "deviation", row.deviation}});
+                                 {row.relative ? "deviation_share" : "deviation", row.deviation},
+                                 {"deviation_by_layer", row.by_layer}});
   }
   for (std::size_t l = 0; by_layer && l < a.layers.size(); ++l) {
     out["layers"].push_back({{"layer", a.info.layer_numbers[l]},

@@ -101,7 +101,11 @@ class RoutingModel:
 
 
 class TraceComparison(_Answer):
-    """The statistics of two traces, a and b, that matter for expert parallelism. deviation_share: |b / a - 1|."""
+    """The statistics of two traces, a and b, that matter for expert parallelism.
+
+    deviation_share: |b / a - 1|; where deviation_by_layer, its mean over layers, which a and b, themselves means over
+    layers, do not give. deviation: |b - a|.
+    """
 
     @property
     def goodness(self) -> float:
