@@ -20,7 +20,7 @@ bounds_ms = [30, 40, 60, 100]
 if len(sys.argv) > 1:  # a small model, for a first look
     demand = {"model": "olmoe-1b-7b", "dtypes": "bf16", "rate": "300/s", "input_tokens": 1024, "output_tokens": 16,
               "nodes": ["p4de.24xlarge", "p5.48xlarge"], "sizes": 1}
-    bounds_ms = [3.5, 4, 50]
+    bounds_ms = [1.5, 2, 50]
 
 # %%
 answers = {bound: epsim.capacity(**demand, ttft="p99=2s", tpot=f"mean={bound}ms", quick=True) for bound in bounds_ms}
@@ -37,9 +37,9 @@ for bound, answer in answers.items():
 # %% [markdown]
 # With the small model it prints:
 #
-#> TPOT mean < 3.5 ms: 3 x p4de.24xlarge, 82.34 USD/h
-#> TPOT mean < 4 ms: 3 x p4de.24xlarge, 82.34 USD/h
-#> TPOT mean < 50 ms: 1 x p5.48xlarge, 55.04 USD/h
+#> TPOT mean < 1.5 ms: 5 x p5.48xlarge, 275.20 USD/h
+#> TPOT mean < 2 ms: 2 x p5.48xlarge, 110.08 USD/h
+#> TPOT mean < 50 ms: 2 x p4de.24xlarge, 54.89 USD/h
 
 # %%
 import matplotlib

@@ -60,6 +60,11 @@ int trace_generate_words(const std::vector<std::string>& words) {
       *number = (*values)[option].as<std::int64_t>();
     }
   }
+  for (const char* option : {"sources", "tokens-per-row"}) {
+    if (request.tokens && !(*values)[option].defaulted()) {
+      throw InputError({"", 0, option}, "single tokens have no rows; it goes with --rows.");
+    }
+  }
   request.sources = (*values)["sources"].as<int>();
   request.tokens_per_row = (*values)["tokens-per-row"].as<std::int64_t>();
   request.seed = static_cast<Seed>((*values)["seed"].as<std::uint64_t>());

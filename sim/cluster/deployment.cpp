@@ -367,7 +367,7 @@ void Deployment::stop_loop(std::size_t i) {
 // Requests and memory of an instance have changed; the series is told with the next event.
 void Deployment::observe(std::size_t i) {
   SeriesRecorder::Levels now;
-  const bool last_pool = instances_[i].role() == instances_.back().role();
+  const bool last_pool = in_last_pool(i);
   for (const auto& rank : instances_[i].ranks()) {
     now.running += rank->running_requests();
     now.kv_blocks += last_pool ? rank->kv().used() : 0;
@@ -380,6 +380,7 @@ void Deployment::observe(std::size_t i) {
 
 RunResult Deployment::run() {
   const auto handle = [this](const EventKey& key, const ServingEvent& event) {
+    counters_.kv_block_seconds += static_cast<double>(level_.kv_blocks) * to_seconds(key.at - now_).count();
     now_ = key.at;
     counters_.requests.advance(now_);
     level_.queued = counters_.requests.in_system() - level_.running;
@@ -397,25 +398,34 @@ RunResult Deployment::run() {
   return take_result();
 }
 
+// Of decode instances, where there are any, else of all.
+std::int64_t Deployment::blocks_of_last_pool() const {
+  std::int64_t blocks = 0;
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    blocks += in_last_pool(i) ? specs_[i].options.kv_blocks * specs_[i].options.dp_ranks : 0;
+  }
+  return blocks;
+}
+
 KvStats Deployment::kv_stats() const {
   KvStats out;
   const ServingOptions& served = specs_.back().options;  // of a decode instance, where there are any
   out.blocks_per_rank = served.kv_blocks;
   out.block_tokens = served.kv_block_tokens;
-  double blocks = 0;
-  for (const auto& rank : instances_.back().ranks()) {
-    out.peak_blocks = std::max(out.peak_blocks, rank->kv().peak());
+  for (std::size_t i = 0; i < instances_.size(); ++i) {
+    for (const auto& rank : instances_[i].ranks()) {
+      out.peak_blocks = in_last_pool(i) ? std::max(out.peak_blocks, rank->kv().peak()) : out.peak_blocks;
+    }
   }
   for (const auto& rank : ranks_) {
     const Scheduler::Counts& c = rank->counts();
-    blocks += static_cast<double>(rank->kv().blocks());
     out.lookup_tokens += c.lookup_tokens;
     out.hit_tokens += c.hit_tokens;
     out.retractions += c.retractions;
     out.recomputed_tokens += c.recomputed_tokens;
     out.evicted_prefix_blocks += rank->kv().evicted_prefix_blocks();
   }
-  const double pool_seconds = blocks * to_seconds(result_.end).count();
+  const double pool_seconds = static_cast<double>(blocks_of_last_pool()) * to_seconds(result_.end).count();
   out.mean_use = pool_seconds > 0 ? counters_.kv_block_seconds / pool_seconds : 0;
   out.time_full_share = counters_.busy > Ticks{} ? to_seconds(counters_.blocked) / to_seconds(counters_.busy) : 0;
   return out;
@@ -457,11 +467,7 @@ RunResult Deployment::take_result() {
   leave_out_warmup();
   result_.latency = summarize_latency(result_.measured(), counters_.gaps);
   result_.kv = kv_stats();
-  std::int64_t blocks = 0;
-  for (const InstanceSpec& spec : specs_) {
-    blocks += spec.options.role == specs_.back().options.role ? spec.options.kv_blocks * spec.options.dp_ranks : 0;
-  }
-  result_.series = series_.finish(result_.end, blocks, result_.requests);
+  result_.series = series_.finish(result_.end, blocks_of_last_pool(), result_.requests);
   result_.fingerprint = fingerprint_.hex();
   return std::move(result_);
 }

@@ -117,6 +117,8 @@ class Deployment {
   }
   void report_progress() const;
   void observe(std::size_t instance);
+  bool in_last_pool(std::size_t i) const { return specs_[i].options.role == specs_.back().options.role; }
+  std::int64_t blocks_of_last_pool() const;
   KvStats kv_stats() const;
   void add_totals();
   void leave_out_warmup();

@@ -1,7 +1,6 @@
 #include "sim/cluster/instance.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "sim/core/check.h"
@@ -104,11 +103,11 @@ Instance::Formed Instance::form_batches(Ticks now, RunCounters& counters, Finger
   return out;
 }
 
-StepCost Instance::price(Ticks now, const RunControl& control) {
+StepCost Instance::price(Ticks now, const StepCost& waited, const RunControl& control) {
   const bool replayed = replay_padded(spec_.options.graphs, batches_);
   totals_.replayed_steps += replayed ? 1 : 0;
   if (control.recorder != nullptr) {
-    control.recorder->begin_step({number_, totals_.steps, now, batches_});
+    control.recorder->begin_step({number_, totals_.steps, now, batches_, waited});
     std::vector<std::int64_t> reserved;
     for (const auto& rank : ranks_) {
       reserved.push_back(rank->kv().used());
@@ -151,7 +150,7 @@ Instance::Started Instance::start_step(Ticks now, const RunControl& control, Run
   }
   const StepCost waited = held_since_ ? spec_.model->waited(*held_since_, now) : StepCost{};
   held_since_.reset();
-  const StepCost cost = price(now, control);
+  const StepCost cost = price(now, waited, control);
   const Ticks duration = to_ticks(cost.total);
   EPSIM_CHECK(duration > Ticks{}, "a step with work in it takes time");
   if (control.recorder != nullptr) {
@@ -163,13 +162,11 @@ Instance::Started Instance::start_step(Ticks now, const RunControl& control, Run
     add_cost(*sum, waited);
     add_cost(*sum, cost);
   }
-  counters.busy += to_ticks(waited.total) + duration;
-  counters.blocked += formed.blocked ? duration : Ticks{};
+  const Ticks busy = to_ticks(waited.total) + duration;
+  counters.busy += busy;
+  counters.blocked += formed.blocked ? busy : Ticks{};
   fingerprint.add(duration.count());
   const std::int64_t finished = after_launch(now, counters);
-  const auto blocks = std::accumulate(ranks_.begin(), ranks_.end(), std::int64_t{0},
-                                      [](std::int64_t sum, const auto& rank) { return sum + rank->kv().used(); });
-  counters.kv_block_seconds += static_cast<double>(blocks) * to_seconds(duration).count();
   return {duration, finished};
 }
 

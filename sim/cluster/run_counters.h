@@ -13,7 +13,7 @@ struct RunCounters {
   std::int64_t prefill_tokens = 0;  // priced
   std::int64_t decode_tokens = 0;   // priced
   RequestTimeIntegral requests;
-  double kv_block_seconds = 0;   // blocks in use x time, all ranks
+  double kv_block_seconds = 0;   // blocks in use x time, ranks of the last pool
   Ticks busy{};                  // steps
   Ticks blocked{};               // of which a request at the head of some rank's queue lacked KV blocks
   GapSamples gaps;               // of measured requests

@@ -50,6 +50,7 @@ struct StepStart {
   std::int64_t step = 0;  // of that instance
   Ticks start{};          // from the start of the run
   std::span<const RankBatch> ranks;
+  StepCost waited = {};  // up to `start`, for a plan or for weights
 };
 
 class StepRecorder {
@@ -60,7 +61,7 @@ class StepRecorder {
   virtual void kv(std::span<const std::int64_t> reserved) { static_cast<void>(reserved); }
   virtual void span(const StepSpan& span) = 0;
   virtual void exchange(const StepExchange& exchange) = 0;
-  // The step's length and cost, the scenario's declared gap included.
+  // The step's length and cost, the scenario's declared gap and the host's time included, without what it waited for.
   virtual void end_step(Ticks length, const StepCost& cost) = 0;
 };
 

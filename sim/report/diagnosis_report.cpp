@@ -11,6 +11,7 @@ namespace epsim {
 namespace {
 
 constexpr double kLasts = 0.9;  // of what a plan balances at first, for it to count as lasting
+constexpr double kTells = 0.5;  // of a plan's gain, on another draw of the same window: less is more noise than gain
 constexpr std::size_t kWidth = 110, kLabel = 11;
 
 // rates / others - 1 by seed; of `rates` a share `time_share` is lost to rebalances, of `others` the other.
@@ -46,6 +47,12 @@ std::string stability_text(const Diagnosis& d) {
   }
   if (d.windows == 1) {
     return "unknown from one window; give a later recording as the second file";
+  }
+  if (d.repeats < kTells) {
+    return fmt::format(
+        "windows of {:.0f} tokens are too short to tell: on other tokens of the same window a plan keeps "
+        "{:.0f} % of its gain in balance; record longer windows",
+        d.window_tokens, d.repeats * 100);
   }
   std::size_t lasts = 0;
   while (lasts + 1 < d.kept.size() && d.kept[lasts + 1] >= kLasts) {
@@ -157,7 +164,12 @@ std::string diagnosis_json(const Diagnosis& d, const BalanceVerdict& v) {
         {"imbalance_worst", d.worst_imbalance},
         {"worst_layer", d.worst_layer},
         {"hottest_expert_over_mean", d.hottest_expert}}},
-      {"stability", {{"windows", d.windows}, {"scored_later", d.scored_later}, {"kept_by_age", d.kept}}},
+      {"stability",
+       {{"windows", d.windows},
+        {"scored_later", d.scored_later},
+        {"kept_by_age", d.kept},
+        {"window_tokens", d.window_tokens},
+        {"repeats_share", d.repeats}}},
       {"gain_share",
        {{"placement", interval_json(v.placement)},
         {"copies", interval_json(v.copies)},

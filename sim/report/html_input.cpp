@@ -58,11 +58,16 @@ void check_document(const fs::path& file, const std::string& text) {
   }
 }
 
-bool is_plan(const fs::path& file, const std::string& text) {
-  // Looked for before parsing: other JSON files may be large.
-  if (text.substr(0, 256).find(kPlanFormat) == std::string::npos) {
-    return false;
-  }
+// A plan by its first bytes, whatever it is called: looked at before reading, as other files may be large.
+bool begins_as_plan(const fs::path& file) {
+  std::string head(256, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  return head.starts_with('{') && head.find(kPlanFormat) != std::string::npos;
+}
+
+void check_plan(const fs::path& file, const std::string& text) {
   const Json json = parse(file, text);
   for (const char* key : {"policy", "num_gpus", "num_layers", "num_experts", "balancedness_before",
                           "balancedness_after", "logcnt", "memory_per_gpu_bytes"}) {
@@ -70,7 +75,6 @@ bool is_plan(const fs::path& file, const std::string& text) {
       throw InputError({file.string(), 0, key}, "this key is required in a plan and missing.");
     }
   }
-  return true;
 }
 
 std::vector<double> even_quantiles(std::vector<double> values) {
@@ -153,7 +157,8 @@ class Collector {
       return;
     }
     const bool document = holds(kDocuments, name);
-    if (!document && !holds(kTables, name) && entry.extension() != ".json") {
+    const bool plan = !document && !holds(kTables, name) && begins_as_plan(entry);
+    if (!document && !holds(kTables, name) && !plan) {
       return;
     }
     if (fs::file_size(entry) > kMostReportFileBytes || bytes_ + fs::file_size(entry) > kMostReportBytes) {
@@ -162,18 +167,16 @@ class Collector {
       return;
     }
     const std::string text = read_file(entry);
-    const bool plan = !document && entry.extension() == ".json" && is_plan(entry, text);
     if (document) {
       check_document(entry, text);
     }
     if (plan) {
+      check_plan(entry, text);
       out_.plans.push_back(path_of(entry));
     }
-    if (plan || document || holds(kTables, name)) {
-      found_ = found_ || plan || document;
-      bytes_ += text.size();
-      out_.files.push_back({path_of(entry), text});
-    }
+    found_ = found_ || plan || document;
+    bytes_ += text.size();
+    out_.files.push_back({path_of(entry), text});
   }
 
   bool found() const { return found_; }

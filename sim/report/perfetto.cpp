@@ -52,7 +52,7 @@ void TimelineRecorder::begin_step(const StepStart& s) {
   if (recording_) {
     first_slice_ = slices_.size();
     exchanges_.clear();
-    steps_.push_back({s.instance, s.step, s.start, {}, 0, {s.ranks.begin(), s.ranks.end()}, {}});
+    steps_.push_back({s.instance, s.step, s.start, {}, 0, {s.ranks.begin(), s.ranks.end()}, {}, s.waited});
   }
 }
 
@@ -86,6 +86,23 @@ void TimelineRecorder::exchange(const StepExchange& e) {
   exchanges_.push_back(std::move(bytes));
 }
 
+// What the GPUs wait for the host, all together, after the pieces that were priced.
+void TimelineRecorder::add_host(const StepCost& cost) {
+  const Ticks wait = to_ticks(cost.by_part[static_cast<std::size_t>(LayerPart::kHost)]);
+  if (wait == Ticks{}) {
+    return;
+  }
+  const TimelineStep& step = steps_.back();
+  Ticks start = step.start;
+  for (std::size_t i = first_slice_; i < slices_.size(); ++i) {
+    start = std::max(start, slices_[i].start + slices_[i].duration);
+  }
+  const Ticks duration = std::min(wait, std::max(Ticks{}, step.start + step.length - start));
+  for (std::int32_t g = 0; g < step.gpus; ++g) {
+    slices_.push_back({step.step, start, duration, g, -1, 0, LayerPart::kHost, StepLane::kCpu, -1, -1});
+  }
+}
+
 // Of the slowest step so far and the one that has just ended, the slower stays.
 void TimelineRecorder::keep_slower() {
   const bool slower = steps_.back().length > steps_.front().length;
@@ -95,11 +112,12 @@ void TimelineRecorder::keep_slower() {
   first_slice_ = slower ? 0 : slices_.size();
 }
 
-void TimelineRecorder::end_step(Ticks length, const StepCost&) {
+void TimelineRecorder::end_step(Ticks length, const StepCost& cost) {
   if (!recording_) {
     return;
   }
   steps_.back().length = length;
+  add_host(cost);
   if (choice_.slowest && steps_.size() > 1) {
     keep_slower();
   }

@@ -1,6 +1,6 @@
 // A few steps of a run as a trace that ui.perfetto.dev and chrome://tracing open.
 //
-//   process "steps"      a slice per step
+//   process "steps"      a slice per step, and before it one per thing that it waited for (planning, migration)
 //   process per DP rank  counters: tokens of its batch, KV blocks that it has reserved; tracks of its GPUs
 //   track per GPU        one for each thing that it keeps busy (compute, network, copy, CPU) and, where pieces run
 //                        beside each other, for each of those; a slice per layer part
@@ -49,6 +49,7 @@ struct TimelineStep {
   int gpus = 0;  // of the instance
   std::vector<RankBatch> ranks;
   std::vector<std::int64_t> kv_blocks;  // reserved, by rank
+  StepCost waited{};                    // up to the start
 };
 
 class TimelineRecorder final : public StepRecorder {
@@ -77,6 +78,7 @@ class TimelineRecorder final : public StepRecorder {
     std::vector<double> sent, received;  // [GPU] bytes
   };
 
+  void add_host(const StepCost& cost);
   void keep_slower();
 
   TimelineChoice choice_;

@@ -81,6 +81,7 @@ class Trace {
   void add_steps() {
     for (const TimelineStep& s : recorder_.steps()) {
       std::int64_t prefill = 0, decode = 0;
+      add_pauses(s);
       for (std::size_t r = 0; r < s.ranks.size(); ++r) {
         const RankBatch& batch = s.ranks[r];
         prefill += batch.prefill_tokens;
@@ -95,6 +96,22 @@ class Trace {
           fmt::format("{{\"ph\":\"X\",\"pid\":{},\"tid\":1,\"ts\":{},\"dur\":{},\"name\":\"step {}\",\"cat\":\"step\","
                       "\"args\":{{\"prefill_tokens\":{},\"decode_tokens\":{}}}}}",
                       kStepsProcess, microseconds(s.start), microseconds(s.length), s.step, prefill, decode));
+    }
+  }
+
+  // What the step waited for, one after another in the order of the parts: planning comes before the weights that it moves.
+  void add_pauses(const TimelineStep& s) {
+    Ticks at = s.start - to_ticks(s.waited.total);
+    for (int p = 0; p < kLayerParts; ++p) {
+      const Ticks length = std::min(to_ticks(s.waited.by_part[static_cast<std::size_t>(p)]), s.start - at);
+      if (length > Ticks{}) {
+        const std::string_view part = kLayerPartNames[static_cast<std::size_t>(p)];
+        add(at, Kind::kStep,
+            fmt::format("{{\"ph\":\"X\",\"pid\":{},\"tid\":1,\"ts\":{},\"dur\":{},\"name\":\"{}\",\"cat\":\"{}\","
+                        "\"args\":{{\"before_step\":{}}}}}",
+                        kStepsProcess, microseconds(at), microseconds(length), part, part, s.step));
+        at += length;
+      }
     }
   }
 

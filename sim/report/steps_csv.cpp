@@ -23,6 +23,7 @@ void StepsCsv::begin_step(const StepStart& s) {
   csv_.integer(s.instance).integer(s.step).raw(exact_seconds(s.start));
   csv_.text(kStepKindNames[static_cast<std::size_t>(kind_of(s.ranks))]);
   csv_.integer(prompt_tokens).integer(decode_tokens).integer(sequences);
+  waited_ = s.waited;
   computes_.clear();
   awaited_.clear();
 }
@@ -48,7 +49,9 @@ void StepsCsv::exchange(const StepExchange& e) {
   }
 }
 
-void StepsCsv::end_step(Ticks, const StepCost& cost) {
+void StepsCsv::end_step(Ticks, const StepCost& own) {
+  StepCost cost = waited_;
+  add_cost(cost, own);
   for (const Seconds part : cost.by_part) {
     csv_.number(to_us(part));
   }

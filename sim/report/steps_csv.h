@@ -24,6 +24,7 @@ class StepsCsv final : public StepRecorder {
  private:
   CsvTable csv_;
   // Of the step that is going on.
+  StepCost waited_;                                    // before it began
   std::vector<Ticks> computes_;                        // [GPU]
   std::map<std::string, Ticks, std::less<>> awaited_;  // by link
 };

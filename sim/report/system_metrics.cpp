@@ -61,16 +61,19 @@ void add_kv_pool(MetricRows& rows) {
         {.change = "copies_change_gib_per_gpu"}},
        {"kv_peak_use_share",
         "share",
-        "Largest number of blocks reserved on any rank / blocks of a rank.",
+        "Largest number of blocks reserved on any rank / blocks of a rank; of decode instances where there are any.",
         kPercent,
         kNeither,
         [](Run r) { return ratio(static_cast<double>(r.kv.peak_blocks), static_cast<double>(r.kv.blocks_per_rank)); },
         {},
         {.place = 14, .label = "KV peak use", .csv = true}},
-       {"kv_mean_use_share", "share", "Blocks reserved / blocks: mean over time and ranks.", kPercent, kNeither,
-        [](Run r) { return r.steps > 0 ? r.kv.mean_use : kUndefined; }},
-       {"kv_full_time_share", "share", "Of the busy time: a request at the head of a queue lacked blocks.", kPercent,
-        kLower, [](Run r) { return r.steps > 0 ? r.kv.time_full_share : kUndefined; }}});
+       {"kv_mean_use_share", "share",
+        "Blocks reserved / blocks: mean over time (pauses included) and ranks; of decode instances where there are "
+        "any.",
+        kPercent, kNeither, [](Run r) { return r.steps > 0 ? r.kv.mean_use : kUndefined; }},
+       {"kv_full_time_share", "share",
+        "Of the step time: a request at the head of a queue lacked blocks; of all instances.", kPercent, kLower,
+        [](Run r) { return r.steps > 0 ? r.kv.time_full_share : kUndefined; }}});
 }
 
 void add_kv_traffic(MetricRows& rows) {

@@ -212,7 +212,7 @@ std::string link_line(const RunSummary& run) {
   for (const std::string direction : {"dispatch", "combine"}) {
     const std::string& link = run.text(direction + "_bottleneck_link");
     if (!link.empty()) {
-      text += fmt::format("; {} waits for {} in {} % of its time", direction, printable(link),
+      text += fmt::format("; {} waits for {} in {} % of the time in which its rows move", direction, printable(link),
                           shown(run, direction + "_bottleneck_share"));
     }
   }

@@ -179,11 +179,26 @@ void check_keeps_claims(const fs::path& folder, const std::vector<PaperClaim>& c
 }
 
 // Nothing that was asked for can be told: a success would say nothing.
-void check_tells_something(const std::vector<PaperClaim>& claims, const PaperNeeds& needs, bool quick) {
+void check_tells_something(const PaperStudy& paper, const ReproductionRequest& request,
+                           const std::vector<PaperClaim>& claims, const PaperNeeds& needs) {
+  if (request.sensitivity && (paper.changes.empty() || paper.sensitivity_setups.empty())) {
+    throw InputError({"", 0, "sensitivity"},
+                     fmt::format("{} changes no input of any setup: its `sensitivity` needs `setups` and `changes` "
+                                 "(docs/your-paper.md).",
+                                 paper.name));
+  }
+  if (needs.empty() && !request.only) {
+    throw InputError({"", 0, request.quick ? "quick" : ""},
+                     request.quick
+                         ? fmt::format("{} names no setups for --quick (`quick.setups`) that its claims need; "
+                                       "run without it.",
+                                       paper.name)
+                         : paper.name + " has no claim with a figure to run.");
+  }
   if (needs.empty()) {
     const bool figures =
         std::any_of(claims.begin(), claims.end(), [](const PaperClaim& c) { return !c.figures.empty(); });
-    throw InputError({"", 0, "only"}, quick && figures
+    throw InputError({"", 0, "only"}, request.quick && figures
                                           ? "--quick leaves out the setups that these claims need; run without it."
                                           : "nothing is run for these claims; without --only the table says what "
                                             "holds them.");
@@ -267,7 +282,7 @@ Reproduction reproduce(const PaperStudy& paper, const ReproductionRequest& reque
   const std::vector<PaperClaim> claims = chosen_claims(paper, request.only);
   const GatherOptions options = study_options(paper, request);
   const PaperNeeds needs = needs_of(paper, claims, scope);
-  check_tells_something(claims, needs, quick);
+  check_tells_something(paper, request, claims, needs);
   const std::vector<InputFile> inputs = inputs_of(paper, needs, options);
   const JobStore store(folder, kReproduceStore, manifest_of(paper, options, inputs), request.overwrite,
                        control.sharing);

@@ -8,6 +8,7 @@
 #include "sim/cluster/run_policy.h"
 #include "sim/study/job_runner.h"
 #include "sim/study/load_point.h"
+#include "sim/study/window_halves.h"
 
 namespace epsim {
 namespace {
@@ -36,24 +37,33 @@ void measure_skew(const Scenario& s, const Placement& in_order, const LoadWindow
   }
 }
 
-// A plan of every window, scored on that one and on each later one.
-std::vector<double> kept_by_age(Scenario& s, std::span<const LoadWindow> windows, const Placement& in_order) {
+// A plan of one half of every window, scored on the other half of that one and of each later one.
+void measure_life(Scenario& s, std::span<const LoadWindow> windows, const Placement& in_order, Diagnosis& out) {
+  std::vector<WindowHalves> halves;
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    RandomStream random(Seed{1}, "diagnosis-halves", i);
+    halves.push_back(halves_of(windows[i], random));
+    out.window_tokens += windows[i].total(0) / s.model.top_k / static_cast<double>(windows.size());
+  }
+  double own = 0;
   std::vector<double> gain(windows.size(), 0.0);
   for (std::size_t i = 0; i < windows.size(); ++i) {
-    s.plan_window = windows[i];
+    s.plan_window = halves[i].first;
     const PreparedRun planned = prepare_run(s, s.policies[kCopies]);
+    const auto gain_on = [&](const LoadWindow& window) {
+      return mean_balancedness(planned.last().placement, window) - mean_balancedness(in_order, window);
+    };
+    own += gain_on(halves[i].first) / static_cast<double>(windows.size());
     for (std::size_t j = i; j < windows.size(); ++j) {
-      gain[j - i] +=
-          (mean_balancedness(planned.last().placement, windows[j]) - mean_balancedness(in_order, windows[j])) /
-          static_cast<double>(windows.size() - (j - i));
+      gain[j - i] += gain_on(halves[j].second) / static_cast<double>(windows.size() - (j - i));
     }
   }
-  if (gain[0] < kNothingToKeep) {
-    return {};
+  if (own < kNothingToKeep) {
+    return;
   }
-  std::vector<double> kept(gain.size());
-  std::transform(gain.begin(), gain.end(), kept.begin(), [&](double g) { return g / gain[0]; });
-  return kept;
+  out.repeats = std::max(0.0, gain[0] / own);
+  out.kept.resize(gain.size());
+  std::transform(gain.begin(), gain.end(), out.kept.begin(), [&](double g) { return gain[0] > 0 ? g / gain[0] : 0; });
 }
 
 std::size_t requests_to_fill(const Scenario& s, const PreparedInstance& run) {
@@ -143,7 +153,7 @@ Diagnosis diagnose(std::vector<Scenario> by_seed, std::span<const LoadWindow> wi
   };
   out.move_placement = price(kPlacement);
   out.move_copies = price(kCopies);
-  out.kept = kept_by_age(later, windows, in_order.placement);
+  measure_life(later, windows, in_order.placement, out);
   return out;
 }
 

@@ -1,7 +1,9 @@
 // Whether a deployment should balance its experts, told from windows of recorded counts: how skewed they are, how long a
 // plan lasts, what placement, copies and perfect balance bring in saturation, and what planning again costs.
 //
-//   Models : saturation: requests that fill the KV cache twice, all at once, the same for every policy of a seed; steps
+//   Models : how long a plan lasts: on counts that are not those it was made from, so that short windows' noise does not
+//            pass for drift.
+//            Saturation: requests that fill the KV cache twice, all at once, the same for every policy of a seed; steps
 //            that draw their tokens around the mean of the windows that the run is scored on.
 //   Ignores: bursts inside a window; drift between the windows that are scored together.
 //   Source : the questions of users of EPLB; planning on one window and scoring on another as vllm-ascend's screening

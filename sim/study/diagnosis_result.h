@@ -15,9 +15,13 @@ struct Diagnosis {
   double imbalance = 1, worst_imbalance = 1;  // mean over layers, and of the worst one
   int worst_layer = 0;                        // its model layer number
   double hottest_expert = 1;                  // mean over layers
-  // [windows] of what placement and copies balance on the window that a plan was made from, the share that is left `i`
-  // windows later; [0] = 1. Empty where there is nothing to balance.
+  // [windows] A plan of placement and copies from one half of a window's assignments (window_halves.h): of what it
+  // balances on the other half, the share that is left on that of the window `i` later; [0] = 1. Drift alone: both have
+  // the noise of half a window. Empty where there is nothing to balance.
   std::vector<double> kept;
+  // Of what such a plan balances on its own half, the share on the other one: the rest is noise.
+  double repeats = 1;
+  double window_tokens = 0;  // mean
   int windows = 0;
   bool scored_later = false;  // plans were made from other windows than they are scored on
   // [seed] completed requests/s in saturation.

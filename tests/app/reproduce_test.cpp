@@ -109,12 +109,18 @@ TEST_CASE("reproduce refuses wrong input with a clear error and writes nothing")
   fs::create_directory(dir / "taken");
   std::ofstream(dir / "taken/thesis.txt") << "mine";
   fs::create_directory_symlink(epsim::test::source_dir() / "experiments", dir / "experiments");  // as in a checkout
+  std::ofstream(dir / "mine.yaml") << "name: mine\nstudy: An example\nseeds: 1\n"
+                                      "setups: {p4de: {scenario: experiments/quickstart/deepseek-r1-p4de.yaml}}\n"
+                                      "claims: [{id: X2, claim: a copy a GPU, where: counting, kind: exact, figures: "
+                                      "[{what: copies, setups: [p4de], value: plan.copies_per_gpu(eplb), paper: '58', "
+                                      "exactly: 58}]}]\n";
   for (const Wrong& wrong :
        {Wrong{"", {"name the paper", "as in"}}, Wrong{"kraft", {"kraft", "craft", "libra"}},
         Wrong{"craft more", {"too many arguments"}}, Wrong{"craft --only C99", {"C99", "C09"}},
         Wrong{"craft --only ,", {"only", "no claim"}}, Wrong{"none.yaml", {"none.yaml"}},
         Wrong{"craft --only C21", {"only", "nothing is run"}},
-        Wrong{"craft --quick --only C19", {"--quick leaves out"}}, Wrong{"craft --seeds 0", {"seeds", "1 to 100"}},
+        Wrong{"craft --quick --only C19", {"--quick leaves out"}}, Wrong{"mine.yaml --quick", {"mine names no setups"}},
+        Wrong{"mine.yaml --sensitivity", {"mine changes no input"}}, Wrong{"craft --seeds 0", {"seeds", "1 to 100"}},
         Wrong{"craft --seeds two", {"seeds", "two"}}, Wrong{"craft --threads -1", {"threads", "0 (all cores)"}},
         Wrong{"craft --quikc", {"quikc", "quick"}},
         Wrong{"craft --only C17 --set requests.rat=1/s", {"requests.rat", "rate"}},

@@ -55,6 +55,9 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
   const auto document = nlohmann::json::parse(run_epsim(dir, "trace compare t.h5 again.h5 --by-layer --json").out);
   CHECK(document.at("goodness") == doctest::Approx(1));
   CHECK(document.at("statistics").at(0).contains("deviation_share"));
+  CHECK(document.at("statistics").at(0).at("deviation_by_layer") == true);
+  CHECK(same.out.find("0.0 % *\n") != std::string::npos);
+  CHECK(same.out.find("* mean over layers of |B / A - 1|") != std::string::npos);
   CHECK(document.at("layers").size() == 58);
 }
 
@@ -84,13 +87,18 @@ TEST_CASE("wrong words for epsim trace") {
     const char* words;
     const char* mentions;
   };
+  const std::string layers = "trace import " + sample() + " -o x.h5 --top-k 8 --layers 12";
   for (const Row& row :
-       {Row{"trace inof t.h5", "info"}, Row{"trace info nowhere.h5", "nowhere.h5"}, Row{"trace info", "trace"},
+       {Row{layers.c_str(), "12 layers stated, the file has 58"}, Row{"trace inof t.h5", "info"},
+        Row{"trace info nowhere.h5", "nowhere.h5"}, Row{"trace info", "trace"},
         Row{"trace slice t.h5 -o x.h5 --rows 5", "range"}, Row{"trace slice t.h5 -o x.h5 --rows 7:3", "empty"},
         Row{"trace slice t.h5 -o x.h5 --layers 99", "not every layer"}, Row{"trace slice t.h5 -o t.h5", "--overwrite"},
         Row{"trace convert t.h5 --format sglnag -o x", "sglang"}, Row{"trace generate olmoe -o x.h5", "--rows"},
         Row{"trace generate olme -o x.h5 --rows 1", "olmoe"},
         Row{"trace generate olmoe -o x.h5 --rows 0", "less than 1"},
+        Row{"trace generate olmoe -o x.h5 --tokens 100 --sources 2", "sources"},
+        Row{"trace generate olmoe -o x.h5 --tokens 100 --tokens-per-row 16", "tokens-per-row"},
+        Row{"trace slice t.h5 -o x.h5 --tokens 0:1", "0 tokens"},
         Row{"trace import t.h5 -o x.h5 --layer-numbers 1,a", "'a'"}}) {
     CAPTURE(row.words);
     const Outcome outcome = run_epsim(dir, row.words);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +28,33 @@ void check_times(const RequestRecord& r, std::int64_t admitted, std::int64_t fir
   CHECK(r.first_token == first * kMs);
   CHECK(r.finished == finished * kMs);
 }
+
+// After every step the next one waits for 30 ms of planning.
+class PausingPricer final : public FixedPricer {
+ public:
+  using FixedPricer::FixedPricer;
+  void end_step(Ticks now) override { planned_ = now + 30 * kMs; }
+  std::optional<Ticks> next_arrival() const override { return planned_; }
+  void on_arrival(Ticks) override { planned_.reset(); }
+  bool holds_steps() const override { return planned_.has_value(); }
+  StepCost waited(Ticks due, Ticks now) override {
+    StepCost out;
+    out.total = out.by_part[static_cast<std::size_t>(LayerPart::kPlanning)] = to_seconds(now - due);
+    out.by_origin[static_cast<std::size_t>(Origin::kDeclared)] = out.total;
+    return out;
+  }
+
+ private:
+  std::optional<Ticks> planned_;
+};
+
+struct SumOfSteps final : StepRecorder {
+  void begin_step(const StepStart& start) override { add_cost(sum, start.waited); }
+  void span(const StepSpan&) override {}
+  void exchange(const StepExchange&) override {}
+  void end_step(Ticks, const StepCost& cost) override { add_cost(sum, cost); }
+  StepCost sum;
+};
 
 }  // namespace
 
@@ -141,6 +169,25 @@ TEST_CASE("time in which KV blocks were lacking is counted") {
   CHECK(run.kv.time_full_share == doctest::Approx(3.0 / 4));
   CHECK(run.kv.mean_use == doctest::Approx((9 * 30 + 6 * 10) / (10.0 * 40)));
   CHECK(run.kv.peak_blocks == 9);
+}
+
+// Pool of 10 tokens. A (9 blocks) 0..10, 40..50 and 80..90 while B waits, B (6 blocks) 120..130.
+TEST_CASE("what a step waits for is time of the KV pool, of lacking blocks and of the recorded step") {
+  ServingOptions options = one_rank(100);
+  options.kv_blocks = 10;
+  PausingPricer pricer(10_ms);
+  SumOfSteps recorder;
+  RunControl control;
+  control.recorder = &recorder;
+  const RunResult run = simulate(trace_of({{0, 6, 3}, {0, 5, 1}}), options, pricer, control);
+  CHECK(run.end == 130 * kMs);
+  CHECK(run.kv.mean_use == doctest::Approx((9 * 90 + 6 * 10) / (10.0 * 130)));
+  CHECK(run.kv.time_full_share == doctest::Approx((10 + 40 + 40) / 130.0));
+  CHECK(run.time.by_part[static_cast<std::size_t>(LayerPart::kPlanning)].count() == doctest::Approx(0.09));
+  for (std::size_t p = 0; p < kLayerParts; ++p) {
+    CHECK(recorder.sum.by_part[p].count() == doctest::Approx(run.time.by_part[p].count()));
+  }
+  CHECK(recorder.sum.total.count() == doctest::Approx(0.13));
 }
 
 TEST_CASE("a request that no pool can hold is refused before the run, by name") {

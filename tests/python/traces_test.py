@@ -1,5 +1,6 @@
 """Traces: generated, read and fitted as the program does."""
 
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -69,6 +70,22 @@ class TracesTest(unittest.TestCase):
             trace.slice(rows=(4, 5))
         with self.assertRaises(epsim.InputError):
             epsim.traces.compare(trace, trace.slice(layers=[2]))
+
+    def test_the_block_of_the_page_runs(self):
+        page = (SOURCE / "docs/python.md").read_text()
+        block = next(part.split("```")[0] for part in page.split("```python\n") if part.startswith("import json"))
+        names = {"epsim": epsim, "np": numpy,
+                 "scenario": epsim.load(SOURCE / "experiments/quickstart/deepseek-r1-p4de.yaml")}
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                exec(block, names)
+            finally:
+                os.chdir(before)
+        self.assertEqual(names["loads"].shape, (58, 256))
+        self.assertEqual(names["plan"].copies.sum(), 58 * 288)
+        self.assertEqual(names["recorded"].info["layer_numbers"], list(range(3, 61)))
 
     def test_arrays_share_the_traces_memory(self):
         trace = epsim.traces.generate("olmoe", rows=1, sources=1, tokens_per_row=8)

@@ -92,6 +92,11 @@ TEST_CASE("how long a plan lasts is told by the first window on which it keeps l
   check_contains(lines_of(d), {"it lasts for 1 of 4 windows"});
   d.kept = {1, 0.8, 0.85, 0.7};
   check_contains(lines_of(d), {"plan again more often than once a window"});
+  d.repeats = 0.11;  // the same with 89 % of the gain a window's own noise
+  d.window_tokens = 40;
+  const std::string noisy = lines_of(d);
+  check_contains(noisy, {"windows of 40 tokens are too short to tell", "keeps 11 %", "record longer windows"});
+  CHECK(noisy.find("plan again") == std::string::npos);
 }
 
 }  // namespace epsim

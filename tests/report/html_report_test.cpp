@@ -195,7 +195,9 @@ TEST_CASE("report: what it cannot be made from is refused") {
   refused(dir / "notes.json", {"not a plan"});
   std::ofstream(dir / "plan.json") << "{\"format\": \"epsim-plan-v1\", \"policy\": \"eplb\"}";
   refused(dir / "plan.json", {"num_gpus", "missing"});
-  fs::remove(dir / "plan.json");
+  fs::rename(dir / "plan.json", dir / "p.plan");  // a plan whatever it is called
+  refused(dir / "p.plan", {"num_gpus", "missing"});
+  fs::remove(dir / "p.plan");
   write_sample(dir / "out");
   std::ofstream(dir / "out/base/summary.json") << "{\"format\": 1,\n \"policy\": ";
   refused(dir / "out", {"base/summary.json:2", "not valid JSON"});

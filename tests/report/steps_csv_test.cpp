@@ -32,6 +32,31 @@ StepCost cost_of(Seconds attention, Seconds dispatch, Seconds experts) {
 
 }  // namespace
 
+TEST_CASE("steps.csv: what a step waited for is in its parts and its total") {
+  StepCost waited;
+  waited.by_part[static_cast<std::size_t>(LayerPart::kPlanning)] = 40_us;
+  waited.by_part[static_cast<std::size_t>(LayerPart::kMigration)] = 60_us;
+  waited.total = 100_us;
+  std::ostringstream out;
+  {
+    StepsCsv csv(out);
+    csv.begin_step({0, 13, ticks_of_us(1'600'000), std::vector<RankBatch>{{.decode_tokens = 3}}, waited});
+    csv.end_step(ticks_of_us(1), cost_of(1_us, 0_us, 0_us));
+  }
+  std::istringstream row(out.str().substr(out.str().find('\n') + 1));
+  std::vector<std::string> cells;
+  for (std::string cell; std::getline(row, cell, ',');) {
+    cells.push_back(cell);
+  }
+  // Seven columns, then attention, gate, dispatch, experts, combine, dense, planning, prefetch, migration, three more
+  // and the total.
+  REQUIRE(cells.size() > 19);
+  CHECK(std::stod(cells[7]) == doctest::Approx(1));
+  CHECK(std::stod(cells[13]) == doctest::Approx(40));
+  CHECK(std::stod(cells[15]) == doctest::Approx(60));
+  CHECK(std::stod(cells[19]) == doctest::Approx(101));
+}
+
 TEST_CASE("steps.csv: kind, tokens, parts, the GPU that computes longest, the link that is waited for longest") {
   std::ostringstream out;
   {

@@ -58,7 +58,7 @@ TEST_CASE("the heatmap has a cell for every layer and expert") {
 TEST_CASE("a slice of rows and layers, with its labels") {
   const test::TempDir folder;
   write_rows_file(folder / "t.h5");
-  trace_slice(folder / "t.h5", {.first_row = 1, .rows = 5, .layers = {5}}, folder / "s.h5");
+  trace_slice(folder / "t.h5", {.first_row = 1, .rows = 2, .layers = {5}}, folder / "s.h5");
   const TraceFile cut(folder / "s.h5");
   CHECK(cut.load_rows() == 2);
   CHECK(cut.info().layer_numbers == std::vector<int>{5});
@@ -70,6 +70,10 @@ TEST_CASE("a slice of rows and layers, with its labels") {
   CHECK(*cut.table("load_rows").numbers("step") == std::vector<std::int64_t>{8, 9});
   CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.layers = {3}}, folder / "x.h5"); }), "which has 2, 5"));
   CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.first_row = 3}, folder / "x.h5"); }), "nothing is left"));
+  CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.rows = 9}, folder / "x.h5"); }),
+                 "0:9 is not in the trace, which has 3 load rows"));
+  CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.tokens = 1}, folder / "x.h5"); }),
+                 "0:1 is not in the trace, which has 0 tokens"));
   CHECK_FALSE(std::filesystem::exists(folder / "x.h5"));
 }
 
@@ -84,6 +88,8 @@ TEST_CASE("a slice of tokens keeps sequences in step") {
   trace_convert(folder / "s.h5", "sequences", folder / "s.csv");
   CHECK(read_file(folder / "s.bin") == "\2\3");
   CHECK(read_file(folder / "s.csv") == "first_row,num_tokens,first_token_pos,last_token_pos\n0,0,5,5\n0,1,11,11\n");
+  CHECK(contains(message([&] { trace_slice(folder / "t.h5", {.rows = 1}, folder / "x.h5"); }),
+                 "0:1 is not in the trace, which has 0 load rows"));
   TraceFile::Tokens tokens;
   TraceFile(folder / "s.h5").read_tokens(0, 1, tokens);
   CHECK(tokens.sequence[0] == 1);

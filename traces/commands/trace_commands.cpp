@@ -132,10 +132,10 @@ class Slicer {
       throw InputError({trace.name(), 0, "layers"},
                        fmt::format("not every layer asked for is in the trace, which has {}.", fmt::join(have, ", ")));
     }
-    first_row_ = std::min(slice.first_row, trace.load_rows());
-    rows_ = std::min(slice.rows, trace.load_rows() - first_row_);
-    first_token_ = std::min(slice.first_token, trace.token_count());
-    tokens_ = std::min(slice.tokens, trace.token_count() - first_token_);
+    first_row_ = slice.first_row;
+    rows_ = length_of("rows", "load rows", slice.first_row, slice.rows, trace.load_rows());
+    first_token_ = slice.first_token;
+    tokens_ = length_of("tokens", "tokens", slice.first_token, slice.tokens, trace.token_count());
     if (rows_ + tokens_ == 0) {
       throw InputError({trace.name(), 0, ""}, fmt::format("nothing is left: the trace has {} load rows and {} tokens.",
                                                           trace.load_rows(), trace.token_count()));
@@ -164,6 +164,18 @@ class Slicer {
   }
 
  private:
+  // How many there are from `first` on; refuses a range that was asked for and is not there.
+  std::int64_t length_of(const char* key, const char* what, std::int64_t first, std::int64_t count,
+                         std::int64_t have) const {
+    const bool to_the_end = count == TraceSlice{}.rows;
+    if ((first > 0 || !to_the_end) && (first >= have || (!to_the_end && count > have - first))) {
+      throw InputError(
+          {trace_.name(), 0, key},
+          to_the_end ? fmt::format("nothing is left from {} on: the trace has {} {}.", first, have, what)
+                     : fmt::format("{}:{} is not in the trace, which has {} {}.", first, first + count, have, what));
+    }
+    return to_the_end ? have - first : count;
+  }
   // The wanted layers of items of `width` values per layer.
   template <class T>
   std::vector<T> cut(std::span<const T> values, std::size_t width) const {
@@ -371,7 +383,8 @@ std::string trace_comparison_json(const ProfileComparison& compared, const Trace
     out["statistics"].push_back({{"statistic", row.name},
                                  {"a", row.a},
                                  {"b", row.b},
-                                 {row.relative ? "deviation_share" : "deviation", row.deviation}});
+                                 {row.relative ? "deviation_share" : "deviation", row.deviation},
+                                 {"deviation_by_layer", row.by_layer}});
   }
   for (std::size_t l = 0; by_layer && l < a.layers.size(); ++l) {
     out["layers"].push_back({{"layer", a.info.layer_numbers[l]},

@@ -42,7 +42,7 @@ struct TraceSlice {
   std::vector<int> layers{};
 };
 // The table of sequences stays, with first_row, num_tokens and positions (first_token_pos, last_token_pos) as they now
-// are. Requests are kept whole. Throws InputError when nothing is left, or a layer is not in the trace.
+// are. Requests are kept whole. Throws InputError when nothing is left, or a layer, row or token is not in the trace.
 void trace_slice(const std::filesystem::path& from, const TraceSlice& slice, const std::filesystem::path& to);
 
 // A trace as a file in our format: the file itself, or, for another program's recording, an import of it in a temporary

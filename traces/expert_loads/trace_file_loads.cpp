@@ -20,7 +20,8 @@ namespace {
 
 constexpr KeyTable kTraceKeys({
     {"path", key::path(), key::kRequired, "The recording."},
-    {"batch_tokens", key::whole(Bound::kPositive), key::is(256), "Tokens per step where the file has single tokens."},
+    {"batch_tokens", key::whole(Bound::kPositive), key::is(256),
+     "Tokens per step where the file has single tokens; those of a last step that is not full are left out."},
     {"batches", key::flag(), key::is(false), "Keep the window's steps apart for policies that use them."},
     {"sources", key::one_of<Sources>(), key::is(Sources::kKeep),
      "Whether to keep what each source GPU sent, or add it up."},

@@ -45,6 +45,8 @@ TraceInfo imported_info(const std::filesystem::path& file, const std::string& fo
           fmt::format("{} numbers for the {} layers of the file.", info.layer_numbers.size(), layer_numbers.size()));
   require(experts == 0 || info.experts >= experts, "experts",
           fmt::format("{} experts stated, the file has {}.", info.experts, experts));
+  require(options.layers == 0 || options.layers == static_cast<int>(layer_numbers.size()), "layers",
+          fmt::format("{} layers stated, the file has {}.", options.layers, layer_numbers.size()));
   info.validate(file.string());
   return info;
 }

@@ -31,7 +31,7 @@ class Rows {
       }
     }
     if (layers > 0) {
-      rows_.push_back({name, row.a / layers, row.b / layers, row.deviation / layers, true});
+      rows_.push_back({name, row.a / layers, row.b / layers, row.deviation / layers, true, true});
     }
   }
   void ratio(const std::string& name, double x, double y) {
@@ -124,9 +124,12 @@ std::string to_text(const ProfileComparison& c) {
   for (const ComparisonRow& r : c.rows) {
     const std::string deviation =
         r.relative ? fmt::format("{:.1f} %", 100 * r.deviation) : fmt::format("{:.3f}", r.deviation);
-    out += fmt::format("{:<40}{:>10.4g}{:>10.4g}{:>12}\n", r.name, r.a, r.b, deviation);
+    out += fmt::format("{:<40}{:>10.4g}{:>10.4g}{:>12}{}\n", r.name, r.a, r.b, deviation, r.by_layer ? " *" : "");
   }
-  return out + fmt::format("\ngoodness {:.3f} (1 = alike in every line)\n", c.goodness);
+  return out + fmt::format(
+                   "\n* mean over layers of |B / A - 1|, not that of the means beside it; other lines: |B / A - 1| "
+                   "in %, else |B - A|\n\ngoodness {:.3f} (1 = alike in every line)\n",
+                   c.goodness);
 }
 
 std::string layers_to_text(const TraceProfile& a, const TraceProfile& b) {

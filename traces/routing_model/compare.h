@@ -12,9 +12,10 @@ namespace epsim {
 // 1|; of correlations, distances and overlaps per slot, |b - a|, as they may be near 0.
 struct ComparisonRow {
   std::string name;
-  double a = 0, b = 0;  // means over layers
+  double a = 0, b = 0;  // of per-layer figures, means over layers
   double deviation = 0;
   bool relative = true;
+  bool by_layer = false;  // a mean over layers
 };
 
 struct ProfileComparison {

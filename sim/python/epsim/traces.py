@@ -101,7 +101,11 @@ class RoutingModel:
 
 
 class TraceComparison(_Answer):
-    """The statistics of two traces, a and b, that matter for expert parallelism. deviation_share: |b / a - 1|."""
+    """The statistics of two traces, a and b, that matter for expert parallelism.
+
+    deviation_share: |b / a - 1|; where deviation_by_layer, its mean over layers, which a and b, themselves means over
+    layers, do not give. deviation: |b - a|.
+    """
 
     @property
     def goodness(self) -> float:
@@ -117,9 +121,12 @@ class TraceComparison(_Answer):
         return _bars([(row["statistic"], row.get("deviation_share", row.get("deviation"))) for row in rows], "deviation")
 
 
-def compare(a: Any, b: Any) -> TraceComparison:
-    """Compares two traces (each a Trace, or a path that read() takes): do they look alike to expert parallelism?"""
-    a, b = (one if isinstance(one, Trace) else read(one) for one in (a, b))
+def compare(a: Any, b: Any, format: str = "auto", **options: Any) -> TraceComparison:
+    """Compares two traces (each a Trace, or a path that read() takes): do they look alike to expert parallelism?
+
+    format and options are read()'s, for paths.
+    """
+    a, b = (one if isinstance(one, Trace) else read(one, format, **options) for one in (a, b))
     return TraceComparison(_native.compare_traces(a._native, b._native))
 
 
