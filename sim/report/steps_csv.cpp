@@ -32,7 +32,7 @@ void StepsCsv::span(const StepSpan& s) {
   if (s.lane != StepLane::kCompute) {
     return;
   }
-  const auto first = static_cast<std::size_t>(s.first_gpu), end = static_cast<std::size_t>(s.first_gpu + s.gpus);
+  const auto first = static_cast<std::size_t>(s.first_gpu), end = first + static_cast<std::size_t>(s.gpus);
   computes_.resize(std::max(computes_.size(), end));
   for (std::size_t g = first; g < end; ++g) {
     computes_[g] += s.duration;

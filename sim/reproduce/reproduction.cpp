@@ -256,7 +256,7 @@ fs::path claims_file(const std::string& paper) {
   if (paper.ends_with(".yaml")) {
     return shipped_file(paper);
   }
-  const fs::path file = shipped_file("experiments/" + paper + "/claims.yaml");
+  fs::path file = shipped_file("experiments/" + paper + "/claims.yaml");
   std::error_code none;
   if (paper.find('/') != std::string::npos || !fs::exists(file, none)) {
     const std::vector<std::string> known = known_papers();
