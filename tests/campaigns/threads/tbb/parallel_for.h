@@ -2,6 +2,9 @@
 // it orders looks like a race (tests/campaigns/threads.sh). Four threads a loop, whatever the machine.
 #pragma once
 
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -9,9 +12,6 @@
 #include <mutex>
 #include <thread>
 #include <vector>
-
-#include "tbb/global_control.h"
-#include "tbb/task_arena.h"
 
 namespace tbb {
 
