@@ -5,6 +5,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "models/catalogue/catalogue.h"
 #include "sim/app/command_line.h"
 #include "sim/cluster/prepare.h"
 #include "sim/scenario/new_scenario.h"
@@ -47,6 +48,23 @@ std::string with_defaults(const NewScenario& r) {
                            dispatch);
 }
 
+// GPUs used of each node; 0: all. An instance has a power of two of a rack's 72, which divide neither heads nor experts.
+int gpus_used(const po::variables_map& values, const NodeSpec& node) {
+  if (values.count("gpus") == 0) {
+    if (node.gpus_per_host < node.gpus) {
+      throw InputError({"", 0, "gpus"}, fmt::format("{} is a rack of {} GPUs: say how many of them an instance has, as "
+                                                    "in --gpus 8 or --gpus 64.",
+                                                    node.name, node.gpus));
+    }
+    return 0;
+  }
+  const int gpus = values["gpus"].as<int>();
+  if (gpus < 1 || gpus > node.gpus) {
+    throw InputError({"", 0, "gpus"}, fmt::format("{} GPUs of each node: {} has 1 to {}.", gpus, node.name, node.gpus));
+  }
+  return gpus;
+}
+
 // A file's path holds wherever the scenario is written to; names stay as they are.
 std::string from_anywhere(const std::string& named) {
   return std::filesystem::is_regular_file(named) ? std::filesystem::absolute(named).lexically_normal().string() : named;
@@ -60,7 +78,7 @@ int init_verb(const std::vector<std::string>& words) {
       "model", po::value<std::string>(), "epsim list models, or a Hugging Face config.json")(
       "node", po::value<std::string>(), "epsim list hardware")("nodes", po::value<int>()->default_value(1),
                                                                "nodes of the instance")(
-      "gpus", po::value<int>()->default_value(0), "GPUs used of each node, as 8 of a rack's 72; default 0, all")(
+      "gpus", po::value<int>(), "GPUs used of each node, as 8 of a rack's 72; default: all, of a rack required")(
       "pd", po::value<std::string>(), "nodes of a prefill and of a decode instance, as in 4:8, in place of --nodes")(
       "dtype", po::value<std::string>()->default_value(""),
       "of the weights; default: the model's own where it is quantised, else fp8 where the GPU has it");
@@ -82,9 +100,9 @@ int init_verb(const std::vector<std::string>& words) {
                       from_anywhere((*values)["node"].as<std::string>()), (*values)["dtype"].as<std::string>()};
   request.nodes = (*values)["nodes"].as<int>();
   if (request.nodes < 1) {
-    throw InputError({"", 0, "nodes"}, fmt::format("{} nodes: an instance has one at least.", request.nodes));
+    throw InputError({"", 0, "nodes"}, fmt::format("{} nodes: an instance has at least one.", request.nodes));
   }
-  request.gpus_per_node = (*values)["gpus"].as<int>();
+  request.gpus_per_node = gpus_used(*values, find_node(request.node).spec);
   if (values->count("pd") > 0) {
     read_pd((*values)["pd"].as<std::string>(), request);
   }

@@ -62,6 +62,8 @@ double median_of(const std::vector<double>& sorted) {
   return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
+bool is_measured(const ServedPoint* point, std::size_t m) { return std::isfinite(point->measured[m]); }
+
 // The sum of errors that the best single prediction of all `same` leaves: it is one of the values itself, as the sum is
 // piecewise linear between them.
 double least_errors(const std::vector<const ServedPoint*>& same, std::size_t m) {
@@ -72,7 +74,7 @@ double least_errors(const std::vector<const ServedPoint*>& same, std::size_t m) 
       const double error = one->measured[m] / other->measured[m] - 1;
       sum += std::isfinite(error) ? std::fabs(error) : 0;
     }
-    least = std::isfinite(one->measured[m]) ? std::min(least, sum) : least;
+    least = is_measured(one, m) ? std::min(least, sum) : least;
   }
   return std::isfinite(least) ? least : 0;
 }
@@ -86,9 +88,11 @@ std::array<ServedNoise, 3> noise_of(const std::vector<ServedPoint>& points) {
   }
   std::array<std::vector<double>, 3> apart;
   std::array<ServedNoise, 3> out;
+  std::array<std::ptrdiff_t, 3> measured{};
   for (auto& [flags, same] : alike) {
     for (std::size_t m = 0; m < out.size(); ++m) {
-      out[m].least_mean += least_errors(same, m) / static_cast<double>(points.size());
+      out[m].least_mean += least_errors(same, m);
+      measured[m] += std::count_if(same.begin(), same.end(), [m](const auto* point) { return is_measured(point, m); });
     }
     std::stable_sort(same.begin(), same.end(), [](const auto* a, const auto* b) { return a->day < b->day; });
     for (std::size_t i = 1; i < same.size(); ++i) {
@@ -104,6 +108,7 @@ std::array<ServedNoise, 3> noise_of(const std::vector<ServedPoint>& points) {
     std::sort(apart[m].begin(), apart[m].end());
     if (!apart[m].empty()) {
       out[m].pairs = static_cast<int>(apart[m].size());
+      out[m].least_mean /= static_cast<double>(measured[m]);
       out[m].median = median_of(apart[m]);
       out[m].p90 = quantile_of(apart[m], 0.9);
     }

@@ -129,7 +129,7 @@ std::string alone_text(const CapacityPlan& plan) {
                        apart ? "together do not hold it with all nodes allowed."
                              : "apart do not hold it with fewer nodes; as many or more were not tried.");
   }
-  return out.empty() ? "Nothing else was in the search space." : out;
+  return out.empty() ? "No other kind of node or mode was in the search space." : out;
 }
 
 std::string next_text(const CapacityPlan& plan) {

@@ -306,7 +306,7 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   in.check(site.fraction_stated || fraction.value > 0 || in.has("mem_fraction_static"), "mem_fraction_static",
            fmt::format("{} reserves all of the memory for activations and CUDA graphs: state it, or a smaller "
                        "cuda_graph_max_bs and chunked_prefill_size.",
-                       fraction.source, site.gpus));
+                       fraction.source));
   out.memory.static_fraction = site.fraction_stated ? in.maybe<double>(kSglangKeys["mem_fraction_static"])
                                                     : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
   out.memory.account = MemoryAccount::kSglang;

@@ -25,18 +25,22 @@ TEST_CASE("init writes a scenario that validate and run accept, with the engine'
   CHECK(run_epsim(dir, model + "--pd 1-2").exit_code == 2);
   CHECK(run_epsim(dir, "init --node DGX-H200").exit_code == 2);
   CHECK(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 --nodes 0").err ==
-        "epsim: `nodes`: 0 nodes: an instance has one at least.\n");
+        "epsim: `nodes`: 0 nodes: an instance has at least one.\n");
   // 1 TB of weights do not fit into 8 x 80 GB.
   const Outcome large = run_epsim(dir, "init --model kimi-k2 --node DGX-H100 -o large.yaml");
   CHECK(large.exit_code == 2);
   check_contains(large.err, {"cannot hold"});
   CHECK(run_epsim(dir, "validate large.yaml").exit_code == 2);
-  // A rack: SGLang's own reserve for 72 DP ranks leaves nothing, and 256 experts need another number of GPUs.
+  // A rack: 256 experts do not divide over its 72 GPUs, and SGLang's own reserve for 72 DP ranks leaves nothing.
   const Outcome all = run_epsim(dir, "init --model deepseek-r1 --node GB200-NVL72");
   CHECK(all.exit_code == 2);
-  check_contains(all.err, {"`serving.mem_fraction_static`: SGLang v0.5.9 on GB200, 72 GPUs", "reserves all"});
+  check_contains(all.err, {"`gpus`: GB200-NVL72 is a rack of 72 GPUs", "--gpus 8"});
+  CHECK(run_epsim(dir, "init --model deepseek-r1 --node GB200-NVL72 --gpus 73").exit_code == 2);
+  CHECK(run_epsim(dir, "init --model olmoe-1b-7b --node DGX-H200 --gpus -3").exit_code == 2);
   REQUIRE(run_epsim(dir, "init --model deepseek-r1 --node GB200-NVL72 --gpus 8 -o eight.yaml").exit_code == 0);
   check_contains(run_epsim(dir, "validate eight.yaml").out, {"8 GPUs, 8 of each GB200-NVL72", "the scenario is valid"});
+  const Outcome whole = run_epsim(dir, "validate eight.yaml --set cluster.gpus_per_node=72");
+  check_contains(whole.err, {"`serving.mem_fraction_static`: SGLang v0.5.9 on GB200, 72 GPUs", "reserves all"});
 }
 
 }  // namespace epsim::test

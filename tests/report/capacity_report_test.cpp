@@ -82,7 +82,7 @@ TEST_CASE("where there is one option, the answer says how far the others were as
   CapacityPlan plan = plan_of("ttft.p99<1s", {option_on("p5.48xlarge", 1)});
   const CapacityRow whole{.design = plan.study.options.front().pools.front().design};
   plan.study.rows = {whole};
-  test::check_contains(why_words(plan), {"Nothing else was in the search space."});
+  test::check_contains(why_words(plan), {"No other kind of node or mode was in the search space."});
   plan.study.rows.push_back(whole);
   plan.study.rows.back().design.role = InstanceRole::kDecode;
   plan.study.rows.back().status = CapacityStatus::kBound;
