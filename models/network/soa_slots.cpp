@@ -1,6 +1,7 @@
 #include "models/network/soa_slots.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -11,8 +12,9 @@
 namespace epsim {
 namespace {
 
-constexpr int kWhole = 8;      // lanes: two AVX2 registers, so that loops over lanes leave no rest
-constexpr double kEnd = 16.0;  // 1 from here on, which is off by 2e-7
+constexpr int kWhole = 8;       // lanes: two AVX2 registers, so that loops over lanes leave no rest
+constexpr double kEnd = 16.0;   // 1 from here on, which is off by 2e-7
+constexpr double kSure = 40.0;  // e^-kSure is no chance
 
 // Without a call, so that the loop over GPUs becomes vectors.
 inline double at_least_one_of(double mean) {
@@ -22,12 +24,19 @@ inline double at_least_one_of(double mean) {
   return mean < kEnd ? some : 1.0;
 }
 
-// Small counts as they are, as chances of as many rows; 1 from 1.2 rows on, and straight between.
-inline double at_least_one_of_drawn(double count) {
-  const double some = 1.0 / 15 + 7.0 / 9 * count;
-  const double least = count < some ? count : some;
-  return least < 1.0 ? least : 1.0;
+// The chance that of 1 / share times so many rows at least one is here, each with chance `share` = 1 - e^-missed. Parts
+// of a row are chances of one.
+inline double at_least_one_of_drawn(double here, double missed_per_row) {
+  auto none = static_cast<float>(-missed_per_row * here);
+  exp_lanes<float, std::uint32_t>(none);
+  const double some = 1.0 - static_cast<double>(none);
+  return here < some ? here : some;
 }
+// The same where every row comes here.
+inline double at_least_one_of_whole(double rows) { return rows < 1.0 ? rows : 1.0; }
+
+// Of a row that a slot gets with chance `share`: -ln(1 - share) / share.
+double missed_per_row(double share) { return -std::log1p(-share) / std::max(share, 1e-9); }
 
 // What the slots of all GPUs hold, and where their experts' chances are.
 struct Columns {
@@ -96,9 +105,15 @@ EPSIM_SIMD void touch_column(const double* __restrict here, std::size_t gpus, do
     touched[g] += at_least_one_of(here[g]);
   }
 }
-EPSIM_SIMD void touch_drawn_column(const double* __restrict here, std::size_t gpus, double* __restrict touched) {
+EPSIM_SIMD void touch_drawn_column(const double* __restrict here, const double* __restrict missed, std::size_t gpus,
+                                   double* __restrict touched) {
   for (std::size_t g = 0; g < gpus; ++g) {
-    touched[g] += at_least_one_of_drawn(here[g]);
+    touched[g] += at_least_one_of_drawn(here[g], missed[g]);
+  }
+}
+EPSIM_SIMD void touch_whole_column(const double* __restrict here, std::size_t gpus, double* __restrict touched) {
+  for (std::size_t g = 0; g < gpus; ++g) {
+    touched[g] += at_least_one_of_whole(here[g]);
   }
 }
 
@@ -133,14 +148,16 @@ EPSIM_SIMD void gather_doubles(const double* from, const std::int32_t* expert, s
 }  // namespace
 
 double at_least_one(double mean) { return at_least_one_of(mean); }
-double at_least_one_drawn(double count) { return at_least_one_of_drawn(count); }
+double at_least_one_drawn(double here, double share) {
+  return share < 1 ? at_least_one_of_drawn(here, missed_per_row(share)) : at_least_one_of_whole(here);
+}
 
 SoaSlots::SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes) : gpus_(lanes.gpus), gpu_(lanes.gpu) {
   for (int g = 0; g < gpus_; ++g) {
-    columns_ = std::max(columns_, layer.first_slot[g + 1] - layer.first_slot[g]);
+    columns_ = std::max<std::int64_t>(columns_, layer.first_slot[g + 1] - layer.first_slot[g]);
   }
-  stride_ = (lanes.lanes() + kWhole - 1) / kWhole * kWhole;
-  expert_.assign(static_cast<std::size_t>(columns_) * stride_, 0);
+  stride_ = (std::int64_t{lanes.lanes()} + kWhole - 1) / kWhole * kWhole;
+  expert_.assign(columns_ * stride_, 0);
   share_.assign(expert_.size(), 0.0);
   held_.assign(gpus_, 0.0);
   for (int i = 0; i < lanes.lanes(); ++i) {
@@ -159,12 +176,19 @@ SoaSlots::SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes) : gpus
   if (layer.by_source.empty()) {
     keep_one_of_alike();
   }
+  if (std::ranges::any_of(layer.copies, [](int copies) { return copies > 1; })) {
+    // Whichever copy a source takes: so many rows come from all of them together.
+    for (std::size_t i = 0; i < share_.size(); ++i) {
+      const double share = layer.by_source.empty() ? share_[i] : 1.0 / std::max(1, layer.copies[expert_[i]]);
+      missed_.push_back(std::min(missed_per_row(share), kSure));
+    }
+  }
 }
 
 void SoaSlots::keep_one_of_alike() {
   alike_ = gpus_ == std::ssize(gpu_) && gpus_ > 1;
   for (int i = 0; i < columns_ * stride_ && alike_; ++i) {
-    const int first = i / stride_ * stride_;
+    const std::int64_t first = i / stride_ * stride_;
     alike_ = i - first >= gpus_ || (expert_[i] == expert_[first] && share_[i] == share_[first]);
   }
   if (!alike_) {
@@ -231,6 +255,18 @@ void SoaSlots::add_rows(const SlotValues& pi, const std::vector<double>& tokens,
   }
 }
 
+// `count` slots from the one where `here` points, the first of its column.
+void SoaSlots::touch(const double* here, std::int64_t count, std::int64_t first, bool counted, double* touched) const {
+  const auto slots = static_cast<std::size_t>(count);
+  if (!counted) {
+    touch_column(here, slots, touched);
+  } else if (missed_.empty()) {
+    touch_whole_column(here, slots, touched);
+  } else {
+    touch_drawn_column(here, missed_.data() + first, slots, touched);
+  }
+}
+
 void SoaSlots::execute(std::vector<double>& slot_rows, bool counted, std::vector<double>& rows,
                        std::vector<double>& touched) const {
   rows.assign(gpus_, 0.0);
@@ -241,7 +277,7 @@ void SoaSlots::execute(std::vector<double>& slot_rows, bool counted, std::vector
       here[gpu_[i]] += here[i];
     }
     std::transform(rows.begin(), rows.end(), here, rows.begin(), std::plus<>());
-    counted ? touch_drawn_column(here, gpus_, touched.data()) : touch_column(here, gpus_, touched.data());
+    touch(here, gpus_, c * stride_, counted, touched.data());
   }
 }
 
@@ -250,7 +286,7 @@ void SoaSlots::execute_alike(SlotValues& pi, double scale, bool counted, std::ve
   pi.rows.assign(2 * columns_, 0.0);
   double* const some = pi.rows.data() + columns_;
   rows_of_one(pi.values.data(), share_.data(), columns_, scale, pi.rows.data());
-  counted ? touch_drawn_column(pi.rows.data(), columns_, some) : touch_column(pi.rows.data(), columns_, some);
+  touch(pi.rows.data(), columns_, 0, counted, some);
   rows.assign(gpus_, std::accumulate(pi.rows.data(), pi.rows.data() + columns_, 0.0));
   touched.assign(gpus_, std::accumulate(some, some + columns_, 0.0));
 }
@@ -273,8 +309,8 @@ void SoaSlots::execute(SlotValues& pi, double scale, bool counted, std::vector<d
   }
   touched.assign(gpus_, 0.0);
   for (int c = 0; c < columns_; ++c) {
-    const double* const here = pi.rows.data() + c * stride_;
-    counted ? touch_drawn_column(here, gpus_, touched.data()) : touch_column(here, gpus_, touched.data());
+    const std::int64_t first = c * stride_;
+    touch(pi.rows.data() + first, gpus_, first, counted, touched.data());
   }
 }
 

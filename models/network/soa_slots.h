@@ -16,9 +16,9 @@ namespace epsim {
 
 // 1 - exp(-mean): the chance that a Poisson count is not zero, within 3e-7.
 double at_least_one(double mean);
-// The same of a count that was drawn around its mean (byte_gaussian.h): 1 - exp(-mean) on average over such counts to
-// 4 %. at_least_one() of them would bring chance in twice, and come out up to 19 % low (mean 1).
-double at_least_one_drawn(double count);
+// The same where rows were drawn (StepLoads::counted): `here` = share * rows of the expert, each of which comes here with
+// chance `share`; 1 - (1 - share)^rows. A part of a row is the chance of one.
+double at_least_one_drawn(double here, double share);
 
 // A value of its expert for each slot, and scratch of the functions that ask for it.
 struct SlotValues {
@@ -55,16 +55,19 @@ class SoaSlots {
   void keep_one_of_alike();
   // What reach() comes from, in pi's scratch; `out` is void where this returns true (reach_of).
   bool miss(SlotValues& pi, double weight, std::vector<double>& out) const;
+  void touch(const double* here, std::int64_t count, std::int64_t first, bool counted, double* touched) const;
   void execute_alike(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
                      std::vector<double>& touched) const;
 
   bool alike_ = false;  // all GPUs hold the same, as those of one EP rank do: one is worked out for all
-  int gpus_ = 0, stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to kWhole; 1 of GPUs that are alike
-  std::vector<std::int32_t> gpu_;            // [lane]
+  int gpus_ = 0;
+  std::int64_t stride_ = 0, columns_ = 0;  // stride: lanes, rounded up to kWhole; 1 of GPUs that are alike
+  std::vector<std::int32_t> gpu_;          // [lane]
   // [column][stride]; a lane with fewer slots than another ends with ones of no share.
   std::vector<std::int32_t> expert_;
   std::vector<double> share_;
-  std::vector<double> held_;  // [lane] slots with a share
+  std::vector<double> missed_;  // per row that comes here, of at_least_one_drawn(); empty: no expert has copies
+  std::vector<double> held_;    // [lane] slots with a share
 };
 
 }  // namespace epsim

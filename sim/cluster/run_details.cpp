@@ -279,9 +279,10 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   result.overrides = last.policy.overrides;
   result.plan_summary = summarize_plans(instances, s.model);
   result.row_sharing = describe_row_sharing(s, last);
-  result.whole_counts = std::any_of(instances.begin(), instances.end(), [](const ServedInstance& instance) {
-    return instance.prepared->policy.per_step != nullptr;
-  });
+  result.whole_counts = (s.loads && s.loads->counted()) ||
+                        std::any_of(instances.begin(), instances.end(), [](const ServedInstance& instance) {
+                          return instance.prepared->policy.per_step != nullptr;
+                        });
   result.warnings = s.warnings;
   result.carried_over = carried_over(s.compute, s.network, s.model, last.pool.cluster.nodes > 1);
   describe_last(s, last, result);

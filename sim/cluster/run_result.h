@@ -126,7 +126,7 @@ struct RunResult {
   std::string overrides;                  // keys that its label sets before the scenario's; may be empty
   std::string plan_summary;               // what the policy did, one line
   std::string row_sharing;                // where rows are sent once: what told which experts share one; may be empty
-  bool whole_counts = false;              // steps were drawn in whole assignments, not priced on expected counts
+  bool whole_counts = false;              // steps were drawn in assignments, not priced on expected counts
   std::vector<std::string> warnings;      // what the engine would refuse or change; a policy that did nothing
   std::vector<std::string> carried_over;  // what was measured on other hardware, and why that stands in
   bool interrupted = false;               // cut short (Ctrl-C): only complete steps are in it

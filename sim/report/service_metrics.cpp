@@ -91,8 +91,9 @@ void add_run(MetricRows& rows) {
         [](Run r) { return r.row_sharing; }},
        {"load_counts",
         "text",
-        "What a step's balance, rows and expert times are counted on: `expected` counts, or `whole`: these rounded at "
-        "random to whole assignments, for policies that act in every step.",
+        "What a step's balance, rows and expert times are counted on: `whole` assignments as its tokens drew them, or "
+        "`expected` counts, where loads are replayed or do not vary; policies that act in every step see these rounded "
+        "at random, as `whole` ones.",
         kText,
         kNeither,
         {},

@@ -224,9 +224,8 @@ double absorbed_below(Series series, const std::string& backend) {
 
 std::string read_backend(ConfigReader& in, const EngineSite& site, Series series, ServingOptions& out) {
   const EngineDefault<std::string> of_0_4 = sglang_attention_backend(site);
-  std::string backend =
-      or_engine(in, kSglangKeys["attention_backend"],
-                series == Series::k04 ? of_0_4 : sglang_0_5_attention_backend(site, of_0_4.value));
+  std::string backend = or_engine(in, kSglangKeys["attention_backend"],
+                                  series == Series::k04 ? of_0_4 : sglang_0_5_attention_backend(site, of_0_4.value));
   in.check(series == Series::k05 || backend != "trtllm_mla", "attention_backend", "SGLang has trtllm_mla since v0.5.");
   out.absorbed_below = absorbed_below(series, backend);
   return backend;

@@ -9,23 +9,47 @@
 namespace epsim {
 namespace {
 
-// Running sums rounded down from a random start, so that the total is `assignments` and each part is off by less than
-// one. What single precision leaves over goes to the last expert that was asked for.
-void draw_row(std::span<const float> pi, std::int64_t assignments, RandomStream& random, RequestMatrix& out, int gpu) {
-  const double sum = std::accumulate(pi.begin(), pi.end(), 0.0);
+// `out` [expert]: running sums of the weights rounded down from a random start, so that the total is `assignments` and each
+// part is off by less than one. What is lost to rounding goes to the last expert that has a weight.
+template <class Weight>
+void draw_row(std::span<const Weight> weights, std::int64_t assignments, RandomStream& random,
+              std::span<std::int64_t> out) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const double scale = static_cast<double>(assignments) / sum;
   double exact = random.uniform();
   std::int64_t given = 0;
-  int last = 0;
-  for (int e = 0; e < out.experts; ++e) {
-    const auto chance = static_cast<double>(pi[static_cast<std::size_t>(e)]);
-    exact += chance * scale;
+  std::size_t last = 0;
+  for (std::size_t e = 0; e < out.size(); ++e) {
+    const auto weight = static_cast<double>(weights[e]);
+    exact += weight * scale;
     const std::int64_t upto = std::min(static_cast<std::int64_t>(exact), assignments);
-    out.at(gpu, e) = upto - given;
+    out[e] = upto - given;
     given = upto;
-    last = chance > 0 ? e : last;
+    last = weight > 0 ? e : last;
   }
-  out.at(gpu, last) += assignments - given;
+  out[last] += assignments - given;
+}
+
+// Deals a source's assignments, `left` [expert], to its GPUs: each takes its part of what the ones before left.
+void deal(int first_gpu, std::span<const std::int64_t> gpu_tokens, std::span<std::int64_t> left, RandomStream& random,
+          RequestMatrix& out) {
+  std::vector<std::int64_t> taken(left.size());
+  std::int64_t all = std::accumulate(left.begin(), left.end(), std::int64_t{0});
+  for (std::size_t i = 0; i < gpu_tokens.size(); ++i) {
+    const std::int64_t part = gpu_tokens[i] * out.top_k;
+    if (part == all) {
+      std::ranges::copy(left, taken.begin());
+    } else if (part == 0) {
+      std::ranges::fill(taken, 0);
+    } else {
+      draw_row(std::span<const std::int64_t>(left), part, random, taken);
+    }
+    all -= part;
+    for (std::size_t e = 0; e < left.size(); ++e) {
+      out.at(first_gpu + static_cast<int>(i), static_cast<int>(e)) = taken[e];
+      left[e] -= taken[e];
+    }
+  }
 }
 
 }  // namespace
@@ -71,9 +95,13 @@ RequestMatrix draw_requests(const StepLoads& loads, int layer, const Parallelism
                             std::span<const std::int64_t> gpu_tokens, int top_k, RandomStream& random) {
   RequestMatrix out(parallelism.gpus, loads.experts);
   out.top_k = top_k;
-  for (int g = 0; g < out.gpus; ++g) {
-    const int source = loads.sources == 1 ? 0 : parallelism.rank_of(g);
-    draw_row(loads.row(layer, source), gpu_tokens[static_cast<std::size_t>(g)] * top_k, random, out, g);
+  const int gpus = loads.sources == 1 ? parallelism.gpus : parallelism.attention_tp;
+  std::vector<std::int64_t> whole(static_cast<std::size_t>(loads.experts));
+  for (int s = 0; s < loads.sources; ++s) {
+    const auto tokens = gpu_tokens.subspan(static_cast<std::size_t>(s * gpus), static_cast<std::size_t>(gpus));
+    const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+    draw_row(loads.row(layer, s), all * top_k, random, whole);
+    deal(s * gpus, tokens, whole, random, out);
   }
   return out;
 }

@@ -1,8 +1,8 @@
 // What policies that act in every step are shown: how the tokens of each GPU choose experts in one layer of one step,
 // in whole assignments, and what a predictor would have said of it.
 //
-//   Models : the tokens of a GPU choose experts by the step's mix; counts are the expected ones, rounded so that every
-//            token makes top-k assignments. A predictor of a stated accuracy gets that share of the assignments right;
+//   Models : the tokens that share a row of the step's loads choose experts as it says, rounded to whole assignments; each
+//            of their GPUs has its part of them, so that every token makes top-k. A predictor of a stated accuracy gets that share of the assignments right;
 //            the rest follows the loads that the scenario plans from (stale popularity), with every expert's popularity
 //            distorted by a lognormal factor.
 //   Ignores: which token chose which expert. Misses that are independent from token to token would hardly matter; it is
@@ -29,7 +29,7 @@ std::vector<Residency> homes_of(const PlacementPlan& plan, int gpus_per_node);
 // Tokens of each GPU when the ranks have these: a rank's tokens lie evenly over its GPUs, in whole tokens.
 std::vector<std::int64_t> tokens_by_gpu(std::span<const std::int64_t> by_rank, const Parallelism& parallelism);
 
-// Exactly top_k assignments per token, and no expert off its expected count by more than one.
+// Exactly top_k assignments per token; a row's tokens in all are off its count of an expert by less than one.
 RequestMatrix draw_requests(const StepLoads& loads, int layer, const Parallelism& parallelism,
                             std::span<const std::int64_t> gpu_tokens, int top_k, RandomStream& random);
 

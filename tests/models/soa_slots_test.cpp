@@ -45,13 +45,13 @@ TEST_CASE("of drawn counts, as many experts have a row as chance says") {
     for (int step = 0; step < kSteps; ++step) {
       source.draw(step, std::array{tokens}, loads);
       for (const float pi : loads.row(0, 0)) {
-        drawn += at_least_one_drawn(static_cast<double>(pi) * static_cast<double>(tokens)) / kSteps;
+        drawn += at_least_one_drawn(static_cast<double>(pi) * static_cast<double>(tokens), 1.0) / kSteps;
         as_chances += at_least_one(static_cast<double>(pi) * static_cast<double>(tokens)) / kSteps;
       }
     }
     CHECK(loads.counted);
     const double expected = 256 * (1 - std::pow(1 - 8.0 / 256, static_cast<double>(tokens)));
-    CHECK(drawn == doctest::Approx(expected).epsilon(0.05));
+    CHECK(drawn == doctest::Approx(expected).epsilon(0.01));
     if (tokens == 32) {
       CHECK(as_chances < 0.83 * expected);  // chance twice
     }
@@ -74,8 +74,8 @@ TEST_CASE("rows that were drawn with little variance are chances") {
       source.draw(step, std::array{std::int64_t{32}}, loads);
       for (const float pi : loads.row(0, 0)) {
         const double count = static_cast<double>(pi) * 32;
-        as_flagged += (counted ? at_least_one_drawn(count) : at_least_one(count)) / kSteps;
-        otherwise += (counted ? at_least_one(count) : at_least_one_drawn(count)) / kSteps;
+        as_flagged += (counted ? at_least_one_drawn(count, 1.0) : at_least_one(count)) / kSteps;
+        otherwise += (counted ? at_least_one(count) : at_least_one_drawn(count, 1.0)) / kSteps;
       }
     }
     CHECK(loads.counted == counted);

@@ -6,6 +6,7 @@
 //            of a recording, where more than one source is active.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -35,6 +36,9 @@ class MixedLoadSource final : public ExpertLoadSource {
 
   int layers() const override { return parts_.front().loads->layers(); }
   int experts() const override { return parts_.front().loads->experts(); }
+  bool counted() const override {
+    return std::ranges::all_of(parts_, [](const Part& part) { return part.loads->counted(); });
+  }
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override {
     draw_mixed(at, tokens, {}, out);
   }

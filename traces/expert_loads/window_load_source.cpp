@@ -9,6 +9,7 @@
 #include "sim/core/fingerprint.h"
 #include "sim/core/simd.h"
 #include "traces/routing_model/byte_gaussian.h"
+#include "traces/routing_model/count_draws.h"
 
 namespace epsim {
 
@@ -120,7 +121,7 @@ void scale_to(const DrawnRow& row, float top_k) {
 WindowLoadSource::WindowLoadSource(const LoadWindow& window, int top_k, double overdispersion, Seed seed)
     : layers_(window.layers()),
       experts_(window.experts()),
-      stride_((static_cast<std::size_t>(window.experts()) + kLanes - 1) / kLanes * kLanes),
+      stride_((static_cast<std::size_t>(window.experts()) + kCountLanes - 1) / kCountLanes * kCountLanes),
       top_k_(static_cast<float>(top_k)),
       overdispersion_(overdispersion),
       key_(RandomStream(seed, "routing.counts").bits()),
@@ -142,10 +143,15 @@ WindowLoadSource::WindowLoadSource(const LoadWindow& window, int top_k, double o
 
 void WindowLoadSource::draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const {
   out.resize(layers_, 1, experts_);
-  out.counted = StepLoads::drawn_as_counts(overdispersion_);
+  out.counted = counted();
   const std::int64_t total = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+  const auto rows = static_cast<double>(total);
+  if (const int trials = count_trials(rows, overdispersion_, static_cast<int>(top_k_), experts_); trials > 0) {
+    draw_few(at.number, trials, out);
+    return;
+  }
   if (overdispersion_ > 0 && total > 0) {
-    draw_around(at.number, static_cast<float>(1.0 / std::sqrt(static_cast<double>(total))), out);
+    draw_around(at.number, static_cast<float>(1.0 / std::sqrt(rows)), out);
     return;
   }
   for (int l = 0; l < layers_; ++l) {
@@ -153,8 +159,21 @@ void WindowLoadSource::draw(const StepAt& at, std::span<const std::int64_t> toke
   }
 }
 
+std::uint64_t WindowLoadSource::row_key(std::int64_t step, int layer) const {
+  const std::uint64_t first = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(layers_);
+  return Fingerprint::mix(key_ ^ Fingerprint::mix(first + static_cast<std::uint64_t>(layer) + 1));
+}
+
+void WindowLoadSource::draw_few(std::int64_t step, int trials, StepLoads& out) const {
+  std::vector<float> counts(stride_);
+  for (int l = 0; l < layers_; ++l) {
+    draw_choices({mean_of(l), stride_}, trials, static_cast<int>(top_k_), row_key(step, l), counts);
+    std::transform(counts.begin(), counts.begin() + experts_, out.row(l, 0).begin(),
+                   [&](float n) { return n / static_cast<float>(trials); });
+  }
+}
+
 void WindowLoadSource::draw_around(std::int64_t step, float inverse_root_tokens, StepLoads& out) const {
-  const std::uint64_t first_row = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(layers_);
   std::array<DrawnRow, kRowsAtOnce> rows;
   for (int first = 0; first < layers_; first += static_cast<int>(kRowsAtOnce)) {
     const std::size_t count = std::min(kRowsAtOnce, static_cast<std::size_t>(layers_ - first));
@@ -162,7 +181,7 @@ void WindowLoadSource::draw_around(std::int64_t step, float inverse_root_tokens,
       const int l = first + static_cast<int>(r);
       rows[r] = {.mean = mean_of(l),
                  .deviation = deviation_.data() + static_cast<std::size_t>(l) * stride_,
-                 .key = Fingerprint::mix(key_ ^ Fingerprint::mix(first_row + static_cast<std::uint64_t>(l) + 1)),
+                 .key = row_key(step, l),
                  .out = out.row(l, 0)};
     }
     draw_rows(std::span(rows).first(count), inverse_root_tokens);

@@ -1,13 +1,11 @@
 // Loads of every step from one window's mean mix.
 //
 //   Models : each step, every expert's count is drawn around T * pi (T tokens, pi its chance per token) with variance
-//            T * pi * (1 - pi) * overdispersion; drawn counts are clamped to [0, T] and the row is scaled to sum to T *
-//            top_k. The draw is a sum of eight uniform bytes, standardised: mean 0, variance 1, excess kurtosis -0.15,
-//            within +-4.88 deviations: near normal where it matters, and cheap.
-//   Ignores: covariance beyond that of the fixed sum; correlation between steps and layers; the skewness of small
-//            counts.
-//   Valid  : T * pi of a few and more. Below, clamping at 0 lifts rare experts and scaling lowers the others.
-//   Cost   : about 1 ns per expert (tests/bench/traces.cpp).
+//            T * pi * (1 - pi) * overdispersion. Few rows an expert are counted (count_draws.h); of more the draw is a
+//            sum of eight uniform bytes, standardised: mean 0, variance 1, excess kurtosis -0.15, within +-4.88
+//            deviations: near normal and cheap. It is clamped to [0, T], and the row is scaled to sum to T * top_k.
+//   Ignores: covariance beyond that of the fixed sum; correlation between steps and layers.
+//   Cost   : about 1 ns per expert (tests/bench/traces.cpp); 6 of few rows.
 #pragma once
 
 #include <vector>
@@ -26,12 +24,15 @@ class WindowLoadSource final : public ExpertLoadSource {
 
   int layers() const override { return layers_; }
   int experts() const override { return experts_; }
+  bool counted() const override { return StepLoads::drawn_as_counts(overdispersion_); }
   // One source: all DP ranks draw from the same mix. Depends on the seed, the step and the sum of `tokens` alone; with
   // no tokens at all the loads are the mean mix.
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
 
  private:
   const float* mean_of(int layer) const { return mean_.data() + static_cast<std::size_t>(layer) * stride_; }
+  std::uint64_t row_key(std::int64_t step, int layer) const;
+  void draw_few(std::int64_t step, int trials, StepLoads& out) const;
   void draw_around(std::int64_t step, float inverse_root_tokens, StepLoads& out) const;
 
   int layers_, experts_;

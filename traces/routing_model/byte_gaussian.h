@@ -42,6 +42,12 @@ class ByteGaussians {
     const Word sum = (pairs & 0xffffU) + (pairs >> 16);
     out = __builtin_convertvector(reinterpret_cast<const Int&>(sum), Float) - kByteMean;
   }
+  // Even in [0, 1), in steps of 2^-24.
+  EPSIM_INLINE void uniform(Float& out) {
+    const Word high = (a_ + d_) >> 8;
+    advance();
+    out = __builtin_convertvector(reinterpret_cast<const Int&>(high), Float) * 0x1p-24F;
+  }
 
  private:
   using Word = typename RowLanes<kRows>::Word;

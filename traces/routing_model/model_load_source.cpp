@@ -7,6 +7,7 @@
 
 #include "sim/core/check.h"
 #include "sim/core/fingerprint.h"
+#include "traces/routing_model/count_draws.h"
 #include "traces/routing_model/count_rounding.h"
 #include "traces/routing_model/row_kernels.h"
 #include "traces/routing_model/topics.h"
@@ -15,6 +16,7 @@ namespace epsim {
 
 struct ModelLoadSource::Mix {
   double tokens = 0, sequences = 0, stretches = 0;  // as many of equal length as spread alike
+  int trials = 0;                                   // count_trials()
   std::vector<float> domain, sequence, stretch;     // [factors], of variance domain_ratio^2, 1 and stretch_ratio^2
 };
 
@@ -52,6 +54,7 @@ ModelLoadSource::Mix ModelLoadSource::mix_of(std::int64_t step, int source, Brou
   Mix mix{tokens,
           equal_parts(tokens, decodes, m.topic_tokens),
           equal_parts(tokens, decodes, stretch_tokens),
+          count_trials(tokens, m.overdispersion, m.top_k, m.experts),
           std::vector<float>(law_->factors()),
           std::vector<float>(law_->factors()),
           std::vector<float>(law_->factors())};
@@ -119,6 +122,18 @@ void ModelLoadSource::finish_row(const NoisyRow& row, double tokens, bool counts
   }
 }
 
+// The same of a row of few tokens that is not drawn yet: its roots become `drawn`, [stride].
+void ModelLoadSource::count_row(NoisyRow row, const Mix& mix, std::span<float> drawn, bool counts,
+                                std::span<float> to) const {
+  const std::span<float> chances(row.values, law_->stride());
+  std::ranges::transform(chances, chances.begin(), [&](float root) { return std::min(1.0F, root * root * row.scale); });
+  std::ranges::fill(chances.subspan(to.size()), 0.0F);
+  draw_choices(chances, mix.trials, law_->top_k(), row.key, drawn);
+  row.values = drawn.data();
+  row.total = static_cast<float>(mix.trials * law_->top_k());
+  finish_row(row, mix.tokens, counts, to);
+}
+
 void ModelLoadSource::mean_row(int layer, bool counts, std::span<float> to) const {
   const std::span<const double> mean = law_->popularity(layer);
   std::transform(mean.begin(), mean.end(), to.begin(),
@@ -134,7 +149,8 @@ void ModelLoadSource::draw_step(std::int64_t step, std::span<const Brought> brou
   }
   const auto width = static_cast<std::size_t>(experts());
   const std::size_t rows = out.size() / width;
-  std::vector<float> values(kRowsAtOnce * law_->stride());
+  std::vector<float> values((kRowsAtOnce + 1) * law_->stride());
+  const std::span<float> scratch = std::span(values).last(law_->stride());
   std::array<NoisyRow, kRowsAtOnce> drawn;
   std::array<std::size_t, kRowsAtOnce> places;
   const std::uint64_t step_key = Fingerprint::mix(key_ ^ Fingerprint::mix(static_cast<std::uint64_t>(step) + 1));
@@ -144,9 +160,14 @@ void ModelLoadSource::draw_step(std::int64_t step, std::span<const Brought> brou
     if (mix.tokens == 0) {
       mean_row(layer, counts, out.subspan(at * width, width));
     } else {
-      drawn[ready] = start_row(layer, mix, Fingerprint::mix(step_key + at),
-                               std::span(values).subspan(ready * law_->stride(), law_->stride()));
-      places[ready++] = at;
+      const NoisyRow row = start_row(layer, mix, Fingerprint::mix(step_key + at),
+                                     std::span(values).subspan(ready * law_->stride(), law_->stride()));
+      if (mix.trials > 0) {
+        count_row(row, mix, scratch, counts, out.subspan(at * width, width));
+      } else {
+        drawn[ready] = row;
+        places[ready++] = at;
+      }
     }
     if (ready == kRowsAtOnce || at + 1 == rows) {
       add_row_noise(std::span(drawn).first(ready), law_->stride());
@@ -172,7 +193,7 @@ void ModelLoadSource::draw_mixed(const StepAt& at, std::span<const std::int64_t>
     source.decodes += decodes.empty() ? 0 : decodes[r];
   }
   out.resize(layers(), static_cast<int>(brought.size()), experts());
-  out.counted = StepLoads::drawn_as_counts(law_->model().overdispersion);
+  out.counted = counted();
   draw_step(at.number - at.number % hold_steps_, brought, false, out.per_token);
 }
 

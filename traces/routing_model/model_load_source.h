@@ -2,13 +2,11 @@
 //
 //   Models : each rank's topics (domain, the sequences of the step, their stretches), turning as the model's
 //            topic_steps and domain_steps say; then counts around the chances, with variance n pi (1 - pi) *
-//            overdispersion. A rank
-//            that mixes m sequences of `topic_tokens` in a step has topics whose share variance is 1 / m of one's
-//            (matched by a lognormal: Fenton 1960), and every decode is a sequence of its own. Ranks have sequences of
-//            their own and share the domain as `common`.
+//            overdispersion: whole ones where they are few (count_draws.h). A rank that mixes m sequences of `topic_tokens`
+//            in a step has topics whose share variance is 1 / m of one's (matched by a lognormal: Fenton 1960), and
+//            every decode is a sequence of its own. Ranks have sequences of their own and share the domain as `common`.
 //   Ignores: what RoutingModel ignores; that group-limited routing correlates counts within a group; repeats.
-//   Valid  : n * pi of a few and more; below, clamping at 0 lifts rare experts.
-//   Cost   : about 4 ns per expert, rank and layer with 8 factors (tests/bench/trace_model.cpp).
+//   Cost   : about 4 ns per expert, rank and layer with 8 factors (tests/bench/trace_model.cpp); 10 of few rows.
 #pragma once
 
 #include <memory>
@@ -33,6 +31,7 @@ class ModelLoadSource final : public ExpertLoadSource {
 
   int layers() const override { return law_->layers(); }
   int experts() const override { return law_->experts(); }
+  bool counted() const override { return StepLoads::drawn_as_counts(law_->model().overdispersion); }
   std::int64_t hold_steps() const override { return hold_steps_; }
   // A rank without tokens gets the model's mean mix.
   void draw(const StepAt& at, std::span<const std::int64_t> tokens, StepLoads& out) const override;
@@ -54,6 +53,7 @@ class ModelLoadSource final : public ExpertLoadSource {
   NoisyRow start_row(int layer, const Mix& mix, std::uint64_t key, std::span<float> values) const;
   float scale_of(const NoisyRow& row) const;
   void finish_row(const NoisyRow& row, double tokens, bool counts, std::span<float> to) const;
+  void count_row(NoisyRow row, const Mix& mix, std::span<float> drawn, bool counts, std::span<float> to) const;
   void mean_row(int layer, bool counts, std::span<float> to) const;
   void draw_step(std::int64_t step, std::span<const Brought> brought, bool counts, std::span<float> out) const;
 

@@ -1,0 +1,111 @@
+// Counts of few tokens, against the binomial distribution.
+#include "traces/routing_model/count_draws.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "traces/routing_model/routing_law.h"
+
+namespace epsim {
+namespace {
+
+constexpr int kChosen = 8, kOfRow = 252;
+constexpr std::size_t kPadded = 256;
+
+// Chances that fall by the rank's power, summing to top-k, at most 1.
+std::vector<float> skewed(double power) {
+  std::vector<float> row(kPadded, 0.0F);
+  for (int e = 0; e < kOfRow; ++e) {
+    row[(e * 37) % kOfRow] = static_cast<float>(std::pow(e + 1.0, -power));
+  }
+  scale_capped(std::span(row).first(kOfRow), kChosen);
+  return row;
+}
+
+struct Moments {
+  std::vector<double> none, mean, variance;  // [expert]
+};
+
+Moments moments_of(const std::vector<float>& chances, int trials, int rows) {
+  Moments out{std::vector<double>(kPadded), std::vector<double>(kPadded), std::vector<double>(kPadded)};
+  std::vector<float> counts(kPadded);
+  for (int r = 0; r < rows; ++r) {
+    draw_choices(chances, trials, kChosen, 1000U + static_cast<std::uint64_t>(r), counts);
+    CHECK(std::accumulate(counts.begin(), counts.end(), 0.0F) == static_cast<float>(trials * kChosen));
+    for (std::size_t e = 0; e < kPadded; ++e) {
+      const auto n = static_cast<double>(counts[e]);
+      if (n < 0 || n > trials || n != std::floor(n)) {
+        FAIL_CHECK("expert ", e, " has ", n, " rows of ", trials, " tokens");
+      }
+      out.none[e] += (n == 0 ? 1.0 : 0.0) / rows;
+      out.mean[e] += n / rows;
+      out.variance[e] += n * n / rows;
+    }
+  }
+  for (std::size_t e = 0; e < kPadded; ++e) {
+    out.variance[e] -= out.mean[e] * out.mean[e];
+  }
+  return out;
+}
+
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+TEST_CASE("counts of few tokens are as binomial ones: mean, variance and experts without any") {
+  for (const double power : {0.0, 0.5, 0.8}) {
+    const std::vector<float> chances = skewed(power);
+    for (const int trials : {1, 2, 5, 16, 48, 128, 500}) {
+      CAPTURE(power);
+      CAPTURE(trials);
+      const Moments drawn = moments_of(chances, trials, 1000);
+      double touched = 0, variance = 0;
+      for (std::size_t e = 0; e < kPadded; ++e) {
+        const auto p = static_cast<double>(chances[e]);
+        touched += 1 - std::pow(1 - p, trials);
+        variance += trials * p * (1 - p);
+        // Five standard errors of 1,000 rows, and what fixing the sum moves a mean by: most with one token.
+        const double mean = trials * p, error = 5 * std::sqrt(trials * p * (1 - p) / 1000);
+        CHECK(std::abs(drawn.mean[e] - mean) <= error + 0.08 * mean + 0.002);
+      }
+      CHECK(static_cast<double>(kPadded) - sum(drawn.none) == doctest::Approx(touched).epsilon(0.01));
+      // What is fixed by the sum of a row is missing: one part in 252, and more where few experts take much.
+      CHECK(sum(drawn.variance) == doctest::Approx(variance).epsilon(0.08));
+    }
+  }
+}
+
+TEST_CASE("a row does not depend on those before it, and padding is never chosen") {
+  const std::vector<float> chances = skewed(0.5);
+  std::vector<float> once(kPadded), again(kPadded);
+  draw_choices(chances, 16, kChosen, 7, once);
+  draw_choices(chances, 16, kChosen, 8, again);
+  CHECK(once != again);
+  draw_choices(chances, 16, kChosen, 7, again);
+  CHECK(once == again);
+  CHECK(std::all_of(once.begin() + kOfRow, once.end(), [](float n) { return n == 0; }));
+}
+
+TEST_CASE("every token of a row in which only top-k experts can be chosen chooses them all") {
+  std::vector<float> chances(kPadded, 0.0F), counts(kPadded);
+  std::fill_n(chances.begin() + 40, kChosen, 1.0F);
+  for (const int trials : {1, 3, 60}) {
+    draw_choices(chances, trials, kChosen, 5, counts);
+    CHECK(std::all_of(counts.begin() + 40, counts.begin() + 48, [&](float n) { return n == static_cast<float>(trials); }));
+  }
+}
+
+TEST_CASE("rows are counted where they are few, and by fewer tokens the more their counts vary") {
+  CHECK(count_trials(32, 1, 8, 256) == 32);
+  CHECK(count_trials(32, 4, 8, 256) == 8);   // counts of 8 tokens, four times each: 4 times the variance
+  CHECK(count_trials(1, 4, 8, 256) == 1);
+  CHECK(count_trials(511, 1, 8, 256) == 511);
+  CHECK(count_trials(512, 1, 8, 256) == 0);  // 16 rows an expert
+  CHECK(count_trials(32, 0.3, 8, 256) == 0);  // chances
+  CHECK(count_trials(0, 1, 8, 256) == 0);
+}
+
+}  // namespace
+}  // namespace epsim
