@@ -93,7 +93,9 @@ void PolicyPricer::price_copies() {
     return;
   }
   network.count(work_.weights, expert, model_.stats().link_bytes());
-  const Network::PortWires wires = network.port_wires(work_.weights, expert);
+  const TrafficMatrix slowed =
+      costs.slowed_links() ? costs.as_slowed(work_.weights, Direction::kDispatch) : TrafficMatrix{};
+  const Network::PortWires wires = network.port_wires(costs.slowed_links() ? slowed : work_.weights, expert);
   const Seconds busiest_source = *std::max_element(wires.out.begin(), wires.out.end());
   for (std::size_t g = 0; g < copy_.size(); ++g) {
     const Seconds wire = wires.in[g].count() > 0 ? std::max(wires.in[g], busiest_source) : Seconds{};

@@ -209,6 +209,18 @@ TEST_CASE("a policy that never acts is named in its run's warnings, with the key
   }
 }
 
+TEST_CASE("copies wait for slow links as tokens do") {
+  const auto waits = [](const char* speed) {
+    return prefetch(served("harmoeny", {"policies.harmoeny.fetch_from=gpu",
+                                        std::string("faults=[{at: 0s, node: 0, link_speed: ") + speed + "}]"}));
+  };
+  const double fast = waits("0.5"), slow = waits("0.05");
+  CAPTURE(fast);
+  CAPTURE(slow);
+  CHECK(fast > 0);
+  CHECK(slow > 8 * fast);  // ten times as long on the wire, less what other work hides
+}
+
 TEST_CASE("a run says on which counts it was scored") {
   CHECK(served("contiguous").whole_counts);  // its loads are drawn
   CHECK_FALSE(served("contiguous", {"loads.variation=none"}).whole_counts);

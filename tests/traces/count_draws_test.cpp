@@ -93,16 +93,17 @@ TEST_CASE("every token of a row in which only top-k experts can be chosen choose
   std::fill_n(chances.begin() + 40, kChosen, 1.0F);
   for (const int trials : {1, 3, 60}) {
     draw_choices(chances, trials, kChosen, 5, counts);
-    CHECK(std::all_of(counts.begin() + 40, counts.begin() + 48, [&](float n) { return n == static_cast<float>(trials); }));
+    CHECK(std::all_of(counts.begin() + 40, counts.begin() + 48,
+                      [&](float n) { return n == static_cast<float>(trials); }));
   }
 }
 
 TEST_CASE("rows are counted where they are few, and by fewer tokens the more their counts vary") {
   CHECK(count_trials(32, 1, 8, 256) == 32);
-  CHECK(count_trials(32, 4, 8, 256) == 8);   // counts of 8 tokens, four times each: 4 times the variance
+  CHECK(count_trials(32, 4, 8, 256) == 8);  // counts of 8 tokens, four times each: 4 times the variance
   CHECK(count_trials(1, 4, 8, 256) == 1);
   CHECK(count_trials(511, 1, 8, 256) == 511);
-  CHECK(count_trials(512, 1, 8, 256) == 0);  // 16 rows an expert
+  CHECK(count_trials(512, 1, 8, 256) == 0);   // 16 rows an expert
   CHECK(count_trials(32, 0.3, 8, 256) == 0);  // chances
   CHECK(count_trials(0, 1, 8, 256) == 0);
 }

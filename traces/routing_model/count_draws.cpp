@@ -113,8 +113,8 @@ EPSIM_SIMD void binomial_counts(const float* chances, std::size_t experts, int t
 // Adds `sign` to `picks` counts, one at equal distances along the sum of weights, lane after lane, from `offset` of a
 // distance on. What a count is off by, given the row's sum, is in proportion to its variance: the weight is `from` (the
 // chance, or the count) times 1 - chance, and 0 of a count that is full. A count stays between 0 and `most`. Returns the sum of counts.
-EPSIM_SIMD double pick(const float* from, const float* chances, const float* lane_sums, std::size_t experts, float picks,
-                       float offset, float sign, float most, float* counts) {
+EPSIM_SIMD double pick(const float* from, const float* chances, const float* lane_sums, std::size_t experts,
+                       float picks, float offset, float sign, float most, float* counts) {
   float total = 0;
   for (std::size_t i = 0; i < kCountLanes; ++i) {
     total += lane_sums[i];
