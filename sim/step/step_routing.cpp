@@ -96,9 +96,10 @@ RequestMatrix draw_requests(const StepLoads& loads, int layer, const Parallelism
   RequestMatrix out(parallelism.gpus, loads.experts);
   out.top_k = top_k;
   const int gpus = loads.sources == 1 ? parallelism.gpus : parallelism.attention_tp;
+  const auto per_source = static_cast<std::size_t>(gpus);
   std::vector<std::int64_t> whole(static_cast<std::size_t>(loads.experts));
   for (int s = 0; s < loads.sources; ++s) {
-    const auto tokens = gpu_tokens.subspan(static_cast<std::size_t>(s * gpus), static_cast<std::size_t>(gpus));
+    const auto tokens = gpu_tokens.subspan(static_cast<std::size_t>(s) * per_source, per_source);
     const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
     draw_row(loads.row(layer, s), all * top_k, random, whole);
     deal(s * gpus, tokens, whole, random, out);
