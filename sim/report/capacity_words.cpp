@@ -1,9 +1,11 @@
 #include "sim/report/capacity_words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "sim/report/estimate.h"
 #include "sim/report/format.h"
@@ -177,16 +179,21 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
   return out;
 }
 
-// What would make the next three win.
-std::string wins_text(const CapacityPlan& plan) {
-  std::string out;
+// What would make the next three win, one each.
+std::vector<std::string> wins_of(const CapacityPlan& plan) {
+  std::vector<std::string> out;
   for (std::size_t i = 1; i < std::min(kShownOptions, plan.order.size()); ++i) {
     if (const std::string when = wins_when(plan, plan.order[i]); !when.empty()) {
       const CapacityOption& option = plan.study.options[plan.order[i]];
-      out += fmt::format("  {}, {}: {}\n", option.node(), short_text(option), when);
+      out.push_back(fmt::format("{}, {}: {}", option.node(), short_text(option), when));
     }
   }
-  return out.empty() ? "" : "For the others to win:\n" + out;
+  return out;
+}
+
+std::string wins_text(const CapacityPlan& plan) {
+  const std::vector<std::string> wins = wins_of(plan);
+  return wins.empty() ? "" : fmt::format("For the others to win:\n  {}\n", fmt::join(wins, "\n  "));
 }
 
 // Terms of payment under which another kind of node costs least.
@@ -405,7 +412,10 @@ std::string reasons(const CapacityPlan& plan) {
 
 }  // namespace
 
-std::string why_words(const CapacityPlan& plan) { return reasons(plan) + " " + wins_text(plan); }
+std::string why_words(const CapacityPlan& plan) {
+  const std::vector<std::string> wins = wins_of(plan);
+  return reasons(plan) + (wins.empty() ? "" : fmt::format(" For the others to win: {}.", fmt::join(wins, "; ")));
+}
 
 std::string capacity_text(const CapacityPlan& plan) {
   if (!plan.feasible) {

@@ -241,7 +241,7 @@ const drawChart = (svg, spec, width) => {
   const top = drawLegend(svg, sets, bars, width);
   const inside = spec.horizontal ? spec.labels.length * 44 : (spec.tall ? 330 : spec.small ? 150 : 240);
   const value = valueScale(spec, sets, spec.horizontal ? [0, 1] : [inside, 0]), ticks = valueTicks(value, spec.horizontal ? Math.max(2, Math.floor(width / 90)) : 6), format = brief(value, ticks.length);
-  const named = spec.horizontal ? spec.labels.map(String) : ticks.map(format), lead = Math.min(d3.max(named, widthOf) ?? 0, width * 0.35);
+  const named = spec.horizontal ? spec.labels.map(String) : ticks.map(format), lead = Math.min(d3.max(named, widthOf) ?? 0, Math.max(width * 0.35, Math.min(170, width / 2)));
   const margin = { left: lead + (spec.horizontal ? 12 : 32), right: 14, top: top + 4 }, across = width - margin.left - margin.right;
   const position = positionScale(spec, sets, spec.horizontal ? [0, inside] : [0, across]);
   if (spec.horizontal) value.range([0, across]);

@@ -40,8 +40,10 @@ const servedCounts = (title, note, counts) => (counts.length === 0 ? null : tabl
   counts.map((c) => [c.points, c.alone, c.text]), { note }));
 
 const servedHint = (hint) => {
+  const head = `${hint.labels.join(" ")}, ${hint.metric.toUpperCase()}`;
+  if (!hint.term && hint.mean_left_share >= hint.mean_share) return `${head}: no single term would leave less than its mean error of ${inPercent(hint.mean_share)}.`;
   const what = hint.term ? `${hint.term} x ${shown(hint.factor)}` : `${shown(1e3 * Math.abs(hint.added_s))} ms ${hint.added_s < 0 ? "less" : "more"} a ${hint.metric === "tpot" ? "token" : "request"}`;
-  return `${hint.labels.join(" ")}, ${hint.metric.toUpperCase()}: ${what} would leave a mean error of ${inPercent(hint.mean_left_share)} (now ${inPercent(hint.mean_share)}).`;
+  return `${head}: ${what} would leave a mean error of ${inPercent(hint.mean_left_share)} (now ${inPercent(hint.mean_share)}).`;
 };
 
 const servedSections = (root) => {
