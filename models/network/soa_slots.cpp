@@ -178,6 +178,8 @@ SoaSlots::SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes) : gpus
   }
   if (std::ranges::any_of(layer.copies, [](int copies) { return copies > 1; })) {
     // Whichever copy a source takes: so many rows come from all of them together.
+    one_copy_each_ = !layer.by_source.empty() &&
+                     std::ranges::all_of(share_, [](double share) { return share == 0.0 || share == 1.0; });
     for (std::size_t i = 0; i < share_.size(); ++i) {
       const double share = layer.by_source.empty() ? share_[i] : 1.0 / std::max(1, layer.copies[expert_[i]]);
       missed_.push_back(std::min(missed_per_row(share), kSure));
@@ -256,18 +258,19 @@ void SoaSlots::add_rows(const SlotValues& pi, const std::vector<double>& tokens,
 }
 
 // `count` slots from the one where `here` points, the first of its column.
-void SoaSlots::touch(const double* here, std::int64_t count, std::int64_t first, bool counted, double* touched) const {
+void SoaSlots::touch(const double* here, std::int64_t count, std::int64_t first, Counted counted,
+                     double* touched) const {
   const auto slots = static_cast<std::size_t>(count);
-  if (!counted) {
+  if (counted == Counted::kNo) {
     touch_column(here, slots, touched);
-  } else if (missed_.empty()) {
+  } else if (missed_.empty() || (counted == Counted::kBySource && one_copy_each_)) {
     touch_whole_column(here, slots, touched);
   } else {
     touch_drawn_column(here, missed_.data() + first, slots, touched);
   }
 }
 
-void SoaSlots::execute(std::vector<double>& slot_rows, bool counted, std::vector<double>& rows,
+void SoaSlots::execute(std::vector<double>& slot_rows, Counted counted, std::vector<double>& rows,
                        std::vector<double>& touched) const {
   rows.assign(gpus_, 0.0);
   touched.assign(gpus_, 0.0);
@@ -281,7 +284,7 @@ void SoaSlots::execute(std::vector<double>& slot_rows, bool counted, std::vector
   }
 }
 
-void SoaSlots::execute_alike(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
+void SoaSlots::execute_alike(SlotValues& pi, double scale, Counted counted, std::vector<double>& rows,
                              std::vector<double>& touched) const {
   pi.rows.assign(2 * columns_, 0.0);
   double* const some = pi.rows.data() + columns_;
@@ -291,7 +294,7 @@ void SoaSlots::execute_alike(SlotValues& pi, double scale, bool counted, std::ve
   touched.assign(gpus_, std::accumulate(some, some + columns_, 0.0));
 }
 
-void SoaSlots::execute(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
+void SoaSlots::execute(SlotValues& pi, double scale, Counted counted, std::vector<double>& rows,
                        std::vector<double>& touched) const {
   if (alike_) {
     execute_alike(pi, scale, counted, rows, touched);

@@ -28,6 +28,9 @@ struct SlotValues {
 
 class SoaSlots {
  public:
+  // What rows are: chances, or drawn (StepLoads::counted): one row for all sources, or each source's own.
+  enum class Counted { kNo, kTogether, kBySource };
+
   SoaSlots(const LayerPlacement& layer, const SourceLanes& lanes);
 
   void gather(std::span<const float> per_expert, SlotValues& out) const;
@@ -42,21 +45,20 @@ class SoaSlots {
   void sum_rows(const SlotValues& pi, std::vector<double>& out) const;
   // Adds to `rows` [slot, in SoaSlots' order] what tokens [lane] of this mix, which see that lane, have computed there.
   void add_rows(const SlotValues& pi, const std::vector<double>& tokens, std::vector<double>& rows) const;
-  // What add_rows() came to for each GPU, and the number of its experts with at least one row. `counted`: the rows were
-  // drawn (StepLoads::counted).
-  void execute(std::vector<double>& slot_rows, bool counted, std::vector<double>& rows,
+  // What add_rows() came to for each GPU, and the number of its experts with at least one row.
+  void execute(std::vector<double>& slot_rows, Counted counted, std::vector<double>& rows,
                std::vector<double>& touched) const;
   // Rows computed on each GPU when expert e has pi[e] * scale in all, and the number of its experts with at least one;
   // where all sources share copies alike.
-  void execute(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
+  void execute(SlotValues& pi, double scale, Counted counted, std::vector<double>& rows,
                std::vector<double>& touched) const;
 
  private:
   void keep_one_of_alike();
   // What reach() comes from, in pi's scratch; `out` is void where this returns true (reach_of).
   bool miss(SlotValues& pi, double weight, std::vector<double>& out) const;
-  void touch(const double* here, std::int64_t count, std::int64_t first, bool counted, double* touched) const;
-  void execute_alike(SlotValues& pi, double scale, bool counted, std::vector<double>& rows,
+  void touch(const double* here, std::int64_t count, std::int64_t first, Counted counted, double* touched) const;
+  void execute_alike(SlotValues& pi, double scale, Counted counted, std::vector<double>& rows,
                      std::vector<double>& touched) const;
 
   bool alike_ = false;  // all GPUs hold the same, as those of one EP rank do: one is worked out for all
@@ -66,6 +68,7 @@ class SoaSlots {
   // [column][stride]; a lane with fewer slots than another ends with ones of no share.
   std::vector<std::int32_t> expert_;
   std::vector<double> share_;
+  bool one_copy_each_ = false;  // every source takes one copy of each expert alone
   std::vector<double> missed_;  // per row that comes here, of at_least_one_drawn(); empty: no expert has copies
   std::vector<double> held_;    // [lane] slots with a share
 };

@@ -9,6 +9,15 @@
 #include "sim/core/check.h"
 
 namespace epsim {
+namespace {
+
+SoaSlots::Counted counted_as(const StepLoads& loads) {
+  return !loads.counted       ? SoaSlots::Counted::kNo
+         : loads.sources == 1 ? SoaSlots::Counted::kTogether
+                              : SoaSlots::Counted::kBySource;
+}
+
+}  // namespace
 
 TrafficModel::TrafficModel(const Placement& placement, const Parallelism& parallelism, const ClusterShape& shape,
                            Dedup dedup, const TokenSample* tokens)
@@ -98,7 +107,7 @@ void TrafficModel::fill_gpu_tokens(std::span<const std::int64_t> tokens, bool on
   const int tp = parallelism_.attention_tp;
   gpu_tokens_.resize(shape_.gpus);
   for (int r = 0; r < std::ssize(tokens); ++r) {
-    std::fill_n(gpu_tokens_.begin() + r * tp, tp, static_cast<double>(tokens[r]) / tp);
+    std::fill_n(gpu_tokens_.begin() + std::ptrdiff_t{r} * tp, tp, static_cast<double>(tokens[r]) / tp);
   }
   if (on_wire && (dedup_ == Dedup::kEven || dedup_ == Dedup::kPadded)) {
     const auto all = static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0}));
@@ -140,7 +149,7 @@ void TrafficModel::send_everywhere(TrafficMatrix& out) const {
 void TrafficModel::execute(int l, const StepLoads& loads, std::span<const std::int64_t> tokens, TrafficMatrix& out) {
   if (loads.sources == 1) {
     const std::int64_t all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
-    slots_[l].execute(slot_values_, static_cast<double>(all), loads.counted, out.executed, out.touched);
+    slots_[l].execute(slot_values_, static_cast<double>(all), counted_as(loads), out.executed, out.touched);
     return;
   }
   expert_rows_.assign(placement_.experts(), 0.0);
@@ -152,7 +161,7 @@ void TrafficModel::execute(int l, const StepLoads& loads, std::span<const std::i
     }
   }
   slots_[l].gather(std::span<const double>(expert_rows_), slot_values_);
-  slots_[l].execute(slot_values_, 1.0, loads.counted, out.executed, out.touched);
+  slots_[l].execute(slot_values_, 1.0, counted_as(loads), out.executed, out.touched);
 }
 
 // The same where they do not: the part of one mix, whose chances lie in slot_values_.
@@ -184,7 +193,7 @@ void TrafficModel::layer(int l, const StepLoads& loads, std::span<const std::int
     dedup_ == Dedup::kByTpRank ? send_in_rings(tokens, out) : send_everywhere(out);
   }
   if (varies) {
-    slots_[l].execute(slot_rows_, loads.counted, out.executed, out.touched);
+    slots_[l].execute(slot_rows_, counted_as(loads), out.executed, out.touched);
   } else {
     execute(l, loads, tokens, out);
   }

@@ -279,7 +279,8 @@ void add_details(const Scenario& s, std::span<ServedInstance> instances, RunResu
   result.overrides = last.policy.overrides;
   result.plan_summary = summarize_plans(instances, s.model);
   result.row_sharing = describe_row_sharing(s, last);
-  result.whole_counts = (s.loads && s.loads->counted()) ||
+  const auto& loads = last.policy.ceiling == Ceiling::kPerfectBalance ? s.balanced_loads : s.loads;
+  result.whole_counts = (loads && loads->counted()) ||
                         std::any_of(instances.begin(), instances.end(), [](const ServedInstance& instance) {
                           return instance.prepared->policy.per_step != nullptr;
                         });

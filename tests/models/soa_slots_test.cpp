@@ -103,7 +103,7 @@ TEST_CASE("slots beside each other give what slot by slot gives") {
   columns.sum_rows(chances, rows);
   const std::vector<double> loads = {30, 4, 0, 8};
   columns.gather(loads, assignments);
-  const bool counted = false;
+  const auto counted = SoaSlots::Counted::kNo;
   columns.execute(assignments, 1.0, counted, executed, touched);
   for (std::size_t g = 0; g < 3; ++g) {
     MissProbability missed;
@@ -121,6 +121,17 @@ TEST_CASE("slots beside each other give what slot by slot gives") {
     CHECK(rows[g] == doctest::Approx(sum).epsilon(1e-12));
     CHECK(executed[g] == here);
     CHECK(touched[g] == doctest::Approx(some).epsilon(1e-12));
+  }
+  // Of drawn rows a copy gets each with its share: at least one of n with chance 1 - (1 - share)^n.
+  columns.execute(assignments, 1.0, SoaSlots::Counted::kTogether, executed, touched);
+  for (std::size_t g = 0; g < 3; ++g) {
+    double some = 0;
+    for (auto s = static_cast<std::size_t>(layer.first_slot[g]); s < static_cast<std::size_t>(layer.first_slot[g + 1]);
+         ++s) {
+      const double share = layer.share[s], n = loads[static_cast<std::size_t>(layer.expert[s])];
+      some += std::min(n * share, 1 - std::pow(1 - share, n));
+    }
+    CHECK(touched[g] == doctest::Approx(some).epsilon(1e-6));
   }
 }
 

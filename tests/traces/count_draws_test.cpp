@@ -77,6 +77,39 @@ TEST_CASE("counts of few tokens are as binomial ones: mean, variance and experts
   }
 }
 
+TEST_CASE("of few experts, too, as many have rows as chance says") {
+  // 8 experts, top-2, drawn token by token: an expert has none of T tokens with chance (1 - p)^T.
+  const std::vector<float> chances{0.7F, 0.4F, 0.3F, 0.2F, 0.15F, 0.1F, 0.1F, 0.05F};
+  std::vector<float> counts(8);
+  for (const int trials : {1, 2, 5, 20, 60}) {
+    CAPTURE(trials);
+    double touched = 0, expected = 0, square = 0;
+    constexpr int kRows = 4000;
+    for (int r = 0; r < kRows; ++r) {
+      draw_choices(chances, trials, 2, 77U * static_cast<std::uint64_t>(r), counts);
+      touched += static_cast<double>(std::ranges::count_if(counts, [](float n) { return n > 0; })) / kRows;
+      square += static_cast<double>(counts[1] * counts[1]) / kRows;
+    }
+    for (const float p : chances) {
+      expected += 1 - std::pow(1 - static_cast<double>(p), trials);
+    }
+    CHECK(touched == doctest::Approx(expected).epsilon(0.01));
+    CHECK(square - 0.16 * trials * trials == doctest::Approx(0.24 * trials).epsilon(0.12));  // variance T p (1 - p)
+  }
+}
+
+TEST_CASE("no count lies where the binomial distribution has nothing") {
+  // 160 experts alike, top-6, 64 tokens: a mean of 2.4, and more than 18 of 64 with a chance of 4e-12.
+  std::vector<float> chances(160, 6.0F / 160), counts(160);
+  float most = 0;
+  for (int r = 0; r < 20000; ++r) {
+    draw_choices(chances, 64, 6, static_cast<std::uint64_t>(r), counts);
+    most = std::max(most, *std::ranges::max_element(counts));
+  }
+  CHECK(most <= 18);
+  CHECK(most >= 9);  // of 3.2 million counts, chance 1e-3 each
+}
+
 TEST_CASE("a row does not depend on those before it, and padding is never chosen") {
   const std::vector<float> chances = skewed(0.5);
   std::vector<float> once(kPadded), again(kPadded);

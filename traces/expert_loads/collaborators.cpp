@@ -103,7 +103,8 @@ class ReroutedSource final : public ExpertLoadSource {
     auto experts = std::make_shared<std::vector<std::uint16_t>>(recorded.experts.begin(), recorded.experts.end());
     RandomStream random(seed_, "collaborators", static_cast<std::uint64_t>(recorded.row));
     const auto k = static_cast<std::size_t>(recorded.top_k), layer_count = static_cast<std::size_t>(out.layers);
-    const auto tokens = static_cast<float>(experts->size() / (k * layer_count));
+    const std::size_t count = experts->size() / (k * layer_count);
+    const auto tokens = static_cast<float>(count);
     out.rerouted[0] =
         static_cast<double>(lists_.reroute(*experts, recorded.top_k, random)) / static_cast<double>(tokens);
     std::ranges::fill(out.per_token, 0.0F);
@@ -116,7 +117,9 @@ class ReroutedSource final : public ExpertLoadSource {
     recorded.owner = std::move(experts);
   }
 
+  // What moves goes to each collaborator in part: chances from here on.
   void reroute_shares(StepLoads& out) const {
+    out.counted = false;
     std::vector<float> loads(static_cast<std::size_t>(out.experts));
     for (int l = 0; l < out.layers; ++l) {
       for (int r = 0; r < out.sources; ++r) {

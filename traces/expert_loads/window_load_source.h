@@ -4,7 +4,8 @@
 //            T * pi * (1 - pi) * overdispersion. Few rows an expert are counted (count_draws.h); of more the draw is a
 //            sum of eight uniform bytes, standardised: mean 0, variance 1, excess kurtosis -0.15, within +-4.88
 //            deviations: near normal and cheap. It is clamped to [0, T], and the row is scaled to sum to T * top_k.
-//   Ignores: covariance beyond that of the fixed sum; correlation between steps and layers.
+//   Ignores: covariance beyond that of the fixed sum; correlation between steps and layers; that the clamp lifts experts
+//            that are rare beside the mean of a larger row.
 //   Cost   : about 1 ns per expert (tests/bench/traces.cpp); 6 of few rows.
 #pragma once
 

@@ -27,7 +27,8 @@ constexpr KeyTable kSessionKeys =
     KeyTable({
         {"session_rate", key::request_rate(Bound::kPositive), key::kRequired, "Rate of new conversations."},
         {"turns", key::number(Range::between(1, 1e4)), key::kRequired, "Mean number of turns of a conversation."},
-        {"think_time", key::time(Bound::kPositive), key::kRequired, "Mean time from one turn to the next."},
+        {"think_time", key::time(Bound::kPositive), key::kRequired,
+         "Mean time from one turn's arrival to the next's; it does not wait for the answer, whose time it includes."},
         {"system_tokens", key::whole(), key::is(0), "Tokens of a system prompt that all conversations share."},
         {"max_context", key::whole(Bound::kPositive), key::kRequired,
          "A conversation ends before it exceeds this many tokens."},

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "sim/core/check.h"
+#include "sim/core/fingerprint.h"
 #include "sim/core/simd.h"
 #include "sim/domain/step_loads.h"
 #include "traces/routing_model/byte_gaussian.h"
@@ -19,6 +21,8 @@ using Mask = RowLanes<2>::Int;
 constexpr float kInverted = 4;  // mean counts below are drawn by inversion
 constexpr int kMost = 32;       // no count of so small a mean comes near
 constexpr int kUnrolled = 4;
+constexpr float kGone = 1e-7F;          // a term past the mean that no uniform number of 24 bits asks for
+constexpr std::size_t kByToken = 1024;  // choices looked at up to which tokens are drawn one by one
 
 // Of a row, lane by lane: its counts, and what choices are added and taken away by (pick()).
 struct Sums {
@@ -44,9 +48,10 @@ EPSIM_INLINE void raise(const Block& to_raise, int exponent, Block& out) {
 }
 
 // The binomial count whose distribution function first exceeds `uniform`, which is negative where none is asked for. The
-// terms' ratios are odds * ratios[k].
-EPSIM_INLINE void invert(const Block& chance, const Block& uniform, int trials, const float* ratios, Block& count) {
-  const Block rest = 1.0F - chance, odds = chance / rest;
+// terms' ratios are odds * ratios[k]. What single precision lacks of a sum of 1 ends with the last term that counts.
+EPSIM_INLINE void invert(const Block& chance, const Block& mean, Block uniform, int trials, const float* ratios,
+                         Block& count) {
+  const Block rest = 1.0F - chance, odds = chance / rest, none = Block{} - 1.0F;
   Block term;
   raise(rest, trials, term);
   Block below = term;
@@ -57,7 +62,11 @@ EPSIM_INLINE void invert(const Block& chance, const Block& uniform, int trials, 
       term *= odds * ratios[k + i];
       below += term;
     }
+    const Mask counts = (term > kGone) | (mean > static_cast<float>(k + kUnrolled));
+    uniform = counts ? uniform : none;
   }
+  const Block most = Block{} + static_cast<float>(trials);
+  count = count < most ? count : most;
 }
 
 // The count nearest to mean + deviation z + (1 - 2 chance) (z^2 - 1) / 6: the deviate z with the binomial's skewness.
@@ -93,7 +102,7 @@ EPSIM_SIMD void binomial_counts(const float* chances, std::size_t experts, int t
     chance = chance < surest ? chance : surest;
     const Block mean = chance * most;
     const Mask many = mean >= kInverted;
-    invert(chance, many ? Block{} - 1.0F : uniform, trials, ratios, count);
+    invert(chance, mean, many ? Block{} - 1.0F : uniform, trials, ratios, count);
     if (any(many)) {
       Block rounded;
       round_deviate(chance, mean, deviate * kPerDeviation, most, rounded);
@@ -166,6 +175,31 @@ void settle(std::span<const float> chances, std::int64_t off, float most, std::s
   EPSIM_CHECK(off == 0, "a row of counts could not be made to sum up");
 }
 
+// One token after the other, each with top_k choices at equal distances along the chances, which it walks in an order of
+// its own: every count is binomial, whatever their number, and the row's sum is kept.
+void draw_by_token(std::span<const float> chances, int trials, std::uint64_t key, std::span<float> counts) {
+  const auto experts = static_cast<std::uint64_t>(
+      std::find_if(chances.rbegin(), chances.rend(), [](float p) { return p > 0; }).base() - chances.begin());
+  std::ranges::fill(counts, 0.0F);
+  for (int t = 0; t < trials; ++t) {
+    const std::uint64_t random = Fingerprint::mix(key + static_cast<std::uint64_t>(t));
+    std::uint64_t stride = random % experts;
+    while (std::gcd(stride, experts) != 1) {
+      ++stride;
+    }
+    std::uint64_t at = (random >> 16) % experts;
+    double next = 0x1p-24 * static_cast<double>(random >> 40), along = 0;
+    for (std::uint64_t e = 0; e < experts; ++e) {
+      along += static_cast<double>(chances[at]);
+      if (along > next) {
+        counts[at] += 1.0F;
+        next += 1.0;
+      }
+      at = (at + stride) % experts;
+    }
+  }
+}
+
 }  // namespace
 
 int count_trials(double tokens, double overdispersion, int top_k, int experts) {
@@ -178,14 +212,21 @@ int count_trials(double tokens, double overdispersion, int top_k, int experts) {
 
 void draw_choices(std::span<const float> chances, int trials, int top_k, std::uint64_t key, std::span<float> counts) {
   EPSIM_CHECK(chances.size() == counts.size() && counts.size() % kCountLanes == 0, "rows are of whole blocks");
+  const double wanted = static_cast<double>(trials) * top_k;
+  const auto most = static_cast<float>(trials);
+  if (static_cast<std::size_t>(trials) * counts.size() <= kByToken) {
+    draw_by_token(chances, trials, key, counts);
+    const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
+    settle(chances, static_cast<std::int64_t>(wanted - sum), most, key % counts.size(), counts);
+    return;
+  }
   Sums sums;
   binomial_counts(chances.data(), chances.size(), trials, key, counts.data(), sums);
-  const double wanted = static_cast<double>(trials) * top_k;
   const double off = wanted - std::accumulate(std::begin(sums.counts), std::end(sums.counts), 0.0);
   if (off == 0) {
     return;
   }
-  const auto most = static_cast<float>(trials), picks = static_cast<float>(std::abs(off));
+  const auto picks = static_cast<float>(std::abs(off));
   const float offset = 0x1p-24F * static_cast<float>(Fingerprint::mix(~key) >> 40);
   const bool add = off > 0;
   const double sum = pick(add ? chances.data() : counts.data(), chances.data(), add ? sums.added : sums.taken,
