@@ -9,7 +9,7 @@ constexpr MetricSection kSections[] = {
     {"", "", true},
     {"requests", "Counts of requests and tokens.", true},
     {"throughput", "Rates over `duration_s`.", true},
-    {"latency", "Latencies of completed requests.", true},
+    {"latency", "Latencies of completed requests; ITL of all tokens that were handed out.", true},
     {"step", "In `summary.json`: the steps as a whole. In `steps.csv`: number of the step in its instance, from 0.",
      true},
     {"balancedness", "Balance over the run.", true},

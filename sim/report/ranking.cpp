@@ -76,6 +76,14 @@ std::string kv_cost(const RunSummary& first, const RunSummary& run) {
 
 std::string kv_pressure(const RunSummary& first, const RunSummary& run) {
   if (first.number("kv_full_time_share") == 0 && run.number("kv_full_time_share") == 0) {
+    const double before = first.number("prefix_hit_share"), now = run.number("prefix_hit_share");
+    if (before < now || now < before) {
+      return fmt::format(
+          "No request waited for KV blocks in either run; the pool also keeps prefixes, of which {} % were found "
+          "(against "
+          "{} %).",
+          shown(run, "prefix_hit_share"), shown(first, "prefix_hit_share"));
+    }
     return "No request waited for KV blocks in either run, so the size of the pool made no difference at this load.";
   }
   return fmt::format("The first request of a queue waited for KV blocks in {} % of the busy time (against {} %).",

@@ -275,7 +275,8 @@ void add_latency(MetricRows& rows, const std::string& name, const std::string& w
 
 void add_latencies(MetricRows& rows) {
   add_latency(rows, "ttft", "TTFT", &LatencySummary::ttft_s, "completed request");
-  add_latency(rows, "itl", "ITL", &LatencySummary::itl_s, "gap");
+  add_latency(rows, "itl", "ITL", &LatencySummary::itl_s,
+              "gap between tokens as they were handed out, those of attempts that ended early too");
   add_latency(rows, "tpot", "TPOT", &LatencySummary::tpot_s, "completed request with more than one output token");
   add_latency(rows, "e2e", "End-to-end", &LatencySummary::e2e_s, "completed request");
   add_latency(rows, "queue", "Queue", &LatencySummary::queue_s, "completed request");

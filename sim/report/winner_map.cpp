@@ -46,8 +46,10 @@ std::size_t place_in(std::vector<std::string>& all, const std::string& name) {
 class MapDrawing {
  public:
   MapDrawing(const WinnerMap& map, const ResultTable& winners) : winners_(winners), axes_(map.axes.size()) {
-    for (const RateChoice& choice : map.cells.front().choices) {
-      policies_.push_back(choice.name);
+    for (const WinnerCell& cell : map.cells) {  // not all of them fit every cell
+      for (const RateChoice& choice : cell.choices) {
+        place_in(policies_, choice.name);
+      }
     }
     for (const std::vector<Cell>& row : winners.rows) {
       place_in(down_names_, joined(row, 0, axes_ - 1));
@@ -150,6 +152,7 @@ ResultTable winner_table(const WinnerMap& map) {
   for (const char* name : {"gain_mean", "gain_interval95_low", "gain_interval95_high"}) {
     out.columns.push_back({name, false});
   }
+  out.columns.push_back({"over", true});
   for (const WinnerCell& cell : map.cells) {
     std::vector<Cell> row(cell.place.begin(), cell.place.end());
     // What gains too little is left out before the verdict, which may prefer it for its KV room.
@@ -164,6 +167,7 @@ ResultTable winner_table(const WinnerMap& map) {
     for (const double share : {over.mean, over.low(), over.high()}) {
       row.emplace_back(share - 1);
     }
+    row.emplace_back(first.name);
     out.rows.push_back(std::move(row));
   }
   return out;

@@ -197,7 +197,7 @@ void SglangScheduler::add_prompts(Ticks now) {
     return;
   }
   if (partial().empty() && (waiting_.empty() || (full() && decodes().size() > 0))) {
-    head_lacks_blocks_ = full() && !waiting_.empty();
+    head_lacks_blocks_ = full() && full_of_blocks_ && !waiting_.empty();
     return;
   }
   order_queue();
@@ -215,7 +215,7 @@ void SglangScheduler::add_prompts(Ticks now) {
   }
   if (entry == Entry::kNoMemory) {
     head_lacks_blocks_ = true;
-    stop_admission();
+    stop_admission(true);
   }
 }
 
@@ -276,7 +276,7 @@ bool SglangScheduler::fits_estimate(std::int32_t request, std::int64_t hit, cons
 
 SglangScheduler::Entry SglangScheduler::enter_head(Budget& budget, Ticks now) {
   if (at_request_limit()) {
-    stop_admission();
+    stop_admission(false);
     return Entry::kStop;
   }
   const std::int32_t request = waiting_.front();

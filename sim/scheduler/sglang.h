@@ -43,12 +43,16 @@ class SglangScheduler final : public Scheduler {
   void decay_ratio();
 
   // Nothing enters until a request has given its memory back.
-  void stop_admission() { full_at_ = knobs_.reserve_full ? -1 : departures(); }
+  void stop_admission(bool lacks_blocks) {
+    full_at_ = knobs_.reserve_full ? -1 : departures();
+    full_of_blocks_ = lacks_blocks;
+  }
   bool full() const { return full_at_ == departures(); }
 
   SglangKnobs knobs_;
   double new_token_ratio_;
-  std::int64_t full_at_ = -1;  // departures() when admission stopped
+  std::int64_t full_at_ = -1;    // departures() when admission stopped
+  bool full_of_blocks_ = false;  // for lack of memory, not at the limit of running requests
   Requeue retracted_to_;
 };
 

@@ -195,11 +195,12 @@ const ResultTable* named_table(const SweepOutcome& done, std::string_view name) 
 // "+27.9 +- 0.5", of the policy that serves most in each combination.
 std::string winners_text(const ResultTable& winners) {
   TextTable table;
-  const std::size_t axes = winners.columns.size() - 4;
+  const std::size_t axes = winners.columns.size() - 5, over = axes + 4;
   for (std::size_t c = 0; c <= axes; ++c) {
     table.add_column({printable(winners.columns[c].name), ""}, Align::kLeft);
   }
-  table.add_column({"over the first", "policy, %"});
+  table.add_column({"gain", "%"});
+  table.add_column({"over", ""}, Align::kLeft);
   std::vector<std::vector<std::string>> rows;
   for (const std::vector<Cell>& row : winners.rows) {
     std::vector<std::string>& cells = rows.emplace_back();
@@ -210,6 +211,7 @@ std::string winners_text(const ResultTable& winners) {
     cells.push_back(!std::isfinite(gain)  ? "-"
                     : std::isfinite(high) ? fmt::format("{:+.1f} +- {:.1f}", gain, high - gain)
                                           : fmt::format("{:+.1f}", gain));
+    cells.push_back(printable(text_of(row[over])));
   }
   return rendered(table, rows, "winners.csv") + "winners.svg has the same as a map\n";
 }

@@ -223,7 +223,8 @@ axes:
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   // The command line's policies count; where all experts take the same, copies serve no more than experts in order.
   const std::string winners = slurp(dir / "out/winners.csv");
-  CHECK(winners.starts_with("loads,winner,gain_mean,gain_interval95_low,gain_interval95_high\neven,contiguous,0,"));
+  CHECK(
+      winners.starts_with("loads,winner,gain_mean,gain_interval95_low,gain_interval95_high,over\neven,contiguous,0,"));
   CHECK(winners.find("\nhot,eplb,0.") != std::string::npos);
   // What others have to gain over is the reference, wherever it stands in the list.
   REQUIRE(

@@ -76,6 +76,18 @@ TEST_CASE("an option that holds where the first fails wins there") {
                        {"a price below 54.89 usd/h a node", "less than now; or demand +30 %"});
 }
 
+TEST_CASE("a price at which another wins leaves what its power costs") {
+  CapacityPlan plan = plan_of("ttft.p99<1s", {option_on("p4de.24xlarge", 4), option_on("p5en.48xlarge", 2)});
+  plan.prices.usd_per_kwh = 0.5;
+  decide(plan);
+  const CapacityCost &first = plan.costs[plan.order[0]], &other = plan.costs[plan.order[1]];
+  REQUIRE(plan.study.options[plan.order[1]].node() == "p5en.48xlarge");
+  const double power = other.watts / 1e3 * 0.5;
+  CHECK(other.usd_per_hour == doctest::Approx(2 * other.price->usd_per_hour + power));
+  const double even = (first.usd_per_hour - power) / 2;  // two nodes and their power cost as much as the first then
+  test::check_contains(capacity_text(plan), {fmt::format("a price below {:.2f} usd/h a node", even).c_str()});
+}
+
 // Prefill and decode apart are asked with fewer nodes than one pool takes, so where one node holds nothing is known of
 // them; other kinds of node are asked up to the most nodes.
 TEST_CASE("where there is one option, the answer says how far the others were asked") {

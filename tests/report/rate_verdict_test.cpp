@@ -44,6 +44,17 @@ TEST_CASE("a map's winner gains more than twice the tolerance, whatever takes le
   const ResultTable winners = winner_table(map);
   CHECK(std::get<std::string>(winners.rows[0][1]) == "fast");
   CHECK(std::get<std::string>(winners.rows[1][1]) == "off");
+  CHECK(std::get<std::string>(winners.rows[0][5]) == "off");  // what the gain is over
+}
+
+TEST_CASE("a map names every policy, those that do not fit the first cell too") {
+  const WinnerMap map{
+      {"loads"},
+      {{{"moved"}, {{"off", {100}}, {"slim", {120}}}}, {{"even"}, {{"off", {100}}, {"slim", {101}}, {"wide", {150}}}}},
+      {"within the SLO", 0.03}};
+  const std::string svg = winner_svg(map, winner_table(map));
+  CHECK(svg.find(">wide</text>") != std::string::npos);  // in the legend
+  CHECK(svg.find(">wide +50 %</text>") != std::string::npos);
 }
 
 TEST_CASE("rates against the next: the highest under every seed, by how much and how sure") {

@@ -310,6 +310,22 @@ TEST_CASE("the prefix cache gives way to running requests, and can be turned off
   }
 }
 
+TEST_CASE("a queue at the limit of running requests does not lack memory") {
+  auto records = records_of({{0, 10, 5}, {0, 10, 5}});
+  ServingOptions options = on_estimate(100, 0.0);
+  options.max_running_requests = 1;
+  SglangScheduler rank(options, {records});
+  Runner run(rank);
+  rank.enqueue(0);
+  rank.enqueue(1);
+  run.check({10, 0, 10});
+  CHECK_FALSE(rank.head_lacks_blocks());
+  for (int step = 1; step < 4; ++step) {
+    run.check({0, 1, 10 + step});
+    CHECK_FALSE(rank.head_lacks_blocks());
+  }
+}
+
 TEST_CASE("lpm takes the longest cached prefix first") {
   auto records = records_of({{0, 10, 1}, {0, 10, 1}, {0, 10, 1}});
   const PrefixBlocks prefixes = blocks_of_4({{0, 1}, {5, 6}, {0, 1}});
