@@ -18,7 +18,13 @@ namespace {
 class SizeOfEvents final : public YAML::EventHandler {
  public:
   explicit SizeOfEvents(const std::string& name) : name_(name) {}
-  void OnDocumentStart(const YAML::Mark&) override {}
+  // yaml-cpp finds empty documents without end where it does not read on, as before a comma that nothing opened.
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (mark.pos == document_) {
+      throw InputError({name_, mark.line + 1, ""}, "this is not valid YAML: nothing can begin with this character.");
+    }
+    document_ = mark.pos;
+  }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { leaf(mark, anchor); }
   void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, const std::string&) override {
@@ -88,6 +94,7 @@ class SizeOfEvents final : public YAML::EventHandler {
   }
 
   const std::string& name_;
+  int document_ = -1;  // where the last one began
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Size> named_;
 };

@@ -49,8 +49,9 @@ EPSIM_INLINE void raise(const Block& to_raise, int exponent, Block& out) {
 
 // The binomial count whose distribution function first exceeds `uniform`, which is negative where none is asked for. The
 // terms' ratios are odds * ratios[k]. What single precision lacks of a sum of 1 ends with the last term that counts.
-EPSIM_INLINE void invert(const Block& chance, const Block& mean, Block uniform, int trials, const float* ratios,
+EPSIM_INLINE void invert(const Block& chance, const Block& mean, const Block& asked, int trials, const float* ratios,
                          Block& count) {
+  Block uniform = asked;
   const Block rest = 1.0F - chance, odds = chance / rest, none = Block{} - 1.0F;
   Block term;
   raise(rest, trials, term);
