@@ -257,7 +257,7 @@ void SoaSlots::add_rows(const SlotValues& pi, const std::vector<double>& tokens,
   }
 }
 
-// `count` slots from the one where `here` points, the first of its column.
+// Of `count` slots, the first of which is number `first` in the columns: here[i] are the i-th one's rows.
 void SoaSlots::touch(const double* here, std::int64_t count, std::int64_t first, Counted counted,
                      double* touched) const {
   const auto slots = static_cast<std::size_t>(count);

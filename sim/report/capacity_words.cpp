@@ -166,8 +166,10 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
     // What nodes cost besides their price is for power (--kwh).
     const double power = cost.usd_per_hour - cost.nodes * cost.price->usd_per_hour;
     const double even = (first.usd_per_hour - power) / cost.nodes;
-    add(fmt::format("a price below {} usd/h a node, {:.1f} % less than now", rounded(even),
-                    100 * (1 - even / cost.price->usd_per_hour)));
+    if (even > 0) {
+      add(fmt::format("a price below {} usd/h a node, {:.1f} % less than now", rounded(even),
+                      100 * (1 - even / cost.price->usd_per_hour)));
+    }
   } else if (cost.nodes > first.nodes) {
     add(fmt::format("{} fewer nodes for the same demand", cost.nodes - first.nodes));
   }

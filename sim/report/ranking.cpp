@@ -79,9 +79,8 @@ std::string kv_pressure(const RunSummary& first, const RunSummary& run) {
     const double before = first.number("prefix_hit_share"), now = run.number("prefix_hit_share");
     if (before < now || now < before) {
       return fmt::format(
-          "No request waited for KV blocks in either run; the pool also keeps prefixes, of which {} % were found "
-          "(against "
-          "{} %).",
+          "No request waited for KV blocks in either run, but the pool also holds the prefix cache, whose hit rate is "
+          "{} % (against {} %).",
           shown(run, "prefix_hit_share"), shown(first, "prefix_hit_share"));
     }
     return "No request waited for KV blocks in either run, so the size of the pool made no difference at this load.";

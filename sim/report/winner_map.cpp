@@ -111,8 +111,9 @@ class MapDrawing {
     const double gain = number_of(row[axes_ + 1]);
     std::string out = fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"white\"/>\n",
                                   x, y, kCellWidth, kCellHeight, winner.empty() ? "white" : colour(winner));
-    const std::string words =
-        winner == policies_.front() || !std::isfinite(gain) ? winner : fmt::format("{} {:+.0f} %", winner, 100 * gain);
+    const std::string words = winner == text_of(row[axes_ + 4]) || !std::isfinite(gain)
+                                  ? winner
+                                  : fmt::format("{} {:+.0f} %", winner, 100 * gain);
     return out + text_at(x + kCellWidth / 2, y + kCellHeight / 2 + 4, "middle", words);
   }
 
