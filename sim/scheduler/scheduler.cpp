@@ -248,7 +248,8 @@ Scheduler::Resumed Scheduler::suspend(std::int32_t request) {
   if (std::erase(partial_, request) > 0) {
     out.last_token = a.generated > 0 ? resumed_.at(request).last_token : Ticks{};
   } else {
-    const DecodeSet::Member m = decodes_.remove(request);
+    const std::optional<DecodeSet::Member> joining = take_joining(request);
+    const DecodeSet::Member m = joining ? *joining : decodes_.remove(request);
     out.generated = record(request).output_tokens - m.left - m.made;
     counts_.overrun_tokens += m.made - (m.prompt ? 1 : 0);
     held = m.context;

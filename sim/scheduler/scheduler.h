@@ -219,6 +219,9 @@ class Scheduler {
   // Holds memory here, and is on its way, or has come and is not taken in.
   bool comes(std::int32_t request) const;
   bool prompts_come() const { return !in_transfer_.empty() || !joining_.empty(); }
+  std::optional<std::int32_t> last_joining() const {
+    return joining_.empty() ? std::nullopt : std::optional(joining_.back().request);
+  }
   const DecodeSet& decodes() const { return decodes_; }
   const RankBatch& batch() const { return batch_; }
   // Requests that have given their memory back so far.
@@ -256,6 +259,7 @@ class Scheduler {
   void finish(std::int32_t request, Ticks now);
   Resumed suspend(std::int32_t request);
   std::int32_t give_up(std::int32_t request);
+  std::optional<DecodeSet::Member> take_joining(std::int32_t request);
   void forget(std::int32_t request, const Active& a, std::int64_t held);
   void end_prompt(std::int32_t request);
   void hand_out_prompt(std::int32_t request, Ticks now);

@@ -113,16 +113,19 @@ std::int32_t Scheduler::give_up(std::int32_t request) {
     forget(request, a, a.done);
     return options_.role == InstanceRole::kPrefill ? 1 : 0;  // counted where the token was made
   }
+  return suspend(request).generated;
+}
+
+std::optional<DecodeSet::Member> Scheduler::take_joining(std::int32_t request) {
   const auto joining = std::find_if(joining_.begin(), joining_.end(),
                                     [request](const DecodeSet::Member& m) { return m.request == request; });
-  if (joining != joining_.end()) {
-    const DecodeSet::Member m = *joining;
-    joinable_ -= joining - joining_.begin() < static_cast<std::ptrdiff_t>(joinable_) ? 1 : 0;
-    joining_.erase(joining);
-    forget(request, a, m.context);
-    return record(request).output_tokens - m.left;
+  if (joining == joining_.end()) {
+    return std::nullopt;
   }
-  return suspend(request).generated;
+  const DecodeSet::Member out = *joining;
+  joinable_ -= joining - joining_.begin() < static_cast<std::ptrdiff_t>(joinable_) ? 1 : 0;
+  joining_.erase(joining);
+  return out;
 }
 
 void Scheduler::drop(std::int32_t request) {

@@ -315,9 +315,11 @@ bool SglangScheduler::secure_decodes() {
     return false;
   }
   retract_decodes();
-  while (!reserve_decodes()) {  // the prompt under way holds the rest, or prompts on their way do
+  // The prompt under way holds the rest, or prompts on their way do: of those the last to join, so that who decodes gets on.
+  while (!reserve_decodes()) {
     EPSIM_CHECK(!partial().empty() || prompts_come(), "the last request of a rank fits its pool");
-    retract(!partial().empty() ? partial().front() : decodes().members().front().request, retracted_to_);
+    const std::int32_t decoding = decodes().members().front().request;
+    retract(!partial().empty() ? partial().front() : last_joining().value_or(decoding), retracted_to_);
   }
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -219,6 +220,27 @@ TEST_CASE("a decode instance short of memory retracts to the host and computes n
   CHECK(run.completed == 3);
   CHECK(run.kv.retractions > 0);
   CHECK(run.kv.recomputed_tokens == 0);
+}
+
+TEST_CASE("a request that decodes is not sent back to the host for one that comes") {
+  // 58 and 53 tokens fill the pool of 111: the first has two to make, the second, which has come and is not taken in, five.
+  // Were the first sent back for it, and it for the first in its turn, as long as both fit without a token more, none would end.
+  FixedPricer prefill(1_ms), decode(1_ms);
+  ServingOptions tight = engine(InstanceRole::kDecode, 111);
+  test::sglang(tight).reserved_decode_tokens = 0;
+  tight.overlap_schedule = true;
+  tight.receive_interval = 3;
+  const std::vector<InstanceSpec> specs = {prefill_of(prefill), instance_of(decode, tight)};
+  std::atomic<bool> enough{false};
+  RunControl control;
+  control.stop = &enough;
+  control.progress_every_steps = 500;
+  control.on_progress = [&](const Progress&) { enough = true; };
+  for (int later = 0; later < 60; ++later) {
+    enough = false;
+    const RunResult run = simulate(trace_of({{0, 50, 10}, {later, 53, 6}}), specs, Router::kRoundRobin, control);
+    CHECK(run.completed == 2);
+  }
 }
 
 using test::RandomDeployment;
