@@ -38,9 +38,10 @@ void RequestTrace::validate() const {
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto blocks = static_cast<std::int64_t>(prefixes.of(i).size());
-    if (blocks * prefixes.block_tokens > requests[i].input_tokens) {
-      refuse(i, fmt::format("{} prefix blocks of {} tokens, but {} input tokens.", blocks, prefixes.block_tokens,
-                            requests[i].input_tokens));
+    const std::int64_t tokens = std::int64_t{requests[i].input_tokens} + requests[i].output_tokens - 1;
+    if (blocks * prefixes.block_tokens > tokens) {
+      refuse(i, fmt::format("{} prefix blocks of {} tokens, but {} tokens of input and answer that could fill them.",
+                            blocks, prefixes.block_tokens, tokens));
     }
   }
 }

@@ -17,9 +17,9 @@ struct Request {
   std::int32_t output_tokens = 0;  // > 0; the first one comes with the end of the prefill
 };
 
-// What requests have in common: the input of request i is cut into blocks of `block_tokens` tokens, and equal ids mean
-// equal content of the block and of everything before it. Only blocks that the input fills are named. Ids are dense:
-// 0 .. distinct - 1.
+// What requests have in common: the input of request i, and its answer where the trace knows who goes on from it, is cut into
+// blocks of `block_tokens` tokens, and equal ids mean equal content of the block and of everything before it. Only blocks that are
+// filled are named; an answer's last token fills none, since it is never put into KV memory. Ids are dense: 0 .. distinct - 1.
 struct PrefixBlocks {
   int block_tokens = 0;  // 0: the trace says nothing about prefixes, and the rest is empty
   std::int32_t distinct = 0;
@@ -51,7 +51,7 @@ struct RequestTrace {
   ClosedLoop closed_loop{};  // with clients, arrivals are 0 here: a request arrives when its client sends it
 
   // Throws InputError unless arrivals are in order, every request has input and output tokens, and its prefix blocks
-  // are ones that its input fills.
+  // are ones that its input and answer fill.
   void validate() const;
   // The requests at these positions, in this order, with their prefixes.
   RequestTrace select(std::span<const std::size_t> positions) const;

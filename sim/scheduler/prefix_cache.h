@@ -4,8 +4,7 @@
 //            and a request's path is its list of blocks. Blocks that a running request uses are locked; the others stay
 //            until their memory is needed, and the one goes first whose last user left first, of one user's blocks the
 //            hindmost: a block never outlives the blocks that follow it.
-//   Ignores: sharing of less than a block; generated tokens, whose content a trace does not tell, so that an answer is
-//            shared only where a later request of the trace names its blocks.
+//   Ignores: sharing of less than a block; answers whose blocks the trace does not name (RequestTable::answers).
 //   Source : SGLang v0.4.8 mem_cache/radix_cache.py (lock_ref along the path, eviction of leaves in order of last
 //            access; the access is stamped at matching there); vLLM v1/core/block_pool.py and
 //            single_type_kv_cache_manager.py (free queue in order of release, a request's blocks in reverse).

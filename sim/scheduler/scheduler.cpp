@@ -209,13 +209,13 @@ bool Scheduler::comes(std::int32_t request) const {
                      [request](const DecodeSet::Member& m) { return m.request == request; });
 }
 
-// Blocks of the prompt that are complete become the prefix cache's.
-void Scheduler::publish(std::int32_t request, Active& a) {
+// Blocks that `tokens` tokens of the request complete become the prefix cache's.
+void Scheduler::publish(std::int32_t request, Active& a, std::int64_t tokens) {
   if (prefixes_ == nullptr) {
     return;
   }
   const auto path = path_of(request);
-  const std::int64_t complete = std::min(a.done / prefixes_->block_tokens, std::ssize(path));
+  const std::int64_t complete = std::min(tokens / prefixes_->block_tokens, std::ssize(path));
   for (; a.lent < complete; ++a.lent) {
     kv_.publish(path[static_cast<std::size_t>(a.lent)]);
   }
@@ -226,9 +226,10 @@ void Scheduler::finish(std::int32_t request, Ticks now) {
   r.state = RequestState::kCompleted;
   r.finished = now;
   const auto entry = active_.find(request);
-  const Active& a = entry->second;
-  // The last token is never put into KV memory.
-  if (const std::int64_t own = own_blocks(request, a, tokens_of(r) - 1); own > 0) {
+  Active& a = entry->second;
+  const std::int64_t kept = tokens_of(r) - 1;  // the last token is never put into KV memory
+  publish(request, a, kept);
+  if (const std::int64_t own = own_blocks(request, a, kept); own > 0) {
     kv_.release(own);
   }
   kv_.take_back(path_of(request, a.lent));
@@ -309,7 +310,7 @@ void Scheduler::end_step() {
   }
   for (const std::int32_t request : chunks_) {
     Active& a = active_.at(request);
-    publish(request, a);
+    publish(request, a, a.done);
     if (options_.sends_chunks && options_.role == InstanceRole::kPrefill && a.done < a.prompt &&
         record(request).output_tokens > 1) {
       computed_.push_back({request, a.done});

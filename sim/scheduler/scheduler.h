@@ -251,7 +251,7 @@ class Scheduler {
   std::int64_t tokens_to_hold(std::int32_t request) const;  // at most
   std::int64_t own_blocks(std::int32_t request, const Active& a, std::int64_t tokens) const;
   void grow(const Active& a, std::int64_t tokens);
-  void publish(std::int32_t request, Active& a);
+  void publish(std::int32_t request, Active& a, std::int64_t tokens);
 
   // Life of a request.
   bool remote_fits(std::int32_t request, std::int64_t context) const;

@@ -44,13 +44,16 @@ inline RequestTrace random_trace(RandomStream& random) {
   return trace;
 }
 
-// Prefix blocks for a random trace: each request follows the path of an earlier one for a while, then its own.
+// Prefix blocks for a random trace, of half the answers too: each request follows the path of an earlier one for a while, then
+// its own.
 inline PrefixBlocks random_prefixes(RandomStream& random, const RequestTrace& trace, int block_tokens) {
   PrefixBlocks out;
   out.block_tokens = block_tokens;
   out.start.push_back(0);
   for (std::size_t i = 0; i < trace.requests.size(); ++i) {
-    const auto fills = static_cast<std::size_t>(trace.requests[i].input_tokens / block_tokens);
+    const Request& request = trace.requests[i];
+    const int answer = random.below(2) == 0 ? 0 : request.output_tokens - 1;
+    const auto fills = static_cast<std::size_t>((request.input_tokens + answer) / block_tokens);
     std::vector<std::int32_t> path;
     if (i > 0 && random.below(4) != 0) {
       const auto other = out.of(random.below(i));

@@ -287,6 +287,26 @@ TEST_CASE("a prompt is computed from where the prefix cache ends; finished reque
   CHECK(records.extras(1).cached_tokens == 8);
 }
 
+TEST_CASE("an answer is found by the turn that follows it, but for its last token") {
+  // The first turn leaves 6 + 7 - 1 = 12 tokens in three blocks of 4; the second asks 13 + 4 = 17.
+  auto records = records_of({{0, 6, 7}, {0, 17, 1}});
+  const PrefixBlocks prefixes = blocks_of_4({{0, 1, 2}, {0, 1, 2, 3}});
+  SglangScheduler rank(on_estimate(40, 0.0), {records, &prefixes});
+  Runner run(rank);
+  rank.enqueue(0);
+  run.check({6, 0, 6});
+  for (int made = 1; made < 7; ++made) {
+    CHECK(rank.cached_tokens(1) == 4);  // while it is being written, what the prompt filled
+    run.check({0, 1, 6 + made});
+  }
+  CHECK(rank.kv().used() == 0);
+  CHECK(rank.kv().evictable() == 12);
+  CHECK(rank.cached_tokens(1) == 12);
+  rank.enqueue(1);
+  run.check({5, 0, 17});
+  CHECK(rank.kv().evictable() == 16);
+}
+
 TEST_CASE("the prefix cache gives way to running requests, and can be turned off") {
   auto records = records_of({{0, 10, 1}, {0, 15, 1}, {0, 10, 1}});
   const PrefixBlocks prefixes = blocks_of_4({{0, 1}, {}, {0, 1}});

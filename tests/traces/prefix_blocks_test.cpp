@@ -43,6 +43,17 @@ TEST_CASE("prefix ids are numbered in order of appearance, blocks that are not f
   CHECK(ids_of(blocks, 2).empty());
 }
 
+TEST_CASE("blocks of answers are kept where a table has them, but for an answer's last token") {
+  RequestTable table = table_of({10, 10}, {{1, 2, 3, 4}, {1, 2, 3, 4}});
+  table.trace.requests[0].output_tokens = 6;                  // 15 tokens in KV memory: three blocks of 4
+  table.trace.requests[1].output_tokens = 7;                  // 16
+  CHECK(ids_of(chain_prefix_blocks(table), 1) == Ids{0, 1});  // inputs alone
+  table.answers = true;
+  const PrefixBlocks blocks = chain_prefix_blocks(table);
+  CHECK(ids_of(blocks, 0) == Ids{0, 1, 2});
+  CHECK(ids_of(blocks, 1) == Ids{0, 1, 2, 3});
+}
+
 TEST_CASE("an id that follows another block elsewhere is refused, with the request") {
   for (const auto& paths : std::vector<std::vector<std::vector<std::int64_t>>>{
            {{1, 2}, {3, 2}}, {{1, 2}, {2, 1}}, {{1, 1}, {4, 5}}, {{1, 2}, {1, 1}}}) {
@@ -75,7 +86,8 @@ TEST_CASE("requests read for a run carry their prefixes") {
   REQUIRE(trace.prefixes.known());
   CHECK(trace.prefixes.block_tokens == 16);
   for (std::size_t i = 0; i < trace.requests.size(); ++i) {
-    REQUIRE(trace.prefixes.of(i).size() == static_cast<std::size_t>(trace.requests[i].input_tokens / 16));
+    // The answer's last token fills no block.
+    REQUIRE(trace.prefixes.of(i).size() == static_cast<std::size_t>((trace.requests[i].input_tokens + 29) / 16));
     CHECK(trace.prefixes.of(i)[3] == trace.prefixes.of(0)[3]);  // the system prompt is everyone's
   }
 }

@@ -101,6 +101,7 @@ TEST_CASE("tokens, tables and requests come back as they were written") {
     requests.prefix_start = {0, 2, 3};
     requests.prefix_blocks = {7, 8, 7};
     requests.block_tokens = 512;
+    requests.answers = true;
     writer.requests(requests);
     writer.commit();
   }
@@ -123,6 +124,7 @@ TEST_CASE("tokens, tables and requests come back as they were written") {
   CHECK(requests.trace.requests[1].output_tokens == 6);
   CHECK(requests.prefix_blocks == std::vector<std::int64_t>{7, 8, 7});
   CHECK(requests.block_tokens == 512);
+  CHECK(requests.answers);
 }
 
 TEST_CASE("an uncommitted trace leaves nothing behind") {

@@ -16,6 +16,7 @@ struct RequestTable {
   std::vector<std::int64_t> prefix_start;
   std::vector<std::int64_t> prefix_blocks;
   int block_tokens = 0;  // tokens of a block; 0 without blocks
+  bool answers = false;  // the blocks go on over the request's answer; else they end with its input
 };
 
 }  // namespace epsim

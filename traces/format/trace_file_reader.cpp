@@ -263,6 +263,7 @@ RequestTable TraceFile::requests() const {
     out.prefix_start = column(file_, "/requests/prefix_start");
     out.prefix_blocks = column(file_, "/requests/prefix_blocks");
     out.block_tokens = number(file_, "prefix_block_tokens");
+    out.answers = !file_.numbers("prefix_answers").empty() && number(file_, "prefix_answers") != 0;
     if (out.prefix_start.size() != count + 1 || out.prefix_start.front() != 0 ||
         out.prefix_start.back() != static_cast<std::int64_t>(out.prefix_blocks.size()) ||
         !std::is_sorted(out.prefix_start.begin(), out.prefix_start.end())) {

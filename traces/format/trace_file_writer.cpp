@@ -170,6 +170,10 @@ void TraceFileWriter::requests(const RequestTable& requests) {
     column("prefix_blocks", requests.prefix_blocks);
     const std::int64_t block = requests.block_tokens;
     file_.set_numbers("prefix_block_tokens", {&block, 1});
+    if (requests.answers) {
+      constexpr std::int64_t kYes = 1;
+      file_.set_numbers("prefix_answers", {&kYes, 1});
+    }
   }
   file_.set_text("requests_source", requests.trace.source);
 }

@@ -46,7 +46,9 @@ PrefixBlocks chain_prefix_blocks(const RequestTable& table) {
   for (std::size_t i = 0; i < table.trace.requests.size(); ++i) {
     const auto first = static_cast<std::size_t>(table.prefix_start[i]);
     const auto named = static_cast<std::size_t>(table.prefix_start[i + 1]) - first;
-    const auto filled = static_cast<std::size_t>(table.trace.requests[i].input_tokens / table.block_tokens);
+    const Request& request = table.trace.requests[i];
+    const std::int64_t kept = std::int64_t{request.input_tokens} + (table.answers ? request.output_tokens - 1 : 0);
+    const auto filled = static_cast<std::size_t>(kept / table.block_tokens);
     std::int32_t before = kRoot;
     for (std::size_t b = 0; b < std::min(named, filled); ++b) {
       const std::int64_t id = table.prefix_blocks[first + b];

@@ -59,6 +59,7 @@ RequestTable resample_requests(const RequestTable& table, double factor, Seed se
   RequestTable out;
   out.trace.source = table.trace.source + fmt::format(" (resampled, {:.4g} copies of each request)", factor);
   out.block_tokens = table.block_tokens;
+  out.answers = table.answers;
   if (!table.prefix_start.empty()) {
     out.prefix_start.push_back(0);
   }

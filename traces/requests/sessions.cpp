@@ -1,6 +1,6 @@
 // Conversations: sessions start by a Poisson process and have a geometric number of turns. The next turn comes
 // `think_time` (exponential, this mean; it includes the time of the answer) after the one before. Its input is all that
-// went before (inputs and answers) and the new tokens that the lengths draw; prefix blocks say what is shared. The trace
+// went before (inputs and answers) and the new tokens that the lengths draw; prefix blocks, of answers too, say what is shared. The trace
 // starts with no session open.
 #include <fmt/format.h>
 
@@ -71,6 +71,7 @@ class SessionArrivals {
       : plan_(plan), lengths_(lengths), seed_(seed), starts_(seed, "requests.arrivals") {
     table_.prefix_start.push_back(0);
     table_.block_tokens = plan.block_tokens;
+    table_.answers = true;
     for (std::int64_t b = 0; b < plan.system_tokens / plan.block_tokens; ++b) {
       system_blocks_.push_back(next_block_++);
     }
@@ -120,9 +121,10 @@ class SessionArrivals {
       return;
     }
     table_.trace.requests.push_back({s.next, static_cast<std::int32_t>(input), n.output_tokens});
-    emit_blocks(s, input);
     s.context = input + n.output_tokens;
-    fill_blocks(s, s.context);
+    fill_blocks(s);
+    table_.prefix_blocks.insert(table_.prefix_blocks.end(), s.blocks.begin(), s.blocks.end());
+    table_.prefix_start.push_back(std::ssize(table_.prefix_blocks));
     const double gap_s = s.random.exponential(plan_.think_s);
     if (--s.turns_left > 0 && to_seconds(s.next).count() + gap_s < 9.2e6) {
       s.next += to_ticks(Seconds{gap_s});
@@ -130,21 +132,11 @@ class SessionArrivals {
     }
   }
 
-  // Gives ids to all blocks that `tokens` tokens of context fill.
-  void fill_blocks(Session& s, std::int64_t tokens) {
-    while (static_cast<std::int64_t>(s.blocks.size() + 1) * plan_.block_tokens <= tokens) {
+  // Gives ids to all blocks that the context fills.
+  void fill_blocks(Session& s) {
+    while (static_cast<std::int64_t>(s.blocks.size() + 1) * plan_.block_tokens <= s.context) {
       s.blocks.push_back(next_block_++);
     }
-  }
-
-  // The input's blocks. A last block that it does not fill has an id of its own: later it holds more.
-  void emit_blocks(Session& s, std::int64_t input) {
-    fill_blocks(s, input);
-    table_.prefix_blocks.insert(table_.prefix_blocks.end(), s.blocks.begin(), s.blocks.end());
-    if (input % plan_.block_tokens != 0) {
-      table_.prefix_blocks.push_back(next_block_++);
-    }
-    table_.prefix_start.push_back(static_cast<std::int64_t>(table_.prefix_blocks.size()));
   }
 
   SessionPlan plan_;
