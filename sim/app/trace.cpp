@@ -1,6 +1,7 @@
 // `epsim trace`: looks at traces, brings them in, cuts them, fits models to them and samples those.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 
@@ -64,6 +65,25 @@ ImportOptions import_options(const po::variables_map& values) {
   import.layer_numbers = number_list(values, "layer-numbers");
   import.sequences = text("sequences");
   return import;
+}
+
+std::deque<OpenedTrace> open_traces(const po::variables_map& values, const std::vector<std::string>& files) {
+  std::deque<OpenedTrace> out;
+  for (const std::string& file : files) {
+    out.emplace_back(file, recording_format(values), import_options(values));
+  }
+  if (std::none_of(out.begin(), out.end(), [](const OpenedTrace& t) { return t.imported(); })) {
+    po::options_description of_recordings;
+    add_import_options(of_recordings);
+    for (const auto& option : of_recordings.options()) {
+      const std::string& name = option->long_name();
+      if (values.count(name) > 0 && !values[name].defaulted()) {
+        throw InputError({files.front(), 0, "--" + name},
+                         "this trace says all that about itself; the option is for recordings of other programs.");
+      }
+    }
+  }
+  return out;
 }
 
 std::int64_t whole_number(const std::string& text, const std::string& option) {

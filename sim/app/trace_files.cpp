@@ -60,8 +60,8 @@ int trace_info_words(const std::vector<std::string>& words) {
     return 0;
   }
   const std::string file = argument(*values, "trace", "the trace to look at");
-  const OpenedTrace opened(file, recording_format(*values), import_options(*values));
-  const TraceFile trace(opened.path());
+  const std::deque<OpenedTrace> opened = open_traces(*values, {file});
+  const TraceFile trace(opened.front().path());
   const JsonOutput json(*values);
   std::cout << trace_summary(trace, file);
   json.print(trace_summary_json(trace));

@@ -29,10 +29,11 @@ int trace_fit_words(const std::vector<std::string>& words) {
   }
   const FileOutput out(*values);
   const std::string file = argument(*values, "trace", "the trace to fit");
-  const OpenedTrace opened(file, recording_format(*values), import_options(*values));
+  const std::deque<OpenedTrace> opened = open_traces(*values, {file});
   const std::string name = (*values)["name"].as<std::string>();
-  out.write(to_yaml(trace_fit(opened.path(), name.empty() ? std::filesystem::path(file).stem().string() : name)),
-            "model");
+  out.write(
+      to_yaml(trace_fit(opened.front().path(), name.empty() ? std::filesystem::path(file).stem().string() : name)),
+      "model");
   return 0;
 }
 
@@ -87,11 +88,9 @@ int trace_compare_words(const std::vector<std::string>& words) {
     return 0;
   }
   const JsonOutput json(*values);
-  const auto profile = [&](const std::string& file) {
-    return trace_profile(OpenedTrace(file, recording_format(*values), import_options(*values)).path());
-  };
-  const TraceProfile a = profile(argument(*values, "a", "two traces"));
-  const TraceProfile b = profile(argument(*values, "b", "a second trace"));
+  const std::deque<OpenedTrace> opened =
+      open_traces(*values, {argument(*values, "a", "two traces"), argument(*values, "b", "a second trace")});
+  const TraceProfile a = trace_profile(opened.front().path()), b = trace_profile(opened.back().path());
   const ProfileComparison compared = compare(a, b);
   const bool by_layer = (*values)["by-layer"].as<bool>();
   std::cout << to_text(compared);

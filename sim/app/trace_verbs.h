@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ std::string argument(const boost::program_options::variables_map& values, const 
 void add_import_options(boost::program_options::options_description& options);
 std::string recording_format(const boost::program_options::variables_map& values);
 ImportOptions import_options(const boost::program_options::variables_map& values);
+// The traces of these positional arguments. Throws InputError for an option of a recording where none is one.
+std::deque<OpenedTrace> open_traces(const boost::program_options::variables_map& values,
+                                    const std::vector<std::string>& files);
 // Whole numbers separated by commas; none when the option is absent.
 std::vector<int> number_list(const boost::program_options::variables_map& values, const char* option);
 std::int64_t whole_number(const std::string& text, const std::string& option);

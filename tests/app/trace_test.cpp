@@ -37,6 +37,10 @@ TEST_CASE("a recording comes in, is looked at, cut and given back as it was") {
   CHECK(figures.at("by_layer").size() == 58);
   CHECK(figures.at("by_layer").at(0).at("layer") == 3);
   CHECK(figures.at("max_over_mean").at("most") >= figures.at("max_over_mean").at("mean"));
+  const Outcome unused = run_epsim(dir, "trace info t.h5 --layers 3");
+  CHECK(unused.exit_code == 2);
+  CHECK_MESSAGE(unused.err.find("t.h5: `--layers`: this trace says all that about itself") != std::string::npos,
+                unused.err);
   // The same figures straight from the recording.
   const Outcome direct = run_epsim(dir, "trace info " + sample() + " --top-k 8");
   must(direct);

@@ -51,6 +51,7 @@ class OpenedTrace {
  public:
   OpenedTrace(const std::string& file, const std::string& format, const ImportOptions& import);
   const std::filesystem::path& path() const { return path_; }
+  bool imported() const { return folder_.has_value(); }
 
  private:
   std::filesystem::path path_;
