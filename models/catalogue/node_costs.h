@@ -13,6 +13,7 @@ namespace epsim {
 struct NodePrice {
   double usd_per_hour = 0;  // of a node
   std::string seller, terms, as_of, source;
+  bool own = false;  // a user's, without power; all others have it in them
 };
 // "AWS on demand, 2026-09-25".
 std::string name_of(const NodePrice& price);

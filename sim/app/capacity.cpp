@@ -168,7 +168,8 @@ void add_capacity_options(po::options_description& options) {
           {"power", "upper limit on power, as in 200kW"},
           {"price", "NODE=31.6usd/h, or a file with one on each line; repeatable", true},
           {"terms", "of prices: on_demand (default), capacity_block, 1y, 3y, ownership"},
-          {"kwh", "price of electricity, added to the cost, as in 0.12usd/kWh; default 0"},
+          {"kwh",
+           "price of electricity, added to your own prices (--price), as in 0.12usd/kWh; listed ones include it"},
           {"pue", "power of the site over that of its nodes; default 1.3"},
           {"seeds", "seeds of the final search for the highest rate; default 3"},
       });

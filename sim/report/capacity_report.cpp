@@ -127,9 +127,8 @@ ResultTable prices_table(const CapacityPlan& plan) {
   }
   const CapacityCost& cost = plan.costs[plan.order.front()];
   const double output_per_hour = cost.output_tokens_per_s_per_gpu * cost.gpus * 3600;
-  const double power = cost.price ? cost.usd_per_hour - cost.nodes * cost.price->usd_per_hour : 0.0;  // with --kwh
   for (const NodePrice& price : plan.known_prices) {
-    const double all = price.usd_per_hour * cost.nodes + power;
+    const double all = price.usd_per_hour * cost.nodes;
     out.rows.push_back(
         {price.seller, price.terms, price.as_of, price.source, price.usd_per_hour, all, all / output_per_hour * 1e6});
   }

@@ -163,9 +163,7 @@ std::string wins_when(const CapacityPlan& plan, std::size_t i) {
   if (first.price && cost.price && cost.usd_per_hour < first.usd_per_hour) {
     add(fmt::format("it is cheaper, but draws {} kW: a higher power limit", rounded(cost.watts / 1e3)));
   } else if (first.price && cost.price && option.node() != plan.study.options[plan.order[0]].node()) {
-    // What nodes cost besides their price is for power (--kwh).
-    const double power = cost.usd_per_hour - cost.nodes * cost.price->usd_per_hour;
-    const double even = (first.usd_per_hour - power) / cost.nodes;
+    const double even = (first.usd_per_hour - cost.power_usd_per_hour) / cost.nodes;
     if (even > 0) {
       add(fmt::format("a price below {} usd/h a node, {:.1f} % less than now", rounded(even),
                       100 * (1 - even / cost.price->usd_per_hour)));

@@ -19,7 +19,7 @@ std::optional<NodePrice> price_of(const std::string& node, const CapacityPrices&
   const NodeSpec spec = find_node(node).spec;
   for (const OwnPrice& own : prices.own) {
     if (own.node == node || catalogue_key(own.node) == catalogue_key(spec.name)) {
-      return NodePrice{own.usd_per_hour, "your price", "", "", "--price"};
+      return NodePrice{own.usd_per_hour, "your price", "", "", "--price", true};
     }
   }
   const std::vector<NodePrice> known = node_prices(spec);
@@ -42,7 +42,8 @@ CapacityCost cost_of(const CapacityOption& option, double rate, const CapacityPr
   }
   out.price = price_of(option.node(), prices);
   if (out.price) {
-    out.usd_per_hour = out.nodes * out.price->usd_per_hour + out.watts / 1e3 * prices.usd_per_kwh;
+    out.power_usd_per_hour = out.price->own ? out.watts / 1e3 * prices.usd_per_kwh : 0;
+    out.usd_per_hour = out.nodes * out.price->usd_per_hour + out.power_usd_per_hour;
     const double per_second = out.usd_per_hour / 3600;
     out.usd_per_million = kMillion * per_second / (input + output);
     out.usd_per_million_input = kMillion * per_second / input;

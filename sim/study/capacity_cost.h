@@ -14,7 +14,7 @@ struct CapacityPrices {
   std::string terms = "on_demand";  // all prices that are compared: commitments and ownership are other goods
   std::vector<OwnPrice> own;
   std::optional<double> pue;  // else that of costs.yaml
-  double usd_per_kwh = 0;     // of power, on top; rented nodes have it in their price
+  double usd_per_kwh = 0;     // of power, on top of own prices; all others have it in them
 };
 
 // Nothing where no price is known in these terms.
@@ -23,7 +23,7 @@ std::optional<NodePrice> price_of(const std::string& node, const CapacityPrices&
 struct CapacityCost {
   int nodes = 0, gpus = 0;
   std::optional<NodePrice> price;
-  double usd_per_hour = 0;                                                            // 0 without a price
+  double usd_per_hour = 0, power_usd_per_hour = 0;  // 0 without a price; the second is a part of the first
   double usd_per_million = 0, usd_per_million_input = 0, usd_per_million_output = 0;  // all of it over these tokens
   double usd_per_request = 0, usd_per_month = 0;                                      // 730 hours
   double watts = 0, joules_per_token = 0;  // 0 where the power is not known; all tokens

@@ -350,6 +350,9 @@ CapacityRequest read_capacity_request(const CapacityWords& words, const std::opt
     out.prices.pue = given.number("pue", 1, 1);
   }
   out.prices.usd_per_kwh = given.quantity("kwh", "usd/kWh", 0, true);
+  if (out.prices.usd_per_kwh > 0 && out.prices.own.empty()) {
+    throw InputError({"", 0, "kwh"}, "listed prices have power in them; it is added to your own, which --price gives.");
+  }
   out.most_usd_per_hour = given.quantity("budget", "usd/h", 0);
   out.most_watts = 1e3 * given.quantity("power", "kW", 0);
   given.finish();

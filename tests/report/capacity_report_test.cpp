@@ -79,11 +79,13 @@ TEST_CASE("an option that holds where the first fails wins there") {
 TEST_CASE("a price at which another wins leaves what its power costs") {
   CapacityPlan plan = plan_of("ttft.p99<1s", {option_on("p4de.24xlarge", 4), option_on("p5en.48xlarge", 2)});
   plan.prices.usd_per_kwh = 0.5;
+  plan.prices.own = {parse_price("p5en.48xlarge=62usd/h")};
   decide(plan);
   const CapacityCost &first = plan.costs[plan.order[0]], &other = plan.costs[plan.order[1]];
   REQUIRE(plan.study.options[plan.order[1]].node() == "p5en.48xlarge");
   const double power = other.watts / 1e3 * 0.5;
-  CHECK(other.usd_per_hour == doctest::Approx(2 * other.price->usd_per_hour + power));
+  CHECK(other.usd_per_hour == doctest::Approx(2 * 62 + power));
+  CHECK(first.usd_per_hour == doctest::Approx(4 * first.price->usd_per_hour));  // rented: its price has power in it
   const double even = (first.usd_per_hour - power) / 2;  // two nodes and their power cost as much as the first then
   test::check_contains(capacity_text(plan), {fmt::format("a price below {:.2f} usd/h a node", even).c_str()});
 }
