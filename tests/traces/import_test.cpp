@@ -86,6 +86,18 @@ TEST_CASE("SGLang by step: one row a step, dense layers left out, and back") {
   CHECK(exported(trace, "sglang") == text);
 }
 
+TEST_CASE("wide CSV of steps without labels names them, and comes in again as it was") {
+  const test::TempDir folder;
+  const TraceFile trace =
+      import_text(folder, "c.csv", "step,layer,expert,count\n0,4,0,1\n0,4,1,2\n1,4,0,1\n1,4,1,2\n", {.top_k = 1});
+  REQUIRE(trace.load_rows() == 2);
+  const std::string wide = exported(trace, "wide_csv");
+  CHECK(wide == "step,layer,e0,e1\n0,4,1,2\n1,4,1,2\n");
+  const TraceFile again = import_text(folder, "again.csv", wide, {.top_k = 1});
+  REQUIRE(again.load_rows() == 2);
+  CHECK(row(again, 1) == std::vector<double>{1, 2});
+}
+
 TEST_CASE("wide CSV: rows by label in the order they appear, layers by number") {
   const test::TempDir folder;
   const std::string text =

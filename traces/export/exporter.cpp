@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "sim/core/error.h"
 #include "traces/format/typed_table.h"
@@ -100,8 +101,14 @@ Table labels_of(const TraceFile& trace) {
   return {};
 }
 
+// Rows without labels are told apart by their step: an import takes lines that agree in all other columns as one row.
 void export_wide_csv(const TraceFile& trace, std::ostream& out) {
-  const Table labels = labels_of(trace);
+  Table labels = labels_of(trace);
+  if (labels.columns.empty() && trace.load_rows() > 1) {
+    std::vector<std::int64_t> steps(static_cast<std::size_t>(trace.load_rows()));
+    std::iota(steps.begin(), steps.end(), std::int64_t{0});
+    labels.columns.emplace_back("step", std::move(steps));
+  }
   for (const auto& [title, column] : labels.columns) {
     out << title << ',';
   }
