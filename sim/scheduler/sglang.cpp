@@ -230,6 +230,13 @@ void SglangScheduler::continue_prompt(Budget& budget) {
   charge(budget, request, n, a.done == a.prompt);
 }
 
+// Output tokens that memory is kept for. Of a prefill instance one (disaggregation/prefill.py sets max_new_tokens to 1).
+std::int64_t SglangScheduler::promised(std::int32_t request) const {
+  return options().role == InstanceRole::kPrefill
+             ? 1
+             : std::min<std::int64_t>(record(request).output_tokens, knobs_.ratio.clip_tokens);
+}
+
 // Takes a chunk off the budgets. Only a prompt that ends promises its output.
 void SglangScheduler::charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends) {
   const std::int64_t rounded = round_up(tokens, kv().block_tokens());
@@ -238,8 +245,7 @@ void SglangScheduler::charge(Budget& budget, std::int32_t request, std::int64_t 
   budget.input -= rounded;
   ++budget.entered;
   if (ends) {
-    budget.promised +=
-        static_cast<double>(std::min<std::int64_t>(record(request).output_tokens, knobs_.ratio.clip_tokens));
+    budget.promised += static_cast<double>(promised(request));
   }
 }
 
@@ -262,13 +268,11 @@ void SglangScheduler::order_queue() {
 // Whether the request may enter: its prompt and its output against what is left after all promises. The blocks that it
 // would be lent cannot be evicted for it.
 bool SglangScheduler::fits_estimate(std::int32_t request, std::int64_t hit, const Budget& budget) const {
-  const RequestRecord& r = record(request);
   if (knobs_.reserve_full) {
     return kv().has_room(whole_need(request, hit));
   }
   const bool idle = active().empty();
-  const std::int64_t out = std::min<std::int64_t>(r.output_tokens, knobs_.ratio.clip_tokens);
-  const double need = static_cast<double>(prompt_of(request) - tokens_of_hit(hit) + out +
+  const double need = static_cast<double>(prompt_of(request) - tokens_of_hit(hit) + promised(request) +
                                           options().kv_blocks_per_request * kv().block_tokens());
   const double lent = static_cast<double>(newly_used(request, hit) * kv().block_tokens());
   return idle || need < room_left(budget) - lent;
@@ -325,18 +329,24 @@ bool SglangScheduler::secure_decodes() {
 }
 
 void SglangScheduler::retract_decodes() {
-  std::vector<DecodeSet::Member> order = decodes().members();
+  std::vector<DecodeSet::Member> order = decodes().members();  // with speculation from the back of the batch
   const auto generated = [&](const DecodeSet::Member& m) { return record(m.request).output_tokens - m.left - m.made; };
-  std::sort(order.begin(), order.end(), [&](const DecodeSet::Member& a, const DecodeSet::Member& b) {
-    if (generated(a) != generated(b)) {
-      return generated(a) > generated(b);
-    }
-    const std::int32_t in_a = record(a.request).input_tokens, in_b = record(b.request).input_tokens;
-    return in_a != in_b ? in_a < in_b : a.request < b.request;
-  });
+  if (options().speculative.draft_tokens == 0) {
+    std::sort(order.begin(), order.end(), [&](const DecodeSet::Member& a, const DecodeSet::Member& b) {
+      if (generated(a) != generated(b)) {
+        return generated(a) > generated(b);
+      }
+      const std::int32_t in_a = record(a.request).input_tokens, in_b = record(b.request).input_tokens;
+      return in_a != in_b ? in_a < in_b : a.request < b.request;
+    });
+  }
   const std::int64_t steps = knobs_.ratio.retract_steps;
+  const auto enough = [&] {
+    return knobs_.retracts_for_next_step ? kv().has_room(decodes().pages_to_begin())
+                                         : kv().room() * kv().block_tokens() >= std::ssize(order) * steps;
+  };
   bool first = true;
-  while (order.size() > 1 && (first || kv().room() * kv().block_tokens() < std::ssize(order) * steps)) {
+  while (order.size() > 1 && (first || !enough())) {
     first = false;
     retract(order.back().request, retracted_to_);
     order.pop_back();

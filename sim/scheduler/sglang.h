@@ -35,6 +35,7 @@ class SglangScheduler final : public Scheduler {
   void charge(Budget& budget, std::int32_t request, std::int64_t tokens, bool ends);
   void order_queue();
   Entry enter_head(Budget& budget, Ticks now);
+  std::int64_t promised(std::int32_t request) const;
   bool fits_estimate(std::int32_t request, std::int64_t hit, const Budget& budget) const;
   Entry take_head(Budget& budget, std::int64_t hit, Ticks now);
   double room_left(const Budget& budget) const;

@@ -170,7 +170,9 @@ std::int64_t read_graphs(ConfigReader& in, const EngineSite& site, Series series
   out.sizes =
       captured_sizes(in, kSglangKeys["cuda_graph_bs"],
                      series == Series::k04 ? sglang_graph_sizes(site, wishes) : sglang_0_5_graph_sizes(site, wishes));
-  std::erase_if(out.sizes, [&](std::int64_t n) { return largest && n > *largest; });
+  // cuda_graph_runner.py, get_batch_sizes_to_capture: with DP attention the tokens of a graph divide over the GPUs of a rank.
+  const std::int64_t over = series == Series::k05 && site.dp_ranks > 1 ? site.gpus / site.dp_ranks : 1;
+  std::erase_if(out.sizes, [&](std::int64_t n) { return (largest && n > *largest) || n * (1 + drafts) % over != 0; });
   in.check(!out.sizes.empty(), "cuda_graph_max_bs", "no size of cuda_graph_bs is this small.");
   const std::int64_t most = out.sizes.back();
   for (std::int64_t& size : out.sizes) {
@@ -281,6 +283,7 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
                                  sglang_running(budgets.divided ? 1 : site.dp_ranks, drafts > 0));
   s.max_running_requests = static_cast<int>(budgets.per_rank(in, "max_running_requests", running));
   read_admission(in, s.dp_ranks, knobs);
+  knobs.retracts_for_next_step = series == Series::k05;
   knobs.longest_prefix_first = in.read<SchedulePolicy>(kSglangKeys["schedule_policy"]) == SchedulePolicy::kLpm;
   s.prefix_caching = !in.read<bool>(kSglangKeys["disable_radix_cache"]);
   const std::string backend = read_backend(in, site, series, s);

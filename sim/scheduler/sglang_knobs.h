@@ -18,7 +18,7 @@ struct NewTokenRatio {
   double min = 0.7 * 0.14;            // init x 0.14
   double decay = 0.7 * 0.86 / 600.0;  // per decode step, from init to min in 600 of them
   std::int64_t clip_tokens = 4096;    // more output than this is not promised
-  std::int64_t retract_steps = 20;    // a retraction makes room for this many tokens of each remaining request
+  std::int64_t retract_steps = 20;    // tokens of each remaining request that a retraction counts on
 };
 
 struct SglangKnobs {
@@ -30,6 +30,9 @@ struct SglangKnobs {
   // true: a request enters with blocks for all of its input and output, so that none is ever retracted. No SGLang does.
   bool reserve_full = false;
   NewTokenRatio ratio = {};
+  // A retraction goes on until the next step fits (v0.5.2 on); false: until `ratio.retract_steps` tokens of each remaining
+  // request do (v0.4.8 to v0.5.1). schedule_batch.py, retract_decode.
+  bool retracts_for_next_step = false;
   std::int64_t reserved_decode_tokens = 512;  // kept free for each request of a decode instance when another enters
 };
 

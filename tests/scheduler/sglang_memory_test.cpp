@@ -109,6 +109,65 @@ TEST_CASE("decodes that run out of memory retract the request with the fewest to
   CHECK(rank.kv().used() == 0);
 }
 
+TEST_CASE("a retraction goes on until 20 tokens of each fit, since v0.5.2 until the next step does") {
+  // Three requests of 5 tokens fill 30 tokens of memory when each has made its sixth.
+  for (const bool next_step : {false, true}) {
+    auto records = records_of({{0, 5, 20}, {0, 5, 20}, {0, 5, 20}});
+    ServingOptions options = on_estimate(30, 0.0);
+    test::sglang(options).ratio.clip_tokens = 1;
+    test::sglang(options).retracts_for_next_step = next_step;
+    SglangScheduler rank(options, {records});
+    Runner run(rank);
+    for (int i = 0; i < 3; ++i) {
+      rank.enqueue(i);
+    }
+    run.check({15, 0, 15});
+    for (int made = 1; made <= 5; ++made) {
+      run.check({0, 3, 15 + 3 * made});
+    }
+    run.check({0, next_step ? 2 : 1, next_step ? 22 : 11});  // the last gives up 10 tokens; 20 of both would be 40
+    CHECK(rank.counts().retractions == (next_step ? 1 : 2));
+  }
+}
+
+TEST_CASE("with speculation the back of the batch is retracted, whoever has made least") {
+  // Of equals the later by number goes: request 1, which joined first. The back of the batch is request 0.
+  for (const int drafts : {0, 1}) {
+    auto records = records_of({{0, 4, 30}, {0, 4, 30}});
+    ServingOptions options = on_estimate(30, 0.0);
+    options.speculative.draft_tokens = drafts;
+    options.speculative.acceptance = {0.0};
+    test::sglang(options).ratio.clip_tokens = 1;
+    SglangScheduler rank(options, {records});
+    GapSamples gaps;
+    rank.enqueue(1);
+    for (std::int64_t at = 0; rank.counts().retractions == 0; ++at) {
+      if (at == 1) {
+        rank.enqueue(0);
+      }
+      rank.begin_step(at * kMs);
+      rank.end_step();
+      rank.hand_out((at + 1) * kMs, gaps);
+    }
+    CHECK(records.extras(drafts == 0 ? 1 : 0).retractions == 1);
+  }
+}
+
+TEST_CASE("a prefill instance keeps memory for one token of an answer") {
+  auto records = records_of({{0, 9, 100}, {0, 9, 100}});
+  ServingOptions options = on_estimate(21, 1.0);
+  for (const InstanceRole role : {InstanceRole::kWhole, InstanceRole::kPrefill}) {
+    options.role = role;
+    options.kv_blocks = role == InstanceRole::kPrefill ? 21 : 120;
+    auto own = records;
+    SglangScheduler rank(options, {own});
+    rank.enqueue(0);
+    rank.enqueue(1);
+    // 9 and 1 promised of 21 leave 11 for B's 9 + 1; 9 and 100 of 120 leave 11 for its 109.
+    CHECK(rank.begin_step(Ticks{}).prefill_tokens == (role == InstanceRole::kPrefill ? 18 : 9));
+  }
+}
+
 TEST_CASE("a request may be retracted while it decodes again") {
   // All three enter and fill the memory at 20 tokens each: the last goes. The first two fill it at 30 each: the second
   // goes. When the first has ended, both come back with 21 and 31 tokens and fill it once more: the one with fewer goes
