@@ -110,7 +110,7 @@ std::size_t Deployment::pick(std::span<const std::size_t> among, std::size_t& ne
   std::vector<RouterChoice> choices;
   for (const std::size_t i : among) {
     choices.push_back(
-        {instances_[i].outstanding_tokens(), rule == Router::kCacheAware ? instances_[i].cached_tokens(request) : 0});
+        {instances_[i].load(rule), rule == Router::kCacheAware ? instances_[i].cached_tokens(request) : 0});
   }
   return among[pick_choice(choices, result_.requests[static_cast<std::size_t>(request)].input_tokens)];
 }

@@ -53,10 +53,10 @@ void Instance::on_idle() {
   std::for_each(ranks_.begin(), ranks_.end(), [](const auto& rank) { rank->on_idle(); });
 }
 
-std::int64_t Instance::outstanding_tokens() const {
+std::int64_t Instance::load(Router rule) const {
   std::int64_t sum = 0;
   for (const auto& rank : ranks_) {
-    sum += rank->outstanding_tokens();
+    sum += rank->load(rule);
   }
   return sum;
 }

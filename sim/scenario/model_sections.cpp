@@ -48,7 +48,7 @@ constexpr KeyTable kMemoryKeys({
      "Share of GPU memory for weights, copies and KV cache; the engine's own knob may set it instead."},
     {"reserve", key::bytes(), key::is(Bytes(0)), "Memory of each GPU that is left free besides."},
     {"reserve_per_node", key::bytes(), key::is(Bytes(0)), "Memory of each node that is left free besides."},
-    {"kv_block_tokens", key::whole(Bound::kPositive), key::by("1, vLLM 16"), "Tokens per KV block."},
+    {"kv_block_tokens", key::whole(Bound::kPositive), key::by("the engine's"), "Tokens per KV block."},
     {"num_gpu_blocks", key::whole(Bound::kPositive), key::by("what the memory holds"),
      "KV blocks of a DP rank, instead of computing them from the memory."},
 });
@@ -113,8 +113,9 @@ void read_memory(ConfigReader root, const EngineMemory& engine, Scenario& s) {
   m.reserve = in.read<Bytes>(kMemoryKeys["reserve"]);
   m.profiled_peak = Bytes(engine.peak_per_word * s.model.vocab);
   m.reserve_per_node = in.read<Bytes>(kMemoryKeys["reserve_per_node"]);
-  m.kv_block_tokens =
-      knob_or_key(in, engine.kv_block_tokens, kMemoryKeys["kv_block_tokens"]).value_or(engine.default_block_tokens);
+  const bool mla = s.model.attention.kind == AttentionKind::kMla;
+  const int blocks = mla ? engine.mla_block_tokens.value_or(engine.default_block_tokens) : engine.default_block_tokens;
+  m.kv_block_tokens = knob_or_key(in, engine.kv_block_tokens, kMemoryKeys["kv_block_tokens"]).value_or(blocks);
   m.num_gpu_blocks = knob_or_key(in, engine.num_gpu_blocks, kMemoryKeys["num_gpu_blocks"]);
   check_chunk(root.section(kRootKeys["serving"]), engine, m.kv_block_tokens);
 }

@@ -59,7 +59,8 @@ struct EngineMemory {
   std::string static_fraction_key;
   std::optional<int> kv_block_tokens;
   int default_block_tokens = 1;
-  std::int64_t chunk_tokens = 0;  // of prompts in one step, which are cut to whole blocks; 0: they are not
+  std::optional<int> mla_block_tokens;  // of models with MLA, where it differs
+  std::int64_t chunk_tokens = 0;        // of prompts in one step, which are cut to whole blocks; 0: they are not
   std::optional<std::int64_t> num_gpu_blocks;
   double peak_per_word = 0;  // bytes: MemoryOptions::profiled_peak over the vocabulary
 };

@@ -8,9 +8,8 @@ namespace {
 constexpr double kCacheThreshold = 0.5, kBalanceThreshold = 1.5;
 
 std::size_t first_least(std::span<const RouterChoice> choices) {
-  const auto least = std::min_element(choices.begin(), choices.end(), [](const RouterChoice& a, const RouterChoice& b) {
-    return a.outstanding_tokens < b.outstanding_tokens;
-  });
+  const auto least = std::min_element(choices.begin(), choices.end(),
+                                      [](const RouterChoice& a, const RouterChoice& b) { return a.load < b.load; });
   return static_cast<std::size_t>(least - choices.begin());
 }
 
@@ -27,10 +26,10 @@ std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t inpu
   const std::size_t least = first_least(choices), cached = first_most_cached(choices);
   std::int64_t most_loaded = 0;
   for (const RouterChoice& choice : choices) {
-    most_loaded = std::max(most_loaded, choice.outstanding_tokens);
+    most_loaded = std::max(most_loaded, choice.load);
   }
   const bool balanced =
-      static_cast<double>(most_loaded) <= kBalanceThreshold * static_cast<double>(choices[least].outstanding_tokens);
+      static_cast<double>(most_loaded) <= kBalanceThreshold * static_cast<double>(choices[least].load);
   const bool enough =
       static_cast<double>(choices[cached].cached_tokens) > kCacheThreshold * static_cast<double>(input_tokens);
   return balanced && enough ? cached : least;
@@ -50,7 +49,7 @@ std::size_t RequestRouter::pick(std::span<const std::unique_ptr<Scheduler>> rank
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     if (ranks[r]->alive()) {
       const std::int64_t cached = rule_ == Router::kCacheAware ? ranks[r]->cached_tokens(request) : 0;
-      choices_.push_back({ranks[r]->outstanding_tokens(), cached});
+      choices_.push_back({ranks[r]->load(rule_), cached});
       alive_.push_back(r);
     }
   }

@@ -21,11 +21,11 @@ namespace epsim {
 
 // What is known of a rank or an instance that could take a request.
 struct RouterChoice {
-  std::int64_t outstanding_tokens = 0;  // input and output tokens of its unfinished requests
-  std::int64_t cached_tokens = 0;       // of the request's input; 0 throughout for least_tokens
+  std::int64_t load = 0;           // input and output tokens of its unfinished requests; least_requests: their score
+  std::int64_t cached_tokens = 0;  // of the request's input; 0 throughout but for cache_aware
 };
 
-// The choice of cache_aware, and with nothing cached that of least_tokens.
+// The choice of cache_aware, and with nothing cached the one with the least load.
 std::size_t pick_choice(std::span<const RouterChoice> choices, std::int64_t input_tokens);
 
 class RequestRouter {

@@ -26,12 +26,16 @@ inline constexpr std::string_view kInstanceRoleNames[] = {"whole", "prefill", "d
 
 // Which DP rank takes an arriving request.
 enum class Router {
-  kRoundRobin,   // in order of arrival
+  kRoundRobin,  // in order of arrival
+  // The rank with the lowest 4 x waiting + running requests; ties: the lowest rank. vLLM v0.14, v1/engine/core_client.py
+  // (DPLBAsyncMPClient), which hears of the others every 100 ms; v0.10 compares waiting requests first, then running ones.
+  kLeastRequests,
   kLeastTokens,  // the rank whose unfinished requests have the fewest input and output tokens; ties: the lowest rank
   kCacheAware,   // the rank that holds the most of its prefix, unless others are much less loaded (router.h)
 };
 template <>
 inline constexpr auto kNames<Router> = choice<Router>({{"round_robin", Router::kRoundRobin},
+                                                       {"least_requests", Router::kLeastRequests},
                                                        {"least_tokens", Router::kLeastTokens},
                                                        {"cache_aware", Router::kCacheAware}});
 

@@ -59,7 +59,8 @@ EngineProfile vllm_v1() {
           .token_time = kHuggingFaceTokenizer,
           .rebalanced_layer = kVllmRebalancedLayer,
           .aligned_prompts = "prefill_schedule_interval=2",  // "interval=2 was optimal": vllm pull request 44558
-          .alignment_since = "vLLM has it since June 2026 (pull request 44558), 1 by default"};
+          .alignment_since = "vLLM has it since June 2026 (pull request 44558), 1 by default",
+          .router = Router::kLeastRequests};
 }
 
 EngineProfile vllm_0_14() {
@@ -158,7 +159,8 @@ void VllmScheduler::enter_waiting(std::int64_t& budget, Ticks now) {
       return;
     }
     const std::int64_t n = std::min(wanted, budget);
-    const std::int64_t blocks = options().kv_blocks_per_request + kv().blocks_for(found + n) - kv().blocks_for(found);
+    const std::int64_t held = knobs_.reserve_full_isl ? prompt_of(request) : found + n;
+    const std::int64_t blocks = options().kv_blocks_per_request + kv().blocks_for(held) - kv().blocks_for(found);
     if (!kv().has_room(blocks + newly_used(request, hit))) {
       head_lacks_blocks_ = true;
       return;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <any>
 
 namespace epsim {
 namespace {
@@ -41,7 +42,11 @@ constexpr KeyTable kVllmKeys =
     kSharedKeys;
 constexpr KeyTable kVllm014Keys =
     KeyTable(
-        {{"async_scheduling", key::flag(), key::by("true; false with drafter none"),
+        {{"scheduler_reserve_full_isl", key::flag(), key::is(kVllm.reserve_full_isl),
+          "A prompt enters when all of it fits, not its first chunk alone; vLLM's default since March 2026 (pull "
+          "request "
+          "37307)."},
+         {"async_scheduling", key::flag(), key::by("true; false with drafter none"),
           "A batch is put together while the step before it runs; false: when the tokens of that step are known."},
          {"cudagraph_capture_sizes", key::wholes(Bound::kPositive),
           key::by("1, 2, 4, every 8th to 248, every 16th from 256 to 2 max_num_seqs with their drafts, at most 512"),
@@ -86,6 +91,14 @@ EngineDefault<std::vector<std::int64_t>> vllm_0_14_graph_sizes(std::int64_t sequ
 
 namespace {
 
+// platforms/cuda.py, check_and_update_config, v0.10 and v0.14: FlashMLA has blocks of 64, CUTLASS's MLA on Blackwell of 128.
+int mla_block_tokens(const EngineSite& site) {
+  if (site.gpu.starts_with('H')) {
+    return 64;
+  }
+  return site.gpu.find("B200") != std::string::npos || site.gpu.find("B300") != std::string::npos ? 128 : 16;
+}
+
 void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
   VllmKnobs knobs;
@@ -118,6 +131,7 @@ void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   out.memory.static_fraction_key = "gpu_memory_utilization";
   out.memory.kv_block_tokens = in.maybe<int>(kSharedKeys["block_size"]);
   out.memory.default_block_tokens = 16;
+  out.memory.mla_block_tokens = mla_block_tokens(site);
   out.memory.peak_per_word = kLogitBytes * s.max_running_requests;
   in.check(!in.has("num_gpu_blocks") || !in.has("num_gpu_blocks_override"), "num_gpu_blocks",
            "this is num_gpu_blocks_override; give one of them.");
@@ -141,6 +155,7 @@ void read_vllm_0_14(ConfigReader& in, const Budgets& budgets, const EngineSite& 
   // config/vllm.py: on unless something other than EAGLE or MTP drafts, which is refused with it.
   const bool plain_drafts = s.speculative.draft_tokens > 0 && s.speculative.drafter == DrafterKind::kNone;
   s.overlap_schedule = in.read<bool>(kVllm014Keys["async_scheduling"], !plain_drafts);
+  std::any_cast<VllmKnobs&>(s.knobs).reserve_full_isl = in.read<bool>(kVllm014Keys["scheduler_reserve_full_isl"]);
   in.check(!plain_drafts || !s.overlap_schedule, "async_scheduling",
            "vLLM schedules ahead only with drafts of EAGLE or MTP (speculative.drafter mtp_layer).");
   s.graphs.sizes = s.graphs.prompt_sizes =

@@ -13,6 +13,7 @@ namespace epsim {
 struct VllmKnobs {
   bool chunked_prefill = true;                    // a prompt may be cut
   std::int64_t long_prefill_token_threshold = 0;  // longest chunk; 0 = none
+  bool reserve_full_isl = false;                  // a prompt enters when all of it fits, not its first chunk alone
 };
 
 std::span<const Key> vllm_keys();  // v0.9, v0.10

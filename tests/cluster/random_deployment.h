@@ -37,7 +37,7 @@ struct RandomDeployment {
   std::vector<InstanceSpec> specs;
   Router router;
 
-  explicit RandomDeployment(RandomStream& random) : router(static_cast<Router>(random.below(3))) {
+  explicit RandomDeployment(RandomStream& random) : router(static_cast<Router>(random.below(4))) {
     const bool apart = random.below(2) == 0;
     ServingOptions options = random_options(random);
     choose_engine(random, options);

@@ -138,6 +138,22 @@ TEST_CASE("least_tokens sends a request where the least work is left") {
   }
 }
 
+TEST_CASE("least_requests sends a request where the fewest wait and run, a waiting one counted fourfold") {
+  // A (11 steps of 10 ms) to rank 0, B (one) to rank 1. At 25 ms A runs and B has ended: C to rank 1, where it waits; then 1
+  // running is less than 1 waiting, so D goes to rank 0. In turns C would go to rank 0 and D to rank 1.
+  const RequestTrace trace = trace_of({{0, 50, 11}, {0, 1, 1}, {25, 1, 1}, {25, 1, 1}});
+  ServingOptions options = one_rank(100);
+  options.dp_ranks = 2;
+  options.router = Router::kLeastRequests;
+  FixedPricer pricer(10_ms);
+  const RunResult run = simulate(trace, options, pricer, {});
+  const std::int32_t expected[] = {0, 1, 1, 0};
+  for (std::size_t i = 0; i < 4; ++i) {
+    CAPTURE(i);
+    CHECK(run.requests[i].rank == expected[i]);
+  }
+}
+
 TEST_CASE("an arrival at the very end of a step joins the next one") {
   const RequestTrace trace = trace_of({{0, 1, 1}, {10, 1, 1}, {10, 1, 1}});
   FixedPricer pricer(10_ms, true);

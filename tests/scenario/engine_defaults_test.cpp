@@ -248,6 +248,25 @@ TEST_CASE("SGLang v0.5's fraction of static memory, chunks, graphs and attention
                   .serving.overlap_schedule);
 }
 
+TEST_CASE("SGLang's graphs divide over the GPUs of a DP rank; vLLM's blocks of MLA are those of its kernels") {
+  const auto sizes = [](const std::string& more) {
+    return small({"parallelism={attention_tp: 4}", "serving={engine: sglang_0_5, " + more + "}"}).serving.graphs.sizes;
+  };
+  const Scenario of_four = small({"parallelism={attention_tp: 4}", "serving={engine: sglang_0_5}"});
+  REQUIRE(of_four.serving.dp_ranks > 1);
+  CHECK(sizes("cuda_graph_max_bs: 16") == std::vector<std::int64_t>{4, 8, 12, 16});  // without 1 and 2
+  CHECK(sizes("cuda_graph_bs: [2, 3, 4]") == std::vector<std::int64_t>{4});
+  const auto block = [](const std::string& node, const std::string& model, const std::string& engine) {
+    return small({"cluster={node: " + node + ", nodes: 2}", "model={architecture: " + model + ", dtype: bf16}",
+                  "parallelism={attention_tp: 1}", "serving={engine: " + engine + "}"})
+        .memory.kv_block_tokens;
+  };
+  CHECK(block("DGX-H200", "DeepSeek-V2-Lite", "vllm_0_14") == 64);
+  CHECK(block("p6-b200.48xlarge", "DeepSeek-V2-Lite", "vllm_v1") == 128);
+  CHECK(block("p4de.24xlarge", "DeepSeek-V2-Lite", "vllm_v1") == 16);
+  CHECK(block("DGX-H200", "olmoe-1b-7b", "vllm_0_14") == 16);
+}
+
 TEST_CASE("chunks, graphs and budgets by GPU") {
   CHECK(sglang_chunk(site(24, 8, 1)).value == 2048);
   CHECK(sglang_chunk(site(140, 8, 1)).value == 8192);

@@ -140,6 +140,21 @@ TEST_CASE("max_num_seqs, chunks of limited length, and prompts that may not be c
   check_steps(uncut, at, {{20, 0, 5}, {20, 0, 5}, {20, 0, 5}}, gaps);
 }
 
+TEST_CASE("a prompt enters with its first chunk, or when all of it fits") {
+  // 5 blocks of 4: A (8 in, 4 out) holds 2; B's first chunk of 8 fits, its 16 tokens do not before A has ended.
+  for (const bool all : {false, true}) {
+    auto records = records_of({{0, 8, 4}, {0, 16, 1}});
+    ServingOptions options = vllm(100, 5, 4);
+    test::vllm(options).long_prefill_token_threshold = 8;
+    test::vllm(options).reserve_full_isl = all;
+    VllmScheduler rank(options, {records});
+    rank.enqueue(0);
+    rank.enqueue(1);
+    CHECK(rank.begin_step(Ticks{}).prefill_tokens == (all ? 8 : 16));
+    CHECK(rank.head_lacks_blocks() == all);
+  }
+}
+
 TEST_CASE("a prompt that finds no blocks gives way itself when it is the latest") {
   // 5 blocks of 4. A (8 in, 10 out) holds 2; B (16 in) gets its first chunk of 8, then its second does not fit.
   auto records = records_of({{0, 8, 10}, {0, 16, 1}});
