@@ -45,9 +45,26 @@ Bytes engine_extra(const MoeSpec& model, const Parallelism& parallelism) {
   return out;
 }
 
+// What drafts beside the model: a layer, and the projection of a hidden state and an embedding onto its input.
+Bytes drafter_weights(const MoeSpec& model, const Parallelism& parallelism) {
+  const MoeSpec layer = model.mtp_layer();
+  const WeightBytes w = weights_per_gpu(layer, parallelism);
+  const double experts = static_cast<double>(layer.experts) * layer.moe_layers() / parallelism.ep_size();
+  const Bytes input(2.0 * model.hidden * model.hidden * model.weight_bytes(WeightsOf::kUnquantised));
+  return w.without_experts() - w.embedding + parallelism.one_gpu_of(layer).expert_bytes() * experts + input;
+}
+
+Bytes token_bytes(const MoeSpec& model, int tensor_parallel, const MemoryOptions& options) {
+  const Bytes windows =
+      model.layer_kv_bytes(tensor_parallel) * (options.window_share * model.layers_of(AttentionReach::kSliding));
+  const Bytes drafter = options.drafter ? model.mtp_layer().kv_bytes_per_token(tensor_parallel) : Bytes(0);
+  return model.kv_bytes_per_token(tensor_parallel) + windows + drafter;
+}
+
 Bytes reserves_of(const MoeSpec& model, const ClusterSpec& cluster, const Parallelism& parallelism,
                   const MemoryOptions& options) {
-  const Bytes stated = options.reserve + options.reserve_per_node * cluster.nodes + options.resident_extra;
+  const Bytes stated = options.reserve + options.reserve_per_node * cluster.nodes + options.resident_extra +
+                       (options.drafter ? drafter_weights(model, parallelism) : Bytes(0));
   return options.account == MemoryAccount::kPlain ? stated
                                                   : stated + engine_extra(model, parallelism) + options.profiled_peak;
 }
@@ -81,7 +98,7 @@ class Breakdown {
       : parallelism_(parallelism),
         options_(options),
         resident_(resident),
-        block_(model.kv_bytes_per_token(parallelism.attention_tp) * options.kv_block_tokens),
+        block_(token_bytes(model, parallelism.attention_tp, options) * options.kv_block_tokens),
         room_(room_for_experts(model, cluster, parallelism, options)),
         kv_share_(options.account == MemoryAccount::kTrtllm ? options.static_fraction : 1) {
     out_.usable = cluster.node.gpu.memory;
@@ -90,8 +107,8 @@ class Breakdown {
     out_.weights = weights_per_gpu(model, parallelism);
     out_.expert = parallelism.one_gpu_of(model).expert_bytes();
     out_.experts_base = out_.expert * (static_cast<double>(model.experts) * model.moe_layers() / parallelism.ep_size());
-    out_.kv_per_token = model.kv_bytes_per_token(parallelism.attention_tp);
-    out_.kv_per_sequence = model.kv_bytes_per_sequence(parallelism.attention_tp);
+    out_.kv_per_token = token_bytes(model, parallelism.attention_tp, options);
+    out_.kv_per_sequence = model.kv_bytes_per_sequence(parallelism.attention_tp, options.window_share == 0);
   }
 
   MemoryBreakdown build() {

@@ -43,7 +43,11 @@ struct MemoryOptions {
   Bytes profiled_peak{};
   Bytes reserve_per_node{};  // on every GPU, once per node of the cluster: buffers that grow with the ranks
   Bytes resident_extra{};    // on every GPU: what a policy holds besides placed experts, such as prefetch buffers
-  int kv_block_tokens = 1;   // tokens of one KV block
+  // Of a rank's tokens, the share that layers with sliding windows keep too; 0: they keep a window of every sequence.
+  double window_share = 0;
+  // The layer of a multi-token-prediction drafter, its weights and keys, comes out of the same memory.
+  bool drafter = false;
+  int kv_block_tokens = 1;                     // tokens of one KV block
   std::optional<std::int64_t> num_gpu_blocks;  // KV blocks per DP rank instead of what fits; checked against memory
 };
 
@@ -78,9 +82,9 @@ struct MemoryBreakdown {
   int tightest_gpu = 0;   // of the instance
   Bytes expert_copies{};  // there, what it holds over experts_base
   Bytes kv_per_token{};   // on one GPU
-  // There besides, of every sequence that holds KV memory: windows and linear states. Taken out of the same pool, as
-  // vLLM's hybrid KV cache manager does (vllm/v1/core/kv_cache_utils.py: one pool of pages for all kinds of layers);
-  // SGLang sets a share of the pool aside (mamba_full_memory_ratio).
+  // There besides, of every sequence that holds KV memory: linear states, and windows where `window_share` is 0. Taken out
+  // of the same pool, as vLLM's hybrid KV cache manager does (vllm/v1/core/kv_cache_utils.py: one pool of pages for all
+  // kinds of layers); SGLang sets a share of the pool aside for states (mamba_full_memory_ratio).
   Bytes kv_per_sequence{};
   Bytes kv_pool{};                 // on the tightest GPU
   Bytes kv_pool_without_extras{};  // with an even share of the experts on every GPU, and without resident_extra

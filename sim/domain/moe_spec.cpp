@@ -168,6 +168,22 @@ Bytes MoeSpec::linear_attention_bytes() const {
                weight_bytes(WeightsOf::kAttention));
 }
 
+MoeSpec MoeSpec::mtp_layer() const {
+  MoeSpec out = *this;
+  out.layers = 1;
+  out.first_dense_layers = dense() ? 1 : 0;
+  out.moe_every = 1;
+  // Where all layers are alike (DeepSeek-V3.2), so is this one; beside layers of several kinds it has full attention, as
+  // in Qwen3-Next.
+  std::vector<AttentionLayers>& limited = out.attention.limited;
+  if (limited.size() == 1 && limited.front().layers == layers) {
+    limited.front().layers = 1;
+  } else {
+    limited.clear();
+  }
+  return out;
+}
+
 Bytes MoeSpec::layer_kv_bytes(int tensor_parallel) const {
   const AttentionSpec& a = attention;
   if (a.kind == AttentionKind::kMla) {
@@ -202,10 +218,10 @@ Bytes MoeSpec::kv_bytes_per_token(int tensor_parallel) const {
   return layer_kv_bytes(tensor_parallel) * caching + index_key_bytes() * layers_of(AttentionReach::kSparse);
 }
 
-Bytes MoeSpec::kv_bytes_per_sequence(int tensor_parallel) const {
+Bytes MoeSpec::kv_bytes_per_sequence(int tensor_parallel, bool windows) const {
   Bytes out;
   for (const AttentionLayers& l : attention.limited) {
-    if (l.reach == AttentionReach::kSliding) {
+    if (windows && l.reach == AttentionReach::kSliding) {
       out += layer_kv_bytes(tensor_parallel) * (static_cast<double>(l.layers) * l.tokens);
     } else if (l.reach == AttentionReach::kLinear) {
       out += linear_state_bytes() * (static_cast<double>(l.layers) / tensor_parallel);

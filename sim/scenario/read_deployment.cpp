@@ -88,6 +88,10 @@ void read_sharding(ConfigReader& root, ConfigReader& in, const EngineProfile& en
 }
 
 void read_pool_memory(ConfigReader& in, const EngineMemory& engine, InstancePool& pool) {
+  if (in.has("serving")) {
+    pool.memory.window_share = engine.window_share;
+    pool.memory.drafter = engine.drafter && pool.serving.speculative.has_layer();
+  }
   if (in.has("static_fraction") || engine.static_fraction) {
     pool.memory.account = in.has("static_fraction") ? MemoryAccount::kPlain : engine.account;
   }

@@ -29,6 +29,9 @@ struct EngineSite {
   bool can_capture = false;      // CUDA graphs can hold the exchange of tokens (can_capture())
   bool fraction_stated = false;  // memory.static_fraction is given: the engine's own does not count
   bool pools = false;            // prefill and decode pools: each captures what its own transport allows
+
+  bool hopper() const { return gpu.starts_with('H'); }
+  bool blackwell() const { return gpu.find("B200") != std::string::npos || gpu.find("B300") != std::string::npos; }
 };
 
 // What a scenario says of its CUDA graphs.
@@ -63,6 +66,8 @@ struct EngineMemory {
   std::int64_t chunk_tokens = 0;        // of prompts in one step, which are cut to whole blocks; 0: they are not
   std::optional<std::int64_t> num_gpu_blocks;
   double peak_per_word = 0;  // bytes: MemoryOptions::profiled_peak over the vocabulary
+  double window_share = 0;   // MemoryOptions
+  bool drafter = false;      // MemoryOptions, with a drafter that has a layer
 };
 
 struct EngineSettings {

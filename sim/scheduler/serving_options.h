@@ -76,6 +76,7 @@ struct SpeculativeOptions {
     return acceptance[std::min(static_cast<std::size_t>(position), acceptance.size() - 1)];
   }
   DrafterKind drafter = DrafterKind::kMtpLayer;
+  bool has_layer() const { return draft_tokens > 0 && drafter == DrafterKind::kMtpLayer; }
   bool proposes_beside_prompts = false;  // all of them in steps with prompts too, the engine's
 };
 

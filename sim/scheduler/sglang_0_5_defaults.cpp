@@ -68,8 +68,11 @@ EngineDefault<double> sglang_0_5_static_fraction(const EngineSite& site, const S
 }
 
 EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site, const std::string& of_0_4) {
-  const bool blackwell = site.gpu.find("B200") != std::string::npos || site.gpu.find("B300") != std::string::npos;
-  return {blackwell ? "trtllm_mla" : of_0_4, source_0_5(site, ", MLA")};
+  return {site.blackwell() ? "trtllm_mla" : of_0_4, source_0_5(site, ", MLA")};
+}
+
+EngineDefault<double> sglang_0_5_window_share(const EngineSite& site) {
+  return {site.blackwell() ? 1.0 : 0.8, source_0_5(site, ", windows")};
 }
 
 }  // namespace epsim

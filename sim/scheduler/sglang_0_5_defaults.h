@@ -25,5 +25,7 @@ struct SglangReserve {
 EngineDefault<double> sglang_0_5_static_fraction(const EngineSite& site, const SglangReserve& reserve);
 // Of models with MLA: trtllm_mla on Blackwell, and elsewhere the default of 0.4 on that GPU.
 EngineDefault<std::string> sglang_0_5_attention_backend(const EngineSite& site, const std::string& of_0_4);
+// Tokens that layers with sliding windows keep, over those of the others.
+EngineDefault<double> sglang_0_5_window_share(const EngineSite& site);
 
 }  // namespace epsim

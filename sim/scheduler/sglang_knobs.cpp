@@ -71,6 +71,8 @@ constexpr KeyTable kSglangKeys({
 });
 
 constexpr KeyTable kSglang05Own({
+    {"swa_full_tokens_ratio", key::number(kPositiveShare), key::by("0.8; 1 on Blackwell"),
+     "Tokens that layers with sliding windows have memory for, over those of the other layers."},
     {"prefill_decode_interval", key::whole(), key::is(0),
      "Steps without prompts after a step with prompts, partly computed ones included; the same for all DP ranks."},
     {"enable_spec_v2", key::flag(), key::is(false),
@@ -241,11 +243,9 @@ std::span<const Key> sglang_keys() { return kSglangKeys; }
 std::span<const Key> sglang_0_5_keys() { return kSglang05Keys; }
 
 EngineDefault<std::string> sglang_attention_backend(const EngineSite& site) {
-  const bool hopper = site.gpu.starts_with('H');
-  const bool blackwell = site.gpu.find("B200") != std::string::npos || site.gpu.find("B300") != std::string::npos;
-  return {hopper      ? "fa3"
-          : blackwell ? "flashinfer"
-                      : "triton",
+  return {site.hopper()      ? "fa3"
+          : site.blackwell() ? "flashinfer"
+                             : "triton",
           fmt::format("SGLang on {}, MLA (model_executor/model_runner.py)", site.gpu)};
 }
 
@@ -313,6 +313,11 @@ void read_series(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
                                                     : or_engine(in, kSglangKeys["mem_fraction_static"], fraction);
   out.memory.account = MemoryAccount::kSglang;
   out.memory.static_fraction_key = "mem_fraction_static";
+  // v0.5: model_runner_kv_cache_mixin.py, set_num_tokens_hybrid_swa; off with Blackwell's trtllm_mha (server_args.py, of
+  // gpt-oss). v0.4 caches all tokens of all layers. A drafter's layer lies in the reserve.
+  out.memory.window_share = series == Series::k04
+                                ? 1.0
+                                : or_engine(in, kSglang05Keys["swa_full_tokens_ratio"], sglang_0_5_window_share(site));
   out.memory.kv_block_tokens = in.maybe<int>(kSglangKeys["page_size"]);
   out.memory.default_block_tokens = backend == "trtllm_mla" ? 64 : 1;  // server_args.py: it takes pages of 32 or 64
   // server_args.py refuses any that is not a whole number of pages (pull request 8973).

@@ -80,6 +80,10 @@ void read_trtllm_memory(ConfigReader& in, const EngineSite& site, EngineMemory& 
   out.static_fraction_key = "free_gpu_memory_fraction";
   out.kv_block_tokens = in.maybe<int>(kTrtllmKeys["tokens_per_block"]);
   out.default_block_tokens = 32;  // llm_args.py, KvCacheConfig.tokens_per_block
+  // pyexecutor/resource_manager.py takes windows as long as the longest sequence where max_attention_window is not given;
+  // _util.py counts the layers of a drafter with the model's.
+  out.window_share = 1;
+  out.drafter = true;
 }
 
 }  // namespace

@@ -92,12 +92,7 @@ EngineDefault<std::vector<std::int64_t>> vllm_0_14_graph_sizes(std::int64_t sequ
 namespace {
 
 // platforms/cuda.py, check_and_update_config, v0.10 and v0.14: FlashMLA has blocks of 64, CUTLASS's MLA on Blackwell of 128.
-int mla_block_tokens(const EngineSite& site) {
-  if (site.gpu.starts_with('H')) {
-    return 64;
-  }
-  return site.gpu.find("B200") != std::string::npos || site.gpu.find("B300") != std::string::npos ? 128 : 16;
-}
+int mla_block_tokens(const EngineSite& site) { return site.hopper() ? 64 : site.blackwell() ? 128 : 16; }
 
 void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& site, EngineSettings& out) {
   ServingOptions& s = out.serving;
@@ -132,6 +127,7 @@ void read_shared(ConfigReader& in, const Budgets& budgets, const EngineSite& sit
   out.memory.kv_block_tokens = in.maybe<int>(kSharedKeys["block_size"]);
   out.memory.default_block_tokens = 16;
   out.memory.mla_block_tokens = mla_block_tokens(site);
+  out.memory.drafter = true;  // v1/worker/gpu_model_runner.py: load_model, get_kv_cache_spec
   out.memory.peak_per_word = kLogitBytes * s.max_running_requests;
   in.check(!in.has("num_gpu_blocks") || !in.has("num_gpu_blocks_override"), "num_gpu_blocks",
            "this is num_gpu_blocks_override; give one of them.");

@@ -19,22 +19,6 @@ RankBatch one_token_each(const RankBatch& step, int draft_tokens) {
 
 }  // namespace
 
-MoeSpec mtp_layer_of(const MoeSpec& model) {
-  MoeSpec out = model;
-  out.layers = 1;
-  out.first_dense_layers = model.dense() ? 1 : 0;
-  out.moe_every = 1;
-  // Where all layers are alike (DeepSeek-V3.2), so is this one; beside layers of several kinds it has full attention, as
-  // in Qwen3-Next.
-  std::vector<AttentionLayers>& limited = out.attention.limited;
-  if (limited.size() == 1 && limited.front().layers == model.layers) {
-    limited.front().layers = 1;
-  } else {
-    limited.clear();
-  }
-  return out;
-}
-
 int drafter_passes(const SpeculativeOptions& options, bool prompts) {
   if (options.drafter == DrafterKind::kNone || options.draft_tokens == 0) {
     return 0;
@@ -44,7 +28,7 @@ int drafter_passes(const SpeculativeOptions& options, bool prompts) {
 
 EagerWork drafter_launches(const MoeSpec& model, const Parallelism& parallelism, const DispatchOptions& dispatch,
                            int passes) {
-  const EagerWork layer = eager_work(mtp_layer_of(model), parallelism, dispatch, 1);
+  const EagerWork layer = eager_work(model.mtp_layer(), parallelism, dispatch, 1);
   return {passes * (layer.launches + kInputKernels), passes * layer.waits};
 }
 
@@ -52,8 +36,8 @@ Drafter::Drafter(const Scenario& s, const InstancePool& pool, const StepModel& m
     : options_(pool.serving.speculative),
       loads_(model),
       experts_(std::make_unique<Placement>(placement.last_layer_alone())),
-      layer_(std::make_unique<StepModel>(mtp_layer_of(s.model), pool.cluster, pool.parallelism, pool.dispatch,
-                                         *experts_, loads_, s.compute, s.network)) {}
+      layer_(std::make_unique<StepModel>(s.model.mtp_layer(), pool.cluster, pool.parallelism, pool.dispatch, *experts_,
+                                         loads_, s.compute, s.network)) {}
 
 void Drafter::set_placement(const Placement& placement) {
   auto next = std::make_unique<Placement>(placement.last_layer_alone());

@@ -32,8 +32,6 @@
 
 namespace epsim {
 
-// One layer like the model's last, with experts.
-MoeSpec mtp_layer_of(const MoeSpec& model);
 // Passes of it in a step that proposes `options.draft_tokens` tokens; `prompts`: some rank has some. 0: it takes no time.
 int drafter_passes(const SpeculativeOptions& options, bool prompts);
 

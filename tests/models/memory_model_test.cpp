@@ -216,6 +216,38 @@ TEST_CASE("tokens, blocks and requests of a DP rank") {
   CHECK(w.breakdown(options, 0).extras_loss == doctest::Approx(1.0 / (to_gib(plain.kv_pool) - 2.0)));
 }
 
+TEST_CASE("a drafter's layer takes its weights and its keys out of the same memory") {
+  const World world(kD8);
+  MemoryOptions options = fraction(0.9);
+  const MemoryBreakdown without = world.breakdown(options, 0);
+  options.drafter = true;
+  const MemoryBreakdown with = world.breakdown(options, 0);
+  const WeightBytes& w = without.weights;
+  // One of 61 attention layers and of 58 MoE layers, 4 experts on each of 64 GPUs, and 2 x 7168 x 7168 weights of 2 bytes.
+  const double expected = (w.attention_replicated + w.attention_split).count() / 61 +
+                          (w.shared_experts + w.router).count() / 58 + 4 * kExpertMib * 1048576 + 2.0 * 7168 * 7168 * 2;
+  CHECK(with.reserves.count() == doctest::Approx(expected));
+  CHECK(with.kv_per_token.count() == doctest::Approx(without.kv_per_token.count() * 62 / 61));
+  CHECK(with.kv_pool.count() == doctest::Approx(without.kv_pool.count() - expected));
+}
+
+TEST_CASE("windows are kept for every sequence, or by a share of all tokens") {
+  World world(kD8);
+  world.model = find_model("gpt-oss-120b");
+  world.parallelism.attention_tp = 1;
+  MemoryOptions options = fraction(0.9);
+  const MemoryBreakdown vllm = world.breakdown(options, 0);
+  const double layer = 2.0 * 8 * 64 * 2;  // keys and values of 8 heads of 64, bf16
+  CHECK(vllm.kv_per_token.count() == 18 * layer);
+  CHECK(vllm.kv_per_sequence.count() == 18 * 128 * layer);
+  options.window_share = 0.8;  // SGLang
+  const MemoryBreakdown sglang = world.breakdown(options, 0);
+  CHECK(sglang.kv_per_token.count() == doctest::Approx(18 * 1.8 * layer));
+  CHECK(sglang.kv_per_sequence.count() == 0);
+  CHECK(static_cast<double>(sglang.ranks[0].tokens) ==
+        doctest::Approx(static_cast<double>(vllm.ranks[0].tokens) / 1.8));
+}
+
 TEST_CASE("a rank has what its tightest GPU has") {
   const World w(kD8);
   std::vector<std::int64_t> resident = w.resident(0);

@@ -267,6 +267,25 @@ TEST_CASE("SGLang's graphs divide over the GPUs of a DP rank; vLLM's blocks of M
   CHECK(block("DGX-H200", "olmoe-1b-7b", "vllm_0_14") == 16);
 }
 
+TEST_CASE("windows and drafters in the KV pool, by engine") {
+  const auto memory = [](const std::string& engine, const std::string& node, const std::string& more = "") {
+    return small({"cluster={node: " + node + ", nodes: 2}", "serving={engine: " + engine + more + "}"}).memory;
+  };
+  CHECK(memory("sglang_0_5", "DGX-H200").window_share == 0.8);
+  CHECK(memory("sglang_0_5", "DGX-H200", ", swa_full_tokens_ratio: 0.5").window_share == 0.5);
+  CHECK(memory("sglang_0_5", "p6-b200.48xlarge").window_share == 1);
+  CHECK(memory("sglang_0_4_8", "DGX-H200").window_share == 1);
+  CHECK(memory("trtllm_1_x", "DGX-H200").window_share == 1);
+  CHECK(memory("vllm_0_14", "DGX-H200").window_share == 0);
+  const std::string drafts = ", speculative: {draft_tokens: 1, acceptance: 0.8}";
+  CHECK(memory("vllm_0_14", "DGX-H200", drafts).drafter);
+  CHECK(memory("trtllm_1_x", "DGX-H200", drafts).drafter);
+  CHECK_FALSE(memory("sglang_0_5", "DGX-H200", drafts).drafter);
+  CHECK_FALSE(
+      memory("vllm_0_14", "DGX-H200", ", speculative: {draft_tokens: 1, acceptance: 0.8, drafter: none}").drafter);
+  CHECK_FALSE(memory("vllm_0_14", "DGX-H200").drafter);
+}
+
 TEST_CASE("chunks, graphs and budgets by GPU") {
   CHECK(sglang_chunk(site(24, 8, 1)).value == 2048);
   CHECK(sglang_chunk(site(140, 8, 1)).value == 8192);

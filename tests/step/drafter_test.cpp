@@ -73,14 +73,14 @@ double last_layer_and_head(Speculation& s, const std::vector<RankBatch>& ranks) 
 }  // namespace
 
 TEST_CASE("the drafter's layer is one like the model's last") {
-  const MoeSpec dense_first = mtp_layer_of(test::SmallStep().model);
+  const MoeSpec dense_first = test::SmallStep().model.mtp_layer();
   CHECK(dense_first.layers == 1);
   CHECK(dense_first.moe_layers() == 1);
   MoeSpec sparse = test::SmallStep().model;
   sparse.attention.limited = {{AttentionReach::kSparse, 3, 2048}};
-  CHECK(mtp_layer_of(sparse).layers_of(AttentionReach::kSparse) == 1);
+  CHECK(sparse.mtp_layer().layers_of(AttentionReach::kSparse) == 1);
   sparse.attention.limited = {{AttentionReach::kLinear, 2, 0}};  // as in Qwen3-Next, beside full attention
-  CHECK(mtp_layer_of(sparse).layers_of(AttentionReach::kFull) == 1);
+  CHECK(sparse.mtp_layer().layers_of(AttentionReach::kFull) == 1);
 }
 
 // eagle_worker.py: one pass to extend, speculative_num_steps - 1 to draft; a batch of prompts is extended alone.
