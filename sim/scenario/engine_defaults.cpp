@@ -60,7 +60,8 @@ void warn_of_low_latency(const InstancePool& pool, std::vector<std::string>& out
 
 void warn_of_auto(const InstancePool& pool, std::vector<std::string>& out) {
   const std::string_view refused = find_engine(pool.serving.engine).refuses_deepep_auto;
-  if (pool.dispatch.decode_steps != nullptr && !refused.empty() && pool.parallelism.dp_ranks() > 1) {
+  const bool deep_ep = pool.dispatch.network.transport == Transport::kDeepEpNormal;
+  if (pool.dispatch.decode_steps != nullptr && deep_ep && !refused.empty() && pool.parallelism.dp_ranks() > 1) {
     out.emplace_back(refused);
   }
 }

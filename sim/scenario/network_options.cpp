@@ -66,8 +66,23 @@ constexpr TransportEntry kTransports[] = {
      "any GPUs and network; vLLM v0.9 and v0.10 ('naive')",
      "vLLM v0.9.2 distributed/device_communicators/all2all.py (NaiveAll2AllManager), envs.py (VLLM_ALL2ALL_BACKEND)"},
     {"deepep_auto", "deepep_normal for steps with prompts, deepep_low_latency for the others",
-     "as the two; SGLang's --deepep-mode auto", "SGLang layers/moe/ep_moe/token_dispatcher.py (DeepEPMode.resolve)"}};
-constexpr std::string_view kAuto = kTransports[kTransportNames.size()].name;
+     "as the two; SGLang's --deepep-mode auto", "SGLang layers/moe/ep_moe/token_dispatcher.py (DeepEPMode.resolve)"},
+    {"allgather_auto", "allreduce for steps with prompts, allgather_reducescatter for the others",
+     "any GPUs and network; SGLang v0.5 without DeepEP",
+     "SGLang v0.5.9 layers/dp_attention.py (DpPaddingMode.get_dp_padding_mode), layers/communicator.py"}};
+
+// A transport that is one for steps with prompts and another for the rest.
+struct AutoTransport {
+  std::string_view name;
+  Transport prompts, decodes;
+};
+constexpr AutoTransport kAutos[] = {
+    {kTransports[kTransportNames.size()].name, Transport::kDeepEpNormal, Transport::kDeepEpLowLatency},
+    {kTransports[kTransportNames.size() + 1].name, Transport::kAllReduce, Transport::kAllGatherReduceScatter}};
+const AutoTransport* find_auto(std::string_view name) {
+  const auto* at = std::ranges::find(kAutos, name, &AutoTransport::name);
+  return at != std::end(kAutos) ? at : nullptr;
+}
 
 // How a transport that sends every token to every GPU does so.
 std::optional<Dedup> to_all(Transport transport) {
@@ -139,8 +154,9 @@ constexpr KeyTable kDispatchKeys({
 
 // As `dispatch.transport` names it.
 std::string_view transport_name(const DispatchOptions& dispatch) {
-  return dispatch.decode_steps != nullptr ? kAuto
-                                          : kTransports[static_cast<std::size_t>(dispatch.network.transport)].name;
+  return dispatch.decode_steps != nullptr
+             ? std::ranges::find(kAutos, dispatch.network.transport, &AutoTransport::prompts)->name
+             : kTransports[static_cast<std::size_t>(dispatch.network.transport)].name;
 }
 
 // The scenario's own `dispatch`, for what a pool's leaves out.
@@ -163,7 +179,8 @@ class DispatchReader {
 
   DispatchOptions read(const FabricOptions& fabric, NetworkModel model) {
     const auto name = other_or(kDispatchKeys["transport"], transport_.value, transport_.source);
-    if (name != kAuto) {
+    const AutoTransport* several = find_auto(name);
+    if (several == nullptr) {
       const auto at = std::find_if(std::begin(kTransports), std::end(kTransports),
                                    [&](const TransportEntry& entry) { return entry.name == name; });
       const auto transport = static_cast<Transport>(at - std::begin(kTransports));
@@ -173,8 +190,8 @@ class DispatchReader {
       }
       return out;
     }
-    DispatchOptions out = of(Transport::kDeepEpNormal, name, fabric, model);
-    out.decode_steps = std::make_shared<const DispatchOptions>(of(Transport::kDeepEpLowLatency, name, fabric, model));
+    DispatchOptions out = of(several->prompts, name, fabric, model);
+    out.decode_steps = std::make_shared<const DispatchOptions>(of(several->decodes, name, fabric, model));
     return out;
   }
 
@@ -204,8 +221,9 @@ class DispatchReader {
     const Dedup fixed = transport == Transport::kDeepEpNormal ? Dedup::kNode
                         : transport == Transport::kNcclP2p    ? Dedup::kGpu
                                                               : Dedup::kNone;
-    in_.check(name != kAuto || !given, "dedup", name + " has its own way; leave dedup out.");
-    const Dedup chosen = name == kAuto ? fixed : in_.read<Dedup>(kDispatchKeys["dedup"], given.value_or(fixed));
+    const bool several = find_auto(name) != nullptr;
+    in_.check(!several || !given, "dedup", name + " has its own way; leave dedup out.");
+    const Dedup chosen = several ? fixed : in_.read<Dedup>(kDispatchKeys["dedup"], given.value_or(fixed));
     in_.check(transport == Transport::kNcclP2p || chosen == fixed, "dedup",
               fmt::format("{} has its own way, which is '{}'; leave dedup out.", name, name_of(fixed)));
     return chosen;

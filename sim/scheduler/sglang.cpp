@@ -47,8 +47,9 @@ constexpr TransportDefault kTransports05[] = {
     kWithDeepEp,
     {false, false, "allreduce",
      "SGLang v0.5 with one DP rank (layers/communicator.py: after attention, and after the experts)", true},
-    {false, false, "allgather_reducescatter",
-     "SGLang v0.5 without DeepEP (layers/dp_attention.py, since pull request 8539)"}};
+    {false, false, "allgather_auto",
+     "SGLang v0.5 without DeepEP (layers/dp_attention.py: all-reduces of all tokens in steps with prompts since "
+     "v0.5.3)"}};
 
 // With the other knobs of the delayer at their defaults.
 constexpr std::string_view kAlignedPrompts = "enable_prefill_delayer=true";

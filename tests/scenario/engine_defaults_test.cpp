@@ -267,6 +267,16 @@ TEST_CASE("SGLang's graphs divide over the GPUs of a DP rank; vLLM's blocks of M
   CHECK(block("DGX-H200", "olmoe-1b-7b", "vllm_0_14") == 16);
 }
 
+TEST_CASE("SGLang 0.5 without DeepEP adds all tokens up in steps with prompts, and gathers them in the others") {
+  const Scenario s = left_to("sglang_0_5", "p6-b200.48xlarge");
+  CHECK(s.dispatch.network.transport == Transport::kAllReduce);
+  REQUIRE(s.dispatch.decode_steps != nullptr);
+  CHECK(s.dispatch.decode_steps->network.transport == Transport::kAllGatherReduceScatter);
+  const Scenario again = read_scenario(Config::from_text(s.resolved, "resolved.yaml"), {});
+  CHECK(again.dispatch.network.transport == Transport::kAllReduce);
+  CHECK(again.dispatch.decode_steps != nullptr);
+}
+
 TEST_CASE("windows and drafters in the KV pool, by engine") {
   const auto memory = [](const std::string& engine, const std::string& node, const std::string& more = "") {
     return small({"cluster={node: " + node + ", nodes: 2}", "serving={engine: " + engine + more + "}"}).memory;
