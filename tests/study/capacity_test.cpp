@@ -84,7 +84,7 @@ TEST_CASE("the capacity search finds as few nodes as asking every design does") 
 }
 
 TEST_CASE("spare instances are paid by their nodes, so that small instances may win") {
-  CapacityQuestion q = small_question(220, "ttft.p99<100ms");
+  CapacityQuestion q = small_question(200, "ttft.p99<100ms");
   q.policies = {"contiguous"};
   q.layouts = {{InstanceRole::kWhole, "DGX-H100", 4, 8, "sglang", "bf16", 32},
                {InstanceRole::kWhole, "DGX-H100", 1, 8, "sglang", "bf16", 8, {"memory={num_gpu_blocks: 2100}"}}};
