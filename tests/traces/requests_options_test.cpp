@@ -97,6 +97,25 @@ TEST_CASE("clipped inputs keep the prefix blocks that they touch; too many block
   CHECK(test::blocks_of(t, 0) == std::vector<std::int64_t>{1, 2, 3});  // 25 tokens touch 3 blocks of 10
 }
 
+TEST_CASE("blocks of answers are kept where the input is whole") {
+  RequestOptions o;
+  o.max_input_tokens = 25;
+  o.max_output_tokens = 15;
+  RequestCollector collector(o, 10, true);
+  const std::vector<std::int64_t> blocks = {1, 2, 3, 4};
+  collector.add(Ticks{0}, 20, 20, {}, blocks);
+  collector.add(Ticks{1}, 30, 10, {}, blocks);
+  CHECK(contains(message([&] {
+                   collector.add(Ticks{2}, 20, 10, {"f", 3, "k"}, blocks);
+                 }),
+                 "4 prefix blocks; 30 input and output tokens fill at most 3 of 10 tokens"));
+  const RequestTable t = collector.finish("f");
+  CHECK(t.answers);
+  CHECK(test::blocks_of(t, 0) == blocks);  // 20 + 15 of its tokens touch 4 blocks
+  // The 5 tokens that are cut away stood ahead of the answer: the third block would be another one.
+  CHECK(test::blocks_of(t, 1) == std::vector<std::int64_t>{1, 2});
+}
+
 TEST_CASE("a section's own seed replaces the scenario's") {
   const std::string head = "{kind: poisson, rate: 1/s, count: 3, input_tokens: 1, output_tokens: 1";
   const RequestTable own = test::table_of(head + ", seed: 7}", "", Seed{1});

@@ -25,7 +25,8 @@ Ticks part(Ticks gap, std::int64_t k, std::int64_t n) { return gap / n * k + gap
 
 }  // namespace
 
-RequestCollector::RequestCollector(const RequestOptions& options, int block_tokens) : options_(options) {
+RequestCollector::RequestCollector(const RequestOptions& options, int block_tokens, bool answers) : options_(options) {
+  table_.answers = answers;
   table_.block_tokens = block_tokens;
   if (block_tokens > 0) {
     table_.prefix_start.push_back(0);
@@ -61,8 +62,9 @@ void RequestCollector::check_order(Ticks since_start, const InputPlace& place) {
   previous_ = since_start;
 }
 
-// A clipped request keeps the blocks that its remaining tokens touch.
-void RequestCollector::take_prefix(std::int64_t input_tokens, std::int32_t kept_tokens,
+// A request with a clipped input keeps the blocks that its remaining tokens touch, and with blocks of answers those that they
+// fill: what would follow is not what followed.
+void RequestCollector::take_prefix(std::int64_t input_tokens, std::int64_t output_tokens, const Request& request,
                                    std::span<const std::int64_t> blocks, const InputPlace& place) {
   if (table_.block_tokens == 0) {
     return;
@@ -70,11 +72,17 @@ void RequestCollector::take_prefix(std::int64_t input_tokens, std::int32_t kept_
   const auto touched = [&](std::int64_t tokens) {
     return static_cast<std::size_t>((tokens + table_.block_tokens - 1) / table_.block_tokens);
   };
-  if (blocks.size() > touched(input_tokens)) {
-    throw InputError(place, fmt::format("{} prefix blocks; {} input tokens fill at most {} of {} tokens.",
-                                        blocks.size(), input_tokens, touched(input_tokens), table_.block_tokens));
+  const std::int64_t named = input_tokens + (table_.answers ? output_tokens : 0);
+  if (blocks.size() > touched(named)) {
+    throw InputError(place,
+                     fmt::format("{} prefix blocks; {} {} tokens fill at most {} of {} tokens.", blocks.size(), named,
+                                 table_.answers ? "input and output" : "input", touched(named), table_.block_tokens));
   }
-  const std::span<const std::int64_t> kept = blocks.first(std::min(blocks.size(), touched(kept_tokens)));
+  const bool cut = request.input_tokens < input_tokens;
+  const std::size_t left = !table_.answers ? touched(request.input_tokens)
+                           : cut           ? static_cast<std::size_t>(request.input_tokens / table_.block_tokens)
+                                           : touched(std::int64_t{request.input_tokens} + request.output_tokens);
+  const std::span<const std::int64_t> kept = blocks.first(std::min(blocks.size(), left));
   if (table_.prefix_blocks.size() + kept.size() > kMaxPrefixBlocks) {
     throw InputError(place, fmt::format("the trace holds more than {} prefix blocks.", kMaxPrefixBlocks));
   }
@@ -102,7 +110,7 @@ void RequestCollector::add(Ticks since_start, std::int64_t input_tokens, std::in
   r.input_tokens = clip(input_tokens, options_.max_input_tokens, clipped);
   r.output_tokens = clip(output_tokens, options_.max_output_tokens, clipped);
   clipped_ += clipped ? 1 : 0;
-  take_prefix(input_tokens, r.input_tokens, prefix_blocks, place);
+  take_prefix(input_tokens, output_tokens, r, prefix_blocks, place);
   table_.trace.requests.push_back(r);
 }
 

@@ -21,7 +21,8 @@ inline constexpr std::size_t kMaxPrefixBlocks = std::size_t{1} << 28;
 class RequestCollector {
  public:
   // `block_tokens`: the tokens of a prefix block, 0 when the recording knows no prefix blocks.
-  explicit RequestCollector(const RequestOptions& options, int block_tokens = 0);
+  // `answers`: prefix blocks go on over a request's answer (RequestTable).
+  explicit RequestCollector(const RequestOptions& options, int block_tokens = 0, bool answers = false);
 
   // `since_start` is the time since the recording began (its first row, for formats with wall-clock times). Throws
   // InputError at `place` when rows are out of order or tokens are missing or too many.
@@ -32,8 +33,8 @@ class RequestCollector {
 
  private:
   bool usable(std::int64_t input_tokens, std::int64_t output_tokens, const InputPlace& place);
-  void take_prefix(std::int64_t input_tokens, std::int32_t kept_tokens, std::span<const std::int64_t> blocks,
-                   const InputPlace& place);
+  void take_prefix(std::int64_t input_tokens, std::int64_t output_tokens, const Request& kept,
+                   std::span<const std::int64_t> blocks, const InputPlace& place);
   void check_order(Ticks since_start, const InputPlace& place);
   void spread_equal_times();
   void rescale();

@@ -17,7 +17,7 @@ RequestTable make_trace_file_requests(ConfigReader& in, Seed seed) {
     throw InputError({file.name(), 0, "/requests"}, "this trace file holds no requests.");
   }
   const RequestTable stored = file.requests();
-  RequestCollector collector(options, stored.block_tokens);
+  RequestCollector collector(options, stored.block_tokens, stored.answers);
   for (std::size_t i = 0; i < stored.trace.requests.size(); ++i) {
     const Request& r = stored.trace.requests[i];
     std::span<const std::int64_t> blocks;
